@@ -1,1 +1,25 @@
-//! stub
+//! The decisions of weir, and nothing else: no clock, no input or output, no unsafe code.
+//!
+//! Facts come in, decisions go out, so that the same code runs on the real machine, in a model of
+//! one, and in a test that writes the facts down by hand.
+//!
+//! - [`state`]: what a stage is doing at an instant, and which of several states counts.
+//! - [`partition`]: samples of states, brought into line with exact totals.
+//! - [`facts`]: what was measured of one run, the input of the next two.
+//! - [`verdict`]: which stage held the pipeline up, and why.
+//! - [`advice`]: what would make it faster, where the evidence supports saying so.
+//! - [`sizing`]: when to enlarge a pipe that is in use.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod advice;
+pub mod facts;
+pub mod partition;
+pub mod sizing;
+pub mod state;
+pub mod verdict;
+
+mod words;

@@ -1,1 +1,23 @@
-//! stub
+//! What weir needs of Linux and rustix does not offer.
+//!
+//! - [`proc`]: readers of `/proc`, each a pure parser beside a file kept open.
+//! - [`calls`]: system call numbers grouped by what a caller waits for.
+//! - [`memory`]: reading a few bytes of another process.
+//! - [`wait`]: reaping a child together with its resource use.
+//! - [`spawn`]: starting a child with some standard descriptors closed.
+//! - [`signals`]: dispositions, and dying of a signal.
+//! - [`startup`]: which standard descriptors were closed before `main`.
+//!
+//! This is one of the few places of the workspace where `unsafe` may stand; every block names
+//! its invariant.
+
+pub mod calls;
+pub mod memory;
+pub mod proc;
+pub mod signals;
+pub mod spawn;
+pub mod startup;
+pub mod wait;
+
+/// A process or thread id as the kernel counts them; always positive here.
+pub type Pid = i32;

@@ -1,0 +1,102 @@
+//! What is known of well-known programs: which care for the locale, which have a parallel form,
+//! and how each is told to buffer.
+
+use super::Kind;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Whether the program's speed depends on the locale.
+pub fn locale_matters(program: &str) -> bool {
+    const SENSITIVE: [&str; 13] = [
+        "sort", "join", "comm", "uniq", "grep", "egrep", "fgrep", "awk", "gawk", "sed", "tr",
+        "cut", "wc",
+    ];
+    SENSITIVE.contains(&program)
+}
+
+/// The program name and arguments of a command as typed: directories and assignments dropped.
+fn split(label: &str) -> Option<(&str, Vec<&str>)> {
+    let is_assignment = |word: &&str| {
+        let name = word.split('=').next().unwrap_or("");
+        word.contains('=')
+            && !name.is_empty()
+            && name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric())
+    };
+    let mut words = label.split_whitespace().skip_while(is_assignment);
+    let program = words.next()?.rsplit('/').next()?;
+    Some((program, words.collect()))
+}
+
+/// The form of a one-CPU (de)compressor that uses several, if it is known.
+pub fn parallel_form(label: &str) -> Option<String> {
+    let (program, arguments) = split(label)?;
+    let short = |flag: char| {
+        arguments.iter().any(|a| a.starts_with('-') && !a.starts_with("--") && a.contains(flag))
+    };
+    let long = |name: &str| arguments.iter().any(|a| a.starts_with(name));
+    let decompress = short('d') || long("--decompress") || long("--uncompress");
+    let threads = short('T') || long("--threads");
+    let text = match program {
+        "gzip" if !decompress => "pigz in its place (same format)",
+        "gzip" | "zcat" | "gunzip" => "rapidgzip -d -c, or pigz -dc, in its place (same format)",
+        "bzip2" | "bzcat" | "bunzip2" => "lbzip2 in its place (same format)",
+        "xz" if threads => return None,
+        "xz" if !decompress => "xz -T0",
+        "xz" | "xzcat" | "unxz" => "xz -T0 -dc (helps where the file was compressed in blocks)",
+        "zstd" if !decompress && !threads => "zstd -T0",
+        _ => return None,
+    };
+    Some(String::from(text))
+}
+
+/// How the program is told to make larger transfers.
+pub fn buffering_hint(label: &str, kind: Kind) -> String {
+    let (program, arguments) = split(label).unwrap_or(("", Vec::new()));
+    let has = |flag: &str| arguments.contains(&flag);
+    let hint = match program {
+        "grep" | "egrep" | "fgrep" if has("--line-buffered") => "leave out --line-buffered",
+        "sed" if has("-u") || has("--unbuffered") => "leave out -u",
+        "stdbuf" => "leave out stdbuf",
+        "dd" if kind == Kind::LargerWrites => "give it a larger block size (bs=64K)",
+        "dd" => "give it a larger block size (bs=64K iflag=fullblock)",
+        "tail" | "head" | "cut" | "tr" => "what feeds it or calls it makes it so",
+        "while" | "until" | "for" if kind == Kind::LargerReads => {
+            "the shell's read takes a byte a call from a pipe; awk reads in blocks"
+        }
+        "while" | "until" | "for" => "redirect the whole loop once, or use awk",
+        p if p.starts_with("python") && has("-u") => "leave out -u",
+        p if p.starts_with("python") => "let it buffer (no flush=True, no PYTHONUNBUFFERED)",
+        "awk" | "gawk" | "mawk" => "leave out fflush() and -W interactive",
+        "perl" => "leave $| unset",
+        _ if kind == Kind::LargerWrites => {
+            "let it buffer its output (stdbuf -o64K, or its own option)"
+        }
+        _ => "let it read in larger blocks",
+    };
+    format!("{hint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parallel_forms_fit_the_command() {
+        assert!(parallel_form("gzip -dc a.gz").expect("known").starts_with("rapidgzip"));
+        assert!(parallel_form("LANG=C /bin/gzip -9").expect("known").starts_with("pigz"));
+        assert_eq!(parallel_form("xz -T4"), None);
+        assert_eq!(parallel_form("zstd -dc a.zst"), None);
+        assert_eq!(parallel_form("zstd -T0 -19"), None);
+        assert_eq!(parallel_form("zstd -19").expect("known"), "zstd -T0");
+        assert_eq!(parallel_form(""), None);
+    }
+
+    #[test]
+    fn hints_name_the_flag_that_was_given() {
+        let hint = |label| buffering_hint(label, Kind::LargerWrites);
+        assert_eq!(hint("python3 -u gen.py"), "leave out -u");
+        assert_eq!(hint("grep --line-buffered x"), "leave out --line-buffered");
+        assert!(hint("mytool").contains("stdbuf"));
+    }
+}

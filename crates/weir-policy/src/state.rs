@@ -1,0 +1,82 @@
+//! What a stage is doing at an instant.
+//!
+//! A stage may have many tasks (threads and child processes). Its state is the strongest of
+//! theirs: one task on a CPU means the stage works, however many others wait. Waits that are for
+//! another task of the same stage (locks, children) are the weakest, since that other task's own
+//! state says what is really waited for; measured on zstd, whose first thread sleeps on a futex
+//! while a worker reads.
+
+/// State of a task, or of a stage. Ordered: a greater state is stronger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum State {
+    /// Stopped by job control or a tracer.
+    Stopped,
+    /// Blocked in a way that could not be seen (no permission) or has no name here.
+    Unknown,
+    /// Waiting for a child, or for another process of the same stage.
+    Child,
+    /// Waiting for a lock: a futex, or a file lock.
+    Lock,
+    /// Waiting for a timer or a signal.
+    Sleep,
+    /// Waiting for data on the stage's input.
+    BlockedIn,
+    /// Waiting for room in the stage's output.
+    BlockedOut,
+    /// Waiting for a terminal or another device that is neither its input nor its output.
+    Device,
+    /// Waiting for another file, pipe or FIFO.
+    File,
+    /// Waiting for a socket.
+    Network,
+    /// Waiting for storage.
+    Disk,
+    /// On a CPU, or waiting for one.
+    Running,
+}
+
+impl State {
+    /// Number of states.
+    pub const COUNT: usize = 12;
+
+    /// All states, weakest first.
+    pub const ALL: [State; State::COUNT] = [
+        State::Stopped,
+        State::Unknown,
+        State::Child,
+        State::Lock,
+        State::Sleep,
+        State::BlockedIn,
+        State::BlockedOut,
+        State::Device,
+        State::File,
+        State::Network,
+        State::Disk,
+        State::Running,
+    ];
+
+    /// Position in [`State::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_complete_and_in_order() {
+        for (position, state) in State::ALL.iter().enumerate() {
+            assert_eq!(state.index(), position);
+        }
+        assert!(State::ALL.is_sorted());
+    }
+
+    #[test]
+    fn work_beats_waiting_and_a_read_beats_a_lock() {
+        assert!(State::Running > State::Disk);
+        assert!(State::BlockedIn > State::Lock);
+        assert!(State::Sleep > State::Child);
+    }
+}

@@ -1,0 +1,231 @@
+//! Which stage held a pipeline up, and why.
+//!
+//! A stage is busy when it waits for neither neighbour. The busiest stage is named unless the
+//! next is within the margin: then there is no single bottleneck, and saying otherwise would send
+//! somebody to the wrong place. What the pipeline could gain if the named stage were free is
+//! bounded by the next stage's own work and by the CPU time that remains, so "at most" holds
+//! however the stages overlap.
+
+use crate::facts::{Run, Stage};
+use crate::partition::Times;
+use crate::words;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Two stages whose busy shares differ by less than this are not told apart.
+pub const MARGIN: f64 = 0.10;
+/// Fewer samples than this say nothing about a run.
+const ENOUGH_SAMPLES: u64 = 8;
+/// A stage busy for less than this share holds nothing up.
+const IDLE: f64 = 0.15;
+
+/// Why a stage was busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Its own CPU time.
+    Cpu,
+    /// Waiting for a CPU.
+    Queue,
+    /// Waiting for storage.
+    Disk,
+    /// Asleep.
+    Sleep,
+    /// Any other wait: network, lock, child, device.
+    Other,
+}
+
+impl Reason {
+    /// The stable name used in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Cpu => "cpu",
+            Reason::Queue => "runq",
+            Reason::Disk => "disk",
+            Reason::Sleep => "sleep",
+            Reason::Other => "other",
+        }
+    }
+}
+
+/// The stage that held the pipeline up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Culprit {
+    /// Position of the stage.
+    pub stage: usize,
+    /// The largest part of its busy time.
+    pub reason: Reason,
+    /// Its busy time as a share of the run.
+    pub share: f64,
+    /// If the stage were free, the run would be at most this many times faster; `None` when
+    /// nothing else takes time.
+    pub speedup_limit: Option<f64>,
+    /// The stage that would then be the limit.
+    pub next_stage: Option<usize>,
+}
+
+/// The answer to "where does the time go".
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// The stage, if it is a single one.
+    pub culprit: Option<Culprit>,
+    /// The answer in sentences.
+    pub text: String,
+}
+
+/// Judges a run.
+pub fn judge(run: &Run) -> Verdict {
+    let busy: Vec<f64> = run.stages.iter().map(|s| run.share(s.times.busy_ns())).collect();
+    let Some(top) = position_of_max(&busy) else { return nobody("nothing ran") };
+    if run.stages.iter().map(|s| s.samples).max().unwrap_or(0) < ENOUGH_SAMPLES {
+        let ms = run.wall_ns as f64 / 1e6;
+        return nobody(&format!("too short to say what held it up ({ms:.0} ms)"));
+    }
+    if let Some(text) = outside(run, busy[top]) {
+        return Verdict { culprit: None, text };
+    }
+    let rest = busy.iter().enumerate().filter(|(position, _)| *position != top);
+    let second = rest.max_by(|a, b| a.1.total_cmp(b.1)).map(|(position, _)| position);
+    if let Some(second) = second.filter(|second| busy[top] - busy[*second] < MARGIN) {
+        return Verdict { culprit: None, text: tie(run, &busy, top, second) };
+    }
+    if busy[top] < IDLE {
+        return nobody("no single bottleneck: no stage was busy for long");
+    }
+    let culprit = accuse(run, top, busy[top]);
+    let text = sentences(run, &culprit);
+    Verdict { culprit: Some(culprit), text }
+}
+
+fn nobody(text: &str) -> Verdict {
+    Verdict { culprit: None, text: String::from(text) }
+}
+
+fn position_of_max(values: &[f64]) -> Option<usize> {
+    (0..values.len()).max_by(|a, b| values[*a].total_cmp(&values[*b]).then(b.cmp(a)))
+}
+
+/// Whether the pipeline mostly waited for what feeds it or reads from it.
+fn outside(run: &Run, busiest: f64) -> Option<String> {
+    let input = run.stages.first().filter(|_| run.input_from_outside);
+    let output = run.stages.last().filter(|_| run.output_to_outside);
+    let input = run.share(input.map_or(0, |stage| stage.times.input_ns));
+    let output = run.share(output.map_or(0, |stage| stage.times.output_ns));
+    if input.max(output) < busiest + MARGIN {
+        return None;
+    }
+    Some(if input > output {
+        let part = words::percent(input);
+        format!(
+            "held up from outside: what feeds standard input kept it waiting {part} of the time"
+        )
+    } else {
+        let part = words::percent(output);
+        format!("held up from outside: what reads standard output was full {part} of the time")
+    })
+}
+
+fn tie(run: &Run, busy: &[f64], top: usize, second: usize) -> String {
+    let name = |position: usize| {
+        let stage = words::stage(position, &run.stages[position].label);
+        format!("{stage} (busy {})", words::percent(busy[position]))
+    };
+    let (first, last) = (top.min(second), top.max(second));
+    let mut text = format!("no single bottleneck: {} and {}", name(first), name(last));
+    if run.cpus_full() {
+        text.push_str(&format!("; the {} full", cpus(run)));
+    }
+    text
+}
+
+fn cpus(run: &Run) -> String {
+    if run.cpus == 1.0 {
+        String::from("one CPU was")
+    } else {
+        format!("{} CPUs were", libm::round(run.cpus * 10.0) / 10.0)
+    }
+}
+
+fn accuse(run: &Run, top: usize, share: f64) -> Culprit {
+    let others = || run.stages.iter().enumerate().filter(|(position, _)| *position != top);
+    let next_stage = others()
+        .max_by_key(|(_, stage)| stage.times.own_ns())
+        .filter(|(_, stage)| stage.times.own_ns() > 0)
+        .map(|(position, _)| position);
+    let own_ns = next_stage.map_or(0, |position| run.stages[position].times.own_ns());
+    let cpu_ns: u64 = others().map(|(_, stage)| stage.cpu_sum_ns).sum();
+    let remaining_ns = (own_ns as f64).max(cpu_ns as f64 / run.cpus.max(0.01));
+    let limit = run.wall_ns as f64 / remaining_ns.max(1.0);
+    Culprit {
+        stage: top,
+        reason: main_reason(&run.stages[top].times),
+        share,
+        speedup_limit: next_stage.map(|_| limit.max(1.0)),
+        next_stage,
+    }
+}
+
+fn main_reason(times: &Times) -> Reason {
+    let elsewhere = times.other_ns() - times.disk_ns - times.sleep_ns;
+    let parts = [
+        (Reason::Cpu, times.cpu_ns),
+        (Reason::Queue, times.queue_ns),
+        (Reason::Disk, times.disk_ns),
+        (Reason::Sleep, times.sleep_ns),
+        (Reason::Other, elsewhere),
+    ];
+    // The first of equals, so that CPU time is preferred.
+    let most = parts.iter().map(|(_, ns)| *ns).max().unwrap_or(0);
+    parts.iter().find(|(_, ns)| *ns == most).map_or(Reason::Other, |(reason, _)| *reason)
+}
+
+fn sentences(run: &Run, culprit: &Culprit) -> String {
+    let stage = &run.stages[culprit.stage];
+    let name = words::stage(culprit.stage, &stage.label);
+    let mut text = format!("held up by {name}: {}", reasons(run, stage));
+    if culprit.reason == Reason::Queue && run.cpus_full() {
+        text.push_str(&format!("\nthe {} full", cpus(run)));
+    }
+    if let (Some(next), Some(limit)) = (culprit.next_stage, culprit.speedup_limit) {
+        let short = words::stage(culprit.stage, &stage.program);
+        let next = words::stage(next, &run.stages[next].label);
+        let gain = if limit >= 100.0 {
+            String::from("over 100x faster")
+        } else if limit < 1.05 {
+            String::from("not measurably faster")
+        } else {
+            format!("at most {} faster", words::factor(limit))
+        };
+        text.push_str(&format!("\nif {short} were free, the next limit is {next}: {gain}"));
+    }
+    text
+}
+
+/// The parts of a stage's busy time worth a mention, largest first.
+fn reasons(run: &Run, stage: &Stage) -> String {
+    let times = &stage.times;
+    let mut parts = [
+        ("on CPU", times.cpu_ns),
+        ("waiting for a CPU", times.queue_ns),
+        ("waiting for the disk", times.disk_ns),
+        ("asleep", times.sleep_ns),
+        ("waiting for the network", times.network_ns),
+        ("waiting for a lock", times.lock_ns),
+        ("waiting for a child", times.child_ns),
+        ("waiting for another file", times.file_ns),
+        ("waiting for a device", times.device_ns),
+        ("stopped", times.stopped_ns),
+        ("blocked on something unseen", times.unknown_ns),
+    ];
+    parts.sort_by_key(|(_, ns)| core::cmp::Reverse(*ns));
+    let worth = |position: usize, ns: u64| position == 0 || run.share(ns) >= 0.05;
+    let kept = parts.iter().enumerate().filter(|(position, (_, ns))| worth(*position, *ns));
+    let said: Vec<String> = kept
+        .take(3)
+        .map(|(_, (what, ns))| format!("{what} {}", words::percent(run.share(*ns))))
+        .collect();
+    format!("{} of the time", said.join(", "))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! Verdicts on runs written down by hand, whose truth is known.
+
+use super::*;
+use alloc::vec;
+
+const MS: u64 = 1_000_000;
+
+/// A stage by milliseconds: on CPU, queue, input, output, asleep.
+fn stage(label: &str, [cpu, queue, input, output, sleep]: [u64; 5]) -> Stage {
+    let times = Times {
+        cpu_ns: cpu * MS,
+        queue_ns: queue * MS,
+        input_ns: input * MS,
+        output_ns: output * MS,
+        sleep_ns: sleep * MS,
+        ..Times::default()
+    };
+    Stage {
+        label: String::from(label),
+        program: String::from(label.split(' ').next().unwrap_or("")),
+        wall_ns: 1000 * MS,
+        times,
+        cpu_sum_ns: cpu * MS,
+        single_task: true,
+        samples: 200,
+        ..Stage::default()
+    }
+}
+
+fn run(stages: Vec<Stage>) -> Run {
+    Run { wall_ns: 1000 * MS, cpus: 2.0, stages, ..Run::default() }
+}
+
+#[test]
+fn a_cpu_bound_middle_is_named_with_the_next_limit() {
+    let verdict = judge(&run(vec![
+        stage("cat f", [50, 0, 0, 950, 0]),
+        stage("grep host7", [930, 20, 50, 0, 0]),
+        stage("wc -l", [500, 0, 500, 0, 0]),
+    ]));
+    let culprit = verdict.culprit.expect("a culprit");
+    assert_eq!((culprit.stage, culprit.reason, culprit.next_stage), (1, Reason::Cpu, Some(2)));
+    assert!((culprit.speedup_limit.expect("a limit") - 2.0).abs() < 1e-9);
+    assert_eq!(
+        verdict.text,
+        "held up by 2 grep host7: on CPU 93 % of the time\n\
+         if 2 grep were free, the next limit is 3 wc -l: at most 2.0x faster"
+    );
+}
+
+#[test]
+fn a_reader_that_sleeps_is_named_as_asleep() {
+    let verdict =
+        judge(&run(vec![stage("yes", [20, 0, 0, 980, 0]), stage("slow", [30, 0, 20, 0, 950])]));
+    assert_eq!(verdict.culprit.expect("a culprit").reason, Reason::Sleep);
+    assert!(verdict.text.starts_with("held up by 2 slow: asleep 95 % of the time"));
+}
+
+#[test]
+fn two_equal_stages_are_no_single_bottleneck() {
+    let verdict =
+        judge(&run(vec![stage("a", [880, 0, 0, 120, 0]), stage("b", [930, 0, 70, 0, 0])]));
+    assert_eq!(verdict.culprit, None);
+    assert_eq!(
+        verdict.text,
+        "no single bottleneck: 1 a (busy 88 %) and 2 b (busy 93 %); the 2 CPUs were full"
+    );
+}
+
+#[test]
+fn the_cpu_time_that_remains_bounds_the_gain() {
+    // Three stages of 400 ms on two CPUs need 600 ms even when the fourth is free.
+    let mut stages = vec![stage("big", [1000, 0, 0, 0, 0])];
+    stages.extend((0..3).map(|_| stage("small", [400, 0, 600, 0, 0])));
+    let limit = judge(&run(stages)).culprit.expect("a culprit").speedup_limit;
+    assert!((limit.expect("a limit") - 1000.0 / 600.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_stage_that_waits_for_a_cpu_is_told_so() {
+    let verdict =
+        judge(&run(vec![stage("a", [200, 700, 50, 50, 0]), stage("b", [100, 100, 800, 0, 0])]));
+    assert_eq!(verdict.culprit.expect("a culprit").reason, Reason::Queue);
+    assert!(verdict.text.contains("waiting for a CPU 70 %, on CPU 20 % of the time"));
+}
+
+#[test]
+fn a_slow_reader_outside_is_not_blamed_on_a_stage() {
+    let mut outside = run(vec![stage("cat", [20, 0, 0, 980, 0]), stage("tr", [50, 0, 0, 950, 0])]);
+    outside.output_to_outside = true;
+    let verdict = judge(&outside);
+    assert_eq!(verdict.culprit, None);
+    assert!(verdict.text.contains("what reads standard output was full 95 %"));
+}
+
+#[test]
+fn a_short_run_is_not_judged() {
+    let mut short = run(vec![stage("true", [1, 0, 0, 0, 0])]);
+    short.stages[0].samples = 2;
+    assert!(judge(&short).text.starts_with("too short"));
+    assert_eq!(judge(&Run::default()).culprit, None);
+}
+
+#[test]
+fn a_pipeline_of_one_has_no_next_limit() {
+    let culprit = judge(&run(vec![stage("gzip x", [990, 0, 0, 0, 0])])).culprit;
+    let culprit = culprit.expect("a culprit");
+    assert_eq!((culprit.next_stage, culprit.speedup_limit), (None, None));
+}

@@ -1,0 +1,175 @@
+//! System call numbers grouped by what their caller waits for.
+//!
+//! `/proc/PID/syscall` tells the number and the six arguments of the call a task is blocked in.
+//! [`Call::decode`] turns these into the descriptor or the kind of event waited for; it knows the
+//! numbers of the architecture it was built for (a 32-bit program on a 64-bit kernel is decoded
+//! wrongly, which its numbers give no way to notice).
+
+use libc::c_long;
+
+/// What a blocked task's system call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Data from a descriptor: `read`, `readv`, `pread`.
+    Read(i32),
+    /// Room in a descriptor: `write`, `writev`, `pwrite`.
+    Write(i32),
+    /// Data moved between two descriptors in the kernel: `splice`, `tee`, `sendfile`.
+    Move {
+        /// The descriptor that is read.
+        from: i32,
+        /// The descriptor that is written.
+        to: i32,
+    },
+    /// `poll` or `ppoll`: `count` entries at `address`; no entries is a sleep.
+    Poll {
+        /// Where the `struct pollfd` array is in the caller's memory.
+        address: u64,
+        /// Number of entries.
+        count: u64,
+    },
+    /// `select` or `pselect`: descriptors below `count`, bit sets at the two addresses (0: none).
+    Select {
+        /// One more than the highest descriptor looked at.
+        count: u64,
+        /// Address of the set waited on for reading.
+        read: u64,
+        /// Address of the set waited on for writing.
+        write: u64,
+    },
+    /// `epoll_wait` on the descriptor.
+    Epoll(i32),
+    /// A record or whole-file lock: `flock`, or `fcntl` that waits.
+    FileLock,
+    /// `futex`: another thread, or a process that shares memory.
+    Futex,
+    /// `wait4` or `waitid`: a child.
+    Child,
+    /// A timer or a signal: `nanosleep`, `pause`, `sigsuspend`.
+    Sleep,
+    /// A socket: `recv*`, `send*`, `accept`, `connect`.
+    Network,
+    /// Storage that is synchronised or whose names are looked up: `fsync`, `open`, `stat`.
+    Storage,
+    /// `io_uring_enter` or `io_getevents`: completions of some input or output.
+    Completion,
+    /// Any other call, by its number.
+    Other(i64),
+}
+
+impl Call {
+    /// Decodes a call from its number and arguments as `/proc/PID/syscall` prints them.
+    pub fn decode(number: i64, args: &[u64; 6]) -> Call {
+        let fd = |i: usize| args[i] as u32 as i32;
+        let nr = number as c_long;
+        match nr {
+            libc::SYS_read | libc::SYS_readv | libc::SYS_pread64 | libc::SYS_preadv => {
+                Call::Read(fd(0))
+            }
+            libc::SYS_write | libc::SYS_writev | libc::SYS_pwrite64 | libc::SYS_pwritev => {
+                Call::Write(fd(0))
+            }
+            libc::SYS_preadv2 => Call::Read(fd(0)),
+            libc::SYS_pwritev2 | libc::SYS_vmsplice => Call::Write(fd(0)),
+            libc::SYS_splice | libc::SYS_copy_file_range => Call::Move { from: fd(0), to: fd(2) },
+            libc::SYS_tee => Call::Move { from: fd(0), to: fd(1) },
+            libc::SYS_sendfile => Call::Move { from: fd(1), to: fd(0) },
+            libc::SYS_ppoll => Call::Poll { address: args[0], count: args[1] },
+            libc::SYS_pselect6 => Call::Select { count: args[0], read: args[1], write: args[2] },
+            libc::SYS_epoll_pwait => Call::Epoll(fd(0)),
+            libc::SYS_epoll_pwait2 => Call::Epoll(fd(0)),
+            libc::SYS_flock => Call::FileLock,
+            libc::SYS_fcntl => fcntl(args[1]),
+            libc::SYS_futex => Call::Futex,
+            libc::SYS_wait4 | libc::SYS_waitid => Call::Child,
+            _ => Self::decode_rest(nr, args),
+        }
+    }
+
+    fn decode_rest(nr: c_long, args: &[u64; 6]) -> Call {
+        match nr {
+            libc::SYS_nanosleep
+            | libc::SYS_clock_nanosleep
+            | libc::SYS_rt_sigtimedwait
+            | libc::SYS_rt_sigsuspend => Call::Sleep,
+            libc::SYS_recvfrom
+            | libc::SYS_recvmsg
+            | libc::SYS_recvmmsg
+            | libc::SYS_sendto
+            | libc::SYS_sendmsg
+            | libc::SYS_sendmmsg
+            | libc::SYS_accept
+            | libc::SYS_accept4
+            | libc::SYS_connect => Call::Network,
+            libc::SYS_fsync
+            | libc::SYS_fdatasync
+            | libc::SYS_syncfs
+            | libc::SYS_sync
+            | libc::SYS_sync_file_range
+            | libc::SYS_msync
+            | libc::SYS_fallocate
+            | libc::SYS_ftruncate
+            | libc::SYS_openat
+            | libc::SYS_newfstatat
+            | libc::SYS_statx
+            | libc::SYS_getdents64
+            | libc::SYS_unlinkat
+            | libc::SYS_renameat2
+            | libc::SYS_close => Call::Storage,
+            libc::SYS_io_uring_enter | libc::SYS_io_getevents => Call::Completion,
+            _ => old_calls(nr, args).unwrap_or(Call::Other(nr as i64)),
+        }
+    }
+
+    /// Whether bytes moved by this call are missing from `rchar` and `wchar` of `/proc/PID/io`.
+    pub fn moves_uncounted(&self) -> bool {
+        matches!(self, Call::Move { .. } | Call::Completion)
+    }
+}
+
+fn fcntl(command: u64) -> Call {
+    match command as i32 {
+        libc::F_SETLKW | libc::F_OFD_SETLKW => Call::FileLock,
+        _ => Call::Other(libc::SYS_fcntl as i64),
+    }
+}
+
+/// Calls that newer architectures (aarch64, riscv64) never had.
+#[cfg(target_arch = "x86_64")]
+fn old_calls(nr: c_long, args: &[u64; 6]) -> Option<Call> {
+    Some(match nr {
+        libc::SYS_poll => Call::Poll { address: args[0], count: args[1] },
+        libc::SYS_select => Call::Select { count: args[0], read: args[1], write: args[2] },
+        libc::SYS_epoll_wait => Call::Epoll(args[0] as u32 as i32),
+        libc::SYS_pause => Call::Sleep,
+        libc::SYS_open | libc::SYS_stat | libc::SYS_lstat | libc::SYS_unlink => Call::Storage,
+        _ => return None,
+    })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn old_calls(_nr: c_long, _args: &[u64; 6]) -> Option<Call> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_taken_from_the_right_argument() {
+        let args = [3, 4, 5, 0, 0, 0];
+        assert_eq!(Call::decode(libc::SYS_read as i64, &args), Call::Read(3));
+        assert_eq!(Call::decode(libc::SYS_splice as i64, &args), Call::Move { from: 3, to: 5 });
+        assert_eq!(Call::decode(libc::SYS_sendfile as i64, &args), Call::Move { from: 4, to: 3 });
+        assert_eq!(Call::decode(99_999, &args), Call::Other(99_999));
+    }
+
+    #[test]
+    fn only_a_waiting_fcntl_is_a_lock() {
+        let wait = [3, libc::F_SETLKW as u64, 0, 0, 0, 0];
+        let get = [3, libc::F_GETFL as u64, 0, 0, 0, 0];
+        assert_eq!(Call::decode(libc::SYS_fcntl as i64, &wait), Call::FileLock);
+        assert!(matches!(Call::decode(libc::SYS_fcntl as i64, &get), Call::Other(_)));
+    }
+}

@@ -1,0 +1,75 @@
+//! Which processes and threads there are, found cheaply.
+//!
+//! The last field of `/proc/loadavg` is the newest id the kernel gave out in this pid namespace.
+//! While it stands still no process and no thread was started, so nobody need be looked for; when
+//! it moved by a few, only those few ids need a look. Walking all of `/proc` is the fallback.
+
+use super::{ProcFile, read_small};
+use crate::Pid;
+use rustix::fs::{Dir, Mode, OFlags};
+
+/// Whose thread an id is, and who started that process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The process (thread group) the id belongs to.
+    pub process: Pid,
+    /// The parent of that process.
+    pub parent: Pid,
+}
+
+/// The newest id given out, from an open `/proc/loadavg`; `None` where it is hidden.
+pub fn last_id(loadavg: &ProcFile) -> Option<Pid> {
+    let mut buffer = [0; 128];
+    let text = std::str::from_utf8(loadavg.read(&mut buffer).ok()?).ok()?;
+    text.split_ascii_whitespace().next_back()?.parse().ok()
+}
+
+/// Whose id this is; `None` when nobody has it (any more) or it is hidden.
+pub fn identity(id: Pid) -> Option<Identity> {
+    let mut buffer = [0; 512];
+    let text = read_small(&format!("/proc/{id}/status"), &mut buffer).ok()?;
+    let text = String::from_utf8_lossy(text);
+    let field = |name: &str| {
+        text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<Pid>().ok()
+    };
+    Some(Identity { process: field("Tgid:")?, parent: field("PPid:")? })
+}
+
+/// Ids of all processes that can be seen.
+pub fn processes() -> Vec<Pid> {
+    numbers_in("/proc")
+}
+
+/// Ids of the threads of a process; empty when it is gone or hidden.
+pub fn tasks(process: Pid) -> Vec<Pid> {
+    numbers_in(&format!("/proc/{process}/task"))
+}
+
+fn numbers_in(directory: &str) -> Vec<Pid> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(fd) = rustix::fs::open(directory, flags, Mode::empty()) else { return Vec::new() };
+    let Ok(dir) = Dir::new(fd) else { return Vec::new() };
+    dir.filter_map(|entry| entry.ok()?.file_name().to_str().ok()?.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_found() {
+        let me = std::process::id() as Pid;
+        assert!(processes().contains(&me));
+        assert!(!tasks(me).is_empty());
+        assert_eq!(identity(me).expect("known").process, me);
+    }
+
+    #[test]
+    fn a_new_process_moves_the_last_id() {
+        let loadavg = ProcFile::open("/proc/loadavg").expect("loadavg");
+        let before = last_id(&loadavg).expect("an id");
+        let mut child = std::process::Command::new("true").spawn().expect("true");
+        assert_ne!(last_id(&loadavg).expect("an id"), before);
+        child.wait().expect("waited");
+    }
+}

@@ -1,0 +1,129 @@
+//! Parsers of `stat`, `schedstat`, `io` and `status`.
+
+/// The fields of `/proc/PID/stat` that weir uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// State letter: `R`, `S`, `D`, `T`, `Z`, ...
+    pub state: u8,
+    /// Parent process.
+    pub parent: i32,
+    /// CPU time of this process in clock ticks, user and system together, dead threads included.
+    pub own_ticks: u64,
+    /// CPU time in clock ticks of the descendants it waited for.
+    pub waited_ticks: u64,
+    /// Number of threads.
+    pub threads: u64,
+}
+
+impl Stat {
+    /// Parses the contents of `/proc/PID/stat`.
+    pub fn parse(text: &[u8]) -> Option<Stat> {
+        // The command name stands in parentheses and may hold any byte, `)` included.
+        let after = text.iter().rposition(|&b| b == b')')? + 1;
+        let rest = std::str::from_utf8(text.get(after..)?).ok()?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        // Field 3 of proc(5) is fields[0] here.
+        let number = |n: usize| fields.get(n - 3)?.parse::<u64>().ok();
+        Some(Stat {
+            state: *fields.first()?.as_bytes().first()?,
+            parent: fields.get(1)?.parse().ok()?,
+            own_ticks: number(14)? + number(15)?,
+            waited_ticks: number(16)? + number(17)?,
+            threads: number(20)?,
+        })
+    }
+}
+
+/// `/proc/PID/schedstat` (kernel: `proc_pid_schedstat`): exact, and there whether or not the
+/// kernel was built with scheduler statistics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sched {
+    /// Time on a CPU.
+    pub cpu_ns: u64,
+    /// Time runnable and waiting for a CPU.
+    pub queue_ns: u64,
+    /// Number of times it was put on a CPU.
+    pub slices: u64,
+}
+
+impl Sched {
+    /// Parses the contents of `/proc/PID/schedstat`.
+    pub fn parse(text: &[u8]) -> Option<Sched> {
+        let text = std::str::from_utf8(text).ok()?;
+        let mut fields = text.split_ascii_whitespace().map(|field| field.parse().ok());
+        Some(Sched { cpu_ns: fields.next()??, queue_ns: fields.next()??, slices: fields.next()?? })
+    }
+}
+
+/// `/proc/PID/io`: what a process and the descendants it waited for asked for. Bytes moved by
+/// `splice` and the like are not counted by the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Io {
+    /// Bytes that read calls returned.
+    pub read_bytes: u64,
+    /// Bytes that write calls took.
+    pub write_bytes: u64,
+    /// Number of read calls.
+    pub read_calls: u64,
+    /// Number of write calls.
+    pub write_calls: u64,
+}
+
+impl Io {
+    /// Parses the contents of `/proc/PID/io`.
+    pub fn parse(text: &[u8]) -> Option<Io> {
+        let text = std::str::from_utf8(text).ok()?;
+        let field = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim_start_matches(':').trim().parse::<u64>().ok()
+        };
+        Some(Io {
+            read_bytes: field("rchar")?,
+            write_bytes: field("wchar")?,
+            read_calls: field("syscr")?,
+            write_calls: field("syscw")?,
+        })
+    }
+}
+
+/// The peak resident set (`VmHWM`) in the contents of `/proc/PID/status`; a zombie has none.
+pub fn peak_rss_bytes(status: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(status).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()? * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_name_may_hold_parentheses_and_spaces() {
+        let line = b"12 (a) R (b) S 7 1 1 0 -1 0 1 2 3 4 10 20 30 40 20 0 5 0 99 0 0\n";
+        let stat = Stat::parse(line).expect("a stat line");
+        assert_eq!((stat.state, stat.parent), (b'S', 7));
+        assert_eq!((stat.own_ticks, stat.waited_ticks, stat.threads), (30, 70, 5));
+    }
+
+    #[test]
+    fn reads_the_kernel_s_own_files() {
+        let mut buffer = [0; 4096];
+        let text = crate::proc::read_small("/proc/thread-self/stat", &mut buffer).expect("stat");
+        assert_eq!(Stat::parse(text).expect("parses").state, b'R');
+        let text = crate::proc::read_small("/proc/self/schedstat", &mut buffer).expect("sched");
+        assert!(Sched::parse(text).expect("parses").cpu_ns > 0);
+        let text = crate::proc::read_small("/proc/self/io", &mut buffer).expect("io");
+        assert!(Io::parse(text).expect("parses").read_calls > 0);
+        let text = crate::proc::read_small("/proc/self/status", &mut buffer).expect("status");
+        assert!(peak_rss_bytes(text).expect("parses") > 100_000);
+    }
+
+    #[test]
+    fn nonsense_is_none() {
+        assert_eq!(Stat::parse(b"12 no parentheses"), None);
+        assert_eq!(Stat::parse(b""), None);
+        assert_eq!(Sched::parse(b"1 2"), None);
+        assert_eq!(Io::parse(b"rchar: x"), None);
+        assert_eq!(peak_rss_bytes(b"VmRSS: 1 kB"), None);
+    }
+}

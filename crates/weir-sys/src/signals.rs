@@ -1,0 +1,45 @@
+//! Signal dispositions: what was ignored from the start, and dying of a signal.
+
+use std::io;
+
+/// Whether `signal` is ignored at present.
+pub fn is_ignored(signal: i32) -> bool {
+    // SAFETY: `sigaction` is integers and pointers, for which all-zero bytes are a value.
+    let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: a null new action only queries; the out-pointer is to a live local.
+    let failed = unsafe { libc::sigaction(signal, std::ptr::null(), &mut old) } != 0;
+    !failed && old.sa_sigaction == libc::SIG_IGN
+}
+
+/// Restores the default disposition of `signal` and sends it to this process, so that whoever
+/// waits for it sees how it ended. Returns only if the signal does not kill.
+///
+/// # Errors
+/// `EINVAL` for a number that is no signal.
+pub fn die_of(signal: i32) -> io::Result<()> {
+    // SAFETY: installing the default disposition runs no code of ours.
+    if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
+        return Err(io::Error::last_os_error());
+    }
+    // A core file of weir would say nothing about the stage that died of the signal.
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live local of the right type.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &none) };
+    // SAFETY: kill(2) has no memory preconditions.
+    if unsafe { libc::kill(libc::getpid(), signal) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Sends `signal` to the process `pid`.
+///
+/// # Errors
+/// `ESRCH` when it is gone, `EPERM` without permission.
+pub fn send(pid: crate::Pid, signal: i32) -> io::Result<()> {
+    // SAFETY: kill(2) has no memory preconditions.
+    if unsafe { libc::kill(pid, signal) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
