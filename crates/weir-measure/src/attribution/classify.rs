@@ -1,0 +1,196 @@
+//! The state of one task, from what `/proc` shows of it.
+//!
+//! A blocked task's system call names the descriptor it waits for; what that descriptor refers to
+//! is compared with the input and output of the task's stage. Calls that wait for several
+//! descriptors (`poll`, `select`, `epoll_wait`) have their sets read from the process's memory or
+//! from `fdinfo`. xz, for one, waits in `poll` on both of its sides.
+
+use weir_policy::state::State;
+use weir_sys::Pid;
+use weir_sys::calls::Call;
+use weir_sys::memory::read_remote;
+use weir_sys::proc::{Descriptor, Kind, descriptor, epoll_interest};
+
+/// What a stage reads from and writes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Endpoints {
+    /// Its standard input.
+    pub input: Option<Descriptor>,
+    /// Its standard output.
+    pub output: Option<Descriptor>,
+}
+
+/// What is known of the pipes at a stage's two sides at this moment; decides where a call waits
+/// for both.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hints {
+    /// Nothing can be read from the input.
+    pub input_empty: bool,
+    /// Nothing can be written to the output.
+    pub output_full: bool,
+}
+
+/// At most this many entries of a `poll` set are looked at.
+const POLL_ENTRIES: usize = 64;
+const POLLIN: u32 = 0x1;
+const POLLOUT: u32 = 0x4;
+
+/// The state of a task of process `pid` that is blocked in `call`.
+pub fn classify(pid: Pid, call: Call, ends: &Endpoints, hints: Hints) -> State {
+    match call {
+        Call::Read(fd) => waits_for(pid, fd, POLLIN, ends),
+        Call::Write(fd) => waits_for(pid, fd, POLLOUT, ends),
+        Call::Move { from, to } => strongest(pid, &[(from, POLLIN), (to, POLLOUT)], ends, hints),
+        Call::Poll { address, count } => {
+            strongest(pid, &poll_set(pid, address, count), ends, hints)
+        }
+        Call::Select { count, read, write } => {
+            strongest(pid, &select_sets(pid, count, read, write), ends, hints)
+        }
+        Call::Epoll(fd) => strongest(pid, &epoll_interest(pid, fd), ends, hints),
+        Call::FileLock | Call::Futex => State::Lock,
+        Call::Child => State::Child,
+        Call::Sleep => State::Sleep,
+        Call::Network => State::Network,
+        Call::Storage | Call::Completion => State::Disk,
+        Call::Other(_) => State::Unknown,
+    }
+}
+
+/// What a task waits for that waits for one event of one descriptor.
+fn waits_for(pid: Pid, fd: i32, event: u32, ends: &Endpoints) -> State {
+    let Some(file) = descriptor(pid, fd) else { return State::Unknown };
+    match file.kind {
+        Kind::Storage => State::Disk,
+        _ if event == POLLIN && ends.input == Some(file) => State::BlockedIn,
+        _ if event == POLLOUT && ends.output == Some(file) => State::BlockedOut,
+        // An anonymous pipe that is neither input nor output joins processes of the stage.
+        Kind::Pipe if is_anonymous_pipe(&file) => State::Child,
+        Kind::Pipe => State::File,
+        Kind::Socket => State::Network,
+        Kind::Device => State::Device,
+        // eventfd, timerfd, inotify: something will happen some time.
+        Kind::Anonymous => State::Sleep,
+    }
+}
+
+/// What a task waits for that waits for any of several events.
+fn strongest(pid: Pid, set: &[(i32, u32)], ends: &Endpoints, hints: Hints) -> State {
+    let mut states = Vec::new();
+    for (fd, events) in set {
+        for event in [POLLIN, POLLOUT] {
+            if events & event != 0 {
+                states.push(waits_for(pid, *fd, event, ends));
+            }
+        }
+    }
+    let has = |state| states.contains(&state);
+    if has(State::BlockedIn) && has(State::BlockedOut) {
+        // Both sides are waited for: with data to pass on it is the output that holds it up.
+        let input = hints.input_empty || !hints.output_full;
+        return if input { State::BlockedIn } else { State::BlockedOut };
+    }
+    // A set without descriptors is how select(2) and poll(2) are used to sleep.
+    states.into_iter().max().unwrap_or(State::Sleep)
+}
+
+fn is_anonymous_pipe(file: &Descriptor) -> bool {
+    thread_local! {
+        static PIPEFS: Option<u64> =
+            rustix::pipe::pipe().ok().and_then(|(r, _)| Some(Descriptor::of(r)?.device));
+    }
+    PIPEFS.with(|device| *device == Some(file.device))
+}
+
+/// The entries of a `struct pollfd` array: descriptor and events.
+fn poll_set(pid: Pid, address: u64, count: u64) -> Vec<(i32, u32)> {
+    let mut bytes = [0; POLL_ENTRIES * 8];
+    let wanted = (count as usize).min(POLL_ENTRIES) * 8;
+    let Ok(got) = read_remote(pid, address, &mut bytes[..wanted]) else { return Vec::new() };
+    let entry = |b: &[u8]| {
+        let fd = i32::from_ne_bytes([b[0], b[1], b[2], b[3]]);
+        (fd, u32::from(u16::from_ne_bytes([b[4], b[5]])))
+    };
+    // A negative descriptor is an entry that poll(2) ignores.
+    bytes[..got].chunks_exact(8).map(entry).filter(|(fd, _)| *fd >= 0).collect()
+}
+
+/// The descriptors of the two sets of `select`.
+fn select_sets(pid: Pid, count: u64, read: u64, write: u64) -> Vec<(i32, u32)> {
+    let mut set = Vec::new();
+    for (address, event) in [(read, POLLIN), (write, POLLOUT)] {
+        let mut bits = [0; 128];
+        let wanted = (count as usize).div_ceil(8).min(bits.len());
+        if address == 0 {
+            continue;
+        }
+        let Ok(got) = read_remote(pid, address, &mut bits[..wanted]) else { continue };
+        let fds = (0..got * 8).filter(|fd| bits[fd / 8] & (1 << (fd % 8)) != 0);
+        set.extend(fds.map(|fd| (fd as i32, event)));
+    }
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsRawFd;
+
+    fn me() -> Pid {
+        std::process::id() as Pid
+    }
+
+    #[test]
+    fn a_read_of_the_input_is_blocked_in_and_of_another_pipe_is_the_stage_s_own() {
+        let (reader, _writer) = rustix::pipe::pipe().expect("a pipe");
+        let (other, _other_writer) = rustix::pipe::pipe().expect("a pipe");
+        let ends = Endpoints { input: Descriptor::of(&reader), output: None };
+        let read = |fd: i32| classify(me(), Call::Read(fd), &ends, Hints::default());
+        assert_eq!(read(reader.as_raw_fd()), State::BlockedIn);
+        assert_eq!(read(other.as_raw_fd()), State::Child);
+        assert_eq!(read(9_999), State::Unknown);
+    }
+
+    #[test]
+    fn poll_is_decoded_from_memory() {
+        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        let (inner, _keep) = rustix::pipe::pipe().expect("a pipe");
+        let output = Endpoints { input: None, output: Descriptor::of(&writer) };
+        let entry = |fd: i32, events: u16| {
+            let mut bytes = [0_u8; 8];
+            bytes[..4].copy_from_slice(&fd.to_ne_bytes());
+            bytes[4..6].copy_from_slice(&events.to_ne_bytes());
+            bytes
+        };
+        let set = [entry(inner.as_raw_fd(), 1), entry(writer.as_raw_fd(), 4), entry(-1, 1)];
+        let call = Call::Poll { address: set.as_ptr() as u64, count: 3 };
+        assert_eq!(classify(me(), call, &output, Hints::default()), State::BlockedOut);
+        let asleep = Call::Poll { address: 0, count: 0 };
+        assert_eq!(classify(me(), asleep, &output, Hints::default()), State::Sleep);
+        drop(reader);
+    }
+
+    #[test]
+    fn a_relay_that_waits_for_both_sides_is_judged_by_the_pipes() {
+        let (reader, _w) = rustix::pipe::pipe().expect("a pipe");
+        let (_r, writer) = rustix::pipe::pipe().expect("a pipe");
+        let ends = Endpoints { input: Descriptor::of(&reader), output: Descriptor::of(&writer) };
+        let call = Call::Move { from: reader.as_raw_fd(), to: writer.as_raw_fd() };
+        let full = Hints { input_empty: false, output_full: true };
+        assert_eq!(classify(me(), call, &ends, full), State::BlockedOut);
+        let empty = Hints { input_empty: true, output_full: false };
+        assert_eq!(classify(me(), call, &ends, empty), State::BlockedIn);
+    }
+
+    #[test]
+    fn select_is_decoded_from_memory() {
+        let (reader, _w) = rustix::pipe::pipe().expect("a pipe");
+        let fd = reader.as_raw_fd();
+        let mut bits = [0_u8; 128];
+        bits[fd as usize / 8] |= 1 << (fd % 8);
+        let count = fd as u64 + 1;
+        let call = Call::Select { count, read: bits.as_ptr() as u64, write: 0 };
+        let ends = Endpoints { input: Descriptor::of(&reader), output: None };
+        assert_eq!(classify(me(), call, &ends, Hints::default()), State::BlockedIn);
+    }
+}

@@ -1,0 +1,69 @@
+//! A group of tasks that is accounted as one: a stage, or one process found in a script.
+
+use super::classify::Endpoints;
+use std::collections::BTreeMap;
+use weir_policy::partition::Samples;
+use weir_policy::state::State;
+use weir_sys::Pid;
+use weir_sys::proc::{Io, Sched};
+
+/// What was seen of a group so far.
+#[derive(Debug, Default)]
+pub struct Group {
+    /// The process it started with.
+    pub root: Pid,
+    /// The group whose process started it, if it was found and not given.
+    pub parent: Option<usize>,
+    /// Its input and output.
+    pub ends: Endpoints,
+    /// Samples of its state.
+    pub samples: Samples,
+    /// Most tasks it was seen to have at once.
+    pub most_tasks: usize,
+    /// State at the last look, `None` before the first.
+    pub now: Option<State>,
+    /// CPU and waiting time of its tasks that are gone, as last seen.
+    pub gone: Sched,
+    /// CPU time seen, by program name.
+    pub programs: BTreeMap<String, u64>,
+    /// Name of the program of the process it started with, when last seen.
+    pub program: String,
+    /// Arguments of that process.
+    pub command: String,
+    /// Locale of that process, unless C.
+    pub locale: Option<String>,
+    /// Peak memory of any one of its processes, as sampled.
+    pub peak_rss_bytes: u64,
+    /// Bytes and calls of the process it started with, when last seen.
+    pub io: Option<Io>,
+    /// Some task's state could not be read.
+    pub hidden: bool,
+    /// Some task moved bytes by calls that the kernel does not count.
+    pub uncounted: bool,
+    /// It was stopped by job control.
+    pub stopped: bool,
+    /// It has ended: its tasks are looked at no more.
+    pub ended: bool,
+    /// When it was first seen.
+    pub first_ns: u64,
+    /// When it was last seen.
+    pub last_ns: u64,
+}
+
+impl Group {
+    /// A group that starts with process `root` at `now_ns`.
+    pub fn new(root: Pid, ends: Endpoints, now_ns: u64) -> Group {
+        Group { root, ends, first_ns: now_ns, last_ns: now_ns, ..Group::default() }
+    }
+
+    /// Whether it was ever seen with several tasks.
+    pub fn several(&self) -> bool {
+        self.most_tasks > 1
+    }
+
+    /// The program that used most CPU in it, or else the one it started with.
+    pub fn top_program(&self) -> &str {
+        let top = self.programs.iter().max_by_key(|(_, cpu_ns)| **cpu_ns);
+        top.filter(|(_, cpu_ns)| **cpu_ns > 0).map_or(&self.program, |(name, _)| name)
+    }
+}

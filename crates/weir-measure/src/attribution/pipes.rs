@@ -1,0 +1,225 @@
+//! How full a pipe is, and enlarging it while it is used.
+//!
+//! weir keeps no end of a pipe: a reader's or writer's death must be seen by the other side. An
+//! end is borrowed from its owner with `pidfd_getfd(2)` for the microseconds of one look.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::ioctl_fionread;
+use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
+use rustix::process::{Pid as RawPid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use std::os::fd::OwnedFd;
+use weir_policy::sizing::Sizing;
+use weir_sys::Pid;
+use weir_sys::proc::Descriptor;
+
+/// What one look at a pipe shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fill {
+    /// Bytes in it.
+    pub bytes: u64,
+    /// Its capacity.
+    pub capacity_bytes: u64,
+    /// Whether nothing more can be written: a pipe counts pages, so it may be full with fewer
+    /// bytes in it than its capacity.
+    pub full: bool,
+}
+
+/// A borrowed end: whose, and which descriptor of it.
+#[derive(Debug)]
+struct End {
+    pidfd: OwnedFd,
+    fd: i32,
+}
+
+/// Watches one pipe.
+#[derive(Debug)]
+pub struct PipeWatch {
+    /// The pipe.
+    pub identity: Descriptor,
+    writer: Option<End>,
+    reader: Option<End>,
+    sizing: Option<Sizing>,
+    /// Totals of the looks so far.
+    pub totals: PipeTotals,
+}
+
+/// Sums over the looks at a pipe, weighted by time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PipeTotals {
+    /// Time looked at.
+    pub watched_ns: u64,
+    /// Number of looks.
+    pub samples: u64,
+    /// Capacity when last looked at; 0 when never.
+    pub capacity_bytes: u64,
+    /// Largest fill seen.
+    pub max_bytes: u64,
+    /// Sum of fill as a share of the capacity, times nanoseconds.
+    pub fill_ns: f64,
+    /// Time found full.
+    pub full_ns: u64,
+    /// Time found empty.
+    pub empty_ns: u64,
+    /// Longest time found full without a break.
+    pub longest_full_ns: u64,
+    /// Longest time found empty without a break.
+    pub longest_empty_ns: u64,
+    /// Times it became full.
+    pub times_full: u64,
+    /// Times it became empty.
+    pub times_empty: u64,
+    full_since_ns: u64,
+    empty_since_ns: u64,
+}
+
+impl PipeWatch {
+    /// A pipe neither of whose ends is known yet.
+    pub fn new(identity: Descriptor, sizing: Option<Sizing>) -> PipeWatch {
+        let totals = PipeTotals::default();
+        PipeWatch { identity, writer: None, reader: None, sizing, totals }
+    }
+
+    /// Process `pid` has the writing end as its descriptor `fd`.
+    pub fn set_writer(&mut self, pid: Pid, fd: i32) {
+        self.writer = open(pid).map(|pidfd| End { pidfd, fd });
+    }
+
+    /// Process `pid` has the reading end as its descriptor `fd`.
+    pub fn set_reader(&mut self, pid: Pid, fd: i32) {
+        self.reader = open(pid).map(|pidfd| End { pidfd, fd });
+    }
+
+    /// Whether a process is known that has the writing end.
+    pub fn has_writer(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// Whether a process is known that has the reading end.
+    pub fn has_reader(&self) -> bool {
+        self.reader.is_some()
+    }
+
+    /// Looks at the pipe and adds what it shows, standing for `weight_ns`; grows it when its
+    /// sizing says so. `None` when neither end can be had any more.
+    pub fn look(&mut self, weight_ns: u64) -> Option<Fill> {
+        let writer = self.writer.as_ref().and_then(|end| end.borrow(&self.identity));
+        let reader = match writer {
+            Some(_) => None,
+            None => self.reader.as_ref().and_then(|end| end.borrow(&self.identity)),
+        };
+        let end = writer.as_ref().or(reader.as_ref())?;
+        let capacity_bytes = fcntl_getpipe_size(end).ok()? as u64;
+        let bytes = ioctl_fionread(end).ok()?;
+        let full = match &writer {
+            Some(writer) => !writable(writer),
+            None => bytes >= capacity_bytes,
+        };
+        let fill = Fill { bytes, capacity_bytes, full };
+        self.totals.add(&fill, weight_ns);
+        if let Some(sizing) = &mut self.sizing
+            && let Some(larger) = sizing.sample(capacity_bytes, full, bytes == 0)
+            && fcntl_setpipe_size(end, larger as usize).is_err()
+        {
+            sizing.refuse();
+        }
+        Some(fill)
+    }
+}
+
+impl PipeTotals {
+    fn add(&mut self, fill: &Fill, weight_ns: u64) {
+        self.watched_ns += weight_ns;
+        self.samples += 1;
+        self.capacity_bytes = fill.capacity_bytes;
+        self.max_bytes = self.max_bytes.max(fill.bytes);
+        let share = fill.bytes as f64 / fill.capacity_bytes.max(1) as f64;
+        self.fill_ns += share * weight_ns as f64;
+        let (was_full, was_empty) = (self.full_since_ns > 0, self.empty_since_ns > 0);
+        let empty = fill.bytes == 0;
+        self.full_since_ns = if fill.full { self.full_since_ns + weight_ns.max(1) } else { 0 };
+        self.empty_since_ns = if empty { self.empty_since_ns + weight_ns.max(1) } else { 0 };
+        self.full_ns += if fill.full { weight_ns } else { 0 };
+        self.empty_ns += if empty { weight_ns } else { 0 };
+        self.times_full += u64::from(fill.full && !was_full);
+        self.times_empty += u64::from(empty && !was_empty);
+        self.longest_full_ns = self.longest_full_ns.max(self.full_since_ns);
+        self.longest_empty_ns = self.longest_empty_ns.max(self.empty_since_ns);
+    }
+
+    /// Mean fill as a share of the capacity.
+    pub fn mean_fill(&self) -> Option<f64> {
+        (self.watched_ns > 0).then(|| self.fill_ns / self.watched_ns as f64)
+    }
+
+    /// A time as a share of the time watched.
+    pub fn share(&self, time_ns: u64) -> Option<f64> {
+        (self.watched_ns > 0).then(|| time_ns as f64 / self.watched_ns as f64)
+    }
+}
+
+impl End {
+    /// The end itself, if it still is an end of `pipe`.
+    fn borrow(&self, pipe: &Descriptor) -> Option<OwnedFd> {
+        let fd = pidfd_getfd(&self.pidfd, self.fd, PidfdGetfdFlags::empty()).ok()?;
+        (Descriptor::of(&fd)? == *pipe).then_some(fd)
+    }
+}
+
+fn open(pid: Pid) -> Option<OwnedFd> {
+    pidfd_open(RawPid::from_raw(pid)?, PidfdFlags::empty()).ok()
+}
+
+fn writable(end: &OwnedFd) -> bool {
+    let mut set = [PollFd::new(end, PollFlags::OUT)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut set, Some(&now)).is_ok_and(|n| n > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsRawFd;
+
+    fn watch(sizing: Option<Sizing>) -> (PipeWatch, OwnedFd, OwnedFd) {
+        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        let mut watch = PipeWatch::new(Descriptor::of(&reader).expect("known"), sizing);
+        let me = std::process::id() as Pid;
+        watch.set_writer(me, writer.as_raw_fd());
+        watch.set_reader(me, reader.as_raw_fd());
+        (watch, reader, writer)
+    }
+
+    #[test]
+    fn tells_fill_and_full_by_pages_not_bytes() {
+        let (mut watch, _reader, writer) = watch(None);
+        assert_eq!(watch.look(10).expect("seen").bytes, 0);
+        rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::NONBLOCK).expect("non-blocking");
+        // 4,095 bytes do not fit behind 4,095: each such write takes a page of its own.
+        while rustix::io::write(&writer, &[7; 4095]).is_ok_and(|n| n == 4095) {}
+        let fill = watch.look(30).expect("seen");
+        assert!(fill.full && fill.bytes < fill.capacity_bytes);
+        assert_eq!((watch.totals.full_ns, watch.totals.empty_ns), (30, 10));
+        assert_eq!((watch.totals.times_full, watch.totals.times_empty), (1, 1));
+    }
+
+    #[test]
+    fn grows_a_pipe_that_is_full_and_empty_in_turn() {
+        let (mut watch, reader, writer) = watch(Some(Sizing::new(1 << 20)));
+        let mut buffer = vec![0; 65_536];
+        for _ in 0..10 {
+            rustix::io::write(&writer, &buffer).expect("room");
+            watch.look(1);
+            rustix::io::read(&reader, &mut buffer).expect("data");
+            watch.look(1);
+        }
+        assert_eq!(watch.look(1).expect("seen").capacity_bytes, 131_072);
+    }
+
+    #[test]
+    fn an_end_that_became_another_file_is_not_looked_at() {
+        let (mut watch, _reader, _writer) = watch(None);
+        let (other, _other_writer) = rustix::pipe::pipe().expect("a pipe");
+        watch.identity = Descriptor::of(&other).expect("known");
+        assert_eq!(watch.look(1), None);
+    }
+}

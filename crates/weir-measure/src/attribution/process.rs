@@ -1,0 +1,269 @@
+//! One process of a stage and its tasks.
+
+use super::classify::{Endpoints, Hints, classify};
+use rustix::io::Errno;
+use weir_policy::state::State;
+use weir_sys::Pid;
+use weir_sys::calls::Call;
+use weir_sys::proc::{Blocked, Io, ProcFile, Sched, peak_rss_bytes, read_small};
+
+/// A process: its tasks, and what was last seen of it.
+#[derive(Debug)]
+pub struct Process {
+    /// Its id.
+    pub pid: Pid,
+    /// Position of the group it belongs to.
+    pub group: usize,
+    /// Name of the program it runs, as the kernel cuts it (15 bytes).
+    pub name: String,
+    /// Its arguments, joined by spaces.
+    pub command: String,
+    /// The locale it compares text in, unless C or POSIX.
+    pub locale: Option<String>,
+    /// Number of times it was looked at.
+    pub looks: u64,
+    tasks: Vec<Task>,
+    io: Option<ProcFile>,
+    /// Bytes and calls when last looked at.
+    pub last_io: Option<Io>,
+}
+
+/// A thread.
+#[derive(Debug)]
+struct Task {
+    id: Pid,
+    syscall: Result<ProcFile, Errno>,
+    sched: Option<ProcFile>,
+    last: Sched,
+}
+
+/// What one look at a task shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Its state.
+    pub state: State,
+    /// Of a running task, the share of the time since the last look in which it had a CPU.
+    pub on_cpu_permille: u32,
+    /// Its state could not be read for want of permission.
+    pub hidden: bool,
+    /// It was in a call whose bytes the kernel does not count.
+    pub uncounted: bool,
+}
+
+impl Process {
+    /// Starts to look at process `pid`, with the one task it surely has.
+    pub fn new(pid: Pid, group: usize) -> Process {
+        let io = ProcFile::open(&format!("/proc/{pid}/io")).ok();
+        let (name, command) = (String::new(), String::new());
+        let tasks = vec![Task::new(pid, pid)];
+        let (locale, last_io) = (None, None);
+        Process { pid, group, name, command, locale, looks: 0, tasks, io, last_io }
+    }
+
+    /// Adds a thread if it is not known yet.
+    pub fn add_task(&mut self, id: Pid) {
+        if self.tasks.iter().all(|task| task.id != id) {
+            self.tasks.push(Task::new(self.pid, id));
+        }
+    }
+
+    /// Number of tasks it has now.
+    pub fn task_count(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// CPU time and waiting time of the tasks it has now, as last looked at.
+    pub fn sched(&self) -> Sched {
+        self.tasks.iter().fold(Sched::default(), |sum, task| add(sum, task.last))
+    }
+
+    /// Looks at every task; `with_sched` also reads the CPU time of each. Returns what was seen
+    /// and the totals of the tasks that are gone since the last look.
+    pub fn look(&mut self, ends: &Endpoints, hints: Hints, with_sched: bool) -> (Vec<Look>, Sched) {
+        self.looks += 1;
+        let pid = self.pid;
+        let (mut seen, mut gone) = (Vec::with_capacity(self.tasks.len()), Sched::default());
+        self.tasks.retain_mut(|task| match task.look(pid, ends, hints, with_sched) {
+            Some(look) => {
+                seen.push(look);
+                true
+            }
+            None => {
+                gone = add(gone, task.last);
+                false
+            }
+        });
+        (seen, gone)
+    }
+
+    /// Reads what is only worth reading now and then: name, arguments, locale, bytes. Returns
+    /// the peak memory.
+    pub fn refresh(&mut self) -> Option<u64> {
+        let mut buffer = [0; 4096];
+        let (pid, previous) = (self.pid, std::mem::take(&mut self.name));
+        let status = read_small(&format!("/proc/{pid}/status"), &mut buffer).ok();
+        let peak = status.and_then(peak_rss_bytes);
+        self.name = status.and_then(name_in).unwrap_or_else(|| previous.clone());
+        if self.name != previous {
+            let text = read_small(&format!("/proc/{pid}/cmdline"), &mut buffer).unwrap_or(&[]);
+            self.command = words_of(text).join(" ");
+            let mut buffer = vec![0; 65_536];
+            let text = read_small(&format!("/proc/{pid}/environ"), &mut buffer).unwrap_or(&[]);
+            self.locale = locale_of(&words_of(text));
+        }
+        self.last_io = self.io.as_ref().and_then(|io| Io::parse(io.read(&mut buffer).ok()?));
+        peak
+    }
+}
+
+impl Task {
+    fn new(pid: Pid, id: Pid) -> Task {
+        let open = |file| ProcFile::open(&format!("/proc/{pid}/task/{id}/{file}"));
+        Task { id, syscall: open("syscall"), sched: open("schedstat").ok(), last: Sched::default() }
+    }
+
+    /// Looks at the task; `None` when it is gone.
+    fn look(&mut self, pid: Pid, ends: &Endpoints, hints: Hints, sched: bool) -> Option<Look> {
+        let on_cpu_permille = if sched { self.on_cpu_permille() } else { 1000 };
+        let mut look =
+            Look { state: State::Unknown, on_cpu_permille, hidden: false, uncounted: false };
+        let mut buffer = [0; 256];
+        let read = match &self.syscall {
+            Ok(file) => file.read(&mut buffer),
+            Err(error) => Err(*error),
+        };
+        let blocked = match read {
+            Ok(text) => Blocked::parse(text),
+            Err(Errno::SRCH) => return None,
+            Err(_) => None,
+        };
+        look.state = match blocked {
+            Some(Blocked::Running) => State::Running,
+            Some(Blocked::Call(number, args)) => {
+                let call = Call::decode(number, &args);
+                look.uncounted = call.moves_uncounted();
+                classify(pid, call, ends, hints)
+            }
+            Some(Blocked::NotInCall) => State::Disk,
+            None => {
+                look.hidden = true;
+                State::Unknown
+            }
+        };
+        // Whether a wait for storage, or one outside any call (a page fault), really is for the
+        // disk, and all that is known of a hidden task, stands in its state letter.
+        if matches!(look.state, State::Disk | State::Unknown) {
+            look.state = match (self.letter(pid)?, look.state) {
+                (b'R', _) => State::Running,
+                (b'D', _) => State::Disk,
+                (b'T' | b't', _) => State::Stopped,
+                (b'Z' | b'X', _) => return None,
+                (_, State::Disk) if blocked != Some(Blocked::NotInCall) => State::File,
+                _ => State::Unknown,
+            };
+        }
+        Some(look)
+    }
+
+    fn on_cpu_permille(&mut self) -> u32 {
+        let mut buffer = [0; 128];
+        let now = self.sched.as_ref().and_then(|file| Sched::parse(file.read(&mut buffer).ok()?));
+        let Some(now) = now else { return 1000 };
+        let cpu = now.cpu_ns.saturating_sub(self.last.cpu_ns);
+        let queue = now.queue_ns.saturating_sub(self.last.queue_ns);
+        self.last = now;
+        if cpu + queue == 0 { 1000 } else { (cpu * 1000 / (cpu + queue)) as u32 }
+    }
+
+    /// The state letter; `None` when the task is gone.
+    fn letter(&self, pid: Pid) -> Option<u8> {
+        let mut buffer = [0; 512];
+        let text = read_small(&format!("/proc/{pid}/task/{}/stat", self.id), &mut buffer).ok()?;
+        let after = text.iter().rposition(|b| *b == b')')?;
+        text.get(after + 2).copied()
+    }
+}
+
+fn add(a: Sched, b: Sched) -> Sched {
+    Sched {
+        cpu_ns: a.cpu_ns + b.cpu_ns,
+        queue_ns: a.queue_ns + b.queue_ns,
+        slices: a.slices + b.slices,
+    }
+}
+
+fn name_in(status: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(status);
+    Some(text.lines().next()?.strip_prefix("Name:")?.trim().to_owned())
+}
+
+fn words_of(text: &[u8]) -> Vec<String> {
+    let words = text.split(|b| *b == 0).filter(|word| !word.is_empty());
+    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// The locale in force for comparing and classifying text (`setlocale(3)`), unless it is one in
+/// which that is a comparison of bytes.
+fn locale_of(environment: &[String]) -> Option<String> {
+    let value = |name: &str| {
+        let mut values = environment.iter().filter_map(|v| v.strip_prefix(name)?.strip_prefix('='));
+        values.next().filter(|value| !value.is_empty())
+    };
+    let locale = value("LC_ALL")
+        .or_else(|| value("LC_COLLATE"))
+        .or_else(|| value("LC_CTYPE"))
+        .or_else(|| value("LANG"))?;
+    let bytes = locale == "C" || locale == "POSIX" || locale.starts_with("C.");
+    (!bytes).then(|| locale.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command, Stdio};
+    use weir_sys::proc::Descriptor;
+
+    fn strings(of: &[&str]) -> Vec<String> {
+        of.iter().map(|s| (*s).to_owned()).collect()
+    }
+
+    #[test]
+    fn the_locale_follows_setlocale_s_order() {
+        assert_eq!(locale_of(&strings(&["LANG=en_US.UTF-8"])), Some("en_US.UTF-8".to_owned()));
+        assert_eq!(locale_of(&strings(&["LANG=en_US.UTF-8", "LC_ALL=C"])), None);
+        assert_eq!(locale_of(&strings(&["LC_ALL=", "LANG=C.UTF-8"])), None);
+        assert_eq!(locale_of(&strings(&["LC_COLLATE=de_DE", "LANG=C"])), Some("de_DE".to_owned()));
+        assert_eq!(locale_of(&[]), None);
+    }
+
+    /// Looks at a child until it is in the state, for at most some thousands of looks.
+    fn comes_to(child: &Child, ends: &Endpoints, state: State) -> bool {
+        let mut process = Process::new(child.id() as Pid, 0);
+        (0..200_000).any(|_| {
+            std::thread::yield_now();
+            process.look(ends, Hints::default(), true).0.iter().any(|look| look.state == state)
+        })
+    }
+
+    #[test]
+    fn a_real_child_is_seen_reading_and_asleep() {
+        let mut cat = Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat");
+        let input = cat.stdin.as_ref().and_then(Descriptor::of);
+        assert!(comes_to(&cat, &Endpoints { input, output: None }, State::BlockedIn));
+        drop(cat.stdin.take());
+        cat.wait().expect("waited");
+        let mut sleep = Command::new("sleep").arg("60").spawn().expect("sleep");
+        assert!(comes_to(&sleep, &Endpoints::default(), State::Sleep));
+        sleep.kill().expect("killed");
+        sleep.wait().expect("waited");
+    }
+
+    #[test]
+    fn a_process_that_is_gone_shows_nothing() {
+        let mut child = Command::new("true").spawn().expect("true");
+        let mut process = Process::new(child.id() as Pid, 0);
+        child.wait().expect("waited");
+        let (seen, _) = process.look(&Endpoints::default(), Hints::default(), true);
+        assert_eq!(seen, vec![]);
+    }
+}

@@ -1,0 +1,274 @@
+//! At each tick: the state of each group of tasks and the fill of each pipe, weighted by time.
+
+use super::classify::{Endpoints, Hints};
+use super::group::Group;
+use super::pipes::{Fill, PipeWatch};
+use super::process::{Look, Process};
+use super::tree::Discovery;
+use std::collections::BTreeMap;
+use weir_policy::state::State;
+use weir_sys::Pid;
+use weir_sys::proc::{Descriptor, Sched, descriptor};
+
+/// How found processes are put into groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grouping {
+    /// A process belongs to the group of its parent: groups are the stages that were given.
+    ByStage,
+    /// Each process is a group of its own: what a script starts is found out from outside.
+    ByProcess,
+}
+
+/// Looks at the tasks of a run.
+#[derive(Debug)]
+pub struct Sampler {
+    grouping: Grouping,
+    discovery: Discovery,
+    processes: BTreeMap<Pid, Process>,
+    /// The groups, in the order in which they came.
+    pub groups: Vec<Group>,
+    /// The pipes that are watched.
+    pub pipes: Vec<PipeWatch>,
+    /// Number of ticks.
+    pub ticks: u64,
+}
+
+/// Of a process that runs long, names, memory and bytes are read at every so many looks.
+const REFRESH_LOOKS: u64 = 8;
+/// In a script, at most this many processes are accounted; later ones are counted only.
+const MOST_GROUPS: usize = 4096;
+
+impl Sampler {
+    /// A sampler that takes processes started from now on for new.
+    pub fn new(grouping: Grouping) -> Sampler {
+        let (processes, groups, pipes) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Sampler { grouping, discovery: Discovery::new(), processes, groups, pipes, ticks: 0 }
+    }
+
+    /// Adds a group that starts with process `pid`; returns its position.
+    pub fn add_group(&mut self, pid: Pid, ends: Endpoints, now_ns: u64) -> usize {
+        let group = self.groups.len();
+        self.groups.push(Group::new(pid, ends, now_ns));
+        self.processes.insert(pid, Process::new(pid, group));
+        group
+    }
+
+    /// The process with which a group started.
+    pub fn root(&mut self, group: usize) -> Option<&mut Process> {
+        self.processes.get_mut(&self.groups.get(group)?.root)
+    }
+
+    /// The group's first process has ended: what is left of the group is looked at no more.
+    pub fn end_group(&mut self, group: usize, now_ns: u64) {
+        let groups = &mut self.groups;
+        groups[group].ended = true;
+        groups[group].last_ns = now_ns;
+        let gone = self.processes.values().filter(|process| process.group == group);
+        for process in gone {
+            settle(&mut groups[group], process);
+        }
+        if self.grouping == Grouping::ByStage {
+            self.processes.retain(|_, process| process.group != group);
+        }
+    }
+
+    /// Looks at everything; what is seen stands for the `weight_ns` before `now_ns`.
+    pub fn tick(&mut self, now_ns: u64, weight_ns: u64) {
+        self.ticks += 1;
+        self.find(now_ns);
+        let fills: Vec<(Descriptor, Fill)> = self
+            .pipes
+            .iter_mut()
+            .filter_map(|pipe| Some((pipe.identity, pipe.look(weight_ns)?)))
+            .collect();
+        let mut strongest: Vec<Option<(State, u32)>> = vec![None; self.groups.len()];
+        let mut counts = vec![0; self.groups.len()];
+        let mut dead = Vec::new();
+        for process in self.processes.values_mut() {
+            let group = &mut self.groups[process.group];
+            if self.grouping == Grouping::ByProcess {
+                refresh_ends(group, process);
+            }
+            let hints = hints(&group.ends, &fills);
+            let with_sched = group.several() || self.grouping == Grouping::ByProcess;
+            let (looks, gone) = process.look(&group.ends, hints, with_sched);
+            group.gone = add(group.gone, gone);
+            counts[process.group] += looks.len();
+            for look in &looks {
+                note(group, look);
+                combine(&mut strongest[process.group], look);
+            }
+            if looks.is_empty() {
+                dead.push(process.pid);
+            } else if is_due(process.looks) {
+                refresh(group, process);
+            }
+        }
+        self.bury(&dead);
+        for (position, group) in self.groups.iter_mut().enumerate() {
+            group.most_tasks = group.most_tasks.max(counts[position]);
+            let state = strongest[position].map(|(state, on_cpu)| (stopped(group, state), on_cpu));
+            if let Some((state, on_cpu_permille)) = state.filter(|_| !group.ended) {
+                group.samples.add(state, weight_ns, on_cpu_permille);
+                group.now = Some(state);
+                group.last_ns = now_ns;
+            }
+        }
+        if self.grouping == Grouping::ByProcess {
+            self.watch_found_pipes();
+        }
+    }
+
+    /// New processes and threads.
+    fn find(&mut self, now_ns: u64) {
+        for (pid, parent) in self.discovery.look(now_ns, &mut self.processes) {
+            let Some(parent) = self.processes.get(&parent).map(|parent| parent.group) else {
+                continue;
+            };
+            let own = self.grouping == Grouping::ByProcess && self.groups.len() < MOST_GROUPS;
+            if own {
+                let group = self.add_group(pid, Endpoints::default(), now_ns);
+                self.groups[group].parent = Some(parent);
+            } else if !self.groups[parent].ended {
+                self.processes.insert(pid, Process::new(pid, parent));
+            }
+        }
+    }
+
+    /// Forgets processes none of whose tasks is left, except those a group started with: these
+    /// are ended by whoever reaps them, or, if they were found, here.
+    fn bury(&mut self, dead: &[Pid]) {
+        for pid in dead {
+            let Some(process) = self.processes.get(pid) else { continue };
+            let group = &mut self.groups[process.group];
+            let given = group.parent.is_none() && group.root == *pid;
+            if given && !group.ended {
+                continue;
+            }
+            if group.root == *pid {
+                group.ended = true;
+            }
+            settle(group, process);
+            self.processes.remove(pid);
+        }
+    }
+
+    /// In a script: a pipe is watched once a process is seen that has it as input or output.
+    fn watch_found_pipes(&mut self) {
+        for process in self.processes.values() {
+            let ends = &self.groups[process.group].ends;
+            for (end, fd) in [(ends.input, 0), (ends.output, 1)] {
+                let Some(pipe) = end.filter(Descriptor::is_pipe) else { continue };
+                let position = self.pipes.iter().position(|watch| watch.identity == pipe);
+                let position = position.unwrap_or_else(|| {
+                    self.pipes.push(PipeWatch::new(pipe, None));
+                    self.pipes.len() - 1
+                });
+                let watch = &mut self.pipes[position];
+                match fd {
+                    0 if !watch.has_reader() => watch.set_reader(process.pid, 0),
+                    1 if !watch.has_writer() => watch.set_writer(process.pid, 1),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// Whether a process is due for a reading of its name and memory: often when it is young, since
+/// programs replace themselves (`exec`) early.
+fn is_due(looks: u64) -> bool {
+    looks < 4 || looks.is_multiple_of(REFRESH_LOOKS)
+}
+
+fn refresh(group: &mut Group, process: &mut Process) {
+    let peak = process.refresh().unwrap_or(0);
+    group.peak_rss_bytes = group.peak_rss_bytes.max(peak);
+    if process.pid == group.root {
+        describe(group, process);
+    }
+}
+
+fn refresh_ends(group: &mut Group, process: &Process) {
+    if is_due(process.looks) {
+        let now = |fd| descriptor(process.pid, fd);
+        group.ends.input = now(0).or(group.ends.input);
+        group.ends.output = now(1).or(group.ends.output);
+    }
+}
+
+fn describe(group: &mut Group, process: &Process) {
+    group.program.clone_from(&process.name);
+    group.command.clone_from(&process.command);
+    group.locale.clone_from(&process.locale);
+    group.io = process.last_io.or(group.io);
+}
+
+/// Adds a process that is gone to the totals of its group.
+fn settle(group: &mut Group, process: &Process) {
+    let sched = process.sched();
+    group.gone = add(group.gone, sched);
+    *group.programs.entry(process.name.clone()).or_default() += sched.cpu_ns;
+    if process.pid == group.root {
+        describe(group, process);
+    }
+}
+
+fn add(a: Sched, b: Sched) -> Sched {
+    let (cpu_ns, queue_ns) = (a.cpu_ns + b.cpu_ns, a.queue_ns + b.queue_ns);
+    Sched { cpu_ns, queue_ns, slices: a.slices + b.slices }
+}
+
+fn hints(ends: &Endpoints, fills: &[(Descriptor, Fill)]) -> Hints {
+    let of = |end: Option<Descriptor>| fills.iter().find(|(pipe, _)| Some(*pipe) == end);
+    Hints {
+        input_empty: of(ends.input).is_some_and(|(_, fill)| fill.bytes == 0),
+        output_full: of(ends.output).is_some_and(|(_, fill)| fill.full),
+    }
+}
+
+fn note(group: &mut Group, look: &Look) {
+    group.hidden |= look.hidden;
+    group.uncounted |= look.uncounted;
+}
+
+/// Keeps the strongest state; of several running tasks, the chance that one had a CPU.
+fn combine(strongest: &mut Option<(State, u32)>, look: &Look) {
+    let (state, on_cpu) = (look.state, look.on_cpu_permille);
+    *strongest = match *strongest {
+        Some((State::Running, before)) if state == State::Running => {
+            let neither = (1000 - before.min(1000)) * (1000 - on_cpu.min(1000)) / 1000;
+            Some((state, 1000 - neither))
+        }
+        Some((before, _)) if state > before => Some((state, on_cpu)),
+        None => Some((state, on_cpu)),
+        unchanged => unchanged,
+    };
+}
+
+/// A stopped task still shows the call it was in: whoever waits for it knows better.
+fn stopped(group: &Group, state: State) -> State {
+    if group.stopped { State::Stopped } else { state }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(state: State, on_cpu_permille: u32) -> Look {
+        Look { state, on_cpu_permille, hidden: false, uncounted: false }
+    }
+
+    #[test]
+    fn the_strongest_state_counts_and_two_half_running_tasks_make_three_quarters() {
+        let mut strongest = None;
+        for seen in [look(State::Lock, 0), look(State::BlockedIn, 0), look(State::Child, 0)] {
+            combine(&mut strongest, &seen);
+        }
+        assert_eq!(strongest, Some((State::BlockedIn, 0)));
+        combine(&mut strongest, &look(State::Running, 500));
+        combine(&mut strongest, &look(State::Running, 500));
+        combine(&mut strongest, &look(State::Sleep, 0));
+        assert_eq!(strongest, Some((State::Running, 750)));
+    }
+}
