@@ -1,1 +1,34 @@
-fn main() {}
+//! The `weir` command: find out where the time goes between your processes, and take it back.
+//!
+//! One file a verb: [`run`], [`pages`] (completions and manual pages). What they share:
+//! [`args`] (the command line), [`shell`] (cutting a pipeline's text into stages), [`report`]
+//! (what people and programs read), [`fault`] (errors of the command).
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod fault;
+mod pages;
+mod report;
+mod run;
+mod shell;
+
+use args::{Command, Options};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let result = match options.command {
+        Command::Run(run) => run::run(&run),
+        Command::Completions(completions) => pages::completions(&completions),
+        Command::Man(man) => pages::man(&man),
+    };
+    match result {
+        Ok(code) => code,
+        Err(fault) => {
+            fault.tell();
+            fault.code()
+        }
+    }
+}

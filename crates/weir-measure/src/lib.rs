@@ -4,7 +4,13 @@
 //! - [`attribution`]: the sampler, which sees what tasks wait for.
 //! - [`runner`]: starts the stages of a pipeline, measures them, and reaps them.
 //! - [`record`]: what a run gives.
+//! - [`clock`], [`machine`], [`random`]: time, limits of the host, repeatable chance.
 
 #![forbid(unsafe_code)]
 
 pub mod attribution;
+pub mod clock;
+pub mod machine;
+pub mod random;
+pub mod record;
+pub mod runner;

@@ -73,6 +73,9 @@ pub struct Verdict {
     pub text: String,
 }
 
+/// A stage whose own work takes less than this share is not the equal of a busier one.
+const WORKS: f64 = 0.25;
+
 /// Judges a run.
 pub fn judge(run: &Run) -> Verdict {
     let busy: Vec<f64> = run.stages.iter().map(|s| run.share(s.times.busy_ns())).collect();
@@ -86,7 +89,7 @@ pub fn judge(run: &Run) -> Verdict {
     }
     let rest = busy.iter().enumerate().filter(|(position, _)| *position != top);
     let second = rest.max_by(|a, b| a.1.total_cmp(b.1)).map(|(position, _)| position);
-    if let Some(second) = second.filter(|second| busy[top] - busy[*second] < MARGIN) {
+    if let Some(second) = second.filter(|second| are_equal(run, &busy, top, *second)) {
         return Verdict { culprit: None, text: tie(run, &busy, top, second) };
     }
     if busy[top] < IDLE {
@@ -95,6 +98,16 @@ pub fn judge(run: &Run) -> Verdict {
     let culprit = accuse(run, top, busy[top]);
     let text = sentences(run, &culprit);
     Verdict { culprit: Some(culprit), text }
+}
+
+/// Whether two stages cannot be told apart: by their busy time, or because their own work is the
+/// same and one only waited longer for a CPU, which is chance and not a property of the stage.
+fn are_equal(run: &Run, busy: &[f64], top: usize, second: usize) -> bool {
+    let lead = busy[top] - busy[second];
+    let (first, other) = (&run.stages[top].times, &run.stages[second].times);
+    let own_lead = run.share(first.own_ns()) - run.share(other.own_ns());
+    let same_work = own_lead.abs() < MARGIN && run.share(other.own_ns()) >= WORKS;
+    lead < MARGIN || same_work
 }
 
 fn nobody(text: &str) -> Verdict {

@@ -117,7 +117,7 @@ impl Call {
             | libc::SYS_renameat2
             | libc::SYS_close => Call::Storage,
             libc::SYS_io_uring_enter | libc::SYS_io_getevents => Call::Completion,
-            _ => old_calls(nr, args).unwrap_or(Call::Other(nr as i64)),
+            _ => old_calls(nr, args).unwrap_or(Call::Other(nr)),
         }
     }
 
@@ -130,7 +130,7 @@ impl Call {
 fn fcntl(command: u64) -> Call {
     match command as i32 {
         libc::F_SETLKW | libc::F_OFD_SETLKW => Call::FileLock,
-        _ => Call::Other(libc::SYS_fcntl as i64),
+        _ => Call::Other(libc::SYS_fcntl),
     }
 }
 
@@ -159,9 +159,9 @@ mod tests {
     #[test]
     fn descriptors_are_taken_from_the_right_argument() {
         let args = [3, 4, 5, 0, 0, 0];
-        assert_eq!(Call::decode(libc::SYS_read as i64, &args), Call::Read(3));
-        assert_eq!(Call::decode(libc::SYS_splice as i64, &args), Call::Move { from: 3, to: 5 });
-        assert_eq!(Call::decode(libc::SYS_sendfile as i64, &args), Call::Move { from: 4, to: 3 });
+        assert_eq!(Call::decode(libc::SYS_read, &args), Call::Read(3));
+        assert_eq!(Call::decode(libc::SYS_splice, &args), Call::Move { from: 3, to: 5 });
+        assert_eq!(Call::decode(libc::SYS_sendfile, &args), Call::Move { from: 4, to: 3 });
         assert_eq!(Call::decode(99_999, &args), Call::Other(99_999));
     }
 
@@ -169,7 +169,7 @@ mod tests {
     fn only_a_waiting_fcntl_is_a_lock() {
         let wait = [3, libc::F_SETLKW as u64, 0, 0, 0, 0];
         let get = [3, libc::F_GETFL as u64, 0, 0, 0, 0];
-        assert_eq!(Call::decode(libc::SYS_fcntl as i64, &wait), Call::FileLock);
-        assert!(matches!(Call::decode(libc::SYS_fcntl as i64, &get), Call::Other(_)));
+        assert_eq!(Call::decode(libc::SYS_fcntl, &wait), Call::FileLock);
+        assert!(matches!(Call::decode(libc::SYS_fcntl, &get), Call::Other(_)));
     }
 }

@@ -11,6 +11,9 @@
 //! This is one of the few places of the workspace where `unsafe` may stand; every block names
 //! its invariant.
 
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+compile_error!("weir runs on 64-bit Linux only");
+
 pub mod calls;
 pub mod memory;
 pub mod proc;

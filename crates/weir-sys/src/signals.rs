@@ -25,11 +25,7 @@ pub fn die_of(signal: i32) -> io::Result<()> {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is to a live local of the right type.
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &none) };
-    // SAFETY: kill(2) has no memory preconditions.
-    if unsafe { libc::kill(libc::getpid(), signal) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    send(std::process::id() as crate::Pid, signal)
 }
 
 /// Sends `signal` to the process `pid`.

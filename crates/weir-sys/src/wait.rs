@@ -78,6 +78,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
+    #[expect(clippy::zombie_processes, reason = "reaping it is what is tested")]
     fn ending(script: &str) -> Ending {
         let child = Command::new("sh").args(["-c", script]).spawn().expect("sh");
         loop {

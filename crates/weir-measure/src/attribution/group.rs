@@ -20,6 +20,8 @@ pub struct Group {
     pub samples: Samples,
     /// Most tasks it was seen to have at once.
     pub most_tasks: usize,
+    /// Time in which it was seen with several tasks.
+    pub several_ns: u64,
     /// State at the last look, `None` before the first.
     pub now: Option<State>,
     /// CPU and waiting time of its tasks that are gone, as last seen.
@@ -36,6 +38,8 @@ pub struct Group {
     pub peak_rss_bytes: u64,
     /// Bytes and calls of the process it started with, when last seen.
     pub io: Option<Io>,
+    /// Share of system time in the CPU time of that process, in parts of a thousand.
+    pub system_permille: u64,
     /// Some task's state could not be read.
     pub hidden: bool,
     /// Some task moved bytes by calls that the kernel does not count.

@@ -24,6 +24,9 @@ pub struct Fill {
     pub full: bool,
 }
 
+/// Sizes are read at every so many looks.
+const CHECK_LOOKS: u64 = 16;
+
 /// A borrowed end: whose, and which descriptor of it.
 #[derive(Debug)]
 struct End {
@@ -108,19 +111,30 @@ impl PipeWatch {
             None => self.reader.as_ref().and_then(|end| end.borrow(&self.identity)),
         };
         let end = writer.as_ref().or(reader.as_ref())?;
-        let capacity_bytes = fcntl_getpipe_size(end).ok()? as u64;
+        // Sizes change seldom, and mostly by our own doing.
+        let known = self.totals.capacity_bytes;
+        let capacity_bytes = match known {
+            known if known > 0 && !self.totals.samples.is_multiple_of(CHECK_LOOKS) => known,
+            _ => fcntl_getpipe_size(end).ok()? as u64,
+        };
         let bytes = ioctl_fionread(end).ok()?;
         let full = match &writer {
             Some(writer) => !writable(writer),
             None => bytes >= capacity_bytes,
         };
         let fill = Fill { bytes, capacity_bytes, full };
-        self.totals.add(&fill, weight_ns);
+        // Once the writer has closed, emptiness keeps nobody waiting: what counts is the time in
+        // which both ends were open.
+        if writer.is_some() || self.writer.is_none() {
+            self.totals.add(&fill, weight_ns);
+        }
         if let Some(sizing) = &mut self.sizing
             && let Some(larger) = sizing.sample(capacity_bytes, full, bytes == 0)
-            && fcntl_setpipe_size(end, larger as usize).is_err()
         {
-            sizing.refuse();
+            match fcntl_setpipe_size(end, larger as usize) {
+                Ok(_) => self.totals.capacity_bytes = larger,
+                Err(_) => sizing.refuse(),
+            }
         }
         Some(fill)
     }
@@ -144,6 +158,21 @@ impl PipeTotals {
         self.times_empty += u64::from(empty && !was_empty);
         self.longest_full_ns = self.longest_full_ns.max(self.full_since_ns);
         self.longest_empty_ns = self.longest_empty_ns.max(self.empty_since_ns);
+    }
+
+    /// Adds the looks at another pipe, as if both had been one.
+    pub fn merge(&mut self, other: &PipeTotals) {
+        self.watched_ns += other.watched_ns;
+        self.samples += other.samples;
+        self.capacity_bytes = self.capacity_bytes.max(other.capacity_bytes);
+        self.max_bytes = self.max_bytes.max(other.max_bytes);
+        self.fill_ns += other.fill_ns;
+        self.full_ns += other.full_ns;
+        self.empty_ns += other.empty_ns;
+        self.longest_full_ns = self.longest_full_ns.max(other.longest_full_ns);
+        self.longest_empty_ns = self.longest_empty_ns.max(other.longest_empty_ns);
+        self.times_full += other.times_full;
+        self.times_empty += other.times_empty;
     }
 
     /// Mean fill as a share of the capacity.

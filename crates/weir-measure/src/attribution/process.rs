@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use weir_policy::state::State;
 use weir_sys::Pid;
 use weir_sys::calls::Call;
-use weir_sys::proc::{Blocked, Io, ProcFile, Sched, peak_rss_bytes, read_small};
+use weir_sys::proc::{Blocked, Io, ProcFile, Sched, Stat, peak_rss_bytes, read_small};
 
 /// A process: its tasks, and what was last seen of it.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub struct Process {
     io: Option<ProcFile>,
     /// Bytes and calls when last looked at.
     pub last_io: Option<Io>,
+    /// Share of system time in its CPU time when last looked at, in parts of a thousand.
+    pub system_permille: u64,
 }
 
 /// A thread.
@@ -57,7 +59,8 @@ impl Process {
         let (name, command) = (String::new(), String::new());
         let tasks = vec![Task::new(pid, pid)];
         let (locale, last_io) = (None, None);
-        Process { pid, group, name, command, locale, looks: 0, tasks, io, last_io }
+        let (looks, system_permille) = (0, 0);
+        Process { pid, group, name, command, locale, looks, tasks, io, last_io, system_permille }
     }
 
     /// Adds a thread if it is not known yet.
@@ -74,7 +77,7 @@ impl Process {
 
     /// CPU time and waiting time of the tasks it has now, as last looked at.
     pub fn sched(&self) -> Sched {
-        self.tasks.iter().fold(Sched::default(), |sum, task| add(sum, task.last))
+        self.tasks.iter().fold(Sched::default(), |sum, task| sum.plus(task.last))
     }
 
     /// Looks at every task; `with_sched` also reads the CPU time of each. Returns what was seen
@@ -89,30 +92,41 @@ impl Process {
                 true
             }
             None => {
-                gone = add(gone, task.last);
+                gone = gone.plus(task.last);
                 false
             }
         });
         (seen, gone)
     }
 
-    /// Reads what is only worth reading now and then: name, arguments, locale, bytes. Returns
-    /// the peak memory.
+    /// Reads what is only worth reading now and then: the name, with what follows from it.
+    /// Returns the peak memory.
     pub fn refresh(&mut self) -> Option<u64> {
         let mut buffer = [0; 4096];
-        let (pid, previous) = (self.pid, std::mem::take(&mut self.name));
-        let status = read_small(&format!("/proc/{pid}/status"), &mut buffer).ok();
-        let peak = status.and_then(peak_rss_bytes);
-        self.name = status.and_then(name_in).unwrap_or_else(|| previous.clone());
-        if self.name != previous {
+        let pid = self.pid;
+        let status = read_small(&format!("/proc/{pid}/status"), &mut buffer).ok()?;
+        let (name, peak) = (name_in(status)?, peak_rss_bytes(status));
+        if name != self.name {
+            self.name = name;
             let text = read_small(&format!("/proc/{pid}/cmdline"), &mut buffer).unwrap_or(&[]);
             self.command = words_of(text).join(" ");
             let mut buffer = vec![0; 65_536];
             let text = read_small(&format!("/proc/{pid}/environ"), &mut buffer).unwrap_or(&[]);
             self.locale = locale_of(&words_of(text));
         }
-        self.last_io = self.io.as_ref().and_then(|io| Io::parse(io.read(&mut buffer).ok()?));
         peak
+    }
+
+    /// Reads the totals that nobody will be able to read when it has ended: bytes, and how its
+    /// CPU time divides.
+    pub fn refresh_totals(&mut self) {
+        let mut buffer = [0; 1024];
+        let stat = read_small(&format!("/proc/{}/stat", self.pid), &mut buffer).ok();
+        if let Some(stat) = stat.and_then(Stat::parse) {
+            let share = (stat.system_ticks * 1000).checked_div(stat.own_ticks);
+            self.system_permille = share.unwrap_or(self.system_permille);
+        }
+        self.last_io = self.io.as_ref().and_then(|io| Io::parse(io.read(&mut buffer).ok()?));
     }
 }
 
@@ -172,7 +186,7 @@ impl Task {
         let cpu = now.cpu_ns.saturating_sub(self.last.cpu_ns);
         let queue = now.queue_ns.saturating_sub(self.last.queue_ns);
         self.last = now;
-        if cpu + queue == 0 { 1000 } else { (cpu * 1000 / (cpu + queue)) as u32 }
+        (cpu * 1000).checked_div(cpu + queue).unwrap_or(1000) as u32
     }
 
     /// The state letter; `None` when the task is gone.
@@ -181,14 +195,6 @@ impl Task {
         let text = read_small(&format!("/proc/{pid}/task/{}/stat", self.id), &mut buffer).ok()?;
         let after = text.iter().rposition(|b| *b == b')')?;
         text.get(after + 2).copied()
-    }
-}
-
-fn add(a: Sched, b: Sched) -> Sched {
-    Sched {
-        cpu_ns: a.cpu_ns + b.cpu_ns,
-        queue_ns: a.queue_ns + b.queue_ns,
-        slices: a.slices + b.slices,
     }
 }
 

@@ -8,7 +8,7 @@ use super::tree::Discovery;
 use std::collections::BTreeMap;
 use weir_policy::state::State;
 use weir_sys::Pid;
-use weir_sys::proc::{Descriptor, Sched, descriptor};
+use weir_sys::proc::{Descriptor, descriptor};
 
 /// How found processes are put into groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,9 @@ pub struct Sampler {
 }
 
 /// Of a process that runs long, names, memory and bytes are read at every so many looks.
-const REFRESH_LOOKS: u64 = 8;
+const REFRESH_LOOKS: u64 = 64;
+/// The same of a process that was found, whose totals can't be read when it has ended.
+const FOUND_LOOKS: u64 = 8;
 /// In a script, at most this many processes are accounted; later ones are counted only.
 const MOST_GROUPS: usize = 4096;
 
@@ -87,12 +89,12 @@ impl Sampler {
         for process in self.processes.values_mut() {
             let group = &mut self.groups[process.group];
             if self.grouping == Grouping::ByProcess {
-                refresh_ends(group, process);
+                refresh_ends(group, process, self.grouping);
             }
             let hints = hints(&group.ends, &fills);
             let with_sched = group.several() || self.grouping == Grouping::ByProcess;
             let (looks, gone) = process.look(&group.ends, hints, with_sched);
-            group.gone = add(group.gone, gone);
+            group.gone = group.gone.plus(gone);
             counts[process.group] += looks.len();
             for look in &looks {
                 note(group, look);
@@ -100,13 +102,14 @@ impl Sampler {
             }
             if looks.is_empty() {
                 dead.push(process.pid);
-            } else if is_due(process.looks) {
-                refresh(group, process);
+            } else if is_due(process.looks, self.grouping) {
+                refresh(group, process, self.grouping);
             }
         }
         self.bury(&dead);
         for (position, group) in self.groups.iter_mut().enumerate() {
             group.most_tasks = group.most_tasks.max(counts[position]);
+            group.several_ns += if counts[position] > 1 { weight_ns } else { 0 };
             let state = strongest[position].map(|(state, on_cpu)| (stopped(group, state), on_cpu));
             if let Some((state, on_cpu_permille)) = state.filter(|_| !group.ended) {
                 group.samples.add(state, weight_ns, on_cpu_permille);
@@ -133,6 +136,11 @@ impl Sampler {
                 self.processes.insert(pid, Process::new(pid, parent));
             }
         }
+    }
+
+    /// All processes looked at now.
+    pub fn pids(&self) -> impl Iterator<Item = Pid> {
+        self.processes.keys().copied()
     }
 
     /// Forgets processes none of whose tasks is left, except those a group started with: these
@@ -175,22 +183,29 @@ impl Sampler {
     }
 }
 
-/// Whether a process is due for a reading of its name and memory: often when it is young, since
-/// programs replace themselves (`exec`) early.
-fn is_due(looks: u64) -> bool {
-    looks < 4 || looks.is_multiple_of(REFRESH_LOOKS)
+/// Whether a process is due for a reading of its name and memory: at its 1st, 2nd, 4th, ... look,
+/// since programs replace themselves (`exec`) early; then now and then.
+fn is_due(looks: u64, grouping: Grouping) -> bool {
+    let every = match grouping {
+        Grouping::ByStage => REFRESH_LOOKS,
+        Grouping::ByProcess => FOUND_LOOKS,
+    };
+    looks.is_power_of_two() || looks.is_multiple_of(every)
 }
 
-fn refresh(group: &mut Group, process: &mut Process) {
+fn refresh(group: &mut Group, process: &mut Process, grouping: Grouping) {
     let peak = process.refresh().unwrap_or(0);
+    if grouping == Grouping::ByProcess {
+        process.refresh_totals();
+    }
     group.peak_rss_bytes = group.peak_rss_bytes.max(peak);
     if process.pid == group.root {
         describe(group, process);
     }
 }
 
-fn refresh_ends(group: &mut Group, process: &Process) {
-    if is_due(process.looks) {
+fn refresh_ends(group: &mut Group, process: &Process, grouping: Grouping) {
+    if is_due(process.looks + 1, grouping) {
         let now = |fd| descriptor(process.pid, fd);
         group.ends.input = now(0).or(group.ends.input);
         group.ends.output = now(1).or(group.ends.output);
@@ -202,21 +217,17 @@ fn describe(group: &mut Group, process: &Process) {
     group.command.clone_from(&process.command);
     group.locale.clone_from(&process.locale);
     group.io = process.last_io.or(group.io);
+    group.system_permille = process.system_permille;
 }
 
 /// Adds a process that is gone to the totals of its group.
 fn settle(group: &mut Group, process: &Process) {
     let sched = process.sched();
-    group.gone = add(group.gone, sched);
+    group.gone = group.gone.plus(sched);
     *group.programs.entry(process.name.clone()).or_default() += sched.cpu_ns;
     if process.pid == group.root {
         describe(group, process);
     }
-}
-
-fn add(a: Sched, b: Sched) -> Sched {
-    let (cpu_ns, queue_ns) = (a.cpu_ns + b.cpu_ns, a.queue_ns + b.queue_ns);
-    Sched { cpu_ns, queue_ns, slices: a.slices + b.slices }
 }
 
 fn hints(ends: &Endpoints, fills: &[(Descriptor, Fill)]) -> Hints {

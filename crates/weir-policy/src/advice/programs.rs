@@ -2,7 +2,6 @@
 //! and how each is told to buffer.
 
 use super::Kind;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -74,7 +73,7 @@ pub fn buffering_hint(label: &str, kind: Kind) -> String {
         }
         _ => "let it read in larger blocks",
     };
-    format!("{hint}")
+    String::from(hint)
 }
 
 #[cfg(test)]

@@ -68,6 +68,13 @@ fn two_equal_stages_are_no_single_bottleneck() {
 }
 
 #[test]
+fn equal_work_is_a_tie_even_if_one_waited_longer_for_a_cpu() {
+    let verdict =
+        judge(&run(vec![stage("a", [480, 500, 0, 20, 0]), stage("b", [480, 200, 320, 0, 0])]));
+    assert_eq!(verdict.culprit, None);
+}
+
+#[test]
 fn the_cpu_time_that_remains_bounds_the_gain() {
     // Three stages of 400 ms on two CPUs need 600 ms even when the fourth is free.
     let mut stages = vec![stage("big", [1000, 0, 0, 0, 0])];

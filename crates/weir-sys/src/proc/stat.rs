@@ -9,6 +9,8 @@ pub struct Stat {
     pub parent: i32,
     /// CPU time of this process in clock ticks, user and system together, dead threads included.
     pub own_ticks: u64,
+    /// System part of `own_ticks`.
+    pub system_ticks: u64,
     /// CPU time in clock ticks of the descendants it waited for.
     pub waited_ticks: u64,
     /// Number of threads.
@@ -28,6 +30,7 @@ impl Stat {
             state: *fields.first()?.as_bytes().first()?,
             parent: fields.get(1)?.parse().ok()?,
             own_ticks: number(14)? + number(15)?,
+            system_ticks: number(15)?,
             waited_ticks: number(16)? + number(17)?,
             threads: number(20)?,
         })
@@ -52,6 +55,17 @@ impl Sched {
         let text = std::str::from_utf8(text).ok()?;
         let mut fields = text.split_ascii_whitespace().map(|field| field.parse().ok());
         Some(Sched { cpu_ns: fields.next()??, queue_ns: fields.next()??, slices: fields.next()?? })
+    }
+}
+
+impl Sched {
+    /// Both together.
+    pub fn plus(self, other: Sched) -> Sched {
+        Sched {
+            cpu_ns: self.cpu_ns + other.cpu_ns,
+            queue_ns: self.queue_ns + other.queue_ns,
+            slices: self.slices + other.slices,
+        }
     }
 }
 
@@ -91,6 +105,18 @@ pub fn peak_rss_bytes(status: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(status).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()? * 1024)
+}
+
+impl Io {
+    /// Both together.
+    pub fn plus(self, other: Io) -> Io {
+        Io {
+            read_bytes: self.read_bytes + other.read_bytes,
+            write_bytes: self.write_bytes + other.write_bytes,
+            read_calls: self.read_calls + other.read_calls,
+            write_calls: self.write_calls + other.write_calls,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,47 @@
+//! `weir completions` and `weir man`: made from the command line's own definition.
+
+use crate::args::{CompletionsOptions, ManOptions, Options};
+use crate::fault::Fault;
+use clap::CommandFactory;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Prints a completion script.
+pub fn completions(options: &CompletionsOptions) -> Result<ExitCode, Fault> {
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, &mut Options::command(), "weir", &mut script);
+    print(&script)
+}
+
+/// Writes the manual pages into a directory, or the first of them to standard output.
+pub fn man(options: &ManOptions) -> Result<ExitCode, Fault> {
+    match &options.out {
+        Some(directory) => {
+            let cannot = |error| {
+                Fault::failed(format!(
+                    "cannot write manual pages to {}: {error}",
+                    directory.display()
+                ))
+            };
+            std::fs::create_dir_all(directory).map_err(cannot)?;
+            clap_mangen::generate_to(Options::command(), directory).map_err(cannot)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        None => {
+            let mut page = Vec::new();
+            let rendered = clap_mangen::Man::new(Options::command()).render(&mut page);
+            rendered.map_err(|error| Fault::failed(format!("cannot make the page: {error}")))?;
+            print(&page)
+        }
+    }
+}
+
+fn print(bytes: &[u8]) -> Result<ExitCode, Fault> {
+    match std::io::stdout().lock().write_all(bytes) {
+        // A reader that has seen enough is no error.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Fault::failed(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}

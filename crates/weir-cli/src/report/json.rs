@@ -1,0 +1,200 @@
+//! The report as programs read it: schema `weir.run/1`.
+//!
+//! Names are stable and end in their units. Times are seconds, sizes bytes, shares 0 to 1.
+//! `null` is "not known". The blocked and run-queue times of a stage are the partition of its wall
+//! time; `user_s` and `sys_s` are sums over its tasks.
+
+use super::Report;
+use serde::Serialize;
+use serde_json::{Value, json};
+use weir_measure::record::{Ending, Pipe, Run, Stage};
+use weir_measure::{machine, record};
+use weir_policy::advice::Advice;
+use weir_policy::verdict::Verdict;
+
+/// Writes the report as one JSON document, with a newline at its end.
+pub fn json(report: &Report) -> String {
+    let document = document(report);
+    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    weir_version: &'static str,
+    command: &'a str,
+    mode: &'static str,
+    wall_s: f64,
+    stopped_s: f64,
+    cpus: f64,
+    exit_status: i32,
+    stages: Vec<Value>,
+    pipes: Vec<Value>,
+    verdict: Value,
+    advice: Vec<Value>,
+    notes: &'a [String],
+    weir: Value,
+}
+
+fn document(report: &Report) -> Document<'_> {
+    let run = &report.run;
+    Document {
+        schema: "weir.run/1",
+        weir_version: env!("CARGO_PKG_VERSION"),
+        command: &report.command,
+        mode: if run.discovered { "script" } else { "pipeline" },
+        wall_s: seconds(run.wall_ns),
+        stopped_s: seconds(run.stopped_ns),
+        cpus: run.cpus,
+        exit_status: report.status,
+        stages: run
+            .stages
+            .iter()
+            .enumerate()
+            .map(|(at, stage)| self::stage(run, at, stage))
+            .collect(),
+        pipes: run.pipes.iter().map(pipe).collect(),
+        verdict: verdict(&report.verdict),
+        advice: report.advice.iter().map(|advice| self::advice(run, advice)).collect(),
+        notes: &run.notes,
+        weir: json!({
+            "max_rss_bytes": machine::own_peak_rss_bytes(),
+            "cpu_s": seconds(weir_sys::wait::own_cpu_ns()),
+            "ticks": run.ticks,
+        }),
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
+    let times = &stage.times;
+    let busy = if stage.wall_ns == 0 { 0.0 } else { times.busy_ns() as f64 / stage.wall_ns as f64 };
+    json!({
+        "index": position + 1,
+        "command": stage.label,
+        "program": stage.program,
+        "processes": stage.processes,
+        "wall_s": seconds(stage.wall_ns),
+        "busy": busy,
+        "cpu_s": seconds(times.cpu_ns),
+        "user_s": seconds(stage.user_ns),
+        "sys_s": seconds(stage.system_ns),
+        "runq_s": seconds(times.queue_ns),
+        "runq_sum_s": seconds(stage.queue_sum_ns),
+        "blocked_in_s": seconds(times.input_ns),
+        "blocked_out_s": seconds(times.output_ns),
+        "blocked_other_s": seconds(times.other_ns()),
+        "blocked_other": {
+            "disk_s": seconds(times.disk_ns),
+            "file_s": seconds(times.file_ns),
+            "lock_s": seconds(times.lock_ns),
+            "child_s": seconds(times.child_ns),
+            "sleep_s": seconds(times.sleep_ns),
+            "network_s": seconds(times.network_ns),
+            "device_s": seconds(times.device_ns),
+            "stopped_s": seconds(times.stopped_ns),
+            "unknown_s": seconds(times.unknown_ns),
+        },
+        "bytes_in": stage.bytes_in,
+        "bytes_out": stage.bytes_out,
+        "read_calls": stage.io.map(|io| io.read_calls),
+        "write_calls": stage.io.map(|io| io.write_calls),
+        "max_rss_bytes": stage.max_rss_bytes,
+        "most_tasks": stage.most_tasks,
+        "exit": exit(stage),
+        "failure": stage.failure,
+        "closed_by_downstream": stage.closed_by_downstream(),
+        "evidence": evidence(run, stage),
+    })
+}
+
+fn exit(stage: &Stage) -> Value {
+    match stage.ending {
+        Some(Ending::Code(code)) => json!({ "code": code }),
+        Some(Ending::Signal(signal)) => json!({ "signal": signal }),
+        None => Value::Null,
+    }
+}
+
+/// For each group of figures, how it is known.
+fn evidence(run: &Run, stage: &Stage) -> Value {
+    let known = |exact: bool| if exact { "exact" } else { "sampled" };
+    let bytes = match (stage.io, stage.uncounted) {
+        (None, _) => "unknown",
+        (_, true) => "estimated",
+        _ => known(!run.discovered),
+    };
+    let max_rss = match stage.max_rss_bytes {
+        None => "unknown",
+        Some(_) if stage.max_rss_bound => "upper bound",
+        Some(_) => known(stage.max_rss_exact),
+    };
+    let blocked = if stage.hidden { "unknown" } else { "sampled" };
+    json!({
+        "wall": known(!run.discovered),
+        "cpu_sums": known(stage.cpu_exact),
+        "cpu_and_runq": known(stage.single_task && !run.discovered),
+        "blocked": blocked,
+        "samples": stage.samples,
+        "bytes": bytes,
+        "max_rss": max_rss,
+    })
+}
+
+fn pipe(pipe: &Pipe) -> Value {
+    let capacity = (pipe.capacity_bytes > 0).then_some(pipe.capacity_bytes);
+    json!({
+        "from": pipe.from + 1,
+        "to": pipe.to + 1,
+        "capacity_bytes": capacity,
+        "limit_bytes": pipe.limit_bytes,
+        "mean_fill": pipe.mean_fill,
+        "max_fill": capacity.map(|capacity| pipe.max_bytes as f64 / capacity as f64),
+        "full_share": pipe.full_share,
+        "empty_share": pipe.empty_share,
+        "times_full": pipe.times_full,
+        "times_empty": pipe.times_empty,
+        "longest_full_s": seconds(pipe.longest_full_ns),
+        "longest_empty_s": seconds(pipe.longest_empty_ns),
+        "samples": pipe.samples,
+    })
+}
+
+fn verdict(verdict: &Verdict) -> Value {
+    match &verdict.culprit {
+        None => json!({
+            "kind": "none",
+            "stage": null,
+            "reason": null,
+            "share": null,
+            "speedup_limit": null,
+            "next_stage": null,
+            "text": verdict.text,
+        }),
+        Some(culprit) => json!({
+            "kind": "stage",
+            "stage": culprit.stage + 1,
+            "reason": culprit.reason.name(),
+            "share": culprit.share,
+            "speedup_limit": culprit.speedup_limit,
+            "next_stage": culprit.next_stage.map(|next| next + 1),
+            "text": verdict.text,
+        }),
+    }
+}
+
+fn advice(run: &record::Run, advice: &Advice) -> Value {
+    let pipe = advice.pipe.and_then(|pipe| run.pipes.get(pipe));
+    json!({
+        "kind": advice.kind.name(),
+        "stage": advice.stage.map(|stage| stage + 1),
+        "pipe": pipe.map(|pipe| json!({ "from": pipe.from + 1, "to": pipe.to + 1 })),
+        "expected_speedup_at_most": advice.gain_limit,
+        "text": advice.text,
+    })
+}

@@ -1,0 +1,134 @@
+//! `weir run`: runs a pipeline and says where the time went.
+//!
+//! In the order of flow: `plan` turns the command line into a job, the runner of weir-measure runs
+//! it under the eyes of `watch`, policy judges the record, [`crate::report`] writes it down, and
+//! `status` gives the shell's own exit status.
+
+mod plan;
+mod status;
+mod watch;
+
+use crate::args::{PIPE_BYTES, PipeSize, RunOptions};
+use crate::fault::{Fault, tell};
+use crate::report::{self, Report};
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use weir_measure::record::Run;
+use weir_measure::runner::{self, Job};
+use weir_sys::proc::{Descriptor, Kind};
+use weir_sys::startup::closed_standard_descriptors;
+
+/// Runs the verb.
+pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
+    let planned = plan::plan(options)?;
+    let closed = closed_standard_descriptors();
+    let job = Job {
+        stages: planned.stages,
+        script: planned.script,
+        shell: planned.shell,
+        pipe_bytes: match options.pipe_size {
+            PipeSize::Auto => PIPE_BYTES,
+            PipeSize::Bytes(bytes) => bytes,
+        },
+        pipe_auto: options.pipe_size == PipeSize::Auto,
+        tick_ns: options.sample_ms * 1_000_000,
+        closed,
+    };
+    let outputs = Outputs::open(options, closed);
+    let mut watch = watch::Watch::new(options.live);
+    let run = runner::run(&job, &mut watch)
+        .map_err(|error| Fault::failed(format!("cannot make a pipe: {error}")))?;
+    watch.finish();
+    let ending = status::status(&run, options.pipefail, planned.negated);
+    let report = judge(run, &planned.command, closed, ending.shell_status());
+    outputs.write(&report);
+    Ok(ending.take())
+}
+
+fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report {
+    for (closed, note) in closed.iter().zip([
+        "standard input was closed: the first stage has none",
+        "standard output was closed: the last stage has none",
+        "standard error was closed",
+    ]) {
+        if *closed {
+            run.notes.push(String::from(note));
+        }
+    }
+    let flows = |fd: Option<Descriptor>| {
+        fd.is_some_and(|fd| matches!(fd.kind, Kind::Pipe | Kind::Socket | Kind::Device))
+    };
+    let (input, output) = (Descriptor::of(io::stdin()), Descriptor::of(io::stdout()));
+    let facts = run.facts(flows(input), flows(output));
+    let verdict = weir_policy::verdict::judge(&facts);
+    let advice = weir_policy::advice::advise(&facts, &verdict);
+    Report { run, command: command.to_owned(), verdict, advice, status }
+}
+
+/// Where the report goes; opened before the run, so that a bad name is told at once and still
+/// costs nobody the pipeline's work.
+struct Outputs {
+    text: Option<Target>,
+    json: Option<Target>,
+}
+
+enum Target {
+    Stdout,
+    Stderr,
+    File(File, String),
+}
+
+impl Outputs {
+    fn open(options: &RunOptions, closed: [bool; 3]) -> Outputs {
+        let text = match &options.output {
+            _ if options.quiet => None,
+            Some(path) => open(path, "report"),
+            None if closed[2] => None,
+            None => Some(Target::Stderr),
+        };
+        let json = options.json.as_ref().and_then(|path| match path.as_os_str() == "-" {
+            true => Some(Target::Stdout),
+            false => open(path, "JSON report"),
+        });
+        Outputs { text, json }
+    }
+
+    fn write(&self, report: &Report) {
+        if let Some(target) = &self.text {
+            let colour = matches!(target, Target::Stderr)
+                && report::wants_colour(io::stderr().is_terminal());
+            target.write(&report::text(report, colour));
+        }
+        if let Some(target) = &self.json {
+            target.write(&report::json(report));
+        }
+    }
+}
+
+fn open(path: &Path, what: &str) -> Option<Target> {
+    match File::create(path) {
+        Ok(file) => Some(Target::File(file, path.display().to_string())),
+        Err(error) => {
+            let path = path.display();
+            tell(&format!(
+                "cannot write the {what} to '{path}': {error}; the pipeline runs all the same"
+            ));
+            None
+        }
+    }
+}
+
+impl Target {
+    fn write(&self, text: &str) {
+        let (result, name) = match self {
+            Target::Stdout => (io::stdout().lock().write_all(text.as_bytes()), "standard output"),
+            Target::Stderr => (io::stderr().lock().write_all(text.as_bytes()), "standard error"),
+            Target::File(file, name) => ((&*file).write_all(text.as_bytes()), name.as_str()),
+        };
+        if let Err(error) = result {
+            tell(&format!("cannot write the report to {name}: {error}"));
+        }
+    }
+}

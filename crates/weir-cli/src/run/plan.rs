@@ -1,0 +1,130 @@
+//! From the command line to the stages of a job.
+
+use crate::args::RunOptions;
+use crate::fault::Fault;
+use crate::shell::{self, Direct, Plan, PlanError, StageText};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use weir_measure::runner::{Launch, StageSpec};
+
+/// What is to be run.
+pub struct Planned {
+    /// The stages, or one that is the whole script.
+    pub stages: Vec<StageSpec>,
+    /// The only stage is a script.
+    pub script: bool,
+    /// The status is turned round (`! a | b`).
+    pub negated: bool,
+    /// The shell for stages that need one.
+    pub shell: PathBuf,
+    /// The command as typed, for the report.
+    pub command: String,
+}
+
+/// Shells whose grammar the splitter knows; texts for others are run whole.
+const KNOWN_SHELLS: [&str; 7] = ["bash", "sh", "dash", "ash", "ksh", "mksh", "zsh"];
+
+/// Makes the plan.
+pub fn plan(options: &RunOptions) -> Result<Planned, Fault> {
+    match &options.text {
+        Some(text) => of_text(text, options.shell.as_deref()),
+        None => of_words(&options.words),
+    }
+}
+
+fn of_words(words: &[OsString]) -> Result<Planned, Fault> {
+    let mut stages = Vec::new();
+    for words in words.split(|word| word == "|") {
+        if words.is_empty() {
+            return Err(Fault::usage("a stage is empty: there is nothing beside a '|'"));
+        }
+        if words.iter().any(|word| word == "|&") {
+            return Err(Fault::usage("'|&' needs a shell: give the pipeline as one text instead"));
+        }
+        let label = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let launch = Launch::Exec { env: Vec::new(), argv: words.to_vec(), text: None };
+        stages.push(StageSpec { label, launch });
+    }
+    let command = stages.iter().map(|stage| stage.label.as_str()).collect::<Vec<_>>().join(" | ");
+    // Needed only for scripts without a first line, which exec(3) gives to sh.
+    let shell = PathBuf::from("/bin/sh");
+    Ok(Planned { stages, script: false, negated: false, shell, command })
+}
+
+fn of_text(text: &OsStr, shell: Option<&Path>) -> Result<Planned, Fault> {
+    let Some(text) = text.to_str() else {
+        return Err(Fault::usage("the pipeline is not valid UTF-8; put it into a script file"));
+    };
+    let shell = find_shell(shell)?;
+    let name = shell.file_name().map(|name| name.to_string_lossy().into_owned());
+    let known = name.as_deref().is_some_and(|name| KNOWN_SHELLS.contains(&name));
+    let exported = |name: &str| std::env::var_os(format!("BASH_FUNC_{name}%%")).is_some();
+    let plan = match shell::plan(text, &exported) {
+        Ok(plan) => plan,
+        Err(PlanError::Empty) => return Err(Fault::usage("nothing to run: the text is empty")),
+        // The last word on syntax is the shell's own.
+        Err(PlanError::Syntax(_)) if accepts(&shell, text) => Plan::Whole,
+        Err(PlanError::Syntax(error)) => return Err(Fault::usage(error.to_string())),
+    };
+    let command = text.trim().to_owned();
+    // A file that every new bash reads may define anything: then nothing is started past it.
+    let direct = std::env::var_os("BASH_ENV").is_none();
+    match plan {
+        Plan::Pipeline(pipeline) if known => {
+            let negated = pipeline.negated;
+            let stages = pipeline.stages.into_iter().map(|stage| spec(stage, direct)).collect();
+            Ok(Planned { stages, script: false, negated, shell, command })
+        }
+        _ => {
+            let launch = Launch::Shell(text.to_owned());
+            let stages = vec![StageSpec { label: command.clone(), launch }];
+            Ok(Planned { stages, script: true, negated: false, shell, command })
+        }
+    }
+}
+
+fn spec(stage: StageText, direct: bool) -> StageSpec {
+    let text = stage.shell_text;
+    let launch = match stage.direct.filter(|_| direct) {
+        Some(Direct { env, argv }) => Launch::Exec {
+            env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            argv: argv.into_iter().map(OsString::from).collect(),
+            text: Some(text),
+        },
+        None => Launch::Shell(text),
+    };
+    StageSpec { label: stage.source, launch }
+}
+
+/// Whether the shell finds no fault with the text.
+fn accepts(shell: &Path, text: &str) -> bool {
+    let mut check = Command::new(shell);
+    check.args(["-n", "-c", text]);
+    let silent = check.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    silent.status().is_ok_and(|status| status.success())
+}
+
+/// The shell asked for, or bash, or sh.
+fn find_shell(asked: Option<&Path>) -> Result<PathBuf, Fault> {
+    match asked {
+        Some(shell) => in_path(shell).ok_or_else(|| {
+            Fault::usage(format!("cannot use shell '{}': command not found", shell.display()))
+        }),
+        None => {
+            let found = in_path(Path::new("bash")).or_else(|| in_path(Path::new("sh")));
+            Ok(found.unwrap_or_else(|| PathBuf::from("/bin/sh")))
+        }
+    }
+}
+
+fn in_path(name: &Path) -> Option<PathBuf> {
+    let usable = |path: &PathBuf| {
+        path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+    };
+    if name.components().count() > 1 || name.is_absolute() {
+        return Some(name.to_owned()).filter(usable);
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(name)).find(usable)
+}

@@ -1,0 +1,107 @@
+//! The exit status a shell would have had, and how weir itself ends.
+
+use std::process::ExitCode;
+use weir_measure::record::{Ending, Run};
+use weir_sys::signals::die_of;
+
+const SIGHUP: i32 = 1;
+const SIGINT: i32 = 2;
+const SIGQUIT: i32 = 3;
+const SIGTERM: i32 = 15;
+
+/// How weir is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// With this status.
+    Exit(i32),
+    /// By this signal.
+    Die(i32),
+}
+
+/// The status of a pipeline: its last stage's, or with `pipefail` that of the rightmost one that
+/// failed; turned round by a leading `!`. When weir was interrupted and a stage died of it, weir
+/// does too, so that whoever called it sees an interrupt.
+pub fn status(run: &Run, pipefail: bool, negated: bool) -> Status {
+    for signal in &run.signals {
+        let died =
+            |stage: &weir_measure::record::Stage| stage.ending == Some(Ending::Signal(*signal));
+        let stages_died =
+            run.stages.iter().any(died) || run.ending == Some(Ending::Signal(*signal));
+        let fatal = match *signal {
+            SIGINT | SIGQUIT => stages_died,
+            SIGTERM | SIGHUP => true,
+            _ => false,
+        };
+        if fatal {
+            return Status::Die(*signal);
+        }
+    }
+    let mut code = run.ending.map_or(1, shell_code);
+    if pipefail && !run.discovered {
+        let failed = run.stages.iter().rev().filter_map(|stage| stage.ending.map(shell_code));
+        code = failed.into_iter().find(|code| *code != 0).unwrap_or(0);
+    }
+    Status::Exit(if negated { i32::from(code == 0) } else { code })
+}
+
+fn shell_code(ending: Ending) -> i32 {
+    match ending {
+        Ending::Code(code) => code,
+        Ending::Signal(signal) => 128 + signal,
+    }
+}
+
+impl Status {
+    /// As a shell would tell it.
+    pub fn shell_status(self) -> i32 {
+        match self {
+            Status::Exit(code) => code,
+            Status::Die(signal) => 128 + signal,
+        }
+    }
+
+    /// Ends this way: returns the code to exit with, or dies.
+    pub fn take(self) -> ExitCode {
+        if let Status::Die(signal) = self {
+            // If the signal does not kill (it is blocked), the status says the same.
+            let _ = die_of(signal);
+        }
+        ExitCode::from(self.shell_status() as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_measure::record::Stage;
+
+    fn run(endings: &[Ending], signals: &[i32]) -> Run {
+        let stage = |ending: &Ending| Stage { ending: Some(*ending), ..Stage::default() };
+        Run {
+            stages: endings.iter().map(stage).collect(),
+            ending: endings.last().copied(),
+            signals: signals.to_vec(),
+            ..Run::default()
+        }
+    }
+
+    #[test]
+    fn the_last_stage_decides_and_pipefail_asks_the_rightmost_failure() {
+        let both = run(&[Ending::Code(3), Ending::Signal(13), Ending::Code(0)], &[]);
+        assert_eq!(status(&both, false, false), Status::Exit(0));
+        assert_eq!(status(&both, true, false), Status::Exit(141));
+        assert_eq!(status(&both, false, true), Status::Exit(1));
+        let killed = run(&[Ending::Code(0), Ending::Signal(9)], &[]);
+        assert_eq!(status(&killed, false, false), Status::Exit(137));
+    }
+
+    #[test]
+    fn weir_dies_of_an_interrupt_only_if_a_stage_did() {
+        let handled = run(&[Ending::Code(0)], &[SIGINT]);
+        assert_eq!(status(&handled, false, false), Status::Exit(0));
+        let died = run(&[Ending::Signal(SIGINT), Ending::Code(0)], &[SIGINT]);
+        assert_eq!(status(&died, false, false), Status::Die(SIGINT));
+        let told = run(&[Ending::Code(0)], &[SIGTERM]);
+        assert_eq!(status(&told, false, false), Status::Die(SIGTERM));
+    }
+}

@@ -1,0 +1,112 @@
+//! What is wrong with a pipeline's text, and where: the message a person gets, with the line
+//! and a caret under the place.
+
+use std::fmt;
+
+use super::scan::{Kind, Scanner, Token};
+
+/// The characters of an unexpected word that are shown in a message.
+const MAX_SHOWN: usize = 24;
+
+/// A text the shell would refuse, with the place it goes wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyntaxError {
+    /// What is wrong, as one phrase: `nothing after '|'`.
+    pub message: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// The whole of that line, without its newline.
+    pub source_line: String,
+}
+
+/// A fault as the scanner sees it: a byte offset, which only becomes a line and a column when
+/// it is shown.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub at: usize,
+    pub message: String,
+}
+
+/// Why scanning stopped early.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The text is wrong here.
+    Fault(Fault),
+    /// The text may be right, but it is not ours to cut: a here-document, a coprocess, nesting
+    /// past the limit, or a corner where shells differ. The shell itself must read it.
+    Whole,
+}
+
+impl Stop {
+    pub fn fault(at: usize, message: impl Into<String>) -> Stop {
+        Stop::Fault(Fault { at, message: message.into() })
+    }
+}
+
+impl SyntaxError {
+    pub(super) fn new(text: &str, fault: Fault) -> SyntaxError {
+        let before = &text[..fault.at];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let source_line = text[line_start..].split('\n').next().unwrap_or_default();
+        SyntaxError {
+            message: fault.message,
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            source_line: source_line.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for SyntaxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.message)?;
+        writeln!(f, "  {}", self.source_line)?;
+        // A tab stays a tab, so that the caret lands under its character whatever the tab stops.
+        let pad: String = self
+            .source_line
+            .chars()
+            .take(self.column - 1)
+            .map(|c| if c == '\t' { '\t' } else { ' ' })
+            .collect();
+        write!(f, "  {pad}^")
+    }
+}
+
+impl std::error::Error for SyntaxError {}
+
+impl Scanner<'_> {
+    pub fn unexpected(&self, token: Token) -> Stop {
+        if token.kind == Kind::End {
+            return Stop::fault(token.start, "the text ends too soon");
+        }
+        Stop::fault(token.start, format!("unexpected {}", self.shown(token)))
+    }
+
+    /// A command or a file name is wanted where `found` stands, because of `after`.
+    pub fn missing(&self, after: Option<Token>, found: Token) -> Stop {
+        match (after, found.kind) {
+            (Some(after), Kind::End) => {
+                Stop::fault(after.start, format!("nothing after {}", self.shown(after)))
+            }
+            (Some(after), _) => Stop::fault(
+                found.start,
+                format!("nothing between {} and {}", self.shown(after), self.shown(found)),
+            ),
+            (None, Kind::Op("|" | "|&" | "&&" | "||" | ";" | "&")) => {
+                Stop::fault(found.start, format!("nothing before {}", self.shown(found)))
+            }
+            (None, _) => self.unexpected(found),
+        }
+    }
+
+    fn shown(&self, token: Token) -> String {
+        let text = &self.text[token.start..token.end];
+        if text == "\n" {
+            return "end of line".to_owned();
+        }
+        let short: String = text.chars().take(MAX_SHOWN).collect();
+        if short.len() < text.len() { format!("'{short}...'") } else { format!("'{short}'") }
+    }
+}

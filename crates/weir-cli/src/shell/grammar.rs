@@ -1,0 +1,466 @@
+//! The grammar of the shell as far as cutting needs it: lists, pipelines and compound commands
+//! (POSIX.1-2024 XCU 2.10, and bash 5.2 for `[[`, `((`, `select`, `function`).
+//!
+//! Nothing is built but the places of the stages of the first pipeline. Flow: `list` reads
+//! pipelines, a pipeline reads commands, a compound command reads lists again.
+
+use super::fault::Stop;
+use super::scan::{Kind, Scanner, Token, is_name};
+use super::second::MAX_DESCRIPTOR_DIGITS;
+
+/// Words that end a list when they stand where a command would.
+const CLOSERS: [&str; 8] = ["}", "then", "else", "elif", "fi", "do", "done", "esac"];
+
+/// Commands whose arguments bash reads as assignments.
+const DECLARATIONS: [&str; 6] = ["declare", "typeset", "local", "export", "readonly", "eval"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Simple,
+    Compound,
+    Function,
+}
+
+/// One command of a pipeline, in bytes of the text.
+#[derive(Clone, Debug)]
+pub(super) struct Stage {
+    pub start: usize,
+    pub end: usize,
+    pub shape: Shape,
+    /// The place after the `|` or `|&` that follows, if one does.
+    pub pipe_end: Option<usize>,
+    /// It is followed by `|&`.
+    pub with_stderr: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct PipelineSpan {
+    pub negations: usize,
+    pub timed: bool,
+    pub stages: Vec<Stage>,
+}
+
+/// What a list of commands holds.
+#[derive(Debug, Default)]
+pub(super) struct List {
+    pub pipelines: usize,
+    pub background: bool,
+    pub first: Option<PipelineSpan>,
+}
+
+/// Reads a whole text. The flag says whether it speaks of the shell's own process.
+pub(super) fn read(text: &str) -> Result<(List, bool), Stop> {
+    let mut scanner = Scanner::new(text);
+    let list = scanner.list()?;
+    let end = scanner.next()?;
+    if end.kind != Kind::End {
+        return Err(scanner.unexpected(end));
+    }
+    Ok((list, scanner.own_process))
+}
+
+impl Scanner<'_> {
+    /// Reads up to whatever ends a list; the caller checks that it is its own ending.
+    pub fn list(&mut self) -> Result<List, Stop> {
+        let mut list = List::default();
+        loop {
+            self.newlines()?;
+            if self.at_list_end()? {
+                return Ok(list);
+            }
+            self.and_or(&mut list)?;
+            let token = self.peek()?;
+            match token.kind {
+                Kind::Op(";" | "\n") => {}
+                Kind::Op("&") => list.background = true,
+                _ if self.at_list_end()? => return Ok(list),
+                _ => return Err(self.unexpected(token)),
+            }
+            self.next()?;
+        }
+    }
+
+    fn and_or(&mut self, list: &mut List) -> Result<(), Stop> {
+        let mut after = None;
+        loop {
+            let pipeline = self.pipeline(after)?;
+            list.pipelines += 1;
+            list.first.get_or_insert(pipeline);
+            if !matches!(self.peek()?.kind, Kind::Op("&&" | "||")) {
+                return Ok(());
+            }
+            after = Some(self.next()?);
+            self.newlines()?;
+        }
+    }
+
+    fn pipeline(&mut self, mut after: Option<Token>) -> Result<PipelineSpan, Stop> {
+        let mut pipeline = PipelineSpan::default();
+        loop {
+            let token = self.peek()?;
+            match self.reserved(token) {
+                "!" => pipeline.negations += 1,
+                "time" => pipeline.timed = true,
+                "-p" | "--" if pipeline.timed => {}
+                _ => break,
+            }
+            self.next()?;
+        }
+        // `!` and `time` may stand alone, as if before an empty command.
+        let prefixed = pipeline.timed || pipeline.negations > 0;
+        let alone = matches!(self.peek()?.kind, Kind::Op("\n" | ";" | "&" | "&&" | "||"));
+        if prefixed && (alone || self.at_list_end()?) {
+            return Ok(pipeline);
+        }
+        loop {
+            let start = self.peek()?.start;
+            let shape = self.command(after)?;
+            let mut stage =
+                Stage { start, end: self.last_end, shape, pipe_end: None, with_stderr: false };
+            let pipe = self.peek()?;
+            let Kind::Op(op @ ("|" | "|&")) = pipe.kind else {
+                pipeline.stages.push(stage);
+                return Ok(pipeline);
+            };
+            stage.pipe_end = Some(pipe.end);
+            stage.with_stderr = op == "|&";
+            pipeline.stages.push(stage);
+            after = Some(self.next()?);
+            self.newlines()?;
+        }
+    }
+
+    /// One command; `after` is the operator that asks for it.
+    fn command(&mut self, after: Option<Token>) -> Result<Shape, Stop> {
+        let token = self.peek()?;
+        match token.kind {
+            Kind::Op("(") => self.parenthesis()?,
+            Kind::Op(op) if is_redirection(op) => return self.simple(),
+            Kind::Op(_) | Kind::End => return Err(self.missing(after, token)),
+            Kind::Word => match self.reserved(token) {
+                "{" => {
+                    self.next()?;
+                    self.block(token, &["}"])?;
+                }
+                "if" => self.if_command()?,
+                "while" | "until" => {
+                    self.next()?;
+                    self.block(token, &["do"])?;
+                    self.block(token, &["done"])?;
+                }
+                "for" | "select" => self.for_command()?,
+                "case" => self.case_command()?,
+                "[[" => self.condition()?,
+                "function" => return self.function_command(),
+                // It hands variables back to the shell that reads the rest of the text.
+                "coproc" => return Err(Stop::Whole),
+                "!" => return Err(self.unexpected(token)),
+                word if CLOSERS.contains(&word) => return Err(self.unexpected(token)),
+                _ => return self.simple(),
+            },
+        }
+        self.redirections()?;
+        Ok(Shape::Compound)
+    }
+
+    fn simple(&mut self) -> Result<Shape, Stop> {
+        let mut words = 0;
+        let mut assignable = true;
+        loop {
+            let token = self.peek()?;
+            match token.kind {
+                Kind::Word => {
+                    self.next()?;
+                    words += 1;
+                    self.check_number(token)?;
+                    let word = &self.text[token.start..token.end];
+                    if assignable && has_odd_subscript(word) {
+                        return Err(Stop::Whole);
+                    }
+                    assignable &= word.contains('=') || DECLARATIONS.contains(&word);
+                }
+                Kind::Op(op) if is_redirection(op) => {
+                    self.redirection()?;
+                    words += 2;
+                }
+                Kind::Op("(") if words == 1 => {
+                    self.next()?;
+                    let close = self.next()?;
+                    if close.kind != Kind::Op(")") {
+                        return Err(self.unexpected(token));
+                    }
+                    return self.function_body(close);
+                }
+                _ => return Ok(Shape::Simple),
+            }
+        }
+    }
+
+    /// A descriptor such as `99999999999>` overflows in brush-parser 0.4, which panics; to bash
+    /// it is a word.
+    fn check_number(&self, word: Token) -> Result<(), Stop> {
+        let digits = &self.text[word.start..word.end];
+        let number =
+            digits.len() > MAX_DESCRIPTOR_DIGITS && digits.bytes().all(|b| b.is_ascii_digit());
+        if number && matches!(self.byte(), Some(b'<' | b'>')) { Err(Stop::Whole) } else { Ok(()) }
+    }
+
+    fn redirections(&mut self) -> Result<(), Stop> {
+        loop {
+            let token = self.peek()?;
+            match token.kind {
+                Kind::Op(op) if is_redirection(op) => self.redirection()?,
+                // `2>file` or `{name}>file`: the word belongs to the operator it touches.
+                Kind::Word if matches!(self.byte(), Some(b'<' | b'>')) => {
+                    let word = &self.text[token.start..token.end];
+                    let number = word.bytes().all(|b| b.is_ascii_digit());
+                    let variable = word.starts_with('{') && word.ends_with('}');
+                    if !number && !variable {
+                        return Ok(());
+                    }
+                    self.next()?;
+                    self.check_number(token)?;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn redirection(&mut self) -> Result<(), Stop> {
+        let op = self.next()?;
+        let target = self.peek()?;
+        if target.kind != Kind::Word {
+            return Err(self.missing(Some(op), target));
+        }
+        self.next()?;
+        Ok(())
+    }
+
+    fn parenthesis(&mut self) -> Result<(), Stop> {
+        let open = self.next()?;
+        if self.byte() == Some(b'(') {
+            self.pos += 1;
+            return self.arithmetic(open.start, "((");
+        }
+        self.block(open, &[")"])?;
+        Ok(())
+    }
+
+    /// A list that must hold something, up to one of `endings`. The first ending is the one
+    /// named when none is found.
+    fn block(&mut self, opener: Token, endings: &[&str]) -> Result<Token, Stop> {
+        self.enter()?;
+        let list = self.list()?;
+        let end = self.next()?;
+        let found = endings.contains(&&self.text[end.start..end.end]);
+        if end.kind == Kind::End {
+            let opener_text = &self.text[opener.start..opener.end];
+            let message = match opener_text {
+                "(" | "{" => format!("'{opener_text}' is never closed"),
+                _ => format!("'{opener_text}' without '{}'", endings[0]),
+            };
+            return Err(Stop::fault(opener.start, message));
+        }
+        if !found || list.pipelines == 0 {
+            return Err(self.unexpected(end));
+        }
+        self.leave();
+        Ok(end)
+    }
+
+    fn if_command(&mut self) -> Result<(), Stop> {
+        let opener = self.next()?;
+        self.block(opener, &["then"])?;
+        loop {
+            let end = self.block(opener, &["fi", "else", "elif"])?;
+            match &self.text[end.start..end.end] {
+                "elif" => self.block(opener, &["then"])?,
+                "else" => {
+                    self.block(opener, &["fi"])?;
+                    return Ok(());
+                }
+                _ => return Ok(()),
+            };
+        }
+    }
+
+    fn for_command(&mut self) -> Result<(), Stop> {
+        let opener = self.next()?;
+        let name = self.next()?;
+        if name.kind == Kind::Op("(") && self.byte() == Some(b'(') {
+            self.pos += 1;
+            self.arithmetic(name.start, "((")?;
+        } else if name.kind != Kind::Word {
+            return Err(self.missing(Some(opener), name));
+        }
+        if self.peek()?.kind == Kind::Op("\n") {
+            self.newlines()?;
+        }
+        let token = self.peek()?;
+        if self.reserved(token) == "in" {
+            while self.next()?.kind == Kind::Word && self.peek()?.kind == Kind::Word {}
+        }
+        if self.peek()?.kind == Kind::Op(";") {
+            self.next()?;
+        }
+        self.newlines()?;
+        let body = self.next()?;
+        match self.reserved(body) {
+            "do" => self.block(opener, &["done"])?,
+            "{" => self.block(body, &["}"])?,
+            _ if body.kind == Kind::End => {
+                let name = &self.text[opener.start..opener.end];
+                return Err(Stop::fault(opener.start, format!("'{name}' without 'do'")));
+            }
+            _ => return Err(self.unexpected(body)),
+        };
+        Ok(())
+    }
+
+    fn case_command(&mut self) -> Result<(), Stop> {
+        let opener = self.next()?;
+        self.enter()?;
+        let subject = self.next()?;
+        if subject.kind != Kind::Word {
+            return Err(self.missing(Some(opener), subject));
+        }
+        self.newlines()?;
+        let word = self.next()?;
+        if self.reserved(word) != "in" {
+            return Err(self.unclosed_case(opener, word, "in"));
+        }
+        loop {
+            self.newlines()?;
+            let token = self.next()?;
+            if self.reserved(token) == "esac" {
+                break;
+            }
+            self.case_patterns(opener, token)?;
+            self.list()?;
+            let end = self.peek()?;
+            match end.kind {
+                Kind::Op(";;" | ";&" | ";;&") => {
+                    self.next()?;
+                }
+                _ if self.reserved(end) == "esac" => {}
+                _ => return Err(self.unclosed_case(opener, end, "esac")),
+            }
+        }
+        self.leave();
+        Ok(())
+    }
+
+    /// `(a|b)` or `a|b)`, from its first token on.
+    fn case_patterns(&mut self, opener: Token, first: Token) -> Result<(), Stop> {
+        let mut pattern = if first.kind == Kind::Op("(") { self.next()? } else { first };
+        loop {
+            if pattern.kind != Kind::Word {
+                return Err(self.unclosed_case(opener, pattern, "esac"));
+            }
+            let token = self.next()?;
+            match token.kind {
+                Kind::Op(")") => return Ok(()),
+                Kind::Op("|") => pattern = self.next()?,
+                _ => return Err(self.unclosed_case(opener, token, "esac")),
+            }
+        }
+    }
+
+    fn unclosed_case(&self, opener: Token, found: Token, wanted: &str) -> Stop {
+        if found.kind == Kind::End {
+            Stop::fault(opener.start, format!("'case' without '{wanted}'"))
+        } else {
+            self.unexpected(found)
+        }
+    }
+
+    /// `[[ ... ]]`, read without its grammar: only quoting matters until `]]` stands as a word.
+    fn condition(&mut self) -> Result<(), Stop> {
+        let opener = self.next()?;
+        loop {
+            match self.byte() {
+                None => return Err(Stop::fault(opener.start, "'[[' is never closed")),
+                Some(b' ' | b'\t' | b'\n' | b'(' | b')' | b'<' | b'>' | b'&' | b'|') => {
+                    self.pos += 1;
+                }
+                // A comment or a pattern, by context; and `;` is an error only a parser can tell.
+                Some(b'#' | b';') => return Err(Stop::Whole),
+                Some(_) => {
+                    let word = self.word()?;
+                    if word.plain && &self.text[word.start..word.end] == "]]" {
+                        self.last_end = word.end;
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    fn function_command(&mut self) -> Result<Shape, Stop> {
+        let keyword = self.next()?;
+        let mut last = self.next()?;
+        if last.kind != Kind::Word {
+            return Err(self.missing(Some(keyword), last));
+        }
+        if self.peek()?.kind == Kind::Op("(") && self.byte() == Some(b')') {
+            self.next()?;
+            last = self.next()?;
+        }
+        self.function_body(last)
+    }
+
+    fn function_body(&mut self, after: Token) -> Result<Shape, Stop> {
+        self.enter()?;
+        self.newlines()?;
+        let token = self.peek()?;
+        let shape = self.command(Some(after))?;
+        if shape != Shape::Compound {
+            return Err(self.unexpected(token));
+        }
+        self.leave();
+        Ok(Shape::Function)
+    }
+
+    fn newlines(&mut self) -> Result<(), Stop> {
+        while self.peek()?.kind == Kind::Op("\n") {
+            // Not a token of any stage: the end of the last one stays where it was.
+            let last_end = self.last_end;
+            self.next()?;
+            self.last_end = last_end;
+        }
+        Ok(())
+    }
+
+    /// The text of a word that may be reserved, or nothing.
+    fn reserved(&self, token: Token) -> &str {
+        if token.kind == Kind::Word && token.plain {
+            &self.text[token.start..token.end]
+        } else {
+            ""
+        }
+    }
+
+    fn at_list_end(&mut self) -> Result<bool, Stop> {
+        let token = self.peek()?;
+        Ok(match token.kind {
+            Kind::End | Kind::Op(")" | ";;" | ";&" | ";;&") => true,
+            Kind::Op(_) => false,
+            Kind::Word => CLOSERS.contains(&self.reserved(token)),
+        })
+    }
+}
+
+fn is_redirection(op: &str) -> bool {
+    matches!(op, "<" | ">" | ">>" | "<&" | ">&" | "<>" | ">|" | "&>" | "&>>" | "<<<")
+}
+
+/// Whether a word that may be an assignment starts as `name[` and goes on with more than a plain
+/// subscript. bash reads up to the `]` then, over blanks and operators: `a[1 | 2]=3` is a word.
+fn has_odd_subscript(word: &str) -> bool {
+    let Some((name, subscript)) = word.split_once('[') else {
+        return false;
+    };
+    let special = |c: char| matches!(c, ']' | '[' | '\'' | '"' | '$' | '`' | '\\');
+    is_name(name)
+        && !subscript[subscript.find(special).unwrap_or(subscript.len())..].starts_with(']')
+}

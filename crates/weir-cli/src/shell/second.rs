@@ -1,0 +1,89 @@
+//! A second reading of the text, by brush-parser: a cut stands only if both readers agree.
+//!
+//! brush-parser is asked for what it is good at, the structure. Its places are used only to
+//! check ours: the span of an `if` ends at the `if`, that of a simple command leaves out the
+//! redirections, and a token after a comment starts where the comment does, so of a `|` only
+//! the end can be trusted. Positions there are in characters.
+
+use brush_parser::{ParserOptions, Token, TokenizerOptions, ast};
+
+use super::grammar::{Shape, Stage};
+
+/// Openings a wrong text may hold and still be shown to brush-parser. Its grammar backtracks,
+/// and takes time exponential in the depth of what is never closed (`<(<(<(`).
+const MAX_OPENINGS: usize = 8;
+
+/// Digits of a file descriptor that surely fit; brush-parser 0.4 unwraps the conversion.
+pub(super) const MAX_DESCRIPTOR_DIGITS: usize = 9;
+
+/// Whether it takes the text at all. Asked about a text our scanner calls wrong.
+pub(super) fn accepts(text: &str) -> bool {
+    let brackets = text.bytes().filter(|b| matches!(b, b'(' | b'{' | b'[')).count();
+    let words = text
+        .split(|c: char| !c.is_ascii_alphabetic())
+        .filter(|word| matches!(*word, "if" | "case" | "for" | "while" | "until" | "select"))
+        .count();
+    // A descriptor too large for 32 bits makes it panic; grammar.rs sees to that in other texts.
+    let mut digits = text.split(|c: char| !c.is_ascii_digit());
+    let large = digits.any(|number| number.len() > MAX_DESCRIPTOR_DIGITS);
+    brackets + words <= MAX_OPENINGS && !large && parse(text).is_some()
+}
+
+/// Whether it finds the same stages, of the same shape, cut at the same places.
+pub(super) fn agrees(text: &str, negations: usize, stages: &[Stage]) -> bool {
+    let Some((tokens, commands)) = single_pipeline(text, negations % 2 == 1) else {
+        return false;
+    };
+    commands.len() == stages.len()
+        && commands.iter().zip(stages).all(|(command, stage)| *command == stage.shape)
+        && cuts_are_pipes(text, &tokens, stages)
+}
+
+/// Whether it takes a stage, cut out, for one command of this shape.
+pub(super) fn stands_alone(stage_text: &str, shape: Shape) -> bool {
+    single_pipeline(stage_text, false).is_some_and(|(_, commands)| commands == [shape])
+}
+
+fn single_pipeline(text: &str, negated: bool) -> Option<(Vec<Token>, Vec<Shape>)> {
+    let (tokens, program) = parse(text)?;
+    let [ast::CompoundList(items)] = program.complete_commands.as_slice() else {
+        return None;
+    };
+    let [ast::CompoundListItem(and_or, ast::SeparatorOperator::Sequence)] = items.as_slice() else {
+        return None;
+    };
+    let pipeline = &and_or.first;
+    if !and_or.additional.is_empty() || pipeline.timed.is_some() || pipeline.bang != negated {
+        return None;
+    }
+    let commands = pipeline.seq.iter().map(shape).collect();
+    Some((tokens, commands))
+}
+
+fn parse(text: &str) -> Option<(Vec<Token>, ast::Program)> {
+    // The cached form of this call keeps a global table, of no use to a program that asks once.
+    let tokens = brush_parser::uncached_tokenize_str(text, &TokenizerOptions::default()).ok()?;
+    let program = brush_parser::parse_tokens(&tokens, &ParserOptions::default()).ok()?;
+    Some((tokens, program))
+}
+
+fn shape(command: &ast::Command) -> Shape {
+    match command {
+        ast::Command::Simple(_) => Shape::Simple,
+        ast::Command::Compound(..) | ast::Command::ExtendedTest(..) => Shape::Compound,
+        ast::Command::Function(_) => Shape::Function,
+    }
+}
+
+fn cuts_are_pipes(text: &str, tokens: &[Token], stages: &[Stage]) -> bool {
+    let mut pipes = tokens.iter().filter_map(|token| match token {
+        Token::Operator(op, place) if op == "|" || op == "|&" => Some(place.end.index),
+        _ => None,
+    });
+    let (mut chars, mut bytes) = (0, 0);
+    stages.iter().filter_map(|stage| stage.pipe_end).all(|pipe_end| {
+        chars += text[bytes..pipe_end].chars().count();
+        bytes = pipe_end;
+        pipes.any(|end| end == chars)
+    })
+}

@@ -1,0 +1,199 @@
+//! Random texts: none may panic, and of those made of pieces of shell, bash must agree with
+//! what is refused and with where the others are cut. bash runs nothing: it reads with `-n`, or
+//! defines a function and prints it back in its own layout.
+
+use std::process::{Command, Stdio};
+
+use proptest::prelude::*;
+
+use super::plan_of;
+use crate::shell::{Pipeline, Plan, PlanError, StageText};
+
+const PIECES: [&str; 74] = [
+    "a",
+    "b",
+    "cat",
+    "x=1",
+    "-n",
+    "2",
+    " ",
+    " ",
+    " ",
+    " ",
+    " | ",
+    " | ",
+    " | ",
+    "|",
+    " |& ",
+    "||",
+    "&&",
+    ";",
+    "; ",
+    "\n",
+    "&",
+    "'",
+    "\"",
+    "'a|b'",
+    "\"a|b\"",
+    "\\",
+    "\\\n",
+    "\\|",
+    "$(",
+    ")",
+    "(",
+    "`",
+    "$((",
+    "))",
+    "((",
+    "<(",
+    ">(",
+    "{ ",
+    "; }",
+    "}",
+    "${x",
+    "${x:-",
+    "$x",
+    "$'",
+    " > f",
+    " 2>&1",
+    ">|f",
+    " <<< x",
+    "&>f",
+    " # c",
+    "#",
+    "! ",
+    "time ",
+    "if ",
+    "; then ",
+    "; fi",
+    "else ",
+    "while ",
+    "; do ",
+    "; done",
+    "for i in ",
+    "case x in ",
+    "a) ",
+    ";; ",
+    "esac",
+    "[[ ",
+    " ]]",
+    "=(",
+    "f() ",
+    "function g ",
+    "\u{e9}",
+    "\t",
+    "a[",
+    "]",
+];
+
+fn text() -> impl Strategy<Value = String> {
+    prop::collection::vec(prop::sample::select(&PIECES[..]), 0..14)
+        .prop_map(|pieces| pieces.concat())
+}
+
+/// A text made to be right more often than not: stages, joined.
+fn likely_text() -> impl Strategy<Value = String> {
+    let stage = prop_oneof![
+        4 => "(a|cat -n|x=1 b)( 'x\\|y'| \"\\$\\(a \\| b\\)\"| \\\\\\\\\\|| \\$x| `a\\|b`){0,2}",
+        1 => "\\( ?a ?(\\| ?b)? ?\\)",
+        1 => "\\{ a( \\| b)?(;|\n) \\}( >f)?",
+        1 => "(while|until) a \\| b; do c(;|\n)done",
+        1 => "if a; then b \\| c; (else d; )?fi( 2>&1)?",
+        1 => "for i in a b; do c \\| d; done",
+        1 => "case x in \\(?a\\|b\\) c \\| d;; esac",
+        1 => "\\[\\[ a (\\|\\|) b \\]\\]",
+        1 => "\\(\\( 1 \\| 2 \\)\\)",
+        1 => "a <\\(b \\| c\\)( >f)?",
+    ];
+    let join = prop_oneof![
+        6 => " ?\\| ?",
+        1 => " \\|& ",
+        2 => " \\|( # c \\| d)?\n ?",
+        1 => " \\\\\n\\| ",
+        1 => Just("\u{e9} | ".to_owned()),
+    ];
+    let rest = prop::collection::vec((join, stage.clone()), 0..4);
+    ("(! )?", stage, rest, "( ?# e| ?;|\n)?").prop_map(|(bang, first, rest, end)| {
+        let rest: String = rest.into_iter().map(|(join, stage)| join + &stage).collect();
+        bang + &first + &rest + &end
+    })
+}
+
+/// bash 5.2 exits with 0 after some errors in `[[`, but never without a message.
+fn bash_takes(text: &str) -> bool {
+    let mut command = Command::new("bash");
+    let output = command.args(["-n", "-c", "--", text]).stdin(Stdio::null()).output();
+    let output = output.expect("bash runs");
+    output.status.success() && output.stderr.is_empty()
+}
+
+/// How bash prints each of these texts back, as the body of a function.
+fn printed(texts: &[&str]) -> Vec<String> {
+    let mut script = String::from("PATH=/nonexistent\n");
+    for text in texts {
+        script.push_str(&format!("f() {{\n{text}\n}}\ndeclare -f f; echo ----\n"));
+    }
+    let mut command = Command::new("bash");
+    command.args(["-c", &script]).stdin(Stdio::null());
+    let output = String::from_utf8(command.output().expect("bash runs").stdout).expect("UTF-8");
+    output
+        .split_terminator("----\n")
+        .map(|function| {
+            let body = function.trim_start_matches("f () \n{ \n    ");
+            body.strip_suffix("\n}\n").unwrap_or(body).to_owned()
+        })
+        .collect()
+}
+
+/// Checks a plan against bash. The text is known to be right, so the function it is put in
+/// cannot be closed early and nothing runs.
+fn check_cut(text: &str, pipeline: &Pipeline) -> Result<(), TestCaseError> {
+    prop_assert!(bash_takes(text), "bash refuses {:?}", text);
+    for stage in &pipeline.stages {
+        prop_assert!(bash_takes(&stage.shell_text), "bash refuses the stage {:?}", stage);
+    }
+    let mut texts = vec![text];
+    texts.extend(pipeline.stages.iter().map(|StageText { shell_text, .. }| shell_text.as_str()));
+    let bodies = printed(&texts);
+    let whole = bodies[0].trim_start_matches("! ");
+    prop_assert_eq!(whole, bodies[1..].join(" | "), "{:?}", text);
+    Ok(())
+}
+
+fn check(text: &str) -> Result<bool, TestCaseError> {
+    match plan_of(text) {
+        Ok(Plan::Pipeline(pipeline)) => {
+            check_cut(text, &pipeline)?;
+            return Ok(true);
+        }
+        Err(PlanError::Syntax(error)) => {
+            prop_assert!(!bash_takes(text), "bash takes {:?}: {}", text, error);
+            prop_assert!(error.column <= error.source_line.chars().count() + 1);
+        }
+        Ok(Plan::Whole) | Err(PlanError::Empty) => {}
+    }
+    Ok(false)
+}
+
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(config(60000))]
+
+    #[test]
+    fn no_text_panics(text in "\\PC*|[ -~\n\t]*|[|&;<>(){}$`'\"\\\\#! \n\u{e9}a0\\[\\]=]*") {
+        let _ = plan_of(&text);
+    }
+
+    #[test]
+    fn pieces_of_shell_are_judged_as_bash_judges_them(text in text()) {
+        check(&text)?;
+    }
+
+    #[test]
+    fn pipelines_are_cut_as_bash_cuts_them(text in likely_text()) {
+        check(&text)?;
+    }
+}

@@ -1,0 +1,131 @@
+//! Bad input: each case gives a clear sentence and the right status, no backtrace, no hang, and
+//! loses no data.
+
+mod common;
+
+use common::{WEIR, weir_run};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+fn clear(text: &str) {
+    for word in ["panicked", "backtrace", "RUST_", "unwrap", "Err("] {
+        assert!(!text.contains(word), "not for a user's eyes: {text}");
+    }
+}
+
+#[test]
+fn an_unknown_command_is_named_with_its_stage_and_the_others_run() {
+    let ran = weir_run(&["nosuchcommand x | wc -l"]);
+    assert_eq!((ran.code(), ran.stdout().as_str()), (0, "0\n"));
+    let said = "weir: cannot start stage 1 'nosuchcommand x': command not found";
+    assert!(ran.stderr().contains(said), "{}", ran.stderr());
+    assert_eq!(ran.json["stages"][0]["exit"]["code"], 127);
+    let last = weir_run(&["echo x | nosuchcommand"]);
+    assert_eq!(last.code(), 127);
+    let words = weir_run(&["--", "nosuchcommand"]);
+    assert_eq!(words.code(), 127);
+    clear(&(ran.stderr() + &last.stderr() + &words.stderr()));
+}
+
+#[test]
+fn what_cannot_be_executed_is_126() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("plain");
+    std::fs::write(&file, "data").expect("written");
+    let path = file.to_str().expect("UTF-8");
+    let ran = weir_run(&[&format!("echo x | {path}")]);
+    assert_eq!(ran.code(), 126);
+    assert!(ran.stderr().contains("cannot start stage 2"), "{}", ran.stderr());
+    assert!(ran.stderr().contains("not executable"), "{}", ran.stderr());
+    let ran = weir_run(&["--", "/"]);
+    assert_eq!(ran.code(), 126);
+    assert!(ran.stderr().contains("is a directory"), "{}", ran.stderr());
+}
+
+#[test]
+fn a_script_without_a_first_line_is_the_shell_s() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("script");
+    std::fs::write(&file, "echo ran $1\n").expect("written");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("set");
+    let ran = weir_run(&[&format!("{} it | cat", file.display())]);
+    assert_eq!((ran.code(), ran.stdout().as_str()), (0, "ran it\n"), "{}", ran.stderr());
+}
+
+#[test]
+fn a_syntax_error_shows_where() {
+    for (text, column) in [("sort | | uniq", 8), ("cat | wc )", 10), ("grep 'abc | wc", 6)] {
+        let ran = weir_run(&[text]);
+        assert_eq!(ran.code(), 2, "{text}");
+        let said = ran.stderr();
+        assert!(said.starts_with("weir: "), "{said}");
+        let caret = said.lines().find(|line| line.trim() == "^").expect("a caret");
+        let shown = said.lines().find(|line| line.contains(text)).expect("the text");
+        let indent = shown.find(text).expect("shown");
+        assert_eq!(caret.find('^').map(|at| at + 1 - indent), Some(column), "{said}");
+        clear(&said);
+    }
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    let empty = weir_run(&[""]);
+    assert_eq!(empty.code(), 2);
+    assert!(empty.stderr().contains("nothing to run"), "{}", empty.stderr());
+    assert_eq!(weir_run(&[]).code(), 2);
+    assert_eq!(weir_run(&["cat", "file"]).code(), 2);
+    assert_eq!(weir_run(&["--", "cat", "|"]).code(), 2);
+    let size = weir_run(&["--pipe-size", "3", "true"]);
+    assert_eq!(size.code(), 2);
+    assert!(size.stderr().contains("4096 to"), "{}", size.stderr());
+    let shell = weir_run(&["--shell", "nosuchshell", "true"]);
+    assert_eq!(shell.code(), 2);
+    assert!(shell.stderr().contains("cannot use shell 'nosuchshell'"), "{}", shell.stderr());
+}
+
+#[test]
+fn an_unwritable_report_costs_nobody_the_pipeline() {
+    for flag in ["-o", "--json"] {
+        let output = Command::new(WEIR)
+            .args(["run", flag, "/nosuch/dir/report", "echo kept | cat; exit 3"])
+            .output()
+            .expect("weir starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.stdout, b"kept\n");
+        assert_eq!(output.status.code(), Some(3));
+        assert!(said.contains("cannot write") && said.contains("/nosuch/dir/report"), "{said}");
+        clear(&said);
+    }
+    let full = Command::new(WEIR).args(["run", "-o", "/dev/full", "echo kept"]).output();
+    let full = full.expect("weir starts");
+    assert_eq!((full.stdout.as_slice(), full.status.code()), (&b"kept\n"[..], Some(0)));
+    assert!(String::from_utf8_lossy(&full.stderr).contains("No space left"));
+}
+
+#[test]
+fn closed_standard_descriptors_are_handed_on_as_a_shell_does() {
+    let run = |script: &str| {
+        let script = script.replace("WEIR", WEIR);
+        Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).output().expect("sh")
+    };
+    let input = run("WEIR run 'cat | wc -c' <&-");
+    assert_eq!((input.stdout.as_slice(), input.status.code()), (&b"0\n"[..], Some(0)));
+    assert!(String::from_utf8_lossy(&input.stderr).contains("standard input was closed"));
+    let output = run("WEIR run 'echo lost | cat' >&-");
+    assert_eq!(output.status.code(), Some(1), "writing to a closed output must fail");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("standard output was closed"), "{said}");
+    let error = run("WEIR run 'echo kept | cat' 2>&-");
+    assert_eq!((error.stdout.as_slice(), error.status.code()), (&b"kept\n"[..], Some(0)));
+    let all = run("WEIR run -o report 'true | true' <&- >&- 2>&-; s=$?; rm -f report; exit $s");
+    assert_eq!(all.status.code(), Some(0));
+    clear(&said);
+}
+
+#[test]
+fn a_reader_of_the_report_that_went_away_is_no_error() {
+    let script = format!("{{ {WEIR} run 'echo kept | cat' 2>&1 >&3 | true; }} 3>&1");
+    let output = Command::new("sh").args(["-c", &script]).output().expect("sh");
+    assert_eq!(output.stdout, b"kept\n");
+    clear(&String::from_utf8_lossy(&output.stderr));
+}

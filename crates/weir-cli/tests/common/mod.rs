@@ -1,0 +1,118 @@
+//! What the end-to-end tests share: running weir on a real pipeline and reading its report.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use serde_json::Value;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The command under test.
+pub const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+/// Pipelines that are timed run one at a time: two at once would wait for each other's CPUs.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A run of weir and its report.
+pub struct Ran {
+    /// What weir itself gave.
+    pub output: Output,
+    /// Its JSON report.
+    pub json: Value,
+}
+
+/// Runs `weir run --json FILE ARGS`, standard input empty.
+pub fn weir_run(args: &[&str]) -> Ran {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("report.json");
+    let output = Command::new(WEIR)
+        .args(["run", "--json"])
+        .arg(&file)
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .expect("weir starts");
+    let text = std::fs::read_to_string(&file).unwrap_or_default();
+    let json = serde_json::from_str(&text).unwrap_or(Value::Null);
+    Ran { output, json }
+}
+
+/// Runs one pipeline given as text.
+pub fn pipeline(text: &str) -> Ran {
+    let ran = weir_run(&[text]);
+    assert_eq!(ran.json["schema"], "weir.run/1", "no report for {text}: {}", ran.stderr());
+    ran
+}
+
+/// Whether the programs are installed; says so when not, since the test then tests nothing.
+pub fn have(programs: &[&str]) -> bool {
+    let missing: Vec<_> = programs.iter().filter(|program| !in_path(program)).collect();
+    if !missing.is_empty() {
+        eprintln!("SKIPPED: {missing:?} not installed");
+    }
+    missing.is_empty()
+}
+
+fn in_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
+impl Ran {
+    /// Standard output as text.
+    pub fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+
+    /// Standard error as text: messages of the stages, and the report.
+    pub fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+
+    /// Exit status; -1 when killed.
+    pub fn code(&self) -> i32 {
+        self.output.status.code().unwrap_or(-1)
+    }
+
+    /// A figure of stage `index` (from 1).
+    pub fn stage(&self, index: usize, name: &str) -> f64 {
+        let value = &self.json["stages"][index - 1][name];
+        value.as_f64().unwrap_or_else(|| panic!("stage {index} has no {name}: {}", self.json))
+    }
+
+    /// A time of stage `index` as a share of its wall time.
+    pub fn share(&self, index: usize, name: &str) -> f64 {
+        self.stage(index, name) / self.stage(index, "wall_s").max(1e-9)
+    }
+
+    /// Asserts that a time of a stage is at least this share of its wall time.
+    pub fn at_least(&self, index: usize, name: &str, share: f64) {
+        let found = self.share(index, name);
+        assert!(found >= share, "stage {index}: {name} is {found:.2} of wall\n{}", self.stderr());
+    }
+
+    /// The stage the verdict names, 0 for none.
+    pub fn culprit(&self) -> u64 {
+        let verdict = &self.json["verdict"];
+        assert_eq!(verdict["kind"] == "stage", verdict["stage"].is_u64(), "{verdict}");
+        verdict["stage"].as_u64().unwrap_or(0)
+    }
+
+    /// The reason of the verdict.
+    pub fn reason(&self) -> &str {
+        self.json["verdict"]["reason"].as_str().unwrap_or("none")
+    }
+
+    /// Number of stages.
+    pub fn stages(&self) -> usize {
+        self.json["stages"].as_array().map_or(0, Vec::len)
+    }
+
+    /// Number of advices of this kind.
+    pub fn advices(&self, kind: &str) -> usize {
+        let all = self.json["advice"].as_array().map_or(&[][..], Vec::as_slice);
+        all.iter().filter(|advice| advice["kind"] == kind).count()
+    }
+}

@@ -1,0 +1,174 @@
+//! What a run gives: one record a stage, one a pipe.
+//!
+//! Each figure is exact or sampled and says which: see [`Stage::single_task`] and
+//! [`Stage::samples`]. Exact figures come from the kernel's own counters at the end of a stage.
+
+use weir_policy::facts;
+use weir_policy::partition::Times;
+pub use weir_sys::wait::Ending;
+
+/// A run of a pipeline, or of a script.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// From the start of the first stage to the end of the last, stops of the job left out.
+    pub wall_ns: u64,
+    /// Time the whole job was stopped.
+    pub stopped_ns: u64,
+    /// CPUs it could use.
+    pub cpus: f64,
+    /// The stages, in order along the pipeline.
+    pub stages: Vec<Stage>,
+    /// The pipes between them.
+    pub pipes: Vec<Pipe>,
+    /// How the last stage, or the script, ended.
+    pub ending: Option<Ending>,
+    /// Signals that this process received meanwhile, in order.
+    pub signals: Vec<i32>,
+    /// Ticks of the sampler.
+    pub ticks: u64,
+    /// What could not be measured, in sentences.
+    pub notes: Vec<String>,
+    /// Whether the stages were found from outside rather than given.
+    pub discovered: bool,
+}
+
+/// One stage.
+#[derive(Clone, Debug, Default)]
+pub struct Stage {
+    /// What a person typed for it; of a found process, its arguments.
+    pub label: String,
+    /// Name of the program that used most CPU.
+    pub program: String,
+    /// Processes this stands for: more than one where a script started the same several times.
+    pub processes: u64,
+    /// From its start to its end.
+    pub wall_ns: u64,
+    /// Its wall time by state.
+    pub times: Times,
+    /// Whether it was one task all its life: then CPU and queue time in `times` are exact.
+    pub single_task: bool,
+    /// Most tasks seen at once.
+    pub most_tasks: usize,
+    /// User CPU time of all its tasks.
+    pub user_ns: u64,
+    /// System CPU time of all its tasks.
+    pub system_ns: u64,
+    /// Whether user and system time are the kernel's final totals.
+    pub cpu_exact: bool,
+    /// Time its tasks waited for a CPU, added up.
+    pub queue_sum_ns: u64,
+    /// Samples of its state.
+    pub samples: u64,
+    /// Bytes and calls of its read and write calls, if they could be read.
+    pub io: Option<weir_sys::proc::Io>,
+    /// Bytes that came in.
+    pub bytes_in: Option<u64>,
+    /// Bytes that went out.
+    pub bytes_out: Option<u64>,
+    /// It was seen moving bytes by calls the kernel does not count (`splice`).
+    pub uncounted: bool,
+    /// Peak memory of its largest process.
+    pub max_rss_bytes: Option<u64>,
+    /// Whether that is the kernel's figure, not a sampled one.
+    pub max_rss_exact: bool,
+    /// Whether it is only known that there was not more.
+    pub max_rss_bound: bool,
+    /// How it ended, where that can be known.
+    pub ending: Option<Ending>,
+    /// Why it could not be started.
+    pub failure: Option<String>,
+    /// The reasons for its waits could not be read for want of permission.
+    pub hidden: bool,
+    /// The locale its program compares text in, unless C.
+    pub locale: Option<String>,
+}
+
+/// One pipe.
+#[derive(Clone, Debug, Default)]
+pub struct Pipe {
+    /// Position of its writer in [`Run::stages`].
+    pub from: usize,
+    /// Position of its reader.
+    pub to: usize,
+    /// Capacity at the end.
+    pub capacity_bytes: u64,
+    /// The largest capacity it could be given.
+    pub limit_bytes: u64,
+    /// Mean fill as a share of the capacity, if it was ever seen.
+    pub mean_fill: Option<f64>,
+    /// Largest fill seen.
+    pub max_bytes: u64,
+    /// Share of the time found full.
+    pub full_share: Option<f64>,
+    /// Share of the time found empty.
+    pub empty_share: Option<f64>,
+    /// Times it was found full after it was not.
+    pub times_full: u64,
+    /// Times it was found empty after it was not.
+    pub times_empty: u64,
+    /// Longest time found full without a break.
+    pub longest_full_ns: u64,
+    /// Longest time found empty without a break.
+    pub longest_empty_ns: u64,
+    /// Looks these rest on.
+    pub samples: u64,
+}
+
+impl Run {
+    /// The facts that verdict and advice are drawn from.
+    pub fn facts(&self, input_from_outside: bool, output_to_outside: bool) -> facts::Run {
+        facts::Run {
+            wall_ns: self.wall_ns,
+            cpus: self.cpus,
+            stages: self.stages.iter().map(Stage::facts).collect(),
+            pipes: self.pipes.iter().map(Pipe::facts).collect(),
+            input_from_outside,
+            output_to_outside,
+        }
+    }
+}
+
+impl Stage {
+    /// Whether it ended because its reader had closed.
+    pub fn closed_by_downstream(&self) -> bool {
+        const SIGPIPE: i32 = 13;
+        matches!(self.ending, Some(Ending::Signal(SIGPIPE)) | Some(Ending::Code(141)))
+    }
+
+    fn facts(&self) -> facts::Stage {
+        let io = self.io.unwrap_or_default();
+        facts::Stage {
+            label: self.label.clone(),
+            program: self.program.clone(),
+            wall_ns: self.wall_ns,
+            times: self.times,
+            cpu_sum_ns: self.user_ns + self.system_ns,
+            system_ns: self.system_ns,
+            single_task: self.single_task,
+            samples: self.samples,
+            read_bytes: io.read_bytes,
+            write_bytes: io.write_bytes,
+            read_calls: io.read_calls,
+            write_calls: io.write_calls,
+            locale: self.locale.clone(),
+            closed_by_downstream: self.closed_by_downstream(),
+        }
+    }
+}
+
+impl Pipe {
+    fn facts(&self) -> facts::Pipe {
+        facts::Pipe {
+            from: self.from,
+            to: self.to,
+            capacity_bytes: self.capacity_bytes,
+            limit_bytes: self.limit_bytes,
+            mean_fill: self.mean_fill.unwrap_or(0.0),
+            full_share: self.full_share.unwrap_or(0.0),
+            empty_share: self.empty_share.unwrap_or(0.0),
+            longest_full_ns: self.longest_full_ns,
+            longest_empty_ns: self.longest_empty_ns,
+            samples: self.samples,
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The end of a stage: the kernel's final counters, and the stage's record from them.
+
+use super::start::Failure;
+use super::{Job, Running};
+use crate::attribution::{PipeWatch, Sampler};
+use crate::machine;
+use crate::record::{Ending, Pipe, Run, Stage};
+use rustix::process::{PidfdFlags, pidfd_open};
+use std::os::fd::OwnedFd;
+use weir_sys::Pid;
+use weir_sys::proc::{Io, ProcFile, Sched, Stat, read_small};
+use weir_sys::wait::{Reaped, reap};
+
+/// A stage that was started, or could not be.
+pub(super) struct Live {
+    start_ns: u64,
+    /// Whether it is stopped by job control.
+    pub stopped: bool,
+    state: LiveState,
+}
+
+enum LiveState {
+    Failed(Failure),
+    Running(Files),
+    Ended(Box<Ended>),
+}
+
+/// Samples from which a sampled peak is taken seriously.
+const ENOUGH_SAMPLES: u64 = 4;
+
+/// What is held of a running stage; opened while it lives, readable still when it is a zombie.
+struct Files {
+    pid: Pid,
+    group: usize,
+    pidfd: Option<OwnedFd>,
+    sched: Option<ProcFile>,
+    io: Option<ProcFile>,
+    /// Peak memory its process may have inherited from this one.
+    inherited_rss_bytes: u64,
+}
+
+/// The final counters of a stage.
+struct Ended {
+    group: usize,
+    end_ns: u64,
+    /// Of the first thread of the first process.
+    sched: Option<Sched>,
+    /// Whether it waited for children that used CPU time.
+    had_children: bool,
+    io: Option<Io>,
+    reaped: Option<Reaped>,
+    inherited_rss_bytes: u64,
+}
+
+impl Live {
+    pub fn failed(failure: Failure, start_ns: u64) -> Live {
+        Live { start_ns, stopped: false, state: LiveState::Failed(failure) }
+    }
+
+    pub fn started(pid: Pid, group: usize, start_ns: u64, inherited_rss_bytes: u64) -> Live {
+        let raw = rustix::process::Pid::from_raw(pid);
+        let pidfd = raw.and_then(|raw| pidfd_open(raw, PidfdFlags::empty()).ok());
+        let open = |file| ProcFile::open(&format!("/proc/{pid}/{file}")).ok();
+        let (sched, io) = (open("schedstat"), open("io"));
+        let files = Files { pid, group, pidfd, sched, io, inherited_rss_bytes };
+        Live { start_ns, stopped: false, state: LiveState::Running(files) }
+    }
+
+    pub fn has_ended(&self) -> bool {
+        !matches!(self.state, LiveState::Running(_))
+    }
+
+    pub fn pid(&self) -> Option<Pid> {
+        match &self.state {
+            LiveState::Running(files) => Some(files.pid),
+            _ => None,
+        }
+    }
+
+    pub fn pidfd(&self) -> Option<&OwnedFd> {
+        match &self.state {
+            LiveState::Running(files) => files.pidfd.as_ref(),
+            _ => None,
+        }
+    }
+
+    pub fn group(&self) -> Option<usize> {
+        match &self.state {
+            LiveState::Running(files) => Some(files.group),
+            _ => None,
+        }
+    }
+
+    /// The stage's first process is a zombie: reads its counters, then reaps it.
+    pub fn harvest(&mut self, now_ns: u64, sampler: &mut Sampler) {
+        let LiveState::Running(files) = &self.state else { return };
+        let mut buffer = [0; 1024];
+        let sched =
+            files.sched.as_ref().and_then(|file| Sched::parse(file.read(&mut buffer).ok()?));
+        let io = files.io.as_ref().and_then(|file| Io::parse(file.read(&mut buffer).ok()?));
+        let stat = read_small(&format!("/proc/{}/stat", files.pid), &mut buffer).ok();
+        let had_children = stat.and_then(Stat::parse).is_some_and(|stat| stat.waited_ticks > 0);
+        sampler.end_group(files.group, now_ns);
+        let ended = Ended {
+            group: files.group,
+            end_ns: now_ns,
+            sched,
+            had_children,
+            io,
+            reaped: reap(files.pid).ok().flatten(),
+            inherited_rss_bytes: files.inherited_rss_bytes,
+        };
+        self.state = LiveState::Ended(Box::new(ended));
+    }
+
+    fn ending(&self) -> Option<Ending> {
+        match &self.state {
+            LiveState::Failed(failure) => Some(Ending::Code(failure.status)),
+            LiveState::Ended(ended) => ended.reaped.map(|reaped| reaped.ending),
+            LiveState::Running(_) => None,
+        }
+    }
+
+    fn end_ns(&self) -> u64 {
+        match &self.state {
+            LiveState::Ended(ended) => ended.end_ns,
+            _ => self.start_ns,
+        }
+    }
+}
+
+impl Running {
+    /// The record of the job, all of whose stages have ended.
+    pub(super) fn finish(self, job: &Job) -> Run {
+        let start_ns = self.live.iter().map(|live| live.start_ns).min().unwrap_or(0);
+        let end_ns = self.live.iter().map(Live::end_ns).max().unwrap_or(0);
+        let mut run = Run {
+            wall_ns: end_ns.saturating_sub(start_ns),
+            stopped_ns: self.clock.paused_ns(),
+            cpus: machine::usable_cpus(),
+            ending: self.live.last().and_then(Live::ending),
+            signals: self.signals.clone(),
+            ticks: self.sampler.ticks,
+            notes: self.notes.clone(),
+            discovered: job.script,
+            ..Run::default()
+        };
+        if job.script {
+            super::script::fill(&mut run, &self.sampler, self.limit_bytes);
+        } else {
+            run.stages = self.stages(job);
+            run.pipes = self.pipes();
+            cross_check_bytes(&mut run);
+        }
+        run
+    }
+
+    fn stages(&self, job: &Job) -> Vec<Stage> {
+        let pairs = self.live.iter().zip(&job.stages);
+        pairs.map(|(live, spec)| stage(live, &spec.label, &self.sampler)).collect()
+    }
+
+    fn pipes(&self) -> Vec<Pipe> {
+        let watches = self.sampler.pipes.iter().enumerate();
+        watches.map(|(left, watch)| pipe(watch, left, left + 1, self.limit_bytes)).collect()
+    }
+}
+
+/// The record of one pipe.
+pub(super) fn pipe(watch: &PipeWatch, from: usize, to: usize, limit_bytes: u64) -> Pipe {
+    let totals = &watch.totals;
+    Pipe {
+        from,
+        to,
+        capacity_bytes: totals.capacity_bytes,
+        limit_bytes,
+        mean_fill: totals.mean_fill(),
+        max_bytes: totals.max_bytes,
+        full_share: totals.share(totals.full_ns),
+        empty_share: totals.share(totals.empty_ns),
+        times_full: totals.times_full,
+        times_empty: totals.times_empty,
+        longest_full_ns: totals.longest_full_ns,
+        longest_empty_ns: totals.longest_empty_ns,
+        samples: totals.samples,
+    }
+}
+
+fn stage(live: &Live, label: &str, sampler: &Sampler) -> Stage {
+    let mut stage = Stage { label: label.to_owned(), processes: 1, ..Stage::default() };
+    stage.ending = live.ending();
+    let ended = match &live.state {
+        LiveState::Ended(ended) => ended,
+        LiveState::Failed(failure) => {
+            stage.failure = Some(failure.reason.clone());
+            return stage;
+        }
+        LiveState::Running(_) => return stage,
+    };
+    let group = &sampler.groups[ended.group];
+    stage.wall_ns = ended.end_ns.saturating_sub(live.start_ns);
+    stage.program = group.top_program().to_owned();
+    stage.most_tasks = group.most_tasks.max(1);
+    stage.samples = group.samples.count();
+    stage.hidden = group.hidden;
+    stage.uncounted = group.uncounted;
+    stage.locale.clone_from(&group.locale);
+    stage.io = ended.io.or(group.io);
+    let main = ended.sched.unwrap_or_default();
+    if let Some(reaped) = ended.reaped {
+        (stage.user_ns, stage.system_ns, stage.cpu_exact) =
+            (reaped.user_ns, reaped.system_ns, true);
+        stage.max_rss_exact = reaped.max_rss_bytes > ended.inherited_rss_bytes;
+        // The peak of a process seen only at its birth says little; the kernel's figure, although
+        // it may be inherited, is at least a bound.
+        let sampled = Some(group.peak_rss_bytes).filter(|_| stage.samples >= ENOUGH_SAMPLES);
+        let bytes = sampled.filter(|bytes| *bytes > 0 && !stage.max_rss_exact);
+        stage.max_rss_bytes = Some(bytes.unwrap_or(reaped.max_rss_bytes));
+        stage.max_rss_bound = bytes.is_none() && !stage.max_rss_exact;
+    }
+    stage.single_task = is_single(ended, group.several_ns, &stage);
+    stage.queue_sum_ns = main.queue_ns.max(group.gone.queue_ns);
+    stage.times = if stage.single_task {
+        group.samples.divide_blocked(stage.wall_ns, main.cpu_ns, main.queue_ns)
+    } else {
+        group.samples.divide_wall(stage.wall_ns)
+    };
+    stage
+}
+
+/// Whether the first thread's counters are those of the whole stage: nothing else in it was seen
+/// for long, nor used CPU time worth a mention.
+fn is_single(ended: &Ended, several_ns: u64, stage: &Stage) -> bool {
+    let Some(main) = ended.sched else { return false };
+    let elsewhere_ns = (stage.user_ns + stage.system_ns).saturating_sub(main.cpu_ns);
+    let little_ns = stage.wall_ns / 100;
+    // Short-lived children are told by their CPU time, which counts in whole clock ticks.
+    let children = ended.had_children && elsewhere_ns > little_ns;
+    several_ns <= little_ns && elsewhere_ns <= little_ns + 2_000_000 && !children
+}
+
+/// Bytes in and out of each stage.
+///
+/// Both sides of a pipe counted what they moved, each with other things besides (messages,
+/// temporary files, its own loading), so the smaller count is nearer to what crossed. A side that
+/// used calls the kernel does not count tells nothing.
+fn cross_check_bytes(run: &mut Run) {
+    for stage in &mut run.stages {
+        stage.bytes_in = stage.io.map(|io| io.read_bytes);
+        stage.bytes_out = stage.io.map(|io| io.write_bytes);
+    }
+    for right in 1..run.stages.len() {
+        let (writer, reader) = (&run.stages[right - 1], &run.stages[right]);
+        let written = writer.bytes_out.filter(|_| !writer.uncounted);
+        let read = reader.bytes_in.filter(|_| !reader.uncounted);
+        let least = writer.bytes_out.into_iter().chain(reader.bytes_in).max();
+        let crossed = match (written, read) {
+            (Some(written), Some(read)) => Some(written.min(read)),
+            (Some(one), None) | (None, Some(one)) => Some(one),
+            (None, None) => least,
+        };
+        // What was written and not read can only be in the pipe, unless the reader closed first.
+        let capacity_bytes = run.pipes.get(right - 1).map_or(0, |pipe| pipe.capacity_bytes);
+        let kept = |written: u64| crossed.is_some_and(|read| written > read + capacity_bytes);
+        let elsewhere = written.is_some_and(kept) && !writer.closed_by_downstream();
+        if writer.uncounted || (elsewhere && writer.ending == Some(Ending::Code(0))) {
+            run.stages[right - 1].bytes_out = crossed;
+        }
+        run.stages[right].bytes_in = crossed;
+    }
+}

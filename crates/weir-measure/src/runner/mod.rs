@@ -1,0 +1,239 @@
+//! Runs a pipeline: starts its stages, samples them while they live, harvests and reaps them.
+//!
+//! One thread does all of it, in a loop that sleeps until a stage ends or the next tick is due.
+//! No byte is relayed: stages are joined by plain pipes, of which this process keeps no end.
+//!
+//! In the order of flow: `start` makes pipes and processes, this file is the loop, `finish` reads
+//! the kernel's final counters of each stage, `script` turns found processes into stages.
+
+mod finish;
+mod script;
+mod start;
+
+use crate::attribution::{Grouping, Sampler};
+use crate::clock::Clock;
+use crate::machine;
+use crate::random::Random;
+use crate::record::Run;
+use finish::Live;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use weir_policy::sizing::Sizing;
+use weir_sys::signals;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The stages, or a single one that is a whole script.
+    pub stages: Vec<StageSpec>,
+    /// The single stage is a script: account the processes it starts, found from outside.
+    pub script: bool,
+    /// The shell for stages that need one.
+    pub shell: PathBuf,
+    /// Capacity of the pipes.
+    pub pipe_bytes: u64,
+    /// Enlarge pipes in use when that helps.
+    pub pipe_auto: bool,
+    /// Time between two ticks after the first 200 ms, which are looked at more closely.
+    pub tick_ns: u64,
+    /// Which of descriptors 0 to 2 the stages are to have closed, as this process did.
+    pub closed: [bool; 3],
+}
+
+/// One stage to run.
+#[derive(Clone, Debug)]
+pub struct StageSpec {
+    /// How it is named to people.
+    pub label: String,
+    /// How it is started.
+    pub launch: Launch,
+}
+
+/// How a stage is started.
+#[derive(Clone, Debug)]
+pub enum Launch {
+    /// A program, started directly.
+    Exec {
+        /// Variables set for it alone.
+        env: Vec<(OsString, OsString)>,
+        /// Its name and arguments.
+        argv: Vec<OsString>,
+        /// The same for a shell, which is asked where starting it fails in an unusual way.
+        text: Option<String>,
+    },
+    /// A text for the shell.
+    Shell(String),
+}
+
+/// Who looks on while a job runs.
+pub trait Watcher {
+    /// Signals that came since the last call.
+    fn signals(&mut self) -> Vec<i32>;
+    /// A stage could not be started, for this reason.
+    fn failed(&mut self, position: usize, label: &str, reason: &str);
+    /// Called at most every 100 ms or so.
+    fn progress(&mut self, now_ns: u64, sampler: &Sampler);
+}
+
+/// The close look at the beginning.
+const CLOSE_NS: u64 = 200_000_000;
+const CLOSE_TICK_NS: u64 = 1_000_000;
+/// Sampling may take this share of one CPU (1/32); ticks are spread out when it takes more.
+const COST_SHIFT: u32 = 5;
+const PROGRESS_NS: u64 = 100_000_000;
+
+/// Runs the job to its end.
+///
+/// Failures to start a stage are the stage's: the others run, as under a shell.
+///
+/// # Errors
+/// When no pipe can be made.
+pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
+    let grouping = if job.script { Grouping::ByProcess } else { Grouping::ByStage };
+    let mut running = Running {
+        clock: Clock::start(),
+        sampler: Sampler::new(grouping),
+        live: Vec::new(),
+        signals: Vec::new(),
+        limit_bytes: machine::pipe_limit_bytes().max(job.pipe_bytes),
+        notes: Vec::new(),
+    };
+    running.start(job, watcher)?;
+    running.attend(job, watcher);
+    Ok(running.finish(job))
+}
+
+/// A job that runs.
+struct Running {
+    clock: Clock,
+    sampler: Sampler,
+    live: Vec<Live>,
+    signals: Vec<i32>,
+    limit_bytes: u64,
+    notes: Vec<String>,
+}
+
+impl Running {
+    /// Waits for all stages, sampling meanwhile.
+    fn attend(&mut self, job: &Job, watcher: &mut dyn Watcher) {
+        let mut random = Random::new(0x77e1);
+        let mut last_ns = self.clock.now_ns();
+        let mut due_ns = last_ns;
+        let mut shown_ns = last_ns;
+        loop {
+            let gap_ns = self.clock.now_ns().saturating_sub(last_ns);
+            let was_stopped = self.take_events(watcher);
+            if was_stopped || self.all_stopped() {
+                self.clock.leave_out(gap_ns);
+            }
+            if self.live.iter().all(Live::has_ended) {
+                return;
+            }
+            let now_ns = self.clock.now_ns();
+            if now_ns >= due_ns {
+                self.sampler.tick(now_ns, now_ns.saturating_sub(last_ns));
+                last_ns = now_ns;
+                let cost_ns = self.clock.now_ns() - now_ns;
+                let tick_ns = if now_ns < CLOSE_NS { CLOSE_TICK_NS } else { job.tick_ns };
+                let tick_ns = tick_ns.max(cost_ns << COST_SHIFT);
+                // Jitter keeps the ticks out of step with whatever is periodic in the stages.
+                due_ns = now_ns + tick_ns / 2 + random.below(tick_ns);
+            }
+            if now_ns >= shown_ns + PROGRESS_NS {
+                watcher.progress(now_ns, &self.sampler);
+                shown_ns = now_ns;
+            }
+            self.sleep_until(due_ns);
+        }
+    }
+
+    /// Sleeps until then, or until a stage ends or a signal comes.
+    fn sleep_until(&self, due_ns: u64) {
+        let rest_ns = due_ns.saturating_sub(self.clock.now_ns());
+        let timeout = Timespec {
+            tv_sec: (rest_ns / 1_000_000_000) as i64,
+            tv_nsec: (rest_ns % 1_000_000_000) as _,
+        };
+        let alive = self.live.iter().filter(|live| !live.has_ended());
+        let mut set: Vec<PollFd> =
+            alive.filter_map(|live| Some(PollFd::new(live.pidfd()?, PollFlags::IN))).collect();
+        // Interrupted or not, the loop looks at everything again.
+        let _ = poll(&mut set, Some(&timeout));
+    }
+
+    /// Signals to this process and changes of its children. True when the whole job, this
+    /// process included, has just been continued after a stop.
+    fn take_events(&mut self, watcher: &mut dyn Watcher) -> bool {
+        let mut continued_here = false;
+        for signal in watcher.signals() {
+            continued_here |= signal == SIGCONT;
+            if matches!(signal, SIGTERM | SIGHUP) {
+                self.forward(signal);
+            }
+            if signal != SIGCONT {
+                self.signals.push(signal);
+            }
+        }
+        let mut continued_there = false;
+        for position in 0..self.live.len() {
+            continued_there |= self.take_changes(position);
+        }
+        continued_here && continued_there
+    }
+
+    /// A signal meant for the whole command goes on to all it started, as far as it is known:
+    /// leaving half a pipeline running would help nobody.
+    fn forward(&self, signal: i32) {
+        for pid in self.sampler.pids() {
+            // It may have ended just now.
+            let _ = signals::send(pid, signal);
+        }
+    }
+
+    /// Takes what happened to one stage's first process; true if it was continued.
+    fn take_changes(&mut self, position: usize) -> bool {
+        let mut continued = false;
+        loop {
+            let live = &self.live[position];
+            let Some(pid) = live.pid().filter(|_| !live.has_ended()) else { return continued };
+            let Some(raw) = Pid::from_raw(pid) else { return continued };
+            let all = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED;
+            let look = WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            let Ok(Some(status)) = waitid(WaitId::Pid(raw), all | look) else { return continued };
+            if !status.stopped() && !status.continued() {
+                let now_ns = self.clock.now_ns();
+                self.live[position].harvest(now_ns, &mut self.sampler);
+                return continued;
+            }
+            continued |= status.continued();
+            self.set_stopped(position, status.stopped());
+            // Taken for good now, or it would be told again.
+            let taken = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
+            let _ = waitid(WaitId::Pid(raw), taken);
+        }
+    }
+
+    fn set_stopped(&mut self, position: usize, stopped: bool) {
+        let live = &mut self.live[position];
+        live.stopped = stopped;
+        if let Some(group) = live.group() {
+            self.sampler.groups[group].stopped = stopped;
+        }
+    }
+
+    fn all_stopped(&self) -> bool {
+        let mut alive = self.live.iter().filter(|live| !live.has_ended()).peekable();
+        alive.peek().is_some() && alive.all(|live| live.stopped)
+    }
+
+    /// How pipes grow, if they are to.
+    fn sizing(&self, job: &Job) -> Option<Sizing> {
+        job.pipe_auto.then(|| Sizing::new(self.limit_bytes))
+    }
+}
+
+const SIGHUP: i32 = 1;
+const SIGTERM: i32 = 15;
+const SIGCONT: i32 = 18;

@@ -1,0 +1,181 @@
+//! Stages of a script that ran whole under its shell: the processes found from outside.
+//!
+//! Every found process was a group of its own. Those that ran the same command are put together,
+//! as a loop starts one command many times; shells that only waited for what they started are
+//! left out. All figures are as last seen while a process lived, so all are sampled.
+
+use super::finish;
+use crate::attribution::{Group, PipeWatch, Sampler};
+use crate::record::{Run, Stage};
+use std::collections::BTreeMap;
+use weir_policy::partition::Samples;
+use weir_sys::proc::{Descriptor, Io};
+
+/// At most this many stages are shown; the longest-lived are kept.
+const MOST_STAGES: usize = 24;
+/// A shell is shown when it worked, read or wrote for at least this share of the run.
+const SHELL_SHARE: f64 = 0.02;
+
+/// Fills in the stages and pipes of a script's run.
+pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64) {
+    let mut members: BTreeMap<String, Vec<&Group>> = BTreeMap::new();
+    for group in &sampler.groups {
+        if let Some(label) = label(group, sampler, run.wall_ns) {
+            members.entry(label).or_default().push(group);
+        }
+    }
+    let mut kept: Vec<(String, Vec<&Group>)> = members.into_iter().collect();
+    kept.sort_by_key(|(_, groups)| std::cmp::Reverse(alive_ns(groups)));
+    if kept.len() > MOST_STAGES {
+        run.notes
+            .push(format!("{} shorter-lived commands are not shown", kept.len() - MOST_STAGES));
+        kept.truncate(MOST_STAGES);
+    }
+    kept.sort_by_key(|(_, groups)| groups.iter().map(|group| group.first_ns).min());
+    let joints = joints(&kept, sampler);
+    let order = downstream_order(kept.len(), &joints);
+    let place = |old: usize| order.iter().position(|at| *at == old).unwrap_or(old);
+    run.stages = order.iter().map(|old| stage(&kept[*old].0, &kept[*old].1)).collect();
+    for ((from, to), watches) in joints {
+        let mut whole = PipeWatch::new(watches[0].identity, None);
+        watches.iter().for_each(|watch| whole.totals.merge(&watch.totals));
+        run.pipes.push(finish::pipe(&whole, place(from), place(to), limit_bytes));
+    }
+    run.pipes.sort_by_key(|pipe| (pipe.from, pipe.to));
+    run.notes.push(String::from(
+        "not one top-level pipeline: ran whole under the shell, its processes found from outside \
+         (those shorter than a few milliseconds may be missing)",
+    ));
+}
+
+/// What a found process is shown as; `None` for a shell that only waited.
+fn label(group: &Group, sampler: &Sampler, wall_ns: u64) -> Option<String> {
+    let shell = &sampler.groups[0];
+    let parent = group.parent.map_or(shell, |parent| &sampler.groups[parent]);
+    let is_given = group.parent.is_none();
+    // A child of a shell that has not replaced itself still has its parent's arguments.
+    let is_subshell = group.program == shell.program && group.command == parent.command;
+    if !is_given && !is_subshell {
+        let named = !group.command.is_empty();
+        return Some(if named { group.command.clone() } else { format!("({})", group.program) });
+    }
+    let times = group.samples.divide_wall(group.last_ns.saturating_sub(group.first_ns));
+    let active_ns = times.cpu_ns + times.queue_ns + times.input_ns + times.output_ns;
+    let worth = active_ns as f64 >= SHELL_SHARE * wall_ns as f64;
+    let what = if is_given { "the script itself" } else { "a subshell" };
+    worth.then(|| format!("{} ({what})", shell.program))
+}
+
+/// Time in which at least one of the groups was alive.
+fn alive_ns(groups: &[&Group]) -> u64 {
+    let mut spans: Vec<(u64, u64)> = groups.iter().map(|g| (g.first_ns, g.last_ns)).collect();
+    spans.sort_unstable();
+    let (mut total, mut end) = (0, 0);
+    for (first, last) in spans {
+        total += last.max(end) - first.max(end).min(last.max(end));
+        end = end.max(last);
+    }
+    total
+}
+
+type Joints<'a> = BTreeMap<(usize, usize), Vec<&'a PipeWatch>>;
+
+/// Which shown stages are joined by which pipes.
+fn joints<'a>(kept: &[(String, Vec<&Group>)], sampler: &'a Sampler) -> Joints<'a> {
+    let owner = |pipe: Descriptor, end: fn(&Group) -> Option<Descriptor>| {
+        kept.iter().position(|(_, groups)| groups.iter().any(|group| end(group) == Some(pipe)))
+    };
+    let mut joints = Joints::new();
+    for watch in &sampler.pipes {
+        let from = owner(watch.identity, |group| group.ends.output);
+        let to = owner(watch.identity, |group| group.ends.input);
+        if let (Some(from), Some(to)) = (from, to)
+            && from != to
+        {
+            joints.entry((from, to)).or_default().push(watch);
+        }
+    }
+    joints
+}
+
+/// Positions so that writers come before their readers, else in the given order.
+fn downstream_order(count: usize, joints: &Joints) -> Vec<usize> {
+    let mut order: Vec<usize> = Vec::new();
+    while order.len() < count {
+        let waits = |at: usize| {
+            joints.keys().any(|(from, to)| *to == at && from != to && !order.contains(from))
+        };
+        let left = || (0..count).filter(|at| !order.contains(at));
+        // A ring of pipes has no first stage: then the earliest left goes.
+        let next = left().find(|at| !waits(*at)).or_else(|| left().next());
+        order.extend(next);
+    }
+    order
+}
+
+fn stage(label: &str, groups: &[&Group]) -> Stage {
+    let mut samples = Samples::default();
+    groups.iter().for_each(|group| samples.merge(&group.samples));
+    let wall_ns = alive_ns(groups);
+    let (cpu_ns, queue_ns) = groups
+        .iter()
+        .fold((0, 0), |(cpu, queue), group| (cpu + group.gone.cpu_ns, queue + group.gone.queue_ns));
+    let single_task = groups.len() == 1 && !groups[0].several();
+    let times = if single_task {
+        samples.divide_blocked(wall_ns, cpu_ns, queue_ns)
+    } else {
+        samples.divide_wall(wall_ns)
+    };
+    let system_ns =
+        groups.iter().map(|group| group.gone.cpu_ns / 1000 * group.system_permille).sum::<u64>();
+    let io = groups.iter().filter_map(|group| group.io).reduce(Io::plus);
+    Stage {
+        label: label.to_owned(),
+        program: groups[0].program.clone(),
+        processes: groups.len() as u64,
+        wall_ns,
+        times,
+        single_task,
+        most_tasks: groups.iter().map(|group| group.most_tasks).max().unwrap_or(1),
+        user_ns: cpu_ns.saturating_sub(system_ns),
+        system_ns,
+        queue_sum_ns: queue_ns,
+        samples: samples.count(),
+        io,
+        bytes_in: io.map(|io| io.read_bytes),
+        bytes_out: io.map(|io| io.write_bytes),
+        uncounted: groups.iter().any(|group| group.uncounted),
+        max_rss_bytes: groups.iter().map(|group| group.peak_rss_bytes).max().filter(|b| *b > 0),
+        hidden: groups.iter().any(|group| group.hidden),
+        locale: groups[0].locale.clone(),
+        ..Stage::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attribution::Endpoints;
+
+    fn group(first_ns: u64, last_ns: u64) -> Group {
+        Group { last_ns, ..Group::new(1, Endpoints::default(), first_ns) }
+    }
+
+    #[test]
+    fn times_alive_are_a_union_not_a_sum() {
+        let (a, b, c) = (group(10, 30), group(20, 40), group(100, 110));
+        assert_eq!(alive_ns(&[&a, &b, &c]), 40);
+        assert_eq!(alive_ns(&[&b, &a]), 30);
+        assert_eq!(alive_ns(&[]), 0);
+    }
+
+    #[test]
+    fn writers_come_before_their_readers() {
+        let (reader, _writer) = rustix::pipe::pipe().expect("a pipe");
+        let watch = PipeWatch::new(Descriptor::of(&reader).expect("known"), None);
+        let joints = Joints::from([((2, 0), vec![&watch]), ((0, 1), vec![&watch])]);
+        assert_eq!(downstream_order(3, &joints), vec![2, 0, 1]);
+        let ring = Joints::from([((0, 1), vec![&watch]), ((1, 0), vec![&watch])]);
+        assert_eq!(downstream_order(2, &ring), vec![0, 1]);
+    }
+}

@@ -1,0 +1,179 @@
+//! Starting the stages: pipes first, then the processes from the left, as shells do.
+
+use super::finish::Live;
+use super::{Job, Launch, Running, StageSpec, Watcher};
+use crate::attribution::{Endpoints, PipeWatch};
+use crate::machine;
+use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use weir_sys::Pid;
+use weir_sys::proc::Descriptor;
+use weir_sys::spawn::spawn_with_closed;
+
+/// Why a stage could not be started: the status a shell would give it, and a sentence.
+pub struct Failure {
+    /// 127 when there is no such command, 126 when it cannot be executed.
+    pub status: i32,
+    /// The reason.
+    pub reason: String,
+}
+
+/// The two ends of the pipe between two stages.
+struct Ends {
+    reader: Option<OwnedFd>,
+    writer: Option<OwnedFd>,
+    identity: Option<Descriptor>,
+    capacity_bytes: u64,
+}
+
+impl Running {
+    /// Starts every stage of the job.
+    pub(super) fn start(&mut self, job: &Job, watcher: &mut dyn Watcher) -> io::Result<()> {
+        let mut pipes = self.make_pipes(job)?;
+        let outer = Endpoints {
+            input: Descriptor::of(rustix::stdio::stdin()),
+            output: Descriptor::of(rustix::stdio::stdout()),
+        };
+        for pipe in &pipes {
+            if let Some(identity) = pipe.identity {
+                let sizing = self.sizing(job);
+                let mut watch = PipeWatch::new(identity, sizing);
+                watch.totals.capacity_bytes = pipe.capacity_bytes;
+                self.sampler.pipes.push(watch);
+            }
+        }
+        let last = job.stages.len() - 1;
+        for (position, spec) in job.stages.iter().enumerate() {
+            let stdin = (position > 0).then(|| pipes[position - 1].reader.take()).flatten();
+            let stdout = (position < last).then(|| pipes[position].writer.take()).flatten();
+            let input = position.checked_sub(1).map_or(outer.input, |left| pipes[left].identity);
+            let output = pipes.get(position).map_or(outer.output, |pipe| pipe.identity);
+            let closed =
+                [job.closed[0] && position == 0, job.closed[1] && position == last, job.closed[2]];
+            let start_ns = self.clock.now_ns();
+            let spawned = spawn(spec, job, stdin, stdout, closed);
+            let live = match spawned {
+                Ok(child) => self.adopt(position, &child, Endpoints { input, output }, start_ns),
+                Err(failure) => {
+                    watcher.failed(position, &spec.label, &failure.reason);
+                    Live::failed(failure, start_ns)
+                }
+            };
+            self.live.push(live);
+        }
+        Ok(())
+    }
+
+    fn make_pipes(&mut self, job: &Job) -> io::Result<Vec<Ends>> {
+        let mut refused = None;
+        let mut pipes = Vec::new();
+        for _ in 1..job.stages.len() {
+            let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+            if let Err(error) = fcntl_setpipe_size(&writer, job.pipe_bytes as usize) {
+                refused = Some(error);
+            }
+            let identity = Descriptor::of(&reader);
+            let capacity_bytes = fcntl_getpipe_size(&reader).map_or(0, |size| size as u64);
+            let (reader, writer) = (Some(reader), Some(writer));
+            pipes.push(Ends { reader, writer, identity, capacity_bytes });
+        }
+        if let Some(error) = refused {
+            let error = io::Error::from(error);
+            self.notes.push(format!(
+                "pipes keep the kernel's default size: {} bytes were refused ({error}; see \
+                 fs.pipe-user-pages-soft in sysctl)",
+                job.pipe_bytes
+            ));
+        }
+        Ok(pipes)
+    }
+
+    /// Takes a started process into the accounts.
+    fn adopt(&mut self, position: usize, child: &Child, ends: Endpoints, start_ns: u64) -> Live {
+        let pid = child.id() as Pid;
+        let group = self.sampler.add_group(pid, ends, start_ns);
+        for watch in &mut self.sampler.pipes {
+            if Some(watch.identity) == ends.input && position > 0 {
+                watch.set_reader(pid, 0);
+            }
+            if Some(watch.identity) == ends.output {
+                watch.set_writer(pid, 1);
+            }
+        }
+        // With vfork the child starts out in this process's memory, and its peak with ours.
+        Live::started(pid, group, start_ns, machine::own_peak_rss_bytes())
+    }
+}
+
+fn spawn(
+    spec: &StageSpec,
+    job: &Job,
+    stdin: Option<OwnedFd>,
+    stdout: Option<OwnedFd>,
+    closed: [bool; 3],
+) -> Result<Child, Failure> {
+    // Kept here too, for a second try by the shell; gone when this function returns.
+    let ends = (stdin, stdout);
+    match &spec.launch {
+        Launch::Shell(text) => {
+            let mut command = by_shell(job, text);
+            start(&mut command, &ends, closed).map_err(|error| failure(&job.shell, &error))
+        }
+        Launch::Exec { env, argv, text } => {
+            let mut command = Command::new(&argv[0]);
+            command.args(&argv[1..]).envs(env.iter().map(|(name, value)| (name, value)));
+            let error = match start(&mut command, &ends, closed) {
+                Ok(child) => return Ok(child),
+                Err(error) => error,
+            };
+            drop(command);
+            let usual = matches!(error.raw_os_error(), Some(2 | 13));
+            let scripted =
+                std::path::Path::new(&argv[0]).exists() && error.raw_os_error() != Some(13);
+            match text {
+                Some(text) if !usual || scripted => start(&mut by_shell(job, text), &ends, closed)
+                    .map_err(|error| failure(&job.shell, &error)),
+                _ => Err(failure(std::path::Path::new(&argv[0]), &error)),
+            }
+        }
+    }
+}
+
+fn by_shell(job: &Job, text: &str) -> Command {
+    let mut command = Command::new(&job.shell);
+    // The shell names itself in its messages by argument 0, as one started by hand does.
+    let name = job.shell.file_name().unwrap_or(job.shell.as_os_str());
+    command.arg0(name).arg("-c").arg(text);
+    command
+}
+
+fn start(
+    command: &mut Command,
+    (stdin, stdout): &(Option<OwnedFd>, Option<OwnedFd>),
+    closed: [bool; 3],
+) -> io::Result<Child> {
+    if let Some(end) = stdin {
+        command.stdin(Stdio::from(end.try_clone()?));
+    }
+    if let Some(end) = stdout {
+        command.stdout(Stdio::from(end.try_clone()?));
+    }
+    spawn_with_closed(command, closed)
+}
+
+fn failure(program: &std::path::Path, error: &io::Error) -> Failure {
+    const ENOENT: i32 = 2;
+    const EACCES: i32 = 13;
+    let by_path = program.as_os_str().as_encoded_bytes().contains(&b'/');
+    let (status, reason) = match error.raw_os_error() {
+        Some(ENOENT) if !by_path => (127, String::from("command not found")),
+        Some(ENOENT) => (127, String::from("no such file or directory")),
+        Some(EACCES) if program.is_dir() => (126, String::from("is a directory")),
+        Some(EACCES) => (126, String::from("not executable: permission denied")),
+        _ => (126, error.to_string()),
+    };
+    Failure { status, reason }
+}
