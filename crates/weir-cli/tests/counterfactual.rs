@@ -115,8 +115,7 @@ fn a_threaded_stage_is_judged_by_all_its_threads() {
     if !have(&["zstd"]) {
         return;
     }
-    let text = format!("head -c 3000000 /dev/urandom | {} | zstd -q -T2 | wc -c", "cat");
-    let quick = pipeline(&text);
+    let quick = pipeline("head -c 60000000 /dev/urandom | cat | zstd -q -T2 | wc -c");
     assert!(quick.stage(3, "most_tasks") >= 2.0, "{}", quick.json);
     let starved = pipeline(&format!("{SLOW_WRITER} | zstd -q -T2 | wc -c"));
     starved.at_least(2, "blocked_in_s", 0.8);

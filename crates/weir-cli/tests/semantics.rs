@@ -75,6 +75,8 @@ fn output_and_status_are_bash_s() {
         "seq 10 | (head -1 >/dev/null; exit 3)",
         "kill -TERM $BASHPID | cat; echo after",
         "echo $0 | cat",
+        "-nosuch -x | cat",
+        "echo $$ >/dev/null | cat",
     ];
     for text in texts {
         same(text, &[], &[]);

@@ -4,6 +4,7 @@
 //! - [`attribution`]: the sampler, which sees what tasks wait for.
 //! - [`runner`]: starts the stages of a pipeline, measures them, and reaps them.
 //! - [`record`]: what a run gives.
+//! - [`pairs`]: what may be concluded from paired runs.
 //! - [`clock`], [`machine`], [`random`]: time, limits of the host, repeatable chance.
 
 #![forbid(unsafe_code)]
@@ -11,6 +12,7 @@
 pub mod attribution;
 pub mod clock;
 pub mod machine;
+pub mod pairs;
 pub mod random;
 pub mod record;
 pub mod runner;

@@ -59,7 +59,9 @@ fn of_text(text: &OsStr, shell: Option<&Path>) -> Result<Planned, Fault> {
     let shell = find_shell(shell)?;
     let name = shell.file_name().map(|name| name.to_string_lossy().into_owned());
     let known = name.as_deref().is_some_and(|name| KNOWN_SHELLS.contains(&name));
-    let exported = |name: &str| std::env::var_os(format!("BASH_FUNC_{name}%%")).is_some();
+    // A file that every new bash reads may define a function of any name.
+    let any = std::env::var_os("BASH_ENV").is_some();
+    let exported = |name: &str| any || std::env::var_os(format!("BASH_FUNC_{name}%%")).is_some();
     let plan = match shell::plan(text, &exported) {
         Ok(plan) => plan,
         Err(PlanError::Empty) => return Err(Fault::usage("nothing to run: the text is empty")),
@@ -68,12 +70,10 @@ fn of_text(text: &OsStr, shell: Option<&Path>) -> Result<Planned, Fault> {
         Err(PlanError::Syntax(error)) => return Err(Fault::usage(error.to_string())),
     };
     let command = text.trim().to_owned();
-    // A file that every new bash reads may define anything: then nothing is started past it.
-    let direct = std::env::var_os("BASH_ENV").is_none();
     match plan {
         Plan::Pipeline(pipeline) if known => {
             let negated = pipeline.negated;
-            let stages = pipeline.stages.into_iter().map(|stage| spec(stage, direct)).collect();
+            let stages = pipeline.stages.into_iter().map(spec).collect();
             Ok(Planned { stages, script: false, negated, shell, command })
         }
         _ => {
@@ -84,9 +84,9 @@ fn of_text(text: &OsStr, shell: Option<&Path>) -> Result<Planned, Fault> {
     }
 }
 
-fn spec(stage: StageText, direct: bool) -> StageSpec {
+fn spec(stage: StageText) -> StageSpec {
     let text = stage.shell_text;
-    let launch = match stage.direct.filter(|_| direct) {
+    let launch = match stage.direct {
         Some(Direct { env, argv }) => Launch::Exec {
             env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
             argv: argv.into_iter().map(OsString::from).collect(),
@@ -97,12 +97,11 @@ fn spec(stage: StageText, direct: bool) -> StageSpec {
     StageSpec { label: stage.source, launch }
 }
 
-/// Whether the shell finds no fault with the text.
+/// Whether the shell finds no fault with the text. (Of some faults bash tells and still exits 0.)
 fn accepts(shell: &Path, text: &str) -> bool {
     let mut check = Command::new(shell);
-    check.args(["-n", "-c", text]);
-    let silent = check.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    silent.status().is_ok_and(|status| status.success())
+    check.args(["-n", "-c", "--", text]).stdin(Stdio::null());
+    check.output().is_ok_and(|said| said.status.success() && said.stderr.is_empty())
 }
 
 /// The shell asked for, or bash, or sh.

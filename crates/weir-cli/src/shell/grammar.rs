@@ -108,8 +108,7 @@ impl Scanner<'_> {
         }
         // `!` and `time` may stand alone, as if before an empty command.
         let prefixed = pipeline.timed || pipeline.negations > 0;
-        let alone = matches!(self.peek()?.kind, Kind::Op("\n" | ";" | "&" | "&&" | "||"));
-        if prefixed && (alone || self.at_list_end()?) {
+        if prefixed && matches!(self.peek()?.kind, Kind::Op("\n" | ";") | Kind::End) {
             return Ok(pipeline);
         }
         loop {
@@ -154,7 +153,7 @@ impl Scanner<'_> {
                 "function" => return self.function_command(),
                 // It hands variables back to the shell that reads the rest of the text.
                 "coproc" => return Err(Stop::Whole),
-                "!" => return Err(self.unexpected(token)),
+                "!" | "]]" => return Err(self.unexpected(token)),
                 word if CLOSERS.contains(&word) => return Err(self.unexpected(token)),
                 _ => return self.simple(),
             },
@@ -177,7 +176,10 @@ impl Scanner<'_> {
                     if assignable && has_odd_subscript(word) {
                         return Err(Stop::Whole);
                     }
-                    assignable &= word.contains('=') || DECLARATIONS.contains(&word);
+                    // In `2>f a`, the `2` is not the command.
+                    assignable &= word.contains('=')
+                        || DECLARATIONS.contains(&word)
+                        || matches!(self.byte(), Some(b'<' | b'>'));
                 }
                 Kind::Op(op) if is_redirection(op) => {
                     self.redirection()?;
@@ -388,6 +390,10 @@ impl Scanner<'_> {
                 Some(_) => {
                     let word = self.word()?;
                     if word.plain && &self.text[word.start..word.end] == "]]" {
+                        // bash 5.2 stops reading at `[[ ]]`, and says nothing.
+                        if self.text[opener.end..word.start].trim().is_empty() {
+                            return Err(Stop::Whole);
+                        }
                         self.last_end = word.end;
                         return Ok(());
                     }

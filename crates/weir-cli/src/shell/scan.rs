@@ -314,7 +314,8 @@ impl<'a> Scanner<'a> {
     }
 
     /// The rest of `((...))` or `$((...))`. When the parentheses do not close together it was a
-    /// subshell in a subshell after all; a portable text puts a blank between, so give up.
+    /// subshell in a subshell after all; a portable text puts a blank between, so give up. So it
+    /// does on a fault inside, which bash finds only when it evaluates the expression.
     pub fn arithmetic(&mut self, at: usize, opener: &str) -> Result<(), Stop> {
         self.enter()?;
         let mut open = 0_usize;
@@ -330,15 +331,15 @@ impl<'a> Scanner<'a> {
                     continue;
                 }
                 Some(b'"') => {
-                    self.double_quote()?;
+                    self.double_quote().map_err(|_| Stop::Whole)?;
                     continue;
                 }
                 Some(b'`') => {
-                    self.backquote()?;
+                    self.backquote().map_err(|_| Stop::Whole)?;
                     continue;
                 }
                 Some(b'$') => {
-                    self.dollar(true)?;
+                    self.dollar(true).map_err(|_| Stop::Whole)?;
                     continue;
                 }
                 Some(_) => {}
@@ -355,6 +356,10 @@ impl<'a> Scanner<'a> {
         let at = self.pos;
         let opener = &self.text[at..at + 2];
         self.pos += 2;
+        // bash reads `<((` its own way, and takes even `<(())`.
+        if self.byte() == Some(b'(') {
+            return Err(Stop::Whole);
+        }
         self.substitution(at, opener)
     }
 
@@ -410,7 +415,10 @@ fn is_array_start(word: &str) -> bool {
         return false;
     };
     let name = name.strip_suffix('+').unwrap_or(name);
-    is_name(name.split('[').next().unwrap_or_default())
+    match name.split_once('[') {
+        Some((name, subscript)) => is_name(name) && subscript.ends_with(']'),
+        None => is_name(name),
+    }
 }
 
 pub(super) fn is_name(text: &str) -> bool {

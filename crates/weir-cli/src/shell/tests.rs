@@ -1,7 +1,8 @@
 //! Tables of texts with the cut, the arguments or the fault expected of each. What bash itself
-//! makes of them is checked in tests/bash.rs, and random texts in tests/random.rs.
+//! makes of them is checked in tests/bash.rs, random texts in tests/random.rs, and long ones in tests/limits.rs.
 
 mod bash;
+mod limits;
 mod random;
 
 use super::builtins::{SHELL_VARIABLES, SHELL_WORDS};
@@ -136,6 +137,7 @@ fn anything_else_is_left_whole() {
         "(a)",
         "((1|2))",
         "[[ a ]]",
+        "[[ ]] | a",
         "while a; do b | c; done",
         "case x in a|b) c;; esac",
         "if a; then b | c; fi",
@@ -166,6 +168,8 @@ fn anything_else_is_left_whole() {
         "declare a[1 | 2]=3 | c",
         "a=([1 | 2]=3) | c",
         "a[[ | b",
+        "2>f a[ | b",
+        "<((a)) | b",
         "echo a\\",
         // brush-parser 0.4 counts parentheses here, and takes the first for the last.
         "a $(case x in a) b;; esac) | f",
@@ -376,38 +380,6 @@ fn a_fault_is_shown_with_its_line_and_a_caret() {
 }
 
 #[test]
-fn depth_and_length_are_bounded() {
-    let openings =
-        ["(", "$(", "{ ", "${x:-", "$((", "((", "<(", "\"$(", "if ", "x=(", "case x in a) "];
-    for opening in openings.into_iter().chain(["f() ", "! ", "`", "for x in a; do ", "a | ", "'"]) {
-        for count in [8, 20, 10_000] {
-            let _ = plan_of(&opening.repeat(count));
-            let _ = plan_of(&format!("{}a", opening.repeat(count)));
-            let _ = plan_of(&format!(") {}a", opening.repeat(count)));
-        }
-    }
-    let nested = format!("a {}b{} | c", "$(".repeat(10_000), ")".repeat(10_000));
-    assert_eq!(plan_of(&nested), Ok(Plan::Whole));
-    let many = "a | ".repeat(MAX_STAGES);
-    assert_eq!(plan_of(&format!("{many} a")), Ok(Plan::Whole));
-    assert_eq!(stages_of(many.trim_end_matches("| ")).len(), MAX_STAGES);
-    assert_eq!(plan_of(&"a".repeat(MAX_TEXT_BYTES + 1)), Ok(Plan::Whole));
-    assert_eq!(plan_of("a\0b"), Ok(Plan::Whole));
-}
-
-#[test]
 fn the_lists_are_sorted() {
     assert!(SHELL_WORDS.is_sorted() && SHELL_VARIABLES.is_sorted());
-}
-
-/// For the figure in the documentation: `cargo test --release -p weir-cli -- --ignored cost`.
-#[test]
-#[ignore = "a measurement"]
-fn cost_of_a_plan() {
-    let text = "zstd -dc big.zst | grep -F 'host7' | awk '{ print $3 }' 2>/dev/null | sort -k1,1";
-    let begin = std::time::Instant::now();
-    for _ in 0..1000 {
-        std::hint::black_box(plan_of(std::hint::black_box(text)).expect("a plan"));
-    }
-    println!("{:?} for one", begin.elapsed() / 1000);
 }

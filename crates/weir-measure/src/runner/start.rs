@@ -146,7 +146,8 @@ fn by_shell(job: &Job, text: &str) -> Command {
     let mut command = Command::new(&job.shell);
     // The shell names itself in its messages by argument 0, as one started by hand does.
     let name = job.shell.file_name().unwrap_or(job.shell.as_os_str());
-    command.arg0(name).arg("-c").arg(text);
+    // Without `--` a text that starts with a dash would be taken for options.
+    command.arg0(name).arg("-c").arg("--").arg(text);
     command
 }
 

@@ -8,6 +8,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use proptest::prelude::*;
 
+use super::random::config;
 use super::{plan_of, stages_of};
 use crate::shell::{Direct, Pipeline, Plan, StageText, builtins, words};
 
@@ -179,10 +180,6 @@ fn word() -> impl Strategy<Value = String> {
         1 => "[\u{e9}\u{2603}\u{a0}]",
     ];
     prop::collection::vec(piece, 1..7).prop_map(|pieces| pieces.concat())
-}
-
-fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {

@@ -5,6 +5,7 @@
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use super::plan_of;
 use crate::shell::{Pipeline, Plan, PlanError, StageText};
@@ -175,12 +176,19 @@ fn check(text: &str) -> Result<bool, TestCaseError> {
     Ok(false)
 }
 
-fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+/// The same cases each time, so that no change elsewhere fails for a corner of bash found by
+/// chance. `PROPTEST_CASES=50000 cargo test --release -p weir-cli random` goes looking for more.
+pub(super) fn config(cases: u32) -> ProptestConfig {
+    let mut config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = cases;
+        config.rng_seed = RngSeed::Fixed(1976);
+    }
+    config
 }
 
 proptest! {
-    #![proptest_config(config(60000))]
+    #![proptest_config(config(400))]
 
     #[test]
     fn no_text_panics(text in "\\PC*|[ -~\n\t]*|[|&;<>(){}$`'\"\\\\#! \n\u{e9}a0\\[\\]=]*") {
