@@ -70,7 +70,7 @@ pub struct RunOptions {
     pub live: When,
 
     /// Time between two samples, after a closer look at the first 200 ms
-    #[arg(long, value_name = "MS", default_value = "8",
+    #[arg(long, value_name = "MS", default_value = "10",
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub sample_ms: u64,
 }

@@ -17,6 +17,8 @@ use alloc::vec::Vec;
 pub const MARGIN: f64 = 0.10;
 /// Fewer samples than this say nothing about a run.
 const ENOUGH_SAMPLES: u64 = 8;
+/// Of runs shorter than this, unseen waits are for want of samples.
+const UNSEEN_NS: u64 = 50_000_000;
 /// A stage busy for less than this share holds nothing up.
 const IDLE: f64 = 0.15;
 
@@ -78,8 +80,13 @@ const WORKS: f64 = 0.25;
 
 /// Judges a run.
 pub fn judge(run: &Run) -> Verdict {
-    let busy: Vec<f64> = run.stages.iter().map(|s| run.share(s.times.busy_ns())).collect();
+    // A wait that could not be seen may have been for a neighbour: it makes nobody busy.
+    let seen_ns = |times: &Times| times.busy_ns() - times.unknown_ns;
+    let busy: Vec<f64> = run.stages.iter().map(|s| run.share(seen_ns(&s.times))).collect();
     let Some(top) = position_of_max(&busy) else { return nobody("nothing ran") };
+    if let Some(text) = unseen(run, busy[top]) {
+        return Verdict { culprit: None, text };
+    }
     if run.stages.iter().map(|s| s.samples).max().unwrap_or(0) < ENOUGH_SAMPLES {
         let ms = run.wall_ns as f64 / 1e6;
         return nobody(&format!("too short to say what held it up ({ms:.0} ms)"));
@@ -116,6 +123,18 @@ fn nobody(text: &str) -> Verdict {
 
 fn position_of_max(values: &[f64]) -> Option<usize> {
     (0..values.len()).max_by(|a, b| values[*a].total_cmp(&values[*b]).then(b.cmp(a)))
+}
+
+/// Whether a stage was blocked on something unseen for longer than any stage was busy.
+fn unseen(run: &Run, busiest: f64) -> Option<String> {
+    let unknown: Vec<f64> = run.stages.iter().map(|s| run.share(s.times.unknown_ns)).collect();
+    let worst = position_of_max(&unknown).filter(|worst| unknown[*worst] > busiest + MARGIN)?;
+    if run.wall_ns < UNSEEN_NS {
+        return None;
+    }
+    let name = words::stage(worst, &run.stages[worst].label);
+    let part = words::percent(unknown[worst]);
+    Some(format!("cannot say: {name} was blocked {part} of the time on something that is hidden"))
 }
 
 /// Whether the pipeline mostly waited for what feeds it or reads from it.

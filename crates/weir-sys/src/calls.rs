@@ -41,7 +41,7 @@ pub enum Call {
     Epoll(i32),
     /// A record or whole-file lock: `flock`, or `fcntl` that waits.
     FileLock,
-    /// `futex`: another thread, or a process that shares memory.
+    /// `futex`, a semaphore or a message queue: another thread or process.
     Futex,
     /// `wait4` or `waitid`: a child.
     Child,
@@ -116,6 +116,12 @@ impl Call {
             | libc::SYS_unlinkat
             | libc::SYS_renameat2
             | libc::SYS_close => Call::Storage,
+            libc::SYS_semop
+            | libc::SYS_semtimedop
+            | libc::SYS_msgrcv
+            | libc::SYS_msgsnd
+            | libc::SYS_mq_timedreceive
+            | libc::SYS_mq_timedsend => Call::Futex,
             libc::SYS_io_uring_enter | libc::SYS_io_getevents => Call::Completion,
             _ => old_calls(nr, args).unwrap_or(Call::Other(nr)),
         }

@@ -180,9 +180,12 @@ fn remarks(run: &Run) -> Vec<String> {
         }
         let cpu_ns = stage.user_ns + stage.system_ns;
         if !stage.single_task && stage.failure.is_none() && stage.processes <= 1 {
+            let tasks = match stage.most_tasks {
+                0 | 1 => String::from("started others, too short-lived to be seen"),
+                n => format!("up to {n} tasks at once"),
+            };
             remarks.push(format!(
-                "{name}: {} tasks at once, {} of CPU added up; cpu to other divide its wall time",
-                stage.most_tasks,
+                "{name}: {tasks}; user and sys add up to {}, cpu to other divide its wall time",
                 seconds(cpu_ns)
             ));
         }
@@ -226,6 +229,9 @@ fn evidence(run: &Run) -> String {
         run.stages.iter().filter(|stage| stage.failure.is_none()).map(|stage| stage.samples);
     let (least, most) = (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0));
     let n = if least == most { format!("n={most}") } else { format!("n={least} to {most}") };
+    if most == 0 && run.notes.iter().any(|note| note.starts_with("/proc")) {
+        return String::from("exact: wall, user, sys, exit; all else is not known");
+    }
     if run.discovered {
         return format!("all figures sampled, {n} a stage");
     }

@@ -37,6 +37,7 @@ struct Task {
     syscall: Result<ProcFile, Errno>,
     sched: Option<ProcFile>,
     last: Sched,
+    on_cpu_permille: u32,
 }
 
 /// What one look at a task shows.
@@ -133,12 +134,16 @@ impl Process {
 impl Task {
     fn new(pid: Pid, id: Pid) -> Task {
         let open = |file| ProcFile::open(&format!("/proc/{pid}/task/{id}/{file}"));
-        Task { id, syscall: open("syscall"), sched: open("schedstat").ok(), last: Sched::default() }
+        let (syscall, sched) = (open("syscall"), open("schedstat").ok());
+        Task { id, syscall, sched, last: Sched::default(), on_cpu_permille: 1000 }
     }
 
     /// Looks at the task; `None` when it is gone.
     fn look(&mut self, pid: Pid, ends: &Endpoints, hints: Hints, sched: bool) -> Option<Look> {
-        let on_cpu_permille = if sched { self.on_cpu_permille() } else { 1000 };
+        if sched {
+            self.on_cpu_permille = self.measure_on_cpu();
+        }
+        let on_cpu_permille = self.on_cpu_permille;
         let mut look =
             Look { state: State::Unknown, on_cpu_permille, hidden: false, uncounted: false };
         let mut buffer = [0; 256];
@@ -179,7 +184,7 @@ impl Task {
         Some(look)
     }
 
-    fn on_cpu_permille(&mut self) -> u32 {
+    fn measure_on_cpu(&mut self) -> u32 {
         let mut buffer = [0; 128];
         let now = self.sched.as_ref().and_then(|file| Sched::parse(file.read(&mut buffer).ok()?));
         let Some(now) = now else { return 1000 };

@@ -37,6 +37,8 @@ pub struct Sampler {
 const REFRESH_LOOKS: u64 = 64;
 /// The same of a process that was found, whose totals can't be read when it has ended.
 const FOUND_LOOKS: u64 = 8;
+/// How often a group is looked at again that seems to wait for itself.
+const MORE_LOOKS: usize = 4;
 /// In a script, at most this many processes are accounted; later ones are counted only.
 const MOST_GROUPS: usize = 4096;
 
@@ -107,6 +109,7 @@ impl Sampler {
             }
         }
         self.bury(&dead);
+        self.look_again(&mut strongest, &counts, &fills);
         for (position, group) in self.groups.iter_mut().enumerate() {
             group.most_tasks = group.most_tasks.max(counts[position]);
             group.several_ns += if counts[position] > 1 { weight_ns } else { 0 };
@@ -119,6 +122,34 @@ impl Sampler {
         }
         if self.grouping == Grouping::ByProcess {
             self.watch_found_pipes();
+        }
+    }
+
+    /// Looks again at groups all of whose tasks seemed to wait for each other. That cannot be: the
+    /// tasks are looked at one after the other, and two that hand work to and fro can both be
+    /// found waiting.
+    fn look_again(
+        &mut self,
+        strongest: &mut [Option<(State, u32)>],
+        counts: &[usize],
+        fills: &[(Descriptor, Fill)],
+    ) {
+        for (position, seen) in strongest.iter_mut().enumerate().filter(|(at, _)| counts[*at] > 1) {
+            let ends = self.groups[position].ends;
+            let hints = hints(&ends, fills);
+            for _ in 0..MORE_LOOKS {
+                let among_themselves = matches!(seen, Some((State::Child | State::Lock, _)));
+                if !among_themselves {
+                    break;
+                }
+                let members = self.processes.values_mut().filter(|p| p.group == position);
+                members.for_each(|process| {
+                    let (looks, gone) = process.look(&ends, hints, false);
+                    let group = &mut self.groups[position];
+                    group.gone = group.gone.plus(gone);
+                    looks.iter().for_each(|look| combine(seen, look));
+                });
+            }
         }
     }
 

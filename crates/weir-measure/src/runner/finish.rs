@@ -131,7 +131,11 @@ impl Live {
 
 impl Running {
     /// The record of the job, all of whose stages have ended.
-    pub(super) fn finish(self, job: &Job) -> Run {
+    pub(super) fn finish(mut self, job: &Job) -> Run {
+        if ProcFile::open("/proc/self/stat").is_err() {
+            self.notes
+                .push(String::from("/proc cannot be read: only CPU time and memory are known"));
+        }
         let start_ns = self.live.iter().map(|live| live.start_ns).min().unwrap_or(0);
         let end_ns = self.live.iter().map(Live::end_ns).max().unwrap_or(0);
         let mut run = Run {
@@ -141,7 +145,7 @@ impl Running {
             ending: self.live.last().and_then(Live::ending),
             signals: self.signals.clone(),
             ticks: self.sampler.ticks,
-            notes: self.notes.clone(),
+            notes: std::mem::take(&mut self.notes),
             discovered: job.script,
             ..Run::default()
         };
@@ -206,7 +210,9 @@ fn stage(live: &Live, label: &str, sampler: &Sampler) -> Stage {
     stage.uncounted = group.uncounted;
     stage.locale.clone_from(&group.locale);
     stage.io = ended.io.or(group.io);
-    let main = ended.sched.unwrap_or_default();
+    let used = ended.reaped.map_or(0, |reaped| reaped.user_ns + reaped.system_ns);
+    // Where /proc cannot be read, CPU time is all that is known.
+    let main = ended.sched.unwrap_or(Sched { cpu_ns: used, ..Sched::default() });
     if let Some(reaped) = ended.reaped {
         (stage.user_ns, stage.system_ns, stage.cpu_exact) =
             (reaped.user_ns, reaped.system_ns, true);
@@ -231,7 +237,7 @@ fn stage(live: &Live, label: &str, sampler: &Sampler) -> Stage {
 /// Whether the first thread's counters are those of the whole stage: nothing else in it was seen
 /// for long, nor used CPU time worth a mention.
 fn is_single(ended: &Ended, several_ns: u64, stage: &Stage) -> bool {
-    let Some(main) = ended.sched else { return false };
+    let Some(main) = ended.sched else { return true };
     let elsewhere_ns = (stage.user_ns + stage.system_ns).saturating_sub(main.cpu_ns);
     let little_ns = stage.wall_ns / 100;
     // Short-lived children are told by their CPU time, which counts in whole clock ticks.

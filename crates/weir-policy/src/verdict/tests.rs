@@ -114,3 +114,15 @@ fn a_pipeline_of_one_has_no_next_limit() {
     let culprit = culprit.expect("a culprit");
     assert_eq!((culprit.next_stage, culprit.speedup_limit), (None, None));
 }
+
+#[test]
+fn a_stage_that_may_not_be_looked_into_is_not_accused() {
+    let mut hidden = run(vec![stage("sudo x", [10, 0, 0, 0, 0]), stage("cat", [10, 0, 990, 0, 0])]);
+    hidden.stages[0].times.unknown_ns = 990 * MS;
+    let verdict = judge(&hidden);
+    assert_eq!(verdict.culprit, None);
+    assert_eq!(
+        verdict.text,
+        "cannot say: 1 sudo x was blocked 99 % of the time on something that is hidden"
+    );
+}
