@@ -1,0 +1,145 @@
+//! Signals and job control: what reaches the stages, and how weir ends.
+
+mod common;
+
+use common::{WEIR, have};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// weir as the leader of a process group of its own, as an interactive shell starts it. The first
+/// line that the pipeline prints says that it runs.
+struct Job {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+    report: tempfile::NamedTempFile,
+}
+
+impl Job {
+    fn start(text: &str) -> Job {
+        let report = tempfile::NamedTempFile::new().expect("a file");
+        let mut child = Command::new(WEIR)
+            .args(["run", "--json"])
+            .arg(report.path())
+            .arg(text)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .expect("weir starts");
+        let mut output = BufReader::new(child.stdout.take().expect("piped"));
+        let mut line = String::new();
+        output.read_line(&mut line).expect("a line");
+        assert_eq!(line, "up\n");
+        Job { child, output, report }
+    }
+
+    fn group(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Waits for the end; what else was printed, on both sides.
+    fn end(mut self) -> (std::process::ExitStatus, String, String, serde_json::Value) {
+        let (mut out, mut err) = (String::new(), String::new());
+        self.output.read_to_string(&mut out).expect("read");
+        self.child.stderr.take().expect("piped").read_to_string(&mut err).expect("read");
+        let status = self.child.wait().expect("ends");
+        let text = std::fs::read_to_string(self.report.path()).unwrap_or_default();
+        (status, out, err, serde_json::from_str(&text).unwrap_or_default())
+    }
+}
+
+#[test]
+fn an_interrupt_reaches_the_stages_and_weir_dies_of_it_after_its_report() {
+    let job = Job::start("echo up; exec sleep 60 | sleep 60");
+    kill_process_group(job.group(), Signal::INT).expect("sent");
+    let (status, _, said, _) = job.end();
+    assert_eq!(status.signal(), Some(2), "{said}");
+    let job = Job::start("(echo up; exec sleep 60) | cat");
+    kill_process_group(job.group(), Signal::INT).expect("sent");
+    let (status, _, said, json) = job.end();
+    assert_eq!(status.signal(), Some(2), "{said}");
+    assert!(said.contains("SIGINT"), "{said}");
+    assert_eq!(json["stages"][0]["exit"]["signal"], 2);
+}
+
+#[test]
+fn a_stage_that_handles_the_interrupt_decides_itself() {
+    let script =
+        "perl -e '$|=1; $SIG{INT}=sub{print \"caught\\n\"; exit 0}; print \"up\\n\"; sleep 60'";
+    let job = Job::start(script);
+    kill_process_group(job.group(), Signal::INT).expect("sent");
+    let (status, out, said, _) = job.end();
+    assert_eq!((status.code(), out.as_str()), (Some(0), "caught\n"), "{said}");
+}
+
+#[test]
+fn a_termination_of_weir_ends_all_that_it_started() {
+    let job = Job::start("(echo up; sleep 61; echo no) | cat");
+    kill_process(job.group(), Signal::TERM).expect("sent");
+    let (status, out, said, json) = job.end();
+    assert_eq!((status.signal(), out.as_str()), (Some(15), ""), "{said}");
+    assert_eq!(json["stages"][0]["exit"]["signal"], 15, "{said}");
+}
+
+#[test]
+fn what_was_ignored_when_weir_started_stays_ignored() {
+    if !have(&["sh"]) {
+        return;
+    }
+    let script = format!("trap '' INT; exec {WEIR} run -q 'grep SigIgn /proc/self/status | cat'");
+    let output = Command::new("sh").args(["-c", &script]).output().expect("sh");
+    let line = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mask = line.trim().rsplit('\t').next().map(|hex| u64::from_str_radix(hex, 16));
+    assert_eq!(mask.expect("a mask").expect("hexadecimal") & 2, 2, "{line}");
+}
+
+#[test]
+fn while_the_job_is_stopped_the_clock_stands_still() {
+    let job = Job::start("(echo up; exec sleep 60) | cat");
+    let start = Instant::now();
+    kill_process_group(job.group(), Signal::STOP).expect("sent");
+    let pause = Duration::from_millis(1500);
+    // sleep: the length of the stop is what is measured.
+    std::thread::sleep(pause);
+    kill_process_group(job.group(), Signal::CONT).expect("sent");
+    // sleep: lets weir run on for a while before it is ended, so that it sees the continuation.
+    std::thread::sleep(Duration::from_millis(100));
+    kill_process_group(job.group(), Signal::INT).expect("sent");
+    let (_, _, said, json) = job.end();
+    let elapsed = start.elapsed().as_secs_f64();
+    let (wall, stopped) = (json["wall_s"].as_f64(), json["stopped_s"].as_f64());
+    let (wall, stopped) = (wall.expect("wall"), stopped.expect("stopped"));
+    assert!(stopped > 1.2, "{stopped} s of 1.5 s: {said}");
+    assert!(wall < elapsed - 1.2, "{wall} of {elapsed}");
+    assert!(said.contains("stopped not counted"), "{said}");
+}
+
+#[test]
+fn a_stage_stopped_alone_is_shown_as_stopped() {
+    let job = Job::start("sh -c 'echo up; kill -STOP $$; echo on' | cat");
+    // sleep: how long the stage stays stopped is what is measured.
+    std::thread::sleep(Duration::from_millis(600));
+    let stage = stage_of(job.child.id());
+    kill_process(stage, Signal::CONT).expect("sent");
+    let (status, out, said, json) = job.end();
+    assert_eq!((status.code(), out.as_str()), (Some(0), "on\n"), "{said}");
+    let stopped = json["stages"][0]["blocked_other"]["stopped_s"].as_f64();
+    assert!(stopped > Some(0.3), "{json}");
+}
+
+/// The child of weir that is stopped.
+fn stage_of(weir: u32) -> Pid {
+    let entries = std::fs::read_dir("/proc").expect("/proc");
+    let stopped = entries.flatten().find_map(|entry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let mut fields = stat.rsplit(')').next()?.split_ascii_whitespace();
+        let (state, parent) = (fields.next()?, fields.next()?);
+        (state == "T" && parent == weir.to_string()).then_some(pid)
+    });
+    Pid::from_raw(stopped.expect("a stopped stage")).expect("positive")
+}
