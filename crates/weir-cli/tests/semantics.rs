@@ -14,7 +14,7 @@ fn same(text: &str, set: &[&str], flags: &[&str]) {
         let output = output.expect("it starts");
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    let bash = run(Command::new("bash").args(set).args(["-c", text]));
+    let bash = run(Command::new("bash").args(set).args(["-c", "--", text]));
     let weir = run(Command::new(WEIR).args(["run", "--quiet"]).args(flags).arg(text));
     assert_eq!(weir, bash, "{text}");
 }
@@ -76,6 +76,9 @@ fn output_and_status_are_bash_s() {
         "kill -TERM $BASHPID | cat; echo after",
         "echo $0 | cat",
         "-nosuch -x | cat",
+        "true && false | true",
+        "(exit 4 | true) | cat",
+        "true | (exit 4 | true)",
         "echo $$ >/dev/null | cat",
     ];
     for text in texts {

@@ -28,6 +28,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
         stages: planned.stages,
         script: planned.script,
         shell: planned.shell,
+        shell_options: planned.shell_options,
         pipe_bytes: match options.pipe_size {
             PipeSize::Auto => PIPE_BYTES,
             PipeSize::Bytes(bytes) => bytes,

@@ -18,6 +18,8 @@ pub struct Planned {
     pub negated: bool,
     /// The shell for stages that need one.
     pub shell: PathBuf,
+    /// Options for it.
+    pub shell_options: Vec<OsString>,
     /// The command as typed, for the report.
     pub command: String,
 }
@@ -25,10 +27,13 @@ pub struct Planned {
 /// Shells whose grammar the splitter knows; texts for others are run whole.
 const KNOWN_SHELLS: [&str; 7] = ["bash", "sh", "dash", "ash", "ksh", "mksh", "zsh"];
 
+/// Those of them in which `set -o pipefail` has long been known.
+const PIPEFAIL_SHELLS: [&str; 4] = ["bash", "ksh", "mksh", "zsh"];
+
 /// Makes the plan.
 pub fn plan(options: &RunOptions) -> Result<Planned, Fault> {
     match &options.text {
-        Some(text) => of_text(text, options.shell.as_deref()),
+        Some(text) => of_text(text, options),
         None => of_words(&options.words),
     }
 }
@@ -49,16 +54,17 @@ fn of_words(words: &[OsString]) -> Result<Planned, Fault> {
     let command = stages.iter().map(|stage| stage.label.as_str()).collect::<Vec<_>>().join(" | ");
     // Needed only for scripts without a first line, which exec(3) gives to sh.
     let shell = PathBuf::from("/bin/sh");
-    Ok(Planned { stages, script: false, negated: false, shell, command })
+    let shell_options = Vec::new();
+    Ok(Planned { stages, script: false, negated: false, shell, shell_options, command })
 }
 
-fn of_text(text: &OsStr, shell: Option<&Path>) -> Result<Planned, Fault> {
+fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
     let Some(text) = text.to_str() else {
         return Err(Fault::usage("the pipeline is not valid UTF-8; put it into a script file"));
     };
-    let shell = find_shell(shell)?;
-    let name = shell.file_name().map(|name| name.to_string_lossy().into_owned());
-    let known = name.as_deref().is_some_and(|name| KNOWN_SHELLS.contains(&name));
+    let shell = find_shell(options.shell.as_deref())?;
+    let name = shell.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let known = KNOWN_SHELLS.contains(&name.as_str());
     // A file that every new bash reads may define a function of any name.
     let any = std::env::var_os("BASH_ENV").is_some();
     let exported = |name: &str| any || std::env::var_os(format!("BASH_FUNC_{name}%%")).is_some();
@@ -70,17 +76,31 @@ fn of_text(text: &OsStr, shell: Option<&Path>) -> Result<Planned, Fault> {
         Err(PlanError::Syntax(error)) => return Err(Fault::usage(error.to_string())),
     };
     let command = text.trim().to_owned();
+    let shell_options = shell_options(&name, options.pipefail, &plan)?;
     match plan {
         Plan::Pipeline(pipeline) if known => {
             let negated = pipeline.negated;
             let stages = pipeline.stages.into_iter().map(spec).collect();
-            Ok(Planned { stages, script: false, negated, shell, command })
+            Ok(Planned { stages, script: false, negated, shell, shell_options, command })
         }
         _ => {
             let launch = Launch::Shell(text.to_owned());
             let stages = vec![StageSpec { label: command.clone(), launch }];
-            Ok(Planned { stages, script: true, negated: false, shell, command })
+            let negated = false;
+            Ok(Planned { stages, script: true, negated, shell, shell_options, command })
         }
+    }
+}
+
+/// With `--pipefail` the pipelines inside of stages and scripts are held to it as well.
+fn shell_options(shell: &str, pipefail: bool, plan: &Plan) -> Result<Vec<OsString>, Fault> {
+    match (pipefail, PIPEFAIL_SHELLS.contains(&shell), plan) {
+        (true, true, _) => Ok(vec!["-o".into(), "pipefail".into()]),
+        (true, false, Plan::Whole) => Err(Fault::usage(format!(
+            "--pipefail: {shell} may not know it, and this is not one pipeline that weir could \
+             run stage by stage; use --shell bash"
+        ))),
+        _ => Ok(Vec::new()),
     }
 }
 

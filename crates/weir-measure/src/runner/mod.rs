@@ -32,6 +32,8 @@ pub struct Job {
     pub script: bool,
     /// The shell for stages that need one.
     pub shell: PathBuf,
+    /// Options of that shell, before `-c`.
+    pub shell_options: Vec<OsString>,
     /// Capacity of the pipes.
     pub pipe_bytes: u64,
     /// Enlarge pipes in use when that helps.

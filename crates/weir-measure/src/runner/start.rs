@@ -147,7 +147,7 @@ fn by_shell(job: &Job, text: &str) -> Command {
     // The shell names itself in its messages by argument 0, as one started by hand does.
     let name = job.shell.file_name().unwrap_or(job.shell.as_os_str());
     // Without `--` a text that starts with a dash would be taken for options.
-    command.arg0(name).arg("-c").arg("--").arg(text);
+    command.arg0(name).args(&job.shell_options).arg("-c").arg("--").arg(text);
     command
 }
 

@@ -1,0 +1,35 @@
+# What there is to do here. `just` lists it; every recipe is a plain command too.
+
+# List the recipes
+default:
+    @just --list
+
+# All that must hold before a commit
+check:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+    just test
+    @if command -v cargo-deny >/dev/null; then cargo deny check; else echo "SKIPPED: cargo-deny is not installed"; fi
+
+# The tests, as the README gives them
+test:
+    cargo test --workspace --locked
+
+# What measuring costs: whole-process pairs against bash (about ten minutes; nothing else may run)
+bench *ARGS:
+    cargo bench -p weir-cli --bench overhead -- {{ARGS}}
+
+# The API documentation, the manual pages and the completions, into target/
+docs:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+    cargo run --release -q -p weir-cli -- man --out target/man
+    mkdir -p target/completions
+    for shell in bash zsh fish elvish powershell; do cargo run --release -q -p weir-cli -- completions $shell > target/completions/weir.$shell; done
+
+# Random pieces of shell against bash, as long as you like
+random CASES="50000":
+    PROPTEST_CASES={{CASES}} cargo test --release -p weir-cli random
+
+# Install the command
+install:
+    cargo install --path crates/weir-cli --locked
