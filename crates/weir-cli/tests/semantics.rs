@@ -75,7 +75,7 @@ fn output_and_status_are_bash_s() {
         "seq 10 | (head -1 >/dev/null; exit 3)",
         "kill -TERM $BASHPID | cat; echo after",
         "echo $0 | cat",
-        "-nosuch -x | cat",
+        " -nosuch -x | cat",
         "true && false | true",
         "(exit 4 | true) | cat",
         "true | (exit 4 | true)",

@@ -245,7 +245,7 @@ fn reasons(run: &Run, stage: &Stage) -> String {
         ("waiting for a lock", times.lock_ns),
         ("waiting for a child", times.child_ns),
         ("waiting for another file", times.file_ns),
-        ("waiting for a device", times.device_ns),
+        ("waiting for a terminal or device", times.device_ns),
         ("stopped", times.stopped_ns),
         ("blocked on something unseen", times.unknown_ns),
     ];

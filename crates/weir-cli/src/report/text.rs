@@ -140,7 +140,7 @@ fn data_table(run: &Run) -> String {
             known(stage.bytes_in, bytes),
             known(stage.bytes_out, bytes),
             known(io.map(|io| io.read_calls + io.write_calls), count),
-            known(stage.max_rss_bytes, bytes),
+            memory(stage),
         ];
         let mut pipes = run.pipes.iter().filter(|pipe| pipe.from == position);
         row.extend(pipes.next().map(pipe_cells).into_iter().flatten());
@@ -151,6 +151,12 @@ fn data_table(run: &Run) -> String {
         }
     }
     render(&table)
+}
+
+/// Peak memory; of a stage too short-lived to be looked at only a bound is known.
+fn memory(stage: &Stage) -> String {
+    let bound = if stage.max_rss_bound { "<" } else { "" };
+    stage.max_rss_bytes.map_or_else(|| String::from("?"), |peak| format!("{bound}{}", bytes(peak)))
 }
 
 fn program(stage: &Stage) -> &str {
@@ -237,11 +243,12 @@ fn evidence(run: &Run) -> String {
     }
     let several = run.stages.iter().any(|stage| !stage.single_task && stage.failure.is_none());
     let parts = if several {
-        "in, out, other; cpu and runq of stages of several tasks"
+        "in, out, other, and cpu and runq of stages of several tasks"
     } else {
         "in, out, other"
     };
     format!(
-        "exact: cpu, runq, user, sys, bytes, calls, exit; sampled ({n} a stage): {parts}; pipes"
+        "exact: wall, cpu, runq, user, sys, read, written, calls, exit\n\
+         sampled ({n} a stage): {parts}; pipes"
     )
 }
