@@ -129,3 +129,58 @@ fn a_reader_of_the_report_that_went_away_is_no_error() {
     assert_eq!(output.stdout, b"kept\n");
     clear(&String::from_utf8_lossy(&output.stderr));
 }
+
+/// Runs a text as nobody in a mount namespace of its own, `/proc` being what `mount` makes it.
+fn with_proc(mount: &str, text: &str) -> Option<std::process::Output> {
+    let directory = tempfile::tempdir().expect("a directory");
+    // Somebody else's target directory need not be open to nobody.
+    let weir = directory.path().join("weir");
+    std::fs::copy(WEIR, &weir).expect("copied");
+    for path in [directory.path(), &weir] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("set");
+    }
+    let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups --";
+    let script = format!("{mount} && cd / && exec {nobody} {} run '{text}'", weir.display());
+    let probe = Command::new("unshare").args(["-m", "sh", "-c", mount]).output();
+    if !probe.is_ok_and(|probe| probe.status.success()) {
+        eprintln!("SKIPPED: no privilege for a mount namespace");
+        return None;
+    }
+    Some(Command::new("unshare").args(["-m", "sh", "-c", &script]).output().expect("unshare"))
+}
+
+#[test]
+fn a_restricted_proc_leaves_gaps_that_are_named() {
+    let text = "yes | head -c 50000000 | wc -c";
+    let hidden = "mount -t proc -o hidepid=2 proc /proc";
+    let subset = "mount -t proc -o hidepid=2,subset=pid proc /proc";
+    for (mount, note) in
+        [(hidden, ""), (subset, ""), ("mount -t tmpfs none /proc", "/proc cannot be read")]
+    {
+        let Some(output) = with_proc(mount, text) else { return };
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.stdout, b"50000000\n", "{mount}: {said}");
+        assert_eq!(output.status.code(), Some(0), "{mount}: {said}");
+        assert!(said.contains(note), "{mount}: {said}");
+        assert!(said.contains("2 head"), "{mount}: {said}");
+        clear(&said);
+    }
+}
+
+#[test]
+fn pages_are_made_from_the_command_line_itself() {
+    let run = |args: &[&str]| {
+        let output = Command::new(WEIR).args(args).output().expect("weir starts");
+        assert!(output.status.success(), "{args:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(run(&["man"]).contains(".TH weir 1"));
+    assert!(run(&["completions", "bash"]).contains("--pipe-size"));
+    let directory = tempfile::tempdir().expect("a directory");
+    run(&["man", "--out", directory.path().to_str().expect("UTF-8")]);
+    let page = std::fs::read_to_string(directory.path().join("weir-run.1")).expect("a page");
+    assert!(page.contains("pipefail") && page.contains("Exit status"), "{page}");
+    let typo = Command::new(WEIR).arg("rum").output().expect("weir starts");
+    assert_eq!(typo.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&typo.stderr).contains("'run'"), "a typo is met with a hint");
+}

@@ -181,6 +181,22 @@ fn advice_is_given_on_evidence_and_not_without() {
 }
 
 #[test]
+fn the_locale_is_blamed_where_it_costs() {
+    let _alone = alone();
+    let locales = std::process::Command::new("locale").arg("-a").output();
+    let installed = locales.map(|o| String::from_utf8_lossy(&o.stdout).contains("en_US.utf8"));
+    if !installed.unwrap_or(false) {
+        eprintln!("SKIPPED: locale en_US.utf8 is not installed");
+        return;
+    }
+    let make = "awk 'BEGIN{x=1;for(i=0;i<400000;i++){x=(x*16807)%2147483647;print x}}'";
+    let slow = pipeline(&format!("{make} | LC_ALL=en_US.UTF-8 sort | tail -1"));
+    assert_eq!(slow.advices("c-locale"), 1, "{}", slow.stderr());
+    let quick = pipeline(&format!("{make} | LC_ALL=C sort | tail -1"));
+    assert_eq!(quick.advices("c-locale"), 0, "{}", quick.stderr());
+}
+
+#[test]
 fn a_script_s_processes_are_found_from_outside() {
     let _alone = alone();
     let ran = pipeline(&format!("true && {SLOW_WRITER} | cat | wc -c; echo done"));
@@ -197,4 +213,5 @@ fn a_script_s_processes_are_found_from_outside() {
     assert_eq!((ran.culprit(), ran.reason()), (1, "sleep"));
     ran.at_least(2, "blocked_in_s", 0.8);
     assert_eq!(ran.json["pipes"].as_array().map(Vec::len), Some(2));
+    assert_eq!(ran.json["pipes"][0]["capacity_bytes"], 262_144, "found pipes are enlarged too");
 }

@@ -98,6 +98,20 @@ fn what_was_ignored_when_weir_started_stays_ignored() {
 }
 
 #[test]
+fn a_caller_that_ignores_its_children_does_not_make_weir_hang() {
+    let script = format!("trap '' CHLD; exec {WEIR} run -q 'echo one | cat; exit 3'");
+    let output = Command::new("sh").args(["-c", &script]).output().expect("sh");
+    assert_eq!((output.stdout.as_slice(), output.status.code()), (&b"one\n"[..], Some(3)));
+}
+
+#[test]
+fn stages_keep_their_own_limit_of_open_files() {
+    let script = format!("ulimit -S -n 77; {WEIR} run -q 'ulimit -n | cat | cat'");
+    let output = Command::new("sh").args(["-c", &script]).output().expect("sh");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "77\n");
+}
+
+#[test]
 fn while_the_job_is_stopped_the_clock_stands_still() {
     let job = Job::start("(echo up; exec sleep 60) | cat");
     let start = Instant::now();

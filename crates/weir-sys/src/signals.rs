@@ -11,6 +11,13 @@ pub fn is_ignored(signal: i32) -> bool {
     !failed && old.sa_sigaction == libc::SIG_IGN
 }
 
+/// Restores the default disposition of `signal`. A caller that ignored SIGCHLD left a process
+/// whose children vanish without a trace.
+pub fn restore_default(signal: i32) {
+    // SAFETY: installing the default disposition runs no code of ours.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
 /// Restores the default disposition of `signal` and sends it to this process, so that whoever
 /// waits for it sees how it ended. Returns only if the signal does not kill.
 ///

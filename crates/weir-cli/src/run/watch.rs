@@ -27,7 +27,6 @@ pub struct Watch {
     shown: bool,
     calls: u64,
     terminal_in_use: bool,
-    labels: Vec<String>,
 }
 
 impl Watch {
@@ -50,7 +49,6 @@ impl Watch {
             shown: false,
             calls: 0,
             terminal_in_use: false,
-            labels: Vec::new(),
         }
     }
 
@@ -84,7 +82,6 @@ impl Watcher for Watch {
 
     fn failed(&mut self, position: usize, label: &str, reason: &str) {
         tell(&format!("cannot start stage {} '{label}': {reason}", position + 1));
-        self.labels.push(label.to_owned());
     }
 
     fn progress(&mut self, now_ns: u64, sampler: &Sampler) {

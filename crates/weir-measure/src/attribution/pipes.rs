@@ -42,6 +42,8 @@ pub struct PipeWatch {
     writer: Option<End>,
     reader: Option<End>,
     sizing: Option<Sizing>,
+    /// Capacity that it is to be given at the next look, if it has less.
+    wanted_bytes: Option<u64>,
     /// Totals of the looks so far.
     pub totals: PipeTotals,
 }
@@ -79,7 +81,12 @@ impl PipeWatch {
     /// A pipe neither of whose ends is known yet.
     pub fn new(identity: Descriptor, sizing: Option<Sizing>) -> PipeWatch {
         let totals = PipeTotals::default();
-        PipeWatch { identity, writer: None, reader: None, sizing, totals }
+        PipeWatch { identity, writer: None, reader: None, sizing, wanted_bytes: None, totals }
+    }
+
+    /// A pipe that somebody else made, to be enlarged to `wanted_bytes`.
+    pub fn found(identity: Descriptor, wanted_bytes: u64) -> PipeWatch {
+        PipeWatch { wanted_bytes: Some(wanted_bytes), ..PipeWatch::new(identity, None) }
     }
 
     /// Process `pid` has the writing end as its descriptor `fd`.
@@ -111,6 +118,12 @@ impl PipeWatch {
             None => self.reader.as_ref().and_then(|end| end.borrow(&self.identity)),
         };
         let end = writer.as_ref().or(reader.as_ref())?;
+        if let Some(wanted) = self.wanted_bytes.take()
+            && fcntl_getpipe_size(end).is_ok_and(|size| (size as u64) < wanted)
+        {
+            // Refused, it stays as its maker wanted it.
+            let _ = fcntl_setpipe_size(end, wanted as usize);
+        }
         // Sizes change seldom, and mostly by our own doing.
         let known = self.totals.capacity_bytes;
         let capacity_bytes = match known {

@@ -29,6 +29,8 @@ pub struct Sampler {
     pub groups: Vec<Group>,
     /// The pipes that are watched.
     pub pipes: Vec<PipeWatch>,
+    /// Capacity that pipes found in a script are given, if they have less.
+    found_pipe_bytes: u64,
     /// Number of ticks.
     pub ticks: u64,
 }
@@ -43,10 +45,12 @@ const MORE_LOOKS: usize = 4;
 const MOST_GROUPS: usize = 4096;
 
 impl Sampler {
-    /// A sampler that takes processes started from now on for new.
-    pub fn new(grouping: Grouping) -> Sampler {
+    /// A sampler that takes processes started from now on for new. Pipes that it finds are given
+    /// a capacity of `found_pipe_bytes` if they have less.
+    pub fn new(grouping: Grouping, found_pipe_bytes: u64) -> Sampler {
         let (processes, groups, pipes) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Sampler { grouping, discovery: Discovery::new(), processes, groups, pipes, ticks: 0 }
+        let discovery = Discovery::new();
+        Sampler { grouping, discovery, processes, groups, pipes, found_pipe_bytes, ticks: 0 }
     }
 
     /// Adds a group that starts with process `pid`; returns its position.
@@ -200,7 +204,7 @@ impl Sampler {
                 let Some(pipe) = end.filter(Descriptor::is_pipe) else { continue };
                 let position = self.pipes.iter().position(|watch| watch.identity == pipe);
                 let position = position.unwrap_or_else(|| {
-                    self.pipes.push(PipeWatch::new(pipe, None));
+                    self.pipes.push(PipeWatch::found(pipe, self.found_pipe_bytes));
                     self.pipes.len() - 1
                 });
                 let watch = &mut self.pipes[position];

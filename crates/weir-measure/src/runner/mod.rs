@@ -17,7 +17,7 @@ use crate::random::Random;
 use crate::record::Run;
 use finish::Live;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use rustix::process::{Pid, Resource, WaitId, WaitIdOptions, getrlimit, setrlimit, waitid};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use weir_policy::sizing::Sizing;
@@ -96,13 +96,15 @@ pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
     let grouping = if job.script { Grouping::ByProcess } else { Grouping::ByStage };
     let mut running = Running {
         clock: Clock::start(),
-        sampler: Sampler::new(grouping),
+        sampler: Sampler::new(grouping, job.pipe_bytes),
         live: Vec::new(),
         signals: Vec::new(),
         limit_bytes: machine::pipe_limit_bytes().max(job.pipe_bytes),
         notes: Vec::new(),
     };
+    signals::restore_default(SIGCHLD);
     running.start(job, watcher)?;
+    allow_many_files();
     running.attend(job, watcher);
     Ok(running.finish(job))
 }
@@ -203,12 +205,17 @@ impl Running {
             let Some(raw) = Pid::from_raw(pid) else { return continued };
             let all = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED;
             let look = WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-            let Ok(Some(status)) = waitid(WaitId::Pid(raw), all | look) else { return continued };
-            if !status.stopped() && !status.continued() {
+            let status = match waitid(WaitId::Pid(raw), all | look) {
+                Ok(Some(status)) => Some(status),
+                Ok(None) => return continued,
+                // Reaped by somebody else: how it ended will not be known.
+                Err(_) => None,
+            };
+            let Some(status) = status.filter(|s| s.stopped() || s.continued()) else {
                 let now_ns = self.clock.now_ns();
                 self.live[position].harvest(now_ns, &mut self.sampler);
                 return continued;
-            }
+            };
             continued |= status.continued();
             self.set_stopped(position, status.stopped());
             // Taken for good now, or it would be told again.
@@ -236,6 +243,16 @@ impl Running {
     }
 }
 
+/// Two files are kept open for each task that is looked at. The limit is raised only when all
+/// stages have started, so that they keep their own.
+fn allow_many_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Refused, some tasks of very large stages cannot be looked into.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
 const SIGHUP: i32 = 1;
 const SIGTERM: i32 = 15;
+const SIGCHLD: i32 = 17;
 const SIGCONT: i32 = 18;

@@ -52,7 +52,7 @@ const TEXTS: &[(&str, usize)] = &[
     ("seq 4 \\\n | tac \\\n   -s '\n' | cat", 3),
     ("printf '\\303\\251 \u{2603}|\\n' | tr -d '|' | cat -A", 3),
     ("seq 3 >f.txt | cat; ", 2),
-    ("seq 3 >|f.txt | cat - f.txt", 2),
+    ("seq 3 >|f.txt | cat", 2),
     ("<f0.txt sort -r | cat", 2),
     ("seq 3 &>/dev/null | wc -c", 2),
     ("! { seq 3 | grep 2; } | grep -q 2", 2),
