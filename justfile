@@ -9,22 +9,35 @@ check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --locked -- -D warnings
     just test
-    @if command -v cargo-deny >/dev/null; then cargo deny check; else echo "SKIPPED: cargo-deny is not installed"; fi
+    @if command -v cargo-deny >/dev/null; then cargo deny check; \
+        else echo "SKIPPED: cargo-deny is not installed"; fi
 
 # The tests, as the README gives them
 test:
-    cargo test --workspace --locked
+    command=$(.ci/test-command) && bash -c "$command"
 
 # What measuring costs: whole-process pairs against bash (about ten minutes; nothing else may run)
 bench *ARGS:
     cargo bench -p weir-cli --bench overhead -- {{ARGS}}
 
-# The API documentation, the manual pages and the completions, into target/
-docs:
+# The API documentation, the manual pages and the completions
+docs: man completions
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
-    cargo run --release -q -p weir-cli -- man --out target/man
+
+# The manual pages, into target/man
+man:
+    cargo run --release -q --locked -p weir-cli -- man --out target/man
+
+# The completions, into target/completions
+completions:
     mkdir -p target/completions
-    for shell in bash zsh fish elvish powershell; do cargo run --release -q -p weir-cli -- completions $shell > target/completions/weir.$shell; done
+    for shell in bash zsh fish elvish powershell; do \
+        cargo run --release -q --locked -p weir-cli -- completions $shell > target/completions/weir.$shell || exit; \
+    done
+
+# What CI runs, here
+ci:
+    .ci/run
 
 # Random pieces of shell against bash, as long as you like
 random CASES="50000":
