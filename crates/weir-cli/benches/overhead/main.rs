@@ -12,7 +12,7 @@ mod workloads;
 use std::io::{IsTerminal, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
-use weir_measure::pairs::{Comparison, PairOrder, Verdict, median};
+use weir_measure::pairs::{Comparison, PairOrder, Verdict};
 use workloads::Workload;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
@@ -120,8 +120,6 @@ fn measure(workload: &Workload, options: &Options) -> Result<u64, String> {
 }
 
 fn rows(workload: &Workload, times: &[[f64; 4]]) {
-    let mut bash: Vec<f64> = times.iter().map(|took| took[Half::Bash as usize]).collect();
-    bash.sort_unstable_by(f64::total_cmp);
     let name = workload.name;
     let rows = [
         (Half::Weir, "weir run"),
@@ -131,19 +129,18 @@ fn rows(workload: &Workload, times: &[[f64; 4]]) {
     for (half, what) in rows {
         let pairs: Vec<(f64, f64)> =
             times.iter().map(|took| (took[Half::Bash as usize], took[half as usize])).collect();
-        match Comparison::of(&pairs) {
+        match Comparison::from_pairs(&pairs) {
             Ok(comparison) => {
-                let Comparison { ratio, low, high, .. } = comparison;
+                let Comparison { ratio, low, high, a_median, .. } = comparison;
                 let verdict = match (half, comparison.verdict(BAND)) {
                     (Half::BashAgain, _) => {
-                        format!("resolves {:.1} %", comparison.resolution() * 100.0)
+                        format!("resolves {:.1} %", comparison.resolution().fraction * 100.0)
                     }
                     (_, Verdict::Inconclusive) => String::from("no difference shown"),
                     (_, verdict) => verdict.to_string(),
                 };
                 println!(
-                    "| {name} | {what} | {:.2} s | {ratio:.3} | {low:.3} to {high:.3} | {verdict} |",
-                    median(&bash)
+                    "| {name} | {what} | {a_median:.2} s | {ratio:.3} | {low:.3} to {high:.3} | {verdict} |"
                 );
             }
             Err(error) => println!("| {name} | {what} | | | | {error} |"),
