@@ -27,3 +27,29 @@ impl Random {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_published_generator() {
+        // The first five of the reference implementation for this seed.
+        let mut random = Random::new(1_234_567);
+        let published = [
+            6_457_827_717_110_365_317,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423,
+            4_593_380_528_125_082_431,
+            16_408_922_859_458_223_821,
+        ];
+        assert!(published.iter().all(|number| random.next_u64() == *number));
+    }
+
+    #[test]
+    fn numbers_below_a_bound_are_below_it() {
+        let mut random = Random::new(0);
+        assert!((0..1000).all(|_| random.below(7) < 7));
+        assert_eq!((random.below(1), random.below(0)), (0, 0));
+    }
+}

@@ -1,221 +1,192 @@
-//! What does measuring cost? Whole-process pairs of `bash -c TEXT` and `weir run TEXT`.
+//! What does measuring cost? Whole-process pairs of `bash -c TEXT` and `weir run --quiet TEXT`.
 //!
-//!     cargo bench -p weir-cli --bench overhead -- [--pairs 25] [--seconds 1.5] [--only NAME]
+//! ```text
+//! cargo bench -p weir-cli --bench overhead -- [--pairs 25] [--seconds 1.5] [--only NAME]
+//!                                             [--seed 1] [--json FILE] [--markdown FILE]
+//! ```
 //!
-//! Three pipelines over data made here, sized so that bash needs the given time on this host. A
-//! round runs, in random order: bash, bash again (the A/A comparison), weir with its defaults,
-//! and weir with 64 KiB pipes as bash has them (so that only the measuring differs). A pair is
-//! two halves of one round. Both must print the same bytes, or nothing is timed.
+//! (cargo runs benches in the directory of the package: FILE is relative to crates/weir-cli.)
+//!
+//! 1. The data of three pipelines ([`workloads`]) is made in a temporary directory, which is
+//!    removed at the end (not after an interrupt), and each pipeline is made long enough for bash
+//!    to need the seconds asked for on this host.
+//! 2. Both sides must print the same bytes. A side that does not, or fails, is not timed; its row
+//!    says so, and the exit status is 1.
+//! 3. A round runs the pipelines in random order, and each of them by bash, by bash again (the A/A
+//!    series: what this host can resolve at all), by weir with its defaults, and by weir with the
+//!    64 KiB pipes bash has (so that only the measuring differs), in random order ([`halves`]).
+//!    A pair is two halves of one round and one pipeline.
+//! 4. The table goes to standard output; the JSON keeps every time and every order ([`report`]).
+//!
+//! `WEIR_BENCH_BIN` names another weir to time, such as a build of an older commit.
 
+#![forbid(unsafe_code)]
+
+mod halves;
+mod host;
+mod options;
+mod report;
 mod workloads;
 
+use halves::{Half, Runner};
+use options::Options;
+use std::fs::File;
 use std::io::{IsTerminal, Write};
-use std::process::{Command, Stdio};
+use std::process::ExitCode;
 use std::time::Instant;
-use weir_measure::pairs::{Comparison, PairOrder, Verdict, median};
+use weir_measure::pairs::PairOrder;
 use workloads::Workload;
 
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-/// A difference within this band does not matter.
-const BAND: f64 = 0.02;
-
-/// The halves of a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Half {
-    Bash,
-    BashAgain,
-    Weir,
-    WeirSmallPipes,
+/// A pipeline, sized, and its times.
+struct Case {
+    workload: Workload,
+    units: u64,
+    /// What is timed: bash twice, and the sides of weir that printed what bash printed.
+    halves: Vec<Half>,
+    /// The others, and why.
+    refused: Vec<(Half, String)>,
+    /// Each round in the order in which it ran.
+    rounds: Vec<Vec<(Half, f64)>>,
+    /// Peak memory in bytes and CPU time in seconds of weir itself.
+    weir_itself: Option<(u64, f64)>,
 }
 
-const ROUND: [Half; 4] = [Half::Bash, Half::BashAgain, Half::Weir, Half::WeirSmallPipes];
-
-/// What the command line asks for.
-struct Options {
-    pairs: usize,
-    seconds: f64,
-    only: Option<String>,
+/// All there is to report.
+struct Outcome {
+    cases: Vec<Case>,
+    /// Pipelines this host cannot run, and why.
+    skipped: Vec<(&'static str, String)>,
 }
 
-fn main() -> std::process::ExitCode {
-    let options = match options() {
-        Ok(options) => options,
+fn main() -> ExitCode {
+    let options = match options::parse(std::env::args().skip(1)) {
+        Ok(Some(options)) => options,
+        // `cargo test --all-targets` runs benches too, but does not ask them to measure.
+        Ok(None) => {
+            println!("overhead: nothing measured: run it by `cargo bench --bench overhead`");
+            return ExitCode::SUCCESS;
+        }
         Err(fault) => {
             eprintln!("overhead: {fault}");
-            return std::process::ExitCode::from(2);
+            return ExitCode::from(2);
         }
     };
-    let directory = match tempfile::tempdir() {
-        Ok(directory) => directory,
-        Err(error) => {
-            eprintln!("overhead: cannot make a directory for data: {error}");
-            return std::process::ExitCode::FAILURE;
+    match bench(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(fault) => {
+            progress("");
+            eprintln!("overhead: {fault}");
+            ExitCode::FAILURE
         }
+    }
+}
+
+/// Measures and reports; whether all sides of weir could be timed.
+fn bench(options: &Options) -> Result<bool, String> {
+    // Files that cannot be written are found now, not after some minutes.
+    let create = |path: &Option<std::path::PathBuf>| {
+        let file = path.as_ref().map(|path| (path, File::create(path)));
+        file.map(|(path, file)| {
+            file.map_err(|error| format!("cannot write {}: {error}", path.display()))
+        })
+        .transpose()
     };
-    println!("{}\n", host());
-    println!("| pipeline | against `bash -c` | bash, median | ratio | 95 % interval | verdict |");
-    println!("|---|---|---|---|---|---|");
-    let mut peak_bytes = 0;
-    for workload in workloads::all(directory.path()) {
-        if options.only.as_ref().is_some_and(|only| *only != workload.name) {
+    let (json, markdown) = (create(&options.json)?, create(&options.markdown)?);
+    let directory = tempfile::Builder::new().prefix("weir-bench-").tempdir();
+    let directory =
+        directory.map_err(|error| format!("cannot make a temporary directory: {error}"))?;
+    let runner = Runner::new(directory.path())?;
+    let host = host::Host::read(&runner);
+    let outcome = measure(options, &runner)?;
+    progress("");
+    let table = report::markdown(options, &host, &outcome);
+    print!("{table}");
+    let put = |file: Option<File>, text: &str| {
+        file.map_or(Ok(()), |mut file| file.write_all(text.as_bytes()))
+            .map_err(|error| format!("cannot write the report: {error}"))
+    };
+    put(markdown, &table)?;
+    put(json, &format!("{:#}\n", report::json(options, &host, &outcome)))?;
+    Ok(outcome.cases.iter().all(|case| case.refused.is_empty()))
+}
+
+fn measure(options: &Options, runner: &Runner) -> Result<Outcome, String> {
+    let mut outcome = Outcome { cases: Vec::new(), skipped: Vec::new() };
+    for workload in workloads::ALL {
+        if options.only.as_ref().is_some_and(|only| only != workload.name) {
             continue;
         }
-        match measure(&workload, &options) {
-            Ok(peak) => peak_bytes = peak.max(peak_bytes),
-            Err(fault) => println!("| {} | not measured: {fault} | | | | |", workload.name),
-        }
-    }
-    println!(
-        "\n{} pairs a row; equivalent means the whole interval lies within {} %.",
-        options.pairs,
-        BAND * 100.0
-    );
-    println!("weir's own peak memory: {:.1} MB.", peak_bytes as f64 / 1e6);
-    std::process::ExitCode::SUCCESS
-}
-
-fn options() -> Result<Options, String> {
-    let mut options = Options { pairs: 25, seconds: 1.5, only: None };
-    let mut args = std::env::args().skip(1);
-    while let Some(flag) = args.next() {
-        let mut value = || args.next().ok_or_else(|| format!("{flag} needs a value"));
-        match flag.as_str() {
-            // What cargo itself passes on.
-            "--bench" => {}
-            "--pairs" => options.pairs = value()?.parse().map_err(|_| "--pairs: not a number")?,
-            "--seconds" => {
-                options.seconds = value()?.parse().map_err(|_| "--seconds: not a number")?
+        match workload.missing() {
+            Some(program) => {
+                outcome.skipped.push((workload.name, format!("{program} is not installed")));
             }
-            "--only" => options.only = Some(value()?),
-            _ => return Err(format!("unknown option {flag}")),
+            None => outcome.cases.push(prepare(workload, options, runner)?),
         }
     }
-    Ok(options)
+    let mut order = PairOrder::new(options.seed);
+    let start = Instant::now();
+    for round in 0..options.pairs {
+        let left_s = start.elapsed().as_secs_f64() / round.max(1) as f64
+            * (options.pairs - round) as f64
+            * f64::from(u8::from(round > 0));
+        progress(&format!("round {} of {}, {left_s:.0} s left", round + 1, options.pairs));
+        let mut cases: Vec<&mut Case> = outcome.cases.iter_mut().collect();
+        order.shuffle(&mut cases);
+        for case in cases {
+            let text = case.workload.text(case.units);
+            let mut halves = case.halves.clone();
+            order.shuffle(&mut halves);
+            let time = |half: Half| Ok((half, time_s(runner, &case.workload, half, &text)?));
+            case.rounds.push(halves.into_iter().map(time).collect::<Result<_, String>>()?);
+        }
+    }
+    for case in &mut outcome.cases {
+        if case.halves.contains(&Half::Weir) {
+            case.weir_itself = runner.weir_itself(&case.workload.text(case.units));
+        }
+    }
+    Ok(outcome)
 }
 
-/// Runs all rounds of one pipeline and prints its rows; returns weir's peak memory.
-fn measure(workload: &Workload, options: &Options) -> Result<u64, String> {
+/// Makes the data, finds the size, and compares what is printed.
+fn prepare(workload: Workload, options: &Options, runner: &Runner) -> Result<Case, String> {
     progress(&format!("{}: making data", workload.name));
-    let text = workload.prepare(options.seconds, &|text| run(Half::Bash, text).map(|(s, _)| s))?;
-    let (_, expected) = run(Half::Bash, &text)?;
-    let (_, found) = run(Half::Weir, &text)?;
-    if expected != found {
-        return Err(String::from("weir printed other bytes than bash"));
-    }
-    let mut order = PairOrder::new(0x0ff);
-    let mut times: Vec<[f64; 4]> = Vec::new();
-    for round in 0..options.pairs {
-        progress(&format!("{}: round {} of {}", workload.name, round + 1, options.pairs));
-        let mut halves = ROUND;
-        order.shuffle(&mut halves);
-        let mut took = [0.0; 4];
-        for half in halves {
-            took[half as usize] = run(half, &text)?.0;
+    workload.make_data(runner.directory())?;
+    let units = workload.units_for(options.seconds, |units, text| {
+        progress(&format!("{}: finding the size ({units} x {})", workload.name, workload.unit));
+        time_s(runner, &workload, Half::Bash, text)
+    })?;
+    progress(&format!("{}: comparing what is printed", workload.name));
+    let text = workload.text(units);
+    let expected = runner.print(Half::Bash, &text);
+    let expected = expected.map_err(|fault| format!("{}: bash {fault}", workload.name))?;
+    let (mut halves, mut refused) = (Vec::new(), Vec::new());
+    for half in Half::ALL {
+        match runner.print(half, &text) {
+            Ok(printed) if printed == expected => halves.push(half),
+            Ok(printed) => refused.push((half, format!("printed {printed}, bash {expected}"))),
+            Err(fault) => refused.push((half, fault)),
         }
-        times.push(took);
     }
     progress("");
-    rows(workload, &times);
-    peak_bytes(&text)
-}
-
-fn rows(workload: &Workload, times: &[[f64; 4]]) {
-    let mut bash: Vec<f64> = times.iter().map(|took| took[Half::Bash as usize]).collect();
-    bash.sort_unstable_by(f64::total_cmp);
-    let name = workload.name;
-    let rows = [
-        (Half::Weir, "weir run"),
-        (Half::WeirSmallPipes, "weir run --pipe-size 64K"),
-        (Half::BashAgain, "bash again (A/A)"),
-    ];
-    for (half, what) in rows {
-        let pairs: Vec<(f64, f64)> =
-            times.iter().map(|took| (took[Half::Bash as usize], took[half as usize])).collect();
-        match Comparison::of(&pairs) {
-            Ok(comparison) => {
-                let Comparison { ratio, low, high, .. } = comparison;
-                let verdict = match (half, comparison.verdict(BAND)) {
-                    (Half::BashAgain, _) => {
-                        format!("resolves {:.1} %", comparison.resolution() * 100.0)
-                    }
-                    (_, Verdict::Inconclusive) => String::from("no difference shown"),
-                    (_, verdict) => verdict.to_string(),
-                };
-                println!(
-                    "| {name} | {what} | {:.2} s | {ratio:.3} | {low:.3} to {high:.3} | {verdict} |",
-                    median(&bash)
-                );
-            }
-            Err(error) => println!("| {name} | {what} | | | | {error} |"),
-        }
+    for (half, fault) in &refused {
+        eprintln!("overhead: {}: {}: {fault}", workload.name, half.name());
     }
-    let _ = std::io::stdout().flush();
-}
-
-/// Runs one half: seconds and a checksum of what it printed.
-fn run(half: Half, text: &str) -> Result<(f64, u64), String> {
-    let mut command = match half {
-        Half::Bash | Half::BashAgain => {
-            let mut bash = Command::new("bash");
-            bash.args(["-c", text]);
-            bash
-        }
-        Half::Weir | Half::WeirSmallPipes => {
-            let mut weir = Command::new(WEIR);
-            weir.args(["run", "--quiet"]);
-            if half == Half::WeirSmallPipes {
-                weir.args(["--pipe-size", "64K"]);
-            }
-            weir.arg(text);
-            weir
-        }
-    };
-    let start = Instant::now();
-    let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
-    let seconds = start.elapsed().as_secs_f64();
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(format!("{half:?} ended with {}: {said}", output.status));
+    if !halves.contains(&Half::BashAgain) || !halves.contains(&Half::Bash) {
+        return Err(format!("{}: bash does not print the same twice", workload.name));
     }
-    Ok((seconds, checksum(&output.stdout)))
+    Ok(Case { workload, units, halves, refused, rounds: Vec::new(), weir_itself: None })
 }
 
-/// FNV-1a.
-fn checksum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-    })
+fn time_s(runner: &Runner, workload: &Workload, half: Half, text: &str) -> Result<f64, String> {
+    let took_s = runner.time_s(half, text);
+    took_s.map_err(|fault| format!("{}: {} {fault}", workload.name, half.name()))
 }
 
-/// Peak memory of weir, from its own report of one more run.
-fn peak_bytes(text: &str) -> Result<u64, String> {
-    let output = Command::new(WEIR)
-        .args(["run", "--quiet", "--json", "/dev/stderr", text])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .output()
-        .map_err(|error| error.to_string())?;
-    let report: serde_json::Value =
-        serde_json::from_slice(&output.stderr).map_err(|error| error.to_string())?;
-    Ok(report["weir"]["max_rss_bytes"].as_u64().unwrap_or(0))
-}
-
+/// Shows how it goes where someone may be looking.
 fn progress(text: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K{text}");
     }
-}
-
-/// One line on the machine: kernel, CPU, number of CPUs, date.
-fn host() -> String {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let kernel = read("/proc/sys/kernel/osrelease").trim().to_owned();
-    let info = read("/proc/cpuinfo");
-    let model = info.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": ?");
-    let model = model.trim_start_matches(['\t', ' ', ':']);
-    let date = Command::new("date").args(["-u", "+%Y-%m-%d"]).output();
-    let date = date.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned());
-    let cpus = weir_measure::machine::usable_cpus();
-    format!("Linux {kernel}, {model}, {cpus} CPUs, {}", date.unwrap_or_default())
 }

@@ -1,112 +1,155 @@
 //! The three pipelines, and the data they run over.
+//!
+//! A pipeline grows by units: its input is read as often, or is as long, as it takes. The data is
+//! the same on every host and in every run.
 
+use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use weir_measure::random::Random;
 
-/// A pipeline whose size can be chosen.
+/// A pipeline of any size.
+#[derive(Clone, Copy)]
 pub struct Workload {
-    /// How it is named in the table.
+    /// How `--only` and the table name it.
     pub name: &'static str,
+    /// What there is more of when it is larger.
+    pub unit: &'static str,
     /// Programs it needs.
     needs: &'static [&'static str],
-    directory: PathBuf,
-    /// Makes the data for this many units and gives the text.
-    make: fn(&Path, u64) -> Result<String, String>,
-    /// Units to begin with.
-    units: u64,
+    /// Before and after the units.
+    around: (&'static str, &'static str),
+    input: Input,
 }
 
-/// All workloads, their data in `directory`.
-pub fn all(directory: &Path) -> Vec<Workload> {
-    let directory = directory.to_owned();
-    let workload = |name, needs, make, units| Workload {
-        name,
-        needs,
-        directory: directory.clone(),
-        make,
-        units,
-    };
-    vec![
-        workload("cat\\|grep\\|wc", &["cat", "grep", "wc"][..], cat_grep_wc, 4),
-        workload("zstd\\|grep\\|sort\\|uniq", &["zstd", "grep", "sort"][..], zstd_grep_sort, 2),
-        workload("seq\\|awk\\|sort", &["seq", "awk", "sort"][..], seq_awk_sort, 4),
-    ]
+/// What the units are.
+#[derive(Clone, Copy)]
+enum Input {
+    /// This file, named so many times.
+    Files(&'static str),
+    /// A count of so many thousands.
+    Thousands,
 }
+
+/// All of them.
+pub const ALL: [Workload; 3] = [
+    // Nothing matches, so all there is to do is to move bytes and look at each once.
+    Workload {
+        name: "grep",
+        unit: "log",
+        needs: &["cat", "grep", "wc"],
+        around: ("cat", " | grep no-such-word | wc -l"),
+        input: Input::Files(LOG),
+    },
+    Workload {
+        name: "zstd",
+        unit: "log.zst",
+        needs: &["zstd", "grep", "sort", "uniq"],
+        around: ("zstd -dc", " | grep host7 | sort -k4 | uniq -c"),
+        input: Input::Files(PACKED),
+    },
+    Workload {
+        name: "awk",
+        unit: "1000 lines",
+        needs: &["seq", "awk", "sort", "tail"],
+        around: ("seq", " | awk '{ s += $1; print $1 % 1000 }' | sort -n | tail -1"),
+        input: Input::Thousands,
+    },
+];
+
+const LOG: &str = "log";
+const PACKED: &str = "log.zst";
+/// About 25 MB.
+const LOG_LINES: u64 = 500_000;
+/// Hosts 7 and 70 to 79 are one line in nine.
+const LOG_HOSTS: u64 = 100;
+/// More units than this no host needs; as names of files they still fit into one argument.
+const UNITS_MAX: u64 = 20_000;
+/// Steps towards the right size.
+const STEPS_MAX: usize = 12;
 
 impl Workload {
-    /// The text, sized so that it takes at least `seconds` by the clock given.
-    pub fn prepare(
+    /// The pipeline with that many units.
+    pub fn text(&self, units: u64) -> String {
+        let (before, after) = self.around;
+        match self.input {
+            Input::Files(file) => {
+                format!("{before}{}{after}", format!(" {file}").repeat(units as usize))
+            }
+            Input::Thousands => format!("{before} {}{after}", units * 1000),
+        }
+    }
+
+    /// The pipeline for people, who need not see every name.
+    pub fn shown(&self, units: u64) -> String {
+        let (before, after) = self.around;
+        match self.input {
+            Input::Files(file) if units > 1 => format!("{before} {file} [{units} times]{after}"),
+            _ => self.text(units),
+        }
+    }
+
+    /// A program it needs that is not there.
+    pub fn missing(&self) -> Option<&'static str> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let have = |program: &&&str| {
+            std::env::split_paths(&path).any(|directory| directory.join(**program).is_file())
+        };
+        self.needs.iter().find(|program| !have(program)).copied()
+    }
+
+    /// Makes the data, if it needs any that is not there yet.
+    pub fn make_data(&self, directory: &Path) -> Result<(), String> {
+        let Input::Files(file) = self.input else { return Ok(()) };
+        if !directory.join(LOG).exists() {
+            let written = write_log(&directory.join(LOG));
+            written.map_err(|error| format!("cannot write the data: {error}"))?;
+        }
+        if file == PACKED && !directory.join(PACKED).exists() {
+            let mut zstd = Command::new("zstd");
+            zstd.args(["-q", LOG, "-o", PACKED]).current_dir(directory).stdin(Stdio::null());
+            let status = zstd.status().map_err(|error| format!("cannot start zstd: {error}"))?;
+            if !status.success() {
+                return Err(format!("zstd could not pack the data: {status}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many units need at least `seconds` by the clock given: the faster of two runs does, so
+    /// that a moment of noise does not pass for a long pipeline.
+    pub fn units_for(
         &self,
         seconds: f64,
-        clock: &dyn Fn(&str) -> Result<f64, String>,
-    ) -> Result<String, String> {
-        for program in self.needs {
-            let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
-            if !found.is_ok_and(|found| found.status.success()) {
-                return Err(format!("{program} is not installed"));
+        mut clock_s: impl FnMut(u64, &str) -> Result<f64, String>,
+    ) -> Result<u64, String> {
+        let mut units = 1;
+        for _ in 0..STEPS_MAX {
+            let text = self.text(units);
+            let took_s = clock_s(units, &text)?.min(clock_s(units, &text)?);
+            if took_s >= seconds {
+                return Ok(units);
             }
-        }
-        let mut units = self.units;
-        // A few steps: times do not grow quite in step with size.
-        for _ in 0..8 {
-            let text = (self.make)(&self.directory, units)?;
-            let took = clock(&text)?.min(clock(&text)?);
-            if took >= seconds {
-                return Ok(text);
-            }
-            let factor = (1.1 * seconds / took.max(0.01)).clamp(1.2, 50.0);
+            // A tenth more than in proportion, and in steps: start-up is not part of the slope.
+            let factor = (1.1 * seconds / took_s).clamp(1.1, 20.0);
             units = ((units as f64 * factor).ceil() as u64).max(units + 1);
+            if units > UNITS_MAX {
+                break;
+            }
         }
-        (self.make)(&self.directory, units)
+        Err(format!("{}: cannot be made to take {seconds} s; ask for fewer", self.name))
     }
 }
 
-/// Lines of one log file.
-const LINES: u64 = 200_000;
-
-fn log_file(directory: &Path, lines: u64) -> Result<PathBuf, String> {
-    let path = directory.join(format!("log-{lines}"));
-    if path.exists() {
-        return Ok(path);
+fn write_log(path: &Path) -> std::io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    let mut random = Random::new(1978);
+    for n in 0..LOG_LINES {
+        let (h, m, s) = (n / 36_000 % 24, n / 600 % 60, n / 10 % 60);
+        let (host, item, bytes) =
+            (random.below(LOG_HOSTS), random.below(100_000), random.below(99_999));
+        writeln!(file, "2026-11-21 {h:02}:{m:02}:{s:02} host{host} GET /item/{item} 200 {bytes}")?;
     }
-    let write = || -> std::io::Result<()> {
-        let mut file = BufWriter::new(std::fs::File::create(&path)?);
-        let mut random = Random::new(1978);
-        for n in 0..lines {
-            let (host, item, size) =
-                (random.below(21), random.below(100_000), random.below(99_999));
-            let time = format!("{:02}:{:02}:{:02}", n / 3600 % 24, n / 60 % 60, n % 60);
-            writeln!(file, "2026-11-21 {time} host{host} GET /item/{item} 200 {size}")?;
-        }
-        file.flush()
-    };
-    write().map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    Ok(path)
-}
-
-/// A file in the page cache, read again and again.
-fn cat_grep_wc(directory: &Path, units: u64) -> Result<String, String> {
-    let file = log_file(directory, LINES)?;
-    let files = format!(" {}", file.display()).repeat(units as usize);
-    Ok(format!("cat{files} | grep -v nosuchword | wc -c"))
-}
-
-fn zstd_grep_sort(directory: &Path, units: u64) -> Result<String, String> {
-    let file = log_file(directory, LINES * units)?;
-    let packed = directory.join(format!("log-{units}.zst"));
-    if !packed.exists() {
-        let done = Command::new("zstd").arg("-q").arg(&file).arg("-o").arg(&packed).status();
-        if !done.is_ok_and(|status| status.success()) {
-            return Err(String::from("zstd could not pack the data"));
-        }
-        let _ = std::fs::remove_file(&file);
-    }
-    Ok(format!("zstd -dc {} | grep host7 | sort -k4 | uniq -c", packed.display()))
-}
-
-fn seq_awk_sort(_: &Path, units: u64) -> Result<String, String> {
-    let count = units * 100_000;
-    Ok(format!("seq {count} | awk '{{print $1 % 1000}}' | sort -n | tail -1"))
+    file.flush()
 }

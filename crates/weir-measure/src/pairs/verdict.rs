@@ -1,0 +1,162 @@
+//! What a comparison means, in words.
+
+use super::Comparison;
+use std::fmt;
+
+/// What a comparison of times says of b.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It takes less time: the interval lies below 1.
+    Faster,
+    /// It takes more time: the interval lies above 1.
+    Slower,
+    /// Whatever the difference, it does not matter: the whole interval lies inside the band. So
+    /// too when the interval leaves out 1, that is, when a difference is sure but that small.
+    Equivalent,
+    /// The pairs do not tell: the interval holds 1 and reaches beyond the band.
+    Inconclusive,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Verdict::Faster => "faster",
+            Verdict::Slower => "slower",
+            Verdict::Equivalent => "equivalent",
+            Verdict::Inconclusive => "inconclusive",
+        })
+    }
+}
+
+impl Comparison {
+    /// Judges b. `band` is the difference that does not matter, 0.02 for 2 %: ratios from
+    /// 1 / (1 + band) to 1 + band, the same for b against a as for a against b. No ratio is within
+    /// a band that is negative or not a number.
+    ///
+    /// With the 95 % interval inside the band, both one-sided tests of equivalence hold at 2.5 %,
+    /// which is stricter than the usual two at 5 % (D. J. Schuirmann 1987).
+    pub fn verdict(&self, band: f64) -> Verdict {
+        if self.low >= 1.0 / (1.0 + band) && self.high <= 1.0 + band {
+            Verdict::Equivalent
+        } else if self.high < 1.0 {
+            Verdict::Faster
+        } else if self.low > 1.0 {
+            Verdict::Slower
+        } else {
+            Verdict::Inconclusive
+        }
+    }
+
+    /// The comparison and its verdict as a sentence, with names for the two.
+    pub fn sentence<'a>(&'a self, a: &'a str, b: &'a str, band: f64) -> Sentence<'a> {
+        Sentence { comparison: self, a, b, band }
+    }
+
+    /// What the host resolves, if a and b were the same thing (an A/A series).
+    pub fn resolution(&self) -> Resolution {
+        Resolution { comparison: *self, fraction: (self.high / self.low).sqrt() - 1.0 }
+    }
+}
+
+/// The ratio and its interval: "0.94x (95 % interval 0.91 to 0.97, 25 pairs)".
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Comparison { ratio, low, high, pairs, .. } = self;
+        let digits = self.digits();
+        write!(f, "{ratio:.digits$}x (95 % interval {low:.digits$} to {high:.digits$}, ")?;
+        write!(f, "{pairs} pairs)")
+    }
+}
+
+impl Comparison {
+    /// Decimals that show the interval: at least two, a step no larger than half its width, and no
+    /// end that reads 1 without being 1.
+    pub fn digits(&self) -> usize {
+        const MOST: usize = 6;
+        if self.low == self.high {
+            return 3;
+        }
+        let shows = |digits: &usize| {
+            let step = 0.1_f64.powi(*digits as i32);
+            let clear = |end: f64| end == 1.0 || (end - 1.0).abs() > step / 2.0;
+            step <= (self.high - self.low) / 2.0 && clear(self.low) && clear(self.high)
+        };
+        (2..MOST).find(shows).unwrap_or(MOST)
+    }
+}
+
+/// A comparison as a sentence: "b takes 0.94x the time of a (95 % interval 0.91 to 0.97, 25
+/// pairs): faster".
+#[derive(Clone, Copy, Debug)]
+pub struct Sentence<'a> {
+    comparison: &'a Comparison,
+    a: &'a str,
+    b: &'a str,
+    band: f64,
+}
+
+impl fmt::Display for Sentence<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Sentence { comparison, a, b, band } = self;
+        let Comparison { ratio, low, high, pairs, .. } = comparison;
+        let digits = comparison.digits();
+        let verdict = comparison.verdict(*band);
+        write!(f, "{b} takes {ratio:.digits$}x the time of {a} (95 % interval {low:.digits$} ")?;
+        write!(f, "to {high:.digits$}, {pairs} pairs): {verdict}")?;
+        let percent = Percent(*band);
+        match verdict {
+            Verdict::Equivalent if comparison.holds_one() => write!(f, " (within {percent})"),
+            Verdict::Equivalent => write!(f, " (within {percent}, though a difference is shown)"),
+            Verdict::Inconclusive => {
+                write!(f, " (a difference beyond {percent} is neither shown nor ruled out)")
+            }
+            Verdict::Faster | Verdict::Slower => Ok(()),
+        }
+    }
+}
+
+/// What an A/A series, the same thing paired with itself, says of the host.
+#[derive(Clone, Copy, Debug)]
+pub struct Resolution {
+    comparison: Comparison,
+    /// Half the width of the interval, 0.015 for 1.5 %: about the smallest difference that as many
+    /// pairs of such runs can show here.
+    pub fraction: f64,
+}
+
+impl Resolution {
+    /// Whether the interval holds 1. One honest A/A series in twenty does not; two in a row mean
+    /// that the halves are not run alike.
+    pub fn holds_one(&self) -> bool {
+        self.comparison.holds_one()
+    }
+}
+
+impl fmt::Display for Resolution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "this host resolves {}", Percent(self.fraction))?;
+        if !self.holds_one() {
+            write!(f, ", but the same thing against itself came out as {}", self.comparison)?;
+            write!(f, "; by chance that happens once in twenty: repeat before trusting it")?;
+        }
+        Ok(())
+    }
+}
+
+/// A fraction as "1.5 %", with as many decimals as it takes to not read 0.
+struct Percent(f64);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = self.0 * 100.0;
+        let whole = (percent - percent.round()).abs() < 1e-9;
+        let digits = if whole {
+            0
+        } else if percent >= 0.1 {
+            1
+        } else {
+            3
+        };
+        write!(f, "{percent:.digits$} %")
+    }
+}
