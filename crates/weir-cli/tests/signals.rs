@@ -52,13 +52,17 @@ impl Job {
     }
 }
 
+/// A stage that says when it can be interrupted. (A shell that is just starting a child holds its
+/// own handlers for a moment, and loses an interrupt that comes right then.)
+const SLEEPER: &str = "perl -e '$|=1; print \"up\\n\"; sleep 60'";
+
 #[test]
 fn an_interrupt_reaches_the_stages_and_weir_dies_of_it_after_its_report() {
-    let job = Job::start("echo up; exec sleep 60 | sleep 60");
+    let job = Job::start(&format!("true; {SLEEPER}; true"));
     kill_process_group(job.group(), Signal::INT).expect("sent");
     let (status, _, said, _) = job.end();
     assert_eq!(status.signal(), Some(2), "{said}");
-    let job = Job::start("(echo up; exec sleep 60) | cat");
+    let job = Job::start(&format!("{SLEEPER} | cat"));
     kill_process_group(job.group(), Signal::INT).expect("sent");
     let (status, _, said, json) = job.end();
     assert_eq!(status.signal(), Some(2), "{said}");
@@ -78,7 +82,9 @@ fn a_stage_that_handles_the_interrupt_decides_itself() {
 
 #[test]
 fn a_termination_of_weir_ends_all_that_it_started() {
-    let job = Job::start("(echo up; sleep 61; echo no) | cat");
+    let parent =
+        "perl -e '$|=1; if(!fork){print \"up\\n\"; sleep 61; print \"no\\n\"} else {wait}'";
+    let job = Job::start(&format!("{parent} | cat"));
     kill_process(job.group(), Signal::TERM).expect("sent");
     let (status, out, said, json) = job.end();
     assert_eq!((status.signal(), out.as_str()), (Some(15), ""), "{said}");
@@ -113,7 +119,7 @@ fn stages_keep_their_own_limit_of_open_files() {
 
 #[test]
 fn while_the_job_is_stopped_the_clock_stands_still() {
-    let job = Job::start("(echo up; exec sleep 60) | cat");
+    let job = Job::start(&format!("{SLEEPER} | cat"));
     let start = Instant::now();
     kill_process_group(job.group(), Signal::STOP).expect("sent");
     let pause = Duration::from_millis(1500);

@@ -157,8 +157,8 @@ impl Sampler {
         }
     }
 
-    /// New processes and threads.
-    fn find(&mut self, now_ns: u64) {
+    /// Looks for new processes and threads; a tick begins with it.
+    pub fn find(&mut self, now_ns: u64) {
         for (pid, parent) in self.discovery.look(now_ns, &mut self.processes) {
             let Some(parent) = self.processes.get(&parent).map(|parent| parent.group) else {
                 continue;

@@ -84,6 +84,8 @@ const CLOSE_NS: u64 = 200_000_000;
 const CLOSE_TICK_NS: u64 = 1_000_000;
 /// Sampling may take this share of one CPU (1/32); ticks are spread out when it takes more.
 const COST_SHIFT: u32 = 5;
+/// After this process was continued, the stages are given as many milliseconds to be so too.
+const CONTINUE_LOOKS: u32 = 20;
 const PROGRESS_NS: u64 = 100_000_000;
 
 /// Runs the job to its end.
@@ -180,20 +182,38 @@ impl Running {
                 self.signals.push(signal);
             }
         }
-        let mut continued_there = false;
-        for position in 0..self.live.len() {
-            continued_there |= self.take_changes(position);
+        let mut continued_there = self.take_all_changes();
+        // Whoever continues a job continues its processes one after the other.
+        for _ in 0..CONTINUE_LOOKS {
+            if !continued_here || continued_there {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            continued_there = self.take_all_changes();
         }
         continued_here && continued_there
     }
 
     /// A signal meant for the whole command goes on to all it started, as far as it is known:
     /// leaving half a pipeline running would help nobody.
-    fn forward(&self, signal: i32) {
-        for pid in self.sampler.pids() {
-            // It may have ended just now.
-            let _ = signals::send(pid, signal);
+    fn forward(&mut self, signal: i32) {
+        // Twice, for what was being started just then.
+        for _ in 0..2 {
+            self.sampler.find(self.clock.now_ns());
+            for pid in self.sampler.pids() {
+                // It may have ended just now.
+                let _ = signals::send(pid, signal);
+            }
         }
+    }
+
+    /// Takes what happened to the stages' first processes; true if one was continued.
+    fn take_all_changes(&mut self) -> bool {
+        let mut continued = false;
+        for position in 0..self.live.len() {
+            continued |= self.take_changes(position);
+        }
+        continued
     }
 
     /// Takes what happened to one stage's first process; true if it was continued.
