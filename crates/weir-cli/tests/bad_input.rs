@@ -130,6 +130,27 @@ fn a_reader_of_the_report_that_went_away_is_no_error() {
     clear(&String::from_utf8_lossy(&output.stderr));
 }
 
+#[test]
+fn a_low_limit_of_open_files_loses_no_data() {
+    // Stages that could not be started once left the others to run on nothing, with status 0.
+    let text = format!("seq 1000{} | tail -1", " | cat".repeat(20));
+    for limit in ["-n 16", "-n 64", "-S -n 16", "-S -n 100"] {
+        let script = format!("ulimit {limit}; exec {WEIR} run -q '{text}'");
+        let output = Command::new("sh").args(["-c", &script]).output().expect("sh");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.stdout, b"1000\n", "{limit}: {said}");
+        assert_eq!(output.status.code(), Some(0), "{limit}: {said}");
+    }
+}
+
+#[test]
+fn a_text_that_is_no_utf8_is_the_shell_s_to_read() {
+    use std::os::unix::ffi::OsStrExt;
+    let text = std::ffi::OsStr::from_bytes(b"printf '%s' '\xff\xfe' | od -An -tx1");
+    let output = Command::new(WEIR).args(["run", "-q"]).arg(text).output().expect("weir starts");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "ff fe");
+}
+
 /// Runs a text as nobody in a mount namespace of its own, `/proc` being what `mount` makes it.
 fn with_proc(mount: &str, text: &str) -> Option<std::process::Output> {
     let directory = tempfile::tempdir().expect("a directory");

@@ -45,7 +45,9 @@ fn a_stage_that_computes_in_the_middle() {
     let _alone = alone();
     let ran = pipeline(&format!("seq 60000 | {} | tail -1", worker(200)));
     assert_eq!(ran.stdout(), "60000\n");
-    assert_eq!((ran.culprit(), ran.reason()), (2, "cpu"));
+    // On a machine that is busy with other things it waits for a CPU as long as it has one.
+    assert_eq!(ran.culprit(), 2);
+    assert!(matches!(ran.reason(), "cpu" | "runq"), "{}", ran.stderr());
     ran.at_least(3, "blocked_in_s", 0.8);
     let limit = ran.json["verdict"]["speedup_limit"].as_f64().expect("a limit");
     assert!(limit > 2.0, "seq and tail are far faster: {limit}");
@@ -88,7 +90,8 @@ fn several_processes_at_once_may_use_more_cpu_than_wall() {
     let _alone = alone();
     let work = "for($i=0;$i<4e6;$i++){$x+=$i}";
     let ran = pipeline(&format!("yes go | head -6 | xargs -P2 -n1 perl -e '{work}' | wc -c"));
-    assert_eq!((ran.culprit(), ran.reason()), (3, "cpu"));
+    assert_eq!(ran.culprit(), 3);
+    assert!(matches!(ran.reason(), "cpu" | "runq"), "{}", ran.stderr());
     assert!(ran.stage(3, "most_tasks") >= 3.0, "{}", ran.json);
     let evidence = &ran.json["stages"][2]["evidence"];
     assert_eq!(
@@ -132,7 +135,8 @@ fn a_stage_that_waits_in_poll_is_seen_waiting_for_the_right_side() {
     starved.at_least(2, "blocked_in_s", 0.8);
     let sip = "perl -e 'while(sysread(STDIN,$b,16384)){select(undef,undef,undef,.015)}'";
     let held = pipeline(&format!("head -c 2000000 /dev/urandom | xz -0 | {sip}"));
-    held.at_least(2, "blocked_out_s", 0.6);
+    held.at_least(2, "blocked_out_s", 0.4);
+    assert!(held.share(2, "blocked_in_s") < 0.1);
     assert_eq!(held.culprit(), 3);
 }
 
@@ -176,8 +180,43 @@ fn advice_is_given_on_evidence_and_not_without() {
     assert_eq!(sleepy.json["advice"].as_array().map(Vec::len), Some(0), "{}", sleepy.stderr());
     if have(&["gzip"]) {
         let zipped = pipeline("head -c 30000000 /dev/urandom | gzip -1 | wc -c");
-        assert_eq!(zipped.advices("parallel-compressor"), 1, "{}", zipped.stderr());
+        // Where other programs took the CPUs there is none left to use.
+        if zipped.share(2, "cpu_s") > 0.8 {
+            assert_eq!(zipped.advices("parallel-compressor"), 1, "{}", zipped.stderr());
+        }
     }
+}
+
+#[test]
+fn a_script_s_cpu_time_is_counted_to_its_end() {
+    let _alone = alone();
+    // Processes that ended right before their shell were once forgotten with all their CPU time.
+    let ran = pipeline(&format!("true && seq 60000 | {} | tail -1", worker(200)));
+    assert_eq!((ran.culprit(), ran.stdout().as_str()), (2, "60000\n"), "{}", ran.stderr());
+    assert!(ran.share(2, "cpu_s") + ran.share(2, "runq_s") > 0.8, "{}", ran.stderr());
+    assert!(ran.share(2, "user_s") > 0.3, "{}", ran.stderr());
+}
+
+#[test]
+fn an_event_loop_is_seen_waiting_for_its_input() {
+    let _alone = alone();
+    if !have(&["python3"]) {
+        return;
+    }
+    // asyncio also waits for a socket pair of its own, which once passed for the network.
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = directory.path().join("read.py");
+    let text = "import asyncio, sys\n\
+        async def main():\n    loop = asyncio.get_running_loop()\n    \
+        reader = asyncio.StreamReader()\n    \
+        protocol = asyncio.StreamReaderProtocol(reader)\n    \
+        await loop.connect_read_pipe(lambda: protocol, sys.stdin)\n    \
+        while await reader.read(4096):\n        pass\n\
+        asyncio.run(main())\n";
+    std::fs::write(&script, text).expect("written");
+    let ran = pipeline(&format!("{SLOW_WRITER} | python3 {}", script.display()));
+    assert_eq!((ran.culprit(), ran.reason()), (1, "sleep"), "{}", ran.stderr());
+    ran.at_least(2, "blocked_in_s", 0.6);
 }
 
 #[test]

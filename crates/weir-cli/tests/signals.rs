@@ -122,11 +122,14 @@ fn while_the_job_is_stopped_the_clock_stands_still() {
     let job = Job::start(&format!("{SLEEPER} | cat"));
     let start = Instant::now();
     kill_process_group(job.group(), Signal::STOP).expect("sent");
+    await_state(job.child.id(), 'T');
     let pause = Duration::from_millis(1500);
     // sleep: the length of the stop is what is measured.
     std::thread::sleep(pause);
     kill_process_group(job.group(), Signal::CONT).expect("sent");
-    // sleep: lets weir run on for a while before it is ended, so that it sees the continuation.
+    // What dies before weir had a CPU again can't be told from what was never continued.
+    await_state(job.child.id(), 'S');
+    // sleep: lets weir run on for a while before it is ended.
     std::thread::sleep(Duration::from_millis(100));
     kill_process_group(job.group(), Signal::INT).expect("sent");
     let (_, _, said, json) = job.end();
@@ -149,6 +152,19 @@ fn a_stage_stopped_alone_is_shown_as_stopped() {
     assert_eq!((status.code(), out.as_str()), (Some(0), "on\n"), "{said}");
     let stopped = json["stages"][0]["blocked_other"]["stopped_s"].as_f64();
     assert!(stopped > Some(0.3), "{json}");
+}
+
+/// Waits, for at most ten seconds, until the process is in the state.
+fn await_state(pid: u32, wanted: char) {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(10) {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        if stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(wanted)) {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("process {pid} does not come to state {wanted}");
 }
 
 /// The child of weir that is stopped.

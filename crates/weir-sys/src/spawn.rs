@@ -1,4 +1,5 @@
-//! Starting a child some of whose standard descriptors stay closed.
+//! Starting a child some of whose standard descriptors stay closed, or whose limit of open files
+//! is lower than this process's.
 //!
 //! The standard library always gives a child descriptors 0 to 2. A shell that was itself started
 //! with one of them closed hands on the closed one, and programs then fail with `EBADF` where a
@@ -8,25 +9,49 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-/// Starts `command`, closing in the child those of descriptors 0, 1, 2 whose entry is true.
+/// What a child is to have otherwise than this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Differences {
+    /// Which of descriptors 0, 1, 2 are closed in it.
+    pub closed: [bool; 3],
+    /// Its soft limit of open files.
+    pub file_limit: Option<u64>,
+}
+
+/// Starts `command` with these differences.
 ///
 /// # Errors
 /// Those of [`Command::spawn`].
-pub fn spawn_with_closed(command: &mut Command, closed: [bool; 3]) -> io::Result<Child> {
-    if closed.contains(&true) {
-        let close_them = move || {
+pub fn spawn_with(command: &mut Command, differences: Differences) -> io::Result<Child> {
+    let Differences { closed, file_limit } = differences;
+    if closed.contains(&true) || file_limit.is_some() {
+        let differ = move || {
             for (fd, _) in closed.iter().enumerate().filter(|(_, closed)| **closed) {
                 // SAFETY: close(2) takes any number; the descriptor belongs to the child alone
                 // and nothing in it uses it between here and exec.
                 unsafe { libc::close(fd as libc::c_int) };
             }
-            Ok(())
+            file_limit.map_or(Ok(()), set_file_limit)
         };
-        // SAFETY: the closure calls only close(2), which is async-signal-safe, and neither
-        // allocates nor takes a lock.
-        unsafe { command.pre_exec(close_them) };
+        // SAFETY: the closure calls only close(2), getrlimit(2) and setrlimit(2), which are mere
+        // system calls, and neither allocates nor takes a lock.
+        unsafe { command.pre_exec(differ) };
     }
     command.spawn()
+}
+
+fn set_file_limit(soft: u64) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live local of the right type.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    limit.rlim_cur = soft;
+    // SAFETY: the pointer is to a live local of the right type.
+    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -37,7 +62,17 @@ mod tests {
     fn a_closed_descriptor_is_really_closed() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo lost 2>/dev/null"]);
-        let status = spawn_with_closed(&mut command, [false, true, false]).expect("sh").wait();
+        let differences = Differences { closed: [false, true, false], file_limit: None };
+        let status = spawn_with(&mut command, differences).expect("sh").wait();
         assert!(!status.expect("waited").success(), "writing to a closed descriptor succeeded");
+    }
+
+    #[test]
+    fn a_limit_is_the_child_s_own() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "test $(ulimit -S -n) = 50"]);
+        let differences = Differences { closed: [false; 3], file_limit: Some(50) };
+        let status = spawn_with(&mut command, differences).expect("sh").wait();
+        assert!(status.expect("waited").success());
     }
 }

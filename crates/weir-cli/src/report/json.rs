@@ -78,7 +78,7 @@ fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
         "index": position + 1,
         "command": stage.label,
         "program": stage.program,
-        "processes": stage.processes,
+        "instances": stage.processes,
         "wall_s": seconds(stage.wall_ns),
         "busy": busy,
         "cpu_s": seconds(times.cpu_ns),
@@ -127,7 +127,10 @@ fn evidence(run: &Run, stage: &Stage) -> Value {
     let bytes = match (stage.io, stage.uncounted) {
         (None, _) => "unknown",
         (_, true) => "estimated",
-        _ => known(!run.discovered),
+        _ if run.discovered => "lower bound",
+        _ if stage.single_task => "exact",
+        // What passed between its own processes is counted too.
+        _ => "upper bound",
     };
     let max_rss = match stage.max_rss_bytes {
         None => "unknown",

@@ -6,7 +6,7 @@ use crate::shell::{self, Direct, Plan, PlanError, StageText};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use weir_measure::runner::{Launch, StageSpec};
+use weir_measure::runner::{Launch, StageSpec, files_suffice};
 
 /// What is to be run.
 pub struct Planned {
@@ -59,26 +59,28 @@ fn of_words(words: &[OsString]) -> Result<Planned, Fault> {
 }
 
 fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
-    let Some(text) = text.to_str() else {
-        return Err(Fault::usage("the pipeline is not valid UTF-8; put it into a script file"));
-    };
     let shell = find_shell(options.shell.as_deref())?;
     let name = shell.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let known = KNOWN_SHELLS.contains(&name.as_str());
     // A file that every new bash reads may define a function of any name.
     let any = std::env::var_os("BASH_ENV").is_some();
     let exported = |name: &str| any || std::env::var_os(format!("BASH_FUNC_{name}%%")).is_some();
-    let plan = match shell::plan(text, &exported) {
-        Ok(plan) => plan,
-        Err(PlanError::Empty) => return Err(Fault::usage("nothing to run: the text is empty")),
+    let plan = match text.to_str().map(|text| shell::plan(text, &exported)) {
+        // What is no UTF-8 is for the shell alone to read.
+        None => Plan::Whole,
+        Some(Ok(plan)) => plan,
+        Some(Err(PlanError::Empty)) => {
+            return Err(Fault::usage("nothing to run: the text is empty"));
+        }
         // The last word on syntax is the shell's own.
-        Err(PlanError::Syntax(_)) if accepts(&shell, text) => Plan::Whole,
-        Err(PlanError::Syntax(error)) => return Err(Fault::usage(error.to_string())),
+        Some(Err(PlanError::Syntax(_))) if accepts(&shell, text) => Plan::Whole,
+        Some(Err(PlanError::Syntax(error))) => return Err(Fault::usage(error.to_string())),
     };
-    let command = text.trim().to_owned();
+    let command = text.to_string_lossy().trim().to_owned();
     let shell_options = shell_options(&name, options.pipefail, &plan)?;
     match plan {
-        Plan::Pipeline(pipeline) if known => {
+        // Too many stages for the limit of open files: the shell needs fewer than measuring does.
+        Plan::Pipeline(pipeline) if known && files_suffice(pipeline.stages.len()) => {
             let negated = pipeline.negated;
             let stages = pipeline.stages.into_iter().map(spec).collect();
             Ok(Planned { stages, script: false, negated, shell, shell_options, command })
@@ -110,17 +112,17 @@ fn spec(stage: StageText) -> StageSpec {
         Some(Direct { env, argv }) => Launch::Exec {
             env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
             argv: argv.into_iter().map(OsString::from).collect(),
-            text: Some(text),
+            text: Some(text.into()),
         },
-        None => Launch::Shell(text),
+        None => Launch::Shell(text.into()),
     };
     StageSpec { label: stage.source, launch }
 }
 
 /// Whether the shell finds no fault with the text. (Of some faults bash tells and still exits 0.)
-fn accepts(shell: &Path, text: &str) -> bool {
+fn accepts(shell: &Path, text: &OsStr) -> bool {
     let mut check = Command::new(shell);
-    check.args(["-n", "-c", "--", text]).stdin(Stdio::null());
+    check.args(["-n", "-c", "--"]).arg(text).stdin(Stdio::null());
     check.output().is_ok_and(|said| said.status.success() && said.stderr.is_empty())
 }
 

@@ -5,6 +5,9 @@
 //! descriptors (`poll`, `select`, `epoll_wait`) have their sets read from the process's memory or
 //! from `fdinfo`. xz, for one, waits in `poll` on both of its sides.
 
+use rustix::net::AddressFamily;
+use rustix::net::sockopt::{socket_domain, socket_peercred};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use weir_policy::state::State;
 use weir_sys::Pid;
 use weir_sys::calls::Call;
@@ -80,7 +83,9 @@ fn strongest(pid: Pid, set: &[(i32, u32)], ends: &Endpoints, hints: Hints) -> St
     for (fd, events) in set {
         for event in [POLLIN, POLLOUT] {
             if events & event != 0 {
-                states.push(waits_for(pid, *fd, event, ends));
+                let state = waits_for(pid, *fd, event, ends);
+                let wakes_itself = state == State::Network && is_own_socket(pid, *fd);
+                states.push(if wakes_itself { State::Sleep } else { state });
             }
         }
     }
@@ -90,8 +95,20 @@ fn strongest(pid: Pid, set: &[(i32, u32)], ends: &Endpoints, hints: Hints) -> St
         let input = hints.input_empty || !hints.output_full;
         return if input { State::BlockedIn } else { State::BlockedOut };
     }
-    // A set without descriptors is how select(2) and poll(2) are used to sleep.
-    states.into_iter().max().unwrap_or(State::Sleep)
+    // Of several things waited for, the stage's own sides tell most; run-time systems add sockets
+    // and timers of their own. A set without descriptors is how select(2) and poll(2) sleep.
+    let side = [State::BlockedIn, State::BlockedOut].into_iter().find(|side| has(*side));
+    side.or_else(|| states.into_iter().max()).unwrap_or(State::Sleep)
+}
+
+/// Whether a socket's other end is the process itself: a wake-up line between its own threads or
+/// to its own event loop, as asyncio has one.
+fn is_own_socket(pid: Pid, fd: i32) -> bool {
+    let Some(raw) = rustix::process::Pid::from_raw(pid) else { return false };
+    let Ok(pidfd) = pidfd_open(raw, PidfdFlags::empty()) else { return false };
+    let Ok(socket) = pidfd_getfd(&pidfd, fd, PidfdGetfdFlags::empty()) else { return false };
+    socket_domain(&socket).is_ok_and(|domain| domain == AddressFamily::UNIX)
+        && socket_peercred(&socket).is_ok_and(|peer| peer.pid == raw)
 }
 
 fn is_anonymous_pipe(file: &Descriptor) -> bool {
@@ -180,6 +197,25 @@ mod tests {
         assert_eq!(classify(me(), call, &ends, full), State::BlockedOut);
         let empty = Hints { input_empty: true, output_full: false };
         assert_eq!(classify(me(), call, &ends, empty), State::BlockedIn);
+    }
+
+    #[test]
+    fn a_wake_up_line_of_its_own_is_no_network() {
+        let (reader, _w) = rustix::pipe::pipe().expect("a pipe");
+        let (near, _far) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        let bits = |fds: &[i32]| {
+            let mut bits = [0_u8; 128];
+            fds.iter().for_each(|fd| bits[*fd as usize / 8] |= 1 << (fd % 8));
+            bits
+        };
+        let ends = Endpoints { input: Descriptor::of(&reader), output: None };
+        let waits = |fds: &[i32]| {
+            let set = bits(fds);
+            let call = Call::Select { count: 1024, read: set.as_ptr() as u64, write: 0 };
+            classify(me(), call, &ends, Hints::default())
+        };
+        assert_eq!(waits(&[near.as_raw_fd(), reader.as_raw_fd()]), State::BlockedIn);
+        assert_eq!(waits(&[near.as_raw_fd()]), State::Sleep);
     }
 
     #[test]

@@ -40,6 +40,10 @@ pub struct Group {
     pub io: Option<Io>,
     /// Share of system time in the CPU time of that process, in parts of a thousand.
     pub system_permille: u64,
+    /// User CPU time of processes that were left running when it ended.
+    pub left_user_ns: u64,
+    /// System CPU time of these.
+    pub left_system_ns: u64,
     /// Some task's state could not be read.
     pub hidden: bool,
     /// Some task moved bytes by calls that the kernel does not count.

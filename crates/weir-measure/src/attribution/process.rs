@@ -131,6 +131,17 @@ impl Process {
     }
 }
 
+impl Process {
+    /// User and system CPU time it has used so far, if it lives.
+    pub fn cpu_now_ns(&self) -> Option<(u64, u64)> {
+        let mut buffer = [0; 1024];
+        let text = read_small(&format!("/proc/{}/stat", self.pid), &mut buffer).ok()?;
+        let stat = Stat::parse(text).filter(|stat| stat.state != b'Z')?;
+        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+        Some(((stat.own_ticks - stat.system_ticks) * tick_ns, stat.system_ticks * tick_ns))
+    }
+}
+
 impl Task {
     fn new(pid: Pid, id: Pid) -> Task {
         let open = |file| ProcFile::open(&format!("/proc/{pid}/task/{id}/{file}"));

@@ -74,9 +74,25 @@ impl Sampler {
         let gone = self.processes.values().filter(|process| process.group == group);
         for process in gone {
             settle(&mut groups[group], process);
+            let left = process.pid != groups[group].root;
+            if left && let Some((user_ns, system_ns)) = process.cpu_now_ns() {
+                groups[group].left_user_ns += user_ns;
+                groups[group].left_system_ns += system_ns;
+            }
         }
         if self.grouping == Grouping::ByStage {
             self.processes.retain(|_, process| process.group != group);
+        }
+    }
+
+    /// The run has ended: what is still known of any process goes into its group's totals.
+    pub fn close(&mut self) {
+        for process in std::mem::take(&mut self.processes).into_values() {
+            let group = &mut self.groups[process.group];
+            if !group.ended {
+                settle(group, &process);
+                group.ended = true;
+            }
         }
     }
 
@@ -108,8 +124,14 @@ impl Sampler {
             }
             if looks.is_empty() {
                 dead.push(process.pid);
-            } else if is_due(process.looks, self.grouping) {
-                refresh(group, process, self.grouping);
+                continue;
+            }
+            if is_due(process.looks, self.grouping) {
+                refresh(group, process);
+            }
+            if self.grouping == Grouping::ByProcess {
+                // Nobody can read these when it has ended.
+                process.refresh_totals();
             }
         }
         self.bury(&dead);
@@ -228,11 +250,8 @@ fn is_due(looks: u64, grouping: Grouping) -> bool {
     looks.is_power_of_two() || looks.is_multiple_of(every)
 }
 
-fn refresh(group: &mut Group, process: &mut Process, grouping: Grouping) {
+fn refresh(group: &mut Group, process: &mut Process) {
     let peak = process.refresh().unwrap_or(0);
-    if grouping == Grouping::ByProcess {
-        process.refresh_totals();
-    }
     group.peak_rss_bytes = group.peak_rss_bytes.max(peak);
     if process.pid == group.root {
         describe(group, process);

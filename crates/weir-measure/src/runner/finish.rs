@@ -149,6 +149,7 @@ impl Running {
             discovered: job.script,
             ..Run::default()
         };
+        self.sampler.close();
         if job.script {
             super::script::fill(&mut run, &self.sampler, self.limit_bytes);
         } else {
@@ -216,6 +217,11 @@ fn stage(live: &Live, label: &str, sampler: &Sampler) -> Stage {
     if let Some(reaped) = ended.reaped {
         (stage.user_ns, stage.system_ns, stage.cpu_exact) =
             (reaped.user_ns, reaped.system_ns, true);
+        // What it left running nobody has waited for, so the kernel's sums lack it.
+        let left_ns = group.left_user_ns + group.left_system_ns;
+        stage.user_ns += group.left_user_ns;
+        stage.system_ns += group.left_system_ns;
+        stage.cpu_exact = left_ns == 0;
         stage.max_rss_exact = reaped.max_rss_bytes > ended.inherited_rss_bytes;
         // The peak of a process seen only at its birth says little; the kernel's figure, although
         // it may be inherited, is at least a bound.

@@ -9,6 +9,9 @@
 mod finish;
 mod script;
 mod start;
+mod stops;
+
+pub use start::files_suffice;
 
 use crate::attribution::{Grouping, Sampler};
 use crate::clock::Clock;
@@ -20,6 +23,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Resource, WaitId, WaitIdOptions, getrlimit, setrlimit, waitid};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use stops::Stops;
 use weir_policy::sizing::Sizing;
 use weir_sys::signals;
 
@@ -63,10 +67,10 @@ pub enum Launch {
         /// Its name and arguments.
         argv: Vec<OsString>,
         /// The same for a shell, which is asked where starting it fails in an unusual way.
-        text: Option<String>,
+        text: Option<OsString>,
     },
     /// A text for the shell.
-    Shell(String),
+    Shell(OsString),
 }
 
 /// Who looks on while a job runs.
@@ -84,8 +88,8 @@ const CLOSE_NS: u64 = 200_000_000;
 const CLOSE_TICK_NS: u64 = 1_000_000;
 /// Sampling may take this share of one CPU (1/32); ticks are spread out when it takes more.
 const COST_SHIFT: u32 = 5;
-/// After this process was continued, the stages are given as many milliseconds to be so too.
-const CONTINUE_LOOKS: u32 = 20;
+/// No sample stands for more than so many ticks, however long this process had no CPU.
+const LONGEST_TICKS: u64 = 20;
 const PROGRESS_NS: u64 = 100_000_000;
 
 /// Runs the job to its end.
@@ -103,10 +107,11 @@ pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
         signals: Vec::new(),
         limit_bytes: machine::pipe_limit_bytes().max(job.pipe_bytes),
         notes: Vec::new(),
+        file_limit: None,
     };
     signals::restore_default(SIGCHLD);
     running.start(job, watcher)?;
-    allow_many_files();
+    allow_all_files();
     running.attend(job, watcher);
     Ok(running.finish(job))
 }
@@ -119,6 +124,8 @@ struct Running {
     signals: Vec<i32>,
     limit_bytes: u64,
     notes: Vec<String>,
+    /// The limit of open files that stages keep, if this process has raised its own.
+    file_limit: Option<u64>,
 }
 
 impl Running {
@@ -127,19 +134,29 @@ impl Running {
         let mut random = Random::new(0x77e1);
         let mut last_ns = self.clock.now_ns();
         let mut due_ns = last_ns;
+        let mut taken_ns = last_ns;
+        let mut stops = Stops::default();
         let mut shown_ns = last_ns;
         loop {
-            let gap_ns = self.clock.now_ns().saturating_sub(last_ns);
-            let was_stopped = self.take_events(watcher);
-            if was_stopped || self.all_stopped() {
-                self.clock.leave_out(gap_ns);
+            let before_ns = self.clock.now_ns();
+            let (here, there) = self.take_events(watcher);
+            let now_ns = self.clock.now_ns();
+            let stopped_ns = stops.note(here, there, taken_ns, now_ns);
+            if stopped_ns > 0 {
+                self.clock.leave_out(stopped_ns);
+            } else if self.all_stopped() {
+                self.clock.leave_out(now_ns.saturating_sub(taken_ns));
             }
+            taken_ns = before_ns.min(self.clock.now_ns());
+            last_ns = last_ns.min(taken_ns);
+            due_ns = due_ns.min(taken_ns + job.tick_ns * 2);
             if self.live.iter().all(Live::has_ended) {
                 return;
             }
             let now_ns = self.clock.now_ns();
             if now_ns >= due_ns {
-                self.sampler.tick(now_ns, now_ns.saturating_sub(last_ns));
+                let weight_ns = now_ns.saturating_sub(last_ns).min(job.tick_ns * LONGEST_TICKS);
+                self.sampler.tick(now_ns, weight_ns);
                 last_ns = now_ns;
                 let cost_ns = self.clock.now_ns() - now_ns;
                 let tick_ns = if now_ns < CLOSE_NS { CLOSE_TICK_NS } else { job.tick_ns };
@@ -169,9 +186,9 @@ impl Running {
         let _ = poll(&mut set, Some(&timeout));
     }
 
-    /// Signals to this process and changes of its children. True when the whole job, this
-    /// process included, has just been continued after a stop.
-    fn take_events(&mut self, watcher: &mut dyn Watcher) -> bool {
+    /// Signals to this process and changes of its children. Tells whether this process, and
+    /// whether a stage, has just been continued after a stop.
+    fn take_events(&mut self, watcher: &mut dyn Watcher) -> (bool, bool) {
         let mut continued_here = false;
         for signal in watcher.signals() {
             continued_here |= signal == SIGCONT;
@@ -182,16 +199,11 @@ impl Running {
                 self.signals.push(signal);
             }
         }
-        let mut continued_there = self.take_all_changes();
-        // Whoever continues a job continues its processes one after the other.
-        for _ in 0..CONTINUE_LOOKS {
-            if !continued_here || continued_there {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(1));
-            continued_there = self.take_all_changes();
+        let mut continued_there = false;
+        for position in 0..self.live.len() {
+            continued_there |= self.take_changes(position);
         }
-        continued_here && continued_there
+        (continued_here, continued_there)
     }
 
     /// A signal meant for the whole command goes on to all it started, as far as it is known:
@@ -207,41 +219,25 @@ impl Running {
         }
     }
 
-    /// Takes what happened to the stages' first processes; true if one was continued.
-    fn take_all_changes(&mut self) -> bool {
-        let mut continued = false;
-        for position in 0..self.live.len() {
-            continued |= self.take_changes(position);
-        }
-        continued
-    }
-
     /// Takes what happened to one stage's first process; true if it was continued.
     fn take_changes(&mut self, position: usize) -> bool {
+        let live = &self.live[position];
+        let pid = live.pid().filter(|_| !live.has_ended()).and_then(Pid::from_raw);
+        let Some(pid) = pid else { return false };
         let mut continued = false;
-        loop {
-            let live = &self.live[position];
-            let Some(pid) = live.pid().filter(|_| !live.has_ended()) else { return continued };
-            let Some(raw) = Pid::from_raw(pid) else { return continued };
-            let all = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED;
-            let look = WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-            let status = match waitid(WaitId::Pid(raw), all | look) {
-                Ok(Some(status)) => Some(status),
-                Ok(None) => return continued,
-                // Reaped by somebody else: how it ended will not be known.
-                Err(_) => None,
-            };
-            let Some(status) = status.filter(|s| s.stopped() || s.continued()) else {
-                let now_ns = self.clock.now_ns();
-                self.live[position].harvest(now_ns, &mut self.sampler);
-                return continued;
-            };
+        let halts = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
+        while let Ok(Some(status)) = waitid(WaitId::Pid(pid), halts) {
             continued |= status.continued();
             self.set_stopped(position, status.stopped());
-            // Taken for good now, or it would be told again.
-            let taken = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
-            let _ = waitid(WaitId::Pid(raw), taken);
         }
+        // A zombie is only looked at here: its files are read before it is reaped.
+        let end = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        // An error says that somebody else reaped it: how it ended will not be known.
+        if !matches!(waitid(WaitId::Pid(pid), end), Ok(None)) {
+            let now_ns = self.clock.now_ns();
+            self.live[position].harvest(now_ns, &mut self.sampler);
+        }
+        continued
     }
 
     fn set_stopped(&mut self, position: usize, stopped: bool) {
@@ -265,7 +261,7 @@ impl Running {
 
 /// Two files are kept open for each task that is looked at. The limit is raised only when all
 /// stages have started, so that they keep their own.
-fn allow_many_files() {
+fn allow_all_files() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     // Refused, some tasks of very large stages cannot be looked into.

@@ -5,13 +5,15 @@ use super::{Job, Launch, Running, StageSpec, Watcher};
 use crate::attribution::{Endpoints, PipeWatch};
 use crate::machine;
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use weir_sys::Pid;
 use weir_sys::proc::Descriptor;
-use weir_sys::spawn::spawn_with_closed;
+use weir_sys::spawn::{Differences, spawn_with};
 
 /// Why a stage could not be started: the status a shell would give it, and a sentence.
 pub struct Failure {
@@ -32,6 +34,7 @@ struct Ends {
 impl Running {
     /// Starts every stage of the job.
     pub(super) fn start(&mut self, job: &Job, watcher: &mut dyn Watcher) -> io::Result<()> {
+        self.file_limit = allow_many_files(job.stages.len());
         let mut pipes = self.make_pipes(job)?;
         let outer = Endpoints {
             input: Descriptor::of(rustix::stdio::stdin()),
@@ -53,8 +56,9 @@ impl Running {
             let output = pipes.get(position).map_or(outer.output, |pipe| pipe.identity);
             let closed =
                 [job.closed[0] && position == 0, job.closed[1] && position == last, job.closed[2]];
+            let differences = Differences { closed, file_limit: self.file_limit };
             let start_ns = self.clock.now_ns();
-            let spawned = spawn(spec, job, stdin, stdout, closed);
+            let spawned = spawn(spec, job, stdin, stdout, differences);
             let live = match spawned {
                 Ok(child) => self.adopt(position, &child, Endpoints { input, output }, start_ns),
                 Err(failure) => {
@@ -108,24 +112,48 @@ impl Running {
     }
 }
 
+/// Files that this process itself may need for a stage: its pipe, and what is kept open to measure
+/// it.
+const FILES_A_STAGE: u64 = 14;
+/// Files that it needs besides.
+const FILES_BESIDES: u64 = 32;
+
+/// Whether so many stages can be run one by one within the limit of open files.
+pub fn files_suffice(stages: usize) -> bool {
+    let limit = getrlimit(Resource::Nofile);
+    limit.maximum.is_none_or(|most| most >= FILES_BESIDES + FILES_A_STAGE * stages as u64)
+}
+
+/// Raises the limit of open files where it is too low for so many stages; returns the limit that
+/// the stages are to keep, if it is another.
+fn allow_many_files(stages: usize) -> Option<u64> {
+    let mut limit = getrlimit(Resource::Nofile);
+    let given = limit.current?;
+    if given >= FILES_BESIDES + FILES_A_STAGE * stages as u64 {
+        return None;
+    }
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).ok().map(|()| given)
+}
+
 fn spawn(
     spec: &StageSpec,
     job: &Job,
     stdin: Option<OwnedFd>,
     stdout: Option<OwnedFd>,
-    closed: [bool; 3],
+    differences: Differences,
 ) -> Result<Child, Failure> {
     // Kept here too, for a second try by the shell; gone when this function returns.
     let ends = (stdin, stdout);
     match &spec.launch {
         Launch::Shell(text) => {
             let mut command = by_shell(job, text);
-            start(&mut command, &ends, closed).map_err(|error| failure(&job.shell, &error))
+            start(&mut command, &ends, differences).map_err(|error| failure(&job.shell, &error))
         }
         Launch::Exec { env, argv, text } => {
             let mut command = Command::new(&argv[0]);
             command.args(&argv[1..]).envs(env.iter().map(|(name, value)| (name, value)));
-            let error = match start(&mut command, &ends, closed) {
+            let error = match start(&mut command, &ends, differences) {
                 Ok(child) => return Ok(child),
                 Err(error) => error,
             };
@@ -134,15 +162,17 @@ fn spawn(
             let scripted =
                 std::path::Path::new(&argv[0]).exists() && error.raw_os_error() != Some(13);
             match text {
-                Some(text) if !usual || scripted => start(&mut by_shell(job, text), &ends, closed)
-                    .map_err(|error| failure(&job.shell, &error)),
+                Some(text) if !usual || scripted => {
+                    start(&mut by_shell(job, text), &ends, differences)
+                        .map_err(|error| failure(&job.shell, &error))
+                }
                 _ => Err(failure(std::path::Path::new(&argv[0]), &error)),
             }
         }
     }
 }
 
-fn by_shell(job: &Job, text: &str) -> Command {
+fn by_shell(job: &Job, text: &OsStr) -> Command {
     let mut command = Command::new(&job.shell);
     // The shell names itself in its messages by argument 0, as one started by hand does.
     let name = job.shell.file_name().unwrap_or(job.shell.as_os_str());
@@ -154,7 +184,7 @@ fn by_shell(job: &Job, text: &str) -> Command {
 fn start(
     command: &mut Command,
     (stdin, stdout): &(Option<OwnedFd>, Option<OwnedFd>),
-    closed: [bool; 3],
+    differences: Differences,
 ) -> io::Result<Child> {
     if let Some(end) = stdin {
         command.stdin(Stdio::from(end.try_clone()?));
@@ -162,7 +192,7 @@ fn start(
     if let Some(end) = stdout {
         command.stdout(Stdio::from(end.try_clone()?));
     }
-    spawn_with_closed(command, closed)
+    spawn_with(command, differences)
 }
 
 fn failure(program: &std::path::Path, error: &io::Error) -> Failure {

@@ -1,0 +1,67 @@
+//! Recognising that the whole job was stopped and continued.
+//!
+//! Both this process and a stage must have been continued: a stage stopped alone is no stop of the
+//! job. The two are seen apart, since processes are continued one after the other and since this
+//! process may have been stopped at any point, also between looking for one and for the other.
+
+/// The second sign is waited for this long.
+const TOGETHER_NS: u64 = 100_000_000;
+
+/// The signs seen so far.
+#[derive(Debug, Default)]
+pub struct Stops {
+    here: bool,
+    there: bool,
+    /// When events were last taken before the first sign: the job still ran then.
+    ran_ns: u64,
+    /// When the first sign was seen.
+    seen_ns: u64,
+}
+
+impl Stops {
+    /// Takes what the events since `ran_ns` said: whether this process (`here`) and whether a
+    /// stage (`there`) was continued. Returns the time in which the job did not run.
+    pub fn note(&mut self, here: bool, there: bool, ran_ns: u64, now_ns: u64) -> u64 {
+        let waiting = self.here || self.there;
+        if waiting && now_ns > self.seen_ns + TOGETHER_NS {
+            *self = Stops::default();
+        }
+        if (here || there) && !(self.here || self.there) {
+            (self.ran_ns, self.seen_ns) = (ran_ns, now_ns);
+        }
+        self.here |= here;
+        self.there |= there;
+        if !(self.here && self.there) {
+            return 0;
+        }
+        let stopped_ns = now_ns.saturating_sub(self.ran_ns);
+        *self = Stops::default();
+        stopped_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn both_signs_make_a_stop_in_whatever_order_they_come() {
+        assert_eq!(Stops::default().note(true, true, 10 * MS, 900 * MS), 890 * MS);
+        for here_first in [true, false] {
+            let mut stops = Stops::default();
+            assert_eq!(stops.note(here_first, !here_first, 10 * MS, 900 * MS), 0);
+            assert_eq!(stops.note(!here_first, here_first, 900 * MS, 910 * MS), 900 * MS);
+            assert_eq!(stops.note(false, false, 910 * MS, 920 * MS), 0);
+        }
+    }
+
+    #[test]
+    fn one_sign_alone_is_forgotten() {
+        let mut stops = Stops::default();
+        assert_eq!(stops.note(false, true, 10 * MS, 20 * MS), 0);
+        assert_eq!(stops.note(true, false, 200 * MS, 210 * MS), 0);
+        assert_eq!(stops.note(false, true, 210 * MS, 215 * MS), 15 * MS);
+    }
+}
