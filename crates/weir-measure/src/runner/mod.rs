@@ -134,7 +134,8 @@ impl Running {
         let mut random = Random::new(0x77e1);
         let mut last_ns = self.clock.now_ns();
         let mut due_ns = last_ns;
-        let mut taken_ns = last_ns;
+        // The job may have been stopped even while it was being started.
+        let mut taken_ns = 1;
         let mut stops = Stops::default();
         let mut shown_ns = last_ns;
         loop {

@@ -5,7 +5,7 @@
 //! process may have been stopped at any point, also between looking for one and for the other.
 
 /// The second sign is waited for this long.
-const TOGETHER_NS: u64 = 100_000_000;
+const TOGETHER_NS: u64 = 1_000_000_000;
 
 /// The signs seen so far.
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ mod tests {
     fn one_sign_alone_is_forgotten() {
         let mut stops = Stops::default();
         assert_eq!(stops.note(false, true, 10 * MS, 20 * MS), 0);
-        assert_eq!(stops.note(true, false, 200 * MS, 210 * MS), 0);
-        assert_eq!(stops.note(false, true, 210 * MS, 215 * MS), 15 * MS);
+        assert_eq!(stops.note(true, false, 2000 * MS, 2010 * MS), 0);
+        assert_eq!(stops.note(false, true, 2010 * MS, 2015 * MS), 15 * MS);
     }
 }
