@@ -74,7 +74,9 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
         }
         // The last word on syntax is the shell's own.
         Some(Err(PlanError::Syntax(_))) if accepts(&shell, text) => Plan::Whole,
-        Some(Err(PlanError::Syntax(error))) => return Err(Fault::usage(error.to_string())),
+        Some(Err(PlanError::Syntax(error))) => {
+            return Err(Fault::usage(format!("syntax error: {error}")));
+        }
     };
     let command = text.to_string_lossy().trim().to_owned();
     let shell_options = shell_options(&name, options.pipefail, &plan)?;
