@@ -67,6 +67,8 @@ pub struct Stage {
     pub bytes_out: Option<u64>,
     /// It was seen moving bytes by calls the kernel does not count (`splice`).
     pub uncounted: bool,
+    /// Whether its bytes are only known not to be more.
+    pub bytes_bound: bool,
     /// Peak memory of its largest process.
     pub max_rss_bytes: Option<u64>,
     /// Whether that is the kernel's figure, not a sampled one.

@@ -3,7 +3,7 @@
 use super::Fault;
 
 /// Directories that name the machine somebody worked on.
-const MACHINE: [&str; 2] = ["/work/", "/root/"];
+const MACHINE: [&str; 2] = ["/builds/", "/root/"];
 /// Directories whose next name is a person's.
 const HOMES: [&str; 2] = ["/home/", "/Users/"];
 /// Whose home may be named: nobody's, as examples do.

@@ -241,11 +241,11 @@ fn unsafe_with_its_comment_passes() {
 fn a_path_of_a_machine_is_found_in_any_text() {
     let fault = "[machine-path]";
     one(said("README.md", "a\nsee /root/notes\n"), &format!("README.md:2: {fault} `/root/`"));
-    one(said("data/a.txt", "cwd=/work/main\n"), &format!("data/a.txt:1: {fault} `/work/`"));
+    one(said("data/a.txt", "cwd=/builds/x\n"), &format!("data/a.txt:1: {fault} `/builds/`"));
     one(said("a.py", "'/home/builder/x'"), &format!("a.py:1: {fault} `/home/builder/`"));
     one(said("a.py", "/Users/jo/x"), &format!("a.py:1: {fault} `/Users/jo/`"));
     none(said("README.md", "cd /home/you/src; cd /home/user/x; ls /home/; echo /home/$USER/\n"));
-    none(said("README.md", "crates/work/a ${DIR}/root/b https://example.org/home/page/x\n"));
+    none(said("README.md", "crates/builds/a ${DIR}/root/b https://example.org/home/page/x\n"));
     none(said("tests/src/tidy/a.rs", "//! /root/\n"));
 }
 

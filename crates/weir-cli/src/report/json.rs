@@ -128,9 +128,8 @@ fn evidence(run: &Run, stage: &Stage) -> Value {
         (None, _) => "unknown",
         (_, true) => "estimated",
         _ if run.discovered => "lower bound",
-        _ if stage.single_task => "exact",
-        // What passed between its own processes is counted too.
-        _ => "upper bound",
+        _ if stage.bytes_bound => "upper bound",
+        _ => "exact",
     };
     let max_rss = match stage.max_rss_bytes {
         None => "unknown",

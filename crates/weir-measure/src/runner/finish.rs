@@ -258,6 +258,8 @@ fn is_single(ended: &Ended, several_ns: u64, stage: &Stage) -> bool {
 /// used calls the kernel does not count tells nothing.
 fn cross_check_bytes(run: &mut Run) {
     for stage in &mut run.stages {
+        // What passed between its own processes was counted too.
+        stage.bytes_bound = !stage.single_task;
         stage.bytes_in = stage.io.map(|io| io.read_bytes);
         stage.bytes_out = stage.io.map(|io| io.write_bytes);
     }
@@ -271,6 +273,9 @@ fn cross_check_bytes(run: &mut Run) {
             (Some(one), None) | (None, Some(one)) => Some(one),
             (None, None) => least,
         };
+        // The reader's own count includes loading the program, the count of several writers what
+        // passed among them.
+        let confirmed = written.is_some() && written == crossed && writer.single_task;
         // What was written and not read can only be in the pipe, unless the reader closed first.
         let capacity_bytes = run.pipes.get(right - 1).map_or(0, |pipe| pipe.capacity_bytes);
         let kept = |written: u64| crossed.is_some_and(|read| written > read + capacity_bytes);
@@ -278,6 +283,7 @@ fn cross_check_bytes(run: &mut Run) {
         if writer.uncounted || (elsewhere && writer.ending == Some(Ending::Code(0))) {
             run.stages[right - 1].bytes_out = crossed;
         }
+        run.stages[right].bytes_bound |= !confirmed;
         run.stages[right].bytes_in = crossed;
     }
 }
