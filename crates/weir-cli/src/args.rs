@@ -92,13 +92,14 @@ Examples:
 What the report says:
   wall     from the start of the stage to its end
   busy     share of that in which it waited for neither neighbour
+  cpu      on a CPU
   user sys CPU time of the stage and all it started (exact; may exceed wall)
   runq     ready to run, waiting for a CPU
   in out   blocked on its input, on its output
   other    blocked elsewhere: disk, file, lock, child, sleep, network, device
-runq, in, out and other are parts of the stage's wall time. CPU time, runq, bytes, calls and
-memory are the kernel's own counts; what a stage was blocked on is sampled, and the last line
-says from how many samples.
+cpu, runq, in, out and other are parts of the stage's wall time. CPU time, runq, bytes and calls
+are the kernel's own counts (< marks a bound, ~ a sampled figure); what a stage was blocked on
+is sampled, and the last lines say from how many samples.
 
 Exit status: that of the last stage, or 128 + N when signal N killed it; 127 when its command
 was not found, 126 when it could not be executed; 2 for a syntax error or wrong usage. If a

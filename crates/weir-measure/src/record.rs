@@ -153,7 +153,6 @@ impl Stage {
             read_calls: io.read_calls,
             write_calls: io.write_calls,
             locale: self.locale.clone(),
-            closed_by_downstream: self.closed_by_downstream(),
         }
     }
 }
@@ -165,7 +164,6 @@ impl Pipe {
             to: self.to,
             capacity_bytes: self.capacity_bytes,
             limit_bytes: self.limit_bytes,
-            mean_fill: self.mean_fill.unwrap_or(0.0),
             full_share: self.full_share.unwrap_or(0.0),
             empty_share: self.empty_share.unwrap_or(0.0),
             longest_full_ns: self.longest_full_ns,

@@ -50,8 +50,6 @@ pub struct Stage {
     pub write_calls: u64,
     /// The locale its program compares and classifies text in, unless that is C or POSIX.
     pub locale: Option<String>,
-    /// Whether it ended because its reader had closed (SIGPIPE).
-    pub closed_by_downstream: bool,
 }
 
 /// One pipe between two stages.
@@ -65,8 +63,6 @@ pub struct Pipe {
     pub capacity_bytes: u64,
     /// The largest capacity it can be given here.
     pub limit_bytes: u64,
-    /// Mean fill as a share of the capacity.
-    pub mean_fill: f64,
     /// Share of the time in which no more could be written.
     pub full_share: f64,
     /// Share of the time in which nothing could be read.

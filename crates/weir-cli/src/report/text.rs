@@ -129,17 +129,19 @@ fn data_table(run: &Run) -> String {
     }
     let mut table = table(&header, &[0]);
     for (position, stage) in run.stages.iter().enumerate() {
-        let known = |value: Option<u64>, unit: fn(u64) -> String| {
-            value.map_or_else(|| String::from("?"), unit)
+        let calls = stage.io.map(|io| io.read_calls + io.write_calls);
+        let cpu = |ns: u64| format!("{}{}", mark(stage.cpu_exact, false), seconds(ns));
+        let moved = |bytes_moved: Option<u64>| {
+            let at_most = if stage.bytes_bound { "<" } else { "" };
+            bytes_moved.map_or_else(unknown, |moved| format!("{at_most}{}", bytes(moved)))
         };
-        let io = stage.io;
         let mut row = vec![
             named(position, program(stage), PROGRAM),
-            seconds(stage.user_ns),
-            seconds(stage.system_ns),
-            known(stage.bytes_in, bytes),
-            known(stage.bytes_out, bytes),
-            known(io.map(|io| io.read_calls + io.write_calls), count),
+            cpu(stage.user_ns),
+            cpu(stage.system_ns),
+            moved(stage.bytes_in),
+            moved(stage.bytes_out),
+            calls.map_or_else(unknown, count),
             memory(stage),
         ];
         let mut pipes = run.pipes.iter().filter(|pipe| pipe.from == position);
@@ -155,8 +157,21 @@ fn data_table(run: &Run) -> String {
 
 /// Peak memory; of a stage too short-lived to be looked at only a bound is known.
 fn memory(stage: &Stage) -> String {
-    let bound = if stage.max_rss_bound { "<" } else { "" };
-    stage.max_rss_bytes.map_or_else(|| String::from("?"), |peak| format!("{bound}{}", bytes(peak)))
+    let mark = mark(stage.max_rss_exact, stage.max_rss_bound);
+    stage.max_rss_bytes.map_or_else(unknown, |peak| format!("{mark}{}", bytes(peak)))
+}
+
+fn unknown() -> String {
+    String::from("?")
+}
+
+/// What stands before a figure that is not exact.
+fn mark(exact: bool, bound: bool) -> &'static str {
+    match (exact, bound) {
+        (true, _) => "",
+        (false, true) => "<",
+        (false, false) => "~",
+    }
 }
 
 fn program(stage: &Stage) -> &str {
@@ -242,13 +257,13 @@ fn evidence(run: &Run) -> String {
         return format!("all figures sampled, {n} a stage");
     }
     let several = run.stages.iter().any(|stage| !stage.single_task && stage.failure.is_none());
-    let parts = if several {
-        "in, out, other, and cpu and runq of stages of several tasks"
+    let (exact, parts) = if several {
+        ("cpu and runq of stages of one task", "cpu and runq of the others, in, out, other")
     } else {
-        "in, out, other"
+        ("cpu, runq", "in, out, other")
     };
     format!(
-        "exact: wall, cpu, runq, user, sys, read, written, calls, exit\n\
+        "exact: wall, {exact}, user, sys, read, written, calls, exit, unless marked: < at most, ~ sampled\n\
          sampled ({n} a stage): {parts}; pipes"
     )
 }

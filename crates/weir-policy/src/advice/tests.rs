@@ -52,7 +52,6 @@ fn with_pipe(full_share: f64, empty_share: f64, longest_ns: u64) -> Run {
         to: 1,
         capacity_bytes: 65_536,
         limit_bytes: 1 << 20,
-        mean_fill: 0.5,
         full_share,
         empty_share,
         longest_full_ns: longest_ns,
