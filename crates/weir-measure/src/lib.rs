@@ -4,12 +4,14 @@
 //! - [`attribution`]: the sampler, which sees what tasks wait for.
 //! - [`runner`]: starts the stages of a pipeline, measures them, and reaps them.
 //! - [`record`]: what a run gives.
+//! - [`bench`]: the engine of `weir bench`: cells, placements, estimates, the report.
 //! - [`pairs`]: what may be concluded from paired runs.
 //! - [`clock`], [`machine`], [`random`]: time, limits of the host, repeatable chance.
 
 #![forbid(unsafe_code)]
 
 pub mod attribution;
+pub mod bench;
 pub mod clock;
 pub mod machine;
 pub mod pairs;

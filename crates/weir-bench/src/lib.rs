@@ -1,0 +1,3 @@
+//! The suites of `weir bench`.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,181 @@
+//! What a case was measured with: parameters under fixed names, placement, unit.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The unit of an estimate and of its samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    /// Nanoseconds: less is better.
+    #[serde(rename = "ns")]
+    Ns,
+    /// Megabytes (10^6 bytes) a second: more is better.
+    #[serde(rename = "MB/s")]
+    MegabytesPerSecond,
+    /// Operations a second: more is better.
+    #[serde(rename = "1/s")]
+    PerSecond,
+    /// Hundredths of one CPU.
+    #[serde(rename = "%")]
+    Percent,
+}
+
+impl Unit {
+    /// Whether a larger figure is the better one.
+    pub fn more_is_better(self) -> bool {
+        matches!(self, Unit::MegabytesPerSecond | Unit::PerSecond)
+    }
+
+    /// Whether the figure grows when the CPU is slower: what the reference loop corrects.
+    pub fn is_time(self) -> bool {
+        self == Unit::Ns
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Unit::Ns => "ns",
+            Unit::MegabytesPerSecond => "MB/s",
+            Unit::PerSecond => "1/s",
+            Unit::Percent => "%",
+        })
+    }
+}
+
+/// Where the two sides of a case run. Figures are compared only within a placement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// Both on one CPU.
+    SameCpu,
+    /// On two hardware threads of one core.
+    Sibling,
+    /// On two cores that share their last-level cache, as far as the machine says.
+    SameCache,
+    /// On two cores: of different caches where there are such, else on any two.
+    OtherCpu,
+    /// As `OtherCpu`, with both CPUs kept from idling by `SCHED_IDLE` spinners.
+    OtherCpuAwake,
+    /// Wherever the kernel puts them.
+    Free,
+}
+
+impl Placement {
+    /// All of them, nearest first.
+    pub const ALL: [Placement; 6] = [
+        Placement::SameCpu,
+        Placement::Sibling,
+        Placement::SameCache,
+        Placement::OtherCpu,
+        Placement::OtherCpuAwake,
+        Placement::Free,
+    ];
+
+    /// Its name, as `--placement` takes it and JSON has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Placement::SameCpu => "same-cpu",
+            Placement::Sibling => "sibling",
+            Placement::SameCache => "same-cache",
+            Placement::OtherCpu => "other-cpu",
+            Placement::OtherCpuAwake => "other-cpu-awake",
+            Placement::Free => "free",
+        }
+    }
+
+    /// Whether the two sides are on two CPUs that are known.
+    pub fn is_across(self) -> bool {
+        !matches!(self, Placement::SameCpu | Placement::Free)
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A competing load, switched on beside every batch of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Load {
+    /// Nothing but what the host does anyway.
+    #[default]
+    None,
+    /// One process per CPU that computes.
+    Cpu,
+    /// A file of 64 MiB copied again and again.
+    Copy,
+    /// One process that walks through 256 MiB of memory.
+    Memory,
+}
+
+impl Load {
+    /// Its name, as `--load` takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Load::None => "none",
+            Load::Cpu => "cpu",
+            Load::Copy => "copy",
+            Load::Memory => "memory",
+        }
+    }
+}
+
+/// The parameters of a case. What a case does not have is left out of JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Params {
+    /// What moves the bytes or wakes the other side: "kernel-pipe", "futex", ...
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mechanism: Option<String>,
+    /// "self", "one-way" or "two-way".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<String>,
+    /// Bytes of one write, record or unit of file access.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunk_bytes: Option<u64>,
+    /// Capacity of the pipe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pipe_bytes: Option<u64>,
+    /// Bytes after which a sleeping reader is woken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub segment_bytes: Option<u64>,
+    /// Processes that write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub writers: Option<u64>,
+    /// Order of access: "sequential", "random", "walk-10", ...
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    /// Memory allowed, as a share of what is touched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_share: Option<f64>,
+    /// Which logging was on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logging: Option<String>,
+    /// How a file is reached: "cached", "direct", "mapped".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access: Option<String>,
+    /// "read" or "write", "copy", "fault", ...
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+    /// Processes that take turns or take part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parties: Option<u64>,
+    /// Bytes each of them touches between two turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub working_set_bytes: Option<u64>,
+    /// Requests handed over in one call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_call: Option<u64>,
+    /// Computing per read, in units of what a read takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compute: Option<f64>,
+    /// Requests started per second, whatever became of those before (an open loop).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_per_s: Option<u64>,
+    /// The network device the packets cross.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+}

@@ -1,0 +1,315 @@
+//! What a run of `weir bench` gives: the document of schema `weir.bench/1`.
+//!
+//! Times are nanoseconds, rates are of 10^6 bytes or of operations a second; what a name does not
+//! say otherwise is as timed. Readers of an older program meet new fields without harm; a number
+//! after the slash above ours is refused by [`Report::from_json`].
+
+use super::params::{Load, Params, Placement, Unit};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The schema written.
+pub const SCHEMA: &str = "weir.bench/1";
+const SCHEMA_FAMILY: &str = "weir.bench/";
+const SCHEMA_NUMBER: u64 = 1;
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The version of weir that measured.
+    pub weir: String,
+    /// When the run began, in seconds since 1970 (UTC).
+    pub started_unix_s: u64,
+    /// How long it took.
+    pub duration_s: f64,
+    /// The seed of all orders.
+    pub seed: u64,
+    /// The competing load that was switched on.
+    pub load: Load,
+    /// Where it ran.
+    pub host: Host,
+    /// What the host was doing just before.
+    pub rates: Rates,
+    /// The loop that figures are normalised by.
+    pub reference: Reference,
+    /// What the same thing against itself gave.
+    pub self_test: SelfTest,
+    /// The figures.
+    pub cases: Vec<CaseRecord>,
+    /// Cases against the baseline of their group, in pairs of one process.
+    pub comparisons: Vec<ComparisonRecord>,
+    /// What was left out and why, a line each.
+    pub notes: Vec<Note>,
+    /// A sentence for each surprising figure.
+    pub remarks: Vec<String>,
+}
+
+/// The host's fingerprint.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Host {
+    /// `uname -s -r -v -m`.
+    pub kernel: String,
+    /// The CPU's model name, family and model.
+    pub cpu: String,
+    /// CPUs online, and CPUs this process may use.
+    pub cpus_online: u64,
+    /// CPUs this process may use.
+    pub cpus_allowed: Vec<u64>,
+    /// Physical memory.
+    pub memory_bytes: u64,
+    /// Sizes of the caches of the first allowed CPU, such as "L1d 48 KiB".
+    pub caches: Vec<String>,
+    /// The kernel's clock source.
+    pub clocksource: String,
+    /// Frequency of the time-stamp counter against the monotonic clock; 0 without one.
+    pub tsc_hz: u64,
+    /// Governor of the first CPU; "none" where the guest has no say.
+    pub governor: String,
+    /// "none", or the hypervisor's name where it is known.
+    pub virtualisation: String,
+    /// Mitigations: vulnerability and what the kernel says of it.
+    pub mitigations: Vec<(String, String)>,
+    /// Transparent huge pages, as the kernel brackets its choice.
+    pub huge_pages: String,
+    /// The CPUs of each placement used, such as ("other-cpu", [0, 1]).
+    pub placements: Vec<(Placement, Vec<u64>)>,
+}
+
+/// What the host did in the second before the run, from /proc.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Rates {
+    /// Context switches a second.
+    pub switches_per_s: f64,
+    /// Page faults a second.
+    pub faults_per_s: f64,
+    /// Read and write calls a second, of the processes that may be looked at.
+    pub calls_per_s: f64,
+    /// Processes and threads started a second.
+    pub forks_per_s: f64,
+}
+
+/// The reference loop: a chain of dependent multiplications.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reference {
+    /// One step in the host's fast state: the tenth percentile of all batches. Normalised figures
+    /// are what would have been timed had every step taken this.
+    pub nominal_ns: f64,
+    /// Median over all batches.
+    pub median_ns: f64,
+    /// Ninetieth percentile.
+    pub slow_ns: f64,
+    /// Batches beside which the loop was more than a tenth slower than nominal.
+    pub slow_batches: u64,
+    /// All batches.
+    pub batches: u64,
+}
+
+/// What pairing the same thing with itself gave.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SelfTest {
+    /// One entry a group of cases.
+    pub entries: Vec<SelfTestEntry>,
+    /// Median over the entries of what was resolved, in percent.
+    pub resolves_percent: f64,
+    /// Entries whose interval holds 1; of honest ones about 19 of 20 do.
+    pub hold_one: u64,
+    /// The same as a sentence.
+    pub sentence: String,
+}
+
+/// A case against its twin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SelfTestEntry {
+    /// The suite.
+    pub suite: String,
+    /// The case that was run twice.
+    pub case: String,
+    /// Where.
+    pub placement: Placement,
+    /// Estimate of twin / case.
+    pub ratio: f64,
+    /// Lower end of its 95 % interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Processes, each of which gave one ratio.
+    pub pairs: u64,
+    /// Half the width of the interval, in percent.
+    pub resolves_percent: f64,
+}
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CaseRecord {
+    /// The suite.
+    pub suite: String,
+    /// The case, unique in suite, placement and stratum.
+    pub case: String,
+    /// What it was measured with.
+    pub params: Params,
+    /// Where.
+    pub placement: Placement,
+    /// What is counted: "time", "throughput", "user", "p99", ...
+    pub quantity: String,
+    /// Of `estimate`, `low`, `high`, `as_timed` and `samples`.
+    pub unit: Unit,
+    /// The figure, normalised by the reference loop where `normalised` says so.
+    pub estimate: f64,
+    /// Lower end of the interval in which the estimate of a second such run lies, 19 times of 20.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Whether the reference loop was used.
+    pub normalised: bool,
+    /// The estimate before normalising.
+    pub as_timed: f64,
+    /// Batches.
+    pub n: u64,
+    /// Fresh processes the batches come from.
+    pub processes: u64,
+    /// Spread of the processes' own medians: the widest over the narrowest, less 1, in percent.
+    pub between_processes_percent: f64,
+    /// For figures across CPUs, the median round trip of a cache line beside the batches.
+    pub line_rtt_ns: Option<f64>,
+    /// "near" or "far" where that round trip was seen in two states.
+    pub stratum: Option<String>,
+    /// A difference too small to be told from 0: read the figure as "below `high`".
+    #[serde(default)]
+    pub below_resolution: bool,
+    /// What was measured under the load of the run; else none.
+    #[serde(default)]
+    pub load: Load,
+    /// How much of one CPU this costs at the host's present rate.
+    pub perspective: Option<String>,
+    /// What is to be known of the figure, such as "bimodal".
+    #[serde(default)]
+    pub labels: Vec<String>,
+    /// Every batch, as timed, in the order of measuring.
+    pub samples: Vec<f64>,
+    /// What was seen beside each sample.
+    pub beside: Beside,
+}
+
+/// Columns beside the samples of a case, one entry a sample.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Beside {
+    /// Which fresh process, from 0.
+    pub process: Vec<u64>,
+    /// When it ended, since the start of the run.
+    pub at_ms: Vec<u64>,
+    /// A step of the reference loop.
+    pub reference_ns: Vec<f64>,
+    /// The CPU the measuring side was on.
+    pub cpu: Vec<u64>,
+    /// Involuntary context switches of the measuring side.
+    pub involuntary: Vec<u64>,
+    /// What is wrong with it: "" or "slow", "moved", "preempted", joined by "+".
+    pub label: Vec<String>,
+}
+
+/// A case against the baseline of its group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ComparisonRecord {
+    /// The suite.
+    pub suite: String,
+    /// The baseline.
+    pub a: String,
+    /// The case.
+    pub b: String,
+    /// Where both ran.
+    pub placement: Placement,
+    /// Unit of both.
+    pub unit: Unit,
+    /// Estimate of b / a.
+    pub ratio: f64,
+    /// Lower end of its 95 % interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// p value of "both the same".
+    pub p: f64,
+    /// Processes, each of which gave one ratio.
+    pub pairs: u64,
+    /// The difference that is taken for none, as a fraction.
+    pub band: f64,
+    /// "faster", "slower", "equivalent" or "inconclusive": of b.
+    pub verdict: String,
+}
+
+/// Something left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Note {
+    /// The suite.
+    pub suite: String,
+    /// What and why.
+    pub text: String,
+}
+
+/// Why a text is not a report.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// It is no JSON, or not of this shape.
+    Shape(String),
+    /// It has another schema than weir.bench.
+    Foreign(String),
+    /// It was written by a newer weir.
+    Newer(String),
+}
+
+impl fmt::Display for ReportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReportError::Shape(why) => write!(f, "not a report of weir bench: {why}"),
+            ReportError::Foreign(schema) => {
+                write!(f, "schema is '{schema}', where '{SCHEMA}' is expected")
+            }
+            ReportError::Newer(schema) => {
+                write!(f, "schema '{schema}' is newer than '{SCHEMA}', the newest this weir reads")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReportError {}
+
+impl Report {
+    /// Reads a report.
+    ///
+    /// # Errors
+    /// Not JSON, another or a newer schema, or not of its shape.
+    pub fn from_json(text: &str) -> Result<Report, ReportError> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: Option<String>,
+        }
+        let shape = |error: serde_json::Error| ReportError::Shape(error.to_string());
+        let head: Head = serde_json::from_str(text).map_err(shape)?;
+        let schema = head.schema.ok_or_else(|| ReportError::Shape("it has no schema".into()))?;
+        let number = schema.strip_prefix(SCHEMA_FAMILY).and_then(|n| n.parse::<u64>().ok());
+        match number {
+            None => Err(ReportError::Foreign(schema)),
+            Some(number) if number > SCHEMA_NUMBER => Err(ReportError::Newer(schema)),
+            Some(_) => serde_json::from_str(text).map_err(shape),
+        }
+    }
+}
+
+impl CaseRecord {
+    /// What tells it from all others of a report: two runs are compared key by key.
+    pub fn key(&self) -> (String, String, Placement, Option<String>) {
+        (self.suite.clone(), self.case.clone(), self.placement, self.stratum.clone())
+    }
+
+    /// Width of the interval as a fraction of the estimate.
+    pub fn relative_width(&self) -> f64 {
+        (self.high - self.low) / self.estimate.abs()
+    }
+}
