@@ -6,6 +6,8 @@
 //! - [`wait`]: reaping a child together with its resource use.
 //! - [`spawn`]: starting a child with some standard descriptors closed.
 //! - [`signals`]: dispositions, and dying of a signal.
+//! - [`fork`], [`shared`], [`usage`], [`sched`]: a second process, memory for both, what they used.
+//! - [`floor`], [`filter`], [`uring`], [`mq`], [`filemap`]: mechanisms that are measured.
 //! - [`startup`]: which standard descriptors were closed before `main`.
 //!
 //! This is one of the few places of the workspace where `unsafe` may stand; every block names
@@ -15,11 +17,20 @@
 compile_error!("weir runs on 64-bit Linux only");
 
 pub mod calls;
+pub mod filemap;
+pub mod filter;
+pub mod floor;
+pub mod fork;
 pub mod memory;
+pub mod mq;
 pub mod proc;
+pub mod sched;
+pub mod shared;
 pub mod signals;
 pub mod spawn;
 pub mod startup;
+pub mod uring;
+pub mod usage;
 pub mod wait;
 
 /// A process or thread id as the kernel counts them; always positive here.

@@ -46,3 +46,46 @@ pub fn send(pid: crate::Pid, signal: i32) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// Blocks `signal` in this thread, so that it can be waited for.
+///
+/// # Errors
+/// `EINVAL` for a number that is no signal.
+pub fn block(signal: i32) -> io::Result<()> {
+    let set = set_of(signal)?;
+    // SAFETY: the pointer is to a live set; a null old set is not written.
+    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Waits for a blocked `signal`.
+///
+/// # Errors
+/// `EINVAL` for a number that is no signal.
+pub fn wait_for(signal: i32) -> io::Result<()> {
+    let set = set_of(signal)?;
+    loop {
+        // SAFETY: the pointer is to a live set; a null info is not written.
+        if unsafe { libc::sigwaitinfo(&set, std::ptr::null_mut()) } == signal {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+fn set_of(signal: i32) -> io::Result<libc::sigset_t> {
+    // SAFETY: `sigset_t` is plain integers, for which all-zero bytes are a value.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live local.
+    unsafe { libc::sigemptyset(&mut set) };
+    // SAFETY: the pointer is to a live, initialised set; a bad number is refused.
+    if unsafe { libc::sigaddset(&mut set, signal) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(set)
+}

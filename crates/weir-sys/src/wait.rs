@@ -35,11 +35,30 @@ pub struct Reaped {
 /// # Errors
 /// `ECHILD` when `pid` is not a child of this process.
 pub fn reap(pid: Pid) -> io::Result<Option<Reaped>> {
+    wait(pid, libc::WNOHANG)
+}
+
+/// Reaps `pid`, waiting until it ends.
+///
+/// # Errors
+/// `ECHILD` when `pid` is not a child of this process.
+pub fn reap_blocking(pid: Pid) -> io::Result<Reaped> {
+    loop {
+        match wait(pid, 0) {
+            Ok(Some(reaped)) => return Ok(reaped),
+            Ok(None) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn wait(pid: Pid, how: libc::c_int) -> io::Result<Option<Reaped>> {
     let mut status = 0;
     // SAFETY: `rusage` is plain integers, for which all-zero bytes are a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: both out-pointers are to live, writable locals of the right types.
-    let got = unsafe { libc::wait4(pid, &mut status, libc::WNOHANG, &mut usage) };
+    let got = unsafe { libc::wait4(pid, &mut status, how, &mut usage) };
     match got {
         0 => return Ok(None),
         n if n < 0 => return Err(io::Error::last_os_error()),
@@ -60,17 +79,15 @@ pub fn reap(pid: Pid) -> io::Result<Option<Reaped>> {
     }))
 }
 
-fn nanoseconds(time: libc::timeval) -> u64 {
+/// A `timeval` in nanoseconds.
+pub(crate) fn nanoseconds(time: libc::timeval) -> u64 {
     time.tv_sec.max(0) as u64 * 1_000_000_000 + time.tv_usec.max(0) as u64 * 1_000
 }
 
 /// CPU time this process has used so far, user and system together.
 pub fn own_cpu_ns() -> u64 {
-    // SAFETY: `rusage` is plain integers, for which all-zero bytes are a value.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the out-pointer is to a live, writable local of the right type.
-    let failed = unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) } != 0;
-    if failed { 0 } else { nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime) }
+    let usage = crate::usage::Usage::of_self();
+    usage.user_ns + usage.system_ns
 }
 
 #[cfg(test)]

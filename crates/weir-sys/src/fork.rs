@@ -1,0 +1,102 @@
+//! A forked child: a second process with the same descriptors and shared mappings, for measuring
+//! what passes between two processes.
+
+use crate::Pid;
+use crate::wait::{Ending, Reaped};
+use std::io;
+
+/// A forked child, killed and reaped when this is dropped.
+#[derive(Debug)]
+pub struct Child {
+    pid: Pid,
+    reaped: Option<Reaped>,
+}
+
+/// Forks; the child runs `body` and ends with the status it returns (101 after a panic). It is
+/// killed when this process dies, however that happens.
+///
+/// # Errors
+/// `EBUSY` when this process has several threads: a copy of one of them alone could meet a lock
+/// that another held. Else those of fork(2).
+pub fn child(body: impl FnOnce() -> u8) -> io::Result<Child> {
+    if !has_one_thread()? {
+        return Err(io::Error::from_raw_os_error(libc::EBUSY));
+    }
+    let parent = std::process::id();
+    // SAFETY: this process has one thread (looked at above, and only this thread could start
+    // another), so the child is a whole copy: no lock is held by a thread that is missing in it.
+    let pid = unsafe { libc::fork() };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            let code = if die_with_parent(parent) { run(body) } else { 1 };
+            // SAFETY: _exit(2) has no preconditions; no destructor of the parent's runs here.
+            unsafe { libc::_exit(i32::from(code)) }
+        }
+        pid => Ok(Child { pid, reaped: None }),
+    }
+}
+
+fn run(body: impl FnOnce() -> u8) -> u8 {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(101)
+}
+
+/// Asks to be killed with the parent; false if that is dead already.
+fn die_with_parent(parent: u32) -> bool {
+    // SAFETY: prctl(PR_SET_PDEATHSIG) takes a number.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    std::os::unix::process::parent_id() == parent
+}
+
+/// A joined thread's task may stay listed for some microseconds, so this looks more than once.
+fn has_one_thread() -> io::Result<bool> {
+    for _ in 0..1_000 {
+        if std::fs::read_dir("/proc/self/task")?.count() == 1 {
+            return Ok(true);
+        }
+        std::thread::yield_now();
+    }
+    Ok(false)
+}
+
+impl Child {
+    /// Its process id.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// What it has used of CPUs so far, if it is still there: `(user_ns, system_ns)` of it alone.
+    pub fn cpu_ns(&self) -> Option<(u64, u64)> {
+        crate::usage::of_process(self.pid)
+    }
+
+    /// Waits until it ends.
+    ///
+    /// # Errors
+    /// Those of wait4(2).
+    pub fn wait(&mut self) -> io::Result<Reaped> {
+        if let Some(reaped) = self.reaped {
+            return Ok(reaped);
+        }
+        let reaped = crate::wait::reap_blocking(self.pid)?;
+        self.reaped = Some(reaped);
+        Ok(reaped)
+    }
+
+    /// Waits until it ends, and whether it did so with status 0.
+    ///
+    /// # Errors
+    /// Those of wait4(2).
+    pub fn succeeded(&mut self) -> io::Result<bool> {
+        Ok(self.wait()?.ending == Ending::Code(0))
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if self.reaped.is_none() {
+            let _ = crate::signals::send(self.pid, libc::SIGKILL);
+            let _ = self.wait();
+        }
+    }
+}
