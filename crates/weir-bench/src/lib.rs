@@ -1,3 +1,19 @@
-//! The suites of `weir bench`.
+//! The suites of `weir bench`: the experiments of four reports on UNIX, on the mechanisms of today.
+//!
+//! One file or folder a suite; [`catalogue`] lists them. A suite is a number of groups of cases; a
+//! case is a recipe that a fresh process carries out. No statistics and no output here: those are
+//! the engine's (`weir_measure::bench`) and the command's.
 
 #![forbid(unsafe_code)]
+
+pub mod joy_syscall;
+pub mod limits;
+pub mod published;
+pub mod tools;
+
+use weir_measure::bench::case::Suite;
+
+/// All suites, in the order in which they are shown.
+pub fn catalogue() -> Vec<Suite> {
+    vec![limits::suite(), joy_syscall::suite()]
+}

@@ -7,19 +7,27 @@ use std::process::ExitCode;
 /// What went wrong.
 #[derive(Debug)]
 pub struct Fault {
-    usage: bool,
+    status: u8,
     text: String,
 }
+
+/// What a shell shows of a command that died of SIGINT.
+const INTERRUPTED: u8 = 130;
 
 impl Fault {
     /// The command was used wrongly: exit status 2.
     pub fn usage(text: impl Into<String>) -> Fault {
-        Fault { usage: true, text: text.into() }
+        Fault { status: 2, text: text.into() }
     }
 
     /// Something could not be done: exit status 1.
     pub fn failed(text: impl Into<String>) -> Fault {
-        Fault { usage: false, text: text.into() }
+        Fault { status: 1, text: text.into() }
+    }
+
+    /// Someone asked to stop: exit status 130.
+    pub fn interrupted() -> Fault {
+        Fault { status: INTERRUPTED, text: String::from("interrupted") }
     }
 
     /// Prints it; nobody to read it is no further error.
@@ -29,7 +37,7 @@ impl Fault {
 
     /// The exit status that goes with it.
     pub fn code(&self) -> ExitCode {
-        ExitCode::from(if self.usage { 2 } else { 1 })
+        ExitCode::from(self.status)
     }
 }
 

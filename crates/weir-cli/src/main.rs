@@ -1,12 +1,14 @@
 //! The `weir` command: find out where the time goes between your processes, and take it back.
 //!
-//! One file a verb: [`run`], [`pages`] (completions and manual pages). What they share:
+//! One file or folder a verb: [`run`], [`bench`], [`pages`] (completions and manual pages). What they
+//! share:
 //! [`args`] (the command line), [`shell`] (cutting a pipeline's text into stages), [`report`]
 //! (what people and programs read), [`fault`] (errors of the command).
 
 #![forbid(unsafe_code)]
 
 mod args;
+mod bench;
 mod fault;
 mod pages;
 mod report;
@@ -21,6 +23,8 @@ fn main() -> ExitCode {
     let options = Options::parse();
     let result = match options.command {
         Command::Run(run) => run::run(&run),
+        Command::Bench(options) => bench::bench(&options),
+        Command::BenchCell => bench::cell(),
         Command::Completions(completions) => pages::completions(&completions),
         Command::Man(man) => pages::man(&man),
     };

@@ -1,6 +1,6 @@
 //! Which crate may depend on which, over the output of `cargo metadata`.
 //!
-//! `policy, sys <- weir <- measure, net, bench, bridge, ffi <- cli` and `policy <- model <- cli`. The
+//! `policy, sys <- weir <- measure, net, bench, bridge, ffi <- cli`; `policy <- model <- cli`. The
 //! model never sees the library: both obey the policy, which is what makes them comparable.
 
 use super::Fault;

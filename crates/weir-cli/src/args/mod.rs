@@ -1,5 +1,8 @@
 //! The command line.
 
+mod bench;
+
+pub use bench::BenchOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -18,6 +21,11 @@ pub struct Options {
 pub enum Command {
     /// Run a pipeline and say which stage holds it up, and why
     Run(RunOptions),
+    /// Measure what passes between processes on this host, so that the figures repeat
+    Bench(BenchOptions),
+    /// Run one cell of `weir bench` (it starts itself with this)
+    #[command(hide = true)]
+    BenchCell,
     /// Print a completion script for a shell
     Completions(CompletionsOptions),
     /// Write the manual pages

@@ -1,0 +1,224 @@
+//! `joy-syscall`: the system call taken apart, as Joy did in 1980 by counting instructions.
+//!
+//! Each phase is the difference of two calls of which one does it in addition; all calls run in
+//! one process round after round, so the differences are within rounds.
+
+use crate::limits::futex_wake_nobody;
+use crate::tools::{case, difference, elapsed_ns, group, repeat, work};
+use std::fs::File;
+use std::hint::black_box;
+use std::os::fd::AsRawFd;
+use std::time::Instant;
+use weir_measure::bench::case::{
+    Activity, Batch, Case, Derived, Group, Measure, Perspective, Sides, Suite, Trouble, Work,
+};
+use weir_measure::bench::params::Params;
+use weir_sys::floor;
+use weir_sys::fork;
+use weir_sys::shared::{LINE_BYTES, Shared};
+use weir_sys::uring::Nops;
+
+/// The suite.
+pub fn suite() -> Suite {
+    Suite {
+        name: "joy-syscall",
+        about: "a system call by phase, through differences between calls",
+        source: "W. Joy, March 1980, on the system call of the VAX-11/780",
+        groups: vec![phases(), filters(), rings()],
+    }
+}
+
+fn call(name: &str) -> Params {
+    Params { operation: Some("call".into()), mechanism: Some(name.into()), ..Params::default() }
+}
+
+fn plain(name: &'static str, operation: fn()) -> Case {
+    case(name, call(name), Measure::TIME, move |_| repeat(operation))
+}
+
+/// Reads of `bytes` bytes from a descriptor that gives zeros, or is not open.
+fn reading(name: &'static str, bytes: usize, open: bool, standard: bool) -> Case {
+    let params = Params { chunk_bytes: Some(bytes as u64), ..call("read") };
+    let read = case(name, params, Measure::TIME, move |_| {
+        let file = open.then(|| File::open("/dev/zero")).transpose()?;
+        let descriptor = file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let mut buffer = vec![1; bytes];
+        if open && floor::read(descriptor, &mut buffer) != bytes as i64 {
+            return Err(Trouble::failed("/dev/zero gave less than was asked for"));
+        }
+        repeat(move || {
+            black_box(&file);
+            floor::read(descriptor, black_box(&mut buffer));
+        })
+    });
+    Case { standard, ..read }
+}
+
+#[inline(never)]
+fn nothing() {
+    black_box(());
+}
+
+fn phases() -> Group {
+    let calls = Some(Perspective { of: Activity::Calls, per_operation: 1.0 });
+    let floor_call = Case { perspective: calls, ..plain("no such call", floor::no_such_call) };
+    let cases = vec![
+        floor_call,
+        plain("function call", nothing),
+        plain("clock by vDSO", || {
+            black_box(floor::clock_in_user_mode());
+        }),
+        plain("getppid", || {
+            black_box(floor::parent_id());
+        }),
+        Case {
+            standard: false,
+            ..plain("getuid", || {
+                black_box(floor::user_id());
+            })
+        },
+        Case {
+            standard: false,
+            ..plain("clock by call", || {
+                black_box(floor::clock());
+            })
+        },
+        Case { standard: false, ..plain("yield", std::thread::yield_now) },
+        Case {
+            standard: false,
+            ..case("futex wake, nobody waits", call("futex"), Measure::TIME, |_| {
+                futex_wake_nobody()
+            })
+        },
+        reading("read of a closed descriptor", 1, false, true),
+        reading("read of 0 bytes", 0, true, true),
+        reading("read of 1 byte", 1, true, true),
+        reading("read of 512 bytes", 512, true, false),
+        reading("read of 4096 bytes", 4096, true, true),
+    ];
+    Group { derived: differences(), ..group("phases", Sides::One, cases) }
+}
+
+fn differences() -> Vec<Derived> {
+    let phase = |name: &str| Params {
+        operation: Some("phase".into()),
+        mechanism: Some(name.into()),
+        ..Params::default()
+    };
+    let of = |name: &str, plus: &str, minus: &str| difference(name, phase(name), plus, minus);
+    let per_byte = Derived {
+        divide_by: 4.095,
+        ..difference(
+            "phase: copy of 1000 bytes",
+            phase("copy of 1000 bytes"),
+            "read of 4096 bytes",
+            "read of 1 byte",
+        )
+    };
+    vec![
+        of("phase: entry and exit", "no such call", "function call"),
+        of("phase: the call proper (getppid)", "getppid", "no such call"),
+        of("phase: descriptor look-up", "read of a closed descriptor", "no such call"),
+        of("phase: VFS", "read of 0 bytes", "read of a closed descriptor"),
+        of("phase: copy set-up", "read of 1 byte", "read of 0 bytes"),
+        per_byte,
+    ]
+}
+
+/// Seccomp filters cannot be taken off, so each is installed in a child that does the calls.
+fn filters() -> Group {
+    let filter = |name: &'static str, installed: Option<(usize, bool)>| {
+        case(name, call("seccomp"), Measure::TIME, move |_| filtered(installed))
+    };
+    let cases = vec![
+        Case { standard: false, ..filter("call in a child", None) },
+        Case {
+            standard: false,
+            ..filter("call behind a filter known to allow it", Some((4, false)))
+        },
+        Case { standard: false, ..filter("call behind a filter that must run", Some((4, true))) },
+        Case {
+            standard: false,
+            ..filter("call behind a filter of 50 that must run", Some((50, true)))
+        },
+    ];
+    let of = |name: &str, plus: &str| Derived {
+        standard: false,
+        ..difference(name, call("seccomp"), plus, "call in a child")
+    };
+    Group {
+        derived: vec![
+            of("phase: filter known to allow", "call behind a filter known to allow it"),
+            of("phase: filter that runs", "call behind a filter that must run"),
+            of("phase: filter of 50 that runs", "call behind a filter of 50 that must run"),
+        ],
+        twin: false,
+        ..group("filters", Sides::One, cases)
+    }
+}
+
+fn filtered(installed: Option<(usize, bool)>) -> Result<Box<dyn Work>, Trouble> {
+    use std::sync::atomic::Ordering;
+    const COUNT: usize = 0;
+    const RESULT: usize = 2;
+    let shared = std::rc::Rc::new(Shared::new(4 * LINE_BYTES)?);
+    work(move |count| {
+        let theirs = shared.clone();
+        shared.word(COUNT).store(count, Ordering::Relaxed);
+        let mut child = fork::child(move || {
+            let filter = |(instructions, argument)| {
+                weir_sys::filter::allow_everything(instructions, argument)
+            };
+            if installed.map(filter).transpose().is_err() {
+                return 2;
+            }
+            // The first calls find out that they are allowed.
+            (0..100).for_each(|_| floor::no_such_call());
+            let begun = Instant::now();
+            (0..count).for_each(|_| floor::no_such_call());
+            let elapsed = elapsed_ns(begun) as u64;
+            theirs.word(RESULT).store(elapsed, Ordering::Relaxed);
+            0
+        })?;
+        if !child.succeeded()? {
+            return Err(Trouble::left_out("this kernel installs no seccomp filter here"));
+        }
+        // The child's end, which was waited for, comes after its store.
+        let elapsed = shared.word(RESULT).load(Ordering::Relaxed);
+        Ok(Batch::time(elapsed as f64, count))
+    })
+}
+
+/// What a request costs that is handed over with others in one call.
+fn rings() -> Group {
+    let batch = |per_call: u32| {
+        let params = Params {
+            per_call: Some(u64::from(per_call)),
+            mechanism: Some("io-uring".into()),
+            operation: Some("call".into()),
+            ..Params::default()
+        };
+        let name = format!("io_uring no-op, {per_call} a call");
+        let nop = case(name, params, Measure::TIME, move |_| {
+            let cannot = |error| Trouble::left_out(format!("no io_uring here: {error}"));
+            let mut nops = Nops::new(per_call).map_err(cannot)?;
+            nops.submit(per_call).map_err(cannot)?;
+            work(move |count| {
+                let begun = Instant::now();
+                for _ in 0..count {
+                    nops.submit(per_call)?;
+                }
+                Ok(Batch::time(elapsed_ns(begun), count * u64::from(per_call)))
+            })
+        });
+        Case { standard: false, ..nop }
+    };
+    let direct = Case { standard: false, ..plain("no such call, beside", floor::no_such_call) };
+    let mut cases = vec![direct];
+    cases.extend([1, 8, 32].map(batch));
+    Group {
+        baseline: Some("no such call, beside".into()),
+        twin: false,
+        ..group("rings", Sides::One, cases)
+    }
+}

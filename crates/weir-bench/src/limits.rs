@@ -1,0 +1,207 @@
+//! `limits`: what the machine itself allows, beside which every other figure stands.
+
+mod disk;
+mod hand_over;
+
+use crate::tools::{case, elapsed_ns, group, peer::Peer, repeat, size, try_repeat, work};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use weir_measure::bench::case::{
+    Activity, Batch, Case, Measure, Perspective, Sides, Site, Suite, Trouble, Work,
+};
+use weir_measure::bench::line;
+use weir_measure::bench::params::{Params, Placement};
+use weir_sys::floor;
+use weir_sys::shared::{Buffer, LINE_BYTES, Shared};
+
+const COPY_BYTES: [u64; 5] = [4 << 10, 64 << 10, 1 << 20, 4 << 20, 64 << 20];
+
+/// The suite.
+pub fn suite() -> Suite {
+    let mut here = group("here", Sides::One, here());
+    here.baseline = None;
+    let mut across = group("across", Sides::Two, across());
+    across.standard = vec![Placement::OtherCpu];
+    let mut wake = group("wake", Sides::Two, vec![futex_wake()]);
+    wake.standard = vec![Placement::SameCpu, Placement::OtherCpu];
+    Suite {
+        name: "limits",
+        about: "memcpy, cache-line exchange, system call, wake-up, page fault, disk: the floors",
+        source: "findings of this project; McVoy and Staelin 1996",
+        groups: vec![here, across, wake, disk::group()],
+    }
+}
+
+fn operation(operation: &str) -> Params {
+    Params { operation: Some(operation.into()), ..Params::default() }
+}
+
+fn here() -> Vec<Case> {
+    let calls = Some(Perspective { of: Activity::Calls, per_operation: 1.0 });
+    let faults = Some(Perspective { of: Activity::Faults, per_operation: 1.0 });
+    let floor = Case {
+        perspective: calls,
+        ..case("system call", operation("call"), Measure::TIME, |_| repeat(floor::no_such_call))
+    };
+    let fault = Case {
+        perspective: faults,
+        ..case("page fault", operation("fault"), Measure::TIME, |_| page_fault())
+    };
+    let mut cases = vec![floor, fault];
+    cases.extend(COPY_BYTES.map(|bytes| {
+        let params = Params { chunk_bytes: Some(bytes), ..operation("copy") };
+        let make = move |_: &Site| copy(bytes as usize);
+        let standard = bytes == 64 << 10 || bytes == 1 << 20;
+        let name = format!("memcpy {}", size(bytes));
+        Case { standard, ..case(name, params, Measure::THROUGHPUT, make) }
+    }));
+    cases
+}
+
+/// First touch of a page of anonymous memory.
+fn page_fault() -> Result<Box<dyn Work>, Trouble> {
+    const PAGES: usize = 512;
+    let page = rustix::param::page_size();
+    let mut memory = Buffer::new(PAGES * page)?;
+    // A kernel without huge pages refuses to refuse them.
+    let _ = memory.refuse_huge_pages();
+    work(move |count| {
+        let (mut elapsed, mut left) = (0.0, count as usize);
+        while left > 0 {
+            let pages = left.min(PAGES);
+            memory.give_back()?;
+            let begun = Instant::now();
+            for at in 0..pages {
+                memory[at * page] = 1;
+            }
+            elapsed += elapsed_ns(begun);
+            left -= pages;
+        }
+        Ok(Batch::time(elapsed, count))
+    })
+}
+
+fn copy(bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+    let (mut from, mut to) = (Buffer::new(bytes)?, Buffer::new(bytes)?);
+    for (at, byte) in from.iter_mut().enumerate() {
+        *byte = at as u8;
+    }
+    work(move |count| {
+        let begun = Instant::now();
+        for _ in 0..count {
+            std::hint::black_box(&mut *to).copy_from_slice(std::hint::black_box(&from));
+        }
+        let elapsed = elapsed_ns(begun);
+        if from[..] != to[..] {
+            return Err(Trouble::failed("memory was not copied as it was"));
+        }
+        Ok(Batch::throughput(elapsed, count * bytes as u64))
+    })
+}
+
+fn across() -> Vec<Case> {
+    let exchange = case("cache-line round trip", operation("exchange"), Measure::TIME, |site| {
+        let (Some(here), Some(there)) = (site.cpus.first(), site.cpus.get(1)) else {
+            return Err(Trouble::left_out("it takes two CPUs that are known"));
+        };
+        if here == there {
+            return Err(Trouble::left_out("it takes two CPUs"));
+        }
+        let (here, there) = (*here as usize, *there as usize);
+        work(move |_| {
+            let trip = line::round_trip_ns(here, there)
+                .ok_or_else(|| Trouble::failed("the two sides did not run at the same time"))?;
+            Ok(Batch { elapsed_ns: 2e6, values: vec![trip] })
+        })
+    });
+    let mut cases = vec![exchange];
+    cases.extend(hand_over::cases());
+    cases
+}
+
+/// One wake-up by futex: half of a round trip in which both sides sleep.
+fn futex_wake() -> Case {
+    let params = Params { mechanism: Some("futex".into()), ..operation("wake") };
+    let switches = Some(Perspective { of: Activity::Switches, per_operation: 1.0 });
+    let wake = case("futex wake", params, Measure::TIME, |site| {
+        let shared = Shared::new(2 * LINE_BYTES)?;
+        let turns = Turns::new(shared);
+        let mut peer = Peer::start(site, |control| {
+            let mut done = 0;
+            loop {
+                turns.take(1)?;
+                done += 1;
+                turns.give(0)?;
+                control.report(done)?;
+            }
+        })?;
+        work(move |count| {
+            peer.more(count);
+            let begun = Instant::now();
+            for _ in 0..count {
+                turns.give(1)?;
+                turns.take(0)?;
+            }
+            let elapsed = elapsed_ns(begun);
+            peer.wait()?;
+            Ok(Batch::time(elapsed, 2 * count))
+        })
+    });
+    Case { scaled: false, perspective: switches, ..wake }
+}
+
+/// Whose turn it is: a word on which both sides sleep.
+#[derive(Debug)]
+pub struct Turns {
+    shared: Shared,
+}
+
+impl Turns {
+    /// Side 0 has the turn.
+    pub fn new(shared: Shared) -> Turns {
+        Turns { shared }
+    }
+
+    /// Gives the turn to `side` and wakes it.
+    ///
+    /// # Errors
+    /// Those of futex(2).
+    pub fn give(&self, side: u32) -> Result<(), Trouble> {
+        use rustix::thread::futex;
+        let word = self.shared.half(0);
+        // Release pairs with acquire in `take`: what this side did is done.
+        word.store(side, Ordering::Release);
+        futex::wake(word, futex::Flags::empty(), 1)?;
+        Ok(())
+    }
+
+    /// Sleeps until the turn is `side`'s.
+    ///
+    /// # Errors
+    /// Those of futex(2).
+    pub fn take(&self, side: u32) -> Result<(), Trouble> {
+        use rustix::io::Errno;
+        use rustix::thread::futex;
+        let word = self.shared.half(0);
+        loop {
+            let turn = word.load(Ordering::Acquire);
+            if turn == side {
+                return Ok(());
+            }
+            match futex::wait(word, futex::Flags::empty(), turn, None) {
+                Ok(()) | Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// A wake with nobody waiting, for `joy-syscall` too.
+pub fn futex_wake_nobody() -> Result<Box<dyn Work>, Trouble> {
+    let shared = Shared::new(LINE_BYTES)?;
+    try_repeat(move || {
+        use rustix::thread::futex;
+        futex::wake(shared.half(0), futex::Flags::empty(), 1)?;
+        Ok(())
+    })
+}

@@ -1,0 +1,85 @@
+//! The disk: writes and reads past the page cache, by size.
+
+use crate::tools::{case, elapsed_ns, group as make_group, size, work};
+use rustix::fs::{Mode, OFlags};
+use std::os::unix::fs::FileExt;
+use std::time::Instant;
+use weir_measure::bench::case::{
+    Batch, BatchSize, Case, Group, Measure, Sides, Site, Trouble, Work,
+};
+use weir_measure::bench::params::Params;
+use weir_measure::random::Random;
+use weir_sys::shared::Buffer;
+
+const BYTES: [u64; 4] = [4 << 10, 64 << 10, 256 << 10, 1 << 20];
+/// The file: much larger than a unit, small enough to be made in every process.
+const FILE_BYTES: u64 = 32 << 20;
+
+/// Sequential writes and random reads.
+pub fn group() -> Group {
+    let mut cases = Vec::new();
+    for bytes in BYTES {
+        for write in [true, false] {
+            let (operation, pattern) =
+                if write { ("write", "sequential") } else { ("read", "random") };
+            let params = Params {
+                operation: Some(operation.into()),
+                pattern: Some(pattern.into()),
+                access: Some("direct".into()),
+                chunk_bytes: Some(bytes),
+                ..Params::default()
+            };
+            let name = format!("disk {operation} {}", size(bytes));
+            let make = move |site: &Site| disk(site, bytes as usize, write);
+            cases.push(Case {
+                standard: bytes == 64 << 10,
+                scaled: false,
+                size: BatchSize::Time { ns: 20_000_000 },
+                ..case(name, params, Measure::THROUGHPUT, make)
+            });
+        }
+    }
+    Group { twin: false, ..make_group("disk", Sides::One, cases) }
+}
+
+fn disk(site: &Site, bytes: usize, write: bool) -> Result<Box<dyn Work>, Trouble> {
+    let file = direct_file(site)?;
+    let mut buffer = Buffer::new(bytes)?;
+    buffer.fill(0xa5);
+    let mut whole = Buffer::new(1 << 20)?;
+    whole.fill(0xa5);
+    for at in (0..FILE_BYTES).step_by(whole.len()) {
+        file.write_all_at(&whole, at)?;
+    }
+    let places = FILE_BYTES / bytes as u64;
+    let (mut random, mut next) = (Random::new(bytes as u64), 0);
+    work(move |count| {
+        let begun = Instant::now();
+        for _ in 0..count {
+            if write {
+                file.write_all_at(&buffer, next % places * bytes as u64)?;
+                next += 1;
+            } else {
+                file.read_exact_at(&mut buffer, random.below(places) * bytes as u64)?;
+            }
+        }
+        let elapsed = elapsed_ns(begun);
+        if buffer.iter().any(|byte| *byte != 0xa5) {
+            return Err(Trouble::failed("the disk gave back other bytes than were written"));
+        }
+        Ok(Batch::throughput(elapsed, count * bytes as u64))
+    })
+}
+
+/// A file without a name that is read and written past the page cache.
+fn direct_file(site: &Site) -> Result<std::fs::File, Trouble> {
+    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    rustix::fs::open(&site.directory, flags, mode).map(std::fs::File::from).map_err(|error| {
+        let why = std::io::Error::from(error);
+        Trouble::left_out(format!(
+            "no direct access to a file in {}: {why}",
+            site.directory.display()
+        ))
+    })
+}

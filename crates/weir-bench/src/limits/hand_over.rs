@@ -1,0 +1,97 @@
+//! Memory that one CPU writes and another then reads: what moving bytes between two CPUs takes at
+//! the least.
+
+use crate::tools::{case, peer::Peer, size, work};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use weir_measure::bench::case::{Batch, Case, Measure, Site, Trouble, Work};
+use weir_measure::bench::params::Params;
+use weir_sys::shared::{LINE_BYTES, Shared};
+
+const BYTES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
+/// The line of the word that says whose turn it is; the buffer follows two lines later.
+const TURN: usize = 0;
+const BUFFER: usize = 2 * LINE_BYTES;
+
+/// Reading what the other side has just written, and rewriting what it has just read.
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for bytes in BYTES {
+        for (operation, reads) in [("hand-over-read", true), ("hand-over-write", false)] {
+            let params = Params {
+                operation: Some(operation.into()),
+                chunk_bytes: Some(bytes),
+                ..Params::default()
+            };
+            let verb = if reads { "read" } else { "rewrite" };
+            let name = format!("hand-over {verb} {}", size(bytes));
+            let make = move |site: &Site| hand_over(site, bytes as usize, reads);
+            let standard = bytes == 64 << 10;
+            cases.push(Case { standard, ..case(name, params, Measure::THROUGHPUT, make) });
+        }
+    }
+    cases
+}
+
+/// The two sides take turns, both spinning; only this side's copying is timed.
+fn hand_over(site: &Site, bytes: usize, reads: bool) -> Result<Box<dyn Work>, Trouble> {
+    if site.cpus.first() == site.cpus.get(1) {
+        return Err(Trouble::left_out("it takes two CPUs that are known"));
+    }
+    let shared = std::rc::Rc::new(Shared::new(BUFFER + bytes)?);
+    let sample: Vec<u8> = (0..bytes).map(|at| at as u8 ^ 0x5a).collect();
+    let theirs = shared.clone();
+    let mut peer = Peer::start(site, |control| {
+        let mut own = sample.clone();
+        let mut done = 0;
+        loop {
+            wait_for(&theirs, 1);
+            if reads {
+                theirs.copy_in(BUFFER, &own);
+            } else {
+                theirs.copy_out(BUFFER, &mut own);
+            }
+            done += 1;
+            control.report(done)?;
+            pass(&theirs, 0);
+        }
+    })?;
+    let mut own = sample.clone();
+    work(move |count| {
+        peer.more(count);
+        let mut elapsed = 0.0;
+        for _ in 0..count {
+            pass(&shared, 1);
+            wait_for(&shared, 0);
+            let begun = Instant::now();
+            if reads {
+                shared.copy_out(BUFFER, &mut own);
+            } else {
+                shared.copy_in(BUFFER, &own);
+            }
+            elapsed += begun.elapsed().as_nanos() as f64;
+        }
+        peer.wait()?;
+        if own != sample {
+            return Err(Trouble::failed("memory arrived with other bytes than were written"));
+        }
+        Ok(Batch::throughput(elapsed, count * bytes as u64))
+    })
+}
+
+fn pass(shared: &Shared, side: u64) {
+    // Release pairs with acquire in `wait_for`: the copying before it is done.
+    shared.word(TURN).store(side, Ordering::Release);
+}
+
+/// Spins; where both sides share a CPU after all, gives it up now and then.
+fn wait_for(shared: &Shared, side: u64) {
+    let mut spins = 0_u32;
+    while shared.word(TURN).load(Ordering::Acquire) != side {
+        std::hint::spin_loop();
+        spins += 1;
+        if spins.is_multiple_of(100_000) {
+            std::thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The published figures of the four reports, as they stand in `data/`.
+
+/// A line of a table: its first column, and the figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// The first column.
+    pub name: String,
+    /// The columns after it.
+    pub figures: Vec<Option<f64>>,
+}
+
+/// Joy 1980: where a trivial system call's time went on the old system, microseconds.
+pub const JOY_SYSCALL: &str = include_str!("../../../data/joy_1980_syscall_vax780.csv");
+/// Joy 1980: 4-byte packets a second to self, one way, two ways.
+pub const JOY_IPC: &str = include_str!("../../../data/joy_1980_ipc_vax780.csv");
+/// Joy 1980: a context switch, microseconds.
+pub const JOY_SWITCH: &str = include_str!("../../../data/joy_1980_switch_vax780.csv");
+
+/// Reads a table: comments begin with '#', the next line has the names of columns.
+pub fn lines(table: &str) -> Vec<Line> {
+    let rows = table.lines().filter(|line| !line.starts_with('#')).skip(1);
+    rows.filter(|line| !line.is_empty())
+        .map(|line| {
+            let mut columns = line.split(',');
+            let name = columns.next().unwrap_or("").to_owned();
+            Line { name, figures: columns.map(|figure| figure.parse().ok()).collect() }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_a_call_add_up_as_published() {
+        let parts: f64 = lines(JOY_SYSCALL).iter().filter_map(|line| line.figures[0]).sum();
+        assert!((parts - 380.0).abs() < 1e-9, "{parts}");
+        assert_eq!(lines(JOY_IPC).len(), 2);
+        assert!(lines(JOY_SWITCH).len() > 4);
+    }
+}

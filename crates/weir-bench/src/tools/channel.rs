@@ -1,0 +1,194 @@
+//! The kernel's mechanisms that carry bytes, behind one face.
+
+use super::pattern::Pattern;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use weir_measure::bench::case::Trouble;
+use weir_sys::mq::Queue;
+
+/// A mechanism, by its name in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    /// `pipe(2)` of so many bytes; 0 for the kernel's default.
+    Pipe(u64),
+    /// `socketpair(2)`, `AF_UNIX`, stream.
+    UnixStream,
+    /// `socketpair(2)`, `AF_UNIX`, sequenced packets.
+    UnixSeqpacket,
+    /// `mq_open(3)`.
+    PosixMq,
+}
+
+impl Mechanism {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mechanism::Pipe(_) => "kernel-pipe",
+            Mechanism::UnixStream => "unix-stream",
+            Mechanism::UnixSeqpacket => "unix-seqpacket",
+            Mechanism::PosixMq => "posix-mq",
+        }
+    }
+
+    /// Whether it keeps the boundaries of what was sent.
+    pub fn keeps_records(self) -> bool {
+        matches!(self, Mechanism::UnixSeqpacket | Mechanism::PosixMq)
+    }
+}
+
+/// Records a queue holds: the kernel's default limit.
+const QUEUE_RECORDS: usize = 10;
+
+/// One direction of a mechanism, both ends.
+#[derive(Debug)]
+pub enum Channel {
+    /// A pipe or a stream: the end to read, the end to write.
+    Stream(OwnedFd, OwnedFd),
+    /// Sequenced packets: the end to receive, the end to send.
+    Packets(OwnedFd, OwnedFd),
+    /// A queue has one end.
+    Queue(Queue),
+}
+
+impl Channel {
+    /// Makes one for chunks of at most `chunk_bytes`.
+    ///
+    /// # Errors
+    /// The kernel lacks it, or its limits are below what is asked.
+    pub fn new(mechanism: Mechanism, chunk_bytes: usize) -> Result<Channel, Trouble> {
+        let pair =
+            |kind| rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+        match mechanism {
+            Mechanism::Pipe(bytes) => {
+                let (read, write) = rustix::pipe::pipe()?;
+                if bytes > 0 {
+                    set_pipe_bytes(&write, bytes)?;
+                }
+                Ok(Channel::Stream(read, write))
+            }
+            Mechanism::UnixStream => {
+                let (read, write) = pair(SocketType::STREAM)?;
+                Ok(Channel::Stream(read, write))
+            }
+            Mechanism::UnixSeqpacket => {
+                let (read, write) = pair(SocketType::SEQPACKET)?;
+                Ok(Channel::Packets(read, write))
+            }
+            Mechanism::PosixMq => Queue::new(QUEUE_RECORDS, chunk_bytes)
+                .map(Channel::Queue)
+                .map_err(|error| Trouble::left_out(format!("cannot make a queue: {error}"))),
+        }
+    }
+
+    /// Sends all of `bytes`.
+    ///
+    /// # Errors
+    /// Those of write(2), send(2), mq_send(3).
+    pub fn send(&self, bytes: &[u8]) -> Result<(), Trouble> {
+        match self {
+            Channel::Stream(_, end) => {
+                let mut left = bytes;
+                while !left.is_empty() {
+                    match rustix::io::write(end, left) {
+                        Ok(n) => left = &left[n..],
+                        Err(Errno::INTR) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                Ok(())
+            }
+            Channel::Packets(_, end) => {
+                let sent = rustix::net::send(end, bytes, SendFlags::empty())?;
+                if sent == bytes.len() { Ok(()) } else { Err(Trouble::failed("a packet was cut")) }
+            }
+            Channel::Queue(queue) => Ok(queue.send(bytes)?),
+        }
+    }
+
+    /// Receives all of `bytes`.
+    ///
+    /// # Errors
+    /// Those of read(2), recv(2), mq_receive(3); the end of the stream; a record of another length.
+    pub fn receive(&self, bytes: &mut [u8]) -> Result<(), Trouble> {
+        let got = match self {
+            Channel::Stream(end, _) => {
+                let mut filled = 0;
+                while filled < bytes.len() {
+                    match rustix::io::read(end, &mut bytes[filled..]) {
+                        Ok(0) => break,
+                        Ok(n) => filled += n,
+                        Err(Errno::INTR) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                filled
+            }
+            Channel::Packets(end, _) => rustix::net::recv(end, &mut *bytes, RecvFlags::empty())?.1,
+            Channel::Queue(queue) => queue.receive(bytes)?,
+        };
+        if got == bytes.len() { Ok(()) } else { Err(Trouble::failed("the other side ended")) }
+    }
+
+    /// Sends the next chunk of a pattern.
+    ///
+    /// # Errors
+    /// Those of [`Channel::send`].
+    pub fn send_next(&self, pattern: &mut Pattern) -> Result<(), Trouble> {
+        self.send(pattern.next_chunk())
+    }
+
+    /// Receives the next chunk of a pattern and checks it.
+    ///
+    /// # Errors
+    /// Those of [`Channel::receive`]; other bytes than were sent.
+    pub fn receive_next(&self, pattern: &mut Pattern, bytes: &mut [u8]) -> Result<(), Trouble> {
+        self.receive(bytes)?;
+        pattern.check(bytes)
+    }
+}
+
+/// Sets the capacity of a pipe.
+///
+/// # Errors
+/// It is above what an unprivileged process may have.
+pub fn set_pipe_bytes(pipe: &OwnedFd, bytes: u64) -> Result<(), Trouble> {
+    let refused = |error: Errno| {
+        let error = std::io::Error::from(error);
+        Trouble::left_out(format!("cannot make a pipe of {bytes} bytes: {error}"))
+    };
+    let got = rustix::pipe::fcntl_setpipe_size(pipe, bytes as usize).map_err(refused)?;
+    if got as u64 == bytes {
+        Ok(())
+    } else {
+        Err(Trouble::left_out(format!("asked for a pipe of {bytes} bytes, got {got}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mechanism_carries_what_was_sent() {
+        let all = [
+            Mechanism::Pipe(0),
+            Mechanism::Pipe(4096),
+            Mechanism::UnixStream,
+            Mechanism::UnixSeqpacket,
+            Mechanism::PosixMq,
+        ];
+        for mechanism in all {
+            let channel = match Channel::new(mechanism, 512) {
+                Err(trouble) if trouble.left_out => continue,
+                made => made.expect("a channel"),
+            };
+            let (mut writer, mut reader) = (Pattern::new(512), Pattern::new(512));
+            let mut bytes = [0; 512];
+            for _ in 0..100 {
+                channel.send_next(&mut writer).expect("sent");
+                channel.receive_next(&mut reader, &mut bytes).expect("received");
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What the suites are built with.
+//!
+//! - [`case`], [`Group`] makers, [`work`]: recipes without ceremony.
+//! - [`pattern`]: bytes that are known, and checked where they arrive.
+//! - [`peer`]: the other side, a forked child.
+//! - [`channel`]: the kernel's mechanisms that carry bytes, behind one face.
+
+pub mod channel;
+pub mod pattern;
+pub mod peer;
+
+use std::time::Instant;
+use weir_measure::bench::case::{
+    Batch, BatchSize, Case, Derived, Group, Measure, Sides, Site, Trouble, Work,
+};
+use weir_measure::bench::params::{Params, Placement};
+
+/// A batch of this length is long against the clock and short against a disturbance.
+const BATCH_NS: u64 = 2_000_000;
+/// Fresh processes of a group, where nothing else is said.
+pub const PROCESSES: u64 = 10;
+
+/// A case of the default set with batches of 2 ms; change what differs.
+pub fn case(
+    name: impl Into<String>,
+    params: Params,
+    measure: Measure,
+    make: impl Fn(&Site) -> Result<Box<dyn Work>, Trouble> + Send + Sync + 'static,
+) -> Case {
+    Case {
+        name: name.into(),
+        params,
+        measures: vec![measure],
+        size: BatchSize::Time { ns: BATCH_NS },
+        scaled: true,
+        perspective: None,
+        standard: true,
+        weight: 1.0,
+        make: Box::new(make),
+    }
+}
+
+/// A group of ten processes with a twin of its first case; change what differs.
+pub fn group(name: impl Into<String>, sides: Sides, cases: Vec<Case>) -> Group {
+    let standard = match sides {
+        Sides::One => vec![Placement::SameCpu],
+        Sides::Two => vec![Placement::SameCpu, Placement::OtherCpu],
+        Sides::Free => vec![Placement::Free],
+    };
+    Group {
+        name: name.into(),
+        cases,
+        derived: Vec::new(),
+        baseline: None,
+        sides,
+        standard,
+        processes: PROCESSES,
+        twin: true,
+    }
+}
+
+/// A figure that is the difference of two cases.
+pub fn difference(name: &str, params: Params, plus: &str, minus: &str) -> Derived {
+    Derived {
+        name: name.into(),
+        params,
+        plus: vec![plus.into()],
+        minus: vec![minus.into()],
+        divide_by: 1.0,
+        measure: Measure::TIME,
+        standard: true,
+        perspective: None,
+    }
+}
+
+struct Closure<F>(F);
+
+impl<F: FnMut(u64) -> Result<Batch, Trouble>> Work for Closure<F> {
+    fn batch(&mut self, count: u64) -> Result<Batch, Trouble> {
+        (self.0)(count)
+    }
+}
+
+/// A closure as work.
+pub fn work<F>(batch: F) -> Result<Box<dyn Work>, Trouble>
+where
+    F: FnMut(u64) -> Result<Batch, Trouble> + 'static,
+{
+    Ok(Box::new(Closure(batch)))
+}
+
+/// Work that does the same thing again and again: time of one.
+pub fn repeat<F: FnMut() + 'static>(mut operation: F) -> Result<Box<dyn Work>, Trouble> {
+    work(move |count| {
+        let begun = Instant::now();
+        for _ in 0..count {
+            operation();
+        }
+        Ok(Batch::time(elapsed_ns(begun), count))
+    })
+}
+
+/// As [`repeat`], for what may fail.
+pub fn try_repeat<F>(mut operation: F) -> Result<Box<dyn Work>, Trouble>
+where
+    F: FnMut() -> Result<(), Trouble> + 'static,
+{
+    work(move |count| {
+        let begun = Instant::now();
+        for _ in 0..count {
+            operation()?;
+        }
+        Ok(Batch::time(elapsed_ns(begun), count))
+    })
+}
+
+/// Nanoseconds since then.
+pub fn elapsed_ns(begun: Instant) -> f64 {
+    begun.elapsed().as_nanos() as f64
+}
+
+/// "4 B", "64 KiB", "1 MiB".
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        b if b >= 1 << 20 && b.is_multiple_of(1 << 20) => format!("{} MiB", b >> 20),
+        b if b >= 1 << 10 && b.is_multiple_of(1 << 10) => format!("{} KiB", b >> 10),
+        b => format!("{b} B"),
+    }
+}

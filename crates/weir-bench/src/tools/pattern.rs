@@ -1,0 +1,96 @@
+//! Bytes that are known where they arrive.
+//!
+//! Every chunk begins with its number (as much of it as fits), the rest is a fixed sequence. The
+//! reader checks every number, and of every 64th chunk the sum of all bytes: a checksum of each
+//! would be measured along with the moving (it runs at about the speed of memcpy).
+
+use weir_measure::bench::case::Trouble;
+use weir_measure::random::Random;
+
+/// Of so many chunks one is summed in full.
+const SUMMED_EVERY: u64 = 64;
+const NUMBER_BYTES: usize = 8;
+
+/// Makes and checks chunks of one size.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    chunk: Vec<u8>,
+    sum: u64,
+    number: u64,
+}
+
+impl Pattern {
+    /// Chunks of `bytes` bytes, numbered from 0.
+    pub fn new(bytes: usize) -> Pattern {
+        let mut random = Random::new(bytes as u64);
+        let mut chunk: Vec<u8> = (0..bytes).map(|_| random.next_u64() as u8).collect();
+        let head = bytes.min(NUMBER_BYTES);
+        chunk[..head].fill(0);
+        let sum = sum(&chunk[head..]);
+        Pattern { chunk, sum, number: 0 }
+    }
+
+    /// The next chunk.
+    pub fn next_chunk(&mut self) -> &[u8] {
+        let head = self.chunk.len().min(NUMBER_BYTES);
+        self.chunk[..head].copy_from_slice(&self.number.to_le_bytes()[..head]);
+        self.number += 1;
+        &self.chunk
+    }
+
+    /// Checks the next chunk that came.
+    ///
+    /// # Errors
+    /// It is not the one that was sent.
+    pub fn check(&mut self, chunk: &[u8]) -> Result<(), Trouble> {
+        let number = self.number;
+        self.number += 1;
+        let head = chunk.len().min(NUMBER_BYTES);
+        let right = chunk.len() == self.chunk.len()
+            && chunk[..head] == number.to_le_bytes()[..head]
+            && (!number.is_multiple_of(SUMMED_EVERY) || sum(&chunk[head..]) == self.sum);
+        if right { Ok(()) } else { Err(wrong(number)) }
+    }
+}
+
+#[cold]
+fn wrong(number: u64) -> Trouble {
+    Trouble::failed(format!("chunk {number} arrived with other bytes than were sent"))
+}
+
+/// A sum that depends on every byte and on the order of words.
+pub fn sum(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let add = |sum: u64, word: u64| sum.rotate_left(1).wrapping_add(word);
+    let sum = words.iter().fold(0, |sum, word| add(sum, u64::from_le_bytes(*word)));
+    rest.iter().fold(sum, |sum, byte| add(sum, u64::from(*byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_is_accepted_and_nothing_else() {
+        for bytes in [1, 4, 8, 100] {
+            let (mut writer, mut reader) = (Pattern::new(bytes), Pattern::new(bytes));
+            for _ in 0..200 {
+                let chunk = writer.next_chunk().to_vec();
+                reader.check(&chunk).expect("as sent");
+            }
+        }
+        let (mut writer, mut reader) = (Pattern::new(100), Pattern::new(100));
+        let mut torn = writer.next_chunk().to_vec();
+        torn[60] ^= 1;
+        assert!(reader.check(&torn).is_err(), "a byte changed");
+        writer.next_chunk();
+        assert!(reader.check(writer.next_chunk()).is_err(), "one was lost");
+        assert!(Pattern::new(4).check(&[0; 3]).is_err(), "one is short");
+    }
+
+    #[test]
+    fn the_sum_sees_bytes_and_order() {
+        assert_ne!(sum(b"abcdefgh12345678"), sum(b"12345678abcdefgh"));
+        assert_ne!(sum(b"x"), sum(b"y"));
+    }
+}

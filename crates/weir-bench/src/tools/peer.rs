@@ -1,0 +1,119 @@
+//! The other side of a case: a forked child that works towards a goal and says when it is there.
+
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use weir_measure::bench::case::{Site, Trouble};
+use weir_sys::fork::{self, Child};
+use weir_sys::shared::{LINE_BYTES, Shared};
+use weir_sys::usage::Usage;
+
+const GOAL: usize = 0;
+const USER: usize = 2;
+const SYSTEM: usize = 3;
+const WORDS: usize = 4;
+const THERE: u8 = b'.';
+
+/// The other side, as the measuring side sees it.
+#[derive(Debug)]
+pub struct Peer {
+    control: Shared,
+    reports: OwnedFd,
+    goal: u64,
+    _child: Child,
+}
+
+/// The same, as the other side sees it.
+#[derive(Debug)]
+pub struct Control<'a> {
+    control: &'a Shared,
+    reports: &'a OwnedFd,
+}
+
+impl Peer {
+    /// Starts the other side where the site puts it. What `body` returns as an error reaches the
+    /// measuring side at its next [`Peer::wait`].
+    ///
+    /// # Errors
+    /// No process, pipe or memory.
+    pub fn start(
+        site: &Site,
+        body: impl FnOnce(&Control) -> Result<(), Trouble>,
+    ) -> Result<Peer, Trouble> {
+        let control = Shared::new(WORDS * LINE_BYTES)?;
+        let (reports, say) = rustix::pipe::pipe()?;
+        let child = fork::child(|| {
+            let seen = Control { control: &control, reports: &say };
+            let result = site.go_there().and_then(|()| body(&seen));
+            let Err(trouble) = result else { return 0 };
+            let _ = rustix::io::write(&say, trouble.text.as_bytes());
+            1
+        })?;
+        Ok(Peer { control, reports, goal: 0, _child: child })
+    }
+
+    /// Sets the goal further ahead: the other side reports when it has done so many more.
+    pub fn more(&mut self, count: u64) {
+        self.goal += count;
+        // Release pairs with acquire in `goal`: what was prepared before is seen.
+        self.control.word(GOAL).store(self.goal, Ordering::Release);
+    }
+
+    /// Waits until the goal is reached.
+    ///
+    /// # Errors
+    /// What the other side failed with.
+    pub fn wait(&self) -> Result<(), Trouble> {
+        let mut said = [0; 512];
+        let n = loop {
+            match rustix::io::read(&self.reports, &mut said) {
+                Err(Errno::INTR) => {}
+                read => break read?,
+            }
+        };
+        match &said[..n] {
+            [THERE, ..] => Ok(()),
+            [] => Err(Trouble::failed("the other side died")),
+            text => Err(Trouble::failed(String::from_utf8_lossy(text).into_owned())),
+        }
+    }
+
+    /// CPU time the other side had used when it last reported: `(user_ns, system_ns)`.
+    pub fn cpu_ns(&self) -> (u64, u64) {
+        let word = |line| self.control.word(line).load(Ordering::Acquire);
+        (word(USER), word(SYSTEM))
+    }
+}
+
+impl Control<'_> {
+    /// How many there are to be in all.
+    pub fn goal(&self) -> u64 {
+        self.control.word(GOAL).load(Ordering::Acquire)
+    }
+
+    /// Reports that the goal is reached, if `done` is that many.
+    ///
+    /// # Errors
+    /// Nobody listens any more.
+    pub fn report(&self, done: u64) -> Result<(), Trouble> {
+        if done == self.goal() {
+            rustix::io::write(self.reports, &[THERE])?;
+        }
+        Ok(())
+    }
+
+    /// The same, with what this side has used of its CPU.
+    ///
+    /// # Errors
+    /// Nobody listens any more.
+    pub fn report_with_usage(&self, done: u64) -> Result<(), Trouble> {
+        if done == self.goal() {
+            let usage = Usage::of_self();
+            // Release pairs with acquire in `cpu_ns`, which follows the report.
+            self.control.word(USER).store(usage.user_ns, Ordering::Release);
+            self.control.word(SYSTEM).store(usage.system_ns, Ordering::Release);
+            rustix::io::write(self.reports, &[THERE])?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,305 @@
+//! From what the cells said to the report.
+
+mod paired;
+mod series;
+
+use super::case::{Activity, Derived, Group, Measure, Perspective, Suite};
+use super::drive::Collected;
+use super::estimate::{Scale, estimate, is_bimodal, median, quantile};
+use super::params::{Params, Unit};
+use super::plan::{Block, Plan};
+use super::record::{Beside, CaseRecord, Host, Note, Rates, Reference, Report, SCHEMA, SelfTest};
+use series::{Batches, Series};
+use std::time::Duration;
+
+/// A batch is labelled slow when the reference loop beside it took this much longer than nominal.
+const SLOW: f64 = 1.1;
+/// Differences of cases below this are taken for none, in verdicts.
+pub const BAND: f64 = 0.05;
+
+/// What is known of a run beside its batches.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// The version of weir.
+    pub weir: String,
+    /// When it began, in seconds since 1970.
+    pub started_unix_s: u64,
+    /// How long it took.
+    pub duration: Duration,
+    /// The host.
+    pub host: Host,
+    /// What the host did just before.
+    pub rates: Rates,
+}
+
+/// Makes the report of a run.
+pub fn report(suites: &[Suite], plan: &Plan, collected: &[Collected], about: About) -> Report {
+    let reference = reference(collected);
+    let mut report = Report {
+        schema: SCHEMA.into(),
+        weir: about.weir,
+        started_unix_s: about.started_unix_s,
+        duration_s: about.duration.as_secs_f64(),
+        seed: plan.wish.seed,
+        load: plan.wish.load,
+        host: about.host,
+        rates: about.rates,
+        reference,
+        self_test: SelfTest::default(),
+        cases: Vec::new(),
+        comparisons: Vec::new(),
+        notes: plan.notes.clone(),
+        remarks: Vec::new(),
+    };
+    report.host.placements = placements(&plan.blocks);
+    for (index, block) in plan.blocks.iter().enumerate() {
+        let cells: Vec<&Collected> = collected.iter().filter(|cell| cell.block == index).collect();
+        Assembler::new(suites, block, &cells, &mut report).all();
+    }
+    paired::conclude(&mut report.self_test);
+    report.remarks = super::remarks::remarks(&report);
+    report
+}
+
+fn placements(blocks: &[Block]) -> Vec<(super::params::Placement, Vec<u64>)> {
+    let mut found: Vec<_> =
+        blocks.iter().map(|block| (block.placement, block.cpus.clone())).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+fn reference(collected: &[Collected]) -> Reference {
+    let steps: Vec<f64> =
+        collected.iter().flat_map(|cell| &cell.rows).map(|row| row.reference_ns).collect();
+    if steps.is_empty() {
+        return Reference::default();
+    }
+    let nominal_ns = quantile(&steps, 0.1);
+    Reference {
+        nominal_ns,
+        median_ns: median(&steps),
+        slow_ns: quantile(&steps, 0.9),
+        slow_batches: steps.iter().filter(|step| **step > nominal_ns * SLOW).count() as u64,
+        batches: steps.len() as u64,
+    }
+}
+
+/// Makes the records of one block.
+struct Assembler<'a> {
+    suite: &'a Suite,
+    group: &'a Group,
+    block: &'a Block,
+    series: Series,
+    troubles: Vec<Note>,
+    report: &'a mut Report,
+}
+
+impl<'a> Assembler<'a> {
+    fn new(
+        suites: &'a [Suite],
+        block: &'a Block,
+        cells: &[&Collected],
+        report: &'a mut Report,
+    ) -> Assembler<'a> {
+        let suite = &suites[block.suite];
+        let group = &suite.groups[block.group];
+        let series = Series::new(cells, block, report.reference.nominal_ns);
+        let troubles = troubles(suite, group, block, cells, &series);
+        Assembler { suite, group, block, series, troubles, report }
+    }
+
+    fn all(mut self) {
+        for place in 0..self.block.cases.len() {
+            let case = &self.group.cases[self.block.cases[place]];
+            for (index, measure) in case.measures.iter().enumerate() {
+                let scaled = case.scaled && measure.unit != Unit::Percent;
+                for batches in self.series.strata(place, index, *measure, scaled) {
+                    let name = full_name(&case.name, measure, case.measures.len());
+                    let params = case.params.clone();
+                    let seen =
+                        Seen { name, params, measure: *measure, perspective: case.perspective };
+                    self.record(seen, &batches, scaled);
+                }
+            }
+        }
+        for derived in &self.group.derived {
+            self.derived(derived);
+        }
+        paired::compare(self.suite, self.group, self.block, &self.series, self.report);
+        self.report.notes.append(&mut self.troubles);
+    }
+
+    fn derived(&mut self, derived: &Derived) {
+        let place = |name: &String| {
+            self.block.cases.iter().position(|case| self.group.cases[*case].name == *name)
+        };
+        let plus: Option<Vec<usize>> = derived.plus.iter().map(place).collect();
+        let minus: Option<Vec<usize>> = derived.minus.iter().map(place).collect();
+        let (Some(plus), Some(minus)) = (plus, minus) else { return };
+        let batches = self.series.difference(&plus, &minus, derived.divide_by);
+        let seen = Seen {
+            name: derived.name.clone(),
+            params: derived.params.clone(),
+            measure: derived.measure,
+            perspective: derived.perspective,
+        };
+        self.record(seen, &batches, true);
+    }
+
+    fn record(&mut self, seen: Seen, batches: &Batches, scaled: bool) {
+        let values = batches.process_medians();
+        let may_be_zero = batches.is_difference || seen.measure.unit == Unit::Percent;
+        let scale = if may_be_zero { Scale::Linear } else { Scale::Logarithmic };
+        let Some(found) = estimate(&values, scale) else { return };
+        let as_timed = estimate(&batches.timed_process_medians(), scale);
+        let mut labels = Vec::new();
+        if is_bimodal(&batches.normalised()) && !batches.is_difference {
+            labels.push(String::from("bimodal"));
+        }
+        let samples = batches.timed();
+        let perspective =
+            perspective(seen.perspective, &seen.measure, found.value, &self.report.rates);
+        self.report.cases.push(CaseRecord {
+            suite: self.suite.name.into(),
+            case: seen.name,
+            params: seen.params,
+            placement: self.block.placement,
+            quantity: seen.measure.quantity.into(),
+            unit: seen.measure.unit,
+            estimate: found.value,
+            low: found.low,
+            high: found.high,
+            normalised: scaled,
+            as_timed: as_timed.map_or(found.value, |timed| timed.value),
+            n: samples.len() as u64,
+            processes: values.len() as u64,
+            between_processes_percent: found.between_percent,
+            line_rtt_ns: batches.line_rtt_ns(),
+            stratum: batches.stratum.map(String::from),
+            below_resolution: batches.is_difference && found.low <= 0.0,
+            load: self.report.load,
+            perspective,
+            labels,
+            samples,
+            beside: beside(batches, self.report.reference.nominal_ns),
+        });
+    }
+}
+
+struct Seen {
+    name: String,
+    params: Params,
+    measure: Measure,
+    perspective: Option<Perspective>,
+}
+
+/// A case with several measures gives a figure each, told apart by the quantity.
+fn full_name(case: &str, measure: &Measure, measures: usize) -> String {
+    if measures == 1 { case.into() } else { format!("{case}, {}", measure.quantity) }
+}
+
+fn perspective(
+    perspective: Option<Perspective>,
+    measure: &Measure,
+    value: f64,
+    rates: &Rates,
+) -> Option<String> {
+    let perspective = perspective?;
+    let ns = match measure.unit {
+        Unit::Ns => value,
+        Unit::PerSecond => 1e9 / value,
+        Unit::MegabytesPerSecond | Unit::Percent => return None,
+    };
+    let (rate, what) = match perspective.of {
+        Activity::Switches => (rates.switches_per_s, "switches/s"),
+        Activity::Calls => (rates.calls_per_s, "read and write calls/s"),
+        Activity::Faults => (rates.faults_per_s, "faults/s"),
+    };
+    let percent = rate * ns / perspective.per_operation / 1e7;
+    let usable = percent.is_finite() && percent >= 0.0;
+    usable.then(|| format!("{} of a CPU at {rate:.0} {what}", share(percent)))
+}
+
+fn share(percent: f64) -> String {
+    match percent {
+        p if p < 0.001 => String::from("< 0.001 %"),
+        p if p < 0.1 => format!("{p:.3} %"),
+        p if p < 10.0 => format!("{p:.1} %"),
+        p => format!("{p:.0} %"),
+    }
+}
+
+fn beside(batches: &Batches, nominal_ns: f64) -> Beside {
+    let mut beside = Beside::default();
+    for batch in &batches.list {
+        beside.process.push(batch.process);
+        beside.at_ms.push(batch.at_ms);
+        beside.reference_ns.push(batch.reference_ns);
+        beside.cpu.push(batch.cpu);
+        beside.involuntary.push(batch.involuntary);
+        let mut labels = Vec::new();
+        if batch.reference_ns > nominal_ns * SLOW {
+            labels.push("slow");
+        }
+        if batch.moved {
+            labels.push("moved");
+        }
+        if batch.involuntary > 0 {
+            labels.push("preempted");
+        }
+        if let Some(stratum) = batch.other_stratum {
+            labels.push(stratum);
+        }
+        beside.label.push(labels.join("+"));
+    }
+    beside
+}
+
+/// What was given up, each once, and cases that gave nothing.
+fn troubles(
+    suite: &Suite,
+    group: &Group,
+    block: &Block,
+    cells: &[&Collected],
+    series: &Series,
+) -> Vec<Note> {
+    let name = |index: usize| {
+        let case = block.cases.get(index).or(block.cases.first());
+        case.map_or_else(String::new, |case| group.cases[*case].name.clone())
+    };
+    let mut notes: Vec<Note> = Vec::new();
+    let mut told = |text: String| {
+        if !notes.iter().any(|note| note.text == text) {
+            notes.push(Note { suite: suite.name.into(), text });
+        }
+    };
+    let mut excused = vec![false; block.cases.len() + 1];
+    for (case, trouble) in cells.iter().flat_map(|cell| &cell.troubles) {
+        match case {
+            Some(index) => {
+                told(format!("{} ({}): {trouble}", name(*index), block.placement));
+                if let Some(excused) = excused.get_mut(*index) {
+                    *excused = true;
+                }
+            }
+            None => told(format!("{} ({}): {trouble}", group.name, block.placement)),
+        }
+    }
+    let killed = cells.iter().filter(|cell| cell.killed).count();
+    for (place, excused) in excused.iter().enumerate().take(block.cases.len()) {
+        if series.is_empty(place) && !excused {
+            let why = if killed > 0 { "its time was over" } else { "its process gave none" };
+            told(format!("{} ({}): no figure, {why}", name(place), block.placement));
+        }
+    }
+    if killed > 0 {
+        told(format!(
+            "{} ({}): {killed} of {} processes were ended, their time was over",
+            group.name,
+            block.placement,
+            cells.len()
+        ));
+    }
+    notes
+}

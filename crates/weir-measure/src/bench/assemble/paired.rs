@@ -1,0 +1,83 @@
+//! Cases against their baseline, and the same thing against itself.
+
+use super::super::case::{Group, Suite};
+use super::super::plan::Block;
+use super::super::record::{ComparisonRecord, Report, SelfTest, SelfTestEntry};
+use super::BAND;
+use super::series::Series;
+use crate::bench::estimate::median;
+use crate::pairs::{Comparison, Verdict};
+
+/// Adds what pairs within processes say: cases against the baseline, the twin against the first.
+pub fn compare(suite: &Suite, group: &Group, block: &Block, series: &Series, report: &mut Report) {
+    let case = |place: usize| &group.cases[block.cases[place]];
+    if group.twin
+        && let Some(found) = conclusion(&series.ratios(0, series.twin()))
+    {
+        report.self_test.entries.push(SelfTestEntry {
+            suite: suite.name.into(),
+            case: case(0).name.clone(),
+            placement: block.placement,
+            ratio: found.ratio,
+            low: found.low,
+            high: found.high,
+            pairs: found.pairs as u64,
+            resolves_percent: found.resolution().fraction * 100.0,
+        });
+    }
+    let Some(baseline) = &group.baseline else { return };
+    let Some(a) = (0..block.cases.len()).find(|place| case(*place).name == *baseline) else {
+        return;
+    };
+    for b in (0..block.cases.len()).filter(|b| *b != a) {
+        let (unit, other) = (case(a).measures[0].unit, case(b).measures[0].unit);
+        if unit != other {
+            continue;
+        }
+        let Some(found) = conclusion(&series.ratios(a, b)) else { continue };
+        let verdict = match (found.verdict(BAND), unit.more_is_better()) {
+            (Verdict::Faster, true) => Verdict::Slower,
+            (Verdict::Slower, true) => Verdict::Faster,
+            (verdict, _) => verdict,
+        };
+        report.comparisons.push(ComparisonRecord {
+            suite: suite.name.into(),
+            a: case(a).name.clone(),
+            b: case(b).name.clone(),
+            placement: block.placement,
+            unit,
+            ratio: found.ratio,
+            low: found.low,
+            high: found.high,
+            p: found.p,
+            pairs: found.pairs as u64,
+            band: BAND,
+            verdict: verdict.to_string(),
+        });
+    }
+}
+
+fn conclusion(ratios: &[f64]) -> Option<Comparison> {
+    let pairs: Vec<(f64, f64)> = ratios.iter().map(|ratio| (1.0, *ratio)).collect();
+    Comparison::from_pairs(&pairs).ok()
+}
+
+/// Sums up the self-test.
+pub fn conclude(test: &mut SelfTest) {
+    let resolved: Vec<f64> = test.entries.iter().map(|entry| entry.resolves_percent).collect();
+    if resolved.is_empty() {
+        test.sentence = String::from("no self-test: too few processes");
+        return;
+    }
+    let holds = |entry: &&SelfTestEntry| entry.low <= 1.0 && 1.0 <= entry.high;
+    test.resolves_percent = median(&resolved);
+    test.hold_one = test.entries.iter().filter(holds).count() as u64;
+    let worst = resolved.iter().copied().fold(0.0, f64::max);
+    test.sentence = format!(
+        "A/A: this host resolves {:.1} % (worst group {worst:.1} %); of {} groups run against \
+         themselves, {} came out as the same",
+        test.resolves_percent,
+        test.entries.len(),
+        test.hold_one
+    );
+}

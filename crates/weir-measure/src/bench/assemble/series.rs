@@ -1,0 +1,270 @@
+//! The batches of a block by case, normalised, in strata.
+
+use super::super::case::Measure;
+use super::super::cell::Row;
+use super::super::drive::Collected;
+use super::super::estimate::median;
+use super::super::params::Unit;
+use super::super::plan::Block;
+
+/// A line that takes twice the run's shortest round trip is far ...
+const FAR: f64 = 2.0;
+/// ... and so is every line, if the shortest takes this long: cores that share a cache are below.
+const NEAR_NS_MAX: f64 = 200.0;
+/// A second stratum is a figure of its own from this many processes on.
+const PROCESSES_MIN: usize = 3;
+
+/// A batch in its block.
+#[derive(Clone, Debug)]
+struct Placed {
+    process: u64,
+    began_ms: u64,
+    row: Row,
+}
+
+/// All batches of a block.
+#[derive(Debug)]
+pub struct Series {
+    /// By place of the case in the block; the last is the twin.
+    cases: Vec<Vec<Placed>>,
+    nominal_ns: f64,
+    far_ns: f64,
+    cpus: Vec<u64>,
+}
+
+/// Batches of one figure.
+#[derive(Clone, Debug)]
+pub struct Batches {
+    /// In the order of measuring.
+    pub list: Vec<Entry>,
+    /// "near" or "far", where a line was looked at.
+    pub stratum: Option<&'static str>,
+    /// Whether the values are differences, which may be 0 or below.
+    pub is_difference: bool,
+}
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// As timed.
+    pub timed: f64,
+    /// Normalised.
+    pub normalised: f64,
+    /// Which process.
+    pub process: u64,
+    /// When it ended, since the start of the run.
+    pub at_ms: u64,
+    /// The reference loop beside it.
+    pub reference_ns: f64,
+    /// Where it ended.
+    pub cpu: u64,
+    /// Whether that is not where it belonged.
+    pub moved: bool,
+    /// Involuntary switches.
+    pub involuntary: u64,
+    /// Round trip of a line.
+    pub line_rtt_ns: Option<f64>,
+    /// Its stratum, if that is not the one of the figure: it is shown and not counted.
+    pub other_stratum: Option<&'static str>,
+}
+
+impl Series {
+    /// Sorts what the cells of a block said.
+    pub fn new(cells: &[&Collected], block: &Block, nominal_ns: f64) -> Series {
+        let mut cases = vec![Vec::new(); block.cases.len() + 1];
+        for cell in cells {
+            for row in &cell.rows {
+                if let Some(case) = cases.get_mut(row.case) {
+                    let (process, began_ms) = (cell.process, cell.began_ms);
+                    case.push(Placed { process, began_ms, row: row.clone() });
+                }
+            }
+        }
+        let lines = cells.iter().flat_map(|cell| &cell.rows).filter_map(|row| row.line_rtt_ns);
+        let least = lines.fold(f64::INFINITY, f64::min);
+        let far_ns = if least <= NEAR_NS_MAX { least * FAR } else { 0.0 };
+        Series { cases, nominal_ns, far_ns, cpus: block.cpus.clone() }
+    }
+
+    /// Whether a case gave nothing.
+    pub fn is_empty(&self, place: usize) -> bool {
+        self.cases[place].is_empty()
+    }
+
+    /// The place of the twin of the first case.
+    pub fn twin(&self) -> usize {
+        self.cases.len() - 1
+    }
+
+    fn stratum(&self, row: &Row) -> Option<&'static str> {
+        row.line_rtt_ns.map(|rtt| if rtt < self.far_ns { "near" } else { "far" })
+    }
+
+    fn normalise(&self, value: f64, unit: Unit, reference_ns: f64) -> f64 {
+        let slower = reference_ns / self.nominal_ns;
+        match unit {
+            _ if !slower.is_finite() || slower <= 0.0 => value,
+            Unit::Ns => value / slower,
+            Unit::MegabytesPerSecond | Unit::PerSecond => value * slower,
+            Unit::Percent => value,
+        }
+    }
+
+    fn entry(&self, placed: &Placed, timed: f64, measure: Measure, scaled: bool) -> Entry {
+        let row = &placed.row;
+        let reference_ns = row.reference_ns;
+        let normalised =
+            if scaled { self.normalise(timed, measure.unit, reference_ns) } else { timed };
+        Entry {
+            timed,
+            normalised,
+            process: placed.process,
+            at_ms: placed.began_ms + row.at_ms,
+            reference_ns,
+            cpu: row.cpu,
+            moved: self.cpus.first().is_some_and(|cpu| *cpu != row.cpu),
+            involuntary: row.involuntary,
+            line_rtt_ns: row.line_rtt_ns,
+            other_stratum: None,
+        }
+    }
+
+    /// The batches of one measure of a case: a list for each stratum with enough processes, of
+    /// which the largest also holds what is in none.
+    pub fn strata(
+        &self,
+        place: usize,
+        measure_index: usize,
+        measure: Measure,
+        scaled: bool,
+    ) -> Vec<Batches> {
+        let of = |stratum: &'static str| {
+            let placed = self.cases[place].iter();
+            placed.filter(move |placed| self.stratum(&placed.row) == Some(stratum))
+        };
+        let processes = |stratum| {
+            let mut list: Vec<u64> = of(stratum).map(|placed| placed.process).collect();
+            list.dedup();
+            list.len()
+        };
+        let (near, far) = (processes("near"), processes("far"));
+        let main = match (near, far) {
+            (0, 0) => None,
+            (near, far) if near >= far => Some("near"),
+            _ => Some("far"),
+        };
+        let other = if main == Some("near") { "far" } else { "near" };
+        let split = near.min(far) >= PROCESSES_MIN;
+        let mut lists = Vec::new();
+        for stratum in [main, split.then_some(other)] {
+            if stratum.is_none() && !lists.is_empty() {
+                continue;
+            }
+            let mut list = Vec::new();
+            for placed in &self.cases[place] {
+                let own = self.stratum(&placed.row);
+                if split && own.is_some_and(|own| Some(own) != stratum) {
+                    continue;
+                }
+                let Some(timed) = placed.row.values.get(measure_index) else { continue };
+                let mut entry = self.entry(placed, *timed, measure, scaled);
+                entry.other_stratum = own.filter(|own| Some(*own) != stratum);
+                list.push(entry);
+            }
+            if !list.is_empty() {
+                lists.push(Batches { list, stratum, is_difference: false });
+            }
+        }
+        lists
+    }
+
+    /// Differences within rounds: the sum of the cases at some places less that at others.
+    pub fn difference(&self, plus: &[usize], minus: &[usize], divide_by: f64) -> Batches {
+        let first = plus.first().copied().unwrap_or(0);
+        let measure = Measure::TIME;
+        let value = |place: usize, like: &Placed| {
+            let mut placed = self.cases[place].iter();
+            let found = placed.find(|placed| {
+                placed.process == like.process && placed.row.round == like.row.round
+            })?;
+            Some(self.entry(found, *found.row.values.first()?, measure, true))
+        };
+        let mut list = Vec::new();
+        for placed in &self.cases[first] {
+            let sum = |places: &[usize]| -> Option<(f64, f64)> {
+                places.iter().try_fold((0.0, 0.0), |(timed, normalised), place| {
+                    let entry = value(*place, placed)?;
+                    Some((timed + entry.timed, normalised + entry.normalised))
+                })
+            };
+            let (Some(plus), Some(minus)) = (sum(plus), sum(minus)) else { continue };
+            let mut entry = self.entry(placed, 0.0, measure, true);
+            entry.timed = (plus.0 - minus.0) / divide_by;
+            entry.normalised = (plus.1 - minus.1) / divide_by;
+            list.push(entry);
+        }
+        Batches { list, stratum: None, is_difference: true }
+    }
+
+    /// One ratio b / a for each process: the median over its rounds, logarithmic.
+    pub fn ratios(&self, a: usize, b: usize) -> Vec<f64> {
+        let mut processes: Vec<(u64, Vec<f64>)> = Vec::new();
+        for one in &self.cases[a] {
+            let mut others = self.cases[b].iter();
+            let other = others
+                .find(|other| other.process == one.process && other.row.round == one.row.round);
+            let Some(other) = other else { continue };
+            let (Some(a), Some(b)) = (one.row.values.first(), other.row.values.first()) else {
+                continue;
+            };
+            if !(*a > 0.0 && *b > 0.0) {
+                continue;
+            }
+            let log = b.ln() - a.ln();
+            match processes.last_mut().filter(|(process, _)| *process == one.process) {
+                Some((_, logs)) => logs.push(log),
+                None => processes.push((one.process, vec![log])),
+            }
+        }
+        processes.iter().map(|(_, logs)| median(logs).exp()).collect()
+    }
+}
+
+impl Batches {
+    /// The median of each process's batches, normalised.
+    pub fn process_medians(&self) -> Vec<f64> {
+        self.by_process(|entry| entry.normalised)
+    }
+
+    /// The same as timed.
+    pub fn timed_process_medians(&self) -> Vec<f64> {
+        self.by_process(|entry| entry.timed)
+    }
+
+    fn by_process(&self, value: impl Fn(&Entry) -> f64) -> Vec<f64> {
+        let counted: Vec<&Entry> =
+            self.list.iter().filter(|entry| entry.other_stratum.is_none()).collect();
+        let processes = counted.chunk_by(|a, b| a.process == b.process);
+        processes
+            .map(|entries| median(&entries.iter().map(|entry| value(entry)).collect::<Vec<_>>()))
+            .collect()
+    }
+
+    /// All of them as timed.
+    pub fn timed(&self) -> Vec<f64> {
+        self.list.iter().map(|entry| entry.timed).collect()
+    }
+
+    /// Those that count, normalised.
+    pub fn normalised(&self) -> Vec<f64> {
+        let counted = self.list.iter().filter(|entry| entry.other_stratum.is_none());
+        counted.map(|entry| entry.normalised).collect()
+    }
+
+    /// Median round trip of a line beside those that count.
+    pub fn line_rtt_ns(&self) -> Option<f64> {
+        let counted = self.list.iter().filter(|entry| entry.other_stratum.is_none());
+        let lines: Vec<f64> = counted.filter_map(|entry| entry.line_rtt_ns).collect();
+        (!lines.is_empty()).then(|| median(&lines))
+    }
+}

@@ -1,0 +1,207 @@
+//! A cell: one fresh process that runs the cases of a group round after round, in random order.
+//!
+//! The command starts itself with a [`Request`] on standard input and gets a [`Line`] of JSON for
+//! each batch, so that a cell that is killed when its time is over has still said what it saw.
+
+use super::case::{BatchSize, Case, Group, Site, Trouble, Work};
+use super::{line, load, reference};
+use crate::pairs::PairOrder;
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::time::{Duration, Instant};
+use weir_sys::usage::Usage;
+
+/// Batches of a case in a cell, if the time allows.
+const ROUNDS: u64 = 6;
+/// A batch below this measures the clock.
+const BATCH_NS_MIN: u64 = 200_000;
+/// The most operations of a batch whatever they take.
+const COUNT_MAX: u64 = 1 << 32;
+
+/// What a cell is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Request {
+    /// The suite.
+    pub suite: String,
+    /// Its group.
+    pub group: String,
+    /// Which of its cases.
+    pub cases: Vec<String>,
+    /// Whether the first of them is run twice.
+    pub twin: bool,
+    /// Where.
+    pub site: Site,
+    /// Seed of the orders.
+    pub seed: u64,
+    /// How long, setting up included.
+    pub time_ns: u64,
+}
+
+/// What a cell says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Line {
+    /// A batch.
+    Batch(Row),
+    /// A case that is given up; `None` for the whole cell.
+    Trouble(Option<usize>, Trouble),
+}
+
+/// One batch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Index into the cases of the request; their number stands for the twin.
+    pub case: usize,
+    /// The round.
+    pub round: u64,
+    /// When it ended, since the cell began.
+    pub at_ms: u64,
+    /// A value for each measure.
+    pub values: Vec<f64>,
+    /// A step of the reference loop, mean of before and after.
+    pub reference_ns: f64,
+    /// The CPU it ended on.
+    pub cpu: u64,
+    /// Involuntary switches during it.
+    pub involuntary: u64,
+    /// Round trip of a cache line, mean of before and after the round.
+    pub line_rtt_ns: Option<f64>,
+}
+
+struct Ready {
+    index: usize,
+    work: Box<dyn Work>,
+    count: u64,
+}
+
+/// Runs a cell to its end.
+///
+/// # Errors
+/// It cannot be placed, loaded, or nobody reads what it says.
+pub fn run(group: &Group, request: &Request, out: &mut impl Write) -> Result<(), Trouble> {
+    let begun = Instant::now();
+    request.site.go_here()?;
+    let _load = load::start(&request.site)?;
+    let mut ready = set_up(group, request, out)?;
+    let mut order = PairOrder::new(request.seed);
+    let end = begun + Duration::from_nanos(request.time_ns);
+    let mut round = 0;
+    while !ready.is_empty() {
+        let rows = run_round(&mut ready, &mut order, request, round, begun, out)?;
+        for row in rows {
+            say(out, &Line::Batch(row))?;
+        }
+        round += 1;
+        // Another round of the mean length must fit.
+        let spent = begun.elapsed();
+        if Instant::now() + spent / u32::try_from(round + 1).unwrap_or(u32::MAX) > end {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Makes all works and finds how many operations their batches take.
+fn set_up(group: &Group, request: &Request, out: &mut impl Write) -> Result<Vec<Ready>, Trouble> {
+    let twin = request.twin.then(|| request.cases.first()).flatten();
+    let names: Vec<&String> = request.cases.iter().chain(twin).collect();
+    let batch_ns = request.time_ns / (ROUNDS * names.len().max(1) as u64) * 3 / 4;
+    let mut ready = Vec::new();
+    for (index, name) in names.into_iter().enumerate() {
+        let case = group.cases.iter().find(|case| case.name == *name);
+        let made = case.ok_or_else(|| Trouble::failed(format!("there is no case '{name}'")));
+        let done = made.and_then(|case| {
+            let mut work = (case.make)(&request.site)?;
+            let count = calibrate(case, work.as_mut(), batch_ns)?;
+            Ok(Ready { index, work, count })
+        });
+        match done {
+            Ok(work) => ready.push(work),
+            Err(trouble) => say(out, &Line::Trouble(Some(index), trouble))?,
+        }
+    }
+    Ok(ready)
+}
+
+fn calibrate(case: &Case, work: &mut dyn Work, batch_ns: u64) -> Result<u64, Trouble> {
+    let ns = match case.size {
+        BatchSize::Count(count) => return Ok(count),
+        BatchSize::Time { ns } => ns.min(batch_ns).max(BATCH_NS_MIN) as f64,
+    };
+    let mut count = 1;
+    loop {
+        let elapsed = work.batch(count)?.elapsed_ns.max(1.0);
+        if elapsed >= ns / 3.0 || count >= COUNT_MAX {
+            return Ok(((count as f64 * ns / elapsed) as u64).clamp(1, COUNT_MAX));
+        }
+        // Sixteen times at most, since the first batches meet cold caches.
+        count = (count as f64 * (ns / elapsed).min(16.0)).ceil() as u64;
+    }
+}
+
+/// Every case once, in random order; a case that fails is dropped.
+fn run_round(
+    ready: &mut Vec<Ready>,
+    order: &mut PairOrder,
+    request: &Request,
+    round: u64,
+    begun: Instant,
+    out: &mut impl Write,
+) -> Result<Vec<Row>, Trouble> {
+    order.shuffle(ready.as_mut_slice());
+    let before = line_rtt_ns(&request.site);
+    let mut rows = Vec::with_capacity(ready.len());
+    let mut failed = Vec::new();
+    for work in ready.iter_mut() {
+        match run_batch(work, round, begun) {
+            // Rows wait for the second look at the line, unless there is none to wait for.
+            Ok(row) if before.is_none() => say(out, &Line::Batch(row))?,
+            Ok(row) => rows.push(row),
+            Err(trouble) => failed.push((work.index, trouble)),
+        }
+    }
+    if let (Some(before), Some(after)) = (before, line_rtt_ns(&request.site)) {
+        for row in &mut rows {
+            row.line_rtt_ns = Some(f64::midpoint(before, after));
+        }
+    }
+    for (index, trouble) in failed {
+        ready.retain(|work| work.index != index);
+        say(out, &Line::Trouble(Some(index), trouble))?;
+    }
+    Ok(rows)
+}
+
+fn run_batch(ready: &mut Ready, round: u64, begun: Instant) -> Result<Row, Trouble> {
+    let before = reference::step_ns();
+    let switches = Usage::of_self().involuntary_switches;
+    let batch = ready.work.batch(ready.count)?;
+    let involuntary = Usage::of_self().involuntary_switches - switches;
+    let cpu = rustix::thread::sched_getcpu() as u64;
+    let after = reference::step_ns();
+    Ok(Row {
+        case: ready.index,
+        round,
+        at_ms: begun.elapsed().as_millis() as u64,
+        values: batch.values,
+        reference_ns: f64::midpoint(before, after),
+        cpu,
+        involuntary,
+        line_rtt_ns: None,
+    })
+}
+
+fn line_rtt_ns(site: &Site) -> Option<f64> {
+    if !site.placement.is_across() {
+        return None;
+    }
+    line::round_trip_ns(*site.cpus.first()? as usize, *site.cpus.get(1)? as usize)
+}
+
+fn say(out: &mut impl Write, line: &Line) -> Result<(), Trouble> {
+    let mut text =
+        serde_json::to_string(line).map_err(|error| Trouble::failed(error.to_string()))?;
+    text.push('\n');
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}

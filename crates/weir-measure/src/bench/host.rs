@@ -1,0 +1,192 @@
+//! The host's fingerprint, and what it does at present.
+
+use super::place::Topology;
+use super::record::{Host, Rates};
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// What can be said of the host without privilege. What cannot be read is empty.
+pub fn fingerprint(topology: &Topology) -> Host {
+    let uname = rustix::system::uname();
+    let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let first = topology.allowed().first().copied().unwrap_or(0);
+    Host {
+        kernel: format!(
+            "{} {} {} {}",
+            word(uname.sysname()),
+            word(uname.release()),
+            word(uname.version()),
+            word(uname.machine())
+        ),
+        cpu: cpu(&cpuinfo),
+        cpus_online: cpuinfo.lines().filter(|line| line.starts_with("processor")).count() as u64,
+        cpus_allowed: topology.allowed().iter().map(|cpu| *cpu as u64).collect(),
+        memory_bytes: memory_bytes(),
+        caches: caches(first),
+        clocksource: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        tsc_hz: counter_hz(),
+        governor: governor(first),
+        virtualisation: virtualisation(&cpuinfo),
+        mitigations: mitigations(),
+        huge_pages: line("/sys/kernel/mm/transparent_hugepage/enabled"),
+        placements: Vec::new(),
+    }
+}
+
+fn line(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let line =
+        text.lines().find(|line| line.split(':').next().is_some_and(|n| n.trim() == name))?;
+    line.split_once(':').map(|(_, value)| value.trim())
+}
+
+fn cpu(cpuinfo: &str) -> String {
+    let model = field(cpuinfo, "model name").or_else(|| field(cpuinfo, "CPU implementer"));
+    let family = field(cpuinfo, "cpu family");
+    let number = field(cpuinfo, "model");
+    match (model, family, number) {
+        (Some(name), Some(family), Some(number)) => {
+            format!("{name} (family {family}, model {number})")
+        }
+        (Some(name), _, _) => name.to_owned(),
+        _ => String::from("unknown"),
+    }
+}
+
+fn memory_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = field(&text, "MemTotal").and_then(|value| value.split(' ').next()?.parse().ok());
+    total.unwrap_or(0_u64) * 1024
+}
+
+fn caches(cpu: usize) -> Vec<String> {
+    let mut caches = Vec::new();
+    for index in 0..8 {
+        let base = format!("/sys/devices/system/cpu/cpu{cpu}/cache/index{index}");
+        let (level, size) = (line(&format!("{base}/level")), line(&format!("{base}/size")));
+        if level.is_empty() || size.is_empty() {
+            continue;
+        }
+        let kind = match line(&format!("{base}/type")).as_str() {
+            "Data" => "d",
+            "Instruction" => "i",
+            _ => "",
+        };
+        caches.push(format!("L{level}{kind} {}", size.replace('K', " KiB")));
+    }
+    caches
+}
+
+/// Frequency of the time-stamp counter, against the monotonic clock for 50 ms; 0 without one.
+fn counter_hz() -> u64 {
+    let clock = quanta::Clock::new();
+    let (begun, first) = (Instant::now(), clock.raw());
+    let rest = Duration::from_millis(50);
+    while begun.elapsed() < rest {
+        std::hint::spin_loop();
+    }
+    let (ticks, elapsed) = (clock.raw().wrapping_sub(first), begun.elapsed());
+    let hz = ticks as f64 / elapsed.as_secs_f64();
+    // Without a counter, quanta counts the monotonic clock's nanoseconds.
+    if (hz - 1e9).abs() < 1e4 { 0 } else { hz as u64 }
+}
+
+fn governor(cpu: usize) -> String {
+    let text = line(&format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"));
+    if text.is_empty() { String::from("none") } else { text }
+}
+
+fn virtualisation(cpuinfo: &str) -> String {
+    let guest = field(cpuinfo, "flags").is_some_and(|f| f.split(' ').any(|f| f == "hypervisor"));
+    let product = line("/sys/class/dmi/id/sys_vendor");
+    match (guest, product.is_empty()) {
+        (false, _) => String::from("none"),
+        (true, true) => String::from("a hypervisor"),
+        (true, false) => format!("a hypervisor ({product})"),
+    }
+}
+
+fn mitigations() -> Vec<(String, String)> {
+    let directory = "/sys/devices/system/cpu/vulnerabilities";
+    let mut found: Vec<(String, String)> = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let state = line(&entry.path().to_string_lossy());
+            (name, state)
+        })
+        .filter(|(_, state)| state != "Not affected")
+        .collect();
+    found.sort();
+    found
+}
+
+/// What the host has done so often since it started.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    switches: u64,
+    forks: u64,
+    faults: u64,
+    calls: u64,
+}
+
+fn counts() -> Counts {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let number = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.split(' ').next() == Some(name));
+        line.and_then(|line| line.split(' ').nth(1)?.parse().ok()).unwrap_or(0)
+    };
+    let mut calls = 0;
+    for pid in weir_sys::proc::processes() {
+        let text = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+        let count = |name| field(&text, name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        calls += count("syscr") + count("syscw");
+    }
+    Counts {
+        switches: number(&stat, "ctxt"),
+        forks: number(&stat, "processes"),
+        faults: number(&vmstat, "pgfault"),
+        calls,
+    }
+}
+
+/// Watches the host for `time` without doing anything.
+pub fn present_rates(time: Duration) -> Rates {
+    let (begun, before) = (Instant::now(), counts());
+    std::thread::sleep(time);
+    let (after, seconds) = (counts(), begun.elapsed().as_secs_f64());
+    // A process that ended takes its calls with it: the sum may have fallen.
+    let rate = |before: u64, after: u64| after.saturating_sub(before) as f64 / seconds;
+    Rates {
+        switches_per_s: rate(before.switches, after.switches),
+        faults_per_s: rate(before.faults, after.faults),
+        calls_per_s: rate(before.calls, after.calls),
+        forks_per_s: rate(before.forks, after.forks),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_host_is_known() {
+        let host = fingerprint(&Topology::read());
+        assert!(host.kernel.starts_with("Linux "), "{host:?}");
+        assert!(host.cpus_online >= 1 && !host.cpus_allowed.is_empty() && host.memory_bytes > 0);
+        assert!(!host.cpu.is_empty());
+    }
+
+    #[test]
+    fn it_does_something_at_present() {
+        let rates = present_rates(Duration::from_millis(50));
+        assert!(rates.switches_per_s > 0.0, "{rates:?}");
+    }
+}

@@ -1,0 +1,122 @@
+//! Latency at a stated rate: an open loop.
+//!
+//! A closed loop starts a request when the last is answered, so that one slow answer delays the
+//! requests after it and hides what they would have waited (coordinated omission). Here each
+//! request has an intended start, and its latency counts from that.
+
+use super::case::Trouble;
+use hdrhistogram::Histogram;
+use std::time::{Duration, Instant};
+
+/// Percentiles of the latencies, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Percentiles {
+    /// Half are below.
+    pub p50_ns: f64,
+    /// 99 of 100 are below.
+    pub p99_ns: f64,
+    /// 999 of 1000 are below.
+    pub p999_ns: f64,
+    /// The longest.
+    pub max_ns: f64,
+    /// From the first intended start to the last answer.
+    pub elapsed_ns: f64,
+}
+
+/// Latencies in buckets within a thousandth (HdrHistogram, 1 ns to 60 s).
+#[derive(Debug)]
+pub struct Latencies {
+    histogram: Histogram<u64>,
+}
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        let histogram = Histogram::new_with_bounds(1, 60_000_000_000, 3);
+        Latencies { histogram: histogram.expect("the bounds are sound") }
+    }
+}
+
+impl Latencies {
+    /// Counts one.
+    pub fn add(&mut self, latency: Duration) {
+        let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        self.histogram.saturating_record(ns.max(1));
+    }
+
+    /// The value below which this share lies.
+    pub fn quantile_ns(&self, share: f64) -> f64 {
+        self.histogram.value_at_quantile(share) as f64
+    }
+}
+
+/// Runs `count` requests at `rate_per_s`. With `spin` the wait for the next start is busy, which
+/// is exact but keeps others from this CPU; without, it sleeps.
+///
+/// # Errors
+/// The first error of a request.
+pub fn open_loop(
+    rate_per_s: u64,
+    count: u64,
+    spin: bool,
+    mut request: impl FnMut() -> Result<(), Trouble>,
+) -> Result<Percentiles, Trouble> {
+    let period = Duration::from_nanos(1_000_000_000 / rate_per_s.max(1));
+    let mut latencies = Latencies::default();
+    let begun = Instant::now();
+    for index in 0..count {
+        let intended = begun + period * u32::try_from(index).unwrap_or(u32::MAX);
+        wait_until(intended, spin);
+        request()?;
+        latencies.add(intended.elapsed());
+    }
+    Ok(Percentiles {
+        p50_ns: latencies.quantile_ns(0.5),
+        p99_ns: latencies.quantile_ns(0.99),
+        p999_ns: latencies.quantile_ns(0.999),
+        max_ns: latencies.quantile_ns(1.0),
+        elapsed_ns: begun.elapsed().as_nanos() as f64,
+    })
+}
+
+fn wait_until(intended: Instant, spin: bool) {
+    loop {
+        let left = intended.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        if spin {
+            std::hint::spin_loop();
+        } else {
+            std::thread::sleep(left);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One answer that takes 20 ms delays those behind it, and that shows in their latency
+    /// although each of them was answered at once.
+    #[test]
+    fn a_stall_counts_for_all_that_it_delays() {
+        let mut number = 0;
+        let seen = open_loop(1_000, 40, true, || {
+            number += 1;
+            if number == 10 {
+                let stall = Instant::now();
+                while stall.elapsed() < Duration::from_millis(20) {}
+            }
+            Ok(())
+        });
+        let seen = seen.expect("no request failed");
+        assert!(seen.max_ns >= 19e6, "{seen:?}");
+        // Of 40 requests about 20 began late; a closed loop would have shown one.
+        assert!(seen.p99_ns > 10e6, "{seen:?}");
+    }
+
+    #[test]
+    fn an_error_ends_it() {
+        assert!(open_loop(10, 5, false, || Err(Trouble::failed("no"))).is_err());
+    }
+}

@@ -1,0 +1,101 @@
+//! Competing load, and keeping CPUs from idling: processes beside the one that measures.
+
+use super::case::{Site, Trouble};
+use super::params::{Load, Placement};
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{Read, Seek, SeekFrom, Write};
+use weir_sys::fork::{self, Child};
+use weir_sys::shared::Buffer;
+
+const COPIED_BYTES: u64 = 64 << 20;
+const WALKED_BYTES: usize = 256 << 20;
+
+/// Starts what the site asks for; it ends with what is returned.
+///
+/// # Errors
+/// No process or no file can be made.
+pub fn start(site: &Site) -> Result<Vec<Child>, Trouble> {
+    let mut children = Vec::new();
+    if site.placement == Placement::OtherCpuAwake {
+        for cpu in site.cpus.clone() {
+            children.push(fork::child(move || keep_awake(cpu as usize))?);
+        }
+    }
+    match site.load {
+        Load::None => {}
+        Load::Cpu => {
+            for cpu in super::place::Topology::read().allowed().to_vec() {
+                children.push(fork::child(move || {
+                    let _ = super::place::pin(cpu);
+                    compute()
+                })?);
+            }
+        }
+        Load::Copy => {
+            let (from, to) = (scratch_file(site)?, scratch_file(site)?);
+            from.set_len(COPIED_BYTES)?;
+            children.push(fork::child(move || copy(from, to))?);
+        }
+        Load::Memory => children.push(fork::child(walk)?),
+    }
+    Ok(children)
+}
+
+/// A file without a name in the directory of the site.
+///
+/// # Errors
+/// The directory is missing, not writable or full.
+pub fn scratch_file(site: &Site) -> Result<File, Trouble> {
+    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let serial = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = site.directory.join(format!(".weir-bench-{}-{serial}", std::process::id()));
+    let made = File::options().read(true).write(true).create_new(true).open(&path);
+    let file = made.map_err(|error| {
+        Trouble::failed(format!("cannot make a file in {}: {error}", site.directory.display()))
+    })?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
+fn keep_awake(cpu: usize) -> u8 {
+    if super::place::pin(cpu).is_err() || weir_sys::sched::run_only_when_idle().is_err() {
+        return 1;
+    }
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+fn compute() -> u8 {
+    let mut x = 1_u64;
+    loop {
+        x = black_box(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+    }
+}
+
+fn copy(mut from: File, mut to: File) -> u8 {
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        if from.seek(SeekFrom::Start(0)).is_err() || to.seek(SeekFrom::Start(0)).is_err() {
+            return 1;
+        }
+        loop {
+            match from.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(n) if to.write_all(&buffer[..n]).is_ok() => {}
+                _ => return 1,
+            }
+        }
+    }
+}
+
+fn walk() -> u8 {
+    const LINE_BYTES: usize = 64;
+    let Ok(mut memory) = Buffer::new(WALKED_BYTES) else { return 1 };
+    loop {
+        for line in memory.chunks_exact_mut(LINE_BYTES) {
+            line[0] = black_box(line[0].wrapping_add(1));
+        }
+    }
+}
