@@ -6,6 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bbn;
+pub mod franke;
+pub mod joy_ipc;
+pub mod joy_switch;
 pub mod joy_syscall;
 pub mod limits;
 pub mod published;
@@ -15,5 +19,16 @@ use weir_measure::bench::case::Suite;
 
 /// All suites, in the order in which they are shown.
 pub fn catalogue() -> Vec<Suite> {
-    vec![limits::suite(), joy_syscall::suite()]
+    vec![
+        limits::suite(),
+        joy_syscall::suite(),
+        joy_switch::suite(),
+        joy_ipc::suite(),
+        bbn::pipe(),
+        bbn::port(),
+        bbn::loaded(),
+        franke::pipe(),
+        franke::grep(),
+        franke::pipeflex(),
+    ]
 }

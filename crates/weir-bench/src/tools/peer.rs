@@ -20,7 +20,7 @@ pub struct Peer {
     control: Shared,
     reports: OwnedFd,
     goal: u64,
-    _child: Child,
+    child: Child,
 }
 
 /// The same, as the other side sees it.
@@ -49,7 +49,7 @@ impl Peer {
             let _ = rustix::io::write(&say, trouble.text.as_bytes());
             1
         })?;
-        Ok(Peer { control, reports, goal: 0, _child: child })
+        Ok(Peer { control, reports, goal: 0, child })
     }
 
     /// Sets the goal further ahead: the other side reports when it has done so many more.
@@ -76,6 +76,11 @@ impl Peer {
             [] => Err(Trouble::failed("the other side died")),
             text => Err(Trouble::failed(String::from_utf8_lossy(text).into_owned())),
         }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> weir_sys::Pid {
+        self.child.pid()
     }
 
     /// CPU time the other side had used when it last reported: `(user_ns, system_ns)`.

@@ -1,0 +1,155 @@
+//! `bbn-pipe`, `bbn-port`, `bbn-loaded`: the experiments of BBN Report 3970 (1978) with a writer
+//! and a reader: blocks of 2 to 4096 bytes, and on to 1 MiB; real, user and system time, the share
+//! of a CPU, throughput.
+//!
+//! The programs of the report (t.pipe1, t.port1) are lost; what they did is told in its text.
+
+mod loaded;
+mod port;
+
+pub use loaded::suite as loaded;
+pub use port::suite as port;
+
+use crate::tools::channel::{Channel, Mechanism};
+use crate::tools::pattern::Pattern;
+use crate::tools::peer::Peer;
+use crate::tools::{case, elapsed_ns, group, size, work};
+use std::time::Instant;
+use weir_measure::bench::case::{
+    Batch, BatchSize, Case, Measure, Sides, Site, Suite, Trouble, Work, megabytes_per_s,
+};
+use weir_measure::bench::params::{Params, Placement, Unit};
+use weir_sys::usage::Usage;
+
+/// 2, 4, 8, ... 4096 as in the report, then on in steps of four.
+pub const BLOCK_BYTES: [u64; 16] =
+    [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16_384, 65_536, 262_144, 1_048_576];
+/// Of a batch whose user and system time are told apart: many ticks of the kernel's clock.
+const COST_BATCH_NS: u64 = 60_000_000;
+const COST_WEIGHT: f64 = 6.0;
+
+/// What the report's tables have, of one block and of the whole.
+pub const COSTS: [Measure; 5] = [
+    Measure { quantity: "real", unit: Unit::Ns },
+    Measure { quantity: "user", unit: Unit::Ns },
+    Measure { quantity: "system", unit: Unit::Ns },
+    Measure { quantity: "cpu", unit: Unit::Percent },
+    Measure::THROUGHPUT,
+];
+
+/// `bbn-pipe`.
+pub fn pipe() -> Suite {
+    let (mut costs, mut throughputs) = (Vec::new(), Vec::new());
+    for bytes in BLOCK_BYTES {
+        let params = Params {
+            mechanism: Some("kernel-pipe".into()),
+            direction: Some("one-way".into()),
+            chunk_bytes: Some(bytes),
+            ..Params::default()
+        };
+        let make = move |site: &Site| blocks(site, Mechanism::Pipe(0), bytes as usize);
+        let name = format!("pipe, blocks of {}", size(bytes));
+        costs.push(costly(case(name, params.clone(), Measure::TIME, make)));
+        let name = format!("pipe, stream of {}", size(bytes));
+        throughputs.push(Case {
+            standard: matches!(bytes, 64 | 512 | 4096 | 65_536),
+            ..case(name, params, Measure::THROUGHPUT, move |site| {
+                stream(site, Mechanism::Pipe(0), bytes as usize)
+            })
+        });
+    }
+    let mut stream = group("stream", Sides::Two, throughputs);
+    stream.standard = vec![Placement::SameCpu, Placement::OtherCpu];
+    Suite {
+        name: "bbn-pipe",
+        about: "one writer, one reader, blocks through a pipe: real, user, system, CPU, throughput",
+        source: "BBN Report 3970 (M. Kranc, November 1978), tables 1 and 2, t.pipe1",
+        groups: vec![stream, group("t.pipe1", Sides::Two, costs)],
+    }
+}
+
+/// A case that gives the columns of the report.
+pub fn costly(case: Case) -> Case {
+    Case {
+        measures: COSTS.to_vec(),
+        size: BatchSize::Time { ns: COST_BATCH_NS },
+        weight: COST_WEIGHT,
+        standard: false,
+        ..case
+    }
+}
+
+/// Blocks from this side to the other, with what both sides used.
+fn blocks(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+    let channel = Channel::new(mechanism, bytes)?;
+    let mut peer = reader(site, &channel, bytes)?;
+    let mut sent = Pattern::new(bytes);
+    work(move |count| {
+        let meter = Meter::start(&peer);
+        peer.more(count);
+        for _ in 0..count {
+            channel.send_next(&mut sent)?;
+        }
+        peer.wait()?;
+        Ok(meter.stop(&peer, count, bytes as u64))
+    })
+}
+
+/// The same, of which the throughput alone is wanted.
+fn stream(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+    let channel = Channel::new(mechanism, bytes)?;
+    let mut peer = reader(site, &channel, bytes)?;
+    let mut sent = Pattern::new(bytes);
+    work(move |count| {
+        peer.more(count);
+        let begun = Instant::now();
+        for _ in 0..count {
+            channel.send_next(&mut sent)?;
+        }
+        peer.wait()?;
+        Ok(Batch::throughput(elapsed_ns(begun), count * bytes as u64))
+    })
+}
+
+/// A reader that checks what comes.
+fn reader(site: &Site, channel: &Channel, bytes: usize) -> Result<Peer, Trouble> {
+    Peer::start(site, |control| {
+        let (mut expected, mut buffer, mut done) = (Pattern::new(bytes), vec![0; bytes], 0);
+        loop {
+            channel.receive_next(&mut expected, &mut buffer)?;
+            done += 1;
+            control.report_with_usage(done)?;
+        }
+    })
+}
+
+/// Real, user and system time of both sides from here to there.
+pub struct Meter {
+    begun: Instant,
+    own: Usage,
+    other: (u64, u64),
+}
+
+impl Meter {
+    /// Begins.
+    pub fn start(peer: &Peer) -> Meter {
+        Meter { own: Usage::of_self(), other: peer.cpu_ns(), begun: Instant::now() }
+    }
+
+    /// The columns of [`COSTS`] for `count` blocks of `bytes`. The peer has reported.
+    pub fn stop(&self, peer: &Peer, count: u64, bytes: u64) -> Batch {
+        let elapsed_ns = elapsed_ns(self.begun);
+        let (own, other) = (Usage::of_self(), peer.cpu_ns());
+        let user = own.user_ns - self.own.user_ns + other.0.saturating_sub(self.other.0);
+        let system = own.system_ns - self.own.system_ns + other.1.saturating_sub(self.other.1);
+        let each = |ns: f64| ns / count as f64;
+        let values = vec![
+            each(elapsed_ns),
+            each(user as f64),
+            each(system as f64),
+            (user + system) as f64 / elapsed_ns * 100.0,
+            megabytes_per_s(count * bytes, elapsed_ns),
+        ];
+        Batch { elapsed_ns, values }
+    }
+}

@@ -1,0 +1,124 @@
+//! `bbn-loaded`: two pairs that move blocks through pipes while a file is copied without end, and
+//! the same pair alone beside it.
+
+use super::reader;
+use crate::tools::channel::{Channel, Mechanism};
+use crate::tools::pattern::Pattern;
+use crate::tools::{case, elapsed_ns, group, size, work};
+use std::time::Instant;
+use weir_measure::bench::case::{
+    Batch, BatchSize, Case, Measure, Sides, Site, Suite, Trouble, Work,
+};
+use weir_measure::bench::load;
+use weir_measure::bench::params::{Load, Params, Placement};
+use weir_sys::fork::{self, Child};
+use weir_sys::signals;
+
+const BYTES: [u64; 4] = [64, 512, 4_096, 65_536];
+const STOP: i32 = 19; // SIGSTOP
+const CONTINUE: i32 = 18; // SIGCONT
+
+/// The suite.
+pub fn suite() -> Suite {
+    let mut cases = Vec::new();
+    for bytes in BYTES {
+        for loaded in [false, true] {
+            let params = Params {
+                mechanism: Some("kernel-pipe".into()),
+                direction: Some("one-way".into()),
+                chunk_bytes: Some(bytes),
+                parties: Some(if loaded { 4 } else { 2 }),
+                operation: Some(if loaded { "loaded" } else { "alone" }.into()),
+                ..Params::default()
+            };
+            let what = if loaded { "two pairs and a copy" } else { "one pair" };
+            let make = move |site: &Site| pair(site, bytes as usize, loaded);
+            cases.push(Case {
+                standard: false,
+                // Long enough for the scheduler to share the CPUs out.
+                size: BatchSize::Time { ns: 40_000_000 },
+                weight: 4.0,
+                ..case(format!("{what}, {}", size(bytes)), params, Measure::THROUGHPUT, make)
+            });
+        }
+    }
+    let mut pairs = group("pairs", Sides::Two, cases);
+    pairs.standard = vec![Placement::Free, Placement::OtherCpu];
+    Suite {
+        name: "bbn-loaded",
+        about: "two pairs of writer and reader beside a file that is copied without end",
+        source: "BBN Report 3970 (M. Kranc, November 1978), the loaded system",
+        groups: vec![pairs],
+    }
+}
+
+fn pair(site: &Site, bytes: usize, loaded: bool) -> Result<Box<dyn Work>, Trouble> {
+    let channel = Channel::new(Mechanism::Pipe(0), bytes)?;
+    let mut peer = reader(site, &channel, bytes)?;
+    let others = if loaded { Background::start(site, bytes)? } else { Background::none() };
+    let mut sent = Pattern::new(bytes);
+    work(move |count| {
+        let _running = others.run()?;
+        peer.more(count);
+        let begun = Instant::now();
+        for _ in 0..count {
+            channel.send_next(&mut sent)?;
+        }
+        peer.wait()?;
+        Ok(Batch::throughput(elapsed_ns(begun), count * bytes as u64))
+    })
+}
+
+/// A second pair and a copy, stopped but while a batch runs: the other cases of the group are not
+/// to be loaded.
+struct Background {
+    children: Vec<Child>,
+}
+
+struct Running<'a>(&'a Background);
+
+impl Background {
+    fn none() -> Background {
+        Background { children: Vec::new() }
+    }
+
+    fn start(site: &Site, bytes: usize) -> Result<Background, Trouble> {
+        let channel = Channel::new(Mechanism::Pipe(0), bytes)?;
+        let mut children = Vec::new();
+        for writes in [true, false] {
+            children.push(fork::child(|| {
+                let placed = if writes { site.go_here() } else { site.go_there() };
+                let (mut pattern, mut buffer) = (Pattern::new(bytes), vec![0; bytes]);
+                let mut step = || match writes {
+                    true => channel.send_next(&mut pattern),
+                    false => channel.receive_next(&mut pattern, &mut buffer),
+                };
+                while placed.is_ok() && step().is_ok() {}
+                1
+            })?);
+        }
+        let copying = Site { load: Load::Copy, placement: Placement::Free, ..site.clone() };
+        children.extend(load::start(&copying)?);
+        let background = Background { children };
+        background.signal(STOP)?;
+        Ok(background)
+    }
+
+    fn run(&self) -> Result<Running<'_>, Trouble> {
+        self.signal(CONTINUE)?;
+        Ok(Running(self))
+    }
+
+    fn signal(&self, signal: i32) -> Result<(), Trouble> {
+        for child in &self.children {
+            signals::send(child.pid(), signal)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.signal(STOP);
+    }
+}

@@ -1,0 +1,118 @@
+//! `franke-grep`: cat of a warm file of 50 MB, piped into grep of a pattern that is not there: the
+//! real programs, with a pipe of a stated size between them.
+
+use super::PIPE_BYTES;
+use crate::tools::channel::set_pipe_bytes;
+use crate::tools::{case, elapsed_ns, group, size, work};
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+use weir_measure::bench::case::{
+    Batch, BatchSize, Case, Group, Measure, Sides, Site, Suite, Trouble, Work,
+};
+use weir_measure::bench::load::scratch_file;
+use weir_measure::bench::params::{Params, Placement};
+use weir_measure::random::Random;
+
+const FILE_BYTES: usize = 50_000_000;
+const ABSENT: &str = "a pattern that is not there";
+/// The last line, which is there once: whoever finds it has seen the file to its end.
+const LAST: &str = "this is the last line of all";
+
+/// The suite.
+pub fn suite() -> Suite {
+    let cases = PIPE_BYTES.map(|pipe| {
+        let params = Params {
+            mechanism: Some("kernel-pipe".into()),
+            direction: Some("one-way".into()),
+            pipe_bytes: Some(pipe),
+            ..Params::default()
+        };
+        let make = move |site: &Site| cat_grep(site, pipe);
+        Case {
+            standard: pipe == 64 << 10,
+            scaled: false,
+            size: BatchSize::Count(1),
+            weight: 2.0,
+            ..case(format!("cat | grep through {}", size(pipe)), params, Measure::THROUGHPUT, make)
+        }
+    });
+    Suite {
+        name: "franke-grep",
+        about: "cat of a warm 50 MB file | grep of an absent pattern, by size of the pipe",
+        source: "H. Franke, October 2001, the Grep experiment",
+        groups: vec![Group {
+            baseline: Some(format!("cat | grep through {}", size(64 << 10))),
+            standard: vec![Placement::Free],
+            twin: false,
+            ..group("pipeline", Sides::Two, cases.into())
+        }],
+    }
+}
+
+fn cat_grep(site: &Site, pipe: u64) -> Result<Box<dyn Work>, Trouble> {
+    let mut file = text_file(site)?;
+    let site = site.clone();
+    if !run(&site, &mut file, pipe, LAST)? {
+        return Err(Trouble::failed("grep did not get the file to its end"));
+    }
+    work(move |count| {
+        let begun = Instant::now();
+        for _ in 0..count {
+            if run(&site, &mut file, pipe, ABSENT)? {
+                return Err(Trouble::failed("grep found what is not there"));
+            }
+        }
+        Ok(Batch::throughput(elapsed_ns(begun), count * FILE_BYTES as u64))
+    })
+}
+
+/// Lines of words, without a name, in the page cache.
+fn text_file(site: &Site) -> Result<File, Trouble> {
+    let mut random = Random::new(50);
+    let mut text = Vec::with_capacity(FILE_BYTES);
+    while text.len() < FILE_BYTES - 128 {
+        let word = random.next_u64();
+        let gap = if word.is_multiple_of(8) { b'\n' } else { b' ' };
+        text.extend_from_slice(format!("{:x}", word >> (word % 32)).as_bytes());
+        text.push(gap);
+    }
+    text.resize(FILE_BYTES - LAST.len() - 2, b'.');
+    text.push(b'\n');
+    text.extend_from_slice(LAST.as_bytes());
+    text.push(b'\n');
+    let mut file = scratch_file(site)?;
+    file.write_all(&text).map_err(|error| {
+        Trouble::left_out(format!("no room for 50 MB in {}: {error}", site.directory.display()))
+    })?;
+    Ok(file)
+}
+
+/// Runs the pipeline to its end: whether grep found the pattern.
+fn run(site: &Site, file: &mut File, pipe: u64, pattern: &str) -> Result<bool, Trouble> {
+    file.seek(SeekFrom::Start(0))?;
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    set_pipe_bytes(&write, pipe)?;
+    // Programs inherit where this process is when it starts them.
+    site.go_there()?;
+    let mut grep = Command::new("grep");
+    grep.args(["-F", "-e", pattern]).env("LC_ALL", "C");
+    let mut grep = start(grep.stdin(Stdio::from(read)).stdout(Stdio::null()), "grep")?;
+    site.go_here()?;
+    let mut cat = Command::new("cat");
+    let mut cat =
+        start(cat.stdin(Stdio::from(file.try_clone()?)).stdout(Stdio::from(write)), "cat")?;
+    if !cat.wait()?.success() {
+        return Err(Trouble::failed("cat failed"));
+    }
+    match grep.wait()?.code() {
+        Some(0) => Ok(true),
+        Some(1) => Ok(false),
+        _ => Err(Trouble::failed("grep failed")),
+    }
+}
+
+fn start(command: &mut Command, name: &str) -> Result<Child, Trouble> {
+    command.spawn().map_err(|error| Trouble::left_out(format!("cannot run {name}: {error}")))
+}

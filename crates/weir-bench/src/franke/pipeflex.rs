@@ -1,0 +1,108 @@
+//! `franke-pipeflex`: a writer that serves c readers in turn, each through a pipe of its own, and
+//! each computing between two reads for a time drawn evenly from 0.5 r to 1.5 r microseconds.
+//!
+//! The program of the report is lost; this is what its text says of it.
+
+use crate::tools::channel::{Channel, Mechanism};
+use crate::tools::pattern::Pattern;
+use crate::tools::peer::Peer;
+use crate::tools::{case, elapsed_ns, group, size, work};
+use std::hint::black_box;
+use std::time::Instant;
+use weir_measure::bench::case::{
+    Batch, BatchSize, Case, Group, Measure, Sides, Site, Suite, Trouble, Work,
+};
+use weir_measure::bench::params::{Params, Placement};
+use weir_measure::bench::reference;
+use weir_measure::random::Random;
+
+const CHUNK_BYTES: [u64; 8] =
+    [2 << 10, 4 << 10, 6 << 10, 8 << 10, 12 << 10, 16 << 10, 24 << 10, 32 << 10];
+const PIPE_BYTES: [u64; 6] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 256 << 10];
+/// r: what a reader computes per read, on average.
+const COMPUTE_US: [u64; 2] = [5, 50];
+const READERS: [u64; 2] = [1, 4];
+
+/// The suite.
+pub fn suite() -> Suite {
+    let mut groups = Vec::new();
+    for readers in READERS {
+        for compute_us in COMPUTE_US {
+            groups.extend(CHUNK_BYTES.map(|chunk| flex(chunk, readers, compute_us)));
+        }
+    }
+    Suite {
+        name: "franke-pipeflex",
+        about: "a writer and c readers that compute 0.5 r to 1.5 r us per read, by chunk and pipe",
+        source: "H. Franke, October 2001, Pipeflex",
+        groups,
+    }
+}
+
+/// One load through all pipes.
+fn flex(chunk: u64, readers: u64, compute_us: u64) -> Group {
+    let title = format!("{readers} readers, {compute_us} us, chunk {}", size(chunk));
+    let cases = PIPE_BYTES.map(|pipe| {
+        let params = Params {
+            mechanism: Some("kernel-pipe".into()),
+            direction: Some("one-way".into()),
+            chunk_bytes: Some(chunk),
+            pipe_bytes: Some(pipe),
+            parties: Some(readers),
+            compute: Some(compute_us as f64),
+            ..Params::default()
+        };
+        let make = move |site: &Site| serve(site, chunk as usize, pipe, readers, compute_us);
+        Case {
+            standard: false,
+            size: BatchSize::Time { ns: 8_000_000 },
+            ..case(format!("{title} through {}", size(pipe)), params, Measure::THROUGHPUT, make)
+        }
+    });
+    Group {
+        baseline: Some(format!("{title} through {}", size(4 << 10))),
+        standard: vec![Placement::OtherCpu],
+        twin: chunk == CHUNK_BYTES[0],
+        ..group(title, Sides::Two, cases.into())
+    }
+}
+
+fn serve(
+    site: &Site,
+    chunk: usize,
+    pipe: u64,
+    readers: u64,
+    compute_us: u64,
+) -> Result<Box<dyn Work>, Trouble> {
+    let steps_per_us = 1_000.0 / reference::step_ns();
+    let mut channels = Vec::new();
+    let mut peers = Vec::new();
+    for index in 0..readers {
+        let channel = Channel::new(Mechanism::Pipe(pipe), chunk)?;
+        peers.push(Peer::start(site, |control| {
+            let (mut expected, mut buffer) = (Pattern::new(chunk), vec![0; chunk]);
+            let (mut random, mut done) = (Random::new(index), 0);
+            loop {
+                channel.receive_next(&mut expected, &mut buffer)?;
+                let share = 0.5 + random.below(1_000) as f64 / 1_000.0;
+                let steps = (share * compute_us as f64 * steps_per_us) as u64;
+                black_box(reference::chain(black_box(steps)));
+                done += 1;
+                control.report(done)?;
+            }
+        })?);
+        channels.push((channel, Pattern::new(chunk)));
+    }
+    work(move |count| {
+        let rounds = count.div_ceil(readers);
+        peers.iter_mut().for_each(|peer| peer.more(rounds));
+        let begun = Instant::now();
+        for _ in 0..rounds {
+            for (channel, pattern) in &mut channels {
+                channel.send_next(pattern)?;
+            }
+        }
+        peers.iter().try_for_each(Peer::wait)?;
+        Ok(Batch::throughput(elapsed_ns(begun), rounds * readers * chunk as u64))
+    })
+}

@@ -1,0 +1,231 @@
+//! `joy-ipc`: 4- and 512-byte packets to self, one way and two ways, as Joy's table has them.
+//!
+//! A rate counts packets; two ways, those of both directions. Packets are numbered and checked
+//! where they arrive. Beside the closed loop (the next packet follows the answer) stands an open
+//! one at a stated rate, whose latencies count from the intended start.
+
+use crate::tools::channel::{Channel, Mechanism};
+use crate::tools::pattern::Pattern;
+use crate::tools::peer::Peer;
+use crate::tools::{case, elapsed_ns, group, work};
+use std::time::Instant;
+use weir_measure::bench::case::{
+    Activity, Batch, BatchSize, Case, Group, Measure, Perspective, Sides, Site, Suite, Trouble,
+    Work,
+};
+use weir_measure::bench::latency::open_loop;
+use weir_measure::bench::params::{Params, Placement, Unit};
+
+const MECHANISMS: [Mechanism; 4] =
+    [Mechanism::Pipe(0), Mechanism::UnixStream, Mechanism::UnixSeqpacket, Mechanism::PosixMq];
+const BYTES: [usize; 2] = [4, 512];
+/// Of the open loop: far below what any mechanism can do, above what timers blur.
+const RATE_PER_S: u64 = 2_000;
+/// Requests of one batch of the open loop: enough for a 99th percentile.
+const REQUESTS: u64 = 200;
+
+/// The suite.
+pub fn suite() -> Suite {
+    Suite {
+        name: "joy-ipc",
+        about: "4- and 512-byte packets to self, one way, two ways; latency at a stated rate",
+        source: "W. Joy, March 1980: pipes beside VMS mailboxes",
+        groups: vec![
+            direction("self", Sides::One, to_self),
+            direction("one-way", Sides::Two, one_way),
+            direction("two-way", Sides::Two, two_way),
+            paced(),
+        ],
+    }
+}
+
+type Make = fn(&Site, Mechanism, usize) -> Result<Box<dyn Work>, Trouble>;
+
+fn direction(direction: &'static str, sides: Sides, make: Make) -> Group {
+    let mut cases = Vec::new();
+    for mechanism in MECHANISMS {
+        for bytes in BYTES {
+            let switches = match direction {
+                "two-way" => Some(Perspective { of: Activity::Switches, per_operation: 1.0 }),
+                _ => None,
+            };
+            let made = move |site: &Site| make(site, mechanism, bytes);
+            let name = format!("{direction} {} {bytes} B", mechanism.name());
+            cases.push(Case {
+                standard: standard(direction, mechanism, bytes),
+                scaled: direction == "self",
+                perspective: switches,
+                ..case(name, params(mechanism, direction, bytes), Measure::RATE, made)
+            });
+        }
+    }
+    let baseline = Some(format!("{direction} {} 4 B", Mechanism::Pipe(0).name()));
+    let standard = match sides {
+        Sides::One => vec![Placement::SameCpu],
+        _ => vec![Placement::SameCpu, Placement::OtherCpu],
+    };
+    Group { baseline, standard, ..group(direction, sides, cases) }
+}
+
+fn standard(direction: &str, mechanism: Mechanism, bytes: usize) -> bool {
+    match mechanism {
+        Mechanism::Pipe(_) => direction != "self" || bytes == 4,
+        Mechanism::UnixSeqpacket => bytes == 4,
+        _ => false,
+    }
+}
+
+fn params(mechanism: Mechanism, direction: &str, bytes: usize) -> Params {
+    Params {
+        mechanism: Some(mechanism.name().into()),
+        direction: Some(direction.into()),
+        chunk_bytes: Some(bytes as u64),
+        ..Params::default()
+    }
+}
+
+fn to_self(_: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+    let channel = Channel::new(mechanism, bytes)?;
+    let (mut sent, mut expected) = (Pattern::new(bytes), Pattern::new(bytes));
+    let mut buffer = vec![0; bytes];
+    work(move |count| {
+        let begun = Instant::now();
+        for _ in 0..count {
+            channel.send_next(&mut sent)?;
+            channel.receive_next(&mut expected, &mut buffer)?;
+        }
+        Ok(Batch::rate(elapsed_ns(begun), count))
+    })
+}
+
+fn one_way(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+    let channel = Channel::new(mechanism, bytes)?;
+    let mut peer = Peer::start(site, |control| {
+        let (mut expected, mut buffer, mut done) = (Pattern::new(bytes), vec![0; bytes], 0);
+        loop {
+            channel.receive_next(&mut expected, &mut buffer)?;
+            done += 1;
+            control.report(done)?;
+        }
+    })?;
+    let mut sent = Pattern::new(bytes);
+    work(move |count| {
+        peer.more(count);
+        let begun = Instant::now();
+        for _ in 0..count {
+            channel.send_next(&mut sent)?;
+        }
+        peer.wait()?;
+        Ok(Batch::rate(elapsed_ns(begun), count))
+    })
+}
+
+/// Two channels and a peer that answers each packet with the next of its own.
+struct Echo {
+    there: Channel,
+    back: Channel,
+    sent: Pattern,
+    expected: Pattern,
+    buffer: Vec<u8>,
+    peer: Peer,
+}
+
+impl Echo {
+    fn start(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Echo, Trouble> {
+        let (there, back) = (Channel::new(mechanism, bytes)?, Channel::new(mechanism, bytes)?);
+        let peer = Peer::start(site, |control| {
+            let (mut expected, mut sent) = (Pattern::new(bytes), Pattern::new(bytes));
+            let (mut buffer, mut done) = (vec![0; bytes], 0);
+            loop {
+                there.receive_next(&mut expected, &mut buffer)?;
+                done += 1;
+                back.send_next(&mut sent)?;
+                control.report(done)?;
+            }
+        })?;
+        let (sent, expected) = (Pattern::new(bytes), Pattern::new(bytes));
+        Ok(Echo { there, back, sent, expected, buffer: vec![0; bytes], peer })
+    }
+
+    fn trip(&mut self) -> Result<(), Trouble> {
+        self.there.send_next(&mut self.sent)?;
+        self.back.receive_next(&mut self.expected, &mut self.buffer)
+    }
+}
+
+fn two_way(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+    let mut echo = Echo::start(site, mechanism, bytes)?;
+    work(move |count| {
+        echo.peer.more(count);
+        let begun = Instant::now();
+        for _ in 0..count {
+            echo.trip()?;
+        }
+        let elapsed = elapsed_ns(begun);
+        echo.peer.wait()?;
+        Ok(Batch::rate(elapsed, 2 * count))
+    })
+}
+
+/// Round trips at a stated rate: an open loop, and the same mechanism in a closed one.
+fn paced() -> Group {
+    let latency = |quantity| Measure { quantity, unit: Unit::Ns };
+    let mut cases = Vec::new();
+    for mechanism in [Mechanism::Pipe(0), Mechanism::UnixSeqpacket] {
+        let name = mechanism.name();
+        let open = Params { rate_per_s: Some(RATE_PER_S), ..params(mechanism, "two-way", 4) };
+        let open_name = format!("open loop, {RATE_PER_S}/s, {name} 4 B");
+        let made = move |site: &Site| open_trips(site, mechanism);
+        let open_case = case(open_name, open, Measure::TIME, made);
+        cases.push(Case {
+            measures: vec![latency("p50"), latency("p99"), latency("p99.9")],
+            size: BatchSize::Count(REQUESTS),
+            ..unscaled(open_case)
+        });
+        let closed = params(mechanism, "two-way", 4);
+        let made = move |site: &Site| closed_trips(site, mechanism);
+        let closed_case = case(format!("closed loop, {name} 4 B"), closed, Measure::TIME, made);
+        cases.push(Case {
+            measures: vec![latency("p50"), latency("p99"), latency("p99.9")],
+            size: BatchSize::Count(REQUESTS),
+            ..unscaled(closed_case)
+        });
+    }
+    Group { twin: false, ..group("paced", Sides::Two, cases) }
+}
+
+fn unscaled(case: Case) -> Case {
+    Case { standard: false, scaled: false, weight: 4.0, ..case }
+}
+
+fn open_trips(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Trouble> {
+    let mut echo = Echo::start(site, mechanism, 4)?;
+    // On one CPU a busy wait would keep the other side from it.
+    let spin = site.placement.is_across();
+    work(move |count| {
+        echo.peer.more(count);
+        let seen = open_loop(RATE_PER_S, count, spin, || echo.trip())?;
+        echo.peer.wait()?;
+        let values = vec![seen.p50_ns, seen.p99_ns, seen.p999_ns];
+        Ok(Batch { elapsed_ns: seen.elapsed_ns, values })
+    })
+}
+
+fn closed_trips(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Trouble> {
+    use weir_measure::bench::latency::Latencies;
+    let mut echo = Echo::start(site, mechanism, 4)?;
+    work(move |count| {
+        echo.peer.more(count);
+        let mut latencies = Latencies::default();
+        let begun = Instant::now();
+        for _ in 0..count {
+            let sent = Instant::now();
+            echo.trip()?;
+            latencies.add(sent.elapsed());
+        }
+        let elapsed = elapsed_ns(begun);
+        echo.peer.wait()?;
+        let values = [0.5, 0.99, 0.999].map(|share| latencies.quantile_ns(share));
+        Ok(Batch { elapsed_ns: elapsed, values: values.to_vec() })
+    })
+}

@@ -1,0 +1,280 @@
+//! `joy-switch`: a context switch, by what wakes the other process.
+//!
+//! Kashtan compared UNIX with VMS by two processes that wake each other in turn, once through pipes
+//! and once through signals; Joy then took the switch apart. Here a case is half of a round trip:
+//! one wake-up, one sleep and the switch between. What the mechanism costs without any switch is
+//! measured beside it (to self), and the difference is the switch alone.
+
+use crate::limits::Turns;
+use crate::tools::channel::{Channel, Mechanism};
+use crate::tools::peer::Peer;
+use crate::tools::{case, difference, elapsed_ns, group, size, try_repeat, work};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+use std::hint::black_box;
+use std::time::Instant;
+use weir_measure::bench::case::{
+    Activity, Batch, Case, Derived, Group, Measure, Perspective, Sides, Site, Suite, Trouble, Work,
+};
+use weir_measure::bench::params::{Params, Placement};
+use weir_sys::fork::{self, Child};
+use weir_sys::shared::{LINE_BYTES, Shared};
+use weir_sys::signals;
+
+const WAKE: i32 = 10; // SIGUSR1
+
+/// The suite.
+pub fn suite() -> Suite {
+    Suite {
+        name: "joy-switch",
+        about: "a context switch by pipe, eventfd, futex and kill; rings of processes by working set",
+        source: "Kashtan 1980 and W. Joy, March 1980; rings as McVoy and Staelin 1996",
+        groups: vec![pairs(), rings()],
+    }
+}
+
+fn two_way(mechanism: &str) -> Params {
+    Params {
+        mechanism: Some(mechanism.into()),
+        direction: Some("two-way".into()),
+        ..Params::default()
+    }
+}
+
+fn to_self(mechanism: &str) -> Params {
+    Params { direction: Some("self".into()), ..two_way(mechanism) }
+}
+
+fn pairs() -> Group {
+    let switch = Some(Perspective { of: Activity::Switches, per_operation: 1.0 });
+    let pair = |name: &str, mechanism: &'static str, make: fn(&Site) -> Made| Case {
+        perspective: switch,
+        scaled: false,
+        ..case(name, two_way(mechanism), Measure::TIME, make)
+    };
+    let cases = vec![
+        pair("switch by pipe", "kernel-pipe", by_pipe),
+        pair("switch by eventfd", "eventfd", by_eventfd),
+        pair("switch by futex", "futex", by_futex),
+        pair("switch by kill", "kill", by_kill),
+        case("pipe to self, 1 byte", to_self("kernel-pipe"), Measure::TIME, |_| pipe_to_self()),
+    ];
+    let alone = Derived {
+        perspective: switch,
+        ..difference(
+            "switch by pipe less the pipe",
+            Params { operation: Some("switch".into()), ..two_way("kernel-pipe") },
+            "switch by pipe",
+            "pipe to self, 1 byte",
+        )
+    };
+    Group {
+        derived: vec![alone],
+        baseline: Some("switch by pipe".into()),
+        standard: vec![Placement::SameCpu, Placement::OtherCpu, Placement::OtherCpuAwake],
+        ..group("pairs", Sides::Two, cases)
+    }
+}
+
+type Made = Result<Box<dyn Work>, Trouble>;
+
+/// A round trip between this side and the peer, half of which is the figure.
+fn round_trips<F>(mut peer: Peer, mut trip: F) -> Made
+where
+    F: FnMut() -> Result<(), Trouble> + 'static,
+{
+    work(move |count| {
+        peer.more(count);
+        let begun = Instant::now();
+        for _ in 0..count {
+            trip()?;
+        }
+        let elapsed = elapsed_ns(begun);
+        peer.wait()?;
+        Ok(Batch::time(elapsed, 2 * count))
+    })
+}
+
+fn by_pipe(site: &Site) -> Made {
+    let there = Channel::new(Mechanism::Pipe(0), 1)?;
+    let back = Channel::new(Mechanism::Pipe(0), 1)?;
+    let peer = Peer::start(site, |control| {
+        let (mut byte, mut done) = ([0], 0);
+        loop {
+            there.receive(&mut byte)?;
+            done += 1;
+            back.send(&byte)?;
+            control.report(done)?;
+        }
+    })?;
+    let mut byte = [7];
+    round_trips(peer, move || {
+        there.send(&byte)?;
+        back.receive(&mut byte)
+    })
+}
+
+fn pipe_to_self() -> Made {
+    let channel = Channel::new(Mechanism::Pipe(0), 1)?;
+    let mut byte = [7];
+    try_repeat(move || {
+        channel.send(&byte)?;
+        channel.receive(&mut byte)
+    })
+}
+
+fn by_eventfd(site: &Site) -> Made {
+    let (there, back) = (eventfd(0, EventfdFlags::empty())?, eventfd(0, EventfdFlags::empty())?);
+    let peer = Peer::start(site, |control| {
+        let mut done = 0;
+        loop {
+            take(&there)?;
+            done += 1;
+            give(&back)?;
+            control.report(done)?;
+        }
+    })?;
+    round_trips(peer, move || {
+        give(&there)?;
+        take(&back)
+    })
+}
+
+fn give(event: &OwnedFd) -> Result<(), Trouble> {
+    rustix::io::write(event, &1_u64.to_ne_bytes())?;
+    Ok(())
+}
+
+fn take(event: &OwnedFd) -> Result<(), Trouble> {
+    let mut count = [0; 8];
+    rustix::io::read(event, &mut count)?;
+    if u64::from_ne_bytes(count) == 1 {
+        Ok(())
+    } else {
+        Err(Trouble::failed("an event was lost or doubled"))
+    }
+}
+
+fn by_futex(site: &Site) -> Made {
+    let turns = Turns::new(Shared::new(2 * LINE_BYTES)?);
+    let peer = Peer::start(site, |control| {
+        let mut done = 0;
+        loop {
+            turns.take(1)?;
+            done += 1;
+            turns.give(0)?;
+            control.report(done)?;
+        }
+    })?;
+    round_trips(peer, move || {
+        turns.give(1)?;
+        turns.take(0)
+    })
+}
+
+/// Signals are blocked in both and waited for: none is lost, since each is answered before the
+/// next is sent.
+fn by_kill(site: &Site) -> Made {
+    signals::block(WAKE)?;
+    let parent = std::process::id() as weir_sys::Pid;
+    let peer = Peer::start(site, |control| {
+        let mut done = 0;
+        loop {
+            signals::wait_for(WAKE)?;
+            done += 1;
+            signals::send(parent, WAKE)?;
+            control.report(done)?;
+        }
+    })?;
+    let other = peer.pid();
+    round_trips(peer, move || {
+        signals::send(other, WAKE)?;
+        Ok(signals::wait_for(WAKE)?)
+    })
+}
+
+/// A token that goes around through pipes; each process touches its working set when it has it.
+fn rings() -> Group {
+    let mut cases = Vec::new();
+    let mut derived = Vec::new();
+    let params = |parties: u64, bytes: u64| Params {
+        parties: Some(parties),
+        working_set_bytes: Some(bytes),
+        ..two_way("kernel-pipe")
+    };
+    for bytes in [0, 16 << 10, 64 << 10] {
+        let alone = format!("self, {} touched", size(bytes));
+        let make = move |_: &Site| touching_self(bytes as usize);
+        cases.push(Case {
+            standard: false,
+            ..case(alone.clone(), params(1, bytes), Measure::TIME, make)
+        });
+        for parties in [2, 8, 16] {
+            let name = format!("ring of {parties}, {} touched", size(bytes));
+            let make = move |site: &Site| ring(site, parties as usize, bytes as usize);
+            let hop = case(name.clone(), params(parties, bytes), Measure::TIME, make);
+            cases.push(Case { standard: false, scaled: false, ..hop });
+            derived.push(Derived {
+                standard: false,
+                perspective: Some(Perspective { of: Activity::Switches, per_operation: 1.0 }),
+                ..difference(
+                    &format!("switch in a {name}"),
+                    Params { operation: Some("switch".into()), ..params(parties, bytes) },
+                    &name,
+                    &alone,
+                )
+            });
+        }
+    }
+    Group { derived, ..group("rings", Sides::Two, cases) }
+}
+
+/// Reads and writes every line of a working set.
+fn touch(set: &mut [u8]) {
+    for line in set.chunks_exact_mut(LINE_BYTES) {
+        line[0] = black_box(line[0].wrapping_add(1));
+    }
+}
+
+fn touching_self(bytes: usize) -> Made {
+    let channel = Channel::new(Mechanism::Pipe(0), 1)?;
+    let (mut set, mut byte) = (vec![0; bytes], [7]);
+    try_repeat(move || {
+        channel.send(&byte)?;
+        channel.receive(&mut byte)?;
+        touch(&mut set);
+        Ok(())
+    })
+}
+
+/// This process is one of the ring; the others are children, on the two CPUs in turn.
+fn ring(site: &Site, parties: usize, bytes: usize) -> Made {
+    let links: Vec<Channel> =
+        (0..parties).map(|_| Channel::new(Mechanism::Pipe(0), 1)).collect::<Result<_, _>>()?;
+    let mut children: Vec<Child> = Vec::new();
+    for index in 1..parties {
+        let (from, to) = (&links[index - 1], &links[index]);
+        children.push(fork::child(|| {
+            let placed = if index % 2 == 1 { site.go_there() } else { site.go_here() };
+            let (mut set, mut byte) = (vec![0; bytes], [0]);
+            let mut pass = || -> Result<(), Trouble> {
+                from.receive(&mut byte)?;
+                touch(&mut set);
+                to.send(&byte)
+            };
+            while placed.is_ok() && pass().is_ok() {}
+            1
+        })?);
+    }
+    let (mut set, mut token) = (vec![0; bytes], [1]);
+    work(move |count| {
+        let _alive = &children;
+        let begun = Instant::now();
+        for _ in 0..count {
+            links[0].send(&token)?;
+            links[parties - 1].receive(&mut token)?;
+            touch(&mut set);
+        }
+        Ok(Batch::time(elapsed_ns(begun), count * parties as u64))
+    })
+}
