@@ -30,10 +30,10 @@ const COST_WEIGHT: f64 = 6.0;
 
 /// What the report's tables have, of one block and of the whole.
 pub const COSTS: [Measure; 5] = [
-    Measure { quantity: "real", unit: Unit::Ns },
-    Measure { quantity: "user", unit: Unit::Ns },
-    Measure { quantity: "system", unit: Unit::Ns },
-    Measure { quantity: "cpu", unit: Unit::Percent },
+    Measure::new("real", Unit::Ns),
+    Measure::by_ticks("user", Unit::Ns),
+    Measure::by_ticks("system", Unit::Ns),
+    Measure::new("cpu", Unit::Percent),
     Measure::THROUGHPUT,
 ];
 

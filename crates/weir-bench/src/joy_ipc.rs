@@ -169,7 +169,7 @@ fn two_way(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Wo
 
 /// Round trips at a stated rate: an open loop, and the same mechanism in a closed one.
 fn paced() -> Group {
-    let latency = |quantity| Measure { quantity, unit: Unit::Ns };
+    let latency = |quantity| Measure::new(quantity, Unit::Ns);
     let mut cases = Vec::new();
     for mechanism in [Mechanism::Pipe(0), Mechanism::UnixSeqpacket] {
         let name = mechanism.name();

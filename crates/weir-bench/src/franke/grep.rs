@@ -7,6 +7,7 @@ use crate::tools::{case, elapsed_ns, group, size, work};
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Instant;
 use weir_measure::bench::case::{
     Batch, BatchSize, Case, Group, Measure, Sides, Site, Suite, Trouble, Work,
@@ -70,6 +71,15 @@ fn cat_grep(site: &Site, pipe: u64) -> Result<Box<dyn Work>, Trouble> {
 
 /// Lines of words, without a name, in the page cache.
 fn text_file(site: &Site) -> Result<File, Trouble> {
+    // One for all cases of a process: they take turns.
+    static TEXT: OnceLock<File> = OnceLock::new();
+    if TEXT.get().is_none() {
+        let _ = TEXT.set(make_text_file(site)?);
+    }
+    TEXT.get().ok_or_else(|| Trouble::failed("no file"))?.try_clone().map_err(Trouble::from)
+}
+
+fn make_text_file(site: &Site) -> Result<File, Trouble> {
     let mut random = Random::new(50);
     let mut text = Vec::with_capacity(FILE_BYTES);
     while text.len() < FILE_BYTES - 128 {
@@ -96,13 +106,9 @@ fn run(site: &Site, file: &mut File, pipe: u64, pattern: &str) -> Result<bool, T
     set_pipe_bytes(&write, pipe)?;
     // Programs inherit where this process is when it starts them.
     site.go_there()?;
-    let mut grep = Command::new("grep");
-    grep.args(["-F", "-e", pattern]).env("LC_ALL", "C");
-    let mut grep = start(grep.stdin(Stdio::from(read)).stdout(Stdio::null()), "grep")?;
+    let mut grep = start("grep", &["-F", "-e", pattern], read.into(), Stdio::null())?;
     site.go_here()?;
-    let mut cat = Command::new("cat");
-    let mut cat =
-        start(cat.stdin(Stdio::from(file.try_clone()?)).stdout(Stdio::from(write)), "cat")?;
+    let mut cat = start("cat", &[], file.try_clone()?.into(), write.into())?;
     if !cat.wait()?.success() {
         return Err(Trouble::failed("cat failed"));
     }
@@ -113,6 +119,10 @@ fn run(site: &Site, file: &mut File, pipe: u64, pattern: &str) -> Result<bool, T
     }
 }
 
-fn start(command: &mut Command, name: &str) -> Result<Child, Trouble> {
+/// The command is gone when this returns, and with it our ends of the pipe: while it lived, grep
+/// would wait for what we might still write.
+fn start(name: &str, words: &[&str], input: Stdio, output: Stdio) -> Result<Child, Trouble> {
+    let mut command = Command::new(name);
+    command.args(words).env("LC_ALL", "C").stdin(input).stdout(output);
     command.spawn().map_err(|error| Trouble::left_out(format!("cannot run {name}: {error}")))
 }

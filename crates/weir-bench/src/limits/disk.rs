@@ -2,7 +2,9 @@
 
 use crate::tools::{case, elapsed_ns, group as make_group, size, work};
 use rustix::fs::{Mode, OFlags};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 use std::time::Instant;
 use weir_measure::bench::case::{
     Batch, BatchSize, Case, Group, Measure, Sides, Site, Trouble, Work,
@@ -14,6 +16,8 @@ use weir_sys::shared::Buffer;
 const BYTES: [u64; 4] = [4 << 10, 64 << 10, 256 << 10, 1 << 20];
 /// The file: much larger than a unit, small enough to be made in every process.
 const FILE_BYTES: u64 = 32 << 20;
+/// All of it.
+const BYTE: u8 = 0xa5;
 
 /// Sequential writes and random reads.
 pub fn group() -> Group {
@@ -43,14 +47,9 @@ pub fn group() -> Group {
 }
 
 fn disk(site: &Site, bytes: usize, write: bool) -> Result<Box<dyn Work>, Trouble> {
-    let file = direct_file(site)?;
+    let file = shared_file(site)?;
     let mut buffer = Buffer::new(bytes)?;
-    buffer.fill(0xa5);
-    let mut whole = Buffer::new(1 << 20)?;
-    whole.fill(0xa5);
-    for at in (0..FILE_BYTES).step_by(whole.len()) {
-        file.write_all_at(&whole, at)?;
-    }
+    buffer.fill(BYTE);
     let places = FILE_BYTES / bytes as u64;
     let (mut random, mut next) = (Random::new(bytes as u64), 0);
     work(move |count| {
@@ -64,18 +63,36 @@ fn disk(site: &Site, bytes: usize, write: bool) -> Result<Box<dyn Work>, Trouble
             }
         }
         let elapsed = elapsed_ns(begun);
-        if buffer.iter().any(|byte| *byte != 0xa5) {
+        if buffer.iter().any(|byte| *byte != BYTE) {
             return Err(Trouble::failed("the disk gave back other bytes than were written"));
         }
         Ok(Batch::throughput(elapsed, count * bytes as u64))
     })
 }
 
+/// One for all cases of a process: they take turns, and all write the same.
+fn shared_file(site: &Site) -> Result<File, Trouble> {
+    static FILE: OnceLock<File> = OnceLock::new();
+    if FILE.get().is_none() {
+        let file = direct_file(site)?;
+        let mut whole = Buffer::new(1 << 20)?;
+        whole.fill(BYTE);
+        for at in (0..FILE_BYTES).step_by(whole.len()) {
+            file.write_all_at(&whole, at).map_err(|error| {
+                let directory = site.directory.display();
+                Trouble::left_out(format!("no room for 32 MiB in {directory}: {error}"))
+            })?;
+        }
+        let _ = FILE.set(file);
+    }
+    FILE.get().ok_or_else(|| Trouble::failed("no file"))?.try_clone().map_err(Trouble::from)
+}
+
 /// A file without a name that is read and written past the page cache.
-fn direct_file(site: &Site) -> Result<std::fs::File, Trouble> {
+fn direct_file(site: &Site) -> Result<File, Trouble> {
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::TMPFILE | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
-    rustix::fs::open(&site.directory, flags, mode).map(std::fs::File::from).map_err(|error| {
+    rustix::fs::open(&site.directory, flags, mode).map(File::from).map_err(|error| {
         let why = std::io::Error::from(error);
         Trouble::left_out(format!(
             "no direct access to a file in {}: {why}",

@@ -81,6 +81,24 @@ pub struct RunOptions {
     #[arg(long, value_name = "MS", default_value = "10",
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub sample_ms: u64,
+
+    /// Then run it again and again, in random order: plain, under the advice, and plain once more
+    #[arg(long)]
+    pub compare: bool,
+
+    /// Rounds of --compare
+    #[arg(long, value_name = "N", default_value = "10", requires = "compare",
+          value_parser = runs)]
+    pub runs: usize,
+}
+
+fn runs(text: &str) -> Result<usize, String> {
+    use weir_measure::pairs::{PAIRS_COUNT_MAX, PAIRS_COUNT_MIN};
+    let range = PAIRS_COUNT_MIN..=PAIRS_COUNT_MAX;
+    match text.parse::<usize>() {
+        Ok(runs) if range.contains(&runs) => Ok(runs),
+        _ => Err(format!("{PAIRS_COUNT_MIN} to {PAIRS_COUNT_MAX} rounds allow a conclusion")),
+    }
 }
 
 /// Examples shown by `-h`.
@@ -112,6 +130,10 @@ is sampled, and the last lines say from how many samples.
 Exit status: that of the last stage, or 128 + N when signal N killed it; 127 when its command
 was not found, 126 when it could not be executed; 2 for a syntax error or wrong usage. If a
 stage died of an interrupt that weir received too, weir dies of it as well.
+
+--compare runs the pipeline N times three more, with its output into a file without a name (it
+must be the same each time) and what it says on standard error left out; standard input must be
+a file or nothing. Advice that would change the pipeline's text is named and not tried.
 
 What is not one top-level pipeline (a && b, loops, here-documents) is run whole under the
 shell, and its processes are found from outside.";

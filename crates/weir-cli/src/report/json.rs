@@ -5,6 +5,7 @@
 //! time; `user_s` and `sys_s` are sums over its tasks.
 
 use super::Report;
+use crate::run::Compared;
 use serde::Serialize;
 use serde_json::{Value, json};
 use weir_measure::record::{Ending, Pipe, Run, Stage};
@@ -36,6 +37,8 @@ struct Document<'a> {
     advice: Vec<Value>,
     notes: &'a [String],
     weir: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compare: Option<&'a Compared>,
 }
 
 fn document(report: &Report) -> Document<'_> {
@@ -64,6 +67,7 @@ fn document(report: &Report) -> Document<'_> {
             "cpu_s": seconds(weir_sys::wait::own_cpu_ns()),
             "ticks": run.ticks,
         }),
+        compare: report.compared.as_ref(),
     }
 }
 

@@ -7,6 +7,7 @@ mod units;
 pub use json::json;
 pub use text::text;
 
+use crate::run::Compared;
 use weir_measure::record::Run;
 use weir_policy::advice::Advice;
 use weir_policy::verdict::Verdict;
@@ -24,6 +25,8 @@ pub struct Report {
     pub advice: Vec<Advice>,
     /// The exit status, as a shell tells it.
     pub status: i32,
+    /// What running it again and again under plain settings and under the advice gave.
+    pub compared: Option<Compared>,
 }
 
 /// Whether to use colours: the terminal decides, `NO_COLOR` and `CLICOLOR_FORCE` overrule it

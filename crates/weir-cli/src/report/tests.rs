@@ -66,7 +66,7 @@ fn report() -> Report {
     let facts = run.facts(false, false);
     let verdict = weir_policy::verdict::judge(&facts);
     let advice = weir_policy::advice::advise(&facts, &verdict);
-    Report { run, command: String::from("yes | slow"), verdict, advice, status: 0 }
+    Report { run, command: String::from("yes | slow"), verdict, advice, status: 0, compared: None }
 }
 
 #[test]

@@ -30,6 +30,9 @@ pub fn text(report: &Report, colour: bool) -> String {
         let gain = gain(advice.gain_limit);
         line(&mut out, &styled(&format!("try: {} ({gain})", advice.text), hint, colour));
     }
+    for sentence in report.compared.iter().flat_map(|compared| &compared.sentences) {
+        line(&mut out, &format!("compare: {sentence}"));
+    }
     let faint = Style::new().dimmed();
     for sentence in evidence(run).lines() {
         line(&mut out, &styled(sentence, faint, colour));

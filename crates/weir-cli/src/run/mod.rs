@@ -4,9 +4,12 @@
 //! it under the eyes of `watch`, policy judges the record, [`crate::report`] writes it down, and
 //! `status` gives the shell's own exit status.
 
+mod compare;
 mod plan;
 mod status;
 mod watch;
+
+pub use compare::Compared;
 
 use crate::args::{PIPE_BYTES, PipeSize, RunOptions};
 use crate::fault::{Fault, tell};
@@ -37,13 +40,17 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
         tick_ns: options.sample_ms * 1_000_000,
         closed,
     };
+    let standard = options.compare.then(compare::Standard::keep).transpose()?;
     let outputs = Outputs::open(options, closed);
     let mut watch = watch::Watch::new(options.live);
     let run = runner::run(&job, &mut watch)
         .map_err(|error| Fault::failed(format!("cannot make a pipe: {error}")))?;
     watch.finish();
     let ending = status::status(&run, options.pipefail, planned.negated);
-    let report = judge(run, &planned.command, closed, ending.shell_status());
+    let mut report = judge(run, &planned.command, closed, ending.shell_status());
+    if let Some(standard) = standard.filter(|_| report.run.signals.is_empty()) {
+        report.compared = compare::compare(&job, &report.advice, options.runs, &standard)?;
+    }
     outputs.write(&report);
     Ok(ending.take())
 }
@@ -65,7 +72,7 @@ fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report 
     let facts = run.facts(flows(input), flows(output));
     let verdict = weir_policy::verdict::judge(&facts);
     let advice = weir_policy::advice::advise(&facts, &verdict);
-    Report { run, command: command.to_owned(), verdict, advice, status }
+    Report { run, command: command.to_owned(), verdict, advice, status, compared: None }
 }
 
 /// Where the report goes; opened before the run, so that a bad name is told at once and still

@@ -93,16 +93,28 @@ pub struct Measure {
     pub quantity: &'static str,
     /// Its unit.
     pub unit: Unit,
+    /// Whether the kernel counts it by the ticks of its clock, so that a batch holds few of them
+    /// and only the mean of many says something.
+    pub by_ticks: bool,
 }
 
 impl Measure {
     /// Time of one operation.
-    pub const TIME: Measure = Measure { quantity: "time", unit: Unit::Ns };
+    pub const TIME: Measure = Measure::new("time", Unit::Ns);
     /// Bytes moved in a second.
-    pub const THROUGHPUT: Measure =
-        Measure { quantity: "throughput", unit: Unit::MegabytesPerSecond };
+    pub const THROUGHPUT: Measure = Measure::new("throughput", Unit::MegabytesPerSecond);
     /// Operations in a second.
-    pub const RATE: Measure = Measure { quantity: "rate", unit: Unit::PerSecond };
+    pub const RATE: Measure = Measure::new("rate", Unit::PerSecond);
+
+    /// A quantity that every batch shows.
+    pub const fn new(quantity: &'static str, unit: Unit) -> Measure {
+        Measure { quantity, unit, by_ticks: false }
+    }
+
+    /// A quantity that is counted by ticks.
+    pub const fn by_ticks(quantity: &'static str, unit: Unit) -> Measure {
+        Measure { quantity, unit, by_ticks: true }
+    }
 }
 
 /// How many operations make a batch.

@@ -28,16 +28,19 @@ pub fn remarks(report: &Report) -> Vec<String> {
 /// suite.
 fn placements(cases: &[CaseRecord]) -> Vec<String> {
     let mut found: Vec<(f64, &CaseRecord, &CaseRecord)> = Vec::new();
-    for near in cases.iter().filter(|case| case.placement == Placement::SameCpu) {
+    let whole = |case: &&CaseRecord| case.params.operation.as_deref() != Some("switch");
+    let near = cases.iter().filter(|case| case.placement == Placement::SameCpu);
+    for near in near.filter(whole) {
         let alike = |case: &&CaseRecord| {
             case.suite == near.suite && case.case == near.case && case.placement != near.placement
         };
-        for far in cases.iter().filter(alike).filter(|case| case.unit == Unit::Ns) {
+        let whole_time = |case: &&CaseRecord| matches!(&*case.quantity, "time" | "real");
+        for far in cases.iter().filter(alike).filter(whole_time) {
             found.push((far.estimate / near.estimate, near, far));
         }
     }
     let outside = |(factor, _, _): &(f64, &CaseRecord, &CaseRecord)| {
-        *factor >= FACTOR || *factor <= 1.0 / FACTOR
+        *factor > 0.0 && factor.is_finite() && (*factor >= FACTOR || *factor <= 1.0 / FACTOR)
     };
     found.retain(outside);
     found.sort_by(|a, b| b.0.ln().abs().total_cmp(&a.0.ln().abs()));
@@ -158,7 +161,10 @@ fn two_heaps(cases: &[CaseRecord]) -> Vec<String> {
 }
 
 fn wide(cases: &[CaseRecord]) -> Vec<String> {
-    let plain = |case: &&CaseRecord| !case.below_resolution && case.relative_width() > WIDE;
+    let plain = |case: &&CaseRecord| {
+        let counted = matches!(&*case.quantity, "user" | "system");
+        !case.below_resolution && !counted && case.relative_width() > WIDE
+    };
     let mut wide: Vec<&CaseRecord> = cases.iter().filter(plain).collect();
     wide.sort_by(|a, b| b.relative_width().total_cmp(&a.relative_width()));
     wide.first().map_or_else(Vec::new, |widest| {

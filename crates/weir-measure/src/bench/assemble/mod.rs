@@ -148,13 +148,15 @@ impl<'a> Assembler<'a> {
     }
 
     fn record(&mut self, seen: Seen, batches: &Batches, scaled: bool) {
-        let values = batches.process_medians();
-        let may_be_zero = batches.is_difference || seen.measure.unit == Unit::Percent;
+        let by_ticks = seen.measure.by_ticks;
+        let middle = if by_ticks { mean } else { median };
+        let values = batches.by_process(middle, |entry| entry.normalised);
+        let may_be_zero = batches.is_difference || by_ticks || seen.measure.unit == Unit::Percent;
         let scale = if may_be_zero { Scale::Linear } else { Scale::Logarithmic };
         let Some(found) = estimate(&values, scale) else { return };
-        let as_timed = estimate(&batches.timed_process_medians(), scale);
+        let as_timed = estimate(&batches.by_process(middle, |entry| entry.timed), scale);
         let mut labels = Vec::new();
-        if is_bimodal(&batches.normalised()) && !batches.is_difference {
+        if !may_be_zero && is_bimodal(&batches.normalised()) {
             labels.push(String::from("bimodal"));
         }
         let samples = batches.timed();
@@ -185,6 +187,10 @@ impl<'a> Assembler<'a> {
             beside: beside(batches, self.report.reference.nominal_ns),
         });
     }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
 struct Seen {

@@ -231,22 +231,13 @@ impl Series {
 }
 
 impl Batches {
-    /// The median of each process's batches, normalised.
-    pub fn process_medians(&self) -> Vec<f64> {
-        self.by_process(|entry| entry.normalised)
-    }
-
-    /// The same as timed.
-    pub fn timed_process_medians(&self) -> Vec<f64> {
-        self.by_process(|entry| entry.timed)
-    }
-
-    fn by_process(&self, value: impl Fn(&Entry) -> f64) -> Vec<f64> {
+    /// One value for each process: the middle of its batches, of those that count.
+    pub fn by_process(&self, middle: fn(&[f64]) -> f64, value: impl Fn(&Entry) -> f64) -> Vec<f64> {
         let counted: Vec<&Entry> =
             self.list.iter().filter(|entry| entry.other_stratum.is_none()).collect();
         let processes = counted.chunk_by(|a, b| a.process == b.process);
         processes
-            .map(|entries| median(&entries.iter().map(|entry| value(entry)).collect::<Vec<_>>()))
+            .map(|entries| middle(&entries.iter().map(|entry| value(entry)).collect::<Vec<_>>()))
             .collect()
     }
 
