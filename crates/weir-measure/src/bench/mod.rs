@@ -28,3 +28,6 @@ pub mod plan;
 pub mod record;
 pub mod reference;
 pub mod remarks;
+
+#[cfg(test)]
+mod tests;

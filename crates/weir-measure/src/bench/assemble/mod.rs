@@ -159,7 +159,7 @@ impl<'a> Assembler<'a> {
         if !may_be_zero && is_bimodal(&batches.normalised()) {
             labels.push(String::from("bimodal"));
         }
-        let samples = batches.timed();
+        let samples: Vec<f64> = batches.timed().into_iter().map(significant).collect();
         let perspective =
             perspective(seen.perspective, &seen.measure, found.value, &self.report.rates);
         self.report.cases.push(CaseRecord {
@@ -187,6 +187,11 @@ impl<'a> Assembler<'a> {
             beside: beside(batches, self.report.reference.nominal_ns),
         });
     }
+}
+
+/// Six significant digits: what is beyond them is no measurement, and much of the report's size.
+fn significant(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -241,7 +246,7 @@ fn beside(batches: &Batches, nominal_ns: f64) -> Beside {
     for batch in &batches.list {
         beside.process.push(batch.process);
         beside.at_ms.push(batch.at_ms);
-        beside.reference_ns.push(batch.reference_ns);
+        beside.reference_ns.push(significant(batch.reference_ns));
         beside.cpu.push(batch.cpu);
         beside.involuntary.push(batch.involuntary);
         let mut labels = Vec::new();

@@ -1,0 +1,215 @@
+//! Tests of the engine from end to end: cells that say what a test wants them to, plans that cannot
+//! be, and reports made of them.
+
+mod noise;
+mod reports;
+
+use super::case::{
+    Batch, BatchSize, Case, Derived, Group, Measure, Sides, Site, Suite, Trouble, Work,
+};
+use super::cell::{self, Line, Request, Row};
+use super::drive::{self, DriveError, Observer};
+use super::params::{Load, Params, Placement};
+use super::place::Topology;
+use super::plan::{Plan, PlanError, Wish};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Work that takes as long as it says.
+struct Says(f64);
+
+impl Work for Says {
+    fn batch(&mut self, count: u64) -> Result<Batch, Trouble> {
+        if self.0 < 0.0 {
+            return Err(Trouble::failed("it broke"));
+        }
+        Ok(Batch::time(self.0 * count as f64, count))
+    }
+}
+
+fn case(name: &str, says_ns: f64) -> Case {
+    Case {
+        name: name.into(),
+        params: Params::default(),
+        measures: vec![Measure::TIME],
+        size: BatchSize::Time { ns: 1_000_000 },
+        scaled: true,
+        perspective: None,
+        standard: true,
+        weight: 1.0,
+        make: Box::new(move |_| Ok(Box::new(Says(says_ns)))),
+    }
+}
+
+fn suite(cases: Vec<Case>) -> Suite {
+    let derived = Derived {
+        name: "difference".into(),
+        params: Params::default(),
+        plus: vec!["b".into()],
+        minus: vec!["a".into()],
+        divide_by: 1.0,
+        measure: Measure::TIME,
+        standard: true,
+        perspective: None,
+    };
+    let group = Group {
+        name: "group".into(),
+        cases,
+        derived: vec![derived],
+        baseline: Some("a".into()),
+        sides: Sides::One,
+        standard: vec![Placement::SameCpu],
+        processes: 10,
+        twin: true,
+    };
+    Suite { name: "suite", about: "", source: "", groups: vec![group] }
+}
+
+fn wish(suites: &[&str]) -> Wish {
+    Wish {
+        suites: suites.iter().map(|name| (*name).to_owned()).collect(),
+        placements: Vec::new(),
+        load: Load::None,
+        budget: None,
+        standard_budget: Duration::from_secs(5),
+        directory: std::env::temp_dir(),
+        seed: 1,
+    }
+}
+
+struct Patient;
+
+impl Observer for Patient {
+    fn cell(&mut self, _: u64, _: u64, _: &str) {}
+    fn stop(&mut self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_cell_runs_every_case_each_round_and_says_what_failed() {
+    let suite = suite(vec![case("a", 1_000.0), case("b", 3_000.0), case("broken", -1.0)]);
+    let request = Request {
+        suite: "suite".into(),
+        group: "group".into(),
+        cases: ["a", "b", "broken", "unknown"].map(String::from).to_vec(),
+        twin: true,
+        site: Site {
+            placement: Placement::Free,
+            cpus: Vec::new(),
+            load: Load::None,
+            directory: std::env::temp_dir(),
+        },
+        seed: 3,
+        time_ns: 30_000_000,
+    };
+    let mut said = Vec::new();
+    cell::run(&suite.groups[0], &request, &mut said).expect("it runs");
+    let lines: Vec<Line> = said
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).expect("a line of JSON"))
+        .collect();
+    let rows: Vec<&Row> = lines
+        .iter()
+        .filter_map(|l| if let Line::Batch(row) = l { Some(row) } else { None })
+        .collect();
+    let rounds = rows.iter().map(|row| row.round).max().expect("a round") + 1;
+    for index in [0, 1, 4] {
+        let count = rows.iter().filter(|row| row.case == index).count() as u64;
+        assert_eq!(count, rounds, "case {index}");
+    }
+    assert!(rows.iter().filter(|row| row.case == 1).all(|row| row.values == [3_000.0]));
+    assert!(rows.iter().all(|row| row.reference_ns > 0.0));
+    let troubled: Vec<usize> = lines
+        .iter()
+        .filter_map(|line| if let Line::Trouble(case, _) = line { *case } else { None })
+        .collect();
+    assert_eq!(troubled, [2, 3]);
+}
+
+fn run(script: &str, time: Duration) -> Result<Vec<drive::Collected>, DriveError> {
+    let suites = [suite(vec![case("a", 1.0)])];
+    let mut wish = wish(&["suite"]);
+    wish.budget = Some(time);
+    let topology = Topology::read();
+    let plan = Plan::new(&suites, wish, &topology).expect("a plan");
+    let launch = || {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    };
+    drive::run(&suites, &plan, &launch, &mut Patient)
+}
+
+/// A cell that never ends is ended, with all it has started; what it said before counts.
+#[test]
+fn a_cell_that_hangs_is_killed_and_what_it_said_is_kept() {
+    let begun = Instant::now();
+    let row = r#"{"Batch":{"case":0,"round":0,"at_ms":1,"values":[5.0],"reference_ns":1.0,"cpu":0,"involuntary":0,"line_rtt_ns":null}}"#;
+    let script = format!(
+        "test -e \"$0.$PPID\" && exit; touch \"$0.$PPID\"; echo '{row}'; sleep 600 & sleep 600"
+    );
+    // Only the first cell hangs: each would take its two seconds of grace.
+    let directory = std::env::temp_dir().join(format!("weir-hang-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let script = script.replace("$0", &format!("{}/seen", directory.display()));
+    let collected = run(&script, Duration::from_millis(800)).expect("it ends");
+    std::fs::remove_dir_all(&directory).expect("removed");
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    assert_eq!(collected.len(), 10);
+    let hung = &collected[0];
+    assert!(hung.killed && hung.rows.len() == 1 && hung.rows[0].values == [5.0], "{hung:?}");
+    assert!(collected[1..].iter().all(|cell| !cell.killed));
+}
+
+#[test]
+fn a_cell_that_dies_or_talks_nonsense_is_no_figure() {
+    let collected = run("echo nonsense; kill -9 $$", Duration::from_secs(1)).expect("it ends");
+    assert!(collected.iter().all(|cell| cell.rows.is_empty()));
+    assert!(collected.iter().all(|cell| cell.troubles[0].1.text == "its process died"));
+}
+
+#[test]
+fn stopping_ends_the_cell_at_once() {
+    struct Impatient;
+    impl Observer for Impatient {
+        fn cell(&mut self, _: u64, _: u64, _: &str) {}
+        fn stop(&mut self) -> bool {
+            true
+        }
+    }
+    let suites = [suite(vec![case("a", 1.0)])];
+    let plan = Plan::new(&suites, wish(&["suite"]), &Topology::read()).expect("a plan");
+    let launch = || {
+        let mut command = Command::new("sleep");
+        command.arg("600");
+        command
+    };
+    let begun = Instant::now();
+    let stopped = drive::run(&suites, &plan, &launch, &mut Impatient);
+    assert!(matches!(stopped, Err(DriveError::Stopped)));
+    assert!(begun.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn a_budget_below_what_fresh_processes_take_is_refused_with_the_least() {
+    let suites = [suite(vec![case("a", 1.0), case("b", 2.0)])];
+    let mut small = wish(&["suite"]);
+    small.budget = Some(Duration::from_millis(1));
+    let refused = Plan::new(&suites, small.clone(), &Topology::read()).expect_err("too small");
+    let PlanError::Budget { least, cases } = refused else { panic!("{refused:?}") };
+    assert_eq!(cases, 2);
+    small.budget = Some(least);
+    assert!(Plan::new(&suites, small, &Topology::read()).is_ok(), "the least is enough");
+}
+
+#[test]
+fn one_side_cannot_be_placed_on_two_cpus() {
+    let suites = [suite(vec![case("a", 1.0)])];
+    let mut across = wish(&["suite"]);
+    across.placements = vec![Placement::OtherCpu];
+    let refused = Plan::new(&suites, across, &Topology::read()).expect_err("one side");
+    let PlanError::Nothing(why) = refused else { panic!("{refused:?}") };
+    assert_eq!(why, "no case of suite can be placed at other-cpu; possible: same-cpu, free");
+}

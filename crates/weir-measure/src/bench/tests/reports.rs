@@ -1,0 +1,180 @@
+//! From what cells said to the report.
+
+use super::super::assemble::{About, report};
+use super::super::cell::Row;
+use super::super::drive::Collected;
+use super::super::params::Placement;
+use super::super::place::Topology;
+use super::super::plan::{Block, Plan};
+use super::super::record::{Host, Rates, Report, ReportError};
+use super::{case, suite, wish};
+use crate::random::Random;
+use std::time::Duration;
+
+/// A host whose CPU has two speeds and whose line is far in some processes.
+struct Host2 {
+    random: Random,
+    across: bool,
+}
+
+impl Host2 {
+    fn noise(&mut self, size: f64) -> f64 {
+        let even = self.random.below(1 << 30) as f64 / f64::from(1 << 30);
+        1.0 + size * (even - 0.5)
+    }
+
+    /// One process of six rounds; case i takes `times[i]` at full speed, the twin as the first.
+    fn process(&mut self, process: u64, times: &[f64]) -> Collected {
+        let slow = if self.random.below(2) == 0 { 1.27 } else { 1.0 };
+        let far = self.across && process >= 6;
+        let mut rows = Vec::new();
+        for round in 0..6 {
+            for (index, time) in times.iter().chain(times.first()).enumerate() {
+                let reach = if far { 4.0 } else { 1.0 };
+                rows.push(Row {
+                    case: index,
+                    round,
+                    at_ms: round * 10,
+                    values: vec![time * slow * reach * self.noise(0.02)],
+                    reference_ns: 1.25 * slow * self.noise(0.004),
+                    cpu: 0,
+                    involuntary: u64::from(round == 3),
+                    line_rtt_ns: self.across.then_some(if far { 400.0 } else { 60.0 }),
+                });
+            }
+        }
+        let began_ms = process * 100;
+        Collected { block: 0, process, began_ms, rows, troubles: Vec::new(), killed: false }
+    }
+
+    fn run(&mut self, times: &[f64]) -> Report {
+        let names = ["a", "b", "c"];
+        let cases = times.iter().zip(names).map(|(time, name)| case(name, *time)).collect();
+        let suites = [suite(cases)];
+        let plan = Plan::new(&suites, wish(&["suite"]), &Topology::read()).expect("a plan");
+        let placement = if self.across { Placement::OtherCpu } else { Placement::SameCpu };
+        let block = Block { placement, cpus: vec![0, 1], ..plan.blocks[0].clone() };
+        let plan = Plan { blocks: vec![block], ..plan };
+        let processes = if self.across { 10 } else { 12 };
+        let collected: Vec<Collected> =
+            (0..processes).map(|process| self.process(process, times)).collect();
+        report(&suites, &plan, &collected, about())
+    }
+}
+
+fn about() -> About {
+    About {
+        weir: "0".into(),
+        started_unix_s: 0,
+        duration: Duration::from_secs(1),
+        host: Host::default(),
+        rates: Rates::default(),
+    }
+}
+
+fn host(seed: u64, across: bool) -> Host2 {
+    Host2 { random: Random::new(seed), across }
+}
+
+#[test]
+fn the_reference_loop_takes_two_speeds_out() {
+    let report = host(1, false).run(&[1_000.0, 1_030.0, 2_000.0]);
+    let a = &report.cases[0];
+    assert!((a.estimate / 1_000.0 - 1.0).abs() < 0.02, "{}", a.estimate);
+    assert!(a.low < a.estimate && a.estimate < a.high && a.relative_width() < 0.03);
+    assert!(a.as_timed > a.estimate, "half of the processes were slow");
+    assert_eq!((a.n, a.processes, a.samples.len()), (72, 12, 72));
+    assert!(a.beside.label.iter().any(|label| label.contains("slow")));
+    assert!(a.beside.label.iter().any(|label| label.contains("preempted")));
+    assert!(report.reference.slow_batches > 0);
+}
+
+#[test]
+fn differences_within_rounds_and_pairs_against_the_baseline() {
+    let report = host(2, false).run(&[1_000.0, 1_060.0, 1_000.0]);
+    let difference = report.cases.iter().find(|case| case.case == "difference").expect("there");
+    assert!(difference.low < 60.0 && difference.high > 60.0, "{difference:?}");
+    assert!(!difference.below_resolution);
+    let verdict = |b: &str| {
+        let found = report.comparisons.iter().find(|comparison| comparison.b == b);
+        found.map(|comparison| comparison.verdict.clone()).expect("compared")
+    };
+    assert_eq!(verdict("b"), "slower");
+    assert_eq!(verdict("c"), "equivalent");
+    let own = &report.self_test.entries[0];
+    assert!(own.low <= 1.0 && own.high >= 1.0 && own.resolves_percent < 2.0, "{own:?}");
+    assert!(report.self_test.sentence.starts_with("A/A: this host resolves "));
+}
+
+#[test]
+fn a_difference_that_cannot_be_told_from_nothing_says_so() {
+    let report = host(3, false).run(&[1_000.0, 1_000.0]);
+    let difference = report.cases.iter().find(|case| case.case == "difference").expect("there");
+    assert!(difference.below_resolution, "{difference:?}");
+}
+
+#[test]
+fn near_and_far_are_figures_of_their_own() {
+    let report = host(4, true).run(&[1_000.0, 2_000.0]);
+    let of_a: Vec<_> = report.cases.iter().filter(|case| case.case == "a").collect();
+    let strata: Vec<&str> = of_a.iter().filter_map(|case| case.stratum.as_deref()).collect();
+    assert_eq!(strata, ["near", "far"]);
+    assert!((of_a[1].estimate / of_a[0].estimate - 4.0).abs() < 0.2);
+    assert_eq!((of_a[0].processes, of_a[1].processes), (6, 4));
+    assert_eq!(of_a[1].line_rtt_ns, Some(400.0));
+    assert_ne!(of_a[0].key(), of_a[1].key());
+}
+
+#[test]
+fn what_gave_nothing_is_noted() {
+    let suites = [suite(vec![case("a", 1.0)])];
+    let plan = Plan::new(&suites, wish(&["suite"]), &Topology::read()).expect("a plan");
+    let mut cell = host(5, false).process(0, &[]);
+    cell.rows.clear();
+    cell.killed = true;
+    let report = report(&suites, &plan, &[cell], about());
+    assert!(report.cases.is_empty());
+    let notes: Vec<&str> = report.notes.iter().map(|note| note.text.as_str()).collect();
+    assert_eq!(
+        notes,
+        [
+            "a (same-cpu): no figure, its time was over",
+            "group (same-cpu): 1 of 1 processes were ended, their time was over"
+        ]
+    );
+}
+
+#[test]
+fn a_report_comes_back_from_json_and_others_are_refused() {
+    let report = host(6, false).run(&[1_000.0, 1_100.0]);
+    let text = serde_json::to_string(&report).expect("JSON");
+    assert!(Report::from_json(&text).expect("read") == report, "another report came back");
+    let newer = text.replacen("weir.bench/1", "weir.bench/2", 1);
+    assert!(matches!(Report::from_json(&newer), Err(ReportError::Newer(_))));
+    let foreign = text.replacen("weir.bench/1", "weir.run/1", 1);
+    assert!(matches!(Report::from_json(&foreign), Err(ReportError::Foreign(_))));
+    assert!(matches!(Report::from_json("{}"), Err(ReportError::Shape(_))));
+    assert!(matches!(
+        Report::from_json(r#"{"schema":"weir.bench/1"}"#),
+        Err(ReportError::Shape(_))
+    ));
+}
+
+/// Ten honest runs: the estimate of each lies in the interval of the next, most of the time.
+#[test]
+fn runs_of_the_same_host_agree_within_their_intervals() {
+    let mut host = host(7, false);
+    let runs: Vec<Report> = (0..40).map(|_| host.run(&[1_000.0, 500.0, 70.0])).collect();
+    let mut inside = 0;
+    let mut all = 0;
+    for pair in runs.windows(2) {
+        for (one, other) in pair[0].cases.iter().zip(&pair[1].cases) {
+            // The reference's own middle differs a little from run to run.
+            let renormalised =
+                other.estimate * pair[0].reference.nominal_ns / pair[1].reference.nominal_ns;
+            inside += usize::from((one.low..=one.high).contains(&renormalised));
+            all += 1;
+        }
+    }
+    assert!(inside * 100 >= all * 90, "{inside} of {all}");
+}
