@@ -32,3 +32,55 @@ pub fn catalogue() -> Vec<Suite> {
         franke::pipeflex(),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    #[test]
+    fn names_are_unique_and_say_something() {
+        let mut suites = BTreeSet::new();
+        for suite in catalogue() {
+            assert!(suites.insert(suite.name), "{} is there twice", suite.name);
+            assert!(!suite.about.is_empty() && !suite.source.is_empty());
+            let (mut groups, mut cases) = (BTreeSet::new(), BTreeSet::new());
+            for group in &suite.groups {
+                assert!(groups.insert(group.name.clone()), "{} {}", suite.name, group.name);
+                let derived = group.derived.iter().map(|derived| &derived.name);
+                for case in group.cases.iter().map(|case| &case.name).chain(derived) {
+                    assert!(cases.insert(case.clone()), "{}: {case} is there twice", suite.name);
+                }
+                assert!(group.processes >= 6, "{}: too few for an interval", group.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_suite_has_one_unit_for_a_quantity() {
+        for suite in catalogue() {
+            let mut units = BTreeMap::new();
+            let groups = || suite.groups.iter();
+            let measures = groups().flat_map(|group| &group.cases).flat_map(|case| &case.measures);
+            let derived = groups().flat_map(|group| &group.derived).map(|derived| &derived.measure);
+            for measure in measures.chain(derived) {
+                let unit = units.entry(measure.quantity).or_insert(measure.unit);
+                assert_eq!(*unit, measure.unit, "{}: {}", suite.name, measure.quantity);
+            }
+        }
+    }
+
+    #[test]
+    fn baselines_and_differences_name_cases_of_their_group() {
+        for suite in catalogue() {
+            for group in &suite.groups {
+                let known = |name: &String| group.cases.iter().any(|case| case.name == *name);
+                assert!(group.baseline.iter().all(known), "{}: {}", suite.name, group.name);
+                for derived in &group.derived {
+                    let mut parts = derived.plus.iter().chain(&derived.minus);
+                    assert!(parts.all(known), "{}: {}", suite.name, derived.name);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! `weir bench` from outside: what it refuses, what it writes, that nothing is left of it, and that
+//! every suite's cases do something.
+
+mod common;
+
+use common::{WEIR, alone, have};
+use serde_json::Value;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use weir_measure::bench::case::{Sides, Suite};
+use weir_measure::bench::cell::{Line, Request, Row};
+use weir_measure::bench::params::{Load, Placement};
+use weir_measure::bench::place::Topology;
+use weir_measure::bench::{case::Site, record::Report};
+
+fn bench(args: &[&str]) -> Output {
+    let mut command = Command::new(WEIR);
+    command.arg("bench").args(args).stdin(Stdio::null()).output().expect("weir starts")
+}
+
+fn said(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    for word in ["panicked", "RUST_", "unwrap"] {
+        assert!(!text.contains(word), "not for a user's eyes: {text}");
+    }
+    text
+}
+
+fn refused(args: &[&str], status: i32, expected: &str) {
+    let output = bench(args);
+    assert_eq!(output.status.code(), Some(status), "{args:?}: {}", said(&output));
+    assert!(said(&output).contains(expected), "{args:?}: {}", said(&output));
+}
+
+/// A quick run of a small suite.
+const QUICK: [&str; 3] = ["joy-syscall", "--budget", "2.5s"];
+
+#[test]
+fn wrong_usage_is_told_in_a_sentence() {
+    refused(&["joy-ipcc"], 2, "weir: there is no suite 'joy-ipcc'; did you mean 'joy-ipc'?");
+    refused(&["qqq"], 2, "weir: there is no suite 'qqq'; weir bench --list names them");
+    refused(&["joy-syscall", "--budget", "1ms"], 2, "cases in fresh processes: at least ");
+    refused(&["--budget", "soon"], 2, "not a time; write 20s, 500ms or 5m");
+    refused(&["joy-syscall", "--placement", "other-cpu"], 2, "possible: same-cpu, free");
+    refused(&["--load", "heavy"], 2, "possible values: none, cpu, copy, memory");
+    let missing = "weir: cannot measure files in /nosuch: No such file or directory";
+    refused(&["limits", "--dir", "/nosuch"], 1, missing);
+    refused(&["limits", "--dir", "/dev/null"], 1, "not a directory");
+}
+
+#[test]
+fn a_cpu_outside_of_the_mask_is_refused_and_the_default_set_goes_on_without() {
+    if !have(&["taskset"]) {
+        return;
+    }
+    let first = Topology::read().allowed()[0].to_string();
+    let on_one = |args: &[&str]| {
+        let mut command = Command::new("taskset");
+        command.args(["-c", &first, WEIR, "bench"]).args(args).stdin(Stdio::null());
+        command.output().expect("taskset starts")
+    };
+    let output = on_one(&["joy-switch", "--placement", "other-cpu"]);
+    assert_eq!(output.status.code(), Some(2));
+    let why = format!(
+        "weir: cannot place anything at other-cpu: this process may use CPU {first}: it takes two"
+    );
+    assert!(said(&output).contains(&why), "{}", said(&output));
+    let _alone = alone();
+    let output = on_one(&["limits", "--budget", "6s", "--json=-", "-q"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let report = Report::from_json(&String::from_utf8_lossy(&output.stdout)).expect("a report");
+    assert!(report.notes.iter().any(|note| note.text.contains("nothing at other-cpu")));
+    assert!(report.cases.iter().all(|case| case.placement == Placement::SameCpu));
+}
+
+#[test]
+fn the_list_names_every_suite_and_its_cases() {
+    let output = bench(&["--list"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for suite in weir_bench::catalogue() {
+        assert!(text.contains(suite.name), "{text}");
+    }
+    let output = bench(&["--list", "--json", "joy-ipc"]);
+    let list: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(list.iter().any(|case| case["params"]["mechanism"] == "posix-mq"));
+    assert!(list.iter().all(|case| case["suite"] == "joy-ipc"));
+    let output = bench(&["--list", "joy-syscall"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("read of 1 byte"));
+}
+
+#[test]
+fn the_report_has_what_the_schema_promises() {
+    let _alone = alone();
+    let output = bench(&[QUICK.as_slice(), &["--json", "--quiet", "--seed", "7"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
+    assert_eq!((&json["schema"], &json["seed"]), (&"weir.bench/1".into(), &7.into()));
+    assert!(json["host"]["kernel"].as_str().is_some_and(|kernel| kernel.starts_with("Linux")));
+    assert!(json["self_test"]["sentence"].as_str().is_some_and(|text| text.contains("resolves")));
+    let cases = json["cases"].as_array().expect("cases");
+    assert!(cases.len() > 10);
+    for case in cases {
+        let (low, high) = (case["low"].as_f64(), case["high"].as_f64());
+        let estimate = case["estimate"].as_f64();
+        assert!(low <= estimate && estimate <= high, "{case}");
+        let n = case["n"].as_u64().expect("n");
+        assert_eq!(case["samples"].as_array().map(|samples| samples.len() as u64), Some(n));
+        assert!(case["processes"].as_u64() >= Some(6), "{case}");
+        assert_eq!((&case["unit"], &case["placement"]), (&"ns".into(), &"same-cpu".into()));
+        assert!(case["params"].is_object() && case.get("line_rtt_ns").is_some());
+    }
+    let read = cases.iter().find(|case| case["case"] == "read of 4096 bytes").expect("there");
+    assert_eq!(read["params"]["chunk_bytes"], 4096);
+}
+
+#[test]
+fn what_cannot_be_written_is_named_after_the_figures_were_shown() {
+    let _alone = alone();
+    let full = bench(&[QUICK.as_slice(), &["--json=/dev/full"]].concat());
+    assert_eq!(full.status.code(), Some(1));
+    assert!(said(&full).contains("weir: cannot write /dev/full: No space left on device"));
+    assert!(String::from_utf8_lossy(&full.stdout).contains("read of 1 byte"), "nothing shown");
+}
+
+/// Direct children of a process.
+fn children(pid: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    text.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+fn is_running(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "waited in vain until {what}");
+        // sleep: a look at /proc, repeated.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A run across CPUs that has started a cell, which has started the other side.
+fn started() -> (Child, Vec<u32>) {
+    let mut command = Command::new(WEIR);
+    command.args(["bench", "joy-switch", "--budget", "60s"]).stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).env("TMPDIR", "/tmp");
+    let weir = command.spawn().expect("weir starts");
+    let mut family = Vec::new();
+    wait_until("a cell has children", || {
+        let cells = children(weir.id());
+        family = cells.iter().flat_map(|cell| children(*cell)).chain(cells.clone()).collect();
+        family.len() > cells.len()
+    });
+    (weir, family)
+}
+
+#[test]
+fn killed_in_the_middle_it_leaves_no_process() {
+    let (mut weir, family) = started();
+    weir.kill().expect("killed");
+    weir.wait().expect("reaped");
+    wait_until("all its processes are gone", || !family.iter().any(|pid| is_running(*pid)));
+}
+
+#[test]
+fn interrupted_it_says_so_and_leaves_no_process() {
+    let (weir, family) = started();
+    weir_sys::signals::send(weir.id() as i32, 2).expect("sent");
+    let output = weir.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130));
+    assert_eq!(said(&output), "weir: interrupted\n");
+    wait_until("all its processes are gone", || !family.iter().any(|pid| is_running(*pid)));
+}
+
+/// Runs one cell of a group with all its cases, as the command does.
+fn cell(suite: &Suite, group: usize, directory: &Path) -> (Vec<Row>, Vec<String>) {
+    let group = &suite.groups[group];
+    let placement = match group.sides {
+        Sides::One => Placement::SameCpu,
+        Sides::Two | Sides::Free => Placement::Free,
+    };
+    let request = Request {
+        suite: suite.name.into(),
+        group: group.name.clone(),
+        cases: group.cases.iter().map(|case| case.name.clone()).collect(),
+        twin: false,
+        site: Site {
+            placement,
+            cpus: Topology::read().find(placement).expect("a placement"),
+            load: Load::None,
+            directory: directory.to_owned(),
+        },
+        seed: 1,
+        time_ns: 1_000_000,
+    };
+    let mut command = Command::new(WEIR);
+    command.arg("bench-cell").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("weir starts");
+    let text = serde_json::to_string(&request).expect("JSON");
+    child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("written");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{} {}", suite.name, group.name);
+    let (mut rows, mut troubles) = (Vec::new(), Vec::new());
+    for line in output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        match serde_json::from_slice(line).expect("a line of JSON") {
+            Line::Batch(row) => rows.push(row),
+            Line::Trouble(_, trouble) => {
+                assert!(trouble.left_out, "{} {}: {trouble}", suite.name, group.name);
+                troubles.push(trouble.text);
+            }
+        }
+    }
+    (rows, troubles)
+}
+
+/// The cases of the first and last group of each suite, once: each gives a figure for each of its
+/// measures, or says what the host lacks.
+#[test]
+fn every_suite_does_something() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let _alone = alone();
+    for suite in weir_bench::catalogue() {
+        for group in [0, suite.groups.len() - 1] {
+            let (rows, troubles) = cell(&suite, group, directory.path());
+            let cases = &suite.groups[group].cases;
+            for (index, case) in cases.iter().enumerate() {
+                let Some(row) = rows.iter().find(|row| row.case == index) else { continue };
+                let name = format!("{}: {}", suite.name, case.name);
+                assert_eq!(row.values.len(), case.measures.len(), "{name}");
+                assert!(row.values.iter().all(|value| value.is_finite()), "{name}: {row:?}");
+            }
+            let seen = (0..cases.len()).filter(|case| rows.iter().any(|row| row.case == *case));
+            let missing = cases.len() - seen.count();
+            assert!(missing <= troubles.len(), "{}: {missing} say nothing", suite.name);
+            for trouble in troubles {
+                eprintln!("LEFT OUT: {}: {trouble}", suite.name);
+            }
+        }
+    }
+    let left: Vec<_> = std::fs::read_dir(&directory).expect("listed").flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
