@@ -15,6 +15,8 @@ pub const JOY_SYSCALL: &str = include_str!("../../../data/joy_1980_syscall_vax78
 pub const JOY_IPC: &str = include_str!("../../../data/joy_1980_ipc_vax780.csv");
 /// Joy 1980: a context switch, microseconds.
 pub const JOY_SWITCH: &str = include_str!("../../../data/joy_1980_switch_vax780.csv");
+/// Franke 2001: improvement over pipes of 4 KiB, percent.
+pub const FRANKE: &str = include_str!("../../../data/franke_2001_2way.csv");
 
 /// Reads a table: comments begin with '#', the next line has the names of columns.
 pub fn lines(table: &str) -> Vec<Line> {

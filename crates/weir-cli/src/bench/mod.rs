@@ -1,5 +1,6 @@
 //! `weir bench`: measures the host's mechanisms and prints figures that repeat.
 
+mod beside;
 mod list;
 mod progress;
 mod table;
