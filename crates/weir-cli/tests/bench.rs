@@ -197,6 +197,7 @@ fn cell(suite: &Suite, group: usize, directory: &Path) -> (Vec<Row>, Vec<String>
         },
         seed: 1,
         time_ns: 1_000_000,
+        counts: Vec::new(),
     };
     let mut command = Command::new(WEIR);
     command.arg("bench-cell").stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -209,6 +210,7 @@ fn cell(suite: &Suite, group: usize, directory: &Path) -> (Vec<Row>, Vec<String>
     for line in output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         match serde_json::from_slice(line).expect("a line of JSON") {
             Line::Batch(row) => rows.push(row),
+            Line::Count(..) => {}
             Line::Trouble(_, trouble) => {
                 assert!(trouble.left_out, "{} {}: {trouble}", suite.name, group.name);
                 troubles.push(trouble.text);

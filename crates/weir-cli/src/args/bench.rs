@@ -72,8 +72,8 @@ Examples:
   weir bench --save before; reboot; weir bench --save after; weir compare before after
 
 What the table says:
-  estimate   the middle of at least ten fresh processes, each the median of its batches,
-             normalised: as if the CPU had been in its fast state throughout
+  estimate   the middle of some twenty fresh processes, each the median of its batches,
+             normalised to the CPU's speed in the first run on this host
   interval   where the estimate of a second such run lies, 19 times of 20
   as timed   the same before normalising
   place      where the two sides ran; figures are compared only within a placement

@@ -1,9 +1,11 @@
 //! The command line.
 
 mod bench;
+mod saved;
 
 pub use bench::BenchOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use saved::{CompareOptions, Export, FailOn, HistoryOptions};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -23,6 +25,10 @@ pub enum Command {
     Run(RunOptions),
     /// Measure what passes between processes on this host, so that the figures repeat
     Bench(BenchOptions),
+    /// Compare two saved runs of weir bench, or a saved one with now
+    Compare(CompareOptions),
+    /// List, show, export or forget saved runs of weir bench
+    History(HistoryOptions),
     /// Run one cell of `weir bench` (it starts itself with this)
     #[command(hide = true)]
     BenchCell,

@@ -1,13 +1,21 @@
 //! `weir bench`: measures the host's mechanisms and prints figures that repeat.
 
 mod beside;
+pub mod export;
+pub mod history;
 mod list;
+mod nominal;
 mod progress;
 mod table;
 
+pub use list::trimmed;
+pub use table::figure;
+
 use crate::args::BenchOptions;
 use crate::fault::{Fault, tell};
+use history::History;
 use progress::Progress;
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -43,10 +51,36 @@ pub fn bench(options: &BenchOptions) -> Result<ExitCode, Fault> {
         directory: directory(options.dir.as_deref())?,
         seed: options.seed.unwrap_or_else(seed),
     };
+    // What would be refused after a minute is refused before it.
+    if let Some(name) = &options.save {
+        history::check_name(name)?;
+        History::open()?.check_free(name, options.replace)?;
+    }
     let mut progress = Progress::new(options.quiet);
     let report = measure(&suites, wish, &mut progress)?;
     progress.end();
     give(options, &report)
+}
+
+/// Measures the suites of a report once more, as it was measured.
+pub fn measure_again(report: &Report) -> Result<Report, Fault> {
+    let suites = weir_bench::catalogue();
+    let names: BTreeSet<&str> = report.cases.iter().map(|case| case.suite.as_str()).collect();
+    let known = suites.iter().filter(|suite| names.contains(suite.name));
+    let standard = report.standard;
+    let wish = Wish {
+        suites: if standard { Vec::new() } else { known.map(|s| s.name.to_owned()).collect() },
+        placements: report.placements_asked.clone(),
+        load: report.load,
+        budget: Some(Duration::from_secs_f64(report.budget_s.max(1.0))),
+        standard_budget: STANDARD_BUDGET,
+        directory: directory(None)?,
+        seed: seed(),
+    };
+    let mut progress = Progress::new(false);
+    let now = measure(&suites, wish, &mut progress)?;
+    progress.end();
+    Ok(now)
 }
 
 /// Runs the cases and makes the report.
@@ -71,10 +105,13 @@ fn measure(suites: &[Suite], wish: Wish, progress: &mut Progress) -> Result<Repo
         weir: env!("CARGO_PKG_VERSION").into(),
         started_unix_s: started.as_secs(),
         duration: begun.elapsed(),
+        nominal_ns: nominal::known(&host),
         host,
         rates,
     };
-    Ok(assemble::report(suites, &plan, &collected, about))
+    let report = assemble::report(suites, &plan, &collected, about);
+    nominal::keep(&report);
+    Ok(report)
 }
 
 /// Writes the report wherever it was asked for. What cannot be written is told after the rest is.
@@ -96,7 +133,10 @@ fn give(options: &BenchOptions, report: &Report) -> Result<ExitCode, Fault> {
         let mut text = serde_json::to_string(report)
             .map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
         text.push('\n');
-        keep(if json_to_stdout { print(&text) } else { write_file(path, &text) });
+        keep(write_json(path, &text));
+    }
+    if let Some(name) = &options.save {
+        keep(History::open().and_then(|mut h| h.save(name, report, options.replace)));
     }
     if let Some(fault) = fault {
         return Err(fault);
@@ -166,7 +206,8 @@ fn seed() -> u64 {
     now.as_nanos() as u64 ^ u64::from(std::process::id()) << 32
 }
 
-fn print(text: &str) -> Result<(), Fault> {
+/// Writes to standard output; a reader that has seen enough is no error.
+pub fn print(text: &str) -> Result<(), Fault> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Fault::failed(format!("cannot write to standard output: {error}")))
@@ -178,6 +219,11 @@ fn print(text: &str) -> Result<(), Fault> {
 fn print_err(text: &str) -> Result<(), Fault> {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
     Ok(())
+}
+
+/// Writes JSON to a file, or to standard output for "-".
+pub fn write_json(path: &Path, text: &str) -> Result<(), Fault> {
+    if path == Path::new("-") { print(text) } else { write_file(path, text) }
 }
 
 fn write_file(path: &Path, text: &str) -> Result<(), Fault> {

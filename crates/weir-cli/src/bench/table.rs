@@ -46,10 +46,11 @@ fn head(report: &Report) -> String {
         .collect();
     let _ = writeln!(
         text,
-        "CPUs: {}; a step of the reference loop: {:.3} ns in the fast state, {:.3} ns in the middle",
+        "CPUs: {}; a step of the reference loop took {:.3} ns, figures are normalised to {:.3} ns{}",
         placements.join(", "),
+        report.reference.median_ns,
         report.reference.nominal_ns,
-        report.reference.median_ns
+        if report.reference.from_first_run { " (this host's first run)" } else { "" }
     );
     text
 }

@@ -35,6 +35,9 @@ pub struct Request {
     pub seed: u64,
     /// How long, setting up included.
     pub time_ns: u64,
+    /// Operations of a batch, of cases for which an earlier cell has found that out.
+    #[serde(default)]
+    pub counts: Vec<Option<u64>>,
 }
 
 /// What a cell says.
@@ -44,6 +47,8 @@ pub enum Line {
     Batch(Row),
     /// A case that is given up; `None` for the whole cell.
     Trouble(Option<usize>, Trouble),
+    /// How many operations a batch of a case takes.
+    Count(usize, u64),
 }
 
 /// One batch.
@@ -111,15 +116,28 @@ fn set_up(group: &Group, request: &Request, out: &mut impl Write) -> Result<Vec<
         let made = case.ok_or_else(|| Trouble::failed(format!("there is no case '{name}'")));
         let done = made.and_then(|case| {
             let mut work = (case.make)(&request.site)?;
-            let count = calibrate(case, work.as_mut(), batch_ns)?;
+            let known = request.counts.get(index).copied().flatten();
+            let count = match known.filter(|_| matches!(case.size, BatchSize::Time { .. })) {
+                Some(count) => warm(work.as_mut(), count)?,
+                None => calibrate(case, work.as_mut(), batch_ns)?,
+            };
             Ok(Ready { index, work, count })
         });
         match done {
-            Ok(work) => ready.push(work),
+            Ok(work) => {
+                say(out, &Line::Count(index, work.count))?;
+                ready.push(work);
+            }
             Err(trouble) => say(out, &Line::Trouble(Some(index), trouble))?,
         }
     }
     Ok(ready)
+}
+
+/// A part of a batch, for caches and pages to be as they will be.
+fn warm(work: &mut dyn Work, count: u64) -> Result<u64, Trouble> {
+    work.batch(count.div_ceil(4))?;
+    Ok(count)
 }
 
 fn calibrate(case: &Case, work: &mut dyn Work, batch_ns: u64) -> Result<u64, Trouble> {

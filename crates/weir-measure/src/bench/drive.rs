@@ -39,6 +39,8 @@ pub struct Collected {
     pub began_ms: u64,
     /// Its batches.
     pub rows: Vec<Row>,
+    /// Operations of a batch, by case.
+    pub counts: Vec<(usize, u64)>,
     /// What it gave up.
     pub troubles: Vec<(Option<usize>, Trouble)>,
     /// Whether it was killed because its time was over.
@@ -69,6 +71,7 @@ pub fn run(
     let mut seeds = Random::new(plan.wish.seed ^ 0x5eed);
     let most = plan.blocks.iter().map(|block| block.processes).max().unwrap_or(0);
     let mut collected = Vec::new();
+    let mut counts: Vec<Vec<Option<u64>>> = vec![Vec::new(); plan.blocks.len()];
     // Each pass takes one cell of every block, so that all blocks see all of the run's time.
     for process in 0..most {
         let wanted = |index: &usize| process < plan.blocks[*index].processes;
@@ -79,17 +82,29 @@ pub fn run(
             let group = &suites[block.suite].groups[block.group];
             let what = format!("{} {} {}", suites[block.suite].name, group.name, block.placement);
             observer.cell(collected.len() as u64, plan.cells(), &what);
-            let request = request(suites, plan, block, seeds.next_u64());
+            let mut request = request(suites, plan, block, seeds.next_u64());
+            request.counts.clone_from(&counts[index]);
             let began_ms = begun.elapsed().as_millis() as u64;
             let mut cell = run_cell(&request, launch, observer)?;
             cell.block = index;
             cell.process = process;
             cell.began_ms = began_ms;
+            learn(&mut counts[index], &cell.counts);
             collected.push(cell);
         }
     }
     observer.cell(plan.cells(), plan.cells(), "");
     Ok(collected)
+}
+
+/// Keeps what the first cell of a block found out.
+fn learn(known: &mut Vec<Option<u64>>, found: &[(usize, u64)]) {
+    for (case, count) in found {
+        if known.len() <= *case {
+            known.resize(case + 1, None);
+        }
+        known[*case].get_or_insert(*count);
+    }
 }
 
 fn request(suites: &[Suite], plan: &Plan, block: &Block, seed: u64) -> Request {
@@ -108,6 +123,7 @@ fn request(suites: &[Suite], plan: &Plan, block: &Block, seed: u64) -> Request {
         },
         seed,
         time_ns: u64::try_from(block.cell.as_nanos()).unwrap_or(u64::MAX),
+        counts: Vec::new(),
     }
 }
 
@@ -187,12 +203,14 @@ fn understand(said: &[u8]) -> Collected {
         process: 0,
         began_ms: 0,
         rows: Vec::new(),
+        counts: Vec::new(),
         troubles: Vec::new(),
         killed: false,
     };
     for line in said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         match serde_json::from_slice(line) {
             Ok(Line::Batch(row)) => cell.rows.push(row),
+            Ok(Line::Count(case, count)) => cell.counts.push((case, count)),
             Ok(Line::Trouble(case, trouble)) => cell.troubles.push((case, trouble)),
             Err(_) => {}
         }

@@ -24,6 +24,15 @@ pub struct Report {
     pub started_unix_s: u64,
     /// How long it took.
     pub duration_s: f64,
+    /// Time it was given.
+    #[serde(default)]
+    pub budget_s: f64,
+    /// Whether it was the default set.
+    #[serde(default)]
+    pub standard: bool,
+    /// The placements asked for, if any were.
+    #[serde(default)]
+    pub placements_asked: Vec<Placement>,
     /// The seed of all orders.
     pub seed: u64,
     /// The competing load that was switched on.
@@ -96,11 +105,16 @@ pub struct Rates {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reference {
-    /// One step in the host's fast state: the tenth percentile of all batches. Normalised figures
-    /// are what would have been timed had every step taken this.
+    /// What normalised figures are brought to: they are what would have been timed had every step
+    /// taken this. It is the median of the first run on this host that kept it, so that later runs
+    /// are brought to the same; else this run's own.
     pub nominal_ns: f64,
+    /// Whether it is that of an earlier run.
+    pub from_first_run: bool,
     /// Median over all batches.
     pub median_ns: f64,
+    /// Tenth percentile.
+    pub fast_ns: f64,
     /// Ninetieth percentile.
     pub slow_ns: f64,
     /// Batches beside which the loop was more than a tenth slower than nominal.

@@ -125,7 +125,7 @@ fn states(report: &Report) -> Vec<String> {
     let share = reference.slow_batches as f64 / reference.batches.max(1) as f64;
     if share > 0.1 {
         found.push(format!(
-            "the CPU was more than a tenth below its fast state in {:.0} % of the batches: \
+            "the CPU was more than a tenth below its usual speed in {:.0} % of the batches: \
              normalised figures allow for it",
             share * 100.0
         ));

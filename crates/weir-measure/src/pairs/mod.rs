@@ -8,13 +8,16 @@
 //! - [`PairOrder`]: who goes first.
 //! - [`Comparison`]: the estimate, its 95 % interval and the p value, from the log ratios of the
 //!   pairs by Wilcoxon's signed-rank test (`signed_rank`).
+//! - [`Unpaired`]: two samples that were not run in pairs, which is worse.
 //! - [`Verdict`], [`Sentence`], [`Resolution`]: what that means, in words.
 
 mod order;
 pub(crate) mod signed_rank;
+mod unpaired;
 mod verdict;
 
 pub use order::PairOrder;
+pub use unpaired::Unpaired;
 pub use verdict::{Resolution, Sentence, Verdict};
 
 use std::fmt;

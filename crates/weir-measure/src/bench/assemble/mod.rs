@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// A batch is labelled slow when the reference loop beside it took this much longer than nominal.
 const SLOW: f64 = 1.1;
+/// A nominal step that is further off than this is another machine's.
+const STALE: f64 = 1.5;
 /// Differences of cases below this are taken for none, in verdicts.
 pub const BAND: f64 = 0.05;
 
@@ -30,16 +32,21 @@ pub struct About {
     pub host: Host,
     /// What the host did just before.
     pub rates: Rates,
+    /// A step of the reference loop on this host, from an earlier run.
+    pub nominal_ns: Option<f64>,
 }
 
 /// Makes the report of a run.
 pub fn report(suites: &[Suite], plan: &Plan, collected: &[Collected], about: About) -> Report {
-    let reference = reference(collected);
+    let reference = reference(collected, about.nominal_ns);
     let mut report = Report {
         schema: SCHEMA.into(),
         weir: about.weir,
         started_unix_s: about.started_unix_s,
         duration_s: about.duration.as_secs_f64(),
+        budget_s: plan.budget.as_secs_f64(),
+        standard: plan.wish.suites.is_empty(),
+        placements_asked: plan.wish.placements.clone(),
         seed: plan.wish.seed,
         load: plan.wish.load,
         host: about.host,
@@ -69,16 +76,22 @@ fn placements(blocks: &[Block]) -> Vec<(super::params::Placement, Vec<u64>)> {
     found
 }
 
-fn reference(collected: &[Collected]) -> Reference {
+/// The nominal step is that of the host's first run, if it is known and still about right.
+fn reference(collected: &[Collected], known_ns: Option<f64>) -> Reference {
     let steps: Vec<f64> =
         collected.iter().flat_map(|cell| &cell.rows).map(|row| row.reference_ns).collect();
     if steps.is_empty() {
         return Reference::default();
     }
-    let nominal_ns = quantile(&steps, 0.1);
+    let median_ns = median(&steps);
+    let right = |known: &f64| (median_ns / STALE..=median_ns * STALE).contains(known);
+    let kept = known_ns.filter(right);
+    let nominal_ns = kept.unwrap_or(median_ns);
     Reference {
         nominal_ns,
-        median_ns: median(&steps),
+        from_first_run: kept.is_some(),
+        median_ns,
+        fast_ns: quantile(&steps, 0.1),
         slow_ns: quantile(&steps, 0.9),
         slow_batches: steps.iter().filter(|step| **step > nominal_ns * SLOW).count() as u64,
         batches: steps.len() as u64,

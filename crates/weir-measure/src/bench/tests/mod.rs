@@ -102,6 +102,7 @@ fn a_cell_runs_every_case_each_round_and_says_what_failed() {
         },
         seed: 3,
         time_ns: 30_000_000,
+        counts: Vec::new(),
     };
     let mut said = Vec::new();
     cell::run(&suite.groups[0], &request, &mut said).expect("it runs");

@@ -1,0 +1,231 @@
+//! Saved runs: an SQLite database in the user's state directory.
+//!
+//! One table, one row a run, the report as JSON text beside the columns that are listed. Saving is
+//! one transaction with full synchronisation: killed at any moment, the database holds the run or
+//! does not.
+
+use crate::fault::Fault;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weir_measure::bench::record::Report;
+
+/// Version of the table.
+const VERSION: i64 = 1;
+/// How long to wait for another weir that is saving.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The saved runs.
+pub struct History {
+    connection: Connection,
+    path: PathBuf,
+}
+
+/// A saved run, as it is listed.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Entry {
+    /// The name it was saved under.
+    pub name: String,
+    /// When it began, in seconds since 1970.
+    pub started_unix_s: u64,
+    /// The host's kernel.
+    pub kernel: String,
+    /// The host's CPU.
+    pub cpu: String,
+    /// How many figures it has.
+    pub cases: u64,
+    /// What the host resolved, in percent.
+    pub resolves_percent: f64,
+}
+
+/// Where the history is: `WEIR_HISTORY`, or below `XDG_STATE_HOME` or `~/.local/state`.
+pub fn place() -> Result<PathBuf, Fault> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(path) = set("WEIR_HISTORY") {
+        return Ok(path);
+    }
+    let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
+    let state = state.ok_or_else(|| {
+        Fault::failed("no place for the history: neither WEIR_HISTORY nor HOME is set")
+    })?;
+    Ok(state.join("weir/history.db"))
+}
+
+/// A name by which a run can be asked for: not a path, not an option.
+pub fn check_name(name: &str) -> Result<(), Fault> {
+    let bad = name.is_empty()
+        || name.starts_with('-')
+        || name.ends_with(".json")
+        || name.contains('/')
+        || name.chars().any(char::is_control);
+    if bad {
+        return Err(Fault::usage(format!(
+            "cannot save as '{}': a name is not empty, has no '/', no control characters, no '-' \
+             in front and no '.json' behind",
+            name.escape_debug()
+        )));
+    }
+    Ok(())
+}
+
+impl History {
+    /// Opens it to be written, making it if there is none.
+    pub fn open() -> Result<History, Fault> {
+        let path = place()?;
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory)
+                .map_err(|error| cannot("make", directory, &error))?;
+        }
+        let connection = Connection::open(&path).map_err(|error| cannot("open", &path, &error))?;
+        History { connection, path }.prepare()
+    }
+
+    /// Opens it to be read; `None` where there is none yet.
+    pub fn open_existing() -> Result<Option<History>, Fault> {
+        let path = place()?;
+        match path.try_exists() {
+            Ok(false) => return Ok(None),
+            Ok(true) => {}
+            Err(error) => return Err(cannot("open", &path, &error)),
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&path, flags)
+            .map_err(|error| cannot("open", &path, &error))?;
+        History { connection, path }.prepare().map(Some)
+    }
+
+    fn prepare(self) -> Result<History, Fault> {
+        let cannot = |error: rusqlite::Error| cannot("use", &self.path, &error);
+        self.connection.busy_timeout(PATIENCE).map_err(cannot)?;
+        let version: i64 = self
+            .connection
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .map_err(cannot)?;
+        if version > VERSION {
+            return Err(Fault::failed(format!(
+                "cannot use the history {}: it was written by a newer weir (version {version}, \
+                 this weir knows {VERSION})",
+                self.path.display()
+            )));
+        }
+        if version < VERSION {
+            let make = "BEGIN IMMEDIATE;
+                CREATE TABLE IF NOT EXISTS runs (
+                    name TEXT PRIMARY KEY,
+                    started_unix_s INTEGER NOT NULL,
+                    kernel TEXT NOT NULL,
+                    cpu TEXT NOT NULL,
+                    cases INTEGER NOT NULL,
+                    resolves_percent REAL NOT NULL,
+                    report TEXT NOT NULL
+                );
+                PRAGMA user_version = 1;
+                COMMIT;";
+            self.connection.execute_batch(make).map_err(cannot)?;
+        }
+        self.connection.pragma_update(None, "synchronous", "FULL").map_err(cannot)?;
+        Ok(self)
+    }
+
+    /// Whether a run can be saved under a name.
+    pub fn check_free(&self, name: &str, replace: bool) -> Result<(), Fault> {
+        let there: Option<i64> = self
+            .connection
+            .query_row("SELECT 1 FROM runs WHERE name = ?1", [name], |row| row.get(0))
+            .optional()
+            .map_err(|error| cannot("read", &self.path, &error))?;
+        if there.is_some() && !replace { Err(taken(name)) } else { Ok(()) }
+    }
+
+    /// Saves a run. A name that is there is refused unless it may be replaced.
+    pub fn save(&mut self, name: &str, report: &Report, replace: bool) -> Result<(), Fault> {
+        check_name(name)?;
+        let text = serde_json::to_string(report)
+            .map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
+        let cannot = |error: rusqlite::Error| cannot("write", &self.path, &error);
+        let transaction = self.connection.transaction().map_err(cannot)?;
+        let there: Option<i64> = transaction
+            .query_row("SELECT 1 FROM runs WHERE name = ?1", [name], |row| row.get(0))
+            .optional()
+            .map_err(cannot)?;
+        if there.is_some() && !replace {
+            return Err(taken(name));
+        }
+        let insert = "INSERT OR REPLACE INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let host = &report.host;
+        let columns = params![
+            name,
+            report.started_unix_s.cast_signed(),
+            host.kernel,
+            host.cpu,
+            report.cases.len() as i64,
+            report.self_test.resolves_percent,
+            text
+        ];
+        transaction.execute(insert, columns).map_err(cannot)?;
+        transaction.commit().map_err(cannot)
+    }
+
+    /// The JSON text of a saved run.
+    pub fn load(&self, name: &str) -> Result<String, Fault> {
+        let found: Option<String> = self
+            .connection
+            .query_row("SELECT report FROM runs WHERE name = ?1", [name], |row| row.get(0))
+            .optional()
+            .map_err(|error| cannot("read", &self.path, &error))?;
+        found.map_or_else(|| Err(self.unknown(name)), Ok)
+    }
+
+    /// All saved runs, the newest first.
+    pub fn list(&self) -> Result<Vec<Entry>, Fault> {
+        let cannot = |error: rusqlite::Error| cannot("read", &self.path, &error);
+        let select = "SELECT name, started_unix_s, kernel, cpu, cases, resolves_percent
+            FROM runs ORDER BY started_unix_s DESC, name";
+        let mut statement = self.connection.prepare(select).map_err(cannot)?;
+        let rows = statement.query_map([], |row| {
+            Ok(Entry {
+                name: row.get(0)?,
+                started_unix_s: row.get::<_, i64>(1)?.max(0).cast_unsigned(),
+                kernel: row.get(2)?,
+                cpu: row.get(3)?,
+                cases: row.get::<_, i64>(4)?.max(0).cast_unsigned(),
+                resolves_percent: row.get(5)?,
+            })
+        });
+        rows.map_err(cannot)?.collect::<Result<_, _>>().map_err(cannot)
+    }
+
+    /// Removes a saved run.
+    pub fn remove(&mut self, name: &str) -> Result<(), Fault> {
+        let removed = self
+            .connection
+            .execute("DELETE FROM runs WHERE name = ?1", [name])
+            .map_err(|error| cannot("write", &self.path, &error))?;
+        if removed == 0 { Err(self.unknown(name)) } else { Ok(()) }
+    }
+
+    fn unknown(&self, name: &str) -> Fault {
+        let entries = self.list().unwrap_or_default();
+        let near = entries.iter().map(|entry| (strsim::jaro_winkler(name, &entry.name), entry));
+        let nearest = near.filter(|(score, _)| *score > 0.6).max_by(|a, b| a.0.total_cmp(&b.0));
+        unknown(name, nearest.map(|(_, entry)| entry.name.as_str()))
+    }
+}
+
+/// There is no run of that name; perhaps one of another.
+pub fn unknown(name: &str, nearest: Option<&str>) -> Fault {
+    Fault::failed(match nearest {
+        Some(nearest) => format!("there is no saved run '{name}'; did you mean '{nearest}'?"),
+        None => format!("there is no saved run '{name}'; weir history lists them"),
+    })
+}
+
+fn taken(name: &str) -> Fault {
+    Fault::failed(format!(
+        "cannot save as '{name}': there is a run of that name (--replace overwrites it)"
+    ))
+}
+
+fn cannot(what: &str, path: &Path, error: &dyn std::fmt::Display) -> Fault {
+    Fault::failed(format!("cannot {what} the history {}: {error}", path.display()))
+}
