@@ -18,7 +18,7 @@ use weir_measure::bench::params::{Params, Placement};
 /// A batch of this length is long against the clock and short against a disturbance.
 const BATCH_NS: u64 = 2_000_000;
 /// Fresh processes of a group, where nothing else is said.
-pub const PROCESSES: u64 = 20;
+pub const PROCESSES: u64 = 30;
 
 /// A case of the default set with batches of 2 ms; change what differs.
 pub fn case(
@@ -40,7 +40,7 @@ pub fn case(
     }
 }
 
-/// A group of twenty processes with a twin of its first case; change what differs.
+/// A group of thirty processes with a twin of its first case; change what differs.
 pub fn group(name: impl Into<String>, sides: Sides, cases: Vec<Case>) -> Group {
     let standard = match sides {
         Sides::One => vec![Placement::SameCpu],

@@ -5,11 +5,13 @@ pub mod export;
 pub mod history;
 mod list;
 mod nominal;
+mod page;
 mod progress;
 mod table;
 
 pub use list::trimmed;
 pub use table::figure;
+use table::figure as nice;
 
 use crate::args::BenchOptions;
 use crate::fault::{Fault, tell};
@@ -33,7 +35,7 @@ use weir_measure::bench::record::Report;
 /// How long the host is watched before the run.
 const WATCH: Duration = Duration::from_secs(1);
 /// The default set, with the watching, takes less than a minute.
-const STANDARD_BUDGET: Duration = Duration::from_secs(55);
+const STANDARD_BUDGET: Duration = Duration::from_secs(52);
 
 /// Carries out the verb.
 pub fn bench(options: &BenchOptions) -> Result<ExitCode, Fault> {
@@ -134,6 +136,9 @@ fn give(options: &BenchOptions, report: &Report) -> Result<ExitCode, Fault> {
             .map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
         text.push('\n');
         keep(write_json(path, &text));
+    }
+    if let Some(path) = &options.html {
+        keep(page::html(report).and_then(|text| write_file(path, &text)));
     }
     if let Some(name) = &options.save {
         keep(History::open().and_then(|mut h| h.save(name, report, options.replace)));

@@ -83,7 +83,7 @@ pub fn run(
             let what = format!("{} {} {}", suites[block.suite].name, group.name, block.placement);
             observer.cell(collected.len() as u64, plan.cells(), &what);
             let mut request = request(suites, plan, block, seeds.next_u64());
-            request.counts.clone_from(&counts[index]);
+            request.counts = counts[index].iter().map(|c| vary(*c, &mut seeds)).collect();
             let began_ms = begun.elapsed().as_millis() as u64;
             let mut cell = run_cell(&request, launch, observer)?;
             cell.block = index;
@@ -105,6 +105,14 @@ fn learn(known: &mut Vec<Option<u64>>, found: &[(usize, u64)]) {
         }
         known[*case].get_or_insert(*count);
     }
+}
+
+/// A sixth more or less, by chance: how a batch's length falls against the size of a pipe or of a
+/// cache would otherwise be the same in all processes of a run, and another in the next run.
+fn vary(count: Option<u64>, random: &mut Random) -> Option<u64> {
+    count
+        .map(|count| (count as f64 * (5.0 / 6.0 + random.below(1_000) as f64 / 3_000.0)) as u64)
+        .map(|count| count.max(1))
 }
 
 fn request(suites: &[Suite], plan: &Plan, block: &Block, seed: u64) -> Request {

@@ -10,9 +10,9 @@ use std::time::Duration;
 /// Setting up a cell: starting the process, making its works, its load.
 const START: Duration = Duration::from_millis(12);
 /// The least that a case needs in a cell.
-const CASE: Duration = Duration::from_millis(3);
+const CASE: Duration = Duration::from_millis(2);
 /// What a case likes to have in a cell, where nothing is said of the budget.
-const CASE_COMFORT: Duration = Duration::from_millis(40);
+const CASE_COMFORT: Duration = Duration::from_millis(25);
 
 /// What is asked for.
 #[derive(Clone, Debug)]

@@ -1,0 +1,177 @@
+//! Throughput by chunk, and distributions of samples.
+
+use super::draw::{DrawError, GRID, HALF, SERIES, bytes, drawing, figure, key, range, rate, trim};
+use plotters::prelude::*;
+use std::collections::BTreeMap;
+use weir_measure::bench::estimate::median;
+use weir_measure::bench::params::Unit;
+use weir_measure::bench::record::{CaseRecord, Report};
+
+/// Fewer sizes are no curve.
+const POINTS_MIN: usize = 3;
+const HEIGHT: u32 = 300;
+/// Distributions shown.
+const DISTRIBUTIONS: usize = 6;
+
+/// Points by what they were measured with.
+type Panel = BTreeMap<String, Vec<(f64, f64)>>;
+type Curve = (String, Vec<(f64, f64)>);
+
+/// A drawing for each suite and placement that has curves.
+pub fn chunks(report: &Report) -> Result<String, DrawError> {
+    let mut panels: BTreeMap<(String, String), Panel> = BTreeMap::new();
+    for case in &report.cases {
+        let Some((x, series)) = point(case) else { continue };
+        let panel = panels.entry((case.suite.clone(), case.placement.to_string())).or_default();
+        panel.entry(series).or_default().push((x, case.estimate));
+    }
+    let copy = memcpy(&report.cases);
+    let mut html = String::new();
+    for ((suite, placement), series) in panels {
+        let mut curves: Vec<Curve> =
+            series.into_iter().filter(|(_, points)| points.len() >= POINTS_MIN).collect();
+        if curves.is_empty() || suite == "limits" {
+            continue;
+        }
+        curves.truncate(SERIES.len());
+        curves.iter_mut().for_each(|(_, points)| points.sort_by(|a, b| a.0.total_cmp(&b.0)));
+        let svg = curve_chart(&curves, &copy)?;
+        let names: Vec<(RGBColor, &str)> =
+            SERIES.iter().copied().zip(curves.iter().map(|(name, _)| name.as_str())).collect();
+        html += &figure(&format!("{suite} at {placement}"), &(key(&names) + &svg));
+    }
+    Ok(if html.is_empty() { html } else { format!("<div class=\"grid\">\n{html}</div>\n") })
+}
+
+/// The chunk of a case, and which curve it belongs to: all else that it was measured with.
+fn point(case: &CaseRecord) -> Option<(f64, String)> {
+    let sound = case.unit == Unit::MegabytesPerSecond && case.estimate > 0.0;
+    let chunk = case.params.chunk_bytes.filter(|_| sound)?;
+    let params = &case.params;
+    let mut words: Vec<String> = Vec::new();
+    words.extend(params.mechanism.clone());
+    words.extend(params.operation.clone());
+    words.extend(params.access.clone());
+    words.extend(params.pattern.clone());
+    words.extend(params.writers.filter(|writers| *writers > 1).map(|n| format!("{n} writers")));
+    words.extend(params.parties.map(|n| format!("{n} parties")));
+    words.extend(params.compute.map(|us| format!("{us} us")));
+    words.extend(params.pipe_bytes.map(|size| format!("pipe {}", bytes(size as f64))));
+    if case.stratum.as_deref() == Some("far") {
+        words.push(String::from("far"));
+    }
+    Some((chunk as f64, words.join(", ")))
+}
+
+fn memcpy(cases: &[CaseRecord]) -> Vec<(f64, f64)> {
+    let copies = cases.iter().filter(|case| case.params.operation.as_deref() == Some("copy"));
+    let copies = copies.filter(|case| case.suite == "limits");
+    let mut points: Vec<(f64, f64)> =
+        copies.filter_map(|case| Some((case.params.chunk_bytes? as f64, case.estimate))).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points
+}
+
+fn curve_chart(curves: &[Curve], copy: &[(f64, f64)]) -> Result<String, DrawError> {
+    let points = || curves.iter().flat_map(|(_, points)| points);
+    let Some((left, right)) = range(points().map(|(x, _)| *x)) else { return Ok(String::new()) };
+    let ceiling = range(copy.iter().map(|(_, y)| *y)).map(|(_, high)| high);
+    let Some((low, high)) = range(points().map(|(_, y)| *y).chain(ceiling)) else {
+        return Ok(String::new());
+    };
+    drawing(HALF, HEIGHT, |area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(6)
+            .x_label_area_size(34)
+            .y_label_area_size(70)
+            .build_cartesian_2d(
+                (left / 1.2..right * 1.2).log_scale().base(2.0),
+                (low / 1.4..high * 1.4).log_scale(),
+            )?;
+        chart
+            .configure_mesh()
+            .x_labels(9)
+            .y_labels(6)
+            .x_label_formatter(&|x| bytes(*x))
+            .y_label_formatter(&|y| rate(*y))
+            .label_style(("sans-serif", 12))
+            .axis_style(GRID)
+            .bold_line_style(GRID.mix(0.25))
+            .light_line_style(TRANSPARENT)
+            .draw()?;
+        // Beyond the sizes that were copied the line goes on level.
+        if let (Some(first), Some(last)) = (copy.first(), copy.last()) {
+            let inside = copy.iter().copied().filter(|(x, _)| (left..=right).contains(x));
+            let begin = (left, first.1);
+            let line =
+                std::iter::once(begin).chain(inside).chain([(right, level(copy, right, *last))]);
+            chart.draw_series(DashedLineSeries::new(line, 5, 4, GRID.stroke_width(2)))?;
+        }
+        for ((_, points), colour) in curves.iter().zip(SERIES) {
+            let line = LineSeries::new(points.iter().copied(), colour.stroke_width(2));
+            chart.draw_series(line.point_size(3))?;
+        }
+        Ok(())
+    })
+}
+
+/// The line at `x`: that of the next size below.
+fn level(copy: &[(f64, f64)], x: f64, last: (f64, f64)) -> f64 {
+    copy.iter().rfind(|(size, _)| *size <= x).map_or(last.1, |(_, y)| *y)
+}
+
+/// Empirical distribution functions of the samples of some cases, over their medians.
+pub fn distributions(report: &Report) -> Result<String, DrawError> {
+    let sound = |case: &&CaseRecord| {
+        case.samples.len() >= 30 && case.low > 0.0 && case.samples.iter().all(|s| *s > 0.0)
+    };
+    let mut chosen: Vec<&CaseRecord> = report.cases.iter().filter(sound).collect();
+    chosen.sort_by(|a, b| b.relative_width().total_cmp(&a.relative_width()));
+    let trips = |case: &&&CaseRecord| case.params.direction.as_deref() == Some("two-way");
+    let round_trips: Vec<&CaseRecord> = chosen.iter().filter(trips).copied().take(3).collect();
+    let key_of = |case: &CaseRecord| case.key();
+    let widest = chosen
+        .iter()
+        .filter(|case| round_trips.iter().all(|trip| key_of(trip) != key_of(case)))
+        .take(DISTRIBUTIONS - round_trips.len());
+    let cases: Vec<&CaseRecord> = widest.copied().chain(round_trips.iter().copied()).collect();
+    if cases.is_empty() {
+        return Ok(String::new());
+    }
+    let curves: Vec<Curve> = cases.iter().map(|case| distribution(case)).collect();
+    let names: Vec<(RGBColor, &str)> =
+        SERIES.iter().copied().zip(curves.iter().map(|(name, _)| name.as_str())).collect();
+    let svg = drawing(super::draw::FULL, 320, |area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(6)
+            .x_label_area_size(34)
+            .y_label_area_size(60)
+            .build_cartesian_2d((0.5..3.0).log_scale(), 0.0..1.0)?;
+        chart
+            .configure_mesh()
+            .x_labels(12)
+            .y_labels(5)
+            .x_label_formatter(&|x| format!("{}x", trim(*x)))
+            .y_label_formatter(&|y| format!("{:.0} %", y * 100.0))
+            .label_style(("sans-serif", 12))
+            .axis_style(GRID)
+            .bold_line_style(GRID.mix(0.25))
+            .light_line_style(TRANSPARENT)
+            .draw()?;
+        for ((_, points), colour) in curves.iter().zip(SERIES) {
+            chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?;
+        }
+        Ok(())
+    })?;
+    Ok(key(&names) + &svg)
+}
+
+fn distribution(case: &CaseRecord) -> Curve {
+    let middle = median(&case.samples);
+    let mut samples: Vec<f64> = case.samples.iter().map(|sample| sample / middle).collect();
+    samples.sort_unstable_by(f64::total_cmp);
+    let count = samples.len() as f64;
+    let points = samples.iter().enumerate();
+    let points = points.map(|(at, x)| (x.clamp(0.5, 3.0), (at as f64 + 0.5) / count)).collect();
+    (format!("{}: {} ({})", case.suite, case.case, case.placement), points)
+}

@@ -1,0 +1,115 @@
+//! What the drawings share: colours, words, and a drawing as text.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use weir_measure::bench::params::Unit;
+
+/// Why a drawing failed.
+pub type DrawError = Box<dyn std::error::Error>;
+
+/// The area a drawing is made on.
+pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// Width of a drawing that takes the page's width.
+pub const FULL: u32 = 1072;
+/// Width of one of two beside each other.
+pub const HALF: u32 = 524;
+/// Of lines between figures; light on white and on black.
+pub const GRID: RGBColor = RGBColor(0x9a, 0xa1, 0xab);
+/// Colours of series, told apart by those who confuse red and green too (Okabe and Ito).
+pub const SERIES: [RGBColor; 8] = [
+    RGBColor(0x00, 0x72, 0xb2),
+    RGBColor(0xd5, 0x5e, 0x00),
+    RGBColor(0x00, 0x9e, 0x73),
+    RGBColor(0xcc, 0x79, 0xa7),
+    RGBColor(0xe6, 0x9f, 0x00),
+    RGBColor(0x56, 0xb4, 0xe9),
+    RGBColor(0x80, 0x6a, 0x4d),
+    RGBColor(0x7a, 0x7f, 0x87),
+];
+/// A better figure, a worse one, the same, and not known.
+pub const GOOD: RGBColor = RGBColor(0x1f, 0x93, 0x60);
+/// A worse figure.
+pub const BAD: RGBColor = RGBColor(0xd5, 0x5e, 0x00);
+/// The same.
+pub const SAME: RGBColor = RGBColor(0x5b, 0x84, 0xb1);
+/// Not known.
+pub const UNKNOWN: RGBColor = RGBColor(0x9a, 0xa1, 0xab);
+
+/// Draws on a fresh area of so many pixels.
+pub fn drawing(
+    width: u32,
+    height: u32,
+    paint: impl FnOnce(&Area<'_>) -> Result<(), DrawError>,
+) -> Result<String, DrawError> {
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, (width, height)).into_drawing_area();
+        paint(&area)?;
+        area.present()?;
+    }
+    // The page's styles decide about the colour of text, and about the width.
+    Ok(svg.replace(" fill=\"#000000\"", ""))
+}
+
+/// Plain text for HTML.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// A part of the page; nothing, if there is nothing in it.
+pub fn section(title: &str, why: &str, inside: String) -> String {
+    if inside.is_empty() {
+        return inside;
+    }
+    let why = if why.is_empty() { String::new() } else { format!("<p class=\"why\">{why}</p>\n") };
+    format!("<section>\n<h2>{title}</h2>\n{why}{inside}</section>\n")
+}
+
+/// What colours mean.
+pub fn key(entries: &[(RGBColor, &str)]) -> String {
+    let entries: String = entries
+        .iter()
+        .map(|(RGBColor(r, g, b), text)| {
+            let text = escape(text);
+            format!("<span><i style=\"background:#{r:02x}{g:02x}{b:02x}\"></i>{text}</span>")
+        })
+        .collect();
+    format!("<div class=\"key\">{entries}</div>\n")
+}
+
+/// A drawing with its caption.
+pub fn figure(caption: &str, svg: &str) -> String {
+    format!("<figure><figcaption>{}</figcaption>\n{svg}</figure>\n", escape(caption))
+}
+
+/// "64", "4K", "1M".
+pub fn bytes(bytes: f64) -> String {
+    match bytes {
+        b if b >= 1_048_576.0 => format!("{:.0}M", b / 1_048_576.0),
+        b if b >= 1_024.0 => format!("{:.0}K", b / 1_024.0),
+        b => format!("{b:.0}"),
+    }
+}
+
+/// A throughput at an axis.
+pub fn rate(megabytes_per_s: f64) -> String {
+    match megabytes_per_s {
+        v if v >= 1_000.0 => format!("{} GB/s", trim(v / 1_000.0)),
+        v => format!("{} {}", trim(v), Unit::MegabytesPerSecond),
+    }
+}
+
+/// A number without noughts behind.
+pub fn trim(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Least and greatest of finite values above 0.
+pub fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.filter(|value| value.is_finite() && *value > 0.0).fold(None, |range, value| {
+        let (low, high) = range.unwrap_or((value, value));
+        Some((f64::min(low, value), f64::max(high, value)))
+    })
+}

@@ -1,0 +1,114 @@
+//! The report as one HTML page that needs nothing else: styles and drawings are in it, no script,
+//! no request.
+//!
+//! - [`draw`]: axes, colours and words that the drawings share.
+//! - [`ratios`]: dots with intervals, for comparisons and for the self-test.
+//! - [`curves`]: throughput by chunk, beside memcpy; distributions of samples.
+//! - [`phases`]: Joy's system call, then and now.
+//! - [`heat`]: every case over the time of the run.
+//! - [`tables`]: all figures.
+
+mod curves;
+mod draw;
+mod heat;
+mod phases;
+mod ratios;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use super::nice;
+use crate::fault::Fault;
+use crate::history::utc;
+use draw::{escape, section};
+use weir_measure::bench::record::Report;
+
+const STYLE: &str = include_str!("style.css");
+
+/// The page.
+pub fn html(report: &Report) -> Result<String, Fault> {
+    let cannot = |error: draw::DrawError| Fault::failed(format!("cannot draw the page: {error}"));
+    let mut body = head(report);
+    body += &remarks(report);
+    body += &section(
+        "Compared in pairs",
+        "Each case against the baseline of its group, one ratio a process from rounds in random \
+         order; the bar is the 95 % interval, the shaded band what counts as the same. To the \
+         right of 1 a time is longer, or a rate higher: the colour says which is the better.",
+        ratios::comparisons(report).map_err(cannot)?,
+    );
+    body += &section(
+        "A/A: the same against itself",
+        "One case of each group is run twice. Where the bar holds 1 the measuring is sound; its \
+         width is what this host can tell apart.",
+        ratios::self_test(report).map_err(cannot)?,
+    );
+    body += &section(
+        "Throughput by chunk",
+        "What one side writes at a time, and what arrives; both axes are logarithmic. The dashed \
+         line is memcpy on one CPU, which no copy can pass.",
+        curves::chunks(report).map_err(cannot)?,
+    );
+    body += &section(
+        "A system call by phase",
+        "Joy took the call of the VAX-11/780 apart in 1980; below it this host's read of 1000 \
+         bytes, by differences between calls. Each bar is the whole.",
+        phases::phases(report).map_err(cannot)?,
+    );
+    body += &section(
+        "Distributions",
+        "All batches of the cases that vary most, and of round trips, over their median: a steep \
+         line is a steady figure, a step in it a second state of the host.",
+        curves::distributions(report).map_err(cannot)?,
+    );
+    body += &section(
+        "The run in time",
+        "Each row is a case, each column a part of the run, the colour how far its batches were \
+         from the case's median: vertical stripes are the host's doing.",
+        heat::heat(report).map_err(cannot)?,
+    );
+    body += &section("All figures", "", tables::tables(report));
+    body += &section("Left out", "", tables::notes(report));
+    body += &tables::host(report);
+    let title = format!("weir bench, {}", utc(report.started_unix_s));
+    Ok(format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n\
+         </body>\n</html>\n",
+        escape(&title)
+    ))
+}
+
+fn head(report: &Report) -> String {
+    let host = &report.host;
+    let kernel = host.kernel.split(' ').take(2).collect::<Vec<_>>().join(" ");
+    let facts = [
+        ("CPU", host.cpu.clone()),
+        ("CPUs", format!("{} of {}", host.cpus_allowed.len(), host.cpus_online)),
+        ("kernel", kernel),
+        ("virtualisation", host.virtualisation.clone()),
+        ("load", report.load.name().to_owned()),
+        ("run", format!("{} UTC, {:.0} s", utc(report.started_unix_s), report.duration_s)),
+        ("figures", report.cases.len().to_string()),
+        ("reference step", nice(report.reference.median_ns, weir_measure::bench::params::Unit::Ns)),
+    ];
+    let facts: String = facts
+        .iter()
+        .map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escape(value)))
+        .collect();
+    format!(
+        "<header>\n<h1>weir bench</h1>\n<p class=\"lead\">{}</p>\n<dl class=\"facts\">\n{facts}</dl>\n\
+         </header>\n",
+        escape(&report.self_test.sentence)
+    )
+}
+
+fn remarks(report: &Report) -> String {
+    if report.remarks.is_empty() {
+        return String::new();
+    }
+    let items: String =
+        report.remarks.iter().map(|remark| format!("<li>{}</li>\n", escape(remark))).collect();
+    section("Surprising", "", format!("<ul class=\"remarks\">\n{items}</ul>\n"))
+}

@@ -1,0 +1,75 @@
+//! Joy's parts of a system call in 1980, and this host's phases, each bar the whole.
+
+use super::draw::{Area, DrawError, FULL, SERIES, drawing, escape, key};
+use plotters::prelude::*;
+use weir_bench::published::{JOY_SYSCALL, lines};
+use weir_measure::bench::record::{CaseRecord, Report};
+
+const BAR: i32 = 40;
+const LEFT: i32 = 150;
+
+/// A part: its name, how long, and in what unit that is written.
+type Part = (String, f64);
+
+/// The two bars; nothing, if the phases were not measured.
+pub fn phases(report: &Report) -> Result<String, DrawError> {
+    let is_phase = |case: &&CaseRecord| {
+        case.suite == "joy-syscall"
+            && case.params.operation.as_deref() == Some("phase")
+            && !case.case.contains("getppid")
+    };
+    let now: Vec<Part> = report
+        .cases
+        .iter()
+        .filter(is_phase)
+        .map(|case| (case.case.trim_start_matches("phase: ").to_owned(), case.estimate.max(0.0)))
+        .collect();
+    if now.len() < 2 {
+        return Ok(String::new());
+    }
+    let then: Vec<Part> = lines(JOY_SYSCALL)
+        .into_iter()
+        .map(|line| (line.name, line.figures.first().copied().flatten().unwrap_or(0.0)))
+        .collect();
+    let svg = drawing(FULL, 130, |area| {
+        bar(area, 8, "VAX-11/780, 1980", "us", &then)?;
+        bar(area, 72, "this host", "ns", &now)
+    })?;
+    Ok(format!("{svg}{}{}", legend("1980", &then, "us"), legend("now", &now, "ns")))
+}
+
+fn legend(when: &str, parts: &[Part], unit: &str) -> String {
+    let texts: Vec<String> =
+        parts.iter().map(|(name, value)| format!("{name} {value:.1} {unit}")).collect();
+    let entries: Vec<(RGBColor, &str)> =
+        SERIES.iter().copied().zip(texts.iter().map(String::as_str)).collect();
+    format!("<p class=\"why\">{}</p>\n{}", escape(when), key(&entries))
+}
+
+fn bar(area: &Area<'_>, top: i32, name: &str, unit: &str, parts: &[Part]) -> Result<(), DrawError> {
+    use plotters::style::text_anchor::{HPos, Pos, VPos};
+    let all: f64 = parts.iter().map(|(_, value)| value).sum();
+    if all <= 0.0 {
+        return Ok(());
+    }
+    let middle = top + BAR / 2;
+    let right = ("sans-serif", 13).into_text_style(area).pos(Pos::new(HPos::Right, VPos::Bottom));
+    area.draw(&Text::new(name.to_owned(), (LEFT - 12, middle), right.clone()))?;
+    let below = right.pos(Pos::new(HPos::Right, VPos::Top));
+    area.draw(&Text::new(format!("{all:.0} {unit} in all"), (LEFT - 12, middle + 2), below))?;
+    let scale = f64::from(FULL as i32 - LEFT - 8) / all;
+    let white = ("sans-serif", 12).into_text_style(area).color(&WHITE);
+    let inside = white.pos(Pos::new(HPos::Center, VPos::Center));
+    let mut from = 0.0;
+    for ((_, value), colour) in parts.iter().zip(SERIES.iter().cycle()) {
+        let (x0, x1) = (from * scale, (from + value) * scale);
+        let corners = [(LEFT + x0 as i32, top), (LEFT + x1 as i32 - 1, top + BAR)];
+        area.draw(&Rectangle::new(corners, colour.filled()))?;
+        if x1 - x0 > 34.0 {
+            let at = (LEFT + f64::midpoint(x0, x1) as i32, middle);
+            area.draw(&Text::new(format!("{:.0} %", value / all * 100.0), at, inside.clone()))?;
+        }
+        from += value;
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! Ratios as dots with their intervals, a row each, on a logarithmic axis around 1.
+
+use super::draw::{
+    Area, BAD, DrawError, FULL, GOOD, GRID, SAME, UNKNOWN, drawing, figure, key, trim,
+};
+use plotters::prelude::*;
+use weir_measure::bench::record::{ComparisonRecord, Report, SelfTestEntry};
+
+const ROW: u32 = 20;
+const NAMES: u32 = 400;
+/// Of a name: what fits in front of the axis.
+const NAME_CHARS: usize = 62;
+
+struct Dot {
+    name: String,
+    ratio: f64,
+    low: f64,
+    high: f64,
+    colour: RGBColor,
+}
+
+/// Cases against the baselines of their groups, a drawing a suite and placement.
+pub fn comparisons(report: &Report) -> Result<String, DrawError> {
+    let mut html = String::new();
+    let all = &report.comparisons;
+    for rows in all.chunk_by(|a, b| (&a.suite, &a.a, a.placement) == (&b.suite, &b.a, b.placement))
+    {
+        let first = &rows[0];
+        let dots: Vec<Dot> = rows.iter().filter_map(of_comparison).collect();
+        let band = first.band;
+        let caption =
+            format!("{} at {}: against {} ({})", first.suite, first.placement, first.a, first.unit);
+        html += &chart(&caption, &dots, Some(band))?;
+    }
+    if html.is_empty() {
+        return Ok(html);
+    }
+    let colours =
+        [(GOOD, "faster"), (BAD, "slower"), (SAME, "equivalent"), (UNKNOWN, "inconclusive")];
+    Ok(key(&colours) + &html)
+}
+
+fn of_comparison(row: &ComparisonRecord) -> Option<Dot> {
+    let colour = match row.verdict.as_str() {
+        "faster" => GOOD,
+        "slower" => BAD,
+        "equivalent" => SAME,
+        _ => UNKNOWN,
+    };
+    dot(row.b.clone(), row.ratio, row.low, row.high, colour)
+}
+
+/// The twins.
+pub fn self_test(report: &Report) -> Result<String, DrawError> {
+    let of_entry = |entry: &SelfTestEntry| {
+        let holds = entry.low <= 1.0 && entry.high >= 1.0;
+        let name = format!("{}: {} ({})", entry.suite, entry.case, entry.placement);
+        dot(name, entry.ratio, entry.low, entry.high, if holds { SAME } else { BAD })
+    };
+    let dots: Vec<Dot> = report.self_test.entries.iter().filter_map(of_entry).collect();
+    chart("", &dots, None)
+}
+
+fn dot(name: String, ratio: f64, low: f64, high: f64, colour: RGBColor) -> Option<Dot> {
+    let sound = [ratio, low, high].iter().all(|value| value.is_finite() && *value > 0.0);
+    sound.then_some(Dot { name, ratio, low, high, colour })
+}
+
+fn chart(caption: &str, dots: &[Dot], band: Option<f64>) -> Result<String, DrawError> {
+    if dots.is_empty() {
+        return Ok(String::new());
+    }
+    // As far to one side as to the other, so that 1 is in the middle of what can be seen.
+    let far = dots.iter().flat_map(|dot| [dot.high, 1.0 / dot.low]).fold(1.02, f64::max) * 1.05;
+    let low = dots.iter().map(|dot| dot.low).fold(1.0, f64::min).min(0.98) / 1.05;
+    let high = dots.iter().map(|dot| dot.high).fold(1.0, f64::max).max(1.02) * 1.05;
+    let (low, high) = if far < 1.5 { (1.0 / far, far) } else { (low, high) };
+    let height = ROW * dots.len() as u32 + 44;
+    let svg = drawing(FULL, height, |area| paint(area, dots, band, low, high))?;
+    Ok(if caption.is_empty() { svg } else { figure(caption, &svg) })
+}
+
+fn paint(
+    area: &Area<'_>,
+    dots: &[Dot],
+    band: Option<f64>,
+    low: f64,
+    high: f64,
+) -> Result<(), DrawError> {
+    let rows = dots.len() as f64;
+    let mut chart = ChartBuilder::on(area)
+        .margin_right(16)
+        .margin_top(4)
+        .x_label_area_size(30)
+        .y_label_area_size(NAMES)
+        .build_cartesian_2d((low..high).log_scale(), rows..0.0)?;
+    let labels = |value: &f64| format!("{}x", trim(*value));
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .disable_y_axis()
+        .y_labels(0)
+        .x_labels(9)
+        .x_label_formatter(&labels)
+        .label_style(("sans-serif", 12))
+        .axis_style(GRID)
+        .bold_line_style(GRID.mix(0.25))
+        .light_line_style(TRANSPARENT)
+        .draw()?;
+    if let Some(band) = band {
+        let corners = [(1.0 / (1.0 + band), 0.0), (1.0 + band, rows)];
+        chart.draw_series([Rectangle::new(corners, SAME.mix(0.14).filled())])?;
+    }
+    chart.draw_series([PathElement::new([(1.0, 0.0), (1.0, rows)], GRID.stroke_width(1))])?;
+    for (row, dot) in dots.iter().enumerate() {
+        let y = row as f64 + 0.5;
+        let bar = PathElement::new([(dot.low, y), (dot.high, y)], dot.colour.stroke_width(3));
+        chart.draw_series([bar])?;
+        chart.draw_series([Circle::new((dot.ratio, y), 4, dot.colour.filled())])?;
+    }
+    names(area, dots)
+}
+
+/// Names stand to the left of the axis, flush right.
+fn names(area: &Area<'_>, dots: &[Dot]) -> Result<(), DrawError> {
+    use plotters::style::text_anchor::{HPos, Pos, VPos};
+    let style = ("sans-serif", 13).into_text_style(area).pos(Pos::new(HPos::Right, VPos::Center));
+    for (row, dot) in dots.iter().enumerate() {
+        let mut name: String = dot.name.chars().take(NAME_CHARS).collect();
+        if name.len() < dot.name.len() {
+            name.push_str("...");
+        }
+        let at = (NAMES as i32 - 12, 4 + (row as u32 * ROW + ROW / 2) as i32);
+        area.draw(&Text::new(name, at, style.clone()))?;
+    }
+    Ok(())
+}
