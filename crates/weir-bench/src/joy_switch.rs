@@ -5,6 +5,8 @@
 //! one wake-up, one sleep and the switch between. What the mechanism costs without any switch is
 //! measured beside it (to self), and the difference is the switch alone.
 
+mod trace;
+
 use crate::limits::Turns;
 use crate::tools::channel::{Channel, Mechanism};
 use crate::tools::peer::Peer;
@@ -29,7 +31,7 @@ pub fn suite() -> Suite {
         name: "joy-switch",
         about: "a context switch by pipe, eventfd, futex and kill; rings of processes by working set",
         source: "Kashtan 1980 and W. Joy, March 1980; rings as McVoy and Staelin 1996",
-        groups: vec![pairs(), rings()],
+        groups: vec![pairs(), rings(), trace::group_of_phases()],
     }
 }
 

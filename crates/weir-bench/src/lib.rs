@@ -6,11 +6,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod allen_echo;
 pub mod bbn;
 pub mod franke;
+pub mod joy_fs;
 pub mod joy_ipc;
 pub mod joy_switch;
 pub mod joy_syscall;
+pub mod kashtan;
 pub mod limits;
 pub mod published;
 pub mod tools;
@@ -24,12 +27,15 @@ pub fn catalogue() -> Vec<Suite> {
         joy_syscall::suite(),
         joy_switch::suite(),
         joy_ipc::suite(),
+        joy_fs::suite(),
         bbn::pipe(),
         bbn::port(),
         bbn::loaded(),
         franke::pipe(),
         franke::grep(),
         franke::pipeflex(),
+        kashtan::suite(),
+        allen_echo::suite(),
     ]
 }
 

@@ -4,6 +4,11 @@
 /// A number no kernel has used: entry and exit, and the look at the table.
 const NO_SUCH_CALL: libc::c_long = 100_000;
 
+/// The number of `read(2)`.
+pub const READ_CALL: i64 = libc::SYS_read;
+/// The number of `write(2)`.
+pub const WRITE_CALL: i64 = libc::SYS_write;
+
 /// A call that does not exist.
 pub fn no_such_call() {
     // SAFETY: the kernel refuses the number with ENOSYS and touches no memory.

@@ -35,6 +35,7 @@ pub fn case(
         scaled: true,
         perspective: None,
         standard: true,
+        resolution: None,
         weight: 1.0,
         make: Box::new(make),
     }

@@ -74,7 +74,7 @@ Examples:
 What the table says:
   estimate   the middle of some thirty fresh processes, each the median of its batches,
              normalised to the CPU's speed in the first run on this host
-  interval   where the estimate of a second such run lies, 19 times of 20
+  interval   95 %, widened by how far hosts drift: the intervals of two runs overlap
   as timed   the same before normalising
   place      where the two sides ran; figures are compared only within a placement
   n          batches x processes

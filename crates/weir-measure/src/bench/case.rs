@@ -77,6 +77,8 @@ pub struct Case {
     pub perspective: Option<Perspective>,
     /// Whether it belongs to the default set.
     pub standard: bool,
+    /// Which of the measures says what the others cannot resolve: those below it are shown so.
+    pub resolution: Option<usize>,
     /// Its share of the time, 1 for most.
     pub weight: f64,
     /// How to set it up.

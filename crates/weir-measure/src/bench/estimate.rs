@@ -5,21 +5,34 @@
 //! of its batches, and the processes are spread over the whole run. The estimate is that of Hodges
 //! and Lehmann (the median of the means of all pairs of values), as in [`crate::pairs`].
 //!
-//! The interval is one for repeating: in which the estimate of a second such run lies, 19 times of
-//! 20. Two estimates of one thing differ by the square root of two more than an estimate differs
-//! from the truth, so it is the signed-rank interval stretched by that around the estimate.
+//! The interval is meant for repeating: those of two runs of one host overlap. The signed-rank
+//! interval of the processes says how sure this run is of itself; it is widened by how far hosts
+//! drift from one run to the next, which no single run can see. See [`drift`].
 
+use super::params::Placement;
 use crate::pairs::signed_rank;
 
 /// Values of fewer processes than this have no signed-rank interval.
 const SIGNED_RANK_MIN: usize = 6;
+
+/// How far figures of one host drift from run to run beyond what a run shows, as a fraction.
+///
+/// Measured: eight runs of the default set on a virtual machine with two CPUs, within half an hour.
+/// The standard deviation from run to run was that within a run on one CPU (0.7 % each), and 2.5 to
+/// 4.7 % across CPUs, where a run itself showed 1.9 %: wake-ups of an idle CPU and the way two CPUs
+/// fall into step differ from minute to minute. With these widenings the intervals of any two of
+/// the runs overlapped in 99.7 % of cases, and the estimate of one lay in the interval of another
+/// in 90 to 94 %.
+pub fn drift(placement: Placement) -> f64 {
+    if placement.is_across() { 0.08 } else { 0.025 }
+}
 
 /// What processes' values say.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The figure.
     pub value: f64,
-    /// Lower end of the interval of a repeat.
+    /// Lower end of the widened 95 % interval.
     pub low: f64,
     /// Upper end.
     pub high: f64,
@@ -36,18 +49,20 @@ pub enum Scale {
     Linear,
 }
 
-/// Estimates from one value a process; `None` without values.
-pub fn estimate(values: &[f64], scale: Scale) -> Option<Estimate> {
+/// Estimates from one value a process, widened by a drift; `None` without values.
+pub fn estimate(values: &[f64], scale: Scale, drift: f64) -> Option<Estimate> {
     let positive = values.iter().all(|value| value.is_finite() && *value > 0.0);
     if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
         return None;
     }
     if scale == Scale::Linear || !positive {
         let (value, low, high) = locate(values);
+        let (low, high) = widen(value, low, high, drift * value.abs());
         return Some(Estimate { value, low, high, between_percent: 0.0 });
     }
     let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
     let (value, low, high) = locate(&logs);
+    let (low, high) = widen(value, low, high, drift.ln_1p());
     let most = logs.iter().copied().fold(f64::MIN, f64::max);
     let least = logs.iter().copied().fold(f64::MAX, f64::min);
     Some(Estimate {
@@ -58,18 +73,20 @@ pub fn estimate(values: &[f64], scale: Scale) -> Option<Estimate> {
     })
 }
 
-/// Location and stretched interval.
+/// Errors that have nothing to do with each other add as squares.
+fn widen(value: f64, low: f64, high: f64, by: f64) -> (f64, f64) {
+    (value - (value - low).hypot(by), value + (high - value).hypot(by))
+}
+
+/// Location and 95 % interval.
 fn locate(values: &[f64]) -> (f64, f64, f64) {
-    let (value, low, high) = if values.len() >= SIGNED_RANK_MIN {
+    if values.len() >= SIGNED_RANK_MIN {
         let found = signed_rank::analyse(values);
-        (found.estimate, found.low, found.high)
-    } else {
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        let half = student_half(values, mean);
-        (mean, mean - half, mean + half)
-    };
-    let stretch = std::f64::consts::SQRT_2;
-    (value, value - (value - low) * stretch, value + (high - value) * stretch)
+        return (found.estimate, found.low, found.high);
+    }
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let half = student_half(values, mean);
+    (mean, mean - half, mean + half)
 }
 
 /// Half of Student's 95 % interval of the mean of two to five values; 0 of one.
@@ -128,38 +145,42 @@ mod tests {
         (0..12).map(|_| even(random)).sum::<f64>() - 6.0
     }
 
-    /// Runs of ten processes whose values spread by 4 %: how often the estimate of the second run
-    /// lies in the interval of the first.
+    /// Runs of thirty processes whose values spread by 4 %, of a host that drifts by 1 % from run to
+    /// run: how often the interval holds the truth, and those of two runs overlap.
     #[test]
-    fn a_second_run_lies_in_the_interval_of_the_first() {
+    fn the_intervals_of_two_runs_overlap_and_hold_the_truth() {
         let mut random = Random::new(11);
         let mut run = || {
+            let host = 0.01 * noise(&mut random);
             let values: Vec<f64> =
-                (0..10).map(|_| 100.0 * (0.04 * noise(&mut random)).exp()).collect();
-            estimate(&values, Scale::Logarithmic).expect("ten values")
+                (0..30).map(|_| 100.0 * (host + 0.04 * noise(&mut random)).exp()).collect();
+            estimate(&values, Scale::Logarithmic, 0.025).expect("thirty values")
         };
-        const RUNS: usize = 2_000;
-        let inside = (0..RUNS).filter(|_| {
+        const RUNS: usize = 1_000;
+        let (mut holds, mut overlap) = (0, 0);
+        for _ in 0..RUNS {
             let (first, second) = (run(), run());
-            (first.low..=first.high).contains(&second.value)
-        });
-        let share = inside.count() as f64 / RUNS as f64;
-        assert!((0.93..=0.985).contains(&share), "{share}");
+            holds += usize::from((first.low..=first.high).contains(&100.0));
+            overlap += usize::from(first.low <= second.high && second.low <= first.high);
+        }
+        let share = |count: usize| count as f64 / RUNS as f64;
+        assert!(share(holds) >= 0.95, "{}", share(holds));
+        assert!(share(overlap) >= 0.99, "{}", share(overlap));
     }
 
     #[test]
     fn few_values_have_a_wide_interval_and_one_has_none() {
-        let two = estimate(&[100.0, 101.0], Scale::Logarithmic).expect("two");
+        let two = estimate(&[100.0, 101.0], Scale::Logarithmic, 0.0).expect("two");
         assert!(two.low < 95.0 && two.high > 105.0, "{two:?}");
-        let one = estimate(&[100.0], Scale::Logarithmic).expect("one");
+        let one = estimate(&[100.0], Scale::Logarithmic, 0.0).expect("one");
         assert!((one.low - one.high).abs() < 1e-9);
-        assert_eq!(estimate(&[], Scale::Linear), None);
-        assert_eq!(estimate(&[f64::NAN], Scale::Linear), None);
+        assert_eq!(estimate(&[], Scale::Linear, 0.0), None);
+        assert_eq!(estimate(&[f64::NAN], Scale::Linear, 0.0), None);
     }
 
     #[test]
     fn differences_may_be_negative() {
-        let found = estimate(&[-1.0, 0.0, 1.0, 2.0, -2.0, 0.5, -0.5], Scale::Linear);
+        let found = estimate(&[-1.0, 0.0, 1.0, 2.0, -2.0, 0.5, -0.5], Scale::Linear, 0.0);
         let found = found.expect("values");
         assert!(found.low < 0.0 && found.high > 0.0 && found.value.abs() < 0.5);
     }

@@ -82,7 +82,7 @@ fn caches(cpu: usize) -> Vec<String> {
 }
 
 /// Frequency of the time-stamp counter, against the monotonic clock for 50 ms; 0 without one.
-fn counter_hz() -> u64 {
+pub fn counter_hz() -> u64 {
     let clock = quanta::Clock::new();
     let (begun, first) = (Instant::now(), clock.raw());
     let rest = Duration::from_millis(50);

@@ -1,6 +1,6 @@
 //! What a run will do: which cases, in how many cells, for how long each.
 
-use super::case::Suite;
+use super::case::{Sides, Suite};
 use super::params::{Load, Placement};
 use super::place::Topology;
 use super::record::Note;
@@ -134,13 +134,19 @@ fn blocks_of(
     }
     let asked = !wish.placements.is_empty();
     let placements = if asked { &wish.placements } else { &group.standard };
+    let to_self = |case: &usize| group.cases[*case].params.direction.as_deref() == Some("self");
     let mut blocks = Vec::new();
     for placement in placements.iter().filter(|placement| group.sides.allow(**placement)) {
         match topology.find(*placement) {
             Ok(cpus) => blocks.push(Block {
                 suite: 0,
                 group: index,
-                cases: cases.clone(),
+                // What a process sends to itself does not depend on where another is.
+                cases: if placement.is_across() && group.sides == Sides::Two {
+                    cases.iter().copied().filter(|case| !to_self(case)).collect()
+                } else {
+                    cases.clone()
+                },
                 placement: *placement,
                 cpus,
                 processes: group.processes,

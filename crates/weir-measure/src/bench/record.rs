@@ -175,7 +175,8 @@ pub struct CaseRecord {
     pub unit: Unit,
     /// The figure, normalised by the reference loop where `normalised` says so.
     pub estimate: f64,
-    /// Lower end of the interval in which the estimate of a second such run lies, 19 times of 20.
+    /// Lower end of the 95 % interval of this run, widened by how far hosts drift between runs (see
+    /// `estimate::drift`): the intervals of two runs overlap.
     pub low: f64,
     /// Upper end.
     pub high: f64,

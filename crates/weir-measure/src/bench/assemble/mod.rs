@@ -5,7 +5,7 @@ mod series;
 
 use super::case::{Activity, Derived, Group, Measure, Perspective, Suite};
 use super::drive::Collected;
-use super::estimate::{Scale, estimate, is_bimodal, median, quantile};
+use super::estimate::{Scale, drift, estimate, is_bimodal, median, quantile};
 use super::params::{Params, Unit};
 use super::plan::{Block, Plan};
 use super::record::{Beside, CaseRecord, Host, Note, Rates, Reference, Report, SCHEMA, SelfTest};
@@ -125,13 +125,23 @@ impl<'a> Assembler<'a> {
     fn all(mut self) {
         for place in 0..self.block.cases.len() {
             let case = &self.group.cases[self.block.cases[place]];
+            let floor = case.resolution.map(|index| {
+                let found = self.series.strata(place, index, case.measures[index], false);
+                found.first().map_or(0.0, |batches| median(&batches.timed()))
+            });
             for (index, measure) in case.measures.iter().enumerate() {
+                let floor = floor.filter(|_| case.resolution != Some(index));
                 let scaled = case.scaled && measure.unit != Unit::Percent;
                 for batches in self.series.strata(place, index, *measure, scaled) {
                     let name = full_name(&case.name, measure, case.measures.len());
                     let params = case.params.clone();
-                    let seen =
-                        Seen { name, params, measure: *measure, perspective: case.perspective };
+                    let seen = Seen {
+                        name,
+                        params,
+                        measure: *measure,
+                        perspective: case.perspective,
+                        floor,
+                    };
                     self.record(seen, &batches, scaled);
                 }
             }
@@ -156,6 +166,7 @@ impl<'a> Assembler<'a> {
             params: derived.params.clone(),
             measure: derived.measure,
             perspective: derived.perspective,
+            floor: None,
         };
         self.record(seen, &batches, true);
     }
@@ -164,10 +175,15 @@ impl<'a> Assembler<'a> {
         let by_ticks = seen.measure.by_ticks;
         let middle = if by_ticks { mean } else { median };
         let values = batches.by_process(middle, |entry| entry.normalised);
-        let may_be_zero = batches.is_difference || by_ticks || seen.measure.unit == Unit::Percent;
+        let may_be_zero = batches.is_difference
+            || by_ticks
+            || seen.floor.is_some()
+            || seen.measure.unit == Unit::Percent;
         let scale = if may_be_zero { Scale::Linear } else { Scale::Logarithmic };
-        let Some(found) = estimate(&values, scale) else { return };
-        let as_timed = estimate(&batches.by_process(middle, |entry| entry.timed), scale);
+        let drift = drift(self.block.placement);
+        let Some(found) = estimate(&values, scale, drift) else { return };
+        let as_timed = estimate(&batches.by_process(middle, |entry| entry.timed), scale, drift);
+        let below = seen.floor.is_some_and(|floor| found.value < floor);
         let mut labels = Vec::new();
         if !may_be_zero && is_bimodal(&batches.normalised()) {
             labels.push(String::from("bimodal"));
@@ -184,7 +200,7 @@ impl<'a> Assembler<'a> {
             unit: seen.measure.unit,
             estimate: found.value,
             low: found.low,
-            high: found.high,
+            high: if below { found.high.max(seen.floor.unwrap_or(0.0)) } else { found.high },
             normalised: scaled,
             as_timed: as_timed.map_or(found.value, |timed| timed.value),
             n: samples.len() as u64,
@@ -192,7 +208,7 @@ impl<'a> Assembler<'a> {
             between_processes_percent: found.between_percent,
             line_rtt_ns: batches.line_rtt_ns(),
             stratum: batches.stratum.map(String::from),
-            below_resolution: batches.is_difference && found.low <= 0.0,
+            below_resolution: below || batches.is_difference && found.low <= 0.0,
             load: self.report.load,
             perspective,
             labels,
@@ -216,6 +232,7 @@ struct Seen {
     params: Params,
     measure: Measure,
     perspective: Option<Perspective>,
+    floor: Option<f64>,
 }
 
 /// A case with several measures gives a figure each, told apart by the quantity.

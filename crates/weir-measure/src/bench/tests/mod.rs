@@ -36,6 +36,7 @@ fn case(name: &str, says_ns: f64) -> Case {
         scaled: true,
         perspective: None,
         standard: true,
+        resolution: None,
         weight: 1.0,
         make: Box::new(move |_| Ok(Box::new(Says(says_ns)))),
     }

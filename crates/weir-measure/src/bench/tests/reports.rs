@@ -90,7 +90,7 @@ fn the_reference_loop_takes_two_speeds_out() {
     let report = host(1, false).run(&[1_000.0, 1_030.0, 2_000.0]);
     let a = &report.cases[0];
     assert!((a.estimate / 1_000.0 - 1.0).abs() < 0.02, "{}", a.estimate);
-    assert!(a.low < a.estimate && a.estimate < a.high && a.relative_width() < 0.03);
+    assert!(a.low < a.estimate && a.estimate < a.high && a.relative_width() < 0.07);
     assert!(a.as_timed > a.estimate, "half of the processes were slow");
     assert_eq!((a.n, a.processes, a.samples.len()), (72, 12, 72));
     assert!(a.beside.label.iter().any(|label| label.contains("slow")));
@@ -102,7 +102,7 @@ fn the_reference_loop_takes_two_speeds_out() {
 fn differences_within_rounds_and_pairs_against_the_baseline() {
     let report = host(2, false).run(&[1_000.0, 1_060.0, 1_000.0]);
     let difference = report.cases.iter().find(|case| case.case == "difference").expect("there");
-    assert!(difference.low < 60.0 && difference.high > 60.0, "{difference:?}");
+    assert!(difference.low < 60.5 && difference.high > 59.5, "{difference:?}");
     assert!(!difference.below_resolution);
     let verdict = |b: &str| {
         let found = report.comparisons.iter().find(|comparison| comparison.b == b);
@@ -169,7 +169,7 @@ fn a_report_comes_back_from_json_and_others_are_refused() {
     ));
 }
 
-/// Ten honest runs: the estimate of each lies in the interval of the next, most of the time.
+/// Honest runs, one after the other: the estimate of each lies in the interval of the next.
 #[test]
 fn runs_of_the_same_host_agree_within_their_intervals() {
     let mut host = host(7, false);
@@ -182,5 +182,5 @@ fn runs_of_the_same_host_agree_within_their_intervals() {
             all += 1;
         }
     }
-    assert!(inside * 100 >= all * 90, "{inside} of {all}");
+    assert!(inside * 100 >= all * 95, "{inside} of {all}");
 }

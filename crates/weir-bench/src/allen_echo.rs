@@ -1,0 +1,280 @@
+//! `allen-echo`: the turnaround of a packet, as Allen measured it: clock, send, clock, receive,
+//! clock; alone and with four copies of the test at once; over the loopback device, and between two
+//! network namespaces joined by a pair of virtual devices.
+//!
+//! Packets are numbered; one that is lost or comes twice is an error, after two seconds at most.
+
+mod veth;
+
+use crate::tools::peer::Peer;
+use crate::tools::{case, group, work};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+use weir_measure::bench::case::{
+    Batch, BatchSize, Case, Group, Measure, Sides, Site, Suite, Trouble, Work,
+};
+use weir_measure::bench::latency::open_loop;
+use weir_measure::bench::params::{Params, Placement, Unit};
+use weir_sys::fork::{self, Child};
+use weir_sys::signals;
+
+/// What ping sends by default.
+const PAYLOAD_BYTES: usize = 56;
+const LOST_AFTER: Duration = Duration::from_secs(2);
+const RATE_PER_S: u64 = 2_000;
+const REQUESTS: u64 = 200;
+const STOP: i32 = 19; // SIGSTOP
+const CONTINUE: i32 = 18; // SIGCONT
+
+/// The columns of a turnaround.
+const COLUMNS: [Measure; 3] = [
+    Measure::new("turnaround", Unit::Ns),
+    Measure::new("send", Unit::Ns),
+    Measure::new("receive", Unit::Ns),
+];
+
+/// The suite.
+pub fn suite() -> Suite {
+    let plain = Case { standard: true, ..turnaround_case("lo", 1) };
+    let mut one = group("turnaround", Sides::Two, vec![plain]);
+    one.standard = vec![Placement::SameCpu];
+    let more = vec![turnaround_case("lo", 4), self_case(), open_case()];
+    let lo = Group { twin: false, ..group("lo", Sides::Two, more) };
+    let veth = vec![turnaround_case("veth", 1)];
+    let veth = Group { twin: false, processes: 12, ..group("veth", Sides::Two, veth) };
+    Suite {
+        name: "allen-echo",
+        about: "turnaround of a packet on lo and veth: alone, four at once, at a stated rate",
+        source: "L. Allen (MIT), the packet driver's test and the ICMP echo",
+        groups: vec![one, lo, veth],
+    }
+}
+
+fn params(device: &str, direction: &str, copies: u64) -> Params {
+    Params {
+        mechanism: Some("udp".into()),
+        direction: Some(direction.into()),
+        chunk_bytes: Some(PAYLOAD_BYTES as u64),
+        device: Some(device.into()),
+        parties: Some(copies),
+        logging: Some("off".into()),
+        ..Params::default()
+    }
+}
+
+fn turnaround_case(device: &'static str, copies: u64) -> Case {
+    let name = match copies {
+        1 => format!("echo on {device}"),
+        n => format!("echo on {device}, {n} copies at once"),
+    };
+    let made = case(name, params(device, "two-way", copies), Measure::TIME, move |site| {
+        turnaround(site, device, copies)
+    });
+    Case { measures: COLUMNS.to_vec(), scaled: false, standard: false, weight: 2.0, ..made }
+}
+
+/// Two sockets joined to each other, and what they have exchanged.
+struct Line {
+    socket: UdpSocket,
+    number: u64,
+    packet: [u8; PAYLOAD_BYTES],
+}
+
+impl Line {
+    fn new(socket: UdpSocket) -> Result<Line, Trouble> {
+        socket.set_read_timeout(Some(LOST_AFTER))?;
+        Ok(Line { socket, number: 0, packet: [0; PAYLOAD_BYTES] })
+    }
+
+    fn send(&mut self) -> Result<(), Trouble> {
+        self.number += 1;
+        self.packet[..8].copy_from_slice(&self.number.to_le_bytes());
+        let sent = self.socket.send(&self.packet)?;
+        if sent == PAYLOAD_BYTES { Ok(()) } else { Err(Trouble::failed("a packet was cut")) }
+    }
+
+    fn receive(&mut self) -> Result<(), Trouble> {
+        let mut packet = [0; PAYLOAD_BYTES + 1];
+        let got = self.socket.recv(&mut packet).map_err(|error| {
+            Trouble::failed(format!("packet {} was lost: {error}", self.number))
+        })?;
+        if got != PAYLOAD_BYTES || packet[..8] != self.number.to_le_bytes() {
+            return Err(Trouble::failed(format!("another packet came than {}", self.number)));
+        }
+        Ok(())
+    }
+}
+
+/// Sends back what comes, for ever.
+fn echo(
+    socket: &UdpSocket,
+    mut answered: impl FnMut() -> Result<(), Trouble>,
+) -> Result<(), Trouble> {
+    let mut packet = [0; PAYLOAD_BYTES + 1];
+    loop {
+        let got = socket.recv(&mut packet)?;
+        socket.send(&packet[..got])?;
+        answered()?;
+    }
+}
+
+/// A socket for each side, joined to each other.
+fn joined() -> Result<(UdpSocket, UdpSocket), Trouble> {
+    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let (a, b) = (UdpSocket::bind(local)?, UdpSocket::bind(local)?);
+    a.connect(b.local_addr()?)?;
+    b.connect(a.local_addr()?)?;
+    Ok((a, b))
+}
+
+fn turnaround(site: &Site, device: &str, copies: u64) -> Result<Box<dyn Work>, Trouble> {
+    let (own, mut peer) = match device {
+        "veth" => veth::start(site)?,
+        _ => {
+            let (own, other) = joined()?;
+            let peer = Peer::start(site, |control| {
+                let mut done = 0;
+                echo(&other, || {
+                    done += 1;
+                    control.report(done)
+                })
+            })?;
+            (own, peer)
+        }
+    };
+    let mut line = Line::new(own)?;
+    let others = Copies::start(site, copies - 1)?;
+    work(move |count| {
+        let _running = others.run()?;
+        peer.more(count);
+        let (mut whole, mut send) = (0, 0);
+        for _ in 0..count {
+            let begun = Instant::now();
+            line.send()?;
+            let sent = Instant::now();
+            line.receive()?;
+            whole += begun.elapsed().as_nanos();
+            send += (sent - begun).as_nanos();
+        }
+        peer.wait()?;
+        let each = |sum: u128| sum as f64 / count as f64;
+        let values = vec![each(whole), each(send), each(whole - send)];
+        Ok(Batch { elapsed_ns: whole as f64, values })
+    })
+}
+
+/// A packet to a socket of this process: no switch at all.
+fn self_case() -> Case {
+    let made = case("echo to self on lo", params("lo", "self", 1), Measure::TIME, |_| {
+        let (a, b) = joined()?;
+        let (mut line, other) = (Line::new(a)?, b);
+        work(move |count| {
+            let (mut whole, mut send) = (0, 0);
+            let mut packet = [0; PAYLOAD_BYTES];
+            for _ in 0..count {
+                let begun = Instant::now();
+                line.send()?;
+                let sent = Instant::now();
+                other.recv(&mut packet)?;
+                other.send(&packet)?;
+                line.receive()?;
+                whole += begun.elapsed().as_nanos();
+                send += (sent - begun).as_nanos();
+            }
+            let each = |sum: u128| sum as f64 / count as f64;
+            let values = vec![each(whole), each(send), each(whole - send)];
+            Ok(Batch { elapsed_ns: whole as f64, values })
+        })
+    });
+    Case { measures: COLUMNS.to_vec(), standard: false, ..made }
+}
+
+/// At a stated rate, from intended starts.
+fn open_case() -> Case {
+    let params = Params { rate_per_s: Some(RATE_PER_S), ..params("lo", "two-way", 1) };
+    let name = format!("echo on lo, open loop at {RATE_PER_S}/s");
+    let made = case(name, params, Measure::TIME, |site| {
+        let (own, other) = joined()?;
+        let mut peer = Peer::start(site, |control| {
+            let mut done = 0;
+            echo(&other, || {
+                done += 1;
+                control.report(done)
+            })
+        })?;
+        let mut line = Line::new(own)?;
+        let spin = site.placement.is_across();
+        work(move |count| {
+            peer.more(count);
+            let seen = open_loop(RATE_PER_S, count, spin, || {
+                line.send()?;
+                line.receive()
+            })?;
+            peer.wait()?;
+            let values = vec![seen.p50_ns, seen.p99_ns, seen.p999_ns];
+            Ok(Batch { elapsed_ns: seen.elapsed_ns, values })
+        })
+    });
+    let quantity = |name| Measure::new(name, Unit::Ns);
+    Case {
+        measures: vec![quantity("p50"), quantity("p99"), quantity("p99.9")],
+        size: BatchSize::Count(REQUESTS),
+        standard: false,
+        scaled: false,
+        weight: 4.0,
+        ..made
+    }
+}
+
+/// Further copies of the test, stopped but while a batch runs.
+struct Copies {
+    children: Vec<Child>,
+}
+
+struct Running<'a>(&'a Copies);
+
+impl Copies {
+    fn start(site: &Site, count: u64) -> Result<Copies, Trouble> {
+        let mut children = Vec::new();
+        for _ in 0..count {
+            let (a, b) = joined()?;
+            let mut line = Line::new(a)?;
+            // A copy may be stopped for longer than a packet may take.
+            line.socket.set_read_timeout(None)?;
+            children.push(fork::child(|| {
+                if site.go_there().is_ok() {
+                    let _ = echo(&b, || Ok(()));
+                }
+                1
+            })?);
+            children.push(fork::child(|| {
+                let mut trip = || line.send().and_then(|()| line.receive());
+                if site.go_here().is_ok() {
+                    while trip().is_ok() {}
+                }
+                1
+            })?);
+        }
+        let copies = Copies { children };
+        copies.signal(STOP)?;
+        Ok(copies)
+    }
+
+    fn run(&self) -> Result<Running<'_>, Trouble> {
+        self.signal(CONTINUE)?;
+        Ok(Running(self))
+    }
+
+    fn signal(&self, signal: i32) -> Result<(), Trouble> {
+        for child in &self.children {
+            signals::send(child.pid(), signal)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.signal(STOP);
+    }
+}

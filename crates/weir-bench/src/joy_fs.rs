@@ -1,0 +1,201 @@
+//! `joy-fs`: reading and writing a file in units of 1 KiB to 1 MiB, in order and in none, through
+//! the page cache, past it, and mapped. Joy's conclusion was that larger blocks pay.
+//!
+//! The file has no name and 64 MiB. Cached writes are not forced to the disk: what is measured is
+//! the way into the cache, with whatever the kernel writes back meanwhile. Every unit that is read
+//! is checked at both ends, every 64th in full.
+
+use crate::tools::{case, elapsed_ns, group, size, work};
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::Instant;
+use weir_measure::bench::case::{
+    Batch, BatchSize, Case, Group, Measure, Sides, Site, Suite, Trouble, Work,
+};
+use weir_measure::bench::load::scratch_file;
+use weir_measure::bench::params::Params;
+use weir_measure::random::Random;
+use weir_sys::filemap::FileMap;
+use weir_sys::shared::Buffer;
+
+const FILE_BYTES: usize = 64 << 20;
+const UNIT_BYTES: [usize; 4] = [1 << 10, 8 << 10, 64 << 10, 1 << 20];
+/// What is in the file repeats after this: no power of two, so that a unit from a wrong place is
+/// seen, and whole pages, so that it can be handed over without copying.
+const PERIOD_BYTES: usize = (1 << 20) - 4096;
+/// Of so many units one is compared in full.
+const CHECKED_EVERY: u64 = 64;
+
+/// How the file is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Cached,
+    Direct,
+    Mapped,
+}
+
+impl Access {
+    fn name(self) -> &'static str {
+        match self {
+            Access::Cached => "cached",
+            Access::Direct => "direct",
+            Access::Mapped => "mapped",
+        }
+    }
+}
+
+/// The suite.
+pub fn suite() -> Suite {
+    let access = [Access::Cached, Access::Direct, Access::Mapped];
+    Suite {
+        name: "joy-fs",
+        about: "file reading and writing by unit: cached, direct, mapped; in order and in none",
+        source: "W. Joy, March 1980, on larger file-system blocks",
+        groups: access.into_iter().flat_map(groups).collect(),
+    }
+}
+
+/// Reading and writing apart: writing back disturbs reading.
+fn groups(access: Access) -> [Group; 2] {
+    [false, true].map(|write| {
+        let mut cases = Vec::new();
+        for random in [false, true] {
+            cases.extend(UNIT_BYTES.map(|bytes| file_case(access, write, random, bytes)));
+        }
+        let name = format!("{} {}", access.name(), if write { "write" } else { "read" });
+        Group { processes: 12, twin: access == Access::Cached, ..group(name, Sides::One, cases) }
+    })
+}
+
+fn file_case(access: Access, write: bool, random: bool, bytes: usize) -> Case {
+    let (operation, pattern) =
+        (if write { "write" } else { "read" }, if random { "random" } else { "sequential" });
+    let params = Params {
+        operation: Some(operation.into()),
+        pattern: Some(pattern.into()),
+        access: Some(access.name().into()),
+        chunk_bytes: Some(bytes as u64),
+        ..Params::default()
+    };
+    let name = format!("{} {pattern} {operation}, {}", access.name(), size(bytes as u64));
+    let make = move |site: &Site| transfer(site, access, write, random, bytes);
+    Case {
+        standard: access == Access::Cached && !write && !random && bytes == 8 << 10,
+        scaled: access != Access::Direct,
+        size: BatchSize::Time { ns: 10_000_000 },
+        weight: 3.0,
+        ..case(name, params, Measure::THROUGHPUT, make)
+    }
+}
+
+/// The file, and what is in it.
+struct Content {
+    file: File,
+    period: Buffer,
+}
+
+impl Content {
+    fn make(site: &Site, access: Access) -> Result<Content, Trouble> {
+        let mut period = Buffer::new(PERIOD_BYTES + UNIT_BYTES[3])?;
+        let mut random = Random::new(8);
+        for word in period[..PERIOD_BYTES].chunks_exact_mut(8) {
+            word.copy_from_slice(&random.next_u64().to_le_bytes());
+        }
+        period.copy_within(..UNIT_BYTES[3], PERIOD_BYTES);
+        let file = match access {
+            Access::Direct => direct_file(site)?,
+            Access::Cached | Access::Mapped => scratch_file(site)?,
+        };
+        for at in (0..FILE_BYTES).step_by(UNIT_BYTES[3]) {
+            let from = at % PERIOD_BYTES;
+            let unit = &period[from..from + UNIT_BYTES[3]];
+            file.write_all_at(unit, at as u64).map_err(|error| no_room(site, &error))?;
+        }
+        Ok(Content { file, period })
+    }
+
+    /// What stands at a place.
+    fn unit(&self, at: usize, bytes: usize) -> &[u8] {
+        let from = at % PERIOD_BYTES;
+        &self.period[from..from + bytes]
+    }
+
+    fn check(&self, at: usize, got: &[u8], number: u64) -> Result<(), Trouble> {
+        let right = self.unit(at, got.len());
+        let ends = got.first() == right.first() && got.last() == right.last();
+        if ends && (!number.is_multiple_of(CHECKED_EVERY) || got == right) {
+            return Ok(());
+        }
+        Err(Trouble::failed(format!("the file gave back other bytes than were written at {at}")))
+    }
+}
+
+fn no_room(site: &Site, error: &std::io::Error) -> Trouble {
+    let directory = site.directory.display();
+    Trouble::left_out(format!("no room for a file of 64 MiB in {directory}: {error}"))
+}
+
+fn direct_file(site: &Site) -> Result<File, Trouble> {
+    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(&site.directory, flags, Mode::RUSR | Mode::WUSR);
+    opened.map(File::from).map_err(|error| {
+        let why = std::io::Error::from(error);
+        let directory = site.directory.display();
+        Trouble::left_out(format!("no direct access to a file in {directory}: {why}"))
+    })
+}
+
+fn transfer(
+    site: &Site,
+    access: Access,
+    write: bool,
+    random: bool,
+    bytes: usize,
+) -> Result<Box<dyn Work>, Trouble> {
+    let content = Content::make(site, access)?;
+    let mut map = if access == Access::Mapped {
+        Some(FileMap::new(&content.file, FILE_BYTES)?)
+    } else {
+        None
+    };
+    let mut buffer = Buffer::new(bytes)?;
+    let (mut places, mut number) = (Random::new(bytes as u64), 0_u64);
+    let units = (FILE_BYTES / bytes) as u64;
+    if access == Access::Direct
+        && let Err(error) = content.file.read_at(&mut buffer, 0)
+    {
+        return Err(Trouble::left_out(format!("no direct reading in units of {bytes}: {error}")));
+    }
+    work(move |count| {
+        let begun = Instant::now();
+        for _ in 0..count {
+            let unit = if random { places.below(units) } else { number % units };
+            let at = unit as usize * bytes;
+            number += 1;
+            match (&mut map, write) {
+                (Some(map), true) => map.copy_in(at, content.unit(at, bytes)),
+                (Some(map), false) => map.copy_out(at, &mut buffer),
+                (None, true) => {
+                    content.file.write_all_at(content.unit(at, bytes), at as u64)?;
+                }
+                (None, false) => content.file.read_exact_at(&mut buffer, at as u64)?,
+            }
+            if !write {
+                content.check(at, &buffer, number)?;
+            }
+        }
+        let elapsed = elapsed_ns(begun);
+        if write {
+            check_written(&content, &mut buffer, number.wrapping_mul(0x9e37_79b9) % units)?;
+        }
+        Ok(Batch::throughput(elapsed, count * bytes as u64))
+    })
+}
+
+/// Reads one unit back, outside of the time that counts.
+fn check_written(content: &Content, buffer: &mut [u8], unit: u64) -> Result<(), Trouble> {
+    let at = unit as usize * buffer.len();
+    content.file.read_exact_at(buffer, at as u64)?;
+    content.check(at, buffer, 0)
+}

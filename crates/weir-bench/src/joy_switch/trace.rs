@@ -1,0 +1,99 @@
+//! The context switch by phase, from the kernel's own tracepoints, in a private tracing instance.
+//!
+//! Tracing costs more than what it times: an event takes about as long as a phase. So the same
+//! round trips are timed with and without it, their difference over the number of events is what
+//! one event costs, each phase is stated less one event, and what is below one event is shown as
+//! "below" it. What tracing costs outside of the events (the calls take the kernel's slow path) falls
+//! into the phases, so they add up to more than a switch takes: read them as shares.
+
+mod events;
+mod instance;
+
+use super::Made;
+use crate::tools::channel::{Channel, Mechanism};
+use crate::tools::peer::Peer;
+use crate::tools::{case, elapsed_ns, group, work};
+use events::{PHASES, phases};
+use instance::Instance;
+use std::time::Instant;
+use weir_measure::bench::case::{Batch, BatchSize, Case, Group, Measure, Sides, Site, Trouble};
+use weir_measure::bench::estimate::median;
+use weir_measure::bench::host::counter_hz;
+use weir_measure::bench::params::{Params, Placement, Unit};
+
+/// Round trips of a batch: their events fit the buffer.
+const TRIPS: u64 = 200;
+const EVENT: Measure = Measure::new("one event", Unit::Ns);
+
+/// The group, which needs privilege.
+pub fn group_of_phases() -> Group {
+    let mut measures: Vec<Measure> =
+        PHASES.iter().map(|phase| Measure::new(phase, Unit::Ns)).collect();
+    measures.push(EVENT);
+    let params = Params {
+        mechanism: Some("kernel-pipe".into()),
+        direction: Some("two-way".into()),
+        operation: Some("phase".into()),
+        chunk_bytes: Some(4),
+        ..Params::default()
+    };
+    let traced = Case {
+        resolution: Some(measures.len() - 1),
+        measures,
+        size: BatchSize::Count(TRIPS),
+        standard: false,
+        scaled: false,
+        weight: 2.0,
+        ..case("traced switch", params, Measure::TIME, traced)
+    };
+    let made = group("tracepoints", Sides::Two, vec![traced]);
+    Group { twin: false, processes: 12, standard: vec![Placement::SameCpu], ..made }
+}
+
+fn traced(site: &Site) -> Made {
+    let hz = counter_hz();
+    if hz == 0 {
+        return Err(Trouble::left_out("this CPU has no time-stamp counter to trace by"));
+    }
+    let (there, back) =
+        (Channel::new(Mechanism::Pipe(0), 4)?, Channel::new(Mechanism::Pipe(0), 4)?);
+    let mut peer = Peer::start(site, |control| {
+        let (mut bytes, mut done) = ([0; 4], 0);
+        loop {
+            there.receive(&mut bytes)?;
+            done += 1;
+            back.send(&bytes)?;
+            control.report(done)?;
+        }
+    })?;
+    let instance = Instance::new(site, &[std::process::id(), peer.pid() as u32])?;
+    let mut bytes = [7; 4];
+    work(move |count| {
+        let mut trips = || -> Result<f64, Trouble> {
+            peer.more(count);
+            let begun = Instant::now();
+            for _ in 0..count {
+                there.send(&bytes)?;
+                back.receive(&mut bytes)?;
+            }
+            let elapsed = elapsed_ns(begun);
+            peer.wait()?;
+            Ok(elapsed)
+        };
+        let plain = trips()?;
+        instance.start()?;
+        let with = trips();
+        let text = instance.stop()?;
+        let with = with?;
+        let seen = phases(&text);
+        let ns = |ticks: f64| ticks * 1e9 / hz as f64;
+        let event = (with - plain) / seen.events.max(1) as f64;
+        let mut values: Vec<f64> =
+            seen.ticks.iter().map(|phase| ns(median(phase)) - event).collect();
+        values.push(event);
+        if values.iter().any(|value| !value.is_finite()) {
+            return Err(Trouble::left_out("the trace did not hold the events of a switch"));
+        }
+        Ok(Batch { elapsed_ns: plain + with, values })
+    })
+}

@@ -1,0 +1,107 @@
+//! A tracing instance of our own: what others trace is left alone.
+
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{MountFlags, UnmountFlags};
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use weir_measure::bench::case::{Site, Trouble};
+
+const PREFIX: &str = "weir-bench-";
+const EVENTS: [&str; 5] = [
+    "sched/sched_waking",
+    "sched/sched_wakeup",
+    "sched/sched_switch",
+    "raw_syscalls/sys_enter",
+    "raw_syscalls/sys_exit",
+];
+const BUFFER_KIB: &str = "4096";
+
+/// The instance, removed when dropped; one that a killed process left is removed by the next.
+#[derive(Debug)]
+pub struct Instance {
+    path: PathBuf,
+    // The file system stays reachable through it, though it is mounted nowhere any more.
+    _root: Option<OwnedFd>,
+}
+
+impl Instance {
+    /// Makes an instance that traces the switches and calls of some processes.
+    pub fn new(site: &Site, pids: &[u32]) -> Result<Instance, Trouble> {
+        let (tracing, root) = tracing(site)?;
+        let instances = tracing.join("instances");
+        remove_stale(&instances);
+        let path = instances.join(format!("{PREFIX}{}", std::process::id()));
+        fs::create_dir(&path).map_err(|error| lacking("make a tracing instance", &error))?;
+        let instance = Instance { path, _root: root };
+        instance.set("tracing_on", "0")?;
+        instance.set("trace_clock", "x86-tsc")?;
+        instance.set("buffer_size_kb", BUFFER_KIB)?;
+        let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+        instance.set("set_event_pid", &pids.join(" "))?;
+        for event in EVENTS {
+            instance.set(&format!("events/{event}/enable"), "1")?;
+        }
+        Ok(instance)
+    }
+
+    /// Begins to trace.
+    pub fn start(&self) -> Result<(), Trouble> {
+        self.set("trace", "")?;
+        self.set("tracing_on", "1")
+    }
+
+    /// Ends it: the events.
+    pub fn stop(&self) -> Result<String, Trouble> {
+        self.set("tracing_on", "0")?;
+        let text = fs::read(self.path.join("trace"));
+        let text = text.map_err(|error| lacking("read a trace", &error))?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    fn set(&self, file: &str, value: &str) -> Result<(), Trouble> {
+        fs::write(self.path.join(file), value)
+            .map_err(|error| lacking(&format!("set {file} of a trace"), &error))
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+fn lacking(what: &str, error: &std::io::Error) -> Trouble {
+    Trouble::left_out(format!("cannot {what}: {error} (root may, where the kernel traces)"))
+}
+
+/// The tracing file system: where it is mounted, or mounted for this process alone.
+fn tracing(site: &Site) -> Result<(PathBuf, Option<OwnedFd>), Trouble> {
+    let usual = Path::new("/sys/kernel/tracing");
+    if usual.join("instances").exists() {
+        return Ok((usual.into(), None));
+    }
+    let place = site.directory.join(format!(".{PREFIX}{}", std::process::id()));
+    fs::create_dir(&place)?;
+    let mounted = rustix::mount::mount("none", &place, "tracefs", MountFlags::empty(), None);
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = mounted.and_then(|()| {
+        let root = rustix::fs::open(&place, flags, Mode::empty());
+        let _ = rustix::mount::unmount(&place, UnmountFlags::DETACH);
+        root
+    });
+    let _ = fs::remove_dir(&place);
+    let root = root.map_err(|error| lacking("mount tracefs", &error.into()))?;
+    Ok((PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd())), Some(root)))
+}
+
+/// Removes instances of processes that are gone.
+fn remove_stale(instances: &Path) {
+    let names = fs::read_dir(instances).into_iter().flatten().flatten();
+    for name in names.map(|entry| entry.file_name().to_string_lossy().into_owned()) {
+        let pid = name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = fs::remove_dir(instances.join(name));
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The child that touches pages, in less memory than they take.
+
+use super::cage::Cage;
+use super::walk::{PATTERNS, Pattern, Walk};
+use super::{Mechanism, PAGE_BYTES, PAGES};
+use crate::tools::peer::{Control, Peer};
+use rustix::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use weir_measure::bench::case::{Site, Trouble};
+use weir_measure::bench::load::scratch_file;
+use weir_sys::filemap::{Advice, FileMap};
+use weir_sys::shared::{Buffer, LINE_BYTES, Shared};
+
+/// References of a batch take this long, whatever each takes; a third of it goes before.
+const BATCH: Duration = Duration::from_millis(90);
+/// What the child needs beside its pages.
+const SLACK_BYTES: u64 = 1536 << 10;
+
+const REFERENCES: usize = 0;
+const ELAPSED: usize = 1;
+
+/// The child, as the measuring side sees it.
+pub struct Pager {
+    peer: Peer,
+    requests: OwnedFd,
+    results: Shared,
+    // Dropped after the child is gone.
+    _cage: Cage,
+}
+
+impl Pager {
+    /// Starts the child in its cage, and waits until all its pages are there and dirty. The kernel
+    /// may kill it on the way, when it finds no page to give up at the moment it asks for one; then
+    /// another is started.
+    pub fn start(site: &Site, mechanism: Mechanism, limit_bytes: u64) -> Result<Pager, Trouble> {
+        const ATTEMPTS: u32 = 4;
+        let mut attempt = 1;
+        loop {
+            match Pager::start_once(site, mechanism, limit_bytes) {
+                Err(trouble) if trouble.left_out || attempt == ATTEMPTS => return Err(trouble),
+                Err(_) => attempt += 1,
+                started => return started,
+            }
+        }
+    }
+
+    fn start_once(site: &Site, mechanism: Mechanism, limit_bytes: u64) -> Result<Pager, Trouble> {
+        let cage = Cage::new(site, mechanism.swaps(), limit_bytes + SLACK_BYTES)?;
+        let results = Shared::new(2 * LINE_BYTES)?;
+        let (asked, requests) = rustix::pipe::pipe()?;
+        let mut peer = Peer::start(site, |control| {
+            cage.enter()?;
+            let mut pages = Pages::new(site, mechanism)?;
+            (0..PAGES).try_for_each(|page| pages.touch(page))?;
+            control.report(1)?;
+            serve(control, &asked, &results, &cage, mechanism, &mut pages)
+        })?;
+        peer.more(1);
+        peer.wait()?;
+        Ok(Pager { peer, requests, results, _cage: cage })
+    }
+
+    /// Touches pages for a while: how many counted, and how long they took.
+    pub fn run(&mut self, pattern: Pattern) -> Result<(u64, f64), Trouble> {
+        let which = PATTERNS.iter().position(|known| *known == pattern).unwrap_or(0);
+        self.peer.more(1);
+        rustix::io::write(&self.requests, &[which as u8])?;
+        self.peer.wait()?;
+        // What was stored before the report is seen after it.
+        let word = |line| self.results.word(line).load(Ordering::Acquire);
+        Ok((word(REFERENCES), word(ELAPSED) as f64))
+    }
+}
+
+fn serve(
+    control: &Control,
+    asked: &OwnedFd,
+    results: &Shared,
+    cage: &Cage,
+    mechanism: Mechanism,
+    pages: &mut Pages,
+) -> Result<(), Trouble> {
+    let mut walks = PATTERNS.map(|pattern| Walk::new(pattern, 1980));
+    let (mut done, mut which) = (1, [0]);
+    loop {
+        if rustix::io::read(asked, &mut which)? == 0 {
+            return Ok(());
+        }
+        let walk = &mut walks[usize::from(which[0]).min(PATTERNS.len() - 1)];
+        let _tuned = (mechanism == Mechanism::SwapTuned).then(|| cage.tune_swap()).transpose()?;
+        pages.walk(walk, BATCH / 3)?;
+        let (references, elapsed) = pages.walk(walk, BATCH)?;
+        results.word(REFERENCES).store(references, Ordering::Release);
+        results.word(ELAPSED).store(elapsed.as_nanos() as u64, Ordering::Release);
+        done += 1;
+        control.report(done)?;
+    }
+}
+
+/// The pages, and how often each was touched.
+struct Pages {
+    memory: Memory,
+    touched: Vec<u32>,
+}
+
+enum Memory {
+    File(FileMap),
+    Anonymous(Buffer),
+}
+
+impl Pages {
+    fn new(site: &Site, mechanism: Mechanism) -> Result<Pages, Trouble> {
+        let bytes = PAGES * PAGE_BYTES;
+        let memory = if mechanism.swaps() {
+            let memory = Buffer::new(bytes)?;
+            // A kernel without huge pages refuses to refuse them.
+            let _ = memory.refuse_huge_pages();
+            Memory::Anonymous(memory)
+        } else {
+            let file = scratch_file(site)?;
+            rustix::fs::ftruncate(&file, bytes as u64)?;
+            let map = FileMap::new(&file, bytes)?;
+            if mechanism == Mechanism::MmapAdvised {
+                map.advise(Advice::Random)?;
+            }
+            Memory::File(map)
+        };
+        Ok(Pages { memory, touched: vec![0; PAGES] })
+    }
+
+    /// Reads how often the page was touched, checks that, and counts on.
+    fn touch(&mut self, page: usize) -> Result<(), Trouble> {
+        let at = page * PAGE_BYTES;
+        let expected = self.touched[page];
+        self.touched[page] = expected.wrapping_add(1);
+        let next = expected.wrapping_add(1).to_le_bytes();
+        let mut found = [0; 4];
+        match &mut self.memory {
+            Memory::File(map) => {
+                map.copy_out(at, &mut found);
+                map.copy_in(at, &next);
+            }
+            Memory::Anonymous(memory) => {
+                found.copy_from_slice(&memory[at..at + 4]);
+                memory[at..at + 4].copy_from_slice(&next);
+            }
+        }
+        if found == expected.to_le_bytes() {
+            return Ok(());
+        }
+        Err(Trouble::failed(format!("page {page} came back with other contents")))
+    }
+
+    /// Touches pages for so long.
+    fn walk(&mut self, walk: &mut Walk, time: Duration) -> Result<(u64, Duration), Trouble> {
+        let begun = Instant::now();
+        let mut references = 0;
+        loop {
+            // The clock is looked at now and then: touching a page that is there takes less.
+            for _ in 0..16 {
+                self.touch(walk.next_page())?;
+            }
+            references += 16;
+            let elapsed = begun.elapsed();
+            if elapsed >= time {
+                return Ok((references, elapsed));
+            }
+        }
+    }
+}
