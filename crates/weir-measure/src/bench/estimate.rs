@@ -145,8 +145,8 @@ mod tests {
         (0..12).map(|_| even(random)).sum::<f64>() - 6.0
     }
 
-    /// Runs of thirty processes whose values spread by 4 %, of a host that drifts by 1 % from run to
-    /// run: how often the interval holds the truth, and those of two runs overlap.
+    /// Runs of thirty processes whose values spread by 4 %, of a host that drifts by 1 % from run
+    /// to run: how often the interval holds the truth, and those of two runs overlap.
     #[test]
     fn the_intervals_of_two_runs_overlap_and_hold_the_truth() {
         let mut random = Random::new(11);

@@ -3,7 +3,8 @@
 //! A chain of multiplications, each of which needs the result of the one before (shifted and mixed
 //! in between, so that no compiler can join two of them): it takes the same number of cycles on a
 //! given CPU whatever else is true, so its time tells the CPU's speed at this moment. On shared
-//! hosts that changes by a quarter while neither steal time nor pressure stall information shows it.
+//! hosts that changes by a quarter while neither steal time nor pressure stall information shows
+//! it.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,0 +1,133 @@
+//! lmbench, perf bench, hackbench and stress-ng beside weir's own cases, behind weir's engine.
+
+#![forbid(unsafe_code)]
+
+mod peers;
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_measure::bench::assemble::{self, About};
+use weir_measure::bench::cell::{self, Request};
+use weir_measure::bench::drive::{self, Observer};
+use weir_measure::bench::host;
+use weir_measure::bench::params::Load;
+use weir_measure::bench::place::Topology;
+use weir_measure::bench::plan::{Plan, Wish};
+use weir_measure::bench::record::Report;
+
+struct Lines;
+
+impl Observer for Lines {
+    fn cell(&mut self, done: u64, total: u64, what: &str) {
+        eprint!("\r\x1b[K{done}/{total} {what}");
+    }
+
+    fn stop(&mut self) -> bool {
+        false
+    }
+}
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    let result = match args.next().as_deref() {
+        Some("cell") => run_cell(),
+        Some("--json") => measure().map(|report| {
+            println!("{}", serde_json::to_string(&report).unwrap_or_default());
+        }),
+        None => measure().map(|report| print(&report)),
+        Some(other) => Err(format!("unknown argument '{other}'; there is --json")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("weir-bench-compare: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_cell() -> Result<(), String> {
+    let killed_with_parent = Some(rustix::process::Signal::KILL);
+    let _ = rustix::process::set_parent_process_death_signal(killed_with_parent);
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).map_err(|error| error.to_string())?;
+    let request: Request = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let suites = peers::catalogue();
+    let groups = suites.iter().flat_map(|suite| &suite.groups);
+    let group = groups.into_iter().find(|group| group.name == request.group);
+    let group = group.ok_or("no such group")?;
+    let mut out = std::io::stdout().lock();
+    cell::run(group, &request, &mut out).map_err(|trouble| trouble.text)
+}
+
+fn measure() -> Result<Report, String> {
+    let suites = peers::catalogue();
+    let topology = Topology::read();
+    let wish = Wish {
+        suites: suites.iter().map(|suite| suite.name.to_owned()).collect(),
+        placements: Vec::new(),
+        load: Load::None,
+        budget: None,
+        standard_budget: Duration::from_secs(60),
+        directory: std::env::temp_dir(),
+        seed: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+    };
+    let plan = Plan::new(&suites, wish, &topology).map_err(|error| format!("{error:?}"))?;
+    let begun = Instant::now();
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let host = host::fingerprint(&topology);
+    let rates = host::present_rates(Duration::from_secs(1));
+    let executable: PathBuf = "/proc/self/exe".into();
+    let launch = || {
+        let mut command = Command::new(&executable);
+        command.arg("cell");
+        command
+    };
+    let collected = drive::run(&suites, &plan, &launch, &mut Lines);
+    eprint!("\r\x1b[K");
+    let collected = collected.map_err(|error| format!("{error:?}"))?;
+    let about = About {
+        weir: env!("CARGO_PKG_VERSION").into(),
+        started_unix_s: started.as_secs(),
+        duration: begun.elapsed(),
+        host,
+        rates,
+        nominal_ns: None,
+    };
+    Ok(assemble::report(&suites, &plan, &collected, about))
+}
+
+fn print(report: &Report) {
+    println!("{}", report.self_test.sentence);
+    println!("{}", report.host.kernel);
+    for case in &report.cases {
+        let half = (case.high - case.low) / 2.0 / case.estimate * 100.0;
+        println!(
+            "{:12} {:44} {:10} {:>12.1} {:5} +-{half:<5.1} % between processes {:.0} %",
+            case.suite,
+            case.case,
+            case.placement,
+            case.estimate,
+            case.unit,
+            case.between_processes_percent
+        );
+    }
+    for comparison in &report.comparisons {
+        println!(
+            "{}: {} is {:.2}x {} ({:.2} to {:.2}, {}): {}",
+            comparison.suite,
+            comparison.b,
+            comparison.ratio,
+            comparison.a,
+            comparison.low,
+            comparison.high,
+            comparison.placement,
+            comparison.verdict
+        );
+    }
+    for note in &report.notes {
+        println!("left out: {}: {}", note.suite, note.text);
+    }
+}

@@ -1,0 +1,195 @@
+//! The peers' programs as cases, each group beside weir's own case of the same thing.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use weir_bench::tools::{case, group, work};
+use weir_measure::bench::case::{
+    Batch, BatchSize, Case, Group, Measure, Sides, Site, Suite, Trouble,
+};
+use weir_measure::bench::params::{Params, Placement};
+
+/// lmbench hangs; nothing here takes longer than this for one figure.
+const LIMIT: Duration = Duration::from_secs(8);
+/// Fresh processes: the peers take a second for a figure.
+const PROCESSES: u64 = 8;
+
+/// How a program is run, and how its figure is read.
+#[derive(Clone, Copy)]
+struct Program {
+    name: &'static str,
+    words: &'static [&'static str],
+    read: fn(&str) -> Option<f64>,
+}
+
+/// All groups.
+pub fn catalogue() -> Vec<Suite> {
+    vec![
+        suite(
+            "system call",
+            "joy-syscall",
+            "getppid",
+            Measure::TIME,
+            &[
+                Program {
+                    name: "perf bench syscall basic",
+                    words: &["perf", "bench", "-f", "simple", "syscall", "basic", "-l", "1000000"],
+                    // Seconds for a million calls of getppid.
+                    read: |text| Some(first_number(text)? * 1e9 / 1e6),
+                },
+                Program {
+                    name: "lmbench lat_syscall null",
+                    words: &["lat_syscall", "-N", "3", "null"],
+                    read: |text| Some(after(text, "Simple syscall:")? * 1e3),
+                },
+            ],
+        ),
+        suite(
+            "switch",
+            "joy-switch",
+            "switch by pipe",
+            Measure::TIME,
+            &[
+                Program {
+                    name: "perf bench sched pipe",
+                    words: &["perf", "bench", "-f", "simple", "sched", "pipe", "-l", "30000"],
+                    // Seconds for so many round trips, two switches each.
+                    read: |text| Some(first_number(text)? * 1e9 / 30_000.0 / 2.0),
+                },
+                Program {
+                    name: "lmbench lat_ctx -s 0 2",
+                    words: &["lat_ctx", "-N", "3", "-s", "0", "2"],
+                    read: |text| {
+                        let line = text.lines().find(|line| line.starts_with("2 "))?;
+                        Some(line.split(' ').nth(1)?.parse::<f64>().ok()? * 1e3)
+                    },
+                },
+                Program {
+                    name: "stress-ng --switch",
+                    words: &[
+                        "stress-ng",
+                        "--switch",
+                        "1",
+                        "--switch-ops",
+                        "100000",
+                        "--metrics-brief",
+                    ],
+                    read: |text| {
+                        let line = text.lines().find(|line| line.contains(" switch "))?;
+                        let rest = line.split(" switch ").nth(1)?;
+                        let numbers: Vec<f64> =
+                            rest.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+                        // Bogo operations, real time: a switch an operation.
+                        Some(numbers.get(1)? * 1e9 / numbers.first()?)
+                    },
+                },
+            ],
+        ),
+        suite(
+            "pipe",
+            "bbn-pipe",
+            "pipe, stream of 64 KiB",
+            Measure::THROUGHPUT,
+            &[Program {
+                name: "lmbench bw_pipe -m 64k",
+                words: &["bw_pipe", "-N", "3", "-m", "65536", "-M", "8m"],
+                read: |text| after(text, "Pipe bandwidth:"),
+            }],
+        ),
+        suite(
+            "messages",
+            "joy-ipc",
+            "one-way unix-stream 512 B",
+            Measure::RATE,
+            &[Program {
+                name: "hackbench, 1 group, 2 pairs, 100 B",
+                words: &["hackbench", "-g", "1", "-f", "2", "-l", "5000", "-s", "100"],
+                // Seconds for 2 senders x 2 receivers x 5000 messages.
+                read: |text| Some(20_000.0 / after(text, "Time:")?),
+            }],
+        ),
+    ]
+}
+
+/// A suite of one group: weir's own case, and the programs.
+fn suite(name: &'static str, of: &str, own: &str, measure: Measure, programs: &[Program]) -> Suite {
+    let mut cases: Vec<Case> = own_case(of, own).into_iter().collect();
+    let baseline = cases.first().map(|case| case.name.clone());
+    cases.extend(programs.iter().map(|program| peer(*program, measure)));
+    let made = Group {
+        baseline,
+        processes: PROCESSES,
+        twin: true,
+        standard: vec![Placement::SameCpu, Placement::Free],
+        ..group(name, Sides::Two, cases)
+    };
+    Suite {
+        name,
+        about: "weir beside its peers",
+        source: "the peers' own programs",
+        groups: vec![made],
+    }
+}
+
+fn own_case(suite: &str, name: &str) -> Option<Case> {
+    let suite = weir_bench::catalogue().into_iter().find(|known| known.name == suite)?;
+    let cases = suite.groups.into_iter().flat_map(|group| group.cases);
+    let found = cases.into_iter().find(|case| case.name == name)?;
+    Some(Case { name: format!("weir: {name}"), scaled: false, ..found })
+}
+
+fn peer(program: Program, measure: Measure) -> Case {
+    let made = case(program.name, Params::default(), measure, move |site: &Site| {
+        if !installed(program.words[0]) {
+            return Err(Trouble::left_out(format!("{} is not installed", program.words[0])));
+        }
+        let site = site.clone();
+        work(move |_| {
+            site.go_here()?;
+            let begun = Instant::now();
+            let text = output(program.words)?;
+            let figure = (program.read)(&text)
+                .ok_or_else(|| Trouble::failed(format!("{} printed no figure", program.name)))?;
+            Ok(Batch { elapsed_ns: begun.elapsed().as_nanos() as f64, values: vec![figure] })
+        })
+    });
+    Case { size: BatchSize::Count(1), scaled: false, weight: 60.0, ..made }
+}
+
+fn installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
+/// Both outputs of a program, which is killed when it takes too long.
+fn output(words: &[&str]) -> Result<String, Trouble> {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).stdin(Stdio::null()).env("ENOUGH", "10000");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let begun = Instant::now();
+    while child.try_wait()?.is_none() {
+        if begun.elapsed() > LIMIT {
+            return give_up(&mut child, words[0]);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let output = child.wait_with_output()?;
+    let both = [output.stdout, output.stderr].concat();
+    Ok(String::from_utf8_lossy(&both).into_owned())
+}
+
+fn give_up(child: &mut Child, name: &str) -> Result<String, Trouble> {
+    let _ = child.kill();
+    let _ = child.wait();
+    Err(Trouble::failed(format!("{name} was killed after {} s", LIMIT.as_secs())))
+}
+
+fn first_number(text: &str) -> Option<f64> {
+    text.split_whitespace().find_map(|word| word.parse().ok())
+}
+
+/// The number behind these words.
+fn after(text: &str, words: &str) -> Option<f64> {
+    let (_, rest) = text.split_once(words)?;
+    first_number(rest)
+}
