@@ -20,6 +20,10 @@ test:
 bench *ARGS:
     cargo bench -p weir-cli --bench overhead -- {{ARGS}}
 
+# Peers behind weir's own engine (about two minutes; nothing else may run)
+peers *ARGS:
+    cargo run --release --locked --manifest-path bench/compare/Cargo.toml -- {{ARGS}}
+
 # The API documentation, the manual pages and the completions
 docs: man completions
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked

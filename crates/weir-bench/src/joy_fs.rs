@@ -89,40 +89,46 @@ fn file_case(access: Access, write: bool, random: bool, bytes: usize) -> Case {
     }
 }
 
-/// The file, and what is in it.
+/// The file, and what is in it: the first of two contents, or what was written since.
 struct Content {
     file: File,
-    period: Buffer,
+    periods: [Buffer; 2],
+}
+
+/// Content that repeats, from a seed.
+fn period(seed: u64) -> Result<Buffer, Trouble> {
+    let mut period = Buffer::new(PERIOD_BYTES + UNIT_BYTES[3])?;
+    let mut random = Random::new(seed);
+    for word in period[..PERIOD_BYTES].chunks_exact_mut(8) {
+        word.copy_from_slice(&random.next_u64().to_le_bytes());
+    }
+    period.copy_within(..UNIT_BYTES[3], PERIOD_BYTES);
+    Ok(period)
 }
 
 impl Content {
     fn make(site: &Site, access: Access) -> Result<Content, Trouble> {
-        let mut period = Buffer::new(PERIOD_BYTES + UNIT_BYTES[3])?;
-        let mut random = Random::new(8);
-        for word in period[..PERIOD_BYTES].chunks_exact_mut(8) {
-            word.copy_from_slice(&random.next_u64().to_le_bytes());
-        }
-        period.copy_within(..UNIT_BYTES[3], PERIOD_BYTES);
+        let periods = [period(1)?, period(2)?];
         let file = match access {
             Access::Direct => direct_file(site)?,
             Access::Cached | Access::Mapped => scratch_file(site)?,
         };
         for at in (0..FILE_BYTES).step_by(UNIT_BYTES[3]) {
             let from = at % PERIOD_BYTES;
-            let unit = &period[from..from + UNIT_BYTES[3]];
+            let unit = &periods[0][from..from + UNIT_BYTES[3]];
             file.write_all_at(unit, at as u64).map_err(|error| no_room(site, &error))?;
         }
-        Ok(Content { file, period })
+        Ok(Content { file, periods })
     }
 
-    /// What stands at a place.
-    fn unit(&self, at: usize, bytes: usize) -> &[u8] {
+    /// What stands at a place, by the first or the second content.
+    fn unit(&self, which: usize, at: usize, bytes: usize) -> &[u8] {
         let from = at % PERIOD_BYTES;
-        &self.period[from..from + bytes]
+        &self.periods[which][from..from + bytes]
     }
 
-    fn check(&self, at: usize, got: &[u8], number: u64) -> Result<(), Trouble> {
-        let right = self.unit(at, got.len());
+    fn check(&self, which: usize, at: usize, got: &[u8], number: u64) -> Result<(), Trouble> {
+        let right = self.unit(which, at, got.len());
         let ends = got.first() == right.first() && got.last() == right.last();
         if ends && (!number.is_multiple_of(CHECKED_EVERY) || got == right) {
             return Ok(());
@@ -132,8 +138,14 @@ impl Content {
 }
 
 fn no_room(site: &Site, error: &std::io::Error) -> Trouble {
+    use std::io::ErrorKind;
     let directory = site.directory.display();
-    Trouble::left_out(format!("no room for a file of 64 MiB in {directory}: {error}"))
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            Trouble::left_out(format!("no room for a file of 64 MiB in {directory}: {error}"))
+        }
+        _ => Trouble::failed(format!("cannot write a file in {directory}: {error}")),
+    }
 }
 
 fn direct_file(site: &Site) -> Result<File, Trouble> {
@@ -167,35 +179,34 @@ fn transfer(
     {
         return Err(Trouble::left_out(format!("no direct reading in units of {bytes}: {error}")));
     }
+    let mut which = 0;
     work(move |count| {
+        // Each batch writes other bytes than are there.
+        which = if write { 1 - which } else { 0 };
+        let mut at = 0;
         let begun = Instant::now();
         for _ in 0..count {
             let unit = if random { places.below(units) } else { number % units };
-            let at = unit as usize * bytes;
+            at = unit as usize * bytes;
             number += 1;
             match (&mut map, write) {
-                (Some(map), true) => map.copy_in(at, content.unit(at, bytes)),
+                (Some(map), true) => map.copy_in(at, content.unit(which, at, bytes)),
                 (Some(map), false) => map.copy_out(at, &mut buffer),
                 (None, true) => {
-                    content.file.write_all_at(content.unit(at, bytes), at as u64)?;
+                    content.file.write_all_at(content.unit(which, at, bytes), at as u64)?;
                 }
                 (None, false) => content.file.read_exact_at(&mut buffer, at as u64)?,
             }
             if !write {
-                content.check(at, &buffer, number)?;
+                content.check(which, at, &buffer, number)?;
             }
         }
         let elapsed = elapsed_ns(begun);
         if write {
-            check_written(&content, &mut buffer, number.wrapping_mul(0x9e37_79b9) % units)?;
+            // The last unit, read back outside of the time that counts.
+            content.file.read_exact_at(&mut buffer, at as u64)?;
+            content.check(which, at, &buffer, 0)?;
         }
         Ok(Batch::throughput(elapsed, count * bytes as u64))
     })
-}
-
-/// Reads one unit back, outside of the time that counts.
-fn check_written(content: &Content, buffer: &mut [u8], unit: u64) -> Result<(), Trouble> {
-    let at = unit as usize * buffer.len();
-    content.file.read_exact_at(buffer, at as u64)?;
-    content.check(at, buffer, 0)
 }

@@ -178,7 +178,7 @@ fn paced() -> Group {
         let made = move |site: &Site| open_trips(site, mechanism);
         let open_case = case(open_name, open, Measure::TIME, made);
         cases.push(Case {
-            measures: vec![latency("p50"), latency("p99"), latency("p99.9")],
+            measures: vec![latency("p50"), latency("p99")],
             size: BatchSize::Count(REQUESTS),
             ..unscaled(open_case)
         });
@@ -186,7 +186,7 @@ fn paced() -> Group {
         let made = move |site: &Site| closed_trips(site, mechanism);
         let closed_case = case(format!("closed loop, {name} 4 B"), closed, Measure::TIME, made);
         cases.push(Case {
-            measures: vec![latency("p50"), latency("p99"), latency("p99.9")],
+            measures: vec![latency("p50"), latency("p99")],
             size: BatchSize::Count(REQUESTS),
             ..unscaled(closed_case)
         });
@@ -206,7 +206,7 @@ fn open_trips(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Troubl
         echo.peer.more(count);
         let seen = open_loop(RATE_PER_S, count, spin, || echo.trip())?;
         echo.peer.wait()?;
-        let values = vec![seen.p50_ns, seen.p99_ns, seen.p999_ns];
+        let values = vec![seen.p50_ns, seen.p99_ns];
         Ok(Batch { elapsed_ns: seen.elapsed_ns, values })
     })
 }
@@ -225,7 +225,7 @@ fn closed_trips(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Trou
         }
         let elapsed = elapsed_ns(begun);
         echo.peer.wait()?;
-        let values = [0.5, 0.99, 0.999].map(|share| latencies.quantile_ns(share));
+        let values = [0.5, 0.99].map(|share| latencies.quantile_ns(share));
         Ok(Batch { elapsed_ns: elapsed, values: values.to_vec() })
     })
 }

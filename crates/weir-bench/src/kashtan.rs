@@ -104,7 +104,7 @@ fn part(share: f64) -> &'static str {
     if share > 0.3 { "1/2" } else { "1/4" }
 }
 
-type SharedPager = Rc<RefCell<Pager>>;
+type SharedPager = Rc<RefCell<Option<Pager>>>;
 
 thread_local! {
     /// One child for all patterns of a group: they take turns on the same pages.
@@ -123,22 +123,23 @@ fn references(
         if let Some(pager) = pagers.get(&(mechanism, limit_bytes)) {
             return Ok(Rc::clone(pager));
         }
-        let pager = Rc::new(RefCell::new(Pager::start(site, mechanism, limit_bytes)?));
+        let pager = Rc::new(RefCell::new(Some(Pager::start(site, mechanism, limit_bytes)?)));
         pagers.insert((mechanism, limit_bytes), Rc::clone(&pager));
         Ok(pager)
     })?;
     let site = site.clone();
     work(move |_| {
         let mut pager = pager.borrow_mut();
-        let ran = match pager.run(pattern) {
-            // The kernel kills what finds no page to give up at the moment it asks for one.
-            Err(_) => {
-                *pager = Pager::start(&site, mechanism, limit_bytes)?;
-                pager.run(pattern)
+        let ran = pager.as_mut().map(|pager| pager.run(pattern));
+        let (references, elapsed_ns) = match ran {
+            Some(Ok(ran)) => ran,
+            // The kernel kills what finds no page to give up at the moment it asks for one. The old
+            // cage must be gone before there is a new one, which would keep its guard waiting.
+            _ => {
+                *pager = None;
+                pager.insert(Pager::start(&site, mechanism, limit_bytes)?).run(pattern)?
             }
-            ran => ran,
         };
-        let (references, elapsed_ns) = ran?;
         Ok(Batch::time(elapsed_ns, references))
     })
 }

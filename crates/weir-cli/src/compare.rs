@@ -12,7 +12,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use std::fmt::Write;
 use std::process::ExitCode;
-use weir_measure::bench::estimate::median;
+use weir_measure::bench::estimate::{median, typical};
 use weir_measure::bench::params::{Placement, Unit};
 use weir_measure::bench::record::{CaseRecord, Report};
 use weir_measure::pairs::{Unpaired, Verdict};
@@ -194,7 +194,7 @@ fn values(case: &CaseRecord, nominal_ns: f64) -> Vec<f64> {
             None => processes.push((process, vec![value])),
         }
     }
-    processes.iter().map(|(_, values)| median(values)).collect()
+    processes.iter().map(|(_, values)| typical(values, case.unit)).collect()
 }
 
 fn row(one: &CaseRecord, other: &CaseRecord, nominal_ns: f64, band: f64) -> Row {

@@ -47,6 +47,7 @@ pub fn suite() -> Suite {
             baseline: Some(format!("cat | grep through {}", size(64 << 10))),
             standard: vec![Placement::Free],
             twin: false,
+            processes: 10,
             ..group("pipeline", Sides::Two, cases.into())
         }],
     }

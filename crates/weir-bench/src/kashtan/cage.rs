@@ -5,9 +5,12 @@
 //! other end this process and its children hold: when the last of them is gone, it removes the
 //! cgroup and the swap file and sets the read-ahead back.
 
+use super::Mechanism;
 use rustix::fd::OwnedFd;
-use std::fs;
-use std::path::{Path, PathBuf};
+use rustix::fs::FlockOperation;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use weir_measure::bench::case::{Site, Trouble};
@@ -21,30 +24,38 @@ const SWAP_BYTES: u64 = 128 << 20;
 /// How long a cgroup may take to become empty.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The swap read-ahead, which is the whole host's. Whoever sets it holds a lock on it, and whoever
+/// swaps without setting it holds a lock with others that nobody sets it meanwhile.
+struct ReadAhead {
+    // Closing it gives the lock up.
+    _file: File,
+    before: String,
+    set: bool,
+}
+
 /// The cage.
 pub struct Cage {
     group: PathBuf,
-    page_cluster: String,
     swap_file: Option<PathBuf>,
+    read_ahead: Option<ReadAhead>,
     // In this order: closing the pipe lets the guard go to work, then it is waited for.
     alive: Option<OwnedFd>,
     guard: Option<Child>,
 }
 
-/// The read-ahead set for the time of a batch.
-pub struct Tuned<'a>(&'a Cage);
-
 impl Cage {
     /// Makes a cgroup with this limit, and a swap file where it is to swap.
-    pub fn new(site: &Site, swaps: bool, limit_bytes: u64) -> Result<Cage, Trouble> {
+    pub fn new(site: &Site, mechanism: Mechanism, limit_bytes: u64) -> Result<Cage, Trouble> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let serial = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-bench-{}-{serial}", std::process::id());
         let group = own_group()?.join(&name);
-        let page_cluster = fs::read_to_string(PAGE_CLUSTER).unwrap_or_default();
+        let swaps = mechanism.swaps();
         let swap_file = swaps.then(|| site.directory.join(format!(".{name}.swap")));
+        let tuned = mechanism == Mechanism::SwapTuned;
+        let read_ahead = swaps.then(|| ReadAhead::lock(tuned)).transpose()?;
         let (watched, alive) = rustix::pipe::pipe()?;
-        let mut cage = Cage { group, page_cluster, swap_file, alive: Some(alive), guard: None };
+        let mut cage = Cage { group, swap_file, read_ahead, alive: Some(alive), guard: None };
         let guard = fork::child(|| {
             // This side of the pipe must not keep itself from ending.
             drop(cage.alive.take());
@@ -80,13 +91,6 @@ impl Cage {
             .map_err(|error| Trouble::left_out(format!("cannot enter a memory cgroup: {error}")))
     }
 
-    /// Sets the swap read-ahead, until what is returned is dropped.
-    pub fn tune_swap(&self) -> Result<Tuned<'_>, Trouble> {
-        fs::write(PAGE_CLUSTER, TUNED)
-            .map_err(|error| Trouble::left_out(format!("cannot set vm.page-cluster: {error}")))?;
-        Ok(Tuned(self))
-    }
-
     /// The guard: waits, clears away, ends.
     fn guard_until_the_end(&self, watched: &OwnedFd) -> u8 {
         // Not killed with the parent, nor with its group.
@@ -95,7 +99,9 @@ impl Cage {
         // Not known to whoever waits for the parent's output to end.
         let _ = rustix::stdio::dup2_stdout(watched);
         while matches!(rustix::io::read(watched, &mut [0; 1]), Err(rustix::io::Errno::INTR)) {}
-        let _ = fs::write(PAGE_CLUSTER, self.page_cluster.trim());
+        if let Some(read_ahead) = &self.read_ahead {
+            read_ahead.set_back();
+        }
         let begun = Instant::now();
         while fs::remove_dir(&self.group).is_err()
             && self.group.exists()
@@ -111,9 +117,28 @@ impl Cage {
     }
 }
 
-impl Drop for Tuned<'_> {
-    fn drop(&mut self) {
-        let _ = fs::write(PAGE_CLUSTER, self.0.page_cluster.trim());
+impl ReadAhead {
+    /// Locks it, and sets it where it is to be set. The lock is held until the guard, which has
+    /// inherited it, has set it back.
+    fn lock(set: bool) -> Result<ReadAhead, Trouble> {
+        let lacking = |error: std::io::Error| {
+            Trouble::left_out(format!("cannot set vm.page-cluster: {error} (root may)"))
+        };
+        let mut file = File::options().read(true).write(set).open(PAGE_CLUSTER).map_err(lacking)?;
+        let kind = if set { FlockOperation::LockExclusive } else { FlockOperation::LockShared };
+        rustix::fs::flock(&file, kind)?;
+        let mut before = String::new();
+        file.read_to_string(&mut before)?;
+        if set {
+            fs::write(PAGE_CLUSTER, TUNED).map_err(lacking)?;
+        }
+        Ok(ReadAhead { _file: file, before, set })
+    }
+
+    fn set_back(&self) {
+        if self.set {
+            let _ = fs::write(PAGE_CLUSTER, self.before.trim());
+        }
     }
 }
 
@@ -141,19 +166,24 @@ fn own_group() -> Result<PathBuf, Trouble> {
     let second = path(&str::is_empty);
     let of_first = first.zip(mount(&mounts, "cgroup", "memory"));
     let of_second = || second.zip(mount(&mounts, "cgroup2", ""));
-    let found = of_first.or_else(of_second).map(|(path, mount)| mount.join(path));
+    let found = of_first.or_else(of_second).map(|(path, (root, place))| {
+        // In a container the mount may show a part of the tree only.
+        let inside = path.strip_prefix(root.trim_start_matches('/')).unwrap_or(&path);
+        place.join(inside.trim_start_matches('/'))
+    });
     found.ok_or_else(|| Trouble::left_out("no memory cgroups are mounted here"))
 }
 
-/// Where a file system of this type is mounted whose options name the controller.
-fn mount(mounts: &str, kind: &str, controller: &str) -> Option<PathBuf> {
+/// What part of a file system of this type, whose options name the controller, is mounted where.
+fn mount(mounts: &str, kind: &str, controller: &str) -> Option<(String, PathBuf)> {
     mounts.lines().find_map(|line| {
         let (place, rest) = line.split_once(" - ")?;
         let mut rest = rest.split(' ');
         let (found, options) = (rest.next()?, rest.nth(1)?);
         let fits = controller.is_empty() || options.split(',').any(|option| option == controller);
-        let place = place.split(' ').nth(4)?;
-        (found == kind && fits).then(|| Path::new(place).to_owned())
+        let mut place = place.split(' ').skip(3);
+        let (root, place) = (place.next()?, place.next()?);
+        (found == kind && fits).then(|| (root.to_owned(), PathBuf::from(place)))
     })
 }
 
@@ -167,8 +197,9 @@ mod tests {
                       31 25 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
                       32 25 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
         let found = |kind, controller| mount(mounts, kind, controller);
-        assert_eq!(found("cgroup", "memory"), Some("/sys/fs/cgroup/memory".into()));
-        assert_eq!(found("cgroup2", ""), Some("/sys/fs/cgroup/unified".into()));
+        let all = |place: &str| Some(("/".to_owned(), PathBuf::from(place)));
+        assert_eq!(found("cgroup", "memory"), all("/sys/fs/cgroup/memory"));
+        assert_eq!(found("cgroup2", ""), all("/sys/fs/cgroup/unified"));
         assert_eq!(found("cgroup", "hugetlb"), None);
     }
 }

@@ -46,7 +46,7 @@ impl Pager {
     }
 
     fn start_once(site: &Site, mechanism: Mechanism, limit_bytes: u64) -> Result<Pager, Trouble> {
-        let cage = Cage::new(site, mechanism.swaps(), limit_bytes + SLACK_BYTES)?;
+        let cage = Cage::new(site, mechanism, limit_bytes + SLACK_BYTES)?;
         let results = Shared::new(2 * LINE_BYTES)?;
         let (asked, requests) = rustix::pipe::pipe()?;
         let mut peer = Peer::start(site, |control| {
@@ -54,7 +54,7 @@ impl Pager {
             let mut pages = Pages::new(site, mechanism)?;
             (0..PAGES).try_for_each(|page| pages.touch(page))?;
             control.report(1)?;
-            serve(control, &asked, &results, &cage, mechanism, &mut pages)
+            serve(control, &asked, &results, &mut pages)
         })?;
         peer.more(1);
         peer.wait()?;
@@ -77,8 +77,6 @@ fn serve(
     control: &Control,
     asked: &OwnedFd,
     results: &Shared,
-    cage: &Cage,
-    mechanism: Mechanism,
     pages: &mut Pages,
 ) -> Result<(), Trouble> {
     let mut walks = PATTERNS.map(|pattern| Walk::new(pattern, 1980));
@@ -88,7 +86,6 @@ fn serve(
             return Ok(());
         }
         let walk = &mut walks[usize::from(which[0]).min(PATTERNS.len() - 1)];
-        let _tuned = (mechanism == Mechanism::SwapTuned).then(|| cage.tune_swap()).transpose()?;
         pages.walk(walk, BATCH / 3)?;
         let (references, elapsed) = pages.walk(walk, BATCH)?;
         results.word(REFERENCES).store(references, Ordering::Release);
@@ -154,15 +151,17 @@ impl Pages {
 
     /// Touches pages for so long.
     fn walk(&mut self, walk: &mut Walk, time: Duration) -> Result<(u64, Duration), Trouble> {
+        const SLOW: Duration = Duration::from_micros(50);
         let begun = Instant::now();
-        let mut references = 0;
+        let (mut references, mut stride) = (0, 1);
         loop {
-            // The clock is looked at now and then: touching a page that is there takes less.
-            for _ in 0..16 {
+            for _ in 0..stride {
                 self.touch(walk.next_page())?;
             }
-            references += 16;
+            references += stride;
             let elapsed = begun.elapsed();
+            // Touching a page that is there takes less than a look at the clock.
+            stride = if elapsed > SLOW.saturating_mul(references as u32) { 1 } else { 16 };
             if elapsed >= time {
                 return Ok((references, elapsed));
             }

@@ -43,7 +43,7 @@ pub fn group() -> Group {
             });
         }
     }
-    Group { twin: false, ..make_group("disk", Sides::One, cases) }
+    Group { twin: false, processes: 12, ..make_group("disk", Sides::One, cases) }
 }
 
 fn disk(site: &Site, bytes: usize, write: bool) -> Result<Box<dyn Work>, Trouble> {

@@ -25,7 +25,7 @@ pub struct BenchOptions {
     #[arg(long, value_name = "LOAD", default_value = "none")]
     pub load: LoadArg,
 
-    /// Time for all of it, such as 20s or 5m [default: 52s, or what the suites need]
+    /// Time for all of it, such as 20s or 5m [default: 48s, or what the suites need]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub budget: Option<Duration>,
 
@@ -72,7 +72,7 @@ Examples:
   weir bench --save before; reboot; weir bench --save after; weir compare before after
 
 What the table says:
-  estimate   the middle of some thirty fresh processes, each the median of its batches,
+  estimate   the middle of some thirty fresh processes, each the better quarter of its batches,
              normalised to the CPU's speed in the first run on this host
   interval   95 %, widened by how far hosts drift: the intervals of two runs overlap
   as timed   the same before normalising

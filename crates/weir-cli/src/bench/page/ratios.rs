@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use weir_measure::bench::record::{ComparisonRecord, Report, SelfTestEntry};
 
 const ROW: u32 = 20;
-const NAMES: u32 = 400;
+const NAMES: u32 = 380;
 /// Of a name: what fits in front of the axis.
 const NAME_CHARS: usize = 62;
 
@@ -94,19 +94,9 @@ fn paint(
         .x_label_area_size(30)
         .y_label_area_size(NAMES)
         .build_cartesian_2d((low..high).log_scale(), rows..0.0)?;
-    let labels = |value: &f64| format!("{}x", trim(*value));
-    chart
-        .configure_mesh()
-        .disable_y_mesh()
-        .disable_y_axis()
-        .y_labels(0)
-        .x_labels(9)
-        .x_label_formatter(&labels)
-        .label_style(("sans-serif", 12))
-        .axis_style(GRID)
-        .bold_line_style(GRID.mix(0.25))
-        .light_line_style(TRANSPARENT)
-        .draw()?;
+    for tick in ticks(low, high) {
+        chart.draw_series([PathElement::new([(tick, 0.0), (tick, rows)], GRID.mix(0.3))])?;
+    }
     if let Some(band) = band {
         let corners = [(1.0 / (1.0 + band), 0.0), (1.0 + band, rows)];
         chart.draw_series([Rectangle::new(corners, SAME.mix(0.14).filled())])?;
@@ -118,7 +108,42 @@ fn paint(
         chart.draw_series([bar])?;
         chart.draw_series([Circle::new((dot.ratio, y), 4, dot.colour.filled())])?;
     }
+    let places: Vec<(i32, f64)> = ticks(low, high)
+        .into_iter()
+        .map(|tick| (chart.backend_coord(&(tick, rows)).0, tick))
+        .collect();
+    scale(area, &places, 4 + (dots.len() as u32 * ROW) as i32 + 8)?;
     names(area, dots)
+}
+
+/// Round ratios between the ends, no more than fit.
+fn ticks(low: f64, high: f64) -> Vec<f64> {
+    const ROUND: [f64; 27] = [
+        0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0, 1.01, 1.02,
+        1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0,
+    ];
+    // Two labels closer than this share of the axis would touch.
+    let apart = (high / low).ln() / 14.0;
+    let mut ticks: Vec<f64> = vec![1.0];
+    let mut inside: Vec<f64> =
+        ROUND.into_iter().filter(|tick| (low..=high).contains(tick)).collect();
+    inside.sort_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs()));
+    inside.reverse();
+    for tick in inside {
+        if ticks.iter().all(|other| (tick.ln() - other.ln()).abs() >= apart) {
+            ticks.push(tick);
+        }
+    }
+    ticks
+}
+
+fn scale(area: &Area<'_>, places: &[(i32, f64)], top: i32) -> Result<(), DrawError> {
+    use plotters::style::text_anchor::{HPos, Pos, VPos};
+    let style = ("sans-serif", 12).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Top));
+    for (x, tick) in places {
+        area.draw(&Text::new(format!("{}x", trim(*tick)), (*x, top), style.clone()))?;
+    }
+    Ok(())
 }
 
 /// Names stand to the left of the axis, flush right.

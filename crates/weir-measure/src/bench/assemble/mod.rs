@@ -5,7 +5,7 @@ mod series;
 
 use super::case::{Activity, Derived, Group, Measure, Perspective, Suite};
 use super::drive::Collected;
-use super::estimate::{Scale, drift, estimate, is_bimodal, median, quantile};
+use super::estimate::{Scale, drift, estimate, is_bimodal, median, quantile, typical};
 use super::params::{Params, Unit};
 use super::plan::{Block, Plan};
 use super::record::{Beside, CaseRecord, Host, Note, Rates, Reference, Report, SCHEMA, SelfTest};
@@ -173,8 +173,13 @@ impl<'a> Assembler<'a> {
 
     fn record(&mut self, seen: Seen, batches: &Batches, scaled: bool) {
         let by_ticks = seen.measure.by_ticks;
-        let middle = if by_ticks { mean } else { median };
-        let values = batches.by_process(middle, |entry| entry.normalised);
+        let unit = seen.measure.unit;
+        let of_process = |batches_of: &[f64]| match unit {
+            _ if by_ticks => mean(batches_of),
+            _ if batches.is_difference || unit == Unit::Percent => median(batches_of),
+            unit => typical(batches_of, unit),
+        };
+        let values = batches.by_process(of_process, |entry| entry.normalised);
         let may_be_zero = batches.is_difference
             || by_ticks
             || seen.floor.is_some()
@@ -182,7 +187,7 @@ impl<'a> Assembler<'a> {
         let scale = if may_be_zero { Scale::Linear } else { Scale::Logarithmic };
         let drift = drift(self.block.placement);
         let Some(found) = estimate(&values, scale, drift) else { return };
-        let as_timed = estimate(&batches.by_process(middle, |entry| entry.timed), scale, drift);
+        let as_timed = estimate(&batches.by_process(of_process, |entry| entry.timed), scale, drift);
         let below = seen.floor.is_some_and(|floor| found.value < floor);
         let mut labels = Vec::new();
         if !may_be_zero && is_bimodal(&batches.normalised()) {

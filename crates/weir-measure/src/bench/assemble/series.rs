@@ -12,7 +12,7 @@ const FAR: f64 = 2.0;
 /// ... and so is every line, if the shortest takes this long: cores that share a cache are below.
 const NEAR_NS_MAX: f64 = 200.0;
 /// A second stratum is a figure of its own from this many processes on.
-const PROCESSES_MIN: usize = 3;
+const PROCESSES_MIN: usize = 6;
 
 /// A batch in its block.
 #[derive(Clone, Debug)]
@@ -231,8 +231,12 @@ impl Series {
 }
 
 impl Batches {
-    /// One value for each process: the middle of its batches, of those that count.
-    pub fn by_process(&self, middle: fn(&[f64]) -> f64, value: impl Fn(&Entry) -> f64) -> Vec<f64> {
+    /// One value for each process, of its batches that count.
+    pub fn by_process(
+        &self,
+        middle: impl Fn(&[f64]) -> f64,
+        value: impl Fn(&Entry) -> f64,
+    ) -> Vec<f64> {
         let counted: Vec<&Entry> =
             self.list.iter().filter(|entry| entry.other_stratum.is_none()).collect();
         let processes = counted.chunk_by(|a, b| a.process == b.process);

@@ -63,7 +63,7 @@ impl Host2 {
         let placement = if self.across { Placement::OtherCpu } else { Placement::SameCpu };
         let block = Block { placement, cpus: vec![0, 1], ..plan.blocks[0].clone() };
         let plan = Plan { blocks: vec![block], ..plan };
-        let processes = if self.across { 10 } else { 12 };
+        let processes = if self.across { 14 } else { 12 };
         let collected: Vec<Collected> =
             (0..processes).map(|process| self.process(process, times)).collect();
         report(&suites, &plan, &collected, about())
@@ -89,7 +89,7 @@ fn host(seed: u64, across: bool) -> Host2 {
 fn the_reference_loop_takes_two_speeds_out() {
     let report = host(1, false).run(&[1_000.0, 1_030.0, 2_000.0]);
     let a = &report.cases[0];
-    assert!((a.estimate / 1_000.0 - 1.0).abs() < 0.02, "{}", a.estimate);
+    assert!((a.estimate / 995.0 - 1.0).abs() < 0.02, "{}", a.estimate);
     assert!(a.low < a.estimate && a.estimate < a.high && a.relative_width() < 0.07);
     assert!(a.as_timed > a.estimate, "half of the processes were slow");
     assert_eq!((a.n, a.processes, a.samples.len()), (72, 12, 72));
@@ -127,10 +127,10 @@ fn near_and_far_are_figures_of_their_own() {
     let report = host(4, true).run(&[1_000.0, 2_000.0]);
     let of_a: Vec<_> = report.cases.iter().filter(|case| case.case == "a").collect();
     let strata: Vec<&str> = of_a.iter().filter_map(|case| case.stratum.as_deref()).collect();
-    assert_eq!(strata, ["near", "far"]);
-    assert!((of_a[1].estimate / of_a[0].estimate - 4.0).abs() < 0.2);
-    assert_eq!((of_a[0].processes, of_a[1].processes), (6, 4));
-    assert_eq!(of_a[1].line_rtt_ns, Some(400.0));
+    assert_eq!(strata, ["far", "near"]);
+    assert!((of_a[0].estimate / of_a[1].estimate - 4.0).abs() < 0.2);
+    assert_eq!((of_a[0].processes, of_a[1].processes), (8, 6));
+    assert_eq!(of_a[0].line_rtt_ns, Some(400.0));
     assert_ne!(of_a[0].key(), of_a[1].key());
 }
 
