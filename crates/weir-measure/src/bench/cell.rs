@@ -86,8 +86,8 @@ pub fn run(group: &Group, request: &Request, out: &mut impl Write) -> Result<(),
     let begun = Instant::now();
     request.site.go_here()?;
     let _load = load::start(&request.site)?;
-    let mut ready = set_up(group, request, out)?;
     let mut order = PairOrder::new(request.seed);
+    let mut ready = set_up(group, request, &mut order, out)?;
     let end = begun + Duration::from_nanos(request.time_ns);
     let mut round = 0;
     while !ready.is_empty() {
@@ -106,12 +106,19 @@ pub fn run(group: &Group, request: &Request, out: &mut impl Write) -> Result<(),
 }
 
 /// Makes all works and finds how many operations their batches take.
-fn set_up(group: &Group, request: &Request, out: &mut impl Write) -> Result<Vec<Ready>, Trouble> {
+fn set_up(
+    group: &Group,
+    request: &Request,
+    order: &mut PairOrder,
+    out: &mut impl Write,
+) -> Result<Vec<Ready>, Trouble> {
     let twin = request.twin.then(|| request.cases.first()).flatten();
-    let names: Vec<&String> = request.cases.iter().chain(twin).collect();
+    let mut names: Vec<(usize, &String)> = request.cases.iter().chain(twin).enumerate().collect();
+    // Who is made first may get the better memory.
+    order.shuffle(&mut names);
     let batch_ns = request.time_ns / (ROUNDS * names.len().max(1) as u64) * 3 / 4;
     let mut ready = Vec::new();
-    for (index, name) in names.into_iter().enumerate() {
+    for (index, name) in names {
         let case = group.cases.iter().find(|case| case.name == *name);
         let made = case.ok_or_else(|| Trouble::failed(format!("there is no case '{name}'")));
         let done = made.and_then(|case| {

@@ -90,6 +90,10 @@ pub fn run(
             cell.process = process;
             cell.began_ms = began_ms;
             learn(&mut counts[index], &cell.counts);
+            if group.twin && counts[index].len() > block.cases.len() {
+                // The twin is to be the same in everything.
+                counts[index][block.cases.len()] = counts[index][0];
+            }
             collected.push(cell);
         }
     }

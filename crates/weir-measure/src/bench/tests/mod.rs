@@ -123,10 +123,11 @@ fn a_cell_runs_every_case_each_round_and_says_what_failed() {
     }
     assert!(rows.iter().filter(|row| row.case == 1).all(|row| row.values == [3_000.0]));
     assert!(rows.iter().all(|row| row.reference_ns > 0.0));
-    let troubled: Vec<usize> = lines
+    let mut troubled: Vec<usize> = lines
         .iter()
         .filter_map(|line| if let Line::Trouble(case, _) = line { *case } else { None })
         .collect();
+    troubled.sort_unstable();
     assert_eq!(troubled, [2, 3]);
 }
 
