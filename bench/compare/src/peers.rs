@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_bench::tools::{case, group, work};
 use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Sides, Site, Suite, Trouble,
+    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, Trouble,
 };
 use weir_measure::bench::params::{Params, Placement};
 
@@ -134,7 +134,7 @@ fn own_case(suite: &str, name: &str) -> Option<Case> {
     let suite = weir_bench::catalogue().into_iter().find(|known| known.name == suite)?;
     let cases = suite.groups.into_iter().flat_map(|group| group.cases);
     let found = cases.into_iter().find(|case| case.name == name)?;
-    Some(Case { name: format!("weir: {name}"), scaled: false, ..found })
+    Some(Case { name: format!("weir: {name}"), normalise: Normalise::Never, ..found })
 }
 
 fn peer(program: Program, measure: Measure) -> Case {
@@ -152,7 +152,7 @@ fn peer(program: Program, measure: Measure) -> Case {
             Ok(Batch { elapsed_ns: begun.elapsed().as_nanos() as f64, values: vec![figure] })
         })
     });
-    Case { size: BatchSize::Count(1), scaled: false, weight: 60.0, ..made }
+    Case { size: BatchSize::Count(1), normalise: Normalise::Never, weight: 60.0, ..made }
 }
 
 fn installed(program: &str) -> bool {

@@ -11,7 +11,7 @@ use crate::tools::{case, group, work};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Sides, Site, Suite, Trouble, Work,
+    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, Trouble, Work,
 };
 use weir_measure::bench::latency::open_loop;
 use weir_measure::bench::params::{Params, Placement, Unit};
@@ -70,7 +70,13 @@ fn turnaround_case(device: &'static str, copies: u64) -> Case {
     let made = case(name, params(device, "two-way", copies), Measure::TIME, move |site| {
         turnaround(site, device, copies)
     });
-    Case { measures: COLUMNS.to_vec(), scaled: false, standard: false, weight: 2.0, ..made }
+    Case {
+        measures: COLUMNS.to_vec(),
+        normalise: Normalise::OnOneCpu,
+        standard: false,
+        weight: 2.0,
+        ..made
+    }
 }
 
 /// Two sockets joined to each other, and what they have exchanged.
@@ -186,7 +192,7 @@ fn self_case() -> Case {
             Ok(Batch { elapsed_ns: whole as f64, values })
         })
     });
-    Case { measures: COLUMNS.to_vec(), scaled: false, standard: false, ..made }
+    Case { measures: COLUMNS.to_vec(), normalise: Normalise::OnOneCpu, standard: false, ..made }
 }
 
 /// At a stated rate, from intended starts.
@@ -220,7 +226,7 @@ fn open_case() -> Case {
         measures: vec![quantity("p50"), quantity("p99")],
         size: BatchSize::Count(REQUESTS),
         standard: false,
-        scaled: false,
+        normalise: Normalise::OnOneCpu,
         weight: 4.0,
         ..made
     }

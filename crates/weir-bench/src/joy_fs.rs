@@ -11,7 +11,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Sides, Site, Suite, Trouble, Work,
+    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, Trouble, Work,
 };
 use weir_measure::bench::load::scratch_file;
 use weir_measure::bench::params::Params;
@@ -82,7 +82,7 @@ fn file_case(access: Access, write: bool, random: bool, bytes: usize) -> Case {
     let make = move |site: &Site| transfer(site, access, write, random, bytes);
     Case {
         standard: access == Access::Cached && !write && !random && bytes == 8 << 10,
-        scaled: access != Access::Direct,
+        normalise: if access == Access::Direct { Normalise::Never } else { Normalise::Always },
         size: BatchSize::Time { ns: 10_000_000 },
         weight: 3.0,
         ..case(name, params, Measure::THROUGHPUT, make)

@@ -10,8 +10,8 @@ use crate::tools::peer::Peer;
 use crate::tools::{case, elapsed_ns, group, work};
 use std::time::Instant;
 use weir_measure::bench::case::{
-    Activity, Batch, BatchSize, Case, Group, Measure, Perspective, Sides, Site, Suite, Trouble,
-    Work,
+    Activity, Batch, BatchSize, Case, Group, Measure, Normalise, Perspective, Sides, Site, Suite,
+    Trouble, Work,
 };
 use weir_measure::bench::latency::open_loop;
 use weir_measure::bench::params::{Params, Placement, Unit};
@@ -53,7 +53,7 @@ fn direction(direction: &'static str, sides: Sides, make: Make) -> Group {
             let name = format!("{direction} {} {bytes} B", mechanism.name());
             cases.push(Case {
                 standard: standard(direction, mechanism, bytes),
-                scaled: direction == "self",
+                normalise: Normalise::OnOneCpu,
                 perspective: switches,
                 ..case(name, params(mechanism, direction, bytes), Measure::RATE, made)
             });
@@ -180,7 +180,7 @@ fn paced() -> Group {
         cases.push(Case {
             measures: vec![latency("p50"), latency("p99")],
             size: BatchSize::Count(REQUESTS),
-            ..unscaled(open_case)
+            ..paced_case(open_case)
         });
         let closed = params(mechanism, "two-way", 4);
         let made = move |site: &Site| closed_trips(site, mechanism);
@@ -188,14 +188,14 @@ fn paced() -> Group {
         cases.push(Case {
             measures: vec![latency("p50"), latency("p99")],
             size: BatchSize::Count(REQUESTS),
-            ..unscaled(closed_case)
+            ..paced_case(closed_case)
         });
     }
     Group { twin: false, ..group("paced", Sides::Two, cases) }
 }
 
-fn unscaled(case: Case) -> Case {
-    Case { standard: false, scaled: false, weight: 4.0, ..case }
+fn paced_case(case: Case) -> Case {
+    Case { standard: false, normalise: Normalise::OnOneCpu, weight: 4.0, ..case }
 }
 
 fn open_trips(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Trouble> {

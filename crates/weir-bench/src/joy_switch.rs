@@ -16,7 +16,8 @@ use rustix::fd::OwnedFd;
 use std::hint::black_box;
 use std::time::Instant;
 use weir_measure::bench::case::{
-    Activity, Batch, Case, Derived, Group, Measure, Perspective, Sides, Site, Suite, Trouble, Work,
+    Activity, Batch, Case, Derived, Group, Measure, Normalise, Perspective, Sides, Site, Suite,
+    Trouble, Work,
 };
 use weir_measure::bench::params::{Params, Placement};
 use weir_sys::fork::{self, Child};
@@ -51,7 +52,7 @@ fn pairs() -> Group {
     let switch = Some(Perspective { of: Activity::Switches, per_operation: 1.0 });
     let pair = |name: &str, mechanism: &'static str, make: fn(&Site) -> Made| Case {
         perspective: switch,
-        scaled: false,
+        normalise: Normalise::OnOneCpu,
         ..case(name, two_way(mechanism), Measure::TIME, make)
     };
     let cases = vec![
@@ -215,7 +216,7 @@ fn rings() -> Group {
             let name = format!("ring of {parties}, {} touched", size(bytes));
             let make = move |site: &Site| ring(site, parties as usize, bytes as usize);
             let hop = case(name.clone(), params(parties, bytes), Measure::TIME, make);
-            cases.push(Case { standard: false, scaled: false, ..hop });
+            cases.push(Case { standard: false, normalise: Normalise::OnOneCpu, ..hop });
             derived.push(Derived {
                 standard: false,
                 perspective: Some(Perspective { of: Activity::Switches, per_operation: 1.0 }),

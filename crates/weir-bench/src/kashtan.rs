@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use walk::{PATTERNS, Pattern};
 use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Sides, Site, Suite, Trouble, Work,
+    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, Trouble, Work,
 };
 use weir_measure::bench::params::Params;
 
@@ -89,7 +89,7 @@ fn patterns(mechanism: Mechanism, share: f64) -> Group {
         let make = move |site: &Site| references(site, mechanism, share, pattern);
         Case {
             standard: false,
-            scaled: false,
+            normalise: Normalise::Never,
             // A batch ends by time: a reference may take a microsecond or a second.
             size: BatchSize::Count(1),
             weight: 12.0,

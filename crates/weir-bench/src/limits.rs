@@ -7,7 +7,7 @@ use crate::tools::{case, elapsed_ns, group, peer::Peer, repeat, size, try_repeat
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use weir_measure::bench::case::{
-    Activity, Batch, Case, Measure, Perspective, Sides, Site, Suite, Trouble, Work,
+    Activity, Batch, Case, Measure, Normalise, Perspective, Sides, Site, Suite, Trouble, Work,
 };
 use weir_measure::bench::line;
 use weir_measure::bench::params::{Params, Placement};
@@ -147,7 +147,7 @@ fn futex_wake() -> Case {
             Ok(Batch::time(elapsed, 2 * count))
         })
     });
-    Case { scaled: false, perspective: switches, ..wake }
+    Case { normalise: Normalise::OnOneCpu, perspective: switches, ..wake }
 }
 
 /// Whose turn it is: a word on which both sides sleep.

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Instant;
 use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Sides, Site, Suite, Trouble, Work,
+    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, Trouble, Work,
 };
 use weir_measure::bench::load::scratch_file;
 use weir_measure::bench::params::{Params, Placement};
@@ -33,7 +33,7 @@ pub fn suite() -> Suite {
         let make = move |site: &Site| cat_grep(site, pipe);
         Case {
             standard: pipe == 64 << 10,
-            scaled: false,
+            normalise: Normalise::Never,
             size: BatchSize::Count(1),
             weight: 2.0,
             ..case(format!("cat | grep through {}", size(pipe)), params, Measure::THROUGHPUT, make)

@@ -86,7 +86,7 @@ fn serve(
                 channel.receive_next(&mut expected, &mut buffer)?;
                 let share = 0.5 + random.below(1_000) as f64 / 1_000.0;
                 let steps = (share * compute_us as f64 * steps_per_us) as u64;
-                black_box(reference::chain(black_box(steps)));
+                black_box(reference::chains(black_box(steps)));
                 done += 1;
                 control.report(done)?;
             }

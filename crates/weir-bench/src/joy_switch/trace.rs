@@ -16,7 +16,9 @@ use crate::tools::{case, elapsed_ns, group, work};
 use events::{PHASES, phases};
 use instance::Instance;
 use std::time::Instant;
-use weir_measure::bench::case::{Batch, BatchSize, Case, Group, Measure, Sides, Site, Trouble};
+use weir_measure::bench::case::{
+    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Trouble,
+};
 use weir_measure::bench::estimate::median;
 use weir_measure::bench::host::counter_hz;
 use weir_measure::bench::params::{Params, Placement, Unit};
@@ -42,7 +44,7 @@ pub fn group_of_phases() -> Group {
         measures,
         size: BatchSize::Count(TRIPS),
         standard: false,
-        scaled: false,
+        normalise: Normalise::Never,
         weight: 2.0,
         ..case("traced switch", params, Measure::TIME, traced)
     };

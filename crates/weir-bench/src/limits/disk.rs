@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::time::Instant;
 use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Sides, Site, Trouble, Work,
+    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Trouble, Work,
 };
 use weir_measure::bench::params::Params;
 use weir_measure::random::Random;
@@ -37,7 +37,7 @@ pub fn group() -> Group {
             let make = move |site: &Site| disk(site, bytes as usize, write);
             cases.push(Case {
                 standard: bytes == 64 << 10,
-                scaled: false,
+                normalise: Normalise::Never,
                 size: BatchSize::Time { ns: 20_000_000 },
                 ..case(name, params, Measure::THROUGHPUT, make)
             });

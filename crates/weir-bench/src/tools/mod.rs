@@ -11,7 +11,7 @@ pub mod peer;
 
 use std::time::Instant;
 use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Derived, Group, Measure, Sides, Site, Trouble, Work,
+    Batch, BatchSize, Case, Derived, Group, Measure, Normalise, Sides, Site, Trouble, Work,
 };
 use weir_measure::bench::params::{Params, Placement};
 
@@ -32,7 +32,7 @@ pub fn case(
         params,
         measures: vec![measure],
         size: BatchSize::Time { ns: BATCH_NS },
-        scaled: true,
+        normalise: Normalise::Always,
         perspective: None,
         standard: true,
         resolution: None,

@@ -71,8 +71,8 @@ pub struct Case {
     pub measures: Vec<Measure>,
     /// How large a batch is.
     pub size: BatchSize,
-    /// Whether it depends on how fast the CPU is, and is normalised by the reference loop.
-    pub scaled: bool,
+    /// Where it depends on how fast the CPU is, and is normalised by the reference loop.
+    pub normalise: Normalise,
     /// What part of the machine it is at the host's present rate.
     pub perspective: Option<Perspective>,
     /// Whether it belongs to the default set.
@@ -83,6 +83,28 @@ pub struct Case {
     pub weight: f64,
     /// How to set it up.
     pub make: Recipe,
+}
+
+/// Where figures depend on how fast the CPU is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Normalise {
+    /// Nowhere: a disk is waited for.
+    Never,
+    /// With both sides on one CPU; across, waking it is waited for.
+    OnOneCpu,
+    /// At any placement.
+    Always,
+}
+
+impl Normalise {
+    /// Whether figures of this placement are normalised.
+    pub fn holds(self, placement: Placement) -> bool {
+        match self {
+            Normalise::Never => false,
+            Normalise::OnOneCpu => placement == Placement::SameCpu,
+            Normalise::Always => true,
+        }
+    }
 }
 
 /// How to set up a case: returns the work, or why it cannot be done here.

@@ -17,12 +17,13 @@ const SIGNED_RANK_MIN: usize = 6;
 
 /// How far figures of one host drift from run to run beyond what a run shows, as a fraction.
 ///
-/// Measured on a virtual machine with two CPUs, eleven runs of the default set within two hours: on
-/// one CPU the standard deviation from run to run was that within a run (0.7 to 0.9 %); across CPUs
-/// it was 2.5 to 4.7 %, where a run itself showed 1.9 %: wake-ups of an idle CPU, and the way two
+/// Measured on a virtual machine with two CPUs, three runs of the default set in a row: with these
+/// the intervals of all three overlapped in every case, and the estimate of one run lay in the
+/// interval of another in 96 of 100; with 2 and 5 % it was 99 and 91. Across CPUs figures moved by
+/// 3 to 6 % from run to run where a run itself showed 2 %: wake-ups of an idle CPU, and the way two
 /// CPUs fall into step, differ from minute to minute.
 pub fn drift(placement: Placement) -> f64 {
-    if placement.is_across() { 0.05 } else { 0.02 }
+    if placement.is_across() { 0.08 } else { 0.03 }
 }
 
 /// What processes' values say.
@@ -159,7 +160,7 @@ mod tests {
             let host = 0.01 * noise(&mut random);
             let values: Vec<f64> =
                 (0..30).map(|_| 100.0 * (host + 0.04 * noise(&mut random)).exp()).collect();
-            estimate(&values, Scale::Logarithmic, 0.02).expect("thirty values")
+            estimate(&values, Scale::Logarithmic, 0.03).expect("thirty values")
         };
         const RUNS: usize = 1_000;
         let (mut holds, mut overlap) = (0, 0);

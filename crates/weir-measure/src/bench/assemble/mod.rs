@@ -131,7 +131,8 @@ impl<'a> Assembler<'a> {
             });
             for (index, measure) in case.measures.iter().enumerate() {
                 let floor = floor.filter(|_| case.resolution != Some(index));
-                let scaled = case.scaled && measure.unit != Unit::Percent;
+                let scaled =
+                    case.normalise.holds(self.block.placement) && measure.unit != Unit::Percent;
                 for batches in self.series.strata(place, index, *measure, scaled) {
                     let name = full_name(&case.name, measure, case.measures.len());
                     let params = case.params.clone();

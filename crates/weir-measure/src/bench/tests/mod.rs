@@ -5,7 +5,7 @@ mod noise;
 mod reports;
 
 use super::case::{
-    Batch, BatchSize, Case, Derived, Group, Measure, Sides, Site, Suite, Trouble, Work,
+    Batch, BatchSize, Case, Derived, Group, Measure, Normalise, Sides, Site, Suite, Trouble, Work,
 };
 use super::cell::{self, Line, Request, Row};
 use super::drive::{self, DriveError, Observer};
@@ -33,7 +33,7 @@ fn case(name: &str, says_ns: f64) -> Case {
         params: Params::default(),
         measures: vec![Measure::TIME],
         size: BatchSize::Time { ns: 1_000_000 },
-        scaled: true,
+        normalise: Normalise::Always,
         perspective: None,
         standard: true,
         resolution: None,
