@@ -153,13 +153,22 @@ fn calibrate(case: &Case, work: &mut dyn Work, batch_ns: u64) -> Result<u64, Tro
         BatchSize::Time { ns } => ns.min(batch_ns).max(BATCH_NS_MIN) as f64,
     };
     let mut count = 1;
+    let mut confirmed = false;
     loop {
         let elapsed = work.batch(count)?.elapsed_ns.max(1.0);
-        if elapsed >= ns / 3.0 || count >= COUNT_MAX {
-            return Ok(((count as f64 * ns / elapsed) as u64).clamp(1, COUNT_MAX));
+        let long_enough = elapsed >= ns / 3.0 || count >= COUNT_MAX;
+        let fitting = ((count as f64 * ns / elapsed) as u64).clamp(1, COUNT_MAX);
+        if long_enough && confirmed {
+            return Ok(fitting);
         }
-        // Sixteen times at most, since the first batches meet cold caches.
-        count = (count as f64 * (ns / elapsed).min(16.0)).ceil() as u64;
+        // One batch that was held up looks long: what it says is tried out once. Sixteen times at
+        // most, since the first batches meet cold caches.
+        confirmed = long_enough;
+        count = if long_enough {
+            fitting
+        } else {
+            (count as f64 * (ns / elapsed).min(16.0)).ceil() as u64
+        };
     }
 }
 

@@ -131,6 +131,43 @@ fn a_cell_runs_every_case_each_round_and_says_what_failed() {
     assert_eq!(troubled, [2, 3]);
 }
 
+/// The first batch is held up, as by a process that has just been started: the batches that follow
+/// are not to be a thousand times too small for that.
+#[test]
+fn a_held_up_batch_does_not_set_the_length_of_all() {
+    struct HeldUp(bool);
+    impl Work for HeldUp {
+        fn batch(&mut self, count: u64) -> Result<Batch, Trouble> {
+            let first = std::mem::replace(&mut self.0, false);
+            let elapsed_ns = if first { 2e6 } else { 100.0 * count as f64 };
+            Ok(Batch { elapsed_ns, values: vec![count as f64] })
+        }
+    }
+    let held_up = Case { make: Box::new(|_| Ok(Box::new(HeldUp(true)))), ..case("a", 1.0) };
+    let suite = suite(vec![held_up]);
+    let site = Site {
+        placement: Placement::Free,
+        cpus: Vec::new(),
+        load: Load::None,
+        directory: std::env::temp_dir(),
+    };
+    let request = Request {
+        suite: "suite".into(),
+        group: "group".into(),
+        cases: vec!["a".into()],
+        twin: false,
+        site,
+        seed: 1,
+        time_ns: 20_000_000,
+        counts: Vec::new(),
+    };
+    let mut said = Vec::new();
+    cell::run(&suite.groups[0], &request, &mut said).expect("it runs");
+    let first = said.split(|byte| *byte == b'\n').next().expect("a line");
+    let Ok(Line::Count(0, count)) = serde_json::from_slice(first) else { panic!("no count") };
+    assert!((8_000..=12_000).contains(&count), "{count}: a batch of 1 ms has 10,000");
+}
+
 fn run(script: &str, time: Duration) -> Result<Vec<drive::Collected>, DriveError> {
     let suites = [suite(vec![case("a", 1.0)])];
     let mut wish = wish(&["suite"]);
