@@ -164,6 +164,7 @@ fn differences(a: &Report, b: &Report) -> Vec<Difference> {
             ("virtualisation", host.virtualisation.clone()),
             ("mitigations", mitigations.join("; ")),
             ("huge pages", host.huge_pages.clone()),
+            ("CPUs of placements", format!("{:?}", host.placements)),
             ("load", report.load.name().into()),
             ("weir", report.weir.clone()),
         ]
@@ -194,7 +195,13 @@ fn values(case: &CaseRecord, nominal_ns: f64) -> Vec<f64> {
             None => processes.push((process, vec![value])),
         }
     }
-    processes.iter().map(|(_, values)| typical(values, case.unit)).collect()
+    let of_process = |values: &Vec<f64>| match case.unit {
+        // Differences and shares may be 0 or below: their better quarter says nothing.
+        Unit::Percent => median(values),
+        _ if case.low <= 0.0 || case.params.operation.as_deref() == Some("phase") => median(values),
+        unit => typical(values, unit),
+    };
+    processes.iter().map(|(_, values)| of_process(values)).collect()
 }
 
 fn row(one: &CaseRecord, other: &CaseRecord, nominal_ns: f64, band: f64) -> Row {

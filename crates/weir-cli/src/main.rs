@@ -22,16 +22,22 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // No verb for people: weir bench starts itself with this word.
+    if std::env::args_os().skip(1).eq([bench::CELL]) {
+        return end(bench::cell());
+    }
     let options = Options::parse();
-    let result = match options.command {
+    end(match options.command {
         Command::Run(run) => run::run(&run),
         Command::Bench(options) => bench::bench(&options),
         Command::Compare(options) => compare::compare(&options),
         Command::History(options) => history::history(&options),
-        Command::BenchCell => bench::cell(),
         Command::Completions(completions) => pages::completions(&completions),
         Command::Man(man) => pages::man(&man),
-    };
+    })
+}
+
+fn end(result: Result<ExitCode, fault::Fault>) -> ExitCode {
     match result {
         Ok(code) => code,
         Err(fault) => {

@@ -29,9 +29,6 @@ pub enum Command {
     Compare(CompareOptions),
     /// List, show, export or forget saved runs of weir bench
     History(HistoryOptions),
-    /// Run one cell of `weir bench` (it starts itself with this)
-    #[command(hide = true)]
-    BenchCell,
     /// Print a completion script for a shell
     Completions(CompletionsOptions),
     /// Write the manual pages

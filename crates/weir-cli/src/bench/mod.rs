@@ -32,6 +32,8 @@ use weir_measure::bench::place::Topology;
 use weir_measure::bench::plan::{Plan, PlanError, Wish};
 use weir_measure::bench::record::Report;
 
+/// The word with which the command starts itself for a cell.
+pub const CELL: &str = "bench-cell";
 /// How long the host is watched before the run.
 const WATCH: Duration = Duration::from_secs(1);
 /// The default set, with the watching, takes less than a minute.
@@ -96,7 +98,7 @@ fn measure(suites: &[Suite], wish: Wish, progress: &mut Progress) -> Result<Repo
     let rates = host::present_rates(WATCH.min(plan.budget / 20));
     let launch = || {
         let mut command = Command::new("/proc/self/exe");
-        command.arg("bench-cell");
+        command.arg(CELL);
         command
     };
     let collected = drive::run(suites, &plan, &launch, progress).map_err(|error| match error {

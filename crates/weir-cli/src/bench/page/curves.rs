@@ -68,6 +68,7 @@ fn memcpy(cases: &[CaseRecord]) -> Vec<(f64, f64)> {
     let copies = copies.filter(|case| case.suite == "limits");
     let mut points: Vec<(f64, f64)> =
         copies.filter_map(|case| Some((case.params.chunk_bytes? as f64, case.estimate))).collect();
+    points.retain(|(_, rate)| rate.is_finite() && *rate > 0.0);
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     points
 }

@@ -75,7 +75,8 @@ fn chart(caption: &str, dots: &[Dot], band: Option<f64>) -> Result<String, DrawE
     let low = dots.iter().map(|dot| dot.low).fold(1.0, f64::min).min(0.98) / 1.05;
     let high = dots.iter().map(|dot| dot.high).fold(1.0, f64::max).max(1.02) * 1.05;
     let (low, high) = if far < 1.5 { (1.0 / far, far) } else { (low, high) };
-    let height = ROW * dots.len() as u32 + 44;
+    // What is above the first row and below the last: see `paint`.
+    let height = ROW * dots.len() as u32 + 34;
     let svg = drawing(FULL, height, |area| paint(area, dots, band, low, high))?;
     Ok(if caption.is_empty() { svg } else { figure(caption, &svg) })
 }

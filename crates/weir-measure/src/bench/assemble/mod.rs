@@ -59,10 +59,12 @@ pub fn report(suites: &[Suite], plan: &Plan, collected: &[Collected], about: Abo
         remarks: Vec::new(),
     };
     report.host.placements = placements(&plan.blocks);
+    let mut lacking = Vec::new();
     for (index, block) in plan.blocks.iter().enumerate() {
         let cells: Vec<&Collected> = collected.iter().filter(|cell| cell.block == index).collect();
-        Assembler::new(suites, block, &cells, &mut report).all();
+        Assembler::new(suites, block, &cells, &mut report, &mut lacking).all();
     }
+    report.notes.extend(lacking.into_iter().map(Note::from));
     paired::conclude(&mut report.self_test);
     report.remarks = super::remarks::remarks(&report);
     report
@@ -104,7 +106,6 @@ struct Assembler<'a> {
     group: &'a Group,
     block: &'a Block,
     series: Series,
-    troubles: Vec<Note>,
     report: &'a mut Report,
 }
 
@@ -114,12 +115,13 @@ impl<'a> Assembler<'a> {
         block: &'a Block,
         cells: &[&Collected],
         report: &'a mut Report,
+        lacking: &mut Vec<Lacking>,
     ) -> Assembler<'a> {
         let suite = &suites[block.suite];
         let group = &suite.groups[block.group];
         let series = Series::new(cells, block, report.reference.nominal_ns);
-        let troubles = troubles(suite, group, block, cells, &series);
-        Assembler { suite, group, block, series, troubles, report }
+        gather(lacking, suite, group, block, cells, &series);
+        Assembler { suite, group, block, series, report }
     }
 
     fn all(mut self) {
@@ -151,7 +153,6 @@ impl<'a> Assembler<'a> {
             self.derived(derived);
         }
         paired::compare(self.suite, self.group, self.block, &self.series, self.report);
-        self.report.notes.append(&mut self.troubles);
     }
 
     fn derived(&mut self, derived: &Derived) {
@@ -303,50 +304,65 @@ fn beside(batches: &Batches, nominal_ns: f64) -> Beside {
     beside
 }
 
-/// What was given up, each once, and cases that gave nothing.
-fn troubles(
+/// Something that was given up, and the cases it befell.
+struct Lacking {
+    suite: String,
+    text: String,
+    cases: Vec<String>,
+}
+
+/// Adds what was given up in a block, and cases that gave nothing.
+fn gather(
+    lacking: &mut Vec<Lacking>,
     suite: &Suite,
     group: &Group,
     block: &Block,
     cells: &[&Collected],
     series: &Series,
-) -> Vec<Note> {
+) {
     let name = |index: usize| {
         let case = block.cases.get(index).or(block.cases.first());
-        case.map_or_else(String::new, |case| group.cases[*case].name.clone())
+        let name = case.map_or("", |case| group.cases[*case].name.as_str());
+        format!("{name} at {}", block.placement)
     };
-    let mut notes: Vec<Note> = Vec::new();
-    let mut told = |text: String| {
-        if !notes.iter().any(|note| note.text == text) {
-            notes.push(Note { suite: suite.name.into(), text });
+    let whole = format!("{} at {}", group.name, block.placement);
+    let mut add = |text: String, case: String| {
+        let same = |known: &&mut Lacking| known.suite == suite.name && known.text == text;
+        match lacking.iter_mut().find(same) {
+            Some(known) if known.cases.contains(&case) => {}
+            Some(known) => known.cases.push(case),
+            None => lacking.push(Lacking { suite: suite.name.into(), text, cases: vec![case] }),
         }
     };
     let mut excused = vec![false; block.cases.len() + 1];
     for (case, trouble) in cells.iter().flat_map(|cell| &cell.troubles) {
-        match case {
-            Some(index) => {
-                told(format!("{} ({}): {trouble}", name(*index), block.placement));
-                if let Some(excused) = excused.get_mut(*index) {
-                    *excused = true;
-                }
-            }
-            None => told(format!("{} ({}): {trouble}", group.name, block.placement)),
+        add(trouble.text.clone(), case.map_or_else(|| whole.clone(), name));
+        if let Some(excused) = case.and_then(|case| excused.get_mut(case)) {
+            *excused = true;
         }
     }
     let killed = cells.iter().filter(|cell| cell.killed).count();
     for (place, excused) in excused.iter().enumerate().take(block.cases.len()) {
         if series.is_empty(place) && !excused {
             let why = if killed > 0 { "its time was over" } else { "its process gave none" };
-            told(format!("{} ({}): no figure, {why}", name(place), block.placement));
+            add(format!("no figure, {why}"), name(place));
         }
     }
     if killed > 0 {
-        told(format!(
-            "{} ({}): {killed} of {} processes were ended, their time was over",
-            group.name,
-            block.placement,
-            cells.len()
-        ));
+        let all = cells.len();
+        add(format!("{killed} of {all} processes were ended, their time was over"), whole);
     }
-    notes
+}
+
+impl From<Lacking> for Note {
+    /// One line, however many cases it befell.
+    fn from(lacking: Lacking) -> Note {
+        let Lacking { suite, text, cases } = lacking;
+        let text = match cases.as_slice() {
+            [one] => format!("{one}: {text}"),
+            [first, ..] => format!("{first} and {} more: {text}", cases.len() - 1),
+            [] => text,
+        };
+        Note { suite, text }
+    }
 }

@@ -147,8 +147,8 @@ fn what_gave_nothing_is_noted() {
     assert_eq!(
         notes,
         [
-            "a (same-cpu): no figure, its time was over",
-            "group (same-cpu): 1 of 1 processes were ended, their time was over"
+            "a at same-cpu: no figure, its time was over",
+            "group at same-cpu: 1 of 1 processes were ended, their time was over"
         ]
     );
 }
