@@ -24,91 +24,68 @@ struct Program {
 /// All groups.
 pub fn catalogue() -> Vec<Suite> {
     vec![
-        suite(
-            "system call",
-            "joy-syscall",
-            "getppid",
-            Measure::TIME,
-            &[
-                Program {
-                    name: "perf bench syscall basic",
-                    words: &["perf", "bench", "-f", "simple", "syscall", "basic", "-l", "1000000"],
-                    // Seconds for a million calls of getppid.
-                    read: |text| Some(first_number(text)? * 1e9 / 1e6),
-                },
-                Program {
-                    name: "lmbench lat_syscall null",
-                    words: &["lat_syscall", "-N", "3", "null"],
-                    read: |text| Some(after(text, "Simple syscall:")? * 1e3),
-                },
-            ],
-        ),
-        suite(
-            "switch",
-            "joy-switch",
-            "switch by pipe",
-            Measure::TIME,
-            &[
-                Program {
-                    name: "perf bench sched pipe",
-                    words: &["perf", "bench", "-f", "simple", "sched", "pipe", "-l", "30000"],
-                    // Seconds for so many round trips, two switches each.
-                    read: |text| Some(first_number(text)? * 1e9 / 30_000.0 / 2.0),
-                },
-                Program {
-                    name: "lmbench lat_ctx -s 0 2",
-                    words: &["lat_ctx", "-N", "3", "-s", "0", "2"],
-                    read: |text| {
-                        let line = text.lines().find(|line| line.starts_with("2 "))?;
-                        Some(line.split(' ').nth(1)?.parse::<f64>().ok()? * 1e3)
-                    },
-                },
-                Program {
-                    name: "stress-ng --switch",
-                    words: &[
-                        "stress-ng",
-                        "--switch",
-                        "1",
-                        "--switch-ops",
-                        "100000",
-                        "--metrics-brief",
-                    ],
-                    read: |text| {
-                        let line = text.lines().find(|line| line.contains(" switch "))?;
-                        let rest = line.split(" switch ").nth(1)?;
-                        let numbers: Vec<f64> =
-                            rest.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-                        // Bogo operations, real time: a switch an operation.
-                        Some(numbers.get(1)? * 1e9 / numbers.first()?)
-                    },
-                },
-            ],
-        ),
-        suite(
-            "pipe",
-            "bbn-pipe",
-            "pipe, stream of 64 KiB",
-            Measure::THROUGHPUT,
-            &[Program {
-                name: "lmbench bw_pipe -m 64k",
-                words: &["bw_pipe", "-N", "3", "-m", "65536", "-M", "8m"],
-                read: |text| after(text, "Pipe bandwidth:"),
-            }],
-        ),
-        suite(
-            "messages",
-            "joy-ipc",
-            "one-way unix-stream 512 B",
-            Measure::RATE,
-            &[Program {
-                name: "hackbench, 1 group, 2 pairs, 100 B",
-                words: &["hackbench", "-g", "1", "-f", "2", "-l", "5000", "-s", "100"],
-                // Seconds for 2 senders x 2 receivers x 5000 messages.
-                read: |text| Some(20_000.0 / after(text, "Time:")?),
-            }],
-        ),
+        suite("system call", ("joy-syscall", "getppid"), Measure::TIME, &CALLS),
+        suite("switch", ("joy-switch", "switch by pipe"), Measure::TIME, &SWITCHES),
+        suite("pipe", ("bbn-pipe", "pipe, stream of 64 KiB"), Measure::THROUGHPUT, &PIPES),
+        suite("messages", ("joy-ipc", "one-way unix-stream 512 B"), Measure::RATE, &MESSAGES),
     ]
 }
+
+const CALLS: [Program; 2] = [
+    Program {
+        name: "perf bench syscall basic",
+        words: &["perf", "bench", "-f", "simple", "syscall", "basic", "-l", "1000000"],
+        // Seconds for a million calls of getppid.
+        read: |text| Some(first_number(text)? * 1e9 / 1e6),
+    },
+    Program {
+        name: "lmbench lat_syscall null",
+        words: &["lat_syscall", "-N", "3", "null"],
+        read: |text| Some(after(text, "Simple syscall:")? * 1e3),
+    },
+];
+
+const SWITCHES: [Program; 3] = [
+    Program {
+        name: "perf bench sched pipe",
+        words: &["perf", "bench", "-f", "simple", "sched", "pipe", "-l", "30000"],
+        // Seconds for so many round trips, two switches each.
+        read: |text| Some(first_number(text)? * 1e9 / 30_000.0 / 2.0),
+    },
+    Program {
+        name: "lmbench lat_ctx -s 0 2",
+        words: &["lat_ctx", "-N", "3", "-s", "0", "2"],
+        read: |text| {
+            let line = text.lines().find(|line| line.starts_with("2 "))?;
+            Some(line.split(' ').nth(1)?.parse::<f64>().ok()? * 1e3)
+        },
+    },
+    Program {
+        name: "stress-ng --switch",
+        words: &["stress-ng", "--switch", "1", "--switch-ops", "100000", "--metrics-brief"],
+        read: |text| {
+            let line = text.lines().find(|line| line.contains(" switch "))?;
+            let rest = line.split(" switch ").nth(1)?;
+            let numbers: Vec<f64> =
+                rest.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+            // Bogo operations, real time: a switch an operation.
+            Some(numbers.get(1)? * 1e9 / numbers.first()?)
+        },
+    },
+];
+
+const PIPES: [Program; 1] = [Program {
+    name: "lmbench bw_pipe -m 64k",
+    words: &["bw_pipe", "-N", "3", "-m", "65536", "-M", "8m"],
+    read: |text| after(text, "Pipe bandwidth:"),
+}];
+
+const MESSAGES: [Program; 1] = [Program {
+    name: "hackbench, 1 group, 2 pairs, 100 B",
+    words: &["hackbench", "-g", "1", "-f", "2", "-l", "5000", "-s", "100"],
+    // Seconds for 2 senders x 2 receivers x 5000 messages.
+    read: |text| Some(20_000.0 / after(text, "Time:")?),
+}];
 
 /// A suite of one group: weir's own case, and the programs.
 fn suite(name: &'static str, of: &str, own: &str, measure: Measure, programs: &[Program]) -> Suite {

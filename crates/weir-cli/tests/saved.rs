@@ -1,5 +1,5 @@
-//! `weir bench --save`, `weir history` and `weir compare`: what is kept, what is refused, and that a
-//! kill at any moment leaves the history sound.
+//! `weir bench --save`, `weir history` and `weir compare`: what is kept, what is refused, and that
+//! a kill at any moment leaves the history sound.
 
 mod common;
 

@@ -7,8 +7,8 @@
 //! - [`spawn`]: starting a child with some standard descriptors closed.
 //! - [`signals`]: dispositions, and dying of a signal.
 //! - [`fork`], [`shared`], [`usage`], [`sched`]: a second process, memory for both, what they used.
-//! - [`floor`], [`filter`], [`uring`], [`mq`], [`filemap`], [`swap`], [`namespace`]: mechanisms that
-//!   are measured.
+//! - [`floor`], [`filter`], [`uring`], [`mq`], [`filemap`], [`swap`], [`namespace`]: what is
+//!   measured, or measured in.
 //! - [`startup`]: which standard descriptors were closed before `main`.
 //!
 //! This is one of the few places of the workspace where `unsafe` may stand; every block names

@@ -3,8 +3,8 @@
 //! Tracing costs more than what it times: an event takes about as long as a phase. So the same
 //! round trips are timed with and without it, their difference over the number of events is what
 //! one event costs, each phase is stated less one event, and what is below one event is shown as
-//! "below" it. What tracing costs outside of the events (the calls take the kernel's slow path) falls
-//! into the phases, so they add up to more than a switch takes: read them as shares.
+//! "below" it. What tracing costs outside of the events (the calls take the kernel's slow path)
+//! falls into the phases, so they add up to more than a switch takes: read them as shares.
 
 mod events;
 mod instance;
