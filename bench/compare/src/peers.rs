@@ -88,7 +88,12 @@ const MESSAGES: [Program; 1] = [Program {
 }];
 
 /// A suite of one group: weir's own case, and the programs.
-fn suite(name: &'static str, of: &str, own: &str, measure: Measure, programs: &[Program]) -> Suite {
+fn suite(
+    name: &'static str,
+    (of, own): (&str, &str),
+    measure: Measure,
+    programs: &[Program],
+) -> Suite {
     let mut cases: Vec<Case> = own_case(of, own).into_iter().collect();
     let baseline = cases.first().map(|case| case.name.clone());
     cases.extend(programs.iter().map(|program| peer(*program, measure)));
