@@ -6,6 +6,7 @@
 
 mod veth;
 
+use crate::tools::background::Background;
 use crate::tools::peer::Peer;
 use crate::tools::{case, group, work};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -15,16 +16,13 @@ use weir_measure::bench::case::{
 };
 use weir_measure::bench::latency::open_loop;
 use weir_measure::bench::params::{Params, Placement, Unit};
-use weir_sys::fork::{self, Child};
-use weir_sys::signals;
+use weir_sys::fork;
 
 /// What ping sends by default.
 const PAYLOAD_BYTES: usize = 56;
 const LOST_AFTER: Duration = Duration::from_secs(2);
 const RATE_PER_S: u64 = 2_000;
 const REQUESTS: u64 = 200;
-const STOP: i32 = 19; // SIGSTOP
-const CONTINUE: i32 = 18; // SIGCONT
 
 /// The columns of a turnaround.
 const COLUMNS: [Measure; 3] = [
@@ -149,7 +147,7 @@ fn turnaround(site: &Site, device: &str, copies: u64) -> Result<Box<dyn Work>, T
         }
     };
     let mut line = Line::new(own)?;
-    let others = Copies::start(site, copies - 1)?;
+    let others = self::copies(site, copies - 1)?;
     work(move |count| {
         let _running = others.run()?;
         peer.more(count);
@@ -232,55 +230,27 @@ fn open_case() -> Case {
     }
 }
 
-/// Further copies of the test, stopped but while a batch runs.
-struct Copies {
-    children: Vec<Child>,
-}
-
-struct Running<'a>(&'a Copies);
-
-impl Copies {
-    fn start(site: &Site, count: u64) -> Result<Copies, Trouble> {
-        let mut children = Vec::new();
-        for _ in 0..count {
-            let (a, b) = joined()?;
-            let mut line = Line::new(a)?;
-            // A copy may be stopped for longer than a packet may take.
-            line.socket.set_read_timeout(None)?;
-            children.push(fork::child(|| {
-                if site.go_there().is_ok() {
-                    let _ = echo(&b, || Ok(()));
-                }
-                1
-            })?);
-            children.push(fork::child(|| {
-                let mut trip = || line.send().and_then(|()| line.receive());
-                if site.go_here().is_ok() {
-                    while trip().is_ok() {}
-                }
-                1
-            })?);
-        }
-        let copies = Copies { children };
-        copies.signal(STOP)?;
-        Ok(copies)
+/// Further copies of the test: pairs of an echo and one who asks.
+fn copies(site: &Site, count: u64) -> Result<Background, Trouble> {
+    let mut children = Vec::new();
+    for _ in 0..count {
+        let (a, b) = joined()?;
+        let mut line = Line::new(a)?;
+        // A copy may be stopped for longer than a packet may take.
+        line.socket.set_read_timeout(None)?;
+        children.push(fork::child(|| {
+            if site.go_there().is_ok() {
+                let _ = echo(&b, || Ok(()));
+            }
+            1
+        })?);
+        children.push(fork::child(|| {
+            let mut trip = || line.send().and_then(|()| line.receive());
+            if site.go_here().is_ok() {
+                while trip().is_ok() {}
+            }
+            1
+        })?);
     }
-
-    fn run(&self) -> Result<Running<'_>, Trouble> {
-        self.signal(CONTINUE)?;
-        Ok(Running(self))
-    }
-
-    fn signal(&self, signal: i32) -> Result<(), Trouble> {
-        for child in &self.children {
-            signals::send(child.pid(), signal)?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        let _ = self.0.signal(STOP);
-    }
+    Background::new(children)
 }

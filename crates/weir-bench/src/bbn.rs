@@ -10,9 +10,9 @@ mod port;
 pub use loaded::suite as loaded;
 pub use port::suite as port;
 
-use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::pattern::Pattern;
+use crate::tools::channel::Mechanism;
 use crate::tools::peer::Peer;
+use crate::tools::stream::Stream;
 use crate::tools::{case, elapsed_ns, group, size, work};
 use std::time::Instant;
 use weir_measure::bench::case::{
@@ -47,15 +47,13 @@ pub fn pipe() -> Suite {
             chunk_bytes: Some(bytes),
             ..Params::default()
         };
-        let make = move |site: &Site| blocks(site, Mechanism::Pipe(0), bytes as usize);
+        let make = move |site: &Site| blocks(site, bytes as usize);
         let name = format!("pipe, blocks of {}", size(bytes));
         costs.push(costly(case(name, params.clone(), Measure::TIME, make)));
         let name = format!("pipe, stream of {}", size(bytes));
         throughputs.push(Case {
             standard: matches!(bytes, 64 | 512 | 4096 | 65_536),
-            ..case(name, params, Measure::THROUGHPUT, move |site| {
-                stream(site, Mechanism::Pipe(0), bytes as usize)
-            })
+            ..case(name, params, Measure::THROUGHPUT, move |site| throughput(site, bytes as usize))
         });
     }
     let mut stream = group("stream", Sides::Two, throughputs);
@@ -80,47 +78,19 @@ pub fn costly(case: Case) -> Case {
 }
 
 /// Blocks from this side to the other, with what both sides used.
-fn blocks(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
-    let channel = Channel::new(mechanism, bytes)?;
-    let mut peer = reader(site, &channel, bytes)?;
-    let mut sent = Pattern::new(bytes);
+fn blocks(site: &Site, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+    let mut stream = Stream::start(site, Mechanism::Pipe(0), bytes)?;
     work(move |count| {
-        let meter = Meter::start(&peer);
-        peer.more(count);
-        for _ in 0..count {
-            channel.send_next(&mut sent)?;
-        }
-        peer.wait()?;
-        Ok(meter.stop(&peer, count, bytes as u64))
+        let meter = Meter::start(stream.peer());
+        stream.send(count)?;
+        Ok(meter.stop(stream.peer(), count, bytes as u64))
     })
 }
 
 /// The same, of which the throughput alone is wanted.
-fn stream(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
-    let channel = Channel::new(mechanism, bytes)?;
-    let mut peer = reader(site, &channel, bytes)?;
-    let mut sent = Pattern::new(bytes);
-    work(move |count| {
-        peer.more(count);
-        let begun = Instant::now();
-        for _ in 0..count {
-            channel.send_next(&mut sent)?;
-        }
-        peer.wait()?;
-        Ok(Batch::throughput(elapsed_ns(begun), count * bytes as u64))
-    })
-}
-
-/// A reader that checks what comes.
-fn reader(site: &Site, channel: &Channel, bytes: usize) -> Result<Peer, Trouble> {
-    Peer::start(site, |control| {
-        let (mut expected, mut buffer, mut done) = (Pattern::new(bytes), vec![0; bytes], 0);
-        loop {
-            channel.receive_next(&mut expected, &mut buffer)?;
-            done += 1;
-            control.report_with_usage(done)?;
-        }
-    })
+fn throughput(site: &Site, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+    let mut stream = Stream::start(site, Mechanism::Pipe(0), bytes)?;
+    work(move |count| Ok(Batch::throughput(stream.send(count)?, count * bytes as u64)))
 }
 
 /// Real, user and system time of both sides from here to there.

@@ -7,11 +7,9 @@ mod pipeflex;
 pub use grep::suite as grep;
 pub use pipeflex::suite as pipeflex;
 
-use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::pattern::Pattern;
-use crate::tools::peer::Peer;
-use crate::tools::{case, elapsed_ns, group, size, work};
-use std::time::Instant;
+use crate::tools::channel::Mechanism;
+use crate::tools::stream::Stream;
+use crate::tools::{case, group, size, work};
 use weir_measure::bench::case::{Batch, Case, Group, Measure, Sides, Site, Suite, Trouble, Work};
 use weir_measure::bench::params::{Params, Placement};
 
@@ -67,24 +65,6 @@ fn by_pipe_size(chunk: u64) -> Group {
 }
 
 fn stream(site: &Site, pipe: u64, chunk: u64) -> Result<Box<dyn Work>, Trouble> {
-    let bytes = chunk as usize;
-    let channel = Channel::new(Mechanism::Pipe(pipe), bytes)?;
-    let mut peer = Peer::start(site, |control| {
-        let (mut expected, mut buffer, mut done) = (Pattern::new(bytes), vec![0; bytes], 0);
-        loop {
-            channel.receive_next(&mut expected, &mut buffer)?;
-            done += 1;
-            control.report(done)?;
-        }
-    })?;
-    let mut sent = Pattern::new(bytes);
-    work(move |count| {
-        peer.more(count);
-        let begun = Instant::now();
-        for _ in 0..count {
-            channel.send_next(&mut sent)?;
-        }
-        peer.wait()?;
-        Ok(Batch::throughput(elapsed_ns(begun), count * chunk))
-    })
+    let mut stream = Stream::start(site, Mechanism::Pipe(pipe), chunk as usize)?;
+    work(move |count| Ok(Batch::throughput(stream.send(count)?, count * chunk)))
 }

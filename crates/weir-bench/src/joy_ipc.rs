@@ -7,6 +7,7 @@
 use crate::tools::channel::{Channel, Mechanism};
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::Peer;
+use crate::tools::stream::Stream;
 use crate::tools::{case, elapsed_ns, group, work};
 use std::time::Instant;
 use weir_measure::bench::case::{
@@ -99,25 +100,8 @@ fn to_self(_: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>
 }
 
 fn one_way(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
-    let channel = Channel::new(mechanism, bytes)?;
-    let mut peer = Peer::start(site, |control| {
-        let (mut expected, mut buffer, mut done) = (Pattern::new(bytes), vec![0; bytes], 0);
-        loop {
-            channel.receive_next(&mut expected, &mut buffer)?;
-            done += 1;
-            control.report(done)?;
-        }
-    })?;
-    let mut sent = Pattern::new(bytes);
-    work(move |count| {
-        peer.more(count);
-        let begun = Instant::now();
-        for _ in 0..count {
-            channel.send_next(&mut sent)?;
-        }
-        peer.wait()?;
-        Ok(Batch::rate(elapsed_ns(begun), count))
-    })
+    let mut stream = Stream::start(site, mechanism, bytes)?;
+    work(move |count| Ok(Batch::rate(stream.send(count)?, count)))
 }
 
 /// Two channels and a peer that answers each packet with the next of its own.

@@ -4,7 +4,7 @@
 //! - [`attribution`]: the sampler, which sees what tasks wait for.
 //! - [`runner`]: starts the stages of a pipeline, measures them, and reaps them.
 //! - [`record`]: what a run gives.
-//! - [`bench`]: the engine of `weir bench`: cells, placements, estimates, the report.
+//! - [`mod@bench`]: the engine of `weir bench`: cells, placements, estimates, the report.
 //! - [`pairs`]: what may be concluded from paired runs.
 //! - [`clock`], [`machine`], [`random`]: time, limits of the host, repeatable chance.
 

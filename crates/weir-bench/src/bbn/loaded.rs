@@ -1,22 +1,19 @@
 //! `bbn-loaded`: two pairs that move blocks through pipes while a file is copied without end, and
 //! the same pair alone beside it.
 
-use super::reader;
+use crate::tools::background::Background;
 use crate::tools::channel::{Channel, Mechanism};
 use crate::tools::pattern::Pattern;
-use crate::tools::{case, elapsed_ns, group, size, work};
-use std::time::Instant;
+use crate::tools::stream::Stream;
+use crate::tools::{case, group, size, work};
 use weir_measure::bench::case::{
     Batch, BatchSize, Case, Measure, Sides, Site, Suite, Trouble, Work,
 };
 use weir_measure::bench::load;
 use weir_measure::bench::params::{Load, Params, Placement};
 use weir_sys::fork::{self, Child};
-use weir_sys::signals;
 
 const BYTES: [u64; 4] = [64, 512, 4_096, 65_536];
-const STOP: i32 = 19; // SIGSTOP
-const CONTINUE: i32 = 18; // SIGCONT
 
 /// The suite.
 pub fn suite() -> Suite {
@@ -53,72 +50,32 @@ pub fn suite() -> Suite {
 }
 
 fn pair(site: &Site, bytes: usize, loaded: bool) -> Result<Box<dyn Work>, Trouble> {
-    let channel = Channel::new(Mechanism::Pipe(0), bytes)?;
-    let mut peer = reader(site, &channel, bytes)?;
-    let others = if loaded { Background::start(site, bytes)? } else { Background::none() };
-    let mut sent = Pattern::new(bytes);
+    let mut stream = Stream::start(site, Mechanism::Pipe(0), bytes)?;
+    let others = if loaded { others(site, bytes)? } else { Vec::new() };
+    let others = Background::new(others)?;
     work(move |count| {
         let _running = others.run()?;
-        peer.more(count);
-        let begun = Instant::now();
-        for _ in 0..count {
-            channel.send_next(&mut sent)?;
-        }
-        peer.wait()?;
-        Ok(Batch::throughput(elapsed_ns(begun), count * bytes as u64))
+        Ok(Batch::throughput(stream.send(count)?, count * bytes as u64))
     })
 }
 
-/// A second pair and a copy, stopped but while a batch runs: the other cases of the group are not
-/// to be loaded.
-struct Background {
-    children: Vec<Child>,
-}
-
-struct Running<'a>(&'a Background);
-
-impl Background {
-    fn none() -> Background {
-        Background { children: Vec::new() }
+/// A second pair and a copy.
+fn others(site: &Site, bytes: usize) -> Result<Vec<Child>, Trouble> {
+    let channel = Channel::new(Mechanism::Pipe(0), bytes)?;
+    let mut children = Vec::new();
+    for writes in [true, false] {
+        children.push(fork::child(|| {
+            let placed = if writes { site.go_here() } else { site.go_there() };
+            let (mut pattern, mut buffer) = (Pattern::new(bytes), vec![0; bytes]);
+            let mut step = || match writes {
+                true => channel.send_next(&mut pattern),
+                false => channel.receive_next(&mut pattern, &mut buffer),
+            };
+            while placed.is_ok() && step().is_ok() {}
+            1
+        })?);
     }
-
-    fn start(site: &Site, bytes: usize) -> Result<Background, Trouble> {
-        let channel = Channel::new(Mechanism::Pipe(0), bytes)?;
-        let mut children = Vec::new();
-        for writes in [true, false] {
-            children.push(fork::child(|| {
-                let placed = if writes { site.go_here() } else { site.go_there() };
-                let (mut pattern, mut buffer) = (Pattern::new(bytes), vec![0; bytes]);
-                let mut step = || match writes {
-                    true => channel.send_next(&mut pattern),
-                    false => channel.receive_next(&mut pattern, &mut buffer),
-                };
-                while placed.is_ok() && step().is_ok() {}
-                1
-            })?);
-        }
-        let copying = Site { load: Load::Copy, placement: Placement::Free, ..site.clone() };
-        children.extend(load::start(&copying)?);
-        let background = Background { children };
-        background.signal(STOP)?;
-        Ok(background)
-    }
-
-    fn run(&self) -> Result<Running<'_>, Trouble> {
-        self.signal(CONTINUE)?;
-        Ok(Running(self))
-    }
-
-    fn signal(&self, signal: i32) -> Result<(), Trouble> {
-        for child in &self.children {
-            signals::send(child.pid(), signal)?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        let _ = self.0.signal(STOP);
-    }
+    let copying = Site { load: Load::Copy, placement: Placement::Free, ..site.clone() };
+    children.extend(load::start(&copying)?);
+    Ok(children)
 }

@@ -4,10 +4,14 @@
 //! - [`pattern`]: bytes that are known, and checked where they arrive.
 //! - [`peer`]: the other side, a forked child.
 //! - [`channel`]: the kernel's mechanisms that carry bytes, behind one face.
+//! - [`stream`]: chunks through a channel to a peer that checks them.
+//! - [`background`]: processes that run only while a batch does.
 
+pub mod background;
 pub mod channel;
 pub mod pattern;
 pub mod peer;
+pub mod stream;
 
 use std::time::Instant;
 use weir_measure::bench::case::{

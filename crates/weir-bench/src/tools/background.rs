@@ -1,0 +1,51 @@
+//! Processes beside a case, stopped but while one of its batches runs: the other cases of the group
+//! are not to be loaded.
+
+use weir_measure::bench::case::Trouble;
+use weir_sys::fork::Child;
+use weir_sys::signals;
+
+const STOP: i32 = 19; // SIGSTOP
+const CONTINUE: i32 = 18; // SIGCONT
+
+/// The processes.
+pub struct Background {
+    children: Vec<Child>,
+}
+
+/// While this lives, they run.
+pub struct Running<'a>(&'a Background);
+
+impl Background {
+    /// Stops them.
+    ///
+    /// # Errors
+    /// One of them is gone.
+    pub fn new(children: Vec<Child>) -> Result<Background, Trouble> {
+        let background = Background { children };
+        background.signal(STOP)?;
+        Ok(background)
+    }
+
+    /// Lets them run, until what is returned is dropped.
+    ///
+    /// # Errors
+    /// One of them is gone.
+    pub fn run(&self) -> Result<Running<'_>, Trouble> {
+        self.signal(CONTINUE)?;
+        Ok(Running(self))
+    }
+
+    fn signal(&self, signal: i32) -> Result<(), Trouble> {
+        for child in &self.children {
+            signals::send(child.pid(), signal)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.signal(STOP);
+    }
+}
