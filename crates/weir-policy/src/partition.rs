@@ -98,6 +98,8 @@ pub struct Times {
     pub lock_ns: u64,
     /// Blocked on a child.
     pub child_ns: u64,
+    /// Part of `child_ns` in which the child was a stage of its own: its work, not this stage's.
+    pub stage_child_ns: u64,
     /// Asleep until a time or a signal.
     pub sleep_ns: u64,
     /// Blocked on a socket.
@@ -124,14 +126,14 @@ impl Times {
             + self.unknown_ns
     }
 
-    /// Time in which the stage was not waiting for its neighbours.
+    /// Time in which the stage was not waiting for other stages.
     pub fn busy_ns(&self) -> u64 {
-        self.cpu_ns + self.queue_ns + self.other_ns()
+        self.own_ns() + self.queue_ns
     }
 
     /// Time the stage needs whatever the others do: busy time without the wait for a CPU.
     pub fn own_ns(&self) -> u64 {
-        self.cpu_ns + self.other_ns()
+        self.cpu_ns + self.other_ns() - self.stage_child_ns
     }
 
     fn of(&mut self, state: State) -> &mut u64 {

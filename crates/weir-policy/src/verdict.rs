@@ -198,7 +198,7 @@ fn accuse(run: &Run, top: usize, share: f64) -> Culprit {
 }
 
 fn main_reason(times: &Times) -> Reason {
-    let elsewhere = times.other_ns() - times.disk_ns - times.sleep_ns;
+    let elsewhere = times.other_ns() - times.disk_ns - times.sleep_ns - times.stage_child_ns;
     let parts = [
         (Reason::Cpu, times.cpu_ns),
         (Reason::Queue, times.queue_ns),
@@ -243,7 +243,7 @@ fn reasons(run: &Run, stage: &Stage) -> String {
         ("asleep", times.sleep_ns),
         ("waiting for the network", times.network_ns),
         ("waiting for a lock", times.lock_ns),
-        ("waiting for a child", times.child_ns),
+        ("waiting for a child", times.child_ns - times.stage_child_ns),
         ("waiting for another file", times.file_ns),
         ("waiting for a terminal or device", times.device_ns),
         ("stopped", times.stopped_ns),

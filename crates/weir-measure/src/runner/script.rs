@@ -121,11 +121,13 @@ fn stage(label: &str, groups: &[&Group]) -> Stage {
         .iter()
         .fold((0, 0), |(cpu, queue), group| (cpu + group.gone.cpu_ns, queue + group.gone.queue_ns));
     let single_task = groups.len() == 1 && !groups[0].several();
-    let times = if single_task {
+    let mut times = if single_task {
         samples.divide_blocked(wall_ns, cpu_ns, queue_ns)
     } else {
         samples.divide_wall(wall_ns)
     };
+    // Every child that was found is a group of its own.
+    times.stage_child_ns = times.child_ns;
     let system_ns =
         groups.iter().map(|group| group.gone.cpu_ns / 1000 * group.system_permille).sum::<u64>();
     let io = groups.iter().filter_map(|group| group.io).reduce(Io::plus);

@@ -126,3 +126,14 @@ fn a_stage_that_may_not_be_looked_into_is_not_accused() {
         "cannot say: 1 sudo x was blocked 99 % of the time on something that is hidden"
     );
 }
+
+#[test]
+fn a_script_waiting_for_its_stages_holds_nobody_up() {
+    // Once the shell tied with the one program that kept it waiting.
+    let mut shell = stage("bash (the script itself)", [20, 0, 0, 0, 0]);
+    shell.times.child_ns = 980 * MS;
+    shell.times.stage_child_ns = shell.times.child_ns;
+    let worker = stage("perl", [950, 0, 50, 0, 0]);
+    let culprit = judge(&run(vec![shell, worker])).culprit.expect("a culprit");
+    assert_eq!((culprit.stage, culprit.reason), (1, Reason::Cpu));
+}
