@@ -8,7 +8,8 @@
 //! - [`facts`]: what was measured of one run, the input of the next two.
 //! - [`verdict`]: which stage held the pipeline up, and why.
 //! - [`advice`]: what would make it faster, where the evidence supports saying so.
-//! - [`sizing`]: when to enlarge a pipe that is in use.
+//! - [`sizing`]: when to enlarge a kernel pipe that is in use.
+//! - [`pipe`]: sizes of weir's own pipe, when to wake, how long to spin, when to slip.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@ extern crate alloc;
 pub mod advice;
 pub mod facts;
 pub mod partition;
+pub mod pipe;
 pub mod sizing;
 pub mod state;
 pub mod verdict;

@@ -1,0 +1,162 @@
+//! The decisions of a pipe: its sizes, when to wake the other end, how long to spin, when to let
+//! the writer get ahead.
+//!
+//! Sizes follow Franke (2001): size = page << order, segment = size >> shift, and the atomic
+//! bound below the segment. Positions are bytes since the pipe was made and only grow.
+
+mod levers;
+mod slip;
+mod spin;
+
+pub use levers::{Caches, Levers, Trial, choose, fallback};
+pub use slip::Slip;
+pub use spin::{Peer, Spin};
+
+/// The largest capacity of a pipe.
+pub const MOST_BYTES: u64 = 1 << 30;
+/// The largest shift from capacity to segment.
+pub const MOST_SHIFT: u32 = 8;
+/// Writes of up to so many bytes appear whole, where nothing else is said (`PIPE_BUF`).
+pub const ATOMIC_BYTES: u64 = 4096;
+
+/// The sizes of a pipe, all within their ranges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    capacity_bytes: u64,
+    segment_bytes: u64,
+    atomic_bytes: u64,
+}
+
+/// A size that was asked for and is out of its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfRange {
+    /// Which size: "capacity", "segment" or "atomic bound".
+    pub what: &'static str,
+    /// What was asked for.
+    pub asked: u64,
+    /// The least allowed.
+    pub least: u64,
+    /// The most allowed.
+    pub most: u64,
+}
+
+impl Shape {
+    /// A shape of at least these sizes: capacity and segment are rounded up to a power of two.
+    /// What is `None` follows from the rest: a segment of an eighth, an atomic bound of 4096 bytes
+    /// or a segment, whichever is less.
+    ///
+    /// # Errors
+    /// The first size out of its range: the capacity from a page to 1 GiB, the segment from the
+    /// 256th part of the capacity to the whole, the atomic bound from 1 byte to a segment.
+    pub fn new(
+        page_bytes: u64,
+        capacity: u64,
+        segment: Option<u64>,
+        atomic: Option<u64>,
+    ) -> Result<Shape, OutOfRange> {
+        let within = |what, asked: u64, least: u64, most: u64| {
+            let inside = (least..=most).contains(&asked);
+            inside.then_some(asked).ok_or(OutOfRange { what, asked, least, most })
+        };
+        within("capacity", capacity, 1, MOST_BYTES)?;
+        let capacity_bytes = capacity.max(page_bytes).next_power_of_two();
+        let least = (capacity_bytes >> MOST_SHIFT).max(64);
+        let segment = segment.unwrap_or(capacity_bytes >> 3);
+        within("segment", segment, least, capacity_bytes)?;
+        let segment_bytes = segment.next_power_of_two();
+        let atomic_bytes = atomic.unwrap_or(ATOMIC_BYTES.min(segment_bytes));
+        within("atomic bound", atomic_bytes, 1, segment_bytes)?;
+        Ok(Shape { capacity_bytes, segment_bytes, atomic_bytes })
+    }
+
+    /// Bytes the pipe holds.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
+    /// Bytes after which a longer write is published.
+    pub fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
+    /// Longest write that appears whole.
+    pub fn atomic_bytes(&self) -> u64 {
+        self.atomic_bytes
+    }
+
+    /// How much of a write to copy and publish now: 0 when there is too little room.
+    ///
+    /// `left` bytes are still to be written of a write of `whole`, there is room for `room`.
+    pub fn step_bytes(&self, whole: u64, left: u64, room: u64) -> u64 {
+        if whole <= self.atomic_bytes {
+            return if room >= left { left } else { 0 };
+        }
+        left.min(room).min(self.segment_bytes)
+    }
+
+    /// The room a writer that has none waits for, to write `whole` with `left` still to do.
+    pub fn wanted_bytes(&self, whole: u64, left: u64) -> u64 {
+        if whole <= self.atomic_bytes { left.max(1) } else { 1 }
+    }
+
+    /// Whether the reader wakes a sleeping writer that wants so much room.
+    ///
+    /// A segment is waited for even where less is wanted, so that the two do not take turns over
+    /// every small chunk; what is wanted, where that is more.
+    pub fn wakes_writer(&self, room: u64, wanted: u64) -> bool {
+        room >= self.segment_bytes.max(wanted).min(self.capacity_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(capacity: u64) -> Shape {
+        Shape::new(4096, capacity, None, None).expect("in range")
+    }
+
+    #[test]
+    fn sizes_are_rounded_up_and_follow_from_the_capacity() {
+        let made = shape(100_000);
+        assert_eq!(
+            (made.capacity_bytes(), made.segment_bytes(), made.atomic_bytes()),
+            (131_072, 16_384, 4096)
+        );
+        let small = shape(1);
+        assert_eq!(
+            (small.capacity_bytes(), small.segment_bytes(), small.atomic_bytes()),
+            (4096, 512, 512)
+        );
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused_with_the_range() {
+        let refused = |c, s, a| Shape::new(4096, c, s, a).expect_err("refused");
+        assert_eq!((refused(0, None, None).what, refused(0, None, None).least), ("capacity", 1));
+        assert_eq!(refused(MOST_BYTES + 1, None, None).most, MOST_BYTES);
+        let segment = refused(1 << 20, Some(1 << 21), None);
+        assert_eq!((segment.what, segment.least, segment.most), ("segment", 4096, 1 << 20));
+        let atomic = refused(1 << 20, Some(8192), Some(8193));
+        assert_eq!((atomic.what, atomic.asked, atomic.most), ("atomic bound", 8193, 8192));
+    }
+
+    #[test]
+    fn a_short_write_is_whole_and_a_long_one_goes_by_segments() {
+        let made = shape(65_536);
+        assert_eq!(made.step_bytes(4096, 4096, 4095), 0);
+        assert_eq!(made.step_bytes(4096, 4096, 4096), 4096);
+        assert_eq!(made.step_bytes(20_000, 20_000, 65_536), 8192);
+        assert_eq!(made.step_bytes(20_000, 20_000, 100), 100);
+        assert_eq!((made.wanted_bytes(4096, 4096), made.wanted_bytes(5000, 5000)), (4096, 1));
+    }
+
+    #[test]
+    fn a_writer_is_woken_by_a_segment_of_room() {
+        let made = shape(65_536);
+        assert!(!made.wakes_writer(8191, 1));
+        assert!(made.wakes_writer(8192, 1));
+        assert!(!made.wakes_writer(8192, 30_000), "a record needs its whole room");
+        assert!(made.wakes_writer(65_536, 70_000), "never more than there can be");
+    }
+}

@@ -1,0 +1,113 @@
+//! Capacity and habits of a pipe by what was measured on the machine.
+//!
+//! What makes a ring fast between two CPUs differs by CPU model: how its size lies to the caches,
+//! and whether a reader should dirty the lines it has read (on some CPUs rewriting lines that the
+//! other CPU has only read is four times slower). So trials decide where there were any, and the
+//! sizes of the caches where not.
+
+/// What a pipe is given where nothing else is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Levers {
+    /// Its capacity.
+    pub capacity_bytes: u64,
+    /// Whether a reader stores into each line it has read.
+    pub dirties: bool,
+    /// How long a streaming reader that has run dry lets the writer get ahead; 0 for not at all.
+    pub slip_ns: u64,
+    /// What waking the other end costs, which bounds spinning.
+    pub wake_ns: u64,
+}
+
+/// Sizes of the caches; 0 where unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caches {
+    /// The level a CPU has for itself.
+    pub second_bytes: u64,
+    /// The level CPUs share.
+    pub third_bytes: u64,
+}
+
+/// One trial: a stream of chunks between two CPUs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Trial {
+    /// The capacity tried.
+    pub capacity_bytes: u64,
+    /// Whether the reader dirtied lines.
+    pub dirties: bool,
+    /// What it moved, in any unit that is the same for all.
+    pub rate: f64,
+}
+
+const LEAST_BYTES: u64 = 1 << 20;
+const MOST_BYTES: u64 = 4 << 20;
+/// A trial must be faster by this factor to be worth more memory, or a habit.
+const WORTH: f64 = 1.05;
+/// What a wake-up across CPUs costs on most virtual machines, until it is measured.
+const WAKE_NS: u64 = 20_000;
+/// Some lines' worth of a writer's time.
+const SLIP_NS: u64 = 1_000;
+
+/// Levers where nothing was tried: a ring twice the second-level cache, within 1 to 4 MiB and a
+/// quarter of the third.
+pub fn fallback(caches: Caches) -> Levers {
+    let third = if caches.third_bytes == 0 { u64::MAX } else { caches.third_bytes / 4 };
+    let fits = |bytes: u64| if bytes == 0 { 0 } else { 1 << bytes.ilog2() };
+    let capacity_bytes = (2 * caches.second_bytes)
+        .next_power_of_two()
+        .min(fits(third))
+        .clamp(LEAST_BYTES, MOST_BYTES);
+    Levers { capacity_bytes, dirties: false, slip_ns: SLIP_NS, wake_ns: WAKE_NS }
+}
+
+/// The smallest capacity that is about as fast as the fastest, and whether dirtying helps there.
+pub fn choose(caches: Caches, trials: &[Trial], wake_ns: u64) -> Levers {
+    let best = |of: &dyn Fn(&Trial) -> bool| {
+        trials.iter().filter(|trial| of(trial)).map(|trial| trial.rate).fold(0.0, f64::max)
+    };
+    let fastest = best(&|_| true);
+    let enough = trials.iter().filter(|trial| trial.rate * WORTH >= fastest && fastest > 0.0);
+    let Some(capacity_bytes) = enough.map(|trial| trial.capacity_bytes).min() else {
+        return fallback(caches);
+    };
+    let here = |dirties| best(&|t| t.capacity_bytes == capacity_bytes && t.dirties == dirties);
+    let dirties = here(true) > WORTH * here(false);
+    let wake_ns = if wake_ns == 0 { WAKE_NS } else { wake_ns };
+    Levers { capacity_bytes, dirties, slip_ns: SLIP_NS, wake_ns }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CACHES: Caches = Caches { second_bytes: 1 << 20, third_bytes: 32 << 20 };
+
+    fn trial(mib: u64, dirties: bool, rate: f64) -> Trial {
+        Trial { capacity_bytes: mib << 20, dirties, rate }
+    }
+
+    #[test]
+    fn without_trials_the_ring_lies_between_the_caches() {
+        assert_eq!(fallback(CACHES).capacity_bytes, 2 << 20);
+        assert_eq!(fallback(Caches::default()).capacity_bytes, 1 << 20);
+        let small = Caches { second_bytes: 4 << 20, third_bytes: 6 << 20 };
+        assert_eq!(fallback(small).capacity_bytes, 1 << 20);
+        assert_eq!(choose(CACHES, &[], 0), fallback(CACHES));
+    }
+
+    #[test]
+    fn the_smallest_of_the_fastest_is_taken_with_the_habit_that_pays_there() {
+        let trials = [
+            trial(1, false, 8.0),
+            trial(1, true, 24.0),
+            trial(4, false, 25.0),
+            trial(4, true, 10.0),
+        ];
+        let levers = choose(CACHES, &trials, 15_000);
+        assert_eq!(
+            (levers.capacity_bytes, levers.dirties, levers.wake_ns),
+            (1 << 20, true, 15_000)
+        );
+        let flat = [trial(1, false, 20.0), trial(1, true, 20.5), trial(2, false, 20.2)];
+        assert!(!choose(CACHES, &flat, 0).dirties);
+    }
+}

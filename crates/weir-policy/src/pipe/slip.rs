@@ -1,0 +1,96 @@
+//! When a reader that has run dry waits on purpose, so that the writer gets ahead.
+//!
+//! A reader close behind a streaming writer fetches every line while it is being written, and both
+//! pay for each small record. Letting the writer get some lines ahead ("temporal slipping",
+//! `FastForward`, 2008) made 64-byte records four times as fast, and would make a request and its
+//! reply ten times slower. So it is tried now and then, and kept only while it pays: while the
+//! wait is followed by many records and not by one.
+
+/// Dry moments, each soon over and with few records between, before a trial; doubled after a trial
+/// that failed.
+const FIRST_PATIENCE: u32 = 64;
+const MOST_PATIENCE: u32 = 1 << 16;
+/// Dry moments of a trial.
+const TRIAL: u32 = 8;
+/// Records that must follow a wait on average, for the wait to have paid.
+const PAYS: u32 = 6;
+
+/// The state of one reader.
+#[derive(Clone, Debug)]
+pub struct Slip {
+    wait_ns: u64,
+    patience: u32,
+    dry: u32,
+    records: u32,
+    waiting: bool,
+}
+
+impl Slip {
+    /// A reader that may wait so long each time; 0 for never.
+    pub fn new(wait_ns: u64) -> Slip {
+        Slip { wait_ns, patience: FIRST_PATIENCE, dry: 0, records: 0, waiting: false }
+    }
+
+    /// The reader has run dry after so many records: how long to wait before looking again.
+    pub fn on_dry(&mut self, records: u32) -> u64 {
+        if self.wait_ns == 0 {
+            return 0;
+        }
+        self.dry += 1;
+        self.records = self.records.saturating_add(records);
+        let round = if self.waiting { TRIAL } else { self.patience };
+        if self.dry >= round {
+            let pays = self.records / self.dry >= PAYS;
+            if self.waiting {
+                self.patience =
+                    if pays { FIRST_PATIENCE } else { (self.patience * 2).min(MOST_PATIENCE) };
+                self.waiting = pays;
+            } else {
+                self.waiting = true;
+            }
+            (self.dry, self.records) = (0, 0);
+        }
+        if self.waiting { self.wait_ns } else { 0 }
+    }
+
+    /// The reader had to wait long: the writer is no stream now.
+    pub fn on_pause(&mut self) {
+        (self.dry, self.records, self.waiting) = (0, 0, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Waits of a reader, where a wait is followed by `after` records and no wait by `close`.
+    fn waits(slip: &mut Slip, rounds: u32, close: u32, after: u32) -> u32 {
+        let (mut records, mut waited) = (close, 0);
+        for _ in 0..rounds {
+            let ns = slip.on_dry(records);
+            records = if ns > 0 { after } else { close };
+            waited += u32::from(ns > 0);
+        }
+        waited
+    }
+
+    #[test]
+    fn a_stream_is_let_ahead_and_stays_so() {
+        assert!(waits(&mut Slip::new(1_000), 10_000, 2, 40) > 9_900);
+    }
+
+    #[test]
+    fn request_and_reply_are_hardly_ever_held_up() {
+        let waited = waits(&mut Slip::new(1_000), 1_000_000, 1, 1);
+        assert!((8..400).contains(&waited), "{waited} waits in a million");
+    }
+
+    #[test]
+    fn a_pause_ends_it_and_zero_forbids_it() {
+        let mut slip = Slip::new(1_000);
+        waits(&mut slip, 1_000, 2, 40);
+        slip.on_pause();
+        assert_eq!(slip.on_dry(1), 0);
+        assert_eq!(waits(&mut Slip::new(0), 10_000, 2, 40), 0);
+    }
+}
