@@ -1,0 +1,144 @@
+//! The rings and the wake-up protocol under loom: every interleaving of two threads, in the
+//! machine's memory model. Run by `just loom`.
+
+use super::heap::Heap;
+use super::record::{RecordReader, RecordWriter, footprint};
+use super::stream::{StreamReader, StreamWriter};
+use super::{Memory, nap};
+use crate::primitive::{AtomicU32, Ordering};
+use loom::sync::{Arc, Condvar, Mutex};
+
+/// A futex: the word is looked at under the lock that wakers take.
+struct Futex {
+    lock: Mutex<()>,
+    sleepers: Condvar,
+}
+
+impl Futex {
+    fn new() -> Futex {
+        Futex { lock: Mutex::new(()), sleepers: Condvar::new() }
+    }
+
+    fn wait(&self, word: &AtomicU32, expected: u32) {
+        let guard = self.lock.lock().expect("no panic");
+        if word.load(Ordering::Relaxed) == expected {
+            drop(self.sleepers.wait(guard).expect("no panic"));
+        }
+    }
+
+    fn wake(&self) {
+        let _guard = self.lock.lock().expect("no panic");
+        self.sleepers.notify_all();
+    }
+}
+
+struct Shared {
+    heap: Heap,
+    reader: Futex,
+    writer: Futex,
+}
+
+impl Shared {
+    fn new(ring: usize) -> Arc<Shared> {
+        Arc::new(Shared { heap: Heap::new(ring, 8), reader: Futex::new(), writer: Futex::new() })
+    }
+
+    fn wake_reader(&self) {
+        let word = &self.heap.header().reader_nap.word;
+        if nap::is_wanted(word) && nap::take(word) & nap::ASLEEP != 0 {
+            self.reader.wake();
+        }
+    }
+
+    fn wake_writer(&self) {
+        let word = &self.heap.header().writer_nap.word;
+        if nap::is_wanted(word) && nap::take(word) & nap::ASLEEP != 0 {
+            self.writer.wake();
+        }
+    }
+}
+
+/// Looks; if there is nothing, sleeps by the protocol until there is.
+fn until(word: &AtomicU32, futex: &Futex, mut look: impl FnMut() -> bool) {
+    while !look() {
+        let said = nap::announce(word, nap::ASLEEP);
+        if look() {
+            nap::retract(word, nap::ASLEEP);
+            return;
+        }
+        futex.wait(word, said);
+    }
+}
+
+#[test]
+fn a_stream_loses_neither_bytes_nor_wake_ups() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let shared = Shared::new(8);
+        let theirs = shared.clone();
+        let writing = loom::thread::spawn(move || {
+            let heap = &theirs.heap;
+            let mut writer = StreamWriter::resume(heap).expect("sound");
+            for chunk in [[1, 2, 3, 4, 5, 6, 7, 8], [9, 10, 11, 12, 13, 14, 15, 16]] {
+                until(&heap.header().writer_nap.word, &theirs.writer, || {
+                    writer.room(heap, 8).expect("sound") >= 8
+                });
+                writer.put(heap, &chunk);
+                writer.publish(heap);
+                theirs.wake_reader();
+            }
+        });
+        let heap = &shared.heap;
+        let mut reader = StreamReader::resume(heap).expect("sound");
+        let mut out = [0; 8];
+        for round in 0..2_u8 {
+            until(&heap.header().reader_nap.word, &shared.reader, || {
+                reader.available(heap, 8).expect("sound") >= 8
+            });
+            reader.take(heap, &mut out, false);
+            reader.publish(heap);
+            shared.wake_writer();
+            assert_eq!((out[0], out[7]), (round * 8 + 1, round * 8 + 8));
+        }
+        writing.join().expect("no panic");
+    });
+}
+
+#[test]
+fn records_lose_neither_bytes_nor_wake_ups() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let shared = Shared::new(16);
+        let theirs = shared.clone();
+        let writing = loom::thread::spawn(move || {
+            let heap = &theirs.heap;
+            let mut writer = RecordWriter::resume(heap).expect("sound");
+            for record in 1..=3_u8 {
+                until(&heap.header().writer_nap.word, &theirs.writer, || {
+                    let fits = writer.has_room(heap, footprint(4)).expect("sound");
+                    writer.say_position(heap);
+                    fits
+                });
+                writer.fill(heap, 4, 0, &[record; 4]);
+                writer.commit(heap, 4);
+                theirs.wake_reader();
+            }
+        });
+        let heap = &shared.heap;
+        let mut reader = RecordReader::resume(heap).expect("sound");
+        let mut out = [0; 4];
+        for record in 1..=3_u8 {
+            until(&heap.header().reader_nap.word, &shared.reader, || {
+                reader.look(heap).expect("sound") == Some(4)
+            });
+            reader.copy_out(heap, 4, 0, &mut out);
+            assert_eq!(out, [record; 4]);
+            reader.consume(heap, 4, false);
+            reader.give_back(heap);
+            shared.wake_writer();
+        }
+        writing.join().expect("no panic");
+    });
+}
