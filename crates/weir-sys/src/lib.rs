@@ -6,6 +6,7 @@
 //! - [`wait`]: reaping a child together with its resource use.
 //! - [`spawn`]: starting a child with some standard descriptors closed.
 //! - [`signals`]: dispositions, and dying of a signal.
+//! - [`forks`]: descriptors that forked children do not keep.
 //! - [`fork`], [`shared`], [`usage`], [`sched`]: a second process, memory for both, what they used.
 //! - [`floor`], [`filter`], [`uring`], [`mq`], [`filemap`], [`swap`], [`namespace`]: what is
 //!   measured, or measured in.
@@ -22,6 +23,7 @@ pub mod filemap;
 pub mod filter;
 pub mod floor;
 pub mod fork;
+pub mod forks;
 pub mod memory;
 pub mod mq;
 pub mod namespace;

@@ -5,6 +5,8 @@
 compile_error!("weir runs on Linux only");
 
 pub mod error;
+#[cfg(not(loom))]
+mod map;
 mod primitive;
 #[doc(hidden)]
 pub mod ring;

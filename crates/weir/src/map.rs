@@ -1,0 +1,345 @@
+//! Sealed shared memory, mapped so that its areas go on where they end.
+//!
+//! A memory file is `header page | ring | arena`. Ring and arena are each mapped twice in a row, so
+//! that a part that reaches beyond the end is one piece. The file is sealed against shrinking,
+//! growing and unsealing: no peer can cut it off under a mapping. All of it is allocated when it is
+//! made, so that a lack of memory is an error and not a SIGBUS.
+
+mod views;
+
+pub use views::{View, ViewMut};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::primitive::{AtomicU32, Ordering};
+use crate::ring::layout::{self, Header};
+use crate::ring::{Area, Memory};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use weir_sys::forks;
+
+/// Bytes a CPU moves as one.
+const LINE_BYTES: usize = 64;
+/// What every memory file is sealed with.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+/// The name of memory files in /proc.
+pub const NAME: &str = "weir-pipe";
+
+/// Sizes of a memory, as its maker chose or its receiver checked them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// [`layout::STREAM`] or [`layout::RECORD`].
+    pub kind: u32,
+    /// Bytes of the ring.
+    pub ring_bytes: u64,
+    /// Bytes of the arena, 0 for a stream.
+    pub arena_bytes: u64,
+    /// How often the pipe got a new memory before.
+    pub generation: u64,
+}
+
+impl Extent {
+    fn file_bytes(&self) -> u64 {
+        page_bytes() + self.ring_bytes + self.arena_bytes
+    }
+
+    /// As alleged by a header, if it can be.
+    fn read(header: &Header) -> Option<Extent> {
+        let fixed = &header.fixed;
+        // Relaxed: written before the file was handed over, which orders it.
+        let extent = Extent {
+            kind: fixed.kind.load(Ordering::Relaxed),
+            ring_bytes: fixed.ring_bytes.load(Ordering::Relaxed),
+            arena_bytes: fixed.arena_bytes.load(Ordering::Relaxed),
+            generation: fixed.generation.load(Ordering::Relaxed),
+        };
+        let size = |bytes: u64| {
+            (page_bytes()..=weir_policy::pipe::MOST_BYTES).contains(&bytes)
+                && bytes.is_power_of_two()
+        };
+        let arena_right = match extent.kind {
+            layout::STREAM => extent.arena_bytes == 0,
+            layout::RECORD => size(extent.arena_bytes),
+            _ => false,
+        };
+        (size(extent.ring_bytes) && arena_right).then_some(extent)
+    }
+}
+
+/// Bytes of a page.
+pub fn page_bytes() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+/// A mapping of a memory file.
+#[derive(Debug)]
+pub struct Map {
+    start: NonNull<u8>,
+    mapped_bytes: usize,
+    ring: usize,
+    arena: usize,
+    extent: Extent,
+    epoch: u32,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread; all access to it is by atomics, or
+// by copies that the two ends hand over by atomics.
+unsafe impl Send for Map {}
+// SAFETY: as for Send; no method hands out a reference to plain bytes.
+unsafe impl Sync for Map {}
+
+/// Makes a memory file of these sizes and maps it.
+pub fn create(extent: Extent) -> Result<(OwnedFd, Map)> {
+    let failed = |cause: Errno| Error::os("make", memory_of(extent), cause);
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Kernels before 6.3 do not know the flag.
+    let file = rustix::fs::memfd_create(NAME, flags | MemfdFlags::NOEXEC_SEAL)
+        .or_else(|_| rustix::fs::memfd_create(NAME, flags))
+        .map_err(failed)?;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    if limit.is_some_and(|limit| extent.file_bytes() > limit) {
+        // The kernel would send SIGXFSZ.
+        return Err(failed(Errno::FBIG));
+    }
+    rustix::fs::ftruncate(&file, extent.file_bytes()).map_err(failed)?;
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, extent.file_bytes())
+        .map_err(failed)?;
+    rustix::fs::fcntl_add_seals(&file, SEALS).map_err(failed)?;
+    let map = Map::new(file.as_fd(), extent)?;
+    let fixed = &map.header().fixed;
+    fixed.kind.store(extent.kind, Ordering::Relaxed);
+    fixed.version.store(layout::VERSION, Ordering::Relaxed);
+    fixed.ring_bytes.store(extent.ring_bytes, Ordering::Relaxed);
+    fixed.arena_bytes.store(extent.arena_bytes, Ordering::Relaxed);
+    fixed.generation.store(extent.generation, Ordering::Relaxed);
+    // Release: whoever finds the name finds the rest.
+    fixed.magic.store(layout::MAGIC, Ordering::Release);
+    Ok((file, map))
+}
+
+fn memory_of(extent: Extent) -> String {
+    format!("shared memory of {} bytes", extent.file_bytes())
+}
+
+/// Maps a memory file that came from elsewhere, after checking all there is to check.
+pub fn open(file: BorrowedFd) -> Result<Map> {
+    let extent = inspect(file)?;
+    Map::new(file, extent)
+}
+
+/// The sizes of a memory file, if it is one of ours and sealed.
+pub fn inspect(file: BorrowedFd) -> Result<Extent> {
+    let refused = |why: &str| Error::new(ErrorKind::Corrupt, "use", "the memory received", why);
+    let seals = rustix::fs::fcntl_get_seals(file)
+        .map_err(|_| refused("it is no file that can be sealed"))?;
+    if !seals.contains(SEALS) {
+        return Err(refused("it is not sealed"));
+    }
+    let bytes = rustix::fs::fstat(file).map_err(|cause| Error::os("use", "memory", cause))?.st_size;
+    if (bytes as u64) < page_bytes() {
+        return Err(refused("it is too short"));
+    }
+    let page = HeaderPage::new(file)?;
+    let fixed = &page.header().fixed;
+    if fixed.magic.load(Ordering::Acquire) != layout::MAGIC {
+        return Err(refused("it is not a pipe's"));
+    }
+    let version = fixed.version.load(Ordering::Relaxed);
+    if version != layout::VERSION {
+        let known = layout::VERSION;
+        return Err(refused(&format!("its layout is version {version}, known is {known}")));
+    }
+    let extent = Extent::read(page.header()).ok_or_else(|| refused("its sizes cannot be"))?;
+    if extent.file_bytes() != bytes as u64 {
+        return Err(refused("its file is not as long as it says"));
+    }
+    Ok(extent)
+}
+
+/// The first page of a memory file, mapped for reading: what `weir stat` looks at.
+#[derive(Debug)]
+pub struct HeaderPage {
+    start: NonNull<u8>,
+}
+
+impl HeaderPage {
+    /// Maps it.
+    pub fn new(file: BorrowedFd) -> Result<HeaderPage> {
+        let (bytes, read) = (page_bytes() as usize, ProtFlags::READ);
+        // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
+        let start = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), bytes, read, MapFlags::SHARED, file, 0)
+        };
+        let start = start.map_err(|cause| Error::os("map", "shared memory", cause))?;
+        NonNull::new(start.cast())
+            .map(|start| HeaderPage { start })
+            .ok_or_else(|| Error::os("map", "shared memory", Errno::NOMEM))
+    }
+
+    /// The words in it, which are only to be loaded: the mapping cannot be written.
+    pub fn header(&self) -> &Header {
+        // SAFETY: the page is mapped as long as `self`, longer than a header and aligned; a header
+        // is atomics, for which any bytes are a value.
+        unsafe { self.start.cast::<Header>().as_ref() }
+    }
+}
+
+impl Drop for HeaderPage {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `new` mapped; what borrowed from it borrowed `self`.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), page_bytes() as usize) };
+    }
+}
+
+impl Map {
+    fn new(file: BorrowedFd, extent: Extent) -> Result<Map> {
+        let failed = |cause: Errno| Error::os("map", memory_of(extent), cause);
+        let (page, ring, arena) =
+            (page_bytes() as usize, extent.ring_bytes as usize, extent.arena_bytes as usize);
+        let mapped_bytes = page + 2 * ring + 2 * arena;
+        // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
+        let start = unsafe {
+            rustix::mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                mapped_bytes,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        };
+        let start = NonNull::new(start.map_err(failed)?.cast::<u8>()).ok_or(Errno::NOMEM);
+        let start = start.map_err(failed)?;
+        let (ring_at, arena_at) = (page, page + 2 * ring);
+        let map = Map {
+            start,
+            mapped_bytes,
+            ring: ring_at,
+            arena: arena_at,
+            extent,
+            epoch: forks::epoch(),
+        };
+        let parts = [
+            (0, page, 0),
+            (ring_at, ring, page),
+            (ring_at + ring, ring, page),
+            (arena_at, arena, page + ring),
+            (arena_at + arena, arena, page + ring),
+        ];
+        for (at, bytes, from) in parts {
+            map.place(file, at, bytes, from as u64).map_err(failed)?;
+        }
+        // SAFETY: the range is exactly this mapping; the advice changes nothing in this process.
+        let advised =
+            unsafe { rustix::mm::madvise(map.base().cast(), mapped_bytes, Advice::LinuxDontFork) };
+        advised.map_err(failed)?;
+        Ok(map)
+    }
+
+    /// Maps part of the file over part of the reserved range.
+    fn place(
+        &self,
+        file: BorrowedFd,
+        at: usize,
+        bytes: usize,
+        from: u64,
+    ) -> rustix::io::Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        assert!(at + bytes <= self.mapped_bytes);
+        let (how, kind) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
+        let to: *mut c_void = self.base().wrapping_add(at).cast();
+        // SAFETY: the range lies in what `new` reserved (asserted), where nothing else is.
+        unsafe { rustix::mm::mmap(to, bytes, how, kind, file, from) }.map(drop)
+    }
+
+    fn base(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// The sizes.
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// Whether the mapping is in this process, and not only in the one it was forked from.
+    pub fn is_here(&self) -> bool {
+        self.epoch == forks::epoch()
+    }
+
+    /// Where `bytes` of an area from `at` lie. The mirror makes them one piece.
+    fn part(&self, area: Area, at: usize, bytes: usize) -> *mut u8 {
+        let (start, size) = match area {
+            Area::Ring => (self.ring, self.extent.ring_bytes as usize),
+            Area::Arena => (self.arena, self.extent.arena_bytes as usize),
+        };
+        assert!(at < size.max(1) && bytes <= size && self.is_here(), "a part of no area");
+        self.base().wrapping_add(start + at)
+    }
+}
+
+impl Memory for Map {
+    fn header(&self) -> &Header {
+        assert!(self.is_here(), "mapped in the parent only");
+        // SAFETY: the first page is mapped as long as `self`, longer than a header and aligned; a
+        // header is atomics, for which any bytes are a value.
+        unsafe { self.start.cast::<Header>().as_ref() }
+    }
+
+    fn bytes(&self, area: Area) -> u64 {
+        if area == Area::Ring { self.extent.ring_bytes } else { self.extent.arena_bytes }
+    }
+
+    fn word(&self, at: usize) -> &AtomicU32 {
+        assert!(at.is_multiple_of(4), "a word lies at a multiple of 4");
+        let word = self.part(Area::Ring, at, 4).cast::<AtomicU32>();
+        // SAFETY: inside of the ring (`part` asserts), aligned (asserted: the ring begins at a
+        // page), mapped as long as `self`; only ever reached as an atomic or by copies.
+        unsafe { &*word }
+    }
+
+    fn copy_in(&self, area: Area, at: usize, from: &[u8]) {
+        let to = self.part(area, at, from.len());
+        // SAFETY: the range is inside of the area and its mirror (`part` asserts); no reference to
+        // it exists. A peer that writes there meanwhile breaks its own bytes.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+    }
+
+    fn copy_out(&self, area: Area, at: usize, to: &mut [u8]) {
+        let from = self.part(area, at, to.len());
+        // SAFETY: as in `copy_in`; what a peer writes meanwhile are other bytes, and any bytes are
+        // a value.
+        unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
+    }
+
+    fn zero(&self, at: usize, bytes: usize) {
+        let to = self.part(Area::Ring, at, bytes);
+        // SAFETY: as in `copy_in`.
+        unsafe { std::ptr::write_bytes(to, 0, bytes) };
+    }
+
+    fn dirty(&self, area: Area, at: usize, bytes: usize) {
+        let start = self.part(area, at, bytes);
+        // The first line may hold bytes that are still to be read before it: their lines are
+        // dirtied when the rest of them has been.
+        let first = (LINE_BYTES - at % LINE_BYTES) % LINE_BYTES;
+        for line in (first..bytes.saturating_sub(LINE_BYTES - 1)).step_by(LINE_BYTES) {
+            // SAFETY: inside of the range, which `part` asserts; these bytes have been read.
+            unsafe { start.wrapping_add(line).write_volatile(0) };
+        }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        if self.is_here() {
+            // SAFETY: exactly what `new` mapped; what borrowed from it borrowed `self`.
+            let _ = unsafe { rustix::mm::munmap(self.base().cast(), self.mapped_bytes) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
