@@ -101,11 +101,7 @@ impl ParentOnly {
     }
 
     /// Gives the descriptor up, so that children inherit it again; none in a forked child.
-    pub fn into_inner(mut self) -> Option<OwnedFd> {
-        self.take()
-    }
-
-    fn take(&mut self) -> Option<OwnedFd> {
+    pub fn take(&mut self) -> Option<OwnedFd> {
         let descriptor = self.descriptor.take()?;
         if self.epoch == epoch() {
             self.place.store(FREE, Ordering::Release);
@@ -156,8 +152,8 @@ mod tests {
     #[test]
     fn what_is_given_up_can_be_used_and_its_place_again() {
         let (read, write) = io::pipe().expect("a pipe");
-        let kept = ParentOnly::new(OwnedFd::from(write)).expect("kept");
-        let write = kept.into_inner().expect("mine");
+        let mut kept = ParentOnly::new(OwnedFd::from(write)).expect("kept");
+        let write = kept.take().expect("mine");
         io::PipeWriter::from(write).write_all(b"x").expect("written");
         let mut byte = [0];
         io::PipeReader::from(OwnedFd::from(read)).read_exact(&mut byte).expect("read");

@@ -1,14 +1,62 @@
 //! Plumbing between processes, measured.
-#![deny(unsafe_op_in_unsafe_fn)]
+//!
+//! Everything that moves between processes is a ring and a set of flags in shared memory, and
+//! everything that moves keeps its own account of where its time went.
+//!
+//! - [`pipe`]: a stream of bytes, one writer, one reader.
+//! - [`records`]: the same for records, with loans instead of copies for large ones.
+//! - [`Flags`]: a cluster of 64 flags, local or shared.
+//! - [`Wait`]: one wait over all of these, descriptors and a time.
+//! - [`Listener`], [`connect_stream`], [`Handle`]: how ends get to other processes.
+//! - [`tune`]: the defaults of pipes, and sizes of pipes in use.
+//! - [`stat`]: the accounts of pipes in use, read from outside.
+//!
+//! What each promises is in `docs/contracts/`. Peers are not trusted: see there.
 
-#[cfg(not(target_os = "linux"))]
-compile_error!("weir runs on Linux only");
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+compile_error!("weir runs on 64-bit Linux only");
 
-pub mod error;
+mod error;
+mod primitive;
+mod ring;
+
+#[cfg(not(loom))]
+mod account;
+#[cfg(not(loom))]
+mod end;
+#[cfg(not(loom))]
+mod futex;
+#[cfg(not(loom))]
+mod handle;
+#[cfg(not(loom))]
+mod life;
 #[cfg(not(loom))]
 mod map;
-mod primitive;
-#[doc(hidden)]
-pub mod ring;
+#[cfg(not(loom))]
+mod options;
+#[cfg(not(loom))]
+mod pipe;
+#[cfg(not(loom))]
+mod poll;
+#[cfg(not(loom))]
+mod record;
+#[cfg(not(loom))]
+mod socket;
+#[cfg(not(loom))]
+pub mod tune;
+#[cfg(not(loom))]
+mod watcher;
 
 pub use error::{Error, ErrorKind, Result};
+
+#[cfg(not(loom))]
+pub use {
+    account::Account,
+    handle::Handle,
+    map::{View, ViewMut},
+    options::{Options, Waiting},
+    pipe::{Reader, Writer, pipe},
+    record::{Loan, RecordReader, RecordWriter, Reservation, records},
+    socket::{Listener, connect_records, connect_stream},
+    weir_policy::pipe::Shape,
+};

@@ -38,10 +38,6 @@ pub struct EndLine {
     pub position: AtomicU64,
     /// The same of the arena.
     pub arena: AtomicU64,
-    /// 1 once the end has closed.
-    pub closed: AtomicU32,
-    /// The CPU it last ran on, and one; 0 when it has not said.
-    pub cpu: AtomicU32,
     /// Of the writer: the generation of the memory that follows this one; 0 for none.
     pub moved: AtomicU64,
 }
@@ -52,6 +48,10 @@ pub struct EndLine {
 pub struct NapLine {
     /// The futex: [`super::nap::ASLEEP`], [`super::nap::POLLING`].
     pub word: AtomicU32,
+    /// 1 once the end has closed. Here, since the other end looks at this line anyway.
+    pub closed: AtomicU32,
+    /// The CPU it last ran on, and one; 0 when it has not said.
+    pub cpu: AtomicU32,
     /// Room of the ring a sleeping writer wants.
     pub wanted: AtomicU64,
     /// Room of the arena it wants.

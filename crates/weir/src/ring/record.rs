@@ -175,11 +175,6 @@ impl RecordWriter {
         line.arena.store(self.written.arena, Ordering::Release);
         line.position.store(self.written.ring, Ordering::Release);
     }
-
-    /// Bytes of the ring written in all.
-    pub fn position(&self) -> u64 {
-        self.written.ring
-    }
 }
 
 /// The reader's side.
@@ -262,10 +257,5 @@ impl RecordReader {
             room(self.sizes.ring, ring, self.given_back.ring),
             room(self.sizes.arena, arena, self.given_back.arena),
         )
-    }
-
-    /// Bytes of the ring read in all.
-    pub fn position(&self) -> u64 {
-        self.read.ring
     }
 }

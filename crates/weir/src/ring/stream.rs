@@ -113,11 +113,6 @@ impl StreamReader {
         memory.header().reader.position.store(self.read, Ordering::Release);
     }
 
-    /// Room the writer has by what is known here.
-    pub fn room(&self) -> u64 {
-        self.capacity - self.written_seen.wrapping_sub(self.read)
-    }
-
     /// Bytes read in all.
     pub fn position(&self) -> u64 {
         self.read

@@ -81,7 +81,7 @@ proptest! {
             match step {
                 Step::Write(count) => {
                     if writer.has_room(&heap, footprint(count)).expect("sound") {
-                        let bytes = bytes_from(writer.position(), count);
+                        let bytes = bytes_from(queue.len() as u64 + count as u64, count);
                         let (head, tail) = bytes.split_at(count / 2);
                         writer.fill(&heap, count, 0, head);
                         writer.fill(&heap, count, head.len(), tail);

@@ -1,0 +1,420 @@
+//! What both ends of both kinds of pipe share: the memory, the lifeline, waiting, waking.
+
+use crate::account::{Account, add};
+use crate::error::{Error, ErrorKind, Result};
+use crate::life::{Life, Role};
+use crate::map::{self, Extent, Map};
+use crate::options::{Resolved, Waiting};
+use crate::poll::Doorbell;
+use crate::primitive::Ordering;
+use crate::ring::layout::{AccountLine, Header};
+use crate::ring::{Area, Memory, nap};
+use crate::{futex, handle::Handle};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weir_policy::pipe::{Peer, Shape, Slip, Spin};
+use weir_sys::forks::ParentOnly;
+
+/// Looks before the clock is read, or the CPU looked up: about what a line takes to travel.
+const QUICK_LOOKS: u32 = 60;
+/// Looks between two readings of the clock.
+const LOOKS: u32 = 16;
+/// A sleeper looks after itself so often, should a wake-up be kept from it.
+const READER_SLICE: Duration = Duration::from_secs(1);
+/// The same of a writer, which finds room of less than a segment by itself; doubled up to the next.
+const WRITER_SLICE: Duration = Duration::from_millis(1);
+const WRITER_SLICE_MOST: Duration = Duration::from_millis(64);
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// There is something to do.
+    Ready,
+    /// The other end is gone, and there is nothing to do.
+    Gone,
+    /// The time is over.
+    TimedOut,
+}
+
+/// Until when a call waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Not at all.
+    Now,
+    /// As long as it takes.
+    Ever,
+    /// Until then.
+    Then(Instant),
+}
+
+impl Until {
+    /// So long from now.
+    pub fn after(time: Duration) -> Until {
+        Instant::now().checked_add(time).map_or(Until::Ever, Until::Then)
+    }
+}
+
+/// One end of a pipe.
+#[derive(Debug)]
+pub struct End {
+    pub map: Arc<Map>,
+    pub life: Arc<Life>,
+    pub shape: Shape,
+    pub slip: Slip,
+    pub dirties: bool,
+    role: Role,
+    file: ParentOnly,
+    spin: Spin,
+    waiting: Waiting,
+    tuning_seen: u32,
+    pub doorbell: Option<Doorbell>,
+    /// A memory that came by the socket and is not yet used.
+    pub arrived: Option<OwnedFd>,
+    /// Records or calls since the end last ran dry.
+    pub since_dry: u32,
+}
+
+impl End {
+    /// Makes the memory of a pipe and both its ends, the second as a handle.
+    pub fn pair(kind: u32, resolved: &Resolved) -> Result<(OwnedFd, Arc<Map>)> {
+        let capacity = resolved.shape.capacity_bytes();
+        let arena_bytes = if kind == crate::ring::layout::RECORD { capacity } else { 0 };
+        let (file, map) =
+            map::create(Extent { kind, ring_bytes: capacity, arena_bytes, generation: 0 })?;
+        say_shape(map.header(), resolved.shape);
+        Ok((file, Arc::new(map)))
+    }
+
+    /// An end over memory and socket that were made or checked.
+    pub fn new(
+        file: OwnedFd,
+        map: Arc<Map>,
+        socket: OwnedFd,
+        role: Role,
+        resolved: &Resolved,
+    ) -> Result<End> {
+        let life = Life::start(socket, role, map.clone())?;
+        let file = ParentOnly::new(file).map_err(|cause| Error::os("keep", "memory", cause))?;
+        let mut end = End {
+            shape: resolved.shape,
+            slip: Slip::new(resolved.levers.slip_ns),
+            dirties: resolved.levers.dirties,
+            role,
+            file,
+            spin: Spin::new(resolved.levers.wake_ns),
+            waiting: resolved.waiting,
+            tuning_seen: 0,
+            doorbell: None,
+            arrived: None,
+            since_dry: 0,
+            map,
+            life,
+        };
+        end.take_up_tuning();
+        end.account_line().pid.store(std::process::id(), Ordering::Relaxed);
+        end.say_cpu();
+        Ok(end)
+    }
+
+    pub fn header(&self) -> &Header {
+        self.map.header()
+    }
+
+    pub fn account_line(&self) -> &AccountLine {
+        match self.role {
+            Role::Writer => &self.header().writer_account,
+            Role::Reader => &self.header().reader_account,
+        }
+    }
+
+    pub fn account(&self) -> Account {
+        Account::read(self.account_line())
+    }
+
+    /// Refuses to work in a forked child.
+    pub fn check_here(&self) -> Result<()> {
+        if self.map.is_here() {
+            return Ok(());
+        }
+        let why = "it belongs to the process this one was forked from";
+        Err(self.error(ErrorKind::Forked, why))
+    }
+
+    pub fn error(&self, kind: ErrorKind, reason: &str) -> Error {
+        let operation = if self.role == Role::Writer { "write to" } else { "read from" };
+        Error::new(kind, operation, "the pipe", reason)
+    }
+
+    /// Whether the other end has closed or died. Whoever asks looks into the memory afterwards.
+    pub fn is_gone(&self) -> bool {
+        // Acquire pairs with the release in `close`: what was published before is seen after.
+        self.role.other().nap(self.header()).closed.load(Ordering::Acquire) != 0
+            || self.life.is_dead()
+    }
+
+    /// Takes up sizes that were asked for from outside. Whether a capacity is wished that is not
+    /// this one.
+    pub fn take_up_tuning(&mut self) -> Option<u64> {
+        let tuning = &self.map.header().tuning;
+        // Acquire pairs with the release in `tune::ask`.
+        let change = tuning.change.load(Ordering::Acquire);
+        if change == self.tuning_seen {
+            return None;
+        }
+        self.tuning_seen = change;
+        let (segment, atomic, capacity) = (
+            tuning.segment_bytes.load(Ordering::Relaxed),
+            tuning.atomic_bytes.load(Ordering::Relaxed),
+            tuning.capacity_bytes.load(Ordering::Relaxed),
+        );
+        let now = self.shape.capacity_bytes();
+        let asked = Shape::new(map::page_bytes(), capacity, Some(segment), Some(atomic)).ok()?;
+        if asked.capacity_bytes() != now {
+            return Some(capacity);
+        }
+        self.shape = asked;
+        None
+    }
+
+    /// Says to the other end on which CPU this one is.
+    pub fn say_cpu(&self) {
+        let cpu = rustix::thread::sched_getcpu() as u32 + 1;
+        let word = &self.role.nap(self.header()).cpu;
+        if word.load(Ordering::Relaxed) != cpu {
+            word.store(cpu, Ordering::Relaxed);
+        }
+    }
+
+    fn peer(&self) -> Peer {
+        let own = rustix::thread::sched_getcpu() as u32 + 1;
+        let word = &self.role.nap(self.header()).cpu;
+        if word.load(Ordering::Relaxed) != own {
+            word.store(own, Ordering::Relaxed);
+        }
+        match self.role.other().nap(self.header()).cpu.load(Ordering::Relaxed) {
+            0 => Peer::Unknown,
+            other if other == own => Peer::SameCpu,
+            _ => Peer::OtherCpu,
+        }
+    }
+
+    /// After something was published: wakes the other end if it said that it waits, and `rule`
+    /// says that it is time.
+    pub fn wake_other(&self, rule: impl FnOnce(&Header) -> bool) {
+        let word = &self.role.other().nap(self.header()).word;
+        if nap::is_wanted(word) && rule(self.header()) {
+            self.wake_now();
+        }
+    }
+
+    #[cold]
+    fn wake_now(&self) {
+        let word = &self.role.other().nap(self.header()).word;
+        let how = nap::take(word);
+        if how != 0 {
+            self.life.wake(word, how);
+            add(&self.account_line().wakes_given, 1);
+        }
+    }
+
+    /// Looks until `look` finds something, the other end is gone, or it takes too long to be worth
+    /// it. `look` is told whether it should be content with little.
+    pub fn spin(&mut self, look: &mut dyn FnMut(&Map) -> Result<bool>) -> Result<bool> {
+        let line = self.account_line();
+        add(&line.waits, 1);
+        if self.waiting != Waiting::Sleep {
+            for _ in 0..QUICK_LOOKS {
+                if look(&self.map)? {
+                    add(&self.account_line().spun, 1);
+                    return Ok(true);
+                }
+            }
+        }
+        let peer = self.peer();
+        let budget_ns = match self.waiting {
+            Waiting::Sleep => 0,
+            Waiting::Adaptive => self.spin.budget_ns(peer),
+            Waiting::Spin => u64::MAX,
+        };
+        if budget_ns == 0 {
+            return Ok(false);
+        }
+        let begun = Instant::now();
+        let mut rounds = 0_u64;
+        loop {
+            for _ in 0..LOOKS {
+                if look(&self.map)? {
+                    self.spin.learn(true);
+                    add(&self.account_line().spun, 1);
+                    return Ok(true);
+                }
+                std::hint::spin_loop();
+            }
+            rounds += 1;
+            let over = begun.elapsed().as_nanos() as u64 >= budget_ns;
+            // Now and then: where the other end has come to this CPU, spinning keeps it from it.
+            let pointless = rounds.is_multiple_of(64) && self.peer() == Peer::SameCpu;
+            if over || self.is_gone() || (pointless && self.waiting != Waiting::Spin) {
+                self.spin.learn(false);
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Sleeps until `look` finds something, by the protocol of [`nap`].
+    pub fn sleep(
+        &mut self,
+        until: Until,
+        look: &mut dyn FnMut(&Map) -> Result<bool>,
+    ) -> Result<Ended> {
+        self.slip.on_pause();
+        let mut slice = if self.role == Role::Writer { WRITER_SLICE } else { READER_SLICE };
+        loop {
+            let word = &self.role.nap(self.map.header()).word;
+            let said = nap::announce(word, nap::ASLEEP);
+            let gone = self.is_gone();
+            // Looked at after the end was: what it published before it went counts.
+            if look(&self.map)? {
+                nap::retract(word, nap::ASLEEP);
+                return Ok(Ended::Ready);
+            }
+            let time = match until {
+                Until::Ever => slice,
+                Until::Now => Duration::ZERO,
+                Until::Then(then) => slice.min(then.saturating_duration_since(Instant::now())),
+            };
+            if gone || time.is_zero() {
+                nap::retract(word, nap::ASLEEP);
+                return Ok(if gone { Ended::Gone } else { Ended::TimedOut });
+            }
+            let begun = Instant::now();
+            let woken = futex::wait(word, said, time);
+            let line = self.account_line();
+            add(&line.slept, 1);
+            add(&line.slept_ns, begun.elapsed().as_nanos() as u64);
+            add(&line.wakes_taken, u64::from(woken));
+            nap::retract(&self.role.nap(self.map.header()).word, nap::ASLEEP);
+            slice = (slice * 2).min(if self.role == Role::Writer {
+                WRITER_SLICE_MOST
+            } else {
+                READER_SLICE
+            });
+            self.say_cpu();
+        }
+    }
+
+    /// For a `try_` call that found nothing, if the end is polled: makes the doorbell ring once
+    /// there is something. The caller looks once more.
+    pub fn arm(&mut self) {
+        let Some(doorbell) = &self.doorbell else { return };
+        doorbell.clear();
+        if let Some(file) = self.life.take_messages() {
+            self.arrived = Some(file);
+        }
+        nap::announce(&self.role.nap(self.map.header()).word, nap::POLLING);
+    }
+
+    /// A streaming reader that has run dry lets the writer get ahead, where that pays.
+    pub fn pause(&mut self, records: u32) {
+        let ns = self.slip.on_dry(records);
+        if ns == 0 || self.waiting == Waiting::Sleep {
+            return;
+        }
+        let begun = Instant::now();
+        while (begun.elapsed().as_nanos() as u64) < ns {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// The memory that follows this one, which the writer says it has sent.
+    pub fn next_memory(&mut self, kind: u32) -> Result<(OwnedFd, Arc<Map>, Shape)> {
+        let file = self.arrived.take().or_else(|| self.life.take_messages());
+        let wrong = |why: &str| self.error(ErrorKind::Corrupt, why);
+        let file = file.ok_or_else(|| wrong("its new memory did not come"))?;
+        let map = crate::pipe::open_kind(&file, kind)?;
+        if map.extent().generation != self.map.extent().generation + 1 {
+            return Err(wrong("its new memory is not the next"));
+        }
+        let capacity = map.extent().ring_bytes;
+        let shape = Shape::new(map::page_bytes(), capacity, None, None);
+        Ok((file, map, shape.map_err(crate::options::out_of_range)?))
+    }
+
+    /// The memory's file.
+    pub fn memory(&self) -> Result<BorrowedFd<'_>> {
+        self.file.get().ok_or_else(|| self.error(ErrorKind::Forked, "forked"))
+    }
+
+    /// Something was done: the descriptor is readable again until the next `WouldBlock`.
+    pub fn acted(&self) {
+        if let Some(doorbell) = &self.doorbell {
+            doorbell.ring();
+        }
+    }
+
+    /// The descriptor for poll and epoll.
+    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        self.check_here()?;
+        if self.doorbell.is_none() {
+            let socket =
+                self.life.socket().ok_or_else(|| self.error(ErrorKind::Forked, "forked"))?;
+            self.doorbell = Some(Doorbell::new(socket)?);
+        }
+        match &self.doorbell {
+            Some(doorbell) => Ok(doorbell.as_fd()),
+            None => Err(self.error(ErrorKind::Os, "no descriptor")),
+        }
+    }
+
+    /// Goes over to another memory, whose file this is.
+    pub fn move_to(&mut self, file: OwnedFd, map: Arc<Map>, shape: Shape) -> Result<()> {
+        self.file = ParentOnly::new(file).map_err(|cause| Error::os("keep", "memory", cause))?;
+        self.life.move_to(map.clone());
+        let account = self.account();
+        self.map = map;
+        account.write(self.account_line());
+        self.shape = shape;
+        self.tuning_seen = 0;
+        self.take_up_tuning();
+        self.account_line().pid.store(std::process::id(), Ordering::Relaxed);
+        self.say_cpu();
+        Ok(())
+    }
+
+    /// Says that this end goes, and wakes the other.
+    pub fn close(&self) {
+        if !self.map.is_here() {
+            return;
+        }
+        // Release pairs with the acquire in `is_gone`.
+        self.role.nap(self.header()).closed.store(1, Ordering::Release);
+        self.wake_other(|_| true);
+    }
+
+    /// The end as two descriptors, to be handed on. The caller has said its position.
+    pub fn into_handle(self) -> Result<Handle> {
+        self.check_here()?;
+        let End { life, mut file, role, map, .. } = self;
+        drop(map);
+        let forked = || Error::new(ErrorKind::Forked, "hand on", "an end", "forked meanwhile");
+        let memory = file.take().ok_or_else(forked)?;
+        let socket = life.into_socket().ok_or_else(forked)?;
+        Ok(Handle::new(role, memory, socket))
+    }
+
+    /// Whether the area of large records is this large.
+    pub fn arena_bytes(&self) -> u64 {
+        self.map.bytes(Area::Arena)
+    }
+}
+
+/// Writes the sizes where `weir stat` and `weir tune` find them.
+pub fn say_shape(header: &Header, shape: Shape) {
+    let tuning = &header.tuning;
+    tuning.capacity_bytes.store(shape.capacity_bytes(), Ordering::Relaxed);
+    tuning.segment_bytes.store(shape.segment_bytes(), Ordering::Relaxed);
+    tuning.atomic_bytes.store(shape.atomic_bytes(), Ordering::Relaxed);
+    // Release pairs with the acquire in `take_up_tuning`.
+    tuning.change.store(1, Ordering::Release);
+}

@@ -1,0 +1,221 @@
+//! Whether the other end lives: the socket that dies with its last holder.
+//!
+//! Each end holds one side of a socket pair beside the memory. When the last descriptor of the
+//! other side is closed, by its owner or by the kernel after a kill -9, this side hangs up; the
+//! process's watcher sees it, and wakes whoever sleeps. The same socket carries doorbells for ends
+//! that wait in poll, and the memory that follows when a pipe is resized.
+
+use crate::error::{Error, Result};
+use crate::futex;
+use crate::map::Map;
+use crate::primitive::{AtomicU32, Ordering};
+use crate::ring::layout::{Header, NapLine};
+use crate::ring::{Memory, nap};
+use crate::watcher::{self, Watched};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use weir_sys::forks::ParentOnly;
+
+/// Which end of a pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The end that writes.
+    Writer,
+    /// The end that reads.
+    Reader,
+}
+
+impl Role {
+    /// The other one.
+    pub fn other(self) -> Role {
+        if self == Role::Writer { Role::Reader } else { Role::Writer }
+    }
+
+    /// Where this end sleeps.
+    pub fn nap(self, header: &Header) -> &NapLine {
+        if self == Role::Writer { &header.writer_nap } else { &header.reader_nap }
+    }
+}
+
+/// A message that rings the doorbell of an end in poll.
+const BELL: &[u8] = b"b";
+/// A message that brings the next memory.
+const MOVED: &[u8] = b"m";
+/// Messages looked at in one go: a peer that sends without end holds nobody up.
+const MOST_MESSAGES: usize = 256;
+
+/// The lifeline of one end.
+#[derive(Debug)]
+pub struct Life {
+    socket: ParentOnly,
+    role: Role,
+    dead: AtomicBool,
+    map: Mutex<Arc<Map>>,
+    watched: OnceLock<Watched>,
+}
+
+/// A pair of sockets for both ends of a pipe.
+pub fn sockets() -> Result<(OwnedFd, OwnedFd)> {
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(|cause| Error::os("make", "a pair of sockets", cause))
+}
+
+impl Life {
+    /// Begins to watch the other side of `socket`.
+    pub fn start(socket: OwnedFd, role: Role, map: Arc<Map>) -> Result<Arc<Life>> {
+        let failed = |cause: std::io::Error| Error::os("watch", "the other end", cause);
+        let socket = ParentOnly::new(socket).map_err(failed)?;
+        let map = Mutex::new(map);
+        let (dead, watched) = (AtomicBool::new(false), OnceLock::new());
+        let life = Arc::new(Life { socket, role, dead, map, watched });
+        let _ = life.watched.set(watcher::watch(&life)?);
+        Ok(life)
+    }
+
+    /// The socket, unless this is a forked child.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.get()
+    }
+
+    /// Gives up watching and returns the socket.
+    pub fn into_socket(self: Arc<Life>) -> Option<OwnedFd> {
+        // The watcher holds it for a moment only, while it wakes an end.
+        let mut shared = self;
+        loop {
+            match Arc::try_unwrap(shared) {
+                Ok(mut life) => {
+                    life.stop_watching();
+                    return life.socket.take();
+                }
+                Err(still) => shared = still,
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn stop_watching(&self) {
+        // In a forked child there is no socket, and the watcher is the parent's.
+        if let (Some(watched), Some(_)) = (self.watched.get(), self.socket()) {
+            watched.end();
+        }
+    }
+
+    /// Whether the other end is known to be gone.
+    pub fn is_dead(&self) -> bool {
+        // Acquire pairs with the release in `on_death`.
+        self.dead.load(Ordering::Acquire)
+    }
+
+    /// The other end is gone: says so, and wakes this one.
+    pub fn on_death(&self) {
+        // Release: seen by an end that is woken below, or looks before it sleeps.
+        self.dead.store(true, Ordering::Release);
+        let map = self.map.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let word = &self.role.nap(map.header()).word;
+        nap::take(word);
+        futex::wake(word, u32::MAX);
+    }
+
+    /// The end has moved to another memory.
+    pub fn move_to(&self, map: Arc<Map>) {
+        *self.map.lock().unwrap_or_else(PoisonError::into_inner) = map;
+    }
+
+    /// Wakes the other end, which said how it waits.
+    pub fn wake(&self, word: &AtomicU32, how: u32) {
+        if how & nap::ASLEEP != 0 {
+            futex::wake(word, 1);
+        }
+        if how & nap::POLLING != 0
+            && let Some(socket) = self.socket()
+        {
+            // Never waits: a full socket has unread bells in it, or no reader.
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let _ = rustix::net::send(socket, BELL, flags);
+        }
+    }
+
+    /// Takes doorbells and the like off the socket; the next memory, if one came.
+    pub fn take_messages(&self) -> Option<OwnedFd> {
+        let socket = self.socket()?;
+        let mut moved = None;
+        for _ in 0..MOST_MESSAGES {
+            match receive(socket) {
+                Ok(Message::Memory(file)) => moved = Some(file),
+                Ok(Message::Bell) | Err(Errno::INTR) => {}
+                Ok(Message::End) | Err(_) => break,
+            }
+        }
+        moved
+    }
+
+    /// Sends the memory that follows this one.
+    ///
+    /// # Errors
+    /// `AGAIN` when the socket is full of doorbells.
+    pub fn send_memory(&self, file: BorrowedFd) -> rustix::io::Result<()> {
+        let socket = self.socket().ok_or(Errno::BADF)?;
+        send_with(socket, MOVED, &[file])
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.stop_watching();
+    }
+}
+
+enum Message {
+    Bell,
+    Memory(OwnedFd),
+    End,
+}
+
+fn receive(socket: BorrowedFd) -> rustix::io::Result<Message> {
+    let mut text = [0; 8];
+    let (count, mut files) = receive_with(socket, &mut text, RecvFlags::DONTWAIT)?;
+    match (&text[..count], files.pop()) {
+        (b"", None) => Ok(Message::End),
+        (MOVED, Some(file)) => Ok(Message::Memory(file)),
+        _ => Ok(Message::Bell),
+    }
+}
+
+/// Most descriptors of a message.
+const MOST_FILES: usize = 2;
+
+/// Receives a message with its descriptors.
+pub fn receive_with(
+    socket: BorrowedFd,
+    text: &mut [u8],
+    flags: RecvFlags,
+) -> rustix::io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(text)];
+    let got = recvmsg(socket, &mut parts, &mut ancillary, flags | RecvFlags::CMSG_CLOEXEC)?;
+    let mut files = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            files.extend(rights);
+        }
+    }
+    Ok((got.bytes, files))
+}
+
+/// Sends a message with descriptors, without waiting.
+pub fn send_with(socket: BorrowedFd, text: &[u8], files: &[BorrowedFd]) -> rustix::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(files)), "there is space for two");
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    sendmsg(socket, &[IoSlice::new(text)], &mut ancillary, flags).map(drop)
+}

@@ -1,0 +1,43 @@
+//! Records: [`records`] makes a [`RecordWriter`] and a [`RecordReader`].
+//!
+//! ```
+//! let (mut writer, mut reader) = weir::records(&weir::Options::new())?;
+//! writer.send(b"one")?;
+//! writer.send(b"another")?;
+//! let mut buffer = [0; 16];
+//! assert_eq!(reader.receive(&mut buffer)?, Some(3));
+//! assert_eq!(reader.receive(&mut buffer)?, Some(7));
+//! drop(writer);
+//! assert_eq!(reader.receive(&mut buffer)?, None);
+//! # Ok::<(), weir::Error>(())
+//! ```
+//!
+//! Large records need not be copied: [`RecordWriter::reserve`] lends their place to the writer,
+//! [`RecordReader::peek`] to the reader.
+
+mod reader;
+mod writer;
+
+pub use reader::{Loan, RecordReader};
+pub use writer::{RecordWriter, Reservation};
+
+use crate::end::End;
+use crate::error::Result;
+use crate::life::{Role, sockets};
+use crate::options::Options;
+use crate::pipe::copy_of;
+use crate::ring::layout;
+
+/// Makes a record pipe; both ends are in this process until one is handed on.
+///
+/// # Errors
+/// A size is out of its range; the kernel has no memory or descriptors.
+pub fn records(options: &Options) -> Result<(RecordWriter, RecordReader)> {
+    let resolved = options.resolve()?;
+    let (file, map) = End::pair(layout::RECORD, &resolved)?;
+    let (ours, theirs) = sockets()?;
+    let copy = copy_of(&file)?;
+    let writer = End::new(file, map.clone(), ours, Role::Writer, &resolved)?;
+    let reader = End::new(copy, map, theirs, Role::Reader, &resolved)?;
+    Ok((RecordWriter::over(writer)?, RecordReader::over(reader)?))
+}
