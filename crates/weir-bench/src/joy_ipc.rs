@@ -5,6 +5,7 @@
 //! one at a stated rate, whose latencies count from the intended start.
 
 use crate::tools::channel::{Channel, Mechanism};
+use crate::tools::own::Shape;
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::Peer;
 use crate::tools::stream::Stream;
@@ -17,9 +18,16 @@ use weir_measure::bench::case::{
 use weir_measure::bench::latency::open_loop;
 use weir_measure::bench::params::{Params, Placement, Unit};
 
-const MECHANISMS: [Mechanism; 4] =
-    [Mechanism::Pipe(0), Mechanism::UnixStream, Mechanism::UnixSeqpacket, Mechanism::PosixMq];
-const BYTES: [usize; 2] = [4, 512];
+const MECHANISMS: [Mechanism; 6] = [
+    Mechanism::Pipe(0),
+    Mechanism::UnixStream,
+    Mechanism::UnixSeqpacket,
+    Mechanism::PosixMq,
+    Mechanism::WeirPipe(Shape::DEFAULT),
+    Mechanism::WeirRecord(Shape::DEFAULT),
+];
+/// Joy's two sizes, and two by which rings are compared: the most that fits a line, and a line.
+const BYTES: [usize; 4] = [4, 48, 64, 512];
 /// Of the open loop: far below what any mechanism can do, above what timers blur.
 const RATE_PER_S: u64 = 2_000;
 /// Requests of one batch of the open loop: enough for a 99th percentile.
@@ -70,8 +78,9 @@ fn direction(direction: &'static str, sides: Sides, make: Make) -> Group {
 
 fn standard(direction: &str, mechanism: Mechanism, bytes: usize) -> bool {
     match mechanism {
-        Mechanism::Pipe(_) => direction != "self" || bytes == 4,
+        Mechanism::Pipe(_) => bytes == 4 || (bytes == 512 && direction != "self"),
         Mechanism::UnixSeqpacket => bytes == 4,
+        Mechanism::WeirRecord(_) => direction != "self" && (bytes == 4 || bytes == 512),
         _ => false,
     }
 }
@@ -118,6 +127,8 @@ impl Echo {
     fn start(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Echo, Trouble> {
         let (there, back) = (Channel::new(mechanism, bytes)?, Channel::new(mechanism, bytes)?);
         let peer = Peer::start(site, |control| {
+            there.only_receive();
+            back.only_send();
             let (mut expected, mut sent) = (Pattern::new(bytes), Pattern::new(bytes));
             let (mut buffer, mut done) = (vec![0; bytes], 0);
             loop {
@@ -127,6 +138,8 @@ impl Echo {
                 control.report(done)?;
             }
         })?;
+        there.only_send();
+        back.only_receive();
         let (sent, expected) = (Pattern::new(bytes), Pattern::new(bytes));
         Ok(Echo { there, back, sent, expected, buffer: vec![0; bytes], peer })
     }

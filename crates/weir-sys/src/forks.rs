@@ -61,6 +61,7 @@ extern "C" fn in_the_child() {
 }
 
 /// How often this process was forked since the first descriptor was kept here.
+#[inline]
 pub fn epoch() -> u32 {
     // Relaxed: it changes only while a process has a single thread, at its start.
     EPOCH.load(Ordering::Relaxed)

@@ -16,15 +16,13 @@ use std::time::{Duration, Instant};
 use weir_policy::pipe::{Peer, Shape, Slip, Spin};
 use weir_sys::forks::ParentOnly;
 
-/// Looks before the clock is read, or the CPU looked up: about what a line takes to travel.
-const QUICK_LOOKS: u32 = 60;
+/// Looks before the clock is read, or the CPU looked up: some times what a line takes to travel.
+const QUICK_LOOKS: u32 = 250;
 /// Looks between two readings of the clock.
 const LOOKS: u32 = 16;
-/// A sleeper looks after itself so often, should a wake-up be kept from it.
-const READER_SLICE: Duration = Duration::from_secs(1);
-/// The same of a writer, which finds room of less than a segment by itself; doubled up to the next.
-const WRITER_SLICE: Duration = Duration::from_millis(1);
-const WRITER_SLICE_MOST: Duration = Duration::from_millis(64);
+/// A writer looks so often whether there is room of less than a segment. Shorter than a tick of the
+/// kernel's clock, the timer would cost more than the sleep.
+const WRITER_SLICE: Duration = Duration::from_millis(20);
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +65,7 @@ pub struct End {
     file: ParentOnly,
     spin: Spin,
     waiting: Waiting,
+    shares_cpu: bool,
     tuning_seen: u32,
     pub doorbell: Option<Doorbell>,
     /// A memory that came by the socket and is not yet used.
@@ -75,17 +74,17 @@ pub struct End {
     pub since_dry: u32,
 }
 
-impl End {
-    /// Makes the memory of a pipe and both its ends, the second as a handle.
-    pub fn pair(kind: u32, resolved: &Resolved) -> Result<(OwnedFd, Arc<Map>)> {
-        let capacity = resolved.shape.capacity_bytes();
-        let arena_bytes = if kind == crate::ring::layout::RECORD { capacity } else { 0 };
-        let (file, map) =
-            map::create(Extent { kind, ring_bytes: capacity, arena_bytes, generation: 0 })?;
-        say_shape(map.header(), resolved.shape);
-        Ok((file, Arc::new(map)))
-    }
+/// Makes the memory of a pipe.
+pub fn make_memory(kind: u32, resolved: &Resolved) -> Result<(OwnedFd, Arc<Map>)> {
+    let capacity = resolved.shape.capacity_bytes();
+    let arena_bytes = if kind == crate::ring::layout::RECORD { capacity } else { 0 };
+    let (file, map) =
+        map::create(Extent { kind, ring_bytes: capacity, arena_bytes, generation: 0 })?;
+    say_shape(map.header(), resolved.shape);
+    Ok((file, Arc::new(map)))
+}
 
+impl End {
     /// An end over memory and socket that were made or checked.
     pub fn new(
         file: OwnedFd,
@@ -104,6 +103,7 @@ impl End {
             file,
             spin: Spin::new(resolved.levers.wake_ns),
             waiting: resolved.waiting,
+            shares_cpu: false,
             tuning_seen: 0,
             doorbell: None,
             arrived: None,
@@ -117,10 +117,12 @@ impl End {
         Ok(end)
     }
 
+    #[inline]
     pub fn header(&self) -> &Header {
         self.map.header()
     }
 
+    #[inline]
     pub fn account_line(&self) -> &AccountLine {
         match self.role {
             Role::Writer => &self.header().writer_account,
@@ -133,12 +135,15 @@ impl End {
     }
 
     /// Refuses to work in a forked child.
+    #[inline]
     pub fn check_here(&self) -> Result<()> {
-        if self.map.is_here() {
-            return Ok(());
-        }
+        if self.map.is_here() { Ok(()) } else { Err(self.elsewhere()) }
+    }
+
+    #[cold]
+    fn elsewhere(&self) -> Error {
         let why = "it belongs to the process this one was forked from";
-        Err(self.error(ErrorKind::Forked, why))
+        self.error(ErrorKind::Forked, why)
     }
 
     pub fn error(&self, kind: ErrorKind, reason: &str) -> Error {
@@ -147,6 +152,7 @@ impl End {
     }
 
     /// Whether the other end has closed or died. Whoever asks looks into the memory afterwards.
+    #[inline]
     pub fn is_gone(&self) -> bool {
         // Acquire pairs with the release in `close`: what was published before is seen after.
         self.role.other().nap(self.header()).closed.load(Ordering::Acquire) != 0
@@ -201,6 +207,7 @@ impl End {
 
     /// After something was published: wakes the other end if it said that it waits, and `rule`
     /// says that it is time.
+    #[inline]
     pub fn wake_other(&self, rule: impl FnOnce(&Header) -> bool) {
         let word = &self.role.other().nap(self.header()).word;
         if nap::is_wanted(word) && rule(self.header()) {
@@ -223,8 +230,10 @@ impl End {
     pub fn spin(&mut self, look: &mut dyn FnMut(&Map) -> Result<bool>) -> Result<bool> {
         let line = self.account_line();
         add(&line.waits, 1);
+        // Where the other end needed this CPU the last time, looking only keeps it from it.
+        let looks = if self.shares_cpu { 1 } else { QUICK_LOOKS };
         if self.waiting != Waiting::Sleep {
-            for _ in 0..QUICK_LOOKS {
+            for _ in 0..looks {
                 if look(&self.map)? {
                     add(&self.account_line().spun, 1);
                     return Ok(true);
@@ -232,6 +241,7 @@ impl End {
             }
         }
         let peer = self.peer();
+        self.shares_cpu = peer == Peer::SameCpu && self.waiting == Waiting::Adaptive;
         let budget_ns = match self.waiting {
             Waiting::Sleep => 0,
             Waiting::Adaptive => self.spin.budget_ns(peer),
@@ -269,7 +279,7 @@ impl End {
         look: &mut dyn FnMut(&Map) -> Result<bool>,
     ) -> Result<Ended> {
         self.slip.on_pause();
-        let mut slice = if self.role == Role::Writer { WRITER_SLICE } else { READER_SLICE };
+        let slice = Some(WRITER_SLICE).filter(|_| self.role == Role::Writer);
         loop {
             let word = &self.role.nap(self.map.header()).word;
             let said = nap::announce(word, nap::ASLEEP);
@@ -281,26 +291,29 @@ impl End {
             }
             let time = match until {
                 Until::Ever => slice,
-                Until::Now => Duration::ZERO,
-                Until::Then(then) => slice.min(then.saturating_duration_since(Instant::now())),
+                Until::Now => Some(Duration::ZERO),
+                Until::Then(then) => {
+                    let left = then.saturating_duration_since(Instant::now());
+                    Some(slice.map_or(left, |slice| slice.min(left)))
+                }
             };
-            if gone || time.is_zero() {
+            if gone || time.is_some_and(|time| time.is_zero()) {
                 nap::retract(word, nap::ASLEEP);
                 return Ok(if gone { Ended::Gone } else { Ended::TimedOut });
             }
             let begun = Instant::now();
-            let woken = futex::wait(word, said, time);
+            self.life.falls_asleep();
+            // Asked once more: from here on the watcher wakes until it is heard.
+            let woken = !self.life.is_dead() && futex::wait(word, said, time);
+            self.life.wakes_up();
             let line = self.account_line();
             add(&line.slept, 1);
-            add(&line.slept_ns, begun.elapsed().as_nanos() as u64);
+            let slept_ns = begun.elapsed().as_nanos() as u64;
+            self.spin.slept(slept_ns);
+            let line = self.account_line();
+            add(&line.slept_ns, slept_ns);
             add(&line.wakes_taken, u64::from(woken));
             nap::retract(&self.role.nap(self.map.header()).word, nap::ASLEEP);
-            slice = (slice * 2).min(if self.role == Role::Writer {
-                WRITER_SLICE_MOST
-            } else {
-                READER_SLICE
-            });
-            self.say_cpu();
         }
     }
 
@@ -347,6 +360,7 @@ impl End {
     }
 
     /// Something was done: the descriptor is readable again until the next `WouldBlock`.
+    #[inline]
     pub fn acted(&self) {
         if let Some(doorbell) = &self.doorbell {
             doorbell.ring();

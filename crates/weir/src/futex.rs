@@ -13,10 +13,12 @@ pub fn timespec(time: Duration) -> Timespec {
     }
 }
 
-/// Sleeps as long as the word is `expected`, for at most `time`. Whether it was woken; a sleep may
-/// also end for no reason.
-pub fn wait(word: &AtomicU32, expected: u32, time: Duration) -> bool {
-    let ended = futex::wait(word, Flags::empty(), expected, Some(&timespec(time)));
+/// Sleeps as long as the word is `expected`, for at most `time` where one is given (a timer costs a
+/// sixth of a sleep, a short one more than the sleep). Whether it was woken; a sleep may also end
+/// for no reason.
+pub fn wait(word: &AtomicU32, expected: u32, time: Option<Duration>) -> bool {
+    let time = time.map(timespec);
+    let ended = futex::wait(word, Flags::empty(), expected, time.as_ref());
     !matches!(ended, Err(Errno::TIMEDOUT | Errno::INTR | Errno::AGAIN))
 }
 

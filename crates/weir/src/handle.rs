@@ -1,7 +1,11 @@
 //! An end on its way to another process: two descriptors.
 
+use crate::end::make_memory;
 use crate::error::{Error, ErrorKind, Result};
-use crate::life::{Role, receive_with, send_with};
+use crate::life::{Role, receive_with, send_with, sockets};
+use crate::options::Options;
+use crate::pipe::copy_of;
+use crate::ring::layout;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::io::FdFlags;
 use rustix::net::RecvFlags;
@@ -22,6 +26,29 @@ const READER: &[u8] = b"weir-reader";
 impl Handle {
     pub(crate) fn new(role: Role, memory: OwnedFd, socket: OwnedFd) -> Handle {
         Handle { role, memory, socket }
+    }
+
+    /// Makes a stream whose ends are opened elsewhere: the writer, the reader.
+    ///
+    /// # Errors
+    /// Those of [`crate::pipe`].
+    pub fn stream_pair(options: &Options) -> Result<(Handle, Handle)> {
+        Handle::pair(layout::STREAM, options)
+    }
+
+    /// Makes a record pipe whose ends are opened elsewhere: the writer, the reader.
+    ///
+    /// # Errors
+    /// Those of [`crate::records`].
+    pub fn record_pair(options: &Options) -> Result<(Handle, Handle)> {
+        Handle::pair(layout::RECORD, options)
+    }
+
+    fn pair(kind: u32, options: &Options) -> Result<(Handle, Handle)> {
+        let (file, _map) = make_memory(kind, &options.resolve()?)?;
+        let (ours, theirs) = sockets()?;
+        let copy = copy_of(&file)?;
+        Ok((Handle::writer(file, ours), Handle::reader(copy, theirs)))
     }
 
     /// A handle out of descriptors that were inherited.

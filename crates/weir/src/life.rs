@@ -22,6 +22,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 use weir_sys::forks::ParentOnly;
 
 /// Which end of a pipe.
@@ -58,6 +59,7 @@ pub struct Life {
     socket: ParentOnly,
     role: Role,
     dead: AtomicBool,
+    asleep: AtomicBool,
     map: Mutex<Arc<Map>>,
     watched: OnceLock<Watched>,
 }
@@ -74,8 +76,9 @@ impl Life {
         let failed = |cause: std::io::Error| Error::os("watch", "the other end", cause);
         let socket = ParentOnly::new(socket).map_err(failed)?;
         let map = Mutex::new(map);
-        let (dead, watched) = (AtomicBool::new(false), OnceLock::new());
-        let life = Arc::new(Life { socket, role, dead, map, watched });
+        let (dead, asleep) = (AtomicBool::new(false), AtomicBool::new(false));
+        let watched = OnceLock::new();
+        let life = Arc::new(Life { socket, role, dead, asleep, map, watched });
         let _ = life.watched.set(watcher::watch(&life)?);
         Ok(life)
     }
@@ -110,18 +113,35 @@ impl Life {
 
     /// Whether the other end is known to be gone.
     pub fn is_dead(&self) -> bool {
-        // Acquire pairs with the release in `on_death`.
-        self.dead.load(Ordering::Acquire)
+        // SeqCst: see `on_death`.
+        self.dead.load(Ordering::SeqCst)
     }
 
     /// The other end is gone: says so, and wakes this one.
     pub fn on_death(&self) {
-        // Release: seen by an end that is woken below, or looks before it sleeps.
-        self.dead.store(true, Ordering::Release);
+        // SeqCst here and in `falls_asleep`: either the end sees this before it sleeps, or it is
+        // seen asleep below.
+        self.dead.store(true, Ordering::SeqCst);
         let map = self.map.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let word = &self.role.nap(map.header()).word;
-        nap::take(word);
-        futex::wake(word, u32::MAX);
+        // Again and again, since between its last look and its sleep a hostile holder of the memory
+        // can set the word to what the end expects.
+        while self.asleep.load(Ordering::SeqCst) {
+            nap::take(word);
+            futex::wake(word, u32::MAX);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The end is about to sleep; it asks [`Life::is_dead`] once more.
+    pub fn falls_asleep(&self) {
+        self.asleep.store(true, Ordering::SeqCst);
+    }
+
+    /// The end sleeps no more.
+    pub fn wakes_up(&self) {
+        // Release: a watcher that still wakes stops.
+        self.asleep.store(false, Ordering::Release);
     }
 
     /// The end has moved to another memory.

@@ -265,11 +265,13 @@ impl Map {
     }
 
     /// Whether the mapping is in this process, and not only in the one it was forked from.
+    #[inline]
     pub fn is_here(&self) -> bool {
         self.epoch == forks::epoch()
     }
 
     /// Where `bytes` of an area from `at` lie. The mirror makes them one piece.
+    #[inline]
     fn part(&self, area: Area, at: usize, bytes: usize) -> *mut u8 {
         let (start, size) = match area {
             Area::Ring => (self.ring, self.extent.ring_bytes as usize),
@@ -281,6 +283,7 @@ impl Map {
 }
 
 impl Memory for Map {
+    #[inline]
     fn header(&self) -> &Header {
         assert!(self.is_here(), "mapped in the parent only");
         // SAFETY: the first page is mapped as long as `self`, longer than a header and aligned; a
@@ -292,6 +295,7 @@ impl Memory for Map {
         if area == Area::Ring { self.extent.ring_bytes } else { self.extent.arena_bytes }
     }
 
+    #[inline]
     fn word(&self, at: usize) -> &AtomicU32 {
         assert!(at.is_multiple_of(4), "a word lies at a multiple of 4");
         let word = self.part(Area::Ring, at, 4).cast::<AtomicU32>();
@@ -300,18 +304,20 @@ impl Memory for Map {
         unsafe { &*word }
     }
 
+    #[inline]
     fn copy_in(&self, area: Area, at: usize, from: &[u8]) {
         let to = self.part(area, at, from.len());
         // SAFETY: the range is inside of the area and its mirror (`part` asserts); no reference to
         // it exists. A peer that writes there meanwhile breaks its own bytes.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+        unsafe { copy(from.as_ptr(), to, from.len()) };
     }
 
+    #[inline]
     fn copy_out(&self, area: Area, at: usize, to: &mut [u8]) {
         let from = self.part(area, at, to.len());
         // SAFETY: as in `copy_in`; what a peer writes meanwhile are other bytes, and any bytes are
         // a value.
-        unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
+        unsafe { copy(from, to.as_mut_ptr(), to.len()) };
     }
 
     fn zero(&self, at: usize, bytes: usize) {
@@ -330,6 +336,43 @@ impl Memory for Map {
             unsafe { start.wrapping_add(line).write_volatile(0) };
         }
     }
+}
+
+/// Copies bytes: small ones in place of a call, by words that overlap in the middle.
+///
+/// # Safety
+/// As `ptr::copy_nonoverlapping`.
+#[inline]
+unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: both are valid for `bytes`, of which each call copies a part.
+    let word = |at: usize, size: Word| unsafe {
+        let (from, to) = (from.wrapping_add(at), to.wrapping_add(at));
+        match size {
+            Word::Four => std::ptr::copy_nonoverlapping(from, to, 4),
+            Word::Sixteen => std::ptr::copy_nonoverlapping(from, to, 16),
+        }
+    };
+    match bytes {
+        4..=8 => {
+            word(0, Word::Four);
+            word(bytes - 4, Word::Four);
+        }
+        16..=64 => {
+            word(0, Word::Sixteen);
+            if bytes > 32 {
+                word(16, Word::Sixteen);
+                word(bytes - 32, Word::Sixteen);
+            }
+            word(bytes - 16, Word::Sixteen);
+        }
+        // SAFETY: the caller's promise.
+        _ => unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) },
+    }
+}
+
+enum Word {
+    Four,
+    Sixteen,
 }
 
 impl Drop for Map {

@@ -16,9 +16,9 @@ mod writer;
 pub use reader::Reader;
 pub use writer::Writer;
 
-use crate::end::End;
 use crate::error::{Error, ErrorKind, Result};
-use crate::life::{Role, sockets};
+use crate::handle::Handle;
+use crate::life::Role;
 use crate::map::{self, Map};
 use crate::options::Options;
 use crate::ring::Corrupt;
@@ -31,13 +31,8 @@ use std::sync::Arc;
 /// # Errors
 /// A size is out of its range; the kernel has no memory or descriptors.
 pub fn pipe(options: &Options) -> Result<(Writer, Reader)> {
-    let resolved = options.resolve()?;
-    let (file, map) = End::pair(layout::STREAM, &resolved)?;
-    let (ours, theirs) = sockets()?;
-    let copy = copy_of(&file)?;
-    let writer = End::new(file, map.clone(), ours, Role::Writer, &resolved)?;
-    let reader = End::new(copy, map, theirs, Role::Reader, &resolved)?;
-    Ok((Writer::over(writer)?, Reader::over(reader)?))
+    let (writer, reader) = Handle::stream_pair(options)?;
+    Ok((Writer::open(writer, options)?, Reader::open(reader, options)?))
 }
 
 pub(crate) fn copy_of(file: &OwnedFd) -> Result<OwnedFd> {

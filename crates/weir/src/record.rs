@@ -21,23 +21,15 @@ mod writer;
 pub use reader::{Loan, RecordReader};
 pub use writer::{RecordWriter, Reservation};
 
-use crate::end::End;
 use crate::error::Result;
-use crate::life::{Role, sockets};
+use crate::handle::Handle;
 use crate::options::Options;
-use crate::pipe::copy_of;
-use crate::ring::layout;
 
 /// Makes a record pipe; both ends are in this process until one is handed on.
 ///
 /// # Errors
 /// A size is out of its range; the kernel has no memory or descriptors.
 pub fn records(options: &Options) -> Result<(RecordWriter, RecordReader)> {
-    let resolved = options.resolve()?;
-    let (file, map) = End::pair(layout::RECORD, &resolved)?;
-    let (ours, theirs) = sockets()?;
-    let copy = copy_of(&file)?;
-    let writer = End::new(file, map.clone(), ours, Role::Writer, &resolved)?;
-    let reader = End::new(copy, map, theirs, Role::Reader, &resolved)?;
-    Ok((RecordWriter::over(writer)?, RecordReader::over(reader)?))
+    let (writer, reader) = Handle::record_pair(options)?;
+    Ok((RecordWriter::open(writer, options)?, RecordReader::open(reader, options)?))
 }

@@ -1,7 +1,7 @@
 //! How two processes that are no relatives get a pipe: one listens at a path, the other connects,
 //! makes the memory and sends it along. The connection stays as the lifeline of the pipe.
 
-use crate::end::End;
+use crate::end::{End, make_memory};
 use crate::error::{Error, ErrorKind, Result};
 use crate::life::{Role, receive_with, send_with};
 use crate::options::Options;
@@ -126,7 +126,7 @@ fn connect_end(path: &Path, kind: u32, options: &Options) -> Result<End> {
         cause => Error::os("connect to", &object, cause),
     })?;
     let resolved = options.resolve()?;
-    let (file, map) = End::pair(kind, &resolved)?;
+    let (file, map) = make_memory(kind, &resolved)?;
     let copy = copy_of(&file)?;
     send_with(socket.as_fd(), HELLO, &[copy.as_fd()])
         .map_err(|cause| Error::os("connect to", &object, cause))?;

@@ -1,5 +1,6 @@
 //! The kernel's mechanisms that carry bytes, behind one face.
 
+use super::own::{self, Shape};
 use super::pattern::Pattern;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -18,6 +19,10 @@ pub enum Mechanism {
     UnixSeqpacket,
     /// `mq_open(3)`.
     PosixMq,
+    /// `weir::pipe`.
+    WeirPipe(Shape),
+    /// `weir::records`.
+    WeirRecord(Shape),
 }
 
 impl Mechanism {
@@ -28,12 +33,14 @@ impl Mechanism {
             Mechanism::UnixStream => "unix-stream",
             Mechanism::UnixSeqpacket => "unix-seqpacket",
             Mechanism::PosixMq => "posix-mq",
+            Mechanism::WeirPipe(_) => "weir-pipe",
+            Mechanism::WeirRecord(_) => "weir-record",
         }
     }
 
     /// Whether it keeps the boundaries of what was sent.
     pub fn keeps_records(self) -> bool {
-        matches!(self, Mechanism::UnixSeqpacket | Mechanism::PosixMq)
+        matches!(self, Mechanism::UnixSeqpacket | Mechanism::PosixMq | Mechanism::WeirRecord(_))
     }
 }
 
@@ -49,6 +56,10 @@ pub enum Channel {
     Packets(OwnedFd, OwnedFd),
     /// A queue has one end.
     Queue(Queue),
+    /// weir's stream.
+    Own(own::Stream),
+    /// weir's records.
+    Records(own::Records),
 }
 
 impl Channel {
@@ -75,9 +86,29 @@ impl Channel {
                 let (read, write) = pair(SocketType::SEQPACKET)?;
                 Ok(Channel::Packets(read, write))
             }
+            Mechanism::WeirPipe(shape) => Ok(Channel::Own(own::Stream::new(shape)?)),
+            Mechanism::WeirRecord(shape) => Ok(Channel::Records(own::Records::new(shape)?)),
             Mechanism::PosixMq => Queue::new(QUEUE_RECORDS, chunk_bytes)
                 .map(Channel::Queue)
                 .map_err(|error| Trouble::left_out(format!("cannot make a queue: {error}"))),
+        }
+    }
+
+    /// This side only sends.
+    pub fn only_send(&self) {
+        match self {
+            Channel::Own(stream) => stream.only_send(),
+            Channel::Records(records) => records.only_send(),
+            _ => {}
+        }
+    }
+
+    /// This side only receives.
+    pub fn only_receive(&self) {
+        match self {
+            Channel::Own(stream) => stream.only_receive(),
+            Channel::Records(records) => records.only_receive(),
+            _ => {}
         }
     }
 
@@ -103,6 +134,8 @@ impl Channel {
                 if sent == bytes.len() { Ok(()) } else { Err(Trouble::failed("a packet was cut")) }
             }
             Channel::Queue(queue) => Ok(queue.send(bytes)?),
+            Channel::Own(stream) => stream.send(bytes),
+            Channel::Records(records) => records.send(bytes),
         }
     }
 
@@ -126,6 +159,8 @@ impl Channel {
             }
             Channel::Packets(end, _) => rustix::net::recv(end, &mut *bytes, RecvFlags::empty())?.1,
             Channel::Queue(queue) => queue.receive(bytes)?,
+            Channel::Own(stream) => stream.receive(bytes)?,
+            Channel::Records(records) => records.receive(bytes)?,
         };
         if got == bytes.len() { Ok(()) } else { Err(Trouble::failed("the other side ended")) }
     }

@@ -3,12 +3,14 @@
 //! - [`case`], [`Group`] makers, [`work`]: recipes without ceremony.
 //! - [`pattern`]: bytes that are known, and checked where they arrive.
 //! - [`peer`]: the other side, a forked child.
-//! - [`channel`]: the kernel's mechanisms that carry bytes, behind one face.
+//! - [`channel`]: mechanisms that carry bytes, the kernel's and weir's, behind one face.
+//! - [`own`]: weir's own.
 //! - [`stream`]: chunks through a channel to a peer that checks them.
 //! - [`background`]: processes that run only while a batch does.
 
 pub mod background;
 pub mod channel;
+pub mod own;
 pub mod pattern;
 pub mod peer;
 pub mod stream;

@@ -22,6 +22,7 @@ impl Stream {
     pub fn start(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Stream, Trouble> {
         let channel = Channel::new(mechanism, bytes)?;
         let peer = Peer::start(site, |control| {
+            channel.only_receive();
             let (mut expected, mut buffer, mut done) = (Pattern::new(bytes), vec![0; bytes], 0);
             loop {
                 channel.receive_next(&mut expected, &mut buffer)?;
@@ -29,6 +30,7 @@ impl Stream {
                 control.report_with_usage(done)?;
             }
         })?;
+        channel.only_send();
         Ok(Stream { channel, peer, sent: Pattern::new(bytes) })
     }
 

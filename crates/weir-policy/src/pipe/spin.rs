@@ -51,6 +51,16 @@ impl Spin {
     }
 }
 
+impl Spin {
+    /// The end slept so long. Where that was hardly more than waking it costs, looking longer
+    /// would have been better; this is how a bound that has become short grows again.
+    pub fn slept(&mut self, ns: u64) {
+        if ns < self.most_ns * 2 {
+            self.budget_ns = (self.budget_ns * 4).min(self.most_ns);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +80,16 @@ mod tests {
         (0..20).for_each(|_| spin.learn(false));
         assert_eq!(spin.budget_ns(Peer::OtherCpu), 1_000);
         (0..20).for_each(|_| spin.learn(true));
+        assert_eq!(spin.budget_ns(Peer::OtherCpu), 20_000);
+    }
+
+    #[test]
+    fn a_short_sleep_lengthens_it_and_a_long_one_does_not() {
+        let mut spin = Spin::new(20_000);
+        (0..20).for_each(|_| spin.learn(false));
+        spin.slept(1_000_000);
+        assert_eq!(spin.budget_ns(Peer::OtherCpu), 1_000);
+        (0..3).for_each(|_| spin.slept(30_000));
         assert_eq!(spin.budget_ns(Peer::OtherCpu), 20_000);
     }
 }

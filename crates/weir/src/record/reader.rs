@@ -49,6 +49,7 @@ impl RecordReader {
         self.end.take().ok_or_else(gone_on)?.into_handle()
     }
 
+    #[inline]
     pub(crate) fn parts(&mut self) -> Result<(&mut End, &mut record::RecordReader)> {
         let RecordReader { end, ring } = self;
         let end = end.as_mut().ok_or_else(gone_on)?;

@@ -54,6 +54,7 @@ impl RecordWriter {
         self.end.take().ok_or_else(gone_on)?.into_handle()
     }
 
+    #[inline]
     pub(crate) fn parts(&mut self) -> Result<(&mut End, &mut record::RecordWriter)> {
         let RecordWriter { end, ring, .. } = self;
         let end = end.as_mut().ok_or_else(gone_on)?;
