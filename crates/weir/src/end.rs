@@ -6,7 +6,7 @@ use crate::life::{Life, Role};
 use crate::map::{self, Extent, Map};
 use crate::options::{Resolved, Waiting};
 use crate::poll::Doorbell;
-use crate::primitive::Ordering;
+use crate::primitive::{AtomicU32, Ordering};
 use crate::ring::layout::{AccountLine, Header};
 use crate::ring::{Area, Memory, nap};
 use crate::{futex, handle::Handle};
@@ -22,7 +22,7 @@ const QUICK_LOOKS: u32 = 250;
 const LOOKS: u32 = 16;
 /// A writer looks so often whether there is room of less than a segment. Shorter than a tick of the
 /// kernel's clock, the timer would cost more than the sleep.
-const WRITER_SLICE: Duration = Duration::from_millis(20);
+pub const WRITER_SLICE: Duration = Duration::from_millis(20);
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +128,11 @@ impl End {
             Role::Writer => &self.header().writer_account,
             Role::Reader => &self.header().reader_account,
         }
+    }
+
+    /// The word this end sleeps on.
+    pub fn nap_word(&self) -> &AtomicU32 {
+        &self.role.nap(self.header()).word
     }
 
     pub fn account(&self) -> Account {

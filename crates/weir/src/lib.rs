@@ -25,6 +25,8 @@ mod account;
 #[cfg(not(loom))]
 mod end;
 #[cfg(not(loom))]
+mod flags;
+#[cfg(not(loom))]
 mod futex;
 #[cfg(not(loom))]
 mod handle;
@@ -43,7 +45,11 @@ mod record;
 #[cfg(not(loom))]
 mod socket;
 #[cfg(not(loom))]
+pub mod stat;
+#[cfg(not(loom))]
 pub mod tune;
+#[cfg(not(loom))]
+mod wait;
 #[cfg(not(loom))]
 mod watcher;
 
@@ -52,11 +58,13 @@ pub use error::{Error, ErrorKind, Result};
 #[cfg(not(loom))]
 pub use {
     account::Account,
+    flags::Flags,
     handle::Handle,
     map::{View, ViewMut},
     options::{Options, Waiting},
     pipe::{Reader, Writer, pipe},
     record::{Loan, RecordReader, RecordWriter, Reservation, records},
     socket::{Listener, connect_records, connect_stream},
+    wait::{Interest, Wait},
     weir_policy::pipe::Shape,
 };

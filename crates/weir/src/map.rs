@@ -5,8 +5,10 @@
 //! growing and unsealing: no peer can cut it off under a mapping. All of it is allocated when it is
 //! made, so that a lack of memory is an error and not a SIGBUS.
 
+mod page;
 mod views;
 
+pub use page::Page;
 pub use views::{View, ViewMut};
 
 use crate::error::{Error, ErrorKind, Result};

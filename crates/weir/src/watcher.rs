@@ -123,7 +123,14 @@ impl Watcher {
     fn remove(&self, token: u64) {
         let target = self.targets().remove(&token);
         // An end's socket leaves with its last descriptor; a copy's file may live on.
-        if let (Some(Target::Descriptor { copy, .. }), Some(epoll)) = (target, self.epoll.get()) {
+        if let Some(Target::Descriptor { copy, .. }) = target {
+            self.release(&copy);
+        }
+    }
+
+    /// Before a copy is closed: the file lives on, and epoll would go on knowing the number.
+    fn release(&self, copy: &OwnedFd) {
+        if let Some(epoll) = self.epoll.get() {
             let _ = epoll::delete(epoll, copy);
         }
     }
@@ -136,7 +143,8 @@ impl Watcher {
                     life.on_death();
                 }
             }
-            Some(Target::Descriptor { tell, .. }) => {
+            Some(Target::Descriptor { tell, copy }) => {
+                self.release(&copy);
                 // Release pairs with the acquire of the wait: the descriptor is ready.
                 tell.fetch_add(1, Ordering::Release);
                 futex::wake(&tell, u32::MAX);

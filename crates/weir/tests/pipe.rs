@@ -1,14 +1,15 @@
 //! The promises of docs/contracts/pipe.md about streams.
 
+mod common;
+
+use common::patterned;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 use weir::{ErrorKind, Options, Waiting, pipe};
 
 fn small() -> Options {
     Options::new().capacity_bytes(4096)
-}
-
-fn patterned(count: usize, seed: usize) -> Vec<u8> {
-    (0..count).map(|at| ((at + seed) * 167 >> 3) as u8).collect()
 }
 
 #[test]
@@ -111,5 +112,243 @@ fn a_blocked_end_learns_of_the_close() {
         std::thread::yield_now();
         drop(writer);
         assert_eq!(blocked.join().expect("no panic").expect("the end"), 0);
+    }
+}
+
+#[test]
+fn a_short_write_is_whole_or_not_there() {
+    let (mut writer, mut reader) =
+        pipe(&small().segment_bytes(4096).atomic_bytes(1000)).expect("made");
+    assert_eq!(writer.try_write(&[1; 3500]).expect("written"), 3500);
+    assert_eq!(writer.try_write(&[2; 1000]).expect_err("whole").kind(), ErrorKind::WouldBlock);
+    assert_eq!(reader.available().expect("known"), 3500);
+    assert_eq!(writer.try_write(&[3; 1001]).expect("a part of a longer one"), 596);
+}
+
+#[test]
+fn a_long_write_is_published_by_segments() {
+    // The reader takes 512 bytes at a time of a write of 4096: what is there when it first wakes
+    // is whole segments.
+    let options = small().segment_bytes(512).atomic_bytes(512).waiting(Waiting::Sleep);
+    let (mut writer, mut reader) = pipe(&options).expect("made");
+    let wakes = std::thread::scope(|scope| {
+        let reading = scope.spawn(move || {
+            let mut buffer = [0; 512];
+            for _ in 0..8 {
+                assert_eq!(reader.read(&mut buffer).expect("read") % 512, 0);
+            }
+            reader.account().expect("here")
+        });
+        scope.spawn(move || writer.write(&[5; 4096]).expect("written"));
+        reading.join().expect("no panic")
+    });
+    assert_eq!((wakes.bytes, wakes.records), (4096, 8));
+}
+
+#[test]
+fn a_sleeping_reader_is_woken_by_the_first_segment() {
+    // The pipe is smaller than the write, and the writer goes on only when the reader has read: so
+    // a reader woken by the whole write alone would never wake.
+    let options = small().segment_bytes(1024).waiting(Waiting::Sleep);
+    let (mut writer, mut reader) = pipe(&options).expect("made");
+    std::thread::scope(|scope| {
+        scope.spawn(move || writer.write(&[5; 100_000]).expect("written"));
+        let mut total = 0;
+        while total < 100_000 {
+            total += reader.read(&mut [0; 300]).expect("read");
+        }
+        assert_eq!(reader.read(&mut [0; 300]).expect("the end"), 0);
+    });
+}
+
+#[test]
+fn a_writer_is_woken_by_room() {
+    for taken in [4096, 512, 100] {
+        let (mut writer, mut reader) = pipe(&small().waiting(Waiting::Sleep)).expect("made");
+        writer.write(&[1; 4096]).expect("written");
+        std::thread::scope(|scope| {
+            let blocked = scope.spawn(|| writer.write(&[2; 100]));
+            common::until("the writer sleeps", || stat_of(&mut reader).writer.waits);
+            reader.read(&mut vec![0; taken]).expect("read");
+            assert_eq!(blocked.join().expect("no panic").expect("written"), 100, "after {taken}");
+        });
+    }
+}
+
+fn stat_of(reader: &mut weir::Reader) -> weir::stat::PipeStat {
+    let memory = reader.memory().expect("here").try_clone_to_owned().expect("copied");
+    weir::stat::read(&memory).expect("read")
+}
+
+#[test]
+fn no_system_call_when_nobody_sleeps() {
+    let (mut writer, mut reader) = pipe(&small()).expect("made");
+    for _ in 0..10_000 {
+        writer.write(&[1; 100]).expect("written");
+        reader.read(&mut [0; 100]).expect("read");
+    }
+    let (writer, reader) = (writer.account().expect("here"), reader.account().expect("here"));
+    assert_eq!((writer.wakes_given, writer.slept, writer.waits), (0, 0, 0));
+    assert_eq!((reader.wakes_given, reader.slept, reader.waits), (0, 0, 0));
+}
+
+#[test]
+fn an_idle_end_uses_no_cpu() {
+    let (writer, mut reader) = pipe(&small()).expect("made");
+    let error = reader.read_for(&mut [0], Duration::from_millis(300)).expect_err("empty");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    let account = reader.account().expect("here");
+    assert!((1..=2).contains(&account.slept), "slept {} times", account.slept);
+    // Of 300 ms it looked for less than one.
+    assert!(account.slept_ns > 290_000_000, "slept {} ns", account.slept_ns);
+    drop(writer);
+}
+
+#[test]
+fn ends_can_be_polled() {
+    let (mut writer, mut reader) = pipe(&small()).expect("made");
+    let is_ready = |descriptor: BorrowedFd| {
+        let mut asked = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut asked, Some(&now)).expect("polled") > 0
+    };
+    let mut buffer = [0; 4096];
+    assert!(is_ready(reader.poll_descriptor().expect("made")), "before the first look");
+    for _ in 0..3 {
+        reader.try_read(&mut buffer).expect_err("empty");
+        assert!(!is_ready(reader.poll_descriptor().expect("made")));
+        writer.write(b"ding").expect("written");
+        assert!(is_ready(reader.poll_descriptor().expect("made")));
+        assert_eq!(reader.try_read(&mut buffer[..2]).expect("read"), 2);
+        assert!(is_ready(reader.poll_descriptor().expect("made")), "something is left");
+        assert_eq!(reader.try_read(&mut buffer).expect("read"), 2);
+    }
+    assert!(is_ready(writer.poll_descriptor().expect("made")));
+    writer.try_write(&[0; 4096]).expect("written");
+    writer.try_write(b"x").expect_err("full");
+    assert!(!is_ready(writer.poll_descriptor().expect("made")));
+    reader.read(&mut buffer).expect("read");
+    assert!(is_ready(writer.poll_descriptor().expect("made")));
+    reader.try_read(&mut buffer).expect_err("empty");
+    drop(writer);
+    assert!(is_ready(reader.poll_descriptor().expect("made")), "the end");
+}
+
+#[test]
+fn bounds_stay_true() {
+    let (mut writer, mut reader) = pipe(&small()).expect("made");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..2_000 {
+                let room = writer.room().expect("known").min(700) as usize;
+                assert_eq!(writer.try_write(&vec![1; room]).unwrap_or(0), room);
+            }
+        });
+        for _ in 0..2_000 {
+            let there = reader.available().expect("known").min(600) as usize;
+            assert_eq!(reader.try_read(&mut vec![0; there]).unwrap_or(0), there);
+        }
+    });
+}
+
+#[test]
+fn a_live_pipe_is_resized() {
+    let (mut writer, mut reader) = pipe(&small()).expect("made");
+    let sent = common::patterned(2_000_000, 3);
+    let capacities = [65_536, 4096, 1 << 20, 16_384];
+    std::thread::scope(|scope| {
+        let sent = &sent;
+        scope.spawn(move || {
+            for (at, part) in sent.chunks(10_000).enumerate() {
+                writer.write(part).expect("written");
+                if at % 20 == 19 {
+                    let capacity = capacities[at / 20 % capacities.len()];
+                    match writer.resize(capacity) {
+                        Ok(()) => {
+                            assert_eq!(writer.shape().expect("here").capacity_bytes(), capacity)
+                        }
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::Invalid, "{error}"),
+                    }
+                }
+            }
+        });
+        let (mut got, mut buffer) = (Vec::new(), vec![0; 7000]);
+        loop {
+            match reader.read(&mut buffer).expect("read") {
+                0 => break,
+                count => got.extend_from_slice(&buffer[..count]),
+            }
+        }
+        assert!(&got == sent);
+        assert_eq!(reader.account().expect("here").bytes, 2_000_000, "it goes on counting");
+    });
+}
+
+#[test]
+fn a_pipe_is_not_shrunk_below_what_is_in_it() {
+    let (mut writer, mut reader) = pipe(&small().capacity_bytes(65_536)).expect("made");
+    writer.write(&[9; 10_000]).expect("written");
+    let error = writer.resize(8192).expect_err("too small");
+    assert_eq!(error.to_string(), "cannot shrink the pipe: 10000 bytes are in it");
+    let error = writer.resize(1 << 31).expect_err("too large");
+    assert!(error.to_string().ends_with("2147483648 bytes are out of range: 1 to 1073741824"));
+    writer.resize(16_384).expect("it fits");
+    writer.write(&[8; 5000]).expect("written");
+    let mut got = Vec::new();
+    drop(writer);
+    std::io::Read::read_to_end(&mut reader, &mut got).expect("read");
+    assert_eq!((got.len(), got[9_999], got[10_000]), (15_000, 9, 8));
+}
+
+#[test]
+fn sizes_are_asked_for_from_outside() {
+    use weir::tune::{Ask, ask};
+    let (mut writer, mut reader) = pipe(&small().capacity_bytes(65_536)).expect("made");
+    let memory = reader.memory().expect("here").try_clone_to_owned().expect("copied");
+    let segment = Ask { segment_bytes: Some(16_384), ..Ask::default() };
+    assert_eq!(ask(memory.as_fd(), segment).expect("asked").segment_bytes(), 16_384);
+    let capacity = Ask { capacity_bytes: Some(1 << 20), ..Ask::default() };
+    ask(memory.as_fd(), capacity).expect("asked");
+    // Taken up after some writes at the latest.
+    for _ in 0..600 {
+        writer.write(b"x").expect("written");
+    }
+    assert_eq!(writer.shape().expect("here").capacity_bytes(), 1 << 20);
+    let mut buffer = [0; 1000];
+    assert_eq!(
+        reader.read(&mut buffer).expect("read") + reader.read(&mut buffer).expect("read"),
+        600
+    );
+    let wrong = Ask { capacity_bytes: Some(1 << 40), ..Ask::default() };
+    assert_eq!(ask(memory.as_fd(), wrong).expect_err("refused").kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn a_stopped_peer_is_not_dead() {
+    let (writer, reader) = weir::Handle::stream_pair(&small()).expect("made");
+    let (mut child, socket) = common::start("writes-when-told");
+    writer.send(socket.as_fd()).expect("sent");
+    let mut reader = weir::Reader::open(reader, &small()).expect("opened");
+    assert_eq!(reader.read(&mut [0; 9]).expect("read"), 1);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("stopped");
+    common::say(&socket, b"go on");
+    let waited = reader.read_for(&mut [0; 9], Duration::from_millis(100)).expect_err("stopped");
+    assert_eq!(waited.kind(), ErrorKind::TimedOut);
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("continued");
+    assert_eq!(reader.read(&mut [0; 9]).expect("read"), 1);
+    common::kill(&mut child);
+    assert_eq!(reader.read(&mut [0; 9]).expect("the end"), 0);
+}
+
+#[test]
+fn in_a_role() {
+    if common::role().is_none() {
+        return;
+    }
+    let mut writer = weir::Writer::open(common::receive_handle(), &small()).expect("opened");
+    loop {
+        writer.write(b"x").expect("written");
+        common::hear(std::io::stdin());
     }
 }

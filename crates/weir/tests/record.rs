@@ -1,14 +1,13 @@
 //! The promises of docs/contracts/pipe.md about records.
 
+mod common;
+
+use common::patterned;
 use std::time::Duration;
 use weir::{ErrorKind, Options, Waiting, records};
 
 fn small() -> Options {
     Options::new().capacity_bytes(4096)
-}
-
-fn patterned(count: usize, seed: usize) -> Vec<u8> {
-    (0..count).map(|at| ((at + seed) * 167 >> 3) as u8).collect()
 }
 
 #[test]

@@ -214,7 +214,15 @@ impl Reader {
 
     pub(crate) fn parts(&mut self) -> Result<(&mut End, &mut StreamReader)> {
         let Reader { end, ring } = self;
-        Ok((end.as_mut().ok_or_else(gone_on)?, ring))
+        let end = end.as_mut().ok_or_else(gone_on)?;
+        end.check_here()?;
+        Ok((end, ring))
+    }
+
+    /// Whether a read would not wait.
+    pub(crate) fn is_ready(&mut self) -> Result<bool> {
+        let (end, ring) = self.parts()?;
+        Ok(end.is_gone() || look(ring, &end.map)?)
     }
 }
 

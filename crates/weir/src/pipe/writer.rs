@@ -274,6 +274,22 @@ impl Writer {
         let Writer { end, ring, .. } = self;
         Ok((end.as_mut().ok_or_else(gone_on)?, ring))
     }
+
+    /// Whether there is so much room, or nobody to write for.
+    pub(crate) fn is_ready(&mut self, room: u64) -> Result<bool> {
+        self.end()?;
+        let (end, ring) = self.parts()?;
+        let room = room.clamp(1, end.shape.capacity_bytes());
+        let there = ring.room(&*end.map, room).map_err(|c| corrupt(Role::Writer, c))?;
+        Ok(there >= room || end.is_gone())
+    }
+
+    /// Says how much room is waited for.
+    pub(crate) fn announce_room(&mut self, room: u64) -> Result<&mut End> {
+        let end = self.end()?;
+        end.header().writer_nap.wanted.store(room, Ordering::Relaxed);
+        Ok(end)
+    }
 }
 
 fn gone_on() -> Error {

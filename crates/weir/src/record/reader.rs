@@ -175,6 +175,17 @@ impl RecordReader {
         }
     }
 
+    /// Whether receiving would not wait.
+    pub(crate) fn is_ready(&mut self) -> Result<bool> {
+        let (end, ring) = self.parts()?;
+        let gone = end.is_gone();
+        let next = ring.look(&*end.map).map_err(|c| corrupt(Role::Reader, c))?;
+        if next.is_none() {
+            give_back(end, ring);
+        }
+        Ok(next.is_some() || gone)
+    }
+
     /// What the end has counted.
     ///
     /// # Errors

@@ -171,10 +171,7 @@ impl RecordWriter {
             if look(&end.map)? {
                 return Ok(());
             }
-            ring.say_position(&*end.map);
-            let nap = &end.header().writer_nap;
-            nap.wanted.store(needed.0, Ordering::Relaxed);
-            nap.wanted_arena.store(needed.1, Ordering::Relaxed);
+            say_wanted(end, ring, needed);
             let mut look = |map: &Map| ring.has_room(map, needed).map_err(fail);
             if until == Until::Now {
                 end.arm();
@@ -197,6 +194,20 @@ impl RecordWriter {
                 Ended::TimedOut => return Err(end.error(ErrorKind::TimedOut, "it stayed full")),
             }
         }
+    }
+
+    /// Whether there is room for a record, or nobody to send to.
+    pub(crate) fn is_ready(&mut self, bytes: usize) -> Result<bool> {
+        let (end, ring) = self.parts()?;
+        let fits = ring.has_room(&*end.map, footprint(bytes));
+        Ok(fits.map_err(|c| corrupt(Role::Writer, c))? || end.is_gone())
+    }
+
+    /// Says how much room is waited for.
+    pub(crate) fn announce_room(&mut self, bytes: usize) -> Result<&mut End> {
+        let (end, ring) = self.parts()?;
+        say_wanted(end, ring, footprint(bytes));
+        Ok(end)
     }
 
     /// Its sizes.
@@ -222,6 +233,14 @@ impl RecordWriter {
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.end.as_mut().ok_or_else(gone_on)?.poll_descriptor()
     }
+}
+
+/// Says where the writer is and what room it waits for, both in the ring and in the arena.
+fn say_wanted(end: &End, ring: &record::RecordWriter, needed: (u64, u64)) {
+    ring.say_position(&*end.map);
+    let nap = &end.header().writer_nap;
+    nap.wanted.store(needed.0, Ordering::Relaxed);
+    nap.wanted_arena.store(needed.1, Ordering::Relaxed);
 }
 
 /// A record that is being written in place.

@@ -1,0 +1,160 @@
+//! A cluster of 64 flags: set, clear, wait for any or all.
+//!
+//! ```
+//! let flags = weir::Flags::local();
+//! assert_eq!(flags.set(0b101), 0);
+//! assert_eq!(flags.wait_any(0b110, None)?, 0b100);
+//! assert_eq!(flags.first(u64::MAX), Some(0));
+//! assert_eq!(flags.wait_and_clear(0b101, None)?, 0b101);
+//! assert_eq!(flags.read(), 0);
+//! # Ok::<(), weir::Error>(())
+//! ```
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::futex;
+use crate::map::Page;
+use crate::ring::cluster::{Cluster, matching};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Looks before a waiter sleeps.
+const LOOKS: u32 = 100;
+
+#[derive(Debug)]
+enum Home {
+    Local(Cluster),
+    Shared { file: OwnedFd, page: Page },
+}
+
+/// A cluster of 64 flags. Copies of it are the same cluster.
+#[derive(Clone, Debug)]
+pub struct Flags {
+    home: Arc<Home>,
+}
+
+impl Flags {
+    /// A cluster of this process.
+    pub fn local() -> Flags {
+        Flags { home: Arc::new(Home::Local(Cluster::default())) }
+    }
+
+    /// A cluster in shared memory, to be handed on by its descriptor.
+    ///
+    /// # Errors
+    /// The kernel has no memory or descriptors.
+    pub fn shared() -> Result<Flags> {
+        let (file, page) = Page::create()?;
+        Ok(Flags { home: Arc::new(Home::Shared { file, page }) })
+    }
+
+    /// A shared cluster whose descriptor was handed on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`]: it is none.
+    pub fn open(file: OwnedFd) -> Result<Flags> {
+        let page = Page::open(file.as_fd())?;
+        Ok(Flags { home: Arc::new(Home::Shared { file, page }) })
+    }
+
+    /// The descriptor of a shared cluster.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &*self.home {
+            Home::Local(_) => None,
+            Home::Shared { file, .. } => Some(file.as_fd()),
+        }
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        match &*self.home {
+            Home::Local(cluster) => cluster,
+            Home::Shared { page, .. } => page.cluster(),
+        }
+    }
+
+    /// Sets flags, and wakes all waiters they concern: the state before.
+    pub fn set(&self, mask: u64) -> u64 {
+        let (before, wake) = self.cluster().set(mask);
+        if wake {
+            futex::wake(&self.cluster().generation, i32::MAX as u32);
+        }
+        before
+    }
+
+    /// Clears flags: the state before.
+    pub fn clear(&self, mask: u64) -> u64 {
+        self.cluster().clear(mask)
+    }
+
+    /// The state.
+    pub fn read(&self) -> u64 {
+        self.cluster().read()
+    }
+
+    /// The lowest flag of `mask` that is set.
+    pub fn first(&self, mask: u64) -> Option<u32> {
+        let found = self.read() & mask;
+        (found != 0).then(|| found.trailing_zeros())
+    }
+
+    /// Waits until any flag of `mask` is set: those that are. They stay set.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`]; [`ErrorKind::Invalid`]: the mask is empty.
+    pub fn wait_any(&self, mask: u64, time: Option<Duration>) -> Result<u64> {
+        self.wait(mask, time, || matching(self.read(), mask, false))
+    }
+
+    /// Waits until all flags of `mask` are set at once.
+    ///
+    /// # Errors
+    /// Those of [`Flags::wait_any`].
+    pub fn wait_all(&self, mask: u64, time: Option<Duration>) -> Result<u64> {
+        self.wait(mask, time, || matching(self.read(), mask, true))
+    }
+
+    /// Waits until any flag of `mask` is set and clears those that are, in one step: of several
+    /// waiters one gets each.
+    ///
+    /// # Errors
+    /// Those of [`Flags::wait_any`].
+    pub fn wait_and_clear(&self, mask: u64, time: Option<Duration>) -> Result<u64> {
+        self.wait(mask, time, || self.cluster().take(mask, false))
+    }
+
+    fn wait(
+        &self,
+        mask: u64,
+        time: Option<Duration>,
+        look: impl Fn() -> Option<u64>,
+    ) -> Result<u64> {
+        if mask == 0 {
+            return Err(Error::new(ErrorKind::Invalid, "wait for", "flags", "the mask is empty"));
+        }
+        let until = time.and_then(|time| Instant::now().checked_add(time));
+        for _ in 0..LOOKS {
+            if let Some(found) = look() {
+                return Ok(found);
+            }
+        }
+        loop {
+            let cluster = self.cluster();
+            let generation = cluster.count_in();
+            let found = look();
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let over = left.is_some_and(|left| left.is_zero());
+            if found.is_none() && !over {
+                futex::wait(&cluster.generation, generation, left);
+            }
+            cluster.count_out();
+            match found {
+                Some(found) => return Ok(found),
+                None if over => {
+                    let why = "none was set in time";
+                    return Err(Error::new(ErrorKind::TimedOut, "wait for", "flags", why));
+                }
+                None => {}
+            }
+        }
+    }
+}

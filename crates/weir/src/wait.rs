@@ -1,0 +1,331 @@
+//! One wait over ends, flags, descriptors and a time.
+//!
+//! ```
+//! use weir::{Flags, Options, Wait};
+//! let (mut writer, mut reader) = weir::pipe(&Options::new())?;
+//! let flags = Flags::local();
+//! writer.write(b"x")?;
+//! let ready = Wait::new().reader(&mut reader)?.flags(&flags, 1)?.wait(None)?;
+//! assert_eq!(ready, [0]);
+//! # Ok::<(), weir::Error>(())
+//! ```
+//!
+//! All of it are futexes: `futex_waitv` (Linux 5.16) sleeps on the word of each end and cluster, and
+//! on one word that the watcher counts up when a descriptor is ready. Each sleep follows the
+//! protocol of its object, so that what happens between looking and sleeping is seen.
+
+use crate::end::{End, WRITER_SLICE};
+use crate::error::{Error, ErrorKind, Result};
+use crate::flags::Flags;
+use crate::futex::timespec;
+use crate::pipe::{Reader, Writer};
+use crate::record::{RecordReader, RecordWriter};
+use crate::ring::nap;
+use crate::watcher::{Rung, Watched, watch_descriptor};
+use rustix::event::epoll::EventFlags;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+use rustix::thread::futex::{ClockId, Wait as Word, WaitFlags, WaitPtr, WaitvFlags, waitv};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Most ends and clusters of one wait.
+pub const MOST_WORDS: usize = 120;
+/// Most descriptors of one wait.
+pub const MOST_DESCRIPTORS: usize = 1000;
+
+/// What a descriptor is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// That it can be read.
+    Read,
+    /// That it can be written.
+    Write,
+}
+
+enum Item<'a> {
+    Stream(&'a mut Reader),
+    Room(&'a mut Writer, u64),
+    Records(&'a mut RecordReader),
+    Sending(&'a mut RecordWriter, usize),
+    Flags(&'a Flags, u64, bool),
+    Descriptor(BorrowedFd<'a>, Interest),
+}
+
+/// A wait that is being put together.
+#[derive(Default)]
+pub struct Wait<'a> {
+    items: Vec<Item<'a>>,
+    words: usize,
+    descriptors: usize,
+}
+
+impl<'a> Wait<'a> {
+    /// For nothing yet.
+    pub fn new() -> Wait<'a> {
+        Wait::default()
+    }
+
+    fn add(mut self, item: Item<'a>) -> Result<Wait<'a>> {
+        let is_descriptor = matches!(item, Item::Descriptor(..));
+        self.descriptors += usize::from(is_descriptor);
+        self.words += usize::from(!is_descriptor);
+        if self.words > MOST_WORDS || self.descriptors > MOST_DESCRIPTORS {
+            let most = format!(
+                "more than {MOST_WORDS} ends and clusters, or {MOST_DESCRIPTORS} descriptors"
+            );
+            return Err(Error::new(ErrorKind::Invalid, "wait for", "so many", most));
+        }
+        self.items.push(item);
+        Ok(self)
+    }
+
+    /// For data of a stream, or its end.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`]: there are too many already. So of all that follow.
+    pub fn reader(self, reader: &'a mut Reader) -> Result<Wait<'a>> {
+        self.add(Item::Stream(reader))
+    }
+
+    /// For so much room in a stream, at most its capacity; or for its reader to be gone.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn writer(self, writer: &'a mut Writer, room: u64) -> Result<Wait<'a>> {
+        self.add(Item::Room(writer, room))
+    }
+
+    /// For a record, or the end of them.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn record_reader(self, reader: &'a mut RecordReader) -> Result<Wait<'a>> {
+        self.add(Item::Records(reader))
+    }
+
+    /// For room for a record of so many bytes; or for the reader to be gone.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn record_writer(self, writer: &'a mut RecordWriter, bytes: usize) -> Result<Wait<'a>> {
+        self.add(Item::Sending(writer, bytes))
+    }
+
+    /// For any of these flags.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn flags(self, flags: &'a Flags, mask: u64) -> Result<Wait<'a>> {
+        self.add(Item::Flags(flags, mask, false))
+    }
+
+    /// For all of these flags at once.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn all_flags(self, flags: &'a Flags, mask: u64) -> Result<Wait<'a>> {
+        self.add(Item::Flags(flags, mask, true))
+    }
+
+    /// For a descriptor to be ready, or in error.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn descriptor(self, descriptor: BorrowedFd<'a>, interest: Interest) -> Result<Wait<'a>> {
+        self.add(Item::Descriptor(descriptor, interest))
+    }
+
+    /// Waits until something is ready: the places of what is, in the order of adding.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`]; [`ErrorKind::Corrupt`] of an end; [`ErrorKind::Invalid`]: there is
+    /// nothing to wait for.
+    pub fn wait(&mut self, time: Option<Duration>) -> Result<Vec<usize>> {
+        let until = time.and_then(|time| Instant::now().checked_add(time));
+        if self.items.is_empty() && until.is_none() {
+            return Err(Error::new(ErrorKind::Invalid, "wait", "for ever", "nothing was added"));
+        }
+        let rung: Arc<Rung> = Arc::default();
+        let mut watched = Vec::new();
+        let ended = self.wait_watched(until, &rung, &mut watched);
+        watched.iter().for_each(Watched::end);
+        ended
+    }
+
+    fn wait_watched(
+        &mut self,
+        until: Option<Instant>,
+        rung: &Arc<Rung>,
+        watched: &mut Vec<Watched>,
+    ) -> Result<Vec<usize>> {
+        let ready = self.ready()?;
+        if !ready.is_empty() {
+            return Ok(ready);
+        }
+        loop {
+            // Acquire pairs with the release of the watcher.
+            let seen = rung.load(Ordering::Acquire);
+            watched.iter().for_each(Watched::end);
+            watched.clear();
+            for item in &self.items {
+                if let Item::Descriptor(descriptor, interest) = item {
+                    watched.extend(watch(*descriptor, *interest, rung)?);
+                }
+            }
+            let announced = self.announce()?;
+            let looked = self.ready();
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let over = left.is_some_and(|left| left.is_zero());
+            let slept = match &looked {
+                Ok(ready) if ready.is_empty() && !over => {
+                    self.sleep(&announced, (rung, seen), until)
+                }
+                _ => Ok(()),
+            };
+            self.retract()?;
+            let ready = looked?;
+            slept?;
+            if !ready.is_empty() {
+                return Ok(ready);
+            }
+            if over {
+                let why = "nothing was ready in time";
+                return Err(Error::new(ErrorKind::TimedOut, "wait for", "any of these", why));
+            }
+        }
+    }
+
+    /// What is ready now.
+    fn ready(&mut self) -> Result<Vec<usize>> {
+        let mut ready = Vec::new();
+        for (place, item) in self.items.iter_mut().enumerate() {
+            let is_ready = match item {
+                Item::Stream(reader) => reader.is_ready()?,
+                Item::Room(writer, room) => writer.is_ready(*room)?,
+                Item::Records(reader) => reader.is_ready()?,
+                Item::Sending(writer, bytes) => writer.is_ready(*bytes)?,
+                Item::Flags(flags, mask, all) => {
+                    crate::ring::cluster::matching(flags.read(), *mask, *all).is_some()
+                }
+                Item::Descriptor(descriptor, interest) => is_ready(*descriptor, *interest)?,
+            };
+            if is_ready {
+                ready.push(place);
+            }
+        }
+        Ok(ready)
+    }
+
+    /// Says of each that it is about to be slept on: what to expect of its word.
+    fn announce(&mut self) -> Result<Vec<u32>> {
+        let mut expected = Vec::new();
+        for item in &mut self.items {
+            if let Item::Flags(flags, ..) = item {
+                expected.push(flags.cluster().count_in());
+            } else if let Some(end) = item.end()? {
+                expected.push(nap::announce(end.nap_word(), nap::ASLEEP));
+                end.life.falls_asleep();
+            }
+        }
+        Ok(expected)
+    }
+
+    fn retract(&mut self) -> Result<()> {
+        for item in &mut self.items {
+            if let Item::Flags(flags, ..) = item {
+                flags.cluster().count_out();
+            } else if let Some(end) = item.end()? {
+                end.life.wakes_up();
+                nap::retract(end.nap_word(), nap::ASLEEP);
+            }
+        }
+        Ok(())
+    }
+
+    fn sleep(
+        &mut self,
+        expected: &[u32],
+        (rung, seen): (&AtomicU32, u32),
+        until: Option<Instant>,
+    ) -> Result<()> {
+        let mut words = vec![word_of(rung, seen)];
+        let mut expected = expected.iter();
+        for item in &mut self.items {
+            let word = match item {
+                Item::Flags(flags, ..) => Some(&flags.cluster().generation),
+                _ => item.end()?.map(|end| end.nap_word()),
+            };
+            if let (Some(word), Some(expected)) = (word, word.and_then(|_| expected.next())) {
+                words.push(word_of(word, *expected));
+            }
+        }
+        // Room of less than a segment is looked for, as an end does that sleeps alone.
+        let is_writer = |item: &Item| matches!(item, Item::Room(..) | Item::Sending(..));
+        let slice = self.items.iter().any(is_writer).then(|| Instant::now() + WRITER_SLICE);
+        let until = until.into_iter().chain(slice).min();
+        // An absolute time of the monotonic clock, as waitv wants it.
+        let time = until.map(|until| {
+            let now = rustix::time::clock_gettime(ClockId::Monotonic);
+            let left = until.saturating_duration_since(Instant::now());
+            timespec(Duration::new(now.tv_sec as u64, now.tv_nsec as u32) + left)
+        });
+        match waitv(&words, WaitvFlags::empty(), time.as_ref(), ClockId::Monotonic) {
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => Ok(()),
+            Err(cause) => Err(Error::os("wait for", "several things", cause)),
+        }
+    }
+}
+
+impl Item<'_> {
+    fn end(&mut self) -> Result<Option<&mut End>> {
+        Ok(match self {
+            Item::Stream(reader) => Some(reader.parts()?.0),
+            Item::Room(writer, room) => Some(writer.announce_room(*room)?),
+            Item::Records(reader) => Some(reader.parts()?.0),
+            Item::Sending(writer, bytes) => Some(writer.announce_room(*bytes)?),
+            Item::Flags(..) | Item::Descriptor(..) => None,
+        })
+    }
+}
+
+fn word_of(word: &AtomicU32, expected: u32) -> Word {
+    let mut wait = Word::new();
+    wait.val = expected.into();
+    wait.uaddr = WaitPtr::new(word.as_ptr().cast());
+    wait.flags = WaitFlags::SIZE_U32;
+    wait
+}
+
+fn watch(fd: BorrowedFd, interest: Interest, rung: &Arc<Rung>) -> Result<Option<Watched>> {
+    let events = match interest {
+        Interest::Read => EventFlags::IN | EventFlags::RDHUP,
+        Interest::Write => EventFlags::OUT,
+    };
+    match watch_descriptor(fd, events, rung) {
+        Ok(watched) => Ok(Some(watched)),
+        // A file of a disk is always ready, which looking has said.
+        Err(error) if is_no_event_source(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_no_event_source(error: &Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
+    cause.is_some_and(|cause: &std::io::Error| {
+        cause.raw_os_error() == Some(Errno::PERM.raw_os_error())
+    })
+}
+
+fn is_ready(descriptor: BorrowedFd, interest: Interest) -> Result<bool> {
+    let flags = if interest == Interest::Read { PollFlags::IN } else { PollFlags::OUT };
+    let mut asked = [PollFd::from_borrowed_fd(descriptor, flags)];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    match poll(&mut asked, Some(&now)) {
+        Ok(count) => Ok(count > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(cause) => Err(Error::os("wait for", "a descriptor", cause)),
+    }
+}

@@ -1,0 +1,94 @@
+//! Other processes for tests: this very program again, in a role.
+
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use weir::Handle;
+
+/// The name of the test that takes a role on, in each program that has some.
+pub const ROLE_TEST: &str = "in_a_role";
+const ROLE: &str = "WEIR_TEST_ROLE";
+
+/// Starts this program again in a role, with a socket as its standard input and standard output.
+pub fn start(role: &str) -> (Child, OwnedFd) {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    let kind = SocketType::SEQPACKET;
+    let (ours, theirs) =
+        socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).expect("sockets");
+    let child = Command::new(std::env::current_exe().expect("a program"))
+        .args(["--exact", ROLE_TEST, "--nocapture", "--test-threads=1", "-q"])
+        .env(ROLE, role)
+        .stdin(theirs)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("started");
+    (child, ours)
+}
+
+/// The role this process was started in.
+pub fn role() -> Option<String> {
+    std::env::var(ROLE).ok()
+}
+
+/// An end that was sent to this process.
+pub fn receive_handle() -> Handle {
+    Handle::receive(std::io::stdin().as_fd()).expect("a handle")
+}
+
+/// Says something over the socket.
+pub fn say(socket: impl AsFd, text: &[u8]) -> bool {
+    let flags = rustix::net::SendFlags::NOSIGNAL;
+    rustix::net::send(socket, text, flags) == Ok(text.len())
+}
+
+/// What was said, if anything; waits until something is, or the other is gone.
+pub fn hear(socket: impl AsFd) -> Vec<u8> {
+    let mut text = [0; 64];
+    let flags = rustix::net::RecvFlags::empty();
+    let count = rustix::net::recv(socket, &mut text, flags).map_or(0, |(_, count)| count);
+    text[..count].to_vec()
+}
+
+/// Kills and reaps.
+pub fn kill(child: &mut Child) {
+    child.kill().expect("killed");
+    child.wait().expect("reaped");
+}
+
+/// Tests that count what the process holds run one after the other.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until something holds, for at most ten seconds.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "{what} in ten seconds");
+        std::thread::yield_now();
+    }
+}
+
+/// Bytes that depend on the seed and on the place.
+pub fn patterned(count: usize, seed: usize) -> Vec<u8> {
+    (0..count).map(|at| (((at + seed) * 167) >> 3) as u8).collect()
+}
+
+/// A generator of numbers without order.
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next number below a bound.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        // Marsaglia's xorshift64*.
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) % bound
+    }
+}

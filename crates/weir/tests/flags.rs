@@ -1,0 +1,102 @@
+//! The promises of docs/contracts/wait.md about flags.
+
+use std::time::Duration;
+use weir::{ErrorKind, Flags};
+
+#[test]
+fn set_and_clear_return_what_was() {
+    for flags in [Flags::local(), Flags::shared().expect("made")] {
+        assert_eq!((flags.set(0b011), flags.set(0b110), flags.read()), (0, 0b011, 0b111));
+        assert_eq!((flags.clear(0b010), flags.read()), (0b111, 0b101));
+    }
+}
+
+#[test]
+fn waiting_does_not_clear() {
+    let flags = Flags::local();
+    flags.set(0b1001);
+    assert_eq!(flags.wait_any(0b0011, None).expect("set"), 0b0001);
+    assert_eq!(flags.wait_all(0b1001, None).expect("set"), 0b1001);
+    assert_eq!(flags.read(), 0b1001);
+    let time = Some(Duration::from_millis(2));
+    assert_eq!(flags.wait_all(0b0011, time).expect_err("not all").kind(), ErrorKind::TimedOut);
+    assert_eq!(flags.wait_any(0, time).expect_err("nothing").kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn the_first_set_bit() {
+    let flags = Flags::local();
+    flags.set(1 << 63 | 1 << 40);
+    assert_eq!(
+        (flags.first(u64::MAX), flags.first(1 << 63), flags.first(1)),
+        (Some(40), Some(63), None)
+    );
+}
+
+#[test]
+fn each_bit_is_taken_once() {
+    let flags = Flags::shared().expect("made");
+    let taken: Vec<u64> = std::thread::scope(|scope| {
+        let takers: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| (0..100).map(|_| one(&flags)).sum())).collect();
+        let mut set = 0;
+        while set < 400 {
+            set += u64::from(flags.set(1) & 1 == 0);
+        }
+        takers.into_iter().map(|taker| taker.join().expect("no panic")).collect()
+    });
+    assert_eq!(taken, [100; 4]);
+    assert_eq!(flags.read(), 0);
+}
+
+fn one(flags: &Flags) -> u64 {
+    flags.wait_and_clear(1, None).expect("set")
+}
+
+#[test]
+fn all_that_match_wake() {
+    let flags = Flags::local();
+    std::thread::scope(|scope| {
+        let any: Vec<_> = (0..3).map(|_| scope.spawn(|| flags.wait_any(0b11, None))).collect();
+        let all = scope.spawn(|| flags.wait_all(0b11, None));
+        flags.set(0b01);
+        for waiter in any {
+            let found = waiter.join().expect("no panic").expect("set");
+            assert!(found & 0b01 != 0);
+        }
+        assert!(!all.is_finished() || flags.read() == 0b11);
+        flags.set(0b10);
+        assert_eq!(all.join().expect("no panic").expect("set"), 0b11);
+    });
+}
+
+#[test]
+fn a_ping_pong_loses_no_wake_up() {
+    let flags = Flags::shared().expect("made");
+    let copy =
+        Flags::open(flags.descriptor().expect("shared").try_clone_to_owned().expect("copied"));
+    let copy = copy.expect("opened");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..20_000 {
+                copy.wait_and_clear(0b01, None).expect("set");
+                copy.set(0b10);
+            }
+        });
+        for _ in 0..20_000 {
+            flags.set(0b01);
+            flags.wait_and_clear(0b10, None).expect("set");
+        }
+    });
+}
+
+#[test]
+fn what_are_no_flags_is_refused() {
+    let file = tempfile::tempfile().expect("a file");
+    let error = Flags::open(file.into()).expect_err("refused");
+    assert_eq!(error.to_string(), "cannot use the flags received: they are not sealed memory");
+    let (mut writer, _reader) = weir::pipe(&weir::Options::new()).expect("a pipe");
+    let memory = writer.memory().expect("here").try_clone_to_owned().expect("copied");
+    let error = Flags::open(memory).expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+}

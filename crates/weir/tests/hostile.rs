@@ -1,0 +1,205 @@
+//! A peer that writes anything anywhere: the other end gets wrong bytes or an error, and goes on.
+
+mod common;
+
+use common::Random;
+use rustix::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weir::{ErrorKind, Handle, Options, Reader, RecordReader, RecordWriter, Writer};
+
+/// Rounds of each test; each is a hundred calls beside a peer that scribbles.
+const ROUNDS: u64 = 40;
+const CALLS: u64 = 100;
+
+fn options() -> Options {
+    Options::new().capacity_bytes(8192)
+}
+
+/// Writes words without order, and such as are nearly right, over the memory; rings, and fills the
+/// socket; until it is told to stop.
+fn scribble(memory: &OwnedFd, socket: &OwnedFd, seed: u64, stop: &AtomicBool) {
+    let mut random = Random(seed | 1);
+    let bytes = rustix::fs::fstat(memory).expect("known").st_size as u64;
+    while !stop.load(Ordering::Relaxed) {
+        // Half of it in the header, where the words are.
+        let at = if random.below(2) == 0 { random.below(128) * 8 } else { random.below(bytes - 8) };
+        let word = match random.below(6) {
+            0 => random.below(u64::MAX),
+            1 => random.below(20_000),
+            2 => 0,
+            3 => 8192 * random.below(4),
+            4 => 0x8000_0000 | random.below(2000),
+            _ => 0xC000_0000 | random.below(9000),
+        };
+        rustix::io::pwrite(memory, &word.to_le_bytes(), at).expect("scribbled");
+        if random.below(50) == 0 {
+            let _ = rustix::net::send(socket, b"bbbb", rustix::net::SendFlags::DONTWAIT);
+            let _ = rustix::fs::fcntl_setfl(socket, rustix::fs::OFlags::empty());
+        }
+        assert!(rustix::fs::ftruncate(memory, 0).is_err(), "sealed");
+    }
+}
+
+/// Calls of an honest end beside a scribbler; each must return in time.
+fn beside(
+    pair: impl Fn() -> (Handle, Handle),
+    hostile_writes: bool,
+    mut call: impl FnMut(Handle, &mut Random, &mut dyn FnMut(&str, Instant)),
+) {
+    for round in 0..ROUNDS {
+        let (writer, reader) = pair();
+        let (hostile, honest) = if hostile_writes { (writer, reader) } else { (reader, writer) };
+        let (memory, socket) = hostile.into_descriptors();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| scribble(&memory, &socket, round * 7919 + 13, &stop));
+            let mut in_time = |what: &str, begun: Instant| {
+                assert!(begun.elapsed() < Duration::from_secs(5), "{what} hung");
+            };
+            call(honest, &mut Random(round + 1), &mut in_time);
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+}
+
+const TIME: Duration = Duration::from_millis(1);
+
+fn is_expected(kind: ErrorKind) {
+    use ErrorKind::{Closed, Corrupt, Invalid, TimedOut, TooSmall, WouldBlock};
+    assert!(matches!(kind, Closed | Corrupt | Invalid | TimedOut | TooSmall | WouldBlock));
+}
+
+#[test]
+fn a_reader_of_a_stream_survives() {
+    let pair = || Handle::stream_pair(&options()).expect("a pipe");
+    beside(pair, true, |honest, random, in_time| {
+        let Ok(mut reader) = Reader::open(honest, &options()) else { return };
+        let _ = reader.poll_descriptor();
+        let mut buffer = vec![0; 9000];
+        for _ in 0..CALLS {
+            let (begun, count) = (Instant::now(), random.below(9000) as usize);
+            let read = match random.below(2) {
+                0 => reader.try_read(&mut buffer[..count]),
+                _ => reader.read_for(&mut buffer[..count], TIME),
+            };
+            in_time("a read", begun);
+            read.map_or_else(|error| is_expected(error.kind()), drop);
+            let _ = reader.available();
+        }
+    });
+}
+
+#[test]
+fn a_writer_of_a_stream_survives() {
+    let pair = || Handle::stream_pair(&options()).expect("a pipe");
+    beside(pair, false, |honest, random, in_time| {
+        let Ok(mut writer) = Writer::open(honest, &options()) else { return };
+        let _ = writer.poll_descriptor();
+        let bytes = vec![7; 9000];
+        for _ in 0..CALLS {
+            let (begun, count) = (Instant::now(), random.below(9000) as usize);
+            let written = match random.below(3) {
+                0 => writer.try_write(&bytes[..count]),
+                1 => writer.write_for(&bytes[..count], TIME),
+                _ => writer.resize(1 + random.below(60_000)).map(|()| 0),
+            };
+            in_time("a write", begun);
+            written.map_or_else(|error| is_expected(error.kind()), drop);
+        }
+    });
+}
+
+#[test]
+fn a_reader_of_records_survives() {
+    let pair = || Handle::record_pair(&options()).expect("a pipe");
+    beside(pair, true, |honest, random, in_time| {
+        let Ok(mut reader) = RecordReader::open(honest, &options()) else { return };
+        let mut buffer = vec![0; 9000];
+        for _ in 0..CALLS {
+            let begun = Instant::now();
+            let received = match random.below(3) {
+                0 => reader.try_receive(&mut buffer).map(drop),
+                1 => reader.receive_for(&mut buffer, TIME).map(drop),
+                _ => match reader.try_peek() {
+                    Ok(Some(mut loan)) => {
+                        let count = loan.len().min(buffer.len());
+                        loan.view().expect("here").copy_to(0, &mut buffer[..count]);
+                        loan.consume()
+                    }
+                    Ok(None) => Ok(()),
+                    Err(error) => Err(error),
+                },
+            };
+            in_time("a receive", begun);
+            received.unwrap_or_else(|error| is_expected(error.kind()));
+        }
+    });
+}
+
+#[test]
+fn a_writer_of_records_survives() {
+    let pair = || Handle::record_pair(&options()).expect("a pipe");
+    beside(pair, false, |honest, random, in_time| {
+        let Ok(mut writer) = RecordWriter::open(honest, &options()) else { return };
+        let bytes = vec![7; 9000];
+        for _ in 0..CALLS {
+            let (begun, count) = (Instant::now(), random.below(9000) as usize);
+            let sent = match random.below(3) {
+                0 => writer.try_send(&bytes[..count]),
+                1 => writer.send_for(&bytes[..count], TIME),
+                _ => writer.try_reserve(count).and_then(|mut place| {
+                    place.view()?.copy_from(count / 2, &bytes[..count / 3]);
+                    if count.is_multiple_of(2) { place.commit() } else { Ok(()) }
+                }),
+            };
+            in_time("a send", begun);
+            sent.unwrap_or_else(|error| is_expected(error.kind()));
+        }
+    });
+}
+
+#[test]
+fn no_wait_outlives_the_peer_whoever_scribbles_on() {
+    for _ in 0..5 {
+        let (writer, reader) = Handle::stream_pair(&options()).expect("a pipe");
+        let (memory, socket) = writer.into_descriptors();
+        let mut reader = Reader::open(reader, &options()).expect("opened");
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            // The word the reader sleeps on, set to what it expects, again and again.
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    rustix::io::pwrite(&memory, &1_u32.to_le_bytes(), 3 * 128).expect("written");
+                }
+            });
+            let reading = scope.spawn(|| reader.read(&mut [0; 10]).map_err(|error| error.kind()));
+            drop(socket);
+            let begun = Instant::now();
+            let ended = reading.join().expect("no panic");
+            stop.store(true, Ordering::Relaxed);
+            assert_eq!(ended, Ok(0));
+            assert!(begun.elapsed() < Duration::from_secs(5));
+        });
+    }
+}
+
+#[test]
+fn what_comes_in_place_of_the_next_memory_is_refused() {
+    let (writer, reader) = Handle::stream_pair(&options()).expect("a pipe");
+    let (memory, socket) = writer.into_descriptors();
+    let mut reader = Reader::open(reader, &options()).expect("opened");
+    let other = tempfile::tempfile().expect("a file");
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = rustix::net::SendAncillaryBuffer::new(&mut space);
+    let files = [other.as_fd()];
+    assert!(ancillary.push(rustix::net::SendAncillaryMessage::ScmRights(&files)));
+    let text = [std::io::IoSlice::new(b"m")];
+    let flags = rustix::net::SendFlags::empty();
+    rustix::net::sendmsg(&socket, &text, &mut ancillary, flags).expect("sent");
+    // The word that says that there is another memory: in the writer's line, after two positions.
+    rustix::io::pwrite(&memory, &1_u64.to_le_bytes(), 128 + 16).expect("written");
+    let error = reader.read(&mut [0; 10]).expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.to_string().contains("no file that can be sealed"), "{error}");
+}

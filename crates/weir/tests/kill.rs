@@ -1,0 +1,218 @@
+//! kill -9 of either side at random instants under load: the other learns of it, what a returned
+//! write wrote is there, nothing is doubled or torn, nothing is left behind.
+//!
+//! `WEIR_KILLS=100000` for more (`just torture`).
+
+mod common;
+
+use common::{Random, alone, hear, kill, receive_handle, say, start};
+use std::os::fd::AsFd;
+use std::time::Duration;
+use weir::{ErrorKind, Handle, Options, Reader, RecordReader, RecordWriter, Writer};
+
+fn kills() -> u64 {
+    std::env::var("WEIR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(1000)
+}
+
+fn options() -> Options {
+    Options::new().capacity_bytes(16_384)
+}
+
+/// A record or write of a number: the number, and bytes that follow from it.
+fn body(number: u64) -> Vec<u8> {
+    let count = 8 + (number * 37 % 3000) as usize;
+    let mut bytes = number.to_le_bytes().to_vec();
+    bytes.resize(count, number as u8);
+    bytes
+}
+
+fn check(number: u64, bytes: &[u8]) {
+    assert!(bytes == body(number), "number {number} is torn or another");
+}
+
+#[test]
+fn in_a_role() {
+    let Some(role) = common::role() else { return };
+    let input = std::io::stdin();
+    match role.as_str() {
+        "stream-writer" => {
+            let mut writer = Writer::open(receive_handle(), &options()).expect("opened");
+            for number in 0.. {
+                writer.write(&body(number)).expect("written");
+                // Said only after the write has returned.
+                say(&input, &number.to_le_bytes());
+            }
+        }
+        "record-writer" => {
+            let mut writer = RecordWriter::open(receive_handle(), &options()).expect("opened");
+            for number in 0.. {
+                writer.send(&body(number)).expect("sent");
+                say(&input, &number.to_le_bytes());
+            }
+        }
+        "stream-reader" => {
+            let mut reader = Reader::open(receive_handle(), &options()).expect("opened");
+            say(&input, b"up");
+            while reader.read(&mut [0; 5000]).expect("read") > 0 {}
+        }
+        "record-reader" => {
+            let mut reader = RecordReader::open(receive_handle(), &options()).expect("opened");
+            say(&input, b"up");
+            while reader.receive(&mut [0; 5000]).expect("received").is_some() {}
+        }
+        _ => panic!("no such role"),
+    }
+}
+
+/// The next number a killed writer said it had written, of those it still could say.
+fn last_said(socket: &impl AsFd) -> Option<u64> {
+    let mut last = None;
+    loop {
+        match <[u8; 8]>::try_from(hear(socket).as_slice()) {
+            Ok(bytes) => last = Some(u64::from_le_bytes(bytes)),
+            Err(_) => return last,
+        }
+    }
+}
+
+/// Reads `first` numbers, kills the writer, reads the rest: how many there were.
+fn drain(first: u64, mut next: impl FnMut(u64) -> bool, mut kill_it: impl FnMut()) -> u64 {
+    let mut number = 0;
+    while number < first && next(number) {
+        number += 1;
+    }
+    kill_it();
+    while next(number) {
+        number += 1;
+    }
+    number
+}
+
+/// Reads one numbered write of a stream; false at the end, where one may be cut short: it had not
+/// returned.
+fn next_of_stream(reader: &mut Reader, number: u64) -> bool {
+    let wanted = body(number);
+    let (mut got, mut buffer) = (Vec::new(), vec![0; wanted.len()]);
+    while got.len() < wanted.len() {
+        match reader.read(&mut buffer[..wanted.len() - got.len()]).expect("read") {
+            0 => break,
+            count => got.extend_from_slice(&buffer[..count]),
+        }
+    }
+    assert!(wanted.starts_with(&got), "number {number} is torn or another");
+    got.len() == wanted.len()
+}
+
+fn listen(socket: std::os::fd::OwnedFd) -> std::thread::JoinHandle<Option<u64>> {
+    // Heard as it is said: the socket holds little.
+    std::thread::spawn(move || last_said(&socket))
+}
+
+#[test]
+fn a_killed_writer_loses_no_returned_write() {
+    let _alone = alone();
+    let mut random = Random(0x5eed_0001);
+    for round in 0..kills() / 4 {
+        let first = random.below(400);
+        let (writer, reader) = Handle::stream_pair(&options()).expect("a pipe");
+        let (mut child, socket) = start("stream-writer");
+        writer.send(socket.as_fd()).expect("sent");
+        let said = listen(socket);
+        let mut reader = Reader::open(reader, &options()).expect("opened");
+        let next = |number| next_of_stream(&mut reader, number);
+        let got = drain(first, next, || kill(&mut child));
+        let said = said.join().expect("no panic").map_or(0, |number| number + 1);
+        assert!(got >= said, "round {round}: {said} writes returned, {got} arrived");
+    }
+    nothing_is_left_behind();
+}
+
+#[test]
+fn a_killed_writer_loses_no_returned_record() {
+    let _alone = alone();
+    let mut random = Random(0x5eed_0002);
+    let mut buffer = vec![0; 5000];
+    for round in 0..kills() / 4 {
+        let first = random.below(400);
+        let (writer, reader) = Handle::record_pair(&options()).expect("a pipe");
+        let (mut child, socket) = start("record-writer");
+        writer.send(socket.as_fd()).expect("sent");
+        let said = listen(socket);
+        let mut reader = RecordReader::open(reader, &options()).expect("opened");
+        let next = |number| match reader.receive(&mut buffer).expect("received") {
+            Some(count) => {
+                check(number, &buffer[..count]);
+                true
+            }
+            None => false,
+        };
+        let got = drain(first, next, || kill(&mut child));
+        let said = said.join().expect("no panic").map_or(0, |number| number + 1);
+        assert!(got >= said, "round {round}: {said} sends returned, {got} arrived");
+    }
+    nothing_is_left_behind();
+}
+
+#[test]
+fn the_writer_learns_that_its_reader_was_killed() {
+    let _alone = alone();
+    let mut random = Random(0x5eed_0003);
+    for _ in 0..kills() / 4 {
+        let (writer, reader) = Handle::stream_pair(&options()).expect("a pipe");
+        let (mut child, socket) = start("stream-reader");
+        reader.send(socket.as_fd()).expect("sent");
+        assert_eq!(hear(&socket), b"up");
+        let mut writer = Writer::open(writer, &options()).expect("opened");
+        let killer = kill_after(random.below(300), &child);
+        let error = (0..).find_map(|number| writer.write(&body(number)).err()).expect("closed");
+        assert_eq!(error.kind(), ErrorKind::Closed);
+        killer(&mut child);
+    }
+    nothing_is_left_behind();
+}
+
+#[test]
+fn the_sender_learns_that_its_reader_was_killed() {
+    let _alone = alone();
+    let mut random = Random(0x5eed_0004);
+    for _ in 0..kills() / 4 {
+        let (writer, reader) = Handle::record_pair(&options()).expect("a pipe");
+        let (mut child, socket) = start("record-reader");
+        reader.send(socket.as_fd()).expect("sent");
+        assert_eq!(hear(&socket), b"up");
+        let mut writer = RecordWriter::open(writer, &options()).expect("opened");
+        let killer = kill_after(random.below(300), &child);
+        let error = (0..).find_map(|number| writer.send(&body(number)).err()).expect("closed");
+        assert_eq!(error.kind(), ErrorKind::Closed);
+        killer(&mut child);
+    }
+    nothing_is_left_behind();
+}
+
+/// Kills so many microseconds from now, from another thread; what reaps.
+fn kill_after(
+    us: u64,
+    child: &std::process::Child,
+) -> impl FnOnce(&mut std::process::Child) + use<> {
+    let pid = rustix::process::Pid::from_child(child);
+    let killing = std::thread::spawn(move || {
+        // sleep: the instant of the kill is the test's input.
+        std::thread::sleep(Duration::from_micros(us));
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("killed");
+    });
+    move |child| {
+        killing.join().expect("no panic");
+        child.wait().expect("reaped");
+    }
+}
+
+/// Neither a descriptor nor a mapping of a pipe is left in this process, which had the survivors.
+fn nothing_is_left_behind() {
+    common::until("all ends are gone", || {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+        let descriptors = std::fs::read_dir("/proc/self/fd").expect("descriptors");
+        let links = descriptors.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        !maps.contains("memfd:weir")
+            && links.filter(|to| to.starts_with("/memfd:weir")).count() == 0
+    });
+}
