@@ -332,6 +332,9 @@ fn a_stopped_peer_is_not_dead() {
     assert_eq!(reader.read(&mut [0; 9]).expect("read"), 1);
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("stopped");
+    let how = rustix::process::WaitOptions::UNTRACED;
+    let (_, status) = rustix::process::waitpid(Some(pid), how).expect("waited").expect("one");
+    assert!(status.stopped());
     common::say(&socket, b"go on");
     let waited = reader.read_for(&mut [0; 9], Duration::from_millis(100)).expect_err("stopped");
     assert_eq!(waited.kind(), ErrorKind::TimedOut);

@@ -87,3 +87,77 @@ fn sealed_memory_cannot_be_cut_off() {
     assert_eq!(rustix::fs::ftruncate(&file, 1 << 20), Err(Errno::PERM));
     assert_eq!(rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE), Err(Errno::PERM));
 }
+
+/// Runs `child` in a forked child, which must do little: true if it said so.
+fn in_forked_child(child: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child runs what a forked child of a process with threads may with this C library
+    // (memory can be allocated), and ends by a system call.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let code = i32::from(!child());
+        // SAFETY: ends the child without what the parent's exit would run.
+        unsafe { libc::_exit(code) };
+    }
+    let mut status = -1;
+    // SAFETY: the pointer is to a live local.
+    let reaped = unsafe { libc::waitpid(pid, &mut status, 0) };
+    reaped == pid && status == 0
+}
+
+#[test]
+fn a_forked_child_has_no_end_of_its_parent_s() {
+    use crate::{ErrorKind, Options, pipe, records};
+    let options = Options::new().capacity_bytes(4096);
+    let (mut writer, mut reader) = pipe(&options).expect("made");
+    let (mut sender, mut receiver) = records(&options).expect("made");
+    assert!(in_forked_child(|| {
+        let kinds = [
+            writer.write(b"x").map_err(|error| error.kind()).map(drop),
+            reader.try_read(&mut [0]).map_err(|error| error.kind()).map(drop),
+            sender.send(b"x").map_err(|error| error.kind()),
+            receiver.try_receive(&mut [0]).map_err(|error| error.kind()).map(drop),
+        ];
+        kinds.iter().all(|kind| *kind == Err(ErrorKind::Forked))
+    }));
+    // Nothing the child did, its end included, has touched them.
+    writer.write(b"still").expect("written");
+    assert_eq!(reader.read(&mut [0; 9]).expect("read"), 5);
+}
+
+#[test]
+fn the_parent_s_end_is_seen_while_its_child_lives() {
+    use crate::{Options, pipe};
+    let (writer, mut reader) = pipe(&Options::new().capacity_bytes(4096)).expect("made");
+    let (tell, told) = std::io::pipe().map(|(read, write)| (write, read)).expect("a pipe");
+    // SAFETY: as in `in_forked_child`.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        drop(tell);
+        let _ = std::io::Read::read(&mut &told, &mut [0]);
+        // SAFETY: as in `in_forked_child`.
+        unsafe { libc::_exit(0) };
+    }
+    drop(writer);
+    assert_eq!(reader.read(&mut [0; 9]).expect("the end"), 0);
+    drop(tell);
+    // SAFETY: waits for the child above; a null status is not written.
+    assert_eq!(unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) }, pid);
+}
+
+#[test]
+fn a_handle_is_inherited_and_opened_by_a_forked_child() {
+    use crate::{Handle, Options, Reader, Writer};
+    let options = Options::new().capacity_bytes(4096);
+    let (writer, reader) = Handle::stream_pair(&options).expect("made");
+    // The process has a watcher already; the child starts its own.
+    let mut reader = Reader::open(reader, &options).expect("opened");
+    let mut writer = Some(writer);
+    assert!(in_forked_child(|| {
+        let handle = writer.take().expect("inherited");
+        Writer::open(handle, &options).and_then(|mut end| end.write(b"from the child")).is_ok()
+    }));
+    drop(writer);
+    let mut got = Vec::new();
+    std::io::Read::read_to_end(&mut reader, &mut got).expect("read");
+    assert_eq!(got, b"from the child");
+}

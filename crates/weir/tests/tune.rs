@@ -1,0 +1,75 @@
+//! Defaults set while programs run: in a process of its own, since they are read from the
+//! environment and from a file of the user.
+
+mod common;
+
+use common::hear;
+use std::process::{Command, Stdio};
+use weir::{Options, pipe};
+
+/// The capacity and segment a process gets under these variables.
+fn under(variables: &[(&str, &str)]) -> String {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    let flags = SocketFlags::CLOEXEC;
+    let (ours, theirs) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("sockets");
+    let mut child = Command::new(std::env::current_exe().expect("a program"))
+        .args(["--exact", common::ROLE_TEST, "--nocapture", "-q"])
+        .env_clear()
+        .env("WEIR_TEST_ROLE", "tells")
+        .envs(variables.iter().copied())
+        .stdin(theirs)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("started");
+    let said = String::from_utf8(hear(&ours)).expect("text");
+    child.wait().expect("ended");
+    said
+}
+
+#[test]
+fn in_a_role() {
+    if common::role().is_none() {
+        return;
+    }
+    let told = match pipe(&Options::new()).and_then(|(mut writer, _reader)| writer.shape()) {
+        Ok(shape) => format!("{} {}", shape.capacity_bytes(), shape.segment_bytes()),
+        Err(error) => error.to_string(),
+    };
+    common::say(std::io::stdin(), &told.as_bytes()[..told.len().min(60)]);
+}
+
+#[test]
+fn the_environment_ranks_over_the_file_and_the_file_over_the_caches() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let state = directory.path().join("state");
+    let file = state.join("weir/tune");
+    std::fs::create_dir_all(state.join("weir")).expect("made");
+    let state = state.to_str().expect("text");
+    let plain = under(&[("XDG_STATE_HOME", state)]);
+    let capacity: u64 = plain.split(' ').next().expect("a word").parse().expect("a number");
+    assert!((1 << 20..=4 << 20).contains(&capacity), "{plain}");
+    std::fs::write(&file, "# mine\ncapacity_bytes 524288\nsegment_bytes 32768\n").expect("written");
+    assert_eq!(under(&[("XDG_STATE_HOME", state)]), "524288 32768");
+    assert_eq!(under(&[("XDG_STATE_HOME", state), ("WEIR_PIPE_SIZE", "64K")]), "65536 32768");
+    // A segment of the file that no longer fits gives way.
+    assert_eq!(under(&[("XDG_STATE_HOME", state), ("WEIR_PIPE_SIZE", "16K")]), "16384 2048");
+    let both = [("XDG_STATE_HOME", state), ("WEIR_PIPE_SIZE", "1M"), ("WEIR_PIPE_SEGMENT", "8K")];
+    assert_eq!(under(&both), "1048576 8192");
+    let elsewhere = file.to_str().expect("text");
+    assert_eq!(under(&[("WEIR_TUNE", elsewhere)]), "524288 32768");
+    assert_eq!(under(&[]), plain, "no home: as without a file");
+}
+
+#[test]
+fn what_is_no_size_is_named() {
+    let said = under(&[("WEIR_PIPE_SIZE", "much")]);
+    assert!(said.starts_with("cannot use WEIR_PIPE_SIZE: 'much' is no size"), "{said}");
+    let said = under(&[("WEIR_PIPE_SIZE", "4G")]);
+    assert!(said.starts_with("cannot set the capacity of a pipe: 4294967296"), "{said}");
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("tune");
+    std::fs::write(&file, "speed 9\n").expect("written");
+    let said = under(&[("WEIR_TUNE", file.to_str().expect("text"))]);
+    assert!(said.starts_with("cannot read /") && file.exists(), "{said}");
+}
