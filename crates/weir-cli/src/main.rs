@@ -1,9 +1,9 @@
 //! The `weir` command: find out where the time goes between your processes, and take it back.
 //!
-//! One file or folder a verb: [`run`], [`mod@bench`], [`compare`], [`history`], [`pages`]
-//! (completions and manual pages). What they share: [`args`] (the command line), [`shell`] (cutting
-//! a pipeline's text into stages), [`report`] (what people and programs read of a run), [`fault`]
-//! (errors of the command).
+//! One file or folder a verb: [`run`], [`mod@bench`], [`compare`], [`history`], [`stat`],
+//! [`tune`], [`pages`] (completions and manual pages). What they share: [`args`] (the command
+//! line), [`shell`] (cutting a pipeline's text into stages), [`report`] (what people and programs
+//! read of a run), [`fault`] (errors of the command).
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,8 @@ mod pages;
 mod report;
 mod run;
 mod shell;
+mod stat;
+mod tune;
 
 use args::{Command, Options};
 use clap::Parser;
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
         Command::Bench(options) => bench::bench(&options),
         Command::Compare(options) => compare::compare(&options),
         Command::History(options) => history::history(&options),
+        Command::Stat(options) => stat::stat(&options),
+        Command::Tune(options) => tune::tune(&options),
         Command::Completions(completions) => pages::completions(&completions),
         Command::Man(man) => pages::man(&man),
     })

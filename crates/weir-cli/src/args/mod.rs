@@ -1,10 +1,12 @@
 //! The command line.
 
 mod bench;
+mod pipes;
 mod saved;
 
 pub use bench::BenchOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use pipes::{StatOptions, TuneOptions};
 pub use saved::{CompareOptions, Export, FailOn, HistoryOptions};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,6 +31,10 @@ pub enum Command {
     Compare(CompareOptions),
     /// List, show, export or forget saved runs of weir bench
     History(HistoryOptions),
+    /// Show the accounts of weir's pipes in use: bytes, waits, sleeps, wake-ups
+    Stat(StatOptions),
+    /// Show or set the sizes of weir's pipes: those made from now on, or one in use
+    Tune(TuneOptions),
     /// Print a completion script for a shell
     Completions(CompletionsOptions),
     /// Write the manual pages

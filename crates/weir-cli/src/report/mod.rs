@@ -2,7 +2,7 @@
 
 mod json;
 mod text;
-mod units;
+pub mod units;
 
 pub use json::json;
 pub use text::text;

@@ -1,0 +1,178 @@
+//! `weir tune`: the defaults of weir's pipes, and the sizes of pipes in use.
+
+use crate::args::TuneOptions;
+use crate::bench::print;
+use crate::fault::{Fault, tell};
+use crate::report::units::capacity;
+use rustix::fd::AsFd;
+use serde_json::json;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use weir::tune::{Ask, Settings, ask, caches, calibrate, path};
+use weir::{ErrorKind, Shape};
+
+/// Carries out the verb.
+pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
+    if options.pipe.is_some() {
+        return live(options);
+    }
+    let mut settings = if options.reset { Settings::default() } else { read()? };
+    if let Some(size) = size(options) {
+        settings.capacity_bytes = Some(size);
+        // What no longer fits goes back to following from the size.
+        settings.segment_bytes = settings.segment_bytes.filter(|bytes| *bytes <= size);
+    }
+    let capacity = settings.capacity_bytes.unwrap_or(settings.levers().capacity_bytes);
+    if let Some(segment) = segment(options, capacity) {
+        settings.segment_bytes = Some(segment);
+    }
+    let segment = settings.segment_bytes.unwrap_or(capacity >> 3);
+    settings.atomic_bytes =
+        options.atomic.or(settings.atomic_bytes.filter(|bytes| *bytes <= segment));
+    let shape = settings.shape().map_err(fault)?;
+    if size(options).is_some() {
+        settings.capacity_bytes = Some(shape.capacity_bytes());
+    }
+    if options.calibrate {
+        settings.measured = Some(measure()?);
+    }
+    let changed = options.reset || options.calibrate || sizes_asked(options);
+    if changed {
+        settings.write().map_err(fault)?;
+    }
+    show(&settings, options.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn sizes_asked(options: &TuneOptions) -> bool {
+    size(options).is_some()
+        || options.segment.is_some()
+        || options.shift.is_some()
+        || options.atomic.is_some()
+}
+
+fn read() -> Result<Settings, Fault> {
+    Settings::read().map_err(fault)
+}
+
+fn fault(error: weir::Error) -> Fault {
+    match error.kind() {
+        ErrorKind::Invalid => Fault::usage(error.to_string()),
+        _ => Fault::failed(error.to_string()),
+    }
+}
+
+fn page_bytes() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+fn size(options: &TuneOptions) -> Option<u64> {
+    options.size.or(options.order.map(|order| page_bytes() << order))
+}
+
+fn segment(options: &TuneOptions, capacity: u64) -> Option<u64> {
+    options.segment.or(options.shift.map(|shift| capacity.next_power_of_two() >> shift))
+}
+
+fn live(options: &TuneOptions) -> Result<ExitCode, Fault> {
+    let (pid, descriptor) = options.pipe.unwrap_or_default();
+    let file = weir::stat::open(pid, descriptor, true).map_err(fault)?;
+    let now = weir::stat::read(&file).map_err(fault)?;
+    if now.writer.closed || now.reader.closed {
+        return Err(Fault::failed(format!("cannot set {pid}/{descriptor}: it is closed")));
+    }
+    if now.kind == weir::stat::Kind::Records && size(options).is_some() {
+        let why = "a record pipe keeps its size";
+        return Err(Fault::failed(format!("cannot set the size of {pid}/{descriptor}: {why}")));
+    }
+    let capacity_bytes = size(options);
+    let segment_bytes = segment(options, capacity_bytes.unwrap_or(now.capacity_bytes));
+    let asked = Ask { capacity_bytes, segment_bytes, atomic_bytes: options.atomic };
+    let shape = ask(file.as_fd(), asked).map_err(fault)?;
+    if options.json {
+        print(&format!("{}\n", json!({"schema": "weir.tune/1", "asked": shape_json(shape)})))?;
+    } else {
+        tell(&format!(
+            "asked for {}, segments of {}, atomic bound {}; the writer takes them up",
+            capacity(shape.capacity_bytes()),
+            capacity(shape.segment_bytes()),
+            capacity(shape.atomic_bytes()),
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure() -> Result<weir::tune::Levers, Fault> {
+    let shows = std::io::stderr().is_terminal();
+    let levers = calibrate(caches(), |step| {
+        if shows {
+            eprint!("\rmeasuring {:3} %", 100 * step.done / step.total);
+            let _ = std::io::stderr().flush();
+        }
+    });
+    if shows {
+        eprint!("\r\x1b[K");
+    }
+    levers.map_err(fault)
+}
+
+fn shape_json(shape: Shape) -> serde_json::Value {
+    json!({
+        "size_bytes": shape.capacity_bytes(),
+        "segment_bytes": shape.segment_bytes(),
+        "atomic_bytes": shape.atomic_bytes(),
+    })
+}
+
+fn show(settings: &Settings, as_json: bool) -> Result<(), Fault> {
+    let shape = settings.shape().map_err(fault)?;
+    let levers = settings.levers();
+    let measured = settings.measured.is_some();
+    let from = |set: bool, otherwise: &'static str| if set { "set" } else { otherwise };
+    let size_from =
+        from(settings.capacity_bytes.is_some(), if measured { "measured" } else { "caches" });
+    let segment_from = from(settings.segment_bytes.is_some(), "default");
+    let atomic_from = from(settings.atomic_bytes.is_some(), "default");
+    let kept = path().map(|path| path.display().to_string());
+    if as_json {
+        let mut value = shape_json(shape);
+        value["schema"] = json!("weir.tune/1");
+        value["page_bytes"] = json!(page_bytes());
+        value["from"] = json!({"size": size_from, "segment": segment_from, "atomic": atomic_from});
+        value["measured"] = json!(measured);
+        value["reader_dirties"] = json!(levers.dirties);
+        value["slip_ns"] = json!(levers.slip_ns);
+        value["wake_ns"] = json!(levers.wake_ns);
+        value["file"] = json!(kept);
+        return print(&format!("{value:#}\n"));
+    }
+    let (size, segment, atomic) =
+        (shape.capacity_bytes(), shape.segment_bytes(), shape.atomic_bytes());
+    let order = (size / page_bytes()).ilog2();
+    let shift = (size / segment).ilog2();
+    let caches = caches();
+    let why = match size_from {
+        "caches" => format!(
+            "by the caches ({} a CPU, {} shared)",
+            capacity(caches.second_bytes),
+            capacity(caches.third_bytes)
+        ),
+        other => other.to_owned(),
+    };
+    let mut text = String::from("pipes of weir made from now on\n");
+    text += &format!("  size     {:>8}  page << {order:<2}  {why}\n", capacity(size));
+    text += &format!("  segment  {:>8}  size >> {shift:<2}  {segment_from}\n", capacity(segment));
+    text += &format!("  atomic   {:>8}              {atomic_from}\n", capacity(atomic));
+    let habit = if levers.dirties { "dirties" } else { "leaves" };
+    text += &format!(
+        "  a reader {habit} the lines it has read; one that runs dry of a stream waits {} ns;\n  \
+         waking an end costs {} ns: {}\n",
+        levers.slip_ns,
+        levers.wake_ns,
+        if measured { "measured" } else { "not measured, see weir tune --calibrate" }
+    );
+    if let Some(kept) = kept {
+        text += &format!("kept in {kept}\n");
+    }
+    print(&text)
+}

@@ -1,0 +1,173 @@
+//! `weir tune` and `weir stat`: what is set, what is shown, what is refused.
+
+mod common;
+
+use common::WEIR;
+use serde_json::Value;
+use std::process::{Command, Output, Stdio};
+use weir::{Options, pipe, records};
+
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place { directory: tempfile::tempdir().expect("a directory") }
+    }
+
+    fn weir(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(WEIR);
+        command.args(args).env("WEIR_TUNE", self.directory.path().join("state/tune"));
+        command.env_remove("WEIR_PIPE_SIZE").env_remove("WEIR_PIPE_SEGMENT");
+        command.stdin(Stdio::null()).output().expect("weir starts")
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let output = self.weir(args);
+        assert!(output.status.success(), "{}", said(&output));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+}
+
+fn said(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    for word in ["panicked", "RUST_", "unwrap"] {
+        assert!(!text.contains(word), "not for a user's eyes: {text}");
+    }
+    text
+}
+
+fn refused(output: &Output, status: i32, expected: &str) {
+    assert_eq!(output.status.code(), Some(status), "{}", said(output));
+    assert!(said(output).contains(expected), "{}", said(output));
+}
+
+#[test]
+fn defaults_are_set_shown_and_forgotten() {
+    let place = Place::new();
+    let plain = place.json(&["tune", "--json"]);
+    assert_eq!(
+        (&plain["schema"], &plain["from"]["size"]),
+        (&"weir.tune/1".into(), &"caches".into())
+    );
+    let set = place.json(&["tune", "--order", "8", "--shift", "4", "--json"]);
+    let page = set["page_bytes"].as_u64().expect("a number");
+    assert_eq!(
+        (set["size_bytes"].as_u64(), set["segment_bytes"].as_u64()),
+        (Some(page << 8), Some(page << 4))
+    );
+    assert_eq!(set["from"]["segment"], "set");
+    // A smaller size later: the segment that no longer fits follows again.
+    let smaller = place.json(&["tune", "--size", "16K", "--json"]);
+    assert_eq!(smaller["segment_bytes"], 2048);
+    let text = String::from_utf8(place.weir(&["tune"]).stdout).expect("text");
+    assert!(text.contains("size       16 KiB  page << 2   set"), "{text}");
+    assert_eq!(place.json(&["tune", "--reset", "--json"])["size_bytes"], plain["size_bytes"]);
+}
+
+#[test]
+fn what_is_measured_is_kept() {
+    let place = Place::new();
+    let measured = place.json(&["tune", "--calibrate", "--json"]);
+    assert_eq!(measured["measured"], true);
+    let size = measured["size_bytes"].as_u64().expect("a number");
+    assert!((256 << 10..=4 << 20).contains(&size), "{size}");
+    assert_eq!(place.json(&["tune", "--json"]), measured);
+}
+
+#[test]
+fn sizes_out_of_range_are_refused_with_the_range() {
+    let place = Place::new();
+    refused(&place.weir(&["tune", "--size", "2G"]), 2, "out of range: 1 to 1073741824");
+    refused(&place.weir(&["tune", "--size", "64K", "--segment", "1M"]), 2, "256 to 65536");
+    refused(&place.weir(&["tune", "--atomic", "0"]), 2, "the atomic bound of a pipe: 0 bytes");
+    refused(&place.weir(&["tune", "--size", "much"]), 2, "not a size");
+    refused(&place.weir(&["tune", "--order", "19"]), 2, "0..=18");
+    refused(&place.weir(&["tune", "--pipe", "12"]), 2, "required");
+    refused(&place.weir(&["tune", "--pipe", "x/y", "--size", "1M"]), 2, "write PID/FD");
+    assert!(!place.directory.path().join("state/tune").exists(), "nothing was kept");
+}
+
+#[test]
+fn a_pipe_in_use_is_shown_and_set() {
+    let place = Place::new();
+    let options = Options::new().capacity_bytes(65_536);
+    let (mut writer, mut reader) = pipe(&options).expect("made");
+    writer.write(&[1; 5000]).expect("written");
+    reader.read(&mut [0; 2000]).expect("read");
+    let own = std::process::id().to_string();
+    let seen = place.json(&["stat", &own, "--json"]);
+    assert_eq!(seen["schema"], "weir.stat/1");
+    let mine = |seen: &Value| {
+        let all = seen["pipes"].as_array().expect("a list").clone();
+        all.into_iter().find(|pipe| pipe["writer"]["bytes"] == 5000).expect("found")
+    };
+    let ours = mine(&seen);
+    assert_eq!((&ours["kind"], &ours["fill_bytes"]), (&"stream".into(), &3000.into()));
+    assert_eq!((&ours["reader"]["bytes"], &ours["reader"]["records"]), (&2000.into(), &1.into()));
+    let name = format!("{own}/{}", ours["holders"][0]["fd"]);
+    let asked = place.weir(&["tune", "--pipe", &name, "--segment", "16K"]);
+    assert!(said(&asked).contains("asked for 64 KiB, segments of 16 KiB"), "{}", said(&asked));
+    assert_eq!(mine(&place.json(&["stat", "--json"]))["segment_bytes"], 16_384);
+    refused(&place.weir(&["tune", "--pipe", &name, "--size", "4G"]), 2, "out of range");
+    writer.write(&[1; 50_000]).expect("written");
+    let shrunk = place.weir(&["tune", "--pipe", &name, "--size", "32K"]);
+    refused(&shrunk, 2, "cannot shrink a pipe to 32768 bytes: 53000 bytes are in it");
+    drop(writer);
+    refused(&place.weir(&["tune", "--pipe", &name, "--size", "1M"]), 1, "it is closed");
+}
+
+#[test]
+fn the_table_names_both_ends() {
+    let place = Place::new();
+    let (mut sender, mut receiver) = records(&Options::new().capacity_bytes(65_536)).expect("made");
+    sender.send(&[1; 123_4]).expect("sent");
+    receiver.receive(&mut [0; 2000]).expect("received");
+    let own = std::process::id().to_string();
+    let text = String::from_utf8(place.weir(&["stat", &own]).stdout).expect("text");
+    let line = |end: &str| {
+        let found = text.lines().find(|line| line.contains(end) && line.contains("1.2 kB"));
+        found.map(str::to_owned).unwrap_or_else(|| panic!("{end} in {text}"))
+    };
+    assert!(line("writer").contains(&own) && line("reader").starts_with("records, 64 KiB"));
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let place = Place::new();
+    refused(&place.weir(&["stat", "999999999"]), 1, "cannot look at process 999999999");
+    let nowhere = place.weir(&["tune", "--pipe", "999999999/3", "--size", "1M"]);
+    refused(&nowhere, 1, "cannot open /proc/999999999/fd/3: No such file");
+    let own = format!("{}/1", std::process::id());
+    let other = place.weir(&["tune", "--pipe", &own, "--size", "1M"]);
+    assert_eq!(other.status.code(), Some(1), "{}", said(&other));
+    refused(&place.weir(&["stat", "--watch=0"]), 2, "not a time");
+}
+
+#[test]
+fn watching_shows_rates_until_nobody_reads() {
+    use std::io::BufRead;
+    let place = Place::new();
+    let (mut writer, mut reader) = pipe(&Options::new().capacity_bytes(65_536)).expect("made");
+    let mut child = Command::new(WEIR)
+        .args(["stat", &std::process::id().to_string(), "--watch=0.05", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("weir starts");
+    let output = child.stdout.take().expect("piped");
+    let mut lines = std::io::BufReader::new(output).lines();
+    let mut rates = Vec::new();
+    for _ in 0..4 {
+        writer.write(&[1; 1000]).expect("written");
+        reader.read(&mut [0; 1000]).expect("read");
+        let line = lines.next().expect("a line").expect("text");
+        let seen: Value = serde_json::from_str(&line).expect("JSON");
+        rates.push(seen["pipes"][0]["bytes_per_s"].clone());
+    }
+    assert!(rates[0].is_null() && rates[3].as_f64().is_some(), "{rates:?}");
+    drop(lines);
+    child.wait().expect("it ends when nobody reads");
+    drop(place);
+}

@@ -1,0 +1,77 @@
+//! Receives what `pipe_send` sends, and checks it; see there.
+
+mod common;
+
+use clap::Parser;
+use common::{Bytes, Checksum, size};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+use weir::{Listener, Options};
+
+/// Receive numbered bytes from a weir pipe.
+#[derive(Parser)]
+struct Args {
+    /// The socket to listen at
+    path: PathBuf,
+    /// Stop after so many bytes [default: at the writer's end]
+    #[arg(long, value_parser = size)]
+    bytes: Option<u64>,
+    /// Bytes of a read; of records, the longest expected
+    #[arg(long, default_value = "64K", value_parser = size)]
+    chunk: u64,
+    /// What the bytes follow from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Receive records instead of a stream
+    #[arg(long)]
+    records: bool,
+    /// Compare each byte with what must come, and sum the bytes up
+    #[arg(long)]
+    check: bool,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match receive(&args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("pipe_recv: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn receive(args: &Args) -> weir::Result<bool> {
+    let (options, listener) = (Options::new(), Listener::bind(&args.path)?);
+    let mut read: Box<dyn FnMut(&mut [u8]) -> weir::Result<usize>> = if args.records {
+        let mut reader = listener.accept_records(&options)?;
+        Box::new(move |buffer| Ok(reader.receive(buffer)?.unwrap_or(0)))
+    } else {
+        let mut reader = listener.accept(&options)?;
+        Box::new(move |buffer| reader.read(buffer))
+    };
+    let (mut expected, mut sum) = (Bytes::new(args.seed), Checksum::default());
+    let mut buffer = vec![0; args.chunk.max(1) as usize];
+    let mut wanted = buffer.clone();
+    let begun = Instant::now();
+    let mut received = 0;
+    while args.bytes.is_none_or(|bytes| received < bytes) {
+        let count = read(&mut buffer)?;
+        if count == 0 {
+            break;
+        }
+        if args.check {
+            expected.fill(&mut wanted[..count]);
+            if let Some(at) = (0..count).find(|at| buffer[*at] != wanted[*at]) {
+                eprintln!("pipe_recv: byte {} is wrong", received + at as u64);
+                return Ok(false);
+            }
+            sum.add(&buffer[..count]);
+        }
+        received += count as u64;
+    }
+    common::report("received", received, args.check.then_some(sum), begun.elapsed());
+    Ok(true)
+}
