@@ -11,6 +11,7 @@ pub use loaded::suite as loaded;
 pub use port::suite as port;
 
 use crate::tools::channel::Mechanism;
+use crate::tools::own::Shape;
 use crate::tools::peer::Peer;
 use crate::tools::stream::Stream;
 use crate::tools::{case, elapsed_ns, group, size, work};
@@ -24,6 +25,12 @@ use weir_sys::usage::Usage;
 /// 2, 4, 8, ... 4096 as in the report, then on in steps of four.
 pub const BLOCK_BYTES: [u64; 16] =
     [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16_384, 65_536, 262_144, 1_048_576];
+/// What stands beside the kernel's pipe of its default size.
+const BESIDE: [(&str, Mechanism); 3] = [
+    ("pipe of 1 MiB", Mechanism::Pipe(1 << 20)),
+    ("unix stream", Mechanism::UnixStream),
+    ("weir pipe", Mechanism::WeirPipe(Shape::DEFAULT)),
+];
 /// Of a batch whose user and system time are told apart: many ticks of the kernel's clock.
 const COST_BATCH_NS: u64 = 60_000_000;
 const COST_WEIGHT: f64 = 6.0;
@@ -51,10 +58,22 @@ pub fn pipe() -> Suite {
         let name = format!("pipe, blocks of {}", size(bytes));
         costs.push(costly(case(name, params.clone(), Measure::TIME, make)));
         let name = format!("pipe, stream of {}", size(bytes));
-        throughputs.push(Case {
-            standard: matches!(bytes, 64 | 512 | 4096 | 65_536),
-            ..case(name, params, Measure::THROUGHPUT, move |site| throughput(site, bytes as usize))
-        });
+        let standard = matches!(bytes, 64 | 512 | 4096 | 65_536);
+        let make = move |site: &Site| throughput(site, Mechanism::Pipe(0), bytes as usize);
+        throughputs
+            .push(Case { standard, ..case(name, params.clone(), Measure::THROUGHPUT, make) });
+        // The same through the kernel's pipe at its largest, its socket, and weir's pipe.
+        for (title, mechanism) in BESIDE {
+            let params = Params {
+                mechanism: Some(mechanism.name().into()),
+                pipe_bytes: mechanism.pipe_bytes(),
+                ..params.clone()
+            };
+            let name = format!("{title}, stream of {}", size(bytes));
+            let make = move |site: &Site| throughput(site, mechanism, bytes as usize);
+            let standard = bytes == 65_536 && matches!(mechanism, Mechanism::WeirPipe(_));
+            throughputs.push(Case { standard, ..case(name, params, Measure::THROUGHPUT, make) });
+        }
     }
     let mut stream = group("stream", Sides::Two, throughputs);
     stream.standard = vec![Placement::SameCpu, Placement::OtherCpu];
@@ -88,8 +107,8 @@ fn blocks(site: &Site, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
 }
 
 /// The same, of which the throughput alone is wanted.
-fn throughput(site: &Site, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
-    let mut stream = Stream::start(site, Mechanism::Pipe(0), bytes)?;
+fn throughput(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+    let mut stream = Stream::start(site, mechanism, bytes)?;
     work(move |count| Ok(Batch::throughput(stream.send(count)?, count * bytes as u64)))
 }
 

@@ -4,6 +4,8 @@
 //! where they arrive. Beside the closed loop (the next packet follows the answer) stands an open
 //! one at a stated rate, whose latencies count from the intended start.
 
+mod loan;
+
 use crate::tools::channel::{Channel, Mechanism};
 use crate::tools::own::Shape;
 use crate::tools::pattern::Pattern;
@@ -43,6 +45,7 @@ pub fn suite() -> Suite {
             direction("self", Sides::One, to_self),
             direction("one-way", Sides::Two, one_way),
             direction("two-way", Sides::Two, two_way),
+            loan::loans(),
             paced(),
         ],
     }

@@ -9,12 +9,14 @@ mod trace;
 
 use crate::limits::Turns;
 use crate::tools::channel::{Channel, Mechanism};
+use crate::tools::own::Shape;
 use crate::tools::peer::Peer;
 use crate::tools::{case, difference, elapsed_ns, group, size, try_repeat, work};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::hint::black_box;
 use std::time::Instant;
+use weir::Waiting;
 use weir_measure::bench::case::{
     Activity, Batch, Case, Derived, Group, Measure, Normalise, Perspective, Sides, Site, Suite,
     Trouble, Work,
@@ -60,6 +62,7 @@ fn pairs() -> Group {
         pair("switch by eventfd", "eventfd", by_eventfd),
         pair("switch by futex", "futex", by_futex),
         pair("switch by kill", "kill", by_kill),
+        pair("switch by weir pipe", "weir-pipe", by_weir),
         case("pipe to self, 1 byte", to_self("kernel-pipe"), Measure::TIME, |_| pipe_to_self()),
     ];
     let alone = Derived {
@@ -99,9 +102,20 @@ where
 }
 
 fn by_pipe(site: &Site) -> Made {
-    let there = Channel::new(Mechanism::Pipe(0), 1)?;
-    let back = Channel::new(Mechanism::Pipe(0), 1)?;
+    by_channel(site, Mechanism::Pipe(0))
+}
+
+/// weir's pipe, told to sleep at once: spinning would be no switch.
+fn by_weir(site: &Site) -> Made {
+    by_channel(site, Mechanism::WeirPipe(Shape { waiting: Waiting::Sleep, ..Shape::DEFAULT }))
+}
+
+fn by_channel(site: &Site, mechanism: Mechanism) -> Made {
+    let there = Channel::new(mechanism, 1)?;
+    let back = Channel::new(mechanism, 1)?;
     let peer = Peer::start(site, |control| {
+        there.only_receive();
+        back.only_send();
         let (mut byte, mut done) = ([0], 0);
         loop {
             there.receive(&mut byte)?;
@@ -110,6 +124,8 @@ fn by_pipe(site: &Site) -> Made {
             control.report(done)?;
         }
     })?;
+    there.only_send();
+    back.only_receive();
     let mut byte = [7];
     round_trips(peer, move || {
         there.send(&byte)?;

@@ -1,7 +1,7 @@
 //! `weir stat`: the accounts of pipes in use.
 
 use crate::args::StatOptions;
-use crate::bench::{print, trimmed};
+use crate::bench::{is_read, trimmed};
 use crate::fault::{Fault, tell};
 use crate::report::units::{bytes, capacity, count, seconds};
 use comfy_table::{CellAlignment, Table, presets};
@@ -34,7 +34,9 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
         let found = look(options.pid);
         let elapsed_s = seen.elapsed().as_secs_f64();
         seen = Instant::now();
-        show(&found, &before, elapsed_s, options.json)?;
+        if !show(&found, &before, elapsed_s, options.json)? {
+            return Ok(ExitCode::SUCCESS);
+        }
         before = found.iter().map(|pipe| (pipe.inode, pipe.reader.account.bytes)).collect();
         std::thread::sleep(Duration::from_secs_f64(every));
     }
@@ -53,14 +55,14 @@ fn show(
     before: &BTreeMap<u64, u64>,
     elapsed_s: f64,
     as_json: bool,
-) -> Result<(), Fault> {
+) -> Result<bool, Fault> {
     let rate = |pipe: &PipeStat| {
         let then = before.get(&pipe.inode)?;
         Some(pipe.reader.account.bytes.saturating_sub(*then) as f64 / elapsed_s)
     };
     if as_json {
         let list: Vec<Value> = found.iter().map(|pipe| pipe_json(pipe, rate(pipe))).collect();
-        return print(&format!("{}\n", json!({"schema": "weir.stat/1", "pipes": list})));
+        return is_read(&format!("{}\n", json!({"schema": "weir.stat/1", "pipes": list})));
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -83,7 +85,7 @@ fn show(
         table.add_row(row(&names(pipe), "writer", &pipe.writer, rate.as_deref()));
         table.add_row(row(&fill, "reader", &pipe.reader, None));
     }
-    print(&(trimmed(&table) + "\n"))
+    is_read(&(trimmed(&table) + "\n"))
 }
 
 /// The names by which `weir tune --pipe` knows a pipe; one is enough.

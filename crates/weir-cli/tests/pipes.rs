@@ -84,7 +84,7 @@ fn sizes_out_of_range_are_refused_with_the_range() {
     refused(&place.weir(&["tune", "--atomic", "0"]), 2, "the atomic bound of a pipe: 0 bytes");
     refused(&place.weir(&["tune", "--size", "much"]), 2, "not a size");
     refused(&place.weir(&["tune", "--order", "19"]), 2, "0..=18");
-    refused(&place.weir(&["tune", "--pipe", "12"]), 2, "required");
+    refused(&place.weir(&["tune", "--pipe", "12/3"]), 2, "required");
     refused(&place.weir(&["tune", "--pipe", "x/y", "--size", "1M"]), 2, "write PID/FD");
     assert!(!place.directory.path().join("state/tune").exists(), "nothing was kept");
 }
@@ -106,7 +106,7 @@ fn a_pipe_in_use_is_shown_and_set() {
     let ours = mine(&seen);
     assert_eq!((&ours["kind"], &ours["fill_bytes"]), (&"stream".into(), &3000.into()));
     assert_eq!((&ours["reader"]["bytes"], &ours["reader"]["records"]), (&2000.into(), &1.into()));
-    let name = format!("{own}/{}", ours["holders"][0]["fd"]);
+    let name = format!("{own}/{}", ours["holders"][1]["fd"]);
     let asked = place.weir(&["tune", "--pipe", &name, "--segment", "16K"]);
     assert!(said(&asked).contains("asked for 64 KiB, segments of 16 KiB"), "{}", said(&asked));
     assert_eq!(mine(&place.json(&["stat", "--json"]))["segment_bytes"], 16_384);
@@ -130,7 +130,7 @@ fn the_table_names_both_ends() {
         let found = text.lines().find(|line| line.contains(end) && line.contains("1.2 kB"));
         found.map(str::to_owned).unwrap_or_else(|| panic!("{end} in {text}"))
     };
-    assert!(line("writer").contains(&own) && line("reader").starts_with("records, 64 KiB"));
+    assert!(line("writer").contains(&own) && line("reader").contains("records, 64 KiB"));
 }
 
 #[test]

@@ -52,25 +52,48 @@ fn flex(chunk: u64, readers: u64, compute_us: u64) -> Group {
             compute: Some(compute_us as f64),
             ..Params::default()
         };
-        let make = move |site: &Site| serve(site, chunk as usize, pipe, readers, compute_us);
+        let mechanism = Mechanism::Pipe(pipe);
+        let make = move |site: &Site| serve(site, chunk as usize, mechanism, readers, compute_us);
         Case {
             standard: false,
             size: BatchSize::Time { ns: 8_000_000 },
             ..case(format!("{title} through {}", size(pipe)), params, Measure::THROUGHPUT, make)
         }
     });
+    let own = super::weir_shapes().map(|shape| {
+        let params = Params {
+            mechanism: Some("weir-pipe".into()),
+            direction: Some("one-way".into()),
+            chunk_bytes: Some(chunk),
+            pipe_bytes: Some(shape.capacity_bytes),
+            segment_bytes: Some(shape.segment_bytes),
+            parties: Some(readers),
+            compute: Some(compute_us as f64),
+            ..Params::default()
+        };
+        let mechanism = Mechanism::WeirPipe(shape);
+        let make = move |site: &Site| serve(site, chunk as usize, mechanism, readers, compute_us);
+        let (whole, part) = (size(shape.capacity_bytes), size(shape.segment_bytes));
+        let name = format!("{title} through weir's {whole} by {part}");
+        Case {
+            standard: false,
+            size: BatchSize::Time { ns: 8_000_000 },
+            ..case(name, params, Measure::THROUGHPUT, make)
+        }
+    });
+    let cases: Vec<Case> = cases.into_iter().chain(own).collect();
     Group {
         baseline: Some(format!("{title} through {}", size(4 << 10))),
         standard: vec![Placement::OtherCpu],
         twin: chunk == CHUNK_BYTES[0],
-        ..group(title, Sides::Two, cases.into())
+        ..group(title, Sides::Two, cases)
     }
 }
 
 fn serve(
     site: &Site,
     chunk: usize,
-    pipe: u64,
+    mechanism: Mechanism,
     readers: u64,
     compute_us: u64,
 ) -> Result<Box<dyn Work>, Trouble> {
@@ -78,8 +101,9 @@ fn serve(
     let mut channels = Vec::new();
     let mut peers = Vec::new();
     for index in 0..readers {
-        let channel = Channel::new(Mechanism::Pipe(pipe), chunk)?;
+        let channel = Channel::new(mechanism, chunk)?;
         peers.push(Peer::start(site, |control| {
+            channel.only_receive();
             let (mut expected, mut buffer) = (Pattern::new(chunk), vec![0; chunk]);
             let (mut random, mut done) = (Random::new(index), 0);
             loop {
@@ -91,6 +115,7 @@ fn serve(
                 control.report(done)?;
             }
         })?);
+        channel.only_send();
         channels.push((channel, Pattern::new(chunk)));
     }
     work(move |count| {

@@ -38,6 +38,16 @@ impl Mechanism {
         }
     }
 
+    /// The capacity it was given, if any.
+    pub const fn pipe_bytes(self) -> Option<u64> {
+        let bytes = match self {
+            Mechanism::Pipe(bytes) => bytes,
+            Mechanism::WeirPipe(shape) | Mechanism::WeirRecord(shape) => shape.capacity_bytes,
+            _ => 0,
+        };
+        if bytes == 0 { None } else { Some(bytes) }
+    }
+
     /// Whether it keeps the boundaries of what was sent.
     pub fn keeps_records(self) -> bool {
         matches!(self, Mechanism::UnixSeqpacket | Mechanism::PosixMq | Mechanism::WeirRecord(_))

@@ -215,11 +215,15 @@ fn seed() -> u64 {
 
 /// Writes to standard output; a reader that has seen enough is no error.
 pub fn print(text: &str) -> Result<(), Fault> {
+    is_read(text).map(drop)
+}
+
+/// The same; false when nobody reads on.
+pub fn is_read(text: &str) -> Result<bool, Fault> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Fault::failed(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Fault::failed(format!("cannot write to standard output: {error}"))),
     }
 }
 

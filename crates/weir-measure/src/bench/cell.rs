@@ -117,23 +117,28 @@ fn set_up(
     // Who is made first may get the better memory.
     order.shuffle(&mut names);
     let batch_ns = request.time_ns / (ROUNDS * names.len().max(1) as u64) * 3 / 4;
-    let mut ready = Vec::new();
+    // All are made before any runs: making forks, which a process must not do that has threads, and
+    // what runs may start some.
+    let mut made = Vec::new();
     for (index, name) in names {
         let case = group.cases.iter().find(|case| case.name == *name);
-        let made = case.ok_or_else(|| Trouble::failed(format!("there is no case '{name}'")));
-        let done = made.and_then(|case| {
-            let mut work = (case.make)(&request.site)?;
-            let known = request.counts.get(index).copied().flatten();
-            let count = match known.filter(|_| matches!(case.size, BatchSize::Time { .. })) {
-                Some(count) => warm(work.as_mut(), count)?,
-                None => calibrate(case, work.as_mut(), batch_ns)?,
-            };
-            Ok(Ready { index, work, count })
-        });
-        match done {
-            Ok(work) => {
-                say(out, &Line::Count(index, work.count))?;
-                ready.push(work);
+        let found = case.ok_or_else(|| Trouble::failed(format!("there is no case '{name}'")));
+        match found.and_then(|case| Ok((index, case, (case.make)(&request.site)?))) {
+            Ok(work) => made.push(work),
+            Err(trouble) => say(out, &Line::Trouble(Some(index), trouble))?,
+        }
+    }
+    let mut ready = Vec::new();
+    for (index, case, mut work) in made {
+        let known = request.counts.get(index).copied().flatten();
+        let counted = match known.filter(|_| matches!(case.size, BatchSize::Time { .. })) {
+            Some(count) => warm(work.as_mut(), count),
+            None => calibrate(case, work.as_mut(), batch_ns),
+        };
+        match counted {
+            Ok(count) => {
+                say(out, &Line::Count(index, count))?;
+                ready.push(Ready { index, work, count });
             }
             Err(trouble) => say(out, &Line::Trouble(Some(index), trouble))?,
         }

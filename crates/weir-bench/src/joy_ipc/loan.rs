@@ -1,0 +1,63 @@
+//! Large records by loan: their place is reserved, two bytes of it are written and read, nothing
+//! is copied; so a round trip does not depend on the size.
+
+use crate::tools::own::{Records, Shape};
+use crate::tools::peer::Peer;
+use crate::tools::{case, elapsed_ns, group, size, work};
+use std::time::Instant;
+use weir_measure::bench::case::{
+    Batch, Case, Group, Measure, Normalise, Sides, Site, Trouble, Work,
+};
+use weir_measure::bench::params::{Params, Placement};
+
+const BYTES: [u64; 4] = [64, 4 << 10, 64 << 10, 1 << 20];
+
+/// Round trips by loan.
+pub fn loans() -> Group {
+    let cases = BYTES.map(|bytes| {
+        let params = Params {
+            mechanism: Some("weir-record-loan".into()),
+            direction: Some("two-way".into()),
+            chunk_bytes: Some(bytes),
+            ..Params::default()
+        };
+        let name = format!("two-way weir-record by loan {}", size(bytes));
+        let make = move |site: &Site| trips(site, bytes as usize);
+        Case {
+            standard: false,
+            normalise: Normalise::OnOneCpu,
+            ..case(name, params, Measure::TIME, make)
+        }
+    });
+    Group { standard: vec![Placement::OtherCpu], ..group("loan", Sides::Two, cases.into()) }
+}
+
+fn trips(site: &Site, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+    let (there, back) = (Records::new(Shape::DEFAULT)?, Records::new(Shape::DEFAULT)?);
+    let mut peer = Peer::start(site, |control| {
+        there.only_receive();
+        back.only_send();
+        let mut done: u64 = 0;
+        loop {
+            there.receive_loan(bytes, done as u8)?;
+            back.send_loan(bytes, done as u8)?;
+            done += 1;
+            control.report(done)?;
+        }
+    })?;
+    there.only_send();
+    back.only_receive();
+    let mut sent: u64 = 0;
+    work(move |count| {
+        peer.more(count);
+        let begun = Instant::now();
+        for _ in 0..count {
+            there.send_loan(bytes, sent as u8)?;
+            back.receive_loan(bytes, sent as u8)?;
+            sent += 1;
+        }
+        let elapsed = elapsed_ns(begun);
+        peer.wait()?;
+        Ok(Batch::time(elapsed, count))
+    })
+}
