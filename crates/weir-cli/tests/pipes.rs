@@ -122,7 +122,7 @@ fn a_pipe_in_use_is_shown_and_set() {
 fn the_table_names_both_ends() {
     let place = Place::new();
     let (mut sender, mut receiver) = records(&Options::new().capacity_bytes(65_536)).expect("made");
-    sender.send(&[1; 123_4]).expect("sent");
+    sender.send(&[1; 1234]).expect("sent");
     receiver.receive(&mut [0; 2000]).expect("received");
     let own = std::process::id().to_string();
     let text = String::from_utf8(place.weir(&["stat", &own]).stdout).expect("text");

@@ -354,35 +354,33 @@ impl Memory for Map {
 /// As `ptr::copy_nonoverlapping`.
 #[inline]
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: both are valid for `bytes`, of which each call copies a part.
-    let word = |at: usize, size: Word| unsafe {
-        let (from, to) = (from.wrapping_add(at), to.wrapping_add(at));
-        match size {
-            Word::Four => std::ptr::copy_nonoverlapping(from, to, 4),
-            Word::Sixteen => std::ptr::copy_nonoverlapping(from, to, 16),
-        }
-    };
     match bytes {
         4..=8 => {
-            word(0, Word::Four);
-            word(bytes - 4, Word::Four);
+            // SAFETY: both are valid for `bytes`, of which this is the beginning.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, 4) };
+            let last = bytes - 4;
+            // SAFETY: the end of the same.
+            unsafe {
+                std::ptr::copy_nonoverlapping(from.wrapping_add(last), to.wrapping_add(last), 4)
+            };
         }
         16..=64 => {
-            word(0, Word::Sixteen);
+            let word = |at: usize| {
+                // SAFETY: both are valid for `bytes`, and `at` is at most 16 before their end.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(from.wrapping_add(at), to.wrapping_add(at), 16);
+                }
+            };
+            word(0);
             if bytes > 32 {
-                word(16, Word::Sixteen);
-                word(bytes - 32, Word::Sixteen);
+                word(16);
+                word(bytes - 32);
             }
-            word(bytes - 16, Word::Sixteen);
+            word(bytes - 16);
         }
         // SAFETY: the caller's promise.
         _ => unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) },
     }
-}
-
-enum Word {
-    Four,
-    Sixteen,
 }
 
 impl Drop for Map {

@@ -10,8 +10,8 @@
 //! # Ok::<(), weir::Error>(())
 //! ```
 //!
-//! All of it are futexes: `futex_waitv` (Linux 5.16) sleeps on the word of each end and cluster, and
-//! on one word that the watcher counts up when a descriptor is ready. Each sleep follows the
+//! All of it are futexes: `futex_waitv` (Linux 5.16) sleeps on the word of each end and cluster,
+//! and on one word that the watcher counts up when a descriptor is ready. Each sleep follows the
 //! protocol of its object, so that what happens between looking and sleeping is seen.
 
 use crate::end::{End, WRITER_SLICE};

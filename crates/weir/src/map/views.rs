@@ -93,7 +93,7 @@ impl<'a> ViewMut<'a> {
     /// The bytes themselves, of whatever value they have.
     ///
     /// # Safety
-    /// Nobody else reads or writes there as long as the slice is used, which a hostile reader could.
+    /// Nobody else reads or writes there as long as the slice is used; a hostile reader could.
     pub unsafe fn as_slice_mut(&mut self) -> &mut [u8] {
         let start = self.view.map.part(self.view.area, self.view.at, self.view.bytes);
         // SAFETY: inside of the area and its mirror (`part` asserts), mapped as long as `self`, and

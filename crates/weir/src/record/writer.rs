@@ -157,42 +157,35 @@ impl RecordWriter {
     fn wait_for_room(&mut self, bytes: usize, until: Until) -> Result<()> {
         let fail = |c| corrupt(Role::Writer, c);
         let needed = footprint(bytes);
-        loop {
-            let (end, ring) = self.parts()?;
-            raise(&end.account_line().largest_fill, end.shape.capacity_bytes() - ring.room().0);
-            if until != Until::Now {
-                // A segment of room is worth the way, a record's is not.
-                let segment = end.shape.segment_bytes();
-                let arena = if needed.1 > 0 { needed.1.max(segment) } else { 0 };
-                let plenty = (needed.0.max(segment), arena.min(end.arena_bytes()));
-                end.spin(&mut |map: &Map| ring.has_room(map, plenty).map_err(fail))?;
+        let (end, ring) = self.parts()?;
+        raise(&end.account_line().largest_fill, end.shape.capacity_bytes() - ring.room().0);
+        if until != Until::Now {
+            // A segment of room is worth the way, a record's is not.
+            let segment = end.shape.segment_bytes();
+            let arena = if needed.1 > 0 { needed.1.max(segment) } else { 0 };
+            let plenty = (needed.0.max(segment), arena.min(end.arena_bytes()));
+            end.spin(&mut |map: &Map| ring.has_room(map, plenty).map_err(fail))?;
+        }
+        if ring.has_room(&*end.map, needed).map_err(fail)? {
+            return Ok(());
+        }
+        say_wanted(end, ring, needed);
+        let mut look = |map: &Map| ring.has_room(map, needed).map_err(fail);
+        let ended = if until == Until::Now {
+            end.arm();
+            let gone = end.is_gone();
+            match (look(&end.map)?, gone) {
+                (true, _) => Ended::Ready,
+                (false, true) => Ended::Gone,
+                (false, false) => return Err(end.error(ErrorKind::WouldBlock, "it is full")),
             }
-            let mut look = |map: &Map| ring.has_room(map, needed).map_err(fail);
-            if look(&end.map)? {
-                return Ok(());
-            }
-            say_wanted(end, ring, needed);
-            let mut look = |map: &Map| ring.has_room(map, needed).map_err(fail);
-            if until == Until::Now {
-                end.arm();
-                let gone = end.is_gone();
-                if look(&end.map)? {
-                    return Ok(());
-                }
-                let (kind, why) = if gone {
-                    (ErrorKind::Closed, "the reader has closed or died")
-                } else {
-                    (ErrorKind::WouldBlock, "it is full")
-                };
-                return Err(end.error(kind, why));
-            }
-            match end.sleep(until, &mut look)? {
-                Ended::Ready => return Ok(()),
-                Ended::Gone => {
-                    return Err(end.error(ErrorKind::Closed, "the reader has closed or died"));
-                }
-                Ended::TimedOut => return Err(end.error(ErrorKind::TimedOut, "it stayed full")),
-            }
+        } else {
+            end.sleep(until, &mut look)?
+        };
+        match ended {
+            Ended::Ready => Ok(()),
+            Ended::Gone => Err(end.error(ErrorKind::Closed, "the reader has closed or died")),
+            Ended::TimedOut => Err(end.error(ErrorKind::TimedOut, "it stayed full")),
         }
     }
 

@@ -35,7 +35,7 @@ fn bytes_from(seed: u64, count: usize) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 3 } else { 256 }, ..Default::default() })]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 256 }))]
 
     #[test]
     fn a_stream_is_a_queue_of_bytes(steps in steps(RING)) {
