@@ -10,7 +10,7 @@ mod spin;
 
 pub use levers::{Caches, Levers, Trial, choose, fallback};
 pub use slip::Slip;
-pub use spin::{Peer, Spin};
+pub use spin::{Peer, Spin, Yielding};
 
 /// The largest capacity of a pipe.
 pub const MOST_BYTES: u64 = 1 << 30;

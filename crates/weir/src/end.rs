@@ -13,7 +13,7 @@ use crate::{futex, handle::Handle};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_policy::pipe::{Peer, Shape, Slip, Spin};
+use weir_policy::pipe::{Peer, Shape, Slip, Spin, Yielding};
 use weir_sys::forks::ParentOnly;
 
 /// Looks before the clock is read, or the CPU looked up: some times what a line takes to travel.
@@ -64,6 +64,7 @@ pub struct End {
     role: Role,
     file: ParentOnly,
     spin: Spin,
+    yielding: Yielding,
     waiting: Waiting,
     shares_cpu: bool,
     tuning_seen: u32,
@@ -102,6 +103,7 @@ impl End {
             role,
             file,
             spin: Spin::new(resolved.levers.wake_ns),
+            yielding: Yielding::default(),
             waiting: resolved.waiting,
             shares_cpu: false,
             tuning_seen: 0,
@@ -253,7 +255,7 @@ impl End {
             Waiting::Spin => u64::MAX,
         };
         if budget_ns == 0 {
-            return Ok(false);
+            return self.give_way(look);
         }
         let begun = Instant::now();
         let mut rounds = 0_u64;
@@ -275,6 +277,19 @@ impl End {
                 return Ok(false);
             }
         }
+    }
+
+    /// On the CPU of the other end: lets it run once, before sleeping.
+    fn give_way(&mut self, look: &mut dyn FnMut(&Map) -> Result<bool>) -> Result<bool> {
+        if !self.shares_cpu || !self.yielding.wants() {
+            return Ok(false);
+        }
+        let begun = Instant::now();
+        rustix::thread::sched_yield();
+        let came = look(&self.map)?;
+        self.yielding.learn(came, begun.elapsed().as_nanos() as u64);
+        add(&self.account_line().spun, u64::from(came));
+        Ok(came)
     }
 
     /// Sleeps until `look` finds something, by the protocol of [`nap`].

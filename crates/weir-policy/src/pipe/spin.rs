@@ -61,6 +61,41 @@ impl Spin {
     }
 }
 
+/// Whether an end that shares its CPU with the other gives the CPU up before it sleeps.
+///
+/// Woken by every small write, a reader on the writer's CPU would run at once, take one record and
+/// sleep again: two switches a record. One that gives way once instead finds what the writer has
+/// written meanwhile, and neither needs a wake-up. Where others want the CPU, giving way costs a
+/// time slice: then it is left for a while, longer each time.
+#[derive(Clone, Debug, Default)]
+pub struct Yielding {
+    skip: u32,
+    patience: u32,
+}
+
+/// Giving way for longer than this did not pay.
+const LONG_NS: u64 = 10_000_000;
+const MOST_PATIENCE: u32 = 1_024;
+
+impl Yielding {
+    /// Whether to give way this time.
+    pub fn wants(&mut self) -> bool {
+        let wants = self.skip == 0;
+        self.skip = self.skip.saturating_sub(1);
+        wants
+    }
+
+    /// It took so long until the CPU came back, and what was waited for was there or not.
+    pub fn learn(&mut self, came: bool, ns: u64) {
+        if came && ns < LONG_NS {
+            self.patience = 0;
+        } else {
+            self.patience = (self.patience * 2).clamp(1, MOST_PATIENCE);
+            self.skip = self.patience;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,6 +107,26 @@ mod tests {
         assert_eq!(spin.budget_ns(Peer::SameCpu), 0);
         assert_eq!(spin.budget_ns(Peer::OtherCpu), 20_000);
         assert_eq!(spin.budget_ns(Peer::Unknown), 5_000);
+    }
+
+    #[test]
+    fn giving_way_is_left_where_it_does_not_pay() {
+        let mut yielding = Yielding::default();
+        assert!((0..100).all(|_| {
+            yielding.learn(true, 1_000);
+            yielding.wants()
+        }));
+        let mut given = 0;
+        for _ in 0..10_000 {
+            if yielding.wants() {
+                given += 1;
+                yielding.learn(false, 3_000);
+            }
+        }
+        assert!((10..30).contains(&given), "{given}");
+        yielding = Yielding::default();
+        yielding.learn(true, 2 * LONG_NS);
+        assert!(!yielding.wants());
     }
 
     #[test]
