@@ -43,6 +43,25 @@ completions:
 ci:
     .ci/run
 
+# The ring, the flags and their wake-ups in every interleaving of two threads
+loom:
+    RUSTFLAGS="--cfg loom" cargo test --locked -p weir --lib --release --target-dir target/loom model
+
+# The rings on the heap under miri (a nightly toolchain with miri)
+miri:
+    MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --locked -p weir --lib \
+        --target-dir target/miri ring::
+
+# The library's tests under ThreadSanitizer (a nightly toolchain with rust-src)
+tsan:
+    RUSTFLAGS=-Zsanitizer=thread cargo +nightly test --locked -p weir --lib --test pipe \
+        --test record --test flags -Zbuild-std --target $(uname -m)-unknown-linux-gnu \
+        --target-dir target/tsan
+
+# kill -9 of either end of a pipe at random instants, as often as you like
+torture KILLS="100000":
+    WEIR_KILLS={{KILLS}} cargo test --release --locked -p weir --test kill
+
 # Random pieces of shell against bash, as long as you like
 random CASES="50000":
     PROPTEST_CASES={{CASES}} cargo test --release -p weir-cli random
