@@ -43,9 +43,12 @@ fn main() -> ExitCode {
     }
 }
 
+/// Reads into a buffer: how much; 0 at the end.
+type Read = Box<dyn FnMut(&mut [u8]) -> weir::Result<usize>>;
+
 fn receive(args: &Args) -> weir::Result<bool> {
     let (options, listener) = (Options::new(), Listener::bind(&args.path)?);
-    let mut read: Box<dyn FnMut(&mut [u8]) -> weir::Result<usize>> = if args.records {
+    let mut read: Read = if args.records {
         let mut reader = listener.accept_records(&options)?;
         Box::new(move |buffer| Ok(reader.receive(buffer)?.unwrap_or(0)))
     } else {

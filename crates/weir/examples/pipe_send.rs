@@ -54,12 +54,15 @@ fn main() -> ExitCode {
     }
 }
 
+/// Writes all of it.
+type Write = Box<dyn FnMut(&[u8]) -> weir::Result<()>>;
+
 fn send(args: &Args) -> weir::Result<()> {
     let mut options = Options::new();
     if let Some(bytes) = args.capacity {
         options = options.capacity_bytes(bytes);
     }
-    let mut write: Box<dyn FnMut(&[u8]) -> weir::Result<()>> = if args.records {
+    let mut write: Write = if args.records {
         let mut writer = weir::connect_records(&args.path, &options)?;
         Box::new(move |chunk| writer.send(chunk))
     } else {

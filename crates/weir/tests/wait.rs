@@ -21,7 +21,7 @@ fn whatever_comes_first() {
             .and_then(|wait| wait.descriptor(input.as_fd(), Interest::Read))
             .expect("few");
         std::thread::scope(|scope| {
-            scope.spawn(|| what());
+            scope.spawn(&mut *what);
             assert_eq!(wait.wait(LONG).expect("ready").last(), Some(&wanted));
         });
     };

@@ -1,6 +1,7 @@
 //! The rings and the wake-up protocol under loom: every interleaving of two threads, in the
 //! machine's memory model. Run by `just loom`.
 
+use super::cluster::Cluster;
 use super::heap::Heap;
 use super::record::{RecordReader, RecordWriter, footprint};
 use super::stream::{StreamReader, StreamWriter};
@@ -140,5 +141,36 @@ fn records_lose_neither_bytes_nor_wake_ups() {
             shared.wake_writer();
         }
         writing.join().expect("no panic");
+    });
+}
+
+#[test]
+fn a_flag_that_is_set_ends_the_wait_for_it() {
+    loom::model(|| {
+        let shared = Arc::new((Cluster::default(), Futex::new()));
+        let theirs = shared.clone();
+        let setting = loom::thread::spawn(move || {
+            let (_, wake) = theirs.0.set(0b10);
+            if wake {
+                theirs.1.wake();
+            }
+        });
+        let (cluster, futex) = &*shared;
+        let taken = loop {
+            if let Some(found) = cluster.take(0b11, false) {
+                break found;
+            }
+            let generation = cluster.count_in();
+            let found = cluster.take(0b11, false);
+            if found.is_none() {
+                futex.wait(&cluster.generation, generation);
+            }
+            cluster.count_out();
+            if let Some(found) = found {
+                break found;
+            }
+        };
+        assert_eq!((taken, cluster.read()), (0b10, 0));
+        setting.join().expect("no panic");
     });
 }

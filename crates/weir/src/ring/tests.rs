@@ -31,7 +31,7 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn bytes_from(seed: u64, count: usize) -> Vec<u8> {
-    (0..count as u64).map(|index| (seed.wrapping_add(index) * 167 >> 3) as u8).collect()
+    (0..count as u64).map(|index| ((seed.wrapping_add(index) * 167) >> 3) as u8).collect()
 }
 
 proptest! {
