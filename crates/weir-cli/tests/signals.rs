@@ -129,6 +129,8 @@ fn while_the_job_is_stopped_the_clock_stands_still() {
     kill_process_group(job.group(), Signal::CONT).expect("sent");
     // What dies before weir had a CPU again can't be told from what was never continued.
     await_state(job.child.id(), 'S');
+    // Stopped in the middle of a sample, it once took the stop for the sample's cost and looked
+    // at nothing for a minute.
     // sleep: lets weir run on for a while before it is ended.
     std::thread::sleep(Duration::from_millis(100));
     kill_process_group(job.group(), Signal::INT).expect("sent");

@@ -14,7 +14,7 @@ mod stops;
 pub use start::files_suffice;
 
 use crate::attribution::{Grouping, Sampler};
-use crate::clock::Clock;
+use crate::clock::{Clock, cpu_ns};
 use crate::machine;
 use crate::random::Random;
 use crate::record::Run;
@@ -157,9 +157,11 @@ impl Running {
             let now_ns = self.clock.now_ns();
             if now_ns >= due_ns {
                 let weight_ns = now_ns.saturating_sub(last_ns).min(job.tick_ns * LONGEST_TICKS);
+                let begun_ns = cpu_ns();
                 self.sampler.tick(now_ns, weight_ns);
                 last_ns = now_ns;
-                let cost_ns = self.clock.now_ns() - now_ns;
+                // Not by the clock: a job stopped just here would be sampled no more for minutes.
+                let cost_ns = cpu_ns().saturating_sub(begun_ns);
                 let tick_ns = if now_ns < CLOSE_NS { CLOSE_TICK_NS } else { job.tick_ns };
                 let tick_ns = tick_ns.max(cost_ns << COST_SHIFT);
                 // Jitter keeps the ticks out of step with whatever is periodic in the stages.
@@ -169,7 +171,7 @@ impl Running {
                 watcher.progress(now_ns, &self.sampler);
                 shown_ns = now_ns;
             }
-            self.sleep_until(due_ns);
+            self.sleep_until(stops.look_by(due_ns, self.clock.now_ns()));
         }
     }
 

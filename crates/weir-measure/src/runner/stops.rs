@@ -6,6 +6,8 @@
 
 /// The second sign is waited for this long.
 const TOGETHER_NS: u64 = 1_000_000_000;
+/// Meanwhile it is looked for this often: a stage that ends takes its sign with it.
+const AGAIN_NS: u64 = 2_000_000;
 
 /// The signs seen so far.
 #[derive(Debug, Default)]
@@ -22,11 +24,10 @@ impl Stops {
     /// Takes what the events since `ran_ns` said: whether this process (`here`) and whether a
     /// stage (`there`) was continued. Returns the time in which the job did not run.
     pub fn note(&mut self, here: bool, there: bool, ran_ns: u64, now_ns: u64) -> u64 {
-        let waiting = self.here || self.there;
-        if waiting && now_ns > self.seen_ns + TOGETHER_NS {
+        if self.waits() && now_ns > self.seen_ns + TOGETHER_NS {
             *self = Stops::default();
         }
-        if (here || there) && !(self.here || self.there) {
+        if (here || there) && !self.waits() {
             (self.ran_ns, self.seen_ns) = (ran_ns, now_ns);
         }
         self.here |= here;
@@ -37,6 +38,15 @@ impl Stops {
         let stopped_ns = now_ns.saturating_sub(self.ran_ns);
         *self = Stops::default();
         stopped_ns
+    }
+
+    /// The latest time to look at, given when that would be without a first sign.
+    pub fn look_by(&self, due_ns: u64, now_ns: u64) -> u64 {
+        if self.waits() { due_ns.min(now_ns + AGAIN_NS) } else { due_ns }
+    }
+
+    fn waits(&self) -> bool {
+        self.here || self.there
     }
 }
 
@@ -55,6 +65,19 @@ mod tests {
             assert_eq!(stops.note(!here_first, here_first, 900 * MS, 910 * MS), 900 * MS);
             assert_eq!(stops.note(false, false, 910 * MS, 920 * MS), 0);
         }
+    }
+
+    /// A job was continued and, within a tenth of a second, ended: this process saw its own sign,
+    /// slept until its next sample, and then its stages' signs had gone with them.
+    #[test]
+    fn after_one_sign_the_other_is_looked_for_soon() {
+        let mut stops = Stops::default();
+        assert_eq!(stops.look_by(300 * MS, 10 * MS), 300 * MS);
+        stops.note(true, false, 10 * MS, 20 * MS);
+        assert_eq!(stops.look_by(300 * MS, 20 * MS), 22 * MS);
+        assert_eq!(stops.look_by(21 * MS, 20 * MS), 21 * MS);
+        stops.note(false, true, 20 * MS, 22 * MS);
+        assert_eq!(stops.look_by(300 * MS, 22 * MS), 300 * MS);
     }
 
     #[test]
