@@ -82,6 +82,16 @@ impl Ran {
         value.as_f64().unwrap_or_else(|| panic!("stage {index} has no {name}: {}", self.json))
     }
 
+    /// The stage (from 1) that runs this program. In a script stages have no fixed places: its
+    /// shell is one too when it was busy, or long waited for a CPU.
+    pub fn running(&self, program: &str) -> usize {
+        let stages = self.json["stages"].as_array().expect("stages");
+        let is_it = |stage: &serde_json::Value| {
+            stage["command"].as_str().is_some_and(|command| command.starts_with(program))
+        };
+        stages.iter().position(is_it).unwrap_or_else(|| panic!("{}", self.stderr())) + 1
+    }
+
     /// A time of stage `index` as a share of its wall time.
     pub fn share(&self, index: usize, name: &str) -> f64 {
         self.stage(index, name) / self.stage(index, "wall_s").max(1e-9)
