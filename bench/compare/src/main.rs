@@ -1,7 +1,9 @@
-//! lmbench, perf bench, hackbench and stress-ng beside weir's own cases, behind weir's engine.
+//! Peers beside weir's own cases, behind weir's engine: the programs lmbench, perf bench, hackbench
+//! and stress-ng, and the libraries iceoryx2, Aeron and ZeroMQ.
 
 #![forbid(unsafe_code)]
 
+mod libraries;
 mod peers;
 
 use std::io::Read;
@@ -9,6 +11,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_measure::bench::assemble::{self, About};
+use weir_measure::bench::case::Suite;
 use weir_measure::bench::cell::{self, Request};
 use weir_measure::bench::drive::{self, Observer};
 use weir_measure::bench::host;
@@ -30,14 +33,20 @@ impl Observer for Lines {
 }
 
 fn main() -> ExitCode {
-    let mut args = std::env::args().skip(1);
-    let result = match args.next().as_deref() {
-        Some("cell") => run_cell(),
-        Some("--json") => measure().map(|report| {
-            println!("{}", serde_json::to_string(&report).unwrap_or_default());
-        }),
-        None => measure().map(|report| print(&report)),
-        Some(other) => Err(format!("unknown argument '{other}'; there is --json")),
+    let mut names: Vec<String> = std::env::args().skip(1).collect();
+    let result = if names.first().is_some_and(|name| name == "cell") {
+        run_cell()
+    } else {
+        let all = names.len();
+        names.retain(|name| name != "--json");
+        let json = names.len() < all;
+        measure(&names).map(|report| {
+            if json {
+                println!("{}", serde_json::to_string(&report).unwrap_or_default());
+            } else {
+                print(&report);
+            }
+        })
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,7 +63,7 @@ fn run_cell() -> Result<(), String> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(|error| error.to_string())?;
     let request: Request = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-    let suites = peers::catalogue();
+    let suites = catalogue();
     let groups = suites.iter().flat_map(|suite| &suite.groups);
     let group = groups.into_iter().find(|group| group.name == request.group);
     let group = group.ok_or("no such group")?;
@@ -62,11 +71,21 @@ fn run_cell() -> Result<(), String> {
     cell::run(group, &request, &mut out).map_err(|trouble| trouble.text)
 }
 
-fn measure() -> Result<Report, String> {
-    let suites = peers::catalogue();
+fn catalogue() -> Vec<Suite> {
+    peers::catalogue().into_iter().chain(libraries::catalogue()).collect()
+}
+
+/// The suites of these names, or all.
+fn measure(names: &[String]) -> Result<Report, String> {
+    let suites = catalogue();
+    let known: Vec<&str> = suites.iter().map(|suite| suite.name).collect();
+    if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        return Err(format!("unknown suite '{name}'; there are {}, --json", known.join(", ")));
+    }
+    let all = || known.iter().map(|name| (*name).to_owned()).collect();
     let topology = Topology::read();
     let wish = Wish {
-        suites: suites.iter().map(|suite| suite.name.to_owned()).collect(),
+        suites: if names.is_empty() { all() } else { names.to_vec() },
         placements: Vec::new(),
         load: Load::None,
         budget: None,
@@ -86,6 +105,7 @@ fn measure() -> Result<Report, String> {
         command
     };
     let collected = drive::run(&suites, &plan, &launch, &mut Lines);
+    libraries::remove_leftovers();
     eprint!("\r\x1b[K");
     let collected = collected.map_err(|error| format!("{error:?}"))?;
     let about = About {

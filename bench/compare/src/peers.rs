@@ -112,7 +112,8 @@ fn suite(
     }
 }
 
-fn own_case(suite: &str, name: &str) -> Option<Case> {
+/// A case of weir's own suites.
+pub fn own_case(suite: &str, name: &str) -> Option<Case> {
     let suite = weir_bench::catalogue().into_iter().find(|known| known.name == suite)?;
     let cases = suite.groups.into_iter().flat_map(|group| group.cases);
     let found = cases.into_iter().find(|case| case.name == name)?;

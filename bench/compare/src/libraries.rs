@@ -1,0 +1,252 @@
+//! Libraries that carry records between processes, weir among them, behind one face.
+//!
+//! All copy the record in where it is sent and out where it is received, into memory of the
+//! receiver's own, where its number is checked, and of every 64th the sum; except in the suite of
+//! loans, where nothing is copied. All wait by spinning except ZeroMQ, which can't. Each side
+//! opens its end when it is first used, after the fork, as two programs would.
+
+#[cfg(feature = "aeron")]
+mod aeron;
+mod gate;
+#[cfg(feature = "iceoryx2")]
+mod iceoryx;
+mod place;
+mod weir_own;
+#[cfg(feature = "zeromq")]
+mod zeromq;
+
+pub use place::remove_leftovers;
+
+use crate::peers::own_case;
+use gate::Gate;
+use place::Place;
+use std::time::Instant;
+use weir_bench::tools::pattern::Pattern;
+use weir_bench::tools::peer::Peer;
+use weir_bench::tools::{case, elapsed_ns, group, size, work};
+use weir_measure::bench::case::{
+    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, Trouble, Work,
+};
+use weir_measure::bench::params::{Params, Placement};
+
+/// Fresh processes of a group.
+const PROCESSES: u64 = 16;
+/// Long against the threads that ZeroMQ and Aeron keep beside the two sides.
+const BATCH_NS: u64 = 8_000_000;
+const ONE_WAY_BYTES: [usize; 5] = [4, 64, 512, 4 << 10, 64 << 10];
+const TWO_WAY_BYTES: [usize; 3] = [48, 64, 512];
+const LOAN_BYTES: [usize; 4] = [64, 4 << 10, 64 << 10, 1 << 20];
+
+/// The end that sends.
+pub trait Sender {
+    /// Sends a record, waiting for room.
+    fn send(&mut self, record: &[u8]) -> Result<(), Trouble>;
+}
+
+/// The end that receives.
+pub trait Receiver {
+    /// Waits for at least one record, copies each that it takes out, and shows the copy. Returns
+    /// how many they were: more than one where the library hands out several a call.
+    fn receive(&mut self, see: &mut See) -> Result<u64, Trouble>;
+}
+
+/// What a received record is shown to.
+pub type See<'a> = dyn FnMut(&[u8]) -> Result<(), Trouble> + 'a;
+
+/// Both ends of one direction, each opened by the side that uses it.
+pub trait Line {
+    fn sender(&self) -> Result<Box<dyn Sender>, Trouble>;
+    fn receiver(&self) -> Result<Box<dyn Receiver>, Trouble>;
+}
+
+/// A library: its name, and how a line is made before the fork.
+#[derive(Clone, Copy)]
+pub struct Library {
+    name: &'static str,
+    line: fn(&Place, usize) -> Result<Box<dyn Line>, Trouble>,
+}
+
+fn libraries() -> [Library; 4] {
+    [
+        Library { name: "weir-record", line: weir_own::line },
+        Library {
+            name: "iceoryx2",
+            #[cfg(feature = "iceoryx2")]
+            line: iceoryx::line,
+            #[cfg(not(feature = "iceoryx2"))]
+            line: |_, _| built_without("iceoryx2"),
+        },
+        Library {
+            name: "aeron-ipc",
+            #[cfg(feature = "aeron")]
+            line: aeron::line,
+            #[cfg(not(feature = "aeron"))]
+            line: |_, _| built_without("aeron"),
+        },
+        Library {
+            name: "zeromq",
+            #[cfg(feature = "zeromq")]
+            line: zeromq::line,
+            #[cfg(not(feature = "zeromq"))]
+            line: |_, _| built_without("zeromq"),
+        },
+    ]
+}
+
+#[allow(dead_code, reason = "unused where all features are on")]
+fn built_without<T>(feature: &str) -> Result<T, Trouble> {
+    Err(Trouble::left_out(format!("built without the feature '{feature}'")))
+}
+
+/// The suites.
+pub fn catalogue() -> Vec<Suite> {
+    vec![
+        Suite {
+            name: "records",
+            about: "records one way: copied in, copied out",
+            source: "iceoryx2, Aeron (C), ZeroMQ push/pull",
+            groups: ONE_WAY_BYTES.map(|bytes| records("one-way", bytes, Measure::RATE)).into(),
+        },
+        Suite {
+            name: "round-trips",
+            about: "records there and back: copied in, copied out",
+            source: "iceoryx2, Aeron (C), ZeroMQ push/pull",
+            groups: TWO_WAY_BYTES.map(|bytes| records("two-way", bytes, Measure::TIME)).into(),
+        },
+        Suite {
+            name: "loans",
+            about: "records there and back by loan: two bytes written, nothing copied",
+            source: "iceoryx2 without copy",
+            groups: LOAN_BYTES.map(loans).into(),
+        },
+    ]
+}
+
+fn records(direction: &'static str, bytes: usize, measure: Measure) -> Group {
+    let length = size(bytes as u64);
+    let cases = libraries().map(|library| {
+        let name = format!("{direction} {} {length}", library.name);
+        peer_case(name, direction, library.name, bytes, measure, move |site| {
+            if direction == "one-way" {
+                one_way(site, library, bytes)
+            } else {
+                two_way(site, library, bytes)
+            }
+        })
+    });
+    across(format!("{direction} {length}"), cases.into())
+}
+
+fn loans(bytes: usize) -> Group {
+    let length = size(bytes as u64);
+    let name = format!("two-way iceoryx2 by loan {length}");
+    let make = move |site: &Site| -> Result<Box<dyn Work>, Trouble> {
+        #[cfg(feature = "iceoryx2")]
+        let made = iceoryx::loans(site, bytes);
+        #[cfg(not(feature = "iceoryx2"))]
+        let made = Some(site).map_or_else(|| built_without(""), |_| built_without("iceoryx2"));
+        made
+    };
+    let other = peer_case(name, "two-way", "iceoryx2-loan", bytes, Measure::TIME, make);
+    let own = own_case("joy-ipc", &format!("two-way weir-record by loan {length}"));
+    across(format!("loan {length}"), own.into_iter().chain([other]).collect())
+}
+
+fn across(name: String, cases: Vec<Case>) -> Group {
+    Group {
+        baseline: cases.first().map(|case| case.name.clone()),
+        processes: PROCESSES,
+        standard: vec![Placement::OtherCpu],
+        ..group(name, Sides::Two, cases)
+    }
+}
+
+fn peer_case(
+    name: String,
+    direction: &str,
+    mechanism: &str,
+    bytes: usize,
+    measure: Measure,
+    make: impl Fn(&Site) -> Result<Box<dyn Work>, Trouble> + Send + Sync + 'static,
+) -> Case {
+    let params = Params {
+        mechanism: Some(mechanism.into()),
+        direction: Some(direction.into()),
+        chunk_bytes: Some(bytes as u64),
+        ..Params::default()
+    };
+    let size = BatchSize::Time { ns: BATCH_NS };
+    Case { normalise: Normalise::OnOneCpu, size, weight: 4.0, ..case(name, params, measure, make) }
+}
+
+fn one_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+    let (line, gate) = ((library.line)(&Place::new(), bytes)?, Gate::new()?);
+    let mut peer = Peer::start(site, |control| {
+        gate.await_beginning()?;
+        let mut receiver = line.receiver()?;
+        let (mut expected, mut done) = (Pattern::new(bytes), 0);
+        loop {
+            gate.pass(control, done)?;
+            done += receiver.receive(&mut |record| expected.check(record))?;
+            control.report(done)?;
+        }
+    })?;
+    let (mut gate, mut sender, mut sent) = (gate.near(), None, Pattern::new(bytes));
+    work(move |count| {
+        gate.begin()?;
+        let sender = first_time(&mut sender, || line.sender())?;
+        gate.open(&mut peer, count)?;
+        let begun = Instant::now();
+        for _ in 0..count {
+            sender.send(sent.next_chunk())?;
+        }
+        peer.wait()?;
+        Ok(Batch::rate(elapsed_ns(begun), count))
+    })
+}
+
+fn two_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+    let there = (library.line)(&Place::new(), bytes)?;
+    let (back, gate) = ((library.line)(&Place::new(), bytes)?, Gate::new()?);
+    let mut peer = Peer::start(site, |control| {
+        gate.await_beginning()?;
+        let (mut receiver, mut sender) = (there.receiver()?, back.sender()?);
+        let (mut expected, mut sent, mut done) = (Pattern::new(bytes), Pattern::new(bytes), 0);
+        loop {
+            gate.pass(control, done)?;
+            done += receiver.receive(&mut |record| expected.check(record))?;
+            sender.send(sent.next_chunk())?;
+            control.report(done)?;
+        }
+    })?;
+    let (mut gate, mut ends) = (gate.near(), None);
+    let (mut sent, mut expected) = (Pattern::new(bytes), Pattern::new(bytes));
+    work(move |count| {
+        gate.begin()?;
+        let open = || {
+            let receiver = back.receiver()?;
+            Ok((there.sender()?, receiver))
+        };
+        let (sender, receiver) = first_time(&mut ends, open)?;
+        gate.open(&mut peer, count)?;
+        let begun = Instant::now();
+        for _ in 0..count {
+            sender.send(sent.next_chunk())?;
+            receiver.receive(&mut |record| expected.check(record))?;
+        }
+        let elapsed = elapsed_ns(begun);
+        peer.wait()?;
+        Ok(Batch::time(elapsed, count))
+    })
+}
+
+/// What is opened when it is first used.
+fn first_time<T>(
+    end: &mut Option<T>,
+    open: impl FnOnce() -> Result<T, Trouble>,
+) -> Result<&mut T, Trouble> {
+    if end.is_none() {
+        *end = Some(open()?);
+    }
+    end.as_mut().ok_or_else(|| Trouble::failed("not open"))
+}

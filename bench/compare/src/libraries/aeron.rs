@@ -1,0 +1,162 @@
+//! Aeron's C client over IPC: an exclusive publication and a subscription that is polled, with the
+//! C media driver in a process of its own.
+
+use super::place::{Place, meet};
+use super::{Line, Receiver, See, Sender};
+use rusteron_client::{
+    Aeron, AeronContext, AeronExclusivePublication, AeronSubscription, Handlers, IntoCString,
+};
+use rusteron_media_driver::bindings::aeron_threading_mode_enum;
+use rusteron_media_driver::{AeronDriver, AeronDriverContext};
+use std::hint::spin_loop;
+use std::path::PathBuf;
+use std::time::Duration;
+use weir_measure::bench::case::Trouble;
+use weir_sys::fork::{self, Child};
+
+const STREAM: i32 = 1001;
+/// Of three terms: together they fit a cache of the third level, which was fastest for Aeron of
+/// 64 KiB to 64 MiB (its own default).
+const TERM_BYTES: usize = 4 << 20;
+/// A frame as large as the largest record here that goes in one.
+const CHANNEL: &std::ffi::CStr = c"aeron:ipc?term-length=4m|mtu=8k";
+const RECORD_BYTES_MAX: usize = 8 << 10;
+/// Fragments of one poll, as Aeron's own throughput samples have it.
+const FRAGMENTS: usize = 256;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+struct Ipc {
+    directory: PathBuf,
+    bytes: usize,
+    driver: Option<Child>,
+}
+
+/// Starts a driver, in a process of its own on whatever CPU is free.
+pub fn line(place: &Place, bytes: usize) -> Result<Box<dyn Line>, Trouble> {
+    if bytes >= RECORD_BYTES_MAX {
+        return Err(Trouble::left_out("aeron: a frame ends below 64 KiB"));
+    }
+    let directory = place.directory();
+    let driver = fork::child(|| match drive(&directory) {
+        Ok(()) => 0,
+        Err(trouble) => {
+            eprintln!("{}", trouble.text);
+            1
+        }
+    })?;
+    Ok(Box::new(Ipc { directory, bytes, driver: Some(driver) }))
+}
+
+impl Drop for Ipc {
+    fn drop(&mut self) {
+        // The driver is killed first, or it would go on in a directory that is gone.
+        if self.driver.take().is_some() {
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+fn trouble(error: impl std::fmt::Display) -> Trouble {
+    Trouble::failed(format!("aeron: {error}"))
+}
+
+fn drive(directory: &std::path::Path) -> Result<(), Trouble> {
+    let context = AeronDriverContext::new().map_err(trouble)?;
+    let set = |done: Result<i32, _>| done.map(drop).map_err(trouble);
+    set(context.set_dir(&directory.display().to_string().into_c_string()))?;
+    set(context.set_dir_delete_on_start(true))?;
+    set(context.set_ipc_term_buffer_length(TERM_BYTES))?;
+    set(context.set_term_buffer_sparse_file(false))?;
+    // One thread that sleeps when idle: records do not pass through it, and three that poll would
+    // take the CPUs that are measured on.
+    set(context.set_threading_mode(aeron_threading_mode_enum::AERON_THREADING_MODE_SHARED))?;
+    let driver = AeronDriver::new(&context).map_err(trouble)?;
+    driver.start(true).map_err(trouble)?;
+    loop {
+        driver.main_idle_strategy(driver.main_do_work().map_err(trouble)?);
+    }
+}
+
+impl Ipc {
+    fn client(&self) -> Result<Aeron, Trouble> {
+        meet("aeron: no client", || {
+            let context = AeronContext::new().map_err(|error| error.to_string())?;
+            let directory = self.directory.display().to_string().into_c_string();
+            context.set_dir(&directory).map_err(|error| error.to_string())?;
+            context.set_pre_touch_mapped_memory(true).map_err(|error| error.to_string())?;
+            let client = Aeron::new(&context).map_err(|error| error.to_string())?;
+            client.start().map_err(|error| error.to_string())?;
+            Ok(client)
+        })
+    }
+}
+
+impl Line for Ipc {
+    fn sender(&self) -> Result<Box<dyn Sender>, Trouble> {
+        let client = self.client()?;
+        let publication = client
+            .async_add_exclusive_publication(CHANNEL, STREAM)
+            .and_then(|adding| adding.poll_blocking(PATIENCE))
+            .map_err(trouble)?;
+        meet("aeron", || publication.is_connected().then_some(()).ok_or("no reader".to_owned()))?;
+        Ok(Box::new(Publication { publication, _client: client }))
+    }
+
+    fn receiver(&self) -> Result<Box<dyn Receiver>, Trouble> {
+        let client = self.client()?;
+        let subscription = client
+            .async_add_subscription(CHANNEL, STREAM, Handlers::NONE, Handlers::NONE)
+            .and_then(|adding| adding.poll_blocking(PATIENCE))
+            .map_err(trouble)?;
+        Ok(Box::new(Subscription { subscription, buffer: vec![0; self.bytes], _client: client }))
+    }
+}
+
+struct Publication {
+    publication: AeronExclusivePublication,
+    _client: Aeron,
+}
+
+impl Sender for Publication {
+    fn send(&mut self, record: &[u8]) -> Result<(), Trouble> {
+        loop {
+            match self.publication.offer(record) {
+                Ok(_) => return Ok(()),
+                Err(error) if error.is_retryable() => spin_loop(),
+                Err(error) => return Err(trouble(error)),
+            }
+        }
+    }
+}
+
+struct Subscription {
+    subscription: AeronSubscription,
+    buffer: Vec<u8>,
+    _client: Aeron,
+}
+
+impl Receiver for Subscription {
+    fn receive(&mut self, see: &mut See) -> Result<u64, Trouble> {
+        let buffer = &mut self.buffer;
+        let mut seen = Ok(());
+        let mut copy = |record: &[u8]| {
+            let copied = buffer.get_mut(..record.len());
+            let copied = copied.ok_or_else(|| Trouble::failed("aeron: too long"))?;
+            copied.copy_from_slice(record);
+            see(copied)
+        };
+        loop {
+            let handle = |record: &[u8], _header| {
+                if seen.is_ok() {
+                    seen = copy(record);
+                }
+            };
+            let count = self.subscription.poll_fn(handle, FRAGMENTS).map_err(trouble)?;
+            if count > 0 {
+                seen?;
+                return Ok(count as u64);
+            }
+            spin_loop();
+        }
+    }
+}

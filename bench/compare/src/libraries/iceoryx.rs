@@ -1,0 +1,206 @@
+//! iceoryx2: publish and subscribe with one publisher, one subscriber and no overflow.
+
+use super::gate::Gate;
+use super::place::{Place, meet};
+use super::{Line, Receiver, See, Sender, first_time};
+use iceoryx2::port::publisher::Publisher;
+use iceoryx2::port::subscriber::Subscriber;
+use iceoryx2::port::update_connections::UpdateConnections;
+use iceoryx2::prelude::*;
+use iceoryx2::service::port_factory::PortFactory as _;
+use iceoryx2::service::port_factory::publish_subscribe::PortFactory;
+use std::fmt::Debug;
+use std::hint::{black_box, spin_loop};
+use std::mem::MaybeUninit;
+use std::time::Instant;
+use weir_bench::tools::peer::Peer;
+use weir_bench::tools::{elapsed_ns, work};
+use weir_measure::bench::case::{Batch, Site, Trouble, Work};
+
+/// Records the subscriber's queue holds.
+const QUEUE_RECORDS: usize = 256;
+
+struct Publish {
+    place: Place,
+    bytes: usize,
+}
+
+/// Both ends open or create the service of this name.
+pub fn line(place: &Place, bytes: usize) -> Result<Box<dyn Line>, Trouble> {
+    Ok(Box::new(Publish { place: place.clone(), bytes }))
+}
+
+fn trouble(error: impl Debug) -> Trouble {
+    Trouble::failed(format!("iceoryx2: {error:?}"))
+}
+
+/// What keeps an end alive beside the end itself.
+struct Base<T: Debug + ZeroCopySend + 'static> {
+    service: PortFactory<ipc::Service, [T], ()>,
+    _node: Node<ipc::Service>,
+}
+
+fn base<T: Debug + ZeroCopySend + 'static>(place: &Place) -> Result<Base<T>, Trouble> {
+    set_log_level(LogLevel::Error);
+    let mut config = Config::default();
+    let root = format!("{}/iceoryx2", place.directory().display());
+    config.global.set_root_path(&Path::new(root.as_bytes()).map_err(trouble)?);
+    config.global.prefix = FileName::new(place.name().as_bytes()).map_err(trouble)?;
+    let node = NodeBuilder::new()
+        .signal_handling_mode(SignalHandlingMode::Disabled)
+        .config(&config)
+        .create::<ipc::Service>()
+        .map_err(trouble)?;
+    let name = ServiceName::new(place.name()).map_err(trouble)?;
+    let service = meet("iceoryx2", || {
+        let builder = node.service_builder(&name).publish_subscribe::<[T]>();
+        let builder = builder.enable_safe_overflow(false).subscriber_max_borrowed_samples(2);
+        let builder = builder.subscriber_max_buffer_size(QUEUE_RECORDS).history_size(0);
+        let builder = builder.max_publishers(1).max_subscribers(1);
+        builder.open_or_create().map_err(|error| format!("{error:?}"))
+    })?;
+    Ok(Base { service, _node: node })
+}
+
+struct Sending<T: Debug + ZeroCopySend + 'static> {
+    publisher: Publisher<ipc::Service, [T], ()>,
+    _base: Base<T>,
+}
+
+fn sending<T: Debug + ZeroCopySend + 'static>(
+    place: &Place,
+    bytes: usize,
+) -> Result<Sending<T>, Trouble> {
+    let base = base::<T>(place)?;
+    let publisher = base
+        .service
+        .publisher_builder()
+        .initial_max_slice_len(bytes)
+        .max_loaned_samples(2)
+        .backpressure_strategy(BackpressureStrategy::RetryUntilDelivered)
+        .create()
+        .map_err(trouble)?;
+    meet("iceoryx2", || {
+        let subscribers = base.service.dynamic_config().number_of_subscribers();
+        if subscribers == 1 { Ok(()) } else { Err("no subscriber".to_owned()) }
+    })?;
+    publisher.update_connections().map_err(trouble)?;
+    Ok(Sending { publisher, _base: base })
+}
+
+struct Receiving<T: Debug + ZeroCopySend + 'static> {
+    subscriber: Subscriber<ipc::Service, [T], ()>,
+    _base: Base<T>,
+}
+
+fn receiving<T: Debug + ZeroCopySend + 'static>(place: &Place) -> Result<Receiving<T>, Trouble> {
+    let base = base::<T>(place)?;
+    let subscriber = base.service.subscriber_builder().create().map_err(trouble)?;
+    Ok(Receiving { subscriber, _base: base })
+}
+
+impl Line for Publish {
+    fn sender(&self) -> Result<Box<dyn Sender>, Trouble> {
+        Ok(Box::new(sending::<u8>(&self.place, self.bytes)?))
+    }
+
+    fn receiver(&self) -> Result<Box<dyn Receiver>, Trouble> {
+        let end = receiving::<u8>(&self.place)?;
+        Ok(Box::new(Copying { end, buffer: vec![0; self.bytes] }))
+    }
+}
+
+impl Sender for Sending<u8> {
+    fn send(&mut self, record: &[u8]) -> Result<(), Trouble> {
+        let sample = self.publisher.loan_slice_uninit(record.len()).map_err(trouble)?;
+        sample.write_from_slice(record).send().map(drop).map_err(trouble)
+    }
+}
+
+struct Copying {
+    end: Receiving<u8>,
+    buffer: Vec<u8>,
+}
+
+impl Receiver for Copying {
+    fn receive(&mut self, see: &mut See) -> Result<u64, Trouble> {
+        loop {
+            if let Some(sample) = self.end.subscriber.receive().map_err(trouble)? {
+                let copied = self.buffer.get_mut(..sample.payload().len());
+                let copied = copied.ok_or_else(|| Trouble::failed("iceoryx2: too long"))?;
+                copied.copy_from_slice(sample.payload());
+                see(copied)?;
+                return Ok(1);
+            }
+            spin_loop();
+        }
+    }
+}
+
+/// A byte of a loan that nobody need initialise.
+type Raw = MaybeUninit<u8>;
+
+impl Sending<Raw> {
+    /// Sends a loan of which the first and the last byte are written.
+    fn send_loan(&mut self, bytes: usize, mark: u8) -> Result<(), Trouble> {
+        let sample = self.publisher.loan_slice_uninit(bytes).map_err(trouble)?;
+        let mut sample = sample.write_from_fn(|_| Raw::uninit());
+        let payload = sample.payload_mut();
+        payload[0] = Raw::new(mark);
+        payload[bytes - 1] = Raw::new(!mark);
+        sample.send().map(drop).map_err(trouble)
+    }
+}
+
+impl Receiving<Raw> {
+    /// Receives a loan and loads its first and last byte (they can't be compared in safe code).
+    fn receive_loan(&mut self, bytes: usize) -> Result<(), Trouble> {
+        loop {
+            if let Some(sample) = self.subscriber.receive().map_err(trouble)? {
+                let payload = sample.payload();
+                if payload.len() != bytes {
+                    return Err(Trouble::failed("iceoryx2: a loan of another length"));
+                }
+                black_box((payload[0], payload[bytes - 1]));
+                return Ok(());
+            }
+            spin_loop();
+        }
+    }
+}
+
+/// Round trips by loan.
+pub fn loans(site: &Site, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+    let (there, back, gate) = (Place::new(), Place::new(), Gate::new()?);
+    let mut peer = Peer::start(site, |control| {
+        gate.await_beginning()?;
+        let (mut from, mut to) = (receiving::<Raw>(&there)?, sending::<Raw>(&back, bytes)?);
+        let mut done: u64 = 0;
+        loop {
+            gate.pass(control, done)?;
+            from.receive_loan(bytes)?;
+            to.send_loan(bytes, done as u8)?;
+            done += 1;
+            control.report(done)?;
+        }
+    })?;
+    let (mut gate, mut ends, mut sent) = (gate.near(), None, 0u64);
+    work(move |count| {
+        gate.begin()?;
+        let open = || {
+            let from = receiving::<Raw>(&back)?;
+            Ok((sending::<Raw>(&there, bytes)?, from))
+        };
+        let (to, from) = first_time(&mut ends, open)?;
+        gate.open(&mut peer, count)?;
+        let begun = Instant::now();
+        for _ in 0..count {
+            to.send_loan(bytes, sent as u8)?;
+            from.receive_loan(bytes)?;
+            sent += 1;
+        }
+        let elapsed = elapsed_ns(begun);
+        peer.wait()?;
+        Ok(Batch::time(elapsed, count))
+    })
+}

@@ -1,0 +1,62 @@
+//! ZeroMQ: push and pull over `ipc://`, which is a unix socket served by a thread of each side.
+
+use super::place::Place;
+use super::{Line, Receiver, See, Sender};
+use weir_measure::bench::case::Trouble;
+use zmq::{Context, Socket, SocketType};
+
+struct Zero {
+    address: String,
+    bytes: usize,
+}
+
+/// Of an abstract socket, which leaves nothing behind.
+pub fn line(place: &Place, bytes: usize) -> Result<Box<dyn Line>, Trouble> {
+    Ok(Box::new(Zero { address: format!("ipc://@{}", place.name()), bytes }))
+}
+
+fn trouble(error: zmq::Error) -> Trouble {
+    Trouble::failed(format!("zeromq: {error}"))
+}
+
+fn socket(kind: SocketType) -> Result<Socket, Trouble> {
+    let socket = Context::new().socket(kind).map_err(trouble)?;
+    socket.set_linger(0).map_err(trouble)?;
+    Ok(socket)
+}
+
+impl Line for Zero {
+    fn sender(&self) -> Result<Box<dyn Sender>, Trouble> {
+        // Connects when the other side is there; until then sending waits.
+        let socket = socket(zmq::PUSH)?;
+        socket.connect(&self.address).map_err(trouble)?;
+        Ok(Box::new(Push(socket)))
+    }
+
+    fn receiver(&self) -> Result<Box<dyn Receiver>, Trouble> {
+        let socket = socket(zmq::PULL)?;
+        socket.bind(&self.address).map_err(trouble)?;
+        Ok(Box::new(Pull { socket, buffer: vec![0; self.bytes] }))
+    }
+}
+
+struct Push(Socket);
+
+impl Sender for Push {
+    fn send(&mut self, record: &[u8]) -> Result<(), Trouble> {
+        self.0.send(record, 0).map_err(trouble)
+    }
+}
+
+struct Pull {
+    socket: Socket,
+    buffer: Vec<u8>,
+}
+
+impl Receiver for Pull {
+    fn receive(&mut self, see: &mut See) -> Result<u64, Trouble> {
+        let length = self.socket.recv_into(&mut self.buffer, 0).map_err(trouble)?;
+        see(self.buffer.get(..length).ok_or_else(|| Trouble::failed("zeromq: too long"))?)?;
+        Ok(1)
+    }
+}
