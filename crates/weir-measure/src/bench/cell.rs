@@ -164,10 +164,11 @@ fn calibrate(case: &Case, work: &mut dyn Work, batch_ns: u64) -> Result<u64, Tro
         let long_enough = elapsed >= ns / 3.0 || count >= COUNT_MAX;
         let fitting = ((count as f64 * ns / elapsed) as u64).clamp(1, COUNT_MAX);
         if long_enough && confirmed {
-            return Ok(fitting);
+            return Ok(fitting.max(count));
         }
-        // One batch that was held up looks long: what it says is tried out once. Sixteen times at
-        // most, since the first batches meet cold caches.
+        // One batch that was held up looks long: what it says is tried out once, and of the two the
+        // larger is taken, since the held-up one may be either. Sixteen times at most, since the
+        // first batches meet cold caches.
         confirmed = long_enough;
         count = if long_enough {
             fitting
