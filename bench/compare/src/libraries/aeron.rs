@@ -17,9 +17,9 @@ use weir_sys::fork::{self, Child};
 const STREAM: i32 = 1001;
 /// Of three terms: together they fit a cache of the third level, which was fastest for Aeron of
 /// 64 KiB to 64 MiB (its own default).
-const TERM_BYTES: usize = 4 << 20;
+const TERM_BYTES: usize = 64 << 20;
 /// A frame as large as the largest record here that goes in one.
-const CHANNEL: &std::ffi::CStr = c"aeron:ipc?term-length=4m|mtu=8k";
+const CHANNEL: &std::ffi::CStr = c"aeron:ipc?term-length=64m|mtu=8k";
 const RECORD_BYTES_MAX: usize = 8 << 10;
 /// Fragments of one poll, as Aeron's own throughput samples have it.
 const FRAGMENTS: usize = 256;

@@ -41,8 +41,12 @@ impl Sender for End {
 
 impl Receiver for End {
     fn receive(&mut self, see: &mut See) -> Result<u64, Trouble> {
-        let length = self.records.receive(&mut self.buffer)?;
-        see(&self.buffer[..length])?;
-        Ok(1)
+        let mut seen = Ok(());
+        let count = self.records.receive_each(&mut self.buffer, |record| {
+            if seen.is_ok() {
+                seen = see(record);
+            }
+        })?;
+        seen.map(|()| count)
     }
 }

@@ -126,6 +126,7 @@ impl Channel {
     ///
     /// # Errors
     /// Those of write(2), send(2), mq_send(3).
+    #[inline]
     pub fn send(&self, bytes: &[u8]) -> Result<(), Trouble> {
         match self {
             Channel::Stream(_, end) => {
@@ -153,6 +154,7 @@ impl Channel {
     ///
     /// # Errors
     /// Those of read(2), recv(2), mq_receive(3); the end of the stream; a record of another length.
+    #[inline]
     pub fn receive(&self, bytes: &mut [u8]) -> Result<(), Trouble> {
         let got = match self {
             Channel::Stream(end, _) => {
@@ -179,6 +181,7 @@ impl Channel {
     ///
     /// # Errors
     /// Those of [`Channel::send`].
+    #[inline]
     pub fn send_next(&self, pattern: &mut Pattern) -> Result<(), Trouble> {
         self.send(pattern.next_chunk())
     }
@@ -187,6 +190,7 @@ impl Channel {
     ///
     /// # Errors
     /// Those of [`Channel::receive`]; other bytes than were sent.
+    #[inline]
     pub fn receive_next(&self, pattern: &mut Pattern, bytes: &mut [u8]) -> Result<(), Trouble> {
         self.receive(bytes)?;
         pattern.check(bytes)

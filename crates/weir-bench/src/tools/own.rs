@@ -41,15 +41,23 @@ enum End<T> {
 }
 
 impl<T> End<T> {
+    #[inline]
     fn open(&mut self, open: impl FnOnce(Handle) -> weir::Result<T>) -> Result<&mut T, Trouble> {
-        if let End::Closed(_) = self {
-            let End::Closed(handle) = std::mem::replace(self, End::Gone) else { unreachable!() };
-            *self = End::Open(open(handle).map_err(trouble)?);
+        if !matches!(self, End::Open(_)) {
+            self.open_first(open)?;
         }
         match self {
             End::Open(end) => Ok(end),
             _ => Err(Trouble::failed("the other side has this end")),
         }
+    }
+
+    #[cold]
+    fn open_first(&mut self, open: impl FnOnce(Handle) -> weir::Result<T>) -> Result<(), Trouble> {
+        if let End::Closed(handle) = std::mem::replace(self, End::Gone) {
+            *self = End::Open(open(handle).map_err(trouble)?);
+        }
+        Ok(())
     }
 }
 
@@ -101,6 +109,7 @@ impl Stream {
     ///
     /// # Errors
     /// The reader is gone.
+    #[inline]
     pub fn send(&self, bytes: &[u8]) -> Result<(), Trouble> {
         let mut end = self.writer.borrow_mut();
         let writer = end.open(|handle| Writer::open(handle, &self.shape.options()))?;
@@ -111,6 +120,7 @@ impl Stream {
     ///
     /// # Errors
     /// The memory is corrupt.
+    #[inline]
     pub fn receive(&self, bytes: &mut [u8]) -> Result<usize, Trouble> {
         let mut end = self.reader.borrow_mut();
         let reader = end.open(|handle| Reader::open(handle, &self.shape.options()))?;
@@ -139,6 +149,7 @@ impl Records {
     ///
     /// # Errors
     /// The reader is gone.
+    #[inline]
     pub fn send(&self, bytes: &[u8]) -> Result<(), Trouble> {
         let mut end = self.writer.borrow_mut();
         let writer = end.open(|handle| RecordWriter::open(handle, &self.shape.options()))?;
@@ -149,10 +160,25 @@ impl Records {
     ///
     /// # Errors
     /// The memory is corrupt, the buffer too small.
+    #[inline]
     pub fn receive(&self, bytes: &mut [u8]) -> Result<usize, Trouble> {
         let mut end = self.reader.borrow_mut();
         let reader = end.open(|handle| RecordReader::open(handle, &self.shape.options()))?;
         Ok(reader.receive(bytes).map_err(trouble)?.unwrap_or(0))
+    }
+
+    /// Receives a record and those that have followed it, each shown through the buffer: how many.
+    ///
+    /// # Errors
+    /// The memory is corrupt, the buffer too small, the other side gone.
+    #[inline]
+    pub fn receive_each(&self, bytes: &mut [u8], see: impl FnMut(&[u8])) -> Result<u64, Trouble> {
+        let mut end = self.reader.borrow_mut();
+        let reader = end.open(|handle| RecordReader::open(handle, &self.shape.options()))?;
+        match reader.receive_each(bytes, see).map_err(trouble)? {
+            0 => Err(Trouble::failed("the other side ended")),
+            records => Ok(records as u64),
+        }
     }
 
     /// Sends a record of so many bytes by loan: its place is reserved, its first and last bytes are

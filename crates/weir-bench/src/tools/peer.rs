@@ -100,6 +100,7 @@ impl Control<'_> {
     ///
     /// # Errors
     /// Nobody listens any more.
+    #[inline]
     pub fn report(&self, done: u64) -> Result<(), Trouble> {
         if done == self.goal() {
             rustix::io::write(self.reports, &[THERE])?;
