@@ -4,10 +4,12 @@
 //! Sizes follow Franke (2001): size = page << order, segment = size >> shift, and the atomic
 //! bound below the segment. Positions are bytes since the pipe was made and only grow.
 
+mod fencing;
 mod levers;
 mod slip;
 mod spin;
 
+pub use fencing::Fencing;
 pub use levers::{Caches, Levers, Trial, choose, fallback};
 pub use slip::Slip;
 pub use spin::{Peer, Spin, Yielding};

@@ -13,8 +13,10 @@ use crate::{futex, handle::Handle};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_policy::pipe::{Peer, Shape, Slip, Spin, Yielding};
+use weir_policy::pipe::{Fencing, Peer, Shape, Slip, Spin, Yielding};
 use weir_sys::forks::ParentOnly;
+
+mod fences;
 
 /// Looks before the clock is read, or the CPU looked up: some times what a line takes to travel.
 const QUICK_LOOKS: u32 = 250;
@@ -67,6 +69,9 @@ pub struct End {
     yielding: Yielding,
     waiting: Waiting,
     shares_cpu: bool,
+    fencing: Fencing,
+    /// Whether the other end's barrier reaches this process.
+    reached: bool,
     tuning_seen: u32,
     pub doorbell: Option<Doorbell>,
     /// A memory that came by the socket and is not yet used.
@@ -106,6 +111,8 @@ impl End {
             yielding: Yielding::default(),
             waiting: resolved.waiting,
             shares_cpu: false,
+            fencing: Fencing::default(),
+            reached: false,
             tuning_seen: 0,
             doorbell: None,
             arrived: None,
@@ -114,6 +121,7 @@ impl End {
             life,
         };
         end.take_up_tuning();
+        end.give_back_fences();
         end.account_line().pid.store(std::process::id(), Ordering::Relaxed);
         end.say_cpu();
         Ok(end)
@@ -216,8 +224,8 @@ impl End {
     /// says that it is time.
     #[inline]
     pub fn wake_other(&self, rule: impl FnOnce(&Header) -> bool) {
-        let word = &self.role.other().nap(self.header()).word;
-        if nap::is_wanted(word) && rule(self.header()) {
+        let nap = self.role.other().nap(self.header());
+        if nap::is_wanted_lightly(nap, self.reached) && rule(self.header()) {
             self.wake_now();
         }
     }
@@ -301,8 +309,8 @@ impl End {
         self.slip.on_pause();
         let slice = Some(WRITER_SLICE).filter(|_| self.role == Role::Writer);
         loop {
+            let said = self.announce(nap::ASLEEP);
             let word = &self.role.nap(self.map.header()).word;
-            let said = nap::announce(word, nap::ASLEEP);
             let gone = self.is_gone();
             // Looked at after the end was: what it published before it went counts.
             if look(&self.map)? {
@@ -345,7 +353,7 @@ impl End {
         if let Some(file) = self.life.take_messages() {
             self.arrived = Some(file);
         }
-        nap::announce(&self.role.nap(self.map.header()).word, nap::POLLING);
+        self.announce(nap::POLLING);
     }
 
     /// A streaming reader that has run dry lets the writer get ahead, where that pays.
@@ -411,6 +419,7 @@ impl End {
         self.shape = shape;
         self.tuning_seen = 0;
         self.take_up_tuning();
+        self.give_back_fences();
         self.account_line().pid.store(std::process::id(), Ordering::Relaxed);
         self.say_cpu();
         Ok(())
@@ -427,8 +436,9 @@ impl End {
     }
 
     /// The end as two descriptors, to be handed on. The caller has said its position.
-    pub fn into_handle(self) -> Result<Handle> {
+    pub fn into_handle(mut self) -> Result<Handle> {
         self.check_here()?;
+        self.give_back_fences();
         let End { life, mut file, role, map, .. } = self;
         drop(map);
         let forked = || Error::new(ErrorKind::Forked, "hand on", "an end", "forked meanwhile");

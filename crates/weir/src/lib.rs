@@ -23,6 +23,8 @@ mod ring;
 #[cfg(not(loom))]
 mod account;
 #[cfg(not(loom))]
+mod barrier;
+#[cfg(not(loom))]
 mod end;
 #[cfg(not(loom))]
 mod flags;

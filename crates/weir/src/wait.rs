@@ -226,7 +226,7 @@ impl<'a> Wait<'a> {
             if let Item::Flags(flags, ..) = item {
                 expected.push(flags.cluster().count_in());
             } else if let Some(end) = item.end()? {
-                expected.push(nap::announce(end.nap_word(), nap::ASLEEP));
+                expected.push(end.announce(nap::ASLEEP));
                 end.life.falls_asleep();
             }
         }

@@ -135,3 +135,69 @@ fn the_end_is_seen_and_times_are_kept() {
         assert_eq!(writer.send(b"x").expect_err("closed").kind(), ErrorKind::Closed);
     }
 }
+
+#[test]
+fn several_records_come_at_once_and_each_whole() {
+    let (mut writer, mut reader) = records(&small()).expect("made");
+    let mut buffer = [0; 64];
+    for length in [3, 5, 64] {
+        writer.send(&patterned(length, length)).expect("sent");
+    }
+    writer.send(&[7; 65]).expect("sent");
+    let mut seen = Vec::new();
+    let count = reader.receive_each(&mut buffer, |record| seen.push(record.to_vec()));
+    assert_eq!(count.expect("received"), 3, "the fourth does not fit the buffer");
+    assert_eq!(seen, [patterned(3, 3), patterned(5, 5), patterned(64, 64)]);
+    let refused = reader.receive_each(&mut buffer, |_| panic!("not shown")).expect_err("too long");
+    assert_eq!((refused.kind(), refused.needed_bytes()), (ErrorKind::TooSmall, 65));
+    assert_eq!(reader.receive(&mut [0; 65]).expect("it stayed"), Some(65));
+    assert_eq!(reader.account().expect("an account").records, 4);
+    drop(writer);
+    assert_eq!(reader.receive_each(&mut buffer, |_| panic!("none")).expect("the end"), 0);
+}
+
+#[test]
+fn the_writer_is_not_kept_waiting_for_room_by_a_reader_that_takes_all() {
+    let (mut writer, mut reader) = records(&small()).expect("made");
+    while writer.try_send(&[1; 60]).is_ok() {}
+    let count = reader.receive_each(&mut [0; 64], |_| {}).expect("received");
+    assert!(count <= 4096 / 64 / 4, "{count} of a capacity of 64");
+    writer.try_send(&[1; 60]).expect("room was given back");
+}
+
+/// A reader that has long not slept takes the writer's fences upon itself, and gives them back when
+/// it sleeps. Over and over: a lost wake-up would leave one of the two asleep.
+#[test]
+fn no_wake_up_is_lost_where_the_fences_change_sides() {
+    let patience = Duration::from_secs(20);
+    for stream in [20_000_u32, 16_383, 16_385, 40_000] {
+        let (mut writer, mut reader) = records(&Options::new()).expect("made");
+        let (mut answer, mut answered) = records(&small()).expect("made");
+        let reading = std::thread::spawn(move || {
+            let mut buffer = [0; 8];
+            let mut got = 0_u32;
+            while reader.receive_for(&mut buffer, patience).expect("not lost").is_some() {
+                got += 1;
+                if buffer[4] == 1 {
+                    answer.send(&got.to_le_bytes()).expect("sent");
+                }
+            }
+            reader.account().expect("an account").slept
+        });
+        for round in 1..=40_u32 {
+            for number in 0..stream {
+                let mut record = [0; 8];
+                record[4] = u8::from(number + 1 == stream);
+                writer.send(&record).expect("sent");
+            }
+            let mut buffer = [0; 4];
+            answered.receive_for(&mut buffer, patience).expect("an answer");
+            assert_eq!(u32::from_le_bytes(buffer), round.wrapping_mul(stream));
+            // sleep: the reader falls asleep meanwhile, or is just about to.
+            std::thread::sleep(Duration::from_micros(u64::from(round) * 50 % 1_000));
+        }
+        drop(writer);
+        let slept = reading.join().expect("no panic");
+        assert!(slept > 0, "the reader never slept: nothing was tried");
+    }
+}

@@ -115,7 +115,7 @@ impl Reader {
             let room = shape.capacity_bytes().saturating_sub(fill);
             shape.wakes_writer(room, header.writer_nap.wanted.load(Ordering::Relaxed))
         });
-        end.since_dry = end.since_dry.saturating_add(1);
+        end.moved(1);
         end.acted();
         Ok(bytes)
     }

@@ -165,6 +165,7 @@ impl Writer {
     fn look_around(&mut self) {
         let Some(end) = &mut self.end else { return };
         end.say_cpu();
+        end.be_reached();
         if let Some(capacity) = end.take_up_tuning() {
             // What cannot be done now was refused when it was asked for, or is by now.
             let _ = self.resize(capacity);

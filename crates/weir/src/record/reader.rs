@@ -164,7 +164,7 @@ impl RecordReader {
         let line = end.account_line();
         add(&line.bytes, bytes as u64);
         add(&line.records, records as u64);
-        end.since_dry = end.since_dry.saturating_add(records as u32);
+        end.moved(records as u32);
         // Relaxed: that the writer waits is looked at again, with a fence, before this end rests.
         if ring.owes_much() || end.header().writer_nap.word.load(Ordering::Relaxed) != 0 {
             give_back(end, ring);

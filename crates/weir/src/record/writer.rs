@@ -136,6 +136,7 @@ impl RecordWriter {
         let (end, ring) = self.parts()?;
         if look_around {
             end.say_cpu();
+            end.be_reached();
             end.take_up_tuning();
         }
         if bytes as u64 > end.arena_bytes() {

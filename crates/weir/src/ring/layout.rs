@@ -6,7 +6,7 @@ use crate::primitive::{AtomicU32, AtomicU64};
 /// "weirpipe" as a little-endian number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirpipe");
 /// Of this layout. Another is refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// [`Fixed::kind`] of a stream.
 pub const STREAM: u32 = 1;
 /// [`Fixed::kind`] of a record pipe.
@@ -50,6 +50,8 @@ pub struct NapLine {
     pub word: AtomicU32,
     /// 1 once the end has closed. Here, since the other end looks at this line anyway.
     pub closed: AtomicU32,
+    /// 1 while the end passes a barrier on all CPUs before it sleeps: the other end need not fence.
+    pub sleeper_fences: AtomicU32,
     /// The CPU it last ran on, and one; 0 when it has not said.
     pub cpu: AtomicU32,
     /// Room of the ring a sleeping writer wants.

@@ -5,7 +5,9 @@
 //! fence, so that at least one of them sees the other (Dekker): either the sleeper sees what was
 //! done, or the other end sees that it sleeps.
 
+use super::layout::NapLine;
 use crate::primitive::{AtomicU32, Ordering, fence};
+use std::sync::atomic::compiler_fence;
 
 /// The end sleeps on the word.
 pub const ASLEEP: u32 = 1;
@@ -34,6 +36,24 @@ pub fn is_wanted(word: &AtomicU32) -> bool {
     // Pairs with the fence in `announce`.
     fence(Ordering::SeqCst);
     word.load(Ordering::Relaxed) != 0
+}
+
+/// As [`is_wanted`], but without a fence while the sleeper passes a barrier on all CPUs before it
+/// sleeps, if that reaches this process.
+///
+/// What was published is before that barrier, and then seen by the sleeper's last look; or it is
+/// after it, and then this sees what the sleeper said before the barrier: that it sleeps, and that
+/// the fence is this end's again.
+#[inline]
+pub fn is_wanted_lightly(nap: &NapLine, reached: bool) -> bool {
+    // The compiler must not move what was published beyond the loads, nor one load before the other.
+    compiler_fence(Ordering::SeqCst);
+    // Acquire pairs with the release in `End::moved`: whoever sees it sees what was said before.
+    if !reached || nap.sleeper_fences.load(Ordering::Acquire) != 1 {
+        return is_wanted(&nap.word);
+    }
+    compiler_fence(Ordering::SeqCst);
+    nap.word.load(Ordering::Relaxed) != 0
 }
 
 /// Takes the duty to wake the other end: what it had said, 0 if nothing.

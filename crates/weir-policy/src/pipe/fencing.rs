@@ -1,0 +1,49 @@
+//! Which end pays for the fence between publishing and asking whether the other end sleeps.
+//!
+//! That no wake-up is lost takes a full fence on both sides. The reader sleeps seldom where the
+//! writer streams, and then the writer's fence at each small record costs as much as the rest of
+//! it. So a reader that has long not slept takes both fences upon itself: before it sleeps it
+//! passes a barrier on all CPUs, which is a system call and an interrupt (0.4 to 10 us). At its
+//! first sleep it gives the duty back, since a reader that often sleeps would pay it each time.
+
+/// Records without a sleep before the reader takes the duty: at 5 ns each, some 80 us saved against
+/// 10 us paid.
+const LONG_RECORDS: u32 = 16_384;
+
+/// The state of one reader.
+#[derive(Clone, Debug, Default)]
+pub struct Fencing {
+    records: u32,
+}
+
+impl Fencing {
+    /// So many records came without a sleep. True when the reader is to take the duty now.
+    #[inline]
+    pub fn moved(&mut self, records: u32) -> bool {
+        let before = self.records;
+        self.records = before.saturating_add(records);
+        before < LONG_RECORDS && self.records >= LONG_RECORDS
+    }
+
+    /// The reader is about to sleep, and gives the duty back. True when it had it.
+    pub fn sleeps(&mut self) -> bool {
+        core::mem::take(&mut self.records) >= LONG_RECORDS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_duty_is_taken_once_after_a_long_stream_and_given_back_once() {
+        let mut fencing = Fencing::default();
+        assert!(!fencing.sleeps());
+        assert!(!fencing.moved(LONG_RECORDS - 1));
+        assert!(fencing.moved(5));
+        assert!(!fencing.moved(u32::MAX) && !fencing.moved(1), "it has it already");
+        assert!(fencing.sleeps());
+        assert!(!fencing.sleeps(), "it was given back");
+        assert!(!fencing.moved(LONG_RECORDS - 1) && !fencing.sleeps(), "counting began anew");
+    }
+}
