@@ -30,7 +30,7 @@ use weir_measure::bench::case::{
 use weir_measure::bench::params::{Params, Placement};
 
 /// Fresh processes of a group.
-const PROCESSES: u64 = 16;
+const PROCESSES: u64 = 12;
 /// Long against the threads that ZeroMQ and Aeron keep beside the two sides.
 const BATCH_NS: u64 = 8_000_000;
 const ONE_WAY_BYTES: [usize; 5] = [4, 64, 512, 4 << 10, 64 << 10];
@@ -63,32 +63,46 @@ pub trait Line {
 #[derive(Clone, Copy)]
 pub struct Library {
     name: &'static str,
-    line: fn(&Place, usize) -> Result<Box<dyn Line>, Trouble>,
+    line: fn(&Place, usize, Direction) -> Result<Box<dyn Line>, Trouble>,
 }
 
-fn libraries() -> [Library; 4] {
+/// What a line is for: a library may be set up otherwise for the one and for the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    OneWay,
+    TwoWay,
+}
+
+impl Direction {
+    fn name(self) -> &'static str {
+        if self == Direction::OneWay { "one-way" } else { "two-way" }
+    }
+}
+
+const OWN: Library = Library { name: "weir-record", line: weir_own::line };
+
+fn peers() -> [Library; 3] {
     [
-        Library { name: "weir-record", line: weir_own::line },
         Library {
             name: "iceoryx2",
             #[cfg(feature = "iceoryx2")]
             line: iceoryx::line,
             #[cfg(not(feature = "iceoryx2"))]
-            line: |_, _| built_without("iceoryx2"),
+            line: |_, _, _| built_without("iceoryx2"),
         },
         Library {
             name: "aeron-ipc",
             #[cfg(feature = "aeron")]
             line: aeron::line,
             #[cfg(not(feature = "aeron"))]
-            line: |_, _| built_without("aeron"),
+            line: |_, _, _| built_without("aeron"),
         },
         Library {
             name: "zeromq",
             #[cfg(feature = "zeromq")]
             line: zeromq::line,
             #[cfg(not(feature = "zeromq"))]
-            line: |_, _| built_without("zeromq"),
+            line: |_, _, _| built_without("zeromq"),
         },
     ]
 }
@@ -105,13 +119,13 @@ pub fn catalogue() -> Vec<Suite> {
             name: "records",
             about: "records one way: copied in, copied out",
             source: "iceoryx2, Aeron (C), ZeroMQ push/pull",
-            groups: ONE_WAY_BYTES.map(|bytes| records("one-way", bytes, Measure::RATE)).into(),
+            groups: pairs(&ONE_WAY_BYTES, Direction::OneWay, Measure::RATE),
         },
         Suite {
             name: "round-trips",
             about: "records there and back: copied in, copied out",
             source: "iceoryx2, Aeron (C), ZeroMQ push/pull",
-            groups: TWO_WAY_BYTES.map(|bytes| records("two-way", bytes, Measure::TIME)).into(),
+            groups: pairs(&TWO_WAY_BYTES, Direction::TwoWay, Measure::TIME),
         },
         Suite {
             name: "loans",
@@ -122,19 +136,25 @@ pub fn catalogue() -> Vec<Suite> {
     ]
 }
 
-fn records(direction: &'static str, bytes: usize, measure: Measure) -> Group {
-    let length = size(bytes as u64);
-    let cases = libraries().map(|library| {
-        let name = format!("{direction} {} {length}", library.name);
-        peer_case(name, direction, library.name, bytes, measure, move |site| {
-            if direction == "one-way" {
-                one_way(site, library, bytes)
-            } else {
-                two_way(site, library, bytes)
-            }
+/// weir beside one peer each, since what a peer keeps running beside the two sides would disturb
+/// the others too.
+fn pairs(sizes: &[usize], direction: Direction, measure: Measure) -> Vec<Group> {
+    let with = |peer: Library| sizes.iter().map(move |bytes| (peer, *bytes));
+    let pairs = peers().into_iter().flat_map(with);
+    pairs.map(|(peer, bytes)| pair(peer, bytes, direction, measure)).collect()
+}
+
+fn pair(peer: Library, bytes: usize, direction: Direction, measure: Measure) -> Group {
+    let (length, way) = (size(bytes as u64), direction.name());
+    let cases = [OWN, peer].map(|library| {
+        let beside = if library.name == OWN.name { peer.name } else { OWN.name };
+        let name = format!("{way} {} {length} (beside {beside})", library.name);
+        peer_case(name, way, library.name, bytes, measure, move |site| match direction {
+            Direction::OneWay => one_way(site, library, bytes),
+            Direction::TwoWay => two_way(site, library, bytes),
         })
     });
-    across(format!("{direction} {length}"), cases.into())
+    across(format!("{way} {length} {}", peer.name), cases.into())
 }
 
 fn loans(bytes: usize) -> Group {
@@ -180,7 +200,7 @@ fn peer_case(
 }
 
 fn one_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
-    let (line, gate) = ((library.line)(&Place::new(), bytes)?, Gate::new()?);
+    let (line, gate) = ((library.line)(&Place::new(), bytes, Direction::OneWay)?, Gate::new()?);
     let mut peer = Peer::start(site, |control| {
         gate.await_beginning()?;
         let mut receiver = line.receiver()?;
@@ -206,8 +226,8 @@ fn one_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>,
 }
 
 fn two_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
-    let there = (library.line)(&Place::new(), bytes)?;
-    let (back, gate) = ((library.line)(&Place::new(), bytes)?, Gate::new()?);
+    let there = (library.line)(&Place::new(), bytes, Direction::TwoWay)?;
+    let (back, gate) = ((library.line)(&Place::new(), bytes, Direction::TwoWay)?, Gate::new()?);
     let mut peer = Peer::start(site, |control| {
         gate.await_beginning()?;
         let (mut receiver, mut sender) = (there.receiver()?, back.sender()?);

@@ -83,13 +83,18 @@ fn measure(names: &[String]) -> Result<Report, String> {
         return Err(format!("unknown suite '{name}'; there are {}, --json", known.join(", ")));
     }
     let all = || known.iter().map(|name| (*name).to_owned()).collect();
+    let chosen: Vec<String> = if names.is_empty() { all() } else { names.to_vec() };
+    let of_libraries: Vec<&str> = libraries::catalogue().iter().map(|suite| suite.name).collect();
+    // Aeron alone takes half a second to begin, in each process.
+    let seconds = |name: &str| if of_libraries.contains(&name) { 120 } else { 15 };
     let topology = Topology::read();
+    let standard_budget = Duration::from_secs(chosen.iter().map(|name| seconds(name)).sum());
     let wish = Wish {
-        suites: if names.is_empty() { all() } else { names.to_vec() },
+        suites: chosen,
         placements: Vec::new(),
         load: Load::None,
         budget: None,
-        standard_budget: Duration::from_secs(60),
+        standard_budget,
         directory: std::env::temp_dir(),
         seed: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
     };

@@ -2,24 +2,31 @@
 //! C media driver in a process of its own.
 
 use super::place::{Place, meet};
-use super::{Line, Receiver, See, Sender};
+use super::{Direction, Line, Receiver, See, Sender};
 use rusteron_client::{
     Aeron, AeronContext, AeronExclusivePublication, AeronSubscription, Handlers, IntoCString,
 };
 use rusteron_media_driver::bindings::aeron_threading_mode_enum;
 use rusteron_media_driver::{AeronDriver, AeronDriverContext};
+use std::ffi::CStr;
 use std::hint::spin_loop;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_measure::bench::case::Trouble;
 use weir_sys::fork::{self, Child};
 
 const STREAM: i32 = 1001;
-/// Of three terms: together they fit a cache of the third level, which was fastest for Aeron of
-/// 64 KiB to 64 MiB (its own default).
-const TERM_BYTES: usize = 64 << 20;
-/// A frame as large as the largest record here that goes in one.
-const CHANNEL: &std::ffi::CStr = c"aeron:ipc?term-length=64m|mtu=8k";
+/// Of a term, of which there are three. One way 64 MiB, its own default, was fastest of 4, 16 and 64
+/// MiB: the driver moves the writer's limit on once a millisecond, half a term at a time. There and
+/// back the size makes no difference, and a small one is soon made.
+fn channel(direction: Direction) -> (usize, &'static CStr) {
+    match direction {
+        Direction::OneWay => (64 << 20, c"aeron:ipc?term-length=64m|mtu=8k"),
+        Direction::TwoWay => (1 << 20, c"aeron:ipc?term-length=1m|mtu=8k"),
+    }
+}
+
+/// Longest record of one frame, whose longest is below 64 KiB.
 const RECORD_BYTES_MAX: usize = 8 << 10;
 /// Fragments of one poll, as Aeron's own throughput samples have it.
 const FRAGMENTS: usize = 256;
@@ -28,23 +35,25 @@ const PATIENCE: Duration = Duration::from_secs(10);
 struct Ipc {
     directory: PathBuf,
     bytes: usize,
+    channel: &'static CStr,
     driver: Option<Child>,
 }
 
 /// Starts a driver, in a process of its own on whatever CPU is free.
-pub fn line(place: &Place, bytes: usize) -> Result<Box<dyn Line>, Trouble> {
+pub fn line(place: &Place, bytes: usize, direction: Direction) -> Result<Box<dyn Line>, Trouble> {
     if bytes >= RECORD_BYTES_MAX {
         return Err(Trouble::left_out("aeron: a frame ends below 64 KiB"));
     }
     let directory = place.directory();
-    let driver = fork::child(|| match drive(&directory) {
+    let (term_bytes, channel) = channel(direction);
+    let driver = fork::child(|| match drive(&directory, term_bytes) {
         Ok(()) => 0,
         Err(trouble) => {
             eprintln!("{}", trouble.text);
             1
         }
     })?;
-    Ok(Box::new(Ipc { directory, bytes, driver: Some(driver) }))
+    Ok(Box::new(Ipc { directory, bytes, channel, driver: Some(driver) }))
 }
 
 impl Drop for Ipc {
@@ -60,12 +69,12 @@ fn trouble(error: impl std::fmt::Display) -> Trouble {
     Trouble::failed(format!("aeron: {error}"))
 }
 
-fn drive(directory: &std::path::Path) -> Result<(), Trouble> {
+fn drive(directory: &Path, term_bytes: usize) -> Result<(), Trouble> {
     let context = AeronDriverContext::new().map_err(trouble)?;
     let set = |done: Result<i32, _>| done.map(drop).map_err(trouble);
     set(context.set_dir(&directory.display().to_string().into_c_string()))?;
     set(context.set_dir_delete_on_start(true))?;
-    set(context.set_ipc_term_buffer_length(TERM_BYTES))?;
+    set(context.set_ipc_term_buffer_length(term_bytes))?;
     set(context.set_term_buffer_sparse_file(false))?;
     // One thread that sleeps when idle: records do not pass through it, and three that poll would
     // take the CPUs that are measured on.
@@ -95,7 +104,7 @@ impl Line for Ipc {
     fn sender(&self) -> Result<Box<dyn Sender>, Trouble> {
         let client = self.client()?;
         let publication = client
-            .async_add_exclusive_publication(CHANNEL, STREAM)
+            .async_add_exclusive_publication(self.channel, STREAM)
             .and_then(|adding| adding.poll_blocking(PATIENCE))
             .map_err(trouble)?;
         meet("aeron", || publication.is_connected().then_some(()).ok_or("no reader".to_owned()))?;
@@ -105,7 +114,7 @@ impl Line for Ipc {
     fn receiver(&self) -> Result<Box<dyn Receiver>, Trouble> {
         let client = self.client()?;
         let subscription = client
-            .async_add_subscription(CHANNEL, STREAM, Handlers::NONE, Handlers::NONE)
+            .async_add_subscription(self.channel, STREAM, Handlers::NONE, Handlers::NONE)
             .and_then(|adding| adding.poll_blocking(PATIENCE))
             .map_err(trouble)?;
         Ok(Box::new(Subscription { subscription, buffer: vec![0; self.bytes], _client: client }))

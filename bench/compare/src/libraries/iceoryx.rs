@@ -2,7 +2,7 @@
 
 use super::gate::Gate;
 use super::place::{Place, meet};
-use super::{Line, Receiver, See, Sender, first_time};
+use super::{Direction, Line, Receiver, See, Sender, first_time};
 use iceoryx2::port::publisher::Publisher;
 use iceoryx2::port::subscriber::Subscriber;
 use iceoryx2::port::update_connections::UpdateConnections;
@@ -26,7 +26,7 @@ struct Publish {
 }
 
 /// Both ends open or create the service of this name.
-pub fn line(place: &Place, bytes: usize) -> Result<Box<dyn Line>, Trouble> {
+pub fn line(place: &Place, bytes: usize, _: Direction) -> Result<Box<dyn Line>, Trouble> {
     Ok(Box::new(Publish { place: place.clone(), bytes }))
 }
 

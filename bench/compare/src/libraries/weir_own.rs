@@ -1,7 +1,7 @@
 //! weir's record pipe.
 
 use super::place::Place;
-use super::{Line, Receiver, See, Sender};
+use super::{Direction, Line, Receiver, See, Sender};
 use std::rc::Rc;
 use weir_bench::tools::own::{Records, Shape};
 use weir_measure::bench::case::Trouble;
@@ -12,7 +12,7 @@ struct Own {
 }
 
 /// A record pipe with all by default.
-pub fn line(_: &Place, bytes: usize) -> Result<Box<dyn Line>, Trouble> {
+pub fn line(_: &Place, bytes: usize, _: Direction) -> Result<Box<dyn Line>, Trouble> {
     Ok(Box::new(Own { records: Rc::new(Records::new(Shape::DEFAULT)?), bytes }))
 }
 

@@ -1,7 +1,7 @@
 //! ZeroMQ: push and pull over `ipc://`, which is a unix socket served by a thread of each side.
 
 use super::place::Place;
-use super::{Line, Receiver, See, Sender};
+use super::{Direction, Line, Receiver, See, Sender};
 use weir_measure::bench::case::Trouble;
 use zmq::{Context, Socket, SocketType};
 
@@ -11,7 +11,7 @@ struct Zero {
 }
 
 /// Of an abstract socket, which leaves nothing behind.
-pub fn line(place: &Place, bytes: usize) -> Result<Box<dyn Line>, Trouble> {
+pub fn line(place: &Place, bytes: usize, _: Direction) -> Result<Box<dyn Line>, Trouble> {
     Ok(Box::new(Zero { address: format!("ipc://@{}", place.name()), bytes }))
 }
 
