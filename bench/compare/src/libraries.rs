@@ -30,9 +30,9 @@ use weir_measure::bench::case::{
 use weir_measure::bench::params::{Params, Placement};
 
 /// Fresh processes of a group.
-const PROCESSES: u64 = 12;
+const PROCESSES: u64 = 10;
 /// Long against the threads that ZeroMQ and Aeron keep beside the two sides.
-const BATCH_NS: u64 = 8_000_000;
+const BATCH_NS: u64 = 10_000_000;
 const ONE_WAY_BYTES: [usize; 5] = [4, 64, 512, 4 << 10, 64 << 10];
 const TWO_WAY_BYTES: [usize; 3] = [48, 64, 512];
 const LOAN_BYTES: [usize; 4] = [64, 4 << 10, 64 << 10, 1 << 20];

@@ -17,6 +17,8 @@ const ROUNDS: u64 = 6;
 const BATCH_NS_MIN: u64 = 200_000;
 /// The most operations of a batch whatever they take.
 const COUNT_MAX: u64 = 1 << 32;
+/// Batches that must all be long for one to be long enough.
+const TRIES: u32 = 3;
 
 /// What a cell is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -157,24 +159,21 @@ fn calibrate(case: &Case, work: &mut dyn Work, batch_ns: u64) -> Result<u64, Tro
         BatchSize::Count(count) => return Ok(count),
         BatchSize::Time { ns } => ns.min(batch_ns).max(BATCH_NS_MIN) as f64,
     };
+    let is_long = |elapsed: f64| elapsed >= ns / 3.0;
     let mut count = 1;
-    let mut confirmed = false;
     loop {
-        let elapsed = work.batch(count)?.elapsed_ns.max(1.0);
-        let long_enough = elapsed >= ns / 3.0 || count >= COUNT_MAX;
-        let fitting = ((count as f64 * ns / elapsed) as u64).clamp(1, COUNT_MAX);
-        if long_enough && confirmed {
-            return Ok(fitting.max(count));
+        let mut elapsed = work.batch(count)?.elapsed_ns.max(1.0);
+        // One that was held up, or opened what the others use, looks long: the shortest counts.
+        let mut tries = 1;
+        while is_long(elapsed) && tries < TRIES {
+            elapsed = elapsed.min(work.batch(count)?.elapsed_ns.max(1.0));
+            tries += 1;
         }
-        // One batch that was held up looks long: what it says is tried out once, and of the two the
-        // larger is taken, since the held-up one may be either. Sixteen times at most, since the
-        // first batches meet cold caches.
-        confirmed = long_enough;
-        count = if long_enough {
-            fitting
-        } else {
-            (count as f64 * (ns / elapsed).min(16.0)).ceil() as u64
-        };
+        if is_long(elapsed) || count >= COUNT_MAX {
+            return Ok(((count as f64 * ns / elapsed) as u64).clamp(1, COUNT_MAX));
+        }
+        // Sixteen times at most, since the first batches meet cold caches.
+        count = (count as f64 * (ns / elapsed).min(16.0)).ceil() as u64;
     }
 }
 
