@@ -1,6 +1,7 @@
 //! `franke-pipe`, `franke-grep`, `franke-pipeflex`: the experiments of H. Franke (October 2001) on
 //! larger Linux pipes.
 
+mod first_byte;
 mod grep;
 mod pipeflex;
 

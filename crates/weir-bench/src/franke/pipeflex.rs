@@ -31,9 +31,11 @@ pub fn suite() -> Suite {
             groups.extend(CHUNK_BYTES.map(|chunk| flex(chunk, readers, compute_us)));
         }
     }
+    groups.push(super::first_byte::first_byte());
     Suite {
         name: "franke-pipeflex",
-        about: "a writer and c readers that compute 0.5 r to 1.5 r us per read, by chunk and pipe",
+        about: "a writer and c readers that compute 0.5 r to 1.5 r us per read, by chunk and pipe; \
+                time to the first bytes by segment",
         source: "H. Franke, October 2001, Pipeflex",
         groups,
     }

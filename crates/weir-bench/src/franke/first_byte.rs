@@ -1,0 +1,129 @@
+//! Franke's question of segments: a reader that sleeps until something comes and computes for each
+//! piece, a writer that writes more than a piece at once. How long until the reader has the first
+//! bytes, and until it is done with all, where the writer wakes it by segment and where it does not.
+
+use crate::tools::channel::{Channel, Mechanism};
+use crate::tools::own::Shape;
+use crate::tools::pattern::Pattern;
+use crate::tools::peer::Peer;
+use crate::tools::{case, elapsed_ns, group, size, work};
+use rustix::time::{ClockId, clock_gettime};
+use std::hint::black_box;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use weir_measure::bench::case::{
+    Batch, BatchSize, Case, Group, Measure, Sides, Site, Trouble, Work,
+};
+use weir_measure::bench::params::{Params, Placement, Unit};
+use weir_measure::bench::reference;
+use weir_sys::shared::{LINE_BYTES, Shared};
+
+/// One write: as much as every pipe here holds.
+const WRITE_BYTES: usize = 1 << 20;
+/// What the reader takes first, and then at a time.
+const FIRST_BYTES: usize = 64;
+const PIECE_BYTES: usize = 64 << 10;
+/// What it computes for each piece.
+const COMPUTE_US: u64 = 20;
+/// Between two writes: longer than a reader looks around before it sleeps.
+const REST: Duration = Duration::from_micros(400);
+const WRITES: u64 = 10;
+/// Of the shared words: when the reader had the first bytes, and when it was done.
+const FIRST: usize = 0;
+const DONE: usize = 1;
+
+/// The group.
+pub fn first_byte() -> Group {
+    let shape = |shift: u32| Shape {
+        capacity_bytes: WRITE_BYTES as u64,
+        segment_bytes: WRITE_BYTES as u64 >> shift,
+        ..Shape::DEFAULT
+    };
+    let kernel = Mechanism::Pipe(WRITE_BYTES as u64);
+    let own = |shift| Mechanism::WeirPipe(shape(shift));
+    let cases = vec![
+        one("kernel pipe", kernel, None),
+        one("weir pipe, one segment", own(0), Some(shape(0))),
+        one("weir pipe, 8 segments", own(3), Some(shape(3))),
+    ];
+    Group {
+        baseline: cases.first().map(|case| case.name.clone()),
+        standard: vec![Placement::SameCpu, Placement::OtherCpu],
+        twin: false,
+        ..group("first byte", Sides::Two, cases)
+    }
+}
+
+fn one(what: &str, mechanism: Mechanism, shape: Option<Shape>) -> Case {
+    let params = Params {
+        mechanism: Some(mechanism.name().into()),
+        direction: Some("one-way".into()),
+        chunk_bytes: Some(WRITE_BYTES as u64),
+        pipe_bytes: Some(WRITE_BYTES as u64),
+        segment_bytes: shape.map(|shape| shape.segment_bytes),
+        compute: Some(COMPUTE_US as f64),
+        ..Params::default()
+    };
+    let name = format!("write of {} into a {what}", size(WRITE_BYTES as u64));
+    let make = move |site: &Site| writes(site, mechanism);
+    Case {
+        measures: vec![Measure::new("first bytes", Unit::Ns), Measure::new("all done", Unit::Ns)],
+        size: BatchSize::Count(WRITES),
+        standard: false,
+        weight: 4.0,
+        ..case(name, params, Measure::TIME, make)
+    }
+}
+
+/// The time both sides know.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn writes(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Trouble> {
+    let channel = Channel::new(mechanism, WRITE_BYTES)?;
+    let times = Shared::new(2 * LINE_BYTES)?;
+    let steps = (COMPUTE_US as f64 * 1_000.0 / reference::step_ns()) as u64;
+    let mut peer = Peer::start(site, |control| {
+        channel.only_receive();
+        let (mut expected, mut buffer) = (Pattern::new(WRITE_BYTES), vec![0; WRITE_BYTES]);
+        let mut done = 0;
+        loop {
+            channel.receive(&mut buffer[..FIRST_BYTES])?;
+            times.word(FIRST).store(now_ns(), Ordering::Release);
+            let mut at = FIRST_BYTES;
+            while at < WRITE_BYTES {
+                let end = (at + PIECE_BYTES).min(WRITE_BYTES);
+                channel.receive(&mut buffer[at..end])?;
+                black_box(reference::chains(black_box(steps)));
+                at = end;
+            }
+            times.word(DONE).store(now_ns(), Ordering::Release);
+            expected.check(&buffer)?;
+            done += 1;
+            control.report(done)?;
+        }
+    })?;
+    channel.only_send();
+    let mut sent = Pattern::new(WRITE_BYTES);
+    work(move |count| {
+        let begun = Instant::now();
+        let (mut first_ns, mut all_ns) = (0, 0);
+        for _ in 0..count {
+            // The reader is to be asleep, as one is that waits for a slow writer.
+            std::thread::sleep(REST);
+            peer.more(1);
+            let chunk = sent.next_chunk();
+            let written_ns = now_ns();
+            channel.send(chunk)?;
+            peer.wait()?;
+            // Acquire pairs with the release of the reader, which reported after it.
+            let since = |word: usize| times.word(word).load(Ordering::Acquire) - written_ns;
+            first_ns += since(FIRST);
+            all_ns += since(DONE);
+        }
+        let values = [first_ns, all_ns].map(|ns| ns as f64 / count as f64);
+        Ok(Batch { elapsed_ns: elapsed_ns(begun), values: values.to_vec() })
+    })
+}
