@@ -5,6 +5,11 @@
 //! loans, where nothing is copied. All wait by spinning except ZeroMQ, which can't. Each side
 //! opens its end when it is first used, after the fork, as two programs would.
 
+#![cfg_attr(
+    not(all(feature = "aeron", feature = "iceoryx2", feature = "zeromq")),
+    allow(dead_code, reason = "what only the missing libraries use")
+)]
+
 #[cfg(feature = "aeron")]
 mod aeron;
 mod gate;
@@ -17,6 +22,7 @@ mod zeromq;
 
 pub use place::remove_leftovers;
 
+#[cfg(feature = "iceoryx2")]
 use crate::peers::own_case;
 use gate::Gate;
 use place::Place;
@@ -63,8 +69,10 @@ pub trait Line {
 #[derive(Clone, Copy)]
 pub struct Library {
     name: &'static str,
-    line: fn(&Place, usize, Direction) -> Result<Box<dyn Line>, Trouble>,
+    line: Make,
 }
+
+type Make = fn(&Place, usize, Direction) -> Result<Box<dyn Line>, Trouble>;
 
 /// What a line is for: a library may be set up otherwise for the one and for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,40 +89,32 @@ impl Direction {
 
 const OWN: Library = Library { name: "weir-record", line: weir_own::line };
 
-fn peers() -> [Library; 3] {
-    [
-        Library {
-            name: "iceoryx2",
-            #[cfg(feature = "iceoryx2")]
-            line: iceoryx::line,
-            #[cfg(not(feature = "iceoryx2"))]
-            line: |_, _, _| built_without("iceoryx2"),
-        },
-        Library {
-            name: "aeron-ipc",
-            #[cfg(feature = "aeron")]
-            line: aeron::line,
-            #[cfg(not(feature = "aeron"))]
-            line: |_, _, _| built_without("aeron"),
-        },
-        Library {
-            name: "zeromq",
-            #[cfg(feature = "zeromq")]
-            line: zeromq::line,
-            #[cfg(not(feature = "zeromq"))]
-            line: |_, _, _| built_without("zeromq"),
-        },
+/// Those that were built in.
+fn peers() -> Vec<Library> {
+    vec![
+        #[cfg(feature = "iceoryx2")]
+        Library { name: "iceoryx2", line: iceoryx::line },
+        #[cfg(feature = "aeron")]
+        Library { name: "aeron-ipc", line: aeron::line },
+        #[cfg(feature = "zeromq")]
+        Library { name: "zeromq", line: zeromq::line },
     ]
 }
 
-#[allow(dead_code, reason = "unused where all features are on")]
-fn built_without<T>(feature: &str) -> Result<T, Trouble> {
-    Err(Trouble::left_out(format!("built without the feature '{feature}'")))
+/// The features without which this was built, by comma.
+pub fn not_built() -> String {
+    let known = [
+        ("iceoryx2", cfg!(feature = "iceoryx2")),
+        ("aeron", cfg!(feature = "aeron")),
+        ("zeromq", cfg!(feature = "zeromq")),
+    ];
+    let missing: Vec<&str> = known.iter().filter(|(_, built)| !built).map(|k| k.0).collect();
+    missing.join(", ")
 }
 
-/// The suites.
+/// The suites that have anything to compare.
 pub fn catalogue() -> Vec<Suite> {
-    vec![
+    let suites = vec![
         Suite {
             name: "records",
             about: "records one way: copied in, copied out",
@@ -131,9 +131,10 @@ pub fn catalogue() -> Vec<Suite> {
             name: "loans",
             about: "records there and back by loan: two bytes written, nothing copied",
             source: "iceoryx2 without copy",
-            groups: LOAN_BYTES.map(loans).into(),
+            groups: loans(),
         },
-    ]
+    ];
+    suites.into_iter().filter(|suite| !suite.groups.is_empty()).collect()
 }
 
 /// weir beside one peer each, since what a peer keeps running beside the two sides would disturb
@@ -157,16 +158,21 @@ fn pair(peer: Library, bytes: usize, direction: Direction, measure: Measure) -> 
     across(format!("{way} {length} {}", peer.name), cases.into())
 }
 
-fn loans(bytes: usize) -> Group {
+#[cfg(not(feature = "iceoryx2"))]
+fn loans() -> Vec<Group> {
+    Vec::new()
+}
+
+#[cfg(feature = "iceoryx2")]
+fn loans() -> Vec<Group> {
+    LOAN_BYTES.map(loan).into()
+}
+
+#[cfg(feature = "iceoryx2")]
+fn loan(bytes: usize) -> Group {
     let length = size(bytes as u64);
     let name = format!("two-way iceoryx2 by loan {length}");
-    let make = move |site: &Site| -> Result<Box<dyn Work>, Trouble> {
-        #[cfg(feature = "iceoryx2")]
-        let made = iceoryx::loans(site, bytes);
-        #[cfg(not(feature = "iceoryx2"))]
-        let made = Some(site).map_or_else(|| built_without(""), |_| built_without("iceoryx2"));
-        made
-    };
+    let make = move |site: &Site| iceoryx::loans(site, bytes);
     let other = peer_case(name, "two-way", "iceoryx2-loan", bytes, Measure::TIME, make);
     let own = own_case("joy-ipc", &format!("two-way weir-record by loan {length}"));
     across(format!("loan {length}"), own.into_iter().chain([other]).collect())

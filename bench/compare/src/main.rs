@@ -155,4 +155,8 @@ fn print(report: &Report) {
     for note in &report.notes {
         println!("left out: {}: {}", note.suite, note.text);
     }
+    let missing = libraries::not_built();
+    if !missing.is_empty() {
+        println!("left out: built without the features {missing}");
+    }
 }

@@ -90,6 +90,32 @@ fn a_ping_pong_loses_no_wake_up() {
     });
 }
 
+/// In a thread whose process the kernel kills at the first futex call.
+#[test]
+fn no_call_when_nobody_sleeps() {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+    let [local, shared] = [Flags::local(), Flags::shared().expect("made")];
+    let futexes = [libc::SYS_futex, libc::SYS_futex_waitv];
+    let filter = SeccompFilter::new(
+        futexes.map(|call| (call, Vec::new())).into(),
+        SeccompAction::Allow,
+        SeccompAction::KillProcess,
+        std::env::consts::ARCH.try_into().expect("an architecture"),
+    );
+    let program: BpfProgram = filter.and_then(|filter| filter.try_into()).expect("a filter");
+    let guarded = std::thread::spawn(move || {
+        seccompiler::apply_filter(&program).expect("filtered");
+        for flags in [&local, &shared] {
+            for number in 0..1_000 {
+                flags.set(1 << (number % 64));
+                flags.wait_any(u64::MAX, None).expect("one is set");
+                assert_ne!(flags.wait_and_clear(u64::MAX, None).expect("one is set"), 0);
+            }
+        }
+    });
+    guarded.join().expect("no panic");
+}
+
 #[test]
 fn what_are_no_flags_is_refused() {
     let file = tempfile::tempfile().expect("a file");

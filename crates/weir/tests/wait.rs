@@ -138,3 +138,15 @@ fn too_many_are_refused() {
     let error = wait.expect("as many as there may be").flags(&flags, 1).map(drop);
     assert_eq!(error.expect_err("too many").kind(), ErrorKind::Invalid);
 }
+
+#[test]
+fn own_actions_do_not_wake() {
+    let (mut writer, mut reader) = pipe(&Options::new().capacity_bytes(4096)).expect("a pipe");
+    writer.write(&[1; 4096]).expect("written");
+    let short = Some(Duration::from_millis(50));
+    let full = Wait::new().writer(&mut writer, 1).and_then(|mut wait| wait.wait(short));
+    assert_eq!(full.expect_err("full by its own writes").kind(), ErrorKind::TimedOut);
+    assert_eq!(reader.read(&mut [0; 4096]).expect("read"), 4096);
+    let empty = Wait::new().reader(&mut reader).and_then(|mut wait| wait.wait(short));
+    assert_eq!(empty.expect_err("empty by its own reads").kind(), ErrorKind::TimedOut);
+}

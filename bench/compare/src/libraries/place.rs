@@ -27,13 +27,11 @@ impl Place {
     }
 
     /// The name.
-    #[allow(dead_code, reason = "unused where no feature is on")]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// A directory of that name in shared memory; nobody has made it.
-    #[allow(dead_code, reason = "unused where no feature is on")]
     pub fn directory(&self) -> PathBuf {
         PathBuf::from(SHARED).join(&self.name)
     }
@@ -61,7 +59,6 @@ pub fn remove_leftovers() {
 }
 
 /// Tries until it succeeds, for as long as the other side may need to come.
-#[allow(dead_code, reason = "unused where no feature is on")]
 pub fn meet<T>(what: &str, mut attempt: impl FnMut() -> Result<T, String>) -> Result<T, Trouble> {
     let begun = Instant::now();
     loop {
