@@ -242,7 +242,8 @@ impl End {
 
     /// Looks until `look` finds something, the other end is gone, or it takes too long to be worth
     /// it. `look` is told whether it should be content with little.
-    pub fn spin(&mut self, look: &mut dyn FnMut(&Map) -> Result<bool>) -> Result<bool> {
+    #[inline]
+    pub fn spin(&mut self, mut look: impl FnMut(&Map) -> Result<bool>) -> Result<bool> {
         let line = self.account_line();
         add(&line.waits, 1);
         // Where the other end needed this CPU the last time, looking only keeps it from it.
@@ -263,7 +264,7 @@ impl End {
             Waiting::Spin => u64::MAX,
         };
         if budget_ns == 0 {
-            return self.give_way(look);
+            return self.give_way(&mut look);
         }
         let begun = Instant::now();
         let mut rounds = 0_u64;

@@ -1,6 +1,6 @@
 //! Franke's question of segments: a reader that sleeps until something comes and computes for each
 //! piece, a writer that writes more than a piece at once. How long until the reader has the first
-//! bytes, and until it is done with all, where the writer wakes it by segment and where it does not.
+//! bytes, and until it is done with all, where the writer wakes it by segment and where not.
 
 use crate::tools::channel::{Channel, Mechanism};
 use crate::tools::own::Shape;

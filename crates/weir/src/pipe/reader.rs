@@ -151,7 +151,7 @@ impl Reader {
             }
             let dry = std::mem::take(&mut end.since_dry);
             end.pause(dry);
-            if end.spin(&mut |map| look(ring, map))? {
+            if end.spin(|map: &Map| look(ring, map))? {
                 continue;
             }
             match end.sleep(until, &mut |map| look(ring, map))? {

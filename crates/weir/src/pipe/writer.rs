@@ -136,7 +136,7 @@ impl Writer {
             let mut room = ring.room(&*end.map, plenty).map_err(fail)?;
             if room < plenty && until != Until::Now {
                 // Little room is not worth a line's way to the other CPU and back.
-                end.spin(&mut |map: &Map| Ok(ring.room(map, plenty).map_err(fail)? >= plenty))?;
+                end.spin(|map: &Map| Ok(ring.room(map, plenty).map_err(fail)? >= plenty))?;
                 room = ring.room(&*end.map, plenty).map_err(fail)?;
             }
             let step = end.shape.step_bytes(whole, left, room);

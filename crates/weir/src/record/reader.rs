@@ -97,11 +97,11 @@ impl RecordReader {
     }
 
     /// Receives the next record as [`RecordReader::receive`] does, and with it those that have
-    /// followed it by then, each through `buffer`, which is shown to `see`: how many they were, 0 at
-    /// the end. Cheaper than one at a time where records are small and many.
+    /// followed it by then, each through `buffer`, which is shown to `see`: how many they were, 0
+    /// at the end. Cheaper than one at a time where records are small and many.
     ///
-    /// It stops before a record longer than the buffer, and after an eighth of the capacity, so that
-    /// the writer is not kept waiting for room.
+    /// It stops before a record longer than the buffer, and after an eighth of the capacity, so
+    /// that the writer is not kept waiting for room.
     ///
     /// # Errors
     /// Those of [`RecordReader::receive`].
@@ -202,7 +202,7 @@ impl RecordReader {
         }
         let dry = std::mem::take(&mut end.since_dry);
         end.pause(dry);
-        if end.spin(&mut |map| Ok(next(ring, map)?.is_some()))? {
+        if end.spin(|map: &Map| Ok(next(ring, map)?.is_some()))? {
             return next(ring, &end.map);
         }
         give_back(end, ring);

@@ -165,7 +165,7 @@ impl RecordWriter {
             let segment = end.shape.segment_bytes();
             let arena = if needed.1 > 0 { needed.1.max(segment) } else { 0 };
             let plenty = (needed.0.max(segment), arena.min(end.arena_bytes()));
-            end.spin(&mut |map: &Map| ring.has_room(map, plenty).map_err(fail))?;
+            end.spin(|map: &Map| ring.has_room(map, plenty).map_err(fail))?;
         }
         if ring.has_room(&*end.map, needed).map_err(fail)? {
             return Ok(());

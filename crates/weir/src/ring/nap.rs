@@ -46,7 +46,7 @@ pub fn is_wanted(word: &AtomicU32) -> bool {
 /// the fence is this end's again.
 #[inline]
 pub fn is_wanted_lightly(nap: &NapLine, reached: bool) -> bool {
-    // The compiler must not move what was published beyond the loads, nor one load before the other.
+    // The compiler must not move what was published beyond the loads, nor a load before the other.
     compiler_fence(Ordering::SeqCst);
     // Acquire pairs with the release in `End::moved`: whoever sees it sees what was said before.
     if !reached || nap.sleeper_fences.load(Ordering::Acquire) != 1 {

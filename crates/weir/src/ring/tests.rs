@@ -27,7 +27,7 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::GiveBack),
         1 => Just(Step::HandOn),
     ];
-    prop::collection::vec(step, 1..400)
+    prop::collection::vec(step, 1..if cfg!(miri) { 40 } else { 400 })
 }
 
 fn bytes_from(seed: u64, count: usize) -> Vec<u8> {
