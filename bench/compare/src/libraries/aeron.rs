@@ -17,8 +17,8 @@ use weir_sys::fork::{self, Child};
 
 const STREAM: i32 = 1001;
 /// Of a term, of which there are three. One way 64 MiB, its own default, was the fastest of 4, 16
-/// and 64 MiB: the driver moves the writer's limit on once a millisecond, half a term at a time. There and
-/// back the size makes no difference, and a small one is soon made.
+/// and 64 MiB: the driver moves the writer's limit on once a millisecond, half a term at a time.
+/// There and back the size makes no difference, and a small one is soon made.
 fn channel(direction: Direction) -> (usize, &'static CStr) {
     match direction {
         Direction::OneWay => (64 << 20, c"aeron:ipc?term-length=64m|mtu=8k"),
