@@ -124,6 +124,16 @@ fn what_cannot_be_written_is_named_after_the_figures_were_shown() {
     assert!(String::from_utf8_lossy(&full.stdout).contains("read of 1 byte"), "nothing shown");
 }
 
+#[test]
+fn what_could_not_be_written_is_refused_before_anything_is_measured() {
+    for option in ["--json=/nonexistent/report.json", "--html=/proc/report.html", "--html=/proc"] {
+        let refused = bench(&[QUICK.as_slice(), &[option]].concat());
+        assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+        assert!(said(&refused).starts_with("weir: cannot write /"), "{}", said(&refused));
+        assert!(refused.stdout.is_empty(), "measured all the same");
+    }
+}
+
 /// Direct children of a process.
 fn children(pid: u32) -> Vec<u32> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));

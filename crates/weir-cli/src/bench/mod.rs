@@ -60,6 +60,9 @@ pub fn bench(options: &BenchOptions) -> Result<ExitCode, Fault> {
         history::check_name(name)?;
         History::open()?.check_free(name, options.replace)?;
     }
+    for path in options.json.iter().chain(&options.html) {
+        check_writable(path)?;
+    }
     let mut progress = Progress::new(options.quiet);
     let report = measure(&suites, wish, &mut progress)?;
     progress.end();
@@ -235,6 +238,27 @@ fn print_err(text: &str) -> Result<(), Fault> {
 /// Writes JSON to a file, or to standard output for "-".
 pub fn write_json(path: &Path, text: &str) -> Result<(), Fault> {
     if path == Path::new("-") { print(text) } else { write_file(path, text) }
+}
+
+/// Whether a report can be written there later on. Leaves nothing behind.
+fn check_writable(path: &Path) -> Result<(), Fault> {
+    let new = match std::fs::metadata(path) {
+        Ok(found) if found.is_file() => false,
+        // "-", or one that opening changes: a FIFO's reader would see its end.
+        Ok(found) if !found.is_dir() => return Ok(()),
+        Err(_) if path == Path::new("-") => return Ok(()),
+        found => found.is_err(),
+    };
+    std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .map_err(|error| Fault::failed(format!("cannot write {}: {error}", path.display())))?;
+    if new {
+        // Only what was just made.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
 }
 
 fn write_file(path: &Path, text: &str) -> Result<(), Fault> {
