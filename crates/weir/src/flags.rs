@@ -15,6 +15,7 @@ use crate::futex;
 use crate::map::Page;
 use crate::ring::cluster::{Cluster, matching};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -54,6 +55,20 @@ impl Flags {
     /// [`ErrorKind::Corrupt`]: it is none.
     pub fn open(file: OwnedFd) -> Result<Flags> {
         let page = Page::open(file.as_fd())?;
+        Ok(Flags { home: Arc::new(Home::Shared { file, page }) })
+    }
+
+    /// The cluster of this name, which is made, with all flags clear and for this user alone, if
+    /// there is none. It stays until its file is removed; those who have it open keep it.
+    ///
+    /// Whoever may write the file is trusted: to set and clear, and not to truncate it, which ends
+    /// its users by SIGBUS. On a file system in memory nothing is written to a disk.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`]: the file is no cluster of flags. [`ErrorKind::Os`]: it may not be
+    /// opened or made.
+    pub fn named(path: impl AsRef<Path>) -> Result<Flags> {
+        let (file, page) = Page::named(path.as_ref())?;
         Ok(Flags { home: Arc::new(Home::Shared { file, page }) })
     }
 

@@ -1,7 +1,10 @@
-//! The promises of docs/contracts/wait.md about flags.
+//! The promises of docs/contracts/event-flags.md.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 use weir::{ErrorKind, Flags};
+
+const LONG: Duration = Duration::from_secs(20);
 
 #[test]
 fn set_and_clear_return_what_was() {
@@ -125,4 +128,65 @@ fn what_are_no_flags_is_refused() {
     let memory = writer.memory().expect("here").try_clone_to_owned().expect("copied");
     let error = Flags::open(memory).expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn a_name_is_one_cluster_for_all() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("flags");
+    // All at once: whoever makes it, all have the same.
+    let threads: Vec<_> = (0..8)
+        .map(|bit| {
+            let path = path.clone();
+            std::thread::spawn(move || Flags::named(&path).expect("opened").set(1 << bit))
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| {
+        thread.join().expect("no panic");
+    });
+    let flags = Flags::named(&path).expect("opened");
+    assert_eq!(flags.wait_all(0xff, None).expect("set"), 0xff, "it outlives who set it");
+    let mode = std::fs::metadata(&path).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "for its maker alone");
+    assert_eq!(std::fs::read_dir(directory.path()).expect("read").count(), 1, "nothing else");
+}
+
+#[test]
+fn who_waits_on_a_name_is_woken_by_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("flags");
+    let waiting = Flags::named(&path).expect("made");
+    let setting = Flags::named(&path).expect("opened");
+    let waiter = std::thread::spawn(move || waiting.wait_and_clear(0b10, Some(LONG)));
+    setting.set(0b11);
+    assert_eq!(waiter.join().expect("no panic").expect("woken"), 0b10);
+    assert_eq!(setting.read(), 0b01);
+    std::fs::remove_file(&path).expect("removed");
+    assert_eq!(Flags::named(&path).expect("made anew").read(), 0);
+    assert_eq!(setting.read(), 0b01, "who had it keeps it");
+}
+
+#[test]
+fn other_files_of_the_name_are_refused_and_kept() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    std::fs::write(at("short"), "text").expect("written");
+    std::fs::write(at("page"), vec![b'x'; 4096]).expect("written");
+    std::fs::create_dir(at("directory")).expect("made");
+    std::os::unix::fs::symlink("page", at("link")).expect("made");
+    rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), 0o600.into()).expect("made");
+    for (name, kind) in [
+        ("short", ErrorKind::Corrupt),
+        ("page", ErrorKind::Corrupt),
+        ("fifo", ErrorKind::Corrupt),
+        ("directory", ErrorKind::Os),
+        ("link", ErrorKind::Os),
+        ("none/flags", ErrorKind::Os),
+    ] {
+        let error = Flags::named(at(name)).expect_err(name);
+        assert_eq!(error.kind(), kind, "{error}");
+        let wanted = format!("cannot open flags '{}'", at(name).display());
+        assert!(error.to_string().starts_with(&wanted), "{error}");
+    }
+    assert_eq!(std::fs::read(at("short")).expect("kept"), b"text");
 }
