@@ -54,7 +54,7 @@ miri:
 
 # The library's tests under ThreadSanitizer (a nightly toolchain with rust-src)
 tsan:
-    RUSTFLAGS=-Zsanitizer=thread cargo +nightly test --locked -p weir --lib --test pipe \
+    TSAN_OPTIONS=die_after_fork=0 RUSTFLAGS=-Zsanitizer=thread cargo +nightly test --locked -p weir --lib --test pipe \
         --test record --test flags -Zbuild-std --target $(uname -m)-unknown-linux-gnu \
         --target-dir target/tsan
 
