@@ -148,8 +148,9 @@ fn a_stage_that_waits_in_poll_is_seen_waiting_for_the_right_side() {
     starved.at_least(2, "blocked_in_s", 0.8);
     let sip = "perl -e 'while(sysread(STDIN,$b,16384)){select(undef,undef,undef,.015)}'";
     let held = pipeline(&format!("head -c 2000000 /dev/urandom | xz -0 | {sip}"));
-    held.at_least(2, "blocked_out_s", 0.4);
-    assert!(held.share(2, "blocked_in_s") < 0.1);
+    // How much of its time that is depends on how fast this host compresses.
+    held.at_least(2, "blocked_out_s", 0.1);
+    assert!(held.share(2, "blocked_in_s") < 0.1 * held.share(2, "blocked_out_s"));
     assert_eq!(held.culprit(), 3);
 }
 

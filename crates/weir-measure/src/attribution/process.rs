@@ -22,6 +22,8 @@ pub struct Process {
     pub locale: Option<String>,
     /// Number of times it was looked at.
     pub looks: u64,
+    /// Whether its arguments and its environment were there when they were read.
+    described: bool,
     tasks: Vec<Task>,
     io: Option<ProcFile>,
     /// Bytes and calls when last looked at.
@@ -61,7 +63,19 @@ impl Process {
         let tasks = vec![Task::new(pid, pid)];
         let (locale, last_io) = (None, None);
         let (looks, system_permille) = (0, 0);
-        Process { pid, group, name, command, locale, looks, tasks, io, last_io, system_permille }
+        Process {
+            pid,
+            group,
+            name,
+            command,
+            locale,
+            looks,
+            described: false,
+            tasks,
+            io,
+            last_io,
+            system_permille,
+        }
     }
 
     /// Adds a thread if it is not known yet.
@@ -107,15 +121,28 @@ impl Process {
         let pid = self.pid;
         let status = read_small(&format!("/proc/{pid}/status"), &mut buffer).ok()?;
         let (name, peak) = (name_in(status)?, peak_rss_bytes(status));
-        if name != self.name {
+        let is_new = name != self.name;
+        if is_new || !self.described {
             self.name = name;
-            let text = read_small(&format!("/proc/{pid}/cmdline"), &mut buffer).unwrap_or(&[]);
-            self.command = words_of(text).join(" ");
-            let mut buffer = vec![0; 65_536];
-            let text = read_small(&format!("/proc/{pid}/environ"), &mut buffer).unwrap_or(&[]);
-            self.locale = locale_of(&words_of(text));
+            self.describe(is_new);
         }
         peak
+    }
+
+    /// Reads the arguments, and the locale. In the middle of execve(2) a process has its new name
+    /// and neither arguments nor environment: then it is asked again the next time.
+    fn describe(&mut self, is_new: bool) {
+        let mut buffer = vec![0; 65_536];
+        let pid = self.pid;
+        let text = read_small(&format!("/proc/{pid}/cmdline"), &mut buffer).unwrap_or(&[]);
+        let has_arguments = !text.is_empty();
+        // One that has ended has none any more.
+        if is_new || has_arguments {
+            self.command = words_of(text).join(" ");
+            let text = read_small(&format!("/proc/{pid}/environ"), &mut buffer).unwrap_or(&[]);
+            self.locale = locale_of(&words_of(text));
+            self.described = has_arguments && !text.is_empty();
+        }
     }
 
     /// Reads the totals that nobody will be able to read when it has ended: bytes, and how its
