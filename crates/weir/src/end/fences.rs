@@ -11,11 +11,10 @@ impl End {
     /// Says that this end sleeps or polls: see [`nap::announce`].
     pub fn announce(&mut self, how: u32) -> u32 {
         let nap = self.role.nap(self.map.header());
-        let had_the_fences = self.fencing.sleeps();
-        if had_the_fences {
-            // Relaxed, here and in `announce`: the barrier below makes both seen.
-            nap.sleeper_fences.store(0, Ordering::Relaxed);
-        }
+        // Relaxed, here and in `announce`: the barrier below makes both seen. Not set where there
+        // is no such barrier.
+        let had_the_fences =
+            self.fencing.sleeps() && nap.sleeper_fences.swap(0, Ordering::Relaxed) != 0;
         let said = nap::announce(&nap.word, how);
         if had_the_fences {
             barrier::pass();
