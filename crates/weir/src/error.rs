@@ -9,6 +9,12 @@ use std::io;
 pub enum ErrorKind {
     /// The other end has closed or died.
     Closed,
+    /// No reader is listening.
+    NoReader,
+    /// Somebody else has the name, or a file that is not ours does.
+    Taken,
+    /// The reader does not take the writer, or no longer does.
+    Refused,
     /// It would have to wait.
     WouldBlock,
     /// The time is over.
@@ -99,6 +105,8 @@ impl From<Error> for io::Error {
     fn from(error: Error) -> io::Error {
         let kind = match error.kind {
             ErrorKind::Closed => io::ErrorKind::BrokenPipe,
+            ErrorKind::NoReader | ErrorKind::Refused => io::ErrorKind::ConnectionRefused,
+            ErrorKind::Taken => io::ErrorKind::AlreadyExists,
             ErrorKind::WouldBlock => io::ErrorKind::WouldBlock,
             ErrorKind::TimedOut => io::ErrorKind::TimedOut,
             ErrorKind::Invalid | ErrorKind::TooSmall => io::ErrorKind::InvalidInput,

@@ -25,7 +25,7 @@ const LOOKS: u32 = 100;
 #[derive(Debug)]
 enum Home {
     Local(Cluster),
-    Shared { file: OwnedFd, page: Page },
+    Shared { file: OwnedFd, page: Page<Cluster> },
 }
 
 /// A cluster of 64 flags. Copies of it are the same cluster.
@@ -83,7 +83,7 @@ impl Flags {
     pub(crate) fn cluster(&self) -> &Cluster {
         match &*self.home {
             Home::Local(cluster) => cluster,
-            Home::Shared { page, .. } => page.cluster(),
+            Home::Shared { page, .. } => page.words(),
         }
     }
 

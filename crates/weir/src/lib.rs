@@ -37,6 +37,8 @@ mod life;
 #[cfg(not(loom))]
 mod map;
 #[cfg(not(loom))]
+mod name;
+#[cfg(not(loom))]
 mod options;
 #[cfg(not(loom))]
 mod pipe;

@@ -1,6 +1,7 @@
 //! The ring: one writer, one reader, free-running positions, in memory both can write.
 //!
-//! In the order of flow: [`layout`] is what lies in the memory, [`cluster`] the same of flags;
+//! In the order of flow: [`layout`] is what lies in the memory, [`cluster`] the same of flags,
+//! [`board`] of many rings with one reader;
 //! [`stream`] and [`record`] are the two kinds of ring over it; [`nap`] is the protocol by which an
 //! end falls asleep without missing what the other does meanwhile. None of it waits or calls the
 //! kernel. [`Memory`] is what the rings are written against: a mapping, a heap (tests, miri), or a
@@ -8,6 +9,7 @@
 //!
 //! A peer is hostile: whatever is loaded from the memory is loaded once, checked and then used.
 
+pub mod board;
 pub mod cluster;
 pub mod layout;
 pub mod nap;

@@ -15,6 +15,8 @@ pub struct Stat {
     pub waited_ticks: u64,
     /// Number of threads.
     pub threads: u64,
+    /// When it started, in clock ticks since the machine did: tells it from others of its number.
+    pub started_ticks: u64,
 }
 
 impl Stat {
@@ -33,6 +35,7 @@ impl Stat {
             system_ticks: number(15)?,
             waited_ticks: number(16)? + number(17)?,
             threads: number(20)?,
+            started_ticks: number(22)?,
         })
     }
 }

@@ -1,8 +1,11 @@
-//! One page of shared memory that holds a cluster of flags: sealed, or a file with a name.
+//! One page of shared memory out of atomic words, a cluster of flags or a board: sealed, or a file
+//! with a name.
 
 use super::{SEALS, page_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::primitive::Ordering;
+use crate::primitive::{AtomicU32, AtomicU64};
+use crate::ring::board::{self, Board};
 use crate::ring::cluster::{self, Cluster};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, MemfdFlags, Mode, OFlags};
@@ -12,54 +15,120 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::NonNull;
 
-/// A mapping of such a page. Forked children have it too: flags have no ends.
+mod sealed {
+    /// What can lie on a page: only atomics, at most 4096 bytes, for which any bytes are a value.
+    pub trait Words {}
+}
+
+/// What can lie on a page. Only this module says what does.
+pub trait Content: sealed::Words {
+    /// The name of its files in /proc.
+    const FILE: &'static str;
+    /// What it is called.
+    const WHAT: &'static str;
+    /// What it begins with.
+    const MAGIC: u64;
+    /// Its version.
+    const VERSION: u32;
+    /// Where both lie.
+    fn beginning(&self) -> (&AtomicU64, &AtomicU32);
+}
+
+impl sealed::Words for Cluster {}
+impl Content for Cluster {
+    const FILE: &'static str = "weir-flags";
+    const WHAT: &'static str = "a cluster of flags";
+    const MAGIC: u64 = cluster::MAGIC;
+    const VERSION: u32 = cluster::VERSION;
+    fn beginning(&self) -> (&AtomicU64, &AtomicU32) {
+        (&self.magic, &self.version)
+    }
+}
+
+impl sealed::Words for Board {}
+impl Content for Board {
+    const FILE: &'static str = "weir-board";
+    const WHAT: &'static str = "a board";
+    const MAGIC: u64 = board::MAGIC;
+    const VERSION: u32 = board::VERSION;
+    fn beginning(&self) -> (&AtomicU64, &AtomicU32) {
+        (&self.magic, &self.version)
+    }
+}
+
+/// A mapping of such a page. Forked children have it too: it has no ends.
 #[derive(Debug)]
-pub struct Page {
-    start: NonNull<Cluster>,
+pub struct Page<C: Content> {
+    start: NonNull<C>,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and is reached as atomics only.
-unsafe impl Send for Page {}
+unsafe impl<C: Content> Send for Page<C> {}
 // SAFETY: as for Send.
-unsafe impl Sync for Page {}
+unsafe impl<C: Content> Sync for Page<C> {}
 
-impl Page {
+impl<C: Content> Page<C> {
     /// Makes a page and its file.
-    pub fn create() -> Result<(OwnedFd, Page)> {
-        let failed = |cause: Errno| Error::os("make", "a cluster of flags", cause);
+    pub fn create() -> Result<(OwnedFd, Page<C>)> {
+        let failed = |cause: Errno| Error::os("make", C::WHAT, cause);
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = rustix::fs::memfd_create("weir-flags", flags).map_err(failed)?;
+        let file = rustix::fs::memfd_create(C::FILE, flags).map_err(failed)?;
         rustix::fs::ftruncate(&file, page_bytes()).map_err(failed)?;
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, page_bytes()).map_err(failed)?;
         rustix::fs::fcntl_add_seals(&file, SEALS).map_err(failed)?;
-        let page = Page::map(file.as_fd())?;
-        page.cluster().version.store(cluster::VERSION, Ordering::Relaxed);
+        let page = Self::map(file.as_fd())?;
+        let (magic, version) = page.words().beginning();
+        version.store(C::VERSION, Ordering::Relaxed);
         // Release: whoever finds the name finds the rest.
-        page.cluster().magic.store(cluster::MAGIC, Ordering::Release);
+        magic.store(C::MAGIC, Ordering::Release);
         Ok((file, page))
     }
 
     /// Maps one that came from elsewhere, after checking it.
-    pub fn open(file: BorrowedFd) -> Result<Page> {
-        let refused = |why| Error::new(ErrorKind::Corrupt, "use", "the flags received", why);
+    pub fn open(file: BorrowedFd) -> Result<Page<C>> {
+        let refused = |why| {
+            Error::new(ErrorKind::Corrupt, "use", format!("what was received as {}", C::WHAT), why)
+        };
         let seals = rustix::fs::fcntl_get_seals(file);
         if !seals.is_ok_and(|seals| seals.contains(SEALS)) {
-            return Err(refused("they are not sealed memory"));
+            return Err(refused("it is not sealed memory"));
         }
         let size = rustix::fs::fstat(file).map(|stat| stat.st_size as u64);
         if size != Ok(page_bytes()) {
-            return Err(refused("they are not one page"));
+            return Err(refused("it is not one page"));
         }
         let page = Page::map(file)?;
-        if page.is_sound() {
-            Ok(page)
-        } else {
-            Err(refused("they are none, or of another version"))
-        }
+        if page.is_sound() { Ok(page) } else { Err(refused("it is none, or of another version")) }
     }
 
+    fn is_sound(&self) -> bool {
+        let (magic, version) = self.words().beginning();
+        magic.load(Ordering::Acquire) == C::MAGIC && version.load(Ordering::Relaxed) == C::VERSION
+    }
+
+    fn map(file: BorrowedFd) -> Result<Page<C>> {
+        let (bytes, how) = (page_bytes() as usize, ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
+        let start = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), bytes, how, MapFlags::SHARED, file, 0)
+        };
+        let start = start.map_err(|cause| Error::os("map", C::WHAT, cause))?;
+        NonNull::new(start.cast())
+            .map(|start| Page { start })
+            .ok_or_else(|| Error::os("map", C::WHAT, Errno::NOMEM))
+    }
+
+    /// The words.
+    pub fn words(&self) -> &C {
+        // SAFETY: the page is mapped as long as `self`, at least as long as what lies on it
+        // (`sealed::Words`) and aligned; that is atomics, for which any bytes are a value.
+        unsafe { self.start.as_ref() }
+    }
+}
+
+impl Page<Cluster> {
     /// Opens the file of this name, or makes it, for this user alone.
-    pub fn named(path: &Path) -> Result<(OwnedFd, Page)> {
+    pub fn named(path: &Path) -> Result<(OwnedFd, Page<Cluster>)> {
         let object = || format!("flags '{}'", path.display());
         let failed = |cause: Errno| Error::os("open", object(), cause);
         // Twice, for a name that goes or comes between the two.
@@ -86,7 +155,7 @@ impl Page {
         rustix::fs::open(path, how, Mode::empty())
     }
 
-    fn check_named(file: &OwnedFd, object: &dyn Fn() -> String) -> Result<Page> {
+    fn check_named(file: &OwnedFd, object: &dyn Fn() -> String) -> Result<Page<Cluster>> {
         let refused = |why| Error::new(ErrorKind::Corrupt, "open", object(), why);
         let found = rustix::fs::fstat(file).map_err(|cause| Error::os("open", object(), cause))?;
         let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
@@ -118,33 +187,9 @@ impl Page {
         rustix::fs::linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
         Ok(file)
     }
-
-    fn is_sound(&self) -> bool {
-        self.cluster().magic.load(Ordering::Acquire) == cluster::MAGIC
-            && self.cluster().version.load(Ordering::Relaxed) == cluster::VERSION
-    }
-
-    fn map(file: BorrowedFd) -> Result<Page> {
-        let (bytes, how) = (page_bytes() as usize, ProtFlags::READ | ProtFlags::WRITE);
-        // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
-        let start = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), bytes, how, MapFlags::SHARED, file, 0)
-        };
-        let start = start.map_err(|cause| Error::os("map", "a cluster of flags", cause))?;
-        NonNull::new(start.cast())
-            .map(|start| Page { start })
-            .ok_or_else(|| Error::os("map", "a cluster of flags", Errno::NOMEM))
-    }
-
-    /// The words.
-    pub fn cluster(&self) -> &Cluster {
-        // SAFETY: the page is mapped as long as `self`, longer than a cluster and aligned; a
-        // cluster is atomics, for which any bytes are a value.
-        unsafe { self.start.as_ref() }
-    }
 }
 
-impl Drop for Page {
+impl<C: Content> Drop for Page<C> {
     fn drop(&mut self) {
         // SAFETY: exactly what `map` mapped; what borrowed from it borrowed `self`.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), page_bytes() as usize) };

@@ -1,6 +1,7 @@
 //! The rings and the wake-up protocol under loom: every interleaving of two threads, in the
 //! machine's memory model. Run by `just loom`.
 
+use super::board::Board;
 use super::cluster::Cluster;
 use super::heap::Heap;
 use super::record::{RecordReader, RecordWriter, footprint};
@@ -172,5 +173,63 @@ fn a_flag_that_is_set_ends_the_wait_for_it() {
         };
         assert_eq!((taken, cluster.read()), (0b10, 0));
         setting.join().expect("no panic");
+    });
+}
+
+/// Two rings with one reader that looks at the board alone.
+struct Gathered {
+    heaps: [Heap; 2],
+    board: Board,
+    reader: Futex,
+}
+
+#[test]
+fn many_writers_lose_no_wake_up_of_their_one_reader() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let shared = Arc::new(Gathered {
+            heaps: [Heap::new(16, 8), Heap::new(16, 8)],
+            board: Board::default(),
+            reader: Futex::new(),
+        });
+        let writing = [0, 1].map(|ring| {
+            let shared = shared.clone();
+            loom::thread::spawn(move || {
+                let Gathered { heaps, board, reader } = &*shared;
+                let mut writer = RecordWriter::resume(&heaps[ring]).expect("sound");
+                writer.fill(&heaps[ring], 4, 0, &[ring as u8; 4]);
+                writer.commit(&heaps[ring], 4);
+                let word = &heaps[ring].header().reader_nap.word;
+                if nap::is_wanted(word) && nap::take(word) & nap::COLD != 0 {
+                    board.set(ring as u32);
+                    if nap::is_wanted(&board.nap.word) && nap::take(&board.nap.word) != 0 {
+                        reader.wake();
+                    }
+                }
+            })
+        });
+        let Gathered { heaps, board, reader } = &*shared;
+        let rings = [0, 1].map(|ring| RecordReader::resume(&heaps[ring]).expect("sound"));
+        let has = |ring: usize| rings[ring].look(&heaps[ring]).expect("sound").is_some();
+        let mut seen = [false; 2];
+        for ring in [0, 1] {
+            // Goes cold, and looks once more.
+            nap::announce(&heaps[ring].header().reader_nap.word, nap::COLD);
+            seen[ring] = has(ring);
+        }
+        while seen != [true; 2] {
+            let mut look = || {
+                let mut any = false;
+                board.gather(|ring| {
+                    any = true;
+                    assert!(has(ring as usize), "a bit without a record");
+                    seen[ring as usize] = true;
+                });
+                any
+            };
+            until(&board.nap.word, reader, &mut look);
+        }
+        writing.map(|thread| thread.join().expect("no panic"));
     });
 }

@@ -1,0 +1,159 @@
+//! Which of many channels is next: the lowest priority number that has one, found by one
+//! find-first-set, and rotation among those of it, in time independent of their number.
+//!
+//! Joy (1980) chose run queues so, one bit a queue, when UNIX had looked through a list.
+
+use alloc::vec::Vec;
+
+/// Priorities: 0 is served before all others.
+pub const PRIORITIES: usize = 64;
+/// Bytes a channel of share 1 is served in one turn while others wait.
+pub const TURN_BYTES: u64 = 16 << 10;
+/// The largest share.
+pub const MOST_SHARE: u32 = 1024;
+
+const NONE: u32 = u32::MAX;
+
+/// One channel's place in the queues.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    before: u32,
+    after: u32,
+    /// The queue it is in, [`NONE`] for none.
+    queue: u32,
+}
+
+/// Channels, by index, that are ready and wait for their turn.
+#[derive(Clone, Debug)]
+pub struct ReadyQueue {
+    /// A bit for each queue that is not empty.
+    mask: u64,
+    /// First and last of each queue.
+    ends: [(u32, u32); PRIORITIES],
+    links: Vec<Link>,
+    queued: usize,
+}
+
+impl Default for ReadyQueue {
+    fn default() -> ReadyQueue {
+        let ends = [(NONE, NONE); PRIORITIES];
+        ReadyQueue { mask: 0, ends, links: Vec::new(), queued: 0 }
+    }
+}
+
+impl ReadyQueue {
+    /// Puts a channel at the end of a queue, unless it is in one. Whether it was put.
+    ///
+    /// # Panics
+    /// The priority is not below [`PRIORITIES`].
+    pub fn push(&mut self, index: u32, priority: u8) -> bool {
+        let (at, queue) = (index as usize, usize::from(priority));
+        if at >= self.links.len() {
+            let idle = Link { before: NONE, after: NONE, queue: NONE };
+            self.links.resize(at + 1, idle);
+        }
+        if self.links[at].queue != NONE {
+            return false;
+        }
+        let last = self.ends[queue].1;
+        self.links[at] = Link { before: last, after: NONE, queue: queue as u32 };
+        match last {
+            NONE => self.ends[queue].0 = index,
+            last => self.links[last as usize].after = index,
+        }
+        self.ends[queue].1 = index;
+        self.mask |= 1 << queue;
+        self.queued += 1;
+        true
+    }
+
+    /// The channel that is next, and its priority. It stays.
+    pub fn first(&self) -> Option<(u32, u8)> {
+        let queue = self.mask.trailing_zeros() as usize;
+        (queue < PRIORITIES).then(|| (self.ends[queue].0, queue as u8))
+    }
+
+    /// Takes the channel that is next.
+    pub fn pop(&mut self) -> Option<(u32, u8)> {
+        let next = self.first()?;
+        self.remove(next.0);
+        Some(next)
+    }
+
+    /// Takes a channel out, wherever it is. Whether it was in a queue.
+    pub fn remove(&mut self, index: u32) -> bool {
+        let Some(link) = self.links.get(index as usize).copied() else { return false };
+        if link.queue == NONE {
+            return false;
+        }
+        let queue = link.queue as usize;
+        match link.before {
+            NONE => self.ends[queue].0 = link.after,
+            before => self.links[before as usize].after = link.after,
+        }
+        match link.after {
+            NONE => self.ends[queue].1 = link.before,
+            after => self.links[after as usize].before = link.before,
+        }
+        if self.ends[queue].0 == NONE {
+            self.mask &= !(1 << queue);
+        }
+        self.links[index as usize].queue = NONE;
+        self.queued -= 1;
+        true
+    }
+
+    /// Whether a channel is in a queue.
+    pub fn contains(&self, index: u32) -> bool {
+        self.links.get(index as usize).is_some_and(|link| link.queue != NONE)
+    }
+
+    /// Channels in all queues.
+    pub fn len(&self) -> usize {
+        self.queued
+    }
+
+    /// Whether no channel is in any.
+    pub fn is_empty(&self) -> bool {
+        self.queued == 0
+    }
+}
+
+/// What is left of the turn of a channel: bytes, counted so that a channel of twice the share
+/// gets twice the bytes while all are busy, whatever the sizes of their records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    left_bytes: i64,
+}
+
+impl Turn {
+    /// The next turn begins. What the last one took too much is taken from it.
+    pub fn begin(&mut self, share: u32) {
+        let grant = (TURN_BYTES * u64::from(share.clamp(1, MOST_SHARE))) as i64;
+        self.left_bytes = self.left_bytes.min(0).saturating_add(grant);
+    }
+
+    /// A record was served, of so many bytes, and whatever it costs besides. Whether the turn
+    /// goes on.
+    #[inline]
+    pub fn serve(&mut self, bytes: u64) -> bool {
+        self.left_bytes -= bytes.saturating_add(RECORD_COST_BYTES).min(i64::MAX as u64) as i64;
+        self.left_bytes > 0
+    }
+
+    /// Whether the turn has not yet been served out.
+    pub fn goes_on(&self) -> bool {
+        self.left_bytes > 0
+    }
+
+    /// The channel has run dry: it owes nothing, and saves nothing up.
+    pub fn end(&mut self) {
+        self.left_bytes = 0;
+    }
+}
+
+/// What a record costs beside its bytes, as bytes: small ones must not be free.
+const RECORD_COST_BYTES: u64 = 32;
+
+#[cfg(test)]
+mod tests;

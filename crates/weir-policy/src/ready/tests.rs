@@ -1,0 +1,103 @@
+//! The ready queue against a naive one, and the fairness of turns.
+
+use super::{ReadyQueue, TURN_BYTES, Turn};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Push(u32, u8),
+    Pop,
+    Remove(u32),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => (0..20_u32, 0..64_u8).prop_map(|(index, priority)| Step::Push(index, priority)),
+        2 => Just(Step::Pop),
+        1 => (0..24_u32).prop_map(Step::Remove),
+    ];
+    prop::collection::vec(step, 0..200)
+}
+
+proptest! {
+    #[test]
+    fn behaves_as_sixty_four_lists_do(steps in steps()) {
+        let mut queue = ReadyQueue::default();
+        let mut naive: Vec<VecDeque<u32>> = (0..64).map(|_| VecDeque::new()).collect();
+        for step in steps {
+            match step {
+                Step::Push(index, priority) => {
+                    let queued = naive.iter().any(|list| list.contains(&index));
+                    prop_assert_eq!(queue.push(index, priority), !queued);
+                    if !queued {
+                        naive[usize::from(priority)].push_back(index);
+                    }
+                }
+                Step::Pop => {
+                    let place = naive.iter().position(|list| !list.is_empty());
+                    let expected =
+                        place.and_then(|at| Some((naive[at].pop_front()?, at as u8)));
+                    prop_assert_eq!(queue.pop(), expected);
+                }
+                Step::Remove(index) => {
+                    let queued = naive.iter().any(|list| list.contains(&index));
+                    prop_assert_eq!(queue.remove(index), queued);
+                    naive.iter_mut().for_each(|list| list.retain(|other| *other != index));
+                }
+            }
+            let length: usize = naive.iter().map(VecDeque::len).sum();
+            prop_assert_eq!((queue.len(), queue.is_empty()), (length, length == 0));
+            for index in 0..24 {
+                let queued = naive.iter().any(|list| list.contains(&index));
+                prop_assert_eq!(queue.contains(index), queued);
+            }
+        }
+    }
+}
+
+/// Serves channels that are always busy, each with records of its own size: bytes and records.
+fn served(sizes: &[u64], shares: &[u32], rounds: usize) -> Vec<u64> {
+    let mut queue = ReadyQueue::default();
+    let mut turns = alloc::vec![Turn::default(); sizes.len()];
+    let mut cost = alloc::vec![0_u64; sizes.len()];
+    (0..sizes.len() as u32).for_each(|index| assert!(queue.push(index, 0)));
+    for _ in 0..rounds {
+        let (index, priority) = queue.pop().expect("all are ready");
+        let at = index as usize;
+        turns[at].begin(shares[at]);
+        while turns[at].goes_on() {
+            cost[at] += sizes[at] + 32;
+            turns[at].serve(sizes[at]);
+        }
+        queue.push(index, priority);
+    }
+    cost
+}
+
+#[test]
+fn busy_channels_are_served_alike_whatever_their_records() {
+    let cost = served(&[0, 4, 1000, 50_000, 1 << 20], &[1; 5], 5 * 2000);
+    let mean = cost.iter().sum::<u64>() / 5;
+    // Records longer than a turn take the following ones' too, so one record more at most.
+    assert!(cost.iter().all(|cost| cost.abs_diff(mean) <= mean / 20), "{cost:?}");
+}
+
+#[test]
+fn twice_the_share_is_twice_the_service() {
+    let cost = served(&[64, 64, 64], &[1, 2, 4], 3 * 1000);
+    let near = |value: u64, times: u64| value.abs_diff(times * cost[0]) <= cost[0] / 50;
+    assert!(near(cost[1], 2) && near(cost[2], 4), "{cost:?}");
+}
+
+#[test]
+fn a_turn_that_ran_dry_saves_nothing_up() {
+    let mut turn = Turn::default();
+    (0..100).for_each(|_| {
+        turn.begin(1);
+        turn.end();
+    });
+    turn.begin(1);
+    assert!(!turn.serve(TURN_BYTES));
+}

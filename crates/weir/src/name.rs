@@ -1,0 +1,394 @@
+//! Names: a path with a unix socket, and a lock file beside it.
+//!
+//! Whoever listens holds the lock, and says in it who it is. A socket without a holder of its lock
+//! is stale and is replaced. A lock can outlive its holder, where a child was forked that kept it:
+//! then the recorded process decides, which is gone, and the lock file is replaced. All of that
+//! concerns only files that are ours: what else lies at the names is left alone.
+
+use crate::error::{Error, ErrorKind, Result};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use weir_sys::forks::ParentOnly;
+use weir_sys::proc::Stat;
+
+/// What the lock file of a name begins with.
+const MARK: &str = "weir ";
+/// Tries for a lock that others take and leave meanwhile.
+const TRIES: u32 = 8;
+/// Between two looks whether a reader has come.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The directory of names that are no paths: `$XDG_RUNTIME_DIR/weir`, or one in the directory for
+/// temporary files that is the user's alone. It is made if it is missing.
+///
+/// # Errors
+/// It cannot be made, or is not the user's alone.
+pub fn directory() -> Result<PathBuf> {
+    let uid = rustix::process::getuid().as_raw();
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let directory = match runtime.filter(|path| path.is_absolute()) {
+        Some(runtime) => runtime.join("weir"),
+        None => std::env::temp_dir().join(format!("weir-{uid}")),
+    };
+    let object = || format!("the directory of names '{}'", directory.display());
+    match rustix::fs::mkdir(&directory, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(cause) => return Err(Error::os("make", object(), cause)),
+    }
+    let found = rustix::fs::lstat(&directory).map_err(|cause| Error::os("use", object(), cause))?;
+    let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+    if !is_directory || found.st_uid != uid || found.st_mode & 0o022 != 0 {
+        let why = "it is no directory of this user's that only this user may write";
+        return Err(Error::new(ErrorKind::Taken, "use", object(), why));
+    }
+    Ok(directory)
+}
+
+/// The path of a name: itself if it has a `/`, else one in [`directory`].
+pub fn resolve(what: &What, name: &Path) -> Result<PathBuf> {
+    let text = name.as_os_str().as_encoded_bytes();
+    let refused = |why: &str| Err(what.error(ErrorKind::Invalid, name, why));
+    let plain = text.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    if plain.is_empty() || plain == b"." || plain == b".." || text.contains(&0) {
+        return refused("it is not the name of a file");
+    }
+    if plain.ends_with(b".lock") {
+        return refused("names do not end in '.lock', which is for their locks");
+    }
+    let path = if text.contains(&b'/') { name.to_owned() } else { directory()?.join(name) };
+    let bytes = path.as_os_str().len();
+    if bytes > MOST_PATH_BYTES {
+        let why = format!("its path is too long: {bytes} bytes, {MOST_PATH_BYTES} are the most");
+        return refused(&why);
+    }
+    Ok(path)
+}
+
+/// Longest path of a socket (unix(7)).
+const MOST_PATH_BYTES: usize = 107;
+
+/// What a name is of, and what is done with it: for errors.
+#[derive(Clone, Copy, Debug)]
+pub struct What {
+    pub operation: &'static str,
+    pub noun: &'static str,
+}
+
+impl What {
+    pub fn object(&self, name: &Path) -> String {
+        format!("{} '{}'", self.noun, name.display())
+    }
+
+    pub fn error(&self, kind: ErrorKind, name: &Path, why: impl Into<String>) -> Error {
+        Error::new(kind, self.operation, self.object(name), why)
+    }
+
+    pub fn os(&self, name: &Path, cause: Errno) -> Error {
+        Error::os(self.operation, self.object(name), cause)
+    }
+}
+
+/// A name that is this process's, and the socket that listens there.
+#[derive(Debug)]
+pub struct Claim {
+    socket: ParentOnly,
+    _lock: ParentOnly,
+    path: PathBuf,
+    epoch: u32,
+}
+
+impl Claim {
+    /// Takes a name. `mode` is who may connect, as far as the directory lets them.
+    pub fn new(what: &What, path: &Path, mode: Mode, backlog: i32) -> Result<Claim> {
+        let lock = take_lock(what, path)?;
+        let failed = |cause: Errno| what.os(path, cause);
+        make_way(what, path)?;
+        let (socket, address) = unix_socket(what, path)?;
+        // The socket's file gets its mode when it is bound, less the umask; what is missing then is
+        // added, so that it never was open to more than it should be.
+        rustix::fs::fchmod(&socket, mode).map_err(failed)?;
+        bind(&socket, &address).map_err(failed)?;
+        rustix::fs::chmod(path, mode).map_err(failed)?;
+        listen(&socket, backlog).map_err(failed)?;
+        let keep = |fd| ParentOnly::new(fd).map_err(|cause| Error::os("keep", "a name", cause));
+        let epoch = weir_sys::forks::epoch();
+        Ok(Claim { socket: keep(socket)?, _lock: keep(lock)?, path: path.to_owned(), epoch })
+    }
+
+    /// The socket that listens, unless this is a forked child.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.get()
+    }
+
+    /// Where.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if self.epoch == weir_sys::forks::epoch() {
+            // While the lock is held, so that both are still ours.
+            let _ = rustix::fs::unlink(&self.path);
+            let _ = rustix::fs::unlink(lock_path(&self.path));
+        }
+    }
+}
+
+/// Where the lock of a name lies.
+pub fn lock_path(path: &Path) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".lock");
+    beside.into()
+}
+
+/// Wins the lock of a name, or says who has it.
+fn take_lock(what: &What, path: &Path) -> Result<OwnedFd> {
+    let failed = |cause: Errno| what.os(path, cause);
+    let beside = lock_path(path);
+    for _ in 0..TRIES {
+        let how = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let how = how | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let lock = rustix::fs::open(&beside, how, Mode::RUSR | Mode::WUSR);
+        let lock = lock.map_err(|cause| match cause {
+            Errno::LOOP | Errno::ISDIR => foreign_lock(what, path),
+            cause => failed(cause),
+        })?;
+        let holder = read_holder(&lock).map_err(|()| foreign_lock(what, path))?;
+        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            // What was locked may have been removed or replaced meanwhile.
+            if is_at(&lock, &beside) {
+                say_holder(&lock).map_err(failed)?;
+                return Ok(lock);
+            }
+            continue;
+        }
+        match holder {
+            // Taken a moment ago, by someone who has not yet said who it is.
+            None => std::thread::sleep(LOOK),
+            Some(holder) if holder.lives() => {
+                let why = format!("process {} is its reader", holder.pid);
+                return Err(what.error(ErrorKind::Taken, path, why));
+            }
+            Some(_) => replace_lock(&beside).map_err(failed)?,
+        }
+    }
+    Err(what.error(ErrorKind::Taken, path, "others are taking the name"))
+}
+
+fn foreign_lock(what: &What, path: &Path) -> Error {
+    let why = format!("another file has the name of its lock, '{}'", lock_path(path).display());
+    what.error(ErrorKind::Taken, path, why)
+}
+
+/// Removes a lock file whose recorded holder is gone, and whose lock is held all the same. One
+/// process at a time: who removes holds a lock on the directory, and looks again under it.
+fn replace_lock(beside: &Path) -> rustix::io::Result<()> {
+    let parent = beside.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(parent.unwrap_or(Path::new(".")), how, Mode::empty())?;
+    if rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err() {
+        std::thread::sleep(LOOK);
+        return Ok(());
+    }
+    let how = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let lock = match rustix::fs::open(beside, how, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(()),
+        lock => lock?,
+    };
+    let held = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).is_err();
+    let gone = matches!(read_holder(&lock), Ok(Some(holder)) if !holder.lives());
+    if held && gone { rustix::fs::unlink(beside) } else { Ok(()) }
+}
+
+fn is_at(file: &OwnedFd, path: &Path) -> bool {
+    let (ours, there) = (rustix::fs::fstat(file), rustix::fs::lstat(path));
+    let (Ok(ours), Ok(there)) = (ours, there) else { return false };
+    (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
+}
+
+/// Who holds a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub pid: i32,
+    started_ticks: u64,
+}
+
+impl Holder {
+    fn of(pid: i32) -> Option<Holder> {
+        let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let stat = Stat::parse(&text)?;
+        // A zombie holds nothing.
+        (stat.state != b'Z').then_some(Holder { pid, started_ticks: stat.started_ticks })
+    }
+
+    /// Whether the process is still there, stopped or not, and the same.
+    pub fn lives(&self) -> bool {
+        let alive = rustix::process::Pid::from_raw(self.pid).is_some_and(|pid| {
+            let found = rustix::process::test_kill_process(pid);
+            found.is_ok() || found == Err(Errno::PERM)
+        });
+        // Where /proc cannot be read, the number must do.
+        alive && Holder::of(self.pid).is_none_or(|now| now == *self) && !self.is_zombie()
+    }
+
+    fn is_zombie(&self) -> bool {
+        let text = std::fs::read(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        Stat::parse(&text).is_some_and(|stat| stat.state == b'Z')
+    }
+}
+
+/// What a lock file says; an error if it is another's file.
+fn read_holder(lock: &OwnedFd) -> std::result::Result<Option<Holder>, ()> {
+    let found = rustix::fs::fstat(lock).map_err(drop)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return Err(());
+    }
+    let mut text = [0; 64];
+    let count = rustix::io::pread(lock, &mut text, 0).map_err(drop)?;
+    if count == 0 {
+        return Ok(None);
+    }
+    let text = std::str::from_utf8(&text[..count]).map_err(drop)?;
+    let mut words = text.strip_prefix(MARK).ok_or(())?.split_ascii_whitespace();
+    let mut next = || words.next()?.parse::<u64>().ok();
+    let (pid, started) = (next().ok_or(())?, next().ok_or(())?);
+    Ok(Some(Holder { pid: i32::try_from(pid).map_err(drop)?, started_ticks: started }))
+}
+
+fn say_holder(lock: &OwnedFd) -> rustix::io::Result<()> {
+    let pid = std::process::id() as i32;
+    let started = Holder::of(pid).map_or(0, |own| own.started_ticks);
+    let text = format!("{MARK}{pid} {started}\n");
+    rustix::fs::ftruncate(lock, 0)?;
+    rustix::io::pwrite(lock, text.as_bytes(), 0).map(drop)
+}
+
+/// Removes what a former holder has left at the path, and nothing else.
+fn make_way(what: &What, path: &Path) -> Result<()> {
+    let found = match rustix::fs::lstat(path) {
+        Err(Errno::NOENT) => return Ok(()),
+        found => found.map_err(|cause| what.os(path, cause))?,
+    };
+    if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
+        let why = "a file that is no socket has the name";
+        return Err(what.error(ErrorKind::Taken, path, why));
+    }
+    let (socket, address) = unix_socket(what, path)?;
+    if connect(&socket, &address) != Err(Errno::CONNREFUSED) {
+        let why = "the socket of another program has the name";
+        return Err(what.error(ErrorKind::Taken, path, why));
+    }
+    rustix::fs::unlink(path).map_err(|cause| what.os(path, cause))
+}
+
+fn unix_socket(what: &What, path: &Path) -> Result<(OwnedFd, SocketAddrUnix)> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None)
+        .map_err(|cause| what.os(path, cause))?;
+    let address = SocketAddrUnix::new(path).map_err(|_| {
+        let why = format!("the path is longer than {MOST_PATH_BYTES} bytes");
+        what.error(ErrorKind::Invalid, path, why)
+    })?;
+    Ok((socket, address))
+}
+
+/// Connects to who listens at a path, waiting for someone to, until then.
+pub fn dial(what: &What, path: &Path, until: Option<Instant>) -> Result<OwnedFd> {
+    loop {
+        let (socket, address) = unix_socket(what, path)?;
+        let cause = match connect_in_time(&socket, &address, until) {
+            Ok(()) => return Ok(socket),
+            Err(cause) => cause,
+        };
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let is_missing = matches!(cause, Errno::CONNREFUSED | Errno::NOENT);
+        match left {
+            Some(left) if is_missing && !left.is_zero() => std::thread::sleep(LOOK.min(left)),
+            _ if is_missing => {
+                return Err(what.error(ErrorKind::NoReader, path, "no reader is listening"));
+            }
+            _ if cause == Errno::AGAIN => {
+                let why = "the queue of its opens is full";
+                return Err(what.error(ErrorKind::WouldBlock, path, why));
+            }
+            _ if cause == Errno::PROTOTYPE || cause == Errno::NOTSOCK => {
+                let why = "what lies there belongs to another program";
+                return Err(what.error(ErrorKind::Taken, path, why));
+            }
+            _ => return Err(what.os(path, cause)),
+        }
+    }
+}
+
+/// Where the queue of connections is full, connect(2) waits as long as sends may.
+fn connect_in_time(
+    socket: &OwnedFd,
+    address: &SocketAddrUnix,
+    until: Option<Instant>,
+) -> rustix::io::Result<()> {
+    use rustix::net::sockopt::{Timeout, set_socket_timeout};
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    let time = left.unwrap_or_default().max(QUEUE_PATIENCE);
+    set_socket_timeout(socket, Timeout::Send, Some(time))?;
+    loop {
+        match connect(socket, address) {
+            Err(Errno::INTR) => {}
+            connected => break connected?,
+        }
+    }
+    set_socket_timeout(socket, Timeout::Send, None)
+}
+
+/// How long an open waits behind others where nothing is said.
+const QUEUE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What lies at a name, seen from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// A process listens.
+    Held(i32),
+    /// Its reader is gone.
+    Stale,
+}
+
+/// The state of a name; `None` if it is none of ours.
+pub fn state(path: &Path) -> Option<State> {
+    let how = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let lock = rustix::fs::openat(CWD, lock_path(path), how, Mode::empty()).ok()?;
+    let holder = read_holder(&lock).ok()??;
+    // Not by trying the lock: that would keep a reader from it that comes just now.
+    Some(if holder.lives() { State::Held(holder.pid) } else { State::Stale })
+}
+
+/// Removes what a reader that is gone has left.
+pub fn remove(what: &What, path: &Path) -> Result<()> {
+    match state(path) {
+        Some(State::Stale) => {}
+        Some(State::Held(pid)) => {
+            let why = format!("process {pid} is its reader");
+            return Err(what.error(ErrorKind::Taken, path, why));
+        }
+        None => return Err(what.error(ErrorKind::Invalid, path, "there is none of that name")),
+    }
+    let lock = take_lock(what, path)?;
+    make_way(what, path)?;
+    rustix::fs::unlink(lock_path(path)).map_err(|cause| what.os(path, cause))?;
+    drop(lock);
+    Ok(())
+}
+
+/// Whether a descriptor is readable or hung up by then.
+pub fn wait_readable(socket: impl AsFd, time: Duration) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut asked = [PollFd::new(&socket, PollFlags::IN)];
+    let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+    poll(&mut asked, Some(&time)).is_ok_and(|count| count > 0)
+}
