@@ -108,6 +108,15 @@ impl ReadyQueue {
         self.links.get(index as usize).is_some_and(|link| link.queue != NONE)
     }
 
+    /// All channels that are ready, those of each priority in their order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        let queues = self.ends.iter().map(|(first, _)| *first);
+        queues.flat_map(move |first| {
+            let at = |index: u32| (index != NONE).then_some(index);
+            core::iter::successors(at(first), move |index| at(self.links[*index as usize].after))
+        })
+    }
+
     /// Channels in all queues.
     pub fn len(&self) -> usize {
         self.queued

@@ -6,6 +6,7 @@
 //! - [`wait`]: reaping a child together with its resource use.
 //! - [`spawn`]: starting a child with some standard descriptors closed.
 //! - [`signals`]: dispositions, and dying of a signal.
+//! - [`peer`]: the process at the other end of a socket.
 //! - [`forks`]: descriptors that forked children do not keep.
 //! - [`fork`], [`shared`], [`usage`], [`sched`]: a second process, memory for both, what they used.
 //! - [`floor`], [`filter`], [`uring`], [`mq`], [`filemap`], [`swap`], [`namespace`]: what is
@@ -27,6 +28,7 @@ pub mod forks;
 pub mod memory;
 pub mod mq;
 pub mod namespace;
+pub mod peer;
 pub mod proc;
 pub mod sched;
 pub mod shared;

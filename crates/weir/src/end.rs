@@ -64,7 +64,8 @@ pub struct End {
     pub slip: Slip,
     pub dirties: bool,
     role: Role,
-    file: ParentOnly,
+    /// None with the reader of many: it has descriptors for other things.
+    file: Option<ParentOnly>,
     spin: Spin,
     yielding: Yielding,
     waiting: Waiting,
@@ -93,14 +94,14 @@ pub fn make_memory(kind: u32, resolved: &Resolved) -> Result<(OwnedFd, Arc<Map>)
 impl End {
     /// An end over memory and socket that were made or checked.
     pub fn new(
-        file: OwnedFd,
+        file: Option<OwnedFd>,
         map: Arc<Map>,
         socket: OwnedFd,
         role: Role,
         resolved: &Resolved,
     ) -> Result<End> {
         let life = Life::start(socket, role, map.clone())?;
-        let file = ParentOnly::new(file).map_err(|cause| Error::os("keep", "memory", cause))?;
+        let file = file.map(keep).transpose()?;
         let mut end = End {
             shape: resolved.shape,
             slip: Slip::new(resolved.levers.slip_ns),
@@ -174,6 +175,12 @@ impl End {
             || self.life.is_dead()
     }
 
+    /// Whether the other end has closed, rather than died.
+    pub fn other_has_closed(&self) -> bool {
+        // Acquire: as in `is_gone`.
+        self.role.other().nap(self.header()).closed.load(Ordering::Acquire) != 0
+    }
+
     /// Takes up sizes that were asked for from outside. Whether a capacity is wished that is not
     /// this one.
     pub fn take_up_tuning(&mut self) -> Option<u64> {
@@ -207,7 +214,7 @@ impl End {
         }
     }
 
-    fn peer(&self) -> Peer {
+    pub fn peer(&self) -> Peer {
         let own = rustix::thread::sched_getcpu() as u32 + 1;
         let word = &self.role.nap(self.header()).cpu;
         if word.load(Ordering::Relaxed) != own {
@@ -385,7 +392,8 @@ impl End {
 
     /// The memory's file.
     pub fn memory(&self) -> Result<BorrowedFd<'_>> {
-        self.file.get().ok_or_else(|| self.error(ErrorKind::Forked, "forked"))
+        let file = self.file.as_ref().and_then(ParentOnly::get);
+        file.ok_or_else(|| self.error(ErrorKind::Forked, "forked"))
     }
 
     /// Something was done: the descriptor is readable again until the next `WouldBlock`.
@@ -412,7 +420,7 @@ impl End {
 
     /// Goes over to another memory, whose file this is.
     pub fn move_to(&mut self, file: OwnedFd, map: Arc<Map>, shape: Shape) -> Result<()> {
-        self.file = ParentOnly::new(file).map_err(|cause| Error::os("keep", "memory", cause))?;
+        self.file = Some(keep(file)?);
         self.life.move_to(map.clone());
         let account = self.account();
         self.map = map;
@@ -443,7 +451,7 @@ impl End {
         let End { life, mut file, role, map, .. } = self;
         drop(map);
         let forked = || Error::new(ErrorKind::Forked, "hand on", "an end", "forked meanwhile");
-        let memory = file.take().ok_or_else(forked)?;
+        let memory = file.as_mut().and_then(ParentOnly::take).ok_or_else(forked)?;
         let socket = life.into_socket().ok_or_else(forked)?;
         Ok(Handle::new(role, memory, socket))
     }
@@ -452,6 +460,10 @@ impl End {
     pub fn arena_bytes(&self) -> u64 {
         self.map.bytes(Area::Arena)
     }
+}
+
+fn keep(file: OwnedFd) -> Result<ParentOnly> {
+    ParentOnly::new(file).map_err(|cause| Error::os("keep", "memory", cause))
 }
 
 /// Writes the sizes where `weir stat` and `weir tune` find them.

@@ -5,6 +5,7 @@
 //!
 //! - [`pipe`]: a stream of bytes, one writer, one reader.
 //! - [`records`]: the same for records, with loans instead of copies for large ones.
+//! - [`Port`], [`PortWriter`]: many writers, one reader, a name.
 //! - [`Flags`]: a cluster of 64 flags, local or shared.
 //! - [`Wait`]: one wait over all of these, descriptors and a time.
 //! - [`Listener`], [`connect_stream`], [`Handle`]: how ends get to other processes.
@@ -27,9 +28,13 @@ mod barrier;
 #[cfg(not(loom))]
 mod end;
 #[cfg(not(loom))]
+mod entrance;
+#[cfg(not(loom))]
 mod flags;
 #[cfg(not(loom))]
 mod futex;
+#[cfg(not(loom))]
+mod gathering;
 #[cfg(not(loom))]
 mod handle;
 #[cfg(not(loom))]
@@ -44,6 +49,8 @@ mod options;
 mod pipe;
 #[cfg(not(loom))]
 mod poll;
+#[cfg(not(loom))]
+mod port;
 #[cfg(not(loom))]
 mod record;
 #[cfg(not(loom))]
@@ -67,6 +74,10 @@ pub use {
     map::{View, ViewMut},
     options::{Options, Waiting},
     pipe::{Reader, Writer, pipe},
+    port::{
+        Counts, Ending, Event, Identity, Port, PortName, PortOptions, PortWriter, Received,
+        WriterId, WriterStat, port_names, port_path, remove_port,
+    },
     record::{Loan, RecordReader, RecordWriter, Reservation, records},
     socket::{Listener, connect_records, connect_stream},
     wait::{Interest, Wait},

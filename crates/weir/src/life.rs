@@ -5,14 +5,17 @@
 //! process's watcher sees it, and wakes whoever sleeps. The same socket carries doorbells for ends
 //! that wait in poll, and the memory that follows when a pipe is resized.
 
+use crate::entrance::REFUSED;
 use crate::error::{Error, Result};
 use crate::futex;
-use crate::map::Map;
+use crate::gathering::Inbox;
+use crate::map::{Map, Page};
 use crate::primitive::{AtomicU32, Ordering};
+use crate::ring::board::Board;
 use crate::ring::layout::{Header, NapLine};
 use crate::ring::{Memory, nap};
 use crate::watcher::{self, Watched};
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -50,6 +53,8 @@ impl Role {
 const BELL: &[u8] = b"b";
 /// A message that brings the next memory.
 const MOVED: &[u8] = b"m";
+/// What the message that brings a board begins with; the number of the ring follows.
+const WELCOME: &[u8] = b"weir-in ";
 /// Messages looked at in one go: a peer that sends without end holds nobody up.
 const MOST_MESSAGES: usize = 256;
 
@@ -62,6 +67,28 @@ pub struct Life {
     asleep: AtomicBool,
     map: Mutex<Arc<Map>>,
     watched: OnceLock<Watched>,
+    /// Of a writer of many: where to say that its ring has something.
+    bell: OnceLock<Bell>,
+    /// Why the reader did not take it, if it did not.
+    refusal: OnceLock<String>,
+    /// What its reader allows.
+    limits: OnceLock<[u64; 2]>,
+    /// Of the reader of many: who is to be told of a death.
+    told: OnceLock<Told>,
+}
+
+/// A place on the board of a reader of many rings.
+#[derive(Debug)]
+struct Bell {
+    board: Page<Board>,
+    ring: u32,
+}
+
+#[derive(Debug)]
+struct Told {
+    inbox: Arc<Inbox>,
+    ring: u32,
+    process: Option<Watched>,
 }
 
 /// A pair of sockets for both ends of a pipe.
@@ -77,8 +104,20 @@ impl Life {
         let socket = ParentOnly::new(socket).map_err(failed)?;
         let map = Mutex::new(map);
         let (dead, asleep) = (AtomicBool::new(false), AtomicBool::new(false));
-        let watched = OnceLock::new();
-        let life = Arc::new(Life { socket, role, dead, asleep, map, watched });
+        let (watched, bell) = (OnceLock::new(), OnceLock::new());
+        let (refusal, limits, told) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        let life = Arc::new(Life {
+            socket,
+            role,
+            dead,
+            asleep,
+            map,
+            watched,
+            bell,
+            refusal,
+            limits,
+            told,
+        });
         let _ = life.watched.set(watcher::watch(&life)?);
         Ok(life)
     }
@@ -108,7 +147,39 @@ impl Life {
         // In a forked child there is no socket, and the watcher is the parent's.
         if let (Some(watched), Some(_)) = (self.watched.get(), self.socket()) {
             watched.end();
+            if let Some(process) = self.told.get().and_then(|told| told.process.as_ref()) {
+                process.end();
+            }
         }
+    }
+
+    /// Of the reader of many: has `inbox` told of the other end's death, or its process's where
+    /// there are descriptors enough to watch that too.
+    pub fn tell(
+        self: &Arc<Life>,
+        inbox: &Arc<Inbox>,
+        ring: u32,
+        pidfd: Option<OwnedFd>,
+    ) -> Result<()> {
+        let process = pidfd.map(|pidfd| watcher::watch_process(self, pidfd)).transpose()?;
+        let _ = self.told.set(Told { inbox: inbox.clone(), ring, process });
+        // Who died before that has told nobody.
+        if self.is_dead() {
+            inbox.tell_gone(ring);
+        }
+        Ok(())
+    }
+
+    /// Sends a writer the board of its reader, and the number of its ring.
+    pub fn welcome(
+        &self,
+        board: BorrowedFd,
+        ring: u32,
+        limits: [u64; 2],
+    ) -> rustix::io::Result<()> {
+        let socket = self.socket().ok_or(Errno::BADF)?;
+        let text = format!("{ring} {} {}", limits[0], limits[1]);
+        send_with(socket, &[WELCOME, text.as_bytes()].concat(), &[board])
     }
 
     /// Whether the other end is known to be gone.
@@ -122,6 +193,9 @@ impl Life {
         // SeqCst here and in `falls_asleep`: either the end sees this before it sleeps, or it is
         // seen asleep below.
         self.dead.store(true, Ordering::SeqCst);
+        if let Some(told) = self.told.get() {
+            told.inbox.tell_gone(told.ring);
+        }
         let map = self.map.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let word = &self.role.nap(map.header()).word;
         // Again and again, since between its last look and its sleep a hostile holder of the memory
@@ -154,6 +228,9 @@ impl Life {
         if how & nap::ASLEEP != 0 {
             futex::wake(word, 1);
         }
+        if how & nap::COLD != 0 {
+            self.ring_bell();
+        }
         if how & nap::POLLING != 0
             && let Some(socket) = self.socket()
         {
@@ -163,6 +240,38 @@ impl Life {
         }
     }
 
+    /// Says on the board of the reader of many that this ring has something, and wakes it.
+    fn ring_bell(&self) {
+        if self.bell.get().is_none() {
+            // The board was sent before the reader stopped looking at the ring.
+            self.take_messages();
+        }
+        let Some(Bell { board, ring }) = self.bell.get() else { return };
+        let board = board.words();
+        board.set(*ring);
+        if nap::is_wanted(&board.nap.word) {
+            let how = nap::take(&board.nap.word);
+            // Nobody is cold on a board.
+            self.wake(&board.nap.word, how & !nap::COLD);
+        }
+    }
+
+    /// The most a message to the reader of many may have, and other limits it gave; none before
+    /// it has taken this writer in.
+    pub fn limits(&self) -> Option<[u64; 2]> {
+        self.limits.get().copied()
+    }
+
+    /// Why the reader did not take this writer, if it said so.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.get().map(String::as_str)
+    }
+
+    /// Whether the reader of many has taken this writer in.
+    pub fn is_welcome(&self) -> bool {
+        self.bell.get().is_some()
+    }
+
     /// Takes doorbells and the like off the socket; the next memory, if one came.
     pub fn take_messages(&self) -> Option<OwnedFd> {
         let socket = self.socket()?;
@@ -170,11 +279,24 @@ impl Life {
         for _ in 0..MOST_MESSAGES {
             match receive(socket) {
                 Ok(Message::Memory(file)) => moved = Some(file),
+                Ok(Message::Welcome(file, numbers)) => self.is_let_in(&file, numbers),
+                Ok(Message::Refused(why)) => {
+                    let _ = self.refusal.set(why);
+                }
                 Ok(Message::Bell) | Err(Errno::INTR) => {}
                 Ok(Message::End) | Err(_) => break,
             }
         }
         moved
+    }
+
+    /// A writer was let in: keeps the board, if it is one.
+    fn is_let_in(&self, file: &OwnedFd, [ring, limits @ ..]: [u64; 3]) {
+        // What is no board is as if none had come: its sender is told of nothing.
+        if let (Ok(board), Ok(ring)) = (Page::open(file.as_fd()), u32::try_from(ring)) {
+            let _ = self.limits.set(limits);
+            let _ = self.bell.set(Bell { board, ring });
+        }
     }
 
     /// Sends the memory that follows this one.
@@ -196,17 +318,34 @@ impl Drop for Life {
 enum Message {
     Bell,
     Memory(OwnedFd),
+    Welcome(OwnedFd, [u64; 3]),
+    Refused(String),
     End,
 }
 
 fn receive(socket: BorrowedFd) -> rustix::io::Result<Message> {
-    let mut text = [0; 8];
+    let mut text = [0; 256];
     let (count, mut files) = receive_with(socket, &mut text, RecvFlags::DONTWAIT)?;
     match (&text[..count], files.pop()) {
         (b"", None) => Ok(Message::End),
         (MOVED, Some(file)) => Ok(Message::Memory(file)),
+        (text, Some(file)) if text.starts_with(WELCOME) => {
+            Ok(match numbers_in(&text[WELCOME.len()..]) {
+                Some(numbers) => Message::Welcome(file, numbers),
+                None => Message::Bell,
+            })
+        }
+        (text, None) if text.starts_with(REFUSED) => {
+            let why = &text[REFUSED.len()..];
+            Ok(Message::Refused(why.escape_ascii().to_string()))
+        }
         _ => Ok(Message::Bell),
     }
+}
+
+fn numbers_in(text: &[u8]) -> Option<[u64; 3]> {
+    let mut words = std::str::from_utf8(text).ok()?.split(' ').map(|word| word.parse().ok());
+    Some([words.next()??, words.next()??, words.next()??])
 }
 
 /// Most descriptors of a message.

@@ -5,11 +5,14 @@
 //! has answered `WouldBlock`. The counter is never shared: a peer could make it block.
 
 use crate::error::{Error, Result};
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::cell::Cell;
+
+/// The number of what is no writer's socket.
+const OWN: u64 = u64::MAX;
 
 /// The descriptor, and what makes it readable from this side.
 #[derive(Debug)]
@@ -27,9 +30,25 @@ impl Doorbell {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let counter = eventfd(1, flags).map_err(failed)?;
         let events = EventFlags::IN | EventFlags::RDHUP;
-        epoll::add(&nested, socket, EventData::new_u64(0), events).map_err(failed)?;
-        epoll::add(&nested, &counter, EventData::new_u64(1), EventFlags::IN).map_err(failed)?;
+        epoll::add(&nested, socket, EventData::new_u64(OWN), events).map_err(failed)?;
+        epoll::add(&nested, &counter, EventData::new_u64(OWN), EventFlags::IN).map_err(failed)?;
         Ok(Doorbell { nested, counter, is_set: Cell::new(true) })
+    }
+
+    /// Over one more socket, of a port's writer, known by its number.
+    pub fn add(&self, socket: BorrowedFd, number: u64) -> Result<()> {
+        let events = EventFlags::IN | EventFlags::RDHUP;
+        epoll::add(&self.nested, socket, EventData::new_u64(number), events)
+            .map_err(|cause| Error::os("poll", "a writer", cause))
+    }
+
+    /// The numbers of sockets at which somebody has rung, some at a time.
+    pub fn rung(&self) -> Vec<u64> {
+        let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(OWN) }; 64];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let count = epoll::wait(&self.nested, &mut events[..], Some(&now)).unwrap_or(0);
+        let numbers = events[..count].iter().map(|event| event.data.u64());
+        numbers.filter(|number| *number != OWN).collect()
     }
 
     /// Makes it readable.

@@ -18,6 +18,7 @@
 mod reader;
 mod writer;
 
+pub(crate) use reader::give_back;
 pub use reader::{Loan, RecordReader};
 pub use writer::{RecordWriter, Reservation};
 

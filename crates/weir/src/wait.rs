@@ -19,6 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flags::Flags;
 use crate::futex::timespec;
 use crate::pipe::{Reader, Writer};
+use crate::port::{Port, PortWriter};
 use crate::record::{RecordReader, RecordWriter};
 use crate::ring::nap;
 use crate::watcher::{Rung, Watched, watch_descriptor};
@@ -50,6 +51,7 @@ enum Item<'a> {
     Room(&'a mut Writer, u64),
     Records(&'a mut RecordReader),
     Sending(&'a mut RecordWriter, usize),
+    Port(&'a mut Port),
     Flags(&'a Flags, u64, bool),
     Descriptor(BorrowedFd<'a>, Interest),
 }
@@ -112,6 +114,24 @@ impl<'a> Wait<'a> {
     /// There are too many already.
     pub fn record_writer(self, writer: &'a mut RecordWriter, bytes: usize) -> Result<Wait<'a>> {
         self.add(Item::Sending(writer, bytes))
+    }
+
+    /// For a message of a port, or the end of one of its writers.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn port(self, port: &'a mut Port) -> Result<Wait<'a>> {
+        self.add(Item::Port(port))
+    }
+
+    /// For room for a message of so many bytes, or for its first piece; or for the reader to be
+    /// gone.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn port_writer(self, writer: &'a mut PortWriter, bytes: usize) -> Result<Wait<'a>> {
+        let (ring, bytes) = writer.ring(bytes);
+        self.add(Item::Sending(ring, bytes))
     }
 
     /// For any of these flags.
@@ -207,6 +227,7 @@ impl<'a> Wait<'a> {
                 Item::Room(writer, room) => writer.is_ready(*room)?,
                 Item::Records(reader) => reader.is_ready()?,
                 Item::Sending(writer, bytes) => writer.is_ready(*bytes)?,
+                Item::Port(port) => port.is_ready()?,
                 Item::Flags(flags, mask, all) => {
                     crate::ring::cluster::matching(flags.read(), *mask, *all).is_some()
                 }
@@ -225,6 +246,12 @@ impl<'a> Wait<'a> {
         for item in &mut self.items {
             if let Item::Flags(flags, ..) = item {
                 expected.push(flags.cluster().count_in());
+            } else if let Item::Port(port) = item {
+                let said = port.announce()?;
+                let sleeps = port.falls_asleep();
+                // Where there is something after all, what the word is not: the sleep ends at once.
+                let other = || !port.nap_word().load(Ordering::Relaxed);
+                expected.push(said.filter(|_| sleeps).unwrap_or_else(other));
             } else if let Some(end) = item.end()? {
                 expected.push(end.announce(nap::ASLEEP));
                 end.life.falls_asleep();
@@ -237,6 +264,8 @@ impl<'a> Wait<'a> {
         for item in &mut self.items {
             if let Item::Flags(flags, ..) = item {
                 flags.cluster().count_out();
+            } else if let Item::Port(port) = item {
+                port.retract()?;
             } else if let Some(end) = item.end()? {
                 end.life.wakes_up();
                 nap::retract(end.nap_word(), nap::ASLEEP);
@@ -256,6 +285,7 @@ impl<'a> Wait<'a> {
         for item in &mut self.items {
             let word = match item {
                 Item::Flags(flags, ..) => Some(&flags.cluster().generation),
+                Item::Port(port) => Some(port.nap_word()),
                 _ => item.end()?.map(|end| end.nap_word()),
             };
             if let (Some(word), Some(expected)) = (word, word.and_then(|_| expected.next())) {
@@ -264,8 +294,13 @@ impl<'a> Wait<'a> {
         }
         // Room of less than a segment is looked for, as an end does that sleeps alone.
         let is_writer = |item: &Item| matches!(item, Item::Room(..) | Item::Sending(..));
-        let slice = self.items.iter().any(is_writer).then(|| Instant::now() + WRITER_SLICE);
-        let until = until.into_iter().chain(slice).min();
+        let slice = self.items.iter().any(is_writer).then_some(WRITER_SLICE);
+        let ports = self.items.iter().filter_map(|item| match item {
+            Item::Port(port) => port.most_sleep(),
+            _ => None,
+        });
+        let (begun, slice) = (Instant::now(), slice.into_iter().chain(ports).min());
+        let until = until.into_iter().chain(slice.map(|slice| begun + slice)).min();
         // An absolute time of the monotonic clock, as waitv wants it.
         let time = until.map(|until| {
             let now = rustix::time::clock_gettime(ClockId::Monotonic);
@@ -273,9 +308,17 @@ impl<'a> Wait<'a> {
             timespec(Duration::new(now.tv_sec as u64, now.tv_nsec as u32) + left)
         });
         match waitv(&words, WaitvFlags::empty(), time.as_ref(), ClockId::Monotonic) {
-            Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => Ok(()),
-            Err(cause) => Err(Error::os("wait for", "several things", cause)),
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => {}
+            Err(cause) => return Err(Error::os("wait for", "several things", cause)),
         }
+        for item in &mut self.items {
+            if let Item::Port(port) = item
+                && port.most_sleep().is_some_and(|slice| begun.elapsed() >= slice)
+            {
+                port.look_at_all()?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -286,7 +329,7 @@ impl Item<'_> {
             Item::Room(writer, room) => Some(writer.announce_room(*room)?),
             Item::Records(reader) => Some(reader.parts()?.0),
             Item::Sending(writer, bytes) => Some(writer.announce_room(*bytes)?),
-            Item::Flags(..) | Item::Descriptor(..) => None,
+            Item::Port(..) | Item::Flags(..) | Item::Descriptor(..) => None,
         })
     }
 }

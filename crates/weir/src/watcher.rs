@@ -6,6 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::futex;
+use crate::gathering::Inbox;
 use crate::life::Life;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -21,8 +22,12 @@ pub type Rung = AtomicU32;
 enum Target {
     /// The socket of an end.
     Life(Weak<Life>),
+    /// The process at the other end of it, readable once it has died.
+    Process { life: Weak<Life>, pidfd: OwnedFd },
     /// A descriptor of a wait, and whom to tell; it is closed with the target.
     Descriptor { tell: Arc<Rung>, copy: OwnedFd },
+    /// A descriptor where somebody comes, again and again, and who is told each time.
+    Door { inbox: Weak<Inbox>, copy: OwnedFd },
 }
 
 struct Watcher {
@@ -55,6 +60,21 @@ fn current() -> Result<&'static Watcher> {
 pub fn watch(life: &Arc<Life>) -> Result<Watched> {
     let target = Target::Life(Arc::downgrade(life));
     current()?.add(EventFlags::RDHUP | EventFlags::ET, target).map(Watched)
+}
+
+/// Watches the process at the other end as well: its socket can outlive it.
+pub fn watch_process(life: &Arc<Life>, pidfd: OwnedFd) -> Result<Watched> {
+    let target = Target::Process { life: Arc::downgrade(life), pidfd };
+    current()?.add(EventFlags::IN | EventFlags::ONESHOT, target).map(Watched)
+}
+
+/// Watches a descriptor at which somebody comes, or goes, each time.
+pub fn watch_knocks(descriptor: BorrowedFd, inbox: &Arc<Inbox>) -> Result<Watched> {
+    let copy = rustix::io::fcntl_dupfd_cloexec(descriptor, 3)
+        .map_err(|cause| Error::os("watch", "a descriptor", cause))?;
+    let target = Target::Door { inbox: Arc::downgrade(inbox), copy };
+    let events = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+    current()?.add(events, target).map(Watched)
 }
 
 /// What is being watched, until this is dropped or it has happened.
@@ -112,7 +132,9 @@ impl Watcher {
                 let socket = life.socket().ok_or(Errno::BADF).map_err(failed)?;
                 epoll::add(epoll, socket, data, events).map_err(failed)?;
             }
-            Target::Descriptor { copy, .. } => {
+            Target::Descriptor { copy, .. }
+            | Target::Door { copy, .. }
+            | Target::Process { pidfd: copy, .. } => {
                 epoll::add(epoll, copy, data, events).map_err(failed)?;
             }
         }
@@ -123,7 +145,12 @@ impl Watcher {
     fn remove(&self, token: u64) {
         let target = self.targets().remove(&token);
         // An end's socket leaves with its last descriptor; a copy's file may live on.
-        if let Some(Target::Descriptor { copy, .. }) = target {
+        if let Some(
+            Target::Descriptor { copy, .. }
+            | Target::Door { copy, .. }
+            | Target::Process { pidfd: copy, .. },
+        ) = target
+        {
             self.release(&copy);
         }
     }
@@ -136,8 +163,22 @@ impl Watcher {
     }
 
     fn on(&self, token: u64) {
-        let target = self.targets().remove(&token);
+        let mut targets = self.targets();
+        if let Some(Target::Door { inbox, .. }) = targets.get(&token) {
+            let inbox = inbox.upgrade();
+            drop(targets);
+            inbox.iter().for_each(|inbox| inbox.knock());
+            return;
+        }
+        let target = targets.remove(&token);
+        drop(targets);
         match target {
+            Some(Target::Process { life, pidfd }) => {
+                self.release(&pidfd);
+                if let Some(life) = life.upgrade() {
+                    life.on_death();
+                }
+            }
             Some(Target::Life(life)) => {
                 if let Some(life) = life.upgrade() {
                     life.on_death();
@@ -149,7 +190,7 @@ impl Watcher {
                 tell.fetch_add(1, Ordering::Release);
                 futex::wake(&tell, u32::MAX);
             }
-            None => {}
+            Some(Target::Door { .. }) | None => {}
         }
     }
 }

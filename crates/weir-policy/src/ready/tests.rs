@@ -47,6 +47,8 @@ proptest! {
                     naive.iter_mut().for_each(|list| list.retain(|other| *other != index));
                 }
             }
+            let all: Vec<u32> = naive.iter().flatten().copied().collect();
+            prop_assert_eq!(queue.iter().collect::<Vec<_>>(), all);
             let length: usize = naive.iter().map(VecDeque::len).sum();
             prop_assert_eq!((queue.len(), queue.is_empty()), (length, length == 0));
             for index in 0..24 {

@@ -49,7 +49,7 @@ impl Reader {
         let (file, socket) = handle.open_as(Role::Reader)?;
         let map = open_kind(&file, STREAM)?;
         let resolved = options.resolve_over(&map)?;
-        Reader::over(End::new(file, map, socket, Role::Reader, &resolved)?)
+        Reader::over(End::new(Some(file), map, socket, Role::Reader, &resolved)?)
     }
 
     /// Hands the end on.

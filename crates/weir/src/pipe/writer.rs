@@ -45,7 +45,7 @@ impl Writer {
         let (file, socket) = handle.open_as(Role::Writer)?;
         let map = open_kind(&file, STREAM)?;
         let resolved = options.resolve_over(&map)?;
-        Writer::over(End::new(file, map, socket, Role::Writer, &resolved)?)
+        Writer::over(End::new(Some(file), map, socket, Role::Writer, &resolved)?)
     }
 
     /// Hands the end on.

@@ -36,7 +36,7 @@ impl RecordReader {
         let (file, socket) = handle.open_as(Role::Reader)?;
         let map = open_kind(&file, RECORD)?;
         let resolved = options.resolve_over(&map)?;
-        RecordReader::over(End::new(file, map, socket, Role::Reader, &resolved)?)
+        RecordReader::over(End::new(Some(file), map, socket, Role::Reader, &resolved)?)
     }
 
     /// Hands the end on.
@@ -159,7 +159,7 @@ impl RecordReader {
 
     /// Counts what was received, and gives room back if it is time.
     #[inline]
-    fn settle(&mut self, records: usize, bytes: usize) -> Result<()> {
+    pub(crate) fn settle(&mut self, records: usize, bytes: usize) -> Result<()> {
         let (end, ring) = self.parts()?;
         let line = end.account_line();
         add(&line.bytes, bytes as u64);
@@ -242,7 +242,7 @@ impl RecordReader {
 }
 
 /// Gives the room of what was received back, and wakes a writer that waits for it.
-fn give_back(end: &End, ring: &mut record::RecordReader) {
+pub(crate) fn give_back(end: &End, ring: &mut record::RecordReader) {
     if ring.owes() {
         ring.give_back(&*end.map);
     }

@@ -41,7 +41,7 @@ impl RecordWriter {
         let (file, socket) = handle.open_as(Role::Writer)?;
         let map = open_kind(&file, RECORD)?;
         let resolved = options.resolve_over(&map)?;
-        RecordWriter::over(End::new(file, map, socket, Role::Writer, &resolved)?)
+        RecordWriter::over(End::new(Some(file), map, socket, Role::Writer, &resolved)?)
     }
 
     /// Hands the end on.
@@ -93,6 +93,25 @@ impl RecordWriter {
         let (end, ring) = self.parts()?;
         ring.fill(&*end.map, bytes.len(), 0, bytes);
         self.commit(bytes.len())
+    }
+
+    /// Sends a record of two parts.
+    #[inline]
+    pub(crate) fn send_parts(&mut self, parts: [&[u8]; 2], until: Until) -> Result<()> {
+        let bytes = parts[0].len() + parts[1].len();
+        self.make_room(bytes, until)?;
+        let (end, ring) = self.parts()?;
+        ring.fill(&*end.map, bytes, 0, parts[0]);
+        ring.fill(&*end.map, bytes, parts[0].len(), parts[1]);
+        self.commit(bytes)
+    }
+
+    /// Whether there is room for all of these at once, without waiting.
+    pub(crate) fn fits(&mut self, records: impl Iterator<Item = usize>) -> Result<bool> {
+        let (end, ring) = self.parts()?;
+        let whole =
+            records.map(footprint).fold((0, 0), |sum, next| (sum.0 + next.0, sum.1 + next.1));
+        ring.has_room(&*end.map, whole).map_err(|c| corrupt(Role::Writer, c))
     }
 
     /// Lends the place of a record of `bytes` to be written in place; it appears when it is

@@ -1,0 +1,379 @@
+//! Which writer is next: those that are looked at, those that will say, and those that come.
+
+use super::reader::is_a_death;
+use super::slot::{Sight, Slot};
+use super::{Ending, PortOptions, WriterId, WriterStat};
+use crate::account::add;
+use crate::end::End;
+use crate::entrance::{Arrival, refuse};
+use crate::error::{Error, ErrorKind, Result};
+use crate::gathering::Inbox;
+use crate::life::Role;
+use crate::map::Page;
+use crate::options::Resolved;
+use crate::pipe::open_kind;
+use crate::primitive::Ordering;
+use crate::record::RecordReader;
+use crate::ring::board::Board;
+use crate::ring::layout::RECORD;
+use crate::ring::{Memory, nap};
+use rustix::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weir_policy::ready::ReadyQueue;
+use weir_sys::forks::ParentOnly;
+
+/// Looks at a hot ring that found nothing before it goes cold while others are busy.
+const MOST_EMPTY_LOOKS: u32 = 64;
+/// Turns between two readings of the clock, for looking at all rings now and then.
+const TURNS: u32 = 256;
+/// How often all rings are looked at, whatever the board says.
+pub const LOOK_AT_ALL: Duration = Duration::from_millis(100);
+
+/// All writers, and which of them is next.
+#[derive(Debug)]
+pub struct Choice {
+    board: Arc<Page<Board>>,
+    board_file: ParentOnly,
+    inbox: Arc<Inbox>,
+    pub slots: Vec<Option<Box<Slot>>>,
+    free: Vec<u32>,
+    pub hot: ReadyQueue,
+    /// Whose turn it is.
+    current: Option<u32>,
+    /// Who was served last.
+    pub last: Option<u32>,
+    turns: u32,
+    all_seen: Instant,
+    next_serial: u64,
+    pub resolved: Resolved,
+}
+
+impl Choice {
+    pub fn new(options: &PortOptions) -> Result<Choice> {
+        let (file, board) = Page::<Board>::create()?;
+        let board = Arc::new(board);
+        board.words().account.pid.store(std::process::id(), Ordering::Relaxed);
+        let keep = ParentOnly::new(file).map_err(|cause| Error::os("keep", "a board", cause))?;
+        Ok(Choice {
+            inbox: Inbox::new(board.clone()),
+            board,
+            board_file: keep,
+            slots: Vec::new(),
+            free: Vec::new(),
+            hot: ReadyQueue::default(),
+            current: None,
+            last: None,
+            turns: 0,
+            all_seen: Instant::now(),
+            next_serial: 1,
+            resolved: options.resolve()?,
+        })
+    }
+
+    pub fn inbox(&self) -> &Arc<Inbox> {
+        &self.inbox
+    }
+
+    pub fn board_handle(&self) -> Arc<Page<Board>> {
+        self.board.clone()
+    }
+
+    pub fn board(&self) -> &Board {
+        self.board.words()
+    }
+
+    /// The writer at a place, which the caller knows to be there.
+    pub fn slot(&mut self, place: u32) -> Result<&mut Slot> {
+        let slot = self.slots.get_mut(place as usize).and_then(Option::as_deref_mut);
+        slot.ok_or_else(|| Error::new(ErrorKind::Invalid, "use", "a writer", "it is gone"))
+    }
+
+    pub fn id_at(&self, place: u32) -> Option<WriterId> {
+        Some(self.slots.get(place as usize)?.as_ref()?.id)
+    }
+
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Lets one in who came. What is wrong with it is told to itself alone.
+    pub fn let_in(&mut self, arrival: Arrival, options: &PortOptions) -> Option<u32> {
+        if self.len() >= options.most_writers as usize {
+            let why = format!("it has its most writers, {}", options.most_writers);
+            refuse(arrival.socket.as_fd(), &why);
+            return None;
+        }
+        let Arrival { socket, memory, identity } = arrival;
+        let Ok(map) = open_kind(&memory, RECORD) else {
+            refuse(socket.as_fd(), "what was handed over is no ring");
+            return None;
+        };
+        // Descriptors are scarce: the mapping is enough. A second, of the process, while there are
+        // plenty.
+        drop(memory);
+        let pidfd = weir_sys::peer::pidfd(&socket).ok().filter(are_plenty);
+        let place = self.free.pop().unwrap_or(self.slots.len() as u32);
+        match self.start(map, socket, pidfd, place, options) {
+            Ok(reader) => {
+                let id = WriterId { serial: self.next_serial, slot: place };
+                self.next_serial += 1;
+                let slot = Some(Box::new(Slot::new(reader, id, identity)));
+                match self.slots.get_mut(place as usize) {
+                    Some(free) => *free = slot,
+                    None => self.slots.push(slot),
+                }
+                self.hot.push(place, 0);
+                let account = &self.board().account;
+                add(&account.opened, 1);
+                account.open.store(self.len() as u32, Ordering::Relaxed);
+                Some(place)
+            }
+            Err(_) => {
+                if (place as usize) < self.slots.len() {
+                    self.free.push(place);
+                }
+                None
+            }
+        }
+    }
+
+    fn start(
+        &self,
+        map: Arc<crate::map::Map>,
+        socket: OwnedFd,
+        pidfd: Option<OwnedFd>,
+        place: u32,
+        options: &PortOptions,
+    ) -> Result<RecordReader> {
+        let shape = weir_policy::pipe::Shape::new(
+            crate::map::page_bytes(),
+            map.bytes(crate::ring::Area::Ring),
+            None,
+            None,
+        );
+        let shape = shape.map_err(crate::options::out_of_range)?;
+        let resolved = Resolved { shape, ..self.resolved };
+        let end = End::new(None, map, socket, Role::Reader, &resolved)?;
+        let board = self.board_file.get().ok_or_else(|| {
+            Error::new(ErrorKind::Forked, "let in", "a writer", "forked meanwhile")
+        })?;
+        let limits = [options.most_message_bytes, 0];
+        // One that does not take it in cannot ring: it will be looked at now and then.
+        let _ = end.life.welcome(board, place, limits);
+        end.life.tell(&self.inbox, place, pidfd)?;
+        RecordReader::over(end)
+    }
+
+    /// A writer is gone.
+    pub fn remove(&mut self, place: u32, ending: Ending) {
+        self.hot.remove(place);
+        self.current = self.current.filter(|current| *current != place);
+        self.last = self.last.filter(|last| *last != place);
+        if let Some(mut slot) = self.slots.get_mut(place as usize).and_then(Option::take) {
+            self.free.push(place);
+            if ending == Ending::ShutOut
+                && let Ok((end, _)) = slot.reader.parts()
+                && let Some(socket) = end.life.socket()
+            {
+                refuse(socket, "its reader has shut this writer out");
+            }
+        }
+        let account = &self.board().account;
+        add(if is_a_death(ending) { &account.died } else { &account.closed }, 1);
+        account.open.store(self.len() as u32, Ordering::Relaxed);
+    }
+
+    /// Counts what was received.
+    #[inline]
+    pub fn count(&self, messages: u64, bytes: u64) {
+        let account = &self.board().account;
+        add(&account.records, messages);
+        add(&account.bytes, bytes);
+    }
+
+    /// The current writer has nothing more.
+    pub fn ran_dry(&mut self, place: u32) {
+        if let Ok(slot) = self.slot(place) {
+            slot.turn.end();
+        }
+    }
+
+    /// A writer that has something, whose turn it is.
+    #[inline]
+    pub fn ready_now(&mut self) -> Result<Option<u32>> {
+        if let Some(place) = self.current {
+            let slot = self.slot(place)?;
+            if slot.turn.goes_on() && !slot.suspended && slot.look()? == Sight::Something {
+                return Ok(Some(place));
+            }
+            self.current = None;
+            self.hot.push(place, 0);
+        }
+        self.take_turns()
+    }
+
+    fn take_turns(&mut self) -> Result<Option<u32>> {
+        self.gather()?;
+        self.turns = self.turns.wrapping_add(1);
+        if self.turns.is_multiple_of(TURNS) && self.all_seen.elapsed() >= LOOK_AT_ALL {
+            self.look_at_all()?;
+        }
+        loop {
+            // A writer may owe more than its turn grants, for a long message: then it waits for
+            // more turns, and others are served meanwhile.
+            let mut someone_owes = false;
+            for _ in 0..self.hot.len() {
+                let Some((place, _)) = self.hot.pop() else { break };
+                let alone = self.hot.is_empty();
+                let Ok(slot) = self.slot(place) else { continue };
+                if slot.suspended {
+                    continue;
+                }
+                if slot.look()? == Sight::Something {
+                    slot.empty_looks = 0;
+                    slot.turn.begin(slot.share);
+                    if slot.turn.goes_on() {
+                        (self.current, self.last) = (Some(place), Some(place));
+                        return Ok(Some(place));
+                    }
+                    someone_owes = true;
+                    self.hot.push(place, 0);
+                    continue;
+                }
+                slot.turn.end();
+                slot.empty_looks += 1;
+                // The last one is left to whoever spins and sleeps.
+                if alone || slot.empty_looks < MOST_EMPTY_LOOKS {
+                    self.hot.push(place, 0);
+                } else if !slot.cool()? {
+                    self.warm(place)?;
+                }
+            }
+            if !someone_owes {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// A writer is looked at from now on.
+    fn warm(&mut self, place: u32) -> Result<()> {
+        let slot = self.slot(place)?;
+        slot.warm()?;
+        if !slot.suspended {
+            self.hot.push(place, 0);
+        }
+        Ok(())
+    }
+
+    /// Takes what the board and the watcher say of rings.
+    fn gather(&mut self) -> Result<()> {
+        if !self.board.words().any() {
+            return Ok(());
+        }
+        let board = self.board.clone();
+        let mut named = Vec::new();
+        board.words().gather(|ring| named.push(ring));
+        for place in named {
+            // A bit that someone set for a ring that is not there is nothing.
+            if self.id_at(place).is_some() {
+                self.warm(place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The other ends of these are gone: what is left of them is received, and their end.
+    pub fn on_gone(&mut self, gone: &[u32]) -> Result<()> {
+        for place in gone {
+            if self.id_at(*place).is_some() {
+                self.warm(*place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at all rings, since the bits may have been spoiled.
+    pub fn look_at_all(&mut self) -> Result<()> {
+        self.all_seen = Instant::now();
+        for place in 0..self.slots.len() as u32 {
+            let Ok(slot) = self.slot(place) else { continue };
+            if slot.cold && slot.look()? == Sight::Something {
+                self.warm(place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Before the reader sleeps: all rings go cold. Whether none has anything.
+    pub fn cool_all(&mut self) -> Result<bool> {
+        if let Some(place) = self.current.take() {
+            self.hot.push(place, 0);
+        }
+        for _ in 0..self.hot.len() {
+            let Some((place, _)) = self.hot.pop() else { break };
+            let Ok(slot) = self.slot(place) else { continue };
+            if !slot.suspended && !slot.cool()? {
+                self.warm(place)?;
+            }
+        }
+        Ok(self.hot.is_empty())
+    }
+
+    /// A writer is not to be received from.
+    pub fn suspend(&mut self, place: u32) -> Result<()> {
+        self.slot(place)?.suspended = true;
+        self.hot.remove(place);
+        self.current = self.current.filter(|current| *current != place);
+        Ok(())
+    }
+
+    /// It is again.
+    pub fn resume(&mut self, place: u32) -> Result<()> {
+        self.slot(place)?.suspended = false;
+        if self.current != Some(place) {
+            self.warm(place)?;
+        }
+        Ok(())
+    }
+
+    pub fn available(&mut self) -> Result<usize> {
+        self.gather()?;
+        let mut bytes = 0;
+        for slot in self.slots.iter_mut().flatten().filter(|slot| !slot.suspended) {
+            bytes += slot.available()?;
+        }
+        Ok(bytes)
+    }
+
+    pub fn stats(&mut self) -> Result<Vec<WriterStat>> {
+        let mut stats = Vec::with_capacity(self.len());
+        for slot in self.slots.iter_mut().flatten() {
+            let (end, _) = slot.reader.parts()?;
+            let naps = end.header().writer_nap.word.load(Ordering::Relaxed);
+            stats.push(WriterStat {
+                id: slot.id,
+                identity: slot.identity,
+                messages: slot.sequence,
+                bytes: slot.bytes,
+                share: slot.share,
+                suspended: slot.suspended,
+                waiting: naps & (nap::ASLEEP | nap::POLLING) != 0,
+            });
+        }
+        stats.sort_by_key(|stat| stat.id.number());
+        Ok(stats)
+    }
+
+    /// Nobody reads any more.
+    pub fn say_closed(&self) {
+        self.board().account.open.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Whether fewer than a quarter of this process's descriptors are in use, by their numbers.
+fn are_plenty(newest: &OwnedFd) -> bool {
+    use std::os::fd::AsRawFd;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    (newest.as_raw_fd() as u64) < limit.unwrap_or(u64::MAX) / 4
+}

@@ -1,0 +1,343 @@
+//! The reader of a port: what its owner calls.
+
+use super::choice::Choice;
+use super::slot::{Manner, Step};
+use super::{Ending, Event, HELLO, PortOptions, Received, WriterId};
+use crate::end::Until;
+use crate::entrance::{Entrance, Identity};
+use crate::error::{Error, ErrorKind, Result};
+use crate::name::{self, What};
+use crate::poll::Doorbell;
+use rustix::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::time::Duration;
+
+const CREATE: What = What { operation: "make", noun: "port" };
+pub(super) const READ: What = What { operation: "read from", noun: "port" };
+
+/// The reader of a port. Dropping it closes the port, and its name goes.
+#[derive(Debug)]
+pub struct Port {
+    pub(super) entrance: Entrance,
+    pub(super) choice: Choice,
+    pub(super) options: PortOptions,
+    pub(super) doorbell: Option<Doorbell>,
+}
+
+/// Writers at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// That are open.
+    pub open: usize,
+    /// Of these, that wait for room.
+    pub waiting: usize,
+}
+
+/// One writer at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriterStat {
+    /// Which.
+    pub id: WriterId,
+    /// Its process and user.
+    pub identity: Identity,
+    /// Messages (or pieces, where those are shown) received from it.
+    pub messages: u64,
+    /// Bytes in these.
+    pub bytes: u64,
+    /// Its share of the reader's turns.
+    pub share: u32,
+    /// Whether the reader has suspended it.
+    pub suspended: bool,
+    /// Whether it waits for room.
+    pub waiting: bool,
+}
+
+impl Port {
+    /// Makes a port and listens. What its name means says `docs/contracts/port.md`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Taken`]: the name has a reader, or is another program's file;
+    /// [`ErrorKind::Invalid`]: the name or an option cannot be; the kernel's.
+    pub fn create(name: impl AsRef<Path>, options: &PortOptions) -> Result<Port> {
+        let path = name::resolve(&CREATE, name.as_ref())?;
+        options.check()?;
+        let choice = Choice::new(options)?;
+        let entrance = Entrance::new(&CREATE, &path, options.mode_bits(), HELLO, choice.inbox())?;
+        Ok(Port { entrance, choice, options: options.clone(), doorbell: None })
+    }
+
+    /// Receives the next message of any writer into `buffer`, or that one is gone, waiting for it
+    /// as long as it takes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooSmall`]: the buffer; the message stays, [`Error::needed_bytes`] is its
+    /// length. [`ErrorKind::Forked`].
+    pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Received> {
+        self.receive_until(buffer, Until::Ever)
+    }
+
+    /// The same, if there is something.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`]: there is nothing. Those of [`Port::receive`].
+    pub fn try_receive(&mut self, buffer: &mut [u8]) -> Result<Received> {
+        self.receive_until(buffer, Until::Now)
+    }
+
+    /// The same, if something comes in that time.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`]: nothing came. Those of [`Port::receive`].
+    pub fn receive_for(&mut self, buffer: &mut [u8], time: Duration) -> Result<Received> {
+        self.receive_until(buffer, Until::after(time))
+    }
+
+    fn receive_until(&mut self, buffer: &mut [u8], until: Until) -> Result<Received> {
+        loop {
+            let place = self.next(until)?;
+            if let Some(received) = self.step(place, buffer)? {
+                return Ok(received);
+            }
+        }
+    }
+
+    /// Receives the next message as [`Port::receive`] does, and with it those that the same writer
+    /// has sent by then, to the end of its turn, each through `buffer`, which is shown to `see`:
+    /// how many. Cheaper than one at a time where messages are short and many.
+    ///
+    /// # Errors
+    /// Those of [`Port::receive`].
+    pub fn receive_each(
+        &mut self,
+        buffer: &mut [u8],
+        see: impl FnMut(Received, &[u8]),
+    ) -> Result<usize> {
+        self.receive_each_until(buffer, Until::Ever, see)
+    }
+
+    /// The same, if there is something.
+    ///
+    /// # Errors
+    /// Those of [`Port::try_receive`].
+    pub fn try_receive_each(
+        &mut self,
+        buffer: &mut [u8],
+        see: impl FnMut(Received, &[u8]),
+    ) -> Result<usize> {
+        self.receive_each_until(buffer, Until::Now, see)
+    }
+
+    /// The same, if something comes in that time.
+    ///
+    /// # Errors
+    /// Those of [`Port::receive_for`].
+    pub fn receive_each_for(
+        &mut self,
+        buffer: &mut [u8],
+        time: Duration,
+        see: impl FnMut(Received, &[u8]),
+    ) -> Result<usize> {
+        self.receive_each_until(buffer, Until::after(time), see)
+    }
+
+    fn receive_each_until(
+        &mut self,
+        buffer: &mut [u8],
+        until: Until,
+        mut see: impl FnMut(Received, &[u8]),
+    ) -> Result<usize> {
+        loop {
+            let place = self.next(until)?;
+            let manner = self.manner();
+            let slot = self.choice.slot(place)?;
+            let writer = slot.id;
+            let before = slot.bytes;
+            let served = slot.serve_short(buffer, manner, |sequence, bytes| {
+                let event = Event::Message { bytes: bytes.len() };
+                see(Received { writer, sequence, event }, bytes);
+            })?;
+            if served > 0 {
+                let bytes = slot.bytes - before;
+                self.choice.count(served as u64, bytes);
+                self.acted();
+                return Ok(served);
+            }
+            if let Some(received) = self.step(place, buffer)? {
+                let bytes = match received.event {
+                    Event::Message { bytes } | Event::Piece { bytes, .. } => bytes,
+                    Event::Closed(_) => 0,
+                };
+                see(received, &buffer[..bytes]);
+                return Ok(1);
+            }
+        }
+    }
+
+    fn manner(&self) -> Manner {
+        Manner {
+            in_pieces: self.options.in_pieces,
+            most_message_bytes: self.options.most_message_bytes,
+        }
+    }
+
+    /// Takes one step with a writer that has something.
+    fn step(&mut self, place: u32, buffer: &mut [u8]) -> Result<Option<Received>> {
+        let manner = self.manner();
+        let slot = self.choice.slot(place)?;
+        let step = slot.step(buffer, manner).map_err(|error| self.named(error))?;
+        self.acted();
+        let slot = self.choice.slot(place)?;
+        let (writer, sequence) = (slot.id, slot.sequence);
+        let (event, bytes) = match step {
+            Step::Message(bytes) => (Event::Message { bytes }, bytes),
+            Step::Piece(bytes, first, last) => (Event::Piece { bytes, first, last }, bytes),
+            Step::PutAway(bytes) => {
+                slot.turn.serve(bytes as u64);
+                return Ok(None);
+            }
+            Step::Nothing => {
+                self.choice.ran_dry(place);
+                return Ok(None);
+            }
+            Step::Closed(ending) => {
+                self.choice.remove(place, ending);
+                return Ok(Some(Received { writer, sequence, event: Event::Closed(ending) }));
+            }
+        };
+        slot.turn.serve(bytes as u64);
+        self.choice.count(1, bytes as u64);
+        Ok(Some(Received { writer, sequence, event }))
+    }
+
+    /// An error, with the name of this port where it is about messages.
+    fn named(&self, error: Error) -> Error {
+        if error.kind() != ErrorKind::TooSmall {
+            return error;
+        }
+        let bytes = error.needed_bytes();
+        let why = format!("the next message has {bytes} bytes, more than the buffer");
+        READ.error(ErrorKind::TooSmall, self.path(), why).with_bytes(bytes)
+    }
+
+    /// How many writers are open, and how many wait.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn counts(&mut self) -> Result<Counts> {
+        let stats = self.writers()?;
+        let waiting = stats.iter().filter(|stat| stat.waiting).count();
+        Ok(Counts { open: stats.len(), waiting })
+    }
+
+    /// Who is open.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn writers(&mut self) -> Result<Vec<WriterStat>> {
+        self.check_here()?;
+        self.let_in()?;
+        self.choice.stats()
+    }
+
+    /// Bytes that can be received without waiting, at least: it stays so until this reader
+    /// receives. Of each writer that has something it counts one message, or piece of one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn available(&mut self) -> Result<usize> {
+        self.check_here()?;
+        self.choice.available()
+    }
+
+    /// Receives nothing from this writer until it is resumed. What it sends stays in its ring,
+    /// and once that is full it waits.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`]: there is no such writer any more.
+    pub fn suspend(&mut self, writer: WriterId) -> Result<()> {
+        self.choice.suspend(self.place_of(writer)?)
+    }
+
+    /// Goes on receiving from it.
+    ///
+    /// # Errors
+    /// Those of [`Port::suspend`].
+    pub fn resume(&mut self, writer: WriterId) -> Result<()> {
+        self.choice.resume(self.place_of(writer)?)
+    }
+
+    /// Gives a writer so many times the service of others while all are busy: 1 to 1,024.
+    ///
+    /// # Errors
+    /// Those of [`Port::suspend`]; the share is out of its range.
+    pub fn set_share(&mut self, writer: WriterId, share: u32) -> Result<()> {
+        let most = weir_policy::ready::MOST_SHARE;
+        if !(1..=most).contains(&share) {
+            let why = format!("{share} is out of range: 1 to {most}");
+            return Err(Error::new(ErrorKind::Invalid, "set", "the share of a writer", why));
+        }
+        let place = self.place_of(writer)?;
+        self.choice.slot(place)?.share = share;
+        Ok(())
+    }
+
+    /// Listens to this writer no more: its `Closed` is what comes of it next.
+    ///
+    /// # Errors
+    /// Those of [`Port::suspend`].
+    pub fn shut_out(&mut self, writer: WriterId) -> Result<()> {
+        let place = self.place_of(writer)?;
+        self.choice.slot(place)?.shut_out();
+        self.choice.resume(place)
+    }
+
+    fn place_of(&self, writer: WriterId) -> Result<u32> {
+        self.check_here()?;
+        let there = self.choice.id_at(writer.slot) == Some(writer);
+        there.then_some(writer.slot).ok_or_else(|| {
+            let why = "it is gone";
+            Error::new(ErrorKind::Invalid, "use", format!("writer {writer}"), why)
+        })
+    }
+
+    /// The path of the port.
+    pub fn path(&self) -> &Path {
+        self.entrance.path()
+    }
+
+    /// A descriptor for poll and epoll: readable while `try_receive` has not answered
+    /// [`ErrorKind::WouldBlock`], and again once there is something.
+    ///
+    /// # Errors
+    /// The kernel has no descriptors.
+    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        self.check_here()?;
+        self.make_doorbell()?;
+        match &self.doorbell {
+            Some(doorbell) => Ok(doorbell.as_fd()),
+            None => Err(READ.error(ErrorKind::Os, self.entrance.path(), "no descriptor")),
+        }
+    }
+
+    pub(super) fn check_here(&self) -> Result<()> {
+        if self.entrance.socket().is_some() {
+            return Ok(());
+        }
+        let why = "it belongs to the process this one was forked from";
+        Err(READ.error(ErrorKind::Forked, self.entrance.path(), why))
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        // First the name, so that nobody comes meanwhile: fields are dropped in their order.
+        if self.check_here().is_ok() {
+            self.choice.say_closed();
+        }
+    }
+}
+
+/// What a writer's end is called in an account.
+pub(super) fn is_a_death(ending: Ending) -> bool {
+    ending != Ending::Closed
+}

@@ -1,0 +1,301 @@
+//! One writer, as the reader of the port sees it.
+
+use super::{DATA, Ending, FIRST, HEADER_BYTES, LAST, WriterId};
+use crate::entrance::Identity;
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::RecordReader;
+use crate::ring::nap;
+use weir_policy::ready::Turn;
+
+/// One writer.
+#[derive(Debug)]
+pub struct Slot {
+    pub reader: RecordReader,
+    pub id: WriterId,
+    pub identity: Identity,
+    pub share: u32,
+    pub turn: Turn,
+    pub suspended: bool,
+    /// The writer was told to say on the board when it has something.
+    pub cold: bool,
+    /// Looks in a row that found nothing.
+    pub empty_looks: u32,
+    /// Messages received, or pieces where those are shown.
+    pub sequence: u64,
+    pub bytes: u64,
+    /// How it ends, once that is decided here.
+    ending: Option<Ending>,
+    /// A message of which there are pieces yet to come; or all of it, where `complete`.
+    partial: Vec<u8>,
+    in_message: bool,
+    complete: bool,
+}
+
+/// What is to be seen at a writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    Something,
+    Nothing,
+}
+
+/// What a step with a writer's ring gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A message in the buffer.
+    Message(usize),
+    /// A piece in the buffer: its length, whether it is the first and the last.
+    Piece(usize, bool, bool),
+    /// A piece was put away, so many bytes.
+    PutAway(usize),
+    /// There is nothing.
+    Nothing,
+    /// The writer is gone, and all it sent was received.
+    Closed(Ending),
+}
+
+/// What the port wants of steps.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    pub in_pieces: bool,
+    pub most_message_bytes: u64,
+}
+
+/// A record at the front of a ring, checked.
+struct Front {
+    /// Bytes of the record, header included.
+    whole: usize,
+    first: bool,
+    last: bool,
+}
+
+impl Slot {
+    pub fn new(reader: RecordReader, id: WriterId, identity: Identity) -> Slot {
+        Slot {
+            reader,
+            id,
+            identity,
+            share: 1,
+            turn: Turn::default(),
+            suspended: false,
+            cold: false,
+            empty_looks: 0,
+            sequence: 0,
+            bytes: 0,
+            ending: None,
+            partial: Vec::new(),
+            in_message: false,
+            complete: false,
+        }
+    }
+
+    /// Whether there is something to receive, be it that the writer is gone.
+    #[inline]
+    pub fn look(&mut self) -> Result<Sight> {
+        if self.ending.is_some() || self.complete {
+            return Ok(Sight::Something);
+        }
+        let (end, ring) = self.reader.parts()?;
+        // Nonsense is something: it is dealt with where it is received.
+        if !matches!(ring.look(&*end.map), Ok(None)) || end.is_gone() {
+            return Ok(Sight::Something);
+        }
+        Ok(Sight::Nothing)
+    }
+
+    /// The writer will not be listened to any more.
+    pub fn shut_out(&mut self) {
+        self.ending = Some(Ending::ShutOut);
+        self.partial = Vec::new();
+        self.complete = false;
+    }
+
+    /// The next record, its header checked; `None` if there is none; an error if it cannot be.
+    #[inline]
+    fn front(&mut self) -> Result<std::result::Result<Option<Front>, ()>> {
+        let (end, ring) = self.reader.parts()?;
+        let whole = match ring.look(&*end.map) {
+            Ok(Some(whole)) if whole >= HEADER_BYTES => whole,
+            Ok(None) => return Ok(Ok(None)),
+            _ => return Ok(Err(())),
+        };
+        let mut header = [0; HEADER_BYTES];
+        ring.copy_out(&*end.map, whole, 0, &mut header);
+        let [kind, flags, 0, 0] = header else { return Ok(Err(())) };
+        if kind != DATA || flags & !(FIRST | LAST) != 0 {
+            return Ok(Err(()));
+        }
+        Ok(Ok(Some(Front { whole, first: flags & FIRST != 0, last: flags & LAST != 0 })))
+    }
+
+    /// Receives the next of what there is.
+    pub fn step(&mut self, buffer: &mut [u8], manner: Manner) -> Result<Step> {
+        if let Some(ending) = self.ending {
+            return Ok(Step::Closed(ending));
+        }
+        if self.complete {
+            return self.deliver_partial(buffer);
+        }
+        let front = match self.front()? {
+            Ok(None) => return self.nothing(),
+            Ok(Some(front)) => front,
+            Err(()) => return Ok(self.give_up()),
+        };
+        let bytes = front.whole - HEADER_BYTES;
+        if front.first {
+            // A message that was not finished before never will be.
+            self.partial.clear();
+        } else if !self.in_message {
+            return Ok(self.give_up());
+        }
+        if (self.partial.len() + bytes) as u64 > manner.most_message_bytes {
+            return Ok(self.give_up());
+        }
+        if manner.in_pieces || (front.first && front.last) {
+            self.take_into(buffer, front.whole)?;
+            self.in_message = !front.last;
+            self.count(bytes);
+            if manner.in_pieces {
+                return Ok(Step::Piece(bytes, front.first, front.last));
+            }
+            return Ok(Step::Message(bytes));
+        }
+        self.put_away(front.whole)?;
+        self.in_message = !front.last;
+        if !front.last {
+            return Ok(Step::PutAway(bytes));
+        }
+        self.complete = true;
+        self.deliver_partial(buffer)
+    }
+
+    fn count(&mut self, bytes: usize) {
+        self.sequence += 1;
+        self.bytes += bytes as u64;
+    }
+
+    /// Nothing there: the writer is gone, or has not sent.
+    fn nothing(&mut self) -> Result<Step> {
+        let (end, ring) = self.reader.parts()?;
+        if !end.is_gone() {
+            return Ok(Step::Nothing);
+        }
+        // Looked at once more, now that it is gone: what it sent before counts.
+        if !matches!(ring.look(&*end.map), Ok(None)) {
+            return Ok(Step::PutAway(0));
+        }
+        let closed = end.other_has_closed();
+        Ok(Step::Closed(if closed { Ending::Closed } else { Ending::Died }))
+    }
+
+    fn give_up(&mut self) -> Step {
+        self.shut_out();
+        Step::Closed(Ending::ShutOut)
+    }
+
+    fn take_into(&mut self, buffer: &mut [u8], whole: usize) -> Result<()> {
+        let bytes = whole - HEADER_BYTES;
+        if bytes > buffer.len() {
+            return Err(too_small(bytes, buffer.len()));
+        }
+        let (end, ring) = self.reader.parts()?;
+        ring.copy_out(&*end.map, whole, HEADER_BYTES, &mut buffer[..bytes]);
+        ring.consume(&*end.map, whole, end.dirties);
+        self.reader.settle(1, bytes)
+    }
+
+    fn put_away(&mut self, whole: usize) -> Result<()> {
+        let (bytes, had) = (whole - HEADER_BYTES, self.partial.len());
+        self.partial.resize(had + bytes, 0);
+        let (end, ring) = self.reader.parts()?;
+        ring.copy_out(&*end.map, whole, HEADER_BYTES, &mut self.partial[had..]);
+        ring.consume(&*end.map, whole, end.dirties);
+        self.reader.settle(1, bytes)
+    }
+
+    fn deliver_partial(&mut self, buffer: &mut [u8]) -> Result<Step> {
+        let bytes = self.partial.len();
+        if bytes > buffer.len() {
+            return Err(too_small(bytes, buffer.len()));
+        }
+        buffer[..bytes].copy_from_slice(&self.partial);
+        self.complete = false;
+        // The memory of a very long message is not kept.
+        self.partial = Vec::new();
+        self.count(bytes);
+        Ok(Step::Message(bytes))
+    }
+
+    /// Receives short messages one after the other until the turn is over or there is something
+    /// else to do, and shows each. How many.
+    pub fn serve_short(
+        &mut self,
+        buffer: &mut [u8],
+        manner: Manner,
+        mut see: impl FnMut(u64, &[u8]),
+    ) -> Result<usize> {
+        if self.ending.is_some() || self.complete || manner.in_pieces {
+            return Ok(0);
+        }
+        let (mut messages, mut moved) = (0, 0);
+        while self.turn.goes_on() {
+            let Ok(Some(Front { whole, first: true, last: true })) = self.front()? else { break };
+            let bytes = whole - HEADER_BYTES;
+            if bytes > buffer.len() || bytes as u64 > manner.most_message_bytes {
+                break;
+            }
+            let (end, ring) = self.reader.parts()?;
+            ring.copy_out(&*end.map, whole, HEADER_BYTES, &mut buffer[..bytes]);
+            ring.consume(&*end.map, whole, end.dirties);
+            if self.in_message {
+                self.in_message = false;
+                self.partial = Vec::new();
+            }
+            self.count(bytes);
+            messages += 1;
+            moved += bytes;
+            self.turn.serve(bytes as u64);
+            see(self.sequence, &buffer[..bytes]);
+        }
+        if messages > 0 {
+            self.reader.settle(messages, moved)?;
+        }
+        Ok(messages)
+    }
+
+    /// Bytes that can be received without waiting, at least.
+    pub fn available(&mut self) -> Result<usize> {
+        if self.complete {
+            return Ok(self.partial.len());
+        }
+        Ok(match self.front()? {
+            Ok(Some(front)) => front.whole - HEADER_BYTES,
+            _ => 0,
+        })
+    }
+
+    /// Tells the writer to say on the board when it has something. Whether it has nothing now.
+    pub fn cool(&mut self) -> Result<bool> {
+        let (end, ring) = self.reader.parts()?;
+        crate::record::give_back(end, ring);
+        end.announce(nap::COLD);
+        self.cold = true;
+        Ok(self.look()? == Sight::Nothing)
+    }
+
+    /// The writer need not say anything: it is looked at.
+    pub fn warm(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.cold) {
+            let (end, _) = self.reader.parts()?;
+            nap::retract(end.nap_word(), nap::COLD);
+        }
+        self.empty_looks = 0;
+        Ok(())
+    }
+}
+
+#[cold]
+fn too_small(message: usize, buffer: usize) -> Error {
+    let why = format!("the message has {message} bytes, the buffer {buffer}");
+    let error = Error::new(ErrorKind::TooSmall, "read from", "the port", why);
+    error.with_bytes(message as u64)
+}

@@ -1,0 +1,247 @@
+//! How the reader of a port waits: spins on the rings it looks at, then makes all of them cold and
+//! sleeps on the board.
+
+use super::choice::LOOK_AT_ALL;
+use super::reader::{Port, READ};
+use super::slot::Sight;
+use crate::account::add;
+use crate::end::Until;
+use crate::error::{ErrorKind, Result};
+use crate::futex;
+use crate::poll::Doorbell;
+use crate::primitive::AtomicU32;
+use crate::ring::nap;
+use rustix::io::Errno;
+use std::time::{Duration, Instant};
+
+impl Port {
+    /// A writer that has something, once there is one.
+    #[inline]
+    pub(super) fn next(&mut self, until: Until) -> Result<u32> {
+        self.check_here()?;
+        if self.choice.inbox().has_news() {
+            self.let_in()?;
+        }
+        match self.choice.ready_now()? {
+            Some(place) => Ok(place),
+            None => self.wait(until),
+        }
+    }
+
+    /// Lets in who came, and hears of who is gone.
+    pub(super) fn let_in(&mut self) -> Result<()> {
+        let news = self.choice.inbox().take();
+        self.choice.on_gone(&news.gone)?;
+        if news.knocked || self.entrance.is_busy() {
+            for arrival in self.entrance.admit() {
+                let place = self.choice.let_in(arrival, &self.options);
+                if let (Some(place), Some(doorbell)) = (place, &self.doorbell) {
+                    let (end, _) = self.choice.slot(place)?.reader.parts()?;
+                    if let Some(socket) = end.life.socket() {
+                        doorbell.add(socket, u64::from(place))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is something, looking at everything.
+    pub(crate) fn is_ready(&mut self) -> Result<bool> {
+        self.check_here()?;
+        if self.choice.inbox().has_news() || self.entrance.is_busy() {
+            self.let_in()?;
+        }
+        Ok(self.choice.ready_now()?.is_some())
+    }
+
+    #[cold]
+    fn wait(&mut self, until: Until) -> Result<u32> {
+        add(&self.choice.board().account.waits, 1);
+        if until == Until::Now {
+            return self.look_once_more();
+        }
+        loop {
+            self.spin()?;
+            if self.is_ready()?
+                && let Some(place) = self.choice.ready_now()?
+            {
+                return Ok(place);
+            }
+            let over = match until {
+                Until::Then(then) => Instant::now() >= then,
+                _ => false,
+            };
+            if over {
+                let why = "nothing came in time";
+                return Err(READ.error(ErrorKind::TimedOut, self.path(), why));
+            }
+            self.sleep(until)?;
+        }
+    }
+
+    /// For a `try_` call that found nothing: if the port is polled, makes its doorbell ring once
+    /// there is something, and looks again.
+    fn look_once_more(&mut self) -> Result<u32> {
+        if self.doorbell.is_some() {
+            self.hear_bells()?;
+            if self.choice.cool_all()? {
+                nap::announce(&self.choice.board().nap.word, nap::POLLING);
+            }
+        }
+        if self.is_ready()?
+            && let Some(place) = self.choice.ready_now()?
+        {
+            return Ok(place);
+        }
+        Err(READ.error(ErrorKind::WouldBlock, self.path(), "it is empty"))
+    }
+
+    /// Looks for a while, as long as that has paid of late, with the habits of the end that was
+    /// served last: it knows where its writer runs.
+    fn spin(&mut self) -> Result<()> {
+        let Some(last) = self.choice.last.filter(|last| self.choice.hot.contains(*last)) else {
+            return Ok(());
+        };
+        let Some(mut slot) = self.choice.slots[last as usize].take() else { return Ok(()) };
+        let inbox = self.choice.inbox().clone();
+        let choice = &mut self.choice;
+        let alone = choice.hot.len() == 1;
+        let (end, ring) = slot.reader.parts()?;
+        if alone {
+            let dry = std::mem::take(&mut end.since_dry);
+            end.pause(dry);
+        }
+        let board = choice.board_handle();
+        let (slots, hot) = (&mut choice.slots, &choice.hot);
+        let spun = end.spin(|map| {
+            if !matches!(ring.look(map), Ok(None)) || board.words().any() || inbox.has_news() {
+                return Ok(true);
+            }
+            for place in hot.iter() {
+                if let Some(other) = &mut slots[place as usize]
+                    && other.look()? == Sight::Something
+                {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        });
+        self.choice.slots[last as usize] = Some(slot);
+        spun.map(drop)
+    }
+
+    /// Makes all rings cold and sleeps on the board.
+    fn sleep(&mut self, until: Until) -> Result<()> {
+        let Some(said) = self.announce()? else { return Ok(()) };
+        let slice = self.slice();
+        let time = match until {
+            Until::Then(then) => {
+                let left = then.saturating_duration_since(Instant::now());
+                Some(slice.map_or(left, |slice| slice.min(left)))
+            }
+            _ => slice,
+        };
+        let begun = Instant::now();
+        let inbox = self.choice.inbox();
+        let word = &self.choice.board().nap.word;
+        if inbox.falls_asleep() {
+            futex::wait(word, said, time);
+        }
+        self.retract()?;
+        let account = &self.choice.board().account;
+        add(&account.slept, 1);
+        add(&account.slept_ns, begun.elapsed().as_nanos() as u64);
+        if slice.is_some_and(|slice| begun.elapsed() >= slice) {
+            self.choice.look_at_all()?;
+        }
+        Ok(())
+    }
+
+    /// How long to sleep at most: bits on the board may have been spoiled by a writer, and someone
+    /// who has come may have to be sent away.
+    fn slice(&self) -> Option<Duration> {
+        (self.choice.len() > 0 || self.entrance.is_busy()).then_some(LOOK_AT_ALL)
+    }
+
+    /// Says that the reader is about to sleep on the board: what to expect of its word. `None` if
+    /// there is something after all.
+    pub(crate) fn announce(&mut self) -> Result<Option<u32>> {
+        if !self.choice.cool_all()? {
+            return Ok(None);
+        }
+        let board = self.choice.board();
+        let said = nap::announce(&board.nap.word, nap::ASLEEP);
+        if board.any() || self.choice.inbox().has_news() {
+            nap::retract(&board.nap.word, nap::ASLEEP);
+            return Ok(None);
+        }
+        Ok(Some(said))
+    }
+
+    /// The reader sleeps no more.
+    pub(crate) fn retract(&mut self) -> Result<()> {
+        self.choice.inbox().wakes_up();
+        nap::retract(&self.choice.board().nap.word, nap::ASLEEP);
+        Ok(())
+    }
+
+    /// For [`crate::Wait`]: it goes to sleep now; false if there is news.
+    pub(crate) fn falls_asleep(&self) -> bool {
+        self.choice.inbox().falls_asleep()
+    }
+
+    /// For [`crate::Wait`]: the word to sleep on.
+    pub(crate) fn nap_word(&self) -> &AtomicU32 {
+        &self.choice.board().nap.word
+    }
+
+    /// For [`crate::Wait`]: the most it may sleep, and what is to be done when that is over.
+    pub(crate) fn most_sleep(&self) -> Option<Duration> {
+        self.slice()
+    }
+
+    pub(crate) fn look_at_all(&mut self) -> Result<()> {
+        self.choice.look_at_all()
+    }
+
+    pub(super) fn make_doorbell(&mut self) -> Result<()> {
+        if self.doorbell.is_some() {
+            return Ok(());
+        }
+        let path = self.entrance.path();
+        let socket = self.entrance.socket().ok_or_else(|| READ.os(path, Errno::BADF))?;
+        let doorbell = Doorbell::new(socket)?;
+        for slot in self.choice.slots.iter_mut().flatten() {
+            let place = u64::from(slot.id.slot);
+            let (end, _) = slot.reader.parts()?;
+            if let Some(socket) = end.life.socket() {
+                doorbell.add(socket, place)?;
+            }
+        }
+        self.doorbell = Some(doorbell);
+        Ok(())
+    }
+
+    /// Takes the bells that writers have rung off their sockets.
+    fn hear_bells(&mut self) -> Result<()> {
+        let Some(doorbell) = &self.doorbell else { return Ok(()) };
+        doorbell.clear();
+        for place in doorbell.rung() {
+            if let Ok(slot) = self.choice.slot(place as u32) {
+                let (end, _) = slot.reader.parts()?;
+                end.life.take_messages();
+            }
+        }
+        // Somebody at the door, or a death, shows here as well as at the watcher's.
+        self.choice.inbox().knock_softly();
+        self.let_in()
+    }
+
+    /// Something was done: the descriptor is readable until the next `WouldBlock`.
+    pub(super) fn acted(&self) {
+        if let Some(doorbell) = &self.doorbell {
+            doorbell.ring();
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! A writer to a port.
+
+use super::{DATA, FIRST, HEADER_BYTES, HELLO, LAST, PortOptions};
+use crate::account::Account;
+use crate::end::{End, Until, make_memory};
+use crate::error::{Error, ErrorKind, Result};
+use crate::life::{Role, send_with};
+use crate::name::{self, What};
+use crate::pipe::copy_of;
+use crate::record::RecordWriter;
+use crate::ring::layout::RECORD;
+use crate::ring::record::footprint;
+use rustix::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const OPEN: What = What { operation: "open", noun: "port" };
+const WRITE: What = What { operation: "write to", noun: "port" };
+/// How long an open waits to hear that it is refused. A reader that is paused says nothing, and
+/// the open succeeds.
+const ANSWER_TIME: Duration = Duration::from_millis(50);
+
+/// A writer to a port. Dropping it closes it; what it sent is received all the same.
+#[derive(Debug)]
+pub struct PortWriter {
+    inner: RecordWriter,
+    path: PathBuf,
+    piece_bytes: usize,
+}
+
+impl PortWriter {
+    /// Opens a port for writing. What its name means says `docs/contracts/port.md`.
+    ///
+    /// It returns once the reader has let it in, or after 50 ms while the reader is paused or busy,
+    /// which does not keep it from writing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoReader`]; [`ErrorKind::Refused`]: the reader has too many writers;
+    /// [`ErrorKind::Taken`]: the name is another program's; a size is out of its range; the kernel's.
+    pub fn open(name: impl AsRef<Path>, options: &PortOptions) -> Result<PortWriter> {
+        let path = name::resolve(&OPEN, name.as_ref())?;
+        let resolved = options.resolve()?;
+        let until = options.reader_time.and_then(|time| Instant::now().checked_add(time));
+        let socket = name::dial(&OPEN, &path, until)?;
+        let (file, map) = make_memory(RECORD, &resolved)?;
+        let copy = copy_of(&file)?;
+        let sent = send_with(socket.as_fd(), HELLO, &[copy.as_fd()]);
+        // A connection that is gone already: the reader has said why.
+        if let Err(cause) = sent
+            && cause != rustix::io::Errno::PIPE
+        {
+            return Err(OPEN.os(&path, cause));
+        }
+        drop(copy);
+        let heard = name::wait_readable(&socket, ANSWER_TIME);
+        let end = End::new(Some(file), Arc::clone(&map), socket, Role::Writer, &resolved)?;
+        if heard {
+            end.life.take_messages();
+        }
+        if let Some(why) = end.life.refusal() {
+            return Err(OPEN.error(ErrorKind::Refused, &path, why));
+        }
+        let piece_bytes = resolved.shape.segment_bytes() as usize - HEADER_BYTES;
+        Ok(PortWriter { inner: RecordWriter::over(end)?, path, piece_bytes })
+    }
+
+    /// Sends a message, waiting for room as long as it takes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`]: the reader has closed or died. [`ErrorKind::Refused`]: it does not take
+    /// this writer. [`ErrorKind::Invalid`]: the message is longer than the port takes.
+    pub fn send(&mut self, message: &[u8]) -> Result<()> {
+        self.send_until(message, Until::Ever)
+    }
+
+    /// Sends a message if there is room for all of it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`]: there is none. Those of [`PortWriter::send`].
+    pub fn try_send(&mut self, message: &[u8]) -> Result<()> {
+        self.send_until(message, Until::Now)
+    }
+
+    /// Sends a message if there comes to be room in that time. Where it comes for a part only,
+    /// nothing of the message is received.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`]: there came none. Those of [`PortWriter::send`].
+    pub fn send_for(&mut self, message: &[u8], time: Duration) -> Result<()> {
+        self.send_until(message, Until::after(time))
+    }
+
+    #[inline]
+    fn send_until(&mut self, message: &[u8], until: Until) -> Result<()> {
+        if message.len() > self.piece_bytes {
+            return self.send_in_pieces(message, until);
+        }
+        let sent = self.inner.send_parts([&[DATA, FIRST | LAST, 0, 0], message], until);
+        sent.map_err(|error| self.explain(error))
+    }
+
+    fn send_in_pieces(&mut self, message: &[u8], until: Until) -> Result<()> {
+        self.check_length(message.len())?;
+        let count = message.len().div_ceil(self.piece_bytes);
+        if until == Until::Now {
+            self.check_fits(message.len())?;
+        }
+        for (at, piece) in message.chunks(self.piece_bytes).enumerate() {
+            let first = if at == 0 { FIRST } else { 0 };
+            let last = if at + 1 == count { LAST } else { 0 };
+            let sent = self.inner.send_parts([&[DATA, first | last, 0, 0], piece], until);
+            sent.map_err(|error| self.explain(error))?;
+        }
+        Ok(())
+    }
+
+    fn check_length(&mut self, bytes: usize) -> Result<()> {
+        let (end, _) = self.inner.parts()?;
+        if end.life.limits().is_none() {
+            // The reader may have let this writer in meanwhile.
+            end.life.take_messages();
+        }
+        let most = end.life.limits().map_or(weir_policy::pipe::MOST_BYTES, |limits| limits[0]);
+        if bytes as u64 <= most {
+            return Ok(());
+        }
+        let why = format!("the message has {bytes} bytes, {most} are the most");
+        Err(WRITE.error(ErrorKind::Invalid, &self.path, why))
+    }
+
+    /// Before a message in pieces is sent without waiting: there must be room for all of them.
+    fn check_fits(&mut self, bytes: usize) -> Result<()> {
+        let (whole, rest) = (bytes / self.piece_bytes, bytes % self.piece_bytes);
+        let pieces = std::iter::repeat_n(self.piece_bytes, whole).chain((rest > 0).then_some(rest));
+        let records = pieces.map(|piece| piece + HEADER_BYTES);
+        let needed: u64 = records.clone().map(|bytes| footprint(bytes).1.max(8)).sum();
+        let capacity = self.inner.shape()?.capacity_bytes();
+        if needed > capacity {
+            let why = format!("{bytes} bytes never fit into its ring of {capacity} at once");
+            return Err(WRITE.error(ErrorKind::Invalid, &self.path, why));
+        }
+        if self.inner.fits(records)? {
+            return Ok(());
+        }
+        // Has the doorbell rung once there is room for the first, and sees a reader that is gone.
+        let first = self.piece_bytes.min(bytes) + HEADER_BYTES;
+        self.inner.try_reserve(first).map(drop).map_err(|error| self.explain(error))?;
+        Err(WRITE.error(ErrorKind::WouldBlock, &self.path, "it is full"))
+    }
+
+    /// An error of the ring, as one of the port.
+    #[cold]
+    fn explain(&mut self, error: Error) -> Error {
+        let refusal = self.inner.parts().ok().and_then(|(end, _)| {
+            end.life.take_messages();
+            end.life.refusal().map(str::to_owned)
+        });
+        match (error.kind(), refusal) {
+            (ErrorKind::Closed, Some(why)) => WRITE.error(ErrorKind::Refused, &self.path, why),
+            (ErrorKind::Closed, None) => {
+                WRITE.error(ErrorKind::Closed, &self.path, "its reader has closed or died")
+            }
+            (ErrorKind::TimedOut, _) => {
+                WRITE.error(ErrorKind::TimedOut, &self.path, "it stayed full")
+            }
+            (ErrorKind::WouldBlock, _) => {
+                WRITE.error(ErrorKind::WouldBlock, &self.path, "it is full")
+            }
+            _ => error,
+        }
+    }
+
+    /// Bytes that can be sent in one message without waiting, at least: it stays so until this
+    /// writer sends.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn room(&mut self) -> Result<usize> {
+        // The largest of halves of a piece that fits; records take up to twice their length.
+        let mut bytes = self.piece_bytes;
+        while bytes > 0 && !self.inner.fits(std::iter::once(bytes + HEADER_BYTES))? {
+            bytes /= 2;
+        }
+        Ok(bytes)
+    }
+
+    /// Longest message that is never split.
+    pub fn piece_bytes(&self) -> usize {
+        self.piece_bytes
+    }
+
+    /// Whether the reader has let this writer in. What is sent before waits for that.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn is_let_in(&mut self) -> Result<bool> {
+        let (end, _) = self.inner.parts()?;
+        if !end.life.is_welcome() {
+            end.life.take_messages();
+        }
+        Ok(end.life.is_welcome())
+    }
+
+    /// The path of the port.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it has counted. Its records are pieces.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn account(&mut self) -> Result<Account> {
+        self.inner.account()
+    }
+
+    /// As [`crate::Writer::poll_descriptor`].
+    ///
+    /// # Errors
+    /// The kernel has no descriptors.
+    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        self.inner.poll_descriptor()
+    }
+
+    /// For [`crate::Wait`]: the ring, and what a message of so many bytes takes of it at first.
+    pub(crate) fn ring(&mut self, bytes: usize) -> (&mut RecordWriter, usize) {
+        let first = bytes.min(self.piece_bytes) + HEADER_BYTES;
+        (&mut self.inner, first)
+    }
+}

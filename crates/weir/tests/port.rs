@@ -1,0 +1,463 @@
+//! Ports: messages, fairness, flow, waiting (docs/contracts/port.md).
+
+mod common;
+
+use common::{Random, kill, patterned, start, until};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::Duration;
+use tempfile::TempDir;
+use weir::{
+    Ending, ErrorKind, Event, Interest, Port, PortOptions, PortWriter, Received, Wait, WriterId,
+};
+
+/// A place for names, which goes with it.
+fn place() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = directory.path().join("port");
+    (directory, name)
+}
+
+fn port(name: &PathBuf) -> Port {
+    Port::create(name, &PortOptions::new()).expect("a port")
+}
+
+fn writer(name: &PathBuf) -> PortWriter {
+    PortWriter::open(name, &PortOptions::new()).expect("a writer")
+}
+
+/// The next message or end, in time.
+fn next(port: &mut Port, buffer: &mut [u8]) -> Received {
+    port.receive_for(buffer, Duration::from_secs(10)).expect("something")
+}
+
+fn message(port: &mut Port) -> (WriterId, Vec<u8>) {
+    let mut buffer = vec![0; 1 << 20];
+    let received = next(port, &mut buffer);
+    let Event::Message { bytes } = received.event else { panic!("no message: {received:?}") };
+    (received.writer, buffer[..bytes].to_vec())
+}
+
+fn closed(port: &mut Port) -> (WriterId, Ending) {
+    let received = next(port, &mut [0; 64]);
+    let Event::Closed(ending) = received.event else { panic!("no end: {received:?}") };
+    (received.writer, ending)
+}
+
+#[test]
+fn messages_come_whole() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    let mut writer = writer(&name);
+    let sizes = [0, 1, 4, 8, 60, 64, 1000, 1019, 1020, 1021, 1024, 4096, 30_000];
+    let sent: Vec<Vec<u8>> = sizes.iter().map(|size| patterned(*size, *size)).collect();
+    for message in &sent {
+        writer.send(message).expect("sent");
+    }
+    for expected in &sent {
+        assert_eq!(&message(&mut port).1, expected);
+    }
+    assert_eq!(writer.account().expect("mine").records, sent.len() as u64);
+}
+
+#[test]
+fn messages_come_whole_many_at_a_time() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    let mut writers = [writer(&name), writer(&name)];
+    for at in 0..1000_u32 {
+        for writer in &mut writers {
+            writer.send(&at.to_ne_bytes()).expect("sent");
+        }
+    }
+    let mut seen = std::collections::HashMap::new();
+    let mut count = 0;
+    while count < 2000 {
+        count += port
+            .receive_each(&mut [0; 16], |received, bytes| {
+                let next = seen.entry(received.writer).or_insert(0_u32);
+                assert_eq!(bytes, next.to_ne_bytes());
+                *next += 1;
+                assert_eq!(received.sequence, u64::from(*next));
+            })
+            .expect("received");
+    }
+    assert!(seen.len() == 2 && seen.values().all(|count| *count == 1000));
+}
+
+#[test]
+fn a_message_longer_than_the_buffer_stays() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    let mut writer = writer(&name);
+    for size in [10, 100_000] {
+        writer.send(&patterned(size, 0)).expect("sent");
+        let error = port.receive(&mut [0; 4]).expect_err("too long");
+        assert_eq!((error.kind(), error.needed_bytes()), (ErrorKind::TooSmall, size as u64));
+        assert_eq!(message(&mut port).1, patterned(size, 0));
+    }
+}
+
+#[test]
+fn long_messages_are_put_together() {
+    let (_directory, name) = place();
+    let options = PortOptions::new().most_message_bytes(1 << 20);
+    let mut port = Port::create(&name, &options).expect("a port");
+    let sending: Vec<_> = (0..3_usize)
+        .map(|seed| {
+            let name = name.clone();
+            std::thread::spawn(move || {
+                // A ring of 16 KiB: pieces of 2 KiB, and messages longer than the ring.
+                let options = PortOptions::new().capacity_bytes(16 << 10);
+                let mut writer = PortWriter::open(&name, &options).expect("a writer");
+                for size in [2044, 2045, 20_000, 100_000, 1 << 20] {
+                    writer.send(&patterned(size, seed)).expect("sent");
+                }
+                let error = writer.send(&vec![0; (1 << 20) + 1]).expect_err("too long");
+                assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+            })
+        })
+        .collect();
+    let mut sizes = std::collections::HashMap::new();
+    let mut buffer = vec![0; 1 << 20];
+    let mut ends = 0;
+    while ends < 3 {
+        let received = next(&mut port, &mut buffer);
+        match received.event {
+            Event::Message { bytes } => {
+                let matches = |seed| buffer[..bytes] == patterned(bytes, seed);
+                assert!((0..3).any(matches), "torn or mixed");
+                sizes.entry(received.writer).or_insert(Vec::new()).push(bytes);
+            }
+            Event::Closed(_) => ends += 1,
+            Event::Piece { .. } => panic!("pieces were not asked for"),
+        }
+    }
+    for sizes in sizes.values() {
+        assert_eq!(sizes, &[2044, 2045, 20_000, 100_000, 1 << 20]);
+    }
+    sending.into_iter().for_each(|thread| thread.join().expect("no panic"));
+}
+
+#[test]
+fn pieces_are_shown_where_they_are_asked_for() {
+    let (_directory, name) = place();
+    let mut port = Port::create(&name, &PortOptions::new().in_pieces()).expect("a port");
+    let options = PortOptions::new().capacity_bytes(16 << 10);
+    let mut writer = PortWriter::open(&name, &options).expect("a writer");
+    let piece = writer.piece_bytes();
+    writer.send(&patterned(2 * piece + 5, 1)).expect("sent");
+    writer.send(b"short").expect("sent");
+    let mut pieces = Vec::new();
+    for _ in 0..4 {
+        let Event::Piece { bytes, first, last } = next(&mut port, &mut [0; 4096]).event else {
+            panic!("no piece")
+        };
+        pieces.push((bytes, first, last));
+    }
+    let expected = [(piece, true, false), (piece, false, false), (5, false, true), (5, true, true)];
+    assert_eq!(pieces, expected);
+}
+
+#[test]
+fn it_does_not_end_with_its_writers() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    for round in 0..3_u8 {
+        let mut writer = writer(&name);
+        writer.send(&[round]).expect("sent");
+        drop(writer);
+        let (id, text) = message(&mut port);
+        assert_eq!((text, closed(&mut port)), (vec![round], (id, Ending::Closed)));
+        let error = port.try_receive(&mut [0; 8]).expect_err("nothing");
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    }
+}
+
+#[test]
+fn each_writer_closes_once() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    let mut writers: Vec<_> = (0..20).map(|_| writer(&name)).collect();
+    for (at, writer) in writers.iter_mut().enumerate() {
+        (0..at).for_each(|_| writer.send(b"x").expect("sent"));
+    }
+    drop(writers);
+    let mut ended = std::collections::BTreeMap::new();
+    while ended.len() < 20 {
+        let received = next(&mut port, &mut [0; 8]);
+        if received.event == Event::Closed(Ending::Closed) {
+            let twice = ended.insert(received.writer.number(), received.sequence);
+            assert!(twice.is_none(), "it closed twice");
+        } else {
+            assert!(!ended.contains_key(&received.writer.number()), "after its end");
+        }
+    }
+    assert!(ended.values().copied().eq(0..20), "all it sent comes before: {ended:?}");
+    assert!(port.try_receive(&mut [0; 8]).is_err());
+    assert_eq!(port.counts().expect("mine"), weir::Counts::default());
+}
+
+#[test]
+fn the_kernel_says_who() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    let _writers = (writer(&name), writer(&name));
+    let writers = port.writers().expect("mine");
+    assert_eq!(writers.len(), 2);
+    assert_ne!(writers[0].id, writers[1].id, "each open is a writer");
+    for writer in writers {
+        let (pid, uid) = (writer.identity.pid, writer.identity.uid);
+        let own = (std::process::id() as i32, rustix::process::getuid().as_raw());
+        assert_eq!((pid, uid), own);
+    }
+}
+
+#[test]
+fn busy_writers_are_served_alike() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    // All rings are full before anything is received, of records of different lengths.
+    let sizes = [8, 64, 500, 900, 3000, 20_000];
+    let mut writers: Vec<_> = sizes.iter().map(|_| writer(&name)).collect();
+    for (writer, size) in writers.iter_mut().zip(sizes) {
+        while writer.try_send(&vec![0; size]).is_ok() {}
+    }
+    let ids: Vec<_> = port.writers().expect("mine").iter().map(|writer| writer.id).collect();
+    port.set_share(ids[1], 2).expect("a share");
+    let mut cost = vec![0_u64; sizes.len()];
+    let mut buffer = vec![0; 1 << 16];
+    // As long as even the smallest, which hold least, have something.
+    while cost.iter().sum::<u64>() < 6 * (64 << 10) {
+        let received = next(&mut port, &mut buffer);
+        let Event::Message { bytes } = received.event else { panic!("no message") };
+        let at = ids.iter().position(|id| *id == received.writer).expect("known");
+        cost[at] += bytes as u64 + 32;
+    }
+    let alike = cost[0] + cost[2] + cost[3] + cost[4] + cost[5];
+    // To a turn and a record, which is what the rotation promises.
+    let near = |cost: u64, mean: u64| cost.abs_diff(mean) <= (16 << 10) + 20_032;
+    for (at, cost) in cost.iter().enumerate() {
+        let mean = if at == 1 { 2 * alike / 5 } else { alike / 5 };
+        assert!(near(*cost, mean), "writer {at} was served {cost}, not about {mean}");
+    }
+}
+
+#[test]
+fn calls_that_do_not_wait_say_so() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    let options = PortOptions::new().capacity_bytes(16 << 10);
+    let mut writer = PortWriter::open(&name, &options).expect("a writer");
+    let time = Duration::from_millis(20);
+    assert_eq!(port.try_receive(&mut [0; 8]).expect_err("empty").kind(), ErrorKind::WouldBlock);
+    let error = port.receive_for(&mut [0; 8], time).expect_err("empty");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    let mut sent = 0;
+    while writer.try_send(&[7; 2000]).is_ok() {
+        sent += 1;
+    }
+    assert_eq!(writer.try_send(&[7; 2000]).expect_err("full").kind(), ErrorKind::WouldBlock);
+    assert_eq!(writer.send_for(&[7; 2000], time).expect_err("full").kind(), ErrorKind::TimedOut);
+    // A message in pieces, for all of which there is no room: nothing of it comes.
+    assert_eq!(writer.try_send(&[9; 9000]).expect_err("full").kind(), ErrorKind::WouldBlock);
+    message(&mut port);
+    sent -= 1;
+    // There is room for one of its pieces now, which is sent; and it must not be received.
+    assert_eq!(writer.send_for(&[9; 9000], time).expect_err("full").kind(), ErrorKind::TimedOut);
+    let error = writer.try_send(&[9; 100_000]).expect_err("never");
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    for _ in 0..sent {
+        assert_eq!(message(&mut port).1, [7; 2000]);
+    }
+    writer.send(b"after").expect("sent");
+    assert_eq!(message(&mut port).1, b"after");
+}
+
+#[test]
+fn bounds_stay_true() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    let options = PortOptions::new().capacity_bytes(16 << 10);
+    let mut writers: Vec<_> =
+        (0..3).map(|_| PortWriter::open(&name, &options).expect("a writer")).collect();
+    let mut random = Random(11);
+    for _ in 0..2000 {
+        let writer = &mut writers[random.below(3) as usize];
+        let room = writer.room().expect("mine");
+        if room > 0 {
+            writer.try_send(&vec![1; 1 + random.below(room as u64) as usize]).expect("as it said");
+        }
+        let available = port.available().expect("mine");
+        if available > 0 && random.below(2) == 0 {
+            let received = port.try_receive(&mut [0; 4096]).expect("as it said");
+            let Event::Message { bytes } = received.event else { panic!("no message") };
+            assert!(bytes <= available);
+        }
+    }
+}
+
+#[test]
+fn a_suspended_writer_waits() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    let (mut one, mut other) = (writer(&name), writer(&name));
+    one.send(b"1").expect("sent");
+    let (id, _) = message(&mut port);
+    port.suspend(id).expect("there");
+    one.send(b"2").expect("sent");
+    other.send(b"3").expect("sent");
+    assert_eq!(message(&mut port).1, b"3");
+    assert!(port.try_receive(&mut [0; 8]).is_err());
+    port.resume(id).expect("there");
+    assert_eq!(message(&mut port), (id, b"2".to_vec()));
+    port.suspend(id).expect("there");
+    one.send(b"4").expect("sent");
+    drop(one);
+    assert!(port.try_receive(&mut [0; 8]).is_err());
+    port.resume(id).expect("there");
+    assert_eq!(message(&mut port).1, b"4");
+    assert_eq!(closed(&mut port), (id, Ending::Closed));
+    assert_eq!(port.suspend(id).expect_err("gone").kind(), ErrorKind::Invalid);
+    let stats = port.writers().expect("mine");
+    port.shut_out(stats[0].id).expect("there");
+    assert_eq!(closed(&mut port), (stats[0].id, Ending::ShutOut));
+    until("the writer is told", || other.try_send(b"x").is_err());
+    assert_eq!(other.try_send(b"x").expect_err("told").kind(), ErrorKind::Refused);
+}
+
+#[test]
+fn waiting_writers_are_counted() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    let theirs = name.clone();
+    let sending = std::thread::spawn(move || {
+        let options = PortOptions::new().capacity_bytes(4096);
+        let mut writer = PortWriter::open(&theirs, &options).expect("a writer");
+        (0..1000).for_each(|_| writer.send(&[0; 100]).expect("sent"));
+    });
+    until("it waits", || port.counts().expect("mine") == weir::Counts { open: 1, waiting: 1 });
+    for _ in 0..1000 {
+        message(&mut port);
+    }
+    sending.join().expect("no panic");
+    closed(&mut port);
+}
+
+#[test]
+fn a_port_can_be_waited_for() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    let flags = weir::Flags::local();
+    let theirs = name.clone();
+    let sending = std::thread::spawn(move || {
+        let mut writer = writer(&theirs);
+        for _ in 0..200 {
+            writer.send(b"x").expect("sent");
+        }
+    });
+    let mut seen = 0;
+    while seen < 200 {
+        let mut wait = Wait::new().flags(&flags, 1).expect("few").port(&mut port).expect("few");
+        let ready = wait.wait(Some(Duration::from_secs(10))).expect("ready");
+        assert_eq!(ready, [1]);
+        while let Ok(received) = port.try_receive(&mut [0; 8]) {
+            seen += i32::from(received.event == Event::Message { bytes: 1 });
+        }
+    }
+    sending.join().expect("no panic");
+    let time = Some(Duration::from_millis(1));
+    until("the writer's end was received", || {
+        let _ = port.try_receive(&mut [0; 8]);
+        port.counts().expect("mine").open == 0
+    });
+    let error = Wait::new().port(&mut port).expect("few").wait(time).expect_err("nothing");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+}
+
+#[test]
+fn ends_can_be_polled() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    let copy = port.poll_descriptor().expect("one").try_clone_to_owned().expect("a copy");
+    let readable = |time| {
+        Wait::new()
+            .descriptor(copy.as_fd(), Interest::Read)
+            .expect("few")
+            .wait(Some(Duration::from_millis(time)))
+            .is_ok()
+    };
+    let drain = |port: &mut Port| {
+        let mut events = Vec::new();
+        while let Ok(received) = port.try_receive(&mut [0; 64]) {
+            events.push(received.event);
+        }
+        events
+    };
+    assert_eq!((drain(&mut port), readable(0)), (vec![], false));
+    let (mut one, mut other) = (writer(&name), writer(&name));
+    until("the opens show", || {
+        drain(&mut port);
+        port.counts().expect("mine").open == 2
+    });
+    drain(&mut port);
+    assert!(!readable(0));
+    for round in 0..20 {
+        let writer = if round % 2 == 0 { &mut one } else { &mut other };
+        writer.send(b"x").expect("sent");
+        assert!(readable(10_000), "round {round}");
+        assert_eq!(drain(&mut port), [Event::Message { bytes: 1 }]);
+        assert!(!readable(0), "round {round}");
+    }
+    drop(one);
+    assert!(readable(10_000));
+    assert_eq!(drain(&mut port), [Event::Closed(Ending::Closed)]);
+    assert!(!readable(0));
+}
+
+#[test]
+fn a_stopped_writer_is_not_dead() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    let (mut child, _socket) = start(&format!("port write {}", name.display()));
+    let (id, _) = message(&mut port);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("stopped");
+    // All it sent before is received, and then nothing, least of all its end.
+    let mut buffer = [0; 64];
+    while port.receive_for(&mut buffer, Duration::from_millis(300)).is_ok() {}
+    assert_eq!(port.counts().expect("mine").open, 1);
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("continued");
+    assert_eq!(message(&mut port).0, id);
+    kill(&mut child);
+    loop {
+        let received = next(&mut port, &mut buffer);
+        if let Event::Closed(ending) = received.event {
+            assert_eq!((received.writer, ending), (id, Ending::Died));
+            break;
+        }
+    }
+}
+
+#[test]
+fn in_a_role() {
+    if let Some(role) = common::role() {
+        self::role(&role);
+    }
+}
+
+fn role(role: &str) {
+    let words: Vec<&str> = role.split(' ').collect();
+    match words[..] {
+        // Counts for ever.
+        ["port", "write", name] => {
+            let mut writer = PortWriter::open(name, &PortOptions::new()).expect("a writer");
+            for count in 0_u64.. {
+                if writer.send(&count.to_ne_bytes()).is_err() {
+                    return;
+                }
+            }
+        }
+        _ => panic!("no role: {role}"),
+    }
+}
