@@ -1,0 +1,476 @@
+//! One participant: its links and channels, where it sleeps, and whom it lets in.
+//!
+//! Gathering goes from the board of the owner to those of its links, and from there to channels; a
+//! participant that finds nothing says so, looks once more, and sleeps.
+
+use super::core::{Core, State};
+use super::line::Line;
+use super::link::Link;
+use super::owner::Mpx;
+use super::record::{LABEL_BYTES, Record};
+use super::serve::Show;
+use super::{MpxOptions, OBJECT};
+use crate::end::Until;
+use crate::entrance::{Arrival, Entrance, refuse};
+use crate::error::{Error, ErrorKind, Result};
+use crate::futex::{self, timespec};
+use crate::gathering::{Bed, Inbox};
+use crate::map::LinkMap;
+use crate::poll::Doorbell;
+use crate::primitive::AtomicU32;
+use crate::ring::board::Board;
+use crate::ring::lane::Side;
+use crate::ring::nap;
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+use rustix::thread::futex::{ClockId, Wait as Word, WaitFlags, WaitPtr, WaitvFlags, waitv};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weir_sys::forks::{self, ParentOnly};
+
+/// An owner looks at all its links so often, since one peer can spoil the board of all.
+const LOOK_AT_ALL: Duration = Duration::from_millis(100);
+/// Calls between two readings of the clock while there is always something to do.
+const CALLS: u32 = 64;
+/// Looks before a participant sleeps.
+const LOOKS: u32 = 250;
+/// Records and bytes after which a call ends that has found more than it can show at once.
+const MOST_RECORDS: usize = 1024;
+const MOST_BYTES: usize = 256 << 10;
+/// Times a call that does not wait moves so many bytes between connected channels.
+const MOST_MOVES: u32 = 16;
+
+/// The board of an owner.
+#[derive(Debug)]
+pub struct OwnBoard {
+    pub page: Arc<crate::map::Page<Board>>,
+    pub file: ParentOnly,
+}
+
+/// What is an owner's alone.
+#[derive(Debug)]
+pub struct Door {
+    // Dropped first, so that nobody comes meanwhile.
+    pub entrance: Entrance,
+    pub board: OwnBoard,
+    pub options: MpxOptions,
+}
+
+/// One participant.
+#[derive(Debug)]
+pub struct Hub {
+    pub core: Core,
+    pub door: Option<Door>,
+    /// Those that were joined, and their channels here.
+    pub children: Vec<(u32, Mpx)>,
+    inbox: Arc<Inbox>,
+    bed: Arc<dyn Bed>,
+    doorbell: Option<Doorbell>,
+    looked: Instant,
+    calls: u32,
+    epoch: u32,
+}
+
+impl Hub {
+    pub fn new(side: Side, bed: Arc<dyn Bed>, inbox: Arc<Inbox>, door: Option<Door>) -> Hub {
+        Hub {
+            core: Core::new(side),
+            door,
+            children: Vec::new(),
+            inbox,
+            bed,
+            doorbell: None,
+            looked: Instant::now(),
+            calls: 0,
+            epoch: forks::epoch(),
+        }
+    }
+
+    pub fn check_here(&self) -> Result<()> {
+        if self.epoch == forks::epoch() {
+            return Ok(());
+        }
+        let why = "it belongs to the process this one was forked from";
+        Err(Error::new(ErrorKind::Forked, "use", OBJECT, why))
+    }
+
+    /// Finds out which channels something has come of.
+    pub fn collect(&mut self) -> Result<()> {
+        if self.inbox.has_news() {
+            self.let_in()?;
+        }
+        self.calls = self.calls.wrapping_add(1);
+        if self.core.side == Side::Peer {
+            self.core.gather_link(0);
+        } else {
+            self.gather_links();
+            if self.calls.is_multiple_of(CALLS) && self.looked.elapsed() >= LOOK_AT_ALL {
+                self.look_at_all()?;
+            }
+        }
+        for place in 0..self.children.len() {
+            let (index, child) = &mut self.children[place];
+            if child.hub.collect_ready()? {
+                let index = *index;
+                self.core.wake(index);
+            }
+        }
+        Ok(())
+    }
+
+    fn collect_ready(&mut self) -> Result<bool> {
+        self.collect()?;
+        Ok(!self.core.ready.is_empty())
+    }
+
+    fn gather_links(&mut self) {
+        let Some(door) = &self.door else { return };
+        let page = door.board.page.clone();
+        page.words().gather(|link| self.core.gather_link(link));
+    }
+
+    /// Looks at every link: what the board says has perhaps been spoilt.
+    fn look_at_all(&mut self) -> Result<()> {
+        self.looked = Instant::now();
+        for link in 0..self.core.links.len() as u32 {
+            self.core.gather_link(link);
+        }
+        if self.door.as_ref().is_some_and(|door| door.entrance.is_busy()) {
+            self.inbox.knock_softly();
+            self.let_in()?;
+        }
+        Ok(())
+    }
+
+    /// Lets in who came, and hears of who is gone.
+    fn let_in(&mut self) -> Result<()> {
+        let news = self.inbox.take();
+        for link in news.gone {
+            let socket = self.core.links.get(link as usize).and_then(Option::as_ref);
+            if let (Some(doorbell), Some(socket)) =
+                (&self.doorbell, socket.and_then(|link| link.line.socket()))
+                && self.core.side == Side::Owner
+            {
+                doorbell.remove(socket);
+            }
+            self.core.on_gone(link);
+        }
+        let Some(door) = &mut self.door else { return Ok(()) };
+        if news.knocked || door.entrance.is_busy() {
+            for arrival in door.entrance.admit() {
+                self.take_in(arrival)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a peer in, or refuses it.
+    fn take_in(&mut self, arrival: Arrival) -> Result<()> {
+        let Some(door) = &self.door else { return Ok(()) };
+        let Arrival { socket, memory, identity } = arrival;
+        let peers = self.core.peers();
+        if peers >= door.options.peers as usize {
+            refuse(socket.as_fd(), &format!("it has {peers} peers, and takes no more"));
+            return Ok(());
+        }
+        let map = match LinkMap::open(memory.as_fd()) {
+            Ok(map) => map,
+            Err(error) => {
+                refuse(socket.as_fd(), &error.to_string());
+                return Ok(());
+            }
+        };
+        if let Some(why) = door.options.objection(map.extent()) {
+            refuse(socket.as_fd(), &why);
+            return Ok(());
+        }
+        let number = self.core.number_for_link();
+        let line = Line::start(socket, &self.inbox, number)?;
+        // Who is gone already has sent what is to be received all the same.
+        if let Some(board) = door.board.file.get() {
+            let _ = line.welcome(board);
+        }
+        if let (Some(doorbell), Some(socket)) = (&self.doorbell, line.socket()) {
+            doorbell.add(socket, number.into())?;
+        }
+        self.core.add_link(number, Link::new(Arc::new(map), line, Side::Owner, identity));
+        self.core.gather_link(number);
+        // It may have died before it had its place.
+        self.core.on_gone(number);
+        Ok(())
+    }
+
+    /// Serves channels in their order as long as there are some: whether there are more.
+    fn serve(&mut self, show: &mut Show) -> Result<bool> {
+        loop {
+            self.collect()?;
+            let Some((index, _)) = self.core.ready.pop() else { return Ok(false) };
+            if self.core.channels[index as usize].state == State::Joined {
+                self.serve_child(index, show)?;
+            } else {
+                self.core.serve(index, show);
+            }
+            if show.records >= MOST_RECORDS || show.bytes >= MOST_BYTES {
+                return Ok(!self.core.ready.is_empty());
+            }
+        }
+    }
+
+    /// Serves one channel of another mpx.
+    fn serve_child(&mut self, index: u32, show: &mut Show) -> Result<()> {
+        let id = self.core.id(index);
+        let Some((_, child)) = self.children.iter_mut().find(|(at, _)| *at == index) else {
+            return Ok(());
+        };
+        let hub = &mut child.hub;
+        let Some((ready, _)) = hub.core.ready.pop() else { return Ok(()) };
+        show.path.push(id);
+        if hub.core.channels[ready as usize].state == State::Joined {
+            hub.serve_child(ready, show)?;
+        } else {
+            hub.core.serve(ready, show);
+        }
+        show.path.pop();
+        if !hub.core.ready.is_empty() {
+            self.core.wake(index);
+        }
+        Ok(())
+    }
+
+    /// Whether anything is there for a call to do.
+    pub fn is_ready(&mut self) -> Result<bool> {
+        self.check_here()?;
+        self.collect()?;
+        Ok(!self.core.ready.is_empty() || self.is_over())
+    }
+
+    /// Of a peer: whether its owner is gone, and nothing is left of it.
+    fn is_over(&self) -> bool {
+        self.core.side == Side::Peer && self.core.peers() == 0
+    }
+
+    /// Receives what there is, waiting for it until then: how many records.
+    pub fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        until: Until,
+        each: &mut dyn FnMut(Record<'_>),
+    ) -> Result<usize> {
+        self.check_here()?;
+        if buffer.len() < LABEL_BYTES {
+            let why = format!("the buffer has {} bytes, {LABEL_BYTES} are the least", buffer.len());
+            return Err(Error::new(ErrorKind::Invalid, "read from", OBJECT, why));
+        }
+        let mut show = Show { buffer, each, path: Vec::new(), records: 0, bytes: 0 };
+        let mut moves = 0;
+        loop {
+            let more = self.serve(&mut show)?;
+            if show.records > 0 {
+                self.acted();
+                return Ok(show.records);
+            }
+            if self.is_over() {
+                return Err(self.gone());
+            }
+            moves += 1;
+            show.bytes = 0;
+            match until {
+                Until::Now if more && moves < MOST_MOVES => continue,
+                Until::Now if more => return Err(nothing(ErrorKind::WouldBlock)),
+                Until::Now if self.looks_once_more()? => {
+                    return Err(nothing(ErrorKind::WouldBlock));
+                }
+                Until::Then(then) if Instant::now() >= then => {
+                    return Err(nothing(ErrorKind::TimedOut));
+                }
+                Until::Now => continue,
+                _ if more => continue,
+                _ => {}
+            }
+            if !self.spins() {
+                self.sleep(until)?;
+            }
+        }
+    }
+
+    /// Looks for a while whether something comes.
+    fn spins(&self) -> bool {
+        (0..LOOKS).any(|_| {
+            std::hint::spin_loop();
+            self.has_bits() || self.inbox.has_news()
+        })
+    }
+
+    fn has_bits(&self) -> bool {
+        match &self.door {
+            Some(door) => door.board.page.words().any(),
+            None => self
+                .core
+                .links
+                .first()
+                .and_then(Option::as_ref)
+                .is_some_and(|link| link.map.board(Side::Peer).any()),
+        }
+    }
+
+    /// For a call that does not wait and found nothing: if the participant is polled, makes its
+    /// doorbell ring once there is something. Whether there is nothing.
+    fn looks_once_more(&mut self) -> Result<bool> {
+        let Some(doorbell) = &self.doorbell else { return Ok(true) };
+        doorbell.clear();
+        if self.core.side == Side::Peer {
+            self.core.links.iter_mut().flatten().for_each(Link::hear);
+        }
+        for link in doorbell.rung() {
+            if let Some(Some(link)) = self.core.links.get(link as usize) {
+                link.line.take_messages();
+            }
+        }
+        // Somebody at the door shows here as well as at the watcher's.
+        self.inbox.knock_softly();
+        nap::announce(self.bed.nap_word(), nap::POLLING);
+        Ok(!self.is_ready()?)
+    }
+
+    /// Says that it is about to sleep: the words to sleep on, and what to expect of each. None if
+    /// there is something after all.
+    pub fn announce(&mut self) -> Result<Option<Vec<(&AtomicU32, u32)>>> {
+        let said = self.says_sleep();
+        if !said || self.is_ready()? || !self.may_sleep() {
+            self.retract();
+            return Ok(None);
+        }
+        let mut words = Vec::new();
+        self.words(&mut words);
+        Ok(Some(words))
+    }
+
+    fn says_sleep(&mut self) -> bool {
+        nap::announce(self.bed.nap_word(), nap::ASLEEP);
+        self.children.iter_mut().all(|(_, child)| child.hub.says_sleep())
+    }
+
+    fn may_sleep(&self) -> bool {
+        self.inbox.falls_asleep() && self.children.iter().all(|(_, child)| child.hub.may_sleep())
+    }
+
+    fn words<'a>(&'a self, words: &mut Vec<(&'a AtomicU32, u32)>) {
+        words.push((self.bed.nap_word(), nap::ASLEEP));
+        self.children.iter().for_each(|(_, child)| child.hub.words(words));
+    }
+
+    /// It sleeps no more.
+    pub fn retract(&mut self) {
+        self.inbox.wakes_up();
+        nap::retract(self.bed.nap_word(), nap::ASLEEP);
+        self.children.iter_mut().for_each(|(_, child)| child.hub.retract());
+    }
+
+    /// The most it may sleep.
+    pub fn most_sleep(&self) -> Option<Duration> {
+        let door = self.door.as_ref();
+        let looks = self.core.peers() > 0 || door.is_some_and(|door| door.entrance.is_busy());
+        let own = (door.is_some() && looks).then_some(LOOK_AT_ALL);
+        let children = self.children.iter().filter_map(|(_, child)| child.hub.most_sleep());
+        own.into_iter().chain(children).min()
+    }
+
+    /// After a sleep of that length.
+    pub fn slept(&mut self) -> Result<()> {
+        if self.looked.elapsed() >= LOOK_AT_ALL {
+            self.look_at_all()?;
+        }
+        self.children.iter_mut().try_for_each(|(_, child)| child.hub.slept())
+    }
+
+    fn sleep(&mut self, until: Until) -> Result<()> {
+        let most = self.most_sleep();
+        let time = match until {
+            Until::Then(then) => {
+                let left = then.saturating_duration_since(Instant::now());
+                Some(most.map_or(left, |most| most.min(left)))
+            }
+            _ => most,
+        };
+        let slept = self.announce().map(|words| words.map(|words| sleep_on(&words, time)));
+        self.retract();
+        if slept?.is_some() {
+            self.slept()?;
+        }
+        Ok(())
+    }
+
+    /// Something was done: the descriptor is readable until the next `WouldBlock`.
+    pub fn acted(&self) {
+        if let Some(doorbell) = &self.doorbell {
+            doorbell.ring();
+        }
+    }
+
+    /// The descriptor to poll.
+    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        self.check_here()?;
+        let failed = || Error::os("poll", OBJECT, Errno::BADF);
+        if self.doorbell.is_none() {
+            let links = || self.core.links.iter().flatten();
+            let own = match &self.door {
+                Some(door) => door.entrance.socket(),
+                None => links().next().and_then(|link| link.line.socket()),
+            };
+            let doorbell = Doorbell::new(own.ok_or_else(failed)?)?;
+            if self.door.is_some() {
+                for (number, link) in self.core.links.iter().enumerate() {
+                    if let Some(socket) = link.as_ref().and_then(|link| link.line.socket()) {
+                        doorbell.add(socket, number as u64)?;
+                    }
+                }
+            }
+            self.doorbell = Some(doorbell);
+        }
+        self.doorbell.as_ref().map(AsFd::as_fd).ok_or_else(failed)
+    }
+
+    fn gone(&self) -> Error {
+        match &self.core.refusal {
+            Some(why) => Error::new(ErrorKind::Refused, "read from", OBJECT, why),
+            None => Error::new(ErrorKind::Closed, "read from", OBJECT, "its owner is gone"),
+        }
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        if self.check_here().is_ok() {
+            self.core.links.iter().flatten().for_each(Link::say_closed);
+        }
+    }
+}
+
+fn nothing(kind: ErrorKind) -> Error {
+    let why = if kind == ErrorKind::TimedOut { "nothing came in time" } else { "there is nothing" };
+    Error::new(kind, "read from", OBJECT, why)
+}
+
+/// Sleeps until one of the words changes.
+fn sleep_on(words: &[(&AtomicU32, u32)], time: Option<Duration>) {
+    if let [(word, expected)] = words {
+        futex::wait(word, *expected, time);
+        return;
+    }
+    let waits: Vec<Word> = words
+        .iter()
+        .map(|(word, expected)| {
+            let mut wait = Word::new();
+            wait.val = (*expected).into();
+            wait.uaddr = WaitPtr::new(word.as_ptr().cast());
+            wait.flags = WaitFlags::SIZE_U32;
+            wait
+        })
+        .collect();
+    let time = time.map(|time| {
+        let now = rustix::time::clock_gettime(ClockId::Monotonic);
+        timespec(Duration::new(now.tv_sec as u64, now.tv_nsec as u32) + time)
+    });
+    // Whatever ended it, the caller looks again.
+    let _ = waitv(&waits, WaitvFlags::empty(), time.as_ref(), ClockId::Monotonic);
+}
