@@ -1,116 +1,13 @@
 //! The promises of docs/contracts/mpx.md: records, flow, memory.
 
 mod common;
+#[path = "common/exchange.rs"]
+mod exchange;
 
 use common::{patterned, until};
-use std::path::PathBuf;
-use std::time::Duration;
+use exchange::{LONG, Receives, drain, exchange, exchange_with, kinds, receive};
 use weir::mpx::{Answer, ChannelId, Kind, LABEL_BYTES, Taken};
 use weir::{Ending, ErrorKind, Mpx, MpxOptions, MpxPeer};
-
-const LONG: Duration = Duration::from_secs(20);
-
-/// A record, kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Kept {
-    channel: ChannelId,
-    path: Vec<ChannelId>,
-    kind: Kind,
-    more: bool,
-    bytes: Vec<u8>,
-}
-
-/// Both sides receive alike.
-trait Receives {
-    fn all_for(&mut self, time: Duration, see: &mut dyn FnMut(Kept)) -> weir::Result<usize>;
-    fn all_now(&mut self, see: &mut dyn FnMut(Kept)) -> weir::Result<usize>;
-}
-
-macro_rules! receives {
-    ($end:ty) => {
-        impl Receives for $end {
-            fn all_for(
-                &mut self,
-                time: Duration,
-                see: &mut dyn FnMut(Kept),
-            ) -> weir::Result<usize> {
-                self.receive_each_for(&mut vec![0; 70_000], time, |record| see(kept(&record)))
-            }
-
-            fn all_now(&mut self, see: &mut dyn FnMut(Kept)) -> weir::Result<usize> {
-                self.try_receive_each(&mut vec![0; 70_000], |record| see(kept(&record)))
-            }
-        }
-    };
-}
-
-receives!(Mpx);
-receives!(MpxPeer);
-
-fn kept(record: &weir::mpx::Record<'_>) -> Kept {
-    Kept {
-        channel: record.channel,
-        path: record.path.to_vec(),
-        kind: record.kind,
-        more: record.more,
-        bytes: record.bytes.to_vec(),
-    }
-}
-
-/// What comes until there are so many records.
-fn receive(end: &mut impl Receives, count: usize) -> Vec<Kept> {
-    let mut all = Vec::new();
-    while all.len() < count {
-        end.all_for(LONG, &mut |record| all.push(record)).expect("received");
-    }
-    assert_eq!(all.len(), count, "{all:?}");
-    all
-}
-
-/// What there is now.
-fn drain(end: &mut impl Receives) -> Vec<Kept> {
-    let mut all = Vec::new();
-    while end.all_now(&mut |record| all.push(record)).is_ok() {}
-    all
-}
-
-struct Exchange {
-    name: PathBuf,
-    owner: Mpx,
-    _directory: tempfile::TempDir,
-}
-
-fn exchange() -> Exchange {
-    exchange_with(&MpxOptions::new())
-}
-
-fn exchange_with(options: &MpxOptions) -> Exchange {
-    let directory = tempfile::tempdir().expect("a directory");
-    let name = directory.path().join("exchange");
-    let owner = Mpx::create(&name, options).expect("made");
-    Exchange { name, owner, _directory: directory }
-}
-
-impl Exchange {
-    fn peer(&self) -> MpxPeer {
-        MpxPeer::connect(&self.name, &MpxOptions::new()).expect("connected")
-    }
-
-    /// Opens a channel and accepts it: its number on either side.
-    fn open(&mut self, peer: &mut MpxPeer, label: &str) -> (ChannelId, ChannelId) {
-        let there = peer.open(label.as_bytes()).expect("opened");
-        let opened = receive(&mut self.owner, 1).remove(0);
-        assert_eq!((opened.kind, &opened.bytes[..]), (Kind::Open, label.as_bytes()));
-        self.owner.accept(opened.channel).expect("accepted");
-        let accepted = receive(peer, 1).remove(0);
-        assert_eq!((accepted.kind, accepted.channel), (Kind::Accepted, there));
-        (opened.channel, there)
-    }
-}
-
-fn kinds(records: &[Kept]) -> Vec<Kind> {
-    records.iter().map(|record| record.kind).collect()
-}
 
 #[test]
 fn records_come_many_per_call() {

@@ -8,7 +8,7 @@ use super::record::{ChannelId, DEFAULT_PRIORITY, invalid};
 use crate::error::{Error, ErrorKind, Result};
 use crate::port::Ending;
 use crate::ring::Corrupt;
-use crate::ring::lane::{FrameKind, Side, go_cold, go_warm};
+use crate::ring::lane::{FrameKind, Side, go_cold};
 use weir_policy::ready::{ReadyQueue, Turn};
 
 /// Where a channel stands, from this side.
@@ -197,22 +197,20 @@ impl Core {
 
     /// Looks at the board of a link, and has the channels looked at that it names.
     pub fn gather_link(&mut self, at: u32) {
+        let Some(Some(link)) = self.links.get(at as usize) else { return };
+        let (map, side) = (&link.map, self.side);
+        if side == Side::Owner {
+            // First, so that a bit set after this is told of, and one set before is found: once is
+            // enough, whatever the peer does meanwhile.
+            go_cold(&map.header().side(side).told);
+        }
+        if !map.board(side).any() {
+            return;
+        }
         let mut numbers = std::mem::take(&mut self.scratch);
-        while let Some(Some(link)) = self.links.get(at as usize) {
-            let (map, side) = (link.map.clone(), self.side);
-            map.board(side).gather(|number| numbers.push(number));
-            for number in numbers.drain(..) {
-                self.touch(at, number);
-            }
-            if side == Side::Peer {
-                break;
-            }
-            let told = &map.header().side(side).told;
-            go_cold(told);
-            if !map.board(side).any() {
-                break;
-            }
-            go_warm(told);
+        map.board(side).gather(|number| numbers.push(number));
+        for number in numbers.drain(..) {
+            self.touch(at, number);
         }
         self.scratch = numbers;
     }
@@ -346,7 +344,7 @@ impl Core {
             }
         }
         if wanted {
-            link.content(number);
+            self.content(index);
         }
         Ok(taken)
     }
@@ -360,18 +358,34 @@ impl Core {
     ) -> std::result::Result<bool, Corrupt> {
         let number = self.channels[index as usize].number;
         let Some(link) = self.link_of(index) else { return Ok(false) };
+        let mut wanted = false;
         for _ in 0..2 {
             if link.room_for(number, bytes.len())? == Some(bytes.len()) {
                 link.put(number, kind, false, bytes);
+                if wanted {
+                    self.content(index);
+                }
                 return Ok(true);
             }
             if !link.want_room(number)? {
                 break;
             }
-            link.content(number);
+            wanted = true;
         }
         self.block(index);
         Ok(false)
+    }
+
+    /// Room that was wanted is there. Where more was wanted before, that is looked at again: the
+    /// wish for it is gone too.
+    pub fn content(&mut self, index: u32) {
+        let Channel { number, blocked, .. } = self.channels[index as usize];
+        if let Some(link) = self.link_of(index) {
+            link.content(number);
+        }
+        if blocked {
+            self.wake(index);
+        }
     }
 
     /// A send was not taken whole: that is to be said, where anybody listens.

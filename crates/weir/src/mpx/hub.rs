@@ -17,7 +17,7 @@ use crate::futex::{self, timespec};
 use crate::gathering::{Bed, Inbox};
 use crate::map::LinkMap;
 use crate::poll::Doorbell;
-use crate::primitive::AtomicU32;
+use crate::primitive::{AtomicU32, Ordering};
 use crate::ring::board::Board;
 use crate::ring::lane::Side;
 use crate::ring::nap;
@@ -50,7 +50,6 @@ pub struct OwnBoard {
 /// What is an owner's alone.
 #[derive(Debug)]
 pub struct Door {
-    // Dropped first, so that nobody comes meanwhile.
     pub entrance: Entrance,
     pub board: OwnBoard,
     pub options: MpxOptions,
@@ -68,6 +67,8 @@ pub struct Hub {
     doorbell: Option<Doorbell>,
     looked: Instant,
     calls: u32,
+    /// What it has said of its sleep.
+    said: u32,
     epoch: u32,
 }
 
@@ -82,6 +83,7 @@ impl Hub {
             doorbell: None,
             looked: Instant::now(),
             calls: 0,
+            said: 0,
             epoch: forks::epoch(),
         }
     }
@@ -95,32 +97,28 @@ impl Hub {
     }
 
     /// Finds out which channels something has come of.
-    pub fn collect(&mut self) -> Result<()> {
+    fn collect(&mut self) {
         if self.inbox.has_news() {
-            self.let_in()?;
+            self.let_in();
         }
         self.calls = self.calls.wrapping_add(1);
         if self.core.side == Side::Peer {
             self.core.gather_link(0);
         } else {
-            self.gather_links();
+            if self.has_bits() {
+                self.gather_links();
+            }
             if self.calls.is_multiple_of(CALLS) && self.looked.elapsed() >= LOOK_AT_ALL {
-                self.look_at_all()?;
+                self.look_at_all();
             }
         }
         for place in 0..self.children.len() {
             let (index, child) = &mut self.children[place];
-            if child.hub.collect_ready()? {
-                let index = *index;
-                self.core.wake(index);
+            child.hub.collect();
+            if !child.hub.core.ready.is_empty() {
+                self.core.wake(*index);
             }
         }
-        Ok(())
-    }
-
-    fn collect_ready(&mut self) -> Result<bool> {
-        self.collect()?;
-        Ok(!self.core.ready.is_empty())
     }
 
     fn gather_links(&mut self) {
@@ -130,20 +128,19 @@ impl Hub {
     }
 
     /// Looks at every link: what the board says has perhaps been spoilt.
-    fn look_at_all(&mut self) -> Result<()> {
+    fn look_at_all(&mut self) {
         self.looked = Instant::now();
         for link in 0..self.core.links.len() as u32 {
             self.core.gather_link(link);
         }
         if self.door.as_ref().is_some_and(|door| door.entrance.is_busy()) {
             self.inbox.knock_softly();
-            self.let_in()?;
+            self.let_in();
         }
-        Ok(())
     }
 
     /// Lets in who came, and hears of who is gone.
-    fn let_in(&mut self) -> Result<()> {
+    fn let_in(&mut self) {
         let news = self.inbox.take();
         for link in news.gone {
             let socket = self.core.links.get(link as usize).and_then(Option::as_ref);
@@ -155,78 +152,78 @@ impl Hub {
             }
             self.core.on_gone(link);
         }
-        let Some(door) = &mut self.door else { return Ok(()) };
+        let Some(door) = &mut self.door else { return };
         if news.knocked || door.entrance.is_busy() {
             for arrival in door.entrance.admit() {
-                self.take_in(arrival)?;
+                self.take_in(arrival);
             }
         }
-        Ok(())
     }
 
     /// Takes a peer in, or refuses it.
-    fn take_in(&mut self, arrival: Arrival) -> Result<()> {
-        let Some(door) = &self.door else { return Ok(()) };
+    fn take_in(&mut self, arrival: Arrival) {
+        let Some(door) = &self.door else { return };
         let Arrival { socket, memory, identity } = arrival;
         let peers = self.core.peers();
         if peers >= door.options.peers as usize {
             refuse(socket.as_fd(), &format!("it has {peers} peers, and takes no more"));
-            return Ok(());
+            return;
         }
         let map = match LinkMap::open(memory.as_fd()) {
             Ok(map) => map,
             Err(error) => {
                 refuse(socket.as_fd(), &error.to_string());
-                return Ok(());
+                return;
             }
         };
         if let Some(why) = door.options.objection(map.extent()) {
             refuse(socket.as_fd(), &why);
-            return Ok(());
+            return;
         }
         let number = self.core.number_for_link();
-        let line = Line::start(socket, &self.inbox, number)?;
+        // There are not the means to watch it: it is dropped, and others are not held up.
+        let Ok(line) = Line::start(socket, &self.inbox, number) else { return };
         // Who is gone already has sent what is to be received all the same.
         if let Some(board) = door.board.file.get() {
             let _ = line.welcome(board);
         }
         if let (Some(doorbell), Some(socket)) = (&self.doorbell, line.socket()) {
-            doorbell.add(socket, number.into())?;
+            // It is heard all the same, if late.
+            let _ = doorbell.add(socket, number.into());
         }
         self.core.add_link(number, Link::new(Arc::new(map), line, Side::Owner, identity));
         self.core.gather_link(number);
         // It may have died before it had its place.
         self.core.on_gone(number);
-        Ok(())
     }
 
     /// Serves channels in their order as long as there are some: whether there are more.
-    fn serve(&mut self, show: &mut Show) -> Result<bool> {
+    fn serve(&mut self, show: &mut Show) -> bool {
         loop {
-            self.collect()?;
-            let Some((index, _)) = self.core.ready.pop() else { return Ok(false) };
+            self.collect();
+            let Some((index, _)) = self.core.ready.pop() else { return false };
             if self.core.channels[index as usize].state == State::Joined {
-                self.serve_child(index, show)?;
+                self.serve_child(index, show);
             } else {
                 self.core.serve(index, show);
             }
             if show.records >= MOST_RECORDS || show.bytes >= MOST_BYTES {
-                return Ok(!self.core.ready.is_empty());
+                return !self.core.ready.is_empty();
             }
         }
     }
 
     /// Serves one channel of another mpx.
-    fn serve_child(&mut self, index: u32, show: &mut Show) -> Result<()> {
+    fn serve_child(&mut self, index: u32, show: &mut Show) {
         let id = self.core.id(index);
         let Some((_, child)) = self.children.iter_mut().find(|(at, _)| *at == index) else {
-            return Ok(());
+            return;
         };
         let hub = &mut child.hub;
-        let Some((ready, _)) = hub.core.ready.pop() else { return Ok(()) };
+        let Some((ready, _)) = hub.core.ready.pop() else { return };
         show.path.push(id);
         if hub.core.channels[ready as usize].state == State::Joined {
-            hub.serve_child(ready, show)?;
+            hub.serve_child(ready, show);
         } else {
             hub.core.serve(ready, show);
         }
@@ -234,14 +231,29 @@ impl Hub {
         if !hub.core.ready.is_empty() {
             self.core.wake(index);
         }
-        Ok(())
     }
 
     /// Whether anything is there for a call to do.
     pub fn is_ready(&mut self) -> Result<bool> {
         self.check_here()?;
-        self.collect()?;
-        Ok(!self.core.ready.is_empty() || self.is_over())
+        self.collect();
+        Ok(self.has_ready() || self.is_over())
+    }
+
+    /// Whether there is something to do with a channel. Those of which that only seemed so are not
+    /// looked at any more.
+    fn has_ready(&mut self) -> bool {
+        while let Some((index, _)) = self.core.ready.first() {
+            let idle = match self.children.iter_mut().find(|(at, _)| *at == index) {
+                Some((_, child)) => !child.hub.has_ready(),
+                None => self.core.is_idle(index),
+            };
+            if !idle {
+                return true;
+            }
+            self.core.ready.remove(index);
+        }
+        false
     }
 
     /// Of a peer: whether its owner is gone, and nothing is left of it.
@@ -264,7 +276,7 @@ impl Hub {
         let mut show = Show { buffer, each, path: Vec::new(), records: 0, bytes: 0 };
         let mut moves = 0;
         loop {
-            let more = self.serve(&mut show)?;
+            let more = self.serve(&mut show);
             if show.records > 0 {
                 self.acted();
                 return Ok(show.records);
@@ -332,30 +344,30 @@ impl Hub {
         Ok(!self.is_ready()?)
     }
 
-    /// Says that it is about to sleep: the words to sleep on, and what to expect of each. None if
-    /// there is something after all.
-    pub fn announce(&mut self) -> Result<Option<Vec<(&AtomicU32, u32)>>> {
-        let said = self.says_sleep();
-        if !said || self.is_ready()? || !self.may_sleep() {
-            self.retract();
-            return Ok(None);
+    /// Says that it is about to sleep, on [`Hub::words`]. False if there is something after all:
+    /// a sleep on these then ends at once.
+    pub fn announce(&mut self) -> Result<bool> {
+        self.says_sleep();
+        if !self.is_ready()? && self.may_sleep() {
+            return Ok(true);
         }
-        let mut words = Vec::new();
-        self.words(&mut words);
-        Ok(Some(words))
+        self.retract();
+        self.said = !self.bed.nap_word().load(Ordering::Relaxed);
+        Ok(false)
     }
 
-    fn says_sleep(&mut self) -> bool {
-        nap::announce(self.bed.nap_word(), nap::ASLEEP);
-        self.children.iter_mut().all(|(_, child)| child.hub.says_sleep())
+    fn says_sleep(&mut self) {
+        self.said = nap::announce(self.bed.nap_word(), nap::ASLEEP);
+        self.children.iter_mut().for_each(|(_, child)| child.hub.says_sleep());
     }
 
     fn may_sleep(&self) -> bool {
         self.inbox.falls_asleep() && self.children.iter().all(|(_, child)| child.hub.may_sleep())
     }
 
-    fn words<'a>(&'a self, words: &mut Vec<(&'a AtomicU32, u32)>) {
-        words.push((self.bed.nap_word(), nap::ASLEEP));
+    /// The words to sleep on, and what to expect of each.
+    pub fn words<'a>(&'a self, words: &mut Vec<(&'a AtomicU32, u32)>) {
+        words.push((self.bed.nap_word(), self.said));
         self.children.iter().for_each(|(_, child)| child.hub.words(words));
     }
 
@@ -375,12 +387,17 @@ impl Hub {
         own.into_iter().chain(children).min()
     }
 
+    /// How many words it sleeps on.
+    pub fn word_count(&self) -> usize {
+        1 + self.children.iter().map(|(_, child)| child.hub.word_count()).sum::<usize>()
+    }
+
     /// After a sleep of that length.
-    pub fn slept(&mut self) -> Result<()> {
-        if self.looked.elapsed() >= LOOK_AT_ALL {
-            self.look_at_all()?;
+    pub fn slept(&mut self) {
+        if self.door.is_some() && self.looked.elapsed() >= LOOK_AT_ALL {
+            self.look_at_all();
         }
-        self.children.iter_mut().try_for_each(|(_, child)| child.hub.slept())
+        self.children.iter_mut().for_each(|(_, child)| child.hub.slept());
     }
 
     fn sleep(&mut self, until: Until) -> Result<()> {
@@ -392,10 +409,12 @@ impl Hub {
             }
             _ => most,
         };
-        let slept = self.announce().map(|words| words.map(|words| sleep_on(&words, time)));
-        self.retract();
-        if slept?.is_some() {
-            self.slept()?;
+        if self.announce()? {
+            let mut words = Vec::new();
+            self.words(&mut words);
+            sleep_on(&words, time);
+            self.retract();
+            self.slept();
         }
         Ok(())
     }
@@ -442,6 +461,8 @@ impl Drop for Hub {
     fn drop(&mut self) {
         if self.check_here().is_ok() {
             self.core.links.iter().flatten().for_each(Link::say_closed);
+            // First the name, so that nobody comes meanwhile.
+            self.door = None;
         }
     }
 }

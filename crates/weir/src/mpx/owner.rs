@@ -334,6 +334,11 @@ impl Mpx {
         self.hub.core.peers()
     }
 
+    /// For [`crate::Wait`].
+    pub(crate) fn hub(&mut self) -> &mut Hub {
+        &mut self.hub
+    }
+
     /// A descriptor for poll and epoll: readable while `try_receive_each` has not answered
     /// [`ErrorKind::WouldBlock`], and again once there is something. Not of what is joined.
     ///

@@ -198,6 +198,11 @@ impl MpxPeer {
         })
     }
 
+    /// For [`crate::Wait`].
+    pub(crate) fn hub(&mut self) -> &mut Hub {
+        &mut self.hub
+    }
+
     /// A descriptor for poll and epoll, as [`super::Mpx::poll_descriptor`].
     ///
     /// # Errors
@@ -212,12 +217,5 @@ impl MpxPeer {
     /// The memory of its link, to be spoilt.
     pub(crate) fn memory(&self) -> Option<Arc<LinkMap>> {
         self.hub.core.links.first()?.as_ref().map(|link| link.map.clone())
-    }
-}
-
-/// For [`crate::Wait`].
-impl MpxPeer {
-    pub(crate) fn hub(&mut self) -> &mut Hub {
-        &mut self.hub
     }
 }

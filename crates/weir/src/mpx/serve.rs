@@ -53,6 +53,18 @@ impl Core {
         }
     }
 
+    /// Whether a turn of a channel would be for nothing; then it is not looked at any more.
+    pub fn is_idle(&mut self, index: u32) -> bool {
+        let Channel { link: at, number, state, blocked, tell_blocked, .. } =
+            self.channels[index as usize];
+        let Some(Some(link)) = self.links.get_mut(at as usize) else { return true };
+        let has_room = blocked && !matches!(link.has_room_again(number), Ok(false));
+        if has_room || tell_blocked || link.ending == Some(Ending::ShutOut) {
+            return false;
+        }
+        state == State::Asked || link.ending.is_none() && link.cool(number)
+    }
+
     fn turn(&mut self, index: u32, show: &mut Show) -> Result<(), Nonsense> {
         let Channel { link: at, number, .. } = self.channels[index as usize];
         let Some(Some(link)) = self.links.get(at as usize) else { return Ok(()) };
@@ -243,8 +255,8 @@ impl Core {
         let mut room = link.room_for(number, wanted).map_err(|_| to)?;
         let enough = |room: Option<usize>| room.is_some_and(|room| is_data || room == wanted);
         if !enough(room) && link.want_room(number).map_err(|_| to)? {
-            link.content(number);
             room = link.room_for(number, wanted).map_err(|_| to)?;
+            self.content(partner);
         }
         let Some(count) = room.filter(|_| enough(room)) else {
             self.channels[partner as usize].blocked = true;
