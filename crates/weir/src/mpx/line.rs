@@ -110,7 +110,7 @@ impl Line {
             if let Some(why) = said.strip_prefix(REFUSED) {
                 let _ = self.refusal.set(why.escape_ascii().to_string());
             }
-            let number = said.strip_prefix(WELCOME).and_then(|text| number_in(text));
+            let number = said.strip_prefix(WELCOME).and_then(number_in);
             match (number, files.pop()) {
                 (Some(number), Some(file)) => welcome = Some((file, number)),
                 _ if count == 0 => break,

@@ -149,7 +149,8 @@ impl Mpx {
     pub fn refuse(&mut self, channel: ChannelId, reason: &str) -> Result<()> {
         self.hub.acted();
         let index = self.asked("refuse", channel)?;
-        let end = reason.floor_char_boundary(LABEL_BYTES);
+        let fits = |end: &usize| reason.is_char_boundary(*end);
+        let end = (0..=LABEL_BYTES.min(reason.len())).rev().find(fits).unwrap_or(0);
         self.hub.core.finish(index, FrameKind::Refuse, &reason.as_bytes()[..end]);
         Ok(())
     }
@@ -165,8 +166,8 @@ impl Mpx {
     }
 
     /// Sends bytes on a channel: how many were taken. If not all, a record says so, and another
-    /// once there is room; the rest may then be sent, and comes as what goes on with the first. No bytes are
-    /// nothing: a mark is set by [`Mpx::end`].
+    /// once there is room; the rest may then be sent, and comes as what goes on with the first. No
+    /// bytes are nothing: a mark is set by [`Mpx::end`].
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`]: there is no such channel any more, or it was not accepted.

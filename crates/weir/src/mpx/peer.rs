@@ -39,10 +39,11 @@ impl MpxPeer {
     pub fn connect(name: impl AsRef<Path>, options: &MpxOptions) -> Result<MpxPeer> {
         let extent = options.peer_extent()?;
         let path = name::resolve(&CONNECT, name.as_ref())?;
-        let until = options.owner_time.and_then(|time| Instant::now().checked_add(time));
-        let socket = name::dial(&CONNECT, &path, until)?;
+        // First, so that the owner does not wait for it.
         let (memory, map) = LinkMap::create(extent)?;
         let map = Arc::new(map);
+        let until = options.owner_time.and_then(|time| Instant::now().checked_add(time));
+        let socket = name::dial(&CONNECT, &path, until)?;
         send_with(socket.as_fd(), HELLO, &[memory.as_fd()])
             .map_err(|cause| CONNECT.os(&path, cause))?;
         let inbox = Inbox::new(map.clone());
@@ -209,13 +210,5 @@ impl MpxPeer {
     /// Those of [`super::Mpx::poll_descriptor`].
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.hub.poll_descriptor()
-    }
-}
-
-#[cfg(test)]
-impl MpxPeer {
-    /// The memory of its link, to be spoilt.
-    pub(crate) fn memory(&self) -> Option<Arc<LinkMap>> {
-        self.hub.core.links.first()?.as_ref().map(|link| link.map.clone())
     }
 }
