@@ -19,7 +19,7 @@ const BACKLOG: i32 = 4096;
 /// Connections accepted in one go.
 const MOST_AT_ONCE: usize = 256;
 /// Connections without a memory.
-const MOST_PENDING: usize = 64;
+const MOST_PENDING: usize = 128;
 /// How long one may stay so.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What a refusal begins with; its reason follows.
