@@ -56,6 +56,7 @@ impl PortWriter {
         drop(copy);
         let heard = name::wait_readable(&socket, ANSWER_TIME);
         let end = End::new(Some(file), Arc::clone(&map), socket, Role::Writer, &resolved)?;
+        end.life.watch_process()?;
         if heard {
             end.life.take_messages();
         }
