@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 
 /// Connections that may wait to be accepted (the kernel's bound is `net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
-/// Connections accepted in one go.
-const MOST_AT_ONCE: usize = 256;
+/// Connections accepted in one go: each has two descriptors until it is let in.
+const MOST_AT_ONCE: usize = 16;
 /// Connections without a memory.
-const MOST_PENDING: usize = 64;
+const MOST_PENDING: usize = 128;
 /// How long one may stay so.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What a refusal begins with; its reason follows.
@@ -190,6 +190,7 @@ impl Entrance {
         let mut text = [0; 32];
         let (count, mut files) = match receive_with(socket, &mut text, RecvFlags::DONTWAIT) {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+            Err(Errno::MFILE) => return Err("its reader has no descriptors left"),
             Err(_) => return Err("its hand-over could not be received"),
             Ok(got) => got,
         };

@@ -18,8 +18,9 @@ use crate::watcher::{self, Watched};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg,
+    sendmsg, socketpair,
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -75,6 +76,8 @@ pub struct Life {
     limits: OnceLock<[u64; 2]>,
     /// Of the reader of many: who is to be told of a death.
     told: OnceLock<Told>,
+    /// The process at the other end, where it is watched too.
+    process: Mutex<Option<Watched>>,
 }
 
 /// A place on the board of a reader of many rings.
@@ -88,7 +91,6 @@ struct Bell {
 struct Told {
     inbox: Arc<Inbox>,
     ring: u32,
-    process: Option<Watched>,
 }
 
 /// A pair of sockets for both ends of a pipe.
@@ -104,19 +106,18 @@ impl Life {
         let socket = ParentOnly::new(socket).map_err(failed)?;
         let map = Mutex::new(map);
         let (dead, asleep) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (watched, bell) = (OnceLock::new(), OnceLock::new());
-        let (refusal, limits, told) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         let life = Arc::new(Life {
             socket,
             role,
             dead,
             asleep,
             map,
-            watched,
-            bell,
-            refusal,
-            limits,
-            told,
+            watched: OnceLock::new(),
+            bell: OnceLock::new(),
+            refusal: OnceLock::new(),
+            limits: OnceLock::new(),
+            told: OnceLock::new(),
+            process: Mutex::default(),
         });
         let _ = life.watched.set(watcher::watch(&life)?);
         Ok(life)
@@ -147,9 +148,7 @@ impl Life {
         // In a forked child there is no socket, and the watcher is the parent's.
         if let (Some(watched), Some(_)) = (self.watched.get(), self.socket()) {
             watched.end();
-            if let Some(process) = self.told.get().and_then(|told| told.process.as_ref()) {
-                process.end();
-            }
+            self.forget_process();
         }
     }
 
@@ -161,13 +160,35 @@ impl Life {
         ring: u32,
         pidfd: Option<OwnedFd>,
     ) -> Result<()> {
-        let process = pidfd.map(|pidfd| watcher::watch_process(self, pidfd)).transpose()?;
-        let _ = self.told.set(Told { inbox: inbox.clone(), ring, process });
+        let _ = self.told.set(Told { inbox: inbox.clone(), ring });
+        if let Some(pidfd) = pidfd {
+            self.keep_process(watcher::watch_process(self, pidfd)?);
+        }
         // Who died before that has told nobody.
         if self.is_dead() {
             inbox.tell_gone(ring);
         }
         Ok(())
+    }
+
+    /// Of a writer: watches the reader's process as well, whose socket a child may have kept.
+    pub fn watch_process(self: &Arc<Life>) -> Result<()> {
+        let Some(socket) = self.socket() else { return Ok(()) };
+        if let Ok(pidfd) = weir_sys::peer::pidfd(socket) {
+            self.keep_process(watcher::watch_process(self, pidfd)?);
+        }
+        Ok(())
+    }
+
+    fn keep_process(&self, watched: Watched) {
+        *self.process.lock().unwrap_or_else(PoisonError::into_inner) = Some(watched);
+    }
+
+    /// Gives the descriptor of the other end's process up: the socket must do.
+    pub fn forget_process(&self) {
+        if let Some(process) = self.process.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            process.end();
+        }
     }
 
     /// Sends a writer the board of its reader, and the number of its ring.
@@ -351,7 +372,8 @@ fn numbers_in(text: &[u8]) -> Option<[u64; 3]> {
 /// Most descriptors of a message.
 const MOST_FILES: usize = 2;
 
-/// Receives a message with its descriptors.
+/// Receives a message with its descriptors. `MFILE`: those did not all come, for there was no room
+/// for them.
 pub fn receive_with(
     socket: BorrowedFd,
     text: &mut [u8],
@@ -366,6 +388,9 @@ pub fn receive_with(
         if let RecvAncillaryMessage::ScmRights(rights) = message {
             files.extend(rights);
         }
+    }
+    if got.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(Errno::MFILE);
     }
     Ok((got.bytes, files))
 }

@@ -106,9 +106,9 @@ pub struct Claim {
 impl Claim {
     /// Takes a name. `mode` is who may connect, as far as the directory lets them.
     pub fn new(what: &What, path: &Path, mode: Mode, backlog: i32) -> Result<Claim> {
-        let lock = take_lock(what, path)?;
+        let Lock { file: lock, orphaned } = take_lock(what, path)?;
         let failed = |cause: Errno| what.os(path, cause);
-        make_way(what, path)?;
+        make_way(what, path, orphaned)?;
         let (socket, address) = unix_socket(what, path)?;
         // The socket's file gets its mode when it is bound, less the umask; what is missing then is
         // added, so that it never was open to more than it should be.
@@ -149,10 +149,17 @@ pub fn lock_path(path: &Path) -> PathBuf {
     beside.into()
 }
 
+struct Lock {
+    file: OwnedFd,
+    /// A child of a holder that died had kept the lock, and may have kept the socket.
+    orphaned: bool,
+}
+
 /// Wins the lock of a name, or says who has it.
-fn take_lock(what: &What, path: &Path) -> Result<OwnedFd> {
+fn take_lock(what: &What, path: &Path) -> Result<Lock> {
     let failed = |cause: Errno| what.os(path, cause);
     let beside = lock_path(path);
+    let mut orphaned = false;
     for _ in 0..TRIES {
         let how = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let how = how | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -166,7 +173,7 @@ fn take_lock(what: &What, path: &Path) -> Result<OwnedFd> {
             // What was locked may have been removed or replaced meanwhile.
             if is_at(&lock, &beside) {
                 say_holder(&lock).map_err(failed)?;
-                return Ok(lock);
+                return Ok(Lock { file: lock, orphaned });
             }
             continue;
         }
@@ -177,7 +184,10 @@ fn take_lock(what: &What, path: &Path) -> Result<OwnedFd> {
                 let why = format!("process {} is its reader", holder.pid);
                 return Err(what.error(ErrorKind::Taken, path, why));
             }
-            Some(_) => replace_lock(&beside).map_err(failed)?,
+            Some(_) => {
+                replace_lock(&beside).map_err(failed)?;
+                orphaned = true;
+            }
         }
     }
     Err(what.error(ErrorKind::Taken, path, "others are taking the name"))
@@ -272,7 +282,7 @@ fn say_holder(lock: &OwnedFd) -> rustix::io::Result<()> {
 }
 
 /// Removes what a former holder has left at the path, and nothing else.
-fn make_way(what: &What, path: &Path) -> Result<()> {
+fn make_way(what: &What, path: &Path, orphaned: bool) -> Result<()> {
     let found = match rustix::fs::lstat(path) {
         Err(Errno::NOENT) => return Ok(()),
         found => found.map_err(|cause| what.os(path, cause))?,
@@ -282,7 +292,8 @@ fn make_way(what: &What, path: &Path) -> Result<()> {
         return Err(what.error(ErrorKind::Taken, path, why));
     }
     let (socket, address) = unix_socket(what, path)?;
-    if connect(&socket, &address) != Err(Errno::CONNREFUSED) {
+    // Orphaned, it may still listen, for nobody.
+    if !orphaned && connect(&socket, &address) != Err(Errno::CONNREFUSED) {
         let why = "the socket of another program has the name";
         return Err(what.error(ErrorKind::Taken, path, why));
     }
@@ -305,6 +316,7 @@ pub fn dial(what: &What, path: &Path, until: Option<Instant>) -> Result<OwnedFd>
     loop {
         let (socket, address) = unix_socket(what, path)?;
         let cause = match connect_in_time(&socket, &address, until) {
+            Ok(()) if listens_for_nobody(&socket) => Errno::CONNREFUSED,
             Ok(()) => return Ok(socket),
             Err(cause) => cause,
         };
@@ -325,6 +337,15 @@ pub fn dial(what: &What, path: &Path, until: Option<Instant>) -> Result<OwnedFd>
             }
             _ => return Err(what.os(path, cause)),
         }
+    }
+}
+
+/// Whether the process that listened is dead, and a child of it has kept the socket.
+fn listens_for_nobody(socket: &OwnedFd) -> bool {
+    match weir_sys::peer::pidfd(socket) {
+        Ok(pidfd) => wait_readable(pidfd, Duration::ZERO),
+        // Reaped already; on kernels that do not know, nothing is known.
+        Err(cause) => cause.raw_os_error() == Some(Errno::SRCH.raw_os_error()),
     }
 }
 
@@ -379,7 +400,7 @@ pub fn remove(what: &What, path: &Path) -> Result<()> {
         None => return Err(what.error(ErrorKind::Invalid, path, "there is none of that name")),
     }
     let lock = take_lock(what, path)?;
-    make_way(what, path)?;
+    make_way(what, path, lock.orphaned)?;
     rustix::fs::unlink(lock_path(path)).map_err(|cause| what.os(path, cause))?;
     drop(lock);
     Ok(())

@@ -107,6 +107,8 @@ pub enum Event {
 pub struct Received {
     /// From whom.
     pub writer: WriterId,
+    /// Its process and user.
+    pub identity: Identity,
     /// Which message (or piece) of this writer's, counted from 1; of `Closed` how many there were.
     pub sequence: u64,
     /// What.

@@ -46,6 +46,8 @@ pub struct Choice {
     turns: u32,
     all_seen: Instant,
     next_serial: u64,
+    /// The descriptors of processes were given up.
+    shed: bool,
     pub resolved: Resolved,
 }
 
@@ -67,6 +69,7 @@ impl Choice {
             turns: 0,
             all_seen: Instant::now(),
             next_serial: 1,
+            shed: false,
             resolved: options.resolve()?,
         })
     }
@@ -112,7 +115,8 @@ impl Choice {
         // Descriptors are scarce: the mapping is enough. A second, of the process, while there are
         // plenty.
         drop(memory);
-        let pidfd = weir_sys::peer::pidfd(&socket).ok().filter(are_plenty);
+        let pidfd = weir_sys::peer::pidfd(&socket).ok();
+        let pidfd = pidfd.filter(|pidfd| !self.are_scarce(pidfd));
         let place = self.free.pop().unwrap_or(self.slots.len() as u32);
         match self.start(map, socket, pidfd, place, options) {
             Ok(reader) => {
@@ -163,6 +167,22 @@ impl Choice {
         let _ = end.life.welcome(board, place, limits);
         end.life.tell(&self.inbox, place, pidfd)?;
         RecordReader::over(end)
+    }
+
+    /// Whether descriptors are scarce, by the number of the newest: half of what there may be.
+    /// At three quarters those of processes are given up, for good.
+    fn are_scarce(&mut self, newest: &OwnedFd) -> bool {
+        use std::os::fd::AsRawFd;
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let (newest, limit) = (newest.as_raw_fd() as u64, limit.unwrap_or(u64::MAX));
+        if newest >= limit / 4 * 3 && !std::mem::replace(&mut self.shed, true) {
+            for slot in self.slots.iter_mut().flatten() {
+                if let Ok((end, _)) = slot.reader.parts() {
+                    end.life.forget_process();
+                }
+            }
+        }
+        self.shed || newest >= limit / 2
     }
 
     /// A writer is gone.
@@ -369,11 +389,4 @@ impl Choice {
     pub fn say_closed(&self) {
         self.board().account.open.store(0, Ordering::Relaxed);
     }
-}
-
-/// Whether fewer than a quarter of this process's descriptors are in use, by their numbers.
-fn are_plenty(newest: &OwnedFd) -> bool {
-    use std::os::fd::AsRawFd;
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    (newest.as_raw_fd() as u64) < limit.unwrap_or(u64::MAX) / 4
 }

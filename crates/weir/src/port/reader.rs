@@ -150,11 +150,11 @@ impl Port {
             let place = self.next(until)?;
             let manner = self.manner();
             let slot = self.choice.slot(place)?;
-            let writer = slot.id;
+            let (writer, identity) = (slot.id, slot.identity);
             let before = slot.bytes;
             let served = slot.serve_short(buffer, manner, |sequence, bytes| {
                 let event = Event::Message { bytes: bytes.len() };
-                see(Received { writer, sequence, event }, bytes);
+                see(Received { writer, identity, sequence, event }, bytes);
             })?;
             if served > 0 {
                 let bytes = slot.bytes - before;
@@ -187,7 +187,7 @@ impl Port {
         let step = slot.step(buffer, manner).map_err(|error| self.named(error))?;
         self.acted();
         let slot = self.choice.slot(place)?;
-        let (writer, sequence) = (slot.id, slot.sequence);
+        let (writer, identity, sequence) = (slot.id, slot.identity, slot.sequence);
         let (event, bytes) = match step {
             Step::Message(bytes) => (Event::Message { bytes }, bytes),
             Step::Piece(bytes, first, last) => (Event::Piece { bytes, first, last }, bytes),
@@ -201,12 +201,13 @@ impl Port {
             }
             Step::Closed(ending) => {
                 self.choice.remove(place, ending);
-                return Ok(Some(Received { writer, sequence, event: Event::Closed(ending) }));
+                let event = Event::Closed(ending);
+                return Ok(Some(Received { writer, identity, sequence, event }));
             }
         };
         slot.turn.serve(bytes as u64);
         self.choice.count(1, bytes as u64);
-        Ok(Some(Received { writer, sequence, event }))
+        Ok(Some(Received { writer, identity, sequence, event }))
     }
 
     /// An error, with the name of this port where it is about messages.

@@ -42,9 +42,10 @@ impl PortWriter {
         let path = name::resolve(&OPEN, name.as_ref())?;
         let resolved = options.resolve()?;
         let until = options.reader_time.and_then(|time| Instant::now().checked_add(time));
-        let socket = name::dial(&OPEN, &path, until)?;
+        // Made before the connection, so that the reader need not wait for it.
         let (file, map) = make_memory(RECORD, &resolved)?;
         let copy = copy_of(&file)?;
+        let socket = name::dial(&OPEN, &path, until)?;
         let sent = send_with(socket.as_fd(), HELLO, &[copy.as_fd()]);
         // A connection that is gone already: the reader has said why.
         if let Err(cause) = sent
@@ -55,6 +56,7 @@ impl PortWriter {
         drop(copy);
         let heard = name::wait_readable(&socket, ANSWER_TIME);
         let end = End::new(Some(file), Arc::clone(&map), socket, Role::Writer, &resolved)?;
+        end.life.watch_process()?;
         if heard {
             end.life.take_messages();
         }

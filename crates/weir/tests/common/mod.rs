@@ -14,11 +14,31 @@ const ROLE: &str = "WEIR_TEST_ROLE";
 
 /// Starts this program again in a role, with a socket as its standard input and standard output.
 pub fn start(role: &str) -> (Child, OwnedFd) {
+    start_command(role, Command::new(program()))
+}
+
+/// The same, as another user, for root only: of a copy in a directory that user can see.
+pub fn start_as(role: &str, uid: u32, directory: &std::path::Path) -> (Child, OwnedFd) {
+    use std::os::unix::process::CommandExt;
+    let copy = directory.join("program");
+    if !copy.exists() {
+        std::fs::copy(program(), &copy).expect("copied");
+    }
+    let mut command = Command::new(copy);
+    command.uid(uid);
+    start_command(role, command)
+}
+
+fn program() -> std::path::PathBuf {
+    std::env::current_exe().expect("a program")
+}
+
+fn start_command(role: &str, mut command: Command) -> (Child, OwnedFd) {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     let kind = SocketType::SEQPACKET;
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).expect("sockets");
-    let child = Command::new(std::env::current_exe().expect("a program"))
+    let child = command
         .args(["--exact", ROLE_TEST, "--nocapture", "--test-threads=1", "-q"])
         .env(ROLE, role)
         .stdin(theirs)

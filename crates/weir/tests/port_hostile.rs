@@ -1,0 +1,220 @@
+//! Writers that scribble: over their own rings, the board that all share, and their sockets. The
+//! reader and the other writers go on (docs/contracts/port.md, 19).
+
+mod common;
+
+use common::{Random, say};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg,
+    sendmsg, socket_with,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weir::{Ending, ErrorKind, Event, Handle, Options, Port, PortOptions, PortWriter};
+
+/// A writer that keeps to no protocol: its ring, its socket, and the board, if it was given it.
+struct Hostile {
+    ring: OwnedFd,
+    socket: OwnedFd,
+    board: Option<OwnedFd>,
+}
+
+impl Hostile {
+    /// Comes in by the door, with a ring that is sound.
+    fn enter(name: &Path, port: &mut Port) -> Hostile {
+        let had = port.writers().expect("mine").len();
+        let options = Options::new().capacity_bytes(8192);
+        let (writer, _reader) = Handle::record_pair(&options).expect("a pipe");
+        let (ring, _) = writer.into_descriptors();
+        let kind = SocketType::SEQPACKET;
+        let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+        let socket = socket.expect("a socket");
+        connect(&socket, &SocketAddrUnix::new(name).expect("short")).expect("connected");
+        send(socket.as_fd(), b"weir-port", &[ring.as_fd()]);
+        common::until("it is let in", || port.writers().expect("mine").len() > had);
+        let board = receive_file(socket.as_fd());
+        Hostile { ring, socket, board }
+    }
+}
+
+fn send(socket: BorrowedFd, text: &[u8], files: &[BorrowedFd]) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(files)));
+    let flags = SendFlags::NOSIGNAL;
+    sendmsg(socket, &[IoSlice::new(text)], &mut ancillary, flags).expect("sent");
+}
+
+fn receive_file(socket: BorrowedFd) -> Option<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut text = [0; 64];
+    let mut parts = [IoSliceMut::new(&mut text)];
+    recvmsg(socket, &mut parts, &mut ancillary, RecvFlags::DONTWAIT).ok()?;
+    ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        _ => None,
+    })
+}
+
+/// Writes words without order, and such as are nearly right.
+fn scribble(file: &OwnedFd, random: &mut Random, from: u64) {
+    let bytes = rustix::fs::fstat(file).expect("known").st_size as u64;
+    let at = from + random.below((bytes - from) / 8) * 8;
+    let word = match random.below(6) {
+        0 => random.below(u64::MAX),
+        1 => random.below(20_000),
+        2 => 0,
+        3 => u64::MAX,
+        4 => 0x8000_0000 | random.below(2000) | (1 << 32) | (3 << 40),
+        _ => 0xC000_0000 | random.below(9000),
+    };
+    rustix::io::pwrite(file, &word.to_le_bytes(), at).expect("scribbled");
+}
+
+/// A hundred messages of an honest writer come, each within what the contract says a hostile one
+/// can hold it up, with much to spare.
+fn honest_messages_come(port: &mut Port, honest: &mut PortWriter, rounds: u32) {
+    let own = std::process::id();
+    let mut buffer = vec![0; 1 << 16];
+    for number in 0..rounds {
+        let text = format!("honest {own} {number}");
+        honest.send(text.as_bytes()).expect("sent");
+        let begun = Instant::now();
+        loop {
+            assert!(begun.elapsed() < Duration::from_secs(5), "message {number} was held up");
+            match port.receive_for(&mut buffer, Duration::from_millis(500)) {
+                Ok(received) => {
+                    let Event::Message { bytes } = received.event else { continue };
+                    if buffer[..bytes] == *text.as_bytes() {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    let kind = error.kind();
+                    assert!(matches!(kind, ErrorKind::TimedOut | ErrorKind::TooSmall), "{error}");
+                    if kind == ErrorKind::TooSmall {
+                        buffer.resize(error.needed_bytes() as usize, 0);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn one_that_scribbles_over_its_ring_holds_up_nobody() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = directory.path().join("port");
+    let options = PortOptions::new().most_message_bytes(1 << 20);
+    let mut port = Port::create(&name, &options).expect("a port");
+    let mut honest = PortWriter::open(&name, &PortOptions::new()).expect("a writer");
+    for seed in 1..40 {
+        let hostile = Hostile::enter(&name, &mut port);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut random = Random(seed * 7919);
+                while !stop.load(Ordering::Relaxed) {
+                    scribble(&hostile.ring, &mut random, 128);
+                    if random.below(50) == 0 {
+                        let text = [b"bell".as_slice(), b"weir-in 7 0 0", b"weir-no because"];
+                        let text = text[random.below(3) as usize];
+                        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                        let _ = rustix::net::send(&hostile.socket, text, flags);
+                    }
+                }
+            });
+            honest_messages_come(&mut port, &mut honest, 20);
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+}
+
+#[test]
+fn one_that_spoils_the_board_holds_up_nobody_for_long() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = directory.path().join("port");
+    let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
+    let mut honest = PortWriter::open(&name, &PortOptions::new()).expect("a writer");
+    let hostile = Hostile::enter(&name, &mut port);
+    let board = hostile.board.as_ref().expect("the board");
+    assert!(rustix::fs::ftruncate(board, 0).is_err(), "sealed");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut random, zeros) = (Random(4711), [0; 4096 - 256]);
+            while !stop.load(Ordering::Relaxed) {
+                // Mostly it takes all bits, and the reader's word that it sleeps, away.
+                if random.below(4) == 0 {
+                    scribble(board, &mut random, 256);
+                } else {
+                    rustix::io::pwrite(board, &zeros, 256).expect("cleared");
+                }
+            }
+        });
+        honest_messages_come(&mut port, &mut honest, 30);
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Whoever writes a header that cannot be is shut out, once, and told.
+#[test]
+fn nonsense_shuts_its_writer_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = directory.path().join("port");
+    let options = PortOptions::new().most_message_bytes(500);
+    let mut port = Port::create(&name, &options).expect("a port");
+    // At the beginning of the ring, after the header page: the word of a record and its header.
+    let page = rustix::param::page_size() as u64;
+    let record = |bytes: u32, header: [u8; 4]| {
+        let mut words = (0x8000_0000 | bytes).to_le_bytes().to_vec();
+        words.extend_from_slice(&header);
+        words
+    };
+    let nonsense = [
+        record(2, [1, 3, 0, 0]),
+        record(8, [2, 3, 0, 0]),
+        record(8, [1, 7, 0, 0]),
+        record(8, [1, 3, 1, 0]),
+        record(8, [1, 2, 0, 0]),
+        record(600, [1, 3, 0, 0]),
+        record(600, [1, 1, 0, 0]),
+        0x4000_0008_u32.to_le_bytes().to_vec(),
+    ];
+    for words in nonsense {
+        let hostile = Hostile::enter(&name, &mut port);
+        rustix::io::pwrite(&hostile.ring, &words, page).expect("written");
+        let received = port.receive_for(&mut [0; 1024], Duration::from_secs(10)).expect("an end");
+        assert_eq!(received.event, Event::Closed(Ending::ShutOut), "{words:?}");
+        assert_eq!(port.writers().expect("mine").len(), 0);
+        say(&hostile.socket, b"b");
+    }
+    let mut honest = PortWriter::open(&name, &PortOptions::new()).expect("a writer");
+    honest_messages_come(&mut port, &mut honest, 1);
+}
+
+/// Memory that is no ring, or not sealed, is refused before it is looked at.
+#[test]
+fn what_is_no_ring_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = directory.path().join("port");
+    let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
+    let plain = std::fs::File::create(directory.path().join("plain")).expect("a file");
+    plain.set_len(1 << 20).expect("long");
+    let stream = Handle::stream_pair(&Options::new()).expect("a pipe").0.into_descriptors().0;
+    for memory in [plain.into(), stream] {
+        let kind = SocketType::SEQPACKET;
+        let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+        let socket: OwnedFd = socket.expect("a socket");
+        connect(&socket, &SocketAddrUnix::new(&name).expect("short")).expect("connected");
+        send(socket.as_fd(), b"weir-port", &[memory.as_fd()]);
+        assert!(port.receive_for(&mut [0; 8], Duration::from_millis(20)).is_err());
+        assert_eq!(common::hear(&socket), b"weir-no what was handed over is no ring");
+    }
+}

@@ -1,0 +1,166 @@
+//! Ports with many writers, with few descriptors, and in forked children
+//! (docs/contracts/port.md, 16 and 20).
+
+mod common;
+
+use common::{hear, kill, say, start, until};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter};
+
+fn place() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = directory.path().join("port");
+    (directory, name)
+}
+
+fn limit_descriptors(most: u64) {
+    let limit = Rlimit { current: Some(most), maximum: Some(most) };
+    setrlimit(Resource::Nofile, limit).expect("limited");
+}
+
+fn small(name: &Path) -> weir::Result<PortWriter> {
+    let options = PortOptions::new().capacity_bytes(4096).wait_for_reader(Duration::from_secs(10));
+    PortWriter::open(name, &options)
+}
+
+#[test]
+fn in_a_role() {
+    let Some(role) = common::role() else { return };
+    let words: Vec<&str> = role.split(' ').collect();
+    let input = std::io::stdin();
+    match words[..] {
+        // Reads with so many descriptors, and says after each message how many writers there are.
+        ["read", name, descriptors] => {
+            limit_descriptors(descriptors.parse().expect("a number"));
+            let mut port = Port::create(name, &PortOptions::new()).expect("a port");
+            say(&input, b"up");
+            loop {
+                let received = port.receive(&mut [0; 64]).expect("received");
+                if let Event::Message { .. } = received.event {
+                    let open = port.counts().expect("mine").open;
+                    say(&input, open.to_string().as_bytes());
+                }
+            }
+        }
+        // Opens so many writers, and closes them when it is told.
+        ["many", name, count] => {
+            let count = count.parse().expect("a number");
+            let writers: Vec<_> =
+                (0..count).map(|_| small(Path::new(name)).expect("a writer")).collect();
+            say(&input, b"open");
+            hear(&input);
+            drop(writers);
+        }
+        _ => panic!("no role: {role}"),
+    }
+}
+
+#[test]
+fn a_thousand_writers() {
+    let (_directory, name) = place();
+    let (mut reader, said) = start(&format!("read {} 1024", name.display()));
+    assert_eq!(hear(&said), b"up");
+    let opening: Vec<_> = (0..4).map(|_| start(&format!("many {} 249", name.display()))).collect();
+    for (_, socket) in &opening {
+        assert_eq!(hear(socket), b"open");
+    }
+    let mut last = small(&name).expect("a writer");
+    until("all are let in", || {
+        last.send(b"how many").expect("sent");
+        hear(&said) == b"997"
+    });
+    for (mut child, socket) in opening {
+        say(&socket, b"close");
+        child.wait().expect("reaped");
+    }
+    until("all ends were received", || {
+        last.send(b"how many").expect("sent");
+        hear(&said) == b"1"
+    });
+    kill(&mut reader);
+}
+
+#[test]
+fn a_reader_without_descriptors_goes_on() {
+    let (_directory, name) = place();
+    let (mut reader, said) = start(&format!("read {} 32", name.display()));
+    assert_eq!(hear(&said), b"up");
+    let (mut open, mut refused) = (Vec::new(), 0);
+    for _ in 0..40 {
+        match small(&name) {
+            Ok(writer) => open.push(writer),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+                let text = error.to_string();
+                assert!(text.ends_with("its reader has no descriptors left"), "{text}");
+                refused += 1;
+            }
+        }
+    }
+    // Those that are in are served.
+    let mut served = 0;
+    for writer in &mut open {
+        match writer.send(b"x") {
+            Ok(()) => {
+                assert!(!hear(&said).is_empty());
+                served += 1;
+            }
+            // Let in too slowly to hear of the refusal when it opened.
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(served > 3 && refused > 3, "{served} served, {refused} refused");
+    drop(open);
+    // And once they are gone there is room again.
+    until("another is let in", || {
+        small(&name).is_ok_and(|mut writer| writer.send(b"x").is_ok() && !hear(&said).is_empty())
+    });
+    kill(&mut reader);
+}
+
+#[test]
+fn a_forked_child_has_no_port() {
+    let (_directory, name) = place();
+    let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
+    let mut writer = PortWriter::open(&name, &PortOptions::new()).expect("a writer");
+    writer.send(b"x").expect("sent");
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    // SAFETY: the child calls only what this test is about, and ends by a system call.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let kinds =
+            [port.receive(&mut [0; 8]).err(), port.writers().err(), writer.send(b"y").err()];
+        let forked = |error: &Option<weir::Error>| {
+            error.as_ref().is_some_and(|error| error.kind() == ErrorKind::Forked)
+        };
+        let right = kinds.iter().all(forked);
+        drop((port, writer));
+        use std::io::Write;
+        let _ = (&theirs).write_all(&[u8::from(right)]);
+        // SAFETY: ends the child without running what the parent's exit would run.
+        unsafe { libc::_exit(0) };
+    }
+    drop(theirs);
+    let mut right = [0];
+    std::io::Read::read_exact(&mut &ours, &mut right).expect("said");
+    assert_eq!(right, [1]);
+    // SAFETY: waits for the child above.
+    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+    // The child's copies were closed there and not here: name, socket and ring are as they were.
+    let time = Duration::from_secs(10);
+    let received = port.receive_for(&mut [0; 8], time).expect("received");
+    assert_eq!(received.event, Event::Message { bytes: 1 });
+    PortWriter::open(&name, &PortOptions::new()).expect("the name is there");
+    drop(writer);
+    let mut ends = 0;
+    while ends < 2 {
+        let received = port.receive_for(&mut [0; 8], time).expect("received");
+        ends += i32::from(received.event == Event::Closed(Ending::Closed));
+    }
+}

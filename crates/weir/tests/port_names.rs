@@ -1,0 +1,348 @@
+//! Names of ports, who may use them, and their limits (docs/contracts/port.md).
+
+mod common;
+
+use common::{hear, kill, say, start, start_as, until};
+use rustix::fd::OwnedFd;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::Duration;
+use tempfile::TempDir;
+use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter};
+
+fn place() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = directory.path().join("port");
+    (directory, name)
+}
+
+fn port(name: &Path) -> weir::Result<Port> {
+    Port::create(name, &PortOptions::new())
+}
+
+fn writer(name: &Path) -> weir::Result<PortWriter> {
+    PortWriter::open(name, &PortOptions::new())
+}
+
+/// The kind of a failure, and what it says.
+fn failure<T>(result: weir::Result<T>) -> (ErrorKind, String) {
+    let error = result.err().expect("refused");
+    (error.kind(), error.to_string())
+}
+
+#[test]
+fn in_a_role() {
+    let Some(role) = common::role() else { return };
+    let words: Vec<&str> = role.split(' ').collect();
+    let input = std::io::stdin();
+    match words[..] {
+        // Makes a port, says so, and does nothing.
+        ["hold", name] => {
+            let port = port(Path::new(name)).expect("a port");
+            say(&input, b"up");
+            hear(&input);
+            drop(port);
+        }
+        // The same, with a child that keeps everything it inherits until the test goes.
+        ["orphan", name] => {
+            let _port = port(Path::new(name)).expect("a port");
+            // SAFETY: the child makes system calls only and ends by one. Not fork(3), whose
+            // handlers would close what this is about.
+            let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+            if child == 0 {
+                hear(&input);
+                // SAFETY: ends the child.
+                unsafe { libc::_exit(0) };
+            }
+            say(&input, b"up");
+            loop {
+                std::thread::park();
+            }
+        }
+        ["try", name] => {
+            let error = writer(Path::new(name)).map(drop).err();
+            say(&input, error.map_or("ok".into(), |error| error.to_string()).as_bytes());
+        }
+        _ => panic!("no role: {role}"),
+    }
+}
+
+fn start_up(role: &str) -> (Child, OwnedFd) {
+    let (child, socket) = start(role);
+    assert_eq!(hear(&socket), b"up");
+    (child, socket)
+}
+
+#[test]
+fn names_are_checked_and_leave_nothing() {
+    let (directory, name) = place();
+    for bad in ["", "/", "a/", "x/..", "a/.", "b.lock", "."] {
+        assert_eq!(failure(port(Path::new(bad))).0, ErrorKind::Invalid, "'{bad}'");
+        assert_eq!(failure(writer(Path::new(bad))).0, ErrorKind::Invalid, "'{bad}'");
+    }
+    let long = directory.path().join("n".repeat(120));
+    let (kind, text) = failure(port(&long));
+    assert!(kind == ErrorKind::Invalid && text.contains("too long"), "{text}");
+    let missing = directory.path().join("none/port");
+    assert_eq!(failure(port(&missing)).0, ErrorKind::Os);
+    let open = port(&name).expect("a port");
+    let there = |beside: &str| Path::new(&format!("{}{beside}", name.display())).exists();
+    assert!(there("") && there(".lock"));
+    assert_eq!(open.path(), name);
+    assert_eq!(weir::port_names(Some(directory.path())).expect("names").len(), 1);
+    drop(open);
+    assert_eq!(std::fs::read_dir(directory.path()).expect("there").count(), 0);
+}
+
+#[test]
+fn one_name_one_reader() {
+    let (_directory, name) = place();
+    let _port = port(&name).expect("a port");
+    let (kind, text) = failure(port(&name));
+    let pid = std::process::id();
+    let expected = format!("cannot make port '{}': process {pid} is its reader", name.display());
+    assert_eq!((kind, text), (ErrorKind::Taken, expected));
+    let (kind, text) = failure(weir::remove_port(&name));
+    assert!(kind == ErrorKind::Taken && text.contains("is its reader"), "{text}");
+    writer(&name).expect("it still works");
+}
+
+#[test]
+fn what_a_dead_reader_left_is_replaced() {
+    let (directory, name) = place();
+    let (mut child, _socket) = start_up(&format!("hold {}", name.display()));
+    let pid = child.id() as i32;
+    let names = || weir::port_names(Some(directory.path())).expect("names");
+    assert_eq!(names()[0].reader, Some(pid));
+    kill(&mut child);
+    assert_eq!((names()[0].path.clone(), names()[0].reader), (name.clone(), None));
+    assert_eq!(failure(writer(&name)).0, ErrorKind::NoReader);
+    let mut port = port(&name).expect("replaced");
+    writer(&name).expect("a writer").send(b"x").expect("sent");
+    let time = Duration::from_secs(10);
+    let received = port.receive_for(&mut [0; 8], time).expect("received");
+    assert_eq!(received.event, Event::Message { bytes: 1 });
+    drop(port);
+    assert_eq!(std::fs::read_dir(directory.path()).expect("there").count(), 0);
+}
+
+#[test]
+fn what_a_dead_reader_left_is_removed_when_asked() {
+    let (directory, name) = place();
+    let (mut child, _socket) = start_up(&format!("hold {}", name.display()));
+    kill(&mut child);
+    weir::remove_port(&name).expect("removed");
+    assert_eq!(std::fs::read_dir(directory.path()).expect("there").count(), 0);
+    assert_eq!(failure(weir::remove_port(&name)).0, ErrorKind::Invalid);
+}
+
+/// A child that was forked without ado keeps lock, socket and connections of a reader that died.
+#[test]
+fn what_a_dead_readers_child_keeps_is_replaced_too() {
+    let (_directory, name) = place();
+    let (mut child, socket) = start_up(&format!("orphan {}", name.display()));
+    let mut caught = writer(&name).expect("a writer");
+    kill(&mut child);
+    until("the writer sees it", || caught.try_send(b"x").is_err());
+    assert_eq!(failure(caught.try_send(b"x")).0, ErrorKind::Closed);
+    assert_eq!(failure(writer(&name)).0, ErrorKind::NoReader);
+    let mut port = port(&name).expect("replaced");
+    writer(&name).expect("a writer").send(b"x").expect("sent");
+    let time = Duration::from_secs(10);
+    port.receive_for(&mut [0; 8], time).expect("received");
+    drop(socket);
+}
+
+#[test]
+fn foreign_files_are_left_alone() {
+    let (directory, name) = place();
+    std::fs::write(&name, "mine").expect("a file");
+    let (kind, text) = failure(port(&name));
+    assert!(kind == ErrorKind::Taken && text.contains("no socket"), "{text}");
+    assert_eq!(std::fs::read_to_string(&name).expect("there"), "mine");
+    assert!(matches!(failure(writer(&name)).0, ErrorKind::Taken | ErrorKind::NoReader));
+
+    let socketed = directory.path().join("theirs");
+    let kind = SocketType::SEQPACKET;
+    let theirs =
+        socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).expect("a socket");
+    bind(&theirs, &SocketAddrUnix::new(&socketed).expect("short")).expect("bound");
+    listen(&theirs, 4).expect("listening");
+    let (kind, text) = failure(port(&socketed));
+    assert!(kind == ErrorKind::Taken && text.contains("another program"), "{text}");
+    assert!(socketed.exists());
+
+    let locked = directory.path().join("locked");
+    std::fs::write(directory.path().join("locked.lock"), "a lock of another's").expect("a file");
+    let (kind, text) = failure(port(&locked));
+    assert!(kind == ErrorKind::Taken && text.contains("name of its lock"), "{text}");
+    std::fs::create_dir(directory.path().join("dir.lock")).expect("a directory");
+    assert_eq!(failure(port(&directory.path().join("dir"))).0, ErrorKind::Taken);
+    let text = std::fs::read_to_string(directory.path().join("locked.lock")).expect("there");
+    assert_eq!(text, "a lock of another's");
+}
+
+#[test]
+fn permissions_decide() {
+    let (directory, name) = place();
+    let open = |mode: u32| std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(directory.path(), open(0o755)).expect("open to all");
+    let mode = |name: &Path| std::fs::metadata(name).expect("there").permissions().mode() & 0o777;
+    if rustix::process::getuid().is_root() {
+        let _own = port(&name).expect("a port");
+        assert_eq!(mode(&name), 0o600);
+        let shared = directory.path().join("shared");
+        let options = PortOptions::new().mode(0o622);
+        let mut port = Port::create(&shared, &options).expect("a port");
+        assert_eq!(mode(&shared), 0o622, "whatever the umask");
+        let others = |name: &Path| {
+            let (mut child, socket) =
+                start_as(&format!("try {}", name.display()), 65_534, directory.path());
+            let said = String::from_utf8(hear(&socket)).expect("text");
+            child.wait().expect("reaped");
+            said
+        };
+        assert!(others(&name).contains("Permission denied"));
+        assert_eq!(others(&shared), "ok");
+        let closed = port.receive_for(&mut [0; 8], Duration::from_secs(10)).expect("it came");
+        assert_eq!(closed.event, Event::Closed(Ending::Closed));
+    } else {
+        let _port = Port::create(&name, &PortOptions::new().mode(0)).expect("a port");
+        assert_eq!(failure(writer(&name)).0, ErrorKind::Os);
+    }
+}
+
+#[test]
+fn opening_needs_a_reader() {
+    let (_directory, name) = place();
+    let (kind, text) = failure(writer(&name));
+    let expected = format!("cannot open port '{}': no reader is listening", name.display());
+    assert_eq!((kind, text), (ErrorKind::NoReader, expected));
+    let time = |ms| PortOptions::new().wait_for_reader(Duration::from_millis(ms));
+    assert_eq!(failure(PortWriter::open(&name, &time(30))).0, ErrorKind::NoReader);
+    let theirs = name.clone();
+    let waiting = std::thread::spawn(move || {
+        let mut writer = PortWriter::open(&theirs, &time(10_000)).expect("one came");
+        writer.send(b"at last").expect("sent");
+    });
+    let mut port = port(&name).expect("a port");
+    let received = port.receive_for(&mut [0; 8], Duration::from_secs(10)).expect("received");
+    assert_eq!(received.event, Event::Message { bytes: 7 });
+    waiting.join().expect("no panic");
+}
+
+#[test]
+fn a_paused_reader_can_be_written_to() {
+    let (_directory, name) = place();
+    let (mut child, _socket) = start_up(&format!("hold {}", name.display()));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("stopped");
+    let mut writer = writer(&name).expect("opened");
+    writer.send(b"kept").expect("sent");
+    assert!(!writer.is_let_in().expect("mine"));
+    while writer.try_send(&[0; 1000]).is_ok() {}
+    assert_eq!(failure(writer.try_send(&[0; 1000])).0, ErrorKind::WouldBlock);
+    kill(&mut child);
+    until("its death is seen", || failure(writer.try_send(&[0; 1000])).0 == ErrorKind::Closed);
+}
+
+#[test]
+fn too_many_writers_are_refused() {
+    let (_directory, name) = place();
+    let mut port = Port::create(&name, &PortOptions::new().most_writers(2)).expect("a port");
+    let letting_in = std::thread::spawn({
+        let name = name.clone();
+        move || {
+            let kept = [writer(&name).expect("first"), writer(&name).expect("second")];
+            let mut third = writer(&name);
+            // Refused when it opened, or, where the reader was slow, when it sends.
+            while let Ok(writer) = &mut third
+                && let Ok(()) = writer.try_send(b"x")
+            {
+                std::thread::yield_now();
+            }
+            let error = match third {
+                Err(error) => error,
+                Ok(mut writer) => writer.try_send(b"x").expect_err("refused"),
+            };
+            (kept, error.kind(), error.to_string())
+        }
+    });
+    while !letting_in.is_finished() {
+        let _ = port.receive_for(&mut [0; 8], Duration::from_millis(10));
+    }
+    let (kept, kind, text) = letting_in.join().expect("no panic");
+    assert_eq!(kind, ErrorKind::Refused);
+    assert!(text.ends_with("it has its most writers, 2"), "{text}");
+    drop(kept);
+    for _ in 0..2 {
+        port.receive_for(&mut [0; 8], Duration::from_secs(10)).expect("an end");
+    }
+    let again = writer(&name);
+    port.counts().expect("lets it in");
+    again.expect("a place is free again").send(b"x").expect("sent");
+}
+
+/// One that connects and says nothing, or nonsense.
+fn stranger(name: &Path) -> OwnedFd {
+    let kind = SocketType::SEQPACKET;
+    let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+    let socket = socket.expect("a socket");
+    connect(&socket, &SocketAddrUnix::new(name).expect("short")).expect("connected");
+    socket
+}
+
+#[test]
+fn an_open_without_a_ring_holds_up_nobody() {
+    let (_directory, name) = place();
+    let mut port = port(&name).expect("a port");
+    let silent = stranger(&name);
+    let babbling = stranger(&name);
+    say(&babbling, b"weir-port");
+    let wrong = stranger(&name);
+    say(&wrong, b"hello");
+    let mut honest = writer(&name).expect("a writer");
+    honest.send(b"x").expect("sent");
+    let time = Duration::from_secs(10);
+    assert_eq!(
+        port.receive_for(&mut [0; 8], time).expect("received").event,
+        Event::Message { bytes: 1 }
+    );
+    for refused in [&babbling, &wrong] {
+        let said = String::from_utf8(hear(refused)).expect("text");
+        assert_eq!(said, "weir-no what was handed over is no ring");
+    }
+    // The silent one is dropped after five seconds, while the port is only waited on.
+    let begun = std::time::Instant::now();
+    let patience = Duration::from_millis(100);
+    let mut asked = [rustix::event::PollFd::new(&silent, rustix::event::PollFlags::IN)];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    while rustix::event::poll(&mut asked, Some(&now)) == Ok(0) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it is dropped in time");
+        let _ = port.receive_for(&mut [0; 8], patience);
+    }
+    assert_eq!(hear(&silent), b"weir-no no ring was handed over in time");
+    honest.send(b"y").expect("sent");
+    port.receive_for(&mut [0; 8], time).expect("received");
+}
+
+#[test]
+fn a_flood_of_opens_is_survived() {
+    let (_directory, name) = place();
+    let mut port = port(&name).expect("a port");
+    let flood: Vec<_> = (0..300).map(|_| stranger(&name)).collect();
+    let mut honest = writer(&name).expect("a writer");
+    honest.send(b"x").expect("sent");
+    let received = port.receive_for(&mut [0; 8], Duration::from_secs(10)).expect("received");
+    assert_eq!(received.event, Event::Message { bytes: 1 });
+    let refused = flood.iter().filter(|socket| {
+        let mut asked = [rustix::event::PollFd::new(socket, rustix::event::PollFlags::IN)];
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut asked, Some(&now)) == Ok(1)
+    });
+    assert!(refused.count() >= 300 - 128, "those that came first were sent away");
+}
