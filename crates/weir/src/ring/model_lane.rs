@@ -7,6 +7,7 @@ use super::lane::{
 };
 use super::model::{Futex, until};
 use super::nap;
+use crate::primitive::AtomicU32;
 use loom::sync::Arc;
 
 const LANE: LaneId = LaneId { writer: Side::Peer, channel: 0 };
@@ -90,5 +91,80 @@ fn a_lane_loses_neither_frames_nor_wake_ups() {
             }
         }
         writing.join().expect("no panic");
+    });
+}
+
+/// Two channels of one link, whose owner looks at its own board, then at the link's, then at lanes.
+struct Link {
+    heap: LaneHeap,
+    told: AtomicU32,
+    boards: [Board; 2],
+    owner: Futex,
+}
+
+const LINK: usize = 0;
+const OWN: usize = 1;
+
+fn lane(channel: u32) -> LaneId {
+    LaneId { writer: Side::Peer, channel }
+}
+
+fn send_on_both(link: &Link) {
+    let Link { heap, told, boards, owner } = link;
+    for channel in 0..2 {
+        let mut writer = LaneWriter::default();
+        writer.put(heap, lane(channel), FrameKind::End, false, &[]);
+        writer.publish(heap, lane(channel));
+        if must_tell(&heap.lane(lane(channel)).reader.told) {
+            boards[LINK].set(channel);
+            if must_tell(told) {
+                boards[OWN].set(0);
+                let word = &boards[OWN].nap.word;
+                if nap::is_wanted(word) && nap::take(word) & nap::ASLEEP != 0 {
+                    owner.wake();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_owner_of_many_links_loses_no_wake_up() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let link = Arc::new(Link {
+            heap: LaneHeap::new(2, 0),
+            told: AtomicU32::new(0),
+            boards: [Board::default(), Board::default()],
+            owner: Futex::new(),
+        });
+        let theirs = link.clone();
+        let sending = loom::thread::spawn(move || send_on_both(&theirs));
+        let Link { heap, told, boards, owner } = &*link;
+        let mut readers = [LaneReader::default(), LaneReader::default()];
+        let mut seen = 0;
+        while seen < 2 {
+            until(&boards[OWN].nap.word, owner, || {
+                let mut any = false;
+                boards[OWN].gather(|_| any = true);
+                any
+            });
+            go_cold(told);
+            let mut ready = Vec::new();
+            boards[LINK].gather(|channel| ready.push(channel));
+            while let Some(channel) = ready.pop() {
+                let (reader, id) = (&mut readers[channel as usize], lane(channel));
+                while reader.look(heap, id).expect("sound").is_some() {
+                    reader.skip();
+                    seen += 1;
+                }
+                go_cold(&heap.lane(id).reader.told);
+                if reader.has(heap, id) {
+                    ready.push(channel);
+                }
+            }
+        }
+        sending.join().expect("no panic");
     });
 }
