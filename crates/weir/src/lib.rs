@@ -9,6 +9,7 @@
 //! - [`Flags`]: a cluster of 64 flags, local or shared.
 //! - [`Wait`]: one wait over all of these, descriptors and a time.
 //! - [`Listener`], [`connect_stream`], [`Handle`]: how ends get to other processes.
+//! - `tokio` (feature): all of these in async programs.
 //! - [`tune`]: the defaults of pipes, and sizes of pipes in use.
 //! - [`stat`]: the accounts of pipes in use, read from outside.
 //!
@@ -57,6 +58,8 @@ mod record;
 mod socket;
 #[cfg(not(loom))]
 pub mod stat;
+#[cfg(all(not(loom), feature = "tokio"))]
+pub mod tokio;
 #[cfg(not(loom))]
 pub mod tune;
 #[cfg(not(loom))]

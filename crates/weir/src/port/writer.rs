@@ -37,7 +37,8 @@ impl PortWriter {
     ///
     /// # Errors
     /// [`ErrorKind::NoReader`]; [`ErrorKind::Refused`]: the reader has too many writers;
-    /// [`ErrorKind::Taken`]: the name is another program's; a size is out of its range; the kernel's.
+    /// [`ErrorKind::Taken`]: the name is another program's; a size is out of its range; those of
+    /// the kernel.
     pub fn open(name: impl AsRef<Path>, options: &PortOptions) -> Result<PortWriter> {
         let path = name::resolve(&OPEN, name.as_ref())?;
         let resolved = options.resolve()?;
@@ -70,8 +71,8 @@ impl PortWriter {
     /// Sends a message, waiting for room as long as it takes.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`]: the reader has closed or died. [`ErrorKind::Refused`]: it does not take
-    /// this writer. [`ErrorKind::Invalid`]: the message is longer than the port takes.
+    /// [`ErrorKind::Closed`]: the reader has closed or died. [`ErrorKind::Refused`]: it does not
+    /// take this writer. [`ErrorKind::Invalid`]: the message is longer than the port takes.
     pub fn send(&mut self, message: &[u8]) -> Result<()> {
         self.send_until(message, Until::Ever)
     }
