@@ -121,6 +121,7 @@ fn waiting_blocks_nobody() {
         let waiting = tokio::spawn(async move { stream.next().await });
         let mut ticks = 0;
         while ticks < 20 {
+            // sleep: time is the point: the other task waits meanwhile, and this one goes on.
             tokio::time::sleep(Duration::from_millis(1)).await;
             ticks += 1;
         }
