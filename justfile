@@ -7,7 +7,7 @@ default:
 # All that must hold before a commit
 check:
     cargo fmt --all --check
-    cargo clippy --workspace --all-targets --locked -- -D warnings
+    cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
     just test
     @if command -v cargo-deny >/dev/null; then cargo deny check; \
         else echo "SKIPPED: cargo-deny is not installed"; fi
@@ -26,7 +26,7 @@ peers *ARGS:
 
 # The API documentation, the manual pages and the completions
 docs: man completions
-    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --locked
 
 # The manual pages, into target/man
 man:
@@ -60,7 +60,7 @@ tsan:
 
 # kill -9 of either end of a pipe at random instants, as often as you like
 torture KILLS="100000":
-    WEIR_KILLS={{KILLS}} cargo test --release --locked -p weir --test kill
+    WEIR_KILLS={{KILLS}} cargo test --release --locked -p weir --test kill --test port_kill
 
 # Random pieces of shell against bash, as long as you like
 random CASES="50000":

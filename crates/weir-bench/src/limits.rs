@@ -7,7 +7,8 @@ use crate::tools::{case, elapsed_ns, group, peer::Peer, repeat, size, try_repeat
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use weir_measure::bench::case::{
-    Activity, Batch, Case, Measure, Normalise, Perspective, Sides, Site, Suite, Trouble, Work,
+    Activity, Batch, BatchSize, Case, Measure, Normalise, Perspective, Sides, Site, Suite, Trouble,
+    Work,
 };
 use weir_measure::bench::line;
 use weir_measure::bench::params::{Params, Placement};
@@ -114,7 +115,8 @@ fn across() -> Vec<Case> {
             Ok(Batch { elapsed_ns: 2e6, values: vec![trip] })
         })
     });
-    let mut cases = vec![exchange];
+    // It is as long as it is, whatever the count.
+    let mut cases = vec![Case { size: BatchSize::Count(1), ..exchange }];
     cases.extend(hand_over::cases());
     cases
 }

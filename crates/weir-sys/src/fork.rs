@@ -4,6 +4,7 @@
 use crate::Pid;
 use crate::wait::{Ending, Reaped};
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// A forked child, killed and reaped when this is dropped.
 #[derive(Debug)]
@@ -34,6 +35,46 @@ pub fn child(body: impl FnOnce() -> u8) -> io::Result<Child> {
             unsafe { libc::_exit(i32::from(code)) }
         }
         pid => Ok(Child { pid, reaped: None }),
+    }
+}
+
+/// Forks a process of several threads; the child, which has this thread alone, runs `body` and ends
+/// with the status it returns. What another thread had locked stays locked there: a body that needs
+/// it hangs, and is killed when the handle is dropped. For tests of what a child inherits.
+///
+/// # Errors
+/// Those of fork(2).
+pub fn copy(body: impl FnOnce() -> u8) -> io::Result<Child> {
+    // SAFETY: the C library makes its own locks usable in the child; others are as said above.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            let code = run(body);
+            // SAFETY: _exit(2) has no preconditions; no destructor of the parent's runs here.
+            unsafe { libc::_exit(i32::from(code)) }
+        }
+        pid => Ok(Child { pid, reaped: None }),
+    }
+}
+
+/// Starts a child without the handlers that fork(3) runs, which keeps every descriptor of this
+/// process and does nothing but wait for the other end of a pipe or socket to go.
+///
+/// # Errors
+/// Those of clone(2).
+pub fn orphan(until: BorrowedFd) -> io::Result<Pid> {
+    let descriptor = until.as_raw_fd();
+    // SAFETY: a plain copy of the process, as fork(2) makes it; the child makes system calls only.
+    match unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            let mut byte = 0_u8;
+            // SAFETY: the pointer is to a live local of that one byte.
+            while unsafe { libc::read(descriptor, (&raw mut byte).cast(), 1) } > 0 {}
+            // SAFETY: _exit(2) has no preconditions.
+            unsafe { libc::_exit(0) }
+        }
+        pid => Ok(pid as Pid),
     }
 }
 

@@ -84,7 +84,7 @@ pub struct End {
 /// Makes the memory of a pipe.
 pub fn make_memory(kind: u32, resolved: &Resolved) -> Result<(OwnedFd, Arc<Map>)> {
     let capacity = resolved.shape.capacity_bytes();
-    let arena_bytes = if kind == crate::ring::layout::RECORD { capacity } else { 0 };
+    let arena_bytes = if kind == crate::ring::layout::STREAM { 0 } else { capacity };
     let (file, map) =
         map::create(Extent { kind, ring_bytes: capacity, arena_bytes, generation: 0 })?;
     say_shape(map.header(), resolved.shape);

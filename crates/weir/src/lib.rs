@@ -10,6 +10,7 @@
 //! - [`Mpx`]: channels by the thousand, of many peers with one owner.
 //! - [`Wait`]: one wait over all of these, descriptors and a time.
 //! - [`Listener`], [`connect_stream`], [`Handle`]: how ends get to other processes.
+//! - `tokio` (feature): all of these in async programs.
 //! - [`tune`]: the defaults of pipes, and sizes of pipes in use.
 //! - [`stat`]: the accounts of pipes in use, read from outside.
 //!
@@ -60,6 +61,8 @@ mod record;
 mod socket;
 #[cfg(not(loom))]
 pub mod stat;
+#[cfg(all(not(loom), feature = "tokio"))]
+pub mod tokio;
 #[cfg(not(loom))]
 pub mod tune;
 #[cfg(not(loom))]

@@ -37,7 +37,7 @@ pub const NAME: &str = "weir-pipe";
 /// Sizes of a memory, as its maker chose or its receiver checked them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// [`layout::STREAM`] or [`layout::RECORD`].
+    /// [`layout::STREAM`], [`layout::RECORD`] or [`layout::MESSAGE`].
     pub kind: u32,
     /// Bytes of the ring.
     pub ring_bytes: u64,
@@ -68,7 +68,7 @@ impl Extent {
         };
         let arena_right = match extent.kind {
             layout::STREAM => extent.arena_bytes == 0,
-            layout::RECORD => size(extent.arena_bytes),
+            layout::RECORD | layout::MESSAGE => size(extent.arena_bytes),
             _ => false,
         };
         (size(extent.ring_bytes) && arena_right).then_some(extent)
@@ -305,6 +305,10 @@ impl Memory for Map {
 
     fn bytes(&self, area: Area) -> u64 {
         if area == Area::Ring { self.extent.ring_bytes } else { self.extent.arena_bytes }
+    }
+
+    fn has_headers(&self) -> bool {
+        self.extent.kind == layout::MESSAGE
     }
 
     #[inline]

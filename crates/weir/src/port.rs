@@ -39,15 +39,14 @@ use std::path::{Path, PathBuf};
 
 /// What a writer says first, with its memory.
 const HELLO: &[u8] = b"weir-port";
-/// Bytes of the header of a record in the ring that follow the ring's own word of 4: kind, flags,
-/// two zeros.
-const HEADER_BYTES: usize = 4;
+// The header of a record is the ring's own word, which says its length and where it lies, and a
+// second word: kind in the lowest byte, flags in the next, the rest zeros.
 /// The kind of a record that holds part of a message.
-const DATA: u8 = 1;
+const DATA: u32 = 1;
 /// The record begins a message.
-const FIRST: u8 = 1;
+const FIRST: u32 = 1 << 8;
 /// The record ends a message.
-const LAST: u8 = 2;
+const LAST: u32 = 2 << 8;
 
 /// One open of a port: the same process may have several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -45,6 +45,10 @@ pub trait Memory {
     fn header(&self) -> &Header;
     /// Bytes of an area, a power of two.
     fn bytes(&self, area: Area) -> u64;
+    /// Whether records have headers of two words.
+    fn has_headers(&self) -> bool {
+        false
+    }
     /// A word of the ring, at a multiple of 4.
     fn word(&self, at: usize) -> &AtomicU32;
     /// Copies into an area.

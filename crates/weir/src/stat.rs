@@ -120,7 +120,7 @@ pub fn read(file: &OwnedFd) -> Result<PipeStat> {
     let written = header.writer.position.load(Ordering::Acquire);
     let kind = match extent.kind {
         layout::STREAM => Kind::Stream,
-        layout::RECORD => Kind::Records,
+        layout::RECORD | layout::MESSAGE => Kind::Records,
         _ => return Err(Error::new(ErrorKind::Corrupt, "look at", "a pipe", "of no known kind")),
     };
     let fill = written.wrapping_sub(read).min(extent.ring_bytes);

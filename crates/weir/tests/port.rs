@@ -49,7 +49,7 @@ fn messages_come_whole() {
     let (_directory, name) = place();
     let mut port = port(&name);
     let mut writer = writer(&name);
-    let sizes = [0, 1, 4, 8, 60, 64, 1000, 1019, 1020, 1021, 1024, 4096, 30_000];
+    let sizes = [0, 1, 4, 8, 60, 64, 1000, 1016, 1020, 1024, 1025, 4096, 30_000];
     let sent: Vec<Vec<u8>> = sizes.iter().map(|size| patterned(*size, *size)).collect();
     for message in &sent {
         writer.send(message).expect("sent");
@@ -110,7 +110,7 @@ fn long_messages_are_put_together() {
                 // A ring of 16 KiB: pieces of 2 KiB, and messages longer than the ring.
                 let options = PortOptions::new().capacity_bytes(16 << 10);
                 let mut writer = PortWriter::open(&name, &options).expect("a writer");
-                for size in [2044, 2045, 20_000, 100_000, 1 << 20] {
+                for size in [2048, 2049, 20_000, 100_000, 1 << 20] {
                     writer.send(&patterned(size, seed)).expect("sent");
                 }
                 let error = writer.send(&vec![0; (1 << 20) + 1]).expect_err("too long");
@@ -134,7 +134,7 @@ fn long_messages_are_put_together() {
         }
     }
     for sizes in sizes.values() {
-        assert_eq!(sizes, &[2044, 2045, 20_000, 100_000, 1 << 20]);
+        assert_eq!(sizes, &[2048, 2049, 20_000, 100_000, 1 << 20]);
     }
     sending.into_iter().for_each(|thread| thread.join().expect("no panic"));
 }

@@ -31,6 +31,8 @@ impl Hostile {
         let options = Options::new().capacity_bytes(8192);
         let (writer, _reader) = Handle::record_pair(&options).expect("a pipe");
         let (ring, _) = writer.into_descriptors();
+        // A ring of a port, by the kind its header says.
+        rustix::io::pwrite(&ring, &3_u32.to_le_bytes(), 12).expect("written");
         let kind = SocketType::SEQPACKET;
         let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
         let socket = socket.expect("a socket");
@@ -178,7 +180,7 @@ fn nonsense_shuts_its_writer_out() {
         words
     };
     let nonsense = [
-        record(2, [1, 3, 0, 0]),
+        record(8, [0, 3, 0, 0]),
         record(8, [2, 3, 0, 0]),
         record(8, [1, 7, 0, 0]),
         record(8, [1, 3, 1, 0]),
@@ -208,7 +210,8 @@ fn what_is_no_ring_is_refused() {
     let plain = std::fs::File::create(directory.path().join("plain")).expect("a file");
     plain.set_len(1 << 20).expect("long");
     let stream = Handle::stream_pair(&Options::new()).expect("a pipe").0.into_descriptors().0;
-    for memory in [plain.into(), stream] {
+    let records = Handle::record_pair(&Options::new()).expect("a pipe").0.into_descriptors().0;
+    for memory in [plain.into(), stream, records] {
         let kind = SocketType::SEQPACKET;
         let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
         let socket: OwnedFd = socket.expect("a socket");

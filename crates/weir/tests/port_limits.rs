@@ -130,28 +130,14 @@ fn a_forked_child_has_no_port() {
     let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
     let mut writer = PortWriter::open(&name, &PortOptions::new()).expect("a writer");
     writer.send(b"x").expect("sent");
-    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
-    // SAFETY: the child calls only what this test is about, and ends by a system call.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        let kinds =
+    let mut child = weir_sys::fork::copy(|| {
+        let errors =
             [port.receive(&mut [0; 8]).err(), port.writers().err(), writer.send(b"y").err()];
-        let forked = |error: &Option<weir::Error>| {
-            error.as_ref().is_some_and(|error| error.kind() == ErrorKind::Forked)
-        };
-        let right = kinds.iter().all(forked);
-        drop((port, writer));
-        use std::io::Write;
-        let _ = (&theirs).write_all(&[u8::from(right)]);
-        // SAFETY: ends the child without running what the parent's exit would run.
-        unsafe { libc::_exit(0) };
-    }
-    drop(theirs);
-    let mut right = [0];
-    std::io::Read::read_exact(&mut &ours, &mut right).expect("said");
-    assert_eq!(right, [1]);
-    // SAFETY: waits for the child above.
-    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+        let forked = |error: &weir::Error| error.kind() == ErrorKind::Forked;
+        u8::from(errors.iter().any(|error| !error.as_ref().is_some_and(forked)))
+    });
+    let child = child.as_mut().expect("forked");
+    assert!(child.succeeded().expect("reaped"), "all of it is the parent's");
     // The child's copies were closed there and not here: name, socket and ring are as they were.
     let time = Duration::from_secs(10);
     let received = port.receive_for(&mut [0; 8], time).expect("received");

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{hear, kill, say, start, start_as, until};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
@@ -50,14 +50,7 @@ fn in_a_role() {
         // The same, with a child that keeps everything it inherits until the test goes.
         ["orphan", name] => {
             let _port = port(Path::new(name)).expect("a port");
-            // SAFETY: the child makes system calls only and ends by one. Not fork(3), whose
-            // handlers would close what this is about.
-            let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
-            if child == 0 {
-                hear(&input);
-                // SAFETY: ends the child.
-                unsafe { libc::_exit(0) };
-            }
+            weir_sys::fork::orphan(input.as_fd()).expect("a child");
             say(&input, b"up");
             loop {
                 std::thread::park();

@@ -3,7 +3,8 @@
 //! The command starts itself with a [`Request`] on standard input and gets a [`Line`] of JSON for
 //! each batch, so that a cell that is killed when its time is over has still said what it saw.
 
-use super::case::{BatchSize, Case, Group, Site, Trouble, Work};
+use super::calibrate::calibrate;
+use super::case::{BatchSize, Group, Site, Trouble, Work};
 use super::{line, load, reference};
 use crate::pairs::PairOrder;
 use serde::{Deserialize, Serialize};
@@ -15,10 +16,6 @@ use weir_sys::usage::Usage;
 const ROUNDS: u64 = 6;
 /// A batch below this measures the clock.
 const BATCH_NS_MIN: u64 = 200_000;
-/// The most operations of a batch whatever they take.
-const COUNT_MAX: u64 = 1 << 32;
-/// Batches that must all be long for one to be long enough.
-const TRIES: u32 = 3;
 
 /// What a cell is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -133,9 +130,12 @@ fn set_up(
     let mut ready = Vec::new();
     for (index, case, mut work) in made {
         let known = request.counts.get(index).copied().flatten();
-        let counted = match known.filter(|_| matches!(case.size, BatchSize::Time { .. })) {
-            Some(count) => warm(work.as_mut(), count),
-            None => calibrate(case, work.as_mut(), batch_ns),
+        let counted = match (case.size, known) {
+            (BatchSize::Count(count), _) => Ok(count),
+            (BatchSize::Time { .. }, Some(count)) => warm(work.as_mut(), count),
+            (BatchSize::Time { ns }, None) => {
+                calibrate(work.as_mut(), ns.min(batch_ns).max(BATCH_NS_MIN) as f64)
+            }
         };
         match counted {
             Ok(count) => {
@@ -152,29 +152,6 @@ fn set_up(
 fn warm(work: &mut dyn Work, count: u64) -> Result<u64, Trouble> {
     work.batch(count.div_ceil(4))?;
     Ok(count)
-}
-
-fn calibrate(case: &Case, work: &mut dyn Work, batch_ns: u64) -> Result<u64, Trouble> {
-    let ns = match case.size {
-        BatchSize::Count(count) => return Ok(count),
-        BatchSize::Time { ns } => ns.min(batch_ns).max(BATCH_NS_MIN) as f64,
-    };
-    let is_long = |elapsed: f64| elapsed >= ns / 3.0;
-    let mut count = 1;
-    loop {
-        let mut elapsed = work.batch(count)?.elapsed_ns.max(1.0);
-        // One that was held up, or opened what the others use, looks long: the shortest counts.
-        let mut tries = 1;
-        while is_long(elapsed) && tries < TRIES {
-            elapsed = elapsed.min(work.batch(count)?.elapsed_ns.max(1.0));
-            tries += 1;
-        }
-        if is_long(elapsed) || count >= COUNT_MAX {
-            return Ok(((count as f64 * ns / elapsed) as u64).clamp(1, COUNT_MAX));
-        }
-        // Sixteen times at most, since the first batches meet cold caches.
-        count = (count as f64 * (ns / elapsed).min(16.0)).ceil() as u64;
-    }
 }
 
 /// Every case once, in random order; a case that fails is dropped.

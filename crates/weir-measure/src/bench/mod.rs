@@ -14,6 +14,7 @@
 //! - [`record`], [`remarks`]: what a run gives, and what is surprising in it.
 
 pub mod assemble;
+mod calibrate;
 pub mod case;
 pub mod cell;
 pub mod drive;

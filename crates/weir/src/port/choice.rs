@@ -15,7 +15,7 @@ use crate::pipe::open_kind;
 use crate::primitive::Ordering;
 use crate::record::RecordReader;
 use crate::ring::board::Board;
-use crate::ring::layout::RECORD;
+use crate::ring::layout::MESSAGE;
 use crate::ring::{Memory, nap};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -108,7 +108,7 @@ impl Choice {
             return None;
         }
         let Arrival { socket, memory, identity } = arrival;
-        let Ok(map) = open_kind(&memory, RECORD) else {
+        let Ok(map) = open_kind(&memory, MESSAGE) else {
             refuse(socket.as_fd(), "what was handed over is no ring");
             return None;
         };

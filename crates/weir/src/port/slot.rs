@@ -1,6 +1,6 @@
 //! One writer, as the reader of the port sees it.
 
-use super::{DATA, Ending, FIRST, HEADER_BYTES, LAST, WriterId};
+use super::{DATA, Ending, FIRST, LAST, WriterId};
 use crate::entrance::Identity;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::RecordReader;
@@ -62,8 +62,7 @@ pub struct Manner {
 
 /// A record at the front of a ring, checked.
 struct Front {
-    /// Bytes of the record, header included.
-    whole: usize,
+    bytes: usize,
     first: bool,
     last: bool,
 }
@@ -113,18 +112,16 @@ impl Slot {
     #[inline]
     fn front(&mut self) -> Result<std::result::Result<Option<Front>, ()>> {
         let (end, ring) = self.reader.parts()?;
-        let whole = match ring.look(&*end.map) {
-            Ok(Some(whole)) if whole >= HEADER_BYTES => whole,
+        let bytes = match ring.look(&*end.map) {
+            Ok(Some(bytes)) => bytes,
             Ok(None) => return Ok(Ok(None)),
-            _ => return Ok(Err(())),
+            Err(_) => return Ok(Err(())),
         };
-        let mut header = [0; HEADER_BYTES];
-        ring.copy_out(&*end.map, whole, 0, &mut header);
-        let [kind, flags, 0, 0] = header else { return Ok(Err(())) };
-        if kind != DATA || flags & !(FIRST | LAST) != 0 {
+        let header = ring.header(&*end.map);
+        if header & !(FIRST | LAST) != DATA {
             return Ok(Err(()));
         }
-        Ok(Ok(Some(Front { whole, first: flags & FIRST != 0, last: flags & LAST != 0 })))
+        Ok(Ok(Some(Front { bytes, first: header & FIRST != 0, last: header & LAST != 0 })))
     }
 
     /// Receives the next of what there is.
@@ -140,7 +137,7 @@ impl Slot {
             Ok(Some(front)) => front,
             Err(()) => return Ok(self.give_up()),
         };
-        let bytes = front.whole - HEADER_BYTES;
+        let bytes = front.bytes;
         if front.first {
             // A message that was not finished before never will be.
             self.partial.clear();
@@ -151,7 +148,7 @@ impl Slot {
             return Ok(self.give_up());
         }
         if manner.in_pieces || (front.first && front.last) {
-            self.take_into(buffer, front.whole)?;
+            self.take_into(buffer, bytes)?;
             self.in_message = !front.last;
             self.count(bytes);
             if manner.in_pieces {
@@ -159,7 +156,7 @@ impl Slot {
             }
             return Ok(Step::Message(bytes));
         }
-        self.put_away(front.whole)?;
+        self.put_away(bytes)?;
         self.in_message = !front.last;
         if !front.last {
             return Ok(Step::PutAway(bytes));
@@ -192,23 +189,22 @@ impl Slot {
         Step::Closed(Ending::ShutOut)
     }
 
-    fn take_into(&mut self, buffer: &mut [u8], whole: usize) -> Result<()> {
-        let bytes = whole - HEADER_BYTES;
+    fn take_into(&mut self, buffer: &mut [u8], bytes: usize) -> Result<()> {
         if bytes > buffer.len() {
             return Err(too_small(bytes, buffer.len()));
         }
         let (end, ring) = self.reader.parts()?;
-        ring.copy_out(&*end.map, whole, HEADER_BYTES, &mut buffer[..bytes]);
-        ring.consume(&*end.map, whole, end.dirties);
+        ring.copy_out(&*end.map, bytes, 0, &mut buffer[..bytes]);
+        ring.consume(&*end.map, bytes, end.dirties);
         self.reader.settle(1, bytes)
     }
 
-    fn put_away(&mut self, whole: usize) -> Result<()> {
-        let (bytes, had) = (whole - HEADER_BYTES, self.partial.len());
+    fn put_away(&mut self, bytes: usize) -> Result<()> {
+        let had = self.partial.len();
         self.partial.resize(had + bytes, 0);
         let (end, ring) = self.reader.parts()?;
-        ring.copy_out(&*end.map, whole, HEADER_BYTES, &mut self.partial[had..]);
-        ring.consume(&*end.map, whole, end.dirties);
+        ring.copy_out(&*end.map, bytes, 0, &mut self.partial[had..]);
+        ring.consume(&*end.map, bytes, end.dirties);
         self.reader.settle(1, bytes)
     }
 
@@ -238,14 +234,13 @@ impl Slot {
         }
         let (mut messages, mut moved) = (0, 0);
         while self.turn.goes_on() {
-            let Ok(Some(Front { whole, first: true, last: true })) = self.front()? else { break };
-            let bytes = whole - HEADER_BYTES;
+            let Ok(Some(Front { bytes, first: true, last: true })) = self.front()? else { break };
             if bytes > buffer.len() || bytes as u64 > manner.most_message_bytes {
                 break;
             }
             let (end, ring) = self.reader.parts()?;
-            ring.copy_out(&*end.map, whole, HEADER_BYTES, &mut buffer[..bytes]);
-            ring.consume(&*end.map, whole, end.dirties);
+            ring.copy_out(&*end.map, bytes, 0, &mut buffer[..bytes]);
+            ring.consume(&*end.map, bytes, end.dirties);
             if self.in_message {
                 self.in_message = false;
                 self.partial = Vec::new();
@@ -268,7 +263,7 @@ impl Slot {
             return Ok(self.partial.len());
         }
         Ok(match self.front()? {
-            Ok(Some(front)) => front.whole - HEADER_BYTES,
+            Ok(Some(front)) => front.bytes,
             _ => 0,
         })
     }

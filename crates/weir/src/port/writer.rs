@@ -1,6 +1,6 @@
 //! A writer to a port.
 
-use super::{DATA, FIRST, HEADER_BYTES, HELLO, LAST, PortOptions};
+use super::{DATA, FIRST, HELLO, LAST, PortOptions};
 use crate::account::Account;
 use crate::end::{End, Until, make_memory};
 use crate::error::{Error, ErrorKind, Result};
@@ -8,8 +8,7 @@ use crate::life::{Role, send_with};
 use crate::name::{self, What};
 use crate::pipe::copy_of;
 use crate::record::RecordWriter;
-use crate::ring::layout::RECORD;
-use crate::ring::record::footprint;
+use crate::ring::layout::MESSAGE;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,13 +36,14 @@ impl PortWriter {
     ///
     /// # Errors
     /// [`ErrorKind::NoReader`]; [`ErrorKind::Refused`]: the reader has too many writers;
-    /// [`ErrorKind::Taken`]: the name is another program's; a size is out of its range; the kernel's.
+    /// [`ErrorKind::Taken`]: the name is another program's; a size is out of its range; those of
+    /// the kernel.
     pub fn open(name: impl AsRef<Path>, options: &PortOptions) -> Result<PortWriter> {
         let path = name::resolve(&OPEN, name.as_ref())?;
         let resolved = options.resolve()?;
         let until = options.reader_time.and_then(|time| Instant::now().checked_add(time));
         // Made before the connection, so that the reader need not wait for it.
-        let (file, map) = make_memory(RECORD, &resolved)?;
+        let (file, map) = make_memory(MESSAGE, &resolved)?;
         let copy = copy_of(&file)?;
         let socket = name::dial(&OPEN, &path, until)?;
         let sent = send_with(socket.as_fd(), HELLO, &[copy.as_fd()]);
@@ -63,15 +63,15 @@ impl PortWriter {
         if let Some(why) = end.life.refusal() {
             return Err(OPEN.error(ErrorKind::Refused, &path, why));
         }
-        let piece_bytes = resolved.shape.segment_bytes() as usize - HEADER_BYTES;
+        let piece_bytes = resolved.shape.segment_bytes() as usize;
         Ok(PortWriter { inner: RecordWriter::over(end)?, path, piece_bytes })
     }
 
     /// Sends a message, waiting for room as long as it takes.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`]: the reader has closed or died. [`ErrorKind::Refused`]: it does not take
-    /// this writer. [`ErrorKind::Invalid`]: the message is longer than the port takes.
+    /// [`ErrorKind::Closed`]: the reader has closed or died. [`ErrorKind::Refused`]: it does not
+    /// take this writer. [`ErrorKind::Invalid`]: the message is longer than the port takes.
     pub fn send(&mut self, message: &[u8]) -> Result<()> {
         self.send_until(message, Until::Ever)
     }
@@ -98,7 +98,7 @@ impl PortWriter {
         if message.len() > self.piece_bytes {
             return self.send_in_pieces(message, until);
         }
-        let sent = self.inner.send_parts([&[DATA, FIRST | LAST, 0, 0], message], until);
+        let sent = self.inner.send_with(DATA | FIRST | LAST, message, until);
         sent.map_err(|error| self.explain(error))
     }
 
@@ -111,7 +111,7 @@ impl PortWriter {
         for (at, piece) in message.chunks(self.piece_bytes).enumerate() {
             let first = if at == 0 { FIRST } else { 0 };
             let last = if at + 1 == count { LAST } else { 0 };
-            let sent = self.inner.send_parts([&[DATA, first | last, 0, 0], piece], until);
+            let sent = self.inner.send_with(DATA | first | last, piece, until);
             sent.map_err(|error| self.explain(error))?;
         }
         Ok(())
@@ -135,18 +135,16 @@ impl PortWriter {
     fn check_fits(&mut self, bytes: usize) -> Result<()> {
         let (whole, rest) = (bytes / self.piece_bytes, bytes % self.piece_bytes);
         let pieces = std::iter::repeat_n(self.piece_bytes, whole).chain((rest > 0).then_some(rest));
-        let records = pieces.map(|piece| piece + HEADER_BYTES);
-        let needed: u64 = records.clone().map(|bytes| footprint(bytes).1.max(8)).sum();
         let capacity = self.inner.shape()?.capacity_bytes();
-        if needed > capacity {
+        if bytes.next_multiple_of(64) as u64 > capacity {
             let why = format!("{bytes} bytes never fit into its ring of {capacity} at once");
             return Err(WRITE.error(ErrorKind::Invalid, &self.path, why));
         }
-        if self.inner.fits(records)? {
+        if self.inner.fits(pieces)? {
             return Ok(());
         }
         // Has the doorbell rung once there is room for the first, and sees a reader that is gone.
-        let first = self.piece_bytes.min(bytes) + HEADER_BYTES;
+        let first = self.piece_bytes.min(bytes);
         self.inner.try_reserve(first).map(drop).map_err(|error| self.explain(error))?;
         Err(WRITE.error(ErrorKind::WouldBlock, &self.path, "it is full"))
     }
@@ -181,7 +179,7 @@ impl PortWriter {
     pub fn room(&mut self) -> Result<usize> {
         // The largest of halves of a piece that fits; records take up to twice their length.
         let mut bytes = self.piece_bytes;
-        while bytes > 0 && !self.inner.fits(std::iter::once(bytes + HEADER_BYTES))? {
+        while bytes > 0 && !self.inner.fits(std::iter::once(bytes))? {
             bytes /= 2;
         }
         Ok(bytes)
@@ -227,7 +225,7 @@ impl PortWriter {
 
     /// For [`crate::Wait`]: the ring, and what a message of so many bytes takes of it at first.
     pub(crate) fn ring(&mut self, bytes: usize) -> (&mut RecordWriter, usize) {
-        let first = bytes.min(self.piece_bytes) + HEADER_BYTES;
+        let first = bytes.min(self.piece_bytes);
         (&mut self.inner, first)
     }
 }

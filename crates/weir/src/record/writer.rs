@@ -10,7 +10,7 @@ use crate::options::Options;
 use crate::pipe::{corrupt, open_kind};
 use crate::primitive::Ordering;
 use crate::ring::layout::RECORD;
-use crate::ring::record::{self, footprint};
+use crate::ring::record;
 use rustix::fd::BorrowedFd;
 use std::time::Duration;
 use weir_policy::pipe::Shape;
@@ -95,22 +95,21 @@ impl RecordWriter {
         self.commit(bytes.len())
     }
 
-    /// Sends a record of two parts.
+    /// Sends a record with a header, where records have one.
     #[inline]
-    pub(crate) fn send_parts(&mut self, parts: [&[u8]; 2], until: Until) -> Result<()> {
-        let bytes = parts[0].len() + parts[1].len();
-        self.make_room(bytes, until)?;
+    pub(crate) fn send_with(&mut self, header: u32, bytes: &[u8], until: Until) -> Result<()> {
+        self.make_room(bytes.len(), until)?;
         let (end, ring) = self.parts()?;
-        ring.fill(&*end.map, bytes, 0, parts[0]);
-        ring.fill(&*end.map, bytes, parts[0].len(), parts[1]);
-        self.commit(bytes)
+        ring.put_header(&*end.map, header);
+        ring.fill(&*end.map, bytes.len(), 0, bytes);
+        self.commit(bytes.len())
     }
 
     /// Whether there is room for all of these at once, without waiting.
     pub(crate) fn fits(&mut self, records: impl Iterator<Item = usize>) -> Result<bool> {
         let (end, ring) = self.parts()?;
-        let whole =
-            records.map(footprint).fold((0, 0), |sum, next| (sum.0 + next.0, sum.1 + next.1));
+        let parts = records.map(|bytes| ring.footprint(bytes));
+        let whole = parts.fold((0, 0), |sum, next| (sum.0 + next.0, sum.1 + next.1));
         ring.has_room(&*end.map, whole).map_err(|c| corrupt(Role::Writer, c))
     }
 
@@ -166,7 +165,7 @@ impl RecordWriter {
         if end.is_gone() {
             return Err(end.error(ErrorKind::Closed, "the reader has closed or died"));
         }
-        let fits = ring.has_room(&*end.map, footprint(bytes));
+        let fits = ring.has_room(&*end.map, ring.footprint(bytes));
         if fits.map_err(|c| corrupt(Role::Writer, c))? {
             return Ok(());
         }
@@ -176,7 +175,7 @@ impl RecordWriter {
     #[cold]
     fn wait_for_room(&mut self, bytes: usize, until: Until) -> Result<()> {
         let fail = |c| corrupt(Role::Writer, c);
-        let needed = footprint(bytes);
+        let needed = self.ring.footprint(bytes);
         let (end, ring) = self.parts()?;
         raise(&end.account_line().largest_fill, end.shape.capacity_bytes() - ring.room().0);
         if until != Until::Now {
@@ -212,14 +211,14 @@ impl RecordWriter {
     /// Whether there is room for a record, or nobody to send to.
     pub(crate) fn is_ready(&mut self, bytes: usize) -> Result<bool> {
         let (end, ring) = self.parts()?;
-        let fits = ring.has_room(&*end.map, footprint(bytes));
+        let fits = ring.has_room(&*end.map, ring.footprint(bytes));
         Ok(fits.map_err(|c| corrupt(Role::Writer, c))? || end.is_gone())
     }
 
     /// Says how much room is waited for.
     pub(crate) fn announce_room(&mut self, bytes: usize) -> Result<&mut End> {
         let (end, ring) = self.parts()?;
-        say_wanted(end, ring, footprint(bytes));
+        say_wanted(end, ring, ring.footprint(bytes));
         Ok(end)
     }
 

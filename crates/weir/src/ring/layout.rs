@@ -11,6 +11,8 @@ pub const VERSION: u32 = 2;
 pub const STREAM: u32 = 1;
 /// [`Fixed::kind`] of a record pipe.
 pub const RECORD: u32 = 2;
+/// [`Fixed::kind`] of a ring of a port, whose records have headers.
+pub const MESSAGE: u32 = 3;
 
 /// Written when the memory is made and read once when it is opened.
 #[repr(C, align(128))]
@@ -20,7 +22,7 @@ pub struct Fixed {
     pub magic: AtomicU64,
     /// [`VERSION`].
     pub version: AtomicU32,
-    /// [`STREAM`] or [`RECORD`].
+    /// [`STREAM`], [`RECORD`] or [`MESSAGE`].
     pub kind: AtomicU32,
     /// Bytes of the ring.
     pub ring_bytes: AtomicU64,

@@ -13,7 +13,8 @@ use std::sync::atomic::compiler_fence;
 pub const ASLEEP: u32 = 1;
 /// The end waits in poll: its doorbell is to be rung.
 pub const POLLING: u32 = 2;
-/// The end, which is one of many with one reader, is not looked at: a bit is to be set on the board.
+/// The ring is one of many with one reader, who does not look at it: a bit is to be set on the
+/// board.
 pub const COLD: u32 = 4;
 
 /// Says that this end sleeps or polls. The caller looks once more before it does, and sleeps only

@@ -6,6 +6,8 @@
 //! off until an eighth of the ring has gathered, the writer waits for it, or the reader rests. As a
 //! side effect the reader has then dirtied the lines, which some CPUs need to be fast.
 //!
+//! Messages of ports have a second word, which says what they are; it is written before the first.
+//!
 //! Records above [`INLINE_BYTES`] lie in the arena, in the order of the ring; their word says so.
 
 use super::layout::EndLine;
@@ -14,20 +16,28 @@ use crate::primitive::Ordering;
 
 /// Longest record that lies in the ring itself.
 pub const INLINE_BYTES: usize = 1024;
-/// Bytes of the word before a record.
+/// Bytes before a record: the word.
 const WORD_BYTES: u64 = 4;
+/// Bytes before a message of a port: the word, and a second that says what it is.
+const HEADER_BYTES: u64 = 8;
 const LINE_BYTES: u64 = 64;
 const COMMITTED: u32 = 1 << 31;
 const IN_ARENA: u32 = 1 << 30;
 const LENGTH: u32 = IN_ARENA - 1;
 
-/// Bytes a record takes of the ring and of the arena. Small ones never straddle lines as long as
-/// all are of one size.
+/// Bytes a record takes of the ring and of the arena.
+#[cfg(any(test, loom))]
 pub fn footprint(bytes: usize) -> (u64, u64) {
+    footprint_after(WORD_BYTES, bytes)
+}
+
+/// The same, with so many bytes before it. Small ones never straddle lines as long as all are of
+/// one size.
+fn footprint_after(head: u64, bytes: usize) -> (u64, u64) {
     if bytes > INLINE_BYTES {
         return (8, (bytes as u64).next_multiple_of(LINE_BYTES));
     }
-    let needed = (WORD_BYTES + bytes as u64).max(8);
+    let needed = (head + bytes as u64).max(8);
     let ring = if needed <= LINE_BYTES {
         needed.next_power_of_two()
     } else {
@@ -53,22 +63,27 @@ impl Place {
         if right { Ok(Place { ring, arena }) } else { Err(Corrupt("the position of an end")) }
     }
 
-    fn after(self, bytes: usize) -> Place {
-        let (ring, arena) = footprint(bytes);
+    fn after(self, (ring, arena): (u64, u64)) -> Place {
         Place { ring: self.ring.wrapping_add(ring), arena: self.arena.wrapping_add(arena) }
     }
 }
 
-/// The sizes of both areas.
-#[derive(Clone, Copy, Debug, Default)]
+/// The sizes of both areas, and of what is before a record.
+#[derive(Clone, Copy, Debug)]
 struct Sizes {
     ring: u64,
     arena: u64,
+    head: u64,
 }
 
 impl Sizes {
     fn of(memory: &impl Memory) -> Sizes {
-        Sizes { ring: memory.bytes(Area::Ring), arena: memory.bytes(Area::Arena) }
+        let head = if memory.has_headers() { HEADER_BYTES } else { WORD_BYTES };
+        Sizes { ring: memory.bytes(Area::Ring), arena: memory.bytes(Area::Arena), head }
+    }
+
+    fn footprint(self, bytes: usize) -> (u64, u64) {
+        footprint_after(self.head, bytes)
     }
 
     fn ring_at(self, position: u64) -> usize {
@@ -80,7 +95,7 @@ impl Sizes {
         if bytes > INLINE_BYTES {
             (Area::Arena, (place.arena & (self.arena - 1)) as usize)
         } else {
-            (Area::Ring, self.ring_at(place.ring.wrapping_add(WORD_BYTES)))
+            (Area::Ring, self.ring_at(place.ring.wrapping_add(self.head)))
         }
     }
 
@@ -91,7 +106,7 @@ impl Sizes {
 }
 
 /// The writer's side.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RecordWriter {
     written: Place,
     seen: Place,
@@ -141,6 +156,21 @@ impl RecordWriter {
         )
     }
 
+    /// Bytes a record takes of the ring and of the arena.
+    #[inline]
+    pub fn footprint(&self, bytes: usize) -> (u64, u64) {
+        self.sizes.footprint(bytes)
+    }
+
+    /// Says what the next record is, where records have headers.
+    #[inline]
+    pub fn put_header(&self, memory: &impl Memory, header: u32) {
+        debug_assert_eq!(self.sizes.head, HEADER_BYTES);
+        let at = self.sizes.ring_at(self.written.ring.wrapping_add(WORD_BYTES));
+        // Relaxed: published by the commit that follows.
+        memory.word(at).store(header, Ordering::Relaxed);
+    }
+
     /// Copies part of a record of `whole` bytes in, for which there is room.
     pub fn fill(&self, memory: &impl Memory, whole: usize, offset: usize, bytes: &[u8]) {
         let (area, at) = self.sizes.payload(self.written, whole);
@@ -158,13 +188,13 @@ impl RecordWriter {
         let word = COMMITTED | kind | (bytes as u32 & LENGTH);
         // Release pairs with the acquire in `RecordReader::look`: the bytes are there.
         memory.word(self.sizes.ring_at(self.written.ring)).store(word, Ordering::Release);
-        self.written = self.written.after(bytes);
+        self.written = self.written.after(self.sizes.footprint(bytes));
     }
 
     /// Leaves zeros where a record was begun and not committed.
     pub fn abandon(&self, memory: &impl Memory, bytes: usize) {
         if bytes <= INLINE_BYTES {
-            let (ring, _) = footprint(bytes);
+            let (ring, _) = self.sizes.footprint(bytes);
             memory.zero(self.sizes.ring_at(self.written.ring), ring as usize);
         }
     }
@@ -178,7 +208,7 @@ impl RecordWriter {
 }
 
 /// The reader's side.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RecordReader {
     read: Place,
     given_back: Place,
@@ -207,6 +237,14 @@ impl RecordReader {
         if right { Ok(Some(bytes)) } else { Err(Corrupt("the length of a record")) }
     }
 
+    /// What the next record is, where records have headers and there is one.
+    #[inline]
+    pub fn header(&self, memory: &impl Memory) -> u32 {
+        let at = self.sizes.ring_at(self.read.ring.wrapping_add(WORD_BYTES));
+        // Relaxed: published by the commit that `look` has seen.
+        memory.word(at).load(Ordering::Relaxed)
+    }
+
     /// Copies part of the next record out, which has `whole` bytes.
     pub fn copy_out(&self, memory: &impl Memory, whole: usize, offset: usize, to: &mut [u8]) {
         let (area, at) = self.sizes.payload(self.read, whole);
@@ -224,7 +262,7 @@ impl RecordReader {
             let (area, at) = self.sizes.payload(self.read, bytes);
             memory.dirty(area, at, bytes);
         }
-        self.read = self.read.after(bytes);
+        self.read = self.read.after(self.sizes.footprint(bytes));
     }
 
     /// Whether so much has gathered that it should be given back.

@@ -1,6 +1,7 @@
 //! Tests of the engine from end to end: cells that say what a test wants them to, plans that cannot
 //! be, and reports made of them.
 
+mod calibrate;
 mod noise;
 mod reports;
 
@@ -129,53 +130,6 @@ fn a_cell_runs_every_case_each_round_and_says_what_failed() {
         .collect();
     troubled.sort_unstable();
     assert_eq!(troubled, [2, 3]);
-}
-
-/// The first batch is held up, as by a process that has just been started: the batches that follow
-/// are not to be a thousand times too small for that.
-#[test]
-fn a_held_up_batch_does_not_set_the_length_of_all() {
-    for which in 1..8 {
-        let count = count_when_held_up(which);
-        assert!((8_000..=12_000).contains(&count), "{count}: a batch of 1 ms has 10,000");
-    }
-}
-
-/// The length of batches that a cell finds when the batch of this number is held up.
-fn count_when_held_up(which: u64) -> u64 {
-    struct HeldUp(u64);
-    impl Work for HeldUp {
-        fn batch(&mut self, count: u64) -> Result<Batch, Trouble> {
-            // Two in a row.
-            let held_up = self.0 < 2;
-            self.0 = self.0.wrapping_sub(1);
-            let elapsed_ns = 100.0 * count as f64 + if held_up { 2e7 } else { 0.0 };
-            Ok(Batch { elapsed_ns, values: vec![count as f64] })
-        }
-    }
-    let make = move |_: &Site| -> Result<Box<dyn Work>, Trouble> { Ok(Box::new(HeldUp(which))) };
-    let suite = suite(vec![Case { make: Box::new(make), ..case("a", 1.0) }]);
-    let site = Site {
-        placement: Placement::Free,
-        cpus: Vec::new(),
-        load: Load::None,
-        directory: std::env::temp_dir(),
-    };
-    let request = Request {
-        suite: "suite".into(),
-        group: "group".into(),
-        cases: vec!["a".into()],
-        twin: false,
-        site,
-        seed: 1,
-        time_ns: 20_000_000,
-        counts: Vec::new(),
-    };
-    let mut said = Vec::new();
-    cell::run(&suite.groups[0], &request, &mut said).expect("it runs");
-    let first = said.split(|byte| *byte == b'\n').next().expect("a line");
-    let Ok(Line::Count(0, count)) = serde_json::from_slice(first) else { panic!("no count") };
-    count
 }
 
 fn run(script: &str, time: Duration) -> Result<Vec<drive::Collected>, DriveError> {

@@ -1,0 +1,65 @@
+//! Two processes take turns by the flags of a named cluster: start it twice with the same name.
+//!
+//! ```sh
+//! cargo run --release -p weir --example flags_turns -- /dev/shm/demo.flags --turns 100K &
+//! cargo run --release -p weir --example flags_turns -- /dev/shm/demo.flags --turns 100K
+//! ```
+
+use clap::Parser;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use weir::{Flags, Result};
+
+/// Set by whoever came first, so that the other knows to be the second.
+const TAKEN: u64 = 1 << 63;
+/// It is the turn of the first, of the second.
+const TURN: [u64; 2] = [1, 2];
+
+/// Take turns with another process.
+#[derive(Parser)]
+struct Args {
+    /// The file that names the cluster
+    name: PathBuf,
+    /// How many
+    #[arg(long, default_value = "1000", value_parser = count)]
+    turns: u64,
+}
+
+fn count(text: &str) -> std::result::Result<u64, String> {
+    weir::tune::parse_size(text).ok_or_else(|| String::from("not a number; write 1000 or 64K"))
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match take_turns(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("flags_turns: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn take_turns(args: &Args) -> Result<()> {
+    let flags = Flags::named(&args.name)?;
+    // The state before says who came first, to one of the two only.
+    let me = usize::from(flags.set(TAKEN) & TAKEN != 0);
+    if me == 1 {
+        flags.set(TURN[0]);
+    }
+    let patience = Some(Duration::from_secs(30));
+    let begun = Instant::now();
+    for _ in 0..args.turns {
+        flags.wait_and_clear(TURN[me], patience)?;
+        flags.set(TURN[1 - me]);
+    }
+    let ns = begun.elapsed().as_nanos() as f64 / args.turns.max(1) as f64;
+    let name = ["first", "second"][me];
+    println!("the {name} took {} turns, {ns:.0} ns each, of both", args.turns);
+    if me == 1 {
+        // What is named stays until its file goes. Those who have it open keep it.
+        let _ = std::fs::remove_file(&args.name);
+    }
+    Ok(())
+}

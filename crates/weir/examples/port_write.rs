@@ -1,0 +1,44 @@
+//! Writes numbered messages to a port; see `port_read`.
+
+use clap::Parser;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use weir::{PortOptions, PortWriter, Result};
+
+/// Write numbered messages to a weir port.
+#[derive(Parser)]
+struct Args {
+    /// The name of the port
+    name: PathBuf,
+    /// How many
+    #[arg(long, default_value = "1000", value_parser = count)]
+    messages: u64,
+    /// How long to wait for a reader, in seconds
+    #[arg(long, default_value_t = 5)]
+    wait: u64,
+}
+
+fn count(text: &str) -> std::result::Result<u64, String> {
+    weir::tune::parse_size(text).ok_or_else(|| String::from("not a number; write 1000 or 64K"))
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match write(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("port_write: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn write(args: &Args) -> Result<()> {
+    let options = PortOptions::new().wait_for_reader(Duration::from_secs(args.wait));
+    let mut writer = PortWriter::open(&args.name, &options)?;
+    for number in 0..args.messages {
+        writer.send(format!("message {number}").as_bytes())?;
+    }
+    Ok(())
+}

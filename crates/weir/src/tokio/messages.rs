@@ -1,0 +1,206 @@
+//! Records, and messages of ports, as streams and sinks.
+
+use super::{Registered, closed};
+use crate::error::{Error, ErrorKind, Result};
+use crate::port::{Event, Port, PortWriter, Received};
+use crate::record::{RecordReader, RecordWriter};
+use futures_core::Stream;
+use futures_sink::Sink;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// Bytes of a buffer at first; it grows with what comes.
+const BUFFER_BYTES: usize = 4096;
+
+/// Receives into a buffer that grows to what is needed.
+fn receive_whole<T>(
+    buffer: &mut Vec<u8>,
+    mut receive: impl FnMut(&mut [u8]) -> Result<T>,
+) -> Result<T> {
+    loop {
+        match receive(buffer) {
+            Err(error) if error.kind() == ErrorKind::TooSmall => {
+                buffer.resize(error.needed_bytes() as usize, 0);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// The records of a pipe, each in a vector of its own; it ends with its writer.
+#[derive(Debug)]
+pub struct RecordStream {
+    registered: Registered,
+    end: RecordReader,
+    buffer: Vec<u8>,
+}
+
+impl RecordStream {
+    /// Takes an end over.
+    ///
+    /// # Errors
+    /// The kernel has no descriptors; this is no runtime with I/O.
+    pub fn new(mut end: RecordReader) -> Result<RecordStream> {
+        let registered = Registered::new(end.poll_descriptor()?)?;
+        Ok(RecordStream { registered, end, buffer: vec![0; BUFFER_BYTES] })
+    }
+
+    /// Gives the end back.
+    pub fn into_inner(self) -> RecordReader {
+        self.end
+    }
+}
+
+impl Stream for RecordStream {
+    type Item = Result<Vec<u8>>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let RecordStream { registered, end, buffer } = self.get_mut();
+        let outcome = ready!(
+            registered
+                .poll(context, || { receive_whole(buffer, |buffer| end.try_receive(buffer)) })
+        );
+        Poll::Ready(match outcome {
+            Ok(Some(bytes)) => Some(Ok(buffer[..bytes].to_vec())),
+            Ok(None) => None,
+            Err(error) => Some(Err(error)),
+        })
+    }
+}
+
+/// What came to a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// From whom, and what.
+    pub received: Received,
+    /// The bytes of a message; none of a writer's end.
+    pub bytes: Vec<u8>,
+}
+
+/// What comes to a port. It does not end.
+#[derive(Debug)]
+pub struct PortStream {
+    registered: Registered,
+    port: Port,
+    buffer: Vec<u8>,
+}
+
+impl PortStream {
+    /// Takes a port over.
+    ///
+    /// # Errors
+    /// As [`RecordStream::new`].
+    pub fn new(mut port: Port) -> Result<PortStream> {
+        let registered = Registered::new(port.poll_descriptor()?)?;
+        Ok(PortStream { registered, port, buffer: vec![0; BUFFER_BYTES] })
+    }
+
+    /// The port, to suspend a writer and the like.
+    pub fn port(&mut self) -> &mut Port {
+        &mut self.port
+    }
+
+    /// Gives the port back.
+    pub fn into_inner(self) -> Port {
+        self.port
+    }
+}
+
+impl Stream for PortStream {
+    type Item = Result<Message>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let PortStream { registered, port, buffer } = self.get_mut();
+        let outcome = ready!(
+            registered
+                .poll(context, || { receive_whole(buffer, |buffer| port.try_receive(buffer)) })
+        );
+        Poll::Ready(Some(outcome.map(|received| {
+            let bytes = match received.event {
+                Event::Message { bytes } | Event::Piece { bytes, .. } => bytes,
+                Event::Closed(_) => 0,
+            };
+            Message { received, bytes: buffer[..bytes].to_vec() }
+        })))
+    }
+}
+
+/// An end that sends whole vectors: what both sinks share. One waits here while there is no room.
+#[derive(Debug)]
+struct Sending<E> {
+    registered: Registered,
+    end: Option<E>,
+    waiting: Option<Vec<u8>>,
+}
+
+impl<E> Sending<E> {
+    fn poll_empty(
+        &mut self,
+        context: &mut Context<'_>,
+        mut send: impl FnMut(&mut E, &[u8]) -> Result<()>,
+    ) -> Poll<Result<()>> {
+        let Some(bytes) = &self.waiting else { return Poll::Ready(Ok(())) };
+        let end = self.end.as_mut().ok_or_else(|| closed("send to", "the pipe"))?;
+        let sent = ready!(self.registered.poll(context, || send(end, bytes)));
+        self.waiting = None;
+        Poll::Ready(sent)
+    }
+
+    fn start(&mut self, bytes: Vec<u8>) -> Result<()> {
+        if self.end.is_none() {
+            return Err(closed("send to", "the pipe"));
+        }
+        assert!(self.waiting.is_none(), "poll_ready comes first");
+        self.waiting = Some(bytes);
+        Ok(())
+    }
+}
+
+macro_rules! sink {
+    ($sink:ident, $end:ty, $what:literal) => {
+        #[doc = concat!("Sends ", $what, ". What is full is waited for.")]
+        #[derive(Debug)]
+        pub struct $sink(Sending<$end>);
+
+        impl $sink {
+            /// Takes an end over.
+            ///
+            /// # Errors
+            /// As [`RecordStream::new`].
+            pub fn new(mut end: $end) -> Result<$sink> {
+                let registered = Registered::new(end.poll_descriptor()?)?;
+                Ok($sink(Sending { registered, end: Some(end), waiting: None }))
+            }
+
+            /// Gives the end back, unless it was closed; one vector may not have been sent yet.
+            pub fn into_inner(self) -> (Option<$end>, Option<Vec<u8>>) {
+                (self.0.end, self.0.waiting)
+            }
+        }
+
+        impl Sink<Vec<u8>> for $sink {
+            type Error = Error;
+
+            fn poll_ready(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+                self.get_mut().0.poll_empty(context, |end, bytes| end.try_send(bytes))
+            }
+
+            fn start_send(self: Pin<&mut Self>, bytes: Vec<u8>) -> Result<()> {
+                self.get_mut().0.start(bytes)
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+                self.poll_ready(context)
+            }
+
+            fn poll_close(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+                let sent = ready!(self.as_mut().poll_ready(context));
+                self.get_mut().0.end = None;
+                Poll::Ready(sent)
+            }
+        }
+    };
+}
+
+sink!(RecordSink, RecordWriter, "records to a pipe");
+sink!(PortSink, PortWriter, "messages to a port, each of which must fit into its ring");

@@ -1,0 +1,91 @@
+//! Streams of bytes as tokio reads and writes them.
+
+use super::{Registered, closed};
+use crate::error::Result;
+use crate::pipe::{Reader, Writer};
+use ::tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// The reading end of a stream.
+#[derive(Debug)]
+pub struct StreamReader {
+    registered: Registered,
+    end: Reader,
+}
+
+impl StreamReader {
+    /// Takes an end over.
+    ///
+    /// # Errors
+    /// The kernel has no descriptors; this is no runtime with I/O.
+    pub fn new(mut end: Reader) -> Result<StreamReader> {
+        Ok(StreamReader { registered: Registered::new(end.poll_descriptor()?)?, end })
+    }
+
+    /// Gives the end back.
+    pub fn into_inner(self) -> Reader {
+        self.end
+    }
+}
+
+impl AsyncRead for StreamReader {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let StreamReader { registered, end } = self.get_mut();
+        if buffer.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let into = buffer.initialize_unfilled();
+        let count = ready!(registered.poll(context, || end.try_read(into)))?;
+        buffer.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The writing end of a stream. What was written is published at once: flushing does nothing.
+#[derive(Debug)]
+pub struct StreamWriter {
+    registered: Registered,
+    end: Option<Writer>,
+}
+
+impl StreamWriter {
+    /// Takes an end over.
+    ///
+    /// # Errors
+    /// As [`StreamReader::new`].
+    pub fn new(mut end: Writer) -> Result<StreamWriter> {
+        Ok(StreamWriter { registered: Registered::new(end.poll_descriptor()?)?, end: Some(end) })
+    }
+
+    /// Gives the end back, unless it was shut down.
+    pub fn into_inner(self) -> Option<Writer> {
+        self.end
+    }
+}
+
+impl AsyncWrite for StreamWriter {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let StreamWriter { registered, end } = self.get_mut();
+        let end = end.as_mut().ok_or_else(|| closed("write to", "the pipe"))?;
+        registered.poll(context, || end.try_write(bytes)).map_err(io::Error::from)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().end = None;
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,134 @@
+//! Ends in async programs: bytes, records and messages of ports in one runtime of one thread, so
+//! that whoever blocks blocks all (docs/contracts/wait.md, 6).
+
+#![cfg(feature = "tokio")]
+
+use futures::{SinkExt, StreamExt};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use weir::tokio::{PortSink, PortStream, RecordSink, RecordStream, StreamReader, StreamWriter};
+use weir::{Ending, ErrorKind, Event, Options, Port, PortOptions, PortWriter};
+
+/// Runs to the end, in time.
+fn run<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        tokio::time::timeout(Duration::from_secs(30), future).await.expect("in time")
+    })
+}
+
+#[test]
+fn bytes_pass_through_a_small_pipe() {
+    run(async {
+        let (writer, reader) = weir::pipe(&Options::new().capacity_bytes(4096)).expect("a pipe");
+        let mut writer = StreamWriter::new(writer).expect("registered");
+        let mut reader = StreamReader::new(reader).expect("registered");
+        let sent: Vec<u8> = (0..1_000_000_u32).map(|at| (at >> 4) as u8).collect();
+        let expected = sent.clone();
+        let writing = tokio::spawn(async move {
+            writer.write_all(&sent).await.expect("written");
+            writer.shutdown().await.expect("shut down");
+            writer.write_all(b"x").await.expect_err("shut down").kind()
+        });
+        let mut got = Vec::new();
+        reader.read_to_end(&mut got).await.expect("read");
+        assert!(got == expected, "other bytes came");
+        assert_eq!(writing.await.expect("no panic"), std::io::ErrorKind::BrokenPipe);
+    });
+}
+
+#[test]
+fn records_pass_and_their_end_is_seen() {
+    run(async {
+        let options = Options::new().capacity_bytes(16_384);
+        let (writer, reader) = weir::records(&options).expect("a pipe");
+        let mut sink = RecordSink::new(writer).expect("registered");
+        let stream = RecordStream::new(reader).expect("registered");
+        let sending = tokio::spawn(async move {
+            for at in 0..2000_usize {
+                sink.send(vec![at as u8; at * 7 % 9000]).await.expect("sent");
+            }
+            sink.close().await.expect("closed");
+        });
+        let got: Vec<_> = stream.map(|record| record.expect("received")).collect().await;
+        assert_eq!(got.len(), 2000);
+        let right = |(at, record): (usize, &Vec<u8>)| *record == vec![at as u8; at * 7 % 9000];
+        assert!(got.iter().enumerate().all(right));
+        sending.await.expect("no panic");
+    });
+}
+
+#[test]
+fn many_writers_of_a_port_in_one_thread_with_it() {
+    run(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let name = directory.path().join("port");
+        let port = Port::create(&name, &PortOptions::new()).expect("a port");
+        let mut stream = PortStream::new(port).expect("registered");
+        let options = PortOptions::new().capacity_bytes(8192);
+        for seed in 0..5_u8 {
+            let writer = PortWriter::open(&name, &options).expect("a writer");
+            let mut sink = PortSink::new(writer).expect("registered");
+            tokio::spawn(async move {
+                for at in 0..500_usize {
+                    sink.send(vec![seed; at % 3000]).await.expect("sent");
+                }
+                sink.close().await.expect("closed");
+            });
+        }
+        let (mut messages, mut ends) = (0, 0);
+        while ends < 5 {
+            let message = stream.next().await.expect("it does not end").expect("received");
+            match message.received.event {
+                Event::Message { bytes } => {
+                    assert_eq!(
+                        message.bytes.len(),
+                        (message.received.sequence as usize - 1) % 3000
+                    );
+                    assert_eq!(bytes, message.bytes.len());
+                    messages += 1;
+                }
+                Event::Closed(ending) => {
+                    assert_eq!(ending, Ending::Closed);
+                    ends += 1;
+                }
+                Event::Piece { .. } => panic!("no pieces were asked for"),
+            }
+        }
+        assert_eq!(messages, 2500);
+        assert_eq!(stream.port().counts().expect("mine").open, 0);
+    });
+}
+
+#[test]
+fn a_sink_learns_that_its_reader_is_gone() {
+    run(async {
+        let (writer, reader) = weir::records(&Options::new()).expect("a pipe");
+        let mut sink = RecordSink::new(writer).expect("registered");
+        sink.send(b"x".to_vec()).await.expect("sent");
+        drop(reader);
+        let error = sink.send(b"y".to_vec()).await.expect_err("gone");
+        assert_eq!(error.kind(), ErrorKind::Closed);
+    });
+}
+
+/// A task that waits for an end takes nothing from the others, and is woken from another thread.
+#[test]
+fn waiting_blocks_nobody() {
+    run(async {
+        let (mut writer, reader) = weir::records(&Options::new()).expect("a pipe");
+        let mut stream = RecordStream::new(reader).expect("registered");
+        let waiting = tokio::spawn(async move { stream.next().await });
+        let mut ticks = 0;
+        while ticks < 20 {
+            // sleep: time is the point: the other task waits meanwhile, and this one goes on.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            ticks += 1;
+        }
+        assert!(!waiting.is_finished());
+        let sending = std::thread::spawn(move || writer.send(b"late").expect("sent"));
+        let got = waiting.await.expect("no panic").expect("a record").expect("received");
+        assert_eq!(got, b"late");
+        sending.join().expect("no panic");
+    });
+}
