@@ -3,9 +3,10 @@
 
 use crate::futex;
 use crate::map::{LinkMap, Page};
-use crate::primitive::{AtomicU32, Ordering};
+use crate::primitive::Ordering;
 use crate::ring::board::Board;
 use crate::ring::lane::Side;
+use crate::ring::layout::NapLine;
 use crate::ring::nap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,20 +14,20 @@ use std::time::Duration;
 
 /// Where a reader of many sleeps.
 pub trait Bed: std::fmt::Debug + Send + Sync {
-    /// The word of its sleep.
-    fn nap_word(&self) -> &AtomicU32;
+    /// Its sleep.
+    fn nap(&self) -> &NapLine;
 }
 
 impl Bed for Page<Board> {
-    fn nap_word(&self) -> &AtomicU32 {
-        &self.words().nap.word
+    fn nap(&self) -> &NapLine {
+        &self.words().nap
     }
 }
 
 /// Of the peer of an mpx.
 impl Bed for LinkMap {
-    fn nap_word(&self) -> &AtomicU32 {
-        &self.board(Side::Peer).nap.word
+    fn nap(&self) -> &NapLine {
+        &self.board(Side::Peer).nap
     }
 }
 
@@ -80,7 +81,7 @@ impl Inbox {
         // SeqCst here and in `falls_asleep`: either the reader sees the news before it sleeps, or
         // it is seen asleep below.
         self.news.store(true, Ordering::SeqCst);
-        let word = self.bed.nap_word();
+        let word = &self.bed.nap().word;
         // Again and again, since who shares the board can set the word to what the reader expects.
         while self.asleep.load(Ordering::SeqCst) && self.news.load(Ordering::SeqCst) {
             nap::take(word);

@@ -9,31 +9,27 @@ use super::link::Link;
 use super::owner::Mpx;
 use super::record::{LABEL_BYTES, Record};
 use super::serve::Show;
+use super::waiting::Habits;
 use super::{MpxOptions, OBJECT};
 use crate::end::Until;
 use crate::entrance::{Arrival, Entrance, refuse};
 use crate::error::{Error, ErrorKind, Result};
-use crate::futex::{self, timespec};
 use crate::gathering::{Bed, Inbox};
 use crate::map::LinkMap;
+use crate::options::Waiting;
 use crate::poll::Doorbell;
-use crate::primitive::{AtomicU32, Ordering};
 use crate::ring::board::Board;
 use crate::ring::lane::Side;
-use crate::ring::nap;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
-use rustix::thread::futex::{ClockId, Wait as Word, WaitFlags, WaitPtr, WaitvFlags, waitv};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_sys::forks::{self, ParentOnly};
 
 /// An owner looks at all its links so often, since one peer can spoil the board of all.
-const LOOK_AT_ALL: Duration = Duration::from_millis(100);
+pub const LOOK_AT_ALL: Duration = Duration::from_millis(100);
 /// Calls between two readings of the clock while there is always something to do.
 const CALLS: u32 = 64;
-/// Looks before a participant sleeps.
-const LOOKS: u32 = 250;
 /// Records and bytes after which a call ends that has found more than it can show at once.
 const MOST_RECORDS: usize = 1024;
 const MOST_BYTES: usize = 256 << 10;
@@ -62,18 +58,25 @@ pub struct Hub {
     pub door: Option<Door>,
     /// Those that were joined, and their channels here.
     pub children: Vec<(u32, Mpx)>,
-    inbox: Arc<Inbox>,
-    bed: Arc<dyn Bed>,
-    doorbell: Option<Doorbell>,
-    looked: Instant,
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) bed: Arc<dyn Bed>,
+    pub(super) doorbell: Option<Doorbell>,
+    pub(super) looked: Instant,
     calls: u32,
     /// What it has said of its sleep.
-    said: u32,
+    pub(super) said: u32,
+    pub(super) habits: Habits,
     epoch: u32,
 }
 
 impl Hub {
-    pub fn new(side: Side, bed: Arc<dyn Bed>, inbox: Arc<Inbox>, door: Option<Door>) -> Hub {
+    pub fn new(
+        side: Side,
+        bed: Arc<dyn Bed>,
+        inbox: Arc<Inbox>,
+        door: Option<Door>,
+        waiting: Waiting,
+    ) -> Hub {
         Hub {
             core: Core::new(side),
             door,
@@ -84,6 +87,7 @@ impl Hub {
             looked: Instant::now(),
             calls: 0,
             said: 0,
+            habits: Habits::new(waiting),
             epoch: forks::epoch(),
         }
     }
@@ -128,7 +132,7 @@ impl Hub {
     }
 
     /// Looks at every link: what the board says has perhaps been spoilt.
-    fn look_at_all(&mut self) {
+    pub(super) fn look_at_all(&mut self) {
         self.looked = Instant::now();
         for link in 0..self.core.links.len() as u32 {
             self.core.gather_link(link);
@@ -205,6 +209,7 @@ impl Hub {
             if self.core.channels[index as usize].state == State::Joined {
                 self.serve_child(index, show);
             } else {
+                self.habits.last = self.core.channels[index as usize].link;
                 self.core.serve(index, show);
             }
             if show.records >= MOST_RECORDS || show.bytes >= MOST_BYTES {
@@ -299,21 +304,13 @@ impl Hub {
                 _ if more => continue,
                 _ => {}
             }
-            if !self.spins() {
+            if !self.looks_a_while(until) {
                 self.sleep(until)?;
             }
         }
     }
 
-    /// Looks for a while whether something comes.
-    fn spins(&self) -> bool {
-        (0..LOOKS).any(|_| {
-            std::hint::spin_loop();
-            self.has_bits() || self.inbox.has_news()
-        })
-    }
-
-    fn has_bits(&self) -> bool {
+    pub(super) fn has_bits(&self) -> bool {
         match &self.door {
             Some(door) => door.board.page.words().any(),
             None => self
@@ -323,100 +320,6 @@ impl Hub {
                 .and_then(Option::as_ref)
                 .is_some_and(|link| link.map.board(Side::Peer).any()),
         }
-    }
-
-    /// For a call that does not wait and found nothing: if the participant is polled, makes its
-    /// doorbell ring once there is something. Whether there is nothing.
-    fn looks_once_more(&mut self) -> Result<bool> {
-        let Some(doorbell) = &self.doorbell else { return Ok(true) };
-        doorbell.clear();
-        if self.core.side == Side::Peer {
-            self.core.links.iter_mut().flatten().for_each(Link::hear);
-        }
-        for link in doorbell.rung() {
-            if let Some(Some(link)) = self.core.links.get(link as usize) {
-                link.line.take_messages();
-            }
-        }
-        // Somebody at the door shows here as well as at the watcher's.
-        self.inbox.knock_softly();
-        nap::announce(self.bed.nap_word(), nap::POLLING);
-        Ok(!self.is_ready()?)
-    }
-
-    /// Says that it is about to sleep, on [`Hub::words`]. False if there is something after all:
-    /// a sleep on these then ends at once.
-    pub fn announce(&mut self) -> Result<bool> {
-        self.says_sleep();
-        if !self.is_ready()? && self.may_sleep() {
-            return Ok(true);
-        }
-        self.retract();
-        self.said = !self.bed.nap_word().load(Ordering::Relaxed);
-        Ok(false)
-    }
-
-    fn says_sleep(&mut self) {
-        self.said = nap::announce(self.bed.nap_word(), nap::ASLEEP);
-        self.children.iter_mut().for_each(|(_, child)| child.hub.says_sleep());
-    }
-
-    fn may_sleep(&self) -> bool {
-        self.inbox.falls_asleep() && self.children.iter().all(|(_, child)| child.hub.may_sleep())
-    }
-
-    /// The words to sleep on, and what to expect of each.
-    pub fn words<'a>(&'a self, words: &mut Vec<(&'a AtomicU32, u32)>) {
-        words.push((self.bed.nap_word(), self.said));
-        self.children.iter().for_each(|(_, child)| child.hub.words(words));
-    }
-
-    /// It sleeps no more.
-    pub fn retract(&mut self) {
-        self.inbox.wakes_up();
-        nap::retract(self.bed.nap_word(), nap::ASLEEP);
-        self.children.iter_mut().for_each(|(_, child)| child.hub.retract());
-    }
-
-    /// The most it may sleep.
-    pub fn most_sleep(&self) -> Option<Duration> {
-        let door = self.door.as_ref();
-        let looks = self.core.peers() > 0 || door.is_some_and(|door| door.entrance.is_busy());
-        let own = (door.is_some() && looks).then_some(LOOK_AT_ALL);
-        let children = self.children.iter().filter_map(|(_, child)| child.hub.most_sleep());
-        own.into_iter().chain(children).min()
-    }
-
-    /// How many words it sleeps on.
-    pub fn word_count(&self) -> usize {
-        1 + self.children.iter().map(|(_, child)| child.hub.word_count()).sum::<usize>()
-    }
-
-    /// After a sleep of that length.
-    pub fn slept(&mut self) {
-        if self.door.is_some() && self.looked.elapsed() >= LOOK_AT_ALL {
-            self.look_at_all();
-        }
-        self.children.iter_mut().for_each(|(_, child)| child.hub.slept());
-    }
-
-    fn sleep(&mut self, until: Until) -> Result<()> {
-        let most = self.most_sleep();
-        let time = match until {
-            Until::Then(then) => {
-                let left = then.saturating_duration_since(Instant::now());
-                Some(most.map_or(left, |most| most.min(left)))
-            }
-            _ => most,
-        };
-        if self.announce()? {
-            let mut words = Vec::new();
-            self.words(&mut words);
-            sleep_on(&words, time);
-            self.retract();
-            self.slept();
-        }
-        Ok(())
     }
 
     /// Something was done: the descriptor is readable until the next `WouldBlock`.
@@ -470,28 +373,4 @@ impl Drop for Hub {
 fn nothing(kind: ErrorKind) -> Error {
     let why = if kind == ErrorKind::TimedOut { "nothing came in time" } else { "there is nothing" };
     Error::new(kind, "read from", OBJECT, why)
-}
-
-/// Sleeps until one of the words changes.
-fn sleep_on(words: &[(&AtomicU32, u32)], time: Option<Duration>) {
-    if let [(word, expected)] = words {
-        futex::wait(word, *expected, time);
-        return;
-    }
-    let waits: Vec<Word> = words
-        .iter()
-        .map(|(word, expected)| {
-            let mut wait = Word::new();
-            wait.val = (*expected).into();
-            wait.uaddr = WaitPtr::new(word.as_ptr().cast());
-            wait.flags = WaitFlags::SIZE_U32;
-            wait
-        })
-        .collect();
-    let time = time.map(|time| {
-        let now = rustix::time::clock_gettime(ClockId::Monotonic);
-        timespec(Duration::new(now.tv_sec as u64, now.tv_nsec as u32) + time)
-    });
-    // Whatever ended it, the caller looks again.
-    let _ = waitv(&waits, WaitvFlags::empty(), time.as_ref(), ClockId::Monotonic);
 }

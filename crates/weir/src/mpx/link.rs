@@ -312,6 +312,11 @@ impl Link {
         }
     }
 
+    /// Of a peer: the CPU its owner last ran on, and one, as that says.
+    pub fn owner_cpu(&self) -> Option<u32> {
+        self.bell.as_ref().map(|(board, _)| board.words().nap.cpu.load(Ordering::Relaxed))
+    }
+
     /// Whether the owner has taken this peer in.
     pub fn is_welcome(&self) -> bool {
         self.bell.is_some()

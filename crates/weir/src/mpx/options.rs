@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{LinkExtent, MOST_ARENA_BYTES, MOST_CHANNELS};
+use crate::options::Waiting;
 use std::time::Duration;
 use weir_policy::arena::LARGEST_BYTES;
 
@@ -19,13 +20,15 @@ pub struct MpxOptions {
     arena_bytes: Option<u32>,
     pub(super) peers: u32,
     pub(super) mode: u32,
+    pub(super) waiting: Waiting,
     pub(super) owner_time: Option<Duration>,
 }
 
 impl Default for MpxOptions {
     fn default() -> MpxOptions {
         let (channels, arena_bytes, owner_time) = (None, None, None);
-        MpxOptions { channels, arena_bytes, peers: MOST_PEERS, mode: 0o600, owner_time }
+        let (peers, mode, waiting) = (MOST_PEERS, 0o600, Waiting::default());
+        MpxOptions { channels, arena_bytes, peers, mode, waiting, owner_time }
     }
 }
 
@@ -59,6 +62,12 @@ impl MpxOptions {
     /// Of an owner: who may connect, as the mode of its socket. This user alone by default.
     pub fn mode(mut self, mode: u32) -> MpxOptions {
         self.mode = mode;
+        self
+    }
+
+    /// How it waits.
+    pub fn waiting(mut self, waiting: Waiting) -> MpxOptions {
+        self.waiting = waiting;
         self
     }
 

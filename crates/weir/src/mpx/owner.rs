@@ -49,7 +49,7 @@ impl Mpx {
         let file = ParentOnly::new(file).map_err(|cause| Error::os("keep", "a board", cause))?;
         let board = OwnBoard { page: page.clone(), file };
         let door = Door { entrance, board, options: options.clone() };
-        Ok(Mpx { hub: Hub::new(Side::Owner, page, inbox, Some(door)) })
+        Ok(Mpx { hub: Hub::new(Side::Owner, page, inbox, Some(door), options.waiting) })
     }
 
     /// The path of its socket.

@@ -48,7 +48,7 @@ impl MpxPeer {
             .map_err(|cause| CONNECT.os(&path, cause))?;
         let inbox = Inbox::new(map.clone());
         let line = Line::start(socket, &inbox, 0)?;
-        let mut hub = Hub::new(Side::Peer, map.clone(), inbox, None);
+        let mut hub = Hub::new(Side::Peer, map.clone(), inbox, None, options.waiting);
         let nobody = Identity { pid: 0, uid: 0, gid: 0 };
         hub.core.add_link(0, Link::new(map, line, Side::Peer, nobody));
         Ok(MpxPeer { hub, channels: extent.channels })
