@@ -16,10 +16,11 @@ use crate::primitive::Ordering;
 use crate::record::RecordReader;
 use crate::ring::board::Board;
 use crate::ring::layout::MESSAGE;
-use crate::ring::{Memory, nap};
+use crate::ring::{Area, Memory, nap};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use weir_policy::pipe::Shape;
 use weir_policy::ready::ReadyQueue;
 use weir_sys::forks::ParentOnly;
 
@@ -27,6 +28,9 @@ use weir_sys::forks::ParentOnly;
 const MOST_EMPTY_LOOKS: u32 = 64;
 /// Turns between two readings of the clock, for looking at all rings now and then.
 const TURNS: u32 = 256;
+/// With so many others hot, a writer that sleeps is left asleep until half of its ring is free: it
+/// then writes much at a time, and others have something meanwhile.
+const CROWD: usize = 3;
 /// How often all rings are looked at, whatever the board says.
 pub const LOOK_AT_ALL: Duration = Duration::from_millis(100);
 
@@ -92,6 +96,13 @@ impl Choice {
         slot.ok_or_else(|| Error::new(ErrorKind::Invalid, "use", "a writer", "it is gone"))
     }
 
+    /// The writer whose turn it is, if it still is.
+    #[inline]
+    pub fn current_slot(&mut self) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut(self.current? as usize)?.as_deref_mut()?;
+        (slot.turn.goes_on() && !slot.suspended).then_some(slot)
+    }
+
     pub fn id_at(&self, place: u32) -> Option<WriterId> {
         Some(self.slots.get(place as usize)?.as_ref()?.id)
     }
@@ -119,10 +130,10 @@ impl Choice {
         let pidfd = pidfd.filter(|pidfd| !self.are_scarce(pidfd));
         let place = self.free.pop().unwrap_or(self.slots.len() as u32);
         match self.start(map, socket, pidfd, place, options) {
-            Ok(reader) => {
+            Ok((reader, crowded)) => {
                 let id = WriterId { serial: self.next_serial, slot: place };
                 self.next_serial += 1;
-                let slot = Some(Box::new(Slot::new(reader, id, identity)));
+                let slot = Some(Box::new(Slot::new(reader, id, identity, crowded)));
                 match self.slots.get_mut(place as usize) {
                     Some(free) => *free = slot,
                     None => self.slots.push(slot),
@@ -149,14 +160,11 @@ impl Choice {
         pidfd: Option<OwnedFd>,
         place: u32,
         options: &PortOptions,
-    ) -> Result<RecordReader> {
-        let shape = weir_policy::pipe::Shape::new(
-            crate::map::page_bytes(),
-            map.bytes(crate::ring::Area::Ring),
-            None,
-            None,
-        );
-        let shape = shape.map_err(crate::options::out_of_range)?;
+    ) -> Result<(RecordReader, Shape)> {
+        let (page, bytes) = (crate::map::page_bytes(), map.bytes(Area::Ring));
+        let shape =
+            |segment| Shape::new(page, bytes, segment, None).map_err(crate::options::out_of_range);
+        let (shape, crowded) = (shape(None)?, shape(Some(bytes / 2))?);
         let resolved = Resolved { shape, ..self.resolved };
         let end = End::new(None, map, socket, Role::Reader, &resolved)?;
         let board = self.board_file.get().ok_or_else(|| {
@@ -166,7 +174,7 @@ impl Choice {
         // One that does not take it in cannot ring: it will be looked at now and then.
         let _ = end.life.welcome(board, place, limits);
         end.life.tell(&self.inbox, place, pidfd)?;
-        RecordReader::over(end)
+        Ok((RecordReader::over(end)?, crowded))
     }
 
     /// Whether descriptors are scarce, by the number of the newest: half of what there may be.
@@ -245,7 +253,7 @@ impl Choice {
             let mut someone_owes = false;
             for _ in 0..self.hot.len() {
                 let Some((place, _)) = self.hot.pop() else { break };
-                let alone = self.hot.is_empty();
+                let waiting = self.hot.len();
                 let Ok(slot) = self.slot(place) else { continue };
                 if slot.suspended {
                     continue;
@@ -254,6 +262,7 @@ impl Choice {
                     slot.empty_looks = 0;
                     slot.turn.begin(slot.share);
                     if slot.turn.goes_on() {
+                        slot.crowd(waiting >= CROWD)?;
                         (self.current, self.last) = (Some(place), Some(place));
                         return Ok(Some(place));
                     }
@@ -264,7 +273,7 @@ impl Choice {
                 slot.turn.end();
                 slot.empty_looks += 1;
                 // The last one is left to whoever spins and sleeps.
-                if alone || slot.empty_looks < MOST_EMPTY_LOOKS {
+                if waiting == 0 || slot.empty_looks < MOST_EMPTY_LOOKS {
                     self.hot.push(place, 0);
                 } else if !slot.cool()? {
                     self.warm(place)?;

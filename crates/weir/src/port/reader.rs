@@ -94,13 +94,33 @@ impl Port {
         self.receive_until(buffer, Until::after(time))
     }
 
+    #[inline]
     fn receive_until(&mut self, buffer: &mut [u8], until: Until) -> Result<Received> {
+        if let Some(received) = self.receive_of_current(buffer)? {
+            return Ok(received);
+        }
         loop {
             let place = self.next(until)?;
             if let Some(received) = self.step(place, buffer)? {
                 return Ok(received);
             }
         }
+    }
+
+    /// The next message of the writer whose turn it is, where that is short and there: what a
+    /// stream of them costs, and nothing else.
+    #[inline]
+    fn receive_of_current(&mut self, buffer: &mut [u8]) -> Result<Option<Received>> {
+        let manner = self.manner();
+        if self.choice.inbox().has_news() {
+            return Ok(None);
+        }
+        let Some(slot) = self.choice.current_slot() else { return Ok(None) };
+        let Some(bytes) = slot.take_short(buffer, manner)? else { return Ok(None) };
+        let (writer, identity, sequence) = (slot.id, slot.identity, slot.sequence);
+        self.choice.count(1, bytes as u64);
+        self.acted();
+        Ok(Some(Received { writer, identity, sequence, event: Event::Message { bytes } }))
     }
 
     /// Receives the next message as [`Port::receive`] does, and with it those that the same writer

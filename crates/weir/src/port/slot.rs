@@ -5,6 +5,7 @@ use crate::entrance::Identity;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::RecordReader;
 use crate::ring::nap;
+use weir_policy::pipe::Shape;
 use weir_policy::ready::Turn;
 
 /// One writer.
@@ -29,6 +30,9 @@ pub struct Slot {
     partial: Vec<u8>,
     in_message: bool,
     complete: bool,
+    crowded: bool,
+    /// The sizes by which the writer is woken in the other case.
+    other_shape: Shape,
 }
 
 /// What is to be seen at a writer.
@@ -68,7 +72,7 @@ struct Front {
 }
 
 impl Slot {
-    pub fn new(reader: RecordReader, id: WriterId, identity: Identity) -> Slot {
+    pub fn new(reader: RecordReader, id: WriterId, identity: Identity, crowded: Shape) -> Slot {
         Slot {
             reader,
             id,
@@ -84,6 +88,8 @@ impl Slot {
             partial: Vec::new(),
             in_message: false,
             complete: false,
+            crowded: false,
+            other_shape: crowded,
         }
     }
 
@@ -219,6 +225,35 @@ impl Slot {
         self.partial = Vec::new();
         self.count(bytes);
         Ok(Step::Message(bytes))
+    }
+
+    /// Receives the next message if it is a short one and fits.
+    #[inline]
+    pub fn take_short(&mut self, buffer: &mut [u8], manner: Manner) -> Result<Option<usize>> {
+        if self.ending.is_some() || self.complete || self.in_message || manner.in_pieces {
+            return Ok(None);
+        }
+        let Ok(Some(Front { bytes, first: true, last: true })) = self.front()? else {
+            return Ok(None);
+        };
+        if bytes > buffer.len() || bytes as u64 > manner.most_message_bytes {
+            return Ok(None);
+        }
+        self.take_into(buffer, bytes)?;
+        self.turn.serve(bytes as u64);
+        self.count(bytes);
+        Ok(Some(bytes))
+    }
+
+    /// Says whether many others have something too: then its writer, where it sleeps, is woken
+    /// for half of the ring only.
+    pub fn crowd(&mut self, crowded: bool) -> Result<()> {
+        if self.crowded != crowded {
+            self.crowded = crowded;
+            let (end, _) = self.reader.parts()?;
+            std::mem::swap(&mut end.shape, &mut self.other_shape);
+        }
+        Ok(())
     }
 
     /// Receives short messages one after the other until the turn is over or there is something
