@@ -133,6 +133,9 @@ fn a_thousand_peers() {
             .expect("received");
     }
     assert_eq!(exchange.owner.peers(), PEERS);
+    // One descriptor of either side's for each, both in this process.
+    let descriptors = std::fs::read_dir("/proc/self/fd").expect("there").count();
+    assert!(descriptors < 2 * PEERS + 100, "{descriptors}");
     for (channel, number) in &channels {
         exchange.owner.send(*channel, &number.to_le_bytes()).expect("sent");
     }

@@ -220,19 +220,41 @@ impl Link {
     fn fit(&mut self, number: u32, bytes: usize) {
         let lanes = &self.lanes[number as usize];
         let (place, wish) = (lanes.out.place(), lanes.wish_bytes as usize);
-        let needed = needed(bytes).max(wish).min(LARGEST_BYTES as usize);
-        if needed <= place.bytes() {
+        let must = needed(bytes).min(LARGEST_BYTES as usize);
+        if must.max(wish) <= place.bytes() {
             return;
         }
-        let mut block_bytes = block_for(needed);
         let floor = place.as_block().map_or(SMALLEST_BYTES, |(_, bytes)| 2 * bytes);
-        while block_bytes >= floor {
-            if let Some(offset) = self.block(number, block_bytes) {
-                self.settle(number, Place::block(offset, block_bytes));
+        if self.take_block(number, block_for(must.max(wish)), floor) {
+            return;
+        }
+        // Others' are taken back for what is to be sent now, hardly for what is only wished for.
+        let looks = if must > place.bytes() { RECLAIM_LOOKS } else { RECLAIM_LOOKS / 16 };
+        for _ in 0..looks.min(self.lent.len()) {
+            self.next_lent %= self.lent.len().max(1);
+            let Some(other) = self.lent.get(self.next_lent).copied() else { return };
+            if other == number || !self.take_back(other) {
+                self.next_lent += 1;
+                continue;
+            }
+            self.lent.swap_remove(self.next_lent);
+            if self.take_block(number, block_for(must), floor) {
                 return;
             }
-            block_bytes /= 2;
         }
+    }
+
+    /// Moves an empty lane to a block of this size, or of the next smaller there is.
+    fn take_block(&mut self, number: u32, most_bytes: u32, floor: u32) -> bool {
+        let mut bytes = most_bytes.max(floor);
+        while bytes >= floor && bytes <= LARGEST_BYTES {
+            if let Some(offset) = self.arena.take(bytes) {
+                self.settle(number, Place::block(offset, bytes));
+                return true;
+            }
+            bytes /= 2;
+        }
+        false
     }
 
     /// Gives a lane its place, and its former one back.
@@ -243,26 +265,6 @@ impl Link {
             None => self.lent.push(number),
         }
         out.move_to(place);
-    }
-
-    /// A block, if need be one of another lane that is empty.
-    fn block(&mut self, number: u32, block_bytes: u32) -> Option<u32> {
-        if let Some(offset) = self.arena.take(block_bytes) {
-            return Some(offset);
-        }
-        for _ in 0..RECLAIM_LOOKS.min(self.lent.len()) {
-            self.next_lent %= self.lent.len().max(1);
-            let other = *self.lent.get(self.next_lent)?;
-            if other == number || !self.take_back(other) {
-                self.next_lent += 1;
-                continue;
-            }
-            self.lent.swap_remove(self.next_lent);
-            if let Some(offset) = self.arena.take(block_bytes) {
-                return Some(offset);
-            }
-        }
-        None
     }
 
     /// Takes the block of a lane back if all in it was read. A side that spoils its own position
