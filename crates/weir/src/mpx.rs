@@ -20,10 +20,10 @@
 //! ```
 //!
 //! A *link* is what an owner and one peer share: the peer's memory, and a socket that dies with
-//! either. In the order of flow: [`link`] sends on a channel and tells the other side; [`core`]
-//! gathers what the other side has told; [`serve`] makes records of it, in the order of the ready
-//! queue; [`hub`] lets peers in and goes over all of that, [`waiting`] where there
-//! is nothing; [`owner`] and [`peer`] are what users call.
+//! either. In the order of flow: `link` sends on a channel and tells the other side; `core`
+//! gathers what the other side has told; `serve` makes records of it, in the order of the ready
+//! queue; `hub` lets peers in and goes over all of that, `waiting` where there
+//! is nothing; `owner` and `peer` are what users call.
 
 mod core;
 mod hub;
