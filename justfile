@@ -60,7 +60,7 @@ tsan:
 
 # kill -9 of either end of a pipe at random instants, as often as you like
 torture KILLS="100000":
-    WEIR_KILLS={{KILLS}} cargo test --release --locked -p weir --test kill --test port_kill
+    WEIR_KILLS={{KILLS}} cargo test --release --locked -p weir --test kill --test port_kill --test mpx_kill
 
 # Random pieces of shell against bash, as long as you like
 random CASES="50000":

@@ -8,6 +8,7 @@
 //! - [`facts`]: what was measured of one run, the input of the next two.
 //! - [`verdict`]: which stage held the pipeline up, and why.
 //! - [`advice`]: what would make it faster, where the evidence supports saying so.
+//! - [`arena`]: who has which blocks of an arena.
 //! - [`ready`]: which of many channels is next, and for how long.
 //! - [`sizing`]: when to enlarge a kernel pipe that is in use.
 //! - [`pipe`]: sizes of weir's own pipe, when to wake, how long to spin, when to slip.
@@ -18,6 +19,7 @@
 extern crate alloc;
 
 pub mod advice;
+pub mod arena;
 pub mod facts;
 pub mod partition;
 pub mod pipe;

@@ -2,18 +2,39 @@
 //! gone, that somebody knocks. The watcher tells it here, and wakes it.
 
 use crate::futex;
-use crate::map::Page;
+use crate::map::{LinkMap, Page};
 use crate::primitive::Ordering;
 use crate::ring::board::Board;
+use crate::ring::lane::Side;
+use crate::ring::layout::NapLine;
 use crate::ring::nap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+/// Where a reader of many sleeps.
+pub trait Bed: std::fmt::Debug + Send + Sync {
+    /// Its sleep.
+    fn nap(&self) -> &NapLine;
+}
+
+impl Bed for Page<Board> {
+    fn nap(&self) -> &NapLine {
+        &self.words().nap
+    }
+}
+
+/// Of the peer of an mpx.
+impl Bed for LinkMap {
+    fn nap(&self) -> &NapLine {
+        &self.board(Side::Peer).nap
+    }
+}
+
 /// News for one reader, which sleeps on its board.
 #[derive(Debug)]
 pub struct Inbox {
-    board: Arc<Page<Board>>,
+    bed: Arc<dyn Bed>,
     asleep: AtomicBool,
     news: AtomicBool,
     knocked: AtomicBool,
@@ -30,11 +51,11 @@ pub struct News {
 }
 
 impl Inbox {
-    /// Of the reader that sleeps on this board.
-    pub fn new(board: Arc<Page<Board>>) -> Arc<Inbox> {
+    /// Of the reader that sleeps there.
+    pub fn new(bed: Arc<dyn Bed>) -> Arc<Inbox> {
         let (asleep, news, knocked) =
             (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Inbox { board, asleep, news, knocked, gone: Mutex::default() })
+        Arc::new(Inbox { bed, asleep, news, knocked, gone: Mutex::default() })
     }
 
     /// The other end of a ring is gone.
@@ -60,7 +81,7 @@ impl Inbox {
         // SeqCst here and in `falls_asleep`: either the reader sees the news before it sleeps, or
         // it is seen asleep below.
         self.news.store(true, Ordering::SeqCst);
-        let word = &self.board.words().nap.word;
+        let word = &self.bed.nap().word;
         // Again and again, since who shares the board can set the word to what the reader expects.
         while self.asleep.load(Ordering::SeqCst) && self.news.load(Ordering::SeqCst) {
             nap::take(word);

@@ -7,6 +7,7 @@
 //! - [`records`]: the same for records, with loans instead of copies for large ones.
 //! - [`Port`], [`PortWriter`]: many writers, one reader, a name.
 //! - [`Flags`]: a cluster of 64 flags, local or shared.
+//! - [`Mpx`]: channels by the thousand, of many peers with one owner.
 //! - [`Wait`]: one wait over all of these, descriptors and a time.
 //! - [`Listener`], [`connect_stream`], [`Handle`]: how ends get to other processes.
 //! - `tokio` (feature): all of these in async programs.
@@ -43,6 +44,8 @@ mod life;
 #[cfg(not(loom))]
 mod map;
 #[cfg(not(loom))]
+pub mod mpx;
+#[cfg(not(loom))]
 mod name;
 #[cfg(not(loom))]
 mod options;
@@ -75,6 +78,7 @@ pub use {
     flags::Flags,
     handle::Handle,
     map::{View, ViewMut},
+    mpx::{Mpx, MpxOptions, MpxPeer},
     options::{Options, Waiting},
     pipe::{Reader, Writer, pipe},
     port::{

@@ -5,9 +5,11 @@
 //! growing and unsealing: no peer can cut it off under a mapping. All of it is allocated when it is
 //! made, so that a lack of memory is an error and not a SIGBUS.
 
+mod link;
 mod page;
 mod views;
 
+pub use link::{LinkExtent, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS};
 pub use page::Page;
 pub use views::{View, ViewMut};
 

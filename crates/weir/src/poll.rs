@@ -42,6 +42,11 @@ impl Doorbell {
             .map_err(|cause| Error::os("poll", "a writer", cause))
     }
 
+    /// No longer over this socket.
+    pub fn remove(&self, socket: BorrowedFd) {
+        let _ = epoll::delete(&self.nested, socket);
+    }
+
     /// The numbers of sockets at which somebody has rung, some at a time.
     pub fn rung(&self) -> Vec<u64> {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(OWN) }; 64];

@@ -69,7 +69,7 @@ impl fmt::Display for WriterId {
     }
 }
 
-/// How a writer ended.
+/// How a writer ended, or a channel that this side did not close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// It closed its end.

@@ -11,6 +11,7 @@
 
 pub mod board;
 pub mod cluster;
+pub mod lane;
 pub mod layout;
 pub mod nap;
 pub mod record;
@@ -20,6 +21,8 @@ pub mod stream;
 pub mod heap;
 #[cfg(all(test, loom))]
 mod model;
+#[cfg(all(test, loom))]
+mod model_lane;
 #[cfg(all(test, not(loom)))]
 mod tests;
 

@@ -18,6 +18,7 @@ use crate::end::{End, WRITER_SLICE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flags::Flags;
 use crate::futex::timespec;
+use crate::mpx::{Hub, Mpx, MpxPeer};
 use crate::pipe::{Reader, Writer};
 use crate::port::{Port, PortWriter};
 use crate::record::{RecordReader, RecordWriter};
@@ -52,6 +53,7 @@ enum Item<'a> {
     Records(&'a mut RecordReader),
     Sending(&'a mut RecordWriter, usize),
     Port(&'a mut Port),
+    Hub(&'a mut Hub),
     Flags(&'a Flags, u64, bool),
     Descriptor(BorrowedFd<'a>, Interest),
 }
@@ -73,7 +75,10 @@ impl<'a> Wait<'a> {
     fn add(mut self, item: Item<'a>) -> Result<Wait<'a>> {
         let is_descriptor = matches!(item, Item::Descriptor(..));
         self.descriptors += usize::from(is_descriptor);
-        self.words += usize::from(!is_descriptor);
+        self.words += match &item {
+            Item::Hub(hub) => hub.word_count(),
+            _ => usize::from(!is_descriptor),
+        };
         if self.words > MOST_WORDS || self.descriptors > MOST_DESCRIPTORS {
             let most = format!(
                 "more than {MOST_WORDS} ends and clusters, or {MOST_DESCRIPTORS} descriptors"
@@ -132,6 +137,23 @@ impl<'a> Wait<'a> {
     pub fn port_writer(self, writer: &'a mut PortWriter, bytes: usize) -> Result<Wait<'a>> {
         let (ring, bytes) = writer.ring(bytes);
         self.add(Item::Sending(ring, bytes))
+    }
+
+    /// For what comes of the channels of an mpx. That there is something for its calls to do may
+    /// also be what they do without a record.
+    ///
+    /// # Errors
+    /// There are too many already; each that is joined to it counts.
+    pub fn mpx(self, mpx: &'a mut Mpx) -> Result<Wait<'a>> {
+        self.add(Item::Hub(mpx.hub()))
+    }
+
+    /// The same of a peer of one, also that its owner is gone.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn mpx_peer(self, peer: &'a mut MpxPeer) -> Result<Wait<'a>> {
+        self.add(Item::Hub(peer.hub()))
     }
 
     /// For any of these flags.
@@ -228,6 +250,7 @@ impl<'a> Wait<'a> {
                 Item::Records(reader) => reader.is_ready()?,
                 Item::Sending(writer, bytes) => writer.is_ready(*bytes)?,
                 Item::Port(port) => port.is_ready()?,
+                Item::Hub(hub) => hub.is_ready()?,
                 Item::Flags(flags, mask, all) => {
                     crate::ring::cluster::matching(flags.read(), *mask, *all).is_some()
                 }
@@ -252,6 +275,8 @@ impl<'a> Wait<'a> {
                 // Where there is something after all, what the word is not: the sleep ends at once.
                 let other = || !port.nap_word().load(Ordering::Relaxed);
                 expected.push(said.filter(|_| sleeps).unwrap_or_else(other));
+            } else if let Item::Hub(hub) = item {
+                hub.announce()?;
             } else if let Some(end) = item.end()? {
                 expected.push(end.announce(nap::ASLEEP));
                 end.life.falls_asleep();
@@ -266,6 +291,8 @@ impl<'a> Wait<'a> {
                 flags.cluster().count_out();
             } else if let Item::Port(port) = item {
                 port.retract()?;
+            } else if let Item::Hub(hub) = item {
+                hub.retract();
             } else if let Some(end) = item.end()? {
                 end.life.wakes_up();
                 nap::retract(end.nap_word(), nap::ASLEEP);
@@ -283,6 +310,12 @@ impl<'a> Wait<'a> {
         let mut words = vec![word_of(rung, seen)];
         let mut expected = expected.iter();
         for item in &mut self.items {
+            if let Item::Hub(hub) = item {
+                let mut own = Vec::new();
+                hub.words(&mut own);
+                words.extend(own.into_iter().map(|(word, expected)| word_of(word, expected)));
+                continue;
+            }
             let word = match item {
                 Item::Flags(flags, ..) => Some(&flags.cluster().generation),
                 Item::Port(port) => Some(port.nap_word()),
@@ -297,6 +330,7 @@ impl<'a> Wait<'a> {
         let slice = self.items.iter().any(is_writer).then_some(WRITER_SLICE);
         let ports = self.items.iter().filter_map(|item| match item {
             Item::Port(port) => port.most_sleep(),
+            Item::Hub(hub) => hub.most_sleep(),
             _ => None,
         });
         let (begun, slice) = (Instant::now(), slice.into_iter().chain(ports).min());
@@ -317,6 +351,9 @@ impl<'a> Wait<'a> {
             {
                 port.look_at_all()?;
             }
+            if let Item::Hub(hub) = item {
+                hub.slept();
+            }
         }
         Ok(())
     }
@@ -329,7 +366,7 @@ impl Item<'_> {
             Item::Room(writer, room) => Some(writer.announce_room(*room)?),
             Item::Records(reader) => Some(reader.parts()?.0),
             Item::Sending(writer, bytes) => Some(writer.announce_room(*bytes)?),
-            Item::Port(..) | Item::Flags(..) | Item::Descriptor(..) => None,
+            Item::Port(..) | Item::Hub(..) | Item::Flags(..) | Item::Descriptor(..) => None,
         })
     }
 }

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::futex;
 use crate::gathering::Inbox;
 use crate::life::Life;
+use crate::mpx::Line;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -22,6 +23,8 @@ pub type Rung = AtomicU32;
 enum Target {
     /// The socket of an end.
     Life(Weak<Life>),
+    /// The socket of a link.
+    Line(Weak<Line>),
     /// The process at the other end of it, readable once it has died.
     Process { life: Weak<Life>, pidfd: OwnedFd },
     /// A descriptor of a wait, and whom to tell; it is closed with the target.
@@ -59,6 +62,12 @@ fn current() -> Result<&'static Watcher> {
 /// Watches the socket of an end.
 pub fn watch(life: &Arc<Life>) -> Result<Watched> {
     let target = Target::Life(Arc::downgrade(life));
+    current()?.add(EventFlags::RDHUP | EventFlags::ET, target).map(Watched)
+}
+
+/// Watches the socket of a link.
+pub fn watch_line(line: &Arc<Line>) -> Result<Watched> {
+    let target = Target::Line(Arc::downgrade(line));
     current()?.add(EventFlags::RDHUP | EventFlags::ET, target).map(Watched)
 }
 
@@ -132,6 +141,11 @@ impl Watcher {
                 let socket = life.socket().ok_or(Errno::BADF).map_err(failed)?;
                 epoll::add(epoll, socket, data, events).map_err(failed)?;
             }
+            Target::Line(line) => {
+                let line = line.upgrade().ok_or(Errno::BADF).map_err(failed)?;
+                let socket = line.socket().ok_or(Errno::BADF).map_err(failed)?;
+                epoll::add(epoll, socket, data, events).map_err(failed)?;
+            }
             Target::Descriptor { copy, .. }
             | Target::Door { copy, .. }
             | Target::Process { pidfd: copy, .. } => {
@@ -184,6 +198,7 @@ impl Watcher {
                     life.on_death();
                 }
             }
+            Some(Target::Line(line)) => line.upgrade().iter().for_each(|line| line.on_death()),
             Some(Target::Descriptor { tell, copy }) => {
                 self.release(&copy);
                 // Release pairs with the acquire of the wait: the descriptor is ready.

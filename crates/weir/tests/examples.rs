@@ -78,3 +78,17 @@ fn two_programs_take_turns() {
     assert!(text.contains("the first took 2000 turns"), "{text}");
     assert!(text.contains("the second took 2000 turns"), "{text}");
 }
+
+#[test]
+fn an_mpx_with_many_channels() {
+    let (_directory, path) = place("mpx");
+    let owning = example("mpx_owner").arg(&path).arg("--check").spawn().expect("started");
+    wait_for(&path);
+    let mut sending = example("mpx_peer");
+    let counts = ["--channels", "300", "--records", "50", "--bytes", "1000", "--check"];
+    let sending = sending.arg(&path).args(counts).spawn().expect("started");
+    let sum = |text: &str| text.split(" checksum ").nth(1).map(|rest| rest[..16].to_owned());
+    let (sent, received) = (said(sending), said(owning));
+    assert!(sum(&sent).is_some() && sum(&sent) == sum(&received), "{sent}{received}");
+    assert!(received.contains("300 channels ended, of which 0 died"), "{received}");
+}

@@ -1,4 +1,6 @@
-//! What both examples share: bytes that follow from a seed, and their checksum.
+//! What the examples share: bytes that follow from a seed, and their checksum.
+
+#![allow(dead_code, reason = "each example uses a part")]
 
 use std::time::Duration;
 
@@ -43,6 +45,11 @@ impl Default for Checksum {
 }
 
 impl Checksum {
+    /// What it is so far.
+    pub fn value(self) -> u64 {
+        self.0
+    }
+
     /// Adds bytes.
     pub fn add(&mut self, bytes: &[u8]) {
         for byte in bytes {

@@ -125,6 +125,40 @@ fn a_forked_child_has_no_end_of_its_parent_s() {
 }
 
 #[test]
+fn a_forked_child_has_no_mpx_of_its_parent_s() {
+    use crate::{ErrorKind, Mpx, MpxOptions, MpxPeer};
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = directory.path().join("exchange");
+    let mut owner = Mpx::create(&name, &MpxOptions::new()).expect("made");
+    let mut peer = MpxPeer::connect(&name, &MpxOptions::new()).expect("connected");
+    let there = peer.open(b"forked").expect("opened");
+    let mut here = None;
+    let mut buffer = [0; 64];
+    owner.receive_each(&mut buffer, |record| here = Some(record.channel)).expect("received");
+    let here = here.expect("an open");
+    let mut ends = Some((owner, peer));
+    assert!(in_forked_child(|| {
+        let Some((mut owner, mut peer)) = ends.take() else { return false };
+        let kinds = [
+            owner.accept(here).map_err(|error| error.kind()),
+            owner.try_receive_each(&mut [0; 64], |_| {}).map_err(|error| error.kind()).map(drop),
+            peer.send(there, b"x").map_err(|error| error.kind()).map(drop),
+            peer.open(b"x").map_err(|error| error.kind()).map(drop),
+        ];
+        // Dropping them here ends nothing there.
+        drop((owner, peer));
+        kinds.iter().all(|kind| *kind == Err(ErrorKind::Forked))
+    }));
+    let (mut owner, mut peer) = ends.take().expect("the parent's");
+    owner.accept(here).expect("accepted");
+    let mut kinds = Vec::new();
+    peer.receive_each(&mut buffer, |record| kinds.push(record.kind)).expect("received");
+    assert_eq!(kinds, [crate::mpx::Kind::Accepted]);
+    peer.send(there, b"still").expect("sent");
+    owner.receive_each(&mut buffer, |record| assert_eq!(record.bytes, b"still")).expect("there");
+}
+
+#[test]
 fn the_parent_s_end_is_seen_while_its_child_lives() {
     use crate::{Options, pipe};
     let (writer, mut reader) = pipe(&Options::new().capacity_bytes(4096)).expect("made");

@@ -11,24 +11,24 @@ use crate::primitive::{AtomicU32, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 
 /// A futex: the word is looked at under the lock that wakers take.
-struct Futex {
+pub(super) struct Futex {
     lock: Mutex<()>,
     sleepers: Condvar,
 }
 
 impl Futex {
-    fn new() -> Futex {
+    pub(super) fn new() -> Futex {
         Futex { lock: Mutex::new(()), sleepers: Condvar::new() }
     }
 
-    fn wait(&self, word: &AtomicU32, expected: u32) {
+    pub(super) fn wait(&self, word: &AtomicU32, expected: u32) {
         let guard = self.lock.lock().expect("no panic");
         if word.load(Ordering::Relaxed) == expected {
             drop(self.sleepers.wait(guard).expect("no panic"));
         }
     }
 
-    fn wake(&self) {
+    pub(super) fn wake(&self) {
         let _guard = self.lock.lock().expect("no panic");
         self.sleepers.notify_all();
     }
@@ -61,7 +61,7 @@ impl Shared {
 }
 
 /// Looks; if there is nothing, sleeps by the protocol until there is.
-fn until(word: &AtomicU32, futex: &Futex, mut look: impl FnMut() -> bool) {
+pub(super) fn until(word: &AtomicU32, futex: &Futex, mut look: impl FnMut() -> bool) {
     while !look() {
         let said = nap::announce(word, nap::ASLEEP);
         if look() {

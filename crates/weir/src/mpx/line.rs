@@ -1,0 +1,140 @@
+//! The socket of a link: it dies with its last holder, and carries what is said once.
+
+use crate::entrance::REFUSED;
+use crate::error::{Error, Result};
+use crate::futex;
+use crate::gathering::Inbox;
+use crate::life::{receive_with, send_with};
+use crate::primitive::AtomicU32;
+use crate::ring::nap;
+use crate::watcher::{self, Watched};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use weir_sys::forks::ParentOnly;
+
+/// What the message that brings the owner's board begins with; the link's number there follows.
+const WELCOME: &[u8] = b"weir-in ";
+/// A message that rings for one who polls.
+const BELL: &[u8] = b"b";
+/// Messages looked at in one go: a peer that sends without end holds nobody up.
+const MOST_MESSAGES: usize = 256;
+
+/// The lifeline of one side of a link.
+#[derive(Debug)]
+pub struct Line {
+    socket: ParentOnly,
+    inbox: Arc<Inbox>,
+    /// The link's number with whom the inbox is.
+    number: u32,
+    dead: AtomicBool,
+    watched: OnceLock<Watched>,
+    refusal: OnceLock<String>,
+}
+
+impl Line {
+    /// Begins to watch the other side of `socket`; the inbox hears of its death.
+    pub fn start(socket: OwnedFd, inbox: &Arc<Inbox>, number: u32) -> Result<Arc<Line>> {
+        let failed = |cause: std::io::Error| Error::os("watch", "the other side", cause);
+        let socket = ParentOnly::new(socket).map_err(failed)?;
+        let (dead, inbox) = (AtomicBool::new(false), inbox.clone());
+        let (watched, refusal) = (OnceLock::new(), OnceLock::new());
+        let line = Arc::new(Line { socket, inbox, number, dead, watched, refusal });
+        let _ = line.watched.set(watcher::watch_line(&line)?);
+        Ok(line)
+    }
+
+    /// The socket, unless this is a forked child.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.get()
+    }
+
+    /// Ends the connection, from this side.
+    pub fn hang_up(&self) {
+        if let Some(socket) = self.socket() {
+            // A connection that has ended already is as good.
+            let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+        }
+    }
+
+    /// The other side is gone.
+    pub fn on_death(&self) {
+        // Release pairs with the acquire in `is_dead`; the inbox orders the rest.
+        self.dead.store(true, Ordering::Release);
+        self.inbox.tell_gone(self.number);
+    }
+
+    /// Whether the other side is known to be gone.
+    pub fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Acquire)
+    }
+
+    /// After something was set on a board: wakes who said that it sleeps or polls there.
+    pub fn wake(&self, word: &AtomicU32) {
+        if !nap::is_wanted(word) {
+            return;
+        }
+        let how = nap::take(word);
+        if how & nap::ASLEEP != 0 {
+            futex::wake(word, 1);
+        }
+        if how & nap::POLLING != 0
+            && let Some(socket) = self.socket()
+        {
+            // Never waits: a full socket has unread bells in it, or no reader.
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let _ = rustix::net::send(socket, BELL, flags);
+        }
+    }
+
+    /// Sends a peer the board of its owner, and the number of its link.
+    pub fn welcome(&self, board: BorrowedFd) -> rustix::io::Result<()> {
+        let socket = self.socket().ok_or(Errno::BADF)?;
+        let text = [WELCOME, self.number.to_string().as_bytes()].concat();
+        send_with(socket, &text, &[board])
+    }
+
+    /// Takes what there is off the socket: the owner's board, if it came, and the link's number.
+    pub fn take_messages(&self) -> Option<(OwnedFd, u32)> {
+        let socket = self.socket()?;
+        let (mut text, mut welcome) = ([0; 256], None);
+        for _ in 0..MOST_MESSAGES {
+            let (count, mut files) = match receive_with(socket, &mut text, RecvFlags::DONTWAIT) {
+                Ok(got) => got,
+                Err(Errno::INTR) => continue,
+                Err(_) => break,
+            };
+            let said = &text[..count];
+            if let Some(why) = said.strip_prefix(REFUSED) {
+                let _ = self.refusal.set(why.escape_ascii().to_string());
+            }
+            let number = said.strip_prefix(WELCOME).and_then(number_in);
+            match (number, files.pop()) {
+                (Some(number), Some(file)) => welcome = Some((file, number)),
+                _ if count == 0 => break,
+                _ => {}
+            }
+        }
+        welcome
+    }
+
+    /// Why the owner did not take this peer, if it said so.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.get().map(String::as_str)
+    }
+}
+
+fn number_in(text: &[u8]) -> Option<u32> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // In a forked child there is no socket, and the watcher is the parent's.
+        if let (Some(watched), Some(_)) = (self.watched.get(), self.socket()) {
+            watched.end();
+        }
+    }
+}

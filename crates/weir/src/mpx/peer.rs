@@ -1,0 +1,214 @@
+//! A peer of an mpx: what its user calls.
+
+use super::core::State;
+use super::hub::Hub;
+use super::line::Line;
+use super::link::Link;
+use super::record::{ChannelId, LABEL_BYTES, Record};
+use super::{HELLO, MpxOptions};
+use crate::end::Until;
+use crate::entrance::Identity;
+use crate::error::{Error, ErrorKind, Result};
+use crate::gathering::Inbox;
+use crate::life::send_with;
+use crate::map::LinkMap;
+use crate::name::{self, What};
+use crate::ring::Corrupt;
+use crate::ring::lane::{FrameKind, Side};
+use rustix::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const CONNECT: What = What { operation: "connect to", noun: "mpx" };
+
+/// One that is connected to an mpx, and opens channels there. Dropping it ends them; the owner
+/// still receives what was sent.
+#[derive(Debug)]
+pub struct MpxPeer {
+    hub: Hub,
+    channels: u32,
+}
+
+impl MpxPeer {
+    /// Connects, and can be used at once, also while the owner does something else.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoReader`]: nobody has the name; [`ErrorKind::Invalid`]: the name or an option
+    /// cannot be; [`ErrorKind::Taken`]: another program has the name; the kernel's.
+    pub fn connect(name: impl AsRef<Path>, options: &MpxOptions) -> Result<MpxPeer> {
+        let extent = options.peer_extent()?;
+        let path = name::resolve(&CONNECT, name.as_ref())?;
+        // First, so that the owner does not wait for it.
+        let (memory, map) = LinkMap::create(extent)?;
+        let map = Arc::new(map);
+        let until = options.owner_time.and_then(|time| Instant::now().checked_add(time));
+        let socket = name::dial(&CONNECT, &path, until)?;
+        send_with(socket.as_fd(), HELLO, &[memory.as_fd()])
+            .map_err(|cause| CONNECT.os(&path, cause))?;
+        let inbox = Inbox::new(map.clone());
+        let line = Line::start(socket, &inbox, 0)?;
+        let mut hub = Hub::new(Side::Peer, map.clone(), inbox, None, options.waiting);
+        let nobody = Identity { pid: 0, uid: 0, gid: 0 };
+        hub.core.add_link(0, Link::new(map, line, Side::Peer, nobody));
+        Ok(MpxPeer { hub, channels: extent.channels })
+    }
+
+    /// Opens a channel, of a label of at most 64 bytes. What is sent on it waits until the owner
+    /// has accepted it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`]: the label is too long. [`ErrorKind::Refused`]: there are as many
+    /// channels as were asked for, or the owner has not taken this peer. [`ErrorKind::WouldBlock`]:
+    /// the owner has not yet read to the end of those that were closed. [`ErrorKind::Closed`]: the
+    /// owner is gone. [`ErrorKind::Forked`].
+    pub fn open(&mut self, label: &[u8]) -> Result<ChannelId> {
+        self.hub.check_here()?;
+        self.hub.acted();
+        let failed = |kind, why: String| Err(Error::new(kind, "open", "a channel", why));
+        if label.len() > LABEL_BYTES {
+            let why = format!("its label has {} bytes, {LABEL_BYTES} are the most", label.len());
+            return failed(ErrorKind::Invalid, why);
+        }
+        let core = &mut self.hub.core;
+        if let Some(why) = &core.refusal {
+            return failed(ErrorKind::Refused, why.clone());
+        }
+        let link = core.links.first_mut().and_then(Option::as_mut);
+        let Some(link) = link.filter(|link| link.ending.is_none()) else {
+            return failed(ErrorKind::Closed, "the owner is gone".to_owned());
+        };
+        let number = match link.number_for_open(label.len()) {
+            Ok(Ok(number)) => number,
+            Ok(Err(true)) => {
+                let why = "the owner has not read what came before".to_owned();
+                return failed(ErrorKind::WouldBlock, why);
+            }
+            Ok(Err(false)) => {
+                let why = format!("there are {} already, as were asked for", self.channels);
+                return failed(ErrorKind::Refused, why);
+            }
+            Err(Corrupt(what)) => {
+                core.shut_out(0);
+                return failed(ErrorKind::Corrupt, format!("{what} cannot be as it is"));
+            }
+        };
+        let index = core.enter(0, number, State::Opening);
+        if let Some(link) = core.link_of(index) {
+            link.put(number, FrameKind::Open, false, label);
+        }
+        Ok(core.id(index))
+    }
+
+    /// Receives what has come of channels, as [`super::Mpx::receive_each`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`]: the owner is gone, and all that came from it was received.
+    /// [`ErrorKind::Refused`]: it has not taken this peer; why is in the text. Those of
+    /// [`super::Mpx::receive_each`].
+    pub fn receive_each(
+        &mut self,
+        buffer: &mut [u8],
+        mut each: impl FnMut(Record<'_>),
+    ) -> Result<usize> {
+        self.hub.receive(buffer, Until::Ever, &mut each)
+    }
+
+    /// The same, if something has come.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`]: nothing has. Those of [`MpxPeer::receive_each`].
+    pub fn try_receive_each(
+        &mut self,
+        buffer: &mut [u8],
+        mut each: impl FnMut(Record<'_>),
+    ) -> Result<usize> {
+        self.hub.receive(buffer, Until::Now, &mut each)
+    }
+
+    /// The same, if something comes in that time.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`]: nothing did. Those of [`MpxPeer::receive_each`].
+    pub fn receive_each_for(
+        &mut self,
+        buffer: &mut [u8],
+        time: Duration,
+        mut each: impl FnMut(Record<'_>),
+    ) -> Result<usize> {
+        self.hub.receive(buffer, Until::after(time), &mut each)
+    }
+
+    /// Sends bytes on a channel, as [`super::Mpx::send`].
+    ///
+    /// # Errors
+    /// Those of [`super::Mpx::send`].
+    pub fn send(&mut self, channel: ChannelId, bytes: &[u8]) -> Result<usize> {
+        self.hub.check_here()?;
+        self.hub.acted();
+        self.hub.core.send(channel, bytes)
+    }
+
+    /// Sends a mark: whether it was taken.
+    ///
+    /// # Errors
+    /// Those of [`super::Mpx::send`].
+    pub fn end(&mut self, channel: ChannelId) -> Result<bool> {
+        self.hub.check_here()?;
+        self.hub.acted();
+        self.hub.core.send_small("end", channel, FrameKind::End, &[])
+    }
+
+    /// Sends a number: whether it was taken.
+    ///
+    /// # Errors
+    /// Those of [`super::Mpx::send`].
+    pub fn signal(&mut self, channel: ChannelId, number: u32) -> Result<bool> {
+        self.hub.check_here()?;
+        self.hub.acted();
+        let bytes = number.to_le_bytes();
+        self.hub.core.send_small("signal", channel, FrameKind::Signal, &bytes)
+    }
+
+    /// Closes a channel, as [`super::Mpx::close`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`]: there is no such channel any more. [`ErrorKind::Forked`].
+    pub fn close(&mut self, channel: ChannelId) -> Result<()> {
+        self.hub.check_here()?;
+        self.hub.acted();
+        let index = self.hub.core.find("close", channel)?;
+        self.hub.core.finish(index, FrameKind::Close, &[]);
+        Ok(())
+    }
+
+    /// Channels that are open, or being opened.
+    pub fn channels(&self) -> usize {
+        self.hub.core.open_channels()
+    }
+
+    /// Whether the owner has taken this peer in, as far as was heard.
+    pub fn is_taken_in(&mut self) -> bool {
+        let Ok(()) = self.hub.check_here() else { return false };
+        let link = self.hub.core.links.first_mut().and_then(Option::as_mut);
+        link.is_some_and(|link| {
+            if !link.is_welcome() {
+                link.hear();
+            }
+            link.is_welcome()
+        })
+    }
+
+    /// For [`crate::Wait`].
+    pub(crate) fn hub(&mut self) -> &mut Hub {
+        &mut self.hub
+    }
+
+    /// A descriptor for poll and epoll, as [`super::Mpx::poll_descriptor`].
+    ///
+    /// # Errors
+    /// Those of [`super::Mpx::poll_descriptor`].
+    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        self.hub.poll_descriptor()
+    }
+}

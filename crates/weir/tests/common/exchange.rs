@@ -1,0 +1,119 @@
+//! An owner of an mpx and peers of it, for tests.
+
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::path::PathBuf;
+use std::time::Duration;
+use weir::mpx::{ChannelId, Kind, Record};
+use weir::{Mpx, MpxOptions, MpxPeer};
+
+/// For what comes in no time.
+pub const LONG: Duration = Duration::from_secs(20);
+
+/// A record, kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    pub channel: ChannelId,
+    pub path: Vec<ChannelId>,
+    pub kind: Kind,
+    pub more: bool,
+    pub bytes: Vec<u8>,
+}
+
+/// Both sides receive alike.
+pub trait Receives {
+    fn all_for(&mut self, time: Duration, see: &mut dyn FnMut(Kept)) -> weir::Result<usize>;
+    fn all_now(&mut self, see: &mut dyn FnMut(Kept)) -> weir::Result<usize>;
+}
+
+macro_rules! receives {
+    ($end:ty) => {
+        impl Receives for $end {
+            fn all_for(
+                &mut self,
+                time: Duration,
+                see: &mut dyn FnMut(Kept),
+            ) -> weir::Result<usize> {
+                self.receive_each_for(&mut vec![0; 70_000], time, |record| see(kept(&record)))
+            }
+
+            fn all_now(&mut self, see: &mut dyn FnMut(Kept)) -> weir::Result<usize> {
+                self.try_receive_each(&mut vec![0; 70_000], |record| see(kept(&record)))
+            }
+        }
+    };
+}
+
+receives!(Mpx);
+receives!(MpxPeer);
+
+/// A copy.
+pub fn kept(record: &Record<'_>) -> Kept {
+    Kept {
+        channel: record.channel,
+        path: record.path.to_vec(),
+        kind: record.kind,
+        more: record.more,
+        bytes: record.bytes.to_vec(),
+    }
+}
+
+/// What comes until there are so many records.
+pub fn receive(end: &mut impl Receives, count: usize) -> Vec<Kept> {
+    let mut all = Vec::new();
+    while all.len() < count {
+        end.all_for(LONG, &mut |record| all.push(record)).expect("received");
+    }
+    assert_eq!(all.len(), count, "{all:?}");
+    all
+}
+
+/// What there is now.
+pub fn drain(end: &mut impl Receives) -> Vec<Kept> {
+    let mut all = Vec::new();
+    while end.all_now(&mut |record| all.push(record)).is_ok() {}
+    all
+}
+
+/// An owner, and its name.
+pub struct Exchange {
+    pub name: PathBuf,
+    pub owner: Mpx,
+    _directory: tempfile::TempDir,
+}
+
+/// One of default sizes.
+pub fn exchange() -> Exchange {
+    exchange_with(&MpxOptions::new())
+}
+
+/// One of these.
+pub fn exchange_with(options: &MpxOptions) -> Exchange {
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = directory.path().join("exchange");
+    let owner = Mpx::create(&name, options).expect("made");
+    Exchange { name, owner, _directory: directory }
+}
+
+impl Exchange {
+    /// One more peer.
+    pub fn peer(&self) -> MpxPeer {
+        MpxPeer::connect(&self.name, &MpxOptions::new()).expect("connected")
+    }
+
+    /// Opens a channel and accepts it: its number on either side.
+    pub fn open(&mut self, peer: &mut MpxPeer, label: &str) -> (ChannelId, ChannelId) {
+        let there = peer.open(label.as_bytes()).expect("opened");
+        let opened = receive(&mut self.owner, 1).remove(0);
+        assert_eq!((opened.kind, &opened.bytes[..]), (Kind::Open, label.as_bytes()));
+        self.owner.accept(opened.channel).expect("accepted");
+        let accepted = receive(peer, 1).remove(0);
+        assert_eq!((accepted.kind, accepted.channel), (Kind::Accepted, there));
+        (opened.channel, there)
+    }
+}
+
+/// What they are.
+pub fn kinds(records: &[Kept]) -> Vec<Kind> {
+    records.iter().map(|record| record.kind).collect()
+}

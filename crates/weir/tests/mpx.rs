@@ -1,0 +1,391 @@
+//! The promises of docs/contracts/mpx.md: records, flow, memory.
+
+mod common;
+#[path = "common/exchange.rs"]
+mod exchange;
+
+use common::{patterned, until};
+use exchange::{LONG, Receives, drain, exchange, exchange_with, kinds, receive};
+use weir::mpx::{Answer, ChannelId, Kind, LABEL_BYTES, Taken};
+use weir::{Ending, ErrorKind, Mpx, MpxOptions, MpxPeer};
+
+#[test]
+fn records_come_many_per_call() {
+    let mut exchange = exchange();
+    let mut peer = exchange.peer();
+    let channels: Vec<_> = (0..10).map(|_| exchange.open(&mut peer, "many")).collect();
+    for (_, there) in &channels {
+        assert_eq!(peer.send(*there, b"one").expect("sent"), 3);
+        assert!(peer.end(*there).expect("sent"));
+        assert!(peer.signal(*there, 0xdead_beef).expect("sent"));
+    }
+    let mut all = Vec::new();
+    let count = exchange.owner.all_for(LONG, &mut |record| all.push(record)).expect("received");
+    assert_eq!((count, all.len()), (30, 30), "one call");
+    for (here, _) in &channels {
+        let of: Vec<_> = all.iter().filter(|record| record.channel == *here).cloned().collect();
+        assert_eq!(kinds(&of), [Kind::Data, Kind::End, Kind::Signal(0xdead_beef)]);
+    }
+    let mut answers: Vec<_> = channels
+        .iter()
+        .flat_map(|(here, _)| [Answer::Send(*here, b"two"), Answer::End(*here)])
+        .collect();
+    answers.push(Answer::Accept(channels[0].0));
+    let taken = exchange.owner.answer(&answers).expect("answered");
+    assert_eq!(taken[..20], [Taken::Whole; 20]);
+    assert_eq!(taken[20], Taken::Not(ErrorKind::Invalid), "accepted already");
+    let all = receive(&mut peer, 20);
+    assert_eq!(all.iter().filter(|record| record.bytes == b"two").count(), 10);
+    assert_eq!(exchange.owner.channels(), 10);
+    assert_eq!((exchange.owner.peers(), peer.channels()), (1, 10));
+    let identity = exchange.owner.identity(channels[0].0).expect("known");
+    assert_eq!(identity.pid as u32, std::process::id());
+}
+
+#[test]
+fn data_keeps_its_order_and_its_marks() {
+    let mut exchange = exchange();
+    let mut peer = exchange.peer();
+    let (here, there) = exchange.open(&mut peer, "order");
+    assert_eq!(peer.send(there, b"").expect("nothing"), 0);
+    assert!(drain(&mut exchange.owner).is_empty(), "nothing sent is nothing");
+    let sizes = [1, 3, 100, 116, 120, 124, 4000, 4088, 4096, 10_000, 65_528, 200_000, 5];
+    for (number, size) in sizes.into_iter().enumerate() {
+        let bytes = patterned(size, number);
+        let (mut offset, mut got, mut pieces) = (0, Vec::<u8>::new(), 0);
+        while got.len() < size {
+            if offset < size {
+                offset += peer.send(there, &bytes[offset..]).expect("sent");
+            }
+            for record in drain(&mut exchange.owner) {
+                assert_eq!((record.kind, record.channel), (Kind::Data, here));
+                got.extend(&record.bytes);
+                pieces += 1;
+                assert_eq!(record.more, got.len() < size, "{size}: at {}", got.len());
+            }
+            drain(&mut peer);
+        }
+        assert!(got == bytes, "{size}");
+        assert!(pieces == 1 || size > 65_000, "{size} in {pieces}");
+    }
+    assert!(peer.end(there).expect("sent"));
+    peer.send(there, b"goes on").expect("sent");
+    assert_eq!(kinds(&receive(&mut exchange.owner, 2)), [Kind::End, Kind::Data]);
+    // Through a buffer that is too small, it comes in several.
+    peer.send(there, &patterned(1000, 1)).expect("sent");
+    let mut got: Vec<u8> = Vec::new();
+    while got.len() < 1000 {
+        exchange
+            .owner
+            .receive_each(&mut [0; 300], |record| {
+                got.extend(record.bytes);
+                assert_eq!(record.more, got.len() < 1000);
+            })
+            .expect("received");
+    }
+    assert!(got == patterned(1000, 1));
+    let error = exchange.owner.receive_each(&mut [0; 63], |_| {}).expect_err("too small");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn an_open_is_accepted_or_refused() {
+    let mut exchange = exchange();
+    let mut peer = exchange.peer();
+    let (one, two) = (peer.open(b"one").expect("opened"), peer.open(b"two").expect("opened"));
+    for channel in [one, two] {
+        assert_eq!(peer.send(channel, b"early").expect("sent"), 5);
+    }
+    let opens = receive(&mut exchange.owner, 2);
+    assert_eq!((&opens[0].bytes[..], &opens[1].bytes[..]), (&b"one"[..], &b"two"[..]));
+    assert!(drain(&mut exchange.owner).is_empty(), "nothing before it is accepted");
+    let error = exchange.owner.send(opens[0].channel, b"x").expect_err("not accepted");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    exchange.owner.accept(opens[0].channel).expect("accepted");
+    exchange.owner.refuse(opens[1].channel, "not today").expect("refused");
+    assert_eq!(
+        exchange.owner.accept(opens[1].channel).expect_err("gone").kind(),
+        ErrorKind::Invalid
+    );
+    let early = receive(&mut exchange.owner, 1);
+    assert_eq!((early[0].channel, &early[0].bytes[..]), (opens[0].channel, &b"early"[..]));
+    let answers = receive(&mut peer, 2);
+    assert_eq!((answers[0].kind, answers[0].channel), (Kind::Accepted, one));
+    assert_eq!((answers[1].kind, answers[1].channel), (Kind::Refused, two));
+    assert_eq!(answers[1].bytes, b"not today");
+    assert_eq!(peer.send(two, b"x").expect_err("refused").kind(), ErrorKind::Invalid);
+    let long = vec![b'l'; LABEL_BYTES];
+    peer.open(&long).expect("opened");
+    assert_eq!(receive(&mut exchange.owner, 1)[0].bytes, long);
+    let error = peer.open(&[b'l'; LABEL_BYTES + 1]).expect_err("too long");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn each_channel_closes_once() {
+    let mut exchange = exchange();
+    let mut peer = exchange.peer();
+    let (here, there) = exchange.open(&mut peer, "by the peer");
+    peer.send(there, b"last words").expect("sent");
+    peer.close(there).expect("closed");
+    assert_eq!(peer.close(there).expect_err("gone").kind(), ErrorKind::Invalid);
+    let records = receive(&mut exchange.owner, 2);
+    assert_eq!(kinds(&records), [Kind::Data, Kind::Close(Ending::Closed)]);
+    assert_eq!(exchange.owner.send(here, b"x").expect_err("gone").kind(), ErrorKind::Invalid);
+    let (here, there) = exchange.open(&mut peer, "by the owner");
+    exchange.owner.send(here, b"last words").expect("sent");
+    exchange.owner.close(here).expect("closed");
+    let records = receive(&mut peer, 2);
+    assert_eq!(kinds(&records), [Kind::Data, Kind::Close(Ending::Closed)]);
+    assert_eq!(records[1].channel, there);
+    // Numbers are used again, ids are not.
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..500 {
+        let (here, there) = exchange.open(&mut peer, "again");
+        assert!(seen.insert((here, there)));
+        peer.close(there).expect("closed");
+        assert_eq!(kinds(&receive(&mut exchange.owner, 1)), [Kind::Close(Ending::Closed)]);
+        assert!(drain(&mut peer).is_empty());
+    }
+    let (_, _) = exchange.open(&mut peer, "dropped");
+    drop(peer);
+    assert_eq!(kinds(&receive(&mut exchange.owner, 1)), [Kind::Close(Ending::Closed)]);
+    assert!(drain(&mut exchange.owner).is_empty());
+    assert_eq!((exchange.owner.peers(), exchange.owner.channels()), (0, 0));
+}
+
+#[test]
+fn what_a_peer_sent_and_left_is_received() {
+    let mut exchange = exchange();
+    let mut peer = exchange.peer();
+    let channel = peer.open(b"short").expect("opened");
+    peer.send(channel, b"visit").expect("sent");
+    drop(peer);
+    let opened = receive(&mut exchange.owner, 1).remove(0);
+    exchange.owner.accept(opened.channel).expect("accepted");
+    let records = receive(&mut exchange.owner, 2);
+    assert_eq!(records[0].bytes, b"visit");
+    assert_eq!(records[1].kind, Kind::Close(Ending::Closed));
+    assert_eq!(exchange.owner.peers(), 0);
+}
+
+#[test]
+fn a_peer_sees_its_owner_go() {
+    let mut exchange = exchange();
+    let mut peer = exchange.peer();
+    let (here, there) = exchange.open(&mut peer, "left");
+    exchange.owner.send(here, b"last words").expect("sent");
+    let name = exchange.name.clone();
+    drop(exchange.owner);
+    let records = receive(&mut peer, 2);
+    assert_eq!(kinds(&records), [Kind::Data, Kind::Close(Ending::Closed)]);
+    assert_eq!(peer.send(there, b"x").expect_err("gone").kind(), ErrorKind::Invalid);
+    let error = peer.receive_each(&mut [0; 64], |_| {}).expect_err("over");
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    assert_eq!(peer.open(b"x").expect_err("over").kind(), ErrorKind::Closed);
+    let error = MpxPeer::connect(&name, &MpxOptions::new()).expect_err("nobody");
+    assert_eq!(error.kind(), ErrorKind::NoReader);
+}
+
+#[test]
+fn a_full_channel_says_so_and_says_when_not() {
+    let mut exchange = exchange();
+    let mut peer = exchange.peer();
+    let (_, there) = exchange.open(&mut peer, "full");
+    let bytes = patterned(300_000, 3);
+    let mut taken = peer.send(there, &bytes).expect("sent");
+    assert!(taken > 0 && taken < bytes.len(), "{taken}");
+    assert_eq!(peer.send(there, &bytes[taken..]).expect("full"), 0);
+    assert!(!peer.end(there).expect("full") && !peer.signal(there, 1).expect("full"));
+    assert_eq!(kinds(&drain(&mut peer)), [Kind::Blocked]);
+    let mut got: Vec<u8> = Vec::new();
+    while got.len() < bytes.len() {
+        for record in drain(&mut exchange.owner) {
+            got.extend(&record.bytes);
+            assert_eq!(record.more, got.len() < bytes.len());
+        }
+        if taken < bytes.len() {
+            assert_eq!(kinds(&receive(&mut peer, 1)), [Kind::Unblocked]);
+            taken += peer.send(there, &bytes[taken..]).expect("sent");
+            let wanted: &[Kind] = if taken < bytes.len() { &[Kind::Blocked] } else { &[] };
+            assert_eq!(kinds(&drain(&mut peer)), wanted);
+        }
+    }
+    assert!(got == bytes);
+}
+
+#[test]
+fn a_full_channel_holds_up_no_other() {
+    let mut exchange = exchange();
+    let mut peer = exchange.peer();
+    // More than have blocks: also those whose lane is the least there is.
+    let channels: Vec<_> = (0..40).map(|_| exchange.open(&mut peer, "full")).collect();
+    for (here, there) in &channels[1..] {
+        peer.send(*there, &[7; 100_000]).expect("sent");
+        exchange.owner.send(*here, &[7; 100_000]).expect("sent");
+    }
+    let (here, there) = channels[0];
+    drain(&mut peer);
+    for number in 0..1000_u32 {
+        let mut bytes = number.to_le_bytes().to_vec();
+        bytes.resize(4 + number as usize % 100, 1);
+        assert_eq!(peer.send(there, &bytes).expect("sent"), bytes.len());
+        let found = until_comes(&mut exchange.owner, here);
+        assert_eq!(found, bytes);
+        assert_eq!(exchange.owner.send(here, &bytes).expect("sent"), bytes.len());
+        assert_eq!(until_comes(&mut peer, there), bytes);
+    }
+}
+
+/// The next data of a channel; what comes of others is dropped.
+fn until_comes(end: &mut impl Receives, channel: ChannelId) -> Vec<u8> {
+    let mut found = None;
+    while found.is_none() {
+        end.all_for(LONG, &mut |record| {
+            if record.channel == channel && record.kind == Kind::Data {
+                found = Some(record.bytes);
+            }
+        })
+        .expect("received");
+    }
+    found.expect("found")
+}
+
+#[test]
+fn the_urgent_come_first() {
+    let mut exchange = exchange();
+    let mut peer = exchange.peer();
+    let channels: Vec<_> = (0..20).map(|_| exchange.open(&mut peer, "ranked")).collect();
+    for (place, (here, _)) in channels.iter().enumerate() {
+        exchange.owner.set_priority(*here, (63 - place * 3) as u8).expect("set");
+    }
+    let refused = exchange.owner.set_priority(channels[0].0, 64).expect_err("out of range");
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    channels.iter().for_each(|(_, there)| {
+        peer.send(*there, b"x").expect("sent");
+    });
+    let order: Vec<_> = receive(&mut exchange.owner, 20).iter().map(|at| at.channel).collect();
+    let wanted: Vec<_> = channels.iter().rev().map(|(here, _)| *here).collect();
+    assert_eq!(order, wanted);
+    // Those of one priority in rotation: none twice before all had a turn.
+    channels.iter().for_each(|(here, _)| exchange.owner.set_priority(*here, 9).expect("set"));
+    for (_, there) in &channels[..4] {
+        assert!(peer.send(*there, &[1; 20_000]).expect("sent") > 0);
+    }
+    let order: Vec<_> = drain(&mut exchange.owner).iter().map(|at| at.channel).collect();
+    let mut first: Vec<_> = order[..4].to_vec();
+    first.sort();
+    first.dedup();
+    assert_eq!(first.len(), 4, "{order:?}");
+}
+
+#[test]
+fn connected_channels_move_by_themselves() {
+    let mut exchange = exchange();
+    let (mut left, mut right) = (exchange.peer(), exchange.peer());
+    let (one, at_left) = exchange.open(&mut left, "left");
+    let (other, at_right) = exchange.open(&mut right, "right");
+    exchange.owner.connect(one, other).expect("connected");
+    assert_eq!(exchange.owner.connect(one, other).expect_err("is").kind(), ErrorKind::Invalid);
+    let bytes = patterned(400_000, 1);
+    let (mut sent, mut got) = (0, Vec::<u8>::new());
+    while got.len() < bytes.len() {
+        if sent < bytes.len() {
+            sent += left.send(at_left, &bytes[sent..]).expect("sent");
+        }
+        assert!(drain(&mut exchange.owner).is_empty(), "the owner sees nothing of it");
+        for record in drain(&mut right) {
+            assert_eq!(record.channel, at_right);
+            got.extend(&record.bytes);
+            assert_eq!(record.more, got.len() < bytes.len());
+        }
+        drain(&mut left);
+    }
+    assert!(got == bytes);
+    right.send(at_right, b"back").expect("sent");
+    right.end(at_right).expect("sent");
+    right.signal(at_right, 5).expect("sent");
+    assert!(drain(&mut exchange.owner).is_empty());
+    let back = receive(&mut left, 3);
+    assert_eq!(kinds(&back), [Kind::Data, Kind::End, Kind::Signal(5)]);
+    assert!(exchange.owner.disconnect(other).expect("there"));
+    assert!(!exchange.owner.disconnect(other).expect("there"), "no more");
+    left.send(at_left, b"to the owner").expect("sent");
+    assert_eq!(receive(&mut exchange.owner, 1)[0].bytes, b"to the owner");
+    exchange.owner.connect(one, other).expect("connected");
+    left.send(at_left, b"last").expect("sent");
+    drop(left);
+    let ended = receive(&mut exchange.owner, 1).remove(0);
+    assert_eq!((ended.channel, ended.kind), (one, Kind::Close(Ending::Closed)));
+    assert_eq!(receive(&mut right, 1)[0].bytes, b"last");
+    right.send(at_right, b"alone").expect("sent");
+    assert_eq!(receive(&mut exchange.owner, 1)[0].bytes, b"alone");
+}
+
+#[test]
+fn an_mpx_is_a_channel_of_another() {
+    let (mut outer, inner) = (exchange(), exchange());
+    let mut peer = inner.peer();
+    let mut plain = outer.peer();
+    let (here, there) = outer.open(&mut plain, "plain");
+    let joined = outer.owner.join(inner.owner, 3).expect("joined");
+    let channel = peer.open(b"inner").expect("opened");
+    let opened = receive(&mut outer.owner, 1).remove(0);
+    assert_eq!((opened.kind, &opened.path[..]), (Kind::Open, &[joined][..]));
+    let inner_mpx = outer.owner.joined(joined).expect("there");
+    inner_mpx.accept(opened.channel).expect("accepted");
+    inner_mpx.send(opened.channel, b"down").expect("sent");
+    assert_eq!(kinds(&receive(&mut peer, 2)), [Kind::Accepted, Kind::Data]);
+    // Asleep on both, it hears of either.
+    std::thread::scope(|scope| {
+        let owner = &mut outer.owner;
+        let waiting = scope.spawn(move || receive(owner, 1));
+        peer.send(channel, b"up").expect("sent");
+        let up = waiting.join().expect("no panic").remove(0);
+        assert_eq!((&up.bytes[..], &up.path[..]), (&b"up"[..], &[joined][..]));
+    });
+    plain.send(there, b"plain").expect("sent");
+    let record = receive(&mut outer.owner, 1).remove(0);
+    assert_eq!((record.channel, record.path.len()), (here, 0));
+    outer.owner.close(joined).expect("closed");
+    assert_eq!(kinds(&receive(&mut peer, 1)), [Kind::Close(Ending::Closed)]);
+    assert_eq!(outer.owner.joined(joined).expect_err("gone").kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn too_many_are_refused() {
+    let mut exchange = exchange_with(&MpxOptions::new().peers(2).channels(8).arena_bytes(65_536));
+    let ask = |options: MpxOptions| MpxPeer::connect(&exchange.name, &options).expect("connected");
+    let small = || MpxOptions::new().channels(8).arena_bytes(65_536);
+    let (mut one, _two) = (ask(small()), ask(small()));
+    let mut third = ask(small());
+    let mut greedy = ask(small().channels(9));
+    assert_eq!(
+        exchange.owner.try_receive_each(&mut [0; 64], |_| {}).expect_err("none").kind(),
+        ErrorKind::WouldBlock
+    );
+    until("all have come", || {
+        drain(&mut exchange.owner);
+        refusal(&mut third).is_some() && refusal(&mut greedy).is_some()
+    });
+    assert!(refusal(&mut third).expect("no").contains("it has 2 peers"), "by name");
+    for _ in 0..8 {
+        one.open(b"x").expect("opened");
+    }
+    let error = one.open(b"x").expect_err("eight");
+    assert_eq!(error.kind(), ErrorKind::Refused);
+    assert!(error.to_string().contains("there are 8 already"), "{error}");
+    for options in [small().channels(0), small().channels(16_385), small().arena_bytes(5)] {
+        let error = MpxPeer::connect(&exchange.name, &options).expect_err("cannot be");
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+    let error = Mpx::create(&exchange.name, &MpxOptions::new()).expect_err("taken");
+    assert_eq!(error.kind(), ErrorKind::Taken);
+    let error = Mpx::create(&exchange.name, &MpxOptions::new().peers(0)).expect_err("none");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+}
+
+fn refusal(peer: &mut MpxPeer) -> Option<String> {
+    let error = peer.try_receive_each(&mut [0; 64], |_| {}).err()?;
+    (error.kind() == ErrorKind::Refused).then(|| error.to_string())
+}

@@ -1,0 +1,266 @@
+//! The promises of docs/contracts/mpx.md about peers that write anything anywhere.
+//!
+//! A peer's memory is spoilt through `/proc/self/mem`, as its process could.
+
+mod common;
+#[path = "common/exchange.rs"]
+mod exchange;
+
+use common::alone;
+use exchange::{Exchange, LONG, drain, exchange, exchange_with, kinds, receive};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use weir::mpx::{ChannelId, Kind};
+use weir::{Ending, ErrorKind, MpxOptions, MpxPeer};
+
+/// A part of this process's memory that a memory file is mapped to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mapped {
+    from: u64,
+    bytes: u64,
+}
+
+fn mapped(name: &str) -> Vec<Mapped> {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("there");
+    let number = |text| u64::from_str_radix(text, 16).expect("a number");
+    let lines = maps.lines().filter(|line| line.contains(name));
+    lines
+        .map(|line| {
+            let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
+            let (from, to) = range.expect("a range");
+            Mapped { from: number(from), bytes: number(to) - number(from) }
+        })
+        .collect()
+}
+
+fn write_word(at: u64, word: u64) {
+    let memory = File::options().write(true).open("/proc/self/mem").expect("this process's");
+    memory.write_all_at(&word.to_ne_bytes(), at).expect("written");
+}
+
+/// A peer whose memory is known.
+fn hostile(exchange: &Exchange, options: &MpxOptions) -> (MpxPeer, Mapped) {
+    let before = mapped("weir-link");
+    let peer = MpxPeer::connect(&exchange.name, options).expect("connected");
+    let mut now = mapped("weir-link");
+    now.retain(|map| !before.contains(map));
+    (peer, now.remove(0))
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Spoils a word of the header, the boards or the lanes.
+    Spoil(u64, u64),
+    /// Spoils a position or a place by little.
+    Bend(u64, u64),
+    Open,
+    Send(usize, usize),
+    Close(usize),
+    Hear,
+    Receive,
+    Answer(bool),
+    Reply(usize, usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let word = prop_oneof![any::<u64>(), 0..200_u64, Just(0), Just(u64::MAX), Just(1 << 44)];
+    let step = prop_oneof![
+        1 => (any::<u64>(), word).prop_map(|(at, word)| Step::Spoil(at, word)),
+        1 => (any::<u64>(), 0..300_u64).prop_map(|(at, word)| Step::Bend(at, word)),
+        3 => Just(Step::Open),
+        4 => (any::<usize>(), 0..9_000_usize).prop_map(|(which, count)| Step::Send(which, count)),
+        1 => any::<usize>().prop_map(Step::Close),
+        2 => Just(Step::Hear),
+        4 => Just(Step::Receive),
+        3 => prop::bool::weighted(0.8).prop_map(Step::Answer),
+        2 => (any::<usize>(), 0..9_000_usize).prop_map(|(which, count)| Step::Reply(which, count)),
+    ];
+    prop::collection::vec(step, 1..120)
+}
+
+/// What the owner knows of channels: how often each has closed.
+#[derive(Default)]
+struct Seen {
+    asked: Vec<ChannelId>,
+    accepted: HashMap<ChannelId, u32>,
+    /// What came of another's channel.
+    honest: Option<ChannelId>,
+    heard: Vec<u8>,
+}
+
+impl Seen {
+    fn receive(&mut self, exchange: &mut Exchange) {
+        for record in drain(&mut exchange.owner) {
+            match record.kind {
+                _ if Some(record.channel) == self.honest => self.heard.extend(&record.bytes),
+                Kind::Open => self.asked.push(record.channel),
+                Kind::Close(_) => {
+                    self.asked.retain(|channel| *channel != record.channel);
+                    if let Some(closes) = self.accepted.get_mut(&record.channel) {
+                        *closes += 1;
+                        assert_eq!(*closes, 1, "closed twice");
+                    }
+                }
+                _ => assert_eq!(self.accepted.get(&record.channel), Some(&0), "{record:?}"),
+            }
+        }
+    }
+}
+
+fn act(step: Step, exchange: &mut Exchange, peer: &mut MpxPeer, map: &Mapped, seen: &mut Seen) {
+    let ids = |seen: &Seen| seen.accepted.keys().copied().collect::<Vec<_>>();
+    match step {
+        Step::Spoil(at, word) => {
+            let bytes = map.bytes.min(3 * 4096 + 16 * 512);
+            write_word(map.from + at % (bytes / 8) * 8, word);
+        }
+        Step::Bend(at, word) => {
+            // The lines of the first lanes: written, place, read, told and wanted.
+            let line = at / 4 % 16 * 256 + [0, 8, 64, 72][at as usize % 4];
+            write_word(map.from + 3 * 4096 + line, word);
+        }
+        Step::Open => drop(peer.open(b"hostile")),
+        Step::Send(which, count) => {
+            let id = ChannelId::from_u64((1 << 32) + which as u64 % 8);
+            let _ = peer.send(id, &vec![7; count]);
+        }
+        Step::Close(which) => {
+            let _ = peer.close(ChannelId::from_u64((1 << 32) + which as u64 % 8));
+        }
+        Step::Hear => drop(drain(peer)),
+        Step::Receive => seen.receive(exchange),
+        Step::Answer(accept) => {
+            let Some(channel) = seen.asked.pop() else { return };
+            if accept {
+                seen.accepted.insert(channel, 0);
+                let _ = exchange.owner.accept(channel);
+            } else {
+                exchange.owner.refuse(channel, "no").expect("asked");
+            }
+        }
+        Step::Reply(which, count) => {
+            let ids = ids(seen);
+            if let Some(channel) = ids.get(which % ids.len().max(1)) {
+                let _ = exchange.owner.send(*channel, &vec![8; count]);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 150,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+    #[test]
+    fn whatever_a_peer_writes_harms_nobody_else(steps in steps()) {
+        let _alone = alone();
+        let mut exchange = exchange();
+        let mut honest = exchange.peer();
+        let (here, there) = exchange.open(&mut honest, "honest");
+        let options = MpxOptions::new().channels(8).arena_bytes(65_536);
+        let (mut peer, map) = hostile(&exchange, &options);
+        let mut seen = Seen { honest: Some(here), ..Seen::default() };
+        for step in steps {
+            act(step, &mut exchange, &mut peer, &map, &mut seen);
+        }
+        seen.receive(&mut exchange);
+        honest.send(there, b"goes on").expect("sent");
+        common::until("it comes", || {
+            seen.receive(&mut exchange);
+            seen.heard == b"goes on"
+        });
+        exchange.owner.send(here, b"and back").expect("sent");
+        assert_eq!(receive(&mut honest, 1)[0].bytes, b"and back");
+        drop(peer);
+        // What it left unanswered is answered; then each accepted channel has closed once.
+        common::until("all has ended", || {
+            seen.receive(&mut exchange);
+            for channel in std::mem::take(&mut seen.asked) {
+                let _ = exchange.owner.refuse(channel, "no");
+            }
+            exchange.owner.peers() == 1
+        });
+        let lost: Vec<_> = seen.accepted.iter().filter(|(_, closes)| **closes != 1).collect();
+        assert!(lost.is_empty(), "{lost:?}");
+    }
+}
+
+#[test]
+fn nonsense_shuts_a_peer_out() {
+    let _alone = alone();
+    let mut exchange = exchange();
+    let mut honest = exchange.peer();
+    exchange.open(&mut honest, "honest");
+    let (mut peer, map) = hostile(&exchange, &MpxOptions::new());
+    let channels = [exchange.open(&mut peer, "one"), exchange.open(&mut peer, "two")];
+    // The position of the peer's second lane.
+    write_word(map.from + 3 * 4096 + 512, 3);
+    peer.send(channels[0].1, b"x").expect("sent");
+    let mut ended = 0;
+    common::until("both have ended", || {
+        for record in drain(&mut exchange.owner) {
+            if record.kind != Kind::Data {
+                assert_eq!(record.kind, Kind::Close(Ending::ShutOut));
+                ended += 1;
+            }
+        }
+        // Nonsense that nobody tells of is found when it is looked at.
+        let _ = peer.send(channels[1].1, b"x");
+        write_word(map.from + 3 * 4096 + 512, 3);
+        ended == 2
+    });
+    assert_eq!((exchange.owner.peers(), exchange.owner.channels()), (1, 1));
+    let ended = receive(&mut peer, 2);
+    assert_eq!(kinds(&ended), [Kind::Close(Ending::Closed); 2], "it sees that the owner hung up");
+}
+
+#[test]
+fn a_spoilt_board_holds_nobody_up_for_long() {
+    let _alone = alone();
+    let mut exchange = exchange();
+    let mut honest = exchange.peer();
+    let (_, there) = exchange.open(&mut honest, "honest");
+    let board = mapped("weir-board").remove(0);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let memory = File::options().write(true).open("/proc/self/mem").expect("its own");
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                memory.write_all_at(&[0; 4096], board.from).expect("written");
+            }
+        });
+        for number in 0..20_u8 {
+            honest.send(there, &[number]).expect("sent");
+            assert_eq!(receive(&mut exchange.owner, 1)[0].bytes, [number]);
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn who_hands_over_no_link_is_refused() {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect};
+    let mut exchange = exchange_with(&MpxOptions::new());
+    let dial = || {
+        let kind = SocketType::SEQPACKET;
+        let (family, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
+        let socket = rustix::net::socket_with(family, kind, flags, None).expect("a socket");
+        let address = SocketAddrUnix::new(&exchange.name).expect("an address");
+        connect(&socket, &address).expect("connected");
+        socket
+    };
+    let (silent, wrong, empty) = (dial(), dial(), dial());
+    common::say(&wrong, b"weir-mpx");
+    drop(empty);
+    let error = exchange.owner.receive_each_for(&mut [0; 64], LONG / 100, |_| {}).expect_err("no");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    let said = common::hear(&wrong);
+    assert!(said.starts_with(b"weir-no "), "{}", said.escape_ascii());
+    let mut peer = exchange.peer();
+    exchange.open(&mut peer, "meanwhile");
+    drop(silent);
+}

@@ -1,0 +1,190 @@
+//! The promises of docs/contracts/mpx.md about waiting: calls that sleep, one wait, descriptors.
+
+mod common;
+#[path = "common/exchange.rs"]
+mod exchange;
+
+use exchange::{LONG, drain, exchange, kinds, receive};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::AsFd;
+use std::time::Duration;
+use weir::mpx::Kind;
+use weir::{ErrorKind, MpxOptions, MpxPeer, Wait};
+
+#[test]
+fn a_ping_pong_loses_no_wake_up() {
+    let mut exchange = exchange();
+    let mut peer = exchange.peer();
+    let (here, there) = exchange.open(&mut peer, "ping");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..5_000_u32 {
+                let ball = receive(&mut peer, 1).remove(0);
+                assert_eq!(ball.bytes, number.to_le_bytes());
+                peer.send(there, &ball.bytes).expect("sent");
+            }
+        });
+        for number in 0..5_000_u32 {
+            exchange.owner.send(here, &number.to_le_bytes()).expect("sent");
+            assert_eq!(receive(&mut exchange.owner, 1)[0].bytes, number.to_le_bytes());
+        }
+    });
+}
+
+#[test]
+fn a_sender_that_waits_for_room_is_woken_each_time() {
+    let mut exchange = exchange();
+    let mut peer = exchange.peer();
+    let (_, there) = exchange.open(&mut peer, "room");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut left = 3_000_000;
+            while left > 0 {
+                let taken = peer.send(there, &vec![7; left.min(50_000)]).expect("sent");
+                left -= taken;
+                let mut is_blocked = taken < 50_000 && left > 0;
+                while is_blocked {
+                    let mut see = |kind| is_blocked &= kind != Kind::Unblocked;
+                    peer.receive_each_for(&mut [0; 64], LONG, |record| see(record.kind))
+                        .expect("received");
+                }
+            }
+        });
+        let mut got = 0;
+        while got < 3_000_000 {
+            let mut buffer = vec![0; 70_000];
+            exchange
+                .owner
+                .receive_each_for(&mut buffer, LONG, |record| got += record.bytes.len())
+                .expect("received");
+        }
+        assert_eq!(got, 3_000_000);
+    });
+}
+
+#[test]
+fn many_peers_at_once_lose_nothing() {
+    const PEERS: u32 = 8;
+    const RECORDS: u32 = 2_000;
+    let mut exchange = exchange();
+    let name = exchange.name.clone();
+    let threads: Vec<_> = (0..PEERS)
+        .map(|_| {
+            let name = name.clone();
+            std::thread::spawn(move || {
+                let mut peer = MpxPeer::connect(&name, &MpxOptions::new()).expect("connected");
+                let channel = peer.open(b"many").expect("opened");
+                for number in 0..RECORDS {
+                    let bytes = number.to_le_bytes();
+                    while peer.send(channel, &bytes).expect("sent") == 0 {
+                        receive_any(&mut peer);
+                    }
+                }
+                peer.close(channel).expect("closed");
+            })
+        })
+        .collect();
+    let mut next = std::collections::HashMap::new();
+    let mut closed = 0;
+    while closed < PEERS {
+        let mut opens = Vec::new();
+        let mut buffer = [0; 4096];
+        exchange
+            .owner
+            .receive_each_for(&mut buffer, LONG, |record| match record.kind {
+                Kind::Open => opens.push(record.channel),
+                Kind::Data => {
+                    let number = next.entry(record.channel).or_insert(0_u32);
+                    assert_eq!(record.bytes, number.to_le_bytes());
+                    *number += 1;
+                }
+                Kind::Close(weir::Ending::Closed) => closed += 1,
+                other => panic!("{other:?}"),
+            })
+            .expect("received");
+        opens.iter().for_each(|channel| exchange.owner.accept(*channel).expect("accepted"));
+    }
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    assert!(next.values().all(|count| *count == RECORDS) && next.len() == PEERS as usize);
+}
+
+fn receive_any(peer: &mut MpxPeer) {
+    peer.receive_each_for(&mut [0; 64], LONG, |_| {}).expect("received");
+}
+
+#[test]
+fn it_can_be_waited_for_with_others() {
+    let mut exchange = exchange();
+    let mut peer = exchange.peer();
+    let (here, there) = exchange.open(&mut peer, "waited for");
+    let time = Some(Duration::from_millis(20));
+    let mut wait = Wait::new()
+        .mpx(&mut exchange.owner)
+        .and_then(|wait| wait.mpx_peer(&mut peer))
+        .expect("few");
+    assert_eq!(wait.wait(time).expect_err("nothing").kind(), ErrorKind::TimedOut);
+    for _ in 0..200 {
+        std::thread::scope(|scope| {
+            let owner = &mut exchange.owner;
+            let waiting = scope.spawn(move || {
+                let ready = Wait::new().mpx(owner).and_then(|mut wait| wait.wait(Some(LONG)));
+                assert_eq!(ready.expect("ready"), [0]);
+                assert_eq!(receive(owner, 1)[0].bytes, b"x");
+            });
+            peer.send(there, b"x").expect("sent");
+            waiting.join().expect("no panic");
+        });
+        exchange.owner.send(here, b"y").expect("sent");
+        let ready = Wait::new().mpx_peer(&mut peer).and_then(|mut wait| wait.wait(Some(LONG)));
+        assert_eq!(ready.expect("ready"), [0]);
+        assert_eq!(receive(&mut peer, 1)[0].bytes, b"y");
+    }
+    drop(exchange.owner);
+    let ready = Wait::new().mpx_peer(&mut peer).and_then(|mut wait| wait.wait(Some(LONG)));
+    assert_eq!(ready.expect("ready"), [0]);
+}
+
+/// Whether a descriptor becomes readable in so many milliseconds.
+fn readable(descriptor: impl AsFd, milliseconds: i64) -> bool {
+    let mut asked = [PollFd::new(&descriptor, PollFlags::IN)];
+    let time = Timespec { tv_sec: 0, tv_nsec: milliseconds * 1_000_000 };
+    let time = if milliseconds >= 1000 { Timespec { tv_sec: 20, tv_nsec: 0 } } else { time };
+    poll(&mut asked, Some(&time)).expect("polled") > 0
+}
+
+#[test]
+fn both_sides_can_be_polled() {
+    let mut exchange = exchange();
+    assert!(readable(exchange.owner.poll_descriptor().expect("one"), 0), "not yet asked");
+    drain(&mut exchange.owner);
+    assert!(!readable(exchange.owner.poll_descriptor().expect("one"), 0));
+    // Somebody knocks.
+    let mut peer = exchange.peer();
+    assert!(readable(exchange.owner.poll_descriptor().expect("one"), 1000));
+    drain(&mut exchange.owner);
+    let there = peer.open(b"polled").expect("opened");
+    assert!(readable(exchange.owner.poll_descriptor().expect("one"), 1000));
+    let here = receive(&mut exchange.owner, 1)[0].channel;
+    drain(&mut peer);
+    assert!(readable(peer.poll_descriptor().expect("one"), 0), "not yet asked");
+    drain(&mut peer);
+    assert!(!readable(peer.poll_descriptor().expect("one"), 0));
+    exchange.owner.accept(here).expect("accepted");
+    assert!(readable(peer.poll_descriptor().expect("one"), 1000));
+    assert_eq!(kinds(&drain(&mut peer)), [Kind::Accepted]);
+    for _ in 0..100 {
+        assert!(drain(&mut exchange.owner).is_empty() && drain(&mut peer).is_empty());
+        assert!(!readable(exchange.owner.poll_descriptor().expect("one"), 0));
+        peer.send(there, b"x").expect("sent");
+        assert!(readable(exchange.owner.poll_descriptor().expect("one"), 1000));
+        assert_eq!(kinds(&drain(&mut exchange.owner)), [Kind::Data]);
+        exchange.owner.send(here, b"y").expect("sent");
+        assert!(readable(peer.poll_descriptor().expect("one"), 1000));
+        assert_eq!(kinds(&drain(&mut peer)), [Kind::Data]);
+    }
+    drop(peer);
+    assert!(readable(exchange.owner.poll_descriptor().expect("one"), 1000));
+    assert_eq!(kinds(&receive(&mut exchange.owner, 1)), [Kind::Close(weir::Ending::Closed)]);
+    assert!(drain(&mut exchange.owner).is_empty());
+    assert!(!readable(exchange.owner.poll_descriptor().expect("one"), 0));
+}
