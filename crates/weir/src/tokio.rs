@@ -1,7 +1,7 @@
 //! Ends in async programs, over tokio's reactor: feature `tokio`.
 //!
 //! Bytes are [`AsyncRead`] and [`AsyncWrite`], records and messages of ports [`Stream`] and
-//! [`Sink`]. All are made inside of a runtime whose I/O is enabled. An end that has something to do
+//! [`Sink`], what comes of an mpx is a [`Stream`]. All are made inside of a runtime whose I/O is enabled. An end that has something to do
 //! costs no system call; one that has not waits in the reactor's epoll.
 //!
 //! ```
@@ -22,9 +22,11 @@
 //! [`Stream`]: futures_core::Stream
 //! [`Sink`]: futures_sink::Sink
 
+mod exchange;
 mod messages;
 mod streams;
 
+pub use exchange::{MpxPeerStream, MpxRecord, MpxStream};
 pub use messages::{Message, PortSink, PortStream, RecordSink, RecordStream};
 pub use streams::{StreamReader, StreamWriter};
 

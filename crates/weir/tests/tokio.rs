@@ -6,8 +6,14 @@
 use futures::{SinkExt, StreamExt};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use weir::tokio::{PortSink, PortStream, RecordSink, RecordStream, StreamReader, StreamWriter};
-use weir::{Ending, ErrorKind, Event, Options, Port, PortOptions, PortWriter};
+use weir::mpx::Kind;
+use weir::tokio::{
+    MpxPeerStream, MpxStream, PortSink, PortStream, RecordSink, RecordStream, StreamReader,
+    StreamWriter,
+};
+use weir::{
+    Ending, ErrorKind, Event, Mpx, MpxOptions, MpxPeer, Options, Port, PortOptions, PortWriter,
+};
 
 /// Runs to the end, in time.
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -109,6 +115,57 @@ fn a_sink_learns_that_its_reader_is_gone() {
         drop(reader);
         let error = sink.send(b"y".to_vec()).await.expect_err("gone");
         assert_eq!(error.kind(), ErrorKind::Closed);
+    });
+}
+
+/// Owner and peers in one thread: each channel is answered with what it sent.
+#[test]
+fn an_mpx_and_its_peers_in_one_thread() {
+    run(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let name = directory.path().join("exchange");
+        let owner = Mpx::create(&name, &MpxOptions::new()).expect("an mpx");
+        let mut owner = MpxStream::new(owner).expect("registered");
+        let peers: Vec<_> = (0..3_u8)
+            .map(|seed| {
+                let peer = MpxPeer::connect(&name, &MpxOptions::new()).expect("a peer");
+                let mut stream = MpxPeerStream::new(peer).expect("registered");
+                tokio::spawn(async move {
+                    let channel = stream.end().open(&[seed]).expect("opened");
+                    let record = stream.next().await.expect("one").expect("received");
+                    assert_eq!((record.channel, record.kind), (channel, Kind::Accepted));
+                    for at in 0..200_u32 {
+                        let sent = stream.end().send(channel, &at.to_le_bytes()).expect("sent");
+                        assert_eq!(sent, 4);
+                        let record = stream.next().await.expect("one").expect("received");
+                        assert_eq!(
+                            (record.kind, &record.bytes[..]),
+                            (Kind::Data, &at.to_le_bytes()[..])
+                        );
+                    }
+                    stream.end().close(channel).expect("closed");
+                })
+            })
+            .collect();
+        let mut closed = 0;
+        while closed < 3 {
+            let record = owner.next().await.expect("one").expect("received");
+            match record.kind {
+                Kind::Open => owner.end().accept(record.channel).expect("accepted"),
+                Kind::Data => {
+                    let sent = owner.end().send(record.channel, &record.bytes);
+                    assert_eq!(sent.expect("sent"), record.bytes.len());
+                }
+                Kind::Close(ending) => {
+                    assert_eq!(ending, Ending::Closed);
+                    closed += 1;
+                }
+                kind => panic!("{kind:?} was not sent"),
+            }
+        }
+        for peer in peers {
+            peer.await.expect("no panic");
+        }
     });
 }
 
