@@ -1,8 +1,9 @@
 //! Ends in async programs, over tokio's reactor: feature `tokio`.
 //!
 //! Bytes are [`AsyncRead`] and [`AsyncWrite`], records and messages of ports [`Stream`] and
-//! [`Sink`], what comes of an mpx is a [`Stream`]. All are made inside of a runtime whose I/O is enabled. An end that has something to do
-//! costs no system call; one that has not waits in the reactor's epoll.
+//! [`Sink`], what comes of an mpx is a [`Stream`]. All are made inside of a runtime whose I/O is
+//! enabled. An end that has something to do costs no system call; one that has not waits in the
+//! reactor's epoll.
 //!
 //! ```
 //! use futures::{SinkExt, StreamExt};
