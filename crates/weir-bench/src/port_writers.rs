@@ -1,8 +1,8 @@
 //! `port-writers`: many writers and one reader, by the number of writers and the size of a message.
 //!
 //! A suite of its own: the columns of `bbn-port` are those of a report with one writer, and cells
-//! with hundreds of processes want fewer and longer batches. The reader, and writers that are each a
-//! process, sleep between batches; a batch has as many messages of each writer. Every message is
+//! with hundreds of processes want fewer and longer batches. The reader, and writers that are each
+//! a process, sleep between batches; a batch has as many messages of each writer. Every message is
 //! numbered by its writer, and the reader checks every number and of every 64th the sum.
 
 mod way;
@@ -22,6 +22,8 @@ use weir_sys::shared::{LINE_BYTES, Shared};
 
 const WRITERS: [u64; 5] = [1, 4, 16, 64, 256];
 const BYTES: [u64; 4] = [4, 64, 512, 4_096];
+/// Messages of the least batch, of all writers together: below that it is waking that is timed.
+const LEAST_MESSAGES: u64 = 4_096;
 /// Fresh processes of a group with many writers.
 const PROCESSES: u64 = 10;
 /// Long against waking all writers.
@@ -141,13 +143,14 @@ impl Busy {
         Ok(Busy { line, peer, crew, spread, writers })
     }
 
-    /// A count is that of each writer, so that the least batch is one message of each.
+    /// A count is that of the least batches, in which each writer sends as much.
     fn into_batches(mut self, alike: bool) -> impl FnMut(u64) -> Result<Batch, Trouble> {
         move |count| {
-            let all = count * self.writers;
+            let share = count * LEAST_MESSAGES / self.writers;
+            let all = share * self.writers;
             self.peer.more(all);
             let begun = Instant::now();
-            self.crew.send(count)?;
+            self.crew.send(share)?;
             self.crew.wait(&self.peer)?;
             let elapsed = elapsed_ns(begun);
             self.line.settled();

@@ -76,7 +76,7 @@ pub enum Channel {
     /// weir's records.
     Records(own::Records),
     /// weir's port.
-    Port(Ports),
+    Port(Box<Ports>),
 }
 
 impl Channel {
@@ -105,7 +105,7 @@ impl Channel {
             }
             Mechanism::WeirPipe(shape) => Ok(Channel::Own(own::Stream::new(shape)?)),
             Mechanism::WeirRecord(shape) => Ok(Channel::Records(own::Records::new(shape)?)),
-            Mechanism::WeirPort(waiting) => Ok(Channel::Port(Ports::new(waiting)?)),
+            Mechanism::WeirPort(waiting) => Ok(Channel::Port(Box::new(Ports::new(waiting)?))),
             Mechanism::PosixMq => Queue::new(QUEUE_RECORDS, chunk_bytes)
                 .map(Channel::Queue)
                 .map_err(|error| Trouble::left_out(format!("cannot make a queue: {error}"))),

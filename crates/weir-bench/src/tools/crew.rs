@@ -6,6 +6,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::thread::futex;
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use weir_measure::bench::case::{Site, Trouble};
 use weir_sys::fork::{self, Child};
@@ -35,8 +36,12 @@ impl Crew {
         let mut children = Vec::new();
         for number in 0..count {
             children.push(fork::child(|| {
-                let Err(trouble) = send_on(&goal, || begin(number));
-                let _ = rustix::io::write(&say, trouble.text.as_bytes());
+                let sending = || send_on(&goal, || begin(number));
+                let text = match catch_unwind(AssertUnwindSafe(sending)) {
+                    Ok(Err(trouble)) => trouble.text,
+                    Err(_) => "one panicked".into(),
+                };
+                let _ = rustix::io::write(&say, text.as_bytes());
                 1
             })?);
         }

@@ -1,8 +1,8 @@
 //! The peer to beat with many writers: one ring for all of them, under a robust mutex.
 //!
-//! A writer takes the mutex to reserve the place of its record, copies the record in without it, and
-//! commits it in the record's header. The reader takes no lock: it goes from header to header as
-//! far as they are committed and gives all of that back at once. Nobody calls the kernel while
+//! A writer takes the mutex to reserve the place of its record, copies the record in without it,
+//! and commits it in the record's header. The reader takes no lock: it goes from header to header
+//! as far as they are committed and gives all of that back at once. Nobody calls the kernel while
 //! nobody sleeps and the mutex is free. A writer that died with the mutex has reserved nothing; the
 //! place of one that died before its commit is skipped once its process is found gone.
 
