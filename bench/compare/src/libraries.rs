@@ -15,8 +15,10 @@ mod aeron;
 mod gate;
 #[cfg(feature = "iceoryx2")]
 mod iceoryx;
+mod many;
 mod place;
 mod weir_own;
+mod weir_port;
 #[cfg(feature = "zeromq")]
 mod zeromq;
 
@@ -79,11 +81,13 @@ type Make = fn(&Place, usize, Direction) -> Result<Box<dyn Line>, Trouble>;
 pub enum Direction {
     OneWay,
     TwoWay,
+    /// One way, from so many writers.
+    Many(u64),
 }
 
 impl Direction {
     fn name(self) -> &'static str {
-        if self == Direction::OneWay { "one-way" } else { "two-way" }
+        if self == Direction::TwoWay { "two-way" } else { "one-way" }
     }
 }
 
@@ -133,6 +137,12 @@ pub fn catalogue() -> Vec<Suite> {
             source: "iceoryx2 without copy",
             groups: loans(),
         },
+        Suite {
+            name: "many-writers",
+            about: "records of 1, 4 and 16 writers to one reader: copied in, copied out",
+            source: "iceoryx2 with many publishers, ZeroMQ with many pushers",
+            groups: many::groups(),
+        },
     ];
     suites.into_iter().filter(|suite| !suite.groups.is_empty()).collect()
 }
@@ -151,8 +161,8 @@ fn pair(peer: Library, bytes: usize, direction: Direction, measure: Measure) -> 
         let beside = if library.name == OWN.name { peer.name } else { OWN.name };
         let name = format!("{way} {} {length} (beside {beside})", library.name);
         peer_case(name, way, library.name, bytes, measure, move |site| match direction {
-            Direction::OneWay => one_way(site, library, bytes),
             Direction::TwoWay => two_way(site, library, bytes),
+            _ => one_way(site, library, bytes),
         })
     });
     across(format!("{way} {length} {}", peer.name), cases.into())

@@ -13,6 +13,7 @@ use crate::tools::peer::Peer;
 use crate::tools::stream::Stream;
 use crate::tools::{case, elapsed_ns, group, work};
 use std::time::Instant;
+use weir::Waiting;
 use weir_measure::bench::case::{
     Activity, Batch, BatchSize, Case, Group, Measure, Normalise, Perspective, Sides, Site, Suite,
     Trouble, Work,
@@ -20,13 +21,14 @@ use weir_measure::bench::case::{
 use weir_measure::bench::latency::open_loop;
 use weir_measure::bench::params::{Params, Placement, Unit};
 
-const MECHANISMS: [Mechanism; 6] = [
+const MECHANISMS: [Mechanism; 7] = [
     Mechanism::Pipe(0),
     Mechanism::UnixStream,
     Mechanism::UnixSeqpacket,
     Mechanism::PosixMq,
     Mechanism::WeirPipe(Shape::DEFAULT),
     Mechanism::WeirRecord(Shape::DEFAULT),
+    Mechanism::WeirPort(Waiting::Adaptive),
 ];
 /// Joy's two sizes, and two by which rings are compared: the most that fits a line, and a line.
 const BYTES: [usize; 4] = [4, 48, 64, 512];
@@ -107,7 +109,9 @@ fn to_self(_: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>
             channel.send_next(&mut sent)?;
             channel.receive_next(&mut expected, &mut buffer)?;
         }
-        Ok(Batch::rate(elapsed_ns(begun), count))
+        let elapsed = elapsed_ns(begun);
+        channel.settled();
+        Ok(Batch::rate(elapsed, count))
     })
 }
 
@@ -151,6 +155,11 @@ impl Echo {
         self.there.send_next(&mut self.sent)?;
         self.back.receive_next(&mut self.expected, &mut self.buffer)
     }
+
+    fn settled(&self) {
+        self.there.settled();
+        self.back.settled();
+    }
 }
 
 fn two_way(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
@@ -163,6 +172,7 @@ fn two_way(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Wo
         }
         let elapsed = elapsed_ns(begun);
         echo.peer.wait()?;
+        echo.settled();
         Ok(Batch::rate(elapsed, 2 * count))
     })
 }

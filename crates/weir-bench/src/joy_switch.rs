@@ -16,7 +16,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::hint::black_box;
 use std::time::Instant;
-use weir::Waiting;
+use weir::{Flags, Waiting};
 use weir_measure::bench::case::{
     Activity, Batch, Case, Derived, Group, Measure, Normalise, Perspective, Sides, Site, Suite,
     Trouble, Work,
@@ -32,7 +32,7 @@ const WAKE: i32 = 10; // SIGUSR1
 pub fn suite() -> Suite {
     Suite {
         name: "joy-switch",
-        about: "a context switch by pipe, eventfd, futex and kill; rings of processes by working set",
+        about: "a context switch by pipe, eventfd, futex, kill, weir; rings by working set",
         source: "Kashtan 1980 and W. Joy, March 1980; rings as McVoy and Staelin 1996",
         groups: vec![pairs(), rings(), trace::group_of_phases()],
     }
@@ -63,6 +63,8 @@ fn pairs() -> Group {
         pair("switch by futex", "futex", by_futex),
         pair("switch by kill", "kill", by_kill),
         pair("switch by weir pipe", "weir-pipe", by_weir),
+        pair("switch by weir port", "weir-port", by_port),
+        pair("switch by weir flags", "weir-flags", by_flags),
         case("pipe to self, 1 byte", to_self("kernel-pipe"), Measure::TIME, |_| pipe_to_self()),
     ];
     let alone = Derived {
@@ -110,6 +112,11 @@ fn by_weir(site: &Site) -> Made {
     by_channel(site, Mechanism::WeirPipe(Shape { waiting: Waiting::Sleep, ..Shape::DEFAULT }))
 }
 
+/// weir's port, a port each way, told the same.
+fn by_port(site: &Site) -> Made {
+    by_channel(site, Mechanism::WeirPort(Waiting::Sleep))
+}
+
 fn by_channel(site: &Site, mechanism: Mechanism) -> Made {
     let there = Channel::new(mechanism, 1)?;
     let back = Channel::new(mechanism, 1)?;
@@ -129,7 +136,10 @@ fn by_channel(site: &Site, mechanism: Mechanism) -> Made {
     let mut byte = [7];
     round_trips(peer, move || {
         there.send(&byte)?;
-        back.receive(&mut byte)
+        back.receive(&mut byte)?;
+        there.settled();
+        back.settled();
+        Ok(())
     })
 }
 
@@ -189,6 +199,35 @@ fn by_futex(site: &Site) -> Made {
         turns.give(1)?;
         turns.take(0)
     })
+}
+
+const THERE: u64 = 1;
+const BACK: u64 = 2;
+
+/// Two flags of one cluster. A waiter looks a hundred times before it sleeps.
+fn by_flags(site: &Site) -> Made {
+    let flags = Flags::shared().map_err(|error| Trouble::failed(error.to_string()))?;
+    let peer = Peer::start(site, |control| {
+        let mut done = 0;
+        loop {
+            take_flag(&flags, THERE)?;
+            done += 1;
+            flags.set(BACK);
+            control.report(done)?;
+        }
+    })?;
+    round_trips(peer, move || {
+        flags.set(THERE);
+        take_flag(&flags, BACK)
+    })
+}
+
+fn take_flag(flags: &Flags, flag: u64) -> Result<(), Trouble> {
+    match flags.wait_and_clear(flag, None) {
+        Ok(taken) if taken == flag => Ok(()),
+        Ok(_) => Err(Trouble::failed("another flag was taken")),
+        Err(error) => Err(Trouble::failed(error.to_string())),
+    }
 }
 
 /// Signals are blocked in both and waited for: none is lost, since each is answered before the

@@ -15,6 +15,7 @@ pub mod joy_switch;
 pub mod joy_syscall;
 pub mod kashtan;
 pub mod limits;
+pub mod port_writers;
 pub mod published;
 pub mod tools;
 
@@ -31,6 +32,7 @@ pub fn catalogue() -> Vec<Suite> {
         bbn::pipe(),
         bbn::port(),
         bbn::loaded(),
+        port_writers::suite(),
         franke::pipe(),
         franke::grep(),
         franke::pipeflex(),

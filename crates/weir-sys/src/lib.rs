@@ -9,6 +9,7 @@
 //! - [`peer`]: the process at the other end of a socket.
 //! - [`forks`]: descriptors that forked children do not keep.
 //! - [`fork`], [`shared`], [`usage`], [`sched`]: a second process, memory for both, what they used.
+//! - [`robust`]: a robust mutex for processes that share memory.
 //! - [`floor`], [`filter`], [`uring`], [`mq`], [`filemap`], [`swap`], [`namespace`]: what is
 //!   measured, or measured in.
 //! - [`startup`]: which standard descriptors were closed before `main`.
@@ -30,6 +31,7 @@ pub mod mq;
 pub mod namespace;
 pub mod peer;
 pub mod proc;
+pub mod robust;
 pub mod sched;
 pub mod shared;
 pub mod signals;

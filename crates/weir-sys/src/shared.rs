@@ -10,13 +10,13 @@ pub const LINE_BYTES: usize = 64;
 
 /// An anonymous mapping, unmapped when dropped.
 #[derive(Debug)]
-struct Mapping {
-    start: *mut u8,
+pub(crate) struct Mapping {
+    pub(crate) start: *mut u8,
     bytes: usize,
 }
 
 impl Mapping {
-    fn new(bytes: usize, sharing: libc::c_int) -> io::Result<Mapping> {
+    pub(crate) fn new(bytes: usize, sharing: libc::c_int) -> io::Result<Mapping> {
         let (protection, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, sharing | libc::MAP_ANONYMOUS);
         // SAFETY: a new anonymous mapping at a place of the kernel's choice overlaps nothing.
@@ -81,11 +81,24 @@ impl Shared {
         unsafe { &*self.mapping.start.wrapping_add(line * LINE_BYTES).cast::<AtomicU32>() }
     }
 
+    /// The 64-bit word at byte `at`.
+    ///
+    /// # Panics
+    /// When it is not a multiple of eight, or beyond the end.
+    #[inline]
+    pub fn word_at(&self, at: usize) -> &AtomicU64 {
+        let inside = at.checked_add(8).is_some_and(|end| end <= self.mapping.bytes);
+        assert!(inside && at.is_multiple_of(8), "no word at {at}");
+        // SAFETY: as in `word`, aligned to eight.
+        unsafe { &*self.mapping.start.wrapping_add(at).cast::<AtomicU64>() }
+    }
+
     /// Copies `bytes` in at `at`. The sides hand the range over by an atomic word; without that a
     /// reader may see any mixture.
     ///
     /// # Panics
     /// When they reach beyond the end.
+    #[inline]
     pub fn copy_in(&self, at: usize, bytes: &[u8]) {
         assert!(at <= self.mapping.bytes && bytes.len() <= self.mapping.bytes - at);
         // SAFETY: the range is inside of the mapping (asserted); no reference to it exists.
@@ -102,6 +115,7 @@ impl Shared {
     ///
     /// # Panics
     /// When they reach beyond the end.
+    #[inline]
     pub fn copy_out(&self, at: usize, bytes: &mut [u8]) {
         assert!(at <= self.mapping.bytes && bytes.len() <= self.mapping.bytes - at);
         // SAFETY: the range is inside of the mapping (asserted); no reference to it exists.
@@ -186,6 +200,7 @@ mod tests {
         shared.copy_out(128, &mut out);
         assert_eq!((&out, shared.word(1).load(Ordering::Relaxed)), (b"weir", 7));
         assert_eq!(shared.half(2).load(Ordering::Relaxed), u32::from_ne_bytes(*b"weir"));
+        assert_eq!(shared.word_at(64).load(Ordering::Relaxed), 7);
     }
 
     #[test]

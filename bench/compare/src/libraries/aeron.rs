@@ -21,7 +21,7 @@ const STREAM: i32 = 1001;
 /// There and back the size makes no difference, and a small one is soon made.
 fn channel(direction: Direction) -> (usize, &'static CStr) {
     match direction {
-        Direction::OneWay => (64 << 20, c"aeron:ipc?term-length=64m|mtu=8k"),
+        Direction::OneWay | Direction::Many(_) => (64 << 20, c"aeron:ipc?term-length=64m|mtu=8k"),
         Direction::TwoWay => (1 << 20, c"aeron:ipc?term-length=1m|mtu=8k"),
     }
 }

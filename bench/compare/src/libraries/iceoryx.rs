@@ -20,14 +20,19 @@ use weir_measure::bench::case::{Batch, Site, Trouble, Work};
 /// Records the subscriber's queue holds.
 const QUEUE_RECORDS: usize = 256;
 
+/// Empty looks of a reader that shares its CPU with writers before it lets them run.
+const LOOKS: u32 = 100;
+
 struct Publish {
     place: Place,
     bytes: usize,
+    writers: u64,
 }
 
 /// Both ends open or create the service of this name.
-pub fn line(place: &Place, bytes: usize, _: Direction) -> Result<Box<dyn Line>, Trouble> {
-    Ok(Box::new(Publish { place: place.clone(), bytes }))
+pub fn line(place: &Place, bytes: usize, direction: Direction) -> Result<Box<dyn Line>, Trouble> {
+    let writers = if let Direction::Many(writers) = direction { writers } else { 1 };
+    Ok(Box::new(Publish { place: place.clone(), bytes, writers }))
 }
 
 fn trouble(error: impl Debug) -> Trouble {
@@ -40,12 +45,17 @@ struct Base<T: Debug + ZeroCopySend + 'static> {
     _node: Node<ipc::Service>,
 }
 
-fn base<T: Debug + ZeroCopySend + 'static>(place: &Place) -> Result<Base<T>, Trouble> {
+fn base<T: Debug + ZeroCopySend + 'static>(
+    place: &Place,
+    writers: u64,
+) -> Result<Base<T>, Trouble> {
     set_log_level(LogLevel::Error);
     let mut config = Config::default();
     let root = format!("{}/iceoryx2", place.directory().display());
     config.global.set_root_path(&Path::new(root.as_bytes()).map_err(trouble)?);
-    config.global.prefix = FileName::new(place.name().as_bytes()).map_err(trouble)?;
+    // Another name than the directory's, which it would take for a file of its own.
+    let prefix = format!("{}-i", place.name());
+    config.global.prefix = FileName::new(prefix.as_bytes()).map_err(trouble)?;
     let node = NodeBuilder::new()
         .signal_handling_mode(SignalHandlingMode::Disabled)
         .config(&config)
@@ -56,7 +66,8 @@ fn base<T: Debug + ZeroCopySend + 'static>(place: &Place) -> Result<Base<T>, Tro
         let builder = node.service_builder(&name).publish_subscribe::<[T]>();
         let builder = builder.enable_safe_overflow(false).subscriber_max_borrowed_samples(2);
         let builder = builder.subscriber_max_buffer_size(QUEUE_RECORDS).history_size(0);
-        let builder = builder.max_publishers(1).max_subscribers(1);
+        let builder = builder.max_publishers(writers as usize).max_subscribers(1);
+        let builder = builder.max_nodes(writers as usize + 1);
         builder.open_or_create().map_err(|error| format!("{error:?}"))
     })?;
     Ok(Base { service, _node: node })
@@ -70,8 +81,9 @@ struct Sending<T: Debug + ZeroCopySend + 'static> {
 fn sending<T: Debug + ZeroCopySend + 'static>(
     place: &Place,
     bytes: usize,
+    writers: u64,
 ) -> Result<Sending<T>, Trouble> {
-    let base = base::<T>(place)?;
+    let base = base::<T>(place, writers)?;
     let publisher = base
         .service
         .publisher_builder()
@@ -93,37 +105,53 @@ struct Receiving<T: Debug + ZeroCopySend + 'static> {
     _base: Base<T>,
 }
 
-fn receiving<T: Debug + ZeroCopySend + 'static>(place: &Place) -> Result<Receiving<T>, Trouble> {
-    let base = base::<T>(place)?;
+fn receiving<T: Debug + ZeroCopySend + 'static>(
+    place: &Place,
+    writers: u64,
+) -> Result<Receiving<T>, Trouble> {
+    let base = base::<T>(place, writers)?;
     let subscriber = base.service.subscriber_builder().create().map_err(trouble)?;
     Ok(Receiving { subscriber, _base: base })
 }
 
 impl Line for Publish {
     fn sender(&self) -> Result<Box<dyn Sender>, Trouble> {
-        Ok(Box::new(sending::<u8>(&self.place, self.bytes)?))
+        Ok(Box::new(sending::<u8>(&self.place, self.bytes, self.writers)?))
     }
 
     fn receiver(&self) -> Result<Box<dyn Receiver>, Trouble> {
-        let end = receiving::<u8>(&self.place)?;
-        Ok(Box::new(Copying { end, buffer: vec![0; self.bytes] }))
+        let end = receiving::<u8>(&self.place, self.writers)?;
+        Ok(Box::new(Copying { end, buffer: vec![0; self.bytes], yields: self.writers > 1 }))
     }
 }
 
 impl Sender for Sending<u8> {
     fn send(&mut self, record: &[u8]) -> Result<(), Trouble> {
-        let sample = self.publisher.loan_slice_uninit(record.len()).map_err(trouble)?;
-        sample.write_from_slice(record).send().map(drop).map_err(trouble)
+        until_somebody_has_it(|| {
+            let sample = self.publisher.loan_slice_uninit(record.len()).map_err(trouble)?;
+            sample.write_from_slice(record).send().map_err(trouble)
+        })
     }
+}
+
+/// Sends again what reached nobody: a subscriber connects when it first receives, and until then
+/// what its queue does not hold is dropped.
+fn until_somebody_has_it(mut send: impl FnMut() -> Result<usize, Trouble>) -> Result<(), Trouble> {
+    while send()? == 0 {
+        std::thread::yield_now();
+    }
+    Ok(())
 }
 
 struct Copying {
     end: Receiving<u8>,
     buffer: Vec<u8>,
+    yields: bool,
 }
 
 impl Receiver for Copying {
     fn receive(&mut self, see: &mut See) -> Result<u64, Trouble> {
+        let mut looks = 0;
         loop {
             if let Some(sample) = self.end.subscriber.receive().map_err(trouble)? {
                 let copied = self.buffer.get_mut(..sample.payload().len());
@@ -131,6 +159,10 @@ impl Receiver for Copying {
                 copied.copy_from_slice(sample.payload());
                 see(copied)?;
                 return Ok(1);
+            }
+            looks += 1;
+            if self.yields && looks % LOOKS == 0 {
+                std::thread::yield_now();
             }
             spin_loop();
         }
@@ -143,12 +175,14 @@ type Raw = MaybeUninit<u8>;
 impl Sending<Raw> {
     /// Sends a loan of which the first and the last byte are written.
     fn send_loan(&mut self, bytes: usize, mark: u8) -> Result<(), Trouble> {
-        let sample = self.publisher.loan_slice_uninit(bytes).map_err(trouble)?;
-        let mut sample = sample.write_from_fn(|_| Raw::uninit());
-        let payload = sample.payload_mut();
-        payload[0] = Raw::new(mark);
-        payload[bytes - 1] = Raw::new(!mark);
-        sample.send().map(drop).map_err(trouble)
+        until_somebody_has_it(|| {
+            let sample = self.publisher.loan_slice_uninit(bytes).map_err(trouble)?;
+            let mut sample = sample.write_from_fn(|_| Raw::uninit());
+            let payload = sample.payload_mut();
+            payload[0] = Raw::new(mark);
+            payload[bytes - 1] = Raw::new(!mark);
+            sample.send().map_err(trouble)
+        })
     }
 }
 
@@ -174,7 +208,7 @@ pub fn loans(site: &Site, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
     let (there, back, gate) = (Place::new(), Place::new(), Gate::new()?);
     let mut peer = Peer::start(site, |control| {
         gate.await_beginning()?;
-        let (mut from, mut to) = (receiving::<Raw>(&there)?, sending::<Raw>(&back, bytes)?);
+        let (mut from, mut to) = (receiving::<Raw>(&there, 1)?, sending::<Raw>(&back, bytes, 1)?);
         let mut done: u64 = 0;
         loop {
             gate.pass(control, done)?;
@@ -188,8 +222,8 @@ pub fn loans(site: &Site, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
     work(move |count| {
         gate.begin()?;
         let open = || {
-            let from = receiving::<Raw>(&back)?;
-            Ok((sending::<Raw>(&there, bytes)?, from))
+            let from = receiving::<Raw>(&back, 1)?;
+            Ok((sending::<Raw>(&there, bytes, 1)?, from))
         };
         let (to, from) = first_time(&mut ends, open)?;
         gate.open(&mut peer, count)?;

@@ -1,16 +1,21 @@
 //! `bbn-port`: records from writers to one reader, each behind an 8-byte header and checked in
 //! full (as t.port1 did), and bare.
+//!
+//! The kernel's ways have the header put in front of the data; weir's port has its own, also of 8
+//! bytes, of which the reader checks writer and number. Bare, a record pipe stands for it: the same
+//! ring without the header and without a choice among writers.
 
 use super::{BLOCK_BYTES, COSTS, Meter, costly};
 use crate::tools::channel::{Channel, Mechanism};
+use crate::tools::crew::Crew;
+use crate::tools::own::Shape;
 use crate::tools::pattern::sum;
 use crate::tools::peer::Peer;
 use crate::tools::{case, group, size, work};
+use weir::Waiting;
 use weir_measure::bench::case::{Case, Measure, Sides, Site, Suite, Trouble, Work};
 use weir_measure::bench::params::{Params, Placement};
 use weir_measure::random::Random;
-use weir_sys::fork::{self, Child};
-use weir_sys::shared::{LINE_BYTES, Shared};
 
 const HEADER_BYTES: usize = 8;
 /// What is in a header beside the length: the kind, and "end of message".
@@ -23,14 +28,18 @@ const PACKET_BYTES: u64 = 65_536;
 
 /// The suite.
 pub fn suite() -> Suite {
-    let (mut checked, mut bare, mut many) = (Vec::new(), Vec::new(), Vec::new());
-    for mechanism in [Mechanism::UnixSeqpacket, Mechanism::PosixMq] {
-        for bytes in BLOCK_BYTES.into_iter().filter(|bytes| *bytes <= limit(mechanism)) {
-            checked.push(record(mechanism, bytes, 1, true));
-            bare.push(record(mechanism, bytes, 1, false));
-        }
-        many.extend([64, 1_024].map(|bytes| record(mechanism, bytes, 4, false)));
-    }
+    let kernels = [Mechanism::UnixSeqpacket, Mechanism::PosixMq];
+    let port = Mechanism::WeirPort(Waiting::Adaptive);
+    let each = |mechanism: Mechanism, checked: bool| {
+        let sizes = BLOCK_BYTES.into_iter().filter(move |bytes| *bytes <= limit(mechanism));
+        sizes.map(move |bytes| record(mechanism, bytes, 1, checked))
+    };
+    let with = |last: Mechanism| kernels.into_iter().chain([last]);
+    let checked = with(port).flat_map(|mechanism| each(mechanism, true)).collect();
+    let records = Mechanism::WeirRecord(Shape::DEFAULT);
+    let bare = with(records).flat_map(|mechanism| each(mechanism, false)).collect();
+    let four = |mechanism| [64, 1_024].map(|bytes| record(mechanism, bytes, 4, false));
+    let many = with(port).flat_map(four).collect();
     let mut bare = group("bare", Sides::Two, bare);
     bare.standard = vec![Placement::SameCpu];
     Suite {
@@ -88,95 +97,45 @@ fn records(
     checked: bool,
 ) -> Result<Box<dyn Work>, Trouble> {
     let (record, right) = made(bytes);
-    let sent = if checked { record.clone() } else { record[HEADER_BYTES..].to_vec() };
+    // A port has a header of its own, which its reader looks at.
+    let own_header = matches!(mechanism, Mechanism::WeirPort(_));
+    let head = if checked && !own_header { HEADER_BYTES } else { 0 };
+    let sent = record[HEADER_BYTES - head..].to_vec();
     let channel = Channel::new(mechanism, sent.len())?;
     let mut peer = Peer::start(site, |control| {
+        channel.only_receive();
         let (mut buffer, mut done) = (vec![0; sent.len()], 0);
         loop {
-            channel.receive(&mut buffer)?;
-            if checked
-                && (buffer[..HEADER_BYTES] != record[..HEADER_BYTES]
-                    || sum(&buffer[HEADER_BYTES..]) != right)
-            {
+            let mut sound = true;
+            done += channel.receive_each(&mut buffer, |seen| {
+                let right = |data: &[u8]| data.len() == bytes && sum(data) == right;
+                sound &= !checked || (seen[..head] == sent[..head] && right(&seen[head..]));
+            })?;
+            if !sound {
                 return Err(Trouble::failed("a record arrived with other bytes than were sent"));
             }
-            done += 1;
             control.report_with_usage(done)?;
         }
     })?;
-    let helpers = Helpers::start(site, &channel, &sent, writers - 1)?;
+    channel.only_send();
+    let crew = Crew::start(writers - 1, |_| {
+        site.go_here()?;
+        Ok(|| channel.send(&sent))
+    })?;
     work(move |count| {
         let meter = Meter::start(&peer);
         let share = count.div_ceil(writers);
         peer.more(share * writers);
-        helpers.send(share)?;
+        crew.send(share)?;
         for _ in 0..share {
             channel.send(&sent)?;
         }
-        peer.wait()?;
+        crew.wait(&peer)?;
         let mut batch = meter.stop(&peer, share * writers, bytes as u64);
+        channel.settled();
         if writers > 1 {
             batch.values = vec![batch.values[0], batch.values[4]];
         }
         Ok(batch)
     })
-}
-
-/// Writers beside the measuring one; each sleeps until there is something to send.
-struct Helpers {
-    shares: Shared,
-    children: Vec<Child>,
-}
-
-impl Helpers {
-    fn start(site: &Site, channel: &Channel, sent: &[u8], count: u64) -> Result<Helpers, Trouble> {
-        let shares = Shared::new(LINE_BYTES)?;
-        let mut children = Vec::new();
-        for _ in 0..count {
-            children.push(fork::child(|| {
-                if site.go_here().is_err() {
-                    return 1;
-                }
-                let mut done = 0;
-                while let Ok(goal) = next_goal(&shares, done) {
-                    while done != goal {
-                        if channel.send(sent).is_err() {
-                            return 1;
-                        }
-                        done = done.wrapping_add(1);
-                    }
-                }
-                1
-            })?);
-        }
-        Ok(Helpers { shares, children })
-    }
-
-    fn send(&self, share: u64) -> Result<(), Trouble> {
-        use rustix::thread::futex;
-        if self.children.is_empty() {
-            return Ok(());
-        }
-        let word = self.shares.half(0);
-        // Release pairs with acquire in `next_goal`; numbers wrap around together.
-        word.fetch_add(share as u32, std::sync::atomic::Ordering::Release);
-        futex::wake(word, futex::Flags::empty(), i32::MAX as u32)?;
-        Ok(())
-    }
-}
-
-fn next_goal(shares: &Shared, done: u32) -> Result<u32, Trouble> {
-    use rustix::io::Errno;
-    use rustix::thread::futex;
-    let word = shares.half(0);
-    loop {
-        let goal = word.load(std::sync::atomic::Ordering::Acquire);
-        if goal != done {
-            return Ok(goal);
-        }
-        match futex::wait(word, futex::Flags::empty(), goal, None) {
-            Ok(()) | Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
 }

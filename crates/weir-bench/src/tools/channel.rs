@@ -2,9 +2,11 @@
 
 use super::own::{self, Shape};
 use super::pattern::Pattern;
+use super::ports::Ports;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use weir::Waiting;
 use weir_measure::bench::case::Trouble;
 use weir_sys::mq::Queue;
 
@@ -23,6 +25,8 @@ pub enum Mechanism {
     WeirPipe(Shape),
     /// `weir::records`.
     WeirRecord(Shape),
+    /// `weir::Port` with writers that wait so.
+    WeirPort(Waiting),
 }
 
 impl Mechanism {
@@ -35,6 +39,7 @@ impl Mechanism {
             Mechanism::PosixMq => "posix-mq",
             Mechanism::WeirPipe(_) => "weir-pipe",
             Mechanism::WeirRecord(_) => "weir-record",
+            Mechanism::WeirPort(_) => "weir-port",
         }
     }
 
@@ -50,7 +55,7 @@ impl Mechanism {
 
     /// Whether it keeps the boundaries of what was sent.
     pub fn keeps_records(self) -> bool {
-        matches!(self, Mechanism::UnixSeqpacket | Mechanism::PosixMq | Mechanism::WeirRecord(_))
+        !matches!(self, Mechanism::Pipe(_) | Mechanism::UnixStream | Mechanism::WeirPipe(_))
     }
 }
 
@@ -70,6 +75,8 @@ pub enum Channel {
     Own(own::Stream),
     /// weir's records.
     Records(own::Records),
+    /// weir's port.
+    Port(Box<Ports>),
 }
 
 impl Channel {
@@ -98,6 +105,7 @@ impl Channel {
             }
             Mechanism::WeirPipe(shape) => Ok(Channel::Own(own::Stream::new(shape)?)),
             Mechanism::WeirRecord(shape) => Ok(Channel::Records(own::Records::new(shape)?)),
+            Mechanism::WeirPort(waiting) => Ok(Channel::Port(Box::new(Ports::new(waiting)?))),
             Mechanism::PosixMq => Queue::new(QUEUE_RECORDS, chunk_bytes)
                 .map(Channel::Queue)
                 .map_err(|error| Trouble::left_out(format!("cannot make a queue: {error}"))),
@@ -109,6 +117,7 @@ impl Channel {
         match self {
             Channel::Own(stream) => stream.only_send(),
             Channel::Records(records) => records.only_send(),
+            Channel::Port(port) => port.only_send(),
             _ => {}
         }
     }
@@ -118,7 +127,16 @@ impl Channel {
         match self {
             Channel::Own(stream) => stream.only_receive(),
             Channel::Records(records) => records.only_receive(),
+            Channel::Port(port) => port.only_receive(),
             _ => {}
+        }
+    }
+
+    /// All who send have sent something: what only they needed to find each other may go.
+    #[inline]
+    pub fn settled(&self) {
+        if let Channel::Port(port) = self {
+            port.settled();
         }
     }
 
@@ -147,6 +165,7 @@ impl Channel {
             Channel::Queue(queue) => Ok(queue.send(bytes)?),
             Channel::Own(stream) => stream.send(bytes),
             Channel::Records(records) => records.send(bytes),
+            Channel::Port(port) => port.send(bytes),
         }
     }
 
@@ -173,8 +192,31 @@ impl Channel {
             Channel::Queue(queue) => queue.receive(bytes)?,
             Channel::Own(stream) => stream.receive(bytes)?,
             Channel::Records(records) => records.receive(bytes)?,
+            Channel::Port(port) => port.receive(bytes)?,
         };
         if got == bytes.len() { Ok(()) } else { Err(Trouble::failed("the other side ended")) }
+    }
+
+    /// Receives what fills `bytes`, and where the mechanism has a call for that those that have
+    /// followed it, each shown through `bytes`: how many.
+    ///
+    /// # Errors
+    /// Those of [`Channel::receive`].
+    #[inline]
+    pub fn receive_each(
+        &self,
+        bytes: &mut [u8],
+        mut see: impl FnMut(&[u8]),
+    ) -> Result<u64, Trouble> {
+        match self {
+            Channel::Records(records) => records.receive_each(bytes, see),
+            Channel::Port(port) => port.receive_each(bytes, see),
+            _ => {
+                self.receive(bytes)?;
+                see(bytes);
+                Ok(1)
+            }
+        }
     }
 
     /// Sends the next chunk of a pattern.
@@ -226,6 +268,9 @@ mod tests {
             Mechanism::UnixStream,
             Mechanism::UnixSeqpacket,
             Mechanism::PosixMq,
+            Mechanism::WeirPipe(Shape::DEFAULT),
+            Mechanism::WeirRecord(Shape::DEFAULT),
+            Mechanism::WeirPort(Waiting::Adaptive),
         ];
         for mechanism in all {
             let channel = match Channel::new(mechanism, 512) {

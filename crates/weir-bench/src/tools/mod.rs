@@ -4,15 +4,21 @@
 //! - [`pattern`]: bytes that are known, and checked where they arrive.
 //! - [`peer`]: the other side, a forked child.
 //! - [`channel`]: mechanisms that carry bytes, the kernel's and weir's, behind one face.
-//! - [`own`]: weir's own.
+//! - [`own`], [`ports`]: weir's own; [`place`]: names for ports.
+//! - [`ring`]: a ring under a robust mutex, which weir's port is to beat.
+//! - [`crew`]: writers beside the measuring process.
 //! - [`stream`]: chunks through a channel to a peer that checks them.
 //! - [`background`]: processes that run only while a batch does.
 
 pub mod background;
 pub mod channel;
+pub mod crew;
 pub mod own;
 pub mod pattern;
 pub mod peer;
+pub mod place;
+pub mod ports;
+pub mod ring;
 pub mod stream;
 
 use std::time::Instant;

@@ -1,6 +1,7 @@
 //! Bytes that are known where they arrive.
 //!
-//! Every chunk begins with its number (as much of it as fits), the rest is a fixed sequence. The
+//! Every chunk begins with its number (as much of it as fits), the rest is a fixed sequence. Of
+//! several writers each may have numbers of its own. The
 //! reader checks every number, and of every 64th chunk the sum of all bytes: a checksum of each
 //! would be measured along with the moving (it runs at about the speed of memcpy).
 
@@ -17,17 +18,26 @@ pub struct Pattern {
     chunk: Vec<u8>,
     sum: u64,
     number: u64,
+    step: u64,
+    /// Chunks made or checked so far.
+    count: u64,
 }
 
 impl Pattern {
     /// Chunks of `bytes` bytes, numbered from 0.
     pub fn new(bytes: usize) -> Pattern {
+        Pattern::of(bytes, 0, 1)
+    }
+
+    /// Chunks of writer `writer` of `writers`, a power of two: their numbers, or as much of them as
+    /// fits, leave the rest `writer` when divided by it.
+    pub fn of(bytes: usize, writer: u64, writers: u64) -> Pattern {
         let mut random = Random::new(bytes as u64);
         let mut chunk: Vec<u8> = (0..bytes).map(|_| random.next_u64() as u8).collect();
         let head = bytes.min(NUMBER_BYTES);
         chunk[..head].fill(0);
         let sum = sum(&chunk[head..]);
-        Pattern { chunk, sum, number: 0 }
+        Pattern { chunk, sum, number: writer, step: writers, count: 0 }
     }
 
     /// The next chunk.
@@ -41,7 +51,8 @@ impl Pattern {
             let head = self.chunk.len();
             self.chunk.copy_from_slice(&number[..head]);
         }
-        self.number += 1;
+        self.number += self.step;
+        self.count += 1;
         &self.chunk
     }
 
@@ -51,12 +62,13 @@ impl Pattern {
     /// It is not the one that was sent.
     #[inline]
     pub fn check(&mut self, chunk: &[u8]) -> Result<(), Trouble> {
-        let number = self.number;
-        self.number += 1;
+        let (number, count) = (self.number, self.count);
+        self.number += self.step;
+        self.count += 1;
         let numbered = match chunk.split_first_chunk::<NUMBER_BYTES>() {
             Some((head, rest)) => {
                 *head == number.to_le_bytes()
-                    && (!number.is_multiple_of(SUMMED_EVERY) || sum(rest) == self.sum)
+                    && (!count.is_multiple_of(SUMMED_EVERY) || sum(rest) == self.sum)
             }
             None => *chunk == number.to_le_bytes()[..chunk.len()],
         };
@@ -97,6 +109,8 @@ mod tests {
         writer.next_chunk();
         assert!(reader.check(writer.next_chunk()).is_err(), "one was lost");
         assert!(Pattern::new(4).check(&[0; 3]).is_err(), "one is short");
+        let mut third = Pattern::of(4, 3, 4);
+        assert_eq!((third.next_chunk()[0], third.next_chunk()[0]), (3, 7));
     }
 
     #[test]

@@ -78,6 +78,11 @@ impl Peer {
         }
     }
 
+    /// Readable once [`Peer::wait`] does not wait.
+    pub fn reports(&self) -> &OwnedFd {
+        &self.reports
+    }
+
     /// Its process id.
     pub fn pid(&self) -> weir_sys::Pid {
         self.child.pid()

@@ -45,7 +45,9 @@ impl Stream {
             self.channel.send_next(&mut self.sent)?;
         }
         self.peer.wait()?;
-        Ok(elapsed_ns(begun))
+        let elapsed = elapsed_ns(begun);
+        self.channel.settled();
+        Ok(elapsed)
     }
 
     /// The reader.

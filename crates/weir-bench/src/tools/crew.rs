@@ -1,0 +1,128 @@
+//! Writers beside the measuring process: forked children, each of which sends its share of a batch
+//! and sleeps until the next.
+
+use super::peer::Peer;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::thread::futex;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use weir_measure::bench::case::{Site, Trouble};
+use weir_sys::fork::{self, Child};
+use weir_sys::shared::{LINE_BYTES, Shared};
+
+/// The writers.
+#[derive(Debug)]
+pub struct Crew {
+    /// How many each is to have sent in all. It wraps around.
+    goal: Shared,
+    troubles: OwnedFd,
+    children: Vec<Child>,
+}
+
+impl Crew {
+    /// Starts `count` writers. Each carries out `begin` with its number when it first is to send
+    /// something, and then what that returns, once for each record.
+    ///
+    /// # Errors
+    /// No process, pipe or memory.
+    pub fn start<S: FnMut() -> Result<(), Trouble>>(
+        count: u64,
+        begin: impl Fn(u64) -> Result<S, Trouble>,
+    ) -> Result<Crew, Trouble> {
+        let goal = Shared::new(LINE_BYTES)?;
+        let (troubles, say) = rustix::pipe::pipe()?;
+        let mut children = Vec::new();
+        for number in 0..count {
+            children.push(fork::child(|| {
+                let sending = || send_on(&goal, || begin(number));
+                let text = match catch_unwind(AssertUnwindSafe(sending)) {
+                    Ok(Err(trouble)) => trouble.text,
+                    Err(_) => "one panicked".into(),
+                };
+                let _ = rustix::io::write(&say, text.as_bytes());
+                1
+            })?);
+        }
+        Ok(Crew { goal, troubles, children })
+    }
+
+    /// Has each send so many more.
+    ///
+    /// # Errors
+    /// Those of futex(2).
+    pub fn send(&self, share: u64) -> Result<(), Trouble> {
+        if self.children.is_empty() {
+            return Ok(());
+        }
+        let word = self.goal.half(0);
+        // Release pairs with acquire in `next_goal`; numbers wrap around together.
+        word.fetch_add(share as u32, Ordering::Release);
+        futex::wake(word, futex::Flags::empty(), i32::MAX as u32)?;
+        Ok(())
+    }
+
+    /// Waits until the other side has reached its goal.
+    ///
+    /// # Errors
+    /// What it, or a writer, failed with.
+    pub fn wait(&self, peer: &Peer) -> Result<(), Trouble> {
+        if self.children.is_empty() {
+            return peer.wait();
+        }
+        let mut ends = [&self.troubles, peer.reports()].map(|end| PollFd::new(end, PollFlags::IN));
+        while let Err(error) = poll(&mut ends, None) {
+            if error != Errno::INTR {
+                return Err(error.into());
+            }
+        }
+        if ends[0].revents().is_empty() {
+            return peer.wait();
+        }
+        let mut said = [0; 512];
+        let count = rustix::io::read(&self.troubles, &mut said)?;
+        let text = String::from_utf8_lossy(&said[..count]);
+        let text = if count == 0 { "all died".into() } else { text };
+        Err(Trouble::failed(format!("of the writers: {text}")))
+    }
+}
+
+/// Puts a writer on one of the two CPUs in turn, the first across from the reader.
+///
+/// # Errors
+/// The CPU is not allowed.
+pub fn in_turn(site: &Site, number: u64) -> Result<(), Trouble> {
+    if number.is_multiple_of(2) { site.go_here() } else { site.go_there() }
+}
+
+/// Sends whenever there is a goal ahead.
+fn send_on<S: FnMut() -> Result<(), Trouble>>(
+    goals: &Shared,
+    begin: impl FnOnce() -> Result<S, Trouble>,
+) -> Result<std::convert::Infallible, Trouble> {
+    let mut done = 0;
+    let mut goal = next_goal(goals, done)?;
+    let mut send = begin()?;
+    loop {
+        while done != goal {
+            send()?;
+            done = done.wrapping_add(1);
+        }
+        goal = next_goal(goals, done)?;
+    }
+}
+
+fn next_goal(goals: &Shared, done: u32) -> Result<u32, Trouble> {
+    let word = goals.half(0);
+    loop {
+        let goal = word.load(Ordering::Acquire);
+        if goal != done {
+            return Ok(goal);
+        }
+        match futex::wait(word, futex::Flags::empty(), goal, None) {
+            Ok(()) | Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Names for ports: a directory of this process's own for each, that goes with it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+use weir_measure::bench::case::Trouble;
+
+const PREFIX: &str = ".weir-bench-";
+
+/// A directory that is removed by the process that made it.
+#[derive(Debug)]
+pub struct Place {
+    directory: PathBuf,
+    maker: u32,
+}
+
+impl Place {
+    /// Makes one, beside other temporary files, and the first time removes what killed processes
+    /// have left of theirs.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn new() -> Result<Place, Trouble> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        static SWEPT: Once = Once::new();
+        let (parent, maker) = (std::env::temp_dir(), std::process::id());
+        SWEPT.call_once(|| sweep(&parent));
+        // Relaxed: only the numbers must differ.
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let directory = parent.join(format!("{PREFIX}{maker}-{number}"));
+        let made = rustix::fs::mkdir(&directory, rustix::fs::Mode::RWXU);
+        let cannot = |error| {
+            let error = std::io::Error::from(error);
+            Trouble::left_out(format!("cannot make {}: {error}", directory.display()))
+        };
+        made.map_err(cannot)?;
+        Ok(Place { directory, maker })
+    }
+
+    /// The name.
+    pub fn name(&self) -> PathBuf {
+        self.directory.join("port")
+    }
+
+    /// Removes it before its time: all who need it have it open.
+    pub fn remove(&self) {
+        if std::process::id() == self.maker {
+            // What cannot be removed is only untidy.
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+fn sweep(parent: &Path) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let maker = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-'));
+        let maker = maker.and_then(|(pid, _)| rustix::process::Pid::from_raw(pid.parse().ok()?));
+        if maker.is_some_and(|pid| {
+            rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
+        }) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_goes_with_its_maker_and_before_its_time() {
+        let (one, other) = (Place::new().expect("made"), Place::new().expect("made"));
+        assert_ne!(one.name(), other.name());
+        let directory = one.name().parent().expect("a parent").to_owned();
+        assert!(directory.is_dir());
+        drop(one);
+        assert!(!directory.exists());
+        std::fs::write(other.name(), b"").expect("written");
+        other.remove();
+        assert!(!other.name().exists());
+    }
+}

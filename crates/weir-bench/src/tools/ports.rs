@@ -1,0 +1,239 @@
+//! A port of weir behind the face of the kernel's mechanisms: each side opens its end when it first
+//! uses it, since a process with a port has threads and may not be forked.
+
+use super::place::Place;
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+use weir::{Event, Port, PortOptions, PortWriter, Received, Waiting};
+use weir_measure::bench::case::Trouble;
+
+/// How long a writer waits for the reader to come.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a side has to do with a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Both,
+    Sends,
+    Receives,
+}
+
+/// A port and its name.
+#[derive(Debug)]
+pub struct Ports {
+    place: Place,
+    waiting: Waiting,
+    side: Cell<Side>,
+    settled: Cell<bool>,
+    reader: RefCell<Option<Reading>>,
+    writer: RefCell<Option<PortWriter>>,
+}
+
+fn trouble(error: weir::Error) -> Trouble {
+    Trouble::failed(error.to_string())
+}
+
+fn options(waiting: Waiting) -> PortOptions {
+    PortOptions::new().waiting(waiting)
+}
+
+/// Opens the port of this name for writing.
+///
+/// # Errors
+/// There is no reader in time; it refuses.
+pub fn open(place: &Place, waiting: Waiting) -> Result<PortWriter, Trouble> {
+    PortWriter::open(place.name(), &options(waiting).wait_for_reader(PATIENCE)).map_err(trouble)
+}
+
+impl Ports {
+    /// A name; nobody is there yet.
+    ///
+    /// # Errors
+    /// There is no directory for it.
+    pub fn new(waiting: Waiting) -> Result<Ports, Trouble> {
+        Ok(Ports {
+            place: Place::new()?,
+            waiting,
+            side: Cell::new(Side::Both),
+            settled: Cell::new(false),
+            reader: RefCell::new(None),
+            writer: RefCell::new(None),
+        })
+    }
+
+    /// This side only sends.
+    pub fn only_send(&self) {
+        self.side.set(Side::Sends);
+    }
+
+    /// This side only receives.
+    pub fn only_receive(&self) {
+        self.side.set(Side::Receives);
+    }
+
+    /// All who send have sent something: the name is not needed any more, and goes.
+    #[inline]
+    pub fn settled(&self) {
+        if !self.settled.replace(true) {
+            self.place.remove();
+        }
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// The reader is gone.
+    #[inline]
+    pub fn send(&self, bytes: &[u8]) -> Result<(), Trouble> {
+        let mut writer = self.writer.borrow_mut();
+        if writer.is_none() {
+            *writer = Some(self.open()?);
+        }
+        match &mut *writer {
+            Some(writer) => writer.send(bytes).map_err(trouble),
+            None => Err(Trouble::failed("not open")),
+        }
+    }
+
+    #[cold]
+    fn open(&self) -> Result<PortWriter, Trouble> {
+        if self.side.get() == Side::Both {
+            // To self: somebody has to listen before.
+            self.reading(&mut self.reader.borrow_mut())?;
+        }
+        open(&self.place, self.waiting)
+    }
+
+    fn reading<'r>(&self, reader: &'r mut Option<Reading>) -> Result<&'r mut Reading, Trouble> {
+        if reader.is_none() {
+            *reader = Some(Reading::new(&self.place, self.waiting)?);
+        }
+        reader.as_mut().ok_or_else(|| Trouble::failed("not open"))
+    }
+
+    /// Receives a message: its length.
+    ///
+    /// # Errors
+    /// It is none, or not the next of its writer; the buffer is too small.
+    #[inline]
+    pub fn receive(&self, buffer: &mut [u8]) -> Result<usize, Trouble> {
+        self.reading(&mut self.reader.borrow_mut())?.receive(buffer)
+    }
+
+    /// Receives a message and those that the same writer has sent by then, each shown through the
+    /// buffer: how many.
+    ///
+    /// # Errors
+    /// Those of [`Ports::receive`].
+    #[inline]
+    pub fn receive_each(
+        &self,
+        buffer: &mut [u8],
+        mut see: impl FnMut(&[u8]),
+    ) -> Result<u64, Trouble> {
+        let mut reader = self.reader.borrow_mut();
+        self.reading(&mut reader)?.receive_each(buffer, |_, bytes| see(bytes))
+    }
+}
+
+/// The reader, and how many messages came from each writer: every one is to be the next of its own.
+#[derive(Debug)]
+pub struct Reading {
+    port: Port,
+    sequences: Vec<u64>,
+}
+
+impl Reading {
+    /// Listens.
+    ///
+    /// # Errors
+    /// The path is too long; the kernel's.
+    pub fn new(place: &Place, waiting: Waiting) -> Result<Reading, Trouble> {
+        let port = Port::create(place.name(), &options(waiting));
+        let port = port.map_err(|error| match error.kind() {
+            weir::ErrorKind::Invalid => Trouble::left_out(error.to_string()),
+            _ => trouble(error),
+        })?;
+        Ok(Reading { port, sequences: Vec::new() })
+    }
+
+    #[inline]
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, Trouble> {
+        let received = self.port.receive(buffer).map_err(trouble)?;
+        note(&mut self.sequences, received)?;
+        match received.event {
+            Event::Message { bytes } => Ok(bytes),
+            _ => Err(ended()),
+        }
+    }
+
+    /// Receives as [`Port::receive_each`] does, and shows each message with its writer, counted
+    /// from 0 in the order in which they were let in.
+    ///
+    /// # Errors
+    /// A writer ended; a message is not the next of its writer.
+    #[inline]
+    pub fn receive_each(
+        &mut self,
+        buffer: &mut [u8],
+        mut see: impl FnMut(usize, &[u8]),
+    ) -> Result<u64, Trouble> {
+        let (sequences, mut result) = (&mut self.sequences, Ok(()));
+        let show = |received: Received, bytes: &[u8]| match note(sequences, received) {
+            Ok(writer) => see(writer, bytes),
+            Err(wrong) => result = Err(wrong),
+        };
+        let count = self.port.receive_each(buffer, show).map_err(trouble)?;
+        result.map(|()| count as u64)
+    }
+}
+
+/// Looks at what a message is behind: its writer, counted from 0, if it is that one's next.
+#[inline]
+fn note(sequences: &mut Vec<u64>, received: Received) -> Result<usize, Trouble> {
+    let writer = received.writer.number() as usize - 1;
+    if writer >= sequences.len() {
+        sequences.resize(writer + 1, 0);
+    }
+    let expected = sequences[writer] + 1;
+    sequences[writer] = received.sequence;
+    match received.event {
+        Event::Message { .. } if received.sequence == expected => Ok(writer),
+        Event::Closed(_) => Err(ended()),
+        _ => Err(out_of_order()),
+    }
+}
+
+#[cold]
+fn ended() -> Trouble {
+    Trouble::failed("the other side ended")
+}
+
+#[cold]
+fn out_of_order() -> Trouble {
+    Trouble::failed("a message came out of its order")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_to_self_is_received() {
+        let ports = Ports::new(Waiting::Adaptive).expect("a name");
+        let mut buffer = [0; 8];
+        for text in [b"one".as_slice(), b"", b"three"] {
+            ports.send(text).expect("sent");
+            let count = ports.receive(&mut buffer).expect("received");
+            assert_eq!(&buffer[..count], text);
+        }
+        ports.send(b"a").expect("sent");
+        ports.send(b"b").expect("sent");
+        let mut seen = Vec::new();
+        while seen.len() < 2 {
+            let see = |bytes: &[u8]| seen.extend_from_slice(bytes);
+            ports.receive_each(&mut buffer, see).expect("received");
+        }
+        assert_eq!(seen, b"ab");
+    }
+}
