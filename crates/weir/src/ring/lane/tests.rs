@@ -21,7 +21,8 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let length = prop_oneof![0..20_usize, 0..130_usize, 0..9000_usize];
+    let longest: usize = if cfg!(miri) { 300 } else { 9000 };
+    let length = prop_oneof![0..20_usize, 0..130_usize, 0..longest];
     let step = prop_oneof![
         4 => (length.clone(), any::<bool>(), prop::bool::weighted(0.1))
             .prop_map(|(length, more, close)| Step::Put(length, more, close)),
