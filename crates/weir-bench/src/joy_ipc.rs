@@ -5,6 +5,7 @@
 //! one at a stated rate, whose latencies count from the intended start.
 
 mod loan;
+mod mpx;
 
 use crate::tools::channel::{Channel, Mechanism};
 use crate::tools::own::Shape;
@@ -48,6 +49,7 @@ pub fn suite() -> Suite {
             direction("one-way", Sides::Two, one_way),
             direction("two-way", Sides::Two, two_way),
             loan::loans(),
+            mpx::channels(),
             paced(),
         ],
     }

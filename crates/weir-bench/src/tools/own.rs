@@ -74,7 +74,8 @@ pub type Stream = Own<Writer, Reader>;
 /// A record pipe.
 pub type Records = Own<RecordWriter, RecordReader>;
 
-fn trouble(error: weir::Error) -> Trouble {
+/// What the library refused, as trouble of a case.
+pub fn trouble(error: weir::Error) -> Trouble {
     Trouble::failed(error.to_string())
 }
 

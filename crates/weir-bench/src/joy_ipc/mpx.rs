@@ -1,0 +1,113 @@
+//! Records through an mpx, of eight channels among ten, a thousand and ten thousand that are open:
+//! what an idle channel costs those that are not.
+
+use crate::tools::own::trouble;
+use crate::tools::peer::{Control, Peer};
+use crate::tools::place::Place;
+use crate::tools::{case, elapsed_ns, group, work};
+use std::time::{Duration, Instant};
+use weir::mpx::Kind;
+use weir::{Mpx, MpxOptions, MpxPeer};
+use weir_measure::bench::case::{
+    Batch, Case, Group, Measure, Normalise, Sides, Site, Trouble, Work,
+};
+use weir_measure::bench::params::{Params, Placement};
+
+/// Channels that are open.
+const CHANNELS: [u64; 3] = [10, 1_000, 10_000];
+/// Of these, that send.
+const BUSY: usize = 8;
+/// Bytes of a record.
+const BYTES: usize = 64;
+/// How long the owner may take to begin.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a record costs, by the number of channels.
+pub fn channels() -> Group {
+    let cases = CHANNELS.map(|channels| {
+        let params = Params {
+            mechanism: Some("weir-mpx".into()),
+            direction: Some("one-way".into()),
+            chunk_bytes: Some(BYTES as u64),
+            parties: Some(channels),
+            ..Params::default()
+        };
+        let name = format!("one-way weir-mpx {BYTES} B, {channels} channels");
+        let make = move |site: &Site| send(site, channels as u32);
+        Case {
+            standard: false,
+            normalise: Normalise::OnOneCpu,
+            ..case(name, params, Measure::TIME, make)
+        }
+    });
+    let baseline = Some(cases[0].name.clone());
+    let made = group("mpx", Sides::Two, cases.into());
+    Group { baseline, standard: vec![Placement::OtherCpu], ..made }
+}
+
+/// The owner: accepts all, and reports when as many records have come as the goal says.
+fn own(place: &Place, control: &Control) -> Result<(), Trouble> {
+    let mut owner = Mpx::create(place.name(), &MpxOptions::new()).map_err(trouble)?;
+    let mut buffer = vec![0; 64 << 10];
+    let (mut asking, mut bytes, mut wrong) = (Vec::new(), 0_u64, 0_u64);
+    loop {
+        let before = bytes / BYTES as u64;
+        let received = owner.receive_each(&mut buffer, |record| match record.kind {
+            Kind::Open => asking.push(record.channel),
+            Kind::Data => {
+                bytes += record.bytes.len() as u64;
+                wrong += u64::from(record.bytes.iter().any(|byte| *byte != 7));
+            }
+            _ => {}
+        });
+        received.map_err(trouble)?;
+        for channel in asking.drain(..) {
+            owner.accept(channel).map_err(trouble)?;
+        }
+        if wrong > 0 {
+            return Err(Trouble::failed("another record came than was sent"));
+        }
+        for done in before..bytes / BYTES as u64 {
+            control.report(done + 1)?;
+        }
+    }
+}
+
+fn send(site: &Site, channels: u32) -> Result<Box<dyn Work>, Trouble> {
+    let place = Place::new()?;
+    let mut owner = Peer::start(site, |control| own(&place, control))?;
+    let options = MpxOptions::new().channels(channels).owner_time(PATIENCE);
+    let mut peer = MpxPeer::connect(place.name(), &options).map_err(trouble)?;
+    let mut buffer = vec![0; 4096];
+    let mut open = Vec::new();
+    for _ in 0..channels {
+        open.push(peer.open(b"").map_err(trouble)?);
+    }
+    let mut accepted = 0;
+    while accepted < channels {
+        let count = |kind| u32::from(kind == Kind::Accepted);
+        let received = peer.receive_each(&mut buffer, |record| accepted += count(record.kind));
+        received.map_err(trouble)?;
+    }
+    place.remove();
+    // Spread over all, so that they are no neighbours.
+    let busy: Vec<_> = (0..BUSY).map(|at| open[at * open.len() / BUSY]).collect();
+    work(move |count| {
+        owner.more(count);
+        let begun = Instant::now();
+        for at in 0..count as usize {
+            let channel = busy[at % BUSY];
+            let mut left = BYTES;
+            while left > 0 {
+                left -= peer.send(channel, &[7; BYTES][..left]).map_err(trouble)?;
+                if left > 0 {
+                    // Until some channel has room again; it may be another.
+                    peer.receive_each(&mut buffer, |_| {}).map_err(trouble)?;
+                }
+            }
+        }
+        let elapsed = elapsed_ns(begun);
+        owner.wait()?;
+        Ok(Batch::time(elapsed, count))
+    })
+}
