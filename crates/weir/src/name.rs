@@ -406,6 +406,13 @@ pub fn remove(what: &What, path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Device and inode of the socket at a path.
+pub fn socket_id(path: &Path) -> Option<(u64, u64)> {
+    let found = rustix::fs::lstat(path).ok()?;
+    let is_socket = FileType::from_raw_mode(found.st_mode) == FileType::Socket;
+    is_socket.then_some((found.st_dev, found.st_ino))
+}
+
 /// Whether a descriptor is readable or hung up by then.
 pub fn wait_readable(socket: impl AsFd, time: Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
