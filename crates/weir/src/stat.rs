@@ -1,5 +1,5 @@
-//! The accounts of pipes and ports in use, read from outside: through `/proc/PID/fd`, by whoever may
-//! open what is there (the owner, root). Reading changes nothing: the memory is mapped for reading.
+//! The accounts of pipes and ports in use, read from outside: through `/proc/PID/fd`, by whoever
+//! may open what is there (the owner, root). Reading changes nothing: memory is mapped for reading.
 
 mod ports;
 

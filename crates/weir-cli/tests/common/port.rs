@@ -1,4 +1,4 @@
-//! What the tests of `weir port` share: a place for names, and processes that do not outlive a test.
+//! What the tests of `weir port` share: a place for names, and processes that do not outlive it.
 
 use super::WEIR;
 use rustix::process::{Pid, Signal, kill_process};
