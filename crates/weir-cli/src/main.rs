@@ -1,9 +1,9 @@
 //! The `weir` command: find out where the time goes between your processes, and take it back.
 //!
 //! One file or folder a verb: [`run`], [`mod@bench`], [`compare`], [`history`], [`stat`],
-//! [`tune`], [`pages`] (completions and manual pages). What they share: [`args`] (the command
-//! line), [`shell`] (cutting a pipeline's text into stages), [`report`] (what people and programs
-//! read of a run), [`fault`] (errors of the command).
+//! [`tune`], [`port`], [`pages`] (completions and manual pages). What they share: [`args`] (the
+//! command line), [`shell`] (cutting a pipeline's text into stages), [`report`] (what people and
+//! programs read of a run), [`fault`] (errors of the command).
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ mod compare;
 mod fault;
 mod history;
 mod pages;
+mod port;
 mod report;
 mod run;
 mod shell;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::History(options) => history::history(&options),
         Command::Stat(options) => stat::stat(&options),
         Command::Tune(options) => tune::tune(&options),
+        Command::Port(command) => port::port(&command),
         Command::Completions(completions) => pages::completions(&completions),
         Command::Man(man) => pages::man(&man),
     })

@@ -117,7 +117,8 @@ fn row(pipe: &str, end: &str, stat: &EndStat, rate: Option<&str>) -> [String; 13
     ]
 }
 
-fn process(pid: u32) -> String {
+/// A process with its name.
+pub fn process(pid: u32) -> String {
     if pid == 0 {
         return String::from("not open");
     }

@@ -10,7 +10,7 @@ mod page;
 mod views;
 
 pub use link::{LinkExtent, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS};
-pub use page::Page;
+pub use page::{BOARD, Page};
 pub use views::{View, ViewMut};
 
 use crate::error::{Error, ErrorKind, Result};

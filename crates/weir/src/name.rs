@@ -107,6 +107,23 @@ impl Claim {
     /// Takes a name. `mode` is who may connect, as far as the directory lets them.
     pub fn new(what: &What, path: &Path, mode: Mode, backlog: i32) -> Result<Claim> {
         let Lock { file: lock, orphaned } = take_lock(what, path)?;
+        let made = Claim::listen_at(what, path, mode, backlog, orphaned);
+        let socket = made.inspect_err(|_| {
+            // Ours, and held: a name that is not to be had is left without one.
+            let _ = rustix::fs::unlink(lock_path(path));
+        })?;
+        let keep = |fd| ParentOnly::new(fd).map_err(|cause| Error::os("keep", "a name", cause));
+        let epoch = weir_sys::forks::epoch();
+        Ok(Claim { socket: keep(socket)?, _lock: keep(lock)?, path: path.to_owned(), epoch })
+    }
+
+    fn listen_at(
+        what: &What,
+        path: &Path,
+        mode: Mode,
+        backlog: i32,
+        orphaned: bool,
+    ) -> Result<OwnedFd> {
         let failed = |cause: Errno| what.os(path, cause);
         make_way(what, path, orphaned)?;
         let (socket, address) = unix_socket(what, path)?;
@@ -116,9 +133,7 @@ impl Claim {
         bind(&socket, &address).map_err(failed)?;
         rustix::fs::chmod(path, mode).map_err(failed)?;
         listen(&socket, backlog).map_err(failed)?;
-        let keep = |fd| ParentOnly::new(fd).map_err(|cause| Error::os("keep", "a name", cause));
-        let epoch = weir_sys::forks::epoch();
-        Ok(Claim { socket: keep(socket)?, _lock: keep(lock)?, path: path.to_owned(), epoch })
+        Ok(socket)
     }
 
     /// The socket that listens, unless this is a forked child.
@@ -404,6 +419,13 @@ pub fn remove(what: &What, path: &Path) -> Result<()> {
     rustix::fs::unlink(lock_path(path)).map_err(|cause| what.os(path, cause))?;
     drop(lock);
     Ok(())
+}
+
+/// Device and inode of the socket at a path.
+pub fn socket_id(path: &Path) -> Option<(u64, u64)> {
+    let found = rustix::fs::lstat(path).ok()?;
+    let is_socket = FileType::from_raw_mode(found.st_mode) == FileType::Socket;
+    is_socket.then_some((found.st_dev, found.st_ino))
 }
 
 /// Whether a descriptor is readable or hung up by then.

@@ -1,5 +1,9 @@
-//! The accounts of pipes in use, read from outside: through `/proc/PID/fd`, by whoever may open
-//! what is there (the owner, root). Reading changes nothing: the memory is mapped for reading.
+//! The accounts of pipes and ports in use, read from outside: through `/proc/PID/fd`, by whoever
+//! may open what is there (the owner, root). Reading changes nothing: memory is mapped for reading.
+
+mod ports;
+
+pub use ports::{PortAccount, PortStat, PortWriterStat, port};
 
 use crate::account::Account;
 use crate::error::{Error, ErrorKind, Result};
@@ -49,6 +53,8 @@ pub struct PipeStat {
     pub generation: u64,
     /// Bytes in it; of records it is not known from outside.
     pub fill_bytes: Option<u64>,
+    /// Of a writer to a port: device and inode of the port's socket, as the writer says.
+    pub port: Option<(u64, u64)>,
     /// The end that writes.
     pub writer: EndStat,
     /// The end that reads.
@@ -123,6 +129,8 @@ pub fn read(file: &OwnedFd) -> Result<PipeStat> {
         layout::RECORD | layout::MESSAGE => Kind::Records,
         _ => return Err(Error::new(ErrorKind::Corrupt, "look at", "a pipe", "of no known kind")),
     };
+    let line = &header.writer_account;
+    let port = (line.port_device.load(Ordering::Relaxed), line.port_inode.load(Ordering::Relaxed));
     let fill = written.wrapping_sub(read).min(extent.ring_bytes);
     Ok(PipeStat {
         inode: inode.st_ino,
@@ -132,6 +140,7 @@ pub fn read(file: &OwnedFd) -> Result<PipeStat> {
         atomic_bytes: tuning.atomic_bytes.load(Ordering::Relaxed),
         generation: extent.generation,
         fill_bytes: (kind == Kind::Stream).then_some(fill),
+        port: (port != (0, 0)).then_some(port),
         writer: end(&header.writer_nap, &header.writer_account),
         reader: end(&header.reader_nap, &header.reader_account),
         holders: Vec::new(),

@@ -3,7 +3,7 @@
 mod common;
 
 use weir::stat::{self, Kind};
-use weir::{Options, Waiting, pipe, records};
+use weir::{Options, Port, PortOptions, PortWriter, Waiting, pipe, records};
 
 #[test]
 fn counts_are_true() {
@@ -54,6 +54,29 @@ fn it_is_read_from_outside_without_changing_anything() {
     let closed = stat::read(&stat::open(pid, ours.holders[1].1, false).expect("opened"));
     assert!(closed.expect("read").writer.closed);
     assert_eq!(reader.read(&mut [0; 4096]).expect("read"), 3000);
+}
+
+#[test]
+fn ports_are_told_apart_from_outside() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let names = ["one", "two"].map(|name| directory.path().join(name));
+    let mut ports = names.each_ref().map(|name| {
+        assert!(stat::port(name).is_err(), "there is none yet");
+        Port::create(name, &PortOptions::new()).expect("a port")
+    });
+    let mut writer = PortWriter::open(&names[1], &PortOptions::new()).expect("a writer");
+    writer.send(&[1; 100]).expect("sent");
+    ports[1].receive(&mut [0; 100]).expect("received");
+    writer.send(&[1; 10]).expect("sent");
+    let seen = names.each_ref().map(|name| stat::port(name).expect("a port"));
+    let own = std::process::id() as i32;
+    assert_eq!((&seen[0].path, seen[0].reader, seen[0].writers.len()), (&names[0], Some(own), 0));
+    let account = seen[1].account.expect("its board");
+    assert_eq!((account.open, account.messages, account.bytes, account.opened), (1, 1, 100, 1));
+    let [one] = &seen[1].writers[..] else { panic!("one writer: {seen:?}") };
+    assert_eq!((one.pid, one.pieces, one.bytes, one.received), (own, 2, 110, 1));
+    assert!(one.let_in && !one.end.closed, "{one:?}");
+    assert_eq!(one.uid, rustix::process::getuid().as_raw());
 }
 
 #[test]

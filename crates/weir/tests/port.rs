@@ -461,3 +461,20 @@ fn role(role: &str) {
         _ => panic!("no role: {role}"),
     }
 }
+
+#[test]
+fn a_message_longer_than_the_port_takes_is_refused_at_its_writer() {
+    let (_directory, name) = place();
+    // Shorter than a piece, too.
+    let mut port = Port::create(&name, &PortOptions::new().most_message_bytes(10)).expect("a port");
+    let sending = std::thread::spawn(move || {
+        let mut writer = writer(&name);
+        until("the writer is let in", || writer.is_let_in().expect("mine"));
+        let error = writer.send(&[0; 11]).expect_err("too long");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        writer.send(&[7; 10]).expect("sent");
+    });
+    assert_eq!(message(&mut port).1, [7; 10]);
+    assert_eq!(closed(&mut port).1, Ending::Closed);
+    sending.join().expect("no panic");
+}

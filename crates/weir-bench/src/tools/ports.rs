@@ -1,6 +1,7 @@
 //! A port of weir behind the face of the kernel's mechanisms: each side opens its end when it first
 //! uses it, since a process with a port has threads and may not be forked.
 
+use super::own::trouble;
 use super::place::Place;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -27,10 +28,6 @@ pub struct Ports {
     settled: Cell<bool>,
     reader: RefCell<Option<Reading>>,
     writer: RefCell<Option<PortWriter>>,
-}
-
-fn trouble(error: weir::Error) -> Trouble {
-    Trouble::failed(error.to_string())
 }
 
 fn options(waiting: Waiting) -> PortOptions {

@@ -2,11 +2,13 @@
 
 mod bench;
 mod pipes;
+mod port;
 mod saved;
 
 pub use bench::BenchOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use pipes::{StatOptions, TuneOptions};
+pub use port::{PortCommand, PortReadOptions, PortVerb, PortWriteOptions};
 pub use saved::{CompareOptions, Export, FailOn, HistoryOptions};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -35,6 +37,8 @@ pub enum Command {
     Stat(StatOptions),
     /// Show or set the sizes of weir's pipes: those made from now on, or one in use
     Tune(TuneOptions),
+    /// Many writers, one reader, a name: read, write, list and look after ports
+    Port(PortCommand),
     /// Print a completion script for a shell
     Completions(CompletionsOptions),
     /// Write the manual pages

@@ -81,7 +81,7 @@ Examples:
 waits   times the end found nothing to do; spun: of these, ended by looking again and again
 slept   times it slept, and for how long; woke, woken: wake-ups given and taken";
 
-fn size(text: &str) -> Result<u64, String> {
+pub(super) fn size(text: &str) -> Result<u64, String> {
     weir::tune::parse_size(text).ok_or_else(|| String::from("not a size; write 65536, 64K or 1M"))
 }
 

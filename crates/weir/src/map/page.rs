@@ -47,7 +47,7 @@ impl Content for Cluster {
 
 impl sealed::Words for Board {}
 impl Content for Board {
-    const FILE: &'static str = "weir-board";
+    const FILE: &'static str = BOARD;
     const WHAT: &'static str = "a board";
     const MAGIC: u64 = board::MAGIC;
     const VERSION: u32 = board::VERSION;
@@ -55,6 +55,9 @@ impl Content for Board {
         (&self.magic, &self.version)
     }
 }
+
+/// The name of the file of a board in /proc.
+pub const BOARD: &str = "weir-board";
 
 /// A mapping of such a page. Forked children have it too: it has no ends.
 #[derive(Debug)]

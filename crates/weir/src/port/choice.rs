@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::gathering::Inbox;
 use crate::life::Role;
 use crate::map::Page;
+use crate::name;
 use crate::options::Resolved;
 use crate::pipe::open_kind;
 use crate::primitive::Ordering;
@@ -18,6 +19,7 @@ use crate::ring::board::Board;
 use crate::ring::layout::MESSAGE;
 use crate::ring::{Area, Memory, nap};
 use rustix::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_policy::pipe::Shape;
@@ -105,6 +107,15 @@ impl Choice {
 
     pub fn id_at(&self, place: u32) -> Option<WriterId> {
         Some(self.slots.get(place as usize)?.as_ref()?.id)
+    }
+
+    /// Says on the board which socket is the port's, for those who look from outside.
+    pub fn say_where(&self, path: &Path) {
+        if let Some((device, inode)) = name::socket_id(path) {
+            let account = &self.board().account;
+            account.socket_device.store(device, Ordering::Relaxed);
+            account.socket_inode.store(inode, Ordering::Relaxed);
+        }
     }
 
     pub fn len(&self) -> usize {

@@ -65,6 +65,7 @@ impl Port {
         options.check()?;
         let choice = Choice::new(options)?;
         let entrance = Entrance::new(&CREATE, &path, options.mode_bits(), HELLO, choice.inbox())?;
+        choice.say_where(&path);
         Ok(Port { entrance, choice, options: options.clone(), doorbell: None })
     }
 

@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::life::{Role, send_with};
 use crate::name::{self, What};
 use crate::pipe::copy_of;
+use crate::primitive::Ordering;
 use crate::record::RecordWriter;
 use crate::ring::layout::MESSAGE;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -26,6 +27,8 @@ pub struct PortWriter {
     inner: RecordWriter,
     path: PathBuf,
     piece_bytes: usize,
+    /// Longest message that is sent without asking for limits: nothing before these are known.
+    unasked_bytes: usize,
 }
 
 impl PortWriter {
@@ -57,6 +60,10 @@ impl PortWriter {
         let heard = name::wait_readable(&socket, ANSWER_TIME);
         let end = End::new(Some(file), Arc::clone(&map), socket, Role::Writer, &resolved)?;
         end.life.watch_process()?;
+        if let Some((device, inode)) = name::socket_id(&path) {
+            end.account_line().port_device.store(device, Ordering::Relaxed);
+            end.account_line().port_inode.store(inode, Ordering::Relaxed);
+        }
         if heard {
             end.life.take_messages();
         }
@@ -64,7 +71,8 @@ impl PortWriter {
             return Err(OPEN.error(ErrorKind::Refused, &path, why));
         }
         let piece_bytes = resolved.shape.segment_bytes() as usize;
-        Ok(PortWriter { inner: RecordWriter::over(end)?, path, piece_bytes })
+        let inner = RecordWriter::over(end)?;
+        Ok(PortWriter { inner, path, piece_bytes, unasked_bytes: 0 })
     }
 
     /// Sends a message, waiting for room as long as it takes.
@@ -95,15 +103,17 @@ impl PortWriter {
 
     #[inline]
     fn send_until(&mut self, message: &[u8], until: Until) -> Result<()> {
-        if message.len() > self.piece_bytes {
-            return self.send_in_pieces(message, until);
+        if message.len() > self.unasked_bytes {
+            self.check_length(message.len())?;
+            if message.len() > self.piece_bytes {
+                return self.send_in_pieces(message, until);
+            }
         }
         let sent = self.inner.send_with(DATA | FIRST | LAST, message, until);
         sent.map_err(|error| self.explain(error))
     }
 
     fn send_in_pieces(&mut self, message: &[u8], until: Until) -> Result<()> {
-        self.check_length(message.len())?;
         let count = message.len().div_ceil(self.piece_bytes);
         if until == Until::Now {
             self.check_fits(message.len())?;
@@ -123,7 +133,11 @@ impl PortWriter {
             // The reader may have let this writer in meanwhile.
             end.life.take_messages();
         }
-        let most = end.life.limits().map_or(weir_policy::pipe::MOST_BYTES, |limits| limits[0]);
+        let limits = end.life.limits();
+        let most = limits.map_or(weir_policy::pipe::MOST_BYTES, |limits| limits[0]);
+        if limits.is_some() {
+            self.unasked_bytes = self.piece_bytes.min(usize::try_from(most).unwrap_or(usize::MAX));
+        }
         if bytes as u64 <= most {
             return Ok(());
         }

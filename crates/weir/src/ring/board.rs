@@ -50,6 +50,10 @@ pub struct BoardAccount {
     pub slept: AtomicU64,
     /// Time asleep.
     pub slept_ns: AtomicU64,
+    /// The inode of the port's socket, by which its board is told from others.
+    pub socket_inode: AtomicU64,
+    /// And its device.
+    pub socket_device: AtomicU64,
 }
 
 /// The words of a board.

@@ -100,6 +100,10 @@ pub struct AccountLine {
     pub largest_fill: AtomicU64,
     /// The process the end is in.
     pub pid: AtomicU32,
+    /// Of a writer to a port: the inode of the port's socket.
+    pub port_inode: AtomicU64,
+    /// And its device.
+    pub port_device: AtomicU64,
 }
 
 /// The beginning of a pipe's memory.

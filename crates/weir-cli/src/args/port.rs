@@ -1,0 +1,228 @@
+//! Options of `weir port`.
+
+use clap::{Args, Subcommand, ValueHint};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Options of `weir port`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = MANUAL, disable_help_subcommand = true)]
+pub struct PortCommand {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: PortVerb,
+}
+
+/// The verbs of `weir port`.
+#[derive(Debug, Subcommand)]
+pub enum PortVerb {
+    /// Make a port and print the messages that come, until it is interrupted
+    Read(PortReadOptions),
+    /// Send each line of standard input to a port as one message
+    Write(PortWriteOptions),
+    /// List the ports of a directory, and who reads them
+    List(PortListOptions),
+    /// Show the reader and the writers of a port, and what they have counted
+    Stat(PortStatOptions),
+    /// Remove what a reader that died has left of a port
+    Remove(PortRemoveOptions),
+}
+
+/// Options of `weir port read`.
+#[derive(Debug, Args)]
+#[command(after_help = READ_EXAMPLES)]
+pub struct PortReadOptions {
+    /// The port: a path, or a name without a / (it then lies in a directory of this user's)
+    pub name: PathBuf,
+
+    /// Print a NUL instead of a newline after each message
+    #[arg(short = '0', long, group = "form")]
+    pub null: bool,
+
+    /// Print the length of each message before it, 4 bytes, little-endian
+    #[arg(long, group = "form")]
+    pub length_prefixed: bool,
+
+    /// Print the messages and nothing between them
+    #[arg(long, group = "form")]
+    pub raw: bool,
+
+    /// Print each message as a line of JSON: writer, sequence, pid, uid, and text or base64
+    #[arg(long, group = "form")]
+    pub json: bool,
+
+    /// Print the number of the writer and of its message before each, as 3:17 and a tab
+    #[arg(long, conflicts_with_all = ["raw", "length_prefixed", "json"])]
+    pub header: bool,
+
+    /// End once nothing has come for so long, such as 5s or 200ms
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub until_idle: Option<Duration>,
+
+    /// End once no writer is left, and at least N (1 if not said) have come and gone
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1",
+          require_equals = true, value_parser = clap::value_parser!(u64).range(1..))]
+    pub until_closed: Option<u64>,
+
+    /// Who may write, in octal as chmod has it (the directory must let them in, too)
+    #[arg(long, value_name = "MODE", default_value = "600", value_parser = mode)]
+    pub mode: u32,
+
+    /// Longest message it takes, such as 64K; at most 1G
+    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = super::pipes::size)]
+    pub max_message: u64,
+
+    /// Most writers at once, at most 16384; each takes a file descriptor
+    #[arg(long, value_name = "N", default_value = "1024")]
+    pub max_writers: u32,
+}
+
+/// Options of `weir port write`.
+#[derive(Debug, Args)]
+#[command(after_help = WRITE_EXAMPLES)]
+pub struct PortWriteOptions {
+    /// The port, as weir port read has it
+    pub name: PathBuf,
+
+    /// Send this text as a message, and read no standard input; may be given several times
+    #[arg(short, long, value_name = "TEXT", conflicts_with_all = ["null", "length_prefixed"])]
+    pub message: Vec<OsString>,
+
+    /// Messages in standard input end with a NUL, not with a newline
+    #[arg(short = '0', long, conflicts_with = "length_prefixed")]
+    pub null: bool,
+
+    /// Each message in standard input has its length before it, 4 bytes, little-endian
+    #[arg(long)]
+    pub length_prefixed: bool,
+
+    /// Where no reader listens, wait for one so long, such as 5s or 200ms
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub wait: Option<Duration>,
+
+    /// Bytes that can be on their way before it has to wait for the reader
+    #[arg(long, value_name = "SIZE", default_value = "256K", value_parser = super::pipes::size)]
+    pub capacity: u64,
+}
+
+/// Options of `weir port list`.
+#[derive(Debug, Args)]
+pub struct PortListOptions {
+    /// Where to look; without it, where names without a / lie
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub directory: Option<PathBuf>,
+
+    /// Print JSON (schema weir.port.list/1)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `weir port stat`.
+#[derive(Debug, Args)]
+#[command(after_help = STAT_NOTE)]
+pub struct PortStatOptions {
+    /// The port, as weir port read has it
+    pub name: PathBuf,
+
+    /// Print JSON (schema weir.port.stat/1)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `weir port remove`.
+#[derive(Debug, Args)]
+pub struct PortRemoveOptions {
+    /// The port, as weir port read has it; one that has a reader is refused
+    pub name: PathBuf,
+}
+
+const EXAMPLES: &str = "\
+A port has a name, one reader and any number of writers. What a writer sends as one message comes
+out as one message, whatever others send at the same time.
+
+Examples:
+  weir port read log > log.txt &
+  for job in 1 2 3; do ./job $job 2>&1 | weir port write log --wait 5s & done
+  weir port stat log";
+
+const MANUAL: &str = "\
+A port has a name, one reader and any number of writers. What a writer sends as one message comes
+out as one message, whatever others send at the same time: lines of many jobs in one file, none
+torn, those of each job in their order.
+
+Examples:
+  weir port read log > log.txt &
+  for job in 1 2 3; do ./job $job 2>&1 | weir port write log --wait 5s & done
+  weir port stat log
+
+A name without a / lies in $XDG_RUNTIME_DIR/weir, or where that is not set in a directory of this
+user's for temporary files. A name with one is a path, also ./log. Beside it lies NAME.lock.
+
+Exit status: 0; 1 when something failed (no reader, the name is taken); 2 for wrong usage.";
+
+const READ_EXAMPLES: &str = "\
+Examples:
+  weir port read log > log.txt                    until an interrupt (Ctrl-C, kill)
+  weir port read --until-closed=8 log | sort      until 8 writers have come and gone
+  weir port read --header log                     with who sent it: WRITER:SEQUENCE and a tab
+  weir port read --null paths | xargs -0 ls -d    for messages that may hold newlines
+
+A reader that is interrupted closes the port and dies of the signal. When nobody reads its output
+any more, it closes the port and dies of SIGPIPE, as others in a pipeline do.";
+
+const WRITE_EXAMPLES: &str = "\
+Examples:
+  ./job 2>&1 | weir port write --wait 5s log      each line is a message, sent as soon as it is read
+  weir port write log --message 'backup done'     one message
+  find . -print0 | weir port write --null paths   for messages that may hold newlines
+
+Once the reader is gone a message fails, and with it the command (exit status 1); what is left of
+standard input is not read.";
+
+const STAT_NOTE: &str = "\
+Numbers are what the reader and the writers say of themselves. Sent and received count pieces: a
+message longer than an eighth of the capacity of its writer is several. Writers whose processes
+this user may not look at are not shown.";
+
+fn mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| String::from("not permissions; write 600, 622 or 666"))
+}
+
+/// "5s", "200ms", "1.5m", "2h"; a number alone is seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let seconds = match unit {
+        "ms" => Some(1e-3),
+        "" | "s" => Some(1.0),
+        "m" | "min" => Some(60.0),
+        "h" => Some(3600.0),
+        _ => None,
+    };
+    let seconds = seconds.and_then(|unit| Some(number.parse::<f64>().ok()? * unit));
+    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.ok_or_else(|| String::from("not a time; write 5s, 200ms or 2m"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        let of = |text| duration(text).map(|time| time.as_millis());
+        assert_eq!([of("5s"), of("200ms"), of("1.5m")], [Ok(5000), Ok(200), Ok(90_000)]);
+        assert_eq!([of("2"), of("1h"), of("0")], [Ok(2000), Ok(3_600_000), Ok(0)]);
+        for wrong in ["", "s", "5 s", "-1s", "5x", "1.2.3s", "99999999999999999999h", "NaN"] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn modes() {
+        assert_eq!([mode("622"), mode("0600"), mode("0")], [Ok(0o622), Ok(0o600), Ok(0)]);
+        assert!(mode("1000").is_err() && mode("8").is_err() && mode("").is_err());
+    }
+}

@@ -1,0 +1,111 @@
+//! How messages are printed.
+
+use crate::args::PortReadOptions;
+use serde::Serialize;
+use weir::Received;
+
+/// How messages are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// This after each; with the writer and its count before each, if asked.
+    Ended(u8, bool),
+    /// The length before each.
+    Prefixed,
+    /// Nothing but the messages.
+    Raw,
+    /// A line of JSON each.
+    Json,
+}
+
+/// A message as JSON.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    writer: u64,
+    sequence: u64,
+    pid: i32,
+    uid: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base64: Option<String>,
+}
+
+impl Form {
+    pub fn new(options: &PortReadOptions) -> Form {
+        match (options.length_prefixed, options.raw, options.json) {
+            (true, ..) => Form::Prefixed,
+            (_, true, _) => Form::Raw,
+            (.., true) => Form::Json,
+            _ => Form::Ended(if options.null { 0 } else { b'\n' }, options.header),
+        }
+    }
+
+    /// Puts a message into what is to be printed.
+    pub fn put(self, out: &mut Vec<u8>, received: &Received, message: &[u8]) {
+        let (writer, sequence) = (received.writer, received.sequence);
+        match self {
+            Form::Ended(end, header) => {
+                if header {
+                    out.extend_from_slice(format!("{writer}:{sequence}\t").as_bytes());
+                }
+                out.extend_from_slice(message);
+                out.push(end);
+            }
+            Form::Prefixed => {
+                // A message has at most 1 GiB.
+                out.extend_from_slice(&(message.len() as u32).to_le_bytes());
+                out.extend_from_slice(message);
+            }
+            Form::Raw => out.extend_from_slice(message),
+            Form::Json => {
+                let text = std::str::from_utf8(message).ok();
+                let line = Line {
+                    writer: writer.number(),
+                    sequence,
+                    pid: received.identity.pid,
+                    uid: received.identity.uid,
+                    text,
+                    base64: text.is_none().then(|| base64(message)),
+                };
+                // Numbers and texts can always be written.
+                out.extend_from_slice(&serde_json::to_vec(&line).unwrap_or_default());
+                out.push(b'\n');
+            }
+        }
+    }
+}
+
+/// RFC 4648, with padding.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(three.get(at).copied().unwrap_or(0));
+        let word = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for at in 0..4 {
+            let digit = DIGITS[(word >> (18 - 6 * at) & 63) as usize];
+            text.push(if at <= three.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_that_of_the_rfc() {
+        let cases = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foobar", "Zm9vYmFy"),
+            ("\u{ff}\u{fe}", "w7/Dvg=="),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+    }
+}

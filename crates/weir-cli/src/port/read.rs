@@ -1,0 +1,229 @@
+//! `weir port read`: makes a port and prints what comes.
+
+use super::form::Form;
+use super::{asked, check_name, failed};
+use crate::args::PortReadOptions;
+use crate::fault::Fault;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use weir::{Event, Port, PortOptions, Received};
+use weir_sys::signals::{die_of, is_ignored};
+
+/// What is gathered before it is printed while more comes.
+const BLOCK_BYTES: usize = 256 << 10;
+/// What is kept of memory that a long message took.
+const KEPT_BYTES: usize = 1 << 20;
+/// Buffer for messages before a longer one comes.
+const MESSAGE_BYTES: usize = 64 << 10;
+/// How often an idle reader looks for an interrupt, and whether anyone reads its output.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long an interrupted reader has to print what it has received.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// As asked.
+    Done,
+    /// By this signal.
+    Signal(i32),
+}
+
+/// What the thread that prints and the one that hears signals share.
+#[derive(Debug, Default)]
+struct Shared {
+    port: Mutex<Option<Port>>,
+    /// The signal that came, or 0.
+    came: AtomicI32,
+}
+
+impl Shared {
+    fn port(&self) -> MutexGuard<'_, Option<Port>> {
+        self.port.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The name goes.
+    fn close(&self) {
+        drop(self.port().take());
+    }
+}
+
+/// Carries out the verb.
+pub fn read(options: &PortReadOptions) -> Result<ExitCode, Fault> {
+    check_name(&options.name)?;
+    let shared = Arc::new(Shared::default());
+    hear_signals(&shared)?;
+    let wanted = PortOptions::new()
+        .mode(options.mode)
+        .most_message_bytes(options.max_message)
+        .most_writers(options.max_writers);
+    *shared.port() = Some(Port::create(&options.name, &wanted).map_err(asked)?);
+    let end = Session::new(options, &shared)?.run();
+    shared.close();
+    match end? {
+        End::Done => Ok(ExitCode::SUCCESS),
+        End::Signal(signal) => {
+            // If it does not kill (it is blocked), the status says the same.
+            let _ = die_of(signal);
+            Ok(ExitCode::from(128 + signal as u8))
+        }
+    }
+}
+
+/// Takes signals from now on, except those ignored when weir was started. Who prints ends at the
+/// next look; where it hangs, since nobody takes what it prints, the port is closed all the same.
+fn hear_signals(shared: &Arc<Shared>) -> Result<(), Fault> {
+    let taken = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal));
+    let cannot = |error: io::Error| Fault::failed(format!("cannot take signals: {error}"));
+    let mut signals = Signals::new(taken).map_err(cannot)?;
+    let shared = Arc::clone(shared);
+    let hear = move || {
+        if let Some(signal) = signals.forever().next() {
+            shared.came.store(signal, Ordering::Relaxed);
+            std::thread::sleep(PATIENCE);
+            shared.close();
+            let _ = die_of(signal);
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(hear).map(drop).map_err(cannot)
+}
+
+struct Session<'a> {
+    options: &'a PortReadOptions,
+    shared: &'a Shared,
+    form: Form,
+    buffer: Vec<u8>,
+    out: Vec<u8>,
+    output: File,
+    /// Writers that have come and gone.
+    closed: u64,
+    /// When something came last.
+    last: Instant,
+}
+
+impl<'a> Session<'a> {
+    fn new(options: &'a PortReadOptions, shared: &'a Shared) -> Result<Session<'a>, Fault> {
+        // Not the standard library's own, which prints at every newline.
+        let output: OwnedFd = io::stdout().as_fd().try_clone_to_owned().map_err(unwritable)?;
+        Ok(Session {
+            options,
+            shared,
+            form: Form::new(options),
+            buffer: vec![0; MESSAGE_BYTES],
+            out: Vec::new(),
+            output: output.into(),
+            closed: 0,
+            last: Instant::now(),
+        })
+    }
+
+    fn run(&mut self) -> Result<End, Fault> {
+        loop {
+            let came = self.shared.came.load(Ordering::Relaxed);
+            let over = self.is_over()?;
+            let more = came == 0 && !over && self.take(Duration::ZERO)?;
+            if more && self.out.len() < BLOCK_BYTES {
+                continue;
+            }
+            if !self.print()? {
+                return Ok(End::Signal(SIGPIPE));
+            }
+            match (came, over) {
+                (0, false) => {}
+                (0, true) => return Ok(End::Done),
+                _ => return Ok(End::Signal(came)),
+            }
+            if more || self.take(self.patience())? {
+                continue;
+            }
+            if self.options.until_idle.is_some_and(|time| self.last.elapsed() >= time) {
+                return Ok(End::Done);
+            }
+            if !self.is_read() {
+                return Ok(End::Signal(SIGPIPE));
+            }
+        }
+    }
+
+    /// How long to wait now.
+    fn patience(&self) -> Duration {
+        let idle = self.options.until_idle;
+        idle.map_or(LOOK, |idle| LOOK.min(idle.saturating_sub(self.last.elapsed())))
+    }
+
+    /// Receives what is there, waiting for it that long; whether there was anything.
+    fn take(&mut self, time: Duration) -> Result<bool, Fault> {
+        let mut port = self.shared.port();
+        // Closed already: weir is about to die.
+        let Some(port) = port.as_mut() else { return Ok(false) };
+        let (form, out, closed) = (self.form, &mut self.out, &mut self.closed);
+        let see = |received: Received, bytes: &[u8]| match received.event {
+            Event::Closed(_) => *closed += 1,
+            _ => form.put(out, &received, bytes),
+        };
+        let got = if time.is_zero() {
+            port.try_receive_each(&mut self.buffer, see)
+        } else {
+            port.receive_each_for(&mut self.buffer, time, see)
+        };
+        match got {
+            Ok(_) => {
+                self.last = Instant::now();
+                Ok(true)
+            }
+            Err(error) => match error.kind() {
+                weir::ErrorKind::WouldBlock | weir::ErrorKind::TimedOut => Ok(false),
+                weir::ErrorKind::TooSmall => {
+                    self.buffer.resize(error.needed_bytes() as usize, 0);
+                    Ok(true)
+                }
+                _ => Err(failed(error)),
+            },
+        }
+    }
+
+    /// Whether enough writers have come and gone.
+    fn is_over(&self) -> Result<bool, Fault> {
+        if self.options.until_closed.is_none_or(|wanted| self.closed < wanted) {
+            return Ok(false);
+        }
+        let mut port = self.shared.port();
+        let Some(port) = port.as_mut() else { return Ok(true) };
+        Ok(port.counts().map_err(failed)?.open == 0)
+    }
+
+    /// Prints what there is. False when nobody reads it any more.
+    fn print(&mut self) -> Result<bool, Fault> {
+        if self.out.is_empty() {
+            return Ok(true);
+        }
+        match self.output.write_all(&self.out) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(false),
+            written => written.map_err(unwritable)?,
+        }
+        self.out.clear();
+        self.out.shrink_to(KEPT_BYTES);
+        // A reader of the output that is slow is no idle port.
+        self.last = Instant::now();
+        Ok(true)
+    }
+
+    /// Whether the output has a reader: a pipe without one says so before it is written to.
+    fn is_read(&self) -> bool {
+        let mut asked = [PollFd::new(&self.output, PollFlags::empty())];
+        let looked = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        !(looked.is_ok() && asked[0].revents().contains(PollFlags::ERR))
+    }
+}
+
+fn unwritable(error: io::Error) -> Fault {
+    Fault::failed(format!("cannot write to standard output: {error}"))
+}

@@ -1,0 +1,92 @@
+//! `weir port write`: sends what it reads, each line as soon as it was read.
+
+use super::{asked, check_name, failed};
+use crate::args::PortWriteOptions;
+use crate::fault::Fault;
+use rustix::fd::{AsFd, OwnedFd};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::process::ExitCode;
+use weir::{ErrorKind, PortOptions, PortWriter};
+
+/// Most that is read at once.
+const BLOCK_BYTES: usize = 256 << 10;
+/// No port takes longer messages.
+const MOST_BYTES: u64 = weir_policy::pipe::MOST_BYTES;
+
+/// Carries out the verb.
+pub fn write(options: &PortWriteOptions) -> Result<ExitCode, Fault> {
+    check_name(&options.name)?;
+    let mut wanted = PortOptions::new().capacity_bytes(options.capacity);
+    if let Some(time) = options.wait {
+        wanted = wanted.wait_for_reader(time);
+    }
+    let mut writer = PortWriter::open(&options.name, &wanted).map_err(asked)?;
+    for message in &options.message {
+        writer.send(message.as_bytes()).map_err(failed)?;
+    }
+    if options.message.is_empty() {
+        send_input(&mut writer, options)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn send_input(writer: &mut PortWriter, options: &PortWriteOptions) -> Result<(), Fault> {
+    let input: OwnedFd = io::stdin().as_fd().try_clone_to_owned().map_err(unreadable)?;
+    let mut input = BufReader::with_capacity(BLOCK_BYTES, File::from(input));
+    let mut message = Vec::new();
+    for count in 1_u64.. {
+        message.clear();
+        let more = if options.length_prefixed {
+            next_prefixed(&mut input, &mut message)?
+        } else {
+            let end = if options.null { 0 } else { b'\n' };
+            next_ended(&mut input, &mut message, end)?
+        };
+        if !more {
+            break;
+        }
+        writer.send(&message).map_err(|error| match error.kind() {
+            ErrorKind::Invalid => {
+                Fault::failed(format!("{error} (message {count} of standard input)"))
+            }
+            _ => failed(error),
+        })?;
+    }
+    Ok(())
+}
+
+/// The next message, up to its end, or to the end of the input; false where there is none.
+fn next_ended(input: &mut impl BufRead, message: &mut Vec<u8>, end: u8) -> Result<bool, Fault> {
+    // One too long is refused as it is sent: no more of it is read than that takes.
+    let mut bounded = input.take(MOST_BYTES + 2);
+    if bounded.read_until(end, message).map_err(unreadable)? == 0 {
+        return Ok(false);
+    }
+    if message.last() == Some(&end) {
+        message.pop();
+    }
+    Ok(true)
+}
+
+fn next_prefixed(input: &mut impl BufRead, message: &mut Vec<u8>) -> Result<bool, Fault> {
+    let torn = || Fault::failed("standard input ends within a message");
+    let mut length = Vec::with_capacity(4);
+    input.take(4).read_to_end(&mut length).map_err(unreadable)?;
+    if length.is_empty() {
+        return Ok(false);
+    }
+    let length = u32::from_le_bytes(length.try_into().map_err(|_| torn())?);
+    if u64::from(length) > MOST_BYTES {
+        let why = format!("no message of {length} bytes can be sent, {MOST_BYTES} are the most");
+        return Err(Fault::failed(format!("{why}: is its length before each message?")));
+    }
+    // Not made for the length said, which may be wrong, but as it comes.
+    input.take(length.into()).read_to_end(message).map_err(unreadable)?;
+    if message.len() == length as usize { Ok(true) } else { Err(torn()) }
+}
+
+fn unreadable(error: io::Error) -> Fault {
+    Fault::failed(format!("cannot read standard input: {error}"))
+}
