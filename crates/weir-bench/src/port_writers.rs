@@ -29,6 +29,8 @@ const LEAST_MESSAGES: u64 = 4_096;
 const PROCESSES: u64 = 10;
 /// Long against waking all writers.
 const BATCH_NS: u64 = 30_000_000;
+/// The same of 64 writers and more, whose rings hold more.
+const LARGE_BATCH_NS: u64 = 120_000_000;
 /// Long against the slices in which the scheduler gives CPUs to the writers.
 const ALIKE_NS: u64 = 200_000_000;
 /// What the reader does with a message where it is to be waited for. Else a writer on a CPU of its
@@ -92,8 +94,8 @@ fn across<const N: usize>(name: String, cases: [Case; N]) -> Group {
 }
 
 fn rated(way: Way, writers: u64, bytes: u64, beside: &str) -> Case {
-    let size = BatchSize::Time { ns: BATCH_NS };
-    let weight = if writers < 64 { 10.0 } else { 20.0 };
+    let (ns, weight) = if writers < 64 { (BATCH_NS, 10.0) } else { (LARGE_BATCH_NS, 32.0) };
+    let size = BatchSize::Time { ns };
     Case { size, weight, ..recipe(way, writers, bytes, "", beside, false) }
 }
 
