@@ -9,6 +9,12 @@ use alloc::vec::Vec;
 pub const PRIORITIES: usize = 64;
 /// Bytes a channel of share 1 is served in one turn while others wait.
 pub const TURN_BYTES: u64 = 16 << 10;
+/// The same of one that is busy turn after turn: several times what is ever under way in it, so
+/// that most of a turn is what its writer writes meanwhile and lies in the caches. With 256 writers
+/// of 4 KiB three times as much went through as by turns of 16 KiB.
+pub const LONG_TURN_BYTES: u64 = 1 << 20;
+/// Turns of channels that were idle before, between two of busy ones.
+const MOST_NEW_TURNS: u32 = 64;
 /// The largest share.
 pub const MOST_SHARE: u32 = 1024;
 
@@ -73,6 +79,29 @@ impl ReadyQueue {
         (queue < PRIORITIES).then(|| (self.ends[queue].0, queue as u8))
     }
 
+    /// The channel that is next of a priority. It stays.
+    pub fn first_of(&self, priority: u8) -> Option<u32> {
+        let first = self.ends[usize::from(priority)].0;
+        (first != NONE).then_some(first)
+    }
+
+    /// Puts a channel, which is in no queue, at the beginning of one.
+    ///
+    /// # Panics
+    /// The channel was never in a queue; the priority is not below [`PRIORITIES`].
+    pub fn push_front(&mut self, index: u32, priority: u8) {
+        let queue = usize::from(priority);
+        let first = self.ends[queue].0;
+        self.links[index as usize] = Link { before: NONE, after: first, queue: queue as u32 };
+        match first {
+            NONE => self.ends[queue].1 = index,
+            first => self.links[first as usize].before = index,
+        }
+        self.ends[queue].0 = index;
+        self.mask |= 1 << queue;
+        self.queued += 1;
+    }
+
     /// Takes the channel that is next.
     pub fn pop(&mut self) -> Option<(u32, u8)> {
         let next = self.first()?;
@@ -128,6 +157,76 @@ impl ReadyQueue {
     }
 }
 
+/// Channels that share one reader: those that were idle come before those that are busy, so that
+/// the few messages of one do not wait for all the bytes of others, but for the turn of one of
+/// them. Busy ones still have a turn after so many of the former.
+#[derive(Clone, Debug, Default)]
+pub struct Rotation {
+    ready: ReadyQueue,
+    new_turns: u32,
+}
+
+/// Whether a channel was idle before its turn, or has one turn after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// It was idle.
+    New,
+    /// It was served before, and had more.
+    Busy,
+}
+
+impl Rotation {
+    /// A channel has something, or is looked at whether it has.
+    pub fn push(&mut self, index: u32, pace: Pace) -> bool {
+        self.ready.push(index, pace as u8)
+    }
+
+    /// Takes the channel that is next.
+    pub fn pop(&mut self) -> Option<(u32, Pace)> {
+        let (index, queue) = self.ready.pop()?;
+        if queue == Pace::Busy as u8 {
+            self.new_turns = 0;
+            return Some((index, Pace::Busy));
+        }
+        self.new_turns += 1;
+        if self.new_turns > MOST_NEW_TURNS
+            && let Some(busy) = self.ready.first_of(Pace::Busy as u8)
+        {
+            // It goes before, and the new one back to where it was.
+            self.ready.remove(busy);
+            self.ready.push_front(index, queue);
+            self.new_turns = 0;
+            return Some((busy, Pace::Busy));
+        }
+        Some((index, Pace::New))
+    }
+
+    /// Takes a channel out.
+    pub fn remove(&mut self, index: u32) -> bool {
+        self.ready.remove(index)
+    }
+
+    /// Whether a channel is in it.
+    pub fn contains(&self, index: u32) -> bool {
+        self.ready.contains(index)
+    }
+
+    /// All channels in it.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.ready.iter()
+    }
+
+    /// Channels in it.
+    pub fn len(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ready.is_empty()
+    }
+}
+
 /// What is left of the turn of a channel: bytes, counted so that a channel of twice the share
 /// gets twice the bytes while all are busy, whatever the sizes of their records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,7 +237,16 @@ pub struct Turn {
 impl Turn {
     /// The next turn begins. What the last one took too much is taken from it.
     pub fn begin(&mut self, share: u32) {
-        let grant = (TURN_BYTES * u64::from(share.clamp(1, MOST_SHARE))) as i64;
+        self.grant(TURN_BYTES, share);
+    }
+
+    /// The next turn of a channel that is busy begins.
+    pub fn begin_long(&mut self, share: u32) {
+        self.grant(LONG_TURN_BYTES, share);
+    }
+
+    fn grant(&mut self, bytes: u64, share: u32) {
+        let grant = (bytes * u64::from(share.clamp(1, MOST_SHARE))) as i64;
         self.left_bytes = self.left_bytes.min(0).saturating_add(grant);
     }
 

@@ -3,13 +3,10 @@
 mod common;
 
 use common::{Random, kill, patterned, start, until};
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
-use weir::{
-    Ending, ErrorKind, Event, Interest, Port, PortOptions, PortWriter, Received, Wait, WriterId,
-};
+use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter, Received, WriterId};
 
 /// A place for names, which goes with it.
 fn place() -> (TempDir, PathBuf) {
@@ -217,30 +214,65 @@ fn the_kernel_says_who() {
 fn busy_writers_are_served_alike() {
     let (_directory, name) = place();
     let mut port = port(&name);
-    // All rings are full before anything is received, of records of different lengths.
     let sizes = [8, 64, 500, 900, 3000, 20_000];
     let mut writers: Vec<_> = sizes.iter().map(|_| writer(&name)).collect();
-    for (writer, size) in writers.iter_mut().zip(sizes) {
-        while writer.try_send(&vec![0; size]).is_ok() {}
-    }
     let ids: Vec<_> = port.writers().expect("mine").iter().map(|writer| writer.id).collect();
     port.set_share(ids[1], 2).expect("a share");
-    let mut cost = vec![0_u64; sizes.len()];
-    let mut buffer = vec![0; 1 << 16];
-    // As long as even the smallest, which hold least, have something.
-    while cost.iter().sum::<u64>() < 6 * (64 << 10) {
-        let received = next(&mut port, &mut buffer);
-        let Event::Message { bytes } = received.event else { panic!("no message") };
-        let at = ids.iter().position(|id| *id == received.writer).expect("known");
-        cost[at] += bytes as u64 + 32;
+    let fill = |writer: &mut PortWriter, size: usize| {
+        while writer.try_send(&vec![0; size]).is_ok() {}
+    };
+    writers.iter_mut().zip(sizes).for_each(|(writer, size)| fill(writer, size));
+    let (mut cost, mut buffer) = (vec![0_u64; sizes.len()], vec![0; 1 << 16]);
+    while cost.iter().sum::<u64>() < 100 << 20 {
+        let mut served = None;
+        let see = |received: Received, bytes: &[u8]| {
+            let at = ids.iter().position(|id| *id == received.writer).expect("known");
+            cost[at] += bytes.len() as u64 + 32;
+            served = Some(at);
+        };
+        port.try_receive_each(&mut buffer, see).expect("all are busy");
+        // As if it had written all the while.
+        let at = served.expect("someone was served");
+        fill(&mut writers[at], sizes[at]);
     }
     let alike = cost[0] + cost[2] + cost[3] + cost[4] + cost[5];
-    // To a turn and a record, which is what the rotation promises.
-    let near = |cost: u64, mean: u64| cost.abs_diff(mean) <= (16 << 10) + 20_032;
     for (at, cost) in cost.iter().enumerate() {
         let mean = if at == 1 { 2 * alike / 5 } else { alike / 5 };
-        assert!(near(*cost, mean), "writer {at} was served {cost}, not about {mean}");
+        // The issue is who gets how much in the long run: a turn at the end is not yet made up for.
+        let near = cost.abs_diff(mean) <= mean / 10;
+        assert!(near, "writer {at} was served {cost}, not about {mean}");
     }
+}
+
+/// Once a turn went round a short ring, and what was received was received again.
+#[test]
+fn a_turn_longer_than_the_ring_receives_nothing_twice() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    let theirs = name.clone();
+    let sending = std::thread::spawn(move || {
+        let options = PortOptions::new().capacity_bytes(4096);
+        let mut writer = PortWriter::open(&theirs, &options).expect("a writer");
+        (0..100_000_u64).for_each(|at| writer.send(&at.to_ne_bytes()).expect("sent"));
+    });
+    let (mut next, mut ends) = (0_u64, 0);
+    while ends == 0 {
+        let see = |received: Received, bytes: &[u8]| {
+            if received.event == Event::Closed(Ending::Closed) {
+                ends += 1;
+                return;
+            }
+            assert_eq!(bytes, next.to_ne_bytes());
+            next += 1;
+        };
+        port.receive_each_for(&mut [0; 16], Duration::from_secs(10), see).expect("received");
+        if next == 1 {
+            let id = port.writers().expect("mine")[0].id;
+            port.set_share(id, 1024).expect("a share");
+        }
+    }
+    assert_eq!(next, 100_000);
+    sending.join().expect("no panic");
 }
 
 #[test]
@@ -342,77 +374,6 @@ fn waiting_writers_are_counted() {
     }
     sending.join().expect("no panic");
     closed(&mut port);
-}
-
-#[test]
-fn a_port_can_be_waited_for() {
-    let (_directory, name) = place();
-    let mut port = port(&name);
-    let flags = weir::Flags::local();
-    let theirs = name.clone();
-    let sending = std::thread::spawn(move || {
-        let mut writer = writer(&theirs);
-        for _ in 0..200 {
-            writer.send(b"x").expect("sent");
-        }
-    });
-    let mut seen = 0;
-    while seen < 200 {
-        let mut wait = Wait::new().flags(&flags, 1).expect("few").port(&mut port).expect("few");
-        let ready = wait.wait(Some(Duration::from_secs(10))).expect("ready");
-        assert_eq!(ready, [1]);
-        while let Ok(received) = port.try_receive(&mut [0; 8]) {
-            seen += i32::from(received.event == Event::Message { bytes: 1 });
-        }
-    }
-    sending.join().expect("no panic");
-    let time = Some(Duration::from_millis(1));
-    until("the writer's end was received", || {
-        let _ = port.try_receive(&mut [0; 8]);
-        port.counts().expect("mine").open == 0
-    });
-    let error = Wait::new().port(&mut port).expect("few").wait(time).expect_err("nothing");
-    assert_eq!(error.kind(), ErrorKind::TimedOut);
-}
-
-#[test]
-fn ends_can_be_polled() {
-    let (_directory, name) = place();
-    let mut port = port(&name);
-    let copy = port.poll_descriptor().expect("one").try_clone_to_owned().expect("a copy");
-    let readable = |time| {
-        Wait::new()
-            .descriptor(copy.as_fd(), Interest::Read)
-            .expect("few")
-            .wait(Some(Duration::from_millis(time)))
-            .is_ok()
-    };
-    let drain = |port: &mut Port| {
-        let mut events = Vec::new();
-        while let Ok(received) = port.try_receive(&mut [0; 64]) {
-            events.push(received.event);
-        }
-        events
-    };
-    assert_eq!((drain(&mut port), readable(0)), (vec![], false));
-    let (mut one, mut other) = (writer(&name), writer(&name));
-    until("the opens show", || {
-        drain(&mut port);
-        port.counts().expect("mine").open == 2
-    });
-    drain(&mut port);
-    assert!(!readable(0));
-    for round in 0..20 {
-        let writer = if round % 2 == 0 { &mut one } else { &mut other };
-        writer.send(b"x").expect("sent");
-        assert!(readable(10_000), "round {round}");
-        assert_eq!(drain(&mut port), [Event::Message { bytes: 1 }]);
-        assert!(!readable(0), "round {round}");
-    }
-    drop(one);
-    assert!(readable(10_000));
-    assert_eq!(drain(&mut port), [Event::Closed(Ending::Closed)]);
-    assert!(!readable(0));
 }
 
 #[test]

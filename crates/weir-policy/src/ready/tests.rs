@@ -1,6 +1,6 @@
 //! The ready queue against a naive one, and the fairness of turns.
 
-use super::{ReadyQueue, TURN_BYTES, Turn};
+use super::{MOST_NEW_TURNS, Pace, ReadyQueue, Rotation, TURN_BYTES, Turn};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use proptest::prelude::*;
@@ -8,6 +8,7 @@ use proptest::prelude::*;
 #[derive(Clone, Debug)]
 enum Step {
     Push(u32, u8),
+    Front(u8),
     Pop,
     Remove(u32),
 }
@@ -16,6 +17,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         3 => (0..20_u32, 0..64_u8).prop_map(|(index, priority)| Step::Push(index, priority)),
         2 => Just(Step::Pop),
+        1 => (0..64_u8).prop_map(Step::Front),
         1 => (0..24_u32).prop_map(Step::Remove),
     ];
     prop::collection::vec(step, 0..200)
@@ -40,6 +42,15 @@ proptest! {
                     let expected =
                         place.and_then(|at| Some((naive[at].pop_front()?, at as u8)));
                     prop_assert_eq!(queue.pop(), expected);
+                }
+                Step::Front(priority) => {
+                    // Takes one out and puts it before others.
+                    if let Some((index, _)) = queue.pop() {
+                        let lists = naive.iter_mut();
+                        lists.for_each(|list| list.retain(|other| *other != index));
+                        queue.push_front(index, priority);
+                        naive[usize::from(priority)].push_front(index);
+                    }
                 }
                 Step::Remove(index) => {
                     let queued = naive.iter().any(|list| list.contains(&index));
@@ -102,4 +113,27 @@ fn a_turn_that_ran_dry_saves_nothing_up() {
     });
     turn.begin(1);
     assert!(!turn.serve(TURN_BYTES));
+}
+
+#[test]
+fn who_was_idle_comes_before_who_is_busy_but_not_for_ever() {
+    let mut rotation = Rotation::default();
+    assert!(rotation.push(1, Pace::Busy) && rotation.push(2, Pace::Busy));
+    assert!(rotation.push(3, Pace::New) && !rotation.push(3, Pace::Busy));
+    assert_eq!(rotation.pop(), Some((3, Pace::New)));
+    assert_eq!(rotation.pop(), Some((1, Pace::Busy)));
+    rotation.push(1, Pace::Busy);
+    // Idle ones without end: the busy ones have their turns all the same, in their order.
+    let mut busy = Vec::new();
+    for _ in 0..4 * (MOST_NEW_TURNS + 1) {
+        rotation.push(3, Pace::New);
+        match rotation.pop().expect("there are some") {
+            (index, Pace::Busy) => {
+                busy.push(index);
+                rotation.push(index, Pace::Busy);
+            }
+            (index, Pace::New) => assert_eq!(index, 3),
+        }
+    }
+    assert_eq!(busy, [2, 1, 2, 1]);
 }

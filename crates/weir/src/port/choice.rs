@@ -23,16 +23,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_policy::pipe::Shape;
-use weir_policy::ready::ReadyQueue;
+use weir_policy::ready::{Pace, Rotation};
 use weir_sys::forks::ParentOnly;
 
 /// Looks at a hot ring that found nothing before it goes cold while others are busy.
 const MOST_EMPTY_LOOKS: u32 = 64;
 /// Turns between two readings of the clock, for looking at all rings now and then.
 const TURNS: u32 = 256;
-/// With so many others hot, a writer that sleeps is left asleep until half of its ring is free: it
-/// then writes much at a time, and others have something meanwhile.
-const CROWD: usize = 3;
 /// How often all rings are looked at, whatever the board says.
 pub const LOOK_AT_ALL: Duration = Duration::from_millis(100);
 
@@ -44,7 +41,7 @@ pub struct Choice {
     inbox: Arc<Inbox>,
     pub slots: Vec<Option<Box<Slot>>>,
     free: Vec<u32>,
-    pub hot: ReadyQueue,
+    pub hot: Rotation,
     /// Whose turn it is.
     current: Option<u32>,
     /// Who was served last.
@@ -69,7 +66,7 @@ impl Choice {
             board_file: keep,
             slots: Vec::new(),
             free: Vec::new(),
-            hot: ReadyQueue::default(),
+            hot: Rotation::default(),
             current: None,
             last: None,
             turns: 0,
@@ -141,15 +138,15 @@ impl Choice {
         let pidfd = pidfd.filter(|pidfd| !self.are_scarce(pidfd));
         let place = self.free.pop().unwrap_or(self.slots.len() as u32);
         match self.start(map, socket, pidfd, place, options) {
-            Ok((reader, crowded)) => {
+            Ok(reader) => {
                 let id = WriterId { serial: self.next_serial, slot: place };
                 self.next_serial += 1;
-                let slot = Some(Box::new(Slot::new(reader, id, identity, crowded)));
+                let slot = Some(Box::new(Slot::new(reader, id, identity)));
                 match self.slots.get_mut(place as usize) {
                     Some(free) => *free = slot,
                     None => self.slots.push(slot),
                 }
-                self.hot.push(place, 0);
+                self.hot.push(place, Pace::New);
                 let account = &self.board().account;
                 add(&account.opened, 1);
                 account.open.store(self.len() as u32, Ordering::Relaxed);
@@ -171,11 +168,9 @@ impl Choice {
         pidfd: Option<OwnedFd>,
         place: u32,
         options: &PortOptions,
-    ) -> Result<(RecordReader, Shape)> {
+    ) -> Result<RecordReader> {
         let (page, bytes) = (crate::map::page_bytes(), map.bytes(Area::Ring));
-        let shape =
-            |segment| Shape::new(page, bytes, segment, None).map_err(crate::options::out_of_range);
-        let (shape, crowded) = (shape(None)?, shape(Some(bytes / 2))?);
+        let shape = Shape::new(page, bytes, None, None).map_err(crate::options::out_of_range)?;
         let resolved = Resolved { shape, ..self.resolved };
         let end = End::new(None, map, socket, Role::Reader, &resolved)?;
         let board = self.board_file.get().ok_or_else(|| {
@@ -185,7 +180,7 @@ impl Choice {
         // One that does not take it in cannot ring: it will be looked at now and then.
         let _ = end.life.welcome(board, place, limits);
         end.life.tell(&self.inbox, place, pidfd)?;
-        Ok((RecordReader::over(end)?, crowded))
+        RecordReader::over(end)
     }
 
     /// Whether descriptors are scarce, by the number of the newest: half of what there may be.
@@ -247,7 +242,7 @@ impl Choice {
                 return Ok(Some(place));
             }
             self.current = None;
-            self.hot.push(place, 0);
+            self.hot.push(place, Pace::Busy);
         }
         self.take_turns()
     }
@@ -263,29 +258,31 @@ impl Choice {
             // more turns, and others are served meanwhile.
             let mut someone_owes = false;
             for _ in 0..self.hot.len() {
-                let Some((place, _)) = self.hot.pop() else { break };
-                let waiting = self.hot.len();
+                let Some((place, pace)) = self.hot.pop() else { break };
+                let alone = self.hot.is_empty();
                 let Ok(slot) = self.slot(place) else { continue };
                 if slot.suspended {
                     continue;
                 }
                 if slot.look()? == Sight::Something {
                     slot.empty_looks = 0;
-                    slot.turn.begin(slot.share);
+                    match pace {
+                        Pace::New => slot.turn.begin(slot.share),
+                        Pace::Busy => slot.turn.begin_long(slot.share),
+                    }
                     if slot.turn.goes_on() {
-                        slot.crowd(waiting >= CROWD)?;
                         (self.current, self.last) = (Some(place), Some(place));
                         return Ok(Some(place));
                     }
                     someone_owes = true;
-                    self.hot.push(place, 0);
+                    self.hot.push(place, Pace::Busy);
                     continue;
                 }
                 slot.turn.end();
                 slot.empty_looks += 1;
                 // The last one is left to whoever spins and sleeps.
-                if waiting == 0 || slot.empty_looks < MOST_EMPTY_LOOKS {
-                    self.hot.push(place, 0);
+                if alone || slot.empty_looks < MOST_EMPTY_LOOKS {
+                    self.hot.push(place, Pace::Busy);
                 } else if !slot.cool()? {
                     self.warm(place)?;
                 }
@@ -301,7 +298,7 @@ impl Choice {
         let slot = self.slot(place)?;
         slot.warm()?;
         if !slot.suspended {
-            self.hot.push(place, 0);
+            self.hot.push(place, Pace::New);
         }
         Ok(())
     }
@@ -348,7 +345,7 @@ impl Choice {
     /// Before the reader sleeps: all rings go cold. Whether none has anything.
     pub fn cool_all(&mut self) -> Result<bool> {
         if let Some(place) = self.current.take() {
-            self.hot.push(place, 0);
+            self.hot.push(place, Pace::Busy);
         }
         for _ in 0..self.hot.len() {
             let Some((place, _)) = self.hot.pop() else { break };

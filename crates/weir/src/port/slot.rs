@@ -5,7 +5,6 @@ use crate::entrance::Identity;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::RecordReader;
 use crate::ring::nap;
-use weir_policy::pipe::Shape;
 use weir_policy::ready::Turn;
 
 /// One writer.
@@ -30,9 +29,6 @@ pub struct Slot {
     partial: Vec<u8>,
     in_message: bool,
     complete: bool,
-    crowded: bool,
-    /// The sizes by which the writer is woken in the other case.
-    other_shape: Shape,
 }
 
 /// What is to be seen at a writer.
@@ -72,7 +68,7 @@ struct Front {
 }
 
 impl Slot {
-    pub fn new(reader: RecordReader, id: WriterId, identity: Identity, crowded: Shape) -> Slot {
+    pub fn new(reader: RecordReader, id: WriterId, identity: Identity) -> Slot {
         Slot {
             reader,
             id,
@@ -88,8 +84,6 @@ impl Slot {
             partial: Vec::new(),
             in_message: false,
             complete: false,
-            crowded: false,
-            other_shape: crowded,
         }
     }
 
@@ -245,17 +239,6 @@ impl Slot {
         Ok(Some(bytes))
     }
 
-    /// Says whether many others have something too: then its writer, where it sleeps, is woken
-    /// for half of the ring only.
-    pub fn crowd(&mut self, crowded: bool) -> Result<()> {
-        if self.crowded != crowded {
-            self.crowded = crowded;
-            let (end, _) = self.reader.parts()?;
-            std::mem::swap(&mut end.shape, &mut self.other_shape);
-        }
-        Ok(())
-    }
-
     /// Receives short messages one after the other until the turn is over or there is something
     /// else to do, and shows each. How many.
     pub fn serve_short(
@@ -267,7 +250,7 @@ impl Slot {
         if self.ending.is_some() || self.complete || manner.in_pieces {
             return Ok(0);
         }
-        let (mut messages, mut moved) = (0, 0);
+        let (mut messages, mut moved, mut unsettled) = (0, 0, 0);
         while self.turn.goes_on() {
             let Ok(Some(Front { bytes, first: true, last: true })) = self.front()? else { break };
             if bytes > buffer.len() || bytes as u64 > manner.most_message_bytes {
@@ -282,12 +265,20 @@ impl Slot {
             }
             self.count(bytes);
             messages += 1;
+            unsettled += 1;
             moved += bytes;
             self.turn.serve(bytes as u64);
             see(self.sequence, &buffer[..bytes]);
+            // Room is given back long before a lap of the ring: what was read lies there until
+            // then, as if it had been sent again.
+            let (_, ring) = self.reader.parts()?;
+            if ring.owes_much() {
+                self.reader.settle(unsettled, moved)?;
+                (unsettled, moved) = (0, 0);
+            }
         }
-        if messages > 0 {
-            self.reader.settle(messages, moved)?;
+        if unsettled > 0 {
+            self.reader.settle(unsettled, moved)?;
         }
         Ok(messages)
     }

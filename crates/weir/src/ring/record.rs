@@ -263,6 +263,10 @@ impl RecordReader {
             memory.dirty(area, at, bytes);
         }
         self.read = self.read.after(self.sizes.footprint(bytes));
+        debug_assert!(
+            self.read.ring.wrapping_sub(self.given_back.ring) <= self.sizes.ring,
+            "a lap of the ring without giving back"
+        );
     }
 
     /// Whether so much has gathered that it should be given back.

@@ -1,0 +1,96 @@
+//! Waiting for ports, alone and among other things, and polling them (docs/contracts/port.md, 15).
+
+mod common;
+
+use common::until;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::Duration;
+use tempfile::TempDir;
+use weir::{Ending, ErrorKind, Event, Interest, Port, PortOptions, PortWriter, Wait};
+
+/// A place for names, which goes with it.
+fn place() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = directory.path().join("port");
+    (directory, name)
+}
+
+fn port(name: &PathBuf) -> Port {
+    Port::create(name, &PortOptions::new()).expect("a port")
+}
+
+fn writer(name: &PathBuf) -> PortWriter {
+    PortWriter::open(name, &PortOptions::new()).expect("a writer")
+}
+
+#[test]
+fn a_port_can_be_waited_for() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    let flags = weir::Flags::local();
+    let theirs = name.clone();
+    let sending = std::thread::spawn(move || {
+        let mut writer = writer(&theirs);
+        for _ in 0..200 {
+            writer.send(b"x").expect("sent");
+        }
+    });
+    let mut seen = 0;
+    while seen < 200 {
+        let mut wait = Wait::new().flags(&flags, 1).expect("few").port(&mut port).expect("few");
+        let ready = wait.wait(Some(Duration::from_secs(10))).expect("ready");
+        assert_eq!(ready, [1]);
+        while let Ok(received) = port.try_receive(&mut [0; 8]) {
+            seen += i32::from(received.event == Event::Message { bytes: 1 });
+        }
+    }
+    sending.join().expect("no panic");
+    let time = Some(Duration::from_millis(1));
+    until("the writer's end was received", || {
+        let _ = port.try_receive(&mut [0; 8]);
+        port.counts().expect("mine").open == 0
+    });
+    let error = Wait::new().port(&mut port).expect("few").wait(time).expect_err("nothing");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+}
+
+#[test]
+fn ends_can_be_polled() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    let copy = port.poll_descriptor().expect("one").try_clone_to_owned().expect("a copy");
+    let readable = |time| {
+        Wait::new()
+            .descriptor(copy.as_fd(), Interest::Read)
+            .expect("few")
+            .wait(Some(Duration::from_millis(time)))
+            .is_ok()
+    };
+    let drain = |port: &mut Port| {
+        let mut events = Vec::new();
+        while let Ok(received) = port.try_receive(&mut [0; 64]) {
+            events.push(received.event);
+        }
+        events
+    };
+    assert_eq!((drain(&mut port), readable(0)), (vec![], false));
+    let (mut one, mut other) = (writer(&name), writer(&name));
+    until("the opens show", || {
+        drain(&mut port);
+        port.counts().expect("mine").open == 2
+    });
+    drain(&mut port);
+    assert!(!readable(0));
+    for round in 0..20 {
+        let writer = if round % 2 == 0 { &mut one } else { &mut other };
+        writer.send(b"x").expect("sent");
+        assert!(readable(10_000), "round {round}");
+        assert_eq!(drain(&mut port), [Event::Message { bytes: 1 }]);
+        assert!(!readable(0), "round {round}");
+    }
+    drop(one);
+    assert!(readable(10_000));
+    assert_eq!(drain(&mut port), [Event::Closed(Ending::Closed)]);
+    assert!(!readable(0));
+}
