@@ -32,7 +32,7 @@ const BATCH_NS: u64 = 30_000_000;
 /// The same of 64 writers and more, whose rings hold more.
 const LARGE_BATCH_NS: u64 = 120_000_000;
 /// Long against the slices in which the scheduler gives CPUs to the writers.
-const ALIKE_NS: u64 = 200_000_000;
+const ALIKE_NS: u64 = 1_000_000_000;
 /// What the reader does with a message where it is to be waited for. Else a writer on a CPU of its
 /// own is served for as long as those that share the reader's have no turn of the scheduler.
 const WORK: Duration = Duration::from_micros(1);

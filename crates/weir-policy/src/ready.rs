@@ -9,10 +9,12 @@ use alloc::vec::Vec;
 pub const PRIORITIES: usize = 64;
 /// Bytes a channel of share 1 is served in one turn while others wait.
 pub const TURN_BYTES: u64 = 16 << 10;
-/// The same of one that is busy turn after turn: several times what is ever under way in it, so
+/// The most of one that is busy turn after turn: several times what is ever under way in it, so
 /// that most of a turn is what its writer writes meanwhile and lies in the caches. With 256 writers
 /// of 4 KiB three times as much went through as by turns of 16 KiB.
 pub const LONG_TURN_BYTES: u64 = 1 << 20;
+/// Messages of usual length in a long turn, at most: a reader that works on each must come round.
+const LONG_TURN_MESSAGES: u64 = 1024;
 /// Turns of channels that were idle before, between two of busy ones.
 const MOST_NEW_TURNS: u32 = 64;
 /// The largest share.
@@ -227,6 +229,45 @@ impl Rotation {
     }
 }
 
+/// How long messages were in the last round, of all channels together: by that busy ones have turns
+/// of the same bytes for a round, which are not too many messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Usual {
+    messages: u64,
+    bytes: u64,
+    turns_left: usize,
+    turn_bytes: u64,
+}
+
+impl Default for Usual {
+    fn default() -> Usual {
+        Usual { messages: 0, bytes: 0, turns_left: 0, turn_bytes: TURN_BYTES }
+    }
+}
+
+impl Usual {
+    /// So many messages were served, of so many bytes together.
+    #[inline]
+    pub fn served(&mut self, messages: u64, bytes: u64) {
+        self.messages = self.messages.saturating_add(messages);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// Bytes of the turn that begins, while so many others are ready.
+    pub fn begin_turn(&mut self, others: usize) -> u64 {
+        if self.turns_left == 0 {
+            self.turns_left = others + 1;
+            if let Some(usual) = self.bytes.checked_div(self.messages) {
+                let turn = LONG_TURN_MESSAGES.saturating_mul(usual + RECORD_COST_BYTES);
+                self.turn_bytes = turn.clamp(TURN_BYTES, LONG_TURN_BYTES);
+            }
+            (self.messages, self.bytes) = (0, 0);
+        }
+        self.turns_left -= 1;
+        self.turn_bytes
+    }
+}
+
 /// What is left of the turn of a channel: bytes, counted so that a channel of twice the share
 /// gets twice the bytes while all are busy, whatever the sizes of their records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -241,11 +282,12 @@ impl Turn {
     }
 
     /// The next turn of a channel that is busy begins.
-    pub fn begin_long(&mut self, share: u32) {
-        self.grant(LONG_TURN_BYTES, share);
+    pub fn begin_long(&mut self, share: u32, bytes: u64) {
+        self.grant(bytes, share);
     }
 
     fn grant(&mut self, bytes: u64, share: u32) {
+        let bytes = bytes.min(LONG_TURN_BYTES);
         let grant = (bytes * u64::from(share.clamp(1, MOST_SHARE))) as i64;
         self.left_bytes = self.left_bytes.min(0).saturating_add(grant);
     }

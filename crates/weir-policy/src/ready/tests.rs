@@ -1,6 +1,6 @@
 //! The ready queue against a naive one, and the fairness of turns.
 
-use super::{MOST_NEW_TURNS, Pace, ReadyQueue, Rotation, TURN_BYTES, Turn};
+use super::{LONG_TURN_BYTES, MOST_NEW_TURNS, Pace, ReadyQueue, Rotation, TURN_BYTES, Turn, Usual};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use proptest::prelude::*;
@@ -136,4 +136,23 @@ fn who_was_idle_comes_before_who_is_busy_but_not_for_ever() {
         }
     }
     assert_eq!(busy, [2, 1, 2, 1]);
+}
+
+#[test]
+fn long_turns_are_of_so_many_usual_messages_and_alike_for_a_round() {
+    let mut usual = Usual::default();
+    assert_eq!(usual.begin_turn(0), TURN_BYTES);
+    usual.served(1000, 64 * 1000);
+    let round: Vec<u64> = (0..4)
+        .map(|_| {
+            let turn = usual.begin_turn(3);
+            usual.served(100, 100 * 4096);
+            turn
+        })
+        .collect();
+    assert_eq!(round, [1024 * (64 + 32); 4], "what comes meanwhile counts in the next");
+    assert_eq!(usual.begin_turn(3), LONG_TURN_BYTES);
+    usual.served(u64::MAX, 0);
+    (0..3).for_each(|_| assert_eq!(usual.begin_turn(3), LONG_TURN_BYTES));
+    assert_eq!(usual.begin_turn(3), 1024 * 32);
 }

@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_policy::pipe::Shape;
-use weir_policy::ready::{Pace, Rotation};
+use weir_policy::ready::{Pace, Rotation, Usual};
 use weir_sys::forks::ParentOnly;
 
 /// Looks at a hot ring that found nothing before it goes cold while others are busy.
@@ -42,6 +42,7 @@ pub struct Choice {
     pub slots: Vec<Option<Box<Slot>>>,
     free: Vec<u32>,
     pub hot: Rotation,
+    usual: Usual,
     /// Whose turn it is.
     current: Option<u32>,
     /// Who was served last.
@@ -67,6 +68,7 @@ impl Choice {
             slots: Vec::new(),
             free: Vec::new(),
             hot: Rotation::default(),
+            usual: Usual::default(),
             current: None,
             last: None,
             turns: 0,
@@ -220,7 +222,8 @@ impl Choice {
 
     /// Counts what was received.
     #[inline]
-    pub fn count(&self, messages: u64, bytes: u64) {
+    pub fn count(&mut self, messages: u64, bytes: u64) {
+        self.usual.served(messages, bytes);
         let account = &self.board().account;
         add(&account.records, messages);
         add(&account.bytes, bytes);
@@ -260,6 +263,10 @@ impl Choice {
             for _ in 0..self.hot.len() {
                 let Some((place, pace)) = self.hot.pop() else { break };
                 let alone = self.hot.is_empty();
+                let long_turn = match pace {
+                    Pace::Busy => self.usual.begin_turn(self.hot.len()),
+                    Pace::New => 0,
+                };
                 let Ok(slot) = self.slot(place) else { continue };
                 if slot.suspended {
                     continue;
@@ -268,7 +275,7 @@ impl Choice {
                     slot.empty_looks = 0;
                     match pace {
                         Pace::New => slot.turn.begin(slot.share),
-                        Pace::Busy => slot.turn.begin_long(slot.share),
+                        Pace::Busy => slot.turn.begin_long(slot.share, long_turn),
                     }
                     if slot.turn.goes_on() {
                         (self.current, self.last) = (Some(place), Some(place));
