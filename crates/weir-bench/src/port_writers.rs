@@ -53,7 +53,8 @@ pub fn suite() -> Suite {
     }
 }
 
-/// One writer through a port, and through a record pipe, which has neither header nor choice.
+/// One writer through a port, and through a record pipe of the same capacity, which has neither
+/// header nor choice.
 fn beside_records(bytes: u64) -> Group {
     let cases = [Way::Records, Way::Port].map(|way| rated(way, 1, bytes, " (port or records)"));
     Group { processes: 2 * PROCESSES, ..across(format!("one writer, {}", size(bytes)), cases) }

@@ -105,7 +105,7 @@ fn long_messages_are_put_together() {
             let name = name.clone();
             std::thread::spawn(move || {
                 // A ring of 16 KiB: pieces of 2 KiB, and messages longer than the ring.
-                let options = PortOptions::new().capacity_bytes(16 << 10);
+                let options = PortOptions::new().capacity_bytes(16 << 10).piece_bytes(2048);
                 let mut writer = PortWriter::open(&name, &options).expect("a writer");
                 for size in [2048, 2049, 20_000, 100_000, 1 << 20] {
                     writer.send(&patterned(size, seed)).expect("sent");
@@ -279,7 +279,7 @@ fn a_turn_longer_than_the_ring_receives_nothing_twice() {
 fn calls_that_do_not_wait_say_so() {
     let (_directory, name) = place();
     let mut port = port(&name);
-    let options = PortOptions::new().capacity_bytes(16 << 10);
+    let options = PortOptions::new().capacity_bytes(16 << 10).piece_bytes(2048);
     let mut writer = PortWriter::open(&name, &options).expect("a writer");
     let time = Duration::from_millis(20);
     assert_eq!(port.try_receive(&mut [0; 8]).expect_err("empty").kind(), ErrorKind::WouldBlock);

@@ -28,6 +28,8 @@ const WHOLE_BYTES: usize = 4_096;
 const PIPE_BYTES: usize = 64 << 10;
 /// Bytes of the ring under the mutex: of 128 KiB to 4 MiB the best for 16 writers and more.
 const RING_BYTES: usize = 512 << 10;
+/// A record pipe of as many bytes as the ring of a port's writer has by default.
+const AS_A_PORT: Shape = Shape { capacity_bytes: 256 << 10, ..Shape::DEFAULT };
 /// Records a queue holds: the kernel's default limit.
 const QUEUE_RECORDS: usize = 10;
 
@@ -101,7 +103,7 @@ impl Line {
         let (unix, cloexec) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
         let kind = match way {
             Way::Port => Kind::Port(Place::new()?),
-            Way::Records => Kind::Records(Box::new(Records::new(Shape::DEFAULT)?)),
+            Way::Records => Kind::Records(Box::new(Records::new(AS_A_PORT)?)),
             Way::Pipe => {
                 let (read, write) = rustix::pipe::pipe()?;
                 Kind::Pipe(read, write)

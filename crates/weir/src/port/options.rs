@@ -5,6 +5,7 @@ use crate::options::{Options, Resolved, Waiting};
 use crate::ring::board::MOST_RINGS;
 use rustix::fs::Mode;
 use std::time::Duration;
+use weir_policy::pipe::Shape;
 
 /// Bytes of a writer's ring.
 const RING_BYTES: u64 = 256 << 10;
@@ -21,6 +22,7 @@ pub struct PortOptions {
     pub(super) most_writers: u32,
     pub(super) mode: u32,
     pub(super) in_pieces: bool,
+    has_piece_bytes: bool,
     pub(super) reader_time: Option<Duration>,
 }
 
@@ -32,6 +34,7 @@ impl Default for PortOptions {
             most_writers: WRITERS,
             mode: 0o600,
             in_pieces: false,
+            has_piece_bytes: false,
             reader_time: None,
         }
     }
@@ -49,10 +52,11 @@ impl PortOptions {
         self
     }
 
-    /// Of a writer: longest piece of a message, as [`Options::segment_bytes`]. An eighth of the
+    /// Of a writer: longest piece of a message, as [`Options::segment_bytes`]. A quarter of the
     /// ring by default.
     pub fn piece_bytes(mut self, bytes: u64) -> PortOptions {
         self.pipe = self.pipe.segment_bytes(bytes);
+        self.has_piece_bytes = true;
         self
     }
 
@@ -94,6 +98,12 @@ impl PortOptions {
 
     pub(super) fn resolve(&self) -> Result<Resolved> {
         self.pipe.resolve()
+    }
+
+    /// The longest piece, in a ring of these sizes.
+    pub(super) fn longest_piece(&self, shape: &Shape) -> usize {
+        let quarter = shape.capacity_bytes() / 4;
+        (if self.has_piece_bytes { shape.segment_bytes() } else { quarter }) as usize
     }
 
     /// Refuses what cannot be of a port.

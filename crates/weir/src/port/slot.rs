@@ -7,6 +7,9 @@ use crate::record::RecordReader;
 use crate::ring::nap;
 use weir_policy::ready::Turn;
 
+/// Bytes kept for putting messages together, of each writer that sends long ones.
+const KEPT_BYTES: usize = 256 << 10;
+
 /// One writer.
 #[derive(Debug)]
 pub struct Slot {
@@ -156,6 +159,9 @@ impl Slot {
             }
             return Ok(Step::Message(bytes));
         }
+        if front.first && bytes <= buffer.len() {
+            return self.put_together(buffer, bytes, manner);
+        }
         self.put_away(bytes)?;
         self.in_message = !front.last;
         if !front.last {
@@ -163,6 +169,30 @@ impl Slot {
         }
         self.complete = true;
         self.deliver_partial(buffer)
+    }
+
+    /// A message of which the first piece, of `bytes`, is there: puts it together in the buffer, as
+    /// far as its pieces are there and fit, and is done if that is all of it. Else what there is of
+    /// it is put away.
+    fn put_together(&mut self, buffer: &mut [u8], bytes: usize, manner: Manner) -> Result<Step> {
+        self.take_into(buffer, bytes)?;
+        self.in_message = true;
+        let mut done = bytes;
+        while let Ok(Some(Front { bytes, first: false, last })) = self.front()? {
+            let whole = done + bytes;
+            if whole > buffer.len() || whole as u64 > manner.most_message_bytes {
+                break;
+            }
+            self.take_into(&mut buffer[done..], bytes)?;
+            done = whole;
+            if last {
+                self.in_message = false;
+                self.count(done);
+                return Ok(Step::Message(done));
+            }
+        }
+        self.partial.extend_from_slice(&buffer[..done]);
+        Ok(Step::PutAway(done))
     }
 
     fn count(&mut self, bytes: usize) {
@@ -215,8 +245,9 @@ impl Slot {
         }
         buffer[..bytes].copy_from_slice(&self.partial);
         self.complete = false;
+        self.partial.clear();
         // The memory of a very long message is not kept.
-        self.partial = Vec::new();
+        self.partial.shrink_to(KEPT_BYTES);
         self.count(bytes);
         Ok(Step::Message(bytes))
     }

@@ -70,7 +70,7 @@ impl PortWriter {
         if let Some(why) = end.life.refusal() {
             return Err(OPEN.error(ErrorKind::Refused, &path, why));
         }
-        let piece_bytes = resolved.shape.segment_bytes() as usize;
+        let piece_bytes = options.longest_piece(&resolved.shape);
         let inner = RecordWriter::over(end)?;
         Ok(PortWriter { inner, path, piece_bytes, unasked_bytes: 0 })
     }
