@@ -6,7 +6,7 @@ use crate::tools::peer::{Control, Peer};
 use crate::tools::place::Place;
 use crate::tools::{case, elapsed_ns, group, work};
 use std::time::{Duration, Instant};
-use weir::mpx::Kind;
+use weir::mpx::{ChannelId, Kind};
 use weir::{Mpx, MpxOptions, MpxPeer};
 use weir_measure::bench::case::{
     Batch, Case, Group, Measure, Normalise, Sides, Site, Trouble, Work,
@@ -73,38 +73,62 @@ fn own(place: &Place, control: &Control) -> Result<(), Trouble> {
     }
 }
 
+/// The side that sends, with the channels it sends on.
+struct Sender {
+    peer: MpxPeer,
+    busy: Vec<ChannelId>,
+    buffer: Vec<u8>,
+}
+
+impl Sender {
+    fn open(place: &Place, channels: u32) -> Result<Sender, Trouble> {
+        let options = MpxOptions::new().channels(channels).owner_time(PATIENCE);
+        let mut peer = MpxPeer::connect(place.name(), &options).map_err(trouble)?;
+        let mut buffer = vec![0; 4096];
+        let mut open = Vec::new();
+        for _ in 0..channels {
+            open.push(peer.open(b"").map_err(trouble)?);
+        }
+        let mut accepted = 0;
+        while accepted < channels {
+            let count = |kind| u32::from(kind == Kind::Accepted);
+            let received = peer.receive_each(&mut buffer, |record| accepted += count(record.kind));
+            received.map_err(trouble)?;
+        }
+        place.remove();
+        // Spread over all, so that they are no neighbours.
+        let busy = (0..BUSY).map(|at| open[at * open.len() / BUSY]).collect();
+        Ok(Sender { peer, busy, buffer })
+    }
+
+    fn send(&mut self, at: usize) -> Result<(), Trouble> {
+        let channel = self.busy[at % BUSY];
+        let mut left = BYTES;
+        while left > 0 {
+            left -= self.peer.send(channel, &[7; BYTES][..left]).map_err(trouble)?;
+            if left > 0 {
+                // Until some channel has room again; it may be another.
+                self.peer.receive_each(&mut self.buffer, |_| {}).map_err(trouble)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 fn send(site: &Site, channels: u32) -> Result<Box<dyn Work>, Trouble> {
     let place = Place::new()?;
     let mut owner = Peer::start(site, |control| own(&place, control))?;
-    let options = MpxOptions::new().channels(channels).owner_time(PATIENCE);
-    let mut peer = MpxPeer::connect(place.name(), &options).map_err(trouble)?;
-    let mut buffer = vec![0; 4096];
-    let mut open = Vec::new();
-    for _ in 0..channels {
-        open.push(peer.open(b"").map_err(trouble)?);
-    }
-    let mut accepted = 0;
-    while accepted < channels {
-        let count = |kind| u32::from(kind == Kind::Accepted);
-        let received = peer.receive_each(&mut buffer, |record| accepted += count(record.kind));
-        received.map_err(trouble)?;
-    }
-    place.remove();
-    // Spread over all, so that they are no neighbours.
-    let busy: Vec<_> = (0..BUSY).map(|at| open[at * open.len() / BUSY]).collect();
+    // Opened when it is first used: a process with an mpx has threads, and may not be forked.
+    let mut opened: Option<Sender> = None;
     work(move |count| {
+        let sender = match &mut opened {
+            Some(sender) => sender,
+            None => opened.insert(Sender::open(&place, channels)?),
+        };
         owner.more(count);
         let begun = Instant::now();
         for at in 0..count as usize {
-            let channel = busy[at % BUSY];
-            let mut left = BYTES;
-            while left > 0 {
-                left -= peer.send(channel, &[7; BYTES][..left]).map_err(trouble)?;
-                if left > 0 {
-                    // Until some channel has room again; it may be another.
-                    peer.receive_each(&mut buffer, |_| {}).map_err(trouble)?;
-                }
-            }
+            sender.send(at)?;
         }
         let elapsed = elapsed_ns(begun);
         owner.wait()?;
