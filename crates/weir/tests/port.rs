@@ -2,18 +2,10 @@
 
 mod common;
 
-use common::{Random, kill, patterned, start, until};
+use common::{Random, kill, patterned, place, start, until};
 use std::path::PathBuf;
 use std::time::Duration;
-use tempfile::TempDir;
 use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter, Received, WriterId};
-
-/// A place for names, which goes with it.
-fn place() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let name = directory.path().join("port");
-    (directory, name)
-}
 
 fn port(name: &PathBuf) -> Port {
     Port::create(name, &PortOptions::new()).expect("a port")

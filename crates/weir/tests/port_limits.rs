@@ -3,18 +3,11 @@
 
 mod common;
 
-use common::{hear, kill, say, start, until};
+use common::{hear, kill, place, say, start, until};
 use rustix::process::{Resource, Rlimit, setrlimit};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
-use tempfile::TempDir;
 use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter};
-
-fn place() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let name = directory.path().join("port");
-    (directory, name)
-}
 
 fn limit_descriptors(most: u64) {
     let limit = Rlimit { current: Some(most), maximum: Some(most) };

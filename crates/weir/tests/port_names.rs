@@ -2,23 +2,16 @@
 
 mod common;
 
-use common::{hear, kill, say, start, start_as, until};
+use common::{hear, kill, place, say, start, start_as, until};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
-use tempfile::TempDir;
 use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter};
-
-fn place() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let name = directory.path().join("port");
-    (directory, name)
-}
 
 fn port(name: &Path) -> weir::Result<Port> {
     Port::create(name, &PortOptions::new())

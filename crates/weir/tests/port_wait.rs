@@ -2,19 +2,11 @@
 
 mod common;
 
-use common::until;
+use common::{place, until};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
-use tempfile::TempDir;
 use weir::{Ending, ErrorKind, Event, Interest, Port, PortOptions, PortWriter, Wait};
-
-/// A place for names, which goes with it.
-fn place() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let name = directory.path().join("port");
-    (directory, name)
-}
 
 fn port(name: &PathBuf) -> Port {
     Port::create(name, &PortOptions::new()).expect("a port")

@@ -79,6 +79,13 @@ pub fn kill(child: &mut Child) {
     child.wait().expect("reaped");
 }
 
+/// A place for the name of a port, which goes with it.
+pub fn place() -> (tempfile::TempDir, std::path::PathBuf) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = directory.path().join("port");
+    (directory, name)
+}
+
 /// Tests that count what the process holds run one after the other.
 pub fn alone() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
