@@ -11,7 +11,7 @@ pub const PRIORITIES: usize = 64;
 pub const TURN_BYTES: u64 = 16 << 10;
 /// The most of one that is busy turn after turn: several times what is ever under way in it, so
 /// that most of a turn is what its writer writes meanwhile and lies in the caches. With 256 writers
-/// of 4 KiB three times as much went through as by turns of 16 KiB.
+/// 1.5 times as much went through of 512 bytes, 1.3 of 4 KiB, as by turns of 16 KiB.
 pub const LONG_TURN_BYTES: u64 = 1 << 20;
 /// Messages of usual length in a long turn, at most: a reader that works on each must come round.
 const LONG_TURN_MESSAGES: u64 = 1024;
