@@ -11,6 +11,7 @@
 //! - [`arena`]: who has which blocks of an arena.
 //! - [`ready`]: which of many channels is next, and for how long.
 //! - [`sizing`]: when to enlarge a kernel pipe that is in use.
+//! - [`pool`]: which blocks are written, when, and when they are read back.
 //! - [`pipe`]: sizes of weir's own pipe, when to wake, how long to spin, when to slip.
 
 #![no_std]
@@ -23,6 +24,7 @@ pub mod arena;
 pub mod facts;
 pub mod partition;
 pub mod pipe;
+pub mod pool;
 pub mod ready;
 pub mod sizing;
 pub mod state;

@@ -1,0 +1,154 @@
+//! Which places of the spill file are taken. A run of blocks gets places in a row where there are
+//! some, below the highest that was ever used if possible: a file that stays small.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+const BITS: u32 = u64::BITS;
+
+/// The places of a file.
+#[derive(Debug)]
+pub struct Slots {
+    taken: Vec<u64>,
+    most: u32,
+    used: u32,
+    /// All places from here on have never been used.
+    high: u32,
+    /// Where the last run ended: the next is looked for from there.
+    next: u32,
+}
+
+impl Slots {
+    /// So many places, all free.
+    pub fn new(most: u32) -> Slots {
+        let taken = vec![0; most.div_ceil(BITS) as usize];
+        Slots { taken, most, used: 0, high: 0, next: 0 }
+    }
+
+    /// Places taken.
+    pub fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// Places not taken.
+    pub fn left(&self) -> u32 {
+        self.most - self.used
+    }
+
+    fn is_taken(&self, slot: u32) -> bool {
+        self.taken[(slot / BITS) as usize] >> (slot % BITS) & 1 != 0
+    }
+
+    /// Takes up to `wanted` places in a row: the first, and how many. None if all are taken.
+    pub fn take(&mut self, wanted: u32) -> Option<(u32, u32)> {
+        let wanted = wanted.min(self.left());
+        if wanted == 0 {
+            return None;
+        }
+        let (first, count) = self.find(wanted)?;
+        for slot in first..first + count {
+            self.taken[(slot / BITS) as usize] |= 1 << (slot % BITS);
+        }
+        self.used += count;
+        self.high = self.high.max(first + count);
+        self.next = first + count;
+        Some((first, count))
+    }
+
+    /// A run long enough from where the last ended, else one of new ground, else the longest.
+    fn find(&self, wanted: u32) -> Option<(u32, u32)> {
+        let used_below = self.used < self.high;
+        let mut best = None;
+        if used_below {
+            best = self.scan(self.next, self.high, wanted).max_by_count(self.scan(
+                0,
+                self.next.min(self.high),
+                wanted,
+            ));
+        }
+        if best.is_some_and(|(_, count)| count >= wanted) {
+            return best;
+        }
+        let fresh = self.most - self.high;
+        if fresh >= wanted {
+            return Some((self.high, wanted));
+        }
+        let fresh = Some((self.high, fresh)).filter(|(_, count)| *count > 0);
+        best.max_by_count(fresh)
+    }
+
+    /// The first run of `wanted` free places in a range, else the longest there.
+    fn scan(&self, from: u32, to: u32, wanted: u32) -> Option<(u32, u32)> {
+        let (mut best, mut slot) = (None, from);
+        while slot < to {
+            // A word in which all are taken is passed at once.
+            if slot.is_multiple_of(BITS) && self.taken[(slot / BITS) as usize] == u64::MAX {
+                slot += BITS;
+                continue;
+            }
+            let first = slot;
+            while slot < to && slot - first < wanted && !self.is_taken(slot) {
+                slot += 1;
+            }
+            best = best.max_by_count(Some((first, slot - first)).filter(|(_, n)| *n > 0));
+            if slot - first == wanted {
+                break;
+            }
+            slot += 1;
+        }
+        best
+    }
+
+    /// Gives a place back.
+    pub fn give_back(&mut self, slot: u32) {
+        debug_assert!(self.is_taken(slot));
+        self.taken[(slot / BITS) as usize] &= !(1 << (slot % BITS));
+        self.used -= 1;
+        if self.used == 0 {
+            self.next = 0;
+        }
+    }
+}
+
+/// The longer of two runs, the first if they are alike.
+trait Longer {
+    fn max_by_count(self, other: Self) -> Self;
+}
+
+impl Longer for Option<(u32, u32)> {
+    fn max_by_count(self, other: Self) -> Self {
+        match (self, other) {
+            (Some(a), Some(b)) if b.1 > a.1 => Some(b),
+            (Some(a), _) => Some(a),
+            (None, other) => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_in_a_row_and_never_taken_twice() {
+        let mut slots = Slots::new(100);
+        let runs: Vec<_> = (0..25).map(|_| slots.take(4).expect("free")).collect();
+        assert!(runs.iter().enumerate().all(|(i, run)| *run == (i as u32 * 4, 4)));
+        assert_eq!((slots.take(1), slots.left()), (None, 0));
+        slots.give_back(7);
+        (20..24).for_each(|slot| slots.give_back(slot));
+        assert_eq!(slots.take(4), Some((20, 4)));
+        assert_eq!(slots.take(4), Some((7, 1)));
+        assert_eq!(slots.take(4), None);
+    }
+
+    #[test]
+    fn an_empty_file_is_filled_from_its_beginning() {
+        let mut slots = Slots::new(1 << 20);
+        for _ in 0..1000 {
+            let (first, count) = slots.take(4).expect("free");
+            (first..first + count).for_each(|slot| slots.give_back(slot));
+        }
+        assert_eq!(slots.high, 4);
+    }
+}

@@ -1,0 +1,286 @@
+//! Whatever happens in whatever order, no byte of a pool is lost, reordered or doubled, memory is
+//! never over budget, and it goes on.
+
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use weir_policy::pool::{Action, Event, Pool, Rule, Settings};
+
+/// What a block holds: its stream, and its number there.
+type Content = Option<(u32, u64)>;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A writer wants to append so many blocks.
+    Write(u32, u32),
+    /// A reader wants its block, and reads it.
+    Read(u32),
+    /// A reader looks at its block and goes away again.
+    Peek(u32),
+    /// A transfer ends, the nth of those under way; with an error.
+    End(usize, bool),
+    /// Time passes.
+    Pass(u32),
+    /// A stream is given up, and another opened.
+    Close(u32),
+}
+
+#[derive(Debug, Default)]
+struct Ends {
+    appending: bool,
+    written: u64,
+    wanting: bool,
+    peeks: bool,
+    read: u64,
+}
+
+/// Streams as plain queues, and memory and file as plain tables.
+struct Naive {
+    pool: Pool,
+    frames: Vec<Content>,
+    file: Vec<Content>,
+    ends: Vec<Ends>,
+    under_way: VecDeque<u32>,
+    /// What was in the frames of a write when it began.
+    written: Vec<(u32, Vec<Content>)>,
+    now_ns: u64,
+}
+
+impl Naive {
+    fn new(settings: Settings, streams: u32) -> Naive {
+        let mut pool = Pool::new(settings);
+        (0..streams).for_each(|_| _ = pool.open(0));
+        let frames = vec![None; pool.settings().frames as usize];
+        let file = vec![None; settings.slots as usize];
+        let ends = (0..streams).map(|_| Ends::default()).collect();
+        let (under_way, written) = (VecDeque::new(), Vec::new());
+        Naive { pool, frames, file, ends, under_way, written, now_ns: 0 }
+    }
+
+    fn on(&mut self, event: Event) {
+        self.pool.on(self.now_ns, event);
+        while let Some(action) = self.pool.action() {
+            self.act(action);
+        }
+        let (used, _) = self.pool.frames_used();
+        assert!(used <= self.pool.settings().frames);
+        assert!(self.pool.slots_used().0 <= self.pool.settings().slots);
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Grant { stream, frame } => {
+                let ends = &mut self.ends[stream as usize];
+                assert!(std::mem::take(&mut ends.appending), "a frame nobody asked for");
+                self.frames[frame as usize] = Some((stream, ends.written));
+                ends.written += 1;
+                self.on(Event::Seal { stream });
+            }
+            Action::Show { stream, frame, .. } => {
+                let ends = &mut self.ends[stream as usize];
+                assert!(std::mem::take(&mut ends.wanting), "a block nobody asked for");
+                assert_eq!(self.frames[frame as usize], Some((stream, ends.read)));
+                if std::mem::take(&mut ends.peeks) {
+                    self.on(Event::Release { stream });
+                } else {
+                    ends.read += 1;
+                    self.on(Event::Consumed { stream });
+                }
+            }
+            Action::Fail { stream, .. } => {
+                assert!(std::mem::take(&mut self.ends[stream as usize].wanting));
+            }
+            Action::Begin { transfer } => {
+                let of = *self.pool.transfer(transfer);
+                let places = of.slot as usize..of.slot as usize + of.frames().len();
+                assert!(places.end <= self.file.len());
+                if of.writes {
+                    let frames = of.frames().iter().map(|frame| self.frames[*frame as usize]);
+                    self.written.push((transfer, frames.collect()));
+                } else {
+                    // Garbage, until it is done.
+                    of.frames().iter().for_each(|frame| self.frames[*frame as usize] = None);
+                }
+                self.under_way.push_back(transfer);
+            }
+            Action::Trouble { .. } => {}
+        }
+    }
+
+    fn end(&mut self, nth: usize, fails: bool) {
+        if self.under_way.is_empty() {
+            return;
+        }
+        let nth = nth % self.under_way.len();
+        let transfer = self.under_way.remove(nth).expect("under way");
+        let of = *self.pool.transfer(transfer);
+        let slot = of.slot as usize;
+        if of.writes {
+            let at = self.written.iter().position(|(of, _)| *of == transfer).expect("begun");
+            let (_, began) = self.written.swap_remove(at);
+            let now: Vec<_> =
+                of.frames().iter().map(|frame| self.frames[*frame as usize]).collect();
+            assert_eq!(began, now, "a frame was used again while it was written");
+            if !fails {
+                self.file[slot..slot + now.len()].copy_from_slice(&now);
+            }
+        } else if !fails {
+            for (place, &frame) in of.frames().iter().enumerate() {
+                self.frames[frame as usize] = self.file[slot + place];
+            }
+        }
+        self.on(Event::Done { transfer, fault: fails.then_some(5) });
+    }
+
+    fn step(&mut self, step: &Step) {
+        let count = self.ends.len() as u32;
+        self.now_ns += 1_000;
+        match *step {
+            Step::Write(stream, blocks) => {
+                (0..blocks).for_each(|_| self.write(stream % count));
+            }
+            Step::Read(stream) => self.want(stream % count, false),
+            Step::Peek(stream) => self.want(stream % count, true),
+            Step::End(nth, fails) => self.end(nth, fails),
+            Step::Pass(ms) => {
+                self.now_ns += u64::from(ms) * 1_000_000;
+                self.on(Event::Tick);
+            }
+            Step::Close(stream) => {
+                let stream = stream % count;
+                self.on(Event::Close { stream });
+                let again = self.pool.open(self.now_ns);
+                assert_eq!(again, stream);
+                self.ends[stream as usize] = Ends::default();
+            }
+        }
+    }
+
+    fn write(&mut self, stream: u32) {
+        let ends = &mut self.ends[stream as usize];
+        if !std::mem::replace(&mut ends.appending, true) {
+            self.on(Event::Append { stream });
+        }
+    }
+
+    fn want(&mut self, stream: u32, peeks: bool) {
+        let ends = &mut self.ends[stream as usize];
+        if ends.read < ends.written && !std::mem::replace(&mut ends.wanting, true) {
+            ends.peeks = peeks;
+            self.on(Event::Want { stream });
+        }
+    }
+
+    /// Reads all there is, with a disk that works again.
+    fn drain(&mut self) {
+        let streams = self.ends.len() as u32;
+        self.ends.iter_mut().for_each(|ends| ends.peeks = false);
+        loop {
+            let before = self.progress();
+            (0..streams).for_each(|stream| self.want(stream, false));
+            while !self.under_way.is_empty() {
+                self.end(0, false);
+            }
+            self.now_ns += 2_000_000_000;
+            self.on(Event::Tick);
+            let left = self.ends.iter().any(|ends| ends.read < ends.written || ends.appending);
+            if !left && self.under_way.is_empty() {
+                return;
+            }
+            assert!(self.progress() > before || !self.under_way.is_empty(), "it stands still");
+        }
+    }
+
+    fn progress(&self) -> u64 {
+        self.ends.iter().map(|ends| ends.read + ends.written).sum()
+    }
+
+    fn check_all_is_back(&self) {
+        assert_eq!(self.pool.frames_used().0, 0);
+        assert_eq!(self.pool.slots_used().0, 0);
+        let counts = self.pool.counts();
+        assert_eq!(counts.appended, counts.consumed);
+        assert_eq!(counts.delayed, counts.cancelled + counts.spilled);
+    }
+}
+
+fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        8 => (any::<u32>(), 1_u32..30).prop_map(|(stream, blocks)| Step::Write(stream, blocks)),
+        4 => any::<u32>().prop_map(Step::Read),
+        1 => any::<u32>().prop_map(Step::Peek),
+        4 => (any::<usize>(), prop::bool::weighted(0.2)).prop_map(|(n, f)| Step::End(n, f)),
+        1 => (0_u32..50).prop_map(Step::Pass),
+        1 => prop::bool::weighted(0.1).prop_flat_map(|close| if close {
+            any::<u32>().prop_map(Step::Close).boxed()
+        } else {
+            (any::<u32>(), 1_u32..4).prop_map(|(stream, blocks)| Step::Write(stream, blocks)).boxed()
+        }),
+    ];
+    prop::collection::vec(step, 0..most)
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let rule = prop::sample::select(Rule::ALL.to_vec());
+    // Small pools have clusters of one block.
+    let frames = prop_oneof![4_u32..40, 200_u32..700];
+    (frames, 0_u32..900, 1_u32..8, 1_u32..6, rule).prop_map(
+        |(frames, slots, cluster, transfers, rule)| Settings {
+            frames,
+            slots,
+            cluster,
+            transfers,
+            rule,
+        },
+    )
+}
+
+/// Sequences of events a run.
+const CASES: u32 = 300;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_lost_and_it_goes_on(
+        settings in settings(),
+        streams in 1_u32..6,
+        steps in steps(600),
+    ) {
+        let mut naive = Naive::new(settings, streams);
+        for step in &steps {
+            naive.step(step);
+        }
+        naive.drain();
+        naive.check_all_is_back();
+    }
+
+    #[test]
+    fn a_dead_disk_loses_nothing_that_memory_holds(
+        settings in settings(),
+        streams in 1_u32..6,
+        steps in steps(300),
+    ) {
+        let mut naive = Naive::new(settings, streams);
+        for step in &steps {
+            match step {
+                Step::End(nth, _) => naive.step(&Step::End(*nth, true)),
+                step => naive.step(step),
+            }
+        }
+        // All writes have failed: everything is in memory, and readers get it without the disk.
+        let streams = naive.ends.len() as u32;
+        for _ in 0..=settings.frames + streams {
+            for stream in 0..streams {
+                naive.ends[stream as usize].peeks = false;
+                naive.want(stream, false);
+            }
+        }
+        let unread = naive.ends.iter().filter(|ends| ends.read < ends.written).count();
+        prop_assert_eq!(unread, 0);
+        while !naive.under_way.is_empty() {
+            naive.end(0, true);
+        }
+        naive.drain();
+        naive.check_all_is_back();
+    }
+}
