@@ -38,7 +38,7 @@ pub const MOST_TRANSFERS: u32 = 256;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rule {
     /// The tail of the stream that is expected to take longest to drain: blocks times the mean time
-    /// between two, stalls included. Near the offline optimum, which drops the block that is read last.
+    /// between two, stalls included. Near the offline optimum, which drops what is read last.
     #[default]
     LongestDrain,
     /// The tail of the stream with the most blocks.

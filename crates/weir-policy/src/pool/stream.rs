@@ -94,8 +94,8 @@ impl Stream {
         took_ns - gap_ns
     }
 
-    /// Mean time the reader takes for a block. One that has read none yet is expected to keep up with
-    /// its writer.
+    /// Mean time the reader takes for a block. One that has read none yet is expected to keep up
+    /// with its writer.
     pub fn pace_ns(&self, now_ns: u64) -> u64 {
         match self.learnt {
             0 => now_ns.saturating_sub(self.since_ns) / u64::from(self.count.max(1)) + 1,
