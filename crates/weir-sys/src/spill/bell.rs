@@ -11,8 +11,7 @@ pub(super) struct Bell(ParentOnly);
 
 impl Bell {
     pub(super) fn new() -> io::Result<Bell> {
-        let descriptor =
-            rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let descriptor = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Bell(ParentOnly::new(descriptor)?))
     }
 
@@ -29,8 +28,10 @@ impl Bell {
     /// To be called before looking for what it was rung for.
     pub(super) fn clear(&self) {
         let mut count = [0; 8];
-        while self.get().is_some_and(|bell| {
-            rustix::io::read(bell, &mut count[..]) == Err(Errno::INTR)
-        }) {}
+        while self
+            .get()
+            .is_some_and(|bell| rustix::io::read(bell, &mut count[..]) == Err(Errno::INTR))
+        {
+        }
     }
 }

@@ -8,9 +8,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::Path;
 
-/// Ground is taken in steps of so much,
-const MOST_AHEAD_BYTES: u64 = 64 << 20;
-/// and where less than that is left, as it is written.
+/// Ground is taken ahead in steps of so much,
+const AHEAD_BYTES: u64 = 64 << 20;
+/// halved where there is no room for a step; below this none is taken.
 const LEAST_AHEAD_BYTES: u64 = 1 << 20;
 /// Names that are tried where there is no file without one.
 const NAMES: usize = 64;
@@ -23,7 +23,7 @@ pub struct SpillFile {
     file: ParentOnly,
     direct: bool,
     align: u64,
-    in_memory: bool,
+    ahead_bytes: u64,
     remarks: Vec<String>,
 }
 
@@ -62,7 +62,14 @@ impl SpillFile {
                 }
             };
         let file = ParentOnly::new(file)?;
-        Ok(SpillFile { file, direct, align, in_memory, remarks })
+        let ahead_bytes = if direct && !in_memory { AHEAD_BYTES } else { 0 };
+        Ok(SpillFile { file, direct, align, ahead_bytes, remarks })
+    }
+
+    /// Changes the steps in which ground is taken before it is written, a power of two; 0: not
+    /// before.
+    pub fn take_ahead(self, ahead_bytes: u64) -> SpillFile {
+        SpillFile { ahead_bytes, ..self }
     }
 
     /// Whether it is read and written past the page cache.
@@ -147,8 +154,7 @@ pub(super) struct Ahead {
 
 impl Ahead {
     pub(super) fn new(file: &SpillFile) -> Ahead {
-        let pays = file.direct && !file.in_memory;
-        Ahead { step_bytes: if pays { MOST_AHEAD_BYTES } else { 0 }, end: 0 }
+        Ahead { step_bytes: file.ahead_bytes, end: 0 }
     }
 
     /// Sees to it that a write up to `end` finds its ground. That there is none is for the write to

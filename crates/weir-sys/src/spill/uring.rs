@@ -95,9 +95,7 @@ impl Uring {
         let call = job.call(self.most_call_bytes);
         let (start, count) = (call.as_ptr(), call.len() as u32);
         let entry = match job.direction {
-            Direction::ToDisk => {
-                opcode::Writev::new(file, start, count).offset(job.offset).build()
-            }
+            Direction::ToDisk => opcode::Writev::new(file, start, count).offset(job.offset).build(),
             Direction::FromDisk => {
                 opcode::Readv::new(file, start, count).offset(job.offset).build()
             }

@@ -39,17 +39,15 @@ impl Transfers {
     /// Makes the file in a directory and the engine that `WEIR_SPILL_ENGINE` wants, or the best.
     pub(crate) fn open(directory: &Path) -> Result<Transfers> {
         let word = std::env::var_os(WANTED).unwrap_or_default();
-        let wanted = Wanted::parse(&word.to_string_lossy()).map_err(|error| {
-            Error::new(ErrorKind::Invalid, "use", WANTED, error.to_string())
-        })?;
+        let wanted = Wanted::parse(&word.to_string_lossy())
+            .map_err(|error| Error::new(ErrorKind::Invalid, "use", WANTED, error.to_string()))?;
         Transfers::open_as(directory, wanted)
     }
 
     /// The same with the engine that is wanted here.
     pub(crate) fn open_as(directory: &Path, wanted: Wanted) -> Result<Transfers> {
-        let file = SpillFile::open(directory, true).map_err(|cause| {
-            Error::os("spill to", directory.display().to_string(), cause)
-        })?;
+        let file = SpillFile::open(directory, true)
+            .map_err(|cause| Error::os("spill to", directory.display().to_string(), cause))?;
         let (is_direct, mut remarks) = (file.is_direct(), file.remarks().to_vec());
         let (engine, reason) = spill::open(file, wanted)
             .map_err(|cause| Error::os("start", "the engine of a pool", cause))?;
@@ -140,14 +138,13 @@ impl Transfers {
 
     /// Calls `each` for every transfer that is done by now, after its loans have ended: frames from
     /// disk are full if it went well, and empty if it did not.
-    pub(crate) fn completed(
-        &mut self,
-        mut each: impl FnMut(u64, std::result::Result<(), Errno>),
-    ) {
+    pub(crate) fn completed(&mut self, mut each: impl FnMut(u64, std::result::Result<(), Errno>)) {
         let (slots, free) = (&mut self.slots, &mut self.free);
         self.engine.completed(&mut |at, result| {
             let at = at as usize;
-            let Some(slot) = slots.get_mut(at).filter(|slot| !slot.loans.is_empty()) else { return };
+            let Some(slot) = slots.get_mut(at).filter(|slot| !slot.loans.is_empty()) else {
+                return;
+            };
             match result {
                 Ok(()) => slot.loans.drain(..).for_each(Loan::filled),
                 Err(_) => slot.loans.clear(),

@@ -38,8 +38,9 @@ mod mapping {
         /// A mapping of zeros of which nothing is allocated yet.
         pub(in super::super) fn new(bytes: usize) -> rustix::io::Result<Memory> {
             // Kernels before 6.3 do not know the flag.
-            let file = rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL)
-                .or_else(|_| rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC))?;
+            let file =
+                rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL)
+                    .or_else(|_| rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC))?;
             let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
             if limit.is_some_and(|limit| bytes as u64 > limit) {
                 // The kernel would send SIGXFSZ.
