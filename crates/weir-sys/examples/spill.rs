@@ -68,7 +68,7 @@ fn main() -> io::Result<()> {
     for round in 0..rounds {
         for wanted in [Wanted::Uring, Wanted::Threads] {
             for frames in [4, 16] {
-                for ahead in [0_u64, 64] {
+                for ahead in [0_u64, 16, 64] {
                     let mut rates = [const { String::new() }; 3];
                     let mut name = "";
                     for in_flight in IN_FLIGHT {

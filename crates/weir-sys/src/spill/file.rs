@@ -12,8 +12,13 @@ use std::path::Path;
 const AHEAD_BYTES: u64 = 64 << 20;
 /// halved where there is no room for a step; below this none is taken.
 const LEAST_AHEAD_BYTES: u64 = 1 << 20;
+/// Transfers in flight that make it pay. Ground that was taken but not written costs each write
+/// some more; alone, it is as well off making the file longer.
+const COMPANY: usize = 3;
 /// Names that are tried where there is no file without one.
 const NAMES: usize = 64;
+const FLAGS: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC);
+const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// The magic number of tmpfs in statfs(2).
 const TMPFS: i64 = 0x0102_1994;
 
@@ -34,13 +39,12 @@ impl SpillFile {
     /// Those of open(2): `ENOENT`, `ENOTDIR`, `EACCES`, `EROFS`, `ENOSPC` and others.
     pub fn open(directory: &Path, direct: bool) -> io::Result<SpillFile> {
         let mut remarks = Vec::new();
-        let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        let file = match rustix::fs::openat(CWD, directory, flags | OFlags::TMPFILE, MODE) {
+        let file = match rustix::fs::openat(CWD, directory, FLAGS | OFlags::TMPFILE, MODE) {
             Ok(file) => file,
             // EISDIR: a kernel that does not know the flag; others say EINVAL.
             Err(cause @ (Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL)) => {
                 remarks.push(format!("a name that was removed: no O_TMPFILE: {cause}"));
-                open_and_remove(directory, flags, cause)?
+                open_and_remove(directory, cause)?
             }
             Err(cause) => return Err(cause.into()),
         };
@@ -99,14 +103,12 @@ impl SpillFile {
     }
 }
 
-const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
-
 /// Makes a file of a name nobody else has, and takes the name away.
-fn open_and_remove(directory: &Path, flags: OFlags, first: Errno) -> io::Result<OwnedFd> {
+pub(super) fn open_and_remove(directory: &Path, first: Errno) -> io::Result<OwnedFd> {
     for _ in 0..NAMES {
         let random = RandomState::new().build_hasher().finish();
         let path = directory.join(format!(".weir-spill-{random:016x}"));
-        let only = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let only = FLAGS | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         match rustix::fs::openat(CWD, &path, only, MODE) {
             Ok(file) => {
                 rustix::fs::unlink(&path)?;
@@ -157,15 +159,18 @@ impl Ahead {
         Ahead { step_bytes: file.ahead_bytes, end: 0 }
     }
 
-    /// Sees to it that a write up to `end` finds its ground. That there is none is for the write to
-    /// say.
-    pub(super) fn cover(&mut self, file: &SpillFile, end: u64) {
+    /// Sees to it that a write from `start` to `end`, with so many others in flight, finds its
+    /// ground. That there is none is for the write to say.
+    pub(super) fn cover(&mut self, file: &SpillFile, (start, end): (u64, u64), others: usize) {
+        if others < COMPANY {
+            return;
+        }
         while end > self.end && self.step_bytes >= LEAST_AHEAD_BYTES {
             let Some(descriptor) = file.get() else { return };
-            let aim = end.next_multiple_of(self.step_bytes);
-            let (from, bytes) = (self.end, aim - self.end);
+            let Some(aim) = end.checked_next_multiple_of(self.step_bytes) else { return };
+            let from = self.end.max(start);
             let taken = file.may_reach(aim).then(|| {
-                rustix::fs::fallocate(descriptor.as_fd(), FallocateFlags::empty(), from, bytes)
+                rustix::fs::fallocate(descriptor.as_fd(), FallocateFlags::empty(), from, aim - from)
             });
             match taken {
                 Some(Ok(())) => self.end = aim,

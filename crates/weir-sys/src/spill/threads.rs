@@ -161,7 +161,8 @@ impl Engine for Threads {
             return true;
         }
         if to == Direction::ToDisk {
-            self.ahead.cover(&self.shared.file, job.end());
+            let range = (offset, job.end());
+            self.ahead.cover(&self.shared.file, range, self.in_flight - 1);
         }
         self.started.push(job);
         true

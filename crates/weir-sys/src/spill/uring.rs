@@ -163,7 +163,8 @@ impl Engine for Uring {
             self.failed.push((slot, Errno::FBIG));
         } else {
             if to == Direction::ToDisk {
-                self.ahead.cover(&self.file, job.end());
+                let others = self.jobs.len() - self.free.len() - 1;
+                self.ahead.cover(&self.file, (offset, job.end()), others);
             }
             self.waiting.push_back(slot);
         }

@@ -88,7 +88,8 @@ fn sizes_that_cannot_be_are_refused() {
         let error = Frames::new(frame_bytes, count).expect_err("refused");
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }
-    assert!(Frames::new(MOST_FRAME_BYTES, u32::MAX).is_err());
+    // miri gives up instead of failing.
+    assert!(cfg!(miri) || Frames::new(MOST_FRAME_BYTES, u32::MAX).is_err());
 }
 
 #[test]
