@@ -91,6 +91,7 @@ impl Faulty {
 }
 
 impl Engine for Faulty {
+    // SAFETY: what the trait demands goes on to the engine inside.
     unsafe fn start(&mut self, token: u64, to: Direction, offset: u64, pieces: &[Piece]) -> bool {
         if self.in_flight() >= self.most_in_flight() {
             return false;

@@ -19,8 +19,6 @@ const COMPANY: usize = 3;
 const NAMES: usize = 64;
 const FLAGS: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC);
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
-/// The magic number of tmpfs in statfs(2).
-const TMPFS: i64 = 0x0102_1994;
 
 /// A file without a name, of mode 600, that is gone with the process.
 #[derive(Debug)]
@@ -50,7 +48,7 @@ impl SpillFile {
         };
         let mut align = 1;
         let in_memory =
-            rustix::fs::fstatfs(&file).is_ok_and(|about| i64::from(about.f_type) == TMPFS);
+            rustix::fs::fstatfs(&file).is_ok_and(|about| about.f_type == libc::TMPFS_MAGIC);
         if in_memory {
             remarks.push("the directory is in memory (tmpfs)".into());
         }

@@ -147,7 +147,7 @@ fn a_file_that_must_have_a_name_has_it_no_longer() {
     let made = file::open_and_remove(&directory, refusal);
     assert_eq!(std::fs::read_dir(&directory).expect("listed").count(), 0);
     std::fs::remove_dir(&directory).expect("removed");
-    let about = rustix::fs::fstat(&made.expect("made")).expect("a file");
+    let about = rustix::fs::fstat(made.expect("made")).expect("a file");
     assert_eq!((about.st_nlink, about.st_mode & 0o7777), (0, 0o600));
     let error = file::open_and_remove(Path::new("/nonexistent"), refusal).expect_err("refused");
     assert_eq!(Errno::from_io_error(&error), Some(refusal), "what made it try this");

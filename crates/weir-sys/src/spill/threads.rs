@@ -150,6 +150,7 @@ impl Threads {
 }
 
 impl Engine for Threads {
+    // SAFETY: what the trait demands: the threads touch the pieces until `completed` says so.
     unsafe fn start(&mut self, token: u64, to: Direction, offset: u64, pieces: &[Piece]) -> bool {
         let has_room = self.is_here() && self.in_flight < MOST_IN_FLIGHT;
         let Some(job) = Job::new(token, to, offset, pieces).filter(|_| has_room) else {

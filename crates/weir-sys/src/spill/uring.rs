@@ -154,6 +154,7 @@ impl Uring {
 }
 
 impl Engine for Uring {
+    // SAFETY: what the trait demands: the kernel has the pieces until `completed` says so.
     unsafe fn start(&mut self, token: u64, to: Direction, offset: u64, pieces: &[Piece]) -> bool {
         let Some(job) = Job::new(token, to, offset, pieces).filter(|_| self.is_here()) else {
             return false;
