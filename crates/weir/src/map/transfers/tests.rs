@@ -239,3 +239,24 @@ fn completions_are_held_back_until_told() {
     assert_eq!(all(&mut transfers), [(0, Ok(()))]);
     assert!(frames.writer(0).is_some());
 }
+
+#[test]
+fn a_thread_that_ends_takes_no_transfer_with_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for mut transfers in engines(directory.path()) {
+        let frames = frames(64);
+        (0..64).for_each(|frame| fill(&frames, frame, frame.into()));
+        std::thread::scope(|scope| {
+            let handing_over = scope.spawn(|| {
+                for token in 0..16_u32 {
+                    let which: Vec<u32> = (token * 4..token * 4 + 4).collect();
+                    let mut loans = lend(&frames, Direction::ToDisk, &which);
+                    assert!(transfers.start(token.into(), u64::from(token) << 20, &mut loans));
+                }
+                transfers.submit();
+            });
+            handing_over.join().expect("no panic");
+        });
+        assert_eq!(all(&mut transfers), (0..16).map(|token| (token, Ok(()))).collect::<Done>());
+    }
+}

@@ -247,3 +247,31 @@ fn a_forked_child_has_neither_frames_nor_transfers_of_its_parent_s() {
         assert_eq!(all(&mut transfers), [(0, Ok(())), (1, Ok(()))]);
     }
 }
+
+/// Says to which engine the environment leads: run by the test below, in processes of its own.
+#[test]
+fn the_engine_of_this_environment() {
+    let directory = tempfile::tempdir().expect("a directory");
+    match Transfers::open(directory.path()) {
+        Ok(transfers) => println!("engine: {}", transfers.engine()),
+        Err(error) => println!("engine: {error}"),
+    }
+}
+
+#[test]
+fn the_environment_chooses_the_engine() {
+    let own = std::env::current_exe().expect("this program");
+    let said = |wanted: &str| {
+        let test = "map::transfers::tests::places::the_engine_of_this_environment";
+        let mut command = std::process::Command::new(&own);
+        command.args([test, "--exact", "--nocapture"]).env(WANTED, wanted);
+        let output = command.output().expect("run");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.split("engine: ").nth(1).and_then(|text| text.lines().next()).map(str::to_owned)
+    };
+    assert_eq!(said("threads").as_deref(), Some("threads"));
+    let wrong = "cannot use WEIR_SPILL_ENGINE: engine 'aio' is neither uring nor threads";
+    assert_eq!(said("aio").as_deref(), Some(wrong));
+    let uring = said("uring").expect("said");
+    assert!(uring == "io_uring" || uring.starts_with("cannot start"), "{uring}");
+}
