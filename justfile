@@ -47,10 +47,10 @@ ci:
 loom:
     RUSTFLAGS="--cfg loom" cargo test --locked -p weir --lib --release --target-dir target/loom model
 
-# The rings on the heap under miri (a nightly toolchain with miri)
+# The rings and the frames of a pool on the heap under miri (a nightly toolchain with miri)
 miri:
     MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --locked -p weir --lib \
-        --target-dir target/miri ring::
+        --target-dir target/miri -- ring:: frames::
 
 # The library's tests under ThreadSanitizer (a nightly toolchain with rust-src)
 tsan:

@@ -8,6 +8,7 @@
 //! - [`signals`]: dispositions, and dying of a signal.
 //! - [`peer`]: the process at the other end of a socket.
 //! - [`forks`]: descriptors that forked children do not keep.
+//! - [`spill`]: a file without a name, and engines that move memory to and from it.
 //! - [`fork`], [`shared`], [`usage`], [`sched`]: a second process, memory for both, what they used.
 //! - [`robust`]: a robust mutex for processes that share memory.
 //! - [`floor`], [`filter`], [`uring`], [`mq`], [`filemap`], [`swap`], [`namespace`]: what is
@@ -36,6 +37,7 @@ pub mod sched;
 pub mod shared;
 pub mod signals;
 pub mod spawn;
+pub mod spill;
 pub mod startup;
 pub mod swap;
 pub mod uring;

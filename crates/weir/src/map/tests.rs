@@ -89,7 +89,7 @@ fn sealed_memory_cannot_be_cut_off() {
 }
 
 /// Runs `child` in a forked child, which must do little: true if it said so.
-fn in_forked_child(child: impl FnOnce() -> bool) -> bool {
+pub(super) fn in_forked_child(child: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child runs what a forked child of a process with threads may with this C library
     // (memory can be allocated), and ends by a system call.
     let pid = unsafe { libc::fork() };

@@ -1,0 +1,150 @@
+//! An engine that fails on demand: what tests put between themselves and a real one.
+
+use super::bell::Bell;
+use super::{Direction, Engine, Piece};
+use rustix::event::epoll;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What is to go wrong; told while the engine is at work, from any thread.
+#[derive(Clone, Debug)]
+pub struct Faults(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    plan: Mutex<Plan>,
+    bell: Bell,
+}
+
+#[derive(Debug, Default)]
+struct Plan {
+    started: [u64; 2],
+    /// The errors of single transfers, by which of those started it is.
+    single: Vec<(Direction, u64, Errno)>,
+    all: [Option<Errno>; 2],
+    holds: [bool; 2],
+    held: usize,
+}
+
+impl Faults {
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.0.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The transfer of this direction that is started after `after` others from now on fails.
+    pub fn fail_after(&self, after: u64, direction: Direction, cause: Errno) {
+        let mut plan = self.plan();
+        let which = plan.started[direction as usize] + after;
+        plan.single.push((direction, which, cause));
+    }
+
+    /// All transfers of this direction that are started from now on fail, or none any more.
+    pub fn fail_all(&self, direction: Direction, cause: Option<Errno>) {
+        self.plan().all[direction as usize] = cause;
+    }
+
+    /// Whether transfers of this direction, those under way too, are said to be done or not yet.
+    pub fn hold(&self, direction: Direction, holds: bool) {
+        self.plan().holds[direction as usize] = holds;
+        self.0.bell.ring();
+    }
+
+    /// How many transfers of this direction were started.
+    pub fn started(&self, direction: Direction) -> u64 {
+        self.plan().started[direction as usize]
+    }
+
+    /// How many are done that nobody was told of.
+    pub fn held(&self) -> usize {
+        self.plan().held
+    }
+}
+
+/// An engine around another. A transfer that fails does not touch the file.
+#[derive(Debug)]
+pub struct Faulty {
+    engine: Box<dyn Engine>,
+    faults: Faults,
+    both: OwnedFd,
+    directions: Vec<(u64, Direction)>,
+    done: Vec<(u64, Direction, Result<(), Errno>)>,
+}
+
+impl Faulty {
+    /// Around an engine; the faults are told to the second.
+    ///
+    /// # Errors
+    /// No more descriptors.
+    pub fn new(engine: Box<dyn Engine>) -> io::Result<(Faulty, Faults)> {
+        let shared = Shared { plan: Mutex::default(), bell: Bell::new()? };
+        let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for descriptor in [shared.bell.get(), engine.descriptor()] {
+            let descriptor = descriptor.ok_or(Errno::BADF)?;
+            epoll::add(&both, descriptor, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        }
+        let faults = Faults(Arc::new(shared));
+        let told = faults.clone();
+        Ok((Faulty { engine, faults, both, directions: Vec::new(), done: Vec::new() }, told))
+    }
+}
+
+impl Engine for Faulty {
+    // SAFETY: what the trait demands goes on to the engine inside.
+    unsafe fn start(&mut self, token: u64, to: Direction, offset: u64, pieces: &[Piece]) -> bool {
+        if self.in_flight() >= self.most_in_flight() {
+            return false;
+        }
+        let mut plan = self.faults.plan();
+        let which = plan.started[to as usize];
+        let single = plan.single.iter().find(|(at, nth, _)| (*at, *nth) == (to, which));
+        let cause = single.map(|(_, _, cause)| *cause).or(plan.all[to as usize]);
+        if let Some(cause) = cause {
+            self.done.push((token, to, Err(cause)));
+        // SAFETY: the caller's promise is handed on.
+        } else if unsafe { self.engine.start(token, to, offset, pieces) } {
+            self.directions.push((token, to));
+        } else {
+            return false;
+        }
+        plan.started[to as usize] += 1;
+        true
+    }
+
+    fn submit(&mut self) {
+        self.engine.submit();
+        self.faults.0.bell.ring();
+    }
+
+    fn completed(&mut self, each: &mut dyn FnMut(u64, Result<(), Errno>)) {
+        self.faults.0.bell.clear();
+        let (directions, done) = (&mut self.directions, &mut self.done);
+        self.engine.completed(&mut |token, result| {
+            if let Some(at) = directions.iter().position(|(other, _)| *other == token) {
+                done.push((token, directions.swap_remove(at).1, result));
+            }
+        });
+        let holds = self.faults.plan().holds;
+        let told: Vec<_> =
+            self.done.extract_if(.., |(_, direction, _)| !holds[*direction as usize]).collect();
+        self.faults.plan().held = self.done.len();
+        told.into_iter().for_each(|(token, _, result)| each(token, result));
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.engine.descriptor().map(|_| self.both.as_fd())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.engine.in_flight() + self.done.len()
+    }
+
+    fn most_in_flight(&self) -> usize {
+        self.engine.most_in_flight()
+    }
+
+    fn name(&self) -> &'static str {
+        self.engine.name()
+    }
+}

@@ -1,0 +1,181 @@
+//! The file that a pool is spilled to: no name, one owner, no page cache where that is possible.
+
+use crate::forks::ParentOnly;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::path::Path;
+
+/// Ground is taken ahead in steps of so much,
+const AHEAD_BYTES: u64 = 64 << 20;
+/// halved where there is no room for a step; below this none is taken.
+const LEAST_AHEAD_BYTES: u64 = 1 << 20;
+/// Transfers in flight that make it pay. Ground that was taken but not written costs each write
+/// some more; alone, it is as well off making the file longer.
+const COMPANY: usize = 3;
+/// Names that are tried where there is no file without one.
+const NAMES: usize = 64;
+const FLAGS: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC);
+const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// A file without a name, of mode 600, that is gone with the process.
+#[derive(Debug)]
+pub struct SpillFile {
+    file: ParentOnly,
+    direct: bool,
+    align: u64,
+    ahead_bytes: u64,
+    remarks: Vec<String>,
+}
+
+impl SpillFile {
+    /// Makes one in a directory, past the page cache if `direct` is wanted and possible.
+    ///
+    /// # Errors
+    /// Those of open(2): `ENOENT`, `ENOTDIR`, `EACCES`, `EROFS`, `ENOSPC` and others.
+    pub fn open(directory: &Path, direct: bool) -> io::Result<SpillFile> {
+        let mut remarks = Vec::new();
+        let file = match rustix::fs::openat(CWD, directory, FLAGS | OFlags::TMPFILE, MODE) {
+            Ok(file) => file,
+            // EISDIR: a kernel that does not know the flag; others say EINVAL.
+            Err(cause @ (Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL)) => {
+                remarks.push(format!("a name that was removed: no O_TMPFILE: {cause}"));
+                open_and_remove(directory, cause)?
+            }
+            Err(cause) => return Err(cause.into()),
+        };
+        let mut align = 1;
+        let in_memory =
+            rustix::fs::fstatfs(&file).is_ok_and(|about| about.f_type == libc::TMPFS_MAGIC);
+        if in_memory {
+            remarks.push("the directory is in memory (tmpfs)".into());
+        }
+        let direct = direct
+            && match make_direct(&file) {
+                Ok(found) => {
+                    align = found;
+                    true
+                }
+                Err(why) => {
+                    remarks.push(format!("cached: {why}"));
+                    false
+                }
+            };
+        let file = ParentOnly::new(file)?;
+        let ahead_bytes = if direct && !in_memory { AHEAD_BYTES } else { 0 };
+        Ok(SpillFile { file, direct, align, ahead_bytes, remarks })
+    }
+
+    /// Changes the steps in which ground is taken before it is written, a power of two; 0: not
+    /// before.
+    pub fn take_ahead(self, ahead_bytes: u64) -> SpillFile {
+        SpillFile { ahead_bytes, ..self }
+    }
+
+    /// Whether it is read and written past the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    /// What is not as it should be, and why.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// Transfers past the page cache begin and end at multiples of this.
+    pub(super) fn align(&self) -> u64 {
+        self.align
+    }
+
+    /// The file, unless this is a forked child.
+    pub(super) fn get(&self) -> Option<BorrowedFd<'_>> {
+        self.file.get()
+    }
+
+    /// Whether the process may write up to there: the kernel would send SIGXFSZ.
+    pub(super) fn may_reach(&self, end: u64) -> bool {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+        limit.is_none_or(|limit| end <= limit)
+    }
+}
+
+/// Makes a file of a name nobody else has, and takes the name away.
+pub(super) fn open_and_remove(directory: &Path, first: Errno) -> io::Result<OwnedFd> {
+    for _ in 0..NAMES {
+        let random = RandomState::new().build_hasher().finish();
+        let path = directory.join(format!(".weir-spill-{random:016x}"));
+        let only = FLAGS | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        match rustix::fs::openat(CWD, &path, only, MODE) {
+            Ok(file) => {
+                rustix::fs::unlink(&path)?;
+                return Ok(file);
+            }
+            Err(Errno::EXIST) => {}
+            // The directory is there: it takes no files of ours, as /proc takes none.
+            Err(Errno::NOENT) => return Err(first.into()),
+            Err(cause) => return Err(cause.into()),
+        }
+    }
+    Err(Errno::EXIST.into())
+}
+
+/// Turns the page cache off; what the transfers must be multiples of, or why not.
+fn make_direct(file: &OwnedFd) -> Result<u64, String> {
+    let page = rustix::param::page_size() as u64;
+    let mut align = page;
+    // Kernels before 6.1 don't say; there a page has always been enough.
+    if let Ok(about) = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
+        && about.stx_mask & StatxFlags::DIOALIGN.bits() != 0
+    {
+        let (memory, offset) = (about.stx_dio_mem_align, about.stx_dio_offset_align);
+        if memory == 0 || offset == 0 {
+            return Err("the file system has no O_DIRECT".into());
+        }
+        if u64::from(memory.max(offset)) > page {
+            return Err(format!("O_DIRECT wants multiples of {} bytes", memory.max(offset)));
+        }
+        align = u64::from(memory.max(offset));
+    }
+    let flags = rustix::fs::fcntl_getfl(file).map_err(|cause| cause.to_string())?;
+    rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT)
+        .map_err(|cause| format!("no O_DIRECT: {cause}"))?;
+    Ok(align)
+}
+
+/// Ground of a file that was taken before it is written: a write past the page cache that makes
+/// the file longer has the file to itself, and waits for the others.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    step_bytes: u64,
+    end: u64,
+}
+
+impl Ahead {
+    pub(super) fn new(file: &SpillFile) -> Ahead {
+        Ahead { step_bytes: file.ahead_bytes, end: 0 }
+    }
+
+    /// Sees to it that a write from `start` to `end`, with so many others in flight, finds its
+    /// ground. That there is none is for the write to say.
+    pub(super) fn cover(&mut self, file: &SpillFile, (start, end): (u64, u64), others: usize) {
+        if others < COMPANY {
+            return;
+        }
+        while end > self.end && self.step_bytes >= LEAST_AHEAD_BYTES {
+            let Some(descriptor) = file.get() else { return };
+            let Some(aim) = end.checked_next_multiple_of(self.step_bytes) else { return };
+            let from = self.end.max(start);
+            let taken = file.may_reach(aim).then(|| {
+                rustix::fs::fallocate(descriptor.as_fd(), FallocateFlags::empty(), from, aim - from)
+            });
+            match taken {
+                Some(Ok(())) => self.end = aim,
+                Some(Err(Errno::INTR)) => {}
+                None | Some(Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => self.step_bytes /= 2,
+                Some(Err(_)) => self.step_bytes = 0,
+            }
+        }
+    }
+}

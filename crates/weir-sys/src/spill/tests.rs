@@ -1,0 +1,178 @@
+//! What is between a transfer and the kernel's answers, and the file.
+
+use super::job::{Job, Next};
+use super::*;
+use std::path::Path;
+
+const BLOCK: usize = 4096;
+
+fn file(direct: bool) -> SpillFile {
+    SpillFile::open(&std::env::temp_dir(), direct).expect("a file")
+}
+
+/// Memory that begins where a block does.
+struct Memory {
+    bytes: Vec<u8>,
+    skip: usize,
+}
+
+impl Memory {
+    fn new(blocks: usize) -> Memory {
+        let bytes = vec![0; (blocks + 1) * BLOCK];
+        let skip = bytes.as_ptr().align_offset(BLOCK);
+        Memory { bytes, skip }
+    }
+
+    fn blocks(&mut self) -> &mut [u8] {
+        let end = self.bytes.len() - BLOCK;
+        &mut self.bytes[self.skip..][..end]
+    }
+
+    /// The blocks, one piece each, the last first.
+    fn pieces(&mut self) -> Vec<Piece> {
+        let blocks = self.blocks().chunks_mut(BLOCK).rev();
+        blocks.map(|block| Piece { start: block.as_mut_ptr(), bytes: block.len() }).collect()
+    }
+}
+
+/// Starts one transfer of all of the memory and waits for it.
+fn transfer(engine: &mut dyn Engine, to: Direction, memory: &mut Memory) -> Result<(), Errno> {
+    // SAFETY: the memory is borrowed until the transfer is completed.
+    assert!(unsafe { engine.start(1, to, 8192, &memory.pieces()) });
+    engine.submit();
+    let mut outcome = None;
+    while outcome.is_none() {
+        engine.completed(&mut |_, result| outcome = Some(result));
+        std::thread::yield_now();
+    }
+    outcome.expect("completed")
+}
+
+/// Engines that ask the kernel for no more than a block at once.
+fn slow_engines() -> Vec<Box<dyn Engine>> {
+    let threads = threads::Threads::with_calls_of(BLOCK, Arc::new(file(true)));
+    let mut engines: Vec<Box<dyn Engine>> = vec![Box::new(threads.expect("threads"))];
+    match uring::Uring::new(Arc::new(file(true))) {
+        Ok(mut uring) => {
+            uring.most_call_bytes = BLOCK;
+            engines.push(Box::new(uring));
+        }
+        Err(error) => eprintln!("SKIPPED: no io_uring: {error}"),
+    }
+    engines
+}
+
+#[test]
+fn transfers_are_continued_until_they_are_whole() {
+    for mut engine in slow_engines() {
+        let (mut from, mut to) = (Memory::new(MOST_PIECES), Memory::new(MOST_PIECES));
+        for (at, byte) in from.blocks().iter_mut().enumerate() {
+            *byte = (at / 7) as u8;
+        }
+        transfer(&mut *engine, Direction::ToDisk, &mut from).expect("written");
+        transfer(&mut *engine, Direction::FromDisk, &mut to).expect("read");
+        assert!(from.blocks() == to.blocks(), "{}", engine.name());
+        assert_eq!(engine.in_flight(), 0);
+    }
+}
+
+/// A transfer of three pieces of 8 KiB at 0.
+fn job() -> Job {
+    let at = |number: usize| std::ptr::without_provenance_mut((number + 1) << 20);
+    let pieces = [0, 1, 2].map(|number| Piece { start: at(number), bytes: 2 * BLOCK });
+    Job::new(7, Direction::ToDisk, 0, &pieces).expect("a transfer")
+}
+
+fn left(job: &Job) -> Vec<(usize, usize)> {
+    let pieces = job.call(usize::MAX).iter();
+    pieces.map(|piece| (piece.iov_base as usize, piece.iov_len)).collect()
+}
+
+#[test]
+fn a_short_answer_leaves_the_rest() {
+    let cached = file(false);
+    let mut job = job();
+    assert_eq!(job.answered(3 * BLOCK as i64, &cached), Next::GoOn);
+    assert_eq!(left(&job), [((2 << 20) + BLOCK, BLOCK), (3 << 20, 2 * BLOCK)]);
+    assert_eq!((job.offset, job.end()), (3 * BLOCK as u64, 6 * BLOCK as u64));
+    assert_eq!(job.answered(1, &cached), Next::GoOn);
+    assert_eq!(left(&job)[0], ((2 << 20) + BLOCK + 1, BLOCK - 1));
+    assert_eq!(job.answered(3 * BLOCK as i64 - 1, &cached), Next::Done(Ok(())));
+}
+
+#[test]
+fn past_the_page_cache_the_rest_begins_where_blocks_do() {
+    let direct = file(true);
+    if !direct.is_direct() {
+        eprintln!("SKIPPED: {:?}", direct.remarks());
+        return;
+    }
+    let mut job = job();
+    assert_eq!(job.answered(BLOCK as i64 + 1, &direct), Next::GoOn);
+    assert_eq!(job.offset % direct.align(), 0);
+    assert_eq!(job.answered(1, &direct), Next::Done(Err(Errno::IO)), "no block is no progress");
+}
+
+#[test]
+fn what_was_interrupted_is_asked_for_again_and_not_for_ever() {
+    let cached = file(false);
+    let mut job = job();
+    for cause in [libc::EINTR, libc::EAGAIN, libc::ECANCELED] {
+        assert_eq!(job.answered(-i64::from(cause), &cached), Next::GoOn);
+    }
+    let again = |job: &mut Job| job.answered(-i64::from(libc::EAGAIN), &cached);
+    let last = (0..1_000_000).map(|_| again(&mut job)).find(|next| *next != Next::GoOn);
+    assert_eq!(last, Some(Next::Done(Err(Errno::AGAIN))));
+    assert_eq!(job.answered(-i64::from(libc::ENOSPC), &cached), Next::Done(Err(Errno::NOSPC)));
+    assert_eq!(job.answered(0, &cached), Next::Done(Err(Errno::IO)), "the end of the file");
+}
+
+#[test]
+fn the_file_has_no_name_and_one_owner() {
+    for direct in [false, true] {
+        let file = file(direct);
+        let about = rustix::fs::fstat(file.get().expect("ours")).expect("a file");
+        assert_eq!((about.st_nlink, about.st_mode & 0o7777), (0, 0o600));
+        assert!(direct || !file.is_direct());
+        assert!(file.is_direct() || !direct || !file.remarks().is_empty(), "and why not");
+    }
+}
+
+#[test]
+fn a_file_that_must_have_a_name_has_it_no_longer() {
+    let own = format!("weir-spill-test-{}", std::process::id());
+    let directory = std::env::temp_dir().join(own);
+    std::fs::create_dir(&directory).expect("a directory");
+    let refusal = rustix::io::Errno::OPNOTSUPP;
+    let made = file::open_and_remove(&directory, refusal);
+    assert_eq!(std::fs::read_dir(&directory).expect("listed").count(), 0);
+    std::fs::remove_dir(&directory).expect("removed");
+    let about = rustix::fs::fstat(made.expect("made")).expect("a file");
+    assert_eq!((about.st_nlink, about.st_mode & 0o7777), (0, 0o600));
+    let error = file::open_and_remove(Path::new("/nonexistent"), refusal).expect_err("refused");
+    assert_eq!(Errno::from_io_error(&error), Some(refusal), "what made it try this");
+}
+
+#[test]
+fn ground_is_taken_ahead_in_company_only() {
+    let file = file(true).take_ahead(1 << 20);
+    let size = || rustix::fs::fstat(file.get().expect("ours")).expect("a file").st_size;
+    let mut ahead = file::Ahead::new(&file);
+    ahead.cover(&file, (0, 4096), 0);
+    assert_eq!(size(), 0);
+    ahead.cover(&file, (0, 4096), 3);
+    assert_eq!(size(), 1 << 20);
+    ahead.cover(&file, (4096, 8192), 3);
+    assert_eq!(size(), 1 << 20, "it is there");
+    // Nothing has that much: this is for the write to say.
+    ahead.cover(&file, (1 << 60, 1 << 61), 3);
+    assert_eq!(size(), 1 << 20);
+}
+
+#[test]
+fn engines_are_wanted_by_name() {
+    let parsed = ["", "uring", "threads"].map(|word| Wanted::parse(word).ok());
+    assert_eq!(parsed, [Wanted::Best, Wanted::Uring, Wanted::Threads].map(Some));
+    let error = Wanted::parse("aio").expect_err("refused");
+    assert_eq!(error.to_string(), "engine 'aio' is neither uring nor threads");
+}

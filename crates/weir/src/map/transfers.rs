@@ -1,0 +1,164 @@
+//! Frames of a pool on their way to the file and back: an engine, and the loans it works on.
+
+use super::frames::Loan;
+use crate::error::{Error, ErrorKind, Result};
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+use weir_sys::spill::{self, Engine, MOST_PIECES, Piece, SpillFile, Wanted};
+
+/// Says which engine is wanted: `uring` or `threads`.
+const WANTED: &str = "WEIR_SPILL_ENGINE";
+
+/// A file without a name, and what moves frames to and from it.
+#[derive(Debug)]
+pub(crate) struct Transfers {
+    // Dropped first: it waits for the kernel, which the loans must outlive.
+    engine: Box<dyn Engine>,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    is_direct: bool,
+    remarks: Vec<String>,
+}
+
+/// A transfer in flight, or the room for one.
+#[derive(Debug)]
+struct Slot {
+    token: u64,
+    loans: Vec<Loan>,
+}
+
+/// Where a pool is spilled to where nothing else is said: `TMPDIR`, or `/var/tmp`, which is a
+/// place on disk more often than `/tmp`.
+pub(crate) fn usual_directory() -> PathBuf {
+    let named = std::env::var_os("TMPDIR").filter(|directory| !directory.is_empty());
+    named.map_or_else(|| "/var/tmp".into(), PathBuf::from)
+}
+
+impl Transfers {
+    /// Makes the file in a directory and the engine that `WEIR_SPILL_ENGINE` wants, or the best.
+    pub(crate) fn open(directory: &Path) -> Result<Transfers> {
+        let word = std::env::var_os(WANTED).unwrap_or_default();
+        let wanted = Wanted::parse(&word.to_string_lossy())
+            .map_err(|error| Error::new(ErrorKind::Invalid, "use", WANTED, error.to_string()))?;
+        Transfers::open_as(directory, wanted)
+    }
+
+    /// The same with the engine that is wanted here.
+    pub(crate) fn open_as(directory: &Path, wanted: Wanted) -> Result<Transfers> {
+        let file = SpillFile::open(directory, true)
+            .map_err(|cause| Error::os("spill to", directory.display().to_string(), cause))?;
+        let (is_direct, mut remarks) = (file.is_direct(), file.remarks().to_vec());
+        let (engine, reason) = spill::open(file, wanted)
+            .map_err(|cause| Error::os("start", "the engine of a pool", cause))?;
+        remarks.extend(reason);
+        Ok(Transfers { is_direct, remarks, ..Transfers::with_engine(engine) })
+    }
+
+    /// With an engine made elsewhere.
+    pub(crate) fn with_engine(engine: Box<dyn Engine>) -> Transfers {
+        let most = engine.most_in_flight();
+        let slot = |_| Slot { token: 0, loans: Vec::with_capacity(MOST_PIECES) };
+        Transfers {
+            engine,
+            slots: (0..most).map(slot).collect(),
+            free: (0..most).rev().collect(),
+            is_direct: false,
+            remarks: Vec::new(),
+        }
+    }
+
+    /// Puts something between the engine and its user.
+    #[cfg(test)]
+    pub(crate) fn map_engine(
+        self,
+        change: impl FnOnce(Box<dyn Engine>) -> Box<dyn Engine>,
+    ) -> Transfers {
+        Transfers { engine: change(self.engine), ..self }
+    }
+
+    /// What the engine is called.
+    pub(crate) fn engine(&self) -> &'static str {
+        self.engine.name()
+    }
+
+    /// Whether the page cache is passed by.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.is_direct
+    }
+
+    /// What is not the best there might be, and why.
+    pub(crate) fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// Transfers there is room for.
+    pub(crate) fn room(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Transfers that are started and not completed.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Prepares the transfer of frames that lie one after the other in the file, from `offset` on,
+    /// and takes their loans out of `loans`. False, with all of them left there, if there is no
+    /// room, if there are none or more than [`MOST_PIECES`], if they don't all go the same way, or
+    /// in a forked child.
+    ///
+    /// Nothing moves before [`Transfers::submit`].
+    pub(crate) fn start(&mut self, token: u64, offset: u64, loans: &mut Vec<Loan>) -> bool {
+        let Some(direction) = loans.first().map(Loan::direction) else { return false };
+        let same = loans.iter().all(|loan| loan.direction() == direction && loan.is_here());
+        if !same || loans.len() > MOST_PIECES {
+            return false;
+        }
+        let Some(at) = self.free.pop() else { return false };
+        let mut pieces = [Piece { start: std::ptr::null_mut(), bytes: 0 }; MOST_PIECES];
+        pieces.iter_mut().zip(loans.iter()).for_each(|(piece, loan)| *piece = loan.piece());
+        let pieces = &pieces[..loans.len()];
+        // SAFETY: the loans keep the frames mapped, and everybody out who would write them, or use
+        // them at all if they are to be filled. They stay in `slots` until the engine says that it
+        // is done, or is gone.
+        let started = unsafe { self.engine.start(at as u64, direction, offset, pieces) };
+        if started {
+            self.slots[at].token = token;
+            self.slots[at].loans.append(loans);
+        } else {
+            self.free.push(at);
+        }
+        started
+    }
+
+    /// Hands over what was started. One thread, that lasts, is to do this and to wait for it.
+    pub(crate) fn submit(&mut self) {
+        self.engine.submit();
+    }
+
+    /// Calls `each` for every transfer that is done by now, after its loans have ended: frames from
+    /// disk are full if it went well, and empty if it did not.
+    pub(crate) fn completed(&mut self, mut each: impl FnMut(u64, std::result::Result<(), Errno>)) {
+        let (slots, free) = (&mut self.slots, &mut self.free);
+        self.engine.completed(&mut |at, result| {
+            let at = at as usize;
+            let Some(slot) = slots.get_mut(at).filter(|slot| !slot.loans.is_empty()) else {
+                return;
+            };
+            match result {
+                Ok(()) => slot.loans.drain(..).for_each(Loan::filled),
+                Err(_) => slot.loans.clear(),
+            }
+            free.push(at);
+            each(slot.token, result);
+        });
+    }
+
+    /// Readable when something is completed; none in a forked child.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.engine.descriptor()
+    }
+}
+
+#[cfg(test)]
+mod tests;
