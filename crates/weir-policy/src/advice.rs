@@ -71,6 +71,8 @@ const WORTH: f64 = 1.03;
 const TINY_BYTES: u64 = 512;
 /// Fewer calls than this do not matter.
 const MANY_CALLS: u64 = 2_000;
+/// Fewer looks at a pipe than this say nothing of it.
+pub const ENOUGH_SAMPLES: u64 = 20;
 /// A pipe full (or empty) for less than this share is not taken as evidence.
 const OFTEN: f64 = 0.10;
 /// Waits longer than this come from bursts that no pipe holds.
@@ -109,7 +111,8 @@ fn bound(verdict: &Verdict, stage: usize) -> Option<f64> {
 
 fn pipe_advice(run: &Run, position: usize) -> Option<Advice> {
     let pipe: &Pipe = &run.pipes[position];
-    let in_turn = pipe.full_share >= OFTEN && pipe.empty_share >= OFTEN && pipe.samples >= 20;
+    let often = pipe.full_share >= OFTEN && pipe.empty_share >= OFTEN;
+    let in_turn = often && pipe.samples >= ENOUGH_SAMPLES;
     let (writer, reader) = (run.stages.get(pipe.from)?, run.stages.get(pipe.to)?);
     // A relay waits for both its neighbours by its nature: its waits say nothing about a pipe.
     let relayed = |stage: &Stage| stage.relay || programs::is_buffer(&stage.label);
