@@ -9,7 +9,6 @@ use super::plan::Planned;
 use crate::args::Elastic;
 use crate::fault::{Fault, tell};
 use crate::report::Report;
-use crate::report::units::percent;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_measure::record::{Pipe, Run};
 use weir_measure::runner::{Launch, StageSpec, files_suffice};
@@ -77,11 +76,11 @@ fn by_evidence(planned: &mut Planned) -> Vec<String> {
     }
     let said = |seen: &Seen| {
         format!(
-            "an elastic buffer was put into pipe {}: an earlier run without it found that full {} \
-             and empty {} of the time",
+            "an elastic buffer was put into pipe {}: an earlier run without it found the pipe \
+             full {:.0} % and empty {:.0} % of the time",
             seen.pipe,
-            percent(Some(seen.full_share)),
-            percent(Some(seen.empty_share))
+            seen.full_share * 100.0,
+            seen.empty_share * 100.0
         )
     };
     seen.iter().map(said).collect()

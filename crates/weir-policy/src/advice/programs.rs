@@ -29,8 +29,8 @@ fn split(label: &str) -> Option<(&str, Vec<&str>)> {
 
 /// Whether a command is `weir buffer`.
 pub fn is_buffer(label: &str) -> bool {
-    let first = split(label).map(|(program, words)| (program, words.first().copied()));
-    first == Some(("weir", Some("buffer")))
+    let Some((program, words)) = split(label) else { return false };
+    program.trim_matches(['\'', '"']) == "weir" && words.first() == Some(&"buffer")
 }
 
 /// Whether a command only passes on what it reads, at its reader's pace: `weir buffer`, unless it
@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn weir_s_own_buffer_is_a_relay_unless_it_has_a_pace() {
-        assert!(is_relay("weir buffer") && is_relay("/usr/bin/weir buffer --memory 1G 2>log"));
+        assert!(is_relay("weir buffer") && is_relay("'/opt/weir' buffer -q"));
+        assert!(is_relay("/usr/bin/weir buffer --memory 1G 2>log"));
         assert!(is_buffer("weir buffer --rate 1M") && !is_relay("weir buffer --rate=1M"));
         assert!(!is_buffer("weir run x") && !is_buffer("mbuffer -q") && !is_buffer(""));
     }
