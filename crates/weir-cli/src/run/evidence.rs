@@ -174,7 +174,7 @@ mod tests {
         update(&path, "a", &[seen("a", 1), seen("a", 2)], &[]).expect("written");
         update(&path, "b", &[seen("b", 1)], &[2]).expect("written");
         let later = Seen { when_unix_s: 1_795_249_000, ..seen("a", 1) };
-        update(&path, "a", &[later.clone()], &[]).expect("written");
+        update(&path, "a", std::slice::from_ref(&later), &[]).expect("written");
         assert_eq!(read(&path).expect("read"), vec![seen("a", 2), seen("b", 1), later]);
         update(&path, "a", &[], &[1, 2]).expect("written");
         assert_eq!(read(&path).expect("read"), vec![seen("b", 1)]);
