@@ -83,6 +83,10 @@ pub struct Stage {
     pub hidden: bool,
     /// The locale its program compares text in, unless C.
     pub locale: Option<String>,
+    /// It only passes on what it reads, at the pace of its reader.
+    pub relay: bool,
+    /// It is a buffer that nobody typed.
+    pub inserted: bool,
 }
 
 /// One pipe.
@@ -112,6 +116,8 @@ pub struct Pipe {
     pub longest_full_ns: u64,
     /// Longest time found empty without a break.
     pub longest_empty_ns: u64,
+    /// Of a time full and the time empty that followed it the shorter, where that was longest.
+    pub longest_turn_ns: u64,
     /// Looks these rest on.
     pub samples: u64,
 }
@@ -126,6 +132,7 @@ impl Run {
             pipes: self.pipes.iter().map(Pipe::facts).collect(),
             input_from_outside,
             output_to_outside,
+            script: self.discovered,
         }
     }
 }
@@ -153,6 +160,7 @@ impl Stage {
             read_calls: io.read_calls,
             write_calls: io.write_calls,
             locale: self.locale.clone(),
+            relay: self.relay,
         }
     }
 }
@@ -168,6 +176,7 @@ impl Pipe {
             empty_share: self.empty_share.unwrap_or(0.0),
             longest_full_ns: self.longest_full_ns,
             longest_empty_ns: self.longest_empty_ns,
+            longest_turn_ns: self.longest_turn_ns,
             samples: self.samples,
         }
     }

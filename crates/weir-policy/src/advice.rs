@@ -14,6 +14,8 @@ use alloc::vec::Vec;
 
 mod programs;
 
+pub use programs::is_relay;
+
 /// Kinds of advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -69,6 +71,8 @@ const WORTH: f64 = 1.03;
 const TINY_BYTES: u64 = 512;
 /// Fewer calls than this do not matter.
 const MANY_CALLS: u64 = 2_000;
+/// Fewer looks at a pipe than this say nothing of it.
+pub const ENOUGH_SAMPLES: u64 = 20;
 /// A pipe full (or empty) for less than this share is not taken as evidence.
 const OFTEN: f64 = 0.10;
 /// Waits longer than this come from bursts that no pipe holds.
@@ -107,9 +111,12 @@ fn bound(verdict: &Verdict, stage: usize) -> Option<f64> {
 
 fn pipe_advice(run: &Run, position: usize) -> Option<Advice> {
     let pipe: &Pipe = &run.pipes[position];
-    let in_turn = pipe.full_share >= OFTEN && pipe.empty_share >= OFTEN && pipe.samples >= 20;
+    let often = pipe.full_share >= OFTEN && pipe.empty_share >= OFTEN;
+    let in_turn = often && pipe.samples >= ENOUGH_SAMPLES;
     let (writer, reader) = (run.stages.get(pipe.from)?, run.stages.get(pipe.to)?);
-    if !in_turn {
+    // A relay waits for both its neighbours by its nature: its waits say nothing about a pipe.
+    let relayed = |stage: &Stage| stage.relay || programs::is_buffer(&stage.label);
+    if !in_turn || relayed(writer) || relayed(reader) {
         return None;
     }
     // Each side waits for the other in turn: what either could save is the smaller wait.
@@ -121,28 +128,28 @@ fn pipe_advice(run: &Run, position: usize) -> Option<Advice> {
         words::percent(pipe.full_share),
         words::percent(pipe.empty_share)
     );
-    let bursts = pipe.longest_full_ns.min(pipe.longest_empty_ns) >= LONG_WAIT_NS;
-    let (kind, text) = if bursts || pipe.capacity_bytes >= pipe.limit_bytes {
+    let bursts = pipe.longest_turn_ns >= LONG_WAIT_NS;
+    let long = pipe.longest_full_ns.min(pipe.longest_empty_ns) >= LONG_WAIT_NS;
+    let (kind, text) = if bursts {
+        let again = if run.script { "" } else { "run again with --elastic, or: " };
         let text = format!(
-            "put an elastic buffer into pipe {between} (for example mbuffer -q -m 256M): {evidence}, \
-             in bursts larger than a pipe"
+            "put an elastic buffer into pipe {between} ({again}... | weir buffer | ...): \
+             {evidence}, in bursts larger than a pipe"
         );
         (Kind::ElasticBuffer, text)
+    } else if long || pipe.capacity_bytes >= pipe.limit_bytes {
+        // Long waits that are no turns (a slow start, then a slow reader) no memory takes away.
+        return None;
     } else {
         let limit = words::size(pipe.limit_bytes);
-        (
-            Kind::LargerPipe,
-            format!("give pipe {between} up to {limit} (--pipe-size auto): {evidence}"),
-        )
+        let text = format!("give pipe {between} up to {limit} (--pipe-size auto): {evidence}");
+        (Kind::LargerPipe, text)
     };
-    if kind == Kind::ElasticBuffer && !bursts {
-        return None;
-    }
     Some(Advice { kind, stage: None, pipe: Some(position), gain_limit, text })
 }
 
 fn larger_transfers(run: &Run, verdict: &Verdict, position: usize) -> Option<Advice> {
-    let stage = &run.stages[position];
+    let stage = run.stages.get(position).filter(|stage| !stage.relay)?;
     let tiny = |calls: u64, bytes: u64| calls >= MANY_CALLS && bytes / calls < TINY_BYTES;
     let writes = tiny(stage.write_calls, stage.write_bytes);
     let reads = tiny(stage.read_calls, stage.read_bytes);

@@ -19,6 +19,8 @@ pub struct Run {
     pub input_from_outside: bool,
     /// Whether the last stage writes to a pipe, a terminal or a socket that is not ours.
     pub output_to_outside: bool,
+    /// Whether it was a script run whole, whose stages were found from outside.
+    pub script: bool,
 }
 
 /// One stage of a run.
@@ -50,6 +52,8 @@ pub struct Stage {
     pub write_calls: u64,
     /// The locale its program compares and classifies text in, unless that is C or POSIX.
     pub locale: Option<String>,
+    /// Whether it only passes on what it reads, at the pace of its reader (`weir buffer`).
+    pub relay: bool,
 }
 
 /// One pipe between two stages.
@@ -71,6 +75,9 @@ pub struct Pipe {
     pub longest_full_ns: u64,
     /// Longest time found empty without a break.
     pub longest_empty_ns: u64,
+    /// The longest turn: of a time full and the time empty that followed it, the shorter. Empty
+    /// before it was ever full is a start, and full to the end a slow reader; neither is a turn.
+    pub longest_turn_ns: u64,
     /// Samples these rest on.
     pub samples: u64,
 }

@@ -5,6 +5,9 @@
 //! somebody to the wrong place. What the pipeline could gain if the named stage were free is
 //! bounded by the next stage's own work and by the CPU time that remains, so "at most" holds
 //! however the stages overlap.
+//!
+//! Relays (`weir buffer`) are looked through: they work only because a neighbour does, so who
+//! holds the pipeline up is sought among the others.
 
 use crate::facts::{Run, Stage};
 use crate::partition::Times;
@@ -83,26 +86,27 @@ pub fn judge(run: &Run) -> Verdict {
     // A wait that could not be seen may have been for a neighbour: it makes nobody busy.
     let seen_ns = |times: &Times| times.busy_ns() - times.unknown_ns;
     let busy: Vec<f64> = run.stages.iter().map(|s| run.share(seen_ns(&s.times))).collect();
-    let Some(top) = position_of_max(&busy) else { return nobody("nothing ran") };
-    if let Some(text) = unseen(run, busy[top]) {
+    let work = workers(run);
+    let Some(top) = position_of_max(&busy, &work) else { return nobody("nothing ran") };
+    if let Some(text) = unseen(run, &work, busy[top]) {
         return Verdict { culprit: None, text };
     }
     if run.stages.iter().map(|s| s.samples).max().unwrap_or(0) < ENOUGH_SAMPLES {
         let ms = run.wall_ns as f64 / 1e6;
         return nobody(&format!("too short to say what held it up ({ms:.0} ms)"));
     }
-    if let Some(text) = outside(run, busy[top]) {
+    if let Some(text) = outside(run, &work, busy[top]) {
         return Verdict { culprit: None, text };
     }
-    let rest = busy.iter().enumerate().filter(|(position, _)| *position != top);
-    let second = rest.max_by(|a, b| a.1.total_cmp(b.1)).map(|(position, _)| position);
+    let rest: Vec<usize> = work.iter().copied().filter(|position| *position != top).collect();
+    let second = position_of_max(&busy, &rest);
     if let Some(second) = second.filter(|second| are_equal(run, &busy, top, *second)) {
         return Verdict { culprit: None, text: tie(run, &busy, top, second) };
     }
     if busy[top] < IDLE {
         return nobody("no single bottleneck: no stage was busy for long");
     }
-    let culprit = accuse(run, top, busy[top]);
+    let culprit = accuse(run, &rest, top, busy[top]);
     let text = sentences(run, &culprit);
     Verdict { culprit: Some(culprit), text }
 }
@@ -121,14 +125,22 @@ fn nobody(text: &str) -> Verdict {
     Verdict { culprit: None, text: String::from(text) }
 }
 
-fn position_of_max(values: &[f64]) -> Option<usize> {
-    (0..values.len()).max_by(|a, b| values[*a].total_cmp(&values[*b]).then(b.cmp(a)))
+/// Positions of the stages that are no relays; of all where there are only relays.
+fn workers(run: &Run) -> Vec<usize> {
+    let all = 0..run.stages.len();
+    let work: Vec<usize> = all.clone().filter(|position| !run.stages[*position].relay).collect();
+    if work.is_empty() { all.collect() } else { work }
+}
+
+fn position_of_max(values: &[f64], among: &[usize]) -> Option<usize> {
+    among.iter().copied().max_by(|a, b| values[*a].total_cmp(&values[*b]).then(b.cmp(a)))
 }
 
 /// Whether a stage was blocked on something unseen for longer than any stage was busy.
-fn unseen(run: &Run, busiest: f64) -> Option<String> {
+fn unseen(run: &Run, work: &[usize], busiest: f64) -> Option<String> {
     let unknown: Vec<f64> = run.stages.iter().map(|s| run.share(s.times.unknown_ns)).collect();
-    let worst = position_of_max(&unknown).filter(|worst| unknown[*worst] > busiest + MARGIN)?;
+    let worst = position_of_max(&unknown, work);
+    let worst = worst.filter(|worst| unknown[*worst] > busiest + MARGIN)?;
     if run.wall_ns < UNSEEN_NS {
         return None;
     }
@@ -137,10 +149,12 @@ fn unseen(run: &Run, busiest: f64) -> Option<String> {
     Some(format!("cannot say: {name} was blocked {part} of the time on something that is hidden"))
 }
 
-/// Whether the pipeline mostly waited for what feeds it or reads from it.
-fn outside(run: &Run, busiest: f64) -> Option<String> {
-    let input = run.stages.first().filter(|_| run.input_from_outside);
-    let output = run.stages.last().filter(|_| run.output_to_outside);
+/// Whether the pipeline mostly waited for what feeds it or reads from it: a relay at its end may
+/// well wait while the stage behind it has enough.
+fn outside(run: &Run, work: &[usize], busiest: f64) -> Option<String> {
+    let at = |position: Option<&usize>| position.map(|position| &run.stages[*position]);
+    let input = at(work.first()).filter(|_| run.input_from_outside);
+    let output = at(work.last()).filter(|_| run.output_to_outside);
     let input = run.share(input.map_or(0, |stage| stage.times.input_ns));
     let output = run.share(output.map_or(0, |stage| stage.times.output_ns));
     if input.max(output) < busiest + MARGIN {
@@ -178,14 +192,13 @@ fn cpus(run: &Run) -> String {
     }
 }
 
-fn accuse(run: &Run, top: usize, share: f64) -> Culprit {
-    let others = || run.stages.iter().enumerate().filter(|(position, _)| *position != top);
-    let next_stage = others()
-        .max_by_key(|(_, stage)| stage.times.own_ns())
-        .filter(|(_, stage)| stage.times.own_ns() > 0)
-        .map(|(position, _)| position);
-    let own_ns = next_stage.map_or(0, |position| run.stages[position].times.own_ns());
-    let cpu_ns: u64 = others().map(|(_, stage)| stage.cpu_sum_ns).sum();
+fn accuse(run: &Run, rest: &[usize], top: usize, share: f64) -> Culprit {
+    let own_ns = |position: usize| run.stages[position].times.own_ns();
+    let longest = rest.iter().copied().max_by_key(|position| own_ns(*position));
+    let next_stage = longest.filter(|position| own_ns(*position) > 0);
+    let own_ns = next_stage.map_or(0, own_ns);
+    // The CPU time of relays stays too.
+    let cpu_ns = run.cpu_sum_ns() - run.stages[top].cpu_sum_ns;
     let remaining_ns = (own_ns as f64).max(cpu_ns as f64 / run.cpus.max(0.01));
     let limit = run.wall_ns as f64 / remaining_ns.max(1.0);
     Culprit {

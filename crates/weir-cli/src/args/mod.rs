@@ -66,6 +66,12 @@ pub struct RunOptions {
     #[arg(long, value_name = "SIZE|auto", default_value = "256K", value_parser = pipe_size)]
     pub pipe_size: PipeSize,
 
+    /// Put an elastic buffer (weir buffer) into these pipes, such as 1,3; without PIPES, where an
+    /// earlier run of the same pipeline has shown that it would help
+    #[arg(long, value_name = "PIPES", num_args = 0..=1, require_equals = true,
+          default_missing_value = "auto", value_parser = elastic)]
+    pub elastic: Option<Elastic>,
+
     /// Exit with the status of the rightmost stage that failed
     #[arg(long)]
     pub pipefail: bool,
@@ -144,6 +150,13 @@ Exit status: that of the last stage, or 128 + N when signal N killed it; 127 whe
 was not found, 126 when it could not be executed; 2 for a syntax error or wrong usage. If a
 stage died of an interrupt that weir received too, weir dies of it as well.
 
+--elastic=1,3 puts a stage 'weir buffer' into pipes 1 and 3: pipe n is between stage n and stage
+n+1 as they are typed. It takes what the writer has and keeps it, in memory and then in a file,
+until the reader wants it. A run that ends with the advice to put a buffer into a pipe remembers
+that ($XDG_STATE_HOME/weir/elastic.json, or ~/.local/state/weir/elastic.json; WEIR_ELASTIC names
+another file); --elastic alone goes by what is remembered of the same text. A later run without
+buffers that shows the opposite is believed instead.
+
 --compare runs the pipeline N times three more, with its output into a file without a name (it
 must be the same each time) and what it says on standard error left out; standard input must be
 a file or nothing. Advice that would change the pipeline's text is named and not tried.
@@ -186,6 +199,24 @@ pub enum PipeSize {
     Bytes(u64),
 }
 
+/// Value of `--elastic`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Elastic {
+    /// Where an earlier run has shown that it would help.
+    Evidence,
+    /// Into these pipes, counted from 1.
+    Pipes(Vec<usize>),
+}
+
+fn elastic(text: &str) -> Result<Elastic, String> {
+    if text == "auto" {
+        return Ok(Elastic::Evidence);
+    }
+    let numbers = text.split(',').map(|number| number.trim().parse());
+    let pipes: Result<Vec<usize>, _> = numbers.collect();
+    pipes.map(Elastic::Pipes).map_err(|_| String::from("not numbers of pipes; write 1 or 1,3"))
+}
+
 /// Capacity of the pipes unless another is asked for. Measured on cat|wc: half the time of
 /// Linux's own 64 KiB; 1 MiB gains little more.
 pub const PIPE_BYTES: u64 = 256 * 1024;
@@ -222,6 +253,18 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Options::command().debug_assert();
+    }
+
+    #[test]
+    fn elastic_pipes() {
+        assert_eq!(elastic("auto"), Ok(Elastic::Evidence));
+        assert_eq!(elastic("1,3"), Ok(Elastic::Pipes(vec![1, 3])));
+        for wrong in ["", "1,", "a", "-1", "1-3"] {
+            assert!(elastic(wrong).is_err(), "{wrong}");
+        }
+        let options = ["weir", "run", "--elastic", "a | b"];
+        let Command::Run(run) = Options::parse_from(options).command else { return };
+        assert_eq!((run.elastic, run.text), (Some(Elastic::Evidence), Some("a | b".into())));
     }
 
     #[test]

@@ -113,6 +113,8 @@ fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
         "exit": exit(stage),
         "failure": stage.failure,
         "closed_by_downstream": stage.closed_by_downstream(),
+        "relay": stage.relay,
+        "inserted": stage.inserted,
         "evidence": evidence(run, stage),
     })
 }
@@ -167,6 +169,7 @@ fn pipe(pipe: &Pipe) -> Value {
         "times_empty": pipe.times_empty,
         "longest_full_s": seconds(pipe.longest_full_ns),
         "longest_empty_s": seconds(pipe.longest_empty_ns),
+        "longest_turn_s": seconds(pipe.longest_turn_ns),
         "samples": pipe.samples,
     })
 }

@@ -114,7 +114,11 @@ fn times_table(run: &Run) -> String {
         let busy = (stage.wall_ns > 0).then(|| times.busy_ns() as f64 / stage.wall_ns as f64);
         let parts =
             [times.cpu_ns, times.queue_ns, times.input_ns, times.output_ns, times.other_ns()];
-        let mut row = vec![named(position, &label(stage), LABEL), seconds(stage.wall_ns)];
+        let name = match stage.inserted {
+            true => format!("{} {} (put in by --elastic)", position + 1, stage.label),
+            false => named(position, &label(stage), LABEL),
+        };
+        let mut row = vec![name, seconds(stage.wall_ns)];
         row.push(busy.map_or_else(|| String::from("-"), |busy| percent(Some(busy))));
         row.extend(parts.into_iter().map(seconds));
         row.push(if run.discovered { String::from("-") } else { ending(stage) });

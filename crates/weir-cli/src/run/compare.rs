@@ -4,7 +4,7 @@
 //! the rounds also say what this host can tell apart. Plain are pipes as the kernel makes them.
 //! What the pipeline writes goes to a file without a name and must be the same each time.
 
-use super::watch;
+use super::{elastic, watch};
 use crate::args::When;
 use crate::fault::{Fault, tell};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -98,7 +98,8 @@ pub fn compare(
     standard: &Standard,
 ) -> Result<Option<Compared>, Fault> {
     let (advised_job, advised, not_tried) = apply(job, advice);
-    let plain_job = Job { pipe_bytes: PLAIN_PIPE_BYTES, pipe_auto: false, ..job.clone() };
+    let mut plain_job = Job { pipe_bytes: PLAIN_PIPE_BYTES, pipe_auto: false, ..job.clone() };
+    plain_job.stages.retain(|stage| !stage.inserted);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut order = PairOrder::new(now.as_nanos() as u64);
     let bar = bar(rounds);
@@ -182,6 +183,13 @@ fn apply(job: &Job, advice: &[Advice]) -> (Job, Vec<String>, Vec<String>) {
     let mut changed = job.clone();
     let mut advised = vec![format!("pipes of {} KiB", job.pipe_bytes >> 10)];
     let mut not_tried = Vec::new();
+    let buffer_in = |from| {
+        let pipe = elastic::typed_number(job.stages.iter().map(|stage| stage.inserted), from);
+        format!("elastic buffer in pipe {pipe}->{}", pipe + 1)
+    };
+    let put_in = job.stages.iter().enumerate().filter(|(_, stage)| stage.inserted);
+    advised.extend(put_in.map(|(position, _)| buffer_in(position)));
+    let mut buffers: Vec<(usize, &Advice)> = Vec::new();
     for piece in advice {
         match (piece.kind, piece.stage) {
             (Kind::LargerPipe, _) if !changed.pipe_auto => {
@@ -193,7 +201,18 @@ fn apply(job: &Job, advice: &[Advice]) -> (Job, Vec<String>, Vec<String>) {
                 set_c_locale(&mut changed.stages[stage].launch);
                 advised.push(format!("LC_ALL=C for stage {}", stage + 1));
             }
+            (Kind::ElasticBuffer, _) if !job.script => {
+                buffers.extend(piece.pipe.map(|from| (from, piece)));
+            }
             _ => not_tried.push(piece.text.clone()),
+        }
+    }
+    // Last and from the right, so that all else keeps its place.
+    buffers.sort_by_key(|(from, _)| std::cmp::Reverse(*from));
+    for (from, piece) in buffers {
+        match elastic::insert(&mut changed.stages, from) {
+            Ok(()) => advised.push(buffer_in(from)),
+            Err(why) => not_tried.push(format!("{} ({why})", piece.text)),
         }
     }
     if job.pipe_auto && !advised.iter().any(|text| text == "enlarged in use") {

@@ -1,10 +1,13 @@
 //! `weir run`: runs a pipeline and says where the time went.
 //!
-//! In the order of flow: `plan` turns the command line into a job, the runner of weir-measure runs
+//! In the order of flow: `plan` turns the command line into a job, `elastic` puts buffers in where
+//! they are wanted (`evidence` is what earlier runs showed), the runner of weir-measure runs
 //! it under the eyes of `watch`, policy judges the record, [`crate::report`] writes it down, and
 //! `status` gives the shell's own exit status.
 
 mod compare;
+mod elastic;
+mod evidence;
 mod plan;
 mod status;
 mod watch;
@@ -25,7 +28,8 @@ use weir_sys::startup::closed_standard_descriptors;
 
 /// Runs the verb.
 pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
-    let planned = plan::plan(options)?;
+    let mut planned = plan::plan(options)?;
+    let notes = elastic::put_in(options.elastic.as_ref(), &mut planned)?;
     let closed = closed_standard_descriptors();
     let job = Job {
         stages: planned.stages,
@@ -43,11 +47,13 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     let standard = options.compare.then(compare::Standard::keep).transpose()?;
     let outputs = Outputs::open(options, closed);
     let mut watch = watch::Watch::new(options.live);
-    let run = runner::run(&job, &mut watch)
+    let mut run = runner::run(&job, &mut watch)
         .map_err(|error| Fault::failed(format!("cannot make a pipe: {error}")))?;
     watch.finish();
+    run.notes.extend(notes);
     let ending = status::status(&run, options.pipefail, planned.negated);
     let mut report = judge(run, &planned.command, closed, ending.shell_status());
+    elastic::remember(&report);
     if let Some(standard) = standard.filter(|_| report.run.signals.is_empty()) {
         report.compared = compare::compare(&job, &report.advice, options.runs, &standard)?;
     }

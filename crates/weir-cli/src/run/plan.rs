@@ -49,7 +49,7 @@ fn of_words(words: &[OsString]) -> Result<Planned, Fault> {
         }
         let label = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         let launch = Launch::Exec { env: Vec::new(), argv: words.to_vec(), text: None };
-        stages.push(StageSpec { label, launch });
+        stages.push(StageSpec { label, launch, inserted: false });
     }
     let command = stages.iter().map(|stage| stage.label.as_str()).collect::<Vec<_>>().join(" | ");
     // Needed only for scripts without a first line, which exec(3) gives to sh.
@@ -89,7 +89,7 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
         }
         _ => {
             let launch = Launch::Shell(text.to_owned());
-            let stages = vec![StageSpec { label: command.clone(), launch }];
+            let stages = vec![StageSpec { label: command.clone(), launch, inserted: false }];
             let negated = false;
             Ok(Planned { stages, script: true, negated, shell, shell_options, command })
         }
@@ -118,7 +118,7 @@ fn spec(stage: StageText) -> StageSpec {
         },
         None => Launch::Shell(text.into()),
     };
-    StageSpec { label: stage.source, launch }
+    StageSpec { label: stage.source, launch, inserted: false }
 }
 
 /// Whether the shell finds no fault with the text. (Of some faults bash tells and still exits 0.)

@@ -5,6 +5,7 @@
 pub mod port;
 
 use serde_json::Value;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -27,12 +28,20 @@ pub struct Ran {
 
 /// Runs `weir run --json FILE ARGS`, standard input empty.
 pub fn weir_run(args: &[&str]) -> Ran {
+    let state = tempfile::tempdir().expect("a directory");
+    weir_run_in(state.path(), args)
+}
+
+/// The same, with what weir remembers from run to run below `state`.
+pub fn weir_run_in(state: &Path, args: &[&str]) -> Ran {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("report.json");
     let output = Command::new(WEIR)
         .args(["run", "--json"])
         .arg(&file)
         .args(args)
+        .env("XDG_STATE_HOME", state)
+        .env_remove("WEIR_ELASTIC")
         .stdin(Stdio::null())
         .output()
         .expect("weir starts");

@@ -73,8 +73,38 @@ pub struct PipeTotals {
     pub times_full: u64,
     /// Times it became empty.
     pub times_empty: u64,
+    /// Of a time full and the time empty that followed it the shorter, where that was longest.
+    pub longest_turn_ns: u64,
     full_since_ns: u64,
     empty_since_ns: u64,
+    turn: Turn,
+}
+
+/// A time full and the time empty after it. Either lasts until the pipe is found to be the other:
+/// a reader that takes a piece, before the writer has filled the gap, ends nothing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    full_ns: u64,
+    empty_ns: u64,
+    /// Since it was last found full or empty.
+    neither_ns: u64,
+}
+
+impl Turn {
+    fn add(&mut self, full: bool, empty: bool, weight_ns: u64) {
+        let weight_ns = weight_ns.max(1);
+        let since_ns = self.neither_ns + weight_ns;
+        let longer = |ns: u64| if ns > 0 { ns + since_ns } else { weight_ns };
+        if full {
+            let went_on = self.empty_ns == 0;
+            let full_ns = if went_on { longer(self.full_ns) } else { weight_ns };
+            *self = Turn { full_ns, ..Turn::default() };
+        } else if empty {
+            *self = Turn { empty_ns: longer(self.empty_ns), neither_ns: 0, ..*self };
+        } else {
+            self.neither_ns = since_ns;
+        }
+    }
 }
 
 impl PipeWatch {
@@ -171,6 +201,8 @@ impl PipeTotals {
         self.times_empty += u64::from(empty && !was_empty);
         self.longest_full_ns = self.longest_full_ns.max(self.full_since_ns);
         self.longest_empty_ns = self.longest_empty_ns.max(self.empty_since_ns);
+        self.turn.add(fill.full, empty, weight_ns);
+        self.longest_turn_ns = self.longest_turn_ns.max(self.turn.full_ns.min(self.turn.empty_ns));
     }
 
     /// Adds the looks at another pipe, as if both had been one.
@@ -184,6 +216,7 @@ impl PipeTotals {
         self.empty_ns += other.empty_ns;
         self.longest_full_ns = self.longest_full_ns.max(other.longest_full_ns);
         self.longest_empty_ns = self.longest_empty_ns.max(other.longest_empty_ns);
+        self.longest_turn_ns = self.longest_turn_ns.max(other.longest_turn_ns);
         self.times_full += other.times_full;
         self.times_empty += other.times_empty;
     }
@@ -255,6 +288,26 @@ mod tests {
             watch.look(1);
         }
         assert_eq!(watch.look(1).expect("seen").capacity_bytes, 131_072);
+    }
+
+    /// The longest turn of looks of 10 ns each: F full, e empty, - neither.
+    fn longest_turn_ns(looks: &str) -> u64 {
+        let mut totals = PipeTotals::default();
+        for look in looks.chars() {
+            let bytes = if look == 'e' { 0 } else { 1 };
+            totals.add(&Fill { bytes, capacity_bytes: 2, full: look == 'F' }, 10);
+        }
+        totals.longest_turn_ns
+    }
+
+    #[test]
+    fn a_turn_is_full_and_then_empty() {
+        assert_eq!(longest_turn_ns("eeeeFFFFFF"), 0, "a slow start, then a slow reader");
+        assert_eq!(longest_turn_ns("eeFFFeeee"), 30);
+        assert_eq!(longest_turn_ns("FFFeeFFFFFFeeeeFeFe"), 40);
+        assert_eq!(longest_turn_ns("F-F--F-F-e-ee"), 40, "gaps within a time end nothing");
+        assert_eq!(longest_turn_ns("FeFeFeFeFeFe"), 10);
+        assert_eq!(longest_turn_ns("-----e-"), 0);
     }
 
     #[test]

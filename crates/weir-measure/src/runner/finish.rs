@@ -1,12 +1,13 @@
 //! The end of a stage: the kernel's final counters, and the stage's record from them.
 
 use super::start::Failure;
-use super::{Job, Running};
+use super::{Job, Running, StageSpec};
 use crate::attribution::{PipeWatch, Sampler};
 use crate::machine;
 use crate::record::{Ending, Pipe, Run, Stage};
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
+use weir_policy::advice::is_relay;
 use weir_sys::Pid;
 use weir_sys::proc::{Io, ProcFile, Sched, Stat, read_small};
 use weir_sys::wait::{Reaped, reap};
@@ -162,7 +163,7 @@ impl Running {
 
     fn stages(&self, job: &Job) -> Vec<Stage> {
         let pairs = self.live.iter().zip(&job.stages);
-        pairs.map(|(live, spec)| stage(live, &spec.label, &self.sampler)).collect()
+        pairs.map(|(live, spec)| stage(live, spec, &self.sampler)).collect()
     }
 
     fn pipes(&self) -> Vec<Pipe> {
@@ -187,12 +188,15 @@ pub(super) fn pipe(watch: &PipeWatch, from: usize, to: usize, limit_bytes: u64) 
         times_empty: totals.times_empty,
         longest_full_ns: totals.longest_full_ns,
         longest_empty_ns: totals.longest_empty_ns,
+        longest_turn_ns: totals.longest_turn_ns,
         samples: totals.samples,
     }
 }
 
-fn stage(live: &Live, label: &str, sampler: &Sampler) -> Stage {
-    let mut stage = Stage { label: label.to_owned(), processes: 1, ..Stage::default() };
+fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
+    let mut stage = Stage { label: spec.label.clone(), processes: 1, ..Stage::default() };
+    stage.inserted = spec.inserted;
+    stage.relay = spec.inserted || is_relay(&spec.label);
     stage.ending = live.ending();
     let ended = match &live.state {
         LiveState::Ended(ended) => ended,

@@ -55,6 +55,8 @@ pub struct StageSpec {
     pub label: String,
     /// How it is started.
     pub launch: Launch,
+    /// It is a buffer that nobody typed.
+    pub inserted: bool,
 }
 
 /// How a stage is started.

@@ -8,6 +8,7 @@ use super::finish;
 use crate::attribution::{Group, PipeWatch, Sampler};
 use crate::record::{Run, Stage};
 use std::collections::BTreeMap;
+use weir_policy::advice::is_relay;
 use weir_policy::partition::Samples;
 use weir_sys::proc::{Descriptor, Io};
 
@@ -150,6 +151,7 @@ fn stage(label: &str, groups: &[&Group]) -> Stage {
         max_rss_bytes: groups.iter().map(|group| group.peak_rss_bytes).max().filter(|b| *b > 0),
         hidden: groups.iter().any(|group| group.hidden),
         locale: groups[0].locale.clone(),
+        relay: is_relay(label),
         ..Stage::default()
     }
 }

@@ -27,6 +27,18 @@ fn split(label: &str) -> Option<(&str, Vec<&str>)> {
     Some((program, words.collect()))
 }
 
+/// Whether a command is `weir buffer`.
+pub fn is_buffer(label: &str) -> bool {
+    let Some((program, words)) = split(label) else { return false };
+    program.trim_matches(['\'', '"']) == "weir" && words.first() == Some(&"buffer")
+}
+
+/// Whether a command only passes on what it reads, at its reader's pace: `weir buffer`, unless it
+/// was told a pace of its own.
+pub fn is_relay(label: &str) -> bool {
+    is_buffer(label) && !label.split_whitespace().any(|word| word.starts_with("--rate"))
+}
+
 /// The form of a one-CPU (de)compressor that uses several, if it is known.
 pub fn parallel_form(label: &str) -> Option<String> {
     let (program, arguments) = split(label)?;
@@ -89,6 +101,14 @@ mod tests {
         assert_eq!(parallel_form("zstd -T0 -19"), None);
         assert_eq!(parallel_form("zstd -19").expect("known"), "zstd -T0");
         assert_eq!(parallel_form(""), None);
+    }
+
+    #[test]
+    fn weir_s_own_buffer_is_a_relay_unless_it_has_a_pace() {
+        assert!(is_relay("weir buffer") && is_relay("'/opt/weir' buffer -q"));
+        assert!(is_relay("/usr/bin/weir buffer --memory 1G 2>log"));
+        assert!(is_buffer("weir buffer --rate 1M") && !is_relay("weir buffer --rate=1M"));
+        assert!(!is_buffer("weir run x") && !is_buffer("mbuffer -q") && !is_buffer(""));
     }
 
     #[test]

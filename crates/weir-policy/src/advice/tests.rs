@@ -56,6 +56,7 @@ fn with_pipe(full_share: f64, empty_share: f64, longest_ns: u64) -> Run {
         empty_share,
         longest_full_ns: longest_ns,
         longest_empty_ns: longest_ns,
+        longest_turn_ns: longest_ns,
         samples: 200,
     }];
     run
@@ -78,9 +79,44 @@ fn a_pipe_that_is_only_full_needs_no_memory() {
 #[test]
 fn bursts_longer_than_a_pipe_ask_for_an_elastic_buffer() {
     assert_eq!(kinds(&with_pipe(0.4, 0.4, 200 * MS)), vec![Kind::ElasticBuffer]);
+    let mut bursts = with_pipe(0.41, 0.38, 200 * MS);
+    let said = "put an elastic buffer into pipe 1->2 (run again with --elastic, or: ... | weir \
+                buffer | ...): it was full 41 % and empty 38 % of the time, in bursts larger than \
+                a pipe";
+    assert_eq!(advice(&bursts)[0].text, said);
+    bursts.script = true;
+    assert!(advice(&bursts)[0].text.contains("pipe 1->2 (... | weir buffer | ...): it was"));
     let mut largest = with_pipe(0.4, 0.4, 5 * MS);
     largest.pipes[0].capacity_bytes = 1 << 20;
     assert_eq!(kinds(&largest), vec![], "a pipe at its limit without bursts cannot be helped");
+}
+
+#[test]
+fn bursts_are_seen_though_the_writer_lags_behind_a_reader_that_works() {
+    // dd in a loop into gzip: while the burst lasts, every few samples find some room.
+    let mut bursts = with_pipe(0.38, 0.46, 300 * MS);
+    bursts.pipes[0].longest_full_ns = 30 * MS;
+    assert_eq!(kinds(&bursts), vec![Kind::ElasticBuffer]);
+}
+
+#[test]
+fn a_slow_start_before_a_slow_reader_is_no_burst() {
+    // An interpreter starts for 150 ms, and then writes faster than is read: no memory helps.
+    let mut start = with_pipe(0.7, 0.3, 150 * MS);
+    start.pipes[0].longest_turn_ns = 0;
+    assert_eq!(kinds(&start), vec![]);
+}
+
+#[test]
+fn beside_a_buffer_no_other_is_advised() {
+    for position in [0, 1] {
+        let mut buffered = with_pipe(0.4, 0.4, 200 * MS);
+        buffered.stages[position].label = "weir buffer --rate 10M".to_string();
+        assert_eq!(kinds(&buffered), vec![]);
+        let mut buffered = with_pipe(0.4, 0.4, 5 * MS);
+        buffered.stages[position].relay = true;
+        assert_eq!(kinds(&buffered), vec![]);
+    }
 }
 
 #[test]

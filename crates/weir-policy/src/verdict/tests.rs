@@ -137,3 +137,64 @@ fn a_script_waiting_for_its_stages_holds_nobody_up() {
     let culprit = judge(&run(vec![shell, worker])).culprit.expect("a culprit");
     assert_eq!((culprit.stage, culprit.reason), (1, Reason::Cpu));
 }
+
+/// Any stage made a relay.
+fn relay(label: &str, times: [u64; 5]) -> Stage {
+    Stage { relay: true, ..stage(label, times) }
+}
+
+#[test]
+fn a_relay_is_looked_through_however_busy_it_was() {
+    let verdict = judge(&run(vec![
+        stage("tar c src", [300, 0, 0, 0, 0]),
+        relay("weir buffer", [700, 50, 100, 150, 0]),
+        stage("xz", [600, 0, 400, 0, 0]),
+    ]));
+    let culprit = verdict.culprit.expect("a culprit");
+    assert_eq!((culprit.stage, culprit.next_stage), (2, Some(0)), "{}", verdict.text);
+    // The buffer's CPU time stays: 1,000 ms on two CPUs.
+    assert!((culprit.speedup_limit.expect("a limit") - 2.0).abs() < 1e-9);
+    assert!(verdict.text.starts_with("held up by 3 xz: on CPU 60 %"), "{}", verdict.text);
+}
+
+#[test]
+fn a_relay_makes_no_tie_and_hides_none() {
+    let busy = relay("weir buffer", [900, 0, 50, 50, 0]);
+    let verdict = judge(&run(vec![
+        stage("a", [100, 0, 0, 900, 0]),
+        busy.clone(),
+        stage("b", [900, 0, 100, 0, 0]),
+    ]));
+    assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(2), "{}", verdict.text);
+    let equal = [stage("a", [880, 0, 0, 120, 0]), busy, stage("b", [930, 0, 70, 0, 0])];
+    let text = judge(&run(equal.to_vec())).text;
+    assert!(
+        text.starts_with("no single bottleneck: 1 a (busy 88 %) and 3 b (busy 93 %)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_relay_that_waits_for_the_outside_hides_a_stage_that_does_not() {
+    // The buffer took all there was early; its reader had enough to do from then on.
+    let mut fed = run(vec![
+        relay("weir buffer", [20, 0, 980, 0, 0]),
+        stage("gzip", [800, 0, 200, 0, 0]),
+        relay("weir buffer", [20, 0, 50, 930, 0]),
+    ]);
+    fed.input_from_outside = true;
+    fed.output_to_outside = true;
+    assert_eq!(judge(&fed).culprit.map(|culprit| culprit.stage), Some(1));
+    fed.stages[1] = stage("gzip", [100, 0, 900, 0, 0]);
+    assert!(judge(&fed).text.contains("what feeds standard input kept it waiting 90 %"));
+}
+
+#[test]
+fn relays_alone_are_judged_as_any_stage() {
+    let verdict = judge(&run(vec![relay("weir buffer", [950, 0, 0, 50, 0])]));
+    assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(0));
+    let mut hidden =
+        run(vec![relay("weir buffer", [10, 0, 0, 0, 0]), stage("wc", [300, 0, 700, 0, 0])]);
+    hidden.stages[0].times.unknown_ns = 990 * MS;
+    assert_eq!(judge(&hidden).culprit.map(|culprit| culprit.stage), Some(1));
+}

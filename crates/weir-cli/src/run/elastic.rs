@@ -1,0 +1,195 @@
+//! `weir run --elastic`: which pipes get a buffer, putting it in, and remembering what a run
+//! showed ([`super::evidence`]).
+//!
+//! Pipes are counted as they were typed: pipe n is between stage n and stage n+1 of the pipeline
+//! without the buffers that weir puts in.
+
+use super::evidence::{self, Seen, Trouble};
+use super::plan::Planned;
+use crate::args::Elastic;
+use crate::fault::{Fault, tell};
+use crate::report::Report;
+use std::time::{SystemTime, UNIX_EPOCH};
+use weir_measure::record::{Pipe, Run};
+use weir_measure::runner::{Launch, StageSpec, files_suffice};
+use weir_policy::advice::{ENOUGH_SAMPLES, Kind};
+
+/// What an inserted stage is shown as.
+const LABEL: &str = "weir buffer";
+
+/// Puts the buffers in that were asked for; returns what is to be said of it in the report.
+pub fn put_in(asked: Option<&Elastic>, planned: &mut Planned) -> Result<Vec<String>, Fault> {
+    match asked {
+        None => Ok(Vec::new()),
+        Some(Elastic::Pipes(_)) if planned.script => Err(Fault::usage(
+            "cannot put a buffer in: this is not one pipeline that weir could run stage by stage; \
+             write '| weir buffer |' into the text",
+        )),
+        Some(Elastic::Pipes(pipes)) => {
+            check(pipes, planned.stages.len() - 1)?;
+            let put = insert_all(&mut planned.stages, pipes);
+            put.map_err(|why| Fault::failed(format!("cannot put a buffer in: {why}")))?;
+            Ok(Vec::new())
+        }
+        Some(Elastic::Evidence) if planned.script => Ok(vec![String::from(
+            "no elastic buffer was put in: that takes one pipeline that weir can run stage by \
+             stage; write '| weir buffer |' into the text",
+        )]),
+        Some(Elastic::Evidence) => Ok(by_evidence(planned)),
+    }
+}
+
+/// Refuses numbers that are no pipe.
+fn check(pipes: &[usize], there: usize) -> Result<(), Fault> {
+    let Some(wrong) = pipes.iter().find(|pipe| !(1..=there).contains(*pipe)) else {
+        return Ok(());
+    };
+    let are = match there {
+        0 => String::from("the pipeline is one stage and has none"),
+        1 => String::from("the only pipe is 1, between stages 1 and 2"),
+        _ => format!("the pipes are 1 to {there}, pipe n between stages n and n+1"),
+    };
+    Err(Fault::usage(format!("cannot put a buffer into pipe {wrong}: {are}")))
+}
+
+fn by_evidence(planned: &mut Planned) -> Vec<String> {
+    let pipeline = evidence::pipeline_key(&planned.command);
+    let mut seen = evidence::place().map_or_else(Vec::new, |path| {
+        evidence::read(&path).unwrap_or_else(|trouble| {
+            let path = path.display();
+            tell(&format!("cannot read what earlier runs have shown from '{path}': {trouble}"));
+            Vec::new()
+        })
+    });
+    let there = planned.stages.len() - 1;
+    seen.retain(|seen| seen.pipeline == pipeline && (1..=there).contains(&seen.pipe));
+    seen.sort_by_key(|seen| seen.pipe);
+    let pipes: Vec<usize> = seen.iter().map(|seen| seen.pipe).collect();
+    if pipes.is_empty() {
+        return vec![String::from(
+            "no elastic buffer was put in: no earlier run of this pipeline has shown that it \
+             would help",
+        )];
+    }
+    if let Err(why) = insert_all(&mut planned.stages, &pipes) {
+        return vec![format!("no elastic buffer was put in: {why}")];
+    }
+    let said = |seen: &Seen| {
+        format!(
+            "an elastic buffer was put into pipe {}: an earlier run without it found the pipe \
+             full {:.0} % and empty {:.0} % of the time",
+            seen.pipe,
+            seen.full_share * 100.0,
+            seen.empty_share * 100.0
+        )
+    };
+    seen.iter().map(said).collect()
+}
+
+/// Inserts a buffer into each of these pipes (from 1), or says why it cannot.
+fn insert_all(stages: &mut Vec<StageSpec>, pipes: &[usize]) -> Result<(), String> {
+    let mut pipes = pipes.to_vec();
+    pipes.sort_unstable();
+    pipes.dedup();
+    let more = stages.len() + pipes.len();
+    if !files_suffice(more) {
+        return Err(format!("too few files may be open for {more} stages (ulimit -n)"));
+    }
+    // From the right, so that those to the left keep their places.
+    pipes.iter().rev().try_for_each(|pipe| insert(stages, pipe - 1))
+}
+
+/// Inserts a buffer behind the stage at position `from`, or says why it cannot.
+pub fn insert(stages: &mut Vec<StageSpec>, from: usize) -> Result<(), String> {
+    let program = std::env::current_exe().map_err(|error| format!("where is weir? {error}"))?;
+    if !program.exists() {
+        return Err(format!("weir itself is gone from '{}'", program.display()));
+    }
+    let argv = vec![program.into_os_string(), "buffer".into(), "-q".into()];
+    let launch = Launch::Exec { env: Vec::new(), argv, text: None };
+    stages.insert(from + 1, StageSpec { label: String::from(LABEL), launch, inserted: true });
+    Ok(())
+}
+
+/// The number, as typed, of the pipe behind the stage at position `from`; `inserted` tells of
+/// each stage whether weir put it in.
+pub fn typed_number(mut inserted: impl Iterator<Item = bool>, from: usize) -> usize {
+    inserted.by_ref().take(from + 1).filter(|inserted| !inserted).count()
+}
+
+/// Remembers which pipes would gain by a buffer, and forgets those of which a run without
+/// buffers showed that they would not. Failing costs a line.
+pub fn remember(report: &Report) {
+    let run = &report.run;
+    if run.discovered {
+        return;
+    }
+    let Some(path) = evidence::place() else { return };
+    let pipeline = evidence::pipeline_key(&report.command);
+    let number = |pipe: &Pipe| typed_number(run.stages.iter().map(|s| s.inserted), pipe.from);
+    let advised = |position: usize| {
+        let about = |advice: &&weir_policy::advice::Advice| advice.pipe == Some(position);
+        report.advice.iter().filter(about).any(|advice| advice.kind == Kind::ElasticBuffer)
+    };
+    let (shown, not): (Vec<_>, Vec<_>) =
+        run.pipes.iter().enumerate().partition(|(position, _)| advised(*position));
+    let shown: Vec<Seen> =
+        shown.iter().map(|(_, pipe)| seen(pipe, &pipeline, number(pipe))).collect();
+    let not = not.iter().filter(|(_, pipe)| disproves(run, pipe));
+    let disproved: Vec<usize> = not.map(|(_, pipe)| number(pipe)).collect();
+    let damaged = matches!(evidence::read(&path), Err(Trouble::Damaged(_)));
+    match evidence::update(&path, &pipeline, &shown, &disproved) {
+        Err(trouble) if !shown.is_empty() => {
+            let path = path.display();
+            tell(&format!("cannot remember in '{path}' what this run has shown: {trouble}"));
+        }
+        Ok(()) if damaged && !shown.is_empty() => {
+            tell(&format!("'{}' was damaged and is begun anew", path.display()));
+        }
+        // An entry that cannot be removed helps or does no harm.
+        _ => {}
+    }
+}
+
+/// Whether a run in which a pipe got no advice says that a buffer there would not help: with
+/// buffers the pipes are others, and of a run cut short or too short nothing is known.
+fn disproves(run: &Run, pipe: &Pipe) -> bool {
+    let plain = run.stages.iter().all(|stage| !stage.inserted);
+    plain && run.signals.is_empty() && pipe.samples >= ENOUGH_SAMPLES
+}
+
+fn seen(pipe: &Pipe, pipeline: &str, number: usize) -> Seen {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Seen {
+        pipeline: pipeline.to_owned(),
+        pipe: number,
+        full_share: pipe.full_share.unwrap_or(0.0),
+        empty_share: pipe.empty_share.unwrap_or(0.0),
+        longest_full_ms: pipe.longest_full_ns / 1_000_000,
+        longest_empty_ms: pipe.longest_empty_ns / 1_000_000,
+        when_unix_s: now.as_secs(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pipes_keep_their_typed_numbers() {
+        // a | buffer | b | c
+        let inserted = [false, true, false, false];
+        let number = |from| typed_number(inserted.into_iter(), from);
+        assert_eq!([number(0), number(1), number(2)], [1, 1, 2]);
+    }
+
+    #[test]
+    fn a_wrong_number_is_refused_with_those_there_are() {
+        let refused = |pipes: &[usize], there| check(pipes, there).expect_err("wrong").to_string();
+        assert!(check(&[1, 3], 3).is_ok());
+        let said = "cannot put a buffer into pipe 4: the pipes are 1 to 3, pipe n between stages";
+        assert!(refused(&[1, 4], 3).starts_with(said));
+        assert!(refused(&[0], 1).contains("pipe 0: the only pipe is 1"));
+        assert!(refused(&[1], 0).contains("one stage and has none"));
+    }
+}
