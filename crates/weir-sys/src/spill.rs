@@ -54,7 +54,8 @@ pub struct Piece {
 pub trait Engine: Debug + Send {
     /// Prepares a transfer of `pieces` at `offset` of the file, false if it can't be taken: too
     /// many are in flight, or it has no piece or more than [`MOST_PIECES`], or this is a forked
-    /// child. Nothing moves before [`Engine::submit`].
+    /// child. Nothing moves before [`Engine::submit`]. A write may wait here for some milliseconds:
+    /// now and then ground is taken ahead, for which ext4 waits for what is in flight.
     ///
     /// # Safety
     /// Until the transfer is completed or the engine dropped, the pieces are memory that nobody

@@ -107,7 +107,8 @@ impl Transfers {
     /// room, if there are none or more than [`MOST_PIECES`], if they don't all go the same way, or
     /// in a forked child.
     ///
-    /// Nothing moves before [`Transfers::submit`].
+    /// Nothing moves before [`Transfers::submit`]. A write may wait here for some milliseconds,
+    /// while ground is taken for it and those that follow: hold no lock that a writer wants.
     pub(crate) fn start(&mut self, token: u64, offset: u64, loans: &mut Vec<Loan>) -> bool {
         let Some(direction) = loans.first().map(Loan::direction) else { return false };
         let same = loans.iter().all(|loan| loan.direction() == direction && loan.is_here());
