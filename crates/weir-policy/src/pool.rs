@@ -319,7 +319,8 @@ impl Pool {
 
     /// When [`Event::Tick`] is due, if at all: writing is tried again then.
     pub fn deadline_ns(&self) -> Option<u64> {
-        (self.trouble.is_some() && self.laundry.count > 0).then_some(self.retry_ns)
+        let can_start = self.slots.left() > 0 && self.transfers.has_room();
+        (self.trouble.is_some() && self.laundry.count > 0 && can_start).then_some(self.retry_ns)
     }
 
     /// Why writing fails at present.

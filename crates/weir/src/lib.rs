@@ -8,6 +8,7 @@
 //! - [`Port`], [`PortWriter`]: many writers, one reader, a name.
 //! - [`Flags`]: a cluster of 64 flags, local or shared.
 //! - [`Mpx`]: channels by the thousand, of many peers with one owner.
+//! - [`Pool`]: buffers larger than memory; what is read soon is never written to their file.
 //! - [`Wait`]: one wait over all of these, descriptors and a time.
 //! - [`Listener`], [`connect_stream`], [`Handle`]: how ends get to other processes.
 //! - `tokio` (feature): all of these in async programs.
@@ -54,6 +55,8 @@ mod pipe;
 #[cfg(not(loom))]
 mod poll;
 #[cfg(not(loom))]
+mod pool;
+#[cfg(not(loom))]
 mod port;
 #[cfg(not(loom))]
 mod record;
@@ -81,6 +84,7 @@ pub use {
     mpx::{Mpx, MpxOptions, MpxPeer},
     options::{Options, Waiting},
     pipe::{Reader, Writer, pipe},
+    pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions},
     port::{
         Counts, Ending, Event, Identity, Port, PortName, PortOptions, PortWriter, Received,
         WriterId, WriterStat, port_names, port_path, remove_port,
@@ -89,4 +93,5 @@ pub use {
     socket::{Listener, connect_records, connect_stream},
     wait::{Interest, Wait},
     weir_policy::pipe::Shape,
+    weir_policy::pool::Rule,
 };

@@ -5,21 +5,15 @@
 //! growing and unsealing: no peer can cut it off under a mapping. All of it is allocated when it is
 //! made, so that a lack of memory is an error and not a SIGBUS.
 
-// Nothing outside of this module stands on these two yet.
-#[allow(dead_code, unused_imports)]
 mod frames;
 mod link;
 mod page;
-#[allow(dead_code, unused_imports)]
 mod transfers;
-
 mod views;
 
-#[allow(unused_imports)]
 pub(crate) use frames::{FrameReader, FrameWriter, Frames, Loan};
 pub use link::{LinkExtent, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS};
 pub use page::{BOARD, Page};
-#[allow(unused_imports)]
 pub(crate) use transfers::{Transfers, usual_directory};
 pub use views::{View, ViewMut};
 

@@ -58,6 +58,7 @@ impl Frames {
     }
 
     /// How many there are: their numbers are those below.
+    #[cfg(test)]
     pub(crate) fn count(&self) -> u32 {
         self.states.len() as u32
     }
@@ -141,6 +142,7 @@ pub(crate) struct FrameWriter {
 
 impl FrameWriter {
     /// Which frame.
+    #[cfg(test)]
     pub(crate) fn frame(&self) -> u32 {
         self.frame
     }
@@ -186,6 +188,7 @@ pub(crate) struct FrameReader {
 
 impl FrameReader {
     /// Which frame.
+    #[cfg(test)]
     pub(crate) fn frame(&self) -> u32 {
         self.frame
     }
@@ -219,6 +222,7 @@ pub(crate) struct Loan {
 
 impl Loan {
     /// Which frame.
+    #[cfg(test)]
     pub(crate) fn frame(&self) -> u32 {
         self.frame
     }

@@ -98,6 +98,7 @@ impl Transfers {
     }
 
     /// Transfers that are started and not completed.
+    #[cfg(test)]
     pub(crate) fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len()
     }

@@ -1,0 +1,97 @@
+//! The pool's thread: begins transfers, and tells the policy when they are done.
+
+use super::core::{Core, Job};
+use crate::error::{Error, Result};
+use crate::map::Loan;
+use crate::map::Transfers;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::sync::Arc;
+use weir_policy::pool::Event;
+use weir_sys::spill::Direction;
+
+/// What moves frames, and why nothing better does, in a line.
+pub fn describe(transfers: &Transfers) -> String {
+    let cache = if transfers.is_direct() { "O_DIRECT" } else { "cached" };
+    let mut line = format!("{}, {cache}", transfers.engine());
+    transfers.remarks().iter().for_each(|remark| {
+        line.push_str("; ");
+        line.push_str(remark);
+    });
+    line
+}
+
+/// Starts the thread.
+pub fn start(core: Arc<Core>, transfers: Transfers) -> Result<()> {
+    let builder = std::thread::Builder::new().name("weir-pool".into());
+    let started = builder.spawn(move || run(&core, transfers));
+    started.map(drop).map_err(|cause| Error::os("start", "the thread of a pool", cause))
+}
+
+fn run(core: &Core, mut transfers: Transfers) {
+    weir_sys::signals::block_all();
+    let mut done: Vec<(u64, i32)> = Vec::with_capacity(transfers.room());
+    let mut jobs: Vec<Job> = Vec::with_capacity(transfers.room());
+    let mut loans = Vec::with_capacity(weir_sys::spill::MOST_PIECES);
+    loop {
+        transfers.completed(|token, result| {
+            done.push((token, result.map_or_else(Errno::raw_os_error, |()| 0)));
+        });
+        let deadline = {
+            let mut state = core.lock();
+            if state.stopping {
+                return;
+            }
+            let deadline = core.deadline(&state);
+            if done.is_empty() && deadline.is_some() {
+                core.on(&mut state, Event::Tick);
+            }
+            for (token, fault) in done.drain(..) {
+                let fault = (fault != 0).then_some(fault);
+                core.on(&mut state, Event::Done { transfer: token as u32, fault });
+            }
+            jobs.extend(state.jobs.drain(..));
+            core.deadline(&state)
+        };
+        for job in jobs.drain(..) {
+            if !begin(core, &mut transfers, &job, &mut loans) {
+                done.push((job.transfer.into(), Errno::IO.raw_os_error()));
+            }
+        }
+        transfers.submit();
+        if done.is_empty() && !wait(core, &transfers, deadline) {
+            return;
+        }
+    }
+}
+
+/// Begins a transfer. The policy sees to it that nobody else uses its frames.
+fn begin(core: &Core, transfers: &mut Transfers, job: &Job, loans: &mut Vec<Loan>) -> bool {
+    loans.clear();
+    let direction = if job.of.writes { Direction::ToDisk } else { Direction::FromDisk };
+    for &frame in job.of.frames() {
+        let Some(loan) = core.frames.lend(frame, direction) else { return false };
+        loans.push(loan);
+    }
+    let offset = u64::from(job.of.slot) * core.frames.frame_bytes() as u64;
+    transfers.start(job.transfer.into(), offset, loans)
+}
+
+/// Waits for the disk, for work, or for the time.
+fn wait(core: &Core, transfers: &Transfers, deadline: Option<std::time::Duration>) -> bool {
+    let Some(completions) = transfers.descriptor() else { return false };
+    let kicked = core.kicked();
+    let mut descriptors = [
+        PollFd::from_borrowed_fd(completions, PollFlags::IN),
+        PollFd::from_borrowed_fd(kicked, PollFlags::IN),
+    ];
+    let time = deadline.map(|time| Timespec {
+        tv_sec: time.as_secs() as i64,
+        tv_nsec: i64::from(time.subsec_nanos()),
+    });
+    let _ = poll(&mut descriptors, time.as_ref());
+    if descriptors[1].revents().contains(PollFlags::IN) {
+        let _ = rustix::io::read(kicked, &mut [0; 8]);
+    }
+    true
+}

@@ -1,0 +1,271 @@
+//! The end of a backlog that takes bytes out of it.
+
+use super::Pool;
+use super::core::{Core, Shared, Shown};
+use crate::error::{Error, ErrorKind, Result};
+use crate::map::FrameReader;
+use rustix::fd::BorrowedFd;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use weir_policy::pool::Event;
+
+/// The end of a backlog that takes bytes out of it. Dropping it gives up what is left.
+#[derive(Debug)]
+pub struct BacklogReader {
+    pool: Pool,
+    shared: Arc<Shared>,
+    /// The first block, while it is looked at.
+    block: Option<FrameReader>,
+    in_file: bool,
+    /// Bytes of the first block that were taken.
+    from: usize,
+    taken: u64,
+}
+
+/// What a look found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Bytes,
+    Nothing,
+    End,
+}
+
+impl BacklogReader {
+    pub(super) fn new(pool: Pool, shared: Arc<Shared>) -> BacklogReader {
+        BacklogReader { pool, shared, block: None, in_file: false, from: 0, taken: 0 }
+    }
+
+    fn core(&self) -> &Core {
+        self.pool.core()
+    }
+
+    /// What is there: at least a byte and at most a frame, to be consumed; an empty slice once the
+    /// writer has gone and all was taken.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`]: nothing is in memory now. [`ErrorKind::Os`]: what comes next could
+    /// not be read back; it is tried again.
+    pub fn bytes(&mut self) -> Result<&[u8]> {
+        match (self.look()?, &self.block) {
+            (Found::Bytes, Some(block)) => Ok(&block.bytes(self.from)[..self.here()]),
+            (Found::End, _) => Ok(&[]),
+            _ => Err(nothing()),
+        }
+    }
+
+    /// Bytes of the first block that are there. (A last block that was read back is longer.)
+    fn here(&self) -> usize {
+        let block = self.block.as_ref().map_or(0, |block| block.bytes(self.from).len());
+        block.min(usize::try_from(self.backlog_bytes()).unwrap_or(usize::MAX))
+    }
+
+    fn look(&mut self) -> Result<Found> {
+        self.core().check_here("take from")?;
+        loop {
+            if self.here() > 0 {
+                return Ok(Found::Bytes);
+            }
+            // Looked at before what was put is: what came before the end counts.
+            // Acquire pairs with the release in the writer's drop.
+            let ended = self.shared.ended.load(Ordering::Acquire);
+            // Acquire pairs with `BacklogWriter::commit`: the bytes are in their frame.
+            if self.shared.put.load(Ordering::Acquire) != self.taken {
+                if self.block.is_none() && !self.show()? {
+                    return Ok(Found::Nothing);
+                }
+            } else if ended {
+                self.finish();
+                return Ok(Found::End);
+            } else if self.arm() {
+                return Ok(Found::Nothing);
+            }
+        }
+    }
+
+    /// Says that this end waits for bytes, unless some have come.
+    fn arm(&self) -> bool {
+        let _guard = self.core().lock();
+        self.shared.reader.arm();
+        // SeqCst: with `BacklogWriter::commit`, see there.
+        self.shared.put.load(Ordering::SeqCst) == self.taken
+            && !self.shared.ended.load(Ordering::SeqCst)
+    }
+
+    /// Gets the first block, if it is in memory.
+    fn show(&mut self) -> Result<bool> {
+        let core = self.pool.core();
+        let stream = self.shared.stream;
+        let mut state = core.lock();
+        if state.seats[stream as usize].shown.is_none() {
+            core.on(&mut state, Event::Want { stream });
+        }
+        let seat = &mut state.seats[stream as usize];
+        if let Some(fault) = seat.failed.take() {
+            let cause = io::Error::from_raw_os_error(fault);
+            return Err(Error::os("read back", "the backlog", cause));
+        }
+        let Some(Shown { frame, in_file }) = seat.shown.take() else {
+            self.shared.reader.arm();
+            return Ok(false);
+        };
+        self.block = core.frames.reader(frame);
+        self.in_file = in_file;
+        let lost = || Error::new(ErrorKind::Corrupt, "take from", "the backlog", "a frame is lost");
+        self.block.as_ref().map(|_| true).ok_or_else(lost)
+    }
+
+    /// So much of the bytes was taken.
+    pub fn consume(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.here());
+        self.from += bytes;
+        self.taken += bytes as u64;
+        // Relaxed: a number for those who ask.
+        self.shared.taken.store(self.taken, Ordering::Relaxed);
+        self.core().count_taken(bytes);
+        // Acquire, both: as in `look`.
+        let last = self.shared.ended.load(Ordering::Acquire)
+            && self.shared.put.load(Ordering::Acquire) == self.taken;
+        if self.from == self.core().frames.frame_bytes() || last {
+            self.finish();
+        } else if self.in_file {
+            self.release();
+        }
+    }
+
+    /// The first block is done.
+    fn finish(&mut self) {
+        if self.block.take().is_none() {
+            return;
+        }
+        self.from = 0;
+        let core = self.pool.core();
+        let mut state = core.lock();
+        core.on(&mut state, Event::Consumed { stream: self.shared.stream });
+    }
+
+    /// The frame of the first block may be needed for another.
+    fn release(&mut self) {
+        self.block = None;
+        let core = self.pool.core();
+        let mut state = core.lock();
+        core.on(&mut state, Event::Release { stream: self.shared.stream });
+    }
+
+    /// Bytes that were put and not yet taken.
+    pub fn backlog_bytes(&self) -> u64 {
+        // Acquire pairs with `BacklogWriter::commit`.
+        self.shared.put.load(Ordering::Acquire) - self.taken
+    }
+
+    /// Takes what is there, at least a byte, waiting for it as long as it takes; 0 once the writer
+    /// has gone and all was taken.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`]: what comes next could not be read back; it is tried again.
+    pub fn take(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        self.take_until(buffer, None, true)
+    }
+
+    /// Takes what is there.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`]: nothing is in memory now. As of [`BacklogReader::take`].
+    pub fn try_take(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        self.take_until(buffer, None, false)
+    }
+
+    /// Takes what comes in that time.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`]: nothing came. As of [`BacklogReader::take`].
+    pub fn take_for(&mut self, buffer: &mut [u8], time: Duration) -> Result<usize> {
+        self.take_until(buffer, Instant::now().checked_add(time), true)
+    }
+
+    fn take_until(
+        &mut self,
+        buffer: &mut [u8],
+        until: Option<Instant>,
+        waits: bool,
+    ) -> Result<usize> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let found = match self.look() {
+                Err(_) if done > 0 => break,
+                found => found?,
+            };
+            match found {
+                Found::End => break,
+                Found::Nothing if done > 0 => break,
+                Found::Nothing if !waits => return Err(nothing()),
+                Found::Nothing if self.wait(until) => {}
+                Found::Nothing => {
+                    let why = "nothing came";
+                    return Err(Error::new(ErrorKind::TimedOut, "take from", "the backlog", why));
+                }
+                Found::Bytes => {
+                    let bytes = self.bytes()?;
+                    let step = bytes.len().min(buffer.len() - done);
+                    buffer[done..done + step].copy_from_slice(&bytes[..step]);
+                    self.consume(step);
+                    done += step;
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// Sleeps until there may be something: whether there is time left.
+    pub(crate) fn wait(&self, until: Option<Instant>) -> bool {
+        let mut state = self.core().lock();
+        let mut in_time = true;
+        while self.shared.reader.is_wanted() && in_time {
+            (state, in_time) = self.shared.reader.sleep(state, until);
+        }
+        in_time
+    }
+
+    /// A descriptor for poll(2): readable once [`ErrorKind::WouldBlock`] was answered and there may
+    /// be something again.
+    ///
+    /// # Errors
+    /// The kernel has no descriptors.
+    pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        self.core().check_here("poll")?;
+        self.shared.reader.descriptor()
+    }
+
+    /// Blocks of this stream that were delayed, cancelled, spilled and read back.
+    pub(crate) fn counts(&self) -> [u64; 4] {
+        let counts = self.core().counts_of(&self.shared);
+        let bytes = self.core().frames.frame_bytes() as u64;
+        [counts.delayed, counts.cancelled, counts.spilled, counts.read_back].map(|n| n * bytes)
+    }
+}
+
+fn nothing() -> Error {
+    Error::new(ErrorKind::WouldBlock, "take from", "the backlog", "nothing is in memory")
+}
+
+impl Drop for BacklogReader {
+    fn drop(&mut self) {
+        if !self.core().frames.is_here() {
+            return;
+        }
+        self.block = None;
+        let core = self.pool.core();
+        let mut state = core.lock();
+        // Release pairs with the acquire in the writer.
+        self.shared.gone.store(true, Ordering::Release);
+        self.shared.writer.wake();
+        core.close(&mut state, &self.shared);
+    }
+}
+
+impl io::Read for BacklogReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(self.take(buffer)?)
+    }
+}

@@ -1,0 +1,237 @@
+//! The end of a backlog that puts bytes into it.
+
+use super::core::{Core, Shared};
+use super::{Pool, closed};
+use crate::error::{Error, ErrorKind, Result};
+use crate::map::FrameWriter;
+use rustix::fd::BorrowedFd;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use weir_policy::pool::Event;
+
+/// The end of a backlog that puts bytes into it. Dropping it is the end of the bytes.
+#[derive(Debug)]
+pub struct BacklogWriter {
+    pool: Pool,
+    shared: Arc<Shared>,
+    frame: Option<FrameWriter>,
+}
+
+impl BacklogWriter {
+    pub(super) fn new(pool: Pool, shared: Arc<Shared>) -> BacklogWriter {
+        BacklogWriter { pool, shared, frame: None }
+    }
+
+    fn core(&self) -> &Core {
+        self.pool.core()
+    }
+
+    /// Room for more, at least a byte and at most a frame, to be filled from its beginning and
+    /// committed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`]: there is none now. [`ErrorKind::Closed`]: the reader has gone.
+    /// [`ErrorKind::Os`], once each time that writing to the file begins to fail: there is none,
+    /// and why. What was put is kept.
+    pub fn space(&mut self) -> Result<&mut [u8]> {
+        self.ready()?;
+        match &mut self.frame {
+            Some(frame) => Ok(frame.space()),
+            None => Err(Error::new(ErrorKind::WouldBlock, "put into", "the backlog", "it is full")),
+        }
+    }
+
+    /// Sees to it that there is a frame.
+    fn ready(&mut self) -> Result<()> {
+        self.core().check_here("put into")?;
+        if self.frame.is_none() {
+            self.frame = Some(self.next_frame()?);
+        } else if self.shared.gone.load(Ordering::Acquire) {
+            // Acquire pairs with the release in the reader's drop.
+            return Err(self.reader_gone());
+        }
+        Ok(())
+    }
+
+    /// The reader has gone, and with it the stream.
+    fn reader_gone(&mut self) -> Error {
+        self.give_back();
+        closed("its reader has gone")
+    }
+
+    fn give_back(&mut self) {
+        self.frame = None;
+        let core = self.pool.core();
+        let mut state = core.lock();
+        if Core::is_open(&state, &self.shared) {
+            state.seats[self.shared.stream as usize].writes = false;
+            core.close(&mut state, &self.shared);
+        }
+    }
+
+    fn next_frame(&mut self) -> Result<FrameWriter> {
+        let core = self.pool.core();
+        let stream = self.shared.stream;
+        let mut state = core.lock();
+        // Relaxed: it is set under the lock.
+        if self.shared.gone.load(Ordering::Relaxed) || !Core::is_open(&state, &self.shared) {
+            return Err(closed("its reader has gone"));
+        }
+        if state.seats[stream as usize].granted.is_none() {
+            core.on(&mut state, Event::Append { stream });
+        }
+        let Some(frame) = state.seats[stream as usize].granted.take() else {
+            self.shared.writer.arm();
+            let troubles = state.troubles;
+            let fault = state.policy.trouble();
+            let told = &mut state.seats[stream as usize].told;
+            if let Some(fault) = fault
+                && std::mem::replace(told, troubles) != troubles
+            {
+                return Err(core.spill_error(fault));
+            }
+            let why = "it is full";
+            return Err(Error::new(ErrorKind::WouldBlock, "put into", "the backlog", why));
+        };
+        let writer = core.frames.writer(frame).ok_or_else(|| {
+            let why = "a frame is in use twice";
+            Error::new(ErrorKind::Corrupt, "put into", "the backlog", why)
+        })?;
+        state.seats[stream as usize].writes = true;
+        Ok(writer)
+    }
+
+    /// So much of the space was filled: the reader sees it.
+    pub fn commit(&mut self, bytes: usize) {
+        let Some(frame) = &mut self.frame else { return };
+        let before = frame.committed();
+        frame.commit(bytes);
+        let bytes = frame.committed() - before;
+        let full = frame.committed() == self.pool.core().frames.frame_bytes();
+        // SeqCst: with `Wake::arm`, a reader that says it waits looks after this, or is seen.
+        self.shared.put.fetch_add(bytes as u64, Ordering::SeqCst);
+        self.core().count_put(bytes);
+        if full {
+            self.seal();
+        }
+        if self.shared.reader.is_wanted() {
+            let _guard = self.core().lock();
+            self.shared.reader.wake();
+        }
+    }
+
+    /// No more is put into the last block.
+    fn seal(&mut self) {
+        self.frame = None;
+        let core = self.pool.core();
+        let mut state = core.lock();
+        if Core::is_open(&state, &self.shared) {
+            let stream = self.shared.stream;
+            state.seats[stream as usize].writes = false;
+            core.on(&mut state, Event::Seal { stream });
+            core.close(&mut state, &self.shared);
+        }
+    }
+
+    /// Puts all of `bytes`, waiting for room as long as it takes: their number.
+    ///
+    /// # Errors
+    /// As of [`BacklogWriter::space`]; [`Error::written_bytes`] says how much was put before.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.put_until(bytes, None, true)
+    }
+
+    /// Puts as much as there is room for.
+    ///
+    /// # Errors
+    /// As of [`BacklogWriter::space`].
+    pub fn try_put(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.put_until(bytes, None, false)
+    }
+
+    /// Puts as much as there comes to be room for in that time.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`]: nothing could be put. As of [`BacklogWriter::space`].
+    pub fn put_for(&mut self, bytes: &[u8], time: Duration) -> Result<usize> {
+        self.put_until(bytes, Instant::now().checked_add(time), true)
+    }
+
+    fn put_until(&mut self, bytes: &[u8], until: Option<Instant>, waits: bool) -> Result<usize> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match self.ready() {
+                Ok(()) => {
+                    let space = self.space()?;
+                    let step = space.len().min(bytes.len() - done);
+                    space[..step].copy_from_slice(&bytes[done..done + step]);
+                    self.commit(step);
+                    done += step;
+                }
+                Err(error) if error.kind() != ErrorKind::WouldBlock => {
+                    return Err(error.with_bytes(done as u64));
+                }
+                Err(_) if waits && self.wait(until) => {}
+                Err(_) if done > 0 => break,
+                Err(error) if !waits => return Err(error),
+                Err(_) => {
+                    let why = "it stayed full";
+                    return Err(Error::new(ErrorKind::TimedOut, "put into", "the backlog", why));
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// Sleeps until there may be room: whether there is time left.
+    pub(crate) fn wait(&self, until: Option<Instant>) -> bool {
+        let mut state = self.core().lock();
+        let mut in_time = true;
+        while self.shared.writer.is_wanted() && in_time {
+            (state, in_time) = self.shared.writer.sleep(state, until);
+        }
+        in_time
+    }
+
+    /// A descriptor for poll(2): readable once [`ErrorKind::WouldBlock`] was answered and there may
+    /// be room again.
+    ///
+    /// # Errors
+    /// The kernel has no descriptors.
+    pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        self.core().check_here("poll")?;
+        self.shared.writer.descriptor()
+    }
+}
+
+impl Drop for BacklogWriter {
+    fn drop(&mut self) {
+        if !self.core().frames.is_here() {
+            return;
+        }
+        let had = self.frame.take().is_some();
+        let core = self.pool.core();
+        let mut state = core.lock();
+        if had && Core::is_open(&state, &self.shared) {
+            let stream = self.shared.stream;
+            state.seats[stream as usize].writes = false;
+            core.on(&mut state, Event::Seal { stream });
+        }
+        // Release pairs with the acquire in the reader: all that was put is seen.
+        self.shared.ended.store(true, Ordering::Release);
+        self.shared.reader.wake();
+        core.close(&mut state, &self.shared);
+    }
+}
+
+impl io::Write for BacklogWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(self.put(bytes)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
