@@ -1,7 +1,7 @@
 //! The `weir` command: find out where the time goes between your processes, and take it back.
 //!
 //! One file or folder a verb: [`run`], [`mod@bench`], [`compare`], [`history`], [`stat`],
-//! [`tune`], [`port`], [`pages`] (completions and manual pages). What they share: [`args`] (the
+//! [`tune`], [`port`], [`mod@buffer`], [`pages`] (completions and manual pages). What they share: [`args`] (the
 //! command line), [`shell`] (cutting a pipeline's text into stages), [`report`] (what people and
 //! programs read of a run), [`fault`] (errors of the command).
 
@@ -9,6 +9,7 @@
 
 mod args;
 mod bench;
+mod buffer;
 mod compare;
 mod fault;
 mod history;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::Stat(options) => stat::stat(&options),
         Command::Tune(options) => tune::tune(&options),
         Command::Port(command) => port::port(&command),
+        Command::Buffer(options) => buffer::buffer(&options),
         Command::Completions(completions) => pages::completions(&completions),
         Command::Man(man) => pages::man(&man),
     })

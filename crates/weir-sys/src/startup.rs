@@ -1,15 +1,19 @@
-//! Which standard descriptors were closed when the process started.
+//! Which standard descriptors were closed when the process started, and whether SIGPIPE was
+//! ignored.
 //!
-//! The Rust runtime opens `/dev/null` in place of closed descriptors before `main` runs, so the
-//! question has to be asked earlier: from an ELF initialiser (`.init_array`, System V gABI).
+//! The Rust runtime opens `/dev/null` in place of closed descriptors, and ignores SIGPIPE, before
+//! `main` runs, so the questions have to be asked earlier: from an ELF initialiser
+//! (`.init_array`, System V gABI).
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Bit `n` is set when descriptor `n` was closed.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
+/// Set in the same word when SIGPIPE was ignored.
+const PIPE_IGNORED: u8 = 1 << 7;
 
 // SAFETY: the ELF ABI calls each entry of .init_array once, before `main` and before any thread
-// exists, with the C calling convention; `record_closed` touches only fcntl and an atomic.
+// exists, with the C calling convention; `record_closed` touches only fcntl, sigaction and an atomic.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static RECORD: extern "C" fn() = record_closed;
@@ -22,6 +26,9 @@ extern "C" fn record_closed() {
             closed |= 1 << fd;
         }
     }
+    if crate::signals::is_ignored(libc::SIGPIPE) {
+        closed |= PIPE_IGNORED;
+    }
     // Relaxed: no other thread exists yet; threads started later synchronise by their start.
     CLOSED.store(closed, Ordering::Relaxed);
 }
@@ -31,4 +38,11 @@ pub fn closed_standard_descriptors() -> [bool; 3] {
     // Relaxed: written once before any thread existed (see `record_closed`).
     let closed = CLOSED.load(Ordering::Relaxed);
     [0, 1, 2].map(|fd| closed & (1 << fd) != 0)
+}
+
+/// Whether SIGPIPE was ignored when this process started: then whoever started it wants to be told
+/// of a reader that has gone by an error.
+pub fn sigpipe_was_ignored() -> bool {
+    // Relaxed: written once before any thread existed (see `record_closed`).
+    CLOSED.load(Ordering::Relaxed) & PIPE_IGNORED != 0
 }

@@ -1,11 +1,13 @@
 //! The command line.
 
 mod bench;
+mod buffer;
 mod pipes;
 mod port;
 mod saved;
 
 pub use bench::BenchOptions;
+pub use buffer::BufferOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use pipes::{StatOptions, TuneOptions};
 pub use port::{PortCommand, PortReadOptions, PortVerb, PortWriteOptions};
@@ -39,6 +41,9 @@ pub enum Command {
     Tune(TuneOptions),
     /// Many writers, one reader, a name: read, write, list and look after ports
     Port(PortCommand),
+    /// An elastic buffer in a pipeline: what the reader does not take yet is kept, in memory and
+    /// then on disk
+    Buffer(BufferOptions),
     /// Print a completion script for a shell
     Completions(CompletionsOptions),
     /// Write the manual pages

@@ -1,0 +1,83 @@
+//! Options of `weir buffer`.
+
+use clap::{Args, ValueHint};
+use std::path::PathBuf;
+
+/// Options of `weir buffer`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = MANUAL)]
+pub struct BufferOptions {
+    /// Memory for what the output does not take at once
+    #[arg(short, long, value_name = "SIZE", default_value = "256M",
+          value_parser = super::pipes::size)]
+    pub memory: u64,
+
+    /// Directory of the file behind the memory [default: $TMPDIR, else /var/tmp]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "no_spill")]
+    pub spill: Option<PathBuf>,
+
+    /// Memory alone: once it is full, the writer waits
+    #[arg(long)]
+    pub no_spill: bool,
+
+    /// Most the file holds; memory and file full, the writer waits
+    #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = super::pipes::size)]
+    pub limit: u64,
+
+    /// Pass on at most so many bytes a second, such as 10M
+    #[arg(long, value_name = "SIZE", value_parser = rate)]
+    pub rate: Option<u64>,
+
+    /// Bytes expected, for share and time left; not needed where standard input is a file
+    #[arg(long, value_name = "SIZE", value_parser = super::pipes::size)]
+    pub size: Option<u64>,
+
+    /// At the end, say on standard error what passed, and how
+    #[arg(long)]
+    pub stats: bool,
+
+    /// At the end, write the same as JSON (schema weir.buffer/1) to FILE
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
+
+    /// Show no progress
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tar c src | weir buffer | ssh host 'cat > src.tar'
+  ./produce | weir buffer --memory 2G --spill /scratch | ./consume
+  weir buffer --rate 10M < big.img | ssh host 'cat > big.img'
+  ./produce | weir buffer --no-spill --stats | ./consume";
+
+const MANUAL: &str = "\
+Passes standard input on to standard output. While the output takes the bytes they are moved
+without being copied, where one of the two is a pipe. What it does not take at once is kept, in
+memory and then in a file, so that the writer goes on.
+
+Examples:
+  tar c src | weir buffer | ssh host 'cat > src.tar'
+  ./produce | weir buffer --memory 2G --spill /scratch | ./consume
+  weir buffer --rate 10M < big.img | ssh host 'cat > big.img'
+  ./produce | weir buffer --no-spill --stats | ./consume
+
+On a terminal it shows how it goes: bytes passed on, time, rates in and out over the last three
+seconds, share of the memory in use, and bytes spilled (written to the file); with a known size
+also a bar, the share done and the time left. At the end a line with mean rates and the most
+memory stays. Nothing is shown where standard output is a terminal too.
+
+The file has no name and goes with the process. A regular file as input is not read ahead of the
+output: it keeps its bytes itself.
+
+Exit status: 0 once all input was passed on; 1 when something failed (what was read before is
+passed on first); 2 for wrong usage. When its reader has gone it dies of SIGPIPE. When the file
+cannot be written it says so, goes on with memory alone, and exits with 1 in the end.";
+
+fn rate(text: &str) -> Result<u64, String> {
+    match super::pipes::size(text)? {
+        0 => Err(String::from("nothing would ever pass; write 500K or 10M")),
+        bytes => Ok(bytes),
+    }
+}

@@ -1,0 +1,261 @@
+//! Standard input and output: of what kind they are, and how they never make weir wait.
+//!
+//! `O_NONBLOCK` belongs to the open file description, which others share: setting it on standard
+//! input would make the shell's next command fail. A pipe or a terminal is opened anew instead,
+//! through `/proc`, and takes the place of the descriptor inherited; where that is refused, each
+//! call says that it must not wait (`RWF_NOWAIT`), and where the kernel does not know that, `poll`
+//! is asked first, and no more is written than a pipe then takes.
+
+use crate::fault::Fault;
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat, fcntl_getfl, fstat, open, seek};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2, retry_on_intr};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::pipe::{SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, splice};
+use rustix::stdio::{dup2_stdin, dup2_stdout, stdin, stdout};
+use std::fmt::Display;
+use std::io::{IoSlice, IoSliceMut};
+use weir_sys::startup::closed_standard_descriptors;
+
+/// What pipes are enlarged to, as far as this user may.
+const PIPE_BYTES: [usize; 3] = [1 << 20, 512 << 10, 256 << 10];
+/// What a pipe takes without waiting once `poll` said that it is writable.
+const SURE_BYTES: usize = 4096;
+/// Most that is asked to be moved at once.
+const SPLICE_BYTES: u64 = 16 << 20;
+
+/// What lies behind a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// With a name or without.
+    Pipe,
+    /// Of any family.
+    Socket,
+    /// A regular file or a block device: it is always ready.
+    File,
+    /// Somebody's.
+    Terminal,
+    /// Devices, and whatever else there may be.
+    Other,
+}
+
+/// How a call is kept from waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// By `O_NONBLOCK` on a description of our own.
+    Own,
+    /// By a flag of the call.
+    Flag,
+    /// By one for sockets.
+    Socket,
+    /// By asking `poll` first.
+    Poll,
+    /// There is no waiting.
+    Plain,
+}
+
+impl Kind {
+    fn of(stat: &Stat, is_terminal: bool) -> Kind {
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Fifo => Kind::Pipe,
+            FileType::Socket => Kind::Socket,
+            FileType::RegularFile | FileType::BlockDevice => Kind::File,
+            _ if is_terminal => Kind::Terminal,
+            _ => Kind::Other,
+        }
+    }
+
+    fn manner(self, opened_anew: bool) -> Manner {
+        match self {
+            Kind::Pipe | Kind::Terminal if opened_anew => Manner::Own,
+            Kind::Pipe => Manner::Flag,
+            Kind::Socket => Manner::Socket,
+            Kind::File => Manner::Plain,
+            Kind::Terminal | Kind::Other => Manner::Poll,
+        }
+    }
+}
+
+/// Standard input.
+#[derive(Debug)]
+pub struct Input {
+    pub kind: Kind,
+    manner: Manner,
+    /// What a pipe holds.
+    capacity_bytes: u64,
+    /// What is left of a file.
+    pub remaining_bytes: Option<u64>,
+}
+
+impl Input {
+    /// Makes it ready for use.
+    pub fn new() -> Result<Input, Fault> {
+        if closed_standard_descriptors()[0] {
+            return Err(unreadable("it is closed"));
+        }
+        let stat = fstat(stdin()).map_err(unreadable)?;
+        let kind = Kind::of(&stat, rustix::termios::isatty(stdin()));
+        let write_only = fcntl_getfl(stdin()).is_ok_and(|flags| flags.contains(OFlags::WRONLY));
+        let opened = matches!(kind, Kind::Pipe | Kind::Terminal)
+            && !write_only
+            && anew("/proc/self/fd/0", OFlags::RDONLY).and_then(dup2_stdin).is_ok();
+        let mut capacity_bytes = 0;
+        if kind == Kind::Pipe {
+            enlarge(stdin());
+            capacity_bytes = fcntl_getpipe_size(stdin()).unwrap_or(0) as u64;
+        }
+        let mut remaining_bytes = None;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+            let at = seek(stdin(), SeekFrom::Current(0)).unwrap_or(0);
+            // Files of /proc have none.
+            let size = u64::try_from(stat.st_size).ok().filter(|size| *size > 0);
+            remaining_bytes = size.map(|size| size.saturating_sub(at));
+        }
+        Ok(Input { kind, manner: kind.manner(opened), capacity_bytes, remaining_bytes })
+    }
+
+    /// Whether `poll` has to say that it is readable before each call.
+    pub fn must_ask(&self) -> bool {
+        self.manner == Manner::Poll
+    }
+
+    /// Whether `poll` has to say that it is readable before it is spliced: of all that may be
+    /// empty only a pipe keeps to `SPLICE_F_NONBLOCK`.
+    pub fn must_ask_to_splice(&self) -> bool {
+        !matches!(self.kind, Kind::Pipe | Kind::File)
+    }
+
+    /// Reads what is there; `AGAIN` where that is nothing.
+    pub fn read(&mut self, space: &mut [u8]) -> Result<usize, Errno> {
+        let read = retry_on_intr(|| match self.manner {
+            Manner::Flag => {
+                let mut one = [IoSliceMut::new(space)];
+                preadv2(stdin(), &mut one, u64::MAX, ReadWriteFlags::NOWAIT)
+            }
+            Manner::Socket => recv(stdin(), &mut *space, RecvFlags::DONTWAIT).map(|(_, got)| got),
+            Manner::Own | Manner::Poll | Manner::Plain => rustix::io::read(stdin(), &mut *space),
+        });
+        fall_back(&mut self.manner, read)
+    }
+
+    /// Whether a pipe is less than half full, so that its writer need not wait yet.
+    pub fn is_low(&self) -> bool {
+        let fill = rustix::io::ioctl_fionread(stdin()).unwrap_or(u64::MAX);
+        self.kind == Kind::Pipe && fill < self.capacity_bytes / 2
+    }
+
+    /// Lets go of it: whoever still writes must not take it for read.
+    pub fn close(self) {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let _ = open("/dev/null", flags, Mode::empty()).and_then(dup2_stdin);
+    }
+}
+
+/// Standard output.
+#[derive(Debug)]
+pub struct Output {
+    pub kind: Kind,
+    manner: Manner,
+}
+
+impl Output {
+    /// Makes it ready for use.
+    pub fn new() -> Result<Output, Fault> {
+        if closed_standard_descriptors()[1] {
+            return Err(unwritable("it is closed"));
+        }
+        let stat = fstat(stdout()).map_err(unwritable)?;
+        let kind = Kind::of(&stat, rustix::termios::isatty(stdout()));
+        let flags = fcntl_getfl(stdout()).map_err(unwritable)?;
+        let read_only = !flags.intersects(OFlags::WRONLY | OFlags::RDWR);
+        // A FIFO without a reader is refused here, and told by the first write.
+        let opened = matches!(kind, Kind::Pipe | Kind::Terminal)
+            && !read_only
+            && anew("/proc/self/fd/1", OFlags::WRONLY).and_then(dup2_stdout).is_ok();
+        if kind == Kind::Pipe {
+            enlarge(stdout());
+        }
+        let input = fstat(stdin()).ok();
+        let same = input.is_some_and(|it| (it.st_dev, it.st_ino) == (stat.st_dev, stat.st_ino));
+        if same && kind == Kind::File && flags.contains(OFlags::APPEND) {
+            return Err(Fault::failed("standard input is the file that output is appended to"));
+        }
+        Ok(Output { kind, manner: kind.manner(opened) })
+    }
+
+    /// Whether `poll` has to say that it is writable before each call.
+    pub fn must_ask(&self) -> bool {
+        self.manner == Manner::Poll
+    }
+
+    /// Writes as much as is taken at once; `AGAIN` where that is nothing.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+        let written = retry_on_intr(|| match self.manner {
+            Manner::Flag => {
+                pwritev2(stdout(), &[IoSlice::new(bytes)], u64::MAX, ReadWriteFlags::NOWAIT)
+            }
+            Manner::Socket => send(stdout(), bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+            Manner::Poll if self.kind != Kind::Other => {
+                rustix::io::write(stdout(), &bytes[..bytes.len().min(SURE_BYTES)])
+            }
+            Manner::Own | Manner::Poll | Manner::Plain => rustix::io::write(stdout(), bytes),
+        });
+        fall_back(&mut self.manner, written)
+    }
+}
+
+/// A kernel that does not know the flag: from now on `poll` is asked.
+fn fall_back(manner: &mut Manner, result: Result<usize, Errno>) -> Result<usize, Errno> {
+    match result {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) if *manner == Manner::Flag => {
+            *manner = Manner::Poll;
+            Err(Errno::AGAIN)
+        }
+        result => result,
+    }
+}
+
+/// Whether bytes can be moved from one to the other within the kernel, and without waiting.
+pub fn can_splice(input: &Input, output: &Output) -> bool {
+    match (input.kind, output.kind) {
+        (Kind::Terminal, _) | (_, Kind::Terminal) => false,
+        (Kind::Pipe, Kind::Socket) => splices_to_sockets(),
+        (Kind::Pipe, _) | (_, Kind::Pipe) => true,
+        _ => false,
+    }
+}
+
+/// Moves what is there, at most so much; 0 at the end of the input.
+pub fn move_on(most_bytes: u64) -> Result<u64, Errno> {
+    let most = most_bytes.min(SPLICE_BYTES) as usize;
+    let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+    splice(stdin(), None, stdout(), None, most, flags).map(|moved| moved as u64)
+}
+
+/// Linux before 6.5 waits for a socket whatever the flags of splice say.
+fn splices_to_sockets() -> bool {
+    let name = rustix::system::uname();
+    let release = name.release().to_string_lossy();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    let version = (numbers.next(), numbers.next());
+    matches!(version, (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (6, 5))
+}
+
+fn anew(path: &str, access: OFlags) -> Result<rustix::fd::OwnedFd, Errno> {
+    let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    open(path, flags, Mode::empty())
+}
+
+/// What a user may have is a matter of `fs.pipe-max-size` and `fs.pipe-user-pages-soft`.
+fn enlarge(pipe: rustix::fd::BorrowedFd<'_>) {
+    let now = fcntl_getpipe_size(pipe).unwrap_or(0);
+    let larger = PIPE_BYTES.iter().filter(|size| **size > now);
+    let _ = larger.into_iter().find(|size| fcntl_setpipe_size(pipe, **size).is_ok());
+}
+
+pub fn unreadable(why: impl Display) -> Fault {
+    Fault::failed(format!("cannot read standard input: {why}"))
+}
+
+pub fn unwritable(why: impl Display) -> Fault {
+    Fault::failed(format!("cannot write to standard output: {why}"))
+}

@@ -1,0 +1,402 @@
+//! How the bytes go: one thread, one loop.
+//!
+//! While nothing is kept back, bytes are moved from input to output within the kernel (`pass`).
+//! Where the output does not take them, or they cannot be moved, they are read into the backlog
+//! and written from it (`relay`); once that is empty again they are moved as before. Every call is
+//! one that does not wait: waiting is for `wait` alone.
+
+use super::display::{Display, Shown};
+use super::ends::{Input, Kind, Output, can_splice, move_on, unreadable, unwritable};
+use super::rate::Rate;
+use super::wait::{Ready, Want, wait_for};
+use crate::fault::Fault;
+use rustix::event::{PollFlags, Timespec};
+use rustix::io::Errno;
+use std::time::{Duration, Instant};
+use weir::{BacklogReader, BacklogWriter, ErrorKind, Pool};
+
+/// How long the output may be full before bytes are kept: what it takes meanwhile need not be
+/// copied.
+const PATIENCE: Duration = Duration::from_millis(1);
+/// Time between two lines of progress.
+const LOOK: Duration = Duration::from_millis(500);
+/// Time between two looks at why there is no room.
+const LOOK_FULL: Duration = Duration::from_millis(100);
+/// Time between two attempts to read back, and their number.
+const READ_AGAIN: Duration = Duration::from_millis(200);
+const READ_ATTEMPTS: u32 = 5;
+/// Times a move may fail though both sides are ready, before the bytes are copied once.
+const VAIN_MOVES: u32 = 16;
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All was passed on.
+    Done,
+    /// Nobody reads the output any more.
+    ReaderGone,
+}
+
+/// Whether to go on.
+type Step = Result<Option<End>, Fault>;
+
+/// The bytes on their way.
+pub struct Flow<'a> {
+    pool: &'a Pool,
+    input: Option<Input>,
+    output: Output,
+    /// Goes with the input.
+    writer: Option<BacklogWriter>,
+    reader: BacklogReader,
+    rate: Option<Rate>,
+    display: Display,
+    ready: Ready,
+    /// Whether bytes can be moved within the kernel.
+    moves: bool,
+    /// Whether `poll` has to say that there is input before it is read or moved.
+    asks: bool,
+    vain_moves: u32,
+    failed_reads: u32,
+    moved_bytes: u64,
+    put_bytes: u64,
+    taken_bytes: u64,
+    next_look: Instant,
+    /// What went wrong first, while what was accepted is still passed on.
+    pub failure: Option<Fault>,
+    told: bool,
+}
+
+impl<'a> Flow<'a> {
+    pub fn new(
+        pool: &'a Pool,
+        (input, output): (Input, Output),
+        rate: Option<Rate>,
+        display: Display,
+    ) -> Result<Flow<'a>, Fault> {
+        let (writer, reader) = pool.backlog().map_err(|error| Fault::failed(error.to_string()))?;
+        let moves = can_splice(&input, &output);
+        let asks = input.must_ask() || moves && input.must_ask_to_splice();
+        let ready = Ready { input: !asks, output: !output.must_ask(), room: true, here: true };
+        Ok(Flow {
+            pool,
+            moves,
+            asks,
+            input: Some(input),
+            output,
+            writer: Some(writer),
+            reader,
+            rate,
+            display,
+            ready,
+            vain_moves: 0,
+            failed_reads: 0,
+            moved_bytes: 0,
+            put_bytes: 0,
+            taken_bytes: 0,
+            next_look: Instant::now() + LOOK,
+            failure: None,
+            told: false,
+        })
+    }
+
+    /// Passes on all there is.
+    pub fn run(&mut self) -> Result<End, Fault> {
+        loop {
+            self.look();
+            let backlog = self.backlog_bytes();
+            if self.input.is_none() && backlog == 0 {
+                self.heed_trouble();
+                return Ok(End::Done);
+            }
+            let end = if self.moves && backlog == 0 { self.pass()? } else { self.relay()? };
+            if let Some(end) = end {
+                return Ok(end);
+            }
+        }
+    }
+
+    /// Leaves the last line of progress.
+    pub fn finish(&mut self) {
+        let shown = self.shown();
+        self.display.finish(&shown);
+    }
+
+    /// Bytes that passed, and those of them that were moved within the kernel.
+    pub fn shown(&self) -> Shown {
+        Shown {
+            in_bytes: self.moved_bytes + self.put_bytes,
+            out_bytes: self.moved_bytes + self.taken_bytes,
+            moved_bytes: self.moved_bytes,
+            pool: self.pool.account(),
+        }
+    }
+
+    fn backlog_bytes(&self) -> u64 {
+        self.put_bytes - self.taken_bytes
+    }
+
+    /// Shows how it goes, every now and then.
+    fn look(&mut self) {
+        let now = Instant::now();
+        if now < self.next_look {
+            return;
+        }
+        self.next_look = now + LOOK;
+        self.heed_trouble();
+        let shown = self.shown();
+        self.display.show(&shown, now);
+    }
+
+    fn heed_trouble(&mut self) {
+        if self.told {
+            return;
+        }
+        if let Some(error) = self.pool.trouble() {
+            self.tell_trouble(error);
+        }
+    }
+
+    fn tell_trouble(&mut self, error: weir::Error) {
+        if !std::mem::replace(&mut self.told, true) {
+            let text = format!("{error}; going on with memory alone, the writer waits");
+            self.display.say(&text);
+        }
+    }
+
+    /// Whether something could not be done that did not keep any byte from passing.
+    pub fn had_trouble(&self) -> bool {
+        self.told
+    }
+
+    fn allowed_bytes(&mut self) -> u64 {
+        self.rate.as_mut().map_or(u64::MAX, |rate| rate.allowed(Instant::now()))
+    }
+
+    fn passed(&mut self, bytes: u64) {
+        if let Some(rate) = &mut self.rate {
+            rate.passed(bytes, Instant::now());
+        }
+    }
+
+    fn end_input(&mut self) {
+        self.writer = None;
+        if let Some(input) = self.input.take() {
+            input.close();
+        }
+    }
+
+    /// Moves bytes straight on. Nothing is in the backlog.
+    fn pass(&mut self) -> Step {
+        let allowed = self.allowed_bytes();
+        if allowed == 0 {
+            return self.relay();
+        }
+        if self.asks && !self.ready.input {
+            return self.wait(Want { input: true, ..Want::default() }, None);
+        }
+        match move_on(allowed) {
+            Ok(0) => self.end_input(),
+            Ok(bytes) => {
+                self.moved_bytes += bytes;
+                self.passed(bytes);
+                self.vain_moves = 0;
+                self.ready.input = !self.asks;
+            }
+            Err(Errno::AGAIN) => return self.held_up(),
+            Err(Errno::INTR) => {}
+            Err(Errno::PIPE) => return Ok(Some(End::ReaderGone)),
+            // Not for these two; or an error, and reading and writing will say of which.
+            Err(_) => self.moves = false,
+        }
+        Ok(None)
+    }
+
+    /// Nothing could be moved: the input is empty or the output full.
+    fn held_up(&mut self) -> Step {
+        let Some(kind) = self.input.as_ref().map(|input| input.kind) else { return Ok(None) };
+        self.ready.input = kind == Kind::File;
+        if !self.ready.input {
+            // Sleeps while there is nothing; where the output is full, there is something.
+            let end = self.wait(Want { input: true, ..Want::default() }, None)?;
+            if end.is_some() || !self.ready.input {
+                return Ok(end);
+            }
+        }
+        let low = self.input.as_ref().is_some_and(Input::is_low);
+        let patience = match kind {
+            // It keeps its bytes itself.
+            Kind::File => None,
+            Kind::Pipe if !low => Some(Duration::ZERO),
+            _ => Some(PATIENCE),
+        };
+        self.ready.output = false;
+        let end = self.wait(Want { output: true, ..Want::default() }, patience)?;
+        self.vain_moves += u32::from(self.ready.output);
+        if end.is_some() || self.ready.output && self.vain_moves < VAIN_MOVES {
+            return Ok(end);
+        }
+        if kind == Kind::File && !self.ready.output {
+            return Ok(None);
+        }
+        self.vain_moves = 0;
+        self.relay()
+    }
+
+    /// Reads into the backlog and writes from it, once each where it can, and else waits.
+    fn relay(&mut self) -> Step {
+        let (written, end) = self.emit()?;
+        if end.is_some() {
+            return Ok(end);
+        }
+        let read = self.absorb();
+        let limited = self.allowed_bytes() == 0;
+        let some = self.backlog_bytes() > 0;
+        let want = Want {
+            input: self.may_absorb() && self.ready.room && !self.ready.input,
+            output: some && !limited && !self.ready.output,
+            room: self.input.is_some() && !self.ready.room,
+            here: some && !self.ready.here,
+        };
+        if written || read {
+            // On with what is ready; of the rest it is asked whether it is by now.
+            let zero = Some(Duration::ZERO);
+            return if want.anything() { self.wait(want, zero) } else { Ok(None) };
+        }
+        let mut most = self.rate.as_ref().filter(|_| limited).map(|it| it.wait(Instant::now()));
+        if self.failed_reads > 0 {
+            most = Some(most.map_or(READ_AGAIN, |most| most.min(READ_AGAIN)));
+        }
+        let end = self.wait(want, most);
+        if self.failed_reads > 0 {
+            self.ready.here = true;
+        }
+        end
+    }
+
+    /// Writes from the backlog; whether anything was.
+    fn emit(&mut self) -> Result<(bool, Option<End>), Fault> {
+        if self.backlog_bytes() == 0 || !self.ready.output || !self.ready.here {
+            return Ok((false, None));
+        }
+        let allowed = self.allowed_bytes();
+        if allowed == 0 {
+            return Ok((false, None));
+        }
+        let bytes = match self.reader.bytes() {
+            Ok(bytes) => &bytes[..bytes.len().min(usize::try_from(allowed).unwrap_or(usize::MAX))],
+            Err(error) => {
+                self.ready.here = false;
+                if error.kind() != ErrorKind::WouldBlock {
+                    self.read_back_failed(error)?;
+                }
+                return Ok((false, None));
+            }
+        };
+        self.failed_reads = 0;
+        match self.output.write(bytes) {
+            Ok(0) => return Err(unwritable("it takes nothing")),
+            Ok(count) => {
+                self.reader.consume(count);
+                self.taken_bytes += count as u64;
+                self.passed(count as u64);
+                self.ready.output = !self.output.must_ask();
+            }
+            Err(Errno::AGAIN) => {
+                self.ready.output = false;
+                return Ok((false, None));
+            }
+            Err(Errno::PIPE) => return Ok((false, Some(End::ReaderGone))),
+            Err(error) => return Err(unwritable(error)),
+        }
+        Ok((true, None))
+    }
+
+    /// What could not be read back stays where it is, and may be read yet.
+    fn read_back_failed(&mut self, error: weir::Error) -> Result<(), Fault> {
+        self.failed_reads += 1;
+        if self.failed_reads >= READ_ATTEMPTS {
+            return Err(Fault::failed(error.to_string()));
+        }
+        Ok(())
+    }
+
+    /// A file keeps its bytes itself: no more of it is read than is written next.
+    fn may_absorb(&self) -> bool {
+        let Some(input) = &self.input else { return false };
+        input.kind != Kind::File || self.backlog_bytes() == 0
+    }
+
+    /// Reads into the backlog; whether anything was, or the end.
+    fn absorb(&mut self) -> bool {
+        if !self.may_absorb() || !self.ready.input || !self.ready.room {
+            return false;
+        }
+        let (Some(input), Some(writer)) = (&mut self.input, &mut self.writer) else { return false };
+        let space = match writer.space() {
+            Ok(space) => space,
+            Err(error) => return self.no_room(error),
+        };
+        match input.read(space) {
+            Ok(0) => self.end_input(),
+            Ok(count) => {
+                writer.commit(count);
+                self.put_bytes += count as u64;
+                self.ready.input = !self.asks;
+            }
+            Err(Errno::AGAIN) => {
+                self.ready.input = false;
+                return false;
+            }
+            Err(error) => {
+                self.failure = Some(unreadable(error));
+                self.end_input();
+            }
+        }
+        true
+    }
+
+    /// The pool says once why there is no room, if that is not how it should be; whether to ask
+    /// for room again now.
+    fn no_room(&mut self, error: weir::Error) -> bool {
+        if error.kind() != ErrorKind::WouldBlock && !self.told {
+            self.tell_trouble(error);
+            return true;
+        }
+        self.ready.room = false;
+        self.heed_trouble();
+        false
+    }
+
+    /// Waits for what is wanted, and for the reader of the output to go; no longer than `most`, or
+    /// than nobody has to be told anything.
+    fn wait(&mut self, want: Want, most: Option<Duration>) -> Step {
+        let shows = self.display.is_shown() || self.backlog_bytes() > 0;
+        let look = shows.then(|| self.next_look.saturating_duration_since(Instant::now()));
+        let full = (!self.ready.room).then_some(LOOK_FULL);
+        let most = [most, look, full].into_iter().flatten().min();
+        let timeout = most.and_then(|most| Timespec::try_from(most).ok());
+        let told = wait_for(want, self.writer.as_mut(), &mut self.reader, timeout.as_ref())?;
+        self.ready.learn(want, told);
+        if !self.ready.room {
+            self.heed_trouble();
+            // A pool in trouble need not say when there is room.
+            self.ready.room = self.told;
+        }
+        Ok(self.is_gone(told.output))
+    }
+
+    /// Whether the reader of the output has gone.
+    fn is_gone(&mut self, told: PollFlags) -> Option<End> {
+        let gone = match self.output.kind {
+            Kind::Pipe => told.contains(PollFlags::ERR),
+            Kind::Socket | Kind::Terminal => told.intersects(PollFlags::ERR | PollFlags::HUP),
+            Kind::File | Kind::Other => false,
+        };
+        if gone && self.output.kind != Kind::Pipe && self.backlog_bytes() > 0 {
+            // Writing says what there is to say.
+            self.ready.output = true;
+            return None;
+        }
+        gone.then_some(End::ReaderGone)
+    }
+}

@@ -1,0 +1,142 @@
+//! How much may be passed on now, so that a rate holds over any second.
+//!
+//! Credit comes in at the rate and is bounded, so that what was not used for a while does not
+//! come as a burst. Bounded credit alone would still let a tenth too much pass in the second
+//! after a pause: what passed within the last second is remembered, and counts too.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Over how long the rate holds.
+const WINDOW: Duration = Duration::from_secs(1);
+/// What passes within this time is remembered as one.
+const SLOT: Duration = Duration::from_millis(5);
+/// Credit kept, as a part of a second.
+const BURST: f64 = 0.1;
+/// Portions a second, about: passing on single bytes would cost more than they are worth.
+const PORTIONS: f64 = 100.0;
+const PAGE_BYTES: f64 = 4096.0;
+/// Shortest wait: a time that is all but over.
+const LEAST_WAIT: Duration = Duration::from_micros(100);
+
+/// A bound on a rate.
+#[derive(Debug)]
+pub struct Rate {
+    bytes_per_s: f64,
+    credit_bytes: f64,
+    most_bytes: f64,
+    portion_bytes: f64,
+    counted: Instant,
+    recent: VecDeque<(Instant, u64)>,
+    recent_bytes: u64,
+}
+
+impl Rate {
+    /// At most so many bytes a second, from now on.
+    pub fn new(bytes_per_s: u64, now: Instant) -> Rate {
+        let rate = bytes_per_s.max(1) as f64;
+        let least = PAGE_BYTES.min(rate);
+        Rate {
+            bytes_per_s: rate,
+            credit_bytes: 0.0,
+            most_bytes: (rate * BURST).max(least),
+            portion_bytes: (rate / PORTIONS).max(least),
+            counted: now,
+            recent: VecDeque::new(),
+            recent_bytes: 0,
+        }
+    }
+
+    /// Bytes that may pass now; 0 until it is worth the while.
+    pub fn allowed(&mut self, now: Instant) -> u64 {
+        let gained = now.saturating_duration_since(self.counted).as_secs_f64() * self.bytes_per_s;
+        self.counted = now;
+        self.credit_bytes = (self.credit_bytes + gained).min(self.most_bytes);
+        while let Some((passed, bytes)) = self.recent.front().copied() {
+            if now.saturating_duration_since(passed) < WINDOW {
+                break;
+            }
+            self.recent_bytes -= bytes;
+            self.recent.pop_front();
+        }
+        let room = self.bytes_per_s - self.recent_bytes as f64;
+        let allowed = self.credit_bytes.min(room);
+        // Sums of fractions: a hair below a portion is a portion.
+        if allowed + 1e-6 < self.portion_bytes { 0 } else { (allowed + 1e-6) as u64 }
+    }
+
+    /// So many have passed.
+    pub fn passed(&mut self, bytes: u64, now: Instant) {
+        self.credit_bytes -= bytes as f64;
+        self.recent_bytes += bytes;
+        match self.recent.back_mut() {
+            // The later time: they are forgotten late rather than early.
+            Some((last, sum)) if now.saturating_duration_since(*last) < SLOT => *sum += bytes,
+            _ => self.recent.push_back((now, bytes)),
+        }
+    }
+
+    /// Time until something may pass.
+    pub fn wait(&self, now: Instant) -> Duration {
+        let lacking = self.portion_bytes - self.credit_bytes;
+        let for_credit = Duration::from_secs_f64((lacking / self.bytes_per_s).max(0.0));
+        let mut room = self.bytes_per_s - self.recent_bytes as f64;
+        let mut for_room = Duration::ZERO;
+        for (passed, bytes) in &self.recent {
+            if room >= self.portion_bytes {
+                break;
+            }
+            room += *bytes as f64;
+            for_room = (*passed + WINDOW).saturating_duration_since(now);
+        }
+        for_credit.max(for_room).max(LEAST_WAIT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes passed at each time in `for_s` seconds by who takes all it may, pausing in between.
+    fn taken(rate: u64, for_s: u64, pauses: bool) -> Vec<(Duration, u64)> {
+        let begun = Instant::now();
+        let end = begun + Duration::from_secs(for_s);
+        let (mut now, mut rate) = (begun, Rate::new(rate, begun));
+        let mut all = Vec::new();
+        while now < end {
+            let allowed = rate.allowed(now);
+            if allowed > 0 {
+                rate.passed(allowed, now);
+                all.push((now - begun, allowed));
+                if pauses && all.len().is_multiple_of(70) {
+                    now += Duration::from_millis(700);
+                }
+            } else {
+                now += rate.wait(now);
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn the_rate_holds_over_any_second() {
+        for rate in [1, 100, 4096, 5000, 100_000, 10_000_000, 5_000_000_000] {
+            for pauses in [false, true] {
+                let all = taken(rate, 10, pauses);
+                for (at, (begin, _)) in all.iter().enumerate() {
+                    let second = all[at..].iter().take_while(|(time, _)| *time - *begin < WINDOW);
+                    let bytes: u64 = second.map(|(_, bytes)| bytes).sum();
+                    assert!(bytes <= rate, "{bytes} in a second, not {rate}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_rate_is_reached() {
+        for rate in [100, 4096, 5000, 100_000, 10_000_000, 5_000_000_000] {
+            let bytes: u64 = taken(rate, 20, false).iter().map(|(_, bytes)| bytes).sum();
+            assert!(bytes as f64 > 0.9 * 20.0 * rate as f64, "{bytes} in 20 seconds, not {rate}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What is said at the end: to people (`table`) and to programs (`json`).
+
+use super::display::Shown;
+use crate::report::units::{bytes, seconds};
+use serde::Serialize;
+
+/// All that there is to say.
+#[derive(Debug, Serialize)]
+pub struct Stats {
+    schema: &'static str,
+    /// `done`, `reader gone`, or `failed`.
+    pub ended: &'static str,
+    /// What failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    wall_s: f64,
+    in_bytes: u64,
+    out_bytes: u64,
+    in_bytes_per_s: f64,
+    out_bytes_per_s: f64,
+    spliced_bytes: u64,
+    buffered_bytes: u64,
+    delayed_bytes: u64,
+    cancelled_bytes: u64,
+    spilled_bytes: u64,
+    read_back_bytes: u64,
+    most_memory_bytes: u64,
+    most_file_bytes: u64,
+    user_s: f64,
+    system_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_s_per_gb: Option<f64>,
+    engine: String,
+}
+
+impl Stats {
+    /// Of what passed in so much time, which took so much CPU time in user mode and in the kernel.
+    pub fn new(
+        shown: &Shown,
+        wall_s: f64,
+        (user_s, system_s): (f64, f64),
+        engine: String,
+    ) -> Stats {
+        let per_s = |bytes: u64| bytes as f64 / wall_s.max(1e-9);
+        let gb = shown.out_bytes as f64 / 1e9;
+        let pool = &shown.pool;
+        Stats {
+            schema: "weir.buffer/1",
+            ended: "done",
+            error: None,
+            wall_s,
+            in_bytes: shown.in_bytes,
+            out_bytes: shown.out_bytes,
+            in_bytes_per_s: per_s(shown.in_bytes),
+            out_bytes_per_s: per_s(shown.out_bytes),
+            spliced_bytes: shown.moved_bytes,
+            buffered_bytes: pool.put_bytes,
+            delayed_bytes: pool.delayed_bytes,
+            cancelled_bytes: pool.cancelled_bytes,
+            spilled_bytes: pool.spilled_bytes,
+            read_back_bytes: pool.read_back_bytes,
+            most_memory_bytes: pool.most_memory_bytes,
+            most_file_bytes: pool.most_file_bytes,
+            user_s,
+            system_s,
+            cpu_s_per_gb: (shown.out_bytes > 0).then(|| (user_s + system_s) / gb),
+            engine,
+        }
+    }
+
+    /// As a short table.
+    pub fn table(&self) -> String {
+        let time = |s: f64| seconds((s * 1e9) as u64);
+        let rate = |per_s: f64| format!("{:>6}/s", bytes(per_s as u64));
+        let gb = self.cpu_s_per_gb.map_or_else(|| String::from("-"), |s| format!("{s:.2}s"));
+        let row = |name: &str, count: u64, note: &str| {
+            let line = format!("  {name:<10}{:>7}  {note}", bytes(count));
+            format!("{}\n", line.trim_end())
+        };
+        let cpu = format!("{} user, {} system", time(self.user_s), time(self.system_s));
+        [
+            format!("weir buffer: {} in {}\n", bytes(self.out_bytes), time(self.wall_s)),
+            row("in", self.in_bytes, &rate(self.in_bytes_per_s)),
+            row("out", self.out_bytes, &rate(self.out_bytes_per_s)),
+            row("spliced", self.spliced_bytes, "moved without being copied"),
+            row("buffered", self.buffered_bytes, ""),
+            row("delayed", self.delayed_bytes, "chosen to be spilled"),
+            row("cancelled", self.cancelled_bytes, "of these never written"),
+            row("spilled", self.spilled_bytes, "written to the file"),
+            row("read back", self.read_back_bytes, ""),
+            row("memory", self.most_memory_bytes, "at most"),
+            row("file", self.most_file_bytes, "at most"),
+            format!("  cpu       {gb:>7}  per GB ({cpu})\n"),
+            format!("  engine    {}\n", self.engine),
+        ]
+        .concat()
+    }
+
+    /// As JSON, on a line.
+    pub fn json(&self) -> serde_json::Result<Vec<u8>> {
+        let mut text = serde_json::to_vec_pretty(self)?;
+        text.push(b'\n');
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir::PoolAccount;
+
+    #[test]
+    fn the_table_reads_well() {
+        let pool = PoolAccount {
+            put_bytes: 900_000_000,
+            delayed_bytes: 700_000_000,
+            cancelled_bytes: 180_000_000,
+            spilled_bytes: 520_000_000,
+            read_back_bytes: 521_000_000,
+            most_memory_bytes: 256 << 20,
+            most_file_bytes: 400_000_000,
+            ..PoolAccount::default()
+        };
+        let (moved_bytes, in_bytes) = (3_100_000_000, 4_000_000_000);
+        let shown = Shown { in_bytes, out_bytes: in_bytes, moved_bytes, pool };
+        let engine = String::from("io_uring, O_DIRECT");
+        let stats = Stats::new(&shown, 12.5, (0.25, 1.5), engine);
+        insta::assert_snapshot!(stats.table());
+        let none = Stats::new(&Shown::default(), 0.0, (0.0, 0.0), String::new());
+        assert!(none.table().contains("-  per GB"), "{}", none.table());
+        assert!(none.json().is_ok_and(|text| !text.is_empty()));
+    }
+}
