@@ -157,8 +157,10 @@ impl Line {
         let share = self.share();
         let beside = if share.is_empty() { 0 } else { share.len() + 2 };
         let with_bar = beside + LEAST_BAR + 3;
-        for (parts, bar) in [(5, true), (4, true), (5, false), (4, false), (3, false), (2, false)] {
-            let text = self.text(parts);
+        let rich = [(5, true), (4, true), (5, false), (4, false)];
+        let rich = rich.map(|(parts, bar)| (self.text(parts), bar));
+        let poor = [self.close(true), self.close(false), self.text(3), self.text(2)];
+        for (text, bar) in rich.into_iter().chain(poor.map(|text| (text, false))) {
             let needed = text.len() + if bar { with_bar } else { beside };
             if needed <= most && !(bar && share.is_empty()) {
                 return Laid { text, bar, share };
@@ -181,12 +183,8 @@ impl Line {
             text += &format!("  in {input:>6}/s  out {output:>6}/s");
         }
         if parts >= 4 {
-            let (word, held) = match self.ended {
-                true => ("memory at most", pool.most_memory_bytes),
-                false => ("memory", pool.memory_bytes),
-            };
-            let share = 100 * u128::from(held) / u128::from(self.frame.memory_bytes.max(1));
-            text += &format!("  {word} {share:>3}%");
+            let word = if self.ended { "memory at most" } else { "memory" };
+            text += &format!("  {word} {:>3}%", self.fill());
             if self.frame.spills {
                 text += &format!("  spilled {:>6}", bytes(pool.spilled_bytes));
             }
@@ -195,6 +193,25 @@ impl Line {
             text += &format!(", {:>6} in file", bytes(pool.file_bytes));
         }
         text
+    }
+
+    /// The same closer together, with or without the time.
+    fn close(&self, time: bool) -> String {
+        let time = if time { format!(" {}", clock(self.elapsed)) } else { String::new() };
+        let spilled = match self.frame.spills {
+            true => format!(" spilled {:>6}", bytes(self.shown.pool.spilled_bytes)),
+            false => String::new(),
+        };
+        let [out, input, output] = [self.shown.out_bytes, self.in_rate, self.out_rate].map(bytes);
+        let fill = self.fill();
+        format!("{out:>6}{time} in {input:>6}/s out {output:>6}/s mem {fill:>3}%{spilled}")
+    }
+
+    /// Memory in use, in the end the most that was, in percent.
+    fn fill(&self) -> u128 {
+        let pool = &self.shown.pool;
+        let held = if self.ended { pool.most_memory_bytes } else { pool.memory_bytes };
+        100 * u128::from(held) / u128::from(self.frame.memory_bytes.max(1))
     }
 
     /// How much is done, and how long the rest takes at the present rate.

@@ -35,7 +35,8 @@ impl Rate {
     /// At most so many bytes a second, from now on.
     pub fn new(bytes_per_s: u64, now: Instant) -> Rate {
         let rate = bytes_per_s.max(1) as f64;
-        let least = PAGE_BYTES.min(rate);
+        // A quarter at most: what of a second is less than a portion would be lost.
+        let least = PAGE_BYTES.min(rate / 4.0).floor().max(1.0);
         Rate {
             bytes_per_s: rate,
             credit_bytes: 0.0,
