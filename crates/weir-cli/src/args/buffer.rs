@@ -28,7 +28,7 @@ pub struct BufferOptions {
     #[arg(long, value_name = "SIZE", value_parser = rate)]
     pub rate: Option<u64>,
 
-    /// Bytes expected, for share and time left; not needed where standard input is a file
+    /// Bytes expected, for share and time left; of a file as standard input it is known
     #[arg(long, value_name = "SIZE", value_parser = super::pipes::size)]
     pub size: Option<u64>,
 

@@ -41,8 +41,7 @@ pub enum Command {
     Tune(TuneOptions),
     /// Many writers, one reader, a name: read, write, list and look after ports
     Port(PortCommand),
-    /// An elastic buffer in a pipeline: what the reader does not take yet is kept, in memory and
-    /// then on disk
+    /// An elastic buffer in a pipeline: keeps what is not taken yet, in memory, then on disk
     Buffer(BufferOptions),
     /// Print a completion script for a shell
     Completions(CompletionsOptions),

@@ -205,10 +205,26 @@ impl<'a> Flow<'a> {
             Err(Errno::AGAIN) => return self.held_up(),
             Err(Errno::INTR) => {}
             Err(Errno::PIPE) => return Ok(Some(End::ReaderGone)),
-            // Not for these two; or an error, and reading and writing will say of which.
-            Err(_) => self.moves = false,
+            Err(error) => self.move_failed(error)?,
         }
         Ok(None)
+    }
+
+    /// Not for these two; or an error, and reading and writing will say of which. Only a socket
+    /// tells its errors once: they would be lost.
+    fn move_failed(&mut self, error: Errno) -> Result<(), Fault> {
+        let from_socket = self.input.as_ref().is_some_and(|input| input.kind == Kind::Socket);
+        if matches!(error, Errno::INVAL | Errno::OPNOTSUPP) {
+            self.moves = false;
+        } else if from_socket {
+            self.failure = Some(unreadable(error));
+            self.end_input();
+        } else if self.output.kind == Kind::Socket {
+            return Err(unwritable(error));
+        } else {
+            self.moves = false;
+        }
+        Ok(())
     }
 
     /// Nothing could be moved: the input is empty or the output full.

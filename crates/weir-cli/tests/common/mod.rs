@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub mod buffer;
 pub mod port;
 
 use serde_json::Value;

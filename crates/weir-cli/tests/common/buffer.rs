@@ -1,0 +1,122 @@
+//! What the tests of `weir buffer` share: a buffer between two ends that the test holds.
+
+use super::WEIR;
+use super::port::Place;
+use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+/// Bytes that differ wherever they are taken from.
+pub fn sample(size: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut bytes = Vec::with_capacity(size + 8);
+    while bytes.len() < size {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(size);
+    bytes
+}
+
+/// A buffer whose ends are the test's; it does not outlive it.
+pub struct Buffer {
+    pub child: Child,
+    pub input: Option<PipeWriter>,
+    pub output: Option<PipeReader>,
+}
+
+impl Buffer {
+    /// `weir buffer ARGS`, between two pipes.
+    pub fn start(place: &Place, args: &str) -> Buffer {
+        let (reader, input) = pipe().expect("a pipe");
+        let (output, writer) = pipe().expect("a pipe");
+        let mut command = place.command(WEIR);
+        command.arg("buffer").args(args.split_whitespace()).stdin(reader).stdout(writer);
+        let child = command.spawn().expect("weir starts");
+        Buffer { child, input: Some(input), output: Some(output) }
+    }
+
+    /// Writes all of it from a thread; how much was taken so far, and whether all was in the end.
+    pub fn feed(&mut self, bytes: Vec<u8>) -> Fed {
+        let mut input = self.input.take().expect("not fed yet");
+        let taken = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&taken);
+        let thread = std::thread::spawn(move || {
+            for piece in bytes.chunks(64 << 10) {
+                if input.write_all(piece).is_err() {
+                    return false;
+                }
+                // Relaxed: it is only looked at.
+                count.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            }
+            true
+        });
+        Fed { taken, thread }
+    }
+
+    /// All that comes out.
+    pub fn read(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.output.take().expect("not read yet").read_to_end(&mut bytes).expect("read");
+        bytes
+    }
+
+    /// What it said on standard error, and how it ended.
+    pub fn end(&mut self) -> (ExitStatus, String) {
+        let mut said = String::new();
+        let mut error = self.child.stderr.take().expect("piped");
+        error.read_to_string(&mut said).expect("text");
+        (self.child.wait().expect("ends"), said)
+    }
+
+    /// A line of `/proc/PID/status`, in bytes.
+    pub fn status_bytes(&self, name: &str) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let text = text.expect("it runs");
+        let line = text.lines().find(|line| line.starts_with(name)).expect(name);
+        let kb = line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok());
+        kb.expect("a number") * 1024
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What is being fed.
+pub struct Fed {
+    taken: Arc<AtomicU64>,
+    thread: JoinHandle<bool>,
+}
+
+impl Fed {
+    pub fn bytes(&self) -> u64 {
+        // Relaxed: it is only looked at.
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Whether all was taken.
+    pub fn all(self) -> bool {
+        self.thread.join().expect("no panic")
+    }
+}
+
+/// Runs a script of bash in a mount namespace of its own, which goes with it; nothing where that
+/// is not allowed.
+pub fn with_mounts(place: &Place, script: &str) -> Option<std::process::Output> {
+    let allowed = Command::new("unshare").args(["-m", "true"]).stderr(Stdio::null()).status();
+    if !allowed.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: no privilege for a mount namespace");
+        return None;
+    }
+    let mut command = place.command("unshare");
+    command.args(["-m", "bash", "-c", script]);
+    Some(command.output().expect("unshare starts"))
+}
