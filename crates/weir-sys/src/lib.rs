@@ -13,7 +13,7 @@
 //! - [`robust`]: a robust mutex for processes that share memory.
 //! - [`floor`], [`filter`], [`uring`], [`mq`], [`filemap`], [`swap`], [`namespace`]: what is
 //!   measured, or measured in.
-//! - [`startup`]: which standard descriptors were closed before `main`.
+//! - [`startup`]: which standard descriptors were closed, and SIGPIPE ignored, before `main`.
 //!
 //! This is one of the few places of the workspace where `unsafe` may stand; every block names
 //! its invariant.

@@ -7,13 +7,14 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Bit `n` is set when descriptor `n` was closed.
+/// Bit `n` is set when descriptor `n` was closed, and one more when SIGPIPE was ignored.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
-/// Set in the same word when SIGPIPE was ignored.
+/// That one.
 const PIPE_IGNORED: u8 = 1 << 7;
 
 // SAFETY: the ELF ABI calls each entry of .init_array once, before `main` and before any thread
-// exists, with the C calling convention; `record_closed` touches only fcntl, sigaction and an atomic.
+// exists, with the C calling convention; `record_closed` touches only fcntl, sigaction and an
+// atomic.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static RECORD: extern "C" fn() = record_closed;
