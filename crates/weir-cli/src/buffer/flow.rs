@@ -28,6 +28,10 @@ const READ_ATTEMPTS: u32 = 5;
 /// Times a move may fail though both sides are ready, before the bytes are copied once.
 const VAIN_MOVES: u32 = 16;
 
+/// Most writes from the backlog to one read into it: what the output takes goes first, so that the
+/// backlog drains though its writer is as fast as its reader, and bytes can be moved again.
+const WRITES_A_READ: u32 = 4;
+
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -258,11 +262,18 @@ impl<'a> Flow<'a> {
         self.relay()
     }
 
-    /// Reads into the backlog and writes from it, once each where it can, and else waits.
+    /// Writes from the backlog and reads into it, where it can, and else waits.
     fn relay(&mut self) -> Step {
-        let (written, end) = self.emit()?;
-        if end.is_some() {
-            return Ok(end);
+        let mut written = false;
+        for _ in 0..WRITES_A_READ {
+            let (wrote, end) = self.emit()?;
+            if end.is_some() {
+                return Ok(end);
+            }
+            if !wrote {
+                break;
+            }
+            written = true;
         }
         let read = self.absorb();
         let limited = self.allowed_bytes() == 0;
