@@ -40,8 +40,8 @@ fn far_more_than_memory_holds_passes() {
     let bytes = sample(50_000_000);
     let mut buffer = Buffer::start(&place, "--memory 1M --spill .");
     let fed = buffer.feed(bytes.clone());
-    // What two pipes of 64 KiB would hold is far less.
-    until("it takes what nobody reads", || fed.bytes() > 1_500_000);
+    // More than two pipes of a MiB hold.
+    until("it takes what nobody reads", || fed.bytes() > 2_500_000);
     assert!(buffer.read() == bytes && fed.all());
     let (status, said) = buffer.end();
     assert_eq!((status.code(), said.as_str()), (Some(0), ""));
@@ -165,7 +165,7 @@ fn it_dies_of_sigpipe_when_its_reader_has_gone() {
     let output = place.bash(script);
     assert_eq!((output.stdout.as_slice(), said(&output).as_str()), (&b"141 141 0\n"[..], ""));
     // Idle, and with nothing but a backlog.
-    for bytes in [0, 2_000_000] {
+    for bytes in [0, 5_000_000] {
         let mut buffer = Buffer::start(&place, "--memory 8M");
         let fed = buffer.feed(sample(bytes));
         until("all is taken", || fed.bytes() == bytes as u64);
