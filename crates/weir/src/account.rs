@@ -26,6 +26,14 @@ pub struct Account {
     pub wakes_taken: u64,
     /// Largest fill of the ring it saw, in bytes.
     pub largest_fill_bytes: u64,
+    /// Of an elastic reader: bytes of its backlog that were chosen to be spilled.
+    pub delayed_bytes: u64,
+    /// Of these, never written, since their reader came first or memory came free.
+    pub cancelled_bytes: u64,
+    /// Of these, written to the file.
+    pub spilled_bytes: u64,
+    /// Read back from it.
+    pub read_back_bytes: u64,
 }
 
 impl Account {
@@ -44,6 +52,10 @@ impl Account {
             wakes_given: load(&line.wakes_given),
             wakes_taken: load(&line.wakes_taken),
             largest_fill_bytes: load(&line.largest_fill),
+            delayed_bytes: load(&line.delayed),
+            cancelled_bytes: load(&line.cancelled),
+            spilled_bytes: load(&line.spilled),
+            read_back_bytes: load(&line.read_back),
         }
     }
 }
@@ -61,6 +73,10 @@ impl Account {
             (&line.wakes_given, self.wakes_given),
             (&line.wakes_taken, self.wakes_taken),
             (&line.largest_fill, self.largest_fill_bytes),
+            (&line.delayed, self.delayed_bytes),
+            (&line.cancelled, self.cancelled_bytes),
+            (&line.spilled, self.spilled_bytes),
+            (&line.read_back, self.read_back_bytes),
         ];
         words.iter().for_each(|(word, value)| word.store(*value, Ordering::Relaxed));
     }

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use weir_policy::pipe::{Fencing, Peer, Shape, Slip, Spin, Yielding};
 use weir_sys::forks::ParentOnly;
 
+pub mod elastic;
 mod fences;
 
 /// Looks before the clock is read, or the CPU looked up: some times what a line takes to travel.
@@ -73,6 +74,8 @@ pub struct End {
     fencing: Fencing,
     /// Whether the other end's barrier reaches this process.
     reached: bool,
+    /// The number of the reader's trouble that was told last.
+    trouble_seen: u32,
     tuning_seen: u32,
     pub doorbell: Option<Doorbell>,
     /// A memory that came by the socket and is not yet used.
@@ -114,6 +117,7 @@ impl End {
             shares_cpu: false,
             fencing: Fencing::default(),
             reached: false,
+            trouble_seen: 0,
             tuning_seen: 0,
             doorbell: None,
             arrived: None,

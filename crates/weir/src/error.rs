@@ -65,6 +65,11 @@ impl Error {
         Error { cause, ..Error::new(ErrorKind::Os, operation, object, "") }
     }
 
+    /// The kernel's number of the cause, if it has one.
+    pub(crate) fn os_code(&self) -> Option<i32> {
+        self.cause.as_ref().and_then(io::Error::raw_os_error)
+    }
+
     pub(crate) fn with_bytes(self, bytes: u64) -> Error {
         Error { bytes, ..self }
     }

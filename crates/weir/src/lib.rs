@@ -29,6 +29,8 @@ mod account;
 #[cfg(not(loom))]
 mod barrier;
 #[cfg(not(loom))]
+mod elastic;
+#[cfg(not(loom))]
 mod end;
 #[cfg(not(loom))]
 mod entrance;
@@ -78,6 +80,7 @@ pub use error::{Error, ErrorKind, Result};
 #[cfg(not(loom))]
 pub use {
     account::Account,
+    elastic::ElasticReader,
     flags::Flags,
     handle::Handle,
     map::{View, ViewMut},

@@ -14,6 +14,7 @@
 //! and on one word that the watcher counts up when a descriptor is ready. Each sleep follows the
 //! protocol of its object, so that what happens between looking and sleeping is seen.
 
+use crate::elastic::ElasticReader;
 use crate::end::{End, WRITER_SLICE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flags::Flags;
@@ -95,6 +96,15 @@ impl<'a> Wait<'a> {
     /// [`ErrorKind::Invalid`]: there are too many already. So of all that follow.
     pub fn reader(self, reader: &'a mut Reader) -> Result<Wait<'a>> {
         self.add(Item::Stream(reader))
+    }
+
+    /// For data of an elastic reader, in memory, or the end of its stream. It counts as a
+    /// descriptor.
+    ///
+    /// # Errors
+    /// There are too many already; the kernel has no descriptors.
+    pub fn elastic_reader(self, reader: &'a mut ElasticReader) -> Result<Wait<'a>> {
+        self.add(Item::Descriptor(reader.armed_descriptor()?, Interest::Read))
     }
 
     /// For so much room in a stream, at most its capacity; or for its reader to be gone.

@@ -2,7 +2,7 @@
 
 use super::{corrupt, open_kind};
 use crate::account::{Account, add};
-use crate::end::{End, Ended, Until, say_shape};
+use crate::end::{End, Ended, Until, elastic, say_shape};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::Handle;
 use crate::life::Role;
@@ -134,6 +134,9 @@ impl Writer {
             let plenty = left.min(end.shape.segment_bytes());
             let fail = |c| corrupt(Role::Writer, c);
             let mut room = ring.room(&*end.map, plenty).map_err(fail)?;
+            if room < plenty {
+                end.say_full();
+            }
             if room < plenty && until != Until::Now {
                 // Little room is not worth a line's way to the other CPU and back.
                 end.spin(|map: &Map| Ok(ring.room(map, plenty).map_err(fail)? >= plenty))?;
@@ -143,8 +146,15 @@ impl Writer {
             if step > 0 {
                 return Ok(step);
             }
+            if let Some(error) = end.new_trouble() {
+                return Err(error);
+            }
             let wanted = end.shape.wanted_bytes(whole, left);
-            let mut look = |map: &Map| Ok(ring.room(map, wanted).map_err(fail)? >= wanted);
+            let told = end.trouble();
+            let mut look = |map: &Map| {
+                let room = ring.room(map, wanted).map_err(fail)? >= wanted;
+                Ok(room || elastic::trouble(map.header()) != told)
+            };
             if until == Until::Now {
                 end.arm();
                 if look(&end.map)? || end.is_gone() {

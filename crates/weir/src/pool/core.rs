@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use weir_policy::pool::{Action, Counts, Event, Pool as Policy, Settings};
+use weir_policy::pool::{Action, Event, Pool as Policy, Settings};
 
 /// Whose time the policy is told.
 #[derive(Clone, Debug)]
@@ -273,14 +273,15 @@ impl Core {
         }
     }
 
-    /// What was counted for one stream, in frames.
-    pub fn counts_of(&self, shared: &Shared) -> Counts {
+    /// Bytes of one stream that were delayed, cancelled, spilled and read back, in whole frames.
+    pub fn counts_of(&self, shared: &Shared) -> [u64; 4] {
         let state = self.lock();
-        if Core::is_open(&state, shared) {
-            state.policy.stream_counts(shared.stream)
-        } else {
-            Counts::default()
+        if !Core::is_open(&state, shared) {
+            return [0; 4];
         }
+        let counts = state.policy.stream_counts(shared.stream);
+        let bytes = self.frames.frame_bytes() as u64;
+        [counts.delayed, counts.cancelled, counts.spilled, counts.read_back].map(|n| n * bytes)
     }
 
     /// An error of the file.

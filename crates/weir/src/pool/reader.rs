@@ -85,12 +85,17 @@ impl BacklogReader {
     }
 
     /// Says that this end waits for bytes, unless some have come.
-    fn arm(&self) -> bool {
+    pub(crate) fn arm(&self) -> bool {
         let _guard = self.core().lock();
         self.shared.reader.arm();
         // SeqCst: with `BacklogWriter::commit`, see there.
-        self.shared.put.load(Ordering::SeqCst) == self.taken
-            && !self.shared.ended.load(Ordering::SeqCst)
+        let nothing = self.shared.put.load(Ordering::SeqCst) == self.taken
+            && !self.shared.ended.load(Ordering::SeqCst);
+        if !nothing {
+            // The descriptor is to be readable as long as there is something.
+            self.shared.reader.wake();
+        }
+        nothing
     }
 
     /// Gets the first block, if it is in memory.
@@ -237,11 +242,14 @@ impl BacklogReader {
         self.shared.reader.descriptor()
     }
 
-    /// Blocks of this stream that were delayed, cancelled, spilled and read back.
+    /// Bytes of this stream that were delayed, cancelled, spilled and read back.
     pub(crate) fn counts(&self) -> [u64; 4] {
-        let counts = self.core().counts_of(&self.shared);
-        let bytes = self.core().frames.frame_bytes() as u64;
-        [counts.delayed, counts.cancelled, counts.spilled, counts.read_back].map(|n| n * bytes)
+        self.core().counts_of(&self.shared)
+    }
+
+    /// Whether this is the process it was opened in.
+    pub(crate) fn is_here(&self) -> bool {
+        self.core().frames.is_here()
     }
 }
 

@@ -185,8 +185,18 @@ impl BacklogWriter {
         Ok(done)
     }
 
+    /// What waits for room without holding the end.
+    pub(crate) fn waiter(&self) -> RoomWaiter {
+        RoomWaiter { pool: self.pool.clone(), shared: self.shared.clone() }
+    }
+
+    /// Bytes of this stream that were delayed, cancelled, spilled and read back.
+    pub(crate) fn counts(&self) -> [u64; 4] {
+        self.core().counts_of(&self.shared)
+    }
+
     /// Sleeps until there may be room: whether there is time left.
-    pub(crate) fn wait(&self, until: Option<Instant>) -> bool {
+    fn wait(&self, until: Option<Instant>) -> bool {
         let mut state = self.core().lock();
         let mut in_time = true;
         while self.shared.writer.is_wanted() && in_time {
@@ -203,6 +213,22 @@ impl BacklogWriter {
     pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.core().check_here("poll")?;
         self.shared.writer.descriptor()
+    }
+}
+
+/// Waits for room of a backlog.
+pub(crate) struct RoomWaiter {
+    pool: Pool,
+    shared: Arc<Shared>,
+}
+
+impl RoomWaiter {
+    /// Sleeps until there may be room, after [`ErrorKind::WouldBlock`] or [`ErrorKind::Os`].
+    pub fn wait(&self) {
+        let mut state = self.pool.core().lock();
+        while self.shared.writer.is_wanted() {
+            (state, _) = self.shared.writer.sleep(state, None);
+        }
     }
 }
 

@@ -6,13 +6,20 @@ use crate::primitive::{AtomicU32, AtomicU64};
 /// "weirpipe" as a little-endian number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirpipe");
 /// Of this layout. Another is refused.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// [`Fixed::kind`] of a stream.
 pub const STREAM: u32 = 1;
 /// [`Fixed::kind`] of a record pipe.
 pub const RECORD: u32 = 2;
 /// [`Fixed::kind`] of a ring of a port, whose records have headers.
 pub const MESSAGE: u32 = 3;
+
+/// [`NapLine::drain`]: nobody drains the ring but its reader.
+pub const NO_DRAIN: u32 = 0;
+/// [`NapLine::drain`]: somebody else does, once it is full.
+pub const DRAIN_AWAKE: u32 = 1;
+/// [`NapLine::drain`]: and is to be woken when it is.
+pub const DRAIN_ASLEEP: u32 = 2;
 
 /// Written when the memory is made and read once when it is opened.
 #[repr(C, align(128))]
@@ -60,6 +67,10 @@ pub struct NapLine {
     pub wanted: AtomicU64,
     /// Room of the arena it wants.
     pub wanted_arena: AtomicU64,
+    /// Of the reader: a futex; [`NO_DRAIN`], [`DRAIN_AWAKE`] or [`DRAIN_ASLEEP`].
+    pub drain: AtomicU32,
+    /// Of the reader: why it can't spill what it has; the number of the trouble, and the error.
+    pub trouble: AtomicU64,
 }
 
 /// Sizes asked for from outside; the writer takes them up.
@@ -100,6 +111,14 @@ pub struct AccountLine {
     pub largest_fill: AtomicU64,
     /// The process the end is in.
     pub pid: AtomicU32,
+    /// Of an elastic reader: bytes chosen to be spilled.
+    pub delayed: AtomicU64,
+    /// Of these, never written.
+    pub cancelled: AtomicU64,
+    /// Of these, written.
+    pub spilled: AtomicU64,
+    /// Read back.
+    pub read_back: AtomicU64,
     /// Of a writer to a port: the inode of the port's socket.
     pub port_inode: AtomicU64,
     /// And its device.
