@@ -2,8 +2,10 @@
 
 mod common;
 
+use common::{Random, hear, kill, receive_handle, say, start};
+use std::os::fd::AsFd;
 use std::time::Duration;
-use weir::{ErrorKind, Options, Pool, PoolOptions, Wait, pipe};
+use weir::{ErrorKind, Handle, Options, Pool, PoolOptions, Reader, Wait, Writer, pipe};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -18,6 +20,124 @@ fn small() -> Options {
 /// Bytes that are different everywhere.
 fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes as u64).map(|at| (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
+}
+
+/// A write of a number: the number, and bytes that follow from it.
+fn body(number: u64) -> Vec<u8> {
+    let mut bytes = number.to_le_bytes().to_vec();
+    bytes.resize(8 + (number * 37 % 3000) as usize, number as u8);
+    bytes
+}
+
+#[test]
+fn in_a_role() {
+    let Some(role) = common::role() else { return };
+    let input = std::io::stdin();
+    match role.as_str() {
+        "writer" => {
+            let mut writer = Writer::open(receive_handle(), &small()).expect("opened");
+            for number in 0.. {
+                writer.write(&body(number)).expect("written");
+                // Said only after the write has returned.
+                say(&input, &number.to_le_bytes());
+            }
+        }
+        // A file system so small that it is soon full, which only this process sees.
+        "full" => match full_device() {
+            Ok(()) => _ = say(&input, b"well"),
+            Err(why) => _ = say(&input, why.as_bytes()),
+        },
+        _ => panic!("no such role"),
+    }
+}
+
+/// The next number a killed writer said it had written, of those it still could say.
+fn last_said(socket: &std::os::fd::OwnedFd) -> Option<u64> {
+    let mut last = None;
+    while let Ok(bytes) = <[u8; 8]>::try_from(hear(socket).as_slice()) {
+        last = Some(u64::from_le_bytes(bytes));
+    }
+    last
+}
+
+#[test]
+fn what_a_killed_writer_wrote_is_read() {
+    let mut random = Random(7);
+    for round in 0..20 {
+        let (writer, reader) = Handle::stream_pair(&small()).expect("pair");
+        let reader = Reader::open(reader, &small()).expect("reader");
+        let mut reader = reader.elastic(&pool(512 << 10)).expect("elastic");
+        let (mut child, socket) = start("writer");
+        writer.send(socket.as_fd()).expect("sent");
+        // Some of it is in the backlog and in the file by then.
+        let rests = 1 + random.below(400);
+        let heard = (0..rests).take_while(|_| hear(&socket).len() == 8).count() as u64;
+        assert_eq!(heard, rests, "round {round}: the writer stopped while nobody read");
+        kill(&mut child);
+        let said = last_said(&socket).unwrap_or(rests - 1);
+        let all = read_all(&mut reader);
+        let (mut at, mut number) = (0, 0);
+        while at < all.len() {
+            let wanted = body(number);
+            let whole = wanted.len().min(all.len() - at);
+            assert!(all[at..at + whole] == wanted[..whole], "round {round}: number {number}");
+            at += whole;
+            number += u64::from(whole == wanted.len());
+        }
+        assert!(number > said, "round {round}: {said} was said to be written, {number} came");
+    }
+}
+
+/// Writes into an elastic pipe until nothing can be spilled, and reads all of it.
+fn full_device() -> Result<(), String> {
+    let fail = |what: &str, why: &dyn std::fmt::Display| format!("{what}: {why}");
+    weir_sys::namespace::new_mounts().map_err(|why| fail("SKIPPED", &why))?;
+    let directory = tempfile::tempdir().map_err(|why| fail("directory", &why))?;
+    let flags = rustix::mount::MountFlags::empty();
+    let limit = c"size=1m";
+    rustix::mount::mount("tmpfs", directory.path(), "tmpfs", flags, limit)
+        .map_err(|why| fail("SKIPPED", &why))?;
+    let options = PoolOptions::new().memory_bytes(1 << 20).spill_directory(directory.path());
+    let pool = Pool::new(&options).map_err(|why| fail("pool", &why))?;
+    let (mut writer, reader) = pipe(&small()).map_err(|why| fail("pipe", &why))?;
+    let mut reader = reader.elastic(&pool).map_err(|why| fail("elastic", &why))?;
+    let data = pattern(4 << 20);
+    let error = writer.write(&data).expect_err("memory and device are full");
+    let written = error.written_bytes() as usize;
+    if error.kind() != ErrorKind::Os || !error.to_string().contains("No space left") {
+        return Err(fail("not what it should say", &error));
+    }
+    // Told once: from now on it waits as for any full pipe.
+    let again = writer.write_for(&data[written..], Duration::from_millis(50));
+    match again {
+        Err(error) if error.kind() == ErrorKind::TimedOut && error.written_bytes() == 0 => {}
+        other => return Err(format!("told twice, or taken: {other:?}")),
+    }
+    let rest = data[written..].to_vec();
+    let thread = std::thread::spawn(move || {
+        let mut done = 0;
+        while done < rest.len() {
+            match writer.write(&rest[done..]) {
+                Ok(bytes) => done += bytes,
+                Err(error) => done += error.written_bytes() as usize,
+            }
+        }
+    });
+    let all = read_all(&mut reader);
+    thread.join().map_err(|_| String::from("the writer's thread died"))?;
+    if all == data { Ok(()) } else { Err(format!("{} bytes came", all.len())) }
+}
+
+#[test]
+fn the_writer_learns_of_a_full_device() {
+    let (mut child, socket) = start("full");
+    let said = hear(&socket);
+    let _ = child.wait();
+    match String::from_utf8_lossy(&said).as_ref() {
+        "well" => {}
+        why if why.starts_with("SKIPPED") => eprintln!("{why}"),
+        why => panic!("{why}"),
+    }
 }
 
 fn read_all(reader: &mut weir::ElasticReader) -> Vec<u8> {
