@@ -85,7 +85,27 @@ fn show(
         table.add_row(row(&names(pipe), "writer", &pipe.writer, rate.as_deref()));
         table.add_row(row(&fill, "reader", &pipe.reader, None));
     }
-    is_read(&(trimmed(&table) + "\n"))
+    let backlogs: String = found.iter().filter_map(backlog).collect();
+    is_read(&(trimmed(&table) + "\n" + &backlogs))
+}
+
+/// What the backlog of an elastic reader has come to, where it has.
+fn backlog(pipe: &PipeStat) -> Option<String> {
+    let account = &pipe.reader.account;
+    let name = names(pipe);
+    (account.delayed_bytes > 0).then(|| {
+        let [delayed, cancelled, spilled, read_back] = [
+            account.delayed_bytes,
+            account.cancelled_bytes,
+            account.spilled_bytes,
+            account.read_back_bytes,
+        ]
+        .map(bytes);
+        format!(
+            "{name} backlog: {delayed} delayed, of these {cancelled} cancelled and {spilled} \
+             spilled; {read_back} read back\n"
+        )
+    })
 }
 
 /// The names by which `weir tune --pipe` knows a pipe; one is enough.
@@ -140,6 +160,10 @@ fn pipe_json(pipe: &PipeStat, rate: Option<f64>) -> Value {
             "wakes_given": account.wakes_given,
             "wakes_taken": account.wakes_taken,
             "largest_fill_bytes": account.largest_fill_bytes,
+            "delayed_bytes": account.delayed_bytes,
+            "cancelled_bytes": account.cancelled_bytes,
+            "spilled_bytes": account.spilled_bytes,
+            "read_back_bytes": account.read_back_bytes,
             "closed": stat.closed,
             "waits_now": stat.waits,
         })

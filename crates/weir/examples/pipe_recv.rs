@@ -6,8 +6,8 @@ use clap::Parser;
 use common::{Bytes, Checksum, size};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
-use weir::{Listener, Options};
+use std::time::{Duration, Instant};
+use weir::{Listener, Options, Pool, PoolOptions};
 
 /// Receive numbered bytes from a weir pipe.
 #[derive(Parser)]
@@ -26,6 +26,12 @@ struct Args {
     /// Receive records instead of a stream
     #[arg(long)]
     records: bool,
+    /// Of a stream: keep what the reader has no time for in so much memory, and in a file
+    #[arg(long, value_name = "MEMORY", value_parser = size, conflicts_with = "records")]
+    elastic: Option<u64>,
+    /// Rest so many seconds before reading
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    rest: f64,
     /// Compare each byte with what must come, and sum the bytes up
     #[arg(long)]
     check: bool,
@@ -53,8 +59,16 @@ fn receive(args: &Args) -> weir::Result<bool> {
         Box::new(move |buffer| Ok(reader.receive(buffer)?.unwrap_or(0)))
     } else {
         let mut reader = listener.accept(&options)?;
-        Box::new(move |buffer| reader.read(buffer))
+        match args.elastic {
+            None => Box::new(move |buffer| reader.read(buffer)),
+            Some(memory) => {
+                let pool = Pool::new(&PoolOptions::new().memory_bytes(memory))?;
+                let mut reader = reader.elastic(&pool)?;
+                Box::new(move |buffer| reader.read(buffer))
+            }
+        }
     };
+    std::thread::sleep(Duration::try_from_secs_f64(args.rest).unwrap_or_default());
     let (mut expected, mut sum) = (Bytes::new(args.seed), Checksum::default());
     let mut buffer = vec![0; args.chunk.max(1) as usize];
     let mut wanted = buffer.clone();

@@ -48,6 +48,20 @@ fn a_pipe_between_two_programs() {
 }
 
 #[test]
+fn an_elastic_pipe_between_two_programs() {
+    let (_directory, path) = place("elastic");
+    let mut receiving = example("pipe_recv");
+    receiving.arg(&path).args(["--check", "--elastic", "1M", "--rest", "0.2"]);
+    let receiving = receiving.spawn().expect("started");
+    wait_for(&path);
+    let mut sending = example("pipe_send");
+    let sending = sending.arg(&path).args(["--bytes", "9M", "--check"]).spawn().expect("started");
+    let (sent, received) = (said(sending), said(receiving));
+    let sum = sent.split_whitespace().skip_while(|word| *word != "checksum").nth(1);
+    assert!(received.contains(sum.expect("a checksum")), "{sent} {received}");
+}
+
+#[test]
 fn a_port_with_three_writers() {
     let (_directory, path) = place("port");
     let reading =
