@@ -97,9 +97,12 @@ impl Pool {
         }
         let sequence = self.blocks[block].sequence;
         let mut dirty = self.streams[at].dirty;
-        let mut behind = dirty.last;
         // Numbers wrap, so they are compared by their difference.
-        while behind != NONE && (self.blocks[behind].sequence.wrapping_sub(sequence) as i32) > 0 {
+        let is_later = |other: u32| self.blocks[other].sequence.wrapping_sub(sequence) as i32 > 0;
+        // It belongs near one of the two ends: a reader comes from the front, writers add behind.
+        let is_first = dirty.first != NONE && is_later(dirty.first);
+        let mut behind = if is_first { NONE } else { dirty.last };
+        while behind != NONE && is_later(behind) {
             behind = self.blocks.before(behind);
         }
         self.blocks.insert(&mut dirty, behind, block);

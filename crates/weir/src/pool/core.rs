@@ -112,6 +112,8 @@ pub struct State {
     /// Counts times that writing began to fail.
     pub troubles: u64,
     pub stopping: bool,
+    /// The disk's thread sleeps, or is about to.
+    pub idle: bool,
 }
 
 /// A pool.
@@ -143,6 +145,7 @@ impl Core {
             jobs: VecDeque::with_capacity(most),
             troubles: 0,
             stopping: false,
+            idle: false,
         };
         let (put, taken) = (AtomicU64::new(0), AtomicU64::new(0));
         Ok(Core { state: Mutex::new(state), frames, spill, clock, kick, put, taken })
@@ -183,7 +186,7 @@ impl Core {
         while let Some(action) = state.policy.action() {
             begun |= self.act(state, action);
         }
-        if begun {
+        if begun && std::mem::take(&mut state.idle) {
             self.kick();
         }
     }
@@ -292,7 +295,7 @@ impl Core {
     }
 
     /// Wakes the disk's thread.
-    pub fn kick(&self) {
+    fn kick(&self) {
         let _ = rustix::io::write(&self.kick, &1_u64.to_ne_bytes());
     }
 

@@ -51,15 +51,17 @@ fn run(core: &Core, mut transfers: Transfers) {
                 core.on(&mut state, Event::Done { transfer: token as u32, fault });
             }
             jobs.extend(state.jobs.drain(..));
+            state.idle = jobs.is_empty();
             core.deadline(&state)
         };
+        let is_idle = jobs.is_empty();
         for job in jobs.drain(..) {
             if !begin(core, &mut transfers, &job, &mut loans) {
                 done.push((job.transfer.into(), Errno::IO.raw_os_error()));
             }
         }
         transfers.submit();
-        if done.is_empty() && !wait(core, &transfers, deadline) {
+        if is_idle && !wait(core, &transfers, deadline) {
             return;
         }
     }
