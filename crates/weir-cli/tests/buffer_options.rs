@@ -147,7 +147,7 @@ fn a_terminal_shows_how_it_goes() {
         // A width is given, since a terminal that nobody sees has none.
         let inner = format!("stty cols 100; {input} $WEIR buffer {options} | cat > out");
         let script = format!("script -qec \"{inner}\" /dev/null < /dev/null; cmp in out");
-        let output = place.command("bash").env("TERM", "xterm").args(["-c", &script]).output();
+        let output = place.bash_command(&script).env("TERM", "xterm").output();
         let output = output.expect("bash starts");
         assert!(output.status.success());
         String::from_utf8_lossy(&output.stdout).into_owned()
