@@ -43,6 +43,10 @@ pub struct BufferOptions {
     /// Show no progress
     #[arg(short, long)]
     pub quiet: bool,
+
+    /// Put in by weir run: a file that cannot be had is said, but is no failure
+    #[arg(long, hide = true)]
+    pub put_in: bool,
 }
 
 const EXAMPLES: &str = "\

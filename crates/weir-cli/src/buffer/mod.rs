@@ -12,7 +12,7 @@ mod stats;
 mod wait;
 
 use crate::args::BufferOptions;
-use crate::fault::Fault;
+use crate::fault::{Fault, tell};
 use display::{Display, Frame};
 use ends::{Input, Output};
 use flow::{End, Flow};
@@ -38,7 +38,13 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     if options.json.as_deref() == Some(Path::new("-")) {
         return Err(Fault::usage("standard output is for the data: --json needs a file"));
     }
-    let pool = make_pool(options)?;
+    let pool = match make_pool(options, options.no_spill) {
+        Err(fault) if options.put_in && !options.no_spill => {
+            tell(&format!("{fault}; going on with memory alone"));
+            make_pool(options, true)?
+        }
+        pool => pool?,
+    };
     // Before anything is read: a bad name is told at once, and costs nobody any bytes.
     let mut json = options.json.as_deref().map(create).transpose()?;
     let (input, output) = (Input::new()?, Output::new()?);
@@ -62,7 +68,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         end = Err(ends::unwritable(Errno::PIPE));
     }
     flow.finish();
-    let stats = tell(&flow, &end, begun, (&pool, options.memory));
+    let stats = sum_up(&flow, &end, begun, (&pool, options.memory));
     if options.stats {
         let _ = std::io::stderr().lock().write_all(stats.table().as_bytes());
     }
@@ -71,7 +77,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         file.write_all(&text).map_err(|error| unwritten(path, error))?;
     }
     match end? {
-        End::Done => Ok(ExitCode::from(u8::from(flow.had_trouble()))),
+        End::Done => Ok(ExitCode::from(u8::from(flow.had_trouble() && !options.put_in))),
         End::ReaderGone => {
             // If it does not kill (it is blocked), the status says the same.
             let _ = die_of(SIGPIPE);
@@ -80,15 +86,15 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     }
 }
 
-fn make_pool(options: &BufferOptions) -> Result<Pool, Fault> {
+fn make_pool(options: &BufferOptions, no_spill: bool) -> Result<Pool, Fault> {
     let wanted = PoolOptions::new().memory_bytes(options.memory).limit_bytes(options.limit);
-    let wanted = match options.no_spill {
+    let wanted = match no_spill {
         true => wanted.no_spill(),
         false => wanted.spill_directory(options.spill.clone().unwrap_or_else(usual_directory)),
     };
     Pool::new(&wanted).map_err(|error| match error.kind() {
         ErrorKind::Invalid => Fault::usage(error.to_string()),
-        _ if options.no_spill => Fault::failed(error.to_string()),
+        _ if no_spill || options.put_in => Fault::failed(error.to_string()),
         _ => Fault::failed(format!("{error}; name another directory by --spill, or --no-spill")),
     })
 }
@@ -122,7 +128,7 @@ fn unwritten(path: &Path, error: impl std::fmt::Display) -> Fault {
     Fault::failed(format!("cannot write '{}': {error}", path.display()))
 }
 
-fn tell(
+fn sum_up(
     flow: &Flow<'_>,
     end: &Result<End, Fault>,
     begun: Instant,
