@@ -7,20 +7,20 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = MANUAL)]
 pub struct BufferOptions {
-    /// Memory for what the output does not take at once
+    /// Memory for bytes that the output does not take at once
     #[arg(short, long, value_name = "SIZE", default_value = "256M",
           value_parser = memory)]
     pub memory: u64,
 
-    /// Directory of the file behind the memory [default: $TMPDIR, else /var/tmp]
+    /// Directory for the file behind the memory [default: $TMPDIR, else /var/tmp]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "no_spill")]
     pub spill: Option<PathBuf>,
 
-    /// Memory alone: once it is full, the writer waits
+    /// No file, memory alone: once that is full, the writer waits
     #[arg(long)]
     pub no_spill: bool,
 
-    /// Most the file holds; memory and file full, the writer waits
+    /// Most bytes in the file; once both are full, the writer waits
     #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = limit)]
     pub limit: u64,
 
@@ -28,11 +28,11 @@ pub struct BufferOptions {
     #[arg(long, value_name = "SIZE", value_parser = rate)]
     pub rate: Option<u64>,
 
-    /// Bytes expected, for share and time left; of a file as standard input it is known
+    /// Bytes to expect, for share and time left; known where input is a file
     #[arg(long, value_name = "SIZE", value_parser = super::pipes::size)]
     pub size: Option<u64>,
 
-    /// At the end, say on standard error what passed, and how
+    /// At the end, print on standard error what passed, and how
     #[arg(long)]
     pub stats: bool,
 
@@ -72,6 +72,12 @@ seconds, share of the memory in use, and bytes spilled (written to the file); wh
 known (of a file, by --size, or once all input was read) also a bar, the share done and the time
 left. At the end a line with mean rates and the most memory stays. Nothing is shown where
 standard output is a terminal too.
+
+With --stats and --json: spliced are bytes that were moved, buffered those that were kept for a
+while. Of these, delayed were chosen to be written to the file when memory ran short; cancelled
+were taken before that was done, spilled were written.
+
+Sizes are given in powers of 1024 (64K, 32M, 2G) and shown in powers of 1000 (34 MB).
 
 The file has no name and goes with the process. A regular file as input is not read ahead of the
 output: it keeps its bytes itself.
