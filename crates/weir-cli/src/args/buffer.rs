@@ -20,7 +20,7 @@ pub struct BufferOptions {
     #[arg(long)]
     pub no_spill: bool,
 
-    /// Most bytes in the file; once both are full, the writer waits
+    /// Most the file holds; memory and file full, the writer waits
     #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = limit)]
     pub limit: u64,
 
