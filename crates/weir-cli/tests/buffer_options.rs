@@ -1,12 +1,10 @@
-//! `weir buffer`: its options, what it shows and says, and the file behind it
-//! (docs/contracts/pool.md).
+//! `weir buffer`: its options, and what it shows and says (docs/contracts/pool.md).
 
 mod common;
 
 use common::buffer::{Buffer, sample, with_mounts};
 use common::port::{Place, refused, said, sent, until};
 use common::{WEIR, have};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -20,7 +18,10 @@ fn wrong_usage_is_refused() {
     let place = Place::new();
     for (options, expected) in [
         ("--memory many", "not a size"),
-        ("--memory 4K", "cannot"),
+        ("--memory 4K", "'4K' for '--memory <SIZE>': too little: 256K at least"),
+        ("--memory 262143", "too little"),
+        ("--memory 5000G", "too much: 4096G at most"),
+        ("--limit 5000G", "too much: 4096G at most"),
         ("--rate 0", "nothing would ever pass"),
         ("--no-spill --spill .", "cannot be used with"),
         ("--json -", "standard output is for the data"),
@@ -30,6 +31,16 @@ fn wrong_usage_is_refused() {
         refused(&output, 2, expected);
         assert!(output.stdout.is_empty());
     }
+    // What it takes at least and at most is what the library does.
+    for options in ["--memory 256K", "--memory 4096G --no-spill", "--limit 4096G", "--limit 0"] {
+        assert_eq!(
+            place.bash(&format!("echo | $WEIR buffer {options}")).stdout,
+            b"\n",
+            "{options}"
+        );
+    }
+    let output = place.bash("echo | WEIR_SPILL_ENGINE=aio $WEIR buffer");
+    refused(&output, 2, "weir: cannot use WEIR_SPILL_ENGINE: engine 'aio' is neither");
 }
 
 #[test]
@@ -49,7 +60,8 @@ fn a_directory_it_cannot_use_is_refused_by_name() {
     sent(&place.bash("test $(echo kept | TMPDIR=missing $WEIR buffer --no-spill) = kept"));
     let script = "mkdir r && mount -t tmpfs -o ro none r && echo | $WEIR buffer --spill r";
     if let Some(output) = with_mounts(&place, script) {
-        refused(&output, 1, "Read-only file system");
+        refused(&output, 1, "weir: cannot spill to 'r': Read-only file system");
+        assert!(said(&output).contains("name another directory by --spill, or --no-spill"));
     }
     let output = place.bash("echo | $WEIR buffer --json missing/file");
     refused(&output, 1, "cannot write 'missing/file': No such file");
@@ -86,7 +98,11 @@ fn what_it_says_adds_up() {
     assert_eq!((bytes("in"), bytes("out")), (10_000_000, 10_000_000));
     assert_eq!(bytes("spliced") + bytes("buffered"), 10_000_000);
     assert!(bytes("buffered") > 0 && bytes("most_memory") > 0, "{json}");
-    assert_eq!(bytes("delayed"), bytes("cancelled") + bytes("spilled"), "nothing is left");
+    // The last writes may still be under way when their blocks have been taken.
+    let under_way = bytes("delayed").checked_sub(bytes("cancelled") + bytes("spilled"));
+    assert!(under_way.is_some_and(|bytes| bytes <= 1 << 20), "{json}");
+    assert_eq!(bytes("memory"), 1 << 20);
+    assert!(json["input_ended_s"].as_f64() <= json["wall_s"].as_f64(), "{json}");
     assert!(bytes("most_memory") <= 1 << 20, "{json}");
     let seconds = |name: &str| json[format!("{name}_s")].as_f64().expect(name);
     let rate = json["out_bytes_per_s"].as_f64().expect("a rate");
@@ -115,7 +131,8 @@ fn the_table_has_a_line_for_each_figure() {
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"kept\n"[..]));
     // Numbers, units and what is not worth a digit differ from run to run.
     let masked = |line: &str| {
-        let words = line.split_whitespace().filter_map(|word| match word {
+        let words = line.split_whitespace().map(|word| word.trim_matches(','));
+        let words = words.filter_map(|word| match word {
             "-" => Some(String::from("N")),
             "B" | "kB" | "MB" | "GB" | "B/s" | "kB/s" | "MB/s" | "GB/s" => None,
             word if word.contains(|c: char| c.is_ascii_digit()) => Some(String::from("N")),
@@ -147,7 +164,7 @@ fn a_terminal_shows_how_it_goes() {
         // A width is given, since a terminal that nobody sees has none.
         let inner = format!("stty cols 100; {input} $WEIR buffer {options} | cat > out");
         let script = format!("script -qec \"{inner}\" /dev/null < /dev/null; cmp in out");
-        let output = place.command("bash").env("TERM", "xterm").args(["-c", &script]).output();
+        let output = place.bash_command(&script).env("TERM", "xterm").output();
         let output = output.expect("bash starts");
         assert!(output.status.success());
         String::from_utf8_lossy(&output.stdout).into_owned()
@@ -157,10 +174,37 @@ fn a_terminal_shows_how_it_goes() {
         assert!(slow.contains(part), "no {part} in {slow:?}");
     }
     let unknown = shown("--rate 200000", "cat in |");
-    assert!(unknown.contains("spilled") && !unknown.contains(" left"), "{unknown:?}");
+    assert!(unknown.contains("spilled"), "{unknown:?}");
     let last = unknown.trim_end().rsplit('\r').next().expect("a line");
     assert!(last.contains("memory at most"), "the last line stays: {unknown:?}");
+    assert!(unknown.contains("in    ended") && unknown.contains(" left"), "{unknown:?}");
     assert_eq!(shown("--quiet --rate 200000", "cat in |"), "");
+}
+
+#[test]
+fn an_interrupted_line_of_progress_is_ended() {
+    if !have(&["script"]) {
+        return;
+    }
+    let place = Place::new();
+    for signal in ["INT", "TERM", "HUP"] {
+        // It is interrupted once it has shown something, in the foreground of its terminal.
+        let inner = format!(
+            "stty cols 100; mkfifo {signal}; exec 3<>{signal}; echo >&3
+            (until grep -q spilled shown; do :; done; kill -{signal} $(cat pid)) 3>&- &
+            bash -c 'echo $$ > pid; exec $WEIR buffer <&3 > out'; echo status $?"
+        );
+        std::fs::write(place.directory.path().join("inner"), inner).expect("written");
+        let script = "> shown; timeout 60 script -qefc 'bash inner' shown < /dev/null";
+        let output = place.bash_command(script).env("TERM", "xterm").output();
+        let shown = String::from_utf8(output.expect("bash starts").stdout).expect("text");
+        let number = match signal {
+            "INT" => 130,
+            "TERM" => 143,
+            _ => 129,
+        };
+        assert!(shown.contains(&format!("\nstatus {number}\r\n")), "{signal}: {shown:?}");
+    }
 }
 
 #[test]
@@ -170,42 +214,4 @@ fn nothing_is_shown_where_nobody_looks() {
     let fed = buffer.feed(sample(200_000));
     assert!(buffer.read().len() == 200_000 && fed.all());
     assert_eq!(buffer.end().1, "");
-}
-
-#[test]
-fn nothing_is_left_behind() {
-    let place = Place::new();
-    std::fs::create_dir(place.directory.path().join("spill")).expect("made");
-    let is_empty =
-        || std::fs::read_dir(place.directory.path().join("spill")).expect("there").next().is_none();
-    for signal in [Some(Signal::KILL), Some(Signal::TERM), None] {
-        let bytes = sample(10_000_000);
-        let mut buffer = Buffer::start(&place, "--memory 1M --spill spill");
-        let fed = buffer.feed(bytes.clone());
-        until("it takes what nobody reads", || fed.bytes() > 2_500_000);
-        assert!(is_empty(), "the file has no name");
-        if let Some(signal) = signal {
-            kill_process(Pid::from_child(&buffer.child), signal).expect("sent");
-            buffer.child.wait().expect("ends");
-            assert!(!fed.all() || buffer.read().len() < bytes.len());
-        } else {
-            assert!(buffer.read() == bytes && fed.all());
-        }
-        assert!(is_empty());
-    }
-}
-
-#[test]
-fn a_directory_that_is_removed_under_way_changes_nothing() {
-    let place = Place::new();
-    let directory = place.directory.path().join("spill");
-    std::fs::create_dir(&directory).expect("made");
-    let bytes = sample(20_000_000);
-    let mut buffer = Buffer::start(&place, "--memory 1M --spill spill");
-    let fed = buffer.feed(bytes.clone());
-    until("it runs", || fed.bytes() > 500_000);
-    std::fs::remove_dir(&directory).expect("removed");
-    assert!(buffer.read() == bytes && fed.all());
-    let (status, said) = buffer.end();
-    assert_eq!((status.code(), said.as_str()), (Some(0), ""));
 }

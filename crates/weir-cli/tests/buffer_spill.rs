@@ -3,8 +3,11 @@
 mod common;
 
 use common::buffer::{Buffer, sample, with_mounts};
-use common::port::{Place, refused, said, sent};
+use common::port::{Place, refused, said, sent, until};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
 
 fn json(place: &Place) -> Value {
     let text = std::fs::read_to_string(place.directory.path().join("json")).expect("written");
@@ -32,12 +35,12 @@ fn a_writer_goes_on_though_nobody_reads() {
 fn the_limit_makes_the_writer_wait() {
     let place = Place::new();
     let bytes = sample(30_000_000);
-    let mut buffer = Buffer::start(&place, "--memory 1M --spill . --limit 4M --json json");
+    let mut buffer = Buffer::start(&place, "--memory 1M --spill . --limit 10M --json json");
     let fed = buffer.feed(bytes.clone());
-    common::port::until("file and memory are full", || fed.bytes() > 4_500_000);
+    until("file and memory are full", || fed.bytes() > 10_500_000);
     assert!(buffer.read() == bytes && fed.all());
     assert_eq!(buffer.end().0.code(), Some(0));
-    assert!(json(&place)["most_file_bytes"].as_u64() <= Some(4 << 20), "{}", json(&place));
+    assert!(json(&place)["most_file_bytes"].as_u64() <= Some(10 << 20), "{}", json(&place));
 }
 
 #[test]
@@ -70,4 +73,100 @@ fn many_buffers_spill_at_once() {
         jobs=\"$jobs $!\"; done; for job in 1 2 3 4; do echo > go.$job; done
         for job in $jobs; do wait $job; done";
     sent(&place.bash(script));
+}
+
+#[test]
+fn a_directory_that_is_removed_under_way_changes_nothing() {
+    let place = Place::new();
+    let directory = place.directory.path().join("spill");
+    std::fs::create_dir(&directory).expect("made");
+    let bytes = sample(20_000_000);
+    let mut buffer = Buffer::start(&place, "--memory 1M --spill spill");
+    let fed = buffer.feed(bytes.clone());
+    until("it takes what nobody reads", || fed.bytes() > 2_500_000);
+    std::fs::remove_dir(&directory).expect("removed");
+    assert!(buffer.read() == bytes && fed.all());
+    let (status, said) = buffer.end();
+    assert_eq!((status.code(), said.as_str()), (Some(0), ""));
+}
+
+/// What a process takes beside its pool: itself, and what it needs to move bytes.
+const BESIDE_BYTES: u64 = 16 << 20;
+
+/// The most memory it had, of a buffer through which `put_bytes` went, its reader coming late.
+fn most_memory_bytes(options: &str, put_bytes: usize) -> u64 {
+    let bytes = sample(put_bytes);
+    let place = Place::new();
+    let mut buffer = Buffer::start(&place, options);
+    // It does not end while its input is open, and can be looked at.
+    let held = buffer.input.as_ref().expect("open").try_clone().expect("copied");
+    assert!(buffer.feed(bytes.clone()).all(), "all is taken before anything is read");
+    let mut got = vec![0; put_bytes];
+    buffer.output.as_mut().expect("open").read_exact(&mut got).expect("read");
+    let most = buffer.status_bytes("VmHWM");
+    drop(held);
+    assert!(got == bytes && buffer.end().0.success());
+    most
+}
+
+#[test]
+fn memory_stays_within_the_budget() {
+    let most = most_memory_bytes("--memory 8M --spill .", 200_000_000);
+    assert!(most <= (8 << 20) + BESIDE_BYTES, "{most} bytes of memory for 8 MiB");
+    let most = most_memory_bytes("--memory 64M --no-spill", 60_000_000);
+    assert!(most <= (64 << 20) + BESIDE_BYTES, "{most} bytes of memory for 64 MiB");
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let place = Place::new();
+    let directory = place.directory.path().join("spill");
+    std::fs::create_dir(&directory).expect("made");
+    let is_empty = || std::fs::read_dir(&directory).expect("there").next().is_none();
+    let bytes = sample(10_000_000);
+    let spilling = |args: &str| {
+        let mut buffer = Buffer::start(&place, &format!("--memory 1M --spill spill {args}"));
+        let fed = buffer.feed(bytes.clone());
+        until("it takes what nobody reads", || fed.bytes() > 9_000_000);
+        assert!(is_empty(), "the file has no name");
+        buffer
+    };
+    for signal in [Signal::KILL, Signal::TERM, Signal::INT] {
+        let mut buffer = spilling("");
+        kill_process(Pid::from_child(&buffer.child), signal).expect("sent");
+        assert_eq!(buffer.end().0.signal(), Some(signal.as_raw()));
+        assert!(is_empty(), "{signal:?}");
+    }
+    let mut buffer = spilling("");
+    buffer.output = None;
+    assert_eq!(buffer.end().0.signal(), Some(13), "its reader has gone");
+    assert!(is_empty());
+    for (args, code) in [("", 0), ("--json /dev/full", 1)] {
+        let mut buffer = spilling(args);
+        assert!(buffer.read() == bytes);
+        assert_eq!(buffer.end().0.code(), Some(code));
+        assert!(is_empty(), "{args}");
+    }
+}
+
+#[test]
+fn the_engine_that_is_wanted_is_used_and_said() {
+    let place = Place::new();
+    std::fs::write(place.directory.path().join("in"), sample(10_000_000)).expect("written");
+    for (wanted, line) in [("threads", "threads, "), ("uring", "io_uring, ")] {
+        let script = format!(
+            "set -o pipefail; mkfifo go.{wanted}; cat in |
+            WEIR_SPILL_ENGINE={wanted} $WEIR buffer --memory 1M --spill . --stats |
+            {{ read -r < go.{wanted}; cmp - in; }} & job=$!; echo > go.{wanted}; wait $job"
+        );
+        let output = place.bash(&script);
+        if wanted == "uring" && said(&output).contains("cannot start the engine") {
+            eprintln!("SKIPPED: no io_uring here: {}", said(&output));
+            continue;
+        }
+        assert!(output.status.success(), "{}", said(&output));
+        let text = said(&output);
+        let engine = text.lines().find_map(|line| line.trim().strip_prefix("engine"));
+        assert!(engine.is_some_and(|engine| engine.trim().starts_with(line)), "{text}");
+    }
 }

@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{Ran, WEIR, alone, weir_run, weir_run_in};
+use common::port::{Place, said};
+use common::{Ran, WEIR, alone, have, weir_run, weir_run_in};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -79,6 +80,44 @@ fn a_reader_that_leaves_ends_buffer_and_writer() {
             assert_eq!(stage["closed_by_downstream"], true);
         }
     }
+}
+
+/// A pipeline whose buffer holds bytes while `then` happens, and how weir ends.
+fn with_buffer_that(then: &str) -> (i32, String) {
+    // The reader waits until the buffer was dealt with.
+    let script = format!(
+        "mkfifo go; export WEIR_ELASTIC=$PWD/elastic.json
+        $WEIR run -q --elastic=1 'head -c 3M /dev/zero | {{ read -r < go; wc -c; }}' & job=$!
+        until buffer=$(pgrep -P $job -f 'buffer -q'); do :; done
+        {then}; wait $job; echo status $?"
+    );
+    let output = Place::new().bash(&script);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let status = text.lines().find_map(|line| line.strip_prefix("status ")?.parse().ok());
+    (status.unwrap_or_else(|| panic!("{text}")), said(&output))
+}
+
+#[test]
+fn a_buffer_that_is_killed_is_no_success() {
+    if !have(&["pgrep"]) {
+        return;
+    }
+    let (status, said) = with_buffer_that("kill -9 $buffer; echo > go");
+    let expected = "weir: the elastic buffer in pipe 1 failed (SIGKILL): bytes may be lost\n";
+    assert_eq!((status, said.as_str()), (1, expected));
+    // A job that is interrupted is no failure of the buffer: weir dies of it.
+    let (status, said) = with_buffer_that("kill -TERM $job");
+    assert_eq!((status, said.as_str()), (143, ""));
+}
+
+#[test]
+fn a_directory_that_is_missing_costs_a_line_and_no_bytes() {
+    let place = Place::new();
+    let output = place.bash("TMPDIR=missing $WEIR run -q --elastic=1 'seq 100000 | tail -1'");
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"100000\n"[..]));
+    let said = said(&output);
+    assert!(said.starts_with("weir: cannot spill to 'missing': No such file"), "{said}");
+    assert!(said.ends_with("going on with memory alone\n"), "{said}");
 }
 
 #[test]

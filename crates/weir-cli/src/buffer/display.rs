@@ -8,6 +8,8 @@ use rustix::stdio::stderr;
 use rustix::termios::{tcgetpgrp, tcgetwinsize};
 use std::collections::VecDeque;
 use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir::PoolAccount;
 
@@ -25,6 +27,8 @@ pub struct Shown {
     pub out_bytes: u64,
     /// Of these, moved within the kernel.
     pub moved_bytes: u64,
+    /// When the input had been read to its end, since the beginning.
+    pub input_ended: Option<Duration>,
     pub pool: PoolAccount,
 }
 
@@ -43,7 +47,7 @@ pub struct Display {
     frame: Frame,
     begun: Instant,
     recent: VecDeque<(Instant, u64, u64)>,
-    drawn: bool,
+    drawn: Arc<AtomicBool>,
 }
 
 impl Display {
@@ -56,7 +60,21 @@ impl Display {
             bar
         });
         let bar = bar.filter(|bar| !bar.is_hidden());
-        Display { bar, frame, begun: now, recent: VecDeque::from([(now, 0, 0)]), drawn: false }
+        let (recent, drawn) = (VecDeque::from([(now, 0, 0)]), Arc::default());
+        Display { bar, frame, begun: now, recent, drawn }
+    }
+
+    /// Ends the line of progress, where one stands, so that what comes next has a line of its own.
+    pub fn end_line(drawn: &AtomicBool) {
+        // Relaxed: a hint; a line that is just being drawn is one too many or too few.
+        if drawn.load(Ordering::Relaxed) && is_ours() && takes_bytes() {
+            let _ = rustix::io::write(stderr(), b"\n");
+        }
+    }
+
+    /// Whether a line of progress stands.
+    pub fn drawn(&self) -> Arc<AtomicBool> {
+        self.drawn.clone()
     }
 
     pub fn is_shown(&self) -> bool {
@@ -83,13 +101,15 @@ impl Display {
             ended: false,
         };
         line.draw(bar);
-        self.drawn = true;
+        // Relaxed: as in `end_line`.
+        self.drawn.store(true, Ordering::Relaxed);
     }
 
     /// Leaves a last line.
     pub fn finish(&mut self, shown: &Shown) {
         let Some(bar) = self.bar.take() else { return };
-        if !self.drawn && !is_ours() {
+        // Relaxed: as in `end_line`. From here on the line ends itself.
+        if !self.drawn.swap(false, Ordering::Relaxed) && !is_ours() {
             return;
         }
         let elapsed = self.begun.elapsed();
@@ -97,7 +117,7 @@ impl Display {
             frame: self.frame,
             shown: *shown,
             elapsed,
-            in_rate: rate(shown.in_bytes, elapsed),
+            in_rate: rate(shown.in_bytes, shown.input_ended.unwrap_or(elapsed)),
             out_rate: rate(shown.out_bytes, elapsed),
             ended: true,
         };
@@ -108,7 +128,8 @@ impl Display {
     /// Prints a message, above the line of progress if there is one.
     pub fn say(&self, text: &str) {
         match &self.bar {
-            Some(bar) if self.drawn => bar.suspend(|| tell(text)),
+            // Relaxed: this thread sets it.
+            Some(bar) if self.drawn.load(Ordering::Relaxed) => bar.suspend(|| tell(text)),
             _ => tell(text),
         }
     }
@@ -147,7 +168,9 @@ impl Line {
         }
         bar.set_prefix(laid.text);
         bar.set_message(laid.share);
-        bar.set_position(self.shown.out_bytes.min(self.frame.size_bytes.unwrap_or(u64::MAX)));
+        let size_bytes = self.size_bytes().unwrap_or(0);
+        bar.set_length(size_bytes);
+        bar.set_position(self.shown.out_bytes.min(size_bytes));
         bar.force_draw();
     }
 
@@ -179,8 +202,8 @@ impl Line {
             text += &format!("  {}", clock(self.elapsed));
         }
         if parts >= 3 {
-            let (input, output) = (bytes(self.in_rate), bytes(self.out_rate));
-            text += &format!("  in {input:>6}/s  out {output:>6}/s");
+            let (input, output) = (self.input(), bytes(self.out_rate));
+            text += &format!("  in {input}  out {output:>6}/s");
         }
         if parts >= 4 {
             let word = if self.ended { "memory at most" } else { "memory" };
@@ -202,9 +225,23 @@ impl Line {
             true => format!(" spilled {:>6}", bytes(self.shown.pool.spilled_bytes)),
             false => String::new(),
         };
-        let [out, input, output] = [self.shown.out_bytes, self.in_rate, self.out_rate].map(bytes);
-        let fill = self.fill();
-        format!("{out:>6}{time} in {input:>6}/s out {output:>6}/s mem {fill:>3}%{spilled}")
+        let [out, output] = [self.shown.out_bytes, self.out_rate].map(bytes);
+        let (input, fill) = (self.input(), self.fill());
+        format!("{out:>6}{time} in {input} out {output:>6}/s mem {fill:>3}%{spilled}")
+    }
+
+    /// The rate of the input, as long as there is one.
+    fn input(&self) -> String {
+        match self.shown.input_ended {
+            Some(_) if !self.ended => format!("{:>8}", "ended"),
+            _ => format!("{:>6}/s", bytes(self.in_rate)),
+        }
+    }
+
+    /// What passes in all: where it was known from the beginning, or once all has come in.
+    fn size_bytes(&self) -> Option<u64> {
+        let came = self.shown.input_ended.map(|_| self.shown.in_bytes);
+        came.filter(|_| !self.ended).or(self.frame.size_bytes)
     }
 
     /// Memory in use, in the end the most that was, in percent.
@@ -216,7 +253,7 @@ impl Line {
 
     /// How much is done, and how long the rest takes at the present rate.
     fn share(&self) -> String {
-        let Some(size) = self.frame.size_bytes.filter(|size| *size > 0) else {
+        let Some(size) = self.size_bytes().filter(|size| *size > 0) else {
             return String::new();
         };
         let done = self.shown.out_bytes.min(size);
@@ -266,8 +303,13 @@ mod tests {
             file_bytes: 300_000_000,
             ..PoolAccount::default()
         };
-        let shown =
-            Shown { in_bytes: 3_000_000_000, out_bytes: 1_230_000_000, moved_bytes: 0, pool };
+        let shown = Shown {
+            in_bytes: 3_000_000_000,
+            out_bytes: 1_230_000_000,
+            moved_bytes: 0,
+            input_ended: None,
+            pool,
+        };
         Line {
             frame: Frame { memory_bytes: 256 << 20, spills: true, size_bytes },
             shown,
@@ -291,6 +333,21 @@ mod tests {
             }
         }
         insta::assert_snapshot!(all.join("\n"));
+    }
+
+    #[test]
+    fn once_all_has_come_in_the_rest_is_known() {
+        let mut line = line(None, false);
+        assert_eq!(line.share(), "");
+        line.shown.input_ended = Some(Duration::from_secs(9));
+        assert_eq!(line.share(), " 41%  0:03:00 left");
+        let laid = [line.lay(120), line.lay(80)];
+        insta::assert_snapshot!(
+            laid.map(|laid| format!("{} {}", laid.text, laid.share)).join("\n")
+        );
+        line.ended = true;
+        assert_eq!(line.share(), "");
+        assert!(line.lay(120).text.contains("in 104 MB/s"));
     }
 
     #[test]

@@ -64,6 +64,8 @@ pub struct Flow<'a> {
     moved_bytes: u64,
     put_bytes: u64,
     taken_bytes: u64,
+    begun: Instant,
+    input_ended: Option<Duration>,
     next_look: Instant,
     /// What went wrong first, while what was accepted is still passed on.
     pub failure: Option<Fault>,
@@ -80,6 +82,7 @@ impl<'a> Flow<'a> {
         let (writer, reader) = pool.backlog().map_err(|error| Fault::failed(error.to_string()))?;
         let moves = can_splice(&input, &output);
         let asks = input.must_ask() || moves && input.must_ask_to_splice();
+        let begun = Instant::now();
         let ready = Ready { input: !asks, output: !output.must_ask(), room: true, here: true };
         Ok(Flow {
             pool,
@@ -97,7 +100,9 @@ impl<'a> Flow<'a> {
             moved_bytes: 0,
             put_bytes: 0,
             taken_bytes: 0,
-            next_look: Instant::now() + LOOK,
+            begun,
+            input_ended: None,
+            next_look: begun + LOOK,
             failure: None,
             told: false,
         })
@@ -131,6 +136,7 @@ impl<'a> Flow<'a> {
             in_bytes: self.moved_bytes + self.put_bytes,
             out_bytes: self.moved_bytes + self.taken_bytes,
             moved_bytes: self.moved_bytes,
+            input_ended: self.input_ended,
             pool: self.pool.account(),
         }
     }
@@ -185,6 +191,7 @@ impl<'a> Flow<'a> {
     fn end_input(&mut self) {
         self.writer = None;
         if let Some(input) = self.input.take() {
+            self.input_ended = Some(self.begun.elapsed());
             input.close();
         }
     }

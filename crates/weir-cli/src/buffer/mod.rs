@@ -12,31 +12,39 @@ mod stats;
 mod wait;
 
 use crate::args::BufferOptions;
-use crate::fault::Fault;
+use crate::fault::{Fault, tell};
 use display::{Display, Frame};
 use ends::{Input, Output};
 use flow::{End, Flow};
 use rate::Rate;
 use rustix::io::Errno;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
+use signal_hook::iterator::Signals;
 use stats::Stats;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use weir::{ErrorKind, Pool, PoolOptions};
-use weir_sys::signals::die_of;
+use weir_sys::signals::{die_of, is_ignored};
 use weir_sys::startup::sigpipe_was_ignored;
 use weir_sys::usage::Usage;
-
-const SIGPIPE: i32 = 13;
 
 /// Carries out the verb.
 pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     if options.json.as_deref() == Some(Path::new("-")) {
         return Err(Fault::usage("standard output is for the data: --json needs a file"));
     }
-    let pool = make_pool(options)?;
+    let pool = match make_pool(options, options.no_spill) {
+        Err(fault) if options.put_in && !options.no_spill => {
+            tell(&format!("{fault}; going on with memory alone"));
+            make_pool(options, true)?
+        }
+        pool => pool?,
+    };
     // Before anything is read: a bad name is told at once, and costs nobody any bytes.
     let mut json = options.json.as_deref().map(create).transpose()?;
     let (input, output) = (Input::new()?, Output::new()?);
@@ -47,6 +55,9 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         size_bytes: options.size.or(input.remaining_bytes),
     };
     let display = Display::new(options.quiet, frame, begun);
+    if display.is_shown() {
+        hear_signals(display.drawn());
+    }
     let rate = options.rate.map(|bytes_per_s| Rate::new(bytes_per_s, begun));
     let mut flow = Flow::new(&pool, (input, output), rate, display)?;
     let mut end = flow.run();
@@ -57,7 +68,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         end = Err(ends::unwritable(Errno::PIPE));
     }
     flow.finish();
-    let stats = tell(&flow, &end, begun, &pool);
+    let stats = sum_up(&flow, &end, begun, (&pool, options.memory));
     if options.stats {
         let _ = std::io::stderr().lock().write_all(stats.table().as_bytes());
     }
@@ -66,7 +77,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         file.write_all(&text).map_err(|error| unwritten(path, error))?;
     }
     match end? {
-        End::Done => Ok(ExitCode::from(u8::from(flow.had_trouble()))),
+        End::Done => Ok(ExitCode::from(u8::from(flow.had_trouble() && !options.put_in))),
         End::ReaderGone => {
             // If it does not kill (it is blocked), the status says the same.
             let _ = die_of(SIGPIPE);
@@ -75,16 +86,31 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     }
 }
 
-fn make_pool(options: &BufferOptions) -> Result<Pool, Fault> {
+fn make_pool(options: &BufferOptions, no_spill: bool) -> Result<Pool, Fault> {
     let wanted = PoolOptions::new().memory_bytes(options.memory).limit_bytes(options.limit);
-    let wanted = match options.no_spill {
+    let wanted = match no_spill {
         true => wanted.no_spill(),
         false => wanted.spill_directory(options.spill.clone().unwrap_or_else(usual_directory)),
     };
     Pool::new(&wanted).map_err(|error| match error.kind() {
         ErrorKind::Invalid => Fault::usage(error.to_string()),
-        _ => Fault::failed(error.to_string()),
+        _ if no_spill || options.put_in => Fault::failed(error.to_string()),
+        _ => Fault::failed(format!("{error}; name another directory by --spill, or --no-spill")),
     })
+}
+
+/// Dies of what interrupts it as ever, but leaves the terminal's next line to the shell.
+fn hear_signals(drawn: Arc<AtomicBool>) {
+    let hear = move || {
+        let taken = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal));
+        let Ok(mut signals) = Signals::new(taken) else { return };
+        if let Some(signal) = signals.forever().next() {
+            Display::end_line(&drawn);
+            let _ = die_of(signal);
+        }
+    };
+    // Without it signals kill at once.
+    let _ = std::thread::Builder::new().name("signals".into()).spawn(hear);
 }
 
 /// /tmp is memory on many machines, which is what runs short.
@@ -102,10 +128,16 @@ fn unwritten(path: &Path, error: impl std::fmt::Display) -> Fault {
     Fault::failed(format!("cannot write '{}': {error}", path.display()))
 }
 
-fn tell(flow: &Flow<'_>, end: &Result<End, Fault>, begun: Instant, pool: &Pool) -> Stats {
+fn sum_up(
+    flow: &Flow<'_>,
+    end: &Result<End, Fault>,
+    begun: Instant,
+    (pool, memory_bytes): (&Pool, u64),
+) -> Stats {
     let usage = Usage::of_self();
     let cpu_s = (usage.user_ns as f64 / 1e9, usage.system_ns as f64 / 1e9);
-    let mut stats = Stats::new(&flow.shown(), begun.elapsed().as_secs_f64(), cpu_s, pool.engine());
+    let pool = (memory_bytes, pool.engine());
+    let mut stats = Stats::new(&flow.shown(), begun.elapsed(), cpu_s, pool);
     match end {
         Ok(End::Done) if flow.had_trouble() => stats.ended = "failed",
         Ok(End::Done) => {}

@@ -1,8 +1,9 @@
 //! What is said at the end: to people (`table`) and to programs (`json`).
 
 use super::display::Shown;
-use crate::report::units::{bytes, seconds};
+use crate::report::units::{bytes, capacity, seconds};
 use serde::Serialize;
+use std::time::Duration;
 
 /// All that there is to say.
 #[derive(Debug, Serialize)]
@@ -14,6 +15,9 @@ pub struct Stats {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     wall_s: f64,
+    /// When the input had been read to its end: its writer was done by then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_ended_s: Option<f64>,
     in_bytes: u64,
     out_bytes: u64,
     in_bytes_per_s: f64,
@@ -24,6 +28,7 @@ pub struct Stats {
     cancelled_bytes: u64,
     spilled_bytes: u64,
     read_back_bytes: u64,
+    memory_bytes: u64,
     most_memory_bytes: u64,
     most_file_bytes: u64,
     user_s: f64,
@@ -34,31 +39,34 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Of what passed in so much time, which took so much CPU time in user mode and in the kernel.
+    /// Of what passed in so much time, which took so much CPU time in user mode and in the kernel,
+    /// through so much memory and by such an engine.
     pub fn new(
         shown: &Shown,
-        wall_s: f64,
+        wall: Duration,
         (user_s, system_s): (f64, f64),
-        engine: String,
+        (memory_bytes, engine): (u64, String),
     ) -> Stats {
-        let per_s = |bytes: u64| bytes as f64 / wall_s.max(1e-9);
+        let per_s = |bytes: u64, time: Duration| bytes as f64 / time.as_secs_f64().max(1e-9);
         let gb = shown.out_bytes as f64 / 1e9;
         let pool = &shown.pool;
         Stats {
             schema: "weir.buffer/1",
             ended: "done",
             error: None,
-            wall_s,
+            wall_s: wall.as_secs_f64(),
+            input_ended_s: shown.input_ended.map(|time| time.as_secs_f64()),
             in_bytes: shown.in_bytes,
             out_bytes: shown.out_bytes,
-            in_bytes_per_s: per_s(shown.in_bytes),
-            out_bytes_per_s: per_s(shown.out_bytes),
+            in_bytes_per_s: per_s(shown.in_bytes, shown.input_ended.unwrap_or(wall)),
+            out_bytes_per_s: per_s(shown.out_bytes, wall),
             spliced_bytes: shown.moved_bytes,
             buffered_bytes: pool.put_bytes,
             delayed_bytes: pool.delayed_bytes,
             cancelled_bytes: pool.cancelled_bytes,
             spilled_bytes: pool.spilled_bytes,
             read_back_bytes: pool.read_back_bytes,
+            memory_bytes,
             most_memory_bytes: pool.most_memory_bytes,
             most_file_bytes: pool.most_file_bytes,
             user_s,
@@ -71,7 +79,16 @@ impl Stats {
     /// As a short table.
     pub fn table(&self) -> String {
         let time = |s: f64| seconds((s * 1e9) as u64);
-        let rate = |per_s: f64| format!("{:>6}/s", bytes(per_s as u64));
+        let rate = |per_s: f64| format!("{}/s", bytes(per_s as u64));
+        let input = rate(self.in_bytes_per_s);
+        let input = match self.input_ended_s {
+            Some(s) => format!("{input}, all of it read after {}", time(s)),
+            None => input,
+        };
+        let ended = if self.ended == "done" { "" } else { self.ended };
+        let ended = if ended.is_empty() { String::new() } else { format!(" ({ended})") };
+        let share = 100 * self.most_memory_bytes / self.memory_bytes.max(1);
+        let memory = format!("at most: {share}% of {}", capacity(self.memory_bytes));
         let gb = self.cpu_s_per_gb.map_or_else(|| String::from("-"), |s| format!("{s:.2}s"));
         let row = |name: &str, count: u64, note: &str| {
             let line = format!("  {name:<10}{:>7}  {note}", bytes(count));
@@ -79,16 +96,16 @@ impl Stats {
         };
         let cpu = format!("{} user, {} system", time(self.user_s), time(self.system_s));
         [
-            format!("weir buffer: {} in {}\n", bytes(self.out_bytes), time(self.wall_s)),
-            row("in", self.in_bytes, &rate(self.in_bytes_per_s)),
+            format!("weir buffer: {} in {}{ended}\n", bytes(self.out_bytes), time(self.wall_s)),
+            row("in", self.in_bytes, &input),
             row("out", self.out_bytes, &rate(self.out_bytes_per_s)),
             row("spliced", self.spliced_bytes, "moved without being copied"),
-            row("buffered", self.buffered_bytes, ""),
+            row("buffered", self.buffered_bytes, "copied, and kept until they were taken"),
             row("delayed", self.delayed_bytes, "chosen to be spilled"),
-            row("cancelled", self.cancelled_bytes, "of these never written"),
-            row("spilled", self.spilled_bytes, "written to the file"),
-            row("read back", self.read_back_bytes, ""),
-            row("memory", self.most_memory_bytes, "at most"),
+            row("cancelled", self.cancelled_bytes, "of these, taken before they were written"),
+            row("spilled", self.spilled_bytes, "of these, written to the file"),
+            row("read back", self.read_back_bytes, "from the file"),
+            row("memory", self.most_memory_bytes, &memory),
             row("file", self.most_file_bytes, "at most"),
             format!("  cpu       {gb:>7}  per GB ({cpu})\n"),
             format!("  engine    {}\n", self.engine),
@@ -122,11 +139,15 @@ mod tests {
             ..PoolAccount::default()
         };
         let (moved_bytes, in_bytes) = (3_100_000_000, 4_000_000_000);
-        let shown = Shown { in_bytes, out_bytes: in_bytes, moved_bytes, pool };
-        let engine = String::from("io_uring, O_DIRECT");
-        let stats = Stats::new(&shown, 12.5, (0.25, 1.5), engine);
+        let input_ended = Some(Duration::from_secs(5));
+        let shown = Shown { in_bytes, out_bytes: in_bytes, moved_bytes, input_ended, pool };
+        let of = (512 << 20, String::from("io_uring, O_DIRECT"));
+        let stats = Stats::new(&shown, Duration::from_millis(12_500), (0.25, 1.5), of);
         insta::assert_snapshot!(stats.table());
-        let none = Stats::new(&Shown::default(), 0.0, (0.0, 0.0), String::new());
+        let none = (0, String::new());
+        let mut none = Stats::new(&Shown::default(), Duration::ZERO, (0.0, 0.0), none);
+        none.ended = "reader gone";
+        assert!(none.table().starts_with("weir buffer: 0 B in - (reader gone)\n"));
         assert!(none.table().contains("-  per GB"), "{}", none.table());
         assert!(none.json().is_ok_and(|text| !text.is_empty()));
     }

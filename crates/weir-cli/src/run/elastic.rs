@@ -6,9 +6,11 @@
 
 use super::evidence::{self, Seen, Trouble};
 use super::plan::Planned;
+use super::status::lossy_buffers;
 use crate::args::Elastic;
 use crate::fault::{Fault, tell};
 use crate::report::Report;
+use crate::report::units::ending;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_measure::record::{Pipe, Run};
 use weir_measure::runner::{Launch, StageSpec, files_suffice};
@@ -105,7 +107,7 @@ pub fn insert(stages: &mut Vec<StageSpec>, from: usize) -> Result<(), String> {
     if !program.exists() {
         return Err(format!("weir itself is gone from '{}'", program.display()));
     }
-    let argv = vec![program.into_os_string(), "buffer".into(), "-q".into()];
+    let argv = vec![program.into_os_string(), "buffer".into(), "-q".into(), "--put-in".into()];
     let launch = Launch::Exec { env: Vec::new(), argv, text: None };
     stages.insert(from + 1, StageSpec { label: String::from(LABEL), launch, inserted: true });
     Ok(())
@@ -115,6 +117,15 @@ pub fn insert(stages: &mut Vec<StageSpec>, from: usize) -> Result<(), String> {
 /// each stage whether weir put it in.
 pub fn typed_number(mut inserted: impl Iterator<Item = bool>, from: usize) -> usize {
     inserted.by_ref().take(from + 1).filter(|inserted| !inserted).count()
+}
+
+/// Says which buffers failed, also where there is no report: nobody typed them.
+pub fn tell_losses(run: &Run) {
+    for at in lossy_buffers(run) {
+        let pipe = typed_number(run.stages.iter().map(|stage| stage.inserted), at);
+        let ending = ending(&run.stages[at]);
+        tell(&format!("the elastic buffer in pipe {pipe} failed ({ending}): bytes may be lost"));
+    }
 }
 
 /// Remembers which pipes would gain by a buffer, and forgets those of which a run without

@@ -53,6 +53,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     run.notes.extend(notes);
     let ending = status::status(&run, options.pipefail, planned.negated);
     let mut report = judge(run, &planned.command, closed, ending.shell_status());
+    elastic::tell_losses(&report.run);
     elastic::remember(&report);
     if let Some(standard) = standard.filter(|_| report.run.signals.is_empty()) {
         report.compared = compare::compare(&job, &report.advice, options.runs, &standard)?;

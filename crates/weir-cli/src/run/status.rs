@@ -1,7 +1,7 @@
 //! The exit status a shell would have had, and how weir itself ends.
 
 use std::process::ExitCode;
-use weir_measure::record::{Ending, Run};
+use weir_measure::record::{Ending, Run, Stage};
 use weir_sys::signals::die_of;
 
 const SIGHUP: i32 = 1;
@@ -23,8 +23,7 @@ pub enum Status {
 /// does too, so that whoever called it sees an interrupt.
 pub fn status(run: &Run, pipefail: bool, negated: bool) -> Status {
     for signal in &run.signals {
-        let died =
-            |stage: &weir_measure::record::Stage| stage.ending == Some(Ending::Signal(*signal));
+        let died = |stage: &Stage| stage.ending == Some(Ending::Signal(*signal));
         let stages_died =
             run.stages.iter().any(died) || run.ending == Some(Ending::Signal(*signal));
         let fatal = match *signal {
@@ -41,7 +40,24 @@ pub fn status(run: &Run, pipefail: bool, negated: bool) -> Status {
         let failed = run.stages.iter().rev().filter_map(|stage| stage.ending.map(shell_code));
         code = failed.into_iter().find(|code| *code != 0).unwrap_or(0);
     }
-    Status::Exit(if negated { i32::from(code == 0) } else { code })
+    if negated {
+        code = i32::from(code == 0);
+    }
+    // Nobody asked for the buffer: what it lost must not look like success.
+    let lost = lossy_buffers(run).next().is_some();
+    Status::Exit(if lost { code.max(1) } else { code })
+}
+
+/// Positions of buffers that weir put in and that may not have passed on all they took.
+pub fn lossy_buffers(run: &Run) -> impl Iterator<Item = usize> {
+    let interrupted =
+        |ending: Ending| run.signals.iter().any(|signal| ending == Ending::Signal(*signal));
+    let failed = move |stage: &Stage| {
+        let ending = stage.ending.filter(|_| stage.inserted && !stage.closed_by_downstream());
+        ending.is_some_and(|ending| shell_code(ending) != 0 && !interrupted(ending))
+    };
+    let stages = run.stages.iter().enumerate();
+    stages.filter(move |(_, stage)| failed(stage)).map(|(position, _)| position)
 }
 
 fn shell_code(ending: Ending) -> i32 {
@@ -73,7 +89,6 @@ impl Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_measure::record::Stage;
 
     fn run(endings: &[Ending], signals: &[i32]) -> Run {
         let stage = |ending: &Ending| Stage { ending: Some(*ending), ..Stage::default() };
@@ -93,6 +108,28 @@ mod tests {
         assert_eq!(status(&both, false, true), Status::Exit(1));
         let killed = run(&[Ending::Code(0), Ending::Signal(9)], &[]);
         assert_eq!(status(&killed, false, false), Status::Exit(137));
+    }
+
+    #[test]
+    fn a_buffer_that_lost_bytes_is_no_success() {
+        let with = |ending: Ending, signals: &[i32]| {
+            let mut run = run(&[Ending::Code(0), ending, Ending::Code(0)], signals);
+            run.stages[1].inserted = true;
+            run
+        };
+        let killed = with(Ending::Signal(9), &[]);
+        assert_eq!(lossy_buffers(&killed).collect::<Vec<_>>(), [1]);
+        for negated in [false, true] {
+            assert_eq!(status(&killed, false, negated), Status::Exit(1));
+        }
+        assert_eq!(status(&with(Ending::Code(1), &[]), false, false), Status::Exit(1));
+        for (ending, signals) in [
+            (Ending::Code(0), &[][..]),
+            (Ending::Signal(13), &[]),
+            (Ending::Signal(SIGQUIT), &[SIGQUIT]),
+        ] {
+            assert_eq!(lossy_buffers(&with(ending, signals)).count(), 0, "{ending:?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the tests of `weir buffer` share: a buffer between two ends that the test holds.
 
-use super::WEIR;
 use super::port::Place;
+use super::{WEIR, bound, bounded_bash};
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -37,6 +37,7 @@ impl Buffer {
         let mut command = place.command(WEIR);
         command.arg("buffer").args(args.split_whitespace()).stdin(reader).stdout(writer);
         let child = command.spawn().expect("weir starts");
+        bound(&child);
         Buffer { child, input: Some(input), output: Some(output) }
     }
 
@@ -117,6 +118,6 @@ pub fn with_mounts(place: &Place, script: &str) -> Option<std::process::Output> 
         return None;
     }
     let mut command = place.command("unshare");
-    command.args(["-m", "bash", "-c", script]);
+    command.arg("-m").args(bounded_bash(script));
     Some(command.output().expect("unshare starts"))
 }

@@ -5,9 +5,11 @@
 pub mod buffer;
 pub mod port;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The command under test.
@@ -17,6 +19,30 @@ pub const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Seconds after which what still runs is killed: a test fails then, and does not hang.
+const MOST_S: i64 = 120;
+
+/// Kills the process should it run on and on.
+pub fn bound(child: &Child) {
+    let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).expect("it runs");
+    std::thread::spawn(move || {
+        let time = Timespec { tv_sec: MOST_S, tv_nsec: 0 };
+        let ended = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&time));
+        if ended == Ok(0) {
+            eprintln!("killed after {MOST_S} seconds");
+            let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+        }
+    });
+}
+
+/// A script of bash that is killed, with all that it started, should it run on and on.
+pub fn bounded_bash(script: &str) -> [String; 7] {
+    let words = ["timeout", "-k", "5", "", "bash", "-c", script];
+    let mut words = words.map(String::from);
+    words[3] = MOST_S.to_string();
+    words
 }
 
 /// A run of weir and its report.
@@ -37,15 +63,13 @@ pub fn weir_run(args: &[&str]) -> Ran {
 pub fn weir_run_in(state: &Path, args: &[&str]) -> Ran {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("report.json");
-    let output = Command::new(WEIR)
-        .args(["run", "--json"])
-        .arg(&file)
-        .args(args)
-        .env("XDG_STATE_HOME", state)
-        .env_remove("WEIR_ELASTIC")
-        .stdin(Stdio::null())
-        .output()
-        .expect("weir starts");
+    let mut command = Command::new(WEIR);
+    command.args(["run", "--json"]).arg(&file).args(args);
+    command.env("XDG_STATE_HOME", state).env_remove("WEIR_ELASTIC");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("weir starts");
+    bound(&child);
+    let output = child.wait_with_output().expect("weir ends");
     let text = std::fs::read_to_string(&file).unwrap_or_default();
     let json = serde_json::from_str(&text).unwrap_or(Value::Null);
     Ran { output, json }

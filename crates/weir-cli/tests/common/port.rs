@@ -1,6 +1,6 @@
 //! What the tests of `weir port` share: a place for names, and processes that do not outlive it.
 
-use super::WEIR;
+use super::{WEIR, bound, bounded_bash};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -37,11 +37,20 @@ impl Place {
 
     /// Runs a script of bash to its end; `$WEIR` is the command.
     pub fn bash(&self, script: &str) -> Output {
-        self.command("bash").args(["-c", script]).output().expect("bash starts")
+        self.bash_command(script).output().expect("bash starts")
+    }
+
+    /// The command that runs a script of bash.
+    pub fn bash_command(&self, script: &str) -> Command {
+        let words = bounded_bash(script);
+        let mut command = self.command(&words[0]);
+        command.args(&words[1..]);
+        command
     }
 
     pub fn start(&self, mut command: Command) -> Running {
         let mut child = command.spawn().expect("it starts");
+        bound(&child);
         let output = BufReader::new(child.stdout.take().expect("piped"));
         Running { child, output }
     }

@@ -24,9 +24,6 @@ pub struct Fill {
     pub full: bool,
 }
 
-/// Sizes are read at every so many looks.
-const CHECK_LOOKS: u64 = 16;
-
 /// A borrowed end: whose, and which descriptor of it.
 #[derive(Debug)]
 struct End {
@@ -154,13 +151,9 @@ impl PipeWatch {
             // Refused, it stays as its maker wanted it.
             let _ = fcntl_setpipe_size(end, wanted as usize);
         }
-        // Sizes change seldom, and mostly by our own doing.
-        let known = self.totals.capacity_bytes;
-        let capacity_bytes = match known {
-            known if known > 0 && !self.totals.samples.is_multiple_of(CHECK_LOOKS) => known,
-            _ => fcntl_getpipe_size(end).ok()? as u64,
-        };
+        // Stages enlarge their pipes themselves, at any time. The bytes first: they fitted then.
         let bytes = ioctl_fionread(end).ok()?;
+        let capacity_bytes = fcntl_getpipe_size(end).ok()? as u64;
         let full = match &writer {
             Some(writer) => !writable(writer),
             None => bytes >= capacity_bytes,
@@ -189,7 +182,7 @@ impl PipeTotals {
         self.samples += 1;
         self.capacity_bytes = fill.capacity_bytes;
         self.max_bytes = self.max_bytes.max(fill.bytes);
-        let share = fill.bytes as f64 / fill.capacity_bytes.max(1) as f64;
+        let share = fill.bytes as f64 / fill.capacity_bytes.max(fill.bytes).max(1) as f64;
         self.fill_ns += share * weight_ns as f64;
         let (was_full, was_empty) = (self.full_since_ns > 0, self.empty_since_ns > 0);
         let empty = fill.bytes == 0;
@@ -288,6 +281,17 @@ mod tests {
             watch.look(1);
         }
         assert_eq!(watch.look(1).expect("seen").capacity_bytes, 131_072);
+    }
+
+    #[test]
+    fn a_pipe_that_a_stage_enlarged_is_never_fuller_than_full() {
+        let (mut watch, _reader, writer) = watch(None);
+        assert_eq!(watch.look(10).expect("seen").capacity_bytes, 65_536);
+        fcntl_setpipe_size(&writer, 1 << 20).expect("enlarged");
+        rustix::io::write(&writer, &vec![7; 1 << 19]).expect("room");
+        let fill = watch.look(10).expect("seen");
+        assert_eq!((fill.bytes, fill.capacity_bytes, fill.full), (1 << 19, 1 << 20, false));
+        assert_eq!((watch.totals.mean_fill(), watch.totals.capacity_bytes), (Some(0.25), 1 << 20));
     }
 
     /// The longest turn of looks of 10 ns each: F full, e empty, - neither.
