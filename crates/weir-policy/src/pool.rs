@@ -13,6 +13,7 @@
 mod ahead;
 mod blocks;
 mod choose;
+mod ends;
 mod laundry;
 mod slots;
 mod stream;
@@ -128,6 +129,20 @@ pub enum Event {
     },
     /// Time has passed: see [`Pool::deadline_ns`].
     Tick,
+    /// The writer has gone, or wants no frame any more. One that it was granted and has put nothing
+    /// into is given back: that is the stream's last block if it is `empty`.
+    Withdraw {
+        /// The stream.
+        stream: u32,
+        /// There is such a block.
+        empty: bool,
+    },
+    /// The stream has lost its reader, and its writer may be at its last block still: all before
+    /// that is given up. [`Event::Close`] is to follow.
+    Abandon {
+        /// The stream.
+        stream: u32,
+    },
     /// The stream is given up, with all that is in it.
     Close {
         /// The stream.
@@ -300,6 +315,8 @@ impl Pool {
             Event::Consumed { stream } => self.consumed(now_ns, stream),
             Event::Done { transfer, fault } => self.done(now_ns, transfer, fault),
             Event::Tick => {}
+            Event::Withdraw { stream, empty } => self.withdraw(stream, empty),
+            Event::Abandon { stream } => self.abandon(stream),
             Event::Close { stream } => self.close(stream),
         }
         self.grant(now_ns);
@@ -319,7 +336,8 @@ impl Pool {
 
     /// When [`Event::Tick`] is due, if at all: writing is tried again then.
     pub fn deadline_ns(&self) -> Option<u64> {
-        let can_start = self.slots.left() > 0 && self.transfers.has_room();
+        // Without need of frames nothing is tried, however much time passes.
+        let can_start = self.slots.left() > 0 && self.transfers.has_room() && self.is_short();
         (self.trouble.is_some() && self.laundry.count > 0 && can_start).then_some(self.retry_ns)
     }
 
@@ -456,22 +474,5 @@ impl Pool {
         if !at.holds(block) {
             self.blocks.push(&mut at.dirty, block);
         }
-    }
-
-    fn close(&mut self, stream: u32) {
-        while self.streams[stream as usize].head != NONE {
-            self.drop_head(stream);
-        }
-        let at = &mut self.streams[stream as usize];
-        self.waiting_readers -= u32::from(core::mem::take(&mut at.wanting));
-        at.open = false;
-        at.appending = false;
-        self.appending.retain(|waiting| *waiting != stream);
-        self.actions.retain(|action| match action {
-            Action::Grant { stream: of, .. }
-            | Action::Show { stream: of, .. }
-            | Action::Fail { stream: of, .. } => *of != stream,
-            Action::Begin { .. } | Action::Trouble { .. } => true,
-        });
     }
 }

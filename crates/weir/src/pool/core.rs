@@ -252,7 +252,11 @@ impl Core {
         self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
+    /// Nothing in a forked child, whose copy of the lock may never be opened.
     pub fn account(&self) -> PoolAccount {
+        if !self.frames.is_here() {
+            return PoolAccount::default();
+        }
         let (counts, frames, slots) = {
             let state = self.lock();
             (state.policy.counts(), state.policy.frames_used(), state.policy.slots_used())
@@ -275,6 +279,9 @@ impl Core {
 
     /// What was counted for one stream, in frames.
     pub fn counts_of(&self, shared: &Shared) -> Counts {
+        if !self.frames.is_here() {
+            return Counts::default();
+        }
         let state = self.lock();
         if Core::is_open(&state, shared) {
             state.policy.stream_counts(shared.stream)

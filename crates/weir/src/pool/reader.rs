@@ -98,14 +98,15 @@ impl BacklogReader {
         let core = self.pool.core();
         let stream = self.shared.stream;
         let mut state = core.lock();
+        // Told before it is tried again: the next answer is that of the next look.
+        if let Some(fault) = state.seats[stream as usize].failed.take() {
+            let cause = io::Error::from_raw_os_error(fault);
+            return Err(Error::os("read back", "the backlog", cause));
+        }
         if state.seats[stream as usize].shown.is_none() {
             core.on(&mut state, Event::Want { stream });
         }
         let seat = &mut state.seats[stream as usize];
-        if let Some(fault) = seat.failed.take() {
-            let cause = io::Error::from_raw_os_error(fault);
-            return Err(Error::os("read back", "the backlog", cause));
-        }
         let Some(Shown { frame, in_file }) = seat.shown.take() else {
             self.shared.reader.arm();
             return Ok(false);
@@ -118,6 +119,9 @@ impl BacklogReader {
 
     /// So much of the bytes was taken.
     pub fn consume(&mut self, bytes: usize) {
+        if !self.core().frames.is_here() {
+            return;
+        }
         let bytes = bytes.min(self.here());
         self.from += bytes;
         self.taken += bytes as u64;
@@ -260,6 +264,10 @@ impl Drop for BacklogReader {
         // Release pairs with the acquire in the writer.
         self.shared.gone.store(true, Ordering::Release);
         self.shared.writer.wake();
+        if Core::is_open(&state, &self.shared) {
+            // The writer may be at its last block for long; the others can go now.
+            core.on(&mut state, Event::Abandon { stream: self.shared.stream });
+        }
         core.close(&mut state, &self.shared);
     }
 }
