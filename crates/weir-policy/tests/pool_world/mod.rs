@@ -27,7 +27,7 @@ pub enum Step {
 pub type Load = Vec<(u64, Step)>;
 
 /// How long the disk takes for a transfer of so many blocks, one after the other.
-fn disk_ns(writes: bool, blocks: usize) -> u64 {
+pub fn disk_ns(writes: bool, blocks: usize) -> u64 {
     let (first_ns, each_ns) = if writes { (15_000, 5_000) } else { (20_000, 10_000) };
     first_ns + each_ns * blocks as u64
 }
@@ -52,8 +52,6 @@ pub struct World {
     ends: Vec<Ends>,
     under_way: BinaryHeap<Reverse<(u64, u32)>>,
     disk_free_ns: u64,
-    /// The disk takes its time; else every transfer ends at the moment it begins.
-    pub disk_takes_time: bool,
     pub now_ns: u64,
     /// Time that readers waited for blocks that were in the file.
     pub waited_ns: u64,
@@ -73,7 +71,6 @@ impl World {
             ends: (0..streams).map(|_| Ends::default()).collect(),
             under_way: BinaryHeap::new(),
             disk_free_ns: 0,
-            disk_takes_time: true,
             now_ns: 0,
             waited_ns: 0,
             wanted_ns: vec![0; streams as usize],
@@ -149,8 +146,7 @@ impl World {
             Action::Begin { transfer } => {
                 let of = self.pool.transfer(transfer);
                 let begun_ns = self.disk_free_ns.max(self.now_ns);
-                let takes_ns = disk_ns(of.writes, of.frames().len());
-                self.disk_free_ns = begun_ns + if self.disk_takes_time { takes_ns } else { 0 };
+                self.disk_free_ns = begun_ns + disk_ns(of.writes, of.frames().len());
                 self.under_way.push(Reverse((self.disk_free_ns, transfer)));
             }
             Action::Fail { fault, .. } | Action::Trouble { fault } => panic!("fault {fault}"),

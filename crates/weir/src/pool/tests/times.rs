@@ -60,7 +60,7 @@ fn what_was_spilled_is_read_ahead() {
         assert_eq!(reader.take(&mut buffer).expect("the end"), 0);
         all_is_given_back(&made.pool);
         let account = made.pool.account();
-        assert!(account.spilled_bytes > bytes as u64 / 2 && ahead == account.spilled_bytes);
+        assert!(ahead > bytes as u64 / 2 && ahead <= account.spilled_bytes, "{account:?}");
     }
 }
 
