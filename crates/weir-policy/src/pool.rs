@@ -303,9 +303,10 @@ impl Pool {
     pub fn on(&mut self, now_ns: u64, event: Event) {
         match event {
             Event::Append { stream } => {
-                self.append(stream);
+                let is_new = self.append(stream);
                 self.grant(now_ns);
-                if !self.appending.is_empty() {
+                // One that asks again and again is in no greater need.
+                if is_new && !self.appending.is_empty() {
                     self.press();
                 }
             }
@@ -422,12 +423,15 @@ impl Pool {
         frame
     }
 
-    fn append(&mut self, stream: u32) {
+    /// Whether the writer had not asked before.
+    fn append(&mut self, stream: u32) -> bool {
         let asked = &mut self.streams[stream as usize];
-        if asked.open && !asked.appending {
+        let is_new = asked.open && !asked.appending;
+        if is_new {
             asked.appending = true;
             self.appending.push_back(stream);
         }
+        is_new
     }
 
     /// Frames for writers that wait, in their order.
