@@ -1,5 +1,5 @@
-//! What a pool does to its process: memory, descriptors, files, and the engine it gets. Each runs in
-//! a process of its own, which is this very program again.
+//! What a pool does to its process: memory, descriptors, files, and the engine it gets. Each runs
+//! in a process of its own, which is this very program again.
 
 use common::until;
 use std::process::Command;

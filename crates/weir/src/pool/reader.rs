@@ -45,8 +45,8 @@ impl BacklogReader {
     /// writer has gone and all was taken.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`]: nothing is in memory now. [`ErrorKind::Os`]: what comes next could
-    /// not be read back; it is tried again.
+    /// [`ErrorKind::WouldBlock`]: nothing is in memory now. [`ErrorKind::Os`]: what comes next
+    /// could not be read back; it is tried again.
     pub fn bytes(&mut self) -> Result<&[u8]> {
         match (self.look()?, &self.block) {
             (Found::Bytes, Some(block)) => Ok(&block.bytes(self.from)[..self.here()]),

@@ -46,9 +46,16 @@ fn make(options: PoolOptions) -> Made {
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
+    let mut looks = 0;
     while !holds() {
         assert!(begun.elapsed() < PATIENCE, "{what} in time");
-        std::thread::yield_now();
+        looks += 1;
+        if looks % 32 == 0 {
+            // sleep: leaves the CPU to the pool's thread for a moment, between two looks.
+            std::thread::sleep(Duration::from_micros(20));
+        } else {
+            std::thread::yield_now();
+        }
     }
 }
 

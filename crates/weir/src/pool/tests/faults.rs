@@ -198,8 +198,10 @@ fn what_is_being_written_is_read_from_memory() {
         put += n;
         block = data(put, PAGE);
     }
-    until("writes are under way", || made.faults.held() > 1);
-    let held = made.faults.held() as u64;
+    let under_way = || made.pool.core().lock().policy.transfers_under_way();
+    until("writes are under way", || made.faults.held() as u32 == under_way());
+    let held = u64::from(under_way());
+    assert!(held > 1, "{held}");
     take(&mut reader, 0, put);
     let account = made.pool.account();
     assert_eq!((account.read_back_bytes, account.spilled_bytes), (0, 0));
@@ -244,7 +246,8 @@ fn a_read_that_takes_long_is_waited_for() {
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     assert_eq!(error.to_string(), "cannot take from the backlog: nothing came");
     assert_eq!(reader.try_take(&mut buffer).expect_err("yet").kind(), ErrorKind::WouldBlock);
-    assert!(taken < 100 * PAGE && made.faults.held() > 0);
+    assert!(taken < 100 * PAGE);
+    until("reads are under way", || made.faults.held() > 0);
     let faults = made.faults.clone();
     let letting_go = std::thread::spawn(move || faults.hold(Direction::FromDisk, false));
     take(&mut reader, taken, 100 * PAGE - taken);
@@ -271,15 +274,14 @@ fn a_pool_goes_in_the_midst_of_transfers() {
     for direction in [Direction::ToDisk, Direction::FromDisk] {
         let made = make(options(16, 4096));
         let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
-        made.faults.hold(direction, true);
-        while let Ok(1..) = writer.put_for(&data(0, PAGE), Duration::from_millis(30)) {
-            if made.pool.account().put_bytes > 100 * PAGE as u64 {
-                break;
-            }
-        }
         if direction == Direction::FromDisk {
-            while reader.take_for(&mut [0; PAGE], Duration::from_millis(30)).is_ok() {}
+            let bytes = data(0, 100 * PAGE);
+            assert_eq!(writer.put_for(&bytes, PATIENCE).expect("put"), bytes.len());
+            rest(&made.pool);
         }
+        made.faults.hold(direction, true);
+        while direction == Direction::ToDisk && writer.try_put(&[1; PAGE]).is_ok() {}
+        while direction == Direction::FromDisk && reader.try_take(&mut [0; PAGE]).is_ok() {}
         until("transfers are under way", || made.faults.held() > 0);
         let core = Arc::downgrade(&made.pool.owner.core);
         drop((writer, reader, made));
