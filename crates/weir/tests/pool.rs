@@ -397,3 +397,26 @@ fn a_frame_that_was_read_is_anothers_at_once() {
     });
     at_rest(&pool);
 }
+
+/// The reader asked twice how much there is, and more had come in between: it panicked.
+#[test]
+fn a_reader_looks_at_a_block_that_grows() {
+    const BYTES: u64 = 400_000;
+    let (pool, _directory) = small(16, 0);
+    let (mut writer, mut reader) = pool.backlog().expect("backlog");
+    let writing = std::thread::spawn(move || fill(&mut writer, 0, BYTES, 1));
+    let mut at = 0;
+    while at < BYTES {
+        match reader.bytes() {
+            Ok(bytes) => {
+                assert!(is_pattern(at, bytes));
+                let step = bytes.len();
+                reader.consume(step);
+                at += step as u64;
+            }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+    }
+    writing.join().expect("no panic");
+    at_rest(&pool);
+}

@@ -48,8 +48,11 @@ impl BacklogReader {
     /// [`ErrorKind::WouldBlock`]: nothing is in memory now. [`ErrorKind::Os`]: what comes next
     /// could not be read back; it is tried again.
     pub fn bytes(&mut self) -> Result<&[u8]> {
-        match (self.look()?, &self.block) {
-            (Found::Bytes, Some(block)) => Ok(&block.bytes(self.from)[..self.here()]),
+        let found = self.look()?;
+        // Looked at first: of what the writer commits meanwhile there may be more, not less.
+        let here = self.here();
+        match (found, &self.block) {
+            (Found::Bytes, Some(block)) => Ok(&block.bytes(self.from)[..here]),
             (Found::End, _) => Ok(&[]),
             _ => Err(nothing()),
         }
