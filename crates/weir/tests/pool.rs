@@ -418,5 +418,6 @@ fn a_reader_looks_at_a_block_that_grows() {
         }
     }
     writing.join().expect("no panic");
+    assert_eq!(reader.bytes().expect("the end"), b"");
     at_rest(&pool);
 }
