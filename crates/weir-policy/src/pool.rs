@@ -13,6 +13,7 @@
 mod ahead;
 mod blocks;
 mod choose;
+mod ends;
 mod laundry;
 mod slots;
 mod stream;
@@ -128,6 +129,20 @@ pub enum Event {
     },
     /// Time has passed: see [`Pool::deadline_ns`].
     Tick,
+    /// The writer has gone, or wants no frame any more. One that it was granted and has put nothing
+    /// into is given back: that is the stream's last block if it is `empty`.
+    Withdraw {
+        /// The stream.
+        stream: u32,
+        /// There is such a block.
+        empty: bool,
+    },
+    /// The stream has lost its reader, and its writer may be at its last block still: all before
+    /// that is given up. [`Event::Close`] is to follow.
+    Abandon {
+        /// The stream.
+        stream: u32,
+    },
     /// The stream is given up, with all that is in it.
     Close {
         /// The stream.
@@ -288,9 +303,10 @@ impl Pool {
     pub fn on(&mut self, now_ns: u64, event: Event) {
         match event {
             Event::Append { stream } => {
-                self.append(stream);
+                let is_new = self.append(stream);
                 self.grant(now_ns);
-                if !self.appending.is_empty() {
+                // One that asks again and again is in no greater need.
+                if is_new && !self.appending.is_empty() {
                     self.press();
                 }
             }
@@ -300,6 +316,8 @@ impl Pool {
             Event::Consumed { stream } => self.consumed(now_ns, stream),
             Event::Done { transfer, fault } => self.done(now_ns, transfer, fault),
             Event::Tick => {}
+            Event::Withdraw { stream, empty } => self.withdraw(stream, empty),
+            Event::Abandon { stream } => self.abandon(stream),
             Event::Close { stream } => self.close(stream),
         }
         self.grant(now_ns);
@@ -319,7 +337,8 @@ impl Pool {
 
     /// When [`Event::Tick`] is due, if at all: writing is tried again then.
     pub fn deadline_ns(&self) -> Option<u64> {
-        let can_start = self.slots.left() > 0 && self.transfers.has_room();
+        // Without need of frames nothing is tried, however much time passes.
+        let can_start = self.slots.left() > 0 && self.transfers.has_room() && self.is_short();
         (self.trouble.is_some() && self.laundry.count > 0 && can_start).then_some(self.retry_ns)
     }
 
@@ -404,12 +423,15 @@ impl Pool {
         frame
     }
 
-    fn append(&mut self, stream: u32) {
+    /// Whether the writer had not asked before.
+    fn append(&mut self, stream: u32) -> bool {
         let asked = &mut self.streams[stream as usize];
-        if asked.open && !asked.appending {
+        let is_new = asked.open && !asked.appending;
+        if is_new {
             asked.appending = true;
             self.appending.push_back(stream);
         }
+        is_new
     }
 
     /// Frames for writers that wait, in their order.
@@ -456,22 +478,5 @@ impl Pool {
         if !at.holds(block) {
             self.blocks.push(&mut at.dirty, block);
         }
-    }
-
-    fn close(&mut self, stream: u32) {
-        while self.streams[stream as usize].head != NONE {
-            self.drop_head(stream);
-        }
-        let at = &mut self.streams[stream as usize];
-        self.waiting_readers -= u32::from(core::mem::take(&mut at.wanting));
-        at.open = false;
-        at.appending = false;
-        self.appending.retain(|waiting| *waiting != stream);
-        self.actions.retain(|action| match action {
-            Action::Grant { stream: of, .. }
-            | Action::Show { stream: of, .. }
-            | Action::Fail { stream: of, .. } => *of != stream,
-            Action::Begin { .. } | Action::Trouble { .. } => true,
-        });
     }
 }

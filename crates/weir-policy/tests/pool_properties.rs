@@ -20,6 +20,10 @@ enum Step {
     End(usize, bool),
     /// Time passes.
     Pass(u32),
+    /// A writer gets a frame and fills it later, or not at all.
+    Hesitate(u32),
+    /// A writer wants nothing any more.
+    Withdraw(u32),
     /// A stream is given up, and another opened.
     Close(u32),
 }
@@ -27,6 +31,8 @@ enum Step {
 #[derive(Debug, Default)]
 struct Ends {
     appending: bool,
+    hesitates: bool,
+    granted: Option<u32>,
     written: u64,
     wanting: bool,
     peeks: bool,
@@ -64,6 +70,11 @@ impl Naive {
         let (used, _) = self.pool.frames_used();
         assert!(used <= self.pool.settings().frames);
         assert!(self.pool.slots_used().0 <= self.pool.settings().slots);
+        if event == Event::Tick {
+            // Else who waits for the next would not wait at all.
+            let due = self.pool.deadline_ns();
+            assert!(due.is_none_or(|due_ns| due_ns > self.now_ns), "{due:?} is past");
+        }
     }
 
     fn act(&mut self, action: Action) {
@@ -71,9 +82,10 @@ impl Naive {
             Action::Grant { stream, frame } => {
                 let ends = &mut self.ends[stream as usize];
                 assert!(std::mem::take(&mut ends.appending), "a frame nobody asked for");
-                self.frames[frame as usize] = Some((stream, ends.written));
-                ends.written += 1;
-                self.on(Event::Seal { stream });
+                ends.granted = Some(frame);
+                if !std::mem::take(&mut ends.hesitates) {
+                    self.seal(stream);
+                }
             }
             Action::Show { stream, frame, .. } => {
                 let ends = &mut self.ends[stream as usize];
@@ -104,6 +116,22 @@ impl Naive {
             }
             Action::Trouble { .. } => {}
         }
+    }
+
+    fn seal(&mut self, stream: u32) {
+        let ends = &mut self.ends[stream as usize];
+        if let Some(frame) = ends.granted.take() {
+            self.frames[frame as usize] = Some((stream, ends.written));
+            ends.written += 1;
+            self.on(Event::Seal { stream });
+        }
+    }
+
+    fn withdraw(&mut self, stream: u32) {
+        let ends = &mut self.ends[stream as usize];
+        let empty = ends.granted.take().is_some();
+        (ends.appending, ends.hesitates) = (false, false);
+        self.on(Event::Withdraw { stream, empty });
     }
 
     fn end(&mut self, nth: usize, fails: bool) {
@@ -145,8 +173,17 @@ impl Naive {
                 self.now_ns += u64::from(ms) * 1_000_000;
                 self.on(Event::Tick);
             }
+            Step::Hesitate(stream) => {
+                let ends = &mut self.ends[(stream % count) as usize];
+                ends.hesitates |= ends.granted.is_none() && !ends.appending;
+                if ends.hesitates {
+                    self.write(stream % count);
+                }
+            }
+            Step::Withdraw(stream) => self.withdraw(stream % count),
             Step::Close(stream) => {
                 let stream = stream % count;
+                self.on(Event::Abandon { stream });
                 self.on(Event::Close { stream });
                 let again = self.pool.open(self.now_ns);
                 assert_eq!(again, stream);
@@ -156,6 +193,7 @@ impl Naive {
     }
 
     fn write(&mut self, stream: u32) {
+        self.seal(stream);
         let ends = &mut self.ends[stream as usize];
         if !std::mem::replace(&mut ends.appending, true) {
             self.on(Event::Append { stream });
@@ -174,6 +212,7 @@ impl Naive {
     fn drain(&mut self) {
         let streams = self.ends.len() as u32;
         self.ends.iter_mut().for_each(|ends| ends.peeks = false);
+        (0..streams).for_each(|stream| self.withdraw(stream));
         loop {
             let before = self.progress();
             (0..streams).for_each(|stream| self.want(stream, false));
@@ -210,6 +249,8 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
         1 => any::<u32>().prop_map(Step::Peek),
         4 => (any::<usize>(), prop::bool::weighted(0.2)).prop_map(|(n, f)| Step::End(n, f)),
         1 => (0_u32..50).prop_map(Step::Pass),
+        1 => any::<u32>().prop_map(Step::Hesitate),
+        1 => any::<u32>().prop_map(Step::Withdraw),
         1 => prop::bool::weighted(0.1).prop_flat_map(|close| if close {
             any::<u32>().prop_map(Step::Close).boxed()
         } else {

@@ -104,7 +104,8 @@ impl Pool {
         Ok((writer, BacklogReader::new(self.clone(), shared)))
     }
 
-    /// What was counted for all its streams, and what is in memory and in the file.
+    /// What was counted for all its streams, and what is in memory and in the file; nothing in a
+    /// forked child.
     pub fn account(&self) -> PoolAccount {
         self.core().account()
     }
@@ -118,6 +119,7 @@ impl Pool {
     /// Why it cannot write to its file at present, if so. It is tried again.
     pub fn trouble(&self) -> Option<Error> {
         let core = self.core();
+        core.check_here("ask").ok()?;
         let fault = core.lock().policy.trouble()?;
         Some(core.spill_error(fault))
     }

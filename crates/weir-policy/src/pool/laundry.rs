@@ -24,6 +24,11 @@ impl Pool {
         self.reserve() + (clusters * self.cluster).min(self.settings.frames / 4)
     }
 
+    /// Whether what is on the laundry list is to be written now.
+    pub(super) fn is_short(&self) -> bool {
+        self.settings.rule == Rule::WriteThrough || self.coming() < self.start_level()
+    }
+
     /// A writer has to wait: from now on writing begins earlier.
     pub(super) fn press(&mut self) {
         self.pressed = (self.pressed * 2).min(MOST_PRESSED);
@@ -60,7 +65,7 @@ impl Pool {
                 }
             }
         }
-        while self.laundry.count > 0 && (through || self.coming() < self.start_level()) {
+        while self.laundry.count > 0 && self.is_short() {
             if self.trouble.is_some() && now_ns < self.retry_ns || !self.start(now_ns) {
                 break;
             }

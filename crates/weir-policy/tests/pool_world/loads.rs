@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 /// Streams of each load.
 pub const STREAMS: u32 = 16;
-/// Blocks of each stream.
-const BLOCKS: u64 = 3_000;
+/// Blocks of each stream, where nothing else is said.
+pub const BLOCKS: u64 = 3_000;
 /// Mean time between two blocks of a stream.
 const MEAN_NS: u64 = 2_000_000;
 
@@ -61,16 +61,16 @@ impl Random {
     }
 }
 
-/// A load of this kind.
-pub fn make(kind: Kind, seed: u64) -> Load {
+/// A load of this kind, of so many blocks a stream.
+pub fn make(kind: Kind, seed: u64, blocks: u64) -> Load {
     let mut load = Load::new();
     for stream in 0..STREAMS {
         let mut random = Random(seed ^ (u64::from(stream) << 32) ^ ((kind as u64) << 48));
         let (writes, reads) = match kind {
-            Kind::Bursty => bursty(&mut random),
-            Kind::Stalled => stalled(&mut random),
-            Kind::Heterogeneous => heterogeneous(&mut random, stream),
-            Kind::OnOff => on_off(&mut random),
+            Kind::Bursty => bursty(&mut random, blocks),
+            Kind::Stalled => stalled(&mut random, blocks),
+            Kind::Heterogeneous => heterogeneous(&mut random, blocks, stream),
+            Kind::OnOff => on_off(&mut random, blocks),
         };
         load.extend(writes.iter().map(|&at_ns| (at_ns, Step::Write(stream))));
         load.extend(in_time(&writes, &reads).map(|at_ns| (at_ns, Step::Read(stream))));
@@ -88,9 +88,9 @@ fn in_time<'a>(writes: &'a [u64], reads: &'a [u64]) -> impl Iterator<Item = u64>
     })
 }
 
-fn times(mut next_ns: impl FnMut(u64) -> u64) -> Vec<u64> {
+fn times(blocks: u64, mut next_ns: impl FnMut(u64) -> u64) -> Vec<u64> {
     let mut at_ns = 0;
-    (0..BLOCKS)
+    (0..blocks)
         .map(|block| {
             at_ns += next_ns(block);
             at_ns
@@ -98,9 +98,9 @@ fn times(mut next_ns: impl FnMut(u64) -> u64) -> Vec<u64> {
         .collect()
 }
 
-fn bursty(random: &mut Random) -> (Vec<u64>, Vec<u64>) {
+fn bursty(random: &mut Random, blocks: u64) -> (Vec<u64>, Vec<u64>) {
     let mut left = 0;
-    let writes = times(|_| {
+    let writes = times(blocks, |_| {
         if left == 0 {
             left = random.wait_ns(150);
             return random.wait_ns(150 * MEAN_NS);
@@ -108,33 +108,33 @@ fn bursty(random: &mut Random) -> (Vec<u64>, Vec<u64>) {
         left -= 1;
         20_000
     });
-    let reads = times(|_| MEAN_NS * 9 / 10 + random.wait_ns(MEAN_NS / 20));
+    let reads = times(blocks, |_| MEAN_NS * 9 / 10 + random.wait_ns(MEAN_NS / 20));
     (writes, reads)
 }
 
-fn stalled(random: &mut Random) -> (Vec<u64>, Vec<u64>) {
-    let writes = times(|_| random.wait_ns(MEAN_NS));
+fn stalled(random: &mut Random, blocks: u64) -> (Vec<u64>, Vec<u64>) {
+    let writes = times(blocks, |_| random.wait_ns(MEAN_NS));
     let phase = (random.share() * STALL_EVERY as f64) as u64;
-    let reads = times(|block| {
+    let reads = times(blocks, |block| {
         let stalls = block % STALL_EVERY == phase;
         MEAN_NS / 4 + if stalls { STALL * MEAN_NS } else { 0 }
     });
     (writes, reads)
 }
 
-fn heterogeneous(random: &mut Random, stream: u32) -> (Vec<u64>, Vec<u64>) {
+fn heterogeneous(random: &mut Random, blocks: u64, stream: u32) -> (Vec<u64>, Vec<u64>) {
     let mean_ns = MEAN_NS * u64::from(stream + 1) / 8;
-    let writes = times(|_| random.wait_ns(mean_ns));
+    let writes = times(blocks, |_| random.wait_ns(mean_ns));
     let late_ns = random.wait_ns(200 * MEAN_NS);
     let slow_ns = mean_ns + mean_ns / 5;
-    let reads = times(|block| if block == 0 { late_ns } else { slow_ns });
+    let reads = times(blocks, |block| if block == 0 { late_ns } else { slow_ns });
     (writes, reads)
 }
 
-fn on_off(random: &mut Random) -> (Vec<u64>, Vec<u64>) {
-    let writes = times(|_| random.wait_ns(MEAN_NS));
+fn on_off(random: &mut Random, blocks: u64) -> (Vec<u64>, Vec<u64>) {
+    let writes = times(blocks, |_| random.wait_ns(MEAN_NS));
     let mut left_ns = 0;
-    let reads = times(|_| {
+    let reads = times(blocks, |_| {
         let gap_ns = MEAN_NS / 3;
         if left_ns < gap_ns {
             left_ns = random.wait_ns(100 * MEAN_NS);

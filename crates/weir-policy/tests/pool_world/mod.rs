@@ -27,7 +27,7 @@ pub enum Step {
 pub type Load = Vec<(u64, Step)>;
 
 /// How long the disk takes for a transfer of so many blocks, one after the other.
-fn disk_ns(writes: bool, blocks: usize) -> u64 {
+pub fn disk_ns(writes: bool, blocks: usize) -> u64 {
     let (first_ns, each_ns) = if writes { (15_000, 5_000) } else { (20_000, 10_000) };
     first_ns + each_ns * blocks as u64
 }

@@ -25,7 +25,10 @@ struct Plan {
     single: Vec<(Direction, u64, Errno)>,
     all: [Option<Errno>; 2],
     holds: [bool; 2],
+    /// The first of all that were started, which are told though their direction is held.
+    let_go: u64,
     held: usize,
+    begun: Vec<(Direction, usize)>,
 }
 
 impl Faults {
@@ -51,6 +54,18 @@ impl Faults {
         self.0.bell.ring();
     }
 
+    /// Says of the next transfer, in the order they were started, that it is done, once it is:
+    /// though its direction is held.
+    pub fn let_one_go(&self) {
+        self.plan().let_go += 1;
+        self.0.bell.ring();
+    }
+
+    /// Takes the list of transfers that were started since it was taken last, with their pieces.
+    pub fn take_begun(&self) -> Vec<(Direction, usize)> {
+        std::mem::take(&mut self.plan().begun)
+    }
+
     /// How many transfers of this direction were started.
     pub fn started(&self, direction: Direction) -> u64 {
         self.plan().started[direction as usize]
@@ -62,14 +77,23 @@ impl Faults {
     }
 }
 
+/// A transfer that was started.
+#[derive(Clone, Copy, Debug)]
+struct Under {
+    token: u64,
+    direction: Direction,
+    /// How many were started before.
+    which: u64,
+}
+
 /// An engine around another. A transfer that fails does not touch the file.
 #[derive(Debug)]
 pub struct Faulty {
     engine: Box<dyn Engine>,
     faults: Faults,
     both: OwnedFd,
-    directions: Vec<(u64, Direction)>,
-    done: Vec<(u64, Direction, Result<(), Errno>)>,
+    under_way: Vec<Under>,
+    done: Vec<(Under, Result<(), Errno>)>,
 }
 
 impl Faulty {
@@ -86,7 +110,7 @@ impl Faulty {
         }
         let faults = Faults(Arc::new(shared));
         let told = faults.clone();
-        Ok((Faulty { engine, faults, both, directions: Vec::new(), done: Vec::new() }, told))
+        Ok((Faulty { engine, faults, both, under_way: Vec::new(), done: Vec::new() }, told))
     }
 }
 
@@ -100,15 +124,17 @@ impl Engine for Faulty {
         let which = plan.started[to as usize];
         let single = plan.single.iter().find(|(at, nth, _)| (*at, *nth) == (to, which));
         let cause = single.map(|(_, _, cause)| *cause).or(plan.all[to as usize]);
+        let under = Under { token, direction: to, which: plan.started.iter().sum() };
         if let Some(cause) = cause {
-            self.done.push((token, to, Err(cause)));
+            self.done.push((under, Err(cause)));
         // SAFETY: the caller's promise is handed on.
         } else if unsafe { self.engine.start(token, to, offset, pieces) } {
-            self.directions.push((token, to));
+            self.under_way.push(under);
         } else {
             return false;
         }
         plan.started[to as usize] += 1;
+        plan.begun.push((to, pieces.len()));
         true
     }
 
@@ -119,17 +145,20 @@ impl Engine for Faulty {
 
     fn completed(&mut self, each: &mut dyn FnMut(u64, Result<(), Errno>)) {
         self.faults.0.bell.clear();
-        let (directions, done) = (&mut self.directions, &mut self.done);
+        let (under_way, done) = (&mut self.under_way, &mut self.done);
         self.engine.completed(&mut |token, result| {
-            if let Some(at) = directions.iter().position(|(other, _)| *other == token) {
-                done.push((token, directions.swap_remove(at).1, result));
+            if let Some(at) = under_way.iter().position(|under| under.token == token) {
+                done.push((under_way.swap_remove(at), result));
             }
         });
-        let holds = self.faults.plan().holds;
-        let told: Vec<_> =
-            self.done.extract_if(.., |(_, direction, _)| !holds[*direction as usize]).collect();
+        let (holds, let_go) = {
+            let plan = self.faults.plan();
+            (plan.holds, plan.let_go)
+        };
+        let may = |under: &Under| !holds[under.direction as usize] || under.which < let_go;
+        let told: Vec<_> = self.done.extract_if(.., |(under, _)| may(under)).collect();
         self.faults.plan().held = self.done.len();
-        told.into_iter().for_each(|(token, _, result)| each(token, result));
+        told.into_iter().for_each(|(under, result)| each(under.token, result));
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -141,12 +141,6 @@ pub(crate) struct FrameWriter {
 }
 
 impl FrameWriter {
-    /// Which frame.
-    #[cfg(test)]
-    pub(crate) fn frame(&self) -> u32 {
-        self.frame
-    }
-
     /// What can be written: empty once all is committed.
     pub(crate) fn space(&mut self) -> &mut [u8] {
         let bytes = self.frames.frame_bytes - self.committed;
@@ -187,12 +181,6 @@ pub(crate) struct FrameReader {
 }
 
 impl FrameReader {
-    /// Which frame.
-    #[cfg(test)]
-    pub(crate) fn frame(&self) -> u32 {
-        self.frame
-    }
-
     /// What is committed by now, from `from` on: nothing when that is less.
     pub(crate) fn bytes(&self, from: usize) -> &[u8] {
         let committed = self.frames.committed(self.frame);

@@ -255,7 +255,11 @@ impl Core {
         self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
+    /// Nothing in a forked child, whose copy of the lock may never be opened.
     pub fn account(&self) -> PoolAccount {
+        if !self.frames.is_here() {
+            return PoolAccount::default();
+        }
         let (counts, frames, slots) = {
             let state = self.lock();
             (state.policy.counts(), state.policy.frames_used(), state.policy.slots_used())
@@ -278,6 +282,9 @@ impl Core {
 
     /// Bytes of one stream that were delayed, cancelled, spilled and read back, in whole frames.
     pub fn counts_of(&self, shared: &Shared) -> [u64; 4] {
+        if !self.frames.is_here() {
+            return [0; 4];
+        }
         let state = self.lock();
         if !Core::is_open(&state, shared) {
             return [0; 4];
@@ -295,7 +302,7 @@ impl Core {
     }
 
     /// Wakes the disk's thread.
-    fn kick(&self) {
+    pub fn kick(&self) {
         let _ = rustix::io::write(&self.kick, &1_u64.to_ne_bytes());
     }
 

@@ -57,6 +57,8 @@ fn run(core: &Core, mut transfers: Transfers) {
         let is_idle = jobs.is_empty();
         for job in jobs.drain(..) {
             if !begin(core, &mut transfers, &job, &mut loans) {
+                // The policy gives the frames to others when it hears of it.
+                loans.clear();
                 done.push((job.transfer.into(), Errno::IO.raw_os_error()));
             }
         }
@@ -69,7 +71,6 @@ fn run(core: &Core, mut transfers: Transfers) {
 
 /// Begins a transfer. The policy sees to it that nobody else uses its frames.
 fn begin(core: &Core, transfers: &mut Transfers, job: &Job, loans: &mut Vec<Loan>) -> bool {
-    loans.clear();
     let direction = if job.of.writes { Direction::ToDisk } else { Direction::FromDisk };
     for &frame in job.of.frames() {
         let Some(loan) = core.frames.lend(frame, direction) else { return false };

@@ -45,11 +45,14 @@ impl BacklogReader {
     /// writer has gone and all was taken.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`]: nothing is in memory now. [`ErrorKind::Os`]: what comes next could
-    /// not be read back; it is tried again.
+    /// [`ErrorKind::WouldBlock`]: nothing is in memory now. [`ErrorKind::Os`]: what comes next
+    /// could not be read back; it is tried again.
     pub fn bytes(&mut self) -> Result<&[u8]> {
-        match (self.look()?, &self.block) {
-            (Found::Bytes, Some(block)) => Ok(&block.bytes(self.from)[..self.here()]),
+        let found = self.look()?;
+        // Looked at first: of what the writer commits meanwhile there may be more, not less.
+        let here = self.here();
+        match (found, &self.block) {
+            (Found::Bytes, Some(block)) => Ok(&block.bytes(self.from)[..here]),
             (Found::End, _) => Ok(&[]),
             _ => Err(nothing()),
         }
@@ -103,14 +106,15 @@ impl BacklogReader {
         let core = self.pool.core();
         let stream = self.shared.stream;
         let mut state = core.lock();
+        // Told before it is tried again: the next answer is that of the next look.
+        if let Some(fault) = state.seats[stream as usize].failed.take() {
+            let cause = io::Error::from_raw_os_error(fault);
+            return Err(Error::os("read back", "the backlog", cause));
+        }
         if state.seats[stream as usize].shown.is_none() {
             core.on(&mut state, Event::Want { stream });
         }
         let seat = &mut state.seats[stream as usize];
-        if let Some(fault) = seat.failed.take() {
-            let cause = io::Error::from_raw_os_error(fault);
-            return Err(Error::os("read back", "the backlog", cause));
-        }
         let Some(Shown { frame, in_file }) = seat.shown.take() else {
             self.shared.reader.arm();
             return Ok(false);
@@ -123,6 +127,9 @@ impl BacklogReader {
 
     /// So much of the bytes was taken.
     pub fn consume(&mut self, bytes: usize) {
+        if !self.core().frames.is_here() {
+            return;
+        }
         let bytes = bytes.min(self.here());
         self.from += bytes;
         self.taken += bytes as u64;
@@ -268,6 +275,10 @@ impl Drop for BacklogReader {
         // Release pairs with the acquire in the writer.
         self.shared.gone.store(true, Ordering::Release);
         self.shared.writer.wake();
+        if Core::is_open(&state, &self.shared) {
+            // The writer may be at its last block for long; the others can go now.
+            core.on(&mut state, Event::Abandon { stream: self.shared.stream });
+        }
         core.close(&mut state, &self.shared);
     }
 }

@@ -105,11 +105,17 @@ impl BacklogWriter {
 
     /// So much of the space was filled: the reader sees it.
     pub fn commit(&mut self, bytes: usize) {
-        let Some(frame) = &mut self.frame else { return };
+        // A forked child has a copy of the lock, which nobody may ever open.
+        let here = self.core().frames.is_here();
+        let Some(frame) = self.frame.as_mut().filter(|_| here) else { return };
         let before = frame.committed();
         frame.commit(bytes);
         let bytes = frame.committed() - before;
         let full = frame.committed() == self.pool.core().frames.frame_bytes();
+        if full {
+            // Before the reader can know: once it has read all of it, the frame is another's.
+            self.frame = None;
+        }
         // SeqCst: with `Wake::arm`, a reader that says it waits looks after this, or is seen.
         self.shared.put.fetch_add(bytes as u64, Ordering::SeqCst);
         self.core().count_put(bytes);
@@ -124,7 +130,6 @@ impl BacklogWriter {
 
     /// No more is put into the last block.
     fn seal(&mut self) {
-        self.frame = None;
         let core = self.pool.core();
         let mut state = core.lock();
         if Core::is_open(&state, &self.shared) {
@@ -164,7 +169,7 @@ impl BacklogWriter {
         while done < bytes.len() {
             match self.ready() {
                 Ok(()) => {
-                    let space = self.space()?;
+                    let space = self.space().map_err(|error| error.with_bytes(done as u64))?;
                     let step = space.len().min(bytes.len() - done);
                     space[..step].copy_from_slice(&bytes[done..done + step]);
                     self.commit(step);
@@ -237,12 +242,15 @@ impl Drop for BacklogWriter {
         if !self.core().frames.is_here() {
             return;
         }
-        let had = self.frame.take().is_some();
+        let committed = self.frame.take().map(|frame| frame.committed());
         let core = self.pool.core();
         let mut state = core.lock();
-        if had && Core::is_open(&state, &self.shared) {
+        if Core::is_open(&state, &self.shared) {
             let stream = self.shared.stream;
-            state.seats[stream as usize].writes = false;
+            let seat = &mut state.seats[stream as usize];
+            seat.writes = false;
+            let empty = seat.granted.take().is_some() || committed == Some(0);
+            core.on(&mut state, Event::Withdraw { stream, empty });
             core.on(&mut state, Event::Seal { stream });
         }
         // Release pairs with the acquire in the reader: all that was put is seen.
@@ -254,7 +262,10 @@ impl Drop for BacklogWriter {
 
 impl io::Write for BacklogWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(self.put(bytes)?)
+        // No more than goes into one frame, so that an error means that nothing was written.
+        let committed = self.frame.as_ref().map_or(0, FrameWriter::committed);
+        let room = self.core().frames.frame_bytes() - committed;
+        Ok(self.put(&bytes[..bytes.len().min(room)])?)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -1,0 +1,290 @@
+//! Writes and reads that fail or hang: nothing is lost, and each is told who it concerns, once.
+
+use super::*;
+use rustix::io::Errno;
+
+const CAUSES: [Errno; 2] = [Errno::NOSPC, Errno::IO];
+
+#[test]
+fn a_failing_write() {
+    for nth in 0..6 {
+        for failure in CAUSES {
+            let made = make(options(16, 4096));
+            let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
+            made.faults.fail_after(nth, Direction::ToDisk, failure);
+            let (mut at, mut told) = (0, 0);
+            while at < 100 * PAGE {
+                match writer.put_for(&data(at, PAGE), PATIENCE) {
+                    Ok(n) => at += n,
+                    Err(error) => {
+                        assert_eq!(cause(&error), Some(failure.raw_os_error()), "{error}");
+                        at += error.written_bytes() as usize;
+                        told += 1;
+                    }
+                }
+            }
+            // Another write may have gone well before the writer came by.
+            assert!(told <= 1, "{told} times");
+            assert!(made.pool.trouble().is_none(), "it is over");
+            drop(writer);
+            take(&mut reader, 0, at);
+            assert_eq!(reader.take(&mut [0]).expect("the end"), 0);
+            all_is_given_back(&made.pool);
+            assert!(made.pool.account().spilled_bytes > 0);
+        }
+    }
+}
+
+#[test]
+fn a_full_device_holds_the_writer_up_and_loses_nothing() {
+    for failure in CAUSES {
+        let made = make(options(16, 4096));
+        let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
+        let mut put = 0;
+        // Twice over: it works again in between.
+        for _ in 0..2 {
+            rest(&made.pool);
+            made.faults.fail_all(Direction::ToDisk, Some(failure));
+            let (more, error) = put_until_told(&mut writer, put);
+            put += more;
+            assert_eq!(
+                (error.kind(), cause(&error)),
+                (ErrorKind::Os, Some(failure.raw_os_error()))
+            );
+            assert!(error.to_string().starts_with("cannot spill to '"), "{error}");
+            let trouble = made.pool.trouble().expect("at present");
+            assert_eq!(trouble.to_string(), error.to_string());
+            // From now on it is as with any full pipe, while writing is tried again.
+            put += put_until_full(&made.pool, &mut writer, put);
+            let before = made.faults.started(Direction::ToDisk);
+            assert_eq!(writer.try_put(b"x").expect_err("full").kind(), ErrorKind::WouldBlock);
+            while made.faults.started(Direction::ToDisk) < before + 3 {
+                let error = writer.put_for(b"x", Duration::from_millis(30)).expect_err("full");
+                assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+            }
+            made.faults.fail_all(Direction::ToDisk, None);
+            let n = writer.put_for(&data(put, 64 * PAGE), PATIENCE).expect("it works again");
+            assert_eq!(n, 64 * PAGE);
+            put += n;
+            assert!(made.pool.trouble().is_none());
+        }
+        drop(writer);
+        take(&mut reader, 0, put);
+        assert_eq!(reader.take(&mut [0]).expect("the end"), 0);
+        all_is_given_back(&made.pool);
+    }
+}
+
+#[test]
+fn what_a_dead_device_does_not_take_is_read_from_memory() {
+    let made = make(options(16, 4096));
+    made.faults.fail_all(Direction::ToDisk, Some(Errno::NOSPC));
+    made.faults.fail_all(Direction::FromDisk, Some(Errno::IO));
+    let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
+    let (mut put, error) = put_until_told(&mut writer, 0);
+    assert_eq!(cause(&error), Some(Errno::NOSPC.raw_os_error()));
+    let mut taken = 0;
+    while put < 1000 * PAGE {
+        take(&mut reader, taken, 3 * PAGE);
+        taken += 3 * PAGE;
+        // It goes on as a pipe of the size of the memory, and is told nothing more.
+        put += put_until_full(&made.pool, &mut writer, put);
+    }
+    drop(writer);
+    take(&mut reader, taken, put - taken);
+    assert_eq!(reader.take(&mut [0]).expect("the end"), 0);
+    all_is_given_back(&made.pool);
+    let account = made.pool.account();
+    assert_eq!((account.spilled_bytes, account.read_back_bytes), (0, 0));
+    // One frame is kept for readers.
+    assert!(account.most_memory_bytes == 15 * PAGE as u64 && account.delayed_bytes > 0);
+}
+
+#[test]
+fn every_writer_is_told_of_trouble_once() {
+    let made = make(options(16, 4096));
+    made.faults.fail_all(Direction::ToDisk, Some(Errno::NOSPC));
+    let ends: Vec<_> = (0..4).map(|_| made.pool.backlog().expect("backlog")).collect();
+    let (mut writers, mut readers): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
+    let mut put = Vec::new();
+    for writer in &mut writers {
+        let (bytes, error) = put_until_told(writer, 0);
+        assert_eq!(cause(&error), Some(Errno::NOSPC.raw_os_error()));
+        put.push(bytes);
+    }
+    for writer in &mut writers {
+        assert_eq!(writer.try_put(b"x").expect_err("full").kind(), ErrorKind::WouldBlock);
+    }
+    drop(writers);
+    for (reader, bytes) in readers.iter_mut().zip(put) {
+        take(reader, 0, bytes);
+        assert_eq!(reader.take(&mut [0]).expect("the end"), 0);
+    }
+    all_is_given_back(&made.pool);
+}
+
+/// The error of a first try was told after a second had begun, whose error was told to who asked
+/// again once the device worked.
+#[test]
+fn a_failing_read_is_an_error() {
+    for failure in CAUSES {
+        let made = make(options(16, 4096));
+        let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
+        assert_eq!(writer.put_for(&data(0, 100 * PAGE), PATIENCE).expect("put"), 100 * PAGE);
+        drop(writer);
+        let (mut taken, mut failed) = (0, 0);
+        let mut buffer = vec![0; 3000];
+        while taken < 100 * PAGE {
+            made.faults.fail_all(Direction::FromDisk, Some(failure));
+            match reader.take_for(&mut buffer, PATIENCE) {
+                Ok(n) => {
+                    assert!(buffer[..n] == data(taken, n));
+                    taken += n;
+                }
+                Err(error) => {
+                    assert_eq!(cause(&error), Some(failure.raw_os_error()));
+                    let text = error.to_string();
+                    assert!(text.starts_with("cannot read back the backlog: "), "{text}");
+                    failed += 1;
+                    rest(&made.pool);
+                    made.faults.fail_all(Direction::FromDisk, None);
+                    take(&mut reader, taken, 1);
+                    taken += 1;
+                }
+            }
+        }
+        assert!(failed > 3, "{failed}");
+        assert_eq!(reader.take(&mut buffer).expect("the end"), 0);
+        all_is_given_back(&made.pool);
+    }
+}
+
+#[test]
+fn a_stream_that_cannot_be_read_back_keeps_no_other_up() {
+    let made = make(options(16, 4096));
+    let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
+    let (mut second, mut read_second) = made.pool.backlog().expect("backlog");
+    assert_eq!(writer.put_for(&data(0, 60 * PAGE), PATIENCE).expect("put"), 60 * PAGE);
+    rest(&made.pool);
+    made.faults.fail_all(Direction::FromDisk, Some(Errno::IO));
+    let (mut taken, mut buffer) = (0, vec![0; PAGE]);
+    while let Ok(n) = reader.take_for(&mut buffer, PATIENCE) {
+        assert!(buffer[..n] == data(taken, n));
+        taken += n;
+    }
+    for round in 0..50 {
+        let bytes = data(round, 2 * PAGE);
+        assert_eq!(second.put_for(&bytes, PATIENCE).expect("put"), 2 * PAGE);
+        take(&mut read_second, round, 2 * PAGE);
+        assert!(reader.take_for(&mut buffer, PATIENCE).is_err(), "still");
+    }
+    made.faults.fail_all(Direction::FromDisk, None);
+    rest(&made.pool);
+    drop(writer);
+    let _ = reader.try_take(&mut []);
+    take(&mut reader, taken, 60 * PAGE - taken);
+    drop((second, read_second, reader));
+    all_is_given_back(&made.pool);
+}
+
+#[test]
+fn what_is_being_written_is_read_from_memory() {
+    let made = make(options(16, 4096));
+    made.faults.hold(Direction::ToDisk, true);
+    let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
+    let mut put = 0;
+    let mut block = data(put, PAGE);
+    while let Ok(n) = writer.try_put(&block) {
+        put += n;
+        block = data(put, PAGE);
+    }
+    let under_way = || made.pool.core().lock().policy.transfers_under_way();
+    until("writes are under way", || made.faults.held() as u32 == under_way());
+    let held = u64::from(under_way());
+    assert!(held > 1, "{held}");
+    take(&mut reader, 0, put);
+    let account = made.pool.account();
+    assert_eq!((account.read_back_bytes, account.spilled_bytes), (0, 0));
+    // Their frames are the disk's until it is done, however much memory is needed.
+    assert_eq!(account.memory_bytes, held * PAGE as u64 + PAGE as u64, "one is the writer's");
+    let more = put_until_held(&mut writer, put);
+    assert_eq!(made.pool.account().memory_bytes, 15 * PAGE as u64, "one is kept for readers");
+    take(&mut reader, put, more);
+    made.faults.hold(Direction::ToDisk, false);
+    let from = put + more;
+    assert_eq!(writer.put_for(&data(from, 50 * PAGE), PATIENCE).expect("put"), 50 * PAGE);
+    drop(writer);
+    take(&mut reader, from, 50 * PAGE);
+    assert_eq!(reader.take(&mut [0]).expect("the end"), 0);
+    all_is_given_back(&made.pool);
+}
+
+/// As far as there is room while the disk does not answer.
+fn put_until_held(writer: &mut BacklogWriter, from: usize) -> usize {
+    let mut at = from;
+    while let Ok(n) = writer.try_put(&data(at, PAGE)) {
+        at += n;
+    }
+    at - from
+}
+
+#[test]
+fn a_read_that_takes_long_is_waited_for() {
+    let made = make(options(16, 4096));
+    let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
+    assert_eq!(writer.put_for(&data(0, 100 * PAGE), PATIENCE).expect("put"), 100 * PAGE);
+    rest(&made.pool);
+    made.faults.hold(Direction::FromDisk, true);
+    let (mut taken, mut buffer) = (0, vec![0; PAGE]);
+    let time = Duration::from_millis(30);
+    let error = loop {
+        match reader.take_for(&mut buffer, time) {
+            Ok(n) => taken += n,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert_eq!(error.to_string(), "cannot take from the backlog: nothing came");
+    assert_eq!(reader.try_take(&mut buffer).expect_err("yet").kind(), ErrorKind::WouldBlock);
+    assert!(taken < 100 * PAGE);
+    until("reads are under way", || made.faults.held() > 0);
+    let faults = made.faults.clone();
+    let letting_go = std::thread::spawn(move || faults.hold(Direction::FromDisk, false));
+    take(&mut reader, taken, 100 * PAGE - taken);
+    letting_go.join().expect("no panic");
+    // One that goes while its block is being read.
+    assert_eq!(writer.put_for(&data(0, 100 * PAGE), PATIENCE).expect("put"), 100 * PAGE);
+    rest(&made.pool);
+    made.faults.hold(Direction::FromDisk, true);
+    while reader.take_for(&mut buffer, time).is_ok() {}
+    until("reads are under way", || made.faults.held() > 0);
+    drop((reader, writer));
+    let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
+    let room = put_until_held(&mut writer, 7);
+    assert!(room > 0 && made.pool.account().memory_bytes <= 16 * PAGE as u64);
+    made.faults.hold(Direction::FromDisk, false);
+    take(&mut reader, 7, room);
+    drop((reader, writer));
+    all_is_given_back(&made.pool);
+}
+
+/// A pool that goes while its disk works waits for the disk, and for nothing else.
+#[test]
+fn a_pool_goes_in_the_midst_of_transfers() {
+    for direction in [Direction::ToDisk, Direction::FromDisk] {
+        let made = make(options(16, 4096));
+        let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
+        if direction == Direction::FromDisk {
+            let bytes = data(0, 100 * PAGE);
+            assert_eq!(writer.put_for(&bytes, PATIENCE).expect("put"), bytes.len());
+            rest(&made.pool);
+        }
+        made.faults.hold(direction, true);
+        while direction == Direction::ToDisk && writer.try_put(&[1; PAGE]).is_ok() {}
+        while direction == Direction::FromDisk && reader.try_take(&mut [0; PAGE]).is_ok() {}
+        until("transfers are under way", || made.faults.held() > 0);
+        let core = Arc::downgrade(&made.pool.owner.core);
+        drop((writer, reader, made));
+        until("its thread ends", || core.strong_count() == 0);
+    }
+}
