@@ -120,7 +120,7 @@ fn kept(way: Way, bytes: u64) -> Case {
     let made = piped(way, "backlog", bursts, Taking::AfterAll, move |outcome| {
         vec![
             megabytes_per_s(bytes, outcome.fill_ns as f64),
-            megabytes_per_s(bytes, outcome.drain_ns as f64),
+            megabytes_per_s(outcome.drained_bytes, outcome.drain_ns as f64),
             of_a_gigabyte(relay_cpu_ns(outcome).unwrap_or(0), bytes),
             outcome.relay.map_or(0.0, |relay| relay.max_rss_bytes as f64 / 1e6),
         ]

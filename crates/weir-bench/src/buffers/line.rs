@@ -1,7 +1,7 @@
 //! A writer, perhaps a program, and a reader, each a process: one run from the first byte to the
 //! last.
 //!
-//! The writer sends a chunk ahead and begins when the reader has seen some of it: starting the
+//! The writer sends some chunks ahead and begins when the reader has seen some of them: starting the
 //! program is not measured. What the reader has counted it has also checked.
 
 use super::flow::{Bursts, CHUNK_BYTES, READ_BYTES, Sequence, Taking, now_ns, sleep_until};
@@ -21,11 +21,16 @@ use weir_sys::fork::{self, Child};
 use weir_sys::shared::{LINE_BYTES, Shared};
 use weir_sys::wait::{Ending, Reaped, reap_blocking};
 
+/// Chunks that are sent ahead: mbuffer passes a block on (128 KiB) once it has the next. Of a large
+/// memory its blocks are larger, so it is a part of all chunks where that is more.
+const AHEAD_CHUNKS: u64 = 4;
+const AHEAD_PART: u64 = 128;
 const BEGUN: usize = 0;
 const WRITTEN: usize = 1;
 const HELD: usize = 2;
 const ENDED: usize = 3;
-const WORDS: usize = 4;
+const DRAINED: usize = 4;
+const WORDS: usize = 5;
 
 /// What one run gave.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +39,10 @@ pub struct Outcome {
     pub all_ns: u64,
     /// The same to the last byte that the writer was rid of.
     pub fill_ns: u64,
-    /// From there to the last byte at the reader.
+    /// From there to the last byte at the reader,
     pub drain_ns: u64,
+    /// which took so many of them if it had waited for the writer.
+    pub drained_bytes: u64,
     /// Until the writer was rid of a burst, from when it was due, summed over all of them.
     pub held_ns: u64,
     /// CPU time of all processes.
@@ -139,6 +146,7 @@ pub fn run(
         all_ns: time(ENDED).saturating_sub(time(BEGUN)),
         fill_ns: time(WRITTEN).saturating_sub(time(BEGUN)),
         drain_ns: time(ENDED).saturating_sub(time(WRITTEN)),
+        drained_bytes: time(DRAINED),
         held_ns: time(HELD),
         cpu_ns: all.iter().flatten().map(cpu_ns).sum(),
         relay: relayed,
@@ -187,6 +195,10 @@ fn why(complaints: &File, relay: Option<Reaped>) -> Trouble {
     }
 }
 
+fn ahead_chunks(bytes: u64) -> u64 {
+    AHEAD_CHUNKS.max(bytes / AHEAD_PART / CHUNK_BYTES as u64)
+}
+
 fn missing() -> Trouble {
     Trouble::failed("a descriptor is missing")
 }
@@ -196,7 +208,9 @@ fn write_all(ends: &Ends, bursts: Bursts, times: &Shared) -> Result<(), Trouble>
     let (write, seen) = (write.ok_or_else(missing)?, seen.ok_or_else(missing)?);
     let mut out = File::from(write.try_clone()?);
     let mut sequence = Sequence::new();
-    out.write_all(sequence.next_chunk())?;
+    for _ in 0..ahead_chunks(bursts.bytes()) {
+        out.write_all(sequence.next_chunk())?;
+    }
     if rustix::io::retry_on_intr(|| rustix::io::read(seen, &mut [0; 1]))? == 0 {
         return Err(Trouble::failed("the reader ended"));
     }
@@ -222,12 +236,12 @@ fn read_all(ends: &Ends, bytes: u64, taking: Taking, times: &Shared) -> Result<(
     let read = read.ok_or_else(missing)?;
     let (seen, done) = (seen.ok_or_else(missing)?, done.ok_or_else(missing)?);
     let (mut buffer, mut sequence) = (vec![0; READ_BYTES], Sequence::new());
-    let ahead = CHUNK_BYTES as u64;
+    let ahead = ahead_chunks(bytes) * CHUNK_BYTES as u64;
     let (all, mut begun) = (ahead + bytes, None);
     loop {
         let position = sequence.position();
         let most = match (position.checked_sub(ahead), begun) {
-            // The chunk ahead, at once, and the first bytes after it, whenever they come.
+            // The chunks ahead, at once, and the first bytes after it, whenever they come.
             (None | Some(0), _) | (_, None) => READ_BYTES as u64,
             (Some(taken), Some(begun)) => {
                 let allowance = taking.allowance(now_ns().saturating_sub(begun));
@@ -250,6 +264,7 @@ fn read_all(ends: &Ends, bytes: u64, taking: Taking, times: &Shared) -> Result<(
             if taking == Taking::AfterAll {
                 // Nothing is said there: it is closed.
                 rustix::io::retry_on_intr(|| rustix::io::read(done, &mut [0; 1]))?;
+                times.word(DRAINED).store(all - sequence.position(), Ordering::Release);
             }
         }
         if sequence.position() > ahead {
