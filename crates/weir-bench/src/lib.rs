@@ -8,6 +8,7 @@
 
 pub mod allen_echo;
 pub mod bbn;
+pub mod buffers;
 pub mod franke;
 pub mod joy_fs;
 pub mod joy_ipc;
@@ -33,6 +34,8 @@ pub fn catalogue() -> Vec<Suite> {
         bbn::port(),
         bbn::loaded(),
         port_writers::suite(),
+        buffers::suite(),
+        buffers::backlog(),
         franke::pipe(),
         franke::grep(),
         franke::pipeflex(),

@@ -211,6 +211,7 @@ fn cell(suite: &Suite, group: usize, directory: &Path) -> (Vec<Row>, Vec<String>
     };
     let mut command = Command::new(WEIR);
     command.arg("bench-cell").stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.env("WEIR_BENCH_BACKLOG_BYTES", "32000000");
     let mut child = command.spawn().expect("weir starts");
     let text = serde_json::to_string(&request).expect("JSON");
     child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("written");

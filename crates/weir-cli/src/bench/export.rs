@@ -46,6 +46,7 @@ pub fn bencher(report: &Report) -> String {
             Unit::Ns => "latency",
             Unit::MegabytesPerSecond | Unit::PerSecond => "throughput",
             Unit::Percent => "cpu",
+            Unit::Megabytes => "memory",
         };
         let figure = json!({
             "value": case.estimate, "lower_value": case.low, "upper_value": case.high,
@@ -66,6 +67,7 @@ pub fn go(report: &Report) -> String {
             Unit::MegabytesPerSecond => "MB/s",
             Unit::PerSecond => "op/s",
             Unit::Percent => "%cpu",
+            Unit::Megabytes => "MB",
         };
         for sample in &case.samples {
             let _ = writeln!(text, "Benchmark{name} 1 {sample} {unit}");

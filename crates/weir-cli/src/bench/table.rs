@@ -117,6 +117,7 @@ pub fn figure(value: f64, unit: Unit) -> String {
         Unit::MegabytesPerSecond => scale(value, &[(1e3, "GB/s"), (1.0, "MB/s")]),
         Unit::PerSecond => scale(value, &[(1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")]),
         Unit::Percent => (value, "%"),
+        Unit::Megabytes => scale(value, &[(1e3, "GB"), (1.0, "MB")]),
     };
     let digits = match scaled.abs() {
         v if v >= 100.0 => 0,
@@ -161,6 +162,7 @@ mod tests {
         assert_eq!(figure(1_250_000_000.0, Unit::Ns), "1.25 s");
         assert_eq!(figure(12_345.0, Unit::MegabytesPerSecond), "12.3 GB/s");
         assert_eq!(figure(45.6, Unit::MegabytesPerSecond), "45.6 MB/s");
+        assert_eq!(figure(268.4, Unit::Megabytes), "268 MB");
         assert_eq!(figure(281.0, Unit::PerSecond), "281 /s");
         assert_eq!(figure(-3.0, Unit::Ns), "-3.00 ns");
     }

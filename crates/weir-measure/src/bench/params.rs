@@ -15,6 +15,9 @@ pub enum Unit {
     /// Operations a second: more is better.
     #[serde(rename = "1/s")]
     PerSecond,
+    /// Megabytes (10^6 bytes): less is better.
+    #[serde(rename = "MB")]
+    Megabytes,
     /// Hundredths of one CPU.
     #[serde(rename = "%")]
     Percent,
@@ -24,6 +27,11 @@ impl Unit {
     /// Whether a larger figure is the better one.
     pub fn more_is_better(self) -> bool {
         matches!(self, Unit::MegabytesPerSecond | Unit::PerSecond)
+    }
+
+    /// Whether the figure depends on the CPU's speed, so that the reference loop can correct it.
+    pub fn follows_the_cpu(self) -> bool {
+        !matches!(self, Unit::Percent | Unit::Megabytes)
     }
 
     /// Whether the figure grows when the CPU is slower: what the reference loop corrects.
@@ -38,6 +46,7 @@ impl fmt::Display for Unit {
             Unit::Ns => "ns",
             Unit::MegabytesPerSecond => "MB/s",
             Unit::PerSecond => "1/s",
+            Unit::Megabytes => "MB",
             Unit::Percent => "%",
         })
     }

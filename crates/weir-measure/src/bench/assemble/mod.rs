@@ -134,7 +134,7 @@ impl<'a> Assembler<'a> {
             for (index, measure) in case.measures.iter().enumerate() {
                 let floor = floor.filter(|_| case.resolution != Some(index));
                 let scaled =
-                    case.normalise.holds(self.block.placement) && measure.unit != Unit::Percent;
+                    case.normalise.holds(self.block.placement) && measure.unit.follows_the_cpu();
                 for batches in self.series.strata(place, index, *measure, scaled) {
                     let name = full_name(&case.name, measure, case.measures.len());
                     let params = case.params.clone();
@@ -257,7 +257,7 @@ fn perspective(
     let ns = match measure.unit {
         Unit::Ns => value,
         Unit::PerSecond => 1e9 / value,
-        Unit::MegabytesPerSecond | Unit::Percent => return None,
+        Unit::MegabytesPerSecond | Unit::Percent | Unit::Megabytes => return None,
     };
     let (rate, what) = match perspective.of {
         Activity::Switches => (rates.switches_per_s, "switches/s"),

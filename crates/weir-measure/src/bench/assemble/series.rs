@@ -106,7 +106,7 @@ impl Series {
             _ if !slower.is_finite() || slower <= 0.0 => value,
             Unit::Ns => value / slower,
             Unit::MegabytesPerSecond | Unit::PerSecond => value * slower,
-            Unit::Percent => value,
+            Unit::Percent | Unit::Megabytes => value,
         }
     }
 

@@ -1,0 +1,260 @@
+//! `buffers`, `buffers-backlog`: `weir buffer` beside mbuffer, pv and a plain pipe.
+//!
+//! A batch is one run of a pipeline from its first byte to its last: a writer, perhaps a program, a
+//! reader that checks what comes, each a process of its own. Nobody places them.
+
+mod disk;
+mod flow;
+mod line;
+mod way;
+
+use crate::tools::{case, group, work};
+use disk::Disk;
+use flow::{Bursts, CHUNK_BYTES, Taking};
+use line::Outcome;
+use way::Way;
+use weir_measure::bench::case::{
+    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, Trouble, Work,
+    megabytes_per_s,
+};
+use weir_measure::bench::params::{Params, Unit};
+
+const MIB: u64 = 1 << 20;
+/// 512 MiB.
+const STEADY_CHUNKS: u64 = 4_096;
+/// 40 MB, as near as chunks come.
+const BURST_CHUNKS: u64 = 305;
+const BURSTS: u64 = 3;
+const BURST_EVERY_NS: u64 = 400_000_000;
+/// 1.1 MB every 10 ms: a tenth more than is written in the mean.
+const PACE: Taking = Taking::Paced { bytes: 1_100_000, every_ns: 10_000_000 };
+/// What a backlog is without the variable of the environment.
+const BACKLOG_BYTES: u64 = 4_000_000_000;
+const BACKLOG_VARIABLE: &str = "WEIR_BENCH_BACKLOG_BYTES";
+/// Transfers of a pool that are under way at once.
+const IN_FLIGHT: usize = 16;
+
+const BURST: Measure = Measure::new("burst", Unit::Ns);
+const ALL: Measure = Measure::new("all", Unit::Ns);
+const FILL: Measure = Measure::new("fill", Unit::MegabytesPerSecond);
+const DRAIN: Measure = Measure::new("drain", Unit::MegabytesPerSecond);
+/// Seconds of CPU for 10^9 bytes, of writer, program and reader.
+const CPU: Measure = Measure::new("CPU of a GB", Unit::Ns);
+/// The same of the program alone.
+const RELAY_CPU: Measure = Measure::new("program's CPU of a GB", Unit::Ns);
+/// The most memory of the program at once.
+const MEMORY: Measure = Measure::new("memory", Unit::Megabytes);
+
+/// `buffers`.
+pub fn suite() -> Suite {
+    Suite {
+        name: "buffers",
+        about: "weir buffer beside mbuffer, pv and a plain pipe: a steady stream, and bursts",
+        source: "the peers are of today",
+        groups: vec![steady(), bursts()],
+    }
+}
+
+/// `buffers-backlog`: gigabytes that go to the disk and come back, which takes minutes.
+pub fn backlog() -> Suite {
+    let bytes = backlog_bytes();
+    let disks = [Disk::InFlight(IN_FLIGHT), Disk::Calls].map(|disk| by_disk(disk, bytes));
+    let ways = [Way::WeirSpilling, Way::MbufferFile].map(|way| kept(way, bytes));
+    let cases: Vec<Case> = disks.into_iter().chain(ways).collect();
+    Suite {
+        name: "buffers-backlog",
+        about: "4 GB that wait for a reader: weir buffer and mbuffer beside the disk's own rate",
+        source: "the peers are of today",
+        groups: vec![free("backlog", cases, 6)],
+    }
+}
+
+/// As much as the writer and the reader can move.
+fn steady() -> Group {
+    let ways = [
+        Way::Pipe(0),
+        Way::Pipe(MIB),
+        Way::Weir,
+        Way::Pv(None),
+        Way::Pv(Some("16M")),
+        Way::Mbuffer("256M"),
+    ];
+    let bursts = Bursts { count: 1, chunks: STEADY_CHUNKS, every_ns: 0 };
+    let bytes = bursts.bytes();
+    let cases = ways.map(|way| {
+        let mut measures = vec![Measure::THROUGHPUT, CPU];
+        if !matches!(way, Way::Pipe(_)) {
+            measures.push(RELAY_CPU);
+        }
+        let made = piped(way, "steady", bursts, Taking::AtOnce, move |outcome| {
+            let mut values = vec![
+                megabytes_per_s(bytes, outcome.all_ns as f64),
+                of_a_gigabyte(outcome.cpu_ns, bytes),
+            ];
+            values.extend(relay_cpu_ns(outcome).map(|ns| of_a_gigabyte(ns, bytes)));
+            values
+        });
+        Case { measures, weight: 20.0, ..made }
+    });
+    Group { twin: true, ..free("steady", cases.into(), 10) }
+}
+
+/// A writer that comes by turns, and a reader that takes a little more than the mean of it.
+fn bursts() -> Group {
+    let bursts = Bursts { count: BURSTS, chunks: BURST_CHUNKS, every_ns: BURST_EVERY_NS };
+    let ways =
+        [Way::Mbuffer("256M"), Way::Weir, Way::Pv(Some("64M")), Way::Pipe(0), Way::Pipe(MIB)];
+    let cases = ways.map(|way| {
+        let made = piped(way, "bursts", bursts, PACE, |outcome| {
+            vec![outcome.held_ns as f64 / BURSTS as f64, outcome.all_ns as f64]
+        });
+        Case { measures: vec![BURST, ALL], weight: 50.0, ..made }
+    });
+    free("bursts", cases.into(), 6)
+}
+
+/// All of a backlog, before the reader takes any of it.
+fn kept(way: Way, bytes: u64) -> Case {
+    let chunks = bytes / CHUNK_BYTES as u64;
+    let bursts = Bursts { count: 1, chunks, every_ns: 0 };
+    let made = piped(way, "backlog", bursts, Taking::AfterAll, move |outcome| {
+        vec![
+            megabytes_per_s(bytes, outcome.fill_ns as f64),
+            megabytes_per_s(outcome.drained_bytes, outcome.drain_ns as f64),
+            of_a_gigabyte(relay_cpu_ns(outcome).unwrap_or(0), bytes),
+            outcome.relay.map_or(0.0, |relay| relay.max_rss_bytes as f64 / 1e6),
+        ]
+    });
+    of_backlog(made, bytes)
+}
+
+/// The disk without anything around it.
+fn by_disk(disk: Disk, bytes: u64) -> Case {
+    let params = Params { mechanism: Some(disk.mechanism().into()), ..params("backlog") };
+    let made = whole(format!("backlog, {}", disk.title()), params, move |site: &Site| {
+        disk::check(&site.directory, bytes)?;
+        let directory = site.directory.clone();
+        work(move |count| {
+            let mut total = Sum::default();
+            for _ in 0..count {
+                let (moved, took, used) = disk.run(&directory, bytes)?;
+                total.add(&[
+                    megabytes_per_s(moved, took.write_ns as f64),
+                    megabytes_per_s(moved, took.read_ns as f64),
+                    of_a_gigabyte(used.user_ns + used.system_ns, moved),
+                    used.max_rss_bytes as f64 / 1e6,
+                ]);
+                total.elapsed_ns += (took.write_ns + took.read_ns) as f64;
+            }
+            Ok(total.mean(count))
+        })
+    });
+    of_backlog(made, bytes)
+}
+
+fn of_backlog(made: Case, bytes: u64) -> Case {
+    // A second for each gigabyte and way.
+    let weight = (bytes as f64 / 1e9 * 80.0).max(1.0);
+    let params = Params { working_set_bytes: Some(bytes), ..made.params.clone() };
+    Case { params, weight, measures: vec![FILL, DRAIN, RELAY_CPU, MEMORY], ..made }
+}
+
+/// A pipeline, of which a batch is run after run.
+fn piped(
+    way: Way,
+    kind: &str,
+    bursts: Bursts,
+    taking: Taking,
+    values: impl Fn(&Outcome) -> Vec<f64> + Copy + Send + Sync + 'static,
+) -> Case {
+    let params = Params {
+        mechanism: Some(way.mechanism().into()),
+        pipe_bytes: Some(way.pipe_bytes()).filter(|bytes| *bytes > 0),
+        ..params(kind)
+    };
+    let kept = taking == Taking::AfterAll;
+    let make = move |site: &Site| {
+        let bytes = bursts.bytes();
+        if kept {
+            disk::check(&site.directory, bytes)?;
+        }
+        let relay = way.relay(site, bytes)?;
+        work(move |count| {
+            let mut total = Sum::default();
+            for _ in 0..count {
+                let outcome = line::run(relay.as_ref(), way.pipe_bytes(), bursts, taking)?;
+                total.add(&values(&outcome));
+                total.elapsed_ns += outcome.all_ns as f64;
+            }
+            Ok(total.mean(count))
+        })
+    };
+    whole(format!("{kind}, {}", way.title()), params, make)
+}
+
+/// A case whose batch is one run, too long for the default set.
+fn whole(
+    name: String,
+    params: Params,
+    make: impl Fn(&Site) -> Result<Box<dyn Work>, Trouble> + Send + Sync + 'static,
+) -> Case {
+    Case {
+        normalise: Normalise::Never,
+        size: BatchSize::Count(1),
+        standard: false,
+        ..case(name, params, Measure::THROUGHPUT, make)
+    }
+}
+
+fn params(kind: &str) -> Params {
+    Params {
+        direction: Some("one-way".into()),
+        chunk_bytes: Some(CHUNK_BYTES as u64),
+        pattern: Some(kind.into()),
+        ..Params::default()
+    }
+}
+
+/// A group of processes that nobody places, compared with its first case.
+fn free(name: &str, cases: Vec<Case>, processes: u64) -> Group {
+    Group {
+        baseline: cases.first().map(|case| case.name.clone()),
+        processes,
+        twin: false,
+        ..group(name, Sides::Free, cases)
+    }
+}
+
+fn relay_cpu_ns(outcome: &Outcome) -> Option<u64> {
+    outcome.relay.map(|relay| relay.user_ns + relay.system_ns)
+}
+
+/// CPU time for 10^9 bytes.
+fn of_a_gigabyte(cpu_ns: u64, bytes: u64) -> f64 {
+    cpu_ns as f64 / bytes as f64 * 1e9
+}
+
+/// Whole chunks; what the environment says, so that a try need not take minutes.
+fn backlog_bytes() -> u64 {
+    let asked = std::env::var(BACKLOG_VARIABLE).ok().and_then(|bytes| bytes.parse().ok());
+    asked.unwrap_or(BACKLOG_BYTES).max(MIB).next_multiple_of(CHUNK_BYTES as u64)
+}
+
+/// Values of runs, summed.
+#[derive(Debug, Default)]
+struct Sum {
+    values: Vec<f64>,
+    elapsed_ns: f64,
+}
+
+impl Sum {
+    fn add(&mut self, values: &[f64]) {
+        self.values.resize(values.len(), 0.0);
+        self.values.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+    }
+
+    fn mean(self, count: u64) -> Batch {
+        let values = self.values.iter().map(|sum| sum / count as f64).collect();
+        Batch { elapsed_ns: self.elapsed_ns, values }
+    }
+}

@@ -1,0 +1,130 @@
+//! The disk's own rate, beside what keeps a backlog there: as much written and then read, past the
+//! page cache, in clusters as a pool has them.
+
+use super::line::side;
+use super::way::memory_bytes;
+use crate::tools::elapsed_ns;
+use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use weir_measure::bench::case::Trouble;
+use weir_sys::shared::{Buffer, LINE_BYTES, Shared};
+use weir_sys::spill::{Sequential, measure_sequential};
+use weir_sys::wait::{Ending, Reaped};
+
+const CLUSTER_BYTES: usize = 256 << 10;
+const BYTE: u8 = 0xa5;
+
+/// How it is written and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disk {
+    /// So many transfers at once, by the engine of a pool.
+    InFlight(usize),
+    /// One after the other, by pwrite(2) and pread(2).
+    Calls,
+}
+
+/// What was written and read, the times, and what the process used.
+pub type Moved = (u64, Sequential, Reaped);
+
+impl Disk {
+    /// What it is called.
+    pub fn title(self) -> String {
+        match self {
+            Disk::InFlight(count) => format!("disk, {count} in flight"),
+            Disk::Calls => "disk, one in flight".into(),
+        }
+    }
+
+    /// What moves the bytes.
+    pub fn mechanism(self) -> &'static str {
+        match self {
+            Disk::InFlight(_) => "spill-engine",
+            Disk::Calls => "pread-pwrite",
+        }
+    }
+
+    /// Moves what a backlog of so many bytes has beyond the memory, in a process of its own: engines
+    /// may start threads, and this one forks.
+    ///
+    /// # Errors
+    /// The directory has no direct access, the disk is full, or what was read is wrong.
+    pub fn run(self, directory: &Path, backlog_bytes: u64) -> Result<Moved, Trouble> {
+        let clusters = (backlog_bytes - memory_bytes(backlog_bytes)) / CLUSTER_BYTES as u64;
+        let times = Shared::new(2 * LINE_BYTES)?;
+        let complaints = File::from(memfd_create("complaints", MemfdFlags::CLOEXEC)?);
+        let mut child = side(&complaints, || {
+            let took = match self {
+                Disk::InFlight(count) => {
+                    measure_sequential(directory, clusters, CLUSTER_BYTES, count)?
+                }
+                Disk::Calls => by_calls(directory, clusters)?,
+            };
+            // Release pairs with acquire below, after this process has ended.
+            times.word(0).store(took.write_ns, Ordering::Release);
+            times.word(1).store(took.read_ns, Ordering::Release);
+            Ok(())
+        })?;
+        let ended = child.wait()?;
+        if ended.ending != Ending::Code(0) {
+            let mut said = [0; 512];
+            let count = complaints.read_at(&mut said, 0)?;
+            let text = String::from_utf8_lossy(&said[..count]);
+            return Err(Trouble::failed(text.trim_end()));
+        }
+        // Acquire pairs with the releases above.
+        let [write_ns, read_ns] = [0, 1].map(|word| times.word(word).load(Ordering::Acquire));
+        Ok((clusters * CLUSTER_BYTES as u64, Sequential { write_ns, read_ns }, ended))
+    }
+}
+
+fn by_calls(directory: &Path, clusters: u64) -> io::Result<Sequential> {
+    let file = open(directory)?;
+    let mut cluster = Buffer::new(CLUSTER_BYTES)?;
+    cluster.fill(BYTE);
+    let offset = |number| number * CLUSTER_BYTES as u64;
+    let begun = Instant::now();
+    for number in 0..clusters {
+        file.write_all_at(&cluster, offset(number))?;
+    }
+    let write_ns = elapsed_ns(begun) as u64;
+    cluster.fill(0);
+    let begun = Instant::now();
+    for number in 0..clusters {
+        file.read_exact_at(&mut cluster, offset(number))?;
+    }
+    let read_ns = elapsed_ns(begun) as u64;
+    if clusters > 0 && cluster.iter().any(|byte| *byte != BYTE) {
+        return Err(io::Error::other("the disk gave back other bytes than were written"));
+    }
+    Ok(Sequential { write_ns, read_ns })
+}
+
+/// A file without a name, past the page cache.
+fn open(directory: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::TMPFILE | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR)?.into())
+}
+
+/// Whether a backlog can be kept there: room for two of them, and direct access.
+///
+/// # Errors
+/// What is missing.
+pub fn check(directory: &Path, backlog_bytes: u64) -> Result<(), Trouble> {
+    let shown = directory.display();
+    let about = rustix::fs::statvfs(directory)?;
+    let free = about.f_bavail * about.f_frsize;
+    if free / 2 < backlog_bytes {
+        let (free, bytes) = (free / 1_000_000, backlog_bytes / 1_000_000);
+        let text =
+            format!("{free} MB free in {shown}, less than twice the {bytes} MB of a backlog");
+        return Err(Trouble::left_out(text));
+    }
+    open(directory)
+        .map(drop)
+        .map_err(|why| Trouble::left_out(format!("no direct access to a file in {shown}: {why}")))
+}

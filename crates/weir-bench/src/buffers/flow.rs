@@ -1,0 +1,186 @@
+//! What the writer sends, how the reader checks it, and when either of them is to do it.
+//!
+//! Bytes come in chunks; each begins with its number, the rest is a fixed sequence. A reader checks
+//! every number, and every byte of every 64th chunk, wherever its reads happen to begin.
+
+use rustix::io::Errno;
+use rustix::thread::{ClockId, clock_nanosleep_absolute};
+use rustix::time::{Timespec, clock_gettime};
+use weir_measure::bench::case::Trouble;
+use weir_measure::random::Random;
+
+/// What the writer writes at once.
+pub const CHUNK_BYTES: usize = 128 << 10;
+/// What the reader asks for at once.
+pub const READ_BYTES: usize = 64 << 10;
+/// Of so many chunks one is looked at in full.
+const CHECKED_EVERY: u64 = 64;
+const NUMBER_BYTES: usize = 8;
+
+/// Makes the chunks, or checks them.
+#[derive(Debug)]
+pub struct Sequence {
+    chunk: Vec<u8>,
+    position: u64,
+}
+
+impl Sequence {
+    /// From the first chunk.
+    pub fn new() -> Sequence {
+        let mut random = Random::new(CHUNK_BYTES as u64);
+        let words = (0..CHUNK_BYTES / NUMBER_BYTES).map(|_| random.next_u64());
+        Sequence { chunk: words.flat_map(u64::to_le_bytes).collect(), position: 0 }
+    }
+
+    /// Bytes so far.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The next chunk.
+    pub fn next_chunk(&mut self) -> &[u8] {
+        let number = self.position / CHUNK_BYTES as u64;
+        self.chunk[..NUMBER_BYTES].copy_from_slice(&number.to_le_bytes());
+        self.position += CHUNK_BYTES as u64;
+        &self.chunk
+    }
+
+    /// Checks what comes next.
+    ///
+    /// # Errors
+    /// It is not what was sent.
+    pub fn check(&mut self, mut bytes: &[u8]) -> Result<(), Trouble> {
+        while !bytes.is_empty() {
+            let number = self.position / CHUNK_BYTES as u64;
+            let from = (self.position % CHUNK_BYTES as u64) as usize;
+            let (part, rest) = bytes.split_at(bytes.len().min(CHUNK_BYTES - from));
+            let head = number.to_le_bytes();
+            let head = head.get(from..).unwrap_or_default();
+            let (numbered, plain) = part.split_at(part.len().min(head.len()));
+            let plain_from = from + numbered.len();
+            let looked_at = number.is_multiple_of(CHECKED_EVERY);
+            if *numbered != head[..numbered.len()]
+                || looked_at && *plain != self.chunk[plain_from..][..plain.len()]
+            {
+                return Err(Trouble::failed(format!("wrong bytes in chunk {number}")));
+            }
+            self.position += part.len() as u64;
+            bytes = rest;
+        }
+        Ok(())
+    }
+}
+
+/// What the writer does: bursts at stated times, as fast as it is let. The first is at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Bursts {
+    /// How many.
+    pub count: u64,
+    /// Chunks of each.
+    pub chunks: u64,
+    /// From one to the next, unless the one takes longer.
+    pub every_ns: u64,
+}
+
+impl Bursts {
+    /// Bytes of all.
+    pub fn bytes(&self) -> u64 {
+        self.count * self.chunks * CHUNK_BYTES as u64
+    }
+}
+
+/// How the reader takes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taking {
+    /// As they come.
+    AtOnce,
+    /// So many bytes at each of the times that are so far apart, and what it is behind with.
+    Paced {
+        /// Bytes.
+        bytes: u64,
+        /// From one time to the next.
+        every_ns: u64,
+    },
+    /// Once the writer is done.
+    AfterAll,
+}
+
+impl Taking {
+    /// Bytes that may have been taken until the next of the times, `after_ns` from the first byte.
+    pub fn allowance(self, after_ns: u64) -> u64 {
+        match self {
+            Taking::AtOnce | Taking::AfterAll => u64::MAX,
+            Taking::Paced { bytes, every_ns } => (after_ns / every_ns + 1) * bytes,
+        }
+    }
+
+    /// The next of the times, from the first byte, after one has taken so much.
+    pub fn next_ns(self, taken: u64) -> u64 {
+        match self {
+            Taking::AtOnce | Taking::AfterAll => 0,
+            Taking::Paced { bytes, every_ns } => taken / bytes * every_ns,
+        }
+    }
+}
+
+/// Nanoseconds of the clock that all processes share.
+pub fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Sleeps until then; not at all if that is past.
+///
+/// # Errors
+/// Those of `clock_nanosleep(2)`.
+pub fn sleep_until(ns: u64) -> Result<(), Trouble> {
+    let (tv_sec, tv_nsec) = ((ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64);
+    loop {
+        match clock_nanosleep_absolute(ClockId::Monotonic, &Timespec { tv_sec, tv_nsec }) {
+            Err(Errno::INTR) => {}
+            slept => return Ok(slept?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_checked_wherever_reads_begin() {
+        let mut sent = Sequence::new();
+        let bytes: Vec<u8> = (0..66).flat_map(|_| sent.next_chunk().to_vec()).collect();
+        assert_eq!(sent.position(), bytes.len() as u64);
+        for step in [3, READ_BYTES, CHUNK_BYTES, CHUNK_BYTES + 5, 1 << 20] {
+            let mut seen = Sequence::new();
+            bytes.chunks(step).for_each(|part| seen.check(part).expect("as sent"));
+            assert_eq!(seen.position(), sent.position());
+        }
+        for (wrong, what) in [
+            (CHUNK_BYTES - 1, "the end of a chunk that is looked at"),
+            (CHUNK_BYTES, "a number"),
+            (64 * CHUNK_BYTES + 9, "the 64th chunk"),
+        ] {
+            let mut torn = bytes.clone();
+            torn[wrong] ^= 1;
+            assert!(Sequence::new().check(&torn).is_err(), "{what}");
+        }
+        let lost = [&bytes[..CHUNK_BYTES], &bytes[2 * CHUNK_BYTES..]].concat();
+        assert!(Sequence::new().check(&lost).is_err(), "a chunk is missing");
+    }
+
+    #[test]
+    fn a_paced_reader_takes_so_much_a_time_and_catches_up() {
+        let paced = Taking::Paced { bytes: 1_000, every_ns: 10 };
+        assert_eq!(
+            (paced.allowance(0), paced.allowance(9), paced.allowance(35)),
+            (1000, 1000, 4000)
+        );
+        // All of the first time is taken: on to the second. Behind: that time is past already.
+        assert_eq!((paced.next_ns(1_000), paced.next_ns(2_999)), (10, 20));
+        for taken in [1_000, 2_000, 64_000] {
+            assert_eq!(paced.allowance(paced.next_ns(taken)), taken + 1_000);
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! A writer, perhaps a program, and a reader, each a process: one run from the first byte to the
+//! last.
+//!
+//! The writer sends some chunks ahead and begins when the reader has seen some of them: starting the
+//! program is not measured. What the reader has counted it has also checked.
+
+use super::flow::{Bursts, CHUNK_BYTES, READ_BYTES, Sequence, Taking, now_ns, sleep_until};
+use super::way::Relay;
+use crate::tools::channel::set_pipe_bytes;
+use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use weir_measure::bench::case::Trouble;
+use weir_sys::fork::{self, Child};
+use weir_sys::shared::{LINE_BYTES, Shared};
+use weir_sys::wait::{Ending, Reaped, reap_blocking};
+
+/// Chunks that are sent ahead: mbuffer passes a block on (128 KiB) once it has the next. Of a large
+/// memory its blocks are larger, so it is a part of all chunks where that is more.
+const AHEAD_CHUNKS: u64 = 4;
+const AHEAD_PART: u64 = 128;
+const BEGUN: usize = 0;
+const WRITTEN: usize = 1;
+const HELD: usize = 2;
+const ENDED: usize = 3;
+const DRAINED: usize = 4;
+const WORDS: usize = 5;
+
+/// What one run gave.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// From the first byte of the first burst to the last byte at the reader.
+    pub all_ns: u64,
+    /// The same to the last byte that the writer was rid of.
+    pub fill_ns: u64,
+    /// From there to the last byte at the reader,
+    pub drain_ns: u64,
+    /// which took so many of them if it had waited for the writer.
+    pub drained_bytes: u64,
+    /// Until the writer was rid of a burst, from when it was due, summed over all of them.
+    pub held_ns: u64,
+    /// CPU time of all processes.
+    pub cpu_ns: u64,
+    /// The same of the program alone, and the most memory it had; nothing without one.
+    pub relay: Option<Reaped>,
+}
+
+/// The descriptors of a run; a process keeps its own and closes the others.
+#[derive(Debug, Default)]
+struct Ends {
+    /// What the writer writes to, and what comes of it.
+    write: Option<OwnedFd>,
+    relay_in: Option<OwnedFd>,
+    /// What the program writes to; none without one.
+    relay_out: Option<OwnedFd>,
+    read: Option<OwnedFd>,
+    /// The reader says here that it has seen something.
+    say_seen: Option<OwnedFd>,
+    hear_seen: Option<OwnedFd>,
+    /// Closed when the writer is done.
+    say_done: Option<OwnedFd>,
+    hear_done: Option<OwnedFd>,
+}
+
+impl Ends {
+    fn new(pipe_bytes: u64, with_relay: bool) -> Result<Ends, Trouble> {
+        let sized = || -> Result<(OwnedFd, OwnedFd), Trouble> {
+            let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+            if pipe_bytes > 0 {
+                set_pipe_bytes(&write, pipe_bytes)?;
+            }
+            Ok((read, write))
+        };
+        let (read, write) = sized()?;
+        let (hear_seen, say_seen) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (hear_done, say_done) = pipe_with(PipeFlags::CLOEXEC)?;
+        let mut ends = Ends {
+            write: Some(write),
+            read: Some(read),
+            say_seen: Some(say_seen),
+            hear_seen: Some(hear_seen),
+            say_done: Some(say_done),
+            hear_done: Some(hear_done),
+            ..Ends::default()
+        };
+        if with_relay {
+            let (read, write) = sized()?;
+            ends.relay_in = ends.read.replace(read);
+            ends.relay_out = Some(write);
+        }
+        Ok(ends)
+    }
+
+    fn of_writer(&mut self) -> Ends {
+        let all = std::mem::take(self);
+        let Ends { write, hear_seen, say_done, .. } = all;
+        Ends { write, hear_seen, say_done, ..Ends::default() }
+    }
+
+    fn of_reader(&mut self) -> Ends {
+        let all = std::mem::take(self);
+        let Ends { read, say_seen, hear_done, .. } = all;
+        Ends { read, say_seen, hear_done, ..Ends::default() }
+    }
+}
+
+/// Carries out one run.
+///
+/// # Errors
+/// There is no process or pipe; one of the processes failed, or bytes are missing or wrong.
+pub fn run(
+    relay: Option<&Relay>,
+    pipe_bytes: u64,
+    bursts: Bursts,
+    taking: Taking,
+) -> Result<Outcome, Trouble> {
+    let times = Shared::new(WORDS * LINE_BYTES)?;
+    let complaints = File::from(rustix::fs::memfd_create("complaints", MemfdFlags::CLOEXEC)?);
+    let mut ends = Ends::new(pipe_bytes, relay.is_some())?;
+    // In a child `ends` is the child's own, which takes what it needs and drops the rest.
+    let mut writer = side(&complaints, || write_all(&ends.of_writer(), bursts, &times))?;
+    let mut reader =
+        side(&complaints, || read_all(&ends.of_reader(), bursts.bytes(), taking, &times))?;
+    let program = match (relay, ends.relay_in.take(), ends.relay_out.take()) {
+        (Some(relay), Some(input), Some(output)) => Some(start(relay, input, output, &complaints)?),
+        _ => None,
+    };
+    drop(ends);
+    let written = writer.wait()?;
+    let relayed = program.map(reap_blocking).transpose()?;
+    let read = reader.wait()?;
+    let all = [Some(written), relayed, Some(read)];
+    if all.iter().flatten().any(|ended| ended.ending != Ending::Code(0)) {
+        return Err(why(&complaints, relayed));
+    }
+    // Acquire pairs with the releases of the two sides, which have ended.
+    let time = |word| times.word(word).load(Ordering::Acquire);
+    let cpu_ns = |ended: &Reaped| ended.user_ns + ended.system_ns;
+    Ok(Outcome {
+        all_ns: time(ENDED).saturating_sub(time(BEGUN)),
+        fill_ns: time(WRITTEN).saturating_sub(time(BEGUN)),
+        drain_ns: time(ENDED).saturating_sub(time(WRITTEN)),
+        drained_bytes: time(DRAINED),
+        held_ns: time(HELD),
+        cpu_ns: all.iter().flatten().map(cpu_ns).sum(),
+        relay: relayed,
+    })
+}
+
+/// A child that says what it failed with.
+pub fn side(
+    mut complaints: &File,
+    body: impl FnOnce() -> Result<(), Trouble>,
+) -> Result<Child, Trouble> {
+    Ok(fork::child(|| match body() {
+        Ok(()) => 0,
+        Err(trouble) => {
+            let _ = writeln!(complaints, "{trouble}");
+            1
+        }
+    })?)
+}
+
+/// The command is gone when this returns, and with it our ends of the pipes.
+fn start(
+    relay: &Relay,
+    input: OwnedFd,
+    output: OwnedFd,
+    complaints: &File,
+) -> Result<weir_sys::Pid, Trouble> {
+    let name = relay.program.display();
+    let mut command = Command::new(&relay.program);
+    command.args(&relay.words).stdin(input).stdout(output).stderr(complaints.try_clone()?);
+    // Reaped by its number, with what it has used.
+    let child =
+        command.spawn().map_err(|error| Trouble::failed(format!("cannot run {name}: {error}")))?;
+    Ok(child.id() as weir_sys::Pid)
+}
+
+/// The first thing that any of them said, or how the program ended.
+fn why(complaints: &File, relay: Option<Reaped>) -> Trouble {
+    let mut said = [0; 512];
+    let count = complaints.read_at(&mut said, 0).unwrap_or(0);
+    let text = String::from_utf8_lossy(&said[..count]);
+    match (text.lines().next(), relay) {
+        (Some(line), _) => Trouble::failed(line),
+        (None, Some(relay)) => Trouble::failed(format!("the program ended: {:?}", relay.ending)),
+        (None, None) => Trouble::failed("a side died"),
+    }
+}
+
+fn ahead_chunks(bytes: u64) -> u64 {
+    AHEAD_CHUNKS.max(bytes / AHEAD_PART / CHUNK_BYTES as u64)
+}
+
+fn missing() -> Trouble {
+    Trouble::failed("a descriptor is missing")
+}
+
+fn write_all(ends: &Ends, bursts: Bursts, times: &Shared) -> Result<(), Trouble> {
+    let (write, seen) = (ends.write.as_ref(), ends.hear_seen.as_ref());
+    let (write, seen) = (write.ok_or_else(missing)?, seen.ok_or_else(missing)?);
+    let mut out = File::from(write.try_clone()?);
+    let mut sequence = Sequence::new();
+    for _ in 0..ahead_chunks(bursts.bytes()) {
+        out.write_all(sequence.next_chunk())?;
+    }
+    if rustix::io::retry_on_intr(|| rustix::io::read(seen, &mut [0; 1]))? == 0 {
+        return Err(Trouble::failed("the reader ended"));
+    }
+    let begun = now_ns();
+    let mut held = 0;
+    for burst in 0..bursts.count {
+        let due = begun + burst * bursts.every_ns;
+        sleep_until(due)?;
+        for _ in 0..bursts.chunks {
+            out.write_all(sequence.next_chunk())?;
+        }
+        held += now_ns().saturating_sub(due);
+    }
+    // Release pairs with acquire in `run`, after this process has ended.
+    times.word(WRITTEN).store(now_ns(), Ordering::Release);
+    times.word(BEGUN).store(begun, Ordering::Release);
+    times.word(HELD).store(held, Ordering::Release);
+    Ok(())
+}
+
+fn read_all(ends: &Ends, bytes: u64, taking: Taking, times: &Shared) -> Result<(), Trouble> {
+    let [read, seen, done] = [&ends.read, &ends.say_seen, &ends.hear_done].map(Option::as_ref);
+    let read = read.ok_or_else(missing)?;
+    let (seen, done) = (seen.ok_or_else(missing)?, done.ok_or_else(missing)?);
+    let (mut buffer, mut sequence) = (vec![0; READ_BYTES], Sequence::new());
+    let ahead = ahead_chunks(bytes) * CHUNK_BYTES as u64;
+    let (all, mut begun) = (ahead + bytes, None);
+    loop {
+        let position = sequence.position();
+        let most = match (position.checked_sub(ahead), begun) {
+            // The chunks ahead, at once, and the first bytes after it, whenever they come.
+            (None | Some(0), _) | (_, None) => READ_BYTES as u64,
+            (Some(taken), Some(begun)) => {
+                let allowance = taking.allowance(now_ns().saturating_sub(begun));
+                if taken >= allowance {
+                    sleep_until(begun + taking.next_ns(taken))?;
+                    continue;
+                }
+                allowance - taken
+            }
+        };
+        let most = most.min(READ_BYTES as u64) as usize;
+        match rustix::io::read(read, &mut buffer[..most]) {
+            Ok(0) => break,
+            Ok(count) => sequence.check(&buffer[..count])?,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if position == 0 {
+            rustix::io::write(seen, b".")?;
+            if taking == Taking::AfterAll {
+                // Nothing is said there: it is closed.
+                rustix::io::retry_on_intr(|| rustix::io::read(done, &mut [0; 1]))?;
+                times.word(DRAINED).store(all - sequence.position(), Ordering::Release);
+            }
+        }
+        if sequence.position() > ahead {
+            begun.get_or_insert_with(now_ns);
+        }
+        if sequence.position() == all {
+            // Release pairs with acquire in `run`, after this process has ended.
+            times.word(ENDED).store(now_ns(), Ordering::Release);
+        }
+    }
+    match sequence.position() {
+        position if position == all => Ok(()),
+        position => Err(Trouble::failed(format!("{position} bytes of {all} arrived"))),
+    }
+}

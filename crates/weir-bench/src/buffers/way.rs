@@ -1,0 +1,159 @@
+//! The ways from the writer to the reader: a plain pipe, or a program between two.
+
+use super::flow::CHUNK_BYTES;
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use weir_measure::bench::case::{Site, Trouble};
+
+/// What the buffers of a backlog keep in memory.
+const MEMORY_BYTES: u64 = 256 << 20;
+/// A backlog is larger than that by as much, however small it is made.
+const MEMORY_PART: u64 = 8;
+
+/// A way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// One pipe of so many bytes, 0 for the kernel's own size, and nothing else.
+    Pipe(u64),
+    /// `weir buffer`, as it is.
+    Weir,
+    /// `weir buffer` with little memory and a directory.
+    WeirSpilling,
+    /// `pv`, with a buffer of this size or its own.
+    Pv(Option<&'static str>),
+    /// `mbuffer` with so much memory.
+    Mbuffer(&'static str),
+    /// `mbuffer` with a file for all.
+    MbufferFile,
+}
+
+/// A program and its words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relay {
+    /// Where it is.
+    pub program: PathBuf,
+    /// What it is told.
+    pub words: Vec<OsString>,
+}
+
+impl Way {
+    /// What it is called.
+    pub fn title(self) -> String {
+        match self {
+            Way::Pipe(0) => "pipe".into(),
+            Way::Pipe(bytes) => format!("pipe of {}", crate::tools::size(bytes)),
+            Way::Weir => "weir buffer".into(),
+            Way::WeirSpilling => "weir buffer --spill".into(),
+            Way::Pv(None) => "pv".into(),
+            Way::Pv(Some(size)) => format!("pv -B {size}"),
+            Way::Mbuffer(size) => format!("mbuffer -m {size}"),
+            Way::MbufferFile => "mbuffer -T".into(),
+        }
+    }
+
+    /// What moves the bytes.
+    pub fn mechanism(self) -> &'static str {
+        match self {
+            Way::Pipe(_) => "kernel-pipe",
+            Way::Weir | Way::WeirSpilling => "weir-buffer",
+            Way::Pv(_) => "pv",
+            Way::Mbuffer(_) | Way::MbufferFile => "mbuffer",
+        }
+    }
+
+    /// Size of the pipe, or of the two of them.
+    pub fn pipe_bytes(self) -> u64 {
+        if let Way::Pipe(bytes) = self { bytes } else { 0 }
+    }
+
+    /// The program in between, which is to hold `bytes` if it keeps them in a file.
+    ///
+    /// # Errors
+    /// It is not installed.
+    pub fn relay(self, site: &Site, bytes: u64) -> Result<Option<Relay>, Trouble> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let program = match self {
+            Way::Pipe(_) => return Ok(None),
+            Way::Weir | Way::WeirSpilling => weir()?,
+            Way::Pv(_) => find("pv")?,
+            Way::Mbuffer(_) | Way::MbufferFile => find("mbuffer")?,
+        };
+        let mut words: Vec<OsString> = match self {
+            Way::Weir | Way::WeirSpilling => vec!["buffer".into(), "-q".into()],
+            _ => vec!["-q".into()],
+        };
+        match self {
+            Way::WeirSpilling => {
+                words.extend(["--memory".into(), memory_bytes(bytes).to_string().into()]);
+                words.extend(["--spill".into(), site.directory.clone().into()]);
+            }
+            Way::Pv(Some(size)) => words.extend(["-B".into(), size.into()]),
+            Way::Mbuffer(size) => words.extend(["-m".into(), size.into()]),
+            Way::MbufferFile => {
+                // It makes the file and takes its name away at once; a quarter is to spare.
+                let mib = (bytes + bytes / 4).div_ceil(1 << 20);
+                // Relaxed: only the numbers must differ.
+                let number = NEXT.fetch_add(1, Ordering::Relaxed);
+                let name = format!(".weir-bench-{}-mbuffer-{number}", std::process::id());
+                words.extend(["-m".into(), format!("{mib}M").into()]);
+                words.extend(["-T".into(), site.directory.join(name).into()]);
+            }
+            _ => {}
+        }
+        Ok(Some(Relay { program, words }))
+    }
+}
+
+/// What `weir buffer` may keep in memory of a backlog.
+pub fn memory_bytes(backlog_bytes: u64) -> u64 {
+    MEMORY_BYTES.min(backlog_bytes / MEMORY_PART).next_multiple_of(CHUNK_BYTES as u64)
+}
+
+/// This program, where it is weir; else what the environment names, else what is installed.
+fn weir() -> Result<PathBuf, Trouble> {
+    let own = std::env::current_exe().ok();
+    let name = own.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+    // What was replaced while it runs is called "weir (deleted)"; the link leads to it all the same.
+    if name.is_some_and(|name| name == "weir" || name.starts_with("weir ")) {
+        return Ok("/proc/self/exe".into());
+    }
+    match std::env::var_os("WEIR_BIN") {
+        Some(path) if is_program(Path::new(&path)) => Ok(path.into()),
+        Some(path) => Err(Trouble::left_out(format!("WEIR_BIN: {} is no program", path.display()))),
+        None => find("weir"),
+    }
+}
+
+/// A program of this name in `PATH`.
+fn find(name: &str) -> Result<PathBuf, Trouble> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(name))
+        .find(|candidate| is_program(candidate))
+        .ok_or_else(|| Trouble::left_out(format!("{name} is not installed")))
+}
+
+fn is_program(path: &Path) -> bool {
+    std::fs::metadata(path)
+        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_left_out_with_its_name() {
+        let trouble = find("no-such-program").expect_err("missing");
+        assert!(trouble.left_out && trouble.text == "no-such-program is not installed");
+        assert!(is_program(&find("sh").expect("a shell")));
+    }
+
+    #[test]
+    fn a_backlog_is_much_larger_than_the_memory() {
+        assert_eq!(memory_bytes(4_000_000_000), 256 << 20);
+        assert_eq!(memory_bytes(64 << 20), 8 << 20);
+    }
+}
