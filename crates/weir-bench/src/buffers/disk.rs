@@ -48,8 +48,8 @@ impl Disk {
         }
     }
 
-    /// Moves what a backlog of so many bytes has beyond the memory, in a process of its own: engines
-    /// may start threads, and this one forks.
+    /// Moves what a backlog of so many bytes has beyond the memory, in a process of its own:
+    /// engines may start threads, and this one forks.
     ///
     /// # Errors
     /// The directory has no direct access, the disk is full, or what was read is wrong.

@@ -1,8 +1,8 @@
 //! A writer, perhaps a program, and a reader, each a process: one run from the first byte to the
 //! last.
 //!
-//! The writer sends some chunks ahead and begins when the reader has seen some of them: starting the
-//! program is not measured. What the reader has counted it has also checked.
+//! The writer sends some chunks ahead and begins when the reader has seen some of them: starting
+//! the program is not measured. What the reader has counted it has also checked.
 
 use super::flow::{Bursts, CHUNK_BYTES, READ_BYTES, Sequence, Taking, now_ns, sleep_until};
 use super::way::Relay;

@@ -115,7 +115,7 @@ pub fn memory_bytes(backlog_bytes: u64) -> u64 {
 fn weir() -> Result<PathBuf, Trouble> {
     let own = std::env::current_exe().ok();
     let name = own.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
-    // What was replaced while it runs is called "weir (deleted)"; the link leads to it all the same.
+    // What was replaced while it runs is "weir (deleted)"; the link leads to it all the same.
     if name.is_some_and(|name| name == "weir" || name.starts_with("weir ")) {
         return Ok("/proc/self/exe".into());
     }

@@ -91,8 +91,8 @@ impl Run {
                 let start = memory.wrapping_add(slot * self.cluster_bytes);
                 let piece = Piece { start, bytes: self.cluster_bytes };
                 let offset = next * self.cluster_bytes as u64;
-                // SAFETY: the slot is free, so no other transfer has it; between here and the end
-                // of this function nobody else touches the memory, and it outlives the engine.
+                // SAFETY: the slot is free, so no other transfer has it. Nobody else touches the
+                // memory before all are completed; where a wait fails the engine goes first.
                 if !unsafe { self.engine.start(*slot as u64, to, offset, &[piece]) } {
                     break;
                 }
