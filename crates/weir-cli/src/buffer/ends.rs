@@ -80,8 +80,6 @@ impl Kind {
 pub struct Input {
     pub kind: Kind,
     manner: Manner,
-    /// What a pipe holds.
-    capacity_bytes: u64,
     /// What is left of a file.
     pub remaining_bytes: Option<u64>,
 }
@@ -98,10 +96,8 @@ impl Input {
         let opened = matches!(kind, Kind::Pipe | Kind::Terminal)
             && !write_only
             && anew("/proc/self/fd/0", OFlags::RDONLY).and_then(dup2_stdin).is_ok();
-        let mut capacity_bytes = 0;
         if kind == Kind::Pipe {
             enlarge(stdin());
-            capacity_bytes = fcntl_getpipe_size(stdin()).unwrap_or(0) as u64;
         }
         let mut remaining_bytes = None;
         if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
@@ -110,7 +106,7 @@ impl Input {
             let size = u64::try_from(stat.st_size).ok().filter(|size| *size > 0);
             remaining_bytes = size.map(|size| size.saturating_sub(at));
         }
-        Ok(Input { kind, manner: kind.manner(opened), capacity_bytes, remaining_bytes })
+        Ok(Input { kind, manner: kind.manner(opened), remaining_bytes })
     }
 
     /// Whether `poll` has to say that it is readable before each call.
@@ -135,12 +131,6 @@ impl Input {
             Manner::Own | Manner::Poll | Manner::Plain => rustix::io::read(stdin(), &mut *space),
         });
         fall_back(&mut self.manner, read)
-    }
-
-    /// Whether a pipe is less than half full, so that its writer need not wait yet.
-    pub fn is_low(&self) -> bool {
-        let fill = rustix::io::ioctl_fionread(stdin()).unwrap_or(u64::MAX);
-        self.kind == Kind::Pipe && fill < self.capacity_bytes / 2
     }
 
     /// Lets go of it: whoever still writes must not take it for read.

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use weir::{BacklogReader, BacklogWriter, ErrorKind, Pool};
 
 /// How long the output may be full before bytes are kept: what it takes meanwhile need not be
-/// copied.
-const PATIENCE: Duration = Duration::from_millis(1);
+/// copied. About what a reader waits for a CPU where there are more tasks than CPUs.
+const PATIENCE: Duration = Duration::from_millis(4);
 /// Time between two lines of progress.
 const LOOK: Duration = Duration::from_millis(500);
 /// Time between two looks at why there is no room.
@@ -249,13 +249,8 @@ impl<'a> Flow<'a> {
                 return Ok(end);
             }
         }
-        let low = self.input.as_ref().is_some_and(Input::is_low);
-        let patience = match kind {
-            // It keeps its bytes itself.
-            Kind::File => None,
-            Kind::Pipe if !low => Some(Duration::ZERO),
-            _ => Some(PATIENCE),
-        };
+        // A file keeps its bytes itself.
+        let patience = (kind != Kind::File).then_some(PATIENCE);
         self.ready.output = false;
         let end = self.wait(Want { output: true, ..Want::default() }, patience)?;
         self.vain_moves += u32::from(self.ready.output);
