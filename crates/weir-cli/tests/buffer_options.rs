@@ -86,7 +86,9 @@ fn what_it_says_adds_up() {
     assert_eq!((bytes("in"), bytes("out")), (10_000_000, 10_000_000));
     assert_eq!(bytes("spliced") + bytes("buffered"), 10_000_000);
     assert!(bytes("buffered") > 0 && bytes("most_memory") > 0, "{json}");
-    assert_eq!(bytes("delayed"), bytes("cancelled") + bytes("spilled"), "nothing is left");
+    // Blocks that were read while they were being written may be so still at the end.
+    let laundry = bytes("delayed") - bytes("cancelled") - bytes("spilled");
+    assert!(laundry <= bytes("most_memory"), "{json}");
     assert!(bytes("most_memory") <= 1 << 20, "{json}");
     let seconds = |name: &str| json[format!("{name}_s")].as_f64().expect(name);
     let rate = json["out_bytes_per_s"].as_f64().expect("a rate");

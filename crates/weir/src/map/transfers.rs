@@ -47,7 +47,7 @@ impl Transfers {
     /// The same with the engine that is wanted here.
     pub(crate) fn open_as(directory: &Path, wanted: Wanted) -> Result<Transfers> {
         let file = SpillFile::open(directory, true)
-            .map_err(|cause| Error::os("spill to", directory.display().to_string(), cause))?;
+            .map_err(|cause| Error::os("spill to", format!("'{}'", directory.display()), cause))?;
         let (is_direct, mut remarks) = (file.is_direct(), file.remarks().to_vec());
         let (engine, reason) = spill::open(file, wanted)
             .map_err(|cause| Error::os("start", "the engine of a pool", cause))?;

@@ -37,7 +37,7 @@ fn refusal(directory: &Path) -> (Option<Errno>, String) {
 fn directories_that_do_not_serve_are_named() {
     let directory = tempfile::tempdir().expect("a directory");
     let missing = directory.path().join("missing");
-    let text = format!("cannot spill to {}: No such file or directory", missing.display());
+    let text = format!("cannot spill to '{}': No such file or directory", missing.display());
     let (cause, said) = refusal(&missing);
     assert_eq!(cause, Some(Errno::NOENT));
     assert!(said.starts_with(&text), "{said}");
@@ -45,7 +45,7 @@ fn directories_that_do_not_serve_are_named() {
     std::fs::write(&file, b"").expect("written");
     assert_eq!(refusal(&file).0, Some(Errno::NOTDIR));
     let (_, said) = refusal(Path::new("/proc/self"));
-    assert!(said.starts_with("cannot spill to /proc/self: "), "{said}");
+    assert!(said.starts_with("cannot spill to '/proc/self': "), "{said}");
     mounted("tmpfs", (MountFlags::RDONLY, ""), |read_only| {
         assert_eq!(refusal(read_only).0, Some(Errno::ROFS));
     });
