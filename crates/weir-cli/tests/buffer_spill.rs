@@ -3,6 +3,7 @@
 mod common;
 
 use common::buffer::{Buffer, sample, with_mounts};
+use common::have;
 use common::port::{Place, refused, said, sent, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -29,6 +30,31 @@ fn a_writer_goes_on_though_nobody_reads() {
     assert!(bytes("spilled") > 40_000_000 && bytes("read_back") > 40_000_000, "{json}");
     assert!(bytes("most_file") > 40_000_000 && bytes("most_memory") <= 1 << 20, "{json}");
     assert_eq!(bytes("delayed"), bytes("cancelled") + bytes("spilled"), "nothing is left");
+}
+
+/// The output of such a reader is never full for long: what counts is how long the writer is held up.
+#[test]
+fn a_slow_reader_that_never_rests_does_not_hold_its_writer_up() {
+    if !have(&["python3"]) {
+        return;
+    }
+    let place = Place::new();
+    let reader = "import os, time
+count, when = 0, None
+while piece := os.read(0, 16384):
+    count += len(piece)
+    if when is None and os.path.exists(\"done\"):
+        when = count
+    time.sleep(0.0005)
+print(when, count)";
+    let writer = "(head -c 20000000 /dev/zero; : > done)";
+    let script = format!("{writer} | $WEIR buffer -q --memory 64M | python3 -c '{reader}'");
+    let output = place.bash(&script);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let counts: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [when, count] = counts[..] else { panic!("{text} {}", said(&output)) };
+    assert_eq!(count, 20_000_000);
+    assert!(when < 12_000_000, "the writer was done when {when} bytes had been read");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! How the bytes go: one thread, one loop.
 //!
 //! While nothing is kept back, bytes are moved from input to output within the kernel (`pass`).
-//! Where the output does not take them, or they cannot be moved, they are read into the backlog
+//! Where the output holds their writer up, or they cannot be moved, they are read into the backlog
 //! and written from it (`relay`); once that is empty again they are moved as before. Every call is
 //! one that does not wait: waiting is for `wait` alone.
 
@@ -15,9 +15,11 @@ use rustix::io::Errno;
 use std::time::{Duration, Instant};
 use weir::{BacklogReader, BacklogWriter, ErrorKind, Pool};
 
-/// How long the output may be full before bytes are kept: what it takes meanwhile need not be
-/// copied. About what a reader waits for a CPU where there are more tasks than CPUs.
+/// How long the writer may be held up by the output before bytes are kept: what that takes meanwhile
+/// need not be copied. About what a reader waits for a CPU where there are more tasks than CPUs.
 const PATIENCE: Duration = Duration::from_millis(4);
+/// An output that takes so many bytes a second is not slow: copying would be no faster.
+const FAST_BYTES_PER_S: f64 = 500e6;
 /// Time between two lines of progress.
 const LOOK: Duration = Duration::from_millis(500);
 /// Time between two looks at why there is no room.
@@ -60,6 +62,8 @@ pub struct Flow<'a> {
     /// Whether `poll` has to say that there is input before it is read or moved.
     asks: bool,
     vain_moves: u32,
+    /// Since when the output has held up the writer, and the bytes that had been moved then.
+    held: Option<(Instant, u64)>,
     failed_reads: u32,
     moved_bytes: u64,
     put_bytes: u64,
@@ -96,6 +100,7 @@ impl<'a> Flow<'a> {
             display,
             ready,
             vain_moves: 0,
+            held: None,
             failed_reads: 0,
             moved_bytes: 0,
             put_bytes: 0,
@@ -243,14 +248,23 @@ impl<'a> Flow<'a> {
         let Some(kind) = self.input.as_ref().map(|input| input.kind) else { return Ok(None) };
         self.ready.input = kind == Kind::File;
         if !self.ready.input {
-            // Sleeps while there is nothing; where the output is full, there is something.
-            let end = self.wait(Want { input: true, ..Want::default() }, None)?;
+            // Where the output is full, there is something.
+            let mut end =
+                self.wait(Want { input: true, ..Want::default() }, Some(Duration::ZERO))?;
+            if end.is_none() && !self.ready.input {
+                // The reader has kept up.
+                self.held = None;
+                end = self.wait(Want { input: true, ..Want::default() }, None)?;
+            }
             if end.is_some() || !self.ready.input {
                 return Ok(end);
             }
         }
         // A file keeps its bytes itself.
-        let patience = (kind != Kind::File).then_some(PATIENCE);
+        let patience = (kind != Kind::File).then(|| self.patience());
+        if patience == Some(Duration::ZERO) {
+            return self.relay();
+        }
         self.ready.output = false;
         let end = self.wait(Want { output: true, ..Want::default() }, patience)?;
         self.vain_moves += u32::from(self.ready.output);
@@ -262,6 +276,21 @@ impl<'a> Flow<'a> {
         }
         self.vain_moves = 0;
         self.relay()
+    }
+
+    /// How much longer the writer may be held up; not at all by an output that has been slow for
+    /// long enough.
+    fn patience(&mut self) -> Duration {
+        let now = Instant::now();
+        let (since, moved_bytes) = *self.held.get_or_insert((now, self.moved_bytes));
+        let held = now - since;
+        if held < PATIENCE {
+            return PATIENCE - held;
+        }
+        self.held = None;
+        let moved_bytes = (self.moved_bytes - moved_bytes) as f64;
+        let is_fast = moved_bytes >= FAST_BYTES_PER_S * held.as_secs_f64();
+        if is_fast { PATIENCE } else { Duration::ZERO }
     }
 
     /// Writes from the backlog and reads into it, where it can, and else waits.
