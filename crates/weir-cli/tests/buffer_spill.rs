@@ -32,7 +32,8 @@ fn a_writer_goes_on_though_nobody_reads() {
     assert_eq!(bytes("delayed"), bytes("cancelled") + bytes("spilled"), "nothing is left");
 }
 
-/// The output of such a reader is never full for long: what counts is how long the writer is held up.
+/// The output of such a reader is never full for long: what counts is how long the writer is held
+/// up.
 #[test]
 fn a_slow_reader_that_never_rests_does_not_hold_its_writer_up() {
     if !have(&["python3"]) {
