@@ -40,7 +40,9 @@ fn a_slow_reader_that_never_rests_does_not_hold_its_writer_up() {
         return;
     }
     let place = Place::new();
+    // The writer begins once the reader reads: one that is late is slow in another way.
     let reader = "import os, time
+open(\"ready\", \"w\")
 count, when = 0, None
 while piece := os.read(0, 16384):
     count += len(piece)
@@ -48,7 +50,7 @@ while piece := os.read(0, 16384):
         when = count
     time.sleep(0.0005)
 print(when, count)";
-    let writer = "(head -c 20000000 /dev/zero; : > done)";
+    let writer = "(until [ -e ready ]; do sleep 0.01; done; head -c 20000000 /dev/zero; : > done)";
     let script = format!("{writer} | $WEIR buffer -q --memory 64M | python3 -c '{reader}'");
     let output = place.bash(&script);
     let text = String::from_utf8_lossy(&output.stdout);

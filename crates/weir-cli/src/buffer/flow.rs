@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use weir::{BacklogReader, BacklogWriter, ErrorKind, Pool};
 
 /// How long the writer may be held up by the output before bytes are kept: what that takes
-/// meanwhile need not be copied. About what a reader waits for a CPU where there are more tasks than
-/// CPUs.
+/// meanwhile need not be copied. About what a reader waits for a CPU where there are more tasks
+/// than CPUs.
 const PATIENCE: Duration = Duration::from_millis(4);
 /// An output that takes so many bytes a second is not slow: copying would be no faster.
 const FAST_BYTES_PER_S: f64 = 500e6;
