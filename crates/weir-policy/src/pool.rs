@@ -82,7 +82,7 @@ pub struct Settings {
     pub frames: u32,
     /// Blocks the file may hold; 0 for no file.
     pub slots: u32,
-    /// Most blocks of a transfer, 1 to [`MOST_CLUSTER`]; about 2 % of the pool if that is less.
+    /// Most blocks of a transfer, 1 to [`MOST_CLUSTER`]; about 1 % of the pool if that is less.
     pub cluster: u32,
     /// Most transfers under way, 1 to [`MOST_TRANSFERS`].
     pub transfers: u32,

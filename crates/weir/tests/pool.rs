@@ -118,7 +118,7 @@ fn bytes_come_out_as_slices_and_through_std() {
     let (mut came, mut odd) = (Vec::new(), 1);
     while came.len() < data.len() / 2 {
         // A piece of what is there is looked at, and less of it taken.
-        match BacklogReader::bytes(&mut reader) {
+        match reader.peek() {
             Ok(bytes) => {
                 let step = bytes.len().min(odd);
                 came.extend_from_slice(&bytes[..step]);
@@ -135,7 +135,7 @@ fn bytes_come_out_as_slices_and_through_std() {
     }
     reader.read_to_end(&mut came).expect("read");
     assert!(came == data);
-    assert_eq!(BacklogReader::bytes(&mut reader).expect("the end"), b"");
+    assert_eq!(reader.peek().expect("the end"), b"");
     at_rest(&pool);
 }
 
@@ -407,7 +407,7 @@ fn a_reader_looks_at_a_block_that_grows() {
     let writing = std::thread::spawn(move || fill(&mut writer, 0, BYTES, 1));
     let mut at = 0;
     while at < BYTES {
-        match reader.bytes() {
+        match reader.peek() {
             Ok(bytes) => {
                 assert!(is_pattern(at, bytes));
                 let step = bytes.len();
@@ -418,6 +418,6 @@ fn a_reader_looks_at_a_block_that_grows() {
         }
     }
     writing.join().expect("no panic");
-    assert_eq!(reader.bytes().expect("the end"), b"");
+    assert_eq!(reader.peek().expect("the end"), b"");
     at_rest(&pool);
 }

@@ -4,7 +4,7 @@ use common::until;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
 use std::time::Duration;
-use weir::{BacklogReader, ErrorKind, Pool, PoolOptions};
+use weir::{ErrorKind, Pool, PoolOptions};
 
 mod common;
 
@@ -185,10 +185,10 @@ fn a_writer_that_goes_takes_no_frame_with_it() {
     // One that looked at its space and put nothing there takes none either.
     assert_eq!(read_first.take(&mut [0; PAGE]).expect("taken"), PAGE);
     let (mut third, mut read_third) = pool.backlog().expect("backlog");
-    assert_eq!(third.space().expect("room").len(), PAGE);
+    assert_eq!(third.reserve().expect("room").len(), PAGE);
     drop(third);
     assert_eq!(first.try_put(&[2; PAGE]).expect("it is free again"), PAGE);
-    assert_eq!(BacklogReader::bytes(&mut read_third).expect("the end"), b"");
+    assert_eq!(read_third.peek().expect("the end"), b"");
 }
 
 #[test]
@@ -211,9 +211,9 @@ fn ends_that_go_in_any_order_leave_nothing() {
                 other.join().expect("no panic");
             }
             _ => {
-                let _ = BacklogReader::bytes(&mut reader);
+                let _ = reader.peek();
                 drop(reader);
-                let _ = writer.space();
+                let _ = writer.reserve();
             }
         }
     }
@@ -252,7 +252,7 @@ fn a_forked_child_has_no_part_in_the_pool() {
     // Both ends are in the midst of a block.
     let mut came = vec![0; 10];
     assert_eq!(reader.take_for(&mut came, PATIENCE).expect("taken"), 10);
-    assert!(!BacklogReader::bytes(&mut reader).expect("looked at").is_empty());
+    assert!(!reader.peek().expect("looked at").is_empty());
     let mut parts = Some((pool, writer, reader));
     let child = weir_sys::fork::copy(|| {
         let (pool, mut writer, mut reader) = parts.take().expect("copied");
@@ -265,7 +265,7 @@ fn a_forked_child_has_no_part_in_the_pool() {
             writer.descriptor().err(),
             reader.try_take(&mut [0; 10]).err(),
             reader.take(&mut [0; 10]).err(),
-            BacklogReader::bytes(&mut reader).err(),
+            reader.peek().err(),
             reader.descriptor().err(),
         ];
         let forked = |error: &weir::Error| error.kind() == ErrorKind::Forked;

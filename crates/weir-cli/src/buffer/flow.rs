@@ -341,7 +341,7 @@ impl<'a> Flow<'a> {
         if allowed == 0 {
             return Ok((false, None));
         }
-        let bytes = match self.reader.bytes() {
+        let bytes = match self.reader.peek() {
             Ok(bytes) => &bytes[..bytes.len().min(usize::try_from(allowed).unwrap_or(usize::MAX))],
             Err(error) => {
                 self.ready.here = false;
@@ -391,7 +391,7 @@ impl<'a> Flow<'a> {
             return false;
         }
         let (Some(input), Some(writer)) = (&mut self.input, &mut self.writer) else { return false };
-        let space = match writer.space() {
+        let space = match writer.reserve() {
             Ok(space) => space,
             Err(error) => return self.no_room(error),
         };

@@ -74,7 +74,7 @@ fn pass(ring: &Arc<Ring>, sides: &mut Sides, troubles: &mut u32) -> Result<Pass>
         if ring.stops.load(Ordering::Relaxed) {
             return Ok(Pass::Over);
         }
-        let space = match sides.backlog.space() {
+        let space = match sides.backlog.reserve() {
             Ok(space) => space,
             Err(error) => return refused(sides, &error, troubles),
         };

@@ -47,7 +47,7 @@ impl BacklogReader {
     /// # Errors
     /// [`ErrorKind::WouldBlock`]: nothing is in memory now. [`ErrorKind::Os`]: what comes next
     /// could not be read back; it is tried again.
-    pub fn bytes(&mut self) -> Result<&[u8]> {
+    pub fn peek(&mut self) -> Result<&[u8]> {
         let found = self.look()?;
         // Looked at first: of what the writer commits meanwhile there may be more, not less.
         let here = self.here();
@@ -218,7 +218,7 @@ impl BacklogReader {
                     return Err(Error::new(ErrorKind::TimedOut, "take from", "the backlog", why));
                 }
                 Found::Bytes => {
-                    let bytes = self.bytes()?;
+                    let bytes = self.peek()?;
                     let step = bytes.len().min(buffer.len() - done);
                     buffer[done..done + step].copy_from_slice(&bytes[..step]);
                     self.consume(step);

@@ -35,7 +35,7 @@ impl BacklogWriter {
     /// [`ErrorKind::WouldBlock`]: there is none now. [`ErrorKind::Closed`]: the reader has gone.
     /// [`ErrorKind::Os`], once each time that writing to the file begins to fail: there is none,
     /// and why. What was put is kept.
-    pub fn space(&mut self) -> Result<&mut [u8]> {
+    pub fn reserve(&mut self) -> Result<&mut [u8]> {
         self.ready()?;
         match &mut self.frame {
             Some(frame) => Ok(frame.space()),
@@ -143,7 +143,7 @@ impl BacklogWriter {
     /// Puts all of `bytes`, waiting for room as long as it takes: their number.
     ///
     /// # Errors
-    /// As of [`BacklogWriter::space`]; [`Error::written_bytes`] says how much was put before.
+    /// As of [`BacklogWriter::reserve`]; [`Error::written_bytes`] says how much was put before.
     pub fn put(&mut self, bytes: &[u8]) -> Result<usize> {
         self.put_until(bytes, None, true)
     }
@@ -151,7 +151,7 @@ impl BacklogWriter {
     /// Puts as much as there is room for.
     ///
     /// # Errors
-    /// As of [`BacklogWriter::space`].
+    /// As of [`BacklogWriter::reserve`].
     pub fn try_put(&mut self, bytes: &[u8]) -> Result<usize> {
         self.put_until(bytes, None, false)
     }
@@ -159,7 +159,7 @@ impl BacklogWriter {
     /// Puts as much as there comes to be room for in that time.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`]: nothing could be put. As of [`BacklogWriter::space`].
+    /// [`ErrorKind::TimedOut`]: nothing could be put. As of [`BacklogWriter::reserve`].
     pub fn put_for(&mut self, bytes: &[u8], time: Duration) -> Result<usize> {
         self.put_until(bytes, Instant::now().checked_add(time), true)
     }
@@ -169,7 +169,7 @@ impl BacklogWriter {
         while done < bytes.len() {
             match self.ready() {
                 Ok(()) => {
-                    let space = self.space().map_err(|error| error.with_bytes(done as u64))?;
+                    let space = self.reserve().map_err(|error| error.with_bytes(done as u64))?;
                     let step = space.len().min(bytes.len() - done);
                     space[..step].copy_from_slice(&bytes[done..done + step]);
                     self.commit(step);

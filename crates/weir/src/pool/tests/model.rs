@@ -144,7 +144,7 @@ impl Stream {
 
     fn look(&mut self, bytes: usize) {
         let Some(reader) = &mut self.ends.1 else { return };
-        match reader.bytes() {
+        match reader.peek() {
             Ok(there) => {
                 let came = there[..bytes.min(there.len())].to_vec();
                 assert!(there.iter().eq(self.queue.iter().take(there.len())), "other bytes");
