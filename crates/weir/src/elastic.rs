@@ -20,7 +20,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -42,6 +42,16 @@ pub struct ElasticReader {
     nested: Option<OwnedFd>,
 }
 
+/// What a look at the ring came to.
+enum Look {
+    /// So many bytes were read.
+    Read(usize),
+    /// What was in it is in the backlog.
+    Moved,
+    /// The thread is moving its bytes.
+    InUse,
+}
+
 /// What the reader and the thread that drains share.
 #[derive(Debug)]
 struct Ring {
@@ -59,6 +69,14 @@ struct Sides {
 impl Ring {
     fn lock(&self) -> MutexGuard<'_, Sides> {
         self.sides.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, Sides>> {
+        match self.sides.try_lock() {
+            Ok(sides) => Some(sides),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 
@@ -128,29 +146,39 @@ impl ElasticReader {
             }
             // What is in the backlog comes before what is in the ring.
             if self.backlog()?.backlog_bytes() > 0 {
-                let until = match patience {
-                    Patience::None => return Err(would_block()),
-                    Patience::Until(until) => until,
-                };
-                if !self.backlog()?.wait(until) {
-                    let why = "it was not read back in time";
-                    return Err(Error::new(ErrorKind::TimedOut, "read from", "the pipe", why));
-                }
+                self.wait_backlog(patience)?;
                 continue;
             }
-            if let Some(read) = self.read_ring(buffer, patience)? {
-                return Ok(read);
+            match self.read_ring(buffer, patience)? {
+                Look::Read(read) => return Ok(read),
+                Look::Moved => {}
+                Look::InUse => self.wait_backlog(patience)?,
             }
         }
     }
 
-    /// From the ring, unless its bytes have gone to the backlog meanwhile.
-    fn read_ring(&mut self, buffer: &mut [u8], patience: Patience) -> Result<Option<usize>> {
+    /// Waits until something is in the backlog, in memory, or the thread has left the ring. The
+    /// backlog has said that it would have to wait.
+    fn wait_backlog(&mut self, patience: Patience) -> Result<()> {
+        let until = match patience {
+            Patience::None => return Err(would_block()),
+            Patience::Until(until) => until,
+        };
+        if self.backlog()?.wait(until) {
+            return Ok(());
+        }
+        let why = "nothing came into memory";
+        Err(Error::new(ErrorKind::TimedOut, "read from", "the pipe", why))
+    }
+
+    /// From the ring, unless the thread moves its bytes to the backlog, or has.
+    fn read_ring(&mut self, buffer: &mut [u8], patience: Patience) -> Result<Look> {
         let ring = self.ring.clone();
-        let mut sides = ring.lock();
+        // Not waited for: with a writer that is fast enough the thread is at it for long.
+        let Some(mut sides) = ring.try_lock() else { return Ok(Look::InUse) };
         // Under the lock: the thread puts nothing into the backlog now.
         if self.backlog()?.backlog_bytes() > 0 {
-            return Ok(None);
+            return Ok(Look::Moved);
         }
         let before = sides.reader.parts()?.0.map.clone();
         let read = match patience {
@@ -165,7 +193,7 @@ impl ElasticReader {
         if !Arc::ptr_eq(&before, &sides.reader.parts()?.0.map) {
             elastic::wake(before.header());
         }
-        read.map(Some)
+        read.map(Look::Read)
     }
 
     /// Brings the account up to date with what the pool counted.
@@ -174,7 +202,7 @@ impl ElasticReader {
         let counts = backlog.counts();
         // The thread moves bytes: it will count when it is done.
         if counts != [0; 4]
-            && let Ok(mut sides) = self.ring.sides.try_lock()
+            && let Some(mut sides) = self.ring.try_lock()
         {
             drain::say(&mut sides.reader, counts);
         }

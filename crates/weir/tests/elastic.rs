@@ -232,6 +232,51 @@ fn the_writer_learns_that_the_reader_has_gone() {
     assert_eq!(error.kind(), ErrorKind::Closed);
 }
 
+/// A writer that never pauses keeps the thread at the ring; what it has moved is there to be read.
+#[test]
+fn a_writer_that_never_pauses_does_not_keep_the_reader_out() {
+    let (mut writer, reader) = pipe(&small()).expect("pipe");
+    let options = PoolOptions::new().memory_bytes(4 << 20).limit_bytes(1 << 30);
+    let mut reader = reader.elastic(&Pool::new(&options).expect("pool")).expect("elastic");
+    let stops = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let told = stops.clone();
+    let thread = std::thread::spawn(move || {
+        let (piece, mut count) = (pattern(64 << 10), 0);
+        // Relaxed: it is seen sooner or later.
+        while !told.load(std::sync::atomic::Ordering::Relaxed) {
+            count += writer.write(&piece).expect("written");
+        }
+        count
+    });
+    // Less than there is, each time: the backlog runs empty in between.
+    let (mut buffer, mut got) = (vec![0; 4 << 20], 0);
+    for _ in 0..200 {
+        got += reader.read_for(&mut buffer, PATIENCE).expect("read");
+    }
+    stops.store(true, std::sync::atomic::Ordering::Relaxed);
+    let count = thread.join().expect("writer");
+    got += read_all(&mut reader).len();
+    assert_eq!(got, count);
+}
+
+/// The thread that drains sleeps on a word of the old memory, of which the new one's writer knows
+/// nothing.
+#[test]
+fn a_resize_wakes_who_drains() {
+    let pool = pool(1 << 20);
+    for _ in 0..50 {
+        let (mut writer, reader) = pipe(&small()).expect("pipe");
+        let mut reader = reader.elastic(&pool).expect("elastic");
+        let data = pattern(600_000);
+        writer.write(&data[..1000]).expect("written");
+        writer.resize(128 << 10).expect("resized");
+        // Nobody reads.
+        assert_eq!(writer.write_for(&data[1000..], PATIENCE).expect("in time"), 599_000);
+        drop(writer);
+        assert!(read_all(&mut reader) == data);
+    }
+}
+
 #[test]
 fn a_pipe_that_is_resized_stays_elastic() {
     let (mut writer, reader) = pipe(&small()).expect("pipe");

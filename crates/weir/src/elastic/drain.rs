@@ -6,12 +6,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pipe::Reader;
 use crate::primitive::Ordering;
 use crate::ring::Memory;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
+
+/// Times its capacity that are moved before others may have the ring.
+const ROUNDS: u64 = 4;
 
 /// What became of a pass over the ring.
 enum Pass {
     /// The ring is empty.
     Empty,
+    /// It may not be: others may have it.
+    More,
     /// The pool has no room.
     Full,
     /// There is nothing more to do, ever.
@@ -39,9 +44,14 @@ pub fn run(ring: &Arc<Ring>) {
         loop {
             let mut sides = ring.lock();
             let passed = pass(ring, &mut sides, &mut troubles);
+            let waiter = sides.backlog.waiter();
+            drop(sides);
+            // A reader that found the ring in use waits for the backlog; there may be nothing.
+            waiter.wake_reader();
             match passed {
                 Ok(Pass::Empty) => break,
-                Ok(Pass::Full) => wait(sides),
+                Ok(Pass::More) => std::thread::yield_now(),
+                Ok(Pass::Full) => waiter.wait(),
                 // What is wrong with the ring the reader finds, too.
                 Ok(Pass::Over) | Err(_) => return,
             }
@@ -59,8 +69,10 @@ fn sleep(ring: &Arc<Ring>) -> Result<()> {
     let header = map.header();
     elastic::announce(header);
     let is_full = elastic::fill(header).saturating_add(segment_bytes) > map.extent().ring_bytes;
-    // Relaxed: as in `run`; the fence in `announce` comes before.
-    if !is_full && !ring.stops.load(Ordering::Relaxed) {
+    // Relaxed: as in `run`; the fence in `announce` comes before. In another memory its writer knows
+    // nothing of this thread yet: that is gone over to at once.
+    let has_moved = elastic::has_moved(header);
+    if !is_full && !has_moved && !ring.stops.load(Ordering::Relaxed) {
         elastic::sleep(header);
     }
     elastic::wake(header);
@@ -69,7 +81,11 @@ fn sleep(ring: &Arc<Ring>) -> Result<()> {
 
 /// Moves what is in the ring, as far as there is room.
 fn pass(ring: &Arc<Ring>, sides: &mut Sides, troubles: &mut u32) -> Result<Pass> {
+    let mut left = ROUNDS * sides.reader.parts()?.0.shape.capacity_bytes();
     loop {
+        if left == 0 {
+            return Ok(Pass::More);
+        }
         // Relaxed: as in `run`.
         if ring.stops.load(Ordering::Relaxed) {
             return Ok(Pass::Over);
@@ -80,7 +96,10 @@ fn pass(ring: &Arc<Ring>, sides: &mut Sides, troubles: &mut u32) -> Result<Pass>
         };
         match sides.reader.try_read(space) {
             Ok(0) => return Ok(Pass::Over),
-            Ok(bytes) => sides.backlog.commit(bytes),
+            Ok(bytes) => {
+                sides.backlog.commit(bytes);
+                left = left.saturating_sub(bytes as u64);
+            }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 say(&mut sides.reader, sides.backlog.counts());
                 return Ok(Pass::Empty);
@@ -104,11 +123,4 @@ fn refused(sides: &mut Sides, error: &Error, troubles: &mut u32) -> Result<Pass>
         }
         _ => Ok(Pass::Over),
     }
-}
-
-/// Waits for room in the pool, while the reader may have the ring.
-fn wait(sides: MutexGuard<'_, Sides>) {
-    let waiter = sides.backlog.waiter();
-    drop(sides);
-    waiter.wait();
 }

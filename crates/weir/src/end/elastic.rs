@@ -45,9 +45,17 @@ pub fn sleep(header: &Header) {
     futex::wait(&header.reader_nap.drain, DRAIN_ASLEEP, None);
 }
 
+/// Whether the pipe goes on in another memory.
+pub fn has_moved(header: &Header) -> bool {
+    // Acquire pairs with the release in `Writer::resize`.
+    header.writer.moved.load(Ordering::Acquire) != 0
+}
+
 /// It does not sleep any more; or is to be woken if it does.
 pub fn wake(header: &Header) {
-    // Relaxed: what the thread is to see is behind a lock.
+    // Pairs with the fence in `announce`: what was done before is seen there, or this sees that it
+    // sleeps.
+    fence(Ordering::SeqCst);
     let before = header.reader_nap.drain.swap(DRAIN_AWAKE, Ordering::Relaxed);
     if before == DRAIN_ASLEEP {
         futex::wake(&header.reader_nap.drain, u32::MAX);

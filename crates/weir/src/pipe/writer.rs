@@ -219,6 +219,7 @@ impl Writer {
         // Release pairs with the acquire in `Reader::follow`: after all that was published here.
         old.header().writer.moved.store(generation, Ordering::Release);
         end.wake_other(|_| true);
+        end.say_full();
         end.move_to(file, new.clone(), shape)?;
         self.ring = StreamWriter::resume(&*new).map_err(fail)?;
         Ok(())

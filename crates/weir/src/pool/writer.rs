@@ -221,13 +221,19 @@ impl BacklogWriter {
     }
 }
 
-/// Waits for room of a backlog.
+/// Waits for room of a backlog, and wakes its reader.
 pub(crate) struct RoomWaiter {
     pool: Pool,
     shared: Arc<Shared>,
 }
 
 impl RoomWaiter {
+    /// The reader is to look again, if it waits.
+    pub fn wake_reader(&self) {
+        let _guard = self.pool.core().lock();
+        self.shared.reader.wake();
+    }
+
     /// Sleeps until there may be room, after [`ErrorKind::WouldBlock`] or [`ErrorKind::Os`].
     pub fn wait(&self) {
         let mut state = self.pool.core().lock();
