@@ -69,8 +69,8 @@ fn sleep(ring: &Arc<Ring>) -> Result<()> {
     let header = map.header();
     elastic::announce(header);
     let is_full = elastic::fill(header).saturating_add(segment_bytes) > map.extent().ring_bytes;
-    // Relaxed: as in `run`; the fence in `announce` comes before. The writer of another memory knows
-    // nothing of this thread yet: that is gone over to at once.
+    // Relaxed: as in `run`; the fence in `announce` comes before. Another memory has a writer that
+    // knows nothing of this thread yet: that is gone over to at once.
     let has_moved = elastic::has_moved(header);
     if !is_full && !has_moved && !ring.stops.load(Ordering::Relaxed) {
         elastic::sleep(header);
