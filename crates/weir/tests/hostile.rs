@@ -6,7 +6,9 @@ use common::Random;
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir::{ErrorKind, Handle, Options, Reader, RecordReader, RecordWriter, Writer};
+use weir::{
+    ErrorKind, Handle, Options, Pool, PoolOptions, Reader, RecordReader, RecordWriter, Writer,
+};
 
 /// Rounds of each test; each is a hundred calls beside a peer that scribbles.
 const ROUNDS: u64 = 40;
@@ -41,6 +43,15 @@ fn scribble(memory: &OwnedFd, socket: &OwnedFd, seed: u64, stop: &AtomicBool) {
     }
 }
 
+/// Tells the scribbler to stop, also where a call failed: the scope waits for it.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Calls of an honest end beside a scribbler; each must return in time.
 fn beside(
     pair: impl Fn() -> (Handle, Handle),
@@ -53,12 +64,12 @@ fn beside(
         let (memory, socket) = hostile.into_descriptors();
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let _stops = Stops(&stop);
             scope.spawn(|| scribble(&memory, &socket, round * 7919 + 13, &stop));
             let mut in_time = |what: &str, begun: Instant| {
                 assert!(begun.elapsed() < Duration::from_secs(5), "{what} hung");
             };
             call(honest, &mut Random(round + 1), &mut in_time);
-            stop.store(true, Ordering::Relaxed);
         });
     }
 }
@@ -87,6 +98,30 @@ fn a_reader_of_a_stream_survives() {
             read.map_or_else(|error| is_expected(error.kind()), drop);
             let _ = reader.available();
         }
+    });
+}
+
+#[test]
+fn an_elastic_reader_survives() {
+    let pool = Pool::new(&PoolOptions::new().memory_bytes(1 << 20)).expect("a pool");
+    let pair = || Handle::stream_pair(&options()).expect("a pipe");
+    beside(pair, true, |honest, random, in_time| {
+        let Ok(reader) = Reader::open(honest, &options()) else { return };
+        let Ok(mut reader) = reader.elastic(&pool) else { return };
+        let mut buffer = vec![0; 9000];
+        for _ in 0..CALLS {
+            let (begun, count) = (Instant::now(), random.below(9000) as usize);
+            let read = match random.below(2) {
+                0 => reader.try_read(&mut buffer[..count]),
+                _ => reader.read_for(&mut buffer[..count], TIME),
+            };
+            in_time("a read", begun);
+            read.map_or_else(|error| is_expected(error.kind()), drop);
+            let _ = reader.available();
+        }
+        let begun = Instant::now();
+        drop(reader);
+        in_time("the end", begun);
     });
 }
 

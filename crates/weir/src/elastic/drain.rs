@@ -8,6 +8,8 @@ use crate::primitive::Ordering;
 use crate::ring::Memory;
 use std::sync::Arc;
 
+/// What is said of an error without a number: EIO.
+const UNKNOWN: i32 = rustix::io::Errno::IO.raw_os_error();
 /// Times its capacity that are moved before others may have the ring.
 const ROUNDS: u64 = 4;
 
@@ -117,7 +119,7 @@ fn refused(sides: &mut Sides, error: &Error, troubles: &mut u32) -> Result<Pass>
         ErrorKind::Os => {
             *troubles = troubles.wrapping_add(1).max(1);
             let (end, _) = sides.reader.parts()?;
-            elastic::say_trouble(end.header(), *troubles, error.os_code().unwrap_or(0));
+            elastic::say_trouble(end.header(), *troubles, error.os_code().unwrap_or(UNKNOWN));
             end.wake_other(|_| true);
             Ok(Pass::Full)
         }

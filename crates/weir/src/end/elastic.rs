@@ -5,7 +5,7 @@
 //! finds no room asks after that. Between the two steps of each stands a full fence (Dekker).
 
 use super::End;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::futex;
 use crate::primitive::{Ordering, fence};
 use crate::ring::layout::{DRAIN_ASLEEP, DRAIN_AWAKE, Header, NO_DRAIN};
@@ -83,14 +83,17 @@ impl End {
         trouble(self.header())
     }
 
-    /// That the reader can't spill, if this end was not yet told.
+    /// That the reader can't spill, if this end was not yet told. The reader may say anything.
     pub fn new_trouble(&mut self) -> Option<Error> {
         let word = self.trouble();
         let (number, fault) = ((word >> 32) as u32, word as u32);
         if number == 0 || std::mem::replace(&mut self.trouble_seen, number) == number {
             return None;
         }
-        let cause = std::io::Error::from_raw_os_error(fault.clamp(1, MOST_ERRNO) as i32);
+        if !(1..=MOST_ERRNO).contains(&fault) {
+            return Some(self.error(ErrorKind::Corrupt, "the reader's trouble cannot be"));
+        }
+        let cause = std::io::Error::from_raw_os_error(fault as i32);
         Some(Error::os("spill", "the backlog of the pipe", cause))
     }
 }
