@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::map::Map;
 use crate::pipe::Reader;
 use crate::pool::{BacklogReader, BacklogWriter, Pool};
-use crate::primitive::Ordering;
+use crate::primitive::{Ordering, fence};
 use crate::ring::Memory;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -57,6 +57,8 @@ enum Look {
 struct Ring {
     sides: Mutex<Sides>,
     stops: AtomicBool,
+    /// The reader found the ring in use.
+    kept_out: AtomicBool,
 }
 
 /// Where bytes come from, and where they go when the ring is full.
@@ -78,6 +80,24 @@ impl Ring {
             Err(TryLockError::WouldBlock) => None,
         }
     }
+
+    /// The ring for the reader, unless the thread is at it, which will wake the reader then.
+    fn enter(&self) -> Option<MutexGuard<'_, Sides>> {
+        self.try_lock().or_else(|| {
+            // Relaxed: ordered by the fence, which pairs with that in `kept_one_out`: the thread
+            // sees this after it has left, or the ring is found free now.
+            self.kept_out.store(true, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            self.try_lock()
+        })
+    }
+
+    /// Whether the reader found the ring in use. To be asked after it was left.
+    fn kept_one_out(&self) -> bool {
+        // Pairs with the fence in `enter`.
+        fence(Ordering::SeqCst);
+        self.kept_out.swap(false, Ordering::Relaxed)
+    }
 }
 
 impl Reader {
@@ -90,7 +110,11 @@ impl Reader {
         reader.parts()?;
         let (writer, backlog) = pool.backlog()?;
         let sides = Mutex::new(Sides { reader, backlog: writer });
-        let ring = Arc::new(Ring { sides, stops: AtomicBool::new(false) });
+        let ring = Arc::new(Ring {
+            sides,
+            stops: AtomicBool::new(false),
+            kept_out: AtomicBool::new(false),
+        });
         let drained = ring.clone();
         let builder = std::thread::Builder::new().name("weir-drain".into());
         let thread = builder
@@ -175,7 +199,7 @@ impl ElasticReader {
     fn read_ring(&mut self, buffer: &mut [u8], patience: Patience) -> Result<Look> {
         let ring = self.ring.clone();
         // Not waited for: with a writer that is fast enough the thread is at it for long.
-        let Some(mut sides) = ring.try_lock() else { return Ok(Look::InUse) };
+        let Some(mut sides) = ring.enter() else { return Ok(Look::InUse) };
         // Under the lock: the thread puts nothing into the backlog now.
         if self.backlog()?.backlog_bytes() > 0 {
             return Ok(Look::Moved);

@@ -4,9 +4,10 @@ use super::{Ring, Sides};
 use crate::end::elastic;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipe::Reader;
+use crate::pool::RoomWaiter;
 use crate::primitive::Ordering;
 use crate::ring::Memory;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 /// What is said of an error without a number: EIO.
 const UNKNOWN: i32 = rustix::io::Errno::IO.raw_os_error();
@@ -46,10 +47,7 @@ pub fn run(ring: &Arc<Ring>) {
         loop {
             let mut sides = ring.lock();
             let passed = pass(ring, &mut sides, &mut troubles);
-            let waiter = sides.backlog.waiter();
-            drop(sides);
-            // A reader that found the ring in use waits for the backlog; there may be nothing.
-            waiter.wake_reader();
+            let waiter = leave(ring, sides);
             match passed {
                 Ok(Pass::Empty) => break,
                 Ok(Pass::More) => std::thread::yield_now(),
@@ -61,13 +59,23 @@ pub fn run(ring: &Arc<Ring>) {
     }
 }
 
+/// Lets others have the ring. A reader that found it in use waits for the backlog, and looks again
+/// now: there may be nothing in that.
+fn leave(ring: &Ring, sides: MutexGuard<'_, Sides>) -> RoomWaiter {
+    let waiter = sides.backlog.waiter();
+    drop(sides);
+    if ring.kept_one_out() {
+        waiter.wake_reader();
+    }
+    waiter
+}
+
 /// Sleeps until the ring is full.
 fn sleep(ring: &Arc<Ring>) -> Result<()> {
-    let (map, segment_bytes) = {
-        let mut sides = ring.lock();
-        let (end, _) = sides.reader.parts()?;
-        (end.map.clone(), end.shape.segment_bytes())
-    };
+    let mut sides = ring.lock();
+    let parts = sides.reader.parts().map(|(end, _)| (end.map.clone(), end.shape.segment_bytes()));
+    leave(ring, sides);
+    let (map, segment_bytes) = parts?;
     let header = map.header();
     elastic::announce(header);
     let is_full = elastic::fill(header).saturating_add(segment_bytes) > map.extent().ring_bytes;
