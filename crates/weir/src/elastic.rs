@@ -24,6 +24,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// Looks whether the thread has ended, before it is woken once more; and the time until then.
+const LOOKS: u32 = 100;
+const PAUSE: Duration = Duration::from_micros(200);
+
 /// How a read waits.
 #[derive(Clone, Copy, Debug)]
 enum Patience {
@@ -313,10 +317,16 @@ impl Drop for ElasticReader {
             let mut sides = self.ring.lock();
             sides.reader.parts().ok().map(|(end, _)| end.map.clone())
         };
-        map.iter().for_each(|map| elastic::wake(map.header()));
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        let (Some(thread), Some(map)) = (self.thread.take(), map) else { return };
+        // Once, as a rule. Again and again where a hostile writer puts it to sleep meanwhile.
+        while !thread.is_finished() {
+            elastic::wake(map.header());
+            (0..LOOKS).take_while(|_| !thread.is_finished()).for_each(|_| std::thread::yield_now());
+            if !thread.is_finished() {
+                std::thread::sleep(PAUSE);
+            }
         }
+        let _ = thread.join();
     }
 }
 

@@ -85,7 +85,7 @@ fn sleep(ring: &Arc<Ring>) -> Result<()> {
     if !is_full && !has_moved && !ring.stops.load(Ordering::Relaxed) {
         elastic::sleep(header);
     }
-    elastic::wake(header);
+    elastic::rise(header);
     Ok(())
 }
 

@@ -51,15 +51,19 @@ pub fn has_moved(header: &Header) -> bool {
     header.writer.moved.load(Ordering::Acquire) != 0
 }
 
-/// It does not sleep any more; or is to be woken if it does.
+/// It does not sleep any more.
+pub fn rise(header: &Header) {
+    // Relaxed: whoever saw that it slept wakes nobody, which does no harm.
+    header.reader_nap.drain.store(DRAIN_AWAKE, Ordering::Relaxed);
+}
+
+/// It is to look again, if it sleeps.
 pub fn wake(header: &Header) {
-    // Pairs with the fence in `announce`: what was done before is seen there, or this sees that it
-    // sleeps.
+    // Pairs with the fence in `announce`: what was done before is seen there, or this wakes it.
     fence(Ordering::SeqCst);
-    let before = header.reader_nap.drain.swap(DRAIN_AWAKE, Ordering::Relaxed);
-    if before == DRAIN_ASLEEP {
-        futex::wake(&header.reader_nap.drain, u32::MAX);
-    }
+    header.reader_nap.drain.store(DRAIN_AWAKE, Ordering::Relaxed);
+    // Whatever the word was: a hostile writer may have written over it.
+    futex::wake(&header.reader_nap.drain, u32::MAX);
 }
 
 impl End {
