@@ -81,23 +81,31 @@ fn is_expected(kind: ErrorKind) {
     assert!(matches!(kind, Closed | Corrupt | Invalid | TimedOut | TooSmall | WouldBlock));
 }
 
+/// Reads of some length, each of which waits or does not.
+fn reads(
+    random: &mut Random,
+    in_time: &mut dyn FnMut(&str, Instant),
+    mut read: impl FnMut(&mut [u8], bool) -> weir::Result<usize>,
+) {
+    let mut buffer = vec![0; 9000];
+    for _ in 0..CALLS {
+        let (begun, count) = (Instant::now(), random.below(9000) as usize);
+        let read = read(&mut buffer[..count], random.below(2) != 0);
+        in_time("a read", begun);
+        read.map_or_else(|error| is_expected(error.kind()), drop);
+    }
+}
+
 #[test]
 fn a_reader_of_a_stream_survives() {
     let pair = || Handle::stream_pair(&options()).expect("a pipe");
     beside(pair, true, |honest, random, in_time| {
         let Ok(mut reader) = Reader::open(honest, &options()) else { return };
         let _ = reader.poll_descriptor();
-        let mut buffer = vec![0; 9000];
-        for _ in 0..CALLS {
-            let (begun, count) = (Instant::now(), random.below(9000) as usize);
-            let read = match random.below(2) {
-                0 => reader.try_read(&mut buffer[..count]),
-                _ => reader.read_for(&mut buffer[..count], TIME),
-            };
-            in_time("a read", begun);
-            read.map_or_else(|error| is_expected(error.kind()), drop);
+        reads(random, in_time, |buffer, waits| {
             let _ = reader.available();
-        }
+            if waits { reader.read_for(buffer, TIME) } else { reader.try_read(buffer) }
+        });
     });
 }
 
@@ -108,17 +116,10 @@ fn an_elastic_reader_survives() {
     beside(pair, true, |honest, random, in_time| {
         let Ok(reader) = Reader::open(honest, &options()) else { return };
         let Ok(mut reader) = reader.elastic(&pool) else { return };
-        let mut buffer = vec![0; 9000];
-        for _ in 0..CALLS {
-            let (begun, count) = (Instant::now(), random.below(9000) as usize);
-            let read = match random.below(2) {
-                0 => reader.try_read(&mut buffer[..count]),
-                _ => reader.read_for(&mut buffer[..count], TIME),
-            };
-            in_time("a read", begun);
-            read.map_or_else(|error| is_expected(error.kind()), drop);
+        reads(random, in_time, |buffer, waits| {
             let _ = reader.available();
-        }
+            if waits { reader.read_for(buffer, TIME) } else { reader.try_read(buffer) }
+        });
         let begun = Instant::now();
         drop(reader);
         in_time("the end", begun);
