@@ -10,6 +10,7 @@
 //! - [`forks`]: descriptors that forked children do not keep.
 //! - [`spill`]: a file without a name, and engines that move memory to and from it.
 //! - [`fork`], [`shared`], [`usage`], [`sched`]: a second process, memory for both, what they used.
+//! - [`words`]: a file as words that several processes share.
 //! - [`robust`]: a robust mutex for processes that share memory.
 //! - [`floor`], [`filter`], [`uring`], [`mq`], [`filemap`], [`swap`], [`namespace`]: what is
 //!   measured, or measured in.
@@ -43,6 +44,7 @@ pub mod swap;
 pub mod uring;
 pub mod usage;
 pub mod wait;
+pub mod words;
 
 /// A process or thread id as the kernel counts them; always positive here.
 pub type Pid = i32;

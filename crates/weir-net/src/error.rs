@@ -1,0 +1,105 @@
+//! The one error of this library: what was attempted, on what, why it failed.
+
+use std::fmt;
+use std::io;
+
+/// Why something failed, for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Somebody else has the device, the address, or the protocol and port.
+    Taken,
+    /// The switch is not there, or no longer.
+    NoSwitch,
+    /// The device is gone.
+    NoDevice,
+    /// The switch does not take this station.
+    Refused,
+    /// It would have to wait, or did not come in time.
+    TimedOut,
+    /// An address, a size or a name is out of its range.
+    Invalid,
+    /// A file or what a peer sent is not as it must be.
+    Corrupt,
+    /// This user may not.
+    Denied,
+    /// The kernel refused, see [`std::error::Error::source`].
+    Os,
+}
+
+/// An error of this library.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    operation: &'static str,
+    object: String,
+    reason: String,
+    cause: Option<io::Error>,
+}
+
+/// What this library returns.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// For a reason of our own.
+    pub(crate) fn new(
+        kind: ErrorKind,
+        operation: &'static str,
+        object: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Error {
+        let (object, reason) = (object.into(), reason.into());
+        Error { kind, operation, object, reason, cause: None }
+    }
+
+    /// For one of the kernel's.
+    pub(crate) fn os(
+        operation: &'static str,
+        object: impl Into<String>,
+        cause: impl Into<io::Error>,
+    ) -> Error {
+        let cause = cause.into();
+        let kind = match cause.kind() {
+            io::ErrorKind::PermissionDenied => ErrorKind::Denied,
+            _ => ErrorKind::Os,
+        };
+        Error { cause: Some(cause), ..Error::new(kind, operation, object, "") }
+    }
+
+    /// Why it failed.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {} {}", self.operation, self.object)?;
+        match &self.cause {
+            Some(cause) if self.reason.is_empty() => write!(f, ": {cause}"),
+            Some(cause) => write!(f, ": {}: {cause}", self.reason),
+            None => write!(f, ": {}", self.reason),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.as_ref().map(|cause| cause as _)
+    }
+}
+
+impl From<weir::Error> for Error {
+    fn from(error: weir::Error) -> Error {
+        let kind = match error.kind() {
+            weir::ErrorKind::NoReader | weir::ErrorKind::Closed => ErrorKind::NoSwitch,
+            weir::ErrorKind::Taken => ErrorKind::Taken,
+            weir::ErrorKind::Refused => ErrorKind::Refused,
+            weir::ErrorKind::TimedOut | weir::ErrorKind::WouldBlock => ErrorKind::TimedOut,
+            weir::ErrorKind::Invalid | weir::ErrorKind::TooSmall => ErrorKind::Invalid,
+            weir::ErrorKind::Corrupt => ErrorKind::Corrupt,
+            _ => ErrorKind::Os,
+        };
+        Error::new(kind, "reach", "the switch", error.to_string())
+    }
+}

@@ -1,0 +1,22 @@
+//! A user-level network host, divided as L. Allen's at MIT was: a packet switch that only
+//! multiplexes, and protocols in processes of their own.
+//!
+//! - [`wire`]: packets as bytes: a checked view, and what is written, one file a protocol.
+//! - [`reassembly`], [`fragment`]: datagrams out of fragments under a budget, and into them.
+//! - [`icmp`]: what the ICMP and GGP daemon answers. No clock, no I/O: time is an argument.
+//! - [`mod@log`]: a ring of events in a shared file, which outlives its writers.
+//!
+//! What is checked where: the switch verifies IP headers and nothing above; whoever attaches checks
+//! its own protocol (docs/contracts/net.md).
+
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod fragment;
+pub mod icmp;
+pub mod log;
+pub mod reassembly;
+pub mod relay;
+pub mod wire;
+
+pub use error::{Error, ErrorKind, Result};

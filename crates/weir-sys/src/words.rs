@@ -1,0 +1,152 @@
+//! A file mapped as words that several processes and threads read and write at once.
+//!
+//! Every access is atomic and relaxed where nothing else is said, so that a race gives a mixture of
+//! old and new words and never anything worse. Whoever shortens the file kills those who then touch
+//! what is gone (SIGBUS): it must be a file that only this user may write.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The mapping of a file, in words of 8 bytes.
+#[derive(Debug)]
+pub struct Words {
+    start: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: the mapping belongs to no thread; it is unmapped once, by the last owner.
+unsafe impl Send for Words {}
+// SAFETY: a shared reference gives atomic words only.
+unsafe impl Sync for Words {}
+
+impl Words {
+    /// Maps the first `bytes` (a multiple of eight) of `file`, open for reading and writing.
+    ///
+    /// # Errors
+    /// Those of mmap(2); `InvalidInput` when the file is shorter or the length is none.
+    pub fn of_file(file: &File, bytes: usize) -> io::Result<Words> {
+        let fits = bytes > 0 && bytes.is_multiple_of(8) && file.metadata()?.len() >= bytes as u64;
+        if !fits {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let (fd, nowhere) = (file.as_raw_fd(), std::ptr::null_mut());
+        // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
+        let start = unsafe { libc::mmap(nowhere, bytes, protection, libc::MAP_SHARED, fd, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Words { start: start.cast(), bytes })
+    }
+
+    /// How many words there are.
+    pub fn len(&self) -> usize {
+        self.bytes / 8
+    }
+
+    /// Never.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Word number `index`.
+    ///
+    /// # Panics
+    /// When it is beyond the end.
+    #[inline]
+    pub fn word(&self, index: usize) -> &AtomicU64 {
+        assert!(index < self.bytes / 8, "word {index} is beyond the end");
+        // SAFETY: inside of the mapping (asserted), aligned to eight as the mapping is to a page,
+        // lives as long as `self`, and is only ever reached as an atomic.
+        unsafe { &*self.start.wrapping_add(index * 8).cast::<AtomicU64>() }
+    }
+
+    /// Stores bytes from word `index` on; the last word is filled up with zeros.
+    ///
+    /// # Panics
+    /// When they reach beyond the end.
+    #[inline]
+    pub fn store_bytes(&self, index: usize, bytes: &[u8]) {
+        for (at, chunk) in bytes.chunks(8).enumerate() {
+            let mut whole = [0; 8];
+            whole[..chunk.len()].copy_from_slice(chunk);
+            // Relaxed: a word that the user stores afterwards with Release publishes it.
+            self.word(index + at).store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+        }
+    }
+
+    /// Loads bytes from word `index` on.
+    ///
+    /// # Panics
+    /// When they reach beyond the end.
+    #[inline]
+    pub fn load_bytes(&self, index: usize, bytes: &mut [u8]) {
+        for (at, chunk) in bytes.chunks_mut(8).enumerate() {
+            // Relaxed: ordered by a word that the user loaded before with Acquire.
+            let word = self.word(index + at).load(Ordering::Relaxed).to_ne_bytes();
+            chunk.copy_from_slice(&word[..chunk.len()]);
+        }
+    }
+
+    /// Waits until what was stored between two words is on the disk.
+    ///
+    /// # Errors
+    /// Those of msync(2).
+    pub fn sync(&self, from: usize, to: usize) -> io::Result<()> {
+        assert!(from <= to && to <= self.len(), "words {from} to {to} are beyond the end");
+        let page = rustix::param::page_size();
+        let begin = from * 8 / page * page;
+        let place = self.start.wrapping_add(begin).cast();
+        // SAFETY: begins at a page of the mapping and ends inside of it (asserted).
+        if unsafe { libc::msync(place, to * 8 - begin, libc::MS_SYNC) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Words {
+    fn drop(&mut self) {
+        // SAFETY: the range is exactly this mapping, and what borrowed from it borrowed `self`.
+        unsafe { libc::munmap(self.start.cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn what_is_stored_is_in_the_file() {
+        let mut path = std::env::temp_dir();
+        path.push(format!("weir-words-{}", std::process::id()));
+        let made = File::options().read(true).write(true).create_new(true).open(&path);
+        let file = made.expect("a file");
+        std::fs::remove_file(&path).expect("removed");
+        assert!(Words::of_file(&file, 64).is_err(), "it is empty");
+        file.set_len(4096).expect("made longer");
+        let words = Words::of_file(&file, 4096).expect("mapped");
+        words.store_bytes(2, b"plumbing!");
+        words.word(8).store(7, Ordering::Relaxed);
+        words.sync(0, 9).expect("synchronised");
+        let mut read = [0; 72];
+        file.read_exact_at(&mut read, 0).expect("read");
+        assert_eq!((&read[16..25], read[64]), (&b"plumbing!"[..], 7));
+        file.write_all_at(b"W", 16).expect("written");
+        let mut back = [0; 9];
+        words.load_bytes(2, &mut back);
+        assert_eq!(&back, b"Wlumbing!");
+    }
+
+    #[test]
+    #[should_panic(expected = "beyond the end")]
+    fn a_word_beyond_the_end_is_refused() {
+        let file = File::options().read(true).write(true).open("/dev/zero").expect("opened");
+        assert!(Words::of_file(&file, 8).is_err(), "it has no length");
+        let words = Words { start: std::ptr::null_mut(), bytes: 0 };
+        words.word(0);
+    }
+}
