@@ -15,6 +15,7 @@ mod error;
 pub mod fragment;
 pub mod icmp;
 pub mod log;
+pub mod outgoing;
 pub mod reassembly;
 pub mod relay;
 pub mod wire;
