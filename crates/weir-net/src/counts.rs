@@ -1,5 +1,6 @@
 //! What the switch has counted: packets that passed, and those it dropped, by reason.
 
+use crate::reassembly::Why;
 use crate::wire::ipv4::Malformed;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -54,7 +55,11 @@ reasons! {
     TinyFragment "tiny-fragment",
     /// It overlaps with another fragment (RFC 5722), or one of its datagram did.
     Overlap "overlap",
-    /// A datagram longer than 65,535 bytes, or of too many fragments.
+    /// A fragment that came before, to the byte.
+    Duplicate "duplicate-fragment",
+    /// Marks of congestion of its fragments contradict each other (RFC 3168, 5.3).
+    Congestion "congestion-marks",
+    /// With it its datagram would be longer than 65,535 bytes.
     TooLong "too-long",
     /// A datagram given up for the room of newer ones.
     Evicted "evicted",
@@ -125,6 +130,20 @@ impl Counts {
     pub fn drops(&self) -> impl Iterator<Item = (Drop, u64)> {
         let all = Drop::ALL.iter().zip(&self.drops);
         all.map(|(why, count)| (*why, count.load(Ordering::Relaxed))).filter(|(_, n)| *n > 0)
+    }
+}
+
+impl From<Why> for Drop {
+    fn from(why: Why) -> Drop {
+        match why {
+            Why::Duplicate => Drop::Duplicate,
+            Why::Overlap | Why::Poisoned => Drop::Overlap,
+            Why::TooLong => Drop::TooLong,
+            Why::Tiny => Drop::TinyFragment,
+            Why::Ecn => Drop::Congestion,
+            Why::SourceBudget => Drop::EvictedOfSource,
+            Why::WholeBudget => Drop::Evicted,
+        }
     }
 }
 

@@ -236,7 +236,7 @@ fn arrival(bytes: &[u8]) -> Option<Arrival<'_>> {
             Some(Arrival::Packet { bytes, checksum })
         }
         to_station::UNDELIVERABLE => {
-            let why = Undeliverable::from_bytes(front[1], front[4])?;
+            let why = message::why(front[1], front[4])?;
             Some(Arrival::Undeliverable { bytes, why })
         }
         to_station::NOTICE => message::notice(bytes).map(Arrival::Notice),

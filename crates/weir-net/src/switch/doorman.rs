@@ -53,9 +53,8 @@ impl Doorman {
 }
 
 fn serve(shared: &Shared, callers: &Receiver<Caller>) {
-    let options = PortOptions::new()
-        .capacity_bytes(RING_BYTES)
-        .most_message_bytes(MOST_MESSAGE_BYTES as u64);
+    let options =
+        PortOptions::new().capacity_bytes(RING_BYTES).most_message_bytes(MOST_MESSAGE_BYTES as u64);
     while let Ok(Caller { id, identity, request }) = callers.recv() {
         let Ok(writer) = PortWriter::open(&request.path, &options) else {
             // It gave no port of its own, or is gone again.

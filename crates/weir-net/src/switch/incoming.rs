@@ -5,11 +5,12 @@ use super::stations::{Delivery, Stations};
 use super::{Settings, Shared, now_ns};
 use crate::counts::{Counts, Drop};
 use crate::icmp::{Answers, Engine, Notice, Undeliverable};
-use crate::message::{Checksum, TO_STATION_BYTES, to_station};
+use crate::message::{self, Checksum, TO_STATION_BYTES, to_station};
 use crate::outgoing::Outgoing;
 use crate::reassembly::{Reassembly, Taken};
+use crate::routes::Hop;
 use crate::wire::ipv4::{Datagram, protocol};
-use crate::wire::{options, ports};
+use crate::wire::options;
 use std::net::Ipv4Addr;
 use std::ops::Range;
 
@@ -34,14 +35,16 @@ struct Inline {
     ggp: bool,
     /// What it answers to ourselves.
     own: Vec<Vec<u8>>,
+    /// What it has to tell stations.
+    notices: Vec<Notice>,
 }
 
 impl Incoming {
     /// With nobody attached.
     pub fn new(settings: &Settings) -> Incoming {
         let inline = settings.inline.as_ref().map(|wanted| {
-            let engine = Engine::new(wanted.clone());
-            Box::new(Inline { engine, ggp: wanted.ggp, own: Vec::new() })
+            let engine = Engine::new(*wanted);
+            Box::new(Inline { engine, ggp: wanted.ggp, own: Vec::new(), notices: Vec::new() })
         });
         Incoming {
             stations: Stations::new(),
@@ -109,11 +112,7 @@ impl Incoming {
         if !datagram.options().is_empty() {
             self.check_options(shared, &datagram)?;
         }
-        let first = header.more_fragments && header.offset_bytes == 0;
-        let bytes = datagram.payload().len();
-        let tiny = ports::offset_is_refused(header.protocol, header.offset_bytes)
-            || (first && ports::first_fragment_is_too_small(header.protocol, bytes));
-        if tiny { Err(Drop::TinyFragment) } else { Ok(datagram) }
+        Ok(datagram)
     }
 
     #[cold]
@@ -173,13 +172,13 @@ impl Incoming {
     fn nobody_takes(&mut self, shared: &Shared, datagram: &[u8], why: Undeliverable) {
         let quoted = &datagram[..datagram.len().min(QUOTED_BYTES)];
         if let Some(inline) = &mut self.inline {
-            let mut answers = Direct { shared, own: &mut inline.own };
+            let mut answers = Direct { shared, own: &mut inline.own, notices: &mut inline.notices };
             inline.engine.undeliverable(quoted, why, now_ns(), &mut answers);
             return self.answer_ourselves(shared);
         }
         let mut message = [0; TO_STATION_BYTES + QUOTED_BYTES];
         message[0] = to_station::UNDELIVERABLE;
-        (message[1], message[4]) = why.to_bytes();
+        (message[1], message[4]) = message::put_why(why);
         message[TO_STATION_BYTES..TO_STATION_BYTES + quoted.len()].copy_from_slice(quoted);
         self.stations.tell_icmp(&message[..TO_STATION_BYTES + quoted.len()]);
     }
@@ -194,14 +193,18 @@ impl Incoming {
         // Only a timestamp needs the time of day, and the clock costs something.
         let asks_for_time = number == protocol::ICMP && datagram.payload().first() == Some(&13);
         let ms = if asks_for_time { ms_since_midnight() } else { 0 };
-        let mut answers = Direct { shared, own: &mut inline.own };
+        let mut answers = Direct { shared, own: &mut inline.own, notices: &mut inline.notices };
         inline.engine.take(datagram, now_ns(), ms, &mut answers);
         self.answer_ourselves(shared);
         true
     }
 
-    /// Delivers what ICMP within the switch answered to ourselves. Answers are not answered.
+    /// Passes on what ICMP within the switch has for stations, and what it answered to ourselves:
+    /// answers are not answered.
     fn answer_ourselves(&mut self, shared: &Shared) {
+        while let Some(notice) = self.inline.as_mut().and_then(|inline| inline.notices.pop()) {
+            self.stations.notice(&notice);
+        }
         while let Some(own) = self.inline.as_mut().and_then(|inline| inline.own.pop()) {
             self.take_own(shared, own);
         }
@@ -212,7 +215,7 @@ impl Incoming {
         let mut late = Vec::new();
         self.reassembly.expire(now_ns, |expired| {
             shared.counts.drop(Drop::Expired);
-            if let Some(quoted) = expired.quoted() {
+            if let Some(quoted) = expired.quote {
                 late.push(quoted.to_vec());
             }
         });
@@ -226,6 +229,7 @@ impl Incoming {
 struct Direct<'a> {
     shared: &'a Shared,
     own: &'a mut Vec<Vec<u8>>,
+    notices: &'a mut Vec<Notice>,
 }
 
 impl Answers for Direct<'_> {
@@ -235,11 +239,20 @@ impl Answers for Direct<'_> {
         }
     }
 
-    fn redirect(&mut self, destination: Ipv4Addr, gateway: Ipv4Addr, from: Ipv4Addr) {
-        self.shared.learn(destination, gateway, from);
+    fn gateway_of(&mut self, destination: Ipv4Addr) -> Option<Ipv4Addr> {
+        match self.shared.routes().hop(destination, now_ns) {
+            Some(Hop::Gateway(gateway)) => Some(gateway),
+            _ => None,
+        }
     }
 
-    fn notice(&mut self, _notice: Notice) {
-        // With ICMP in the switch no other station hears of errors yet.
+    fn redirect(&mut self, destination: Ipv4Addr, gateway: Ipv4Addr) {
+        if let Some(from) = self.gateway_of(destination) {
+            self.shared.learn(destination, gateway, from);
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        self.notices.push(notice);
     }
 }

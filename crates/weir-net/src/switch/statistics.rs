@@ -32,7 +32,7 @@ impl Shared {
             })
             .collect();
         let (waiting, waiting_bytes) =
-            (incoming.reassembly.waiting(), incoming.reassembly.waiting_bytes());
+            (incoming.reassembly.waiting(), incoming.reassembly.held_bytes());
         drop(incoming);
         let now_ns = now_ns();
         let gateways: Vec<Value> = self
