@@ -266,7 +266,8 @@ impl Shared {
     fn fail(&self, cause: Errno) {
         let object = format!("device '{}'", self.settings.device);
         let error = match cause {
-            Errno::BADFD | Errno::IO | Errno::NODEV => {
+            // EFAULT is what a read that waits gets (tun_ring_recv in drivers/net/tun.c).
+            Errno::BADFD | Errno::IO | Errno::NODEV | Errno::FAULT => {
                 Error::new(ErrorKind::NoDevice, "read from", object, "it is gone")
             }
             _ => Error::os("read from", object, cause),
