@@ -10,6 +10,7 @@
 //! - [`forks`]: descriptors that forked children do not keep.
 //! - [`spill`]: a file without a name, and engines that move memory to and from it.
 //! - [`fork`], [`shared`], [`usage`], [`sched`]: a second process, memory for both, what they used.
+//! - [`tun`], [`gather`]: a TUN device, and a write to it of two pieces of memory.
 //! - [`words`]: a file as words that several processes share.
 //! - [`robust`]: a robust mutex for processes that share memory.
 //! - [`floor`], [`filter`], [`uring`], [`mq`], [`filemap`], [`swap`], [`namespace`]: what is
@@ -28,6 +29,7 @@ pub mod filter;
 pub mod floor;
 pub mod fork;
 pub mod forks;
+pub mod gather;
 pub mod memory;
 pub mod mq;
 pub mod namespace;
@@ -41,6 +43,7 @@ pub mod spawn;
 pub mod spill;
 pub mod startup;
 pub mod swap;
+pub mod tun;
 pub mod uring;
 pub mod usage;
 pub mod wait;

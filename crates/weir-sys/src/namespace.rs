@@ -16,6 +16,18 @@ pub fn new_network() -> io::Result<()> {
     Ok(())
 }
 
+/// Moves this process, which must have one thread, into the network namespace that the file at
+/// `path` stands for, such as `/run/netns/NAME` or `/proc/PID/ns/net`.
+///
+/// # Errors
+/// `EPERM` without privilege; `EINVAL`: the file is no network namespace; those of open(2).
+pub fn enter_network(path: &std::path::Path) -> io::Result<()> {
+    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+    let file = std::fs::File::open(path)?;
+    let kind = Some(LinkNameSpaceType::Network);
+    Ok(move_into_link_name_space(rustix::fd::AsFd::as_fd(&file), kind)?)
+}
+
 /// Gives this thread, and those it starts, a mount namespace of its own: what is mounted there is
 /// seen nowhere else.
 ///

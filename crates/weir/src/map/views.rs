@@ -2,6 +2,7 @@
 
 use super::Map;
 use crate::ring::{Area, Memory};
+use rustix::fd::BorrowedFd;
 use std::marker::PhantomData;
 
 /// Bytes of a record to be read in place.
@@ -50,6 +51,26 @@ impl<'a> View<'a> {
     /// When they reach beyond the end.
     pub fn copy_to(&self, offset: usize, to: &mut [u8]) {
         self.map.copy_out(self.area, self.part(offset, to.len()), to);
+    }
+
+    /// Writes `head`, which is private, and then `bytes` from `offset` on to a descriptor, by one
+    /// call and without copying them first: how many bytes went.
+    ///
+    /// # Errors
+    /// Those of writev(2).
+    ///
+    /// # Panics
+    /// When they reach beyond the end.
+    pub fn write_to(
+        &self,
+        fd: BorrowedFd,
+        head: &[u8],
+        offset: usize,
+        bytes: usize,
+    ) -> std::io::Result<usize> {
+        let start = self.map.part(self.area, self.part(offset, bytes), bytes);
+        // SAFETY: inside of the area and its mirror (`part` asserts), mapped as long as `self`.
+        unsafe { weir_sys::gather::write_two(fd, head, start, bytes) }
     }
 
     /// The bytes themselves.

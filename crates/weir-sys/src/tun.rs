@@ -1,0 +1,160 @@
+//! A TUN device: packets that the kernel sends to it are read, packets that are written to it the
+//! kernel receives (Linux Documentation/networking/tuntap.rst; drivers/net/tun.c).
+
+use libc::{c_int, ifreq};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{AddressFamily, SocketType};
+use std::io;
+use std::net::Ipv4Addr;
+
+/// Longest name of a device, as the kernel has it (IFNAMSIZ - 1).
+pub const MOST_NAME_BYTES: usize = libc::IFNAMSIZ - 1;
+/// What lies before each packet where the device offers it: `struct virtio_net_hdr`.
+pub const VNET_HEADER_BYTES: usize = 10;
+
+/// An open TUN device. It is gone when this is dropped, unless it was made to stay.
+#[derive(Debug)]
+pub struct Tun {
+    file: OwnedFd,
+    name: String,
+    vnet_header: bool,
+}
+
+impl Tun {
+    /// Makes the device `name`, or takes one that is there and nobody has, in the network namespace
+    /// of this thread. With `vnet_header` each packet has [`VNET_HEADER_BYTES`] before it, where
+    /// the kernel offers that, and checksums that the kernel left out are allowed.
+    ///
+    /// # Errors
+    /// `EBUSY`: another process has it. `EPERM`: this user may not. `EINVAL`: no TUN device has
+    /// that name. `ENOENT`: there is no /dev/net/tun. `InvalidInput`: that is no name.
+    pub fn open(name: &str, vnet_header: bool) -> io::Result<Tun> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let file = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
+        let mut features: c_int = 0;
+        ioctl(file.as_fd(), libc::TUNGETFEATURES, &mut features)?;
+        let vnet_header = vnet_header && features & libc::IFF_VNET_HDR != 0;
+        let mut request = named(name)?;
+        let offered = if vnet_header { libc::IFF_VNET_HDR } else { 0 };
+        request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | offered) as i16;
+        ioctl(file.as_fd(), libc::TUNSETIFF, &mut request)?;
+        if vnet_header {
+            // The argument is a value and no address; a device that can't is no loss.
+            let _ = ioctl_value(file.as_fd(), libc::TUNSETOFFLOAD, libc::TUN_F_CSUM);
+        }
+        Ok(Tun { file, name: name.to_owned(), vnet_header })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether each packet has a header of the device before it.
+    pub fn has_vnet_header(&self) -> bool {
+        self.vnet_header
+    }
+
+    /// Whether reading and writing wait.
+    ///
+    /// # Errors
+    /// Those of fcntl(2).
+    pub fn set_waiting(&self, waits: bool) -> io::Result<()> {
+        let flags = if waits { OFlags::RDWR } else { OFlags::RDWR | OFlags::NONBLOCK };
+        Ok(rustix::fs::fcntl_setfl(&self.file, flags)?)
+    }
+}
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Gives the kernel's side of a device its address, net and largest packet, and switches it on.
+///
+/// # Errors
+/// `EPERM`; `ENODEV`: there is none of that name; `EINVAL` of a size.
+pub fn configure(name: &str, address: Ipv4Addr, prefix_bits: u8, mtu: u16) -> io::Result<()> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    let mask = Ipv4Addr::from(u32::MAX.checked_shl(32 - u32::from(prefix_bits)).unwrap_or(0));
+    let mut request = named(name)?;
+    request.ifr_ifru.ifru_addr = internet(address);
+    ioctl(socket.as_fd(), libc::SIOCSIFADDR, &mut request)?;
+    request.ifr_ifru.ifru_addr = internet(mask);
+    ioctl(socket.as_fd(), libc::SIOCSIFNETMASK, &mut request)?;
+    request.ifr_ifru.ifru_mtu = c_int::from(mtu);
+    ioctl(socket.as_fd(), libc::SIOCSIFMTU, &mut request)?;
+    switch_on(name)
+}
+
+/// Switches a device on, such as the loopback device of a new namespace.
+///
+/// # Errors
+/// Those of [`configure`].
+pub fn switch_on(name: &str) -> io::Result<()> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    let mut request = named(name)?;
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
+    ioctl(socket.as_fd(), libc::SIOCSIFFLAGS, &mut request)
+}
+
+fn named(name: &str) -> io::Result<ifreq> {
+    let bytes = name.as_bytes();
+    if bytes.is_empty() || bytes.len() > MOST_NAME_BYTES || bytes.contains(&0) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: all zeros is a value of this structure of integers and addresses.
+    let mut request: ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    Ok(request)
+}
+
+fn internet(address: Ipv4Addr) -> libc::sockaddr {
+    let mut made = libc::sockaddr { sa_family: libc::AF_INET as u16, sa_data: [0; 14] };
+    // struct sockaddr_in: two bytes of port, then the address.
+    for (to, from) in made.sa_data[2..6].iter_mut().zip(address.octets()) {
+        *to = from as libc::c_char;
+    }
+    made
+}
+
+fn ioctl<T>(fd: BorrowedFd, number: libc::Ioctl, argument: &mut T) -> io::Result<()> {
+    let argument: *mut T = argument;
+    // SAFETY: the callers pair each number with the type that it reads and writes; it lives as
+    // long as the call.
+    if unsafe { libc::ioctl(fd.as_raw_fd(), number, argument) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+fn ioctl_value(fd: BorrowedFd, number: libc::Ioctl, value: libc::c_uint) -> io::Result<()> {
+    // SAFETY: the argument of this call is a value; no memory is reached.
+    if unsafe { libc::ioctl(fd.as_raw_fd(), number, libc::c_ulong::from(value)) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_name_is_refused() {
+        for name in ["", "a-name-of-16-byte", "nul\0"] {
+            let error = named(name).map(drop).expect_err("no name");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_lies_where_the_kernel_looks() {
+        let made = internet(Ipv4Addr::new(10, 9, 0, 255));
+        assert_eq!(made.sa_data[2..6], [10, 9, 0, -1]);
+    }
+}
