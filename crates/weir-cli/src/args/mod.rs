@@ -5,6 +5,7 @@ mod buffer;
 mod net;
 mod pipes;
 mod port;
+mod relay;
 mod saved;
 
 pub use bench::BenchOptions;
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use net::{NetCommand, NetLogOptions, NetVerb};
 pub use pipes::{StatOptions, TuneOptions};
 pub use port::{PortCommand, PortReadOptions, PortVerb, PortWriteOptions};
+pub use relay::RelayOptions;
 pub use saved::{CompareOptions, Export, FailOn, HistoryOptions};
 use std::ffi::OsString;
 use std::path::PathBuf;

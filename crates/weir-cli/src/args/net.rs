@@ -1,5 +1,6 @@
 //! Options of `weir net`.
 
+use super::relay::RelayOptions;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -17,6 +18,8 @@ pub struct NetCommand {
 pub enum NetVerb {
     /// Print or follow the log of a switch, choose what is logged, measure what that costs
     Log(NetLogOptions),
+    /// Pass packets between two devices, losing, doubling, corrupting, reordering, delaying some
+    Relay(RelayOptions),
 }
 
 /// Options of `weir net log`.
