@@ -5,6 +5,7 @@ mod buffer;
 mod net;
 mod pipes;
 mod port;
+mod relay;
 mod saved;
 
 pub use bench::BenchOptions;
@@ -16,6 +17,7 @@ pub use net::{
 };
 pub use pipes::{StatOptions, TuneOptions};
 pub use port::{PortCommand, PortReadOptions, PortVerb, PortWriteOptions};
+pub use relay::RelayOptions;
 pub use saved::{CompareOptions, Export, FailOn, HistoryOptions};
 use std::ffi::OsString;
 use std::path::PathBuf;

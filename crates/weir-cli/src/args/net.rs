@@ -1,5 +1,6 @@
 //! Options of `weir net`.
 
+use super::relay::RelayOptions;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
@@ -28,6 +29,8 @@ pub enum NetVerb {
     Stat(NetStatOptions),
     /// Print or follow the log of a switch, choose what is logged, measure what that costs
     Log(NetLogOptions),
+    /// Pass packets between two devices, losing, doubling, corrupting, reordering, delaying some
+    Relay(RelayOptions),
 }
 
 /// Options of `weir net log`.

@@ -1,12 +1,14 @@
 //! `weir net`: a packet switch at user level, and what attaches to it.
 //!
 //! [`up`] is the switch, [`icmpd`] the daemon that answers, [`ping`] asks, [`stat`] shows what the
-//! switch has counted, [`log`] prints and follows the log that they share.
+//! switch has counted, [`log`] prints and follows the log that they share; [`relay`] impairs packets
+//! on purpose.
 
 mod icmpd;
 mod log;
 mod netns;
 mod ping;
+mod relay;
 mod stat;
 mod up;
 
@@ -28,6 +30,7 @@ pub fn net(command: &NetCommand) -> Result<ExitCode, Fault> {
         NetVerb::Ping(options) => ping::ping(options),
         NetVerb::Stat(options) => stat::stat(options),
         NetVerb::Log(options) => log::log(options),
+        NetVerb::Relay(options) => relay::relay(options),
     }
 }
 
