@@ -5,10 +5,12 @@
 //! station and copies the packet into its ring. The other reads the port of the switch:
 //! [`outgoing`] completes the header of what a station sends and hands it to the device out of the
 //! station's ring. [`doorman`], a third, opens the ports of who wants to be attached, which may
-//! take its time. [`stations`] says who has what, [`statistics`] what was counted.
+//! take its time. [`stations`] says who has what, [`statistics`] what was counted, [`journal`]
+//! writes the log.
 
 mod doorman;
 mod incoming;
+mod journal;
 mod outgoing;
 mod stations;
 mod statistics;
@@ -16,6 +18,7 @@ mod statistics;
 use crate::counts::Counts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::icmp;
+use crate::log::{Change, Log};
 use crate::message::{self, Attached, Checksum, FROM_STATION_BYTES, Front, TO_STATION_BYTES};
 use crate::message::{MOST_MESSAGE_BYTES, from_station};
 use crate::reassembly::Limits;
@@ -29,9 +32,9 @@ use rustix::time::{ClockId, clock_gettime};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use weir::{Event, Lent, Port, PortOptions, Received};
+use weir::{Ending, Event, Lent, Port, PortOptions, Received};
 use weir_sys::tun::{Tun, VNET_HEADER_BYTES};
 
 /// How often the switch looks after what waits, and whether it is to end.
@@ -70,6 +73,7 @@ pub struct Settings {
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
+    log: OnceLock<Log>,
     tun: Tun,
     counts: Counts,
     routes: Mutex<Routes>,
@@ -116,10 +120,18 @@ impl Switch {
             next_id: AtomicU32::new(std::process::id().wrapping_mul(0x9e37)),
             fault: Mutex::new(None),
             failed: AtomicBool::new(false),
+            log: OnceLock::new(),
             settings,
         });
         let doorman = Doorman::start(shared.clone())?;
         Ok(Switch { shared, port, doorman })
+    }
+
+    /// Logs from now on. The log is made once the switch has its name, so that one which is up
+    /// already keeps its own.
+    pub fn log_to(&mut self, log: Log) {
+        // A second log is not taken.
+        let _ = self.shared.log.set(log);
     }
 
     /// Passes packets until `stop` is set or the device is gone. The thread that reads the device
@@ -279,8 +291,15 @@ impl Shared {
 
     /// Carries out what a station wants.
     fn take_message(&self, doorman: &Doorman, received: Received, lent: &Lent<'_>) {
-        if let Event::Closed(_) = received.event {
-            return self.lock().stations.leave(received.writer);
+        if let Event::Closed(ending) = received.event {
+            if let Some(left) = self.lock().stations.leave(received.writer) {
+                let change = match ending {
+                    Ending::Closed => Change::Detached,
+                    _ => Change::Died,
+                };
+                self.log_station(change, left.identity.pid, &left.wants);
+            }
+            return;
         }
         let mut front = [0; FROM_STATION_BYTES];
         if lent.len() < front.len() {

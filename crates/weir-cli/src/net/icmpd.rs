@@ -6,12 +6,16 @@ use crate::fault::{Fault, tell};
 use std::process::ExitCode;
 use weir_net::icmp::Rate;
 use weir_net::icmpd::Icmpd;
+use weir_net::log::Log;
+use weir_net::names;
 
 /// Carries out the verb.
 pub fn icmpd(options: &NetIcmpdOptions) -> Result<ExitCode, Fault> {
     let stop = stop_flag()?;
     let (switch, directory) = switch_of(&options.tun)?;
-    let attached = Icmpd::attach(&switch, &directory, options.ggp, |settings| {
+    // The switch made it; where it did not, nothing is logged.
+    let log = Log::open(directory.join(names::LOG)).ok();
+    let attached = Icmpd::attach(&switch, &directory, options.ggp, log, |settings| {
         settings.replies = options.echo_rate.map(|per_s| Rate { per_s, burst: per_s });
     });
     let mut daemon = attached.map_err(|error| not_attached(&options.tun, error))?;

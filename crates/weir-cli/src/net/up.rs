@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_net::icmp;
+use weir_net::log::{Kinds, Log};
 use weir_net::names;
 use weir_net::reassembly::{LEAST_BUDGET_BYTES, Limits};
 use weir_net::switch::{Settings, Switch};
@@ -18,7 +19,9 @@ pub fn up(options: &NetUpOptions) -> Result<ExitCode, Fault> {
     let stop = stop_flag()?;
     // Before there is a second thread, which would be left behind in the old one.
     let netns = options.netns.as_deref().map(Netns::make).transpose()?;
+    let kinds = options.log.parse::<Kinds>().map_err(asked)?;
     let mut switch = Switch::new(settings).map_err(asked)?;
+    switch.log_to(log(options, kinds)?);
     let (address, bits) = options.addr;
     let place = options
         .netns
@@ -77,6 +80,14 @@ fn settings(options: &NetUpOptions) -> Result<Settings, Fault> {
         port: names::switch_port(&options.tun).map_err(asked)?,
         inline,
     })
+}
+
+/// The log of this switch; that of the one before it is kept beside.
+fn log(options: &NetUpOptions, kinds: Kinds) -> Result<Log, Fault> {
+    let path = names::log(&options.tun).map_err(asked)?;
+    let log = Log::create(path, options.log_size).map_err(asked)?;
+    log.set_mask(kinds);
+    Ok(log)
 }
 
 /// The daemon beside the switch: it ends when the switch does, however that ends.

@@ -1,5 +1,6 @@
 //! Why a packet was dropped or what was wrong, as a number in the log and a word for people.
 
+use crate::counts::{Drop, FIRST_REASON};
 use std::fmt;
 
 /// A reason: a number below 128. Those that have a name are listed here.
@@ -62,7 +63,10 @@ impl Reason {
 
     /// Its name, if it has one.
     pub fn name(self) -> Option<&'static str> {
-        Reason::NAMED.iter().find(|(reason, _)| *reason == self).map(|(_, name)| *name)
+        let named = Reason::NAMED.iter().find(|(reason, _)| *reason == self);
+        let dropped =
+            || Some(Drop::ALL.get(usize::from(self.0.checked_sub(FIRST_REASON)?))?.as_str());
+        named.map(|(_, name)| *name).or_else(dropped)
     }
 }
 

@@ -63,14 +63,16 @@ impl Incoming {
         checksum: Checksum,
     ) {
         let begin = packet.start;
-        let datagram = match self.admit(shared, &buffer[packet]) {
+        let packet = &buffer[packet];
+        shared.log_in(packet);
+        let datagram = match self.admit(shared, packet) {
             Ok(datagram) => datagram,
-            Err(why) => return shared.counts.drop(why),
+            Err(why) => return shared.drop_in(why, packet),
         };
         if datagram.is_fragment() {
             let whole = match self.reassembly.take(&datagram, now_ns()) {
                 Taken::Waiting => return,
-                Taken::Dropped(why) => return shared.counts.drop(why.into()),
+                Taken::Dropped(why) => return shared.drop_in(why.into(), packet),
                 Taken::Whole(whole) => whole,
             };
             Counts::add(&shared.counts.reassembled, 1);
@@ -147,8 +149,8 @@ impl Incoming {
         front[2] = u8::from(checksum == Checksum::LeftOut);
         match self.stations.put(place, message) {
             Delivery::Done => Counts::add(&shared.counts.delivered, 1),
-            Delivery::Full => shared.counts.drop(Drop::StationFull),
-            Delivery::Gone => shared.counts.drop(Drop::StationGone),
+            Delivery::Full => shared.drop_in(Drop::StationFull, &message[TO_STATION_BYTES..]),
+            Delivery::Gone => shared.drop_in(Drop::StationGone, &message[TO_STATION_BYTES..]),
         }
     }
 
@@ -162,7 +164,7 @@ impl Incoming {
             protocol::ICMP => (Drop::NoProtocol, None),
             _ => (Drop::NoProtocol, Some(Undeliverable::Protocol)),
         };
-        shared.counts.drop(why);
+        shared.drop_in(why, datagram.bytes());
         if let Some(undeliverable) = undeliverable {
             self.nobody_takes(shared, datagram.bytes(), undeliverable);
         }
@@ -214,7 +216,7 @@ impl Incoming {
     pub fn expire(&mut self, shared: &Shared, now_ns: u64) {
         let mut late = Vec::new();
         self.reassembly.expire(now_ns, |expired| {
-            shared.counts.drop(Drop::Expired);
+            shared.drop_in(Drop::Expired, expired.quote.unwrap_or_default());
             if let Some(quoted) = expired.quote {
                 late.push(quoted.to_vec());
             }

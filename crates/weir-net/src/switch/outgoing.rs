@@ -34,14 +34,16 @@ pub enum Sent {
 }
 
 impl Payload<'_> {
-    fn len(&self) -> usize {
+    /// Its length.
+    pub fn len(&self) -> usize {
         match self {
             Payload::Private(bytes) => bytes.len(),
             Payload::Ring { lent, offset } => lent.len() - offset,
         }
     }
 
-    fn copy_to(&self, to: &mut [u8]) {
+    /// Copies the beginning out.
+    pub fn copy_to(&self, to: &mut [u8]) {
         match self {
             Payload::Private(bytes) => to.copy_from_slice(&bytes[..to.len()]),
             Payload::Ring { lent, offset } => lent.copy_to(*offset, to),
@@ -81,7 +83,7 @@ impl Shared {
         match self.try_send(out, payload) {
             Ok(sent) => sent,
             Err(why) => {
-                self.counts.drop(why);
+                self.drop_out(why, out, payload);
                 Sent::Done
             }
         }
@@ -123,6 +125,7 @@ impl Shared {
             destination: out.destination,
         };
         Counts::add(&self.counts.sent, 1);
+        self.log_out(&header, options, payload);
         if out.destination == own {
             return Ok(Sent::ToUs(whole(&header, options, payload)?));
         }
