@@ -10,7 +10,8 @@
 //! - [`forks`]: descriptors that forked children do not keep.
 //! - [`spill`]: a file without a name, and engines that move memory to and from it.
 //! - [`fork`], [`shared`], [`usage`], [`sched`]: a second process, memory for both, what they used.
-//! - [`words`]: a file as words that several processes share.
+//! - [`words`]: a file as words that several processes share; [`overlay`]: static words that a
+//!   file can be laid over.
 //! - [`robust`]: a robust mutex for processes that share memory.
 //! - [`floor`], [`filter`], [`uring`], [`mq`], [`filemap`], [`swap`], [`namespace`]: what is
 //!   measured, or measured in.
@@ -31,6 +32,7 @@ pub mod forks;
 pub mod memory;
 pub mod mq;
 pub mod namespace;
+pub mod overlay;
 pub mod peer;
 pub mod proc;
 pub mod robust;
