@@ -5,6 +5,7 @@ use crate::icmp::{Answers, Engine, Notice, Settings, Trouble};
 use crate::log::{Failure, Log, Reason};
 use crate::message::Want;
 use crate::outgoing::Outgoing;
+use crate::spans;
 use crate::station::{Arrival, Sender, Station};
 use crate::switch::ms_since_midnight;
 use crate::wire::ipv4::{Datagram, protocol};
@@ -85,6 +86,7 @@ fn answer(engine: &mut Engine, sender: &mut Sender<'_>, log: Option<&Log>, arriv
             let asks_for_time = datagram.payload().first() == Some(&13);
             let ms = if asks_for_time { ms_since_midnight() } else { 0 };
             let mut through = Through { sender, log, from: datagram.header().source };
+            let _span = spans::ANSWER.enter();
             engine.take(&datagram, now_ns(), ms, &mut through);
         }
         Arrival::Undeliverable { bytes, why } => {

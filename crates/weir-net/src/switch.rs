@@ -23,10 +23,12 @@ use crate::message::{self, Attached, Checksum, FROM_STATION_BYTES, Front, TO_STA
 use crate::message::{MOST_MESSAGE_BYTES, from_station};
 use crate::reassembly::Limits;
 use crate::routes::Routes;
+use crate::spans;
 use doorman::Doorman;
 use incoming::Incoming;
 pub use outgoing::ms_since_midnight;
 use outgoing::{Payload, Sent};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use std::net::Ipv4Addr;
@@ -35,6 +37,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use weir::{Ending, Event, Lent, Port, PortOptions, Received};
+use weir_measure::profile;
 use weir_sys::tun::{Tun, VNET_HEADER_BYTES};
 
 /// How often the switch looks after what waits, and whether it is to end.
@@ -152,15 +155,12 @@ impl Switch {
             let mut see = |received: Received, lent: Lent<'_>| {
                 shared.take_message(doorman, received, &lent);
             };
-            let got = match self.port.try_receive_each_lent(&mut buffer, &mut see) {
-                Err(error) if error.kind() == weir::ErrorKind::WouldBlock => {
-                    self.port.receive_each_lent_for(&mut buffer, TICK, &mut see)
-                }
-                got => got,
-            };
+            let port = &mut self.port;
+            let got = spans::TAKE.run(|| port.try_receive_each_lent(&mut buffer, &mut see));
             match got {
-                Err(error) if error.kind() != weir::ErrorKind::TimedOut => return Err(error.into()),
-                _ => {}
+                Ok(_) => {}
+                Err(error) if error.kind() == weir::ErrorKind::WouldBlock => wait(port)?,
+                Err(error) => return Err(error.into()),
             }
             let now_ns = now_ns();
             if now_ns.saturating_sub(looked_ns) >= TICK.as_nanos() as u64 {
@@ -176,6 +176,19 @@ impl Switch {
     pub fn statistics(&self) -> String {
         self.shared.statistics()
     }
+}
+
+/// Waits until a station has sent something, for a tick at most.
+fn wait(port: &mut Port) -> Result<()> {
+    match profile::wait(&spans::RING_WAIT, || port.wait_for(TICK)) {
+        Err(error) if error.kind() != weir::ErrorKind::TimedOut => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Where the thread that reads the device waits: in the read, or in a call of its own.
+struct Waiting {
+    in_read: bool,
 }
 
 /// A monotonic time that costs little and is right to some milliseconds: for limits.
@@ -256,12 +269,14 @@ impl Shared {
         let mut buffer = vec![0; BUFFER_BYTES];
         let device_header = if self.tun.has_vnet_header() { VNET_HEADER_BYTES } else { 0 };
         let from = FRONT_BYTES - device_header;
+        let mut waiting = Waiting { in_read: true };
         loop {
-            let bytes = match rustix::io::read(&self.tun, &mut buffer[from..]) {
+            let bytes = match self.read(&mut waiting, &mut buffer[from..]) {
                 Ok(bytes) => bytes,
                 Err(Errno::INTR | Errno::AGAIN) => continue,
                 Err(cause) => return self.fail(cause),
             };
+            let _span = spans::RECEIVE.enter();
             let checksum = match device_header {
                 0 => Checksum::ToCheck,
                 // The first byte of struct virtio_net_hdr: bit 0 is VIRTIO_NET_HDR_F_NEEDS_CSUM.
@@ -273,6 +288,26 @@ impl Shared {
             Counts::add(&self.counts.received_bytes, packet.len() as u64);
             self.lock().take(self, &mut buffer, packet, checksum);
         }
+    }
+
+    /// Reads a packet, waiting for it. While a profile is taken the wait is a call of its own, so
+    /// that what it takes is told from what reading takes.
+    fn read(&self, waiting: &mut Waiting, buffer: &mut [u8]) -> rustix::io::Result<usize> {
+        let profiled = profile::is_on();
+        if waiting.in_read == profiled {
+            // A failure shows at the read that follows.
+            let _ = self.tun.set_waiting(!profiled);
+            waiting.in_read = !profiled;
+        }
+        let got = profile::system(&spans::TUN_READ, || rustix::io::read(&self.tun, buffer));
+        if got == Err(Errno::AGAIN) {
+            profile::wait(&spans::TUN_WAIT, || {
+                let mut asked = [PollFd::new(&self.tun, PollFlags::IN)];
+                let limit = Timespec { tv_sec: 0, tv_nsec: TICK.subsec_nanos().into() };
+                poll(&mut asked, Some(&limit))
+            })?;
+        }
+        got
     }
 
     fn fail(&self, cause: Errno) {
