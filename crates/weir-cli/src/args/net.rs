@@ -1,5 +1,6 @@
 //! Options of `weir net`.
 
+use super::NetProfileOptions;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -17,6 +18,8 @@ pub struct NetCommand {
 pub enum NetVerb {
     /// Print or follow the log of a switch, choose what is logged, measure what that costs
     Log(NetLogOptions),
+    /// Count and time the subroutines of a switch's processes: what a packet costs, and where
+    Profile(NetProfileOptions),
 }
 
 /// Options of `weir net log`.

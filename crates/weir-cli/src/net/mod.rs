@@ -1,8 +1,9 @@
 //! `weir net`: a packet switch at user level, and what attaches to it.
 //!
-//! [`log`] prints and follows the log that they share.
+//! [`log`] prints and follows the log that they share; [`profile`] counts and times what they do.
 
 mod log;
+mod profile;
 
 use crate::args::{NetCommand, NetVerb};
 use crate::fault::Fault;
@@ -13,6 +14,7 @@ use weir_net::{Error, ErrorKind};
 pub fn net(command: &NetCommand) -> Result<ExitCode, Fault> {
     match &command.verb {
         NetVerb::Log(options) => log::log(options),
+        NetVerb::Profile(options) => profile::profile(options),
     }
 }
 
