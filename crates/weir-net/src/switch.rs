@@ -172,6 +172,11 @@ impl Switch {
         fault.map_or(Ok(()), Err)
     }
 
+    /// Looks at the switch from another thread while it runs.
+    pub fn watch(&self) -> Watch {
+        Watch { shared: self.shared.clone() }
+    }
+
     /// What was counted so far, as JSON: `weir.net.stat/1`.
     pub fn statistics(&self) -> String {
         self.shared.statistics()
@@ -189,6 +194,19 @@ fn wait(port: &mut Port) -> Result<()> {
 /// Where the thread that reads the device waits: in the read, or in a call of its own.
 struct Waiting {
     in_read: bool,
+}
+
+/// A look at a switch that runs.
+#[derive(Debug)]
+pub struct Watch {
+    shared: Arc<Shared>,
+}
+
+impl Watch {
+    /// Whether a station has all of a protocol.
+    pub fn has_station_for(&self, protocol: u8) -> bool {
+        self.shared.lock().stations.has_protocol(protocol)
+    }
 }
 
 /// A monotonic time that costs little and is right to some milliseconds: for limits.

@@ -1,5 +1,6 @@
 //! Options of `weir net`.
 
+use super::NetProfileOptions;
 use super::relay::RelayOptions;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
@@ -31,6 +32,8 @@ pub enum NetVerb {
     Log(NetLogOptions),
     /// Pass packets between two devices, losing, doubling, corrupting, reordering, delaying some
     Relay(RelayOptions),
+    /// Count and time the subroutines of a switch's processes: what a packet costs, and where
+    Profile(NetProfileOptions),
 }
 
 /// Options of `weir net log`.

@@ -1,6 +1,6 @@
 //! `weir net icmpd`: attaches to a switch and answers ICMP.
 
-use super::{failed, not_attached, stop_flag, switch_of};
+use super::{failed, not_attached, publish, stop_flag, switch_of};
 use crate::args::NetIcmpdOptions;
 use crate::fault::{Fault, tell};
 use std::process::ExitCode;
@@ -19,6 +19,7 @@ pub fn icmpd(options: &NetIcmpdOptions) -> Result<ExitCode, Fault> {
         settings.replies = options.echo_rate.map(|per_s| Rate { per_s, burst: per_s });
     });
     let mut daemon = attached.map_err(|error| not_attached(&options.tun, error))?;
+    let _published = publish(&options.tun, "icmpd")?;
     tell(&format!("icmpd answers for {}", daemon.address()));
     daemon.run(&stop).map_err(failed)?;
     let counts: Vec<String> = daemon

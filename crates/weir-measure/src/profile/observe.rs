@@ -196,12 +196,13 @@ impl Report {
         if self.gone {
             self.notes.push(format!("process {} is gone", snapshot.pid));
         }
-        for (count, what) in [
-            (snapshot.threads_lost, "threads were not counted: there were more than 32 at once"),
-            (snapshot.subroutines_lost, "subroutines were not counted: there are more than 126"),
+        for (count, what, most) in [
+            (snapshot.threads_lost, "threads", "32 at once"),
+            (snapshot.subroutines_lost, "subroutines", "126"),
         ] {
             if count > 0 {
-                self.notes.push(format!("{count} {what}"));
+                self.notes
+                    .push(format!("{what} not counted: {count}, there were more than {most}"));
             }
         }
     }

@@ -157,6 +157,11 @@ impl Stations {
         station.is_some_and(|s| s.wants.iter().any(|want| want.protocol == protocol))
     }
 
+    /// Whether a station has all of a protocol.
+    pub fn has_protocol(&self, protocol: u8) -> bool {
+        self.protocols[usize::from(protocol)].is_some()
+    }
+
     /// Whether a writer is the station for ICMP.
     pub fn has_icmp(&mut self, id: WriterId) -> bool {
         let owner = self.protocols[usize::from(protocol::ICMP)];
