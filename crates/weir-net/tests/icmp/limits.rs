@@ -1,10 +1,12 @@
-//! How many errors go out, in virtual time.
+//! How many errors go out, in virtual time; and that no datagram takes memory.
 
-use crate::{PREFIX_BITS, SECOND_NS, US, World, datagram, header};
+use crate::{PEER, PREFIX_BITS, SECOND_NS, US, World, datagram, header, message, ours, packets};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
-use weir_net::icmp::{MOST_DESTINATIONS, Rate, Settings, Undeliverable};
-use weir_net::wire::ipv4::{Header, protocol};
+use weir_net::icmp::{Answers, Engine, MOST_DESTINATIONS, Notice, Rate, Settings, Undeliverable};
+use weir_net::outgoing::Outgoing;
+use weir_net::wire::icmp::{Message, Quoted};
+use weir_net::wire::ipv4::{Datagram, Header, protocol};
 
 const PLENTY: Rate = Rate { per_s: 1, burst: 1_000_000 };
 
@@ -111,6 +113,62 @@ fn no_burst_is_no_error_and_the_end_of_time_no_overflow() {
     assert!(all.provoke(1));
     all.now_ns = u64::MAX;
     assert!(all.provoke(1));
+}
+
+/// Listens to nothing: keeps nothing, so that it takes no memory itself.
+struct Deaf;
+
+impl Answers for Deaf {
+    fn send(&mut self, _: Outgoing<'_>, _: &[u8]) {}
+
+    fn gateway_of(&mut self, _: Ipv4Addr) -> Option<Ipv4Addr> {
+        Some(PEER)
+    }
+
+    fn redirect(&mut self, _: Ipv4Addr, _: Ipv4Addr) {}
+
+    fn notice(&mut self, _: Notice) {}
+}
+
+#[test]
+fn no_datagram_takes_memory() {
+    let settings = Settings { ggp: true, errors: PLENTY, ..Settings::new(US, PREFIX_BITS) };
+    let mut engine = Engine::new(settings);
+    let update = [12, 0, 0, 1, 1, 1, 0, 2, 11, 128, 9];
+    let from = |number: u32| Header { source: Ipv4Addr::from(0x0a09_0010 + number), ..header() };
+    let ggp = |number| {
+        let header = Header { protocol: protocol::GGP, ..from(number) };
+        datagram(header, &[], &update)
+    };
+    let ours = ours();
+    let quoted = Quoted::check(&ours).expect("a datagram");
+    let errors = [
+        message(&Message::TimeExceeded { code: 0, quoted }),
+        message(&Message::Redirect { code: 1, gateway: Ipv4Addr::new(10, 9, 0, 9), quoted }),
+    ];
+    let errors = errors.map(|error| datagram(header(), &[], &error));
+    let asked = [packets::PING, packets::PING_ROUTE, packets::TIMESTAMP].map(packets::bytes);
+    let gateways: Vec<Vec<u8>> = (0..40).map(ggp).collect();
+    let all = || asked.iter().chain(&errors).chain(&gateways);
+    let unheard: Vec<Vec<u8>> = (0..1000)
+        .map(|number| datagram(Header { source: host(number), ..header() }, &[], &[8; 40]))
+        .collect();
+    let taken = allocation_counter::measure(|| {
+        for bytes in all() {
+            let datagram = Datagram::check(bytes).expect("a datagram");
+            engine.take(&datagram, 0, 0, &mut Deaf);
+        }
+        for bytes in &unheard {
+            engine.undeliverable(bytes, Undeliverable::ReassemblyTimeout, 0, &mut Deaf);
+        }
+    });
+    assert_eq!((taken.count_total, taken.bytes_total), (0, 0));
+    // All of it did something.
+    let counts = engine.counts();
+    assert_eq!((counts.echoes_answered, counts.timestamps_answered), (2, 1));
+    assert_eq!((counts.notices_given, counts.redirects_taken), (1, 1));
+    assert_eq!((counts.ggp_updates_accepted, counts.ggp_updates_sent), (40, 40));
+    assert_eq!(counts.sent_reassembly, 1000);
 }
 
 /// The same limit in plain numbers: tokens as a fraction with a common denominator.
