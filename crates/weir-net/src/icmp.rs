@@ -128,13 +128,13 @@ impl Engine {
 
     /// Takes a whole datagram of protocol ICMP or GGP that came for us.
     ///
-    /// `now_ns` is of a clock that only goes forward, `midnight_ms` milliseconds since midnight UT; a
+    /// `now_ns` is of a clock that only goes forward, `ms_since_midnight_ut` milliseconds since midnight UT; a
     /// host that does not know these sets the highest bit (RFC 792 p. 16).
     pub fn take(
         &mut self,
         datagram: &Datagram<'_>,
         now_ns: u64,
-        midnight_ms: u32,
+        ms_since_midnight_ut: u32,
         answers: &mut impl Answers,
     ) {
         self.counts.taken += 1;
@@ -159,7 +159,7 @@ impl Engine {
         }
         match header.protocol {
             protocol::GGP => self.take_ggp(&header, datagram.payload(), now_ns, answers),
-            _ => self.take_icmp(&header, datagram, now_ns, midnight_ms, answers),
+            _ => self.take_icmp(&header, datagram, now_ns, ms_since_midnight_ut, answers),
         }
     }
 
@@ -174,7 +174,7 @@ impl Engine {
         header: &Header,
         datagram: &Datagram<'_>,
         now_ns: u64,
-        midnight_ms: u32,
+        ms_since_midnight_ut: u32,
         answers: &mut impl Answers,
     ) {
         let message = match Message::check(datagram.payload()) {
@@ -193,8 +193,8 @@ impl Engine {
             Message::Timestamp(asked) => {
                 // Nothing takes time between receiving and sending here.
                 let reply = Message::TimestampReply(Timestamp {
-                    receive_ms: midnight_ms,
-                    transmit_ms: midnight_ms,
+                    receive_ms: ms_since_midnight_ut,
+                    transmit_ms: ms_since_midnight_ut,
                     ..asked
                 });
                 if self.reply(header, datagram, &reply, now_ns, answers) {
