@@ -148,8 +148,8 @@ fn laps_of_many_threads_tear_nothing() {
     const EVENTS: u64 = 20_000;
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("log");
-    // A small ring: it goes round some hundred times while it is read.
-    let log = Log::create(&path, 32 << 10).expect("made");
+    // A small ring: it goes round 25 times while it is read.
+    let log = Log::create(&path, 128 << 10).expect("made");
     log.set_mask(Kinds::ALL);
     let mut reader = Reader::open(&path).expect("opened");
     let mut last: BTreeMap<usize, u64> = BTreeMap::new();
@@ -175,6 +175,7 @@ fn laps_of_many_threads_tear_nothing() {
         }
     });
     let counts = reader.counts().expect("counts");
+    eprintln!("{events} of {} events read; {counts:?}", THREADS as u64 * EVENTS);
     let units: u64 = (0..THREADS)
         .flat_map(|writer| (0..EVENTS).map(move |number| (writer, number)))
         .map(|(writer, number)| match number % 16 {
