@@ -37,6 +37,8 @@ struct Naive {
     /// What the reader has in its own memory.
     private: u64,
     overwritten: u64,
+    /// Up to here lies the rest of a record that was overwritten before the reader was opened.
+    rest_until: u64,
 }
 
 impl Naive {
@@ -52,6 +54,9 @@ impl Naive {
     fn reopen(&mut self) {
         self.position = self.head.saturating_sub(self.units);
         (self.private, self.overwritten) = (0, 0);
+        // The rest of a record that began before is none that this reader lost.
+        let whole = self.written.iter().map(|(at, ..)| *at).find(|at| *at >= self.position);
+        self.rest_until = whole.unwrap_or(self.head);
     }
 
     /// The next event.
@@ -61,20 +66,29 @@ impl Naive {
         };
         if self.written.iter().find(record(self.position, self.private)).is_none() {
             let oldest = self.head.saturating_sub(self.units);
-            self.overwritten += oldest.saturating_sub(self.position);
-            self.position = self.position.max(oldest);
+            if oldest > self.position {
+                self.overwritten += oldest - self.position;
+                self.position = oldest;
+                self.rest_until = 0;
+            }
             self.private = self.head;
         }
         let found = self.written.iter().find(record(self.position, self.private));
         let Some((at, units, what)) = found else {
             // The rest of a record whose beginning is gone.
-            self.overwritten += self.head - self.position;
-            self.position = self.head;
+            self.step_over(self.head);
             return None;
         };
-        self.overwritten += at - self.position;
+        let (at, units, what) = (*at, *units, what.clone());
+        self.step_over(at);
         self.position = at + units;
-        Some(what.clone())
+        Some(what)
+    }
+
+    fn step_over(&mut self, to: u64) {
+        let from = self.position.max(self.rest_until.min(to));
+        self.overwritten += to - from;
+        self.position = to;
     }
 }
 
