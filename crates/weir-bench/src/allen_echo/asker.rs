@@ -1,0 +1,170 @@
+//! Who asks: a socket of the kernel's for echo requests, a window of which are under way at once.
+//!
+//! Every reply is looked at: identifier, sequence number and each byte of the data. A request that
+//! is not answered within two seconds, and a reply that comes twice, are errors.
+
+use super::{LOST_AFTER, PAYLOAD_BYTES};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+use weir_measure::bench::case::Trouble;
+
+/// Of an ICMP echo: type, code, checksum, identifier, sequence number.
+const HEADER_BYTES: usize = 8;
+const MESSAGE_BYTES: usize = HEADER_BYTES + PAYLOAD_BYTES;
+const ECHO_REPLY: u8 = 0;
+const ECHO: u8 = 8;
+/// The number of a request lies at the start of its data; after it, bytes that are known.
+const NUMBER_BYTES: usize = 8;
+
+/// One who asks.
+#[derive(Debug)]
+pub struct Asker {
+    socket: OwnedFd,
+    id: u16,
+    /// Requests sent so far: they are numbered from 1.
+    sent: u64,
+    /// By number: the request under way there, or 0.
+    window: Vec<u64>,
+    message: [u8; MESSAGE_BYTES],
+}
+
+/// What a number of turnarounds took, in all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Took {
+    /// From before sending to after receiving.
+    pub whole_ns: u128,
+    /// The call that sends.
+    pub send_ns: u128,
+}
+
+impl Asker {
+    /// One who asks `to`, with at most `window` requests under way.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn new(to: Ipv4Addr, window: usize) -> Result<Asker, Trouble> {
+        let kind = SocketType::DGRAM;
+        let socket = rustix::net::socket(AddressFamily::INET, kind, Some(ipproto::ICMP))?;
+        rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))?;
+        rustix::net::connect(&socket, &SocketAddrV4::new(to, 0))?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(LOST_AFTER))?;
+        // The kernel chooses the identifier, and gives this socket the replies that carry it.
+        let own = SocketAddrV4::try_from(rustix::net::getsockname(&socket)?)?;
+        let mut message = [0; MESSAGE_BYTES];
+        message[0] = ECHO;
+        for (at, byte) in message[HEADER_BYTES + NUMBER_BYTES..].iter_mut().enumerate() {
+            *byte = 0x10 + at as u8;
+        }
+        Ok(Asker { socket, id: own.port(), sent: 0, window: vec![0; window], message })
+    }
+
+    /// Waits for ever: one that is stopped in between does not know how long a reply took.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn never_give_up(&self) -> Result<(), Trouble> {
+        Ok(set_socket_timeout(&self.socket, Timeout::Recv, None)?)
+    }
+
+    /// One request after the other.
+    ///
+    /// # Errors
+    /// A reply was lost, doubled or wrong.
+    pub fn turnarounds(&mut self, count: u64) -> Result<Took, Trouble> {
+        let mut took = Took::default();
+        for _ in 0..count {
+            let begun = Instant::now();
+            self.send()?;
+            let sent = Instant::now();
+            self.receive()?;
+            took.whole_ns += begun.elapsed().as_nanos();
+            took.send_ns += (sent - begun).as_nanos();
+        }
+        Ok(took)
+    }
+
+    /// As many under way as the window allows, until all are answered.
+    ///
+    /// # Errors
+    /// A reply was lost, doubled or wrong.
+    pub fn stream(&mut self, count: u64) -> Result<(), Trouble> {
+        let (mut left, mut awaited) = (count, count);
+        while awaited > 0 {
+            while left > 0 && self.has_room() {
+                self.send()?;
+                left -= 1;
+            }
+            self.receive()?;
+            awaited -= 1;
+        }
+        Ok(())
+    }
+
+    fn place(&self, number: u64) -> usize {
+        (number % self.window.len() as u64) as usize
+    }
+
+    fn has_room(&self) -> bool {
+        self.window[self.place(self.sent + 1)] == 0
+    }
+
+    fn send(&mut self) -> Result<(), Trouble> {
+        let number = self.sent + 1;
+        self.message[6..8].copy_from_slice(&(number as u16).to_be_bytes());
+        self.message[HEADER_BYTES..][..NUMBER_BYTES].copy_from_slice(&number.to_le_bytes());
+        // The kernel writes identifier and checksum.
+        if rustix::net::send(&self.socket, &self.message, SendFlags::empty())? != MESSAGE_BYTES {
+            return Err(Trouble::failed("a request was cut"));
+        }
+        self.sent = number;
+        let place = self.place(number);
+        self.window[place] = number;
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<(), Trouble> {
+        let mut reply = [0; MESSAGE_BYTES + 1];
+        let received = rustix::net::recv(&self.socket, &mut reply, RecvFlags::empty());
+        let (bytes, _) = received.map_err(|error| self.lost(error))?;
+        let number = self.number_of(&reply[..bytes])?;
+        let place = self.place(number);
+        if self.window[place] != number || number == 0 {
+            let text = format!("the reply to request {number} came twice, or to none");
+            return Err(Trouble::failed(text));
+        }
+        self.window[place] = 0;
+        Ok(())
+    }
+
+    /// The number in a reply that is right in all else.
+    fn number_of(&self, reply: &[u8]) -> Result<u64, Trouble> {
+        let wrong = || Trouble::failed(format!("a reply came with other bytes: {reply:02x?}"));
+        let known = HEADER_BYTES + NUMBER_BYTES;
+        if reply.len() != MESSAGE_BYTES || reply[..2] != [ECHO_REPLY, 0] {
+            return Err(wrong());
+        }
+        let number = reply[HEADER_BYTES..known].try_into().map(u64::from_le_bytes);
+        let number = number.map_err(|_| wrong())?;
+        let right = reply[4..6] == self.id.to_be_bytes()
+            && reply[6..8] == (number as u16).to_be_bytes()
+            && reply[known..] == self.message[known..];
+        if right { Ok(number) } else { Err(wrong()) }
+    }
+
+    fn lost(&self, error: Errno) -> Trouble {
+        if error != Errno::AGAIN {
+            return Trouble::failed(format!("cannot receive a reply: {error}"));
+        }
+        let awaited = self.window.iter().filter(|number| **number > 0).count();
+        let first = self.window.iter().filter(|number| **number > 0).min().unwrap_or(&0);
+        Trouble::failed(format!(
+            "replies were lost: {awaited} awaited, the first of them to request {first}, and none \
+             came for {} s",
+            LOST_AFTER.as_secs()
+        ))
+    }
+}

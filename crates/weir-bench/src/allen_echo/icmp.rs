@@ -1,0 +1,190 @@
+//! Echo requests to hosts at user level: turnaround of one at a time, and how many a second.
+
+use super::asker::Asker;
+use super::host::{Host, Way};
+use super::ledger::Logging;
+use super::{COLUMNS, PAYLOAD_BYTES};
+use crate::tools::background::Background;
+use crate::tools::{case, elapsed_ns, group, work};
+use std::time::Instant;
+use weir_measure::bench::case::{
+    Activity, Batch, BatchSize, Case, Group, Measure, Normalise, Perspective, Sides, Site, Trouble,
+    Work,
+};
+use weir_measure::bench::params::{Params, Placement, Unit};
+use weir_sys::fork::{self, Child};
+
+/// Requests under way at once where it is the rate that counts.
+const WINDOW: u64 = 64;
+/// Long against filling and emptying the window, and some ticks of the clock by which the kernel
+/// tells user from system time.
+const STREAM_NS: u64 = 20_000_000;
+const STREAM_WEIGHT: f64 = 5.0;
+/// Requests of a batch whose every line waits for the disk.
+const SYNCHRONOUS_COUNT: u64 = 64;
+const SYNCHRONOUS_WEIGHT: f64 = 6.0;
+/// Fresh processes of a group that is there for scale.
+const PROCESSES: u64 = 12;
+
+/// The columns of a window: what the host's processes use is of one packet.
+const STREAM: [Measure; 4] = [
+    Measure::RATE,
+    Measure::new("packet", Unit::Ns),
+    Measure::by_ticks("user", Unit::Ns),
+    Measure::by_ticks("system", Unit::Ns),
+];
+
+/// What a case is, besides its host.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    way: Way,
+    window: u64,
+    copies: u64,
+}
+
+/// All groups.
+pub fn groups() -> Vec<Group> {
+    let mut groups = Vec::new();
+    groups.extend([1, WINDOW].map(hosts));
+    groups.extend([1, WINDOW].map(logs));
+    groups.push(four_copies());
+    groups.push(kernels());
+    groups
+}
+
+/// Hosts beside the reference.
+fn hosts(window: u64) -> Group {
+    let cases = [Way::Bare(Logging::Off)].map(|way| {
+        let made = echo_case(Shape { way, window, copies: 1 }, "");
+        Case { standard: window == 1, ..made }
+    });
+    beside_the_first(format!("icmp{}", under_way(window)), cases.into())
+}
+
+/// The reference with a log as text beside itself without.
+fn logs(window: u64) -> Group {
+    let kinds = [Logging::Off, Logging::Buffered, Logging::Unbuffered, Logging::Synchronous];
+    let cases = kinds.map(|logging| {
+        let shape = Shape { way: Way::Bare(logging), window, copies: 1 };
+        let made = echo_case(shape, &format!(", log {}", logging.name()));
+        match logging {
+            Logging::Synchronous => Case {
+                size: BatchSize::Count(SYNCHRONOUS_COUNT.max(2 * window)),
+                normalise: Normalise::Never,
+                weight: SYNCHRONOUS_WEIGHT,
+                ..made
+            },
+            _ => made,
+        }
+    });
+    beside_the_first(format!("icmp, logs{}", under_way(window)), cases.into())
+}
+
+/// Three further askers of the same host beside the one that is timed.
+fn four_copies() -> Group {
+    let cases = [1, 4].map(|copies| {
+        let shape = Shape { way: Way::Bare(Logging::Off), window: 1, copies };
+        echo_case(shape, if copies == 1 { " (1 or 4 copies)" } else { ", 4 copies at once" })
+    });
+    beside_the_first(String::from("icmp, four copies"), cases.into())
+}
+
+/// The same askers before the kernel's own echo.
+fn kernels() -> Group {
+    let ways = [Way::Lo, Way::Veth].into_iter();
+    let shapes = ways.flat_map(|way| [1, WINDOW].map(|window| Shape { way, window, copies: 1 }));
+    let cases = shapes.map(|shape| echo_case(shape, "")).collect();
+    let made = group("icmp, the kernel", Sides::Two, cases);
+    Group { twin: false, processes: PROCESSES, ..made }
+}
+
+fn under_way(window: u64) -> String {
+    if window == 1 { String::new() } else { format!(", {window} under way") }
+}
+
+/// A group compared with its first case, both sides on one CPU.
+fn beside_the_first(name: String, cases: Vec<Case>) -> Group {
+    Group {
+        baseline: cases.first().map(|case| case.name.clone()),
+        standard: vec![Placement::SameCpu],
+        ..group(name, Sides::Two, cases)
+    }
+}
+
+fn echo_case(shape: Shape, what: &str) -> Case {
+    let Shape { way, window, copies } = shape;
+    let params = Params {
+        mechanism: Some(way.mechanism().into()),
+        direction: Some("two-way".into()),
+        chunk_bytes: Some(PAYLOAD_BYTES as u64),
+        parties: Some(copies),
+        logging: Some(way.logging().into()),
+        window: Some(window),
+        device: Some(way.device().into()),
+        ..Params::default()
+    };
+    let name = format!("icmp, {}{what}{}", way.title(), under_way(window));
+    let made = case(name, params, Measure::TIME, move |site| echoes(site, shape));
+    let made = Case {
+        standard: false,
+        normalise: Normalise::OnOneCpu,
+        perspective: Some(Perspective { of: Activity::Packets, per_operation: 1.0 }),
+        ..made
+    };
+    if window == 1 {
+        return Case { measures: COLUMNS.to_vec(), weight: 2.0, ..made };
+    }
+    let size = BatchSize::Time { ns: STREAM_NS };
+    Case { measures: STREAM.to_vec(), size, weight: STREAM_WEIGHT, ..made }
+}
+
+fn echoes(site: &Site, shape: Shape) -> Result<Box<dyn Work>, Trouble> {
+    let host = Host::start(site, shape.way)?;
+    let mut asker = Asker::new(host.address, shape.window as usize)?;
+    let others = copies(site, &host, shape.copies - 1)?;
+    work(move |count| {
+        let _running = others.run()?;
+        let batch = match shape.window {
+            1 => turnarounds(&mut asker, count),
+            _ => stream(&mut asker, &host, count),
+        };
+        batch.map_err(|trouble| host.explain(trouble))
+    })
+}
+
+fn turnarounds(asker: &mut Asker, count: u64) -> Result<Batch, Trouble> {
+    let took = asker.turnarounds(count)?;
+    let each = |sum: u128| sum as f64 / count as f64;
+    let values = vec![each(took.whole_ns), each(took.send_ns), each(took.whole_ns - took.send_ns)];
+    Ok(Batch { elapsed_ns: took.whole_ns as f64, values })
+}
+
+fn stream(asker: &mut Asker, host: &Host, count: u64) -> Result<Batch, Trouble> {
+    let before = host.cpu_ns();
+    let begun = Instant::now();
+    asker.stream(count)?;
+    let elapsed_ns = elapsed_ns(begun);
+    let after = host.cpu_ns();
+    let each = |ns: f64| ns / count as f64;
+    let used = |before: u64, after: u64| each(after.saturating_sub(before) as f64);
+    let rate = count as f64 / elapsed_ns * 1e9;
+    let (user, system) = (used(before.0, after.0), used(before.1, after.1));
+    Ok(Batch { elapsed_ns, values: vec![rate, each(elapsed_ns), user, system] })
+}
+
+/// Further askers of the same host, which are stopped between batches.
+fn copies(site: &Site, host: &Host, count: u64) -> Result<Background, Trouble> {
+    let asking = |_| -> Result<Child, Trouble> {
+        let mut asker = Asker::new(host.address, 1)?;
+        // It may be stopped for longer than a reply may take.
+        asker.never_give_up()?;
+        let child = fork::child(|| {
+            if site.go_here().is_ok() {
+                while asker.turnarounds(1).is_ok() {}
+            }
+            1
+        })?;
+        Ok(child)
+    };
+    Background::new((0..count).map(asking).collect::<Result<_, _>>()?)
+}
