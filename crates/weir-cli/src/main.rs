@@ -1,9 +1,9 @@
 //! The `weir` command: find out where the time goes between your processes, and take it back.
 //!
 //! One file or folder a verb: [`run`], [`mod@bench`], [`compare`], [`history`], [`stat`],
-//! [`tune`], [`port`], [`mod@buffer`], [`pages`] (completions and manual pages). What they share:
-//! [`args`] (the command line), [`shell`] (cutting a pipeline's text into stages), [`report`] (what
-//! people and programs read of a run), [`fault`] (errors of the command).
+//! [`tune`], [`port`], [`mod@buffer`], [`net`], [`pages`] (completions and manual pages). What they
+//! share: [`args`] (the command line), [`shell`] (cutting a pipeline's text into stages), [`report`]
+//! (what people and programs read of a run), [`fault`] (errors of the command).
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ mod buffer;
 mod compare;
 mod fault;
 mod history;
+mod net;
 mod pages;
 mod port;
 mod report;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Tune(options) => tune::tune(&options),
         Command::Port(command) => port::port(&command),
         Command::Buffer(options) => buffer::buffer(&options),
+        Command::Net(command) => net::net(&command),
         Command::Completions(completions) => pages::completions(&completions),
         Command::Man(man) => pages::man(&man),
     })

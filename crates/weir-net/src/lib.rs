@@ -5,6 +5,7 @@
 //! - [`reassembly`], [`fragment`]: datagrams out of fragments under a budget, and into them.
 //! - [`icmp`]: what the ICMP and GGP daemon answers. No clock, no I/O: time is an argument.
 //! - [`mod@log`]: a ring of events in a shared file, which outlives its writers.
+//! - [`names`]: where the files of a switch lie.
 //!
 //! What is checked where: the switch verifies IP headers and nothing above; whoever attaches checks
 //! its own protocol (docs/contracts/net.md).
@@ -15,6 +16,7 @@ mod error;
 pub mod fragment;
 pub mod icmp;
 pub mod log;
+pub mod names;
 pub mod reassembly;
 pub mod relay;
 pub mod wire;

@@ -89,7 +89,7 @@ pub use {
     pipe::{Reader, Writer, pipe},
     pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions},
     port::{
-        Counts, Ending, Event, Identity, Port, PortName, PortOptions, PortWriter, Received,
+        Counts, Ending, Event, Identity, Lent, Port, PortName, PortOptions, PortWriter, Received,
         WriterId, WriterStat, port_names, port_path, remove_port,
     },
     record::{Loan, RecordReader, RecordWriter, Reservation, records},

@@ -21,6 +21,7 @@
 //! sleeps when there is none; [`reader`] is the port.
 
 mod choice;
+mod lent;
 mod options;
 mod reader;
 mod slot;
@@ -28,6 +29,7 @@ mod waiting;
 mod writer;
 
 pub use crate::entrance::Identity;
+pub use lent::Lent;
 pub use options::PortOptions;
 pub use reader::{Counts, Port, WriterStat};
 pub use writer::PortWriter;

@@ -2,6 +2,7 @@
 
 mod bench;
 mod buffer;
+mod net;
 mod pipes;
 mod port;
 mod saved;
@@ -9,6 +10,7 @@ mod saved;
 pub use bench::BenchOptions;
 pub use buffer::BufferOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use net::{NetCommand, NetLogOptions, NetVerb};
 pub use pipes::{StatOptions, TuneOptions};
 pub use port::{PortCommand, PortReadOptions, PortVerb, PortWriteOptions};
 pub use saved::{CompareOptions, Export, FailOn, HistoryOptions};
@@ -43,6 +45,8 @@ pub enum Command {
     Port(PortCommand),
     /// An elastic buffer in a pipeline: keeps what is not taken yet, in memory, then on disk
     Buffer(BufferOptions),
+    /// A user-level network host over a TUN device: its log
+    Net(NetCommand),
     /// Print a completion script for a shell
     Completions(CompletionsOptions),
     /// Write the manual pages

@@ -196,7 +196,7 @@ impl Port {
         }
     }
 
-    fn manner(&self) -> Manner {
+    pub(super) fn manner(&self) -> Manner {
         Manner {
             in_pieces: self.options.in_pieces,
             most_message_bytes: self.options.most_message_bytes,
@@ -204,7 +204,7 @@ impl Port {
     }
 
     /// Takes one step with a writer that has something.
-    fn step(&mut self, place: u32, buffer: &mut [u8]) -> Result<Option<Received>> {
+    pub(super) fn step(&mut self, place: u32, buffer: &mut [u8]) -> Result<Option<Received>> {
         let manner = self.manner();
         let slot = self.choice.slot(place)?;
         let step = slot.step(buffer, manner).map_err(|error| self.named(error))?;

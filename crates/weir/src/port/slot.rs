@@ -3,6 +3,7 @@
 use super::{DATA, Ending, FIRST, LAST, WriterId};
 use crate::entrance::Identity;
 use crate::error::{Error, ErrorKind, Result};
+use crate::map::View;
 use crate::record::RecordReader;
 use crate::ring::nap;
 use weir_policy::ready::Turn;
@@ -302,6 +303,46 @@ impl Slot {
             see(self.sequence, &buffer[..bytes]);
             // Room is given back long before a lap of the ring: what was read lies there until
             // then, as if it had been sent again.
+            let (_, ring) = self.reader.parts()?;
+            if ring.owes_much() {
+                self.reader.settle(unsettled, moved)?;
+                (unsettled, moved) = (0, 0);
+            }
+        }
+        if unsettled > 0 {
+            self.reader.settle(unsettled, moved)?;
+        }
+        Ok(messages)
+    }
+
+    /// The same, but each is shown where it lies.
+    pub fn serve_lent(
+        &mut self,
+        manner: Manner,
+        mut see: impl FnMut(u64, View<'_>),
+    ) -> Result<usize> {
+        if self.ending.is_some() || self.complete || manner.in_pieces {
+            return Ok(0);
+        }
+        let (mut messages, mut moved, mut unsettled) = (0, 0, 0);
+        while self.turn.goes_on() {
+            let Ok(Some(Front { bytes, first: true, last: true })) = self.front()? else { break };
+            if bytes as u64 > manner.most_message_bytes {
+                break;
+            }
+            if self.in_message {
+                self.in_message = false;
+                self.partial = Vec::new();
+            }
+            self.count(bytes);
+            let sequence = self.sequence;
+            let (end, ring) = self.reader.parts()?;
+            see(sequence, View::new(&end.map, ring.place(bytes), bytes));
+            ring.consume(&*end.map, bytes, end.dirties);
+            messages += 1;
+            unsettled += 1;
+            moved += bytes;
+            self.turn.serve(bytes as u64);
             let (_, ring) = self.reader.parts()?;
             if ring.owes_much() {
                 self.reader.settle(unsettled, moved)?;

@@ -1,0 +1,174 @@
+//! Where the files of a switch lie: one directory for each device, which is this user's alone.
+//!
+//! Below the directory of names (that of `weir port`), in `net/DEVICE`: `switch` (the port that
+//! packets and requests go to), `log`, `counters`, and `profile.WHO.PID`.
+
+use crate::error::{Error, ErrorKind, Result};
+use rustix::fs::{FileType, Mode};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+
+/// Longest name of a device (IFNAMSIZ of the kernel's `if.h`, less the NUL), and of who writes a
+/// profile.
+pub const MOST_NAME_BYTES: usize = 15;
+
+/// The directory of the switch on device `tun`; it is made, mode 700, where it is missing.
+///
+/// # Errors
+/// `Invalid`: no name of a device. `Denied`: another user's, or others may write it. Else as the
+/// kernel says.
+pub fn directory(tun: &str) -> Result<PathBuf> {
+    check(tun)?;
+    let net = root()?.join("net");
+    own(&net)?;
+    let directory = net.join(tun);
+    own(&directory)?;
+    Ok(directory)
+}
+
+/// The same, where a switch has ever made it; nothing is made.
+///
+/// # Errors
+/// As [`directory`], and `NoSwitch` where it is missing.
+pub fn find(tun: &str) -> Result<PathBuf> {
+    check(tun)?;
+    let net = root()?.join("net");
+    let directory = net.join(tun);
+    for path in [&net, &directory] {
+        if !is_ours(path)? {
+            return Err(none(tun));
+        }
+    }
+    Ok(directory)
+}
+
+/// That no switch has made what is sought.
+pub(crate) fn none(tun: &str) -> Error {
+    let why = format!("no switch has ever run on '{tun}'");
+    Error::new(ErrorKind::NoSwitch, "find", format!("the switch of '{tun}'"), why)
+}
+
+/// The log of the switch and its daemons ([`mod@crate::log`]).
+///
+/// # Errors
+/// As [`directory`].
+pub fn log(tun: &str) -> Result<PathBuf> {
+    Ok(directory(tun)?.join(LOG))
+}
+
+/// Name of the log in the directory of a switch.
+pub const LOG: &str = "log";
+
+/// The port of the switch.
+///
+/// # Errors
+/// As [`directory`].
+pub fn switch_port(tun: &str) -> Result<PathBuf> {
+    Ok(directory(tun)?.join("switch"))
+}
+
+/// The counters of the switch.
+///
+/// # Errors
+/// As [`directory`].
+pub fn counters(tun: &str) -> Result<PathBuf> {
+    Ok(directory(tun)?.join("counters"))
+}
+
+/// The profile of process `pid`, which calls itself `who` (a name as a device's).
+///
+/// # Errors
+/// As [`directory`].
+pub fn profile(tun: &str, who: &str, pid: u32) -> Result<PathBuf> {
+    if !is_name(who) {
+        return Err(invalid("a profile", who));
+    }
+    Ok(directory(tun)?.join(format!("profile.{who}.{pid}")))
+}
+
+/// Refuses what cannot be the name of a device: 1 to 15 of `[A-Za-z0-9_.-]`, not `.` or `..`.
+///
+/// # Errors
+/// `Invalid`.
+pub fn check(tun: &str) -> Result<()> {
+    if is_name(tun) { Ok(()) } else { Err(invalid("a device", tun)) }
+}
+
+fn is_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    let length = 1..=MOST_NAME_BYTES;
+    length.contains(&name.len()) && name.bytes().all(allowed) && name != "." && name != ".."
+}
+
+fn invalid(what: &str, name: &str) -> Error {
+    // Not printed as it came: it may hold anything.
+    let object = format!("the name of {what}, {name:?}");
+    let why = format!("1 to {MOST_NAME_BYTES} of A-Z a-z 0-9 _ . - are one (not . or ..)");
+    Error::new(ErrorKind::Invalid, "use", object, why)
+}
+
+/// The directory of names, which is made and checked where ports are named.
+fn root() -> Result<PathBuf> {
+    let beside = weir::port_path("x")?;
+    Ok(beside.parent().unwrap_or(Path::new("/")).to_owned())
+}
+
+/// Makes a directory that is ours alone, or takes the one there is.
+fn own(path: &Path) -> Result<()> {
+    match rustix::fs::mkdir(path, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(cause) => return Err(Error::os("make", object(path), cause)),
+    }
+    if is_ours(path)? { Ok(()) } else { Err(Error::os("use", object(path), Errno::NOENT)) }
+}
+
+/// Whether it is there; an error if it is there and not ours alone.
+fn is_ours(path: &Path) -> Result<bool> {
+    let found = match rustix::fs::lstat(path) {
+        Err(Errno::NOENT) => return Ok(false),
+        found => found.map_err(|cause| Error::os("use", object(path), cause))?,
+    };
+    let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+    let own = found.st_uid == rustix::process::getuid().as_raw();
+    if !is_directory || !own || found.st_mode & 0o022 != 0 {
+        let why = "it is no directory of this user's that only this user may write";
+        return Err(Error::new(ErrorKind::Denied, "use", object(path), why));
+    }
+    Ok(true)
+}
+
+fn object(path: &Path) -> String {
+    format!("the directory '{}'", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_devices_are_checked() {
+        for name in ["weir0", "a", "tun-1.2_3", "...", "exactly15bytes_"] {
+            assert!(check(name).is_ok(), "{name}");
+        }
+        for name in ["", ".", "..", "a/b", "../x", "sixteen_bytes_xx", "a b", "a\0", "\u{e9}"] {
+            let refused = check(name).expect_err(name);
+            assert_eq!(refused.kind(), ErrorKind::Invalid);
+            assert!(!refused.to_string().contains('\0'));
+        }
+        assert!(profile("weir0", "../icmpd", 1).is_err());
+    }
+
+    #[test]
+    fn a_directory_of_others_is_refused() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("net");
+        assert!(!is_ours(&path).expect("looked"), "it is not there");
+        own(&path).expect("made");
+        own(&path).expect("taken");
+        rustix::fs::chmod(&path, Mode::from_raw_mode(0o777)).expect("opened to all");
+        assert_eq!(own(&path).expect_err("refused").kind(), ErrorKind::Denied);
+        let link = place.path().join("link");
+        std::os::unix::fs::symlink(place.path(), &link).expect("linked");
+        assert_eq!(own(&link).expect_err("refused").kind(), ErrorKind::Denied);
+    }
+}

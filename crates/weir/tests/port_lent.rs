@@ -1,0 +1,70 @@
+//! Messages shown where they lie in their writer's ring.
+
+use std::io::Read;
+use std::os::fd::AsFd;
+use weir::{Event, Lent, Port, PortOptions, PortWriter};
+
+#[test]
+fn messages_are_shown_in_place_and_written_on_from_there() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = directory.path().join("port");
+    let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
+    let options = PortOptions::new().capacity_bytes(16 << 10).piece_bytes(2048);
+    let mut writer = PortWriter::open(&name, &options).expect("a writer");
+    let (mut from, to) = std::io::pipe().expect("a pipe");
+    for message in [&b"head and payload"[..], b"", &[7; 2048]] {
+        writer.send(message).expect("sent");
+    }
+    let mut seen = Vec::new();
+    let mut buffer = [0; 8192];
+    while seen.len() < 3 {
+        let shown = port.receive_each_lent(&mut buffer, |received, lent| {
+            assert!(matches!(lent, Lent::InPlace(_)), "it came in one piece");
+            let mut start = [0; 4];
+            if lent.len() >= 4 {
+                lent.copy_to(0, &mut start);
+                let went = lent.write_to(to.as_fd(), b"<head>", 2, lent.len() - 2);
+                assert_eq!(went.expect("written"), 6 + lent.len() - 2);
+            }
+            seen.push((received.sequence, lent.len(), start));
+        });
+        shown.expect("received");
+    }
+    assert_eq!(seen, [(1, 16, *b"head"), (2, 0, [0; 4]), (3, 2048, [7; 4])]);
+    drop(to);
+    let mut all = Vec::new();
+    from.read_to_end(&mut all).expect("read");
+    let wanted = [&b"<head>ad and payload<head>"[..], &[7; 2046]].concat();
+    assert_eq!(all, wanted);
+}
+
+#[test]
+fn a_message_of_several_pieces_is_put_together_and_an_end_is_shown() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = directory.path().join("port");
+    let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
+    let options = PortOptions::new().capacity_bytes(16 << 10).piece_bytes(2048);
+    let mut writer = PortWriter::open(&name, &options).expect("a writer");
+    let long: Vec<u8> = (0..5000).map(|at| at as u8).collect();
+    writer.send(b"short").expect("sent");
+    writer.send(&long).expect("sent");
+    drop(writer);
+    let mut buffer = [0; 8192];
+    let mut seen = Vec::new();
+    let mut ended = false;
+    while !ended {
+        let shown = port.receive_each_lent(&mut buffer, |received, lent| match received.event {
+            Event::Closed(ending) => {
+                assert_eq!((ending, lent.is_empty()), (weir::Ending::Closed, true));
+                ended = true;
+            }
+            _ => {
+                let mut whole = vec![0; lent.len()];
+                lent.copy_to(0, &mut whole);
+                seen.push(whole);
+            }
+        });
+        shown.expect("received");
+    }
+    assert_eq!(seen, [b"short".to_vec(), long]);
+}
