@@ -11,6 +11,7 @@
 
 mod asker;
 mod bare;
+pub mod goals;
 mod host;
 mod icmp;
 mod ledger;

@@ -106,9 +106,8 @@ impl Host {
         }
     }
 
-    /// CPU time that its processes have used, to a tick each: `(user_ns, system_ns)`.
-    pub fn cpu_ns(&self) -> (u64, u64) {
-        let used = self.pids.iter().filter_map(|pid| usage::of_process(*pid));
-        used.fold((0, 0), |(user, system), used| (user + used.0, system + used.1))
+    /// CPU time that its processes have used.
+    pub fn cpu_ns(&self) -> u64 {
+        self.pids.iter().filter_map(|pid| usage::cpu_ns_of(*pid)).sum()
     }
 }
