@@ -92,6 +92,23 @@ impl Header {
         out[10..12].copy_from_slice(&checksum.to_be_bytes());
         Some(header_bytes)
     }
+
+    /// What the first 20 bytes of `bytes`, which were checked, say.
+    pub(crate) fn of_checked(bytes: &[u8]) -> Header {
+        let flags = word(bytes, 6);
+        Header {
+            tos: bytes[1],
+            total_bytes: word(bytes, 2),
+            id: word(bytes, 4),
+            dont_fragment: flags & DONT_FRAGMENT != 0,
+            more_fragments: flags & MORE_FRAGMENTS != 0,
+            offset_bytes: (flags & OFFSET) * 8,
+            ttl: bytes[8],
+            protocol: bytes[9],
+            source: address(bytes, 12),
+            destination: address(bytes, 16),
+        }
+    }
 }
 
 /// Why bytes are no datagram.
@@ -168,20 +185,7 @@ impl<'a> Datagram<'a> {
     /// Its header.
     #[inline]
     pub fn header(&self) -> Header {
-        let bytes = self.bytes;
-        let flags = word(bytes, 6);
-        Header {
-            tos: bytes[1],
-            total_bytes: word(bytes, 2),
-            id: word(bytes, 4),
-            dont_fragment: flags & DONT_FRAGMENT != 0,
-            more_fragments: flags & MORE_FRAGMENTS != 0,
-            offset_bytes: (flags & OFFSET) * 8,
-            ttl: bytes[8],
-            protocol: bytes[9],
-            source: address(bytes, 12),
-            destination: address(bytes, 16),
-        }
+        Header::of_checked(self.bytes)
     }
 
     /// Bytes of its header, 20 to 60.
