@@ -7,6 +7,7 @@
 //! - [`mod@log`]: a ring of events in a shared file, which outlives its writers.
 //! - [`switch`]: the packet switch; [`counts`] and [`routes`] are what it counts and knows.
 //! - [`station`]: how a process attaches to it, by the messages of [`message`].
+//! - [`icmpd`]: the daemon for ICMP and GGP.
 //! - [`names`]: where the files of a switch lie.
 //!
 //! What is checked where: the switch verifies IP headers and nothing above; whoever attaches checks
@@ -18,6 +19,7 @@ pub mod counts;
 mod error;
 pub mod fragment;
 pub mod icmp;
+pub mod icmpd;
 pub mod log;
 pub mod message;
 pub mod names;

@@ -22,6 +22,7 @@ use crate::reassembly::Limits;
 use crate::routes::Routes;
 use doorman::Doorman;
 use incoming::Incoming;
+pub use outgoing::ms_since_midnight;
 use outgoing::{Payload, Sent};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};

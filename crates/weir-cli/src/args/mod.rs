@@ -10,7 +10,10 @@ mod saved;
 pub use bench::BenchOptions;
 pub use buffer::BufferOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-pub use net::{NetCommand, NetLogOptions, NetVerb};
+pub use net::{
+    NetCommand, NetIcmpdOptions, NetLogOptions, NetPingOptions, NetStatOptions, NetUpOptions,
+    NetVerb,
+};
 pub use pipes::{StatOptions, TuneOptions};
 pub use port::{PortCommand, PortReadOptions, PortVerb, PortWriteOptions};
 pub use saved::{CompareOptions, Export, FailOn, HistoryOptions};

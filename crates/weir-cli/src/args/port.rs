@@ -191,7 +191,7 @@ fn mode(text: &str) -> Result<u32, String> {
 }
 
 /// "5s", "200ms", "1.5m", "2h"; a number alone is seconds.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
     let seconds = match unit {
