@@ -9,7 +9,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weir_measure::bench::case::Trouble;
 
 /// Of an ICMP echo: type, code, checksum, identifier, sequence number.
@@ -30,6 +30,7 @@ pub struct Asker {
     /// By number: the request under way there, or 0.
     window: Vec<u64>,
     message: [u8; MESSAGE_BYTES],
+    patience: Duration,
 }
 
 /// What a number of turnarounds took, in all.
@@ -51,7 +52,6 @@ impl Asker {
         let socket = rustix::net::socket(AddressFamily::INET, kind, Some(ipproto::ICMP))?;
         rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))?;
         rustix::net::connect(&socket, &SocketAddrV4::new(to, 0))?;
-        set_socket_timeout(&socket, Timeout::Recv, Some(LOST_AFTER))?;
         // The kernel chooses the identifier, and gives this socket the replies that carry it.
         let own = SocketAddrV4::try_from(rustix::net::getsockname(&socket)?)?;
         let mut message = [0; MESSAGE_BYTES];
@@ -59,15 +59,20 @@ impl Asker {
         for (at, byte) in message[HEADER_BYTES + NUMBER_BYTES..].iter_mut().enumerate() {
             *byte = 0x10 + at as u8;
         }
-        Ok(Asker { socket, id: own.port(), sent: 0, window: vec![0; window], message })
+        let patience = Duration::ZERO;
+        let window = vec![0; window];
+        let mut made = Asker { socket, id: own.port(), sent: 0, window, message, patience };
+        made.set_patience(Some(LOST_AFTER))?;
+        Ok(made)
     }
 
-    /// Waits for ever: one that is stopped in between does not know how long a reply took.
+    /// How long a reply is waited for; nothing: for ever.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn never_give_up(&self) -> Result<(), Trouble> {
-        Ok(set_socket_timeout(&self.socket, Timeout::Recv, None)?)
+    pub fn set_patience(&mut self, time: Option<Duration>) -> Result<(), Trouble> {
+        self.patience = time.unwrap_or_default();
+        Ok(set_socket_timeout(&self.socket, Timeout::Recv, time)?)
     }
 
     /// One request after the other.
@@ -163,8 +168,8 @@ impl Asker {
         let first = self.window.iter().filter(|number| **number > 0).min().unwrap_or(&0);
         Trouble::failed(format!(
             "replies were lost: {awaited} awaited, the first of them to request {first}, and none \
-             came for {} s",
-            LOST_AFTER.as_secs()
+             came for {:?}",
+            self.patience
         ))
     }
 }

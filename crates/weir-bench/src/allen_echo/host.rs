@@ -4,6 +4,7 @@ use super::bare;
 use super::ledger::{Ledger, Logging};
 use super::network::{MTU, PREFIX_BITS, Subnet};
 use super::veth;
+use super::weir::Weir;
 use crate::tools::peer::Peer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::Ipv4Addr;
@@ -19,6 +20,10 @@ pub enum Way {
     Veth,
     /// The reference behind a TUN device, with a transaction log.
     Bare(Logging),
+    /// weir's packet switch, and its ICMP daemon in a process of its own.
+    Daemon,
+    /// weir's packet switch, which answers ICMP itself.
+    Inline,
 }
 
 impl Way {
@@ -28,6 +33,8 @@ impl Way {
             Way::Lo => "the kernel on lo",
             Way::Veth => "the kernel on veth",
             Way::Bare(_) => "bare",
+            Way::Daemon => "weir",
+            Way::Inline => "weir --inline",
         }
     }
 
@@ -36,6 +43,8 @@ impl Way {
         match self {
             Way::Lo | Way::Veth => "kernel-icmp",
             Way::Bare(_) => "bare-icmp",
+            Way::Daemon => "weir-icmpd",
+            Way::Inline => "weir-inline",
         }
     }
 
@@ -44,14 +53,14 @@ impl Way {
         match self {
             Way::Lo => "lo",
             Way::Veth => "veth",
-            Way::Bare(_) => "tun",
+            Way::Bare(_) | Way::Daemon | Way::Inline => "tun",
         }
     }
 
     /// What log it keeps.
     pub fn logging(self) -> &'static str {
         match self {
-            Way::Lo | Way::Veth => "off",
+            Way::Lo | Way::Veth | Way::Daemon | Way::Inline => "off",
             Way::Bare(logging) => logging.name(),
         }
     }
@@ -64,6 +73,8 @@ pub struct Host {
     pub address: Ipv4Addr,
     /// The process, where it is a fork of this one.
     peer: Option<Peer>,
+    /// Or weir's.
+    _weir: Option<Weir>,
     /// Processes whose work is the answering.
     pids: Vec<Pid>,
 }
@@ -76,13 +87,22 @@ impl Host {
     pub fn start(site: &Site, way: Way) -> Result<Host, Trouble> {
         let subnet = Subnet::new()?;
         match way {
-            Way::Lo => Ok(Host { address: Ipv4Addr::LOCALHOST, peer: None, pids: Vec::new() }),
+            Way::Lo => Ok(Host { address: Ipv4Addr::LOCALHOST, ..Host::at(subnet) }),
             Way::Veth => {
                 let peer = Some(veth::kernel(site, subnet)?);
-                Ok(Host { address: subnet.there(), peer, pids: Vec::new() })
+                Ok(Host { peer, ..Host::at(subnet) })
             }
             Way::Bare(logging) => Host::bare(site, subnet, logging),
+            Way::Daemon | Way::Inline => {
+                let weir = Weir::start(site, subnet, way == Way::Inline)?;
+                let pids = weir.pids().to_vec();
+                Ok(Host { _weir: Some(weir), pids, ..Host::at(subnet) })
+            }
         }
+    }
+
+    fn at(subnet: Subnet) -> Host {
+        Host { address: subnet.there(), peer: None, _weir: None, pids: Vec::new() }
     }
 
     fn bare(site: &Site, subnet: Subnet, logging: Logging) -> Result<Host, Trouble> {
@@ -92,7 +112,7 @@ impl Host {
         let mut ledger = Ledger::new(site, logging)?;
         let peer = Peer::start(site, |_| match bare::respond(&device, &mut ledger)? {})?;
         let pids = vec![peer.pid()];
-        Ok(Host { address: subnet.there(), peer: Some(peer), pids })
+        Ok(Host { peer: Some(peer), pids, ..Host::at(subnet) })
     }
 
     /// Why there was no reply: what the host said, if it did, else what was seen from here.

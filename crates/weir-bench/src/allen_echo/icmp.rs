@@ -34,6 +34,9 @@ const STREAM: [Measure; 3] = [
     Measure::new("CPU", Unit::Ns),
 ];
 
+/// The reference, and weir's host in its two forms.
+const HOSTS: [Way; 3] = [Way::Bare(Logging::Off), Way::Daemon, Way::Inline];
+
 /// What a case is, besides its host.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
@@ -47,14 +50,14 @@ pub fn groups() -> Vec<Group> {
     let mut groups = Vec::new();
     groups.extend([1, WINDOW].map(hosts));
     groups.extend([1, WINDOW].map(logs));
-    groups.push(four_copies());
+    groups.extend(HOSTS.map(four_copies));
     groups.push(kernels());
     groups
 }
 
 /// Hosts beside the reference.
 fn hosts(window: u64) -> Group {
-    let cases = [Way::Bare(Logging::Off)].map(|way| {
+    let cases = HOSTS.map(|way| {
         let made = echo_case(Shape { way, window, copies: 1 }, "");
         Case { standard: window == 1, ..made }
     });
@@ -81,12 +84,12 @@ fn logs(window: u64) -> Group {
 }
 
 /// Three further askers of the same host beside the one that is timed.
-fn four_copies() -> Group {
+fn four_copies(way: Way) -> Group {
     let cases = [1, 4].map(|copies| {
-        let shape = Shape { way: Way::Bare(Logging::Off), window: 1, copies };
+        let shape = Shape { way, window: 1, copies };
         echo_case(shape, if copies == 1 { " (1 or 4 copies)" } else { ", 4 copies at once" })
     });
-    beside_the_first(String::from("icmp, four copies"), cases.into())
+    beside_the_first(format!("icmp, four copies, {}", way.title()), cases.into())
 }
 
 /// The same askers before the kernel's own echo.
@@ -175,7 +178,7 @@ fn copies(site: &Site, host: &Host, count: u64) -> Result<Background, Trouble> {
     let asking = |_| -> Result<Child, Trouble> {
         let mut asker = Asker::new(host.address, 1)?;
         // It may be stopped for longer than a reply may take.
-        asker.never_give_up()?;
+        asker.set_patience(None)?;
         let child = fork::child(|| {
             if site.go_here().is_ok() {
                 while asker.turnarounds(1).is_ok() {}
