@@ -173,3 +173,96 @@ impl Asker {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::bare::{check, turn_around};
+    use super::super::network::{MTU, PREFIX_BITS, Subnet};
+    use super::*;
+    use weir_sys::tun::{Tun, configure};
+
+    /// One who asks, and the device where the requests come out; nothing, where that takes more
+    /// privilege than there is. This thread alone moves into a namespace.
+    fn line(window: usize) -> Option<(Asker, Tun)> {
+        let opened = Subnet::new().and_then(|subnet| {
+            let tun = Tun::open(&subnet.device(), false)?;
+            configure(tun.name(), subnet.here(), PREFIX_BITS, MTU)?;
+            Ok((Asker::new(subnet.there(), window)?, tun))
+        });
+        opened.inspect_err(|trouble| eprintln!("SKIPPED: {trouble}")).ok()
+    }
+
+    /// The next request that comes out, and its reply.
+    fn reply(tun: &Tun) -> Vec<u8> {
+        let mut packet = vec![0; 2_048];
+        let bytes = rustix::io::read(tun, &mut packet).expect("a packet");
+        packet.truncate(check(&packet[..bytes]).expect("a request"));
+        turn_around(&mut packet);
+        packet
+    }
+
+    fn write(tun: &Tun, packet: &[u8]) {
+        assert_eq!(rustix::io::write(tun, packet), Ok(packet.len()));
+    }
+
+    fn refused(received: Result<(), Trouble>, why: &str) {
+        let trouble = received.expect_err(why);
+        assert!(!trouble.left_out && trouble.text.contains(why), "{trouble}");
+    }
+
+    #[test]
+    fn replies_are_taken_in_any_order() {
+        let Some((mut asker, tun)) = line(4) else { return };
+        for _ in 0..4 {
+            assert!(asker.has_room());
+            asker.send().expect("sent");
+        }
+        assert!(!asker.has_room(), "as many as the window allows");
+        let replies: Vec<Vec<u8>> = (0..4).map(|_| reply(&tun)).collect();
+        for place in [2, 0, 3] {
+            write(&tun, &replies[place]);
+            asker.receive().expect("a reply");
+        }
+        assert!(asker.has_room(), "the first has come");
+        asker.send().expect("sent");
+        assert!(!asker.has_room(), "the second has not");
+    }
+
+    #[test]
+    fn a_reply_that_comes_twice_is_an_error() {
+        let Some((mut asker, tun)) = line(2) else { return };
+        asker.send().expect("sent");
+        let reply = reply(&tun);
+        write(&tun, &reply);
+        write(&tun, &reply);
+        asker.receive().expect("the first");
+        refused(asker.receive(), "the reply to request 1 came twice");
+    }
+
+    #[test]
+    fn a_reply_with_other_bytes_is_an_error() {
+        const DATA: usize = 28 + NUMBER_BYTES;
+        // Two words of the data; the sequence number and one of the data. No sum shows that.
+        for (one, other) in [(DATA, DATA + 2), (26, DATA + 4)] {
+            let Some((mut asker, tun)) = line(1) else { return };
+            asker.send().expect("sent");
+            let mut changed = reply(&tun);
+            let (before, after) = changed.split_at_mut(other);
+            before[one..one + 2].swap_with_slice(&mut after[..2]);
+            write(&tun, &changed);
+            refused(asker.receive(), "a reply came with other bytes");
+        }
+    }
+
+    #[test]
+    fn a_lost_reply_is_an_error_in_time() {
+        let Some((mut asker, tun)) = line(2) else { return };
+        asker.set_patience(Some(Duration::from_millis(20))).expect("set");
+        asker.send().expect("sent");
+        asker.send().expect("sent");
+        let (_lost, second) = (reply(&tun), reply(&tun));
+        write(&tun, &second);
+        asker.receive().expect("the second");
+        refused(asker.receive(), "1 awaited, the first of them to request 1");
+    }
+}

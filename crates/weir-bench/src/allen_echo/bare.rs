@@ -31,7 +31,7 @@ pub fn respond(device: &Tun, ledger: &mut Ledger) -> Result<Infallible, Trouble>
 }
 
 /// Length of an echo request that came whole; nothing, if this is none.
-fn check(packet: &[u8]) -> Option<usize> {
+pub fn check(packet: &[u8]) -> Option<usize> {
     let header_bytes = usize::from(packet.first()? & 0xf) * 4;
     let total_bytes = usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?]));
     let whole = packet.get(..total_bytes)?;
@@ -50,7 +50,7 @@ fn check(packet: &[u8]) -> Option<usize> {
 
 /// Makes a request that [`check`] let through its reply. The sum of the addresses stays, and that
 /// of the message changes by its type alone (RFC 1624).
-fn turn_around(packet: &mut [u8]) {
+pub fn turn_around(packet: &mut [u8]) {
     let (from, to) = packet[12..20].split_at_mut(4);
     from.swap_with_slice(to);
     let header_bytes = usize::from(packet[0] & 0xf) * 4;
