@@ -1,8 +1,12 @@
 //! What the switch has counted: packets that passed, and those it dropped, by reason.
 
+use crate::log::Reason;
 use crate::reassembly::Why;
 use crate::wire::ipv4::Malformed;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The log's number of the first reason: below are those of other failures.
+pub const FIRST_REASON: u8 = 64;
 
 /// Declares the reasons, so that number, name and text cannot come apart.
 macro_rules! reasons {
@@ -17,6 +21,11 @@ macro_rules! reasons {
         impl Drop {
             /// All of them, in the order of their numbers.
             pub const ALL: &[Drop] = &[$(Drop::$name,)*];
+
+            /// Its number in the log.
+            pub fn reason(self) -> Reason {
+                Reason::new(FIRST_REASON + self as u8)
+            }
 
             /// Its name, for people and programs.
             pub fn as_str(self) -> &'static str {

@@ -19,8 +19,8 @@ pub enum Refused {
     Options,
     /// The MTU is below 68.
     Mtu,
-    /// It is a fragment that no datagram has: it is empty, or it begins at, or has without being the
-    /// last, no multiple of 8 bytes.
+    /// It is a fragment that no datagram has: it is empty, or it begins at, or has without being
+    /// the last, no multiple of 8 bytes.
     Fragment,
 }
 
@@ -102,8 +102,8 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// For a datagram with `header` (its total length is not looked at), `options` and so many bytes
-    /// of payload, through a link of `mtu` bytes. It may be a fragment itself.
+    /// For a datagram with `header` (its total length is not looked at), `options` and so many
+    /// bytes of payload, through a link of `mtu` bytes. It may be a fragment itself.
     pub fn new(
         header: Header,
         options: &[u8],

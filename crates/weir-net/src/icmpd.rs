@@ -1,9 +1,11 @@
 //! The ICMP and GGP daemon: the engine of [`mod@crate::icmp`] in a process that attaches to a switch.
 
 use crate::error::Result;
-use crate::icmp::{Answers, Engine, Notice, Settings};
+use crate::icmp::{Answers, Engine, Notice, Settings, Trouble};
+use crate::log::{Failure, Log, Reason};
 use crate::message::Want;
 use crate::outgoing::Outgoing;
+use crate::spans;
 use crate::station::{Arrival, Sender, Station};
 use crate::switch::ms_since_midnight;
 use crate::wire::ipv4::{Datagram, protocol};
@@ -20,11 +22,13 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Icmpd {
     station: Station,
+    log: Option<Log>,
     engine: Engine,
 }
 
 impl Icmpd {
-    /// Attaches to the switch for ICMP, and with `ggp` for GGP. `adjust` may change what is usual.
+    /// Attaches to the switch for ICMP, and with `ggp` for GGP. `log` is that of the switch,
+    /// for errors that come. `adjust` may change what is usual.
     ///
     /// # Errors
     /// Those of [`Station::attach`]: most of all that another daemon has ICMP.
@@ -32,6 +36,7 @@ impl Icmpd {
         switch: &Path,
         directory: &Path,
         ggp: bool,
+        log: Option<Log>,
         adjust: impl FnOnce(&mut Settings),
     ) -> Result<Icmpd> {
         let mut wants = vec![Want { protocol: protocol::ICMP, port: None }];
@@ -45,7 +50,7 @@ impl Icmpd {
         settings.loopback = true;
         settings.ggp = ggp;
         adjust(&mut settings);
-        Ok(Icmpd { station, engine: Engine::new(settings) })
+        Ok(Icmpd { station, log, engine: Engine::new(settings) })
     }
 
     /// The address it answers for.
@@ -58,10 +63,11 @@ impl Icmpd {
     /// # Errors
     /// [`crate::ErrorKind::NoSwitch`]: the switch is gone.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<()> {
-        let Icmpd { station, engine } = self;
+        let Icmpd { station, log, engine } = self;
+        let log = log.as_ref();
         // Relaxed: it only says that it is over.
         while !stop.load(Ordering::Relaxed) {
-            station.receive_for(LOOK, |sender, arrival| answer(engine, sender, arrival))?;
+            station.receive_for(LOOK, |sender, arrival| answer(engine, sender, log, arrival))?;
         }
         Ok(())
     }
@@ -72,18 +78,19 @@ impl Icmpd {
     }
 }
 
-fn answer(engine: &mut Engine, sender: &mut Sender<'_>, arrival: Arrival<'_>) {
+fn answer(engine: &mut Engine, sender: &mut Sender<'_>, log: Option<&Log>, arrival: Arrival<'_>) {
     match arrival {
         Arrival::Packet { bytes, .. } => {
             let Ok(datagram) = Datagram::check(bytes) else { return };
             // Only a timestamp needs the time of day.
             let asks_for_time = datagram.payload().first() == Some(&13);
             let ms = if asks_for_time { ms_since_midnight() } else { 0 };
-            let mut through = Through { sender, from: datagram.header().source };
+            let mut through = Through { sender, log, from: datagram.header().source };
+            let _span = spans::ANSWER.enter();
             engine.take(&datagram, now_ns(), ms, &mut through);
         }
         Arrival::Undeliverable { bytes, why } => {
-            let mut through = Through { sender, from: Ipv4Addr::UNSPECIFIED };
+            let mut through = Through { sender, log, from: Ipv4Addr::UNSPECIFIED };
             engine.undeliverable(bytes, why, now_ns(), &mut through);
         }
         Arrival::Notice(_) => {}
@@ -99,6 +106,7 @@ fn now_ns() -> u64 {
 /// Answers through the station.
 struct Through<'a, 'b> {
     sender: &'a mut Sender<'b>,
+    log: Option<&'a Log>,
     from: Ipv4Addr,
 }
 
@@ -118,5 +126,19 @@ impl Answers for Through<'_, '_> {
 
     fn notice(&mut self, notice: Notice) {
         self.sender.notice(&notice);
+        let reason = match notice.trouble {
+            Trouble::Unreachable => Reason::UNREACHABLE,
+            Trouble::TimeExceeded => Reason::TIME_EXCEEDED,
+            Trouble::ParameterProblem => Reason::PARAMETER,
+        };
+        if let Some(log) = self.log {
+            log.error(&Failure {
+                reason,
+                protocol: notice.protocol,
+                source: notice.from,
+                target: notice.remote,
+                value: u32::from(notice.code),
+            });
+        }
     }
 }

@@ -27,6 +27,7 @@ pub mod outgoing;
 pub mod reassembly;
 pub mod relay;
 pub mod routes;
+mod spans;
 pub mod station;
 pub mod switch;
 pub mod wire;

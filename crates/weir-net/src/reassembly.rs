@@ -1,17 +1,18 @@
 //! Datagrams out of fragments (RFC 791 3.2), under a budget, whatever comes.
 //!
-//! - Memory is bounded, in whole and for each source. When a budget is full the oldest datagram goes:
-//!   of the source that is over its own, else of all. What lies about never keeps out what is new.
-//! - Fragments of a datagram that overlap are a fault or an attack: it is dropped, and what else comes
-//!   of it within its time (RFC 5722, as Linux does for IPv4 too). A fragment that came before, to the
-//!   byte, is only ignored: networks double packets.
+//! - Memory is bounded, in whole and for each source. When a budget is full the oldest datagram
+//!   goes: of the source that is over its own, else of all. What lies about never keeps out what is
+//!   new.
+//! - Fragments of a datagram that overlap are a fault or an attack: it is dropped, and what else
+//!   comes of it within its time (RFC 5722, as Linux does for IPv4 too). A fragment that came
+//!   before, to the byte, is only ignored: networks double packets.
 //! - The time of a datagram begins with the first fragment and is not extended (RFC 1122 3.3.2).
 //! - Fragments that hide the header of TCP are not taken (RFC 1858, RFC 3128).
 //!
-//! The work for a fragment does not grow with how many are waiting, nor with how many of its datagram
-//! came: chunks of the payload know which of their units came ([`chunks`]). There is therefore no
-//! limit to the fragments of a datagram; the longest one through the smallest MTU has 1,365 of 48
-//! bytes, and 8,190 of 8 bytes cost no more memory than one.
+//! The work for a fragment does not grow with how many are waiting, nor with how many of its
+//! datagram came: chunks of the payload know which of their units came ([`chunks`]). There is
+//! therefore no limit to the fragments of a datagram; the longest one through the smallest MTU has
+//! 1,365 of 48 bytes, and 8,190 of 8 bytes cost no more memory than one.
 
 mod chunks;
 mod slab;
@@ -54,7 +55,8 @@ impl Default for Limits {
 pub enum Why {
     /// It came before, to the byte.
     Duplicate,
-    /// It overlaps another, or contradicts it as to where the datagram ends: its datagram is dropped.
+    /// It overlaps another, or contradicts it as to where the datagram ends: its datagram is
+    /// dropped.
     Overlap,
     /// Its datagram was dropped for an overlap or for its length.
     Poisoned,
@@ -62,8 +64,8 @@ pub enum Why {
     TooLong,
     /// It hides the header of TCP.
     Tiny,
-    /// It completes a datagram, some of which met congestion, some of which says that its sender does
-    /// not know of such things (RFC 3168 5.3): it is dropped.
+    /// It completes a datagram, some of which met congestion, some of which says that its sender
+    /// does not know of such things (RFC 3168 5.3): it is dropped.
     Ecn,
     /// Its datagram was the oldest of a source whose budget is full, and is dropped.
     SourceBudget,
@@ -106,8 +108,8 @@ pub struct Expired<'a> {
     pub source: Ipv4Addr,
     /// Whom it was for.
     pub destination: Ipv4Addr,
-    /// The fragment at offset 0 if it came: its header, and 8 bytes of payload. Only then may a time
-    /// exceeded message, which quotes these bytes, be sent (RFC 792, RFC 1122 3.3.2).
+    /// The fragment at offset 0 if it came: its header, and 8 bytes of payload. Only then may a
+    /// time exceeded message, which quotes these bytes, be sent (RFC 792, RFC 1122 3.3.2).
     pub quote: Option<&'a [u8]>,
 }
 
@@ -199,8 +201,8 @@ impl Reassembly {
         self.counts
     }
 
-    /// Bytes of memory that what waits takes now. What it took before is kept for what comes next, and
-    /// so there may be more of it, but no more than was once within the budget.
+    /// Bytes of memory that what waits takes now. What it took before is kept for what comes next,
+    /// and so there may be more of it, but no more than was once within the budget.
     pub fn held_bytes(&self) -> usize {
         self.hall.cost()
     }
@@ -215,8 +217,8 @@ impl Reassembly {
         self.hall.len()
     }
 
-    /// Takes a datagram at a time (of a clock that does not go back; an earlier one is taken for the
-    /// latest said before). One that is no fragment is whole as it is, and not counted.
+    /// Takes a datagram at a time (of a clock that does not go back; an earlier one is taken for
+    /// the latest said before). One that is no fragment is whole as it is, and not counted.
     ///
     /// A datagram whose time is over, but of which [`Reassembly::expire`] was not yet told, begins
     /// anew with this fragment.

@@ -7,11 +7,13 @@ use crate::message::{
     to_station,
 };
 use crate::outgoing::Outgoing;
+use crate::spans;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use weir::{Event, Port, PortOptions, PortWriter};
+use weir_measure::profile;
 
 /// How long attaching may take.
 const ATTACH_TIME: Duration = Duration::from_secs(5);
@@ -129,7 +131,8 @@ impl Station {
         self.attached
     }
 
-    /// Shows what came, waiting for it that long: how much it was, none once the time is over.
+    /// Shows what came: how much it was. Where nothing is there it waits for something, that long at
+    /// most, and shows none.
     ///
     /// # Errors
     /// [`ErrorKind::NoSwitch`]: the switch is gone.
@@ -147,12 +150,10 @@ impl Station {
                 see(&mut sender, arrival);
             }
         };
-        let got = match port.try_receive_each(buffer, &mut show) {
-            Err(error) if error.kind() == weir::ErrorKind::WouldBlock => {
-                port.receive_each_for(buffer, time, &mut show)
-            }
-            got => got,
-        };
+        let mut got = spans::TAKE.run(|| port.try_receive_each(buffer, &mut show));
+        if matches!(&got, Err(error) if error.kind() == weir::ErrorKind::WouldBlock) {
+            got = profile::wait(&spans::RING_WAIT, || port.wait_for(time)).map(|()| 0);
+        }
         if let Some(error) = sender.failure {
             return Err(error.into());
         }
@@ -222,7 +223,7 @@ impl Sender<'_> {
     }
 
     fn put(&mut self) {
-        if let Err(error) = self.writer.send(self.message) {
+        if let Err(error) = spans::SEND.run(|| self.writer.send(self.message)) {
             self.failure.get_or_insert(error);
         }
     }

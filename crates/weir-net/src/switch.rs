@@ -5,10 +5,12 @@
 //! station and copies the packet into its ring. The other reads the port of the switch:
 //! [`outgoing`] completes the header of what a station sends and hands it to the device out of the
 //! station's ring. [`doorman`], a third, opens the ports of who wants to be attached, which may
-//! take its time. [`stations`] says who has what, [`statistics`] what was counted.
+//! take its time. [`stations`] says who has what, [`statistics`] what was counted, [`journal`]
+//! writes the log.
 
 mod doorman;
 mod incoming;
+mod journal;
 mod outgoing;
 mod stations;
 mod statistics;
@@ -16,22 +18,26 @@ mod statistics;
 use crate::counts::Counts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::icmp;
+use crate::log::{Change, Log};
 use crate::message::{self, Attached, Checksum, FROM_STATION_BYTES, Front, TO_STATION_BYTES};
 use crate::message::{MOST_MESSAGE_BYTES, from_station};
 use crate::reassembly::Limits;
 use crate::routes::Routes;
+use crate::spans;
 use doorman::Doorman;
 use incoming::Incoming;
 pub use outgoing::ms_since_midnight;
 use outgoing::{Payload, Sent};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use weir::{Event, Lent, Port, PortOptions, Received};
+use weir::{Ending, Event, Lent, Port, PortOptions, Received};
+use weir_measure::profile;
 use weir_sys::tun::{Tun, VNET_HEADER_BYTES};
 
 /// How often the switch looks after what waits, and whether it is to end.
@@ -70,6 +76,7 @@ pub struct Settings {
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
+    log: OnceLock<Log>,
     tun: Tun,
     counts: Counts,
     routes: Mutex<Routes>,
@@ -116,10 +123,18 @@ impl Switch {
             next_id: AtomicU32::new(std::process::id().wrapping_mul(0x9e37)),
             fault: Mutex::new(None),
             failed: AtomicBool::new(false),
+            log: OnceLock::new(),
             settings,
         });
         let doorman = Doorman::start(shared.clone())?;
         Ok(Switch { shared, port, doorman })
+    }
+
+    /// Logs from now on. The log is made once the switch has its name, so that one which is up
+    /// already keeps its own.
+    pub fn log_to(&mut self, log: Log) {
+        // A second log is not taken.
+        let _ = self.shared.log.set(log);
     }
 
     /// Passes packets until `stop` is set or the device is gone. The thread that reads the device
@@ -140,15 +155,12 @@ impl Switch {
             let mut see = |received: Received, lent: Lent<'_>| {
                 shared.take_message(doorman, received, &lent);
             };
-            let got = match self.port.try_receive_each_lent(&mut buffer, &mut see) {
-                Err(error) if error.kind() == weir::ErrorKind::WouldBlock => {
-                    self.port.receive_each_lent_for(&mut buffer, TICK, &mut see)
-                }
-                got => got,
-            };
+            let port = &mut self.port;
+            let got = spans::TAKE.run(|| port.try_receive_each_lent(&mut buffer, &mut see));
             match got {
-                Err(error) if error.kind() != weir::ErrorKind::TimedOut => return Err(error.into()),
-                _ => {}
+                Ok(_) => {}
+                Err(error) if error.kind() == weir::ErrorKind::WouldBlock => wait(port)?,
+                Err(error) => return Err(error.into()),
             }
             let now_ns = now_ns();
             if now_ns.saturating_sub(looked_ns) >= TICK.as_nanos() as u64 {
@@ -160,9 +172,40 @@ impl Switch {
         fault.map_or(Ok(()), Err)
     }
 
+    /// Looks at the switch from another thread while it runs.
+    pub fn watch(&self) -> Watch {
+        Watch { shared: self.shared.clone() }
+    }
+
     /// What was counted so far, as JSON: `weir.net.stat/1`.
     pub fn statistics(&self) -> String {
         self.shared.statistics()
+    }
+}
+
+/// Waits until a station has sent something, for a tick at most.
+fn wait(port: &mut Port) -> Result<()> {
+    match profile::wait(&spans::RING_WAIT, || port.wait_for(TICK)) {
+        Err(error) if error.kind() != weir::ErrorKind::TimedOut => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Where the thread that reads the device waits: in the read, or in a call of its own.
+struct Waiting {
+    in_read: bool,
+}
+
+/// A look at a switch that runs.
+#[derive(Debug)]
+pub struct Watch {
+    shared: Arc<Shared>,
+}
+
+impl Watch {
+    /// Whether a station has all of a protocol.
+    pub fn has_station_for(&self, protocol: u8) -> bool {
+        self.shared.lock().stations.has_protocol(protocol)
     }
 }
 
@@ -244,12 +287,14 @@ impl Shared {
         let mut buffer = vec![0; BUFFER_BYTES];
         let device_header = if self.tun.has_vnet_header() { VNET_HEADER_BYTES } else { 0 };
         let from = FRONT_BYTES - device_header;
+        let mut waiting = Waiting { in_read: true };
         loop {
-            let bytes = match rustix::io::read(&self.tun, &mut buffer[from..]) {
+            let bytes = match self.read(&mut waiting, &mut buffer[from..]) {
                 Ok(bytes) => bytes,
                 Err(Errno::INTR | Errno::AGAIN) => continue,
                 Err(cause) => return self.fail(cause),
             };
+            let _span = spans::RECEIVE.enter();
             let checksum = match device_header {
                 0 => Checksum::ToCheck,
                 // The first byte of struct virtio_net_hdr: bit 0 is VIRTIO_NET_HDR_F_NEEDS_CSUM.
@@ -263,10 +308,31 @@ impl Shared {
         }
     }
 
+    /// Reads a packet, waiting for it. While a profile is taken the wait is a call of its own, so
+    /// that what it takes is told from what reading takes.
+    fn read(&self, waiting: &mut Waiting, buffer: &mut [u8]) -> rustix::io::Result<usize> {
+        let profiled = profile::is_on();
+        if waiting.in_read == profiled {
+            // A failure shows at the read that follows.
+            let _ = self.tun.set_waiting(!profiled);
+            waiting.in_read = !profiled;
+        }
+        let got = profile::system(&spans::TUN_READ, || rustix::io::read(&self.tun, buffer));
+        if got == Err(Errno::AGAIN) {
+            profile::wait(&spans::TUN_WAIT, || {
+                let mut asked = [PollFd::new(&self.tun, PollFlags::IN)];
+                let limit = Timespec { tv_sec: 0, tv_nsec: TICK.subsec_nanos().into() };
+                poll(&mut asked, Some(&limit))
+            })?;
+        }
+        got
+    }
+
     fn fail(&self, cause: Errno) {
         let object = format!("device '{}'", self.settings.device);
         let error = match cause {
-            Errno::BADFD | Errno::IO | Errno::NODEV => {
+            // EFAULT is what a read that waits gets (tun_ring_recv in drivers/net/tun.c).
+            Errno::BADFD | Errno::IO | Errno::NODEV | Errno::FAULT => {
                 Error::new(ErrorKind::NoDevice, "read from", object, "it is gone")
             }
             _ => Error::os("read from", object, cause),
@@ -278,8 +344,15 @@ impl Shared {
 
     /// Carries out what a station wants.
     fn take_message(&self, doorman: &Doorman, received: Received, lent: &Lent<'_>) {
-        if let Event::Closed(_) = received.event {
-            return self.lock().stations.leave(received.writer);
+        if let Event::Closed(ending) = received.event {
+            if let Some(left) = self.lock().stations.leave(received.writer) {
+                let change = match ending {
+                    Ending::Closed => Change::Detached,
+                    _ => Change::Died,
+                };
+                self.log_station(change, left.identity.pid, &left.wants);
+            }
+            return;
         }
         let mut front = [0; FROM_STATION_BYTES];
         if lent.len() < front.len() {

@@ -3,8 +3,10 @@
 mod bench;
 mod buffer;
 mod net;
+mod net_profile;
 mod pipes;
 mod port;
+mod relay;
 mod saved;
 
 pub use bench::BenchOptions;
@@ -14,8 +16,10 @@ pub use net::{
     NetCommand, NetIcmpdOptions, NetLogOptions, NetPingOptions, NetStatOptions, NetUpOptions,
     NetVerb,
 };
+pub use net_profile::NetProfileOptions;
 pub use pipes::{StatOptions, TuneOptions};
 pub use port::{PortCommand, PortReadOptions, PortVerb, PortWriteOptions};
+pub use relay::RelayOptions;
 pub use saved::{CompareOptions, Export, FailOn, HistoryOptions};
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,5 +1,7 @@
 //! Options of `weir net`.
 
+use super::NetProfileOptions;
+use super::relay::RelayOptions;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
@@ -28,6 +30,10 @@ pub enum NetVerb {
     Stat(NetStatOptions),
     /// Print or follow the log of a switch, choose what is logged, measure what that costs
     Log(NetLogOptions),
+    /// Pass packets between two devices, losing, doubling, corrupting, reordering, delaying some
+    Relay(RelayOptions),
+    /// Count and time the subroutines of a switch's processes: what a packet costs, and where
+    Profile(NetProfileOptions),
 }
 
 /// Options of `weir net log`.

@@ -190,11 +190,12 @@ fn mode(text: &str) -> Result<u32, String> {
     mode.ok_or_else(|| String::from("not permissions; write 600, 622 or 666"))
 }
 
-/// "5s", "200ms", "1.5m", "2h"; a number alone is seconds.
+/// "5s", "200ms", "50us", "1.5m", "2h"; a number alone is seconds.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
     let seconds = match unit {
+        "us" => Some(1e-6),
         "ms" => Some(1e-3),
         "" | "s" => Some(1.0),
         "m" | "min" => Some(60.0),

@@ -1,12 +1,15 @@
 //! `weir net`: a packet switch at user level, and what attaches to it.
 //!
 //! [`up`] is the switch, [`icmpd`] the daemon that answers, [`ping`] asks, [`stat`] shows what the
-//! switch has counted, [`log`] prints and follows the log that they share.
+//! switch has counted, [`log`] prints and follows the log that they share; [`profile`] counts
+//! and times what they do; [`relay`] impairs packets on purpose.
 
 mod icmpd;
 mod log;
 mod netns;
 mod ping;
+mod profile;
+mod relay;
 mod stat;
 mod up;
 
@@ -28,6 +31,8 @@ pub fn net(command: &NetCommand) -> Result<ExitCode, Fault> {
         NetVerb::Ping(options) => ping::ping(options),
         NetVerb::Stat(options) => stat::stat(options),
         NetVerb::Log(options) => log::log(options),
+        NetVerb::Profile(options) => profile::profile(options),
+        NetVerb::Relay(options) => relay::relay(options),
     }
 }
 
@@ -41,6 +46,14 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Fault> {
         }
     }
     Ok(stop)
+}
+
+/// Lets `weir net profile` look into this process.
+fn publish(tun: &str, who: &str) -> Result<weir_measure::profile::Published, Fault> {
+    let path = weir_net::names::profile(tun, who, std::process::id()).map_err(asked)?;
+    weir_measure::profile::publish(&path, who).map_err(|error| {
+        Fault::failed(format!("cannot publish a profile at '{}': {error}", path.display()))
+    })
 }
 
 /// The port of the switch on a device, and the directory of its stations.

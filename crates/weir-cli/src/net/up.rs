@@ -1,16 +1,25 @@
 //! `weir net up`: the packet switch.
 
 use super::netns::Netns;
-use super::{asked, failed, stop_flag};
+use super::{asked, failed, publish, stop_flag};
 use crate::args::NetUpOptions;
 use crate::fault::{Fault, tell};
+use rustix::process::{Pid, Signal};
 use std::process::{Child, Command, ExitCode};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::{Duration, Instant};
 use weir_net::icmp;
+use weir_net::log::{Kinds, Log};
 use weir_net::names;
 use weir_net::reassembly::{LEAST_BUDGET_BYTES, Limits};
-use weir_net::switch::{Settings, Switch};
+use weir_net::switch::{Settings, Switch, Watch};
+use weir_net::wire::ipv4::protocol;
+
+/// How long a command waits for the daemon beside the switch.
+const ATTACHED: Duration = Duration::from_secs(5);
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Carries out the verb.
 pub fn up(options: &NetUpOptions) -> Result<ExitCode, Fault> {
@@ -18,7 +27,10 @@ pub fn up(options: &NetUpOptions) -> Result<ExitCode, Fault> {
     let stop = stop_flag()?;
     // Before there is a second thread, which would be left behind in the old one.
     let netns = options.netns.as_deref().map(Netns::make).transpose()?;
+    let kinds = options.log.parse::<Kinds>().map_err(asked)?;
     let mut switch = Switch::new(settings).map_err(asked)?;
+    switch.log_to(log(options, kinds)?);
+    let _published = publish(&options.tun, "switch")?;
     let (address, bits) = options.addr;
     let place = options
         .netns
@@ -29,11 +41,11 @@ pub fn up(options: &NetUpOptions) -> Result<ExitCode, Fault> {
         options.tun, options.peer
     ));
     let mut daemon = if options.icmpd { Some(start_icmpd(options)?) } else { None };
-    let command = Commanded::start(&options.command, &stop)?;
+    let command = Commanded::start(options, switch.watch(), &stop)?;
     let ran = switch.run(&stop);
     let status = command.finish();
     if let Some(daemon) = &mut daemon {
-        let _ = signal(daemon, rustix::process::Signal::TERM);
+        let _ = signal(daemon, Signal::TERM);
         let _ = daemon.wait();
     }
     drop(netns);
@@ -79,6 +91,14 @@ fn settings(options: &NetUpOptions) -> Result<Settings, Fault> {
     })
 }
 
+/// The log of this switch; that of the one before it is kept beside.
+fn log(options: &NetUpOptions, kinds: Kinds) -> Result<Log, Fault> {
+    let path = names::log(&options.tun).map_err(asked)?;
+    let log = Log::create(path, options.log_size).map_err(asked)?;
+    log.set_mask(kinds);
+    Ok(log)
+}
+
 /// The daemon beside the switch: it ends when the switch does, however that ends.
 fn start_icmpd(options: &NetUpOptions) -> Result<Child, Fault> {
     let mut command = Command::new("/proc/self/exe");
@@ -89,53 +109,85 @@ fn start_icmpd(options: &NetUpOptions) -> Result<Child, Fault> {
     command.spawn().map_err(|error| Fault::failed(format!("cannot start icmpd: {error}")))
 }
 
-fn signal(child: &Child, signal: rustix::process::Signal) -> Result<(), rustix::io::Errno> {
-    let pid = rustix::process::Pid::from_child(child);
+fn signal(child: &Child, signal: Signal) -> Result<(), rustix::io::Errno> {
+    let pid = Pid::from_child(child);
     rustix::process::kill_process(pid, signal)
 }
 
 /// The command that the switch is for, if there is one.
 struct Commanded {
     waiting: Option<std::thread::JoinHandle<ExitCode>>,
-    pid: Option<rustix::process::Pid>,
+    pid: Arc<AtomicI32>,
     over: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
 }
 
 impl Commanded {
     /// Starts it; when it ends, `stop` is set.
-    fn start(words: &[std::ffi::OsString], stop: &Arc<AtomicBool>) -> Result<Commanded, Fault> {
+    fn start(
+        options: &NetUpOptions,
+        watch: Watch,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Commanded, Fault> {
         let over = Arc::new(AtomicBool::new(false));
-        let Some((program, words)) = words.split_first() else {
-            return Ok(Commanded { waiting: None, pid: None, over });
+        let Some((program, words)) = options.command.split_first() else {
+            return Ok(Commanded { waiting: None, pid: Arc::default(), over, stop: stop.clone() });
         };
-        let started = Command::new(program).args(words).spawn();
-        let mut child = started.map_err(|error| {
-            Fault::failed(format!("cannot start '{}': {error}", program.display()))
-        })?;
-        let pid = Some(rustix::process::Pid::from_child(&child));
-        let (stop, ended) = (stop.clone(), over.clone());
+        let mut command = Command::new(program);
+        command.args(words);
+        let object = program.display().to_string();
+        let kept = stop.clone();
+        let (stop, ended, awaited) = (stop.clone(), over.clone(), options.icmpd);
+        let pid = Arc::new(AtomicI32::new(0));
+        let started = pid.clone();
         let waiting = std::thread::spawn(move || {
-            let status = child.wait();
-            // Relaxed: the thread's end is waited for before its result is used.
-            ended.store(true, Ordering::Relaxed);
-            stop.store(true, Ordering::Relaxed);
-            status.map_or(ExitCode::FAILURE, |status| {
-                use std::os::unix::process::ExitStatusExt;
-                let of_signal = status.signal().map(|signal| 128 + signal as u8);
-                ExitCode::from(status.code().map_or(of_signal.unwrap_or(1), |code| code as u8))
-            })
+            let begun = Instant::now();
+            // So that its first packet is answered.
+            while awaited && !watch.has_station_for(protocol::ICMP) && begun.elapsed() < ATTACHED {
+                std::thread::sleep(LOOK);
+            }
+            // Release: `finish` waits for this thread, and sees all that it did.
+            if stop.load(Ordering::Acquire) {
+                return ExitCode::SUCCESS;
+            }
+            let status = command.spawn().and_then(|mut child| {
+                // Release: `finish` signals the process that it finds here.
+                started.store(child.id().cast_signed(), Ordering::Release);
+                child.wait()
+            });
+            ended.store(true, Ordering::Release);
+            stop.store(true, Ordering::Release);
+            match status {
+                Ok(status) => exit_code(status),
+                Err(error) => {
+                    tell(&format!("cannot start '{object}': {error}"));
+                    ExitCode::FAILURE
+                }
+            }
         });
-        Ok(Commanded { waiting: Some(waiting), pid, over })
+        Ok(Commanded { waiting: Some(waiting), pid, over, stop: kept })
     }
 
     /// Ends it, if it goes on, and gives its status.
     fn finish(self) -> ExitCode {
-        if let Some(pid) = self.pid
-            && !self.over.load(Ordering::Relaxed)
-        {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        self.stop.store(true, Ordering::Release);
+        while self.waiting.as_ref().is_some_and(|waiting| !waiting.is_finished()) {
+            // Acquire: as it was stored by the thread that started it.
+            if let Some(pid) = Pid::from_raw(self.pid.load(Ordering::Acquire))
+                && !self.over.load(Ordering::Acquire)
+            {
+                let _ = rustix::process::kill_process(pid, Signal::TERM);
+            }
+            std::thread::sleep(LOOK);
         }
         let status = self.waiting.map(|waiting| waiting.join().unwrap_or(ExitCode::FAILURE));
         status.unwrap_or(ExitCode::SUCCESS)
     }
+}
+
+/// The status of a command as a shell has it.
+fn exit_code(status: std::process::ExitStatus) -> ExitCode {
+    use std::os::unix::process::ExitStatusExt;
+    let of_signal = status.signal().map_or(1, |signal| 128 + signal as u8);
+    ExitCode::from(status.code().map_or(of_signal, |code| code as u8))
 }

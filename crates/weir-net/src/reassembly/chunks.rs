@@ -1,8 +1,9 @@
 //! The payload of datagrams of which fragments came, in chunks that are held only where bytes came.
 //!
-//! A fragment costs memory for the chunks it touches, wherever in the datagram it lies: one far from
-//! the beginning is no dearer than another. Each chunk knows which of its units of 8 bytes came and
-//! where fragments began, so that any fragment is checked in time proportional to its own length.
+//! A fragment costs memory for the chunks it touches, wherever in the datagram it lies: one far
+//! from the beginning is no dearer than another. Each chunk knows which of its units of 8 bytes
+//! came and where fragments began, so that any fragment is checked in time proportional to its own
+//! length.
 
 use super::slab::{NONE, Slab};
 

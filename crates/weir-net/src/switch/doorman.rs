@@ -3,6 +3,7 @@
 use super::Shared;
 use crate::counts::Drop;
 use crate::error::{Error, Result};
+use crate::log::Change;
 use crate::message::{MOST_MESSAGE_BYTES, Request, TO_STATION_BYTES, to_station};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -62,11 +63,16 @@ fn serve(shared: &Shared, callers: &Receiver<Caller>) {
             shared.counts.drop(Drop::StationGone);
             continue;
         };
+        let wants = request.wants.clone();
         let mut incoming = shared.lock();
         match incoming.stations.enter(id, identity, request.wants, writer) {
-            Ok(()) => incoming.stations.tell(id, &shared.attached().put()),
+            Ok(()) => {
+                incoming.stations.tell(id, &shared.attached().put());
+                shared.log_station(Change::Attached, identity.pid, &wants);
+            }
             Err((mut writer, why)) => {
                 drop(incoming);
+                shared.log_station(Change::Refused, identity.pid, &wants);
                 let mut message = vec![0; TO_STATION_BYTES];
                 message[0] = to_station::REFUSED;
                 message.extend_from_slice(why.as_bytes());

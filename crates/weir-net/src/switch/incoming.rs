@@ -9,6 +9,7 @@ use crate::message::{self, Checksum, TO_STATION_BYTES, to_station};
 use crate::outgoing::Outgoing;
 use crate::reassembly::{Reassembly, Taken};
 use crate::routes::Hop;
+use crate::spans;
 use crate::wire::ipv4::{Datagram, protocol};
 use crate::wire::options;
 use std::net::Ipv4Addr;
@@ -63,14 +64,19 @@ impl Incoming {
         checksum: Checksum,
     ) {
         let begin = packet.start;
-        let datagram = match self.admit(shared, &buffer[packet]) {
+        let packet = &buffer[packet];
+        shared.log_in(packet);
+        let admitted = spans::VERIFY.run(|| self.admit(shared, packet));
+        let datagram = match admitted {
             Ok(datagram) => datagram,
-            Err(why) => return shared.counts.drop(why),
+            Err(why) => return shared.drop_in(why, packet),
         };
         if datagram.is_fragment() {
-            let whole = match self.reassembly.take(&datagram, now_ns()) {
+            let reassembly = &mut self.reassembly;
+            let taken = spans::REASSEMBLE.run(|| reassembly.take(&datagram, now_ns()));
+            let whole = match taken {
                 Taken::Waiting => return,
-                Taken::Dropped(why) => return shared.counts.drop(why.into()),
+                Taken::Dropped(why) => return shared.drop_in(why.into(), packet),
                 Taken::Whole(whole) => whole,
             };
             Counts::add(&shared.counts.reassembled, 1);
@@ -129,6 +135,7 @@ impl Incoming {
     /// Gives a whole datagram, with room before it for what a station wants to know, to its
     /// station: one copy, into its ring.
     fn deliver(&mut self, shared: &Shared, message: &mut [u8], checksum: Checksum) {
+        let _span = spans::DELIVER.enter();
         let (front, bytes) = message.split_at_mut(TO_STATION_BYTES);
         let Ok(datagram) = Datagram::check(bytes) else {
             // It was checked when it came: a header put together wrongly would be our fault.
@@ -147,8 +154,8 @@ impl Incoming {
         front[2] = u8::from(checksum == Checksum::LeftOut);
         match self.stations.put(place, message) {
             Delivery::Done => Counts::add(&shared.counts.delivered, 1),
-            Delivery::Full => shared.counts.drop(Drop::StationFull),
-            Delivery::Gone => shared.counts.drop(Drop::StationGone),
+            Delivery::Full => shared.drop_in(Drop::StationFull, &message[TO_STATION_BYTES..]),
+            Delivery::Gone => shared.drop_in(Drop::StationGone, &message[TO_STATION_BYTES..]),
         }
     }
 
@@ -162,7 +169,7 @@ impl Incoming {
             protocol::ICMP => (Drop::NoProtocol, None),
             _ => (Drop::NoProtocol, Some(Undeliverable::Protocol)),
         };
-        shared.counts.drop(why);
+        shared.drop_in(why, datagram.bytes());
         if let Some(undeliverable) = undeliverable {
             self.nobody_takes(shared, datagram.bytes(), undeliverable);
         }
@@ -194,7 +201,9 @@ impl Incoming {
         let asks_for_time = number == protocol::ICMP && datagram.payload().first() == Some(&13);
         let ms = if asks_for_time { ms_since_midnight() } else { 0 };
         let mut answers = Direct { shared, own: &mut inline.own, notices: &mut inline.notices };
+        let span = spans::ANSWER.enter();
         inline.engine.take(datagram, now_ns(), ms, &mut answers);
+        drop(span);
         self.answer_ourselves(shared);
         true
     }
@@ -214,7 +223,7 @@ impl Incoming {
     pub fn expire(&mut self, shared: &Shared, now_ns: u64) {
         let mut late = Vec::new();
         self.reassembly.expire(now_ns, |expired| {
-            shared.counts.drop(Drop::Expired);
+            shared.drop_in(Drop::Expired, expired.quote.unwrap_or_default());
             if let Some(quoted) = expired.quote {
                 late.push(quoted.to_vec());
             }

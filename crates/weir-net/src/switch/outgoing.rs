@@ -4,12 +4,14 @@ use super::{Shared, now_ns};
 use crate::counts::{Counts, Drop};
 use crate::fragment::Pieces;
 use crate::outgoing::Outgoing;
+use crate::spans;
 use crate::wire::ipv4::{Header, LEAST_HEADER_BYTES, MOST_BYTES, MOST_HEADER_BYTES};
 use crate::wire::options;
 use rustix::fd::AsFd;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::Ordering;
 use weir::Lent;
+use weir_measure::profile;
 use weir_sys::tun::VNET_HEADER_BYTES;
 
 /// What a datagram carries: private bytes, or those of a message in its station's ring.
@@ -34,14 +36,16 @@ pub enum Sent {
 }
 
 impl Payload<'_> {
-    fn len(&self) -> usize {
+    /// Its length.
+    pub fn len(&self) -> usize {
         match self {
             Payload::Private(bytes) => bytes.len(),
             Payload::Ring { lent, offset } => lent.len() - offset,
         }
     }
 
-    fn copy_to(&self, to: &mut [u8]) {
+    /// Copies the beginning out.
+    pub fn copy_to(&self, to: &mut [u8]) {
         match self {
             Payload::Private(bytes) => to.copy_from_slice(&bytes[..to.len()]),
             Payload::Ring { lent, offset } => lent.copy_to(*offset, to),
@@ -78,10 +82,11 @@ pub fn ms_since_midnight() -> u32 {
 impl Shared {
     /// Sends a datagram, or drops it and counts why.
     pub fn send(&self, out: &Outgoing<'_>, payload: &Payload<'_>) -> Sent {
+        let _span = spans::COMPLETE.enter();
         match self.try_send(out, payload) {
             Ok(sent) => sent,
             Err(why) => {
-                self.counts.drop(why);
+                self.drop_out(why, out, payload);
                 Sent::Done
             }
         }
@@ -123,6 +128,7 @@ impl Shared {
             destination: out.destination,
         };
         Counts::add(&self.counts.sent, 1);
+        self.log_out(&header, options, payload);
         if out.destination == own {
             return Ok(Sent::ToUs(whole(&header, options, payload)?));
         }
@@ -149,7 +155,7 @@ impl Shared {
         let device_header = if self.tun.has_vnet_header() { VNET_HEADER_BYTES } else { 0 };
         let emitted = header.emit(options, &mut head[device_header..]).ok_or(Drop::BadOptions)?;
         let head = &head[..device_header + emitted];
-        match payload.write_to(self, head, part) {
+        match profile::system(&spans::TUN_WRITE, || payload.write_to(self, head, part)) {
             Ok(bytes) => {
                 Counts::add(&self.counts.sent_packets, 1);
                 Counts::add(&self.counts.sent_bytes, (bytes - device_header) as u64);

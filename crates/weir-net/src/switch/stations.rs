@@ -117,16 +117,15 @@ impl Stations {
         Some(format!("process {pid} has {what}"))
     }
 
-    /// A writer to the switch's port is gone.
-    pub fn leave(&mut self, id: WriterId) {
+    /// A writer to the switch's port is gone: what station it was.
+    pub fn leave(&mut self, id: WriterId) -> Option<Station> {
         self.expected.remove(&id);
-        if let Some(place) = self.place(id) {
-            self.remove(place);
-        }
+        let place = self.place(id)?;
+        self.remove(place)
     }
 
-    fn remove(&mut self, place: u16) {
-        self.stations[usize::from(place)] = None;
+    fn remove(&mut self, place: u16) -> Option<Station> {
+        let left = self.stations[usize::from(place)].take();
         self.last = None;
         self.ports.retain(|_, owner| *owner != place);
         for owner in &mut self.protocols {
@@ -134,6 +133,7 @@ impl Stations {
                 *owner = None;
             }
         }
+        left
     }
 
     #[inline]
@@ -155,6 +155,11 @@ impl Stations {
         let Some(place) = self.place(id) else { return false };
         let station = self.stations[usize::from(place)].as_ref();
         station.is_some_and(|s| s.wants.iter().any(|want| want.protocol == protocol))
+    }
+
+    /// Whether a station has all of a protocol.
+    pub fn has_protocol(&self, protocol: u8) -> bool {
+        self.protocols[usize::from(protocol)].is_some()
     }
 
     /// Whether a writer is the station for ICMP.

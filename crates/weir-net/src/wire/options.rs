@@ -1,6 +1,7 @@
 //! Options of an IPv4 header (RFC 791 3.1): read, refused, passed over, and filled in.
 //!
-//! - Record route and timestamp are honoured, once, by who answers ([`for_reply`], then [`update`]).
+//! - Record route and timestamp are honoured, once, by who answers ([`for_reply`], then
+//!   [`update`]).
 //! - Source routes are refused, be they used up or not: whoever sends one decides which way our
 //!   answers go (RFC 7126 4.3, 4.4 has them refused by filters).
 //! - All others, known or not, are passed over by their length and not read (RFC 1122 3.2.1.8).
@@ -33,7 +34,8 @@ pub mod kind {
     pub const COPIED: u8 = 0x80;
 }
 
-/// Where a record route's or timestamp's pointer lies, and the overflow count and flags of the latter.
+/// Where a record route's or timestamp's pointer lies, and the overflow count and flags of the
+/// latter.
 const POINTER: usize = 2;
 const FLAGS: usize = 3;
 /// Values of a pointer to the first entry: it counts from 1.
@@ -60,7 +62,7 @@ pub struct Problem {
 pub enum Reason {
     /// Its length is missing, below what it needs, or beyond the header's end.
     Length,
-    /// Its pointer points before its entries, or to a place with room for part of an entry.
+    /// Its pointer points before its entries, or to room that is not for whole entries.
     Pointer,
     /// There are two of a kind of which there can be one.
     Twice,
@@ -199,14 +201,15 @@ fn room_of_times(entry: &Entry<'_>) -> Result<Option<usize>, Problem> {
     }
 }
 
-/// RFC 791: some room but not enough for an entry is an error.
+/// RFC 791: some room but not enough for an entry is an error. It is one here too if it were only
+/// after the next entry: whoever got the option from us would find it.
 fn room(entry: &Entry<'_>, first: usize, entry_bytes: usize) -> Result<Option<usize>, Problem> {
     let pointer = usize::from(entry.bytes[POINTER]);
     if pointer > entry.bytes.len() {
         return Ok(None);
     }
     let at = pointer.wrapping_sub(1);
-    if pointer < first || at + entry_bytes > entry.bytes.len() {
+    if pointer < first || !(entry.bytes.len() - at).is_multiple_of(entry_bytes) {
         return Err(problem(entry.at + POINTER, Reason::Pointer));
     }
     Ok(Some(at))
@@ -217,7 +220,8 @@ fn room(entry: &Entry<'_>, first: usize, entry_bytes: usize) -> Result<Option<us
 ///
 /// A full record route is left as it is; in a full timestamp one more is counted that had no room.
 /// Where addresses are given, the time is put only if `own` is the next. At a problem, which
-/// [`verify`] has found before but for [`Reason::Overflow`], options before it are already filled in.
+/// [`verify`] has found before but for [`Reason::Overflow`], options before it are already filled
+/// in.
 pub fn update(options: &mut [u8], own: Ipv4Addr, ms_since_midnight_ut: u32) -> Result<(), Problem> {
     let most = options.len().min(MOST_OPTION_BYTES);
     let options = &mut options[..most];
@@ -278,7 +282,8 @@ fn stamp(option: &mut [u8], room: Option<usize>, own: Ipv4Addr, ms: u32) -> bool
 }
 
 /// Those of the options of an echo request that its reply has too, as they are: record route and
-/// timestamp (RFC 1122 3.2.2.6). Says how many bytes they are; options after a problem are not there.
+/// timestamp (RFC 1122 3.2.2.6). Says how many bytes they are; options after a problem are not
+/// there.
 pub fn for_reply(options: &[u8], out: &mut [u8; MOST_OPTION_BYTES]) -> usize {
     choose(options, out, |kind| matches!(kind, kind::RECORD_ROUTE | kind::TIMESTAMP))
 }

@@ -5,8 +5,8 @@ use super::ipv4::protocol;
 /// Bytes of TCP's header that a first fragment must have: all but its options.
 ///
 /// RFC 1858 3.1 wants the fields that decide about a segment in one fragment, and takes 16 bytes as
-/// an example; here checksum and urgent pointer belong to them. No link makes such fragments: of the
-/// smallest MTU, 68 bytes, with a header without options 48 bytes are left for it.
+/// an example; here checksum and urgent pointer belong to them. No link makes such fragments: of
+/// the smallest MTU, 68 bytes, with a header without options 48 bytes are left for it.
 pub const LEAST_TCP_BYTES: usize = 20;
 
 /// Source and destination port.

@@ -42,8 +42,8 @@ pub struct Datagram<'a> {
 impl<'a> Datagram<'a> {
     /// Checks the payload of an IP datagram from `source` to `destination`.
     ///
-    /// A checksum of 0 is none, and nothing is checked then. Bytes beyond the length are cut off, as
-    /// other hosts do (RFC 9868 puts options there).
+    /// A checksum of 0 is none, and nothing is checked then. Bytes beyond the length are cut off,
+    /// as other hosts do (RFC 9868 puts options there).
     pub fn check(
         source: Ipv4Addr,
         destination: Ipv4Addr,

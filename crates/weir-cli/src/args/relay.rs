@@ -1,0 +1,178 @@
+//! Options of `weir net relay`.
+
+use super::port::duration;
+use clap::Args;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::time::Duration;
+use weir_net::relay::{Place, Rate};
+
+/// Options of `weir net relay`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "weir net relay [OPTIONS] --left NETNS:DEVICE:ADDRESS/BITS \
+                      --right NETNS:DEVICE:ADDRESS/BITS",
+    after_help = RELAY_EXAMPLE,
+    after_long_help = RELAY_MANUAL,
+)]
+pub struct RelayOptions {
+    /// One end: network namespace (a name of ip netns, a process id, a path, or nothing for this
+    /// one), name of the TUN device to make there, address of the kernel's side of it
+    #[arg(long, value_name = "END", value_parser = place)]
+    pub left: Place,
+
+    /// The other end
+    #[arg(long, value_name = "END", value_parser = place)]
+    pub right: Place,
+
+    /// Packets that vanish
+    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
+    pub loss: Rate,
+
+    /// Packets that come twice
+    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
+    pub duplicate: Rate,
+
+    /// Packets of which one bit is inverted, anywhere from the header's first to the data's last
+    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
+    pub corrupt: Rate,
+
+    /// Packets that are held back until others have overtaken them, or for 100 ms
+    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
+    pub reorder: Rate,
+
+    /// How many overtake one that is held back
+    #[arg(long, value_name = "N", default_value = "3",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub behind: u32,
+
+    /// How long each packet takes, such as 5ms; with a range, such as 1ms-5ms, a time drawn for
+    /// each, so that they overtake each other
+    #[arg(long, value_name = "TIME[-TIME]", default_value = "0", value_parser = delay)]
+    pub delay: (Duration, Duration),
+
+    /// Packets that may wait each way; more are dropped, and counted
+    #[arg(long, value_name = "N", default_value = "1000",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub queue: u32,
+
+    /// Largest packet of both devices
+    #[arg(long, value_name = "BYTES", default_value = "1500",
+          value_parser = clap::value_parser!(u16).range(68..))]
+    pub mtu: u16,
+
+    /// What chance follows from: the same seed and packets give the same [default: of the clock]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+
+    /// Print the counts as JSON (schema weir.net.relay/1)
+    #[arg(long)]
+    pub json: bool,
+}
+
+const RELAY_EXAMPLE: &str = "\
+Example:
+  ip netns add a; ip netns add b
+  weir net relay --left a:rel0:10.8.0.1/24 --right b:rel0:10.8.0.2/24 --loss 5% --seed 7 &
+  ip netns exec a ping -c 100 10.8.0.2";
+
+const RELAY_MANUAL: &str = "\
+Example:
+  ip netns add a; ip netns add b
+  weir net relay --left a:rel0:10.8.0.1/24 --right b:rel0:10.8.0.2/24 --loss 5% --seed 7 &
+  ip netns exec a ping -c 100 10.8.0.2
+
+What the kernel sends to one of the two devices comes out of the other, impaired as asked, each
+direction on its own. Each rate is of packets; of the copies of a doubled one each is corrupted,
+held back and delayed on its own. When a packet leaves is exact to about 0.1 ms. Kernels with netem
+do the same (tc qdisc add dev DEVICE root netem); many are built without it.
+
+The devices go when the relay ends: on an interrupt (Ctrl-C, kill), when it prints what was done to
+how many packets, and exits with 0. Making them takes CAP_NET_ADMIN (root); a namespace of a
+process is that of /proc/PID/ns/net.
+
+  taken       packets that the kernel sent into this direction
+  lost        that vanished
+  duplicated  that were doubled
+  corrupted   copies with one bit inverted
+  held back   copies that others were to overtake
+  overflowed  copies dropped since too many waited (--queue)
+  delivered   copies that left
+  refused     of these, not taken by the kernel: no longer IP, or the device is down
+
+Exit status: 0; 1 when something failed; 2 for wrong usage.";
+
+fn rate(text: &str) -> Result<Rate, &'static str> {
+    text.parse()
+}
+
+/// `NETNS:DEVICE:ADDRESS/BITS`.
+fn place(text: &str) -> Result<Place, &'static str> {
+    const WRONG: &str = "not an end; write NETNS:DEVICE:ADDRESS/BITS, such as a:rel0:10.8.0.1/24";
+    let mut parts = text.rsplitn(3, ':');
+    let (net, device, namespace) = (parts.next(), parts.next(), parts.next());
+    let (Some(net), Some(device), Some(namespace)) = (net, device, namespace) else {
+        return Err(WRONG);
+    };
+    let (address, bits) = net.split_once('/').ok_or(WRONG)?;
+    let address: Ipv4Addr = address.parse().map_err(|_| WRONG)?;
+    let prefix_bits = bits.parse().ok().filter(|bits| *bits <= 32).ok_or(WRONG)?;
+    if device.is_empty() || device.len() > weir_sys::tun::MOST_NAME_BYTES {
+        return Err("not a name of a device: it has 1 to 15 characters");
+    }
+    Ok(Place { namespace: namespace_path(namespace), device: device.into(), address, prefix_bits })
+}
+
+fn namespace_path(text: &str) -> Option<PathBuf> {
+    if text.is_empty() || text.contains('/') {
+        return (!text.is_empty()).then(|| PathBuf::from(text));
+    }
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(PathBuf::from(format!("/proc/{text}/ns/net")));
+    }
+    Some(PathBuf::from("/run/netns").join(text))
+}
+
+/// `5ms`, or `1ms-5ms`.
+fn delay(text: &str) -> Result<(Duration, Duration), String> {
+    let (least, most) = text.split_once('-').unwrap_or((text, text));
+    let (least, most) = (duration(least)?, duration(most)?);
+    if most < least {
+        return Err(String::from("the longest time is shorter than the shortest"));
+    }
+    if most > Duration::from_secs(3600) {
+        return Err(String::from("longer than an hour"));
+    }
+    Ok((least, most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends() {
+        let of = |text| place(text).map(|place| (place.namespace, place.device, place.prefix_bits));
+        let named = |path| Some(PathBuf::from(path));
+        assert_eq!(of("a:r:10.8.0.1/24"), Ok((named("/run/netns/a"), "r".into(), 24)));
+        assert_eq!(of("17:r:1.2.3.4/0"), Ok((named("/proc/17/ns/net"), "r".into(), 0)));
+        assert_eq!(of("/a:b/n:r:1.2.3.4/32"), Ok((named("/a:b/n"), "r".into(), 32)));
+        assert_eq!(of(":r:1.2.3.4/8"), Ok((None, "r".into(), 8)));
+        for wrong in ["", "r:1.2.3.4/8", "a:r:1.2.3.4", "a:r:1.2.3/8", "a:r:1.2.3.4/33", "a:r:"] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["a::1.2.3.4/8", "a:sixteen-letters-:1.2.3.4/8", "a:r:1.2.3.4/-1"] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn delays() {
+        let of = |text| delay(text).map(|(a, b)| (a.as_micros(), b.as_micros()));
+        assert_eq!([of("1ms-5ms"), of("5ms")], [Ok((1000, 5000)), Ok((5000, 5000))]);
+        assert_eq!([of("0"), of("50us-1ms")], [Ok((0, 0)), Ok((50, 1000))]);
+        for wrong in ["", "-", "5ms-1ms", "-5ms", "1ms-", "1ms-2ms-3ms", "2h"] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! `weir net relay`: passes packets between two devices, impaired as asked.
+
+use super::{asked, failed};
+use crate::args::RelayOptions;
+use crate::bench::{print, trimmed};
+use crate::fault::{Fault, tell};
+use crate::report::units::count;
+use comfy_table::{CellAlignment, Table, presets};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::pipe::{PipeFlags, pipe_with};
+use serde_json::json;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+use weir_net::relay::{Counts, Place, Relay, Settings};
+use weir_sys::signals::is_ignored;
+
+/// Carries out the verb.
+pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {
+    let stop =
+        hear_signals().map_err(|error| Fault::failed(format!("cannot take signals: {error}")))?;
+    let seed = options.seed.unwrap_or_else(seed_of_the_clock);
+    let settings = settings(options, seed);
+    let mut relay =
+        Relay::open(&options.left, &options.right, options.mtu, settings).map_err(asked)?;
+    tell(&format!("relay is up: {} and {}", end(&options.left), end(&options.right)));
+    let ran = relay.run(stop.as_fd());
+    let counts = relay.counts();
+    print(&if options.json { json(seed, &counts) } else { text(seed, &counts) })?;
+    ran.map_err(failed)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn settings(options: &RelayOptions, seed: u64) -> Settings {
+    // At most an hour, the command line has seen to that.
+    let nanoseconds = |time: Duration| time.as_nanos() as u64;
+    let (least, most) = options.delay;
+    let most_packets = options.queue as usize;
+    Settings {
+        loss: options.loss,
+        duplicate: options.duplicate,
+        corrupt: options.corrupt,
+        reorder: options.reorder,
+        behind: options.behind,
+        least_delay_ns: nanoseconds(least),
+        most_delay_ns: nanoseconds(most),
+        most_packets,
+        most_bytes: most_packets.saturating_mul(usize::from(options.mtu)),
+        seed,
+        ..Settings::default()
+    }
+}
+
+/// One that will not be the same soon; it is printed, so that it can be used again.
+fn seed_of_the_clock() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |time| time.as_nanos() as u64)
+}
+
+/// The end of a pipe that has something to read once there was a signal to end.
+fn hear_signals() -> io::Result<OwnedFd> {
+    let (stop, signalled) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    for signal in [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal)) {
+        signal_hook::low_level::pipe::register(signal, signalled.try_clone()?)?;
+    }
+    Ok(stop)
+}
+
+fn end(place: &Place) -> String {
+    format!("{} {}/{}", place.device, place.address, place.prefix_bits)
+}
+
+fn json(seed: u64, [to_right, to_left]: &[Counts; 2]) -> String {
+    let schema = "weir.net.relay/1";
+    let value = json!({"schema": schema, "seed": seed, "to_right": to_right, "to_left": to_left});
+    format!("{value}\n")
+}
+
+fn text(seed: u64, counts: &[Counts; 2]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["", "to the right", "to the left"]);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let figure = |of: fn(&Counts) -> u64| counts.each_ref().map(|counts| count(of(counts)));
+    for (name, [right, left]) in [
+        ("taken", figure(|counts| counts.impairment.taken)),
+        ("lost", figure(|counts| counts.impairment.lost)),
+        ("duplicated", figure(|counts| counts.impairment.duplicated)),
+        ("corrupted", figure(|counts| counts.impairment.corrupted)),
+        ("held back", figure(|counts| counts.impairment.held_back)),
+        ("overflowed", figure(|counts| counts.impairment.overflowed)),
+        ("delivered", figure(|counts| counts.impairment.delivered)),
+        ("refused", figure(|counts| counts.refused)),
+    ] {
+        table.add_row([name.to_owned(), right, left]);
+    }
+    format!("{}\nseed {seed}\n", trimmed(&table))
+}
