@@ -5,8 +5,8 @@
 //!   of virtual devices ([`veth`]).
 //! - [`icmp`]: echo requests ([`asker`]) to hosts at user level behind a TUN device, without and
 //!   with a transaction log, and to the kernel ([`host`]); [`bare`] is the least such a host can
-//!   be, [`ledger`] its log as text, [`weir`] the one that users have. All that in a namespace of
-//!   its own ([`network`]), bounds in [`goals`].
+//!   be, [`ledger`] its log, [`weir`] the one that users have, [`watched`] what it logs and counts.
+//!   All that in a namespace of its own ([`network`]), bounds in [`goals`].
 //!
 //! Packets are numbered; one that is lost or comes twice is an error, after two seconds at most.
 
@@ -18,6 +18,7 @@ mod icmp;
 mod ledger;
 mod network;
 mod veth;
+mod watched;
 mod weir;
 
 use crate::tools::background::Background;

@@ -4,6 +4,7 @@
 use super::ledger::Ledger;
 use std::convert::Infallible;
 use weir_measure::bench::case::Trouble;
+use weir_net::log::Direction;
 use weir_sys::tun::Tun;
 
 const IP_HEADER_BYTES: usize = 20;
@@ -23,10 +24,10 @@ pub fn respond(device: &Tun, ledger: &mut Ledger) -> Result<Infallible, Trouble>
     loop {
         let bytes = rustix::io::read(device, &mut packet)?;
         let Some(bytes) = check(&packet[..bytes]) else { continue };
-        ledger.note("in", &packet[..bytes])?;
+        ledger.note(Direction::In, &packet[..bytes])?;
         turn_around(&mut packet[..bytes]);
         rustix::io::write(device, &packet[..bytes])?;
-        ledger.note("out", &packet[..bytes])?;
+        ledger.note(Direction::Out, &packet[..bytes])?;
     }
 }
 

@@ -74,7 +74,7 @@ pub struct Host {
     /// The process, where it is a fork of this one.
     peer: Option<Peer>,
     /// Or weir's.
-    _weir: Option<Weir>,
+    weir: Option<Weir>,
     /// Processes whose work is the answering.
     pids: Vec<Pid>,
 }
@@ -96,13 +96,13 @@ impl Host {
             Way::Daemon | Way::Inline => {
                 let weir = Weir::start(site, subnet, way == Way::Inline)?;
                 let pids = weir.pids().to_vec();
-                Ok(Host { _weir: Some(weir), pids, ..Host::at(subnet) })
+                Ok(Host { weir: Some(weir), pids, ..Host::at(subnet) })
             }
         }
     }
 
     fn at(subnet: Subnet) -> Host {
-        Host { address: subnet.there(), peer: None, _weir: None, pids: Vec::new() }
+        Host { address: subnet.there(), peer: None, weir: None, pids: Vec::new() }
     }
 
     fn bare(site: &Site, subnet: Subnet, logging: Logging) -> Result<Host, Trouble> {
@@ -113,6 +113,11 @@ impl Host {
         let peer = Peer::start(site, |_| match bare::respond(&device, &mut ledger)? {})?;
         let pids = vec![peer.pid()];
         Ok(Host { peer: Some(peer), pids, ..Host::at(subnet) })
+    }
+
+    /// Where it is weir's.
+    pub fn weir(&self) -> Option<&Weir> {
+        self.weir.as_ref()
     }
 
     /// Why there was no reply: what the host said, if it did, else what was seen from here.

@@ -3,6 +3,7 @@
 use super::asker::Asker;
 use super::host::{Host, Way};
 use super::ledger::Logging;
+use super::watched::Watched;
 use super::{COLUMNS, PAYLOAD_BYTES};
 use crate::tools::background::Background;
 use crate::tools::{case, elapsed_ns, group, work};
@@ -43,6 +44,14 @@ struct Shape {
     way: Way,
     window: u64,
     copies: u64,
+    watched: Watched,
+}
+
+impl Shape {
+    /// One who asks a host as it is, one request after the other.
+    fn of(way: Way) -> Shape {
+        Shape { way, window: 1, copies: 1, watched: Watched::Usual }
+    }
 }
 
 /// All groups.
@@ -50,6 +59,10 @@ pub fn groups() -> Vec<Group> {
     let mut groups = Vec::new();
     groups.extend([1, WINDOW].map(hosts));
     groups.extend([1, WINDOW].map(logs));
+    for way in [Way::Daemon, Way::Inline] {
+        groups.extend([1, WINDOW].map(|window| watched(way, window, Watched::Log)));
+        groups.extend([1, WINDOW].map(|window| watched(way, window, Watched::Profile)));
+    }
     groups.extend(HOSTS.map(four_copies));
     groups.push(kernels());
     groups
@@ -58,17 +71,18 @@ pub fn groups() -> Vec<Group> {
 /// Hosts beside the reference.
 fn hosts(window: u64) -> Group {
     let cases = HOSTS.map(|way| {
-        let made = echo_case(Shape { way, window, copies: 1 }, "");
+        let made = echo_case(Shape { window, ..Shape::of(way) }, "");
         Case { standard: window == 1, ..made }
     });
     beside_the_first(format!("icmp{}", under_way(window)), cases.into())
 }
 
-/// The reference with a log as text beside itself without.
+/// The reference with a log beside itself without.
 fn logs(window: u64) -> Group {
-    let kinds = [Logging::Off, Logging::Buffered, Logging::Unbuffered, Logging::Synchronous];
+    let kinds =
+        [Logging::Off, Logging::Ring, Logging::Buffered, Logging::Unbuffered, Logging::Synchronous];
     let cases = kinds.map(|logging| {
-        let shape = Shape { way: Way::Bare(logging), window, copies: 1 };
+        let shape = Shape { window, ..Shape::of(Way::Bare(logging)) };
         let made = echo_case(shape, &format!(", log {}", logging.name()));
         match logging {
             Logging::Synchronous => Case {
@@ -83,10 +97,21 @@ fn logs(window: u64) -> Group {
     beside_the_first(format!("icmp, logs{}", under_way(window)), cases.into())
 }
 
+/// weir's host with its log, or its profile, beside itself without.
+fn watched(way: Way, window: u64, what: fn(bool) -> Watched) -> Group {
+    let cases = [false, true].map(|on| {
+        let watched = what(on);
+        echo_case(Shape { window, watched, ..Shape::of(way) }, watched.title())
+    });
+    let what = what(false).title().trim_end_matches(" off");
+    let name = format!("icmp, {}{what}{}", way.title(), under_way(window));
+    beside_the_first(name, cases.into())
+}
+
 /// Three further askers of the same host beside the one that is timed.
 fn four_copies(way: Way) -> Group {
     let cases = [1, 4].map(|copies| {
-        let shape = Shape { way, window: 1, copies };
+        let shape = Shape { copies, ..Shape::of(way) };
         echo_case(shape, if copies == 1 { " (1 or 4 copies)" } else { ", 4 copies at once" })
     });
     beside_the_first(format!("icmp, four copies, {}", way.title()), cases.into())
@@ -95,7 +120,7 @@ fn four_copies(way: Way) -> Group {
 /// The same askers before the kernel's own echo.
 fn kernels() -> Group {
     let ways = [Way::Lo, Way::Veth].into_iter();
-    let shapes = ways.flat_map(|way| [1, WINDOW].map(|window| Shape { way, window, copies: 1 }));
+    let shapes = ways.flat_map(|way| [1, WINDOW].map(|window| Shape { window, ..Shape::of(way) }));
     let cases = shapes.map(|shape| echo_case(shape, "")).collect();
     let made = group("icmp, the kernel", Sides::Two, cases);
     Group { twin: false, processes: PROCESSES, ..made }
@@ -115,13 +140,14 @@ fn beside_the_first(name: String, cases: Vec<Case>) -> Group {
 }
 
 fn echo_case(shape: Shape, what: &str) -> Case {
-    let Shape { way, window, copies } = shape;
+    let Shape { way, window, copies, watched } = shape;
     let params = Params {
         mechanism: Some(way.mechanism().into()),
         direction: Some("two-way".into()),
         chunk_bytes: Some(PAYLOAD_BYTES as u64),
         parties: Some(copies),
-        logging: Some(way.logging().into()),
+        logging: Some(if watched == Watched::Log(true) { "ring" } else { way.logging() }.into()),
+        operation: (watched == Watched::Profile(true)).then(|| "profiled".into()),
         window: Some(window),
         device: Some(way.device().into()),
         ..Params::default()
@@ -142,10 +168,12 @@ fn echo_case(shape: Shape, what: &str) -> Case {
 }
 
 fn echoes(site: &Site, shape: Shape) -> Result<Box<dyn Work>, Trouble> {
-    let host = Host::start(site, shape.way)?;
+    let mut prepared = shape.watched.start(site, shape.way)?;
+    let host = prepared.host.clone();
     let mut asker = Asker::new(host.address, shape.window as usize)?;
     let others = copies(site, &host, shape.copies - 1)?;
     work(move |count| {
+        prepared.before_batch()?;
         let _running = others.run()?;
         let batch = match shape.window {
             1 => turnarounds(&mut asker, count),

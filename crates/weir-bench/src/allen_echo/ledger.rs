@@ -1,6 +1,7 @@
-//! A transaction log as text: a line for each packet that comes or goes, written as programs of
-//! Allen's time did it, and as today's do.
+//! A transaction log of the reference: an event for each packet that comes or goes, as text,
+//! written as programs of Allen's time did it and as today's do; or in weir's ring.
 
+use crate::tools::place::Place;
 use rustix::fs::{Mode, OFlags};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
@@ -8,8 +9,11 @@ use std::io::{BufWriter, Write};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use weir_measure::bench::case::{Site, Trouble};
+use weir_net::log::{Direction, Log};
 
 const BUFFER_BYTES: usize = 64 << 10;
+/// As `weir net up` has it.
+const RING_BYTES: u64 = 4 << 20;
 /// A file system that has its files in memory (`linux/magic.h`).
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
@@ -18,11 +22,13 @@ const TMPFS_MAGIC: u64 = 0x0102_1994;
 pub enum Logging {
     /// Not at all.
     Off,
-    /// 64 KiB at a time.
+    /// Into a ring of weir's, in a shared file.
+    Ring,
+    /// As text, 64 KiB at a time.
     Buffered,
-    /// By a call for each line, into the page cache.
+    /// As text, by a call for each line, into the page cache.
     Unbuffered,
-    /// By a call for each line, which waits for the disk.
+    /// As text, by a call for each line, which waits for the disk.
     Synchronous,
 }
 
@@ -31,6 +37,7 @@ impl Logging {
     pub fn name(self) -> &'static str {
         match self {
             Logging::Off => "off",
+            Logging::Ring => "ring",
             Logging::Buffered => "buffered",
             Logging::Unbuffered => "unbuffered",
             Logging::Synchronous => "synchronous",
@@ -48,6 +55,7 @@ pub struct Ledger {
 #[derive(Debug)]
 enum Sink {
     Nothing,
+    Ring(Log),
     Buffered(BufWriter<File>),
     Calls(File),
 }
@@ -61,6 +69,7 @@ impl Ledger {
         let directory = &site.directory;
         let sink = match logging {
             Logging::Off => Sink::Nothing,
+            Logging::Ring => Sink::Ring(ring()?),
             Logging::Buffered => {
                 let file = open(directory, OFlags::empty())?;
                 Sink::Buffered(BufWriter::with_capacity(BUFFER_BYTES, file))
@@ -74,38 +83,43 @@ impl Ledger {
         Ok(Ledger { line: Vec::with_capacity(256), sink })
     }
 
-    /// Writes a line of a packet whose headers have been looked at.
+    /// Writes an event of a packet whose headers have been looked at.
     ///
     /// # Errors
     /// The file cannot be written.
     #[inline]
-    pub fn note(&mut self, way: &str, packet: &[u8]) -> Result<(), Trouble> {
-        if !matches!(self.sink, Sink::Nothing) {
-            self.write(way, packet)?;
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, way: &str, packet: &[u8]) -> Result<(), Trouble> {
-        let now = clock_gettime(ClockId::Realtime);
-        self.line.clear();
-        text(&mut self.line, (now.tv_sec, now.tv_nsec), way, packet)?;
+    pub fn note(&mut self, direction: Direction, packet: &[u8]) -> Result<(), Trouble> {
         match &mut self.sink {
             Sink::Nothing => {}
-            Sink::Buffered(file) => file.write_all(&self.line)?,
-            Sink::Calls(file) => file.write_all(&self.line)?,
+            Sink::Ring(log) => log.packet(direction, packet),
+            Sink::Buffered(file) => {
+                file.write_all(text(&mut self.line, now(), direction, packet)?)?;
+            }
+            Sink::Calls(file) => {
+                file.write_all(text(&mut self.line, now(), direction, packet)?)?;
+            }
         }
         Ok(())
     }
 }
 
+fn now() -> (i64, i64) {
+    let now = clock_gettime(ClockId::Realtime);
+    (now.tv_sec, now.tv_nsec)
+}
+
 /// The line: when, which way, from where to where, what.
-fn text(
-    line: &mut Vec<u8>,
+fn text<'l>(
+    line: &'l mut Vec<u8>,
     (seconds, nanoseconds): (i64, i64),
-    way: &str,
+    direction: Direction,
     packet: &[u8],
-) -> Result<(), Trouble> {
+) -> Result<&'l [u8], Trouble> {
+    let way = match direction {
+        Direction::In => "in",
+        Direction::Out => "out",
+    };
+    line.clear();
     let address =
         |at: usize| Ipv4Addr::new(packet[at], packet[at + 1], packet[at + 2], packet[at + 3]);
     let message = &packet[usize::from(packet[0] & 0xf) * 4..];
@@ -120,7 +134,14 @@ fn text(
         word(6),
         packet.len()
     )?;
-    Ok(())
+    Ok(line)
+}
+
+/// A log of its own, whose file goes once it is open.
+fn ring() -> Result<Log, Trouble> {
+    let place = Place::new()?;
+    let log = Log::create(place.name(), RING_BYTES);
+    log.map_err(|error| Trouble::left_out(error.to_string()))
 }
 
 fn open(directory: &Path, more: OFlags) -> Result<File, Trouble> {
@@ -153,8 +174,10 @@ mod tests {
         packet[12..20].copy_from_slice(&[10, 77, 0, 1, 10, 77, 0, 2]);
         packet.extend([8, 0, 0, 0, 0, 7, 1, 0]);
         let mut line = Vec::new();
-        text(&mut line, (12, 34), "in", &packet).expect("written");
-        let expected = "12.000000034 in 10.77.0.1 > 10.77.0.2 icmp 8 id 7 seq 256 bytes 28\n";
-        assert_eq!(String::from_utf8_lossy(&line), expected);
+        for _ in 0..2 {
+            let line = text(&mut line, (12, 34), Direction::In, &packet).expect("written");
+            let expected = "12.000000034 in 10.77.0.1 > 10.77.0.2 icmp 8 id 7 seq 256 bytes 28\n";
+            assert_eq!(String::from_utf8_lossy(line), expected);
+        }
     }
 }

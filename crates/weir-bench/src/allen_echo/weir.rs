@@ -6,9 +6,12 @@ use crate::tools::place::Place;
 use crate::tools::program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::Read;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_measure::bench::case::{Site, Trouble};
+use weir_measure::profile::Observed;
+use weir_net::log::Log;
 use weir_sys::tun::Tun;
 use weir_sys::{Pid, proc, signals};
 
@@ -27,7 +30,8 @@ pub struct Weir {
     /// All its processes.
     pids: Vec<Pid>,
     /// Its directory of names, which goes after it.
-    _place: Place,
+    place: Place,
+    device: String,
 }
 
 impl Weir {
@@ -55,7 +59,7 @@ impl Weir {
         site.go_here()?;
         let switch =
             started.map_err(|error| Trouble::failed(format!("cannot run weir net up: {error}")))?;
-        let mut made = Weir { switch, pids: Vec::new(), _place: place };
+        let mut made = Weir { switch, pids: Vec::new(), place, device };
         made.wait_for_an_answer(subnet)?;
         made.find_processes();
         Ok(made)
@@ -64,6 +68,38 @@ impl Weir {
     /// The processes whose work is the answering.
     pub fn pids(&self) -> &[Pid] {
         &self.pids
+    }
+
+    /// Where its files are.
+    fn directory(&self) -> PathBuf {
+        self.place.directory().join("weir/net").join(&self.device)
+    }
+
+    /// Its log.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn log(&self) -> Result<Log, Trouble> {
+        let opened = Log::open(self.directory().join(weir_net::names::LOG));
+        opened.map_err(|error| Trouble::failed(error.to_string()))
+    }
+
+    /// The profiles of all its processes.
+    ///
+    /// # Errors
+    /// One cannot be opened, or there is none.
+    pub fn profiles(&self) -> Result<Vec<Observed>, Trouble> {
+        let mut profiles = Vec::new();
+        for entry in std::fs::read_dir(self.directory())? {
+            let entry = entry?;
+            if entry.file_name().as_encoded_bytes().starts_with(b"profile.") {
+                profiles.push(Observed::open(&entry.path())?);
+            }
+        }
+        if profiles.is_empty() {
+            return Err(Trouble::failed("weir net up has published no profile"));
+        }
+        Ok(profiles)
     }
 
     fn wait_for_an_answer(&mut self, subnet: Subnet) -> Result<(), Trouble> {

@@ -10,10 +10,10 @@ use weir_measure::bench::record::{CaseRecord, ComparisonRecord};
 /// What Allen had, and which case of today stands beside it.
 const ROWS: [(&str, &str); 9] = [
     ("turnaround goal for an echo", "icmp, weir, turnaround"),
-    ("round trip to self with logging off", "icmp, weir, all off, turnaround"),
+    ("round trip to self with logging off", "icmp, weir, log off, turnaround"),
     ("round trip to self with unbuffered", "icmp, bare, log unbuffered, turnaround"),
     ("round trip to self with unbuffered", "icmp, bare, log synchronous, turnaround"),
-    ("packet interval sustained with logging off", "icmp, weir, all off, 64 under way, packet"),
+    ("packet interval sustained with logging off", "icmp, weir, log off, 64 under way, packet"),
     ("user CPU a packet", "icmp, weir, log on, 64 under way, CPU"),
     ("kernel CPU a packet", "icmp, bare, log synchronous, 64 under way, CPU"),
     ("driver send elapsed", "icmp, bare, send"),
