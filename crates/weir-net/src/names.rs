@@ -69,7 +69,7 @@ pub fn log(tun: &str) -> Result<PathBuf> {
 }
 
 /// Name of the log in the directory of a switch.
-const LOG: &str = "log";
+pub const LOG: &str = "log";
 
 /// The port of the switch.
 ///
