@@ -1,5 +1,5 @@
-//! The arithmetic of `weir net ping`: requests that can be told from others' and from each other, and
-//! what their replies say of the way and of the other clock. No clock and no I/O.
+//! The arithmetic of `weir net ping`: requests that can be told from others' and from each other,
+//! and what their replies say of the way and of the other clock. No clock and no I/O.
 
 use super::{Notice, Trouble};
 use crate::wire::icmp::{self, Echo, Message, Timestamp};
@@ -160,8 +160,8 @@ impl Pinger {
         }
     }
 
-    /// The next request, sent at `now_ns` of our clock and, as others know the time, at `ms_since_midnight_ut`
-    /// (since midnight UT): the payload of a datagram of ICMP. Its first sequence is 1.
+    /// The next request, sent now by both clocks, that which only goes forward and that which
+    /// others know too: the payload of a datagram of ICMP. The first sequence is 1.
     pub fn request(&mut self, now_ns: u64, ms_since_midnight_ut: u32) -> &[u8] {
         let sequence = self.sequence;
         self.sequence = sequence.wrapping_add(1);
@@ -191,7 +191,7 @@ impl Pinger {
         self.data[..bytes].copy_from_slice(&stamp[..bytes]);
     }
 
-    /// Takes the payload of a datagram of ICMP that came at `now_ns`, `ms_since_midnight_ut`.
+    /// Takes the payload of a datagram of ICMP that came now.
     pub fn take(&mut self, payload: &[u8], now_ns: u64, ms_since_midnight_ut: u32) -> Took {
         let (sequence, is_right) = match (Message::check(payload), self.probe) {
             (Ok(Message::EchoReply(echo)), Probe::Echo { .. }) if echo.id == self.id => {
@@ -347,7 +347,7 @@ pub struct PingSummary {
 }
 
 impl fmt::Display for PingSummary {
-    /// Two or three lines, as ping's last ones.
+    /// One to three lines, as ping's last ones.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = &self.counts;
         write!(f, "{} sent, {} received", counts.sent, counts.received)?;

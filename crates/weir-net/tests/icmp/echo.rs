@@ -169,7 +169,8 @@ fn what_is_malformed_or_means_nothing_is_dropped_silently() {
     wrong[9] ^= 1;
     world.take(&datagram(header(), &[], &wrong));
     world.take(&datagram(header(), &[], &[8, 0, 0xf7, 0xff, 0, 0, 0]));
-    // An address mask request (RFC 1122 3.2.2.9), a type nobody assigned, a code echoes do not have.
+    // An address mask request (RFC 1122 3.2.2.9), a type nobody assigned, a code echoes do not
+    // have.
     for (kind, code) in [(17, 0), (99, 0), (8, 1)] {
         let mut bytes = [kind, code, 0, 0, 0, 0, 0, 0];
         let checksum = weir_net::wire::checksum::of(&bytes);

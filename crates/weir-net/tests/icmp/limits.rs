@@ -92,15 +92,18 @@ fn the_table_is_bounded_and_the_oldest_gives_way() {
 
 #[test]
 fn a_clock_that_goes_back_brings_nothing() {
-    let mut world = world(PLENTY, Rate { per_s: 1, burst: 1 });
-    world.now_ns = 10 * SECOND_NS;
-    assert!(world.provoke(1));
-    world.now_ns = 0;
-    assert!(!world.provoke(1));
-    world.now_ns = 10 * SECOND_NS + 999_999_999;
-    assert!(!world.provoke(1));
-    world.now_ns += 1;
-    assert!(world.provoke(1));
+    let slow = Rate { per_s: 1, burst: 1 };
+    for (errors, errors_to_one) in [(PLENTY, slow), (slow, PLENTY)] {
+        let mut world = world(errors, errors_to_one);
+        world.now_ns = 10 * SECOND_NS;
+        assert!(world.provoke(1));
+        world.now_ns = 0;
+        assert!(!world.provoke(1));
+        world.now_ns = 10 * SECOND_NS + 999_999_999;
+        assert!(!world.provoke(1));
+        world.now_ns += 1;
+        assert!(world.provoke(1));
+    }
 }
 
 #[test]
