@@ -3,6 +3,7 @@
 use insta::assert_snapshot;
 use std::net::Ipv4Addr;
 use std::process::Command;
+use weir_net::counts::Drop;
 use weir_net::log::format::{Zone, json, pcap, pcap_header, text};
 use weir_net::log::{
     Change, Direction, Dropped, Dump, Event, Failure, Packet, Reason, Station, Transaction,
@@ -41,11 +42,11 @@ fn events() -> Vec<Event> {
     let failure = |reason, protocol, source, value| {
         What::Failure(Failure { reason, protocol, source, target: source, value })
     };
-    let station = |change, protocol, port| {
-        What::Station(Station { change, pid: 4711, protocol, port })
+    let station =
+        |change, protocol, port| What::Station(Station { change, pid: 4711, protocol, port });
+    let dropped = |reason, protocol, above| {
+        What::Dropped(Dropped { reason, packet: packet(protocol, above) })
     };
-    let dropped =
-        |reason, protocol, above| What::Dropped(Dropped { reason, packet: packet(protocol, above) });
     let whats = vec![
         transaction(Direction::In, 1, icmp(8, 0)),
         transaction(Direction::Out, 1, icmp(0, 0)),
@@ -55,10 +56,10 @@ fn events() -> Vec<Event> {
         transaction(Direction::In, 6, ports),
         transaction(Direction::In, 17, Transport::None { id: 9 }),
         transaction(Direction::In, 89, Transport::None { id: 9 }),
-        dropped(Reason::NO_STATION, 17, ports),
+        dropped(Drop::NoPort.reason(), 17, ports),
         dropped(Reason::new(99), 3, Transport::None { id: 0 }),
         failure(Reason::CHECKSUM, 1, THERE, 0),
-        failure(Reason::DEVICE, 0, Ipv4Addr::UNSPECIFIED, 28),
+        failure(Drop::Device.reason(), 0, Ipv4Addr::UNSPECIFIED, 28),
         dump(Direction::In, 32, &ECHO),
         dump(Direction::Out, 1500, &[&ECHO[..], &[0; 64]].concat()),
         dump(Direction::Out, 2, &[0x1b, 0x5b]),

@@ -61,8 +61,8 @@ impl Naive {
 
     /// The next event.
     fn read(&mut self) -> Option<What> {
-        let record = |from: u64, until: u64| move |(at, units, _): &&(u64, u64, What)| {
-            *at >= from && *at + *units <= until
+        let record = |from: u64, until: u64| {
+            move |(at, units, _): &&(u64, u64, What)| *at >= from && *at + *units <= until
         };
         if self.written.iter().find(record(self.position, self.private)).is_none() {
             let oldest = self.head.saturating_sub(self.units);

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use weir_measure::random::Random;
+use weir_net::counts::Drop;
 use weir_net::log::{
     Change, Direction, Dropped, Failure, Kinds, Log, Packet, Reason, Station, Transaction,
     Transport,
@@ -75,10 +76,12 @@ impl Samples {
         let packet = Packet::of(&echo);
         let (source, target) = (packet.source, packet.target);
         let protocol = packet.protocol;
-        debug_assert!(matches!(packet.transport, Transport::Icmp { .. }) && source != Ipv4Addr::UNSPECIFIED);
+        debug_assert!(
+            matches!(packet.transport, Transport::Icmp { .. }) && source != Ipv4Addr::UNSPECIFIED
+        );
         Samples {
             transaction: Transaction { direction: Direction::In, packet },
-            dropped: Dropped { reason: Reason::NO_STATION, packet },
+            dropped: Dropped { reason: Drop::NoPort.reason(), packet },
             failure: Failure { reason: Reason::CHECKSUM, protocol, source, target, value: 0 },
             station: Station { change: Change::Attached, pid: 1, protocol, port: 0 },
             echo,
@@ -90,13 +93,8 @@ impl Samples {
 /// The cases, in the order in which they are shown.
 fn cases() -> Vec<Case> {
     let transaction: fn(&Log, &Samples) = |log, of| log.transaction(black_box(&of.transaction));
-    let logged = |name, kind, event| Case {
-        name,
-        logged: kind,
-        synced: Kinds::NONE,
-        beside: false,
-        event,
-    };
+    let logged =
+        |name, kind, event| Case { name, logged: kind, synced: Kinds::NONE, beside: false, event };
     let mut cases = vec![
         logged("off", Kinds::NONE, transaction),
         logged("transactions", Kinds::TRANSACTIONS, transaction),

@@ -153,7 +153,7 @@ impl Display for Failure {
         self.reason.fmt(f)?;
         match (self.value, self.reason) {
             (0, _) => Ok(()),
-            (errno, Reason::DEVICE | Reason::SYSTEM) => write!(f, ", errno {errno}"),
+            (errno, Reason::SYSTEM) => write!(f, ", errno {errno}"),
             (value, _) => write!(f, ", value {value}"),
         }
     }
