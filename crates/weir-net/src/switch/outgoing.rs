@@ -161,7 +161,10 @@ impl Shared {
                 Counts::add(&self.counts.sent_bytes, (bytes - device_header) as u64);
                 Ok(())
             }
-            Err(_) => Err(Drop::Device),
+            Err(cause) => {
+                self.log_refusal(&cause);
+                Err(Drop::Device)
+            }
         }
     }
 }
