@@ -98,15 +98,25 @@ fn what_this_process_wants_lasts_beside_an_observer() {
     WORK.run(|| ());
     let report = Report::between(&before, &observed.look().expect("looked")).expect("in order");
     assert_eq!(work_calls(&report), 1);
-    drop(observed);
+    // The lease of an observer that knew nothing of this process's own wish, long over.
+    let file = fs::File::options().write(true).open(&path).expect("opened");
+    file.write_all_at(&1_u64.to_ne_bytes(), 16 * 8).expect("written");
+    WORK.run(|| ());
+    assert!(profile::is_on());
     profile::switch(false).expect("off");
-    assert_eq!(work_calls(&profile::report().expect("it was on")), 3);
+    let before = observed.look().expect("looked");
+    WORK.run(|| ());
+    observed.renew().expect("on");
+    let report = Report::between(&before, &observed.look().expect("looked")).expect("in order");
+    assert_eq!((work_calls(&report), report.notes.len()), (1, 0), "the observer still wants it");
+    drop(observed);
+    assert_eq!(work_calls(&profile::report().expect("it was on")), 4);
     let begun = std::time::Instant::now();
     while profile::is_on() {
         WORK.run(|| ());
         assert!(begun.elapsed() < 10 * LEASE, "nobody wants it any more");
     }
-    assert_eq!(work_calls(&profile::report().expect("it was on")), 3, "those are not its own");
+    assert_eq!(work_calls(&profile::report().expect("it was on")), 4, "those are not its own");
 }
 
 #[test]
