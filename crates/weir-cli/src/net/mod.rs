@@ -1,8 +1,11 @@
 //! `weir net`: a packet switch at user level, and what attaches to it.
 //!
-//! [`log`] prints and follows the log that they share; [`profile`] counts and times what they do.
+//! [`log`] prints and follows the log that they share, and [`cost`] measures what logging costs;
+//! [`profile`] counts and times what they do; [`output`] is standard output of what goes on for long.
 
+mod cost;
 mod log;
+mod output;
 mod profile;
 
 use crate::args::{NetCommand, NetVerb};
