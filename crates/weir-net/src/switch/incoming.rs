@@ -104,16 +104,13 @@ impl Incoming {
         let datagram = Datagram::check(packet)?;
         let header = datagram.header();
         let own = shared.settings.address;
-        {
-            let routes = shared.routes();
-            if header.destination != own {
-                let all =
-                    header.destination.is_multicast() || routes.is_broadcast(header.destination);
-                return Err(if all { Drop::Broadcast } else { Drop::NotForUs });
-            }
-            if header.source == own || !routes.is_host(header.source) {
-                return Err(Drop::Source);
-            }
+        let net = shared.net;
+        if header.destination != own {
+            let all = header.destination.is_multicast() || net.is_broadcast(header.destination);
+            return Err(if all { Drop::Broadcast } else { Drop::NotForUs });
+        }
+        if header.source == own || !net.is_host(header.source) {
+            return Err(Drop::Source);
         }
         if !datagram.options().is_empty() {
             self.check_options(shared, &datagram)?;
