@@ -353,7 +353,7 @@ impl Reassembly {
         let more = own_chunks.more_cost(&self.hall.store, fragment.start, fragment.payload.len());
         let more = if own.is_some() { more } else { more + DATAGRAM_COST };
         let source = fragment.key.source;
-        while self.hall.cost_of(source) + more > self.limits.source_bytes {
+        while self.hall.cost_beside(own, source) + more > self.limits.source_bytes {
             let Some(oldest) = self.hall.oldest_of(source) else { break };
             self.counts.evicted_source += self.evict(oldest);
             if own == Some(oldest) {

@@ -156,11 +156,15 @@ impl Switch {
                 shared.take_message(doorman, received, &lent);
             };
             let port = &mut self.port;
-            let got = spans::TAKE.run(|| port.try_receive_each_lent(&mut buffer, &mut see));
-            match got {
-                Ok(_) => {}
-                Err(error) if error.kind() == weir::ErrorKind::WouldBlock => wait(port)?,
-                Err(error) => return Err(error.into()),
+            // While a profile is taken the wait is a call of its own, told from the rest.
+            let got = match profile::is_on() {
+                true => spans::TAKE.run(|| port.try_receive_each_lent(&mut buffer, &mut see)),
+                false => port.receive_each_lent_for(&mut buffer, TICK, &mut see),
+            };
+            match got.map_err(|error| (error.kind(), error)) {
+                Ok(_) | Err((weir::ErrorKind::TimedOut, _)) => {}
+                Err((weir::ErrorKind::WouldBlock, _)) => wait(port)?,
+                Err((_, error)) => return Err(error.into()),
             }
             let now_ns = now_ns();
             if now_ns.saturating_sub(looked_ns) >= TICK.as_nanos() as u64 {

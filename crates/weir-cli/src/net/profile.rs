@@ -280,8 +280,8 @@ mod tests {
     fn fixed() -> Outcome {
         let cpu = |total_us: u64| Cpu {
             total_ns: total_us * 1000,
-            user_ns: 90_000_000,
-            system_ns: 410_000_000,
+            user_ns: total_us / 40 * 10_000,
+            system_ns: total_us / 40 * 30_000,
             queue_ns: 1_234_567,
         };
         let report = |process: &str, pid, cpu| Report {
