@@ -23,8 +23,11 @@ const STREAM_WEIGHT: f64 = 4.0;
 /// Requests of a batch whose every line waits for the disk.
 const SYNCHRONOUS_COUNT: u64 = 64;
 const SYNCHRONOUS_WEIGHT: f64 = 6.0;
-/// Fresh processes of a group that is there for scale.
-const PROCESSES: u64 = 12;
+/// Fresh processes of a group whose ratios are to be told from bounds that are near: weir's hosts
+/// take a tenth of a second each to come up.
+const CLOSE: u64 = 24;
+/// The same, where bounds are far or there are none.
+const ROUGH: u64 = 12;
 
 /// The columns of a window. User and system time are not told apart: the kernel does that by ticks,
 /// of which too few fall into the user's part.
@@ -74,7 +77,10 @@ fn hosts(window: u64) -> Group {
         let made = echo_case(Shape { window, ..Shape::of(way) }, "");
         Case { standard: window == 1, ..made }
     });
-    beside_the_first(format!("icmp{}", under_way(window)), cases.into())
+    let made = beside_the_first(format!("icmp{}", under_way(window)), cases.into());
+    let across = (window > 1).then_some(Placement::OtherCpu);
+    let standard = [Placement::SameCpu].into_iter().chain(across).collect();
+    Group { processes: ROUGH, standard, ..made }
 }
 
 /// The reference with a log beside itself without.
@@ -94,7 +100,8 @@ fn logs(window: u64) -> Group {
             _ => made,
         }
     });
-    beside_the_first(format!("icmp, logs{}", under_way(window)), cases.into())
+    let made = beside_the_first(format!("icmp, logs{}", under_way(window)), cases.into());
+    Group { processes: ROUGH, ..made }
 }
 
 /// weir's host with its log, or its profile, beside itself without.
@@ -105,7 +112,7 @@ fn watched(way: Way, window: u64, what: fn(bool) -> Watched) -> Group {
     });
     let what = what(false).title().trim_end_matches(" off");
     let name = format!("icmp, {}{what}{}", way.title(), under_way(window));
-    beside_the_first(name, cases.into())
+    Group { processes: CLOSE, ..beside_the_first(name, cases.into()) }
 }
 
 /// Three further askers of the same host beside the one that is timed.
@@ -114,7 +121,8 @@ fn four_copies(way: Way) -> Group {
         let shape = Shape { copies, ..Shape::of(way) };
         echo_case(shape, if copies == 1 { " (1 or 4 copies)" } else { ", 4 copies at once" })
     });
-    beside_the_first(format!("icmp, four copies, {}", way.title()), cases.into())
+    let made = beside_the_first(format!("icmp, four copies, {}", way.title()), cases.into());
+    Group { processes: ROUGH, twin: false, ..made }
 }
 
 /// The same askers before the kernel's own echo.
@@ -123,7 +131,7 @@ fn kernels() -> Group {
     let shapes = ways.flat_map(|way| [1, WINDOW].map(|window| Shape { window, ..Shape::of(way) }));
     let cases = shapes.map(|shape| echo_case(shape, "")).collect();
     let made = group("icmp, the kernel", Sides::Two, cases);
-    Group { twin: false, processes: PROCESSES, ..made }
+    Group { twin: false, processes: ROUGH, ..made }
 }
 
 fn under_way(window: u64) -> String {
