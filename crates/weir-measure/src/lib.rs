@@ -6,6 +6,7 @@
 //! - [`record`]: what a run gives.
 //! - [`mod@bench`]: the engine of `weir bench`: cells, placements, estimates, the report.
 //! - [`pairs`]: what may be concluded from paired runs.
+//! - [`profile`]: call counts, user, system and waiting time of subroutines, in any program.
 //! - [`clock`], [`machine`], [`random`]: time, limits of the host, repeatable chance.
 
 #![forbid(unsafe_code)]
@@ -15,6 +16,7 @@ pub mod bench;
 pub mod clock;
 pub mod machine;
 pub mod pairs;
+pub mod profile;
 pub mod random;
 pub mod record;
 pub mod runner;

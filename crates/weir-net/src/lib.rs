@@ -5,6 +5,9 @@
 //! - [`reassembly`], [`fragment`]: datagrams out of fragments under a budget, and into them.
 //! - [`icmp`]: what the ICMP and GGP daemon answers. No clock, no I/O: time is an argument.
 //! - [`mod@log`]: a ring of events in a shared file, which outlives its writers.
+//! - [`switch`]: the packet switch; [`counts`] and [`routes`] are what it counts and knows.
+//! - [`station`]: how a process attaches to it, by the messages of [`message`].
+//! - [`icmpd`]: the daemon for ICMP and GGP.
 //! - [`names`]: where the files of a switch lie.
 //!
 //! What is checked where: the switch verifies IP headers and nothing above; whoever attaches checks
@@ -12,13 +15,21 @@
 
 #![forbid(unsafe_code)]
 
+pub mod counts;
 mod error;
 pub mod fragment;
 pub mod icmp;
+pub mod icmpd;
 pub mod log;
+pub mod message;
 pub mod names;
+pub mod outgoing;
 pub mod reassembly;
 pub mod relay;
+pub mod routes;
+mod spans;
+pub mod station;
+pub mod switch;
 pub mod wire;
 
 pub use error::{Error, ErrorKind, Result};

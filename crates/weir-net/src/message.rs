@@ -23,7 +23,7 @@
 //! STATISTICS, DETACH   nothing
 //! ```
 
-use crate::icmp::Notice;
+use crate::icmp::{Notice, Trouble, Undeliverable};
 use crate::outgoing::Outgoing;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -237,31 +237,71 @@ impl Attached {
 }
 
 /// Bytes of a notice.
-pub const NOTICE_BYTES: usize = 16;
+pub const NOTICE_BYTES: usize = 28;
 
-/// A notice as it is sent: kind, code, protocol, whether it has ports, both ports, both of the
-/// remote address and the MTU.
+/// A notice as it is sent: trouble, code, protocol, pointer; both ports; the remote address and who
+/// says so; the MTU, two zeros; the first bytes of the payload.
 pub fn put_notice(notice: &Notice) -> [u8; NOTICE_BYTES] {
+    let trouble = match notice.trouble {
+        Trouble::Unreachable => 1,
+        Trouble::TimeExceeded => 2,
+        Trouble::ParameterProblem => 3,
+    };
     let mut bytes = [0; NOTICE_BYTES];
-    bytes[..4].copy_from_slice(&[notice.kind, notice.code, notice.protocol, 0]);
+    bytes[..4].copy_from_slice(&[trouble, notice.code, notice.protocol, notice.pointer]);
     bytes[4..6].copy_from_slice(&notice.local_port.to_le_bytes());
     bytes[6..8].copy_from_slice(&notice.remote_port.to_le_bytes());
     bytes[8..12].copy_from_slice(&notice.remote.octets());
-    bytes[12..14].copy_from_slice(&notice.mtu.to_le_bytes());
+    bytes[12..16].copy_from_slice(&notice.from.octets());
+    bytes[16..18].copy_from_slice(&notice.mtu_bytes.to_le_bytes());
+    bytes[20..].copy_from_slice(&notice.first);
     bytes
 }
 
 /// A notice out of bytes; `None` if they are none.
 pub fn notice(bytes: &[u8]) -> Option<Notice> {
     let bytes: &[u8; NOTICE_BYTES] = bytes.try_into().ok()?;
+    let trouble = match bytes[0] {
+        1 => Trouble::Unreachable,
+        2 => Trouble::TimeExceeded,
+        3 => Trouble::ParameterProblem,
+        _ => return None,
+    };
+    let first = bytes[20..].try_into().ok()?;
     Some(Notice {
-        kind: bytes[0],
+        trouble,
         code: bytes[1],
         protocol: bytes[2],
+        pointer: bytes[3],
         local_port: u16::from_le_bytes([bytes[4], bytes[5]]),
         remote_port: u16::from_le_bytes([bytes[6], bytes[7]]),
         remote: address(&bytes[8..12]),
-        mtu: u16::from_le_bytes([bytes[12], bytes[13]]),
+        from: address(&bytes[12..16]),
+        mtu_bytes: u16::from_le_bytes([bytes[16], bytes[17]]),
+        first,
+    })
+}
+
+/// Why nobody takes a datagram, as two bytes: what, and of a bad header where.
+pub fn put_why(why: Undeliverable) -> (u8, u8) {
+    match why {
+        Undeliverable::Protocol => (1, 0),
+        Undeliverable::Port => (2, 0),
+        Undeliverable::ReassemblyTimeout => (3, 0),
+        Undeliverable::SourceRoute => (4, 0),
+        Undeliverable::Parameter { pointer } => (5, pointer),
+    }
+}
+
+/// The same out of two bytes; `None` if they are none.
+pub fn why(what: u8, pointer: u8) -> Option<Undeliverable> {
+    Some(match what {
+        1 => Undeliverable::Protocol,
+        2 => Undeliverable::Port,
+        3 => Undeliverable::ReassemblyTimeout,
+        4 => Undeliverable::SourceRoute,
+        5 => Undeliverable::Parameter { pointer },
+        _ => return None,
     })
 }
 

@@ -11,7 +11,8 @@
 //! - [`spill`]: a file without a name, and engines that move memory to and from it.
 //! - [`fork`], [`shared`], [`usage`], [`sched`]: a second process, memory for both, what they used.
 //! - [`tun`], [`gather`]: a TUN device, and a write to it of two pieces of memory.
-//! - [`words`]: a file as words that several processes share.
+//! - [`words`]: a file as words that several processes share; [`overlay`]: static words that a
+//!   file can be laid over.
 //! - [`robust`]: a robust mutex for processes that share memory.
 //! - [`floor`], [`filter`], [`uring`], [`mq`], [`filemap`], [`swap`], [`namespace`]: what is
 //!   measured, or measured in.
@@ -33,6 +34,7 @@ pub mod gather;
 pub mod memory;
 pub mod mq;
 pub mod namespace;
+pub mod overlay;
 pub mod peer;
 pub mod proc;
 pub mod robust;

@@ -3,6 +3,7 @@
 mod bench;
 mod buffer;
 mod net;
+mod net_profile;
 mod pipes;
 mod port;
 mod relay;
@@ -11,7 +12,11 @@ mod saved;
 pub use bench::BenchOptions;
 pub use buffer::BufferOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-pub use net::{NetCommand, NetLogOptions, NetVerb};
+pub use net::{
+    NetCommand, NetIcmpdOptions, NetLogOptions, NetPingOptions, NetStatOptions, NetUpOptions,
+    NetVerb,
+};
+pub use net_profile::NetProfileOptions;
 pub use pipes::{StatOptions, TuneOptions};
 pub use port::{PortCommand, PortReadOptions, PortVerb, PortWriteOptions};
 pub use relay::RelayOptions;

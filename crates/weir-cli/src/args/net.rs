@@ -1,8 +1,12 @@
 //! Options of `weir net`.
 
+use super::NetProfileOptions;
 use super::relay::RelayOptions;
 use clap::{Args, Subcommand};
+use std::ffi::OsString;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Options of `weir net`.
 #[derive(Debug, Args)]
@@ -16,10 +20,20 @@ pub struct NetCommand {
 /// The verbs of `weir net`.
 #[derive(Debug, Subcommand)]
 pub enum NetVerb {
+    /// Own a TUN device and pass its packets to whoever attaches
+    Up(NetUpOptions),
+    /// Attach to a switch and answer ICMP: echo, timestamps, errors
+    Icmpd(NetIcmpdOptions),
+    /// Ask a host for an echo or the time, from the host behind a switch
+    Ping(NetPingOptions),
+    /// Show what a switch has counted: packets, drops by reason, who is attached
+    Stat(NetStatOptions),
     /// Print or follow the log of a switch, choose what is logged, measure what that costs
     Log(NetLogOptions),
     /// Pass packets between two devices, losing, doubling, corrupting, reordering, delaying some
     Relay(RelayOptions),
+    /// Count and time the subroutines of a switch's processes: what a packet costs, and where
+    Profile(NetProfileOptions),
 }
 
 /// Options of `weir net log`.
@@ -73,6 +87,169 @@ pub struct NetLogOptions {
 
 /// Options that read the log: they do not go with those that change it.
 const READS: [&str; 6] = ["follow", "json", "pcap", "kinds", "since_start", "last"];
+
+/// Options of `weir net up`.
+#[derive(Debug, Args)]
+#[command(after_help = UP_EXAMPLES)]
+pub struct NetUpOptions {
+    /// The device to make
+    #[arg(long, value_name = "DEVICE", default_value = "weir0")]
+    pub tun: String,
+
+    /// The address of the host behind the switch, and its net, such as 10.9.0.2/24
+    #[arg(long, value_name = "ADDRESS/BITS", value_parser = net)]
+    pub addr: (Ipv4Addr, u8),
+
+    /// The address of the kernel's side of the device, on the same net
+    #[arg(long, value_name = "ADDRESS")]
+    pub peer: Ipv4Addr,
+
+    /// Longest packet of the device, in bytes
+    #[arg(long, value_name = "BYTES", default_value = "1500",
+          value_parser = clap::value_parser!(u16).range(68..))]
+    pub mtu: u16,
+
+    /// The gateway to other nets [default: the peer]
+    #[arg(long, value_name = "ADDRESS")]
+    pub gateway: Option<Ipv4Addr>,
+
+    /// Make a network namespace of this name and the device in it; both go when the switch ends
+    #[arg(long, value_name = "NAME")]
+    pub netns: Option<String>,
+
+    /// Answer ICMP within the switch: no daemon, no ring in between
+    #[arg(long)]
+    pub inline: bool,
+
+    /// Start weir net icmpd beside the switch, and end it with the switch
+    #[arg(long, conflicts_with = "inline")]
+    pub icmpd: bool,
+
+    /// With --inline or --icmpd: answer the gateway protocol GGP (RFC 823) as well
+    #[arg(long)]
+    pub ggp: bool,
+
+    /// How long a datagram waits for its fragments
+    #[arg(long, value_name = "TIME", default_value = "30s",
+          value_parser = super::port::duration)]
+    pub reassembly_timeout: Duration,
+
+    /// Memory for datagrams that wait for fragments
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = super::pipes::size)]
+    pub reassembly_memory: u64,
+
+    /// Take packets without the device's header before them
+    #[arg(long)]
+    pub no_vnet_header: bool,
+
+    /// What is logged at first: none, all, or kinds as in weir net log
+    #[arg(long, value_name = "KINDS", default_value = "errors,drops,stations")]
+    pub log: String,
+
+    /// Size of the log, a ring: the oldest events give way
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = super::pipes::size)]
+    pub log_size: u64,
+
+    /// Run this command once the switch is up, and end with it and its status
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Options of `weir net icmpd`.
+#[derive(Debug, Args)]
+pub struct NetIcmpdOptions {
+    /// The device of the switch to attach to
+    #[arg(long, value_name = "DEVICE", default_value = "weir0")]
+    pub tun: String,
+
+    /// Answer the gateway protocol GGP (RFC 823) as well
+    #[arg(long)]
+    pub ggp: bool,
+
+    /// Answer at most so many echo requests a second [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub echo_rate: Option<u32>,
+}
+
+/// Options of `weir net ping`.
+#[derive(Debug, Args)]
+#[command(after_help = PING_EXAMPLES)]
+pub struct NetPingOptions {
+    /// Whom to ask
+    pub destination: Ipv4Addr,
+
+    /// The device of the switch to attach to
+    #[arg(long, value_name = "DEVICE", default_value = "weir0")]
+    pub tun: String,
+
+    /// Requests to send; without it, until an interrupt
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
+    /// Time between two requests
+    #[arg(short, long, value_name = "TIME", default_value = "1s",
+          value_parser = super::port::duration)]
+    pub interval: Duration,
+
+    /// Bytes of data in an echo request
+    #[arg(short, long, value_name = "BYTES", default_value = "56",
+          value_parser = clap::value_parser!(u16).range(..=65507))]
+    pub size: u16,
+
+    /// How long to wait for the last reply
+    #[arg(short = 'W', long, value_name = "TIME", default_value = "1s",
+          value_parser = super::port::duration)]
+    pub wait: Duration,
+
+    /// Ask for the time of day (ICMP timestamp) instead of an echo
+    #[arg(long)]
+    pub timestamp: bool,
+
+    /// Print the summary only
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Print the summary as JSON (schema weir.net.ping/1)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `weir net stat`.
+#[derive(Debug, Args)]
+pub struct NetStatOptions {
+    /// The device of the switch
+    #[arg(long, value_name = "DEVICE", default_value = "weir0")]
+    pub tun: String,
+
+    /// Print JSON (schema weir.net.stat/1)
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn net(text: &str) -> Result<(Ipv4Addr, u8), String> {
+    let wanted = || format!("'{text}' is no address with its net, such as 10.9.0.2/24");
+    let (address, bits) = text.split_once('/').ok_or_else(wanted)?;
+    let bits: u8 = bits.parse().map_err(|_| wanted())?;
+    if bits > 32 {
+        return Err(wanted());
+    }
+    Ok((address.parse().map_err(|_| wanted())?, bits))
+}
+
+const UP_EXAMPLES: &str = "\
+It takes CAP_NET_ADMIN (root has it). The kernel gets the peer's address and reaches the host
+through the device; the host is what attaches: nothing answers until something does.
+
+Examples:
+  weir net up --tun weir0 --addr 10.9.0.2/24 --peer 10.9.0.1
+  weir net icmpd & ping 10.9.0.2                   now there is an answer
+  weir net up --addr 10.9.0.2/24 --peer 10.9.0.1 --netns lab --icmpd -- ping -c 3 10.9.0.2
+                                                   all of it in a namespace of its own";
+
+const PING_EXAMPLES: &str = "\
+Examples:
+  weir net ping 10.9.0.1 -c 10 -i 100ms            from the host behind the switch to the kernel
+  weir net ping --timestamp -c 3 10.9.0.1          what time is it there";
 
 const LOG_EXAMPLES: &str = "\
 Kinds: transactions, errors, dumps-in, dumps-out, drops, stations.

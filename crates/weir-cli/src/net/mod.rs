@@ -1,20 +1,74 @@
 //! `weir net`: a packet switch at user level, and what attaches to it.
 //!
-//! [`log`] prints and follows the log that they share; [`relay`] impairs packets on purpose.
+//! [`up`] is the switch, [`icmpd`] the daemon that answers, [`ping`] asks, [`stat`] shows what the
+//! switch has counted, [`log`] prints and follows the log that they share; [`profile`] counts
+//! and times what they do; [`relay`] impairs packets on purpose.
 
+mod icmpd;
 mod log;
+mod netns;
+mod ping;
+mod profile;
 mod relay;
+mod stat;
+mod up;
 
 use crate::args::{NetCommand, NetVerb};
 use crate::fault::Fault;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use weir_net::{Error, ErrorKind};
+use weir_sys::signals::is_ignored;
 
 /// Carries out the verb.
 pub fn net(command: &NetCommand) -> Result<ExitCode, Fault> {
     match &command.verb {
+        NetVerb::Up(options) => up::up(options),
+        NetVerb::Icmpd(options) => icmpd::icmpd(options),
+        NetVerb::Ping(options) => ping::ping(options),
+        NetVerb::Stat(options) => stat::stat(options),
         NetVerb::Log(options) => log::log(options),
+        NetVerb::Profile(options) => profile::profile(options),
         NetVerb::Relay(options) => relay::relay(options),
+    }
+}
+
+/// A flag that INT, TERM and HUP set, those aside that were ignored before.
+fn stop_flag() -> Result<Arc<AtomicBool>, Fault> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        if !is_ignored(signal) {
+            let heard = signal_hook::flag::register(signal, stop.clone());
+            heard.map_err(|error| Fault::failed(format!("cannot hear signals: {error}")))?;
+        }
+    }
+    Ok(stop)
+}
+
+/// Lets `weir net profile` look into this process.
+fn publish(tun: &str, who: &str) -> Result<weir_measure::profile::Published, Fault> {
+    let path = weir_net::names::profile(tun, who, std::process::id()).map_err(asked)?;
+    weir_measure::profile::publish(&path, who).map_err(|error| {
+        Fault::failed(format!("cannot publish a profile at '{}': {error}", path.display()))
+    })
+}
+
+/// The port of the switch on a device, and the directory of its stations.
+fn switch_of(tun: &str) -> Result<(PathBuf, PathBuf), Fault> {
+    let directory = weir_net::names::find(tun).map_err(asked)?;
+    Ok((directory.join("switch"), directory))
+}
+
+/// An error of attaching: that nobody is there is said by the device's name.
+fn not_attached(tun: &str, error: Error) -> Fault {
+    match error.kind() {
+        ErrorKind::NoSwitch => {
+            Fault::failed(format!("cannot attach to the switch of '{tun}': it is not up"))
+        }
+        _ => failed(error),
     }
 }
 

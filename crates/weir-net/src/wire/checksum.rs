@@ -1,6 +1,7 @@
 //! The Internet checksum (RFC 1071): a ones' complement sum of 16-bit words, in pieces.
 
-/// A sum that grows. Pieces may have any length: of an odd one the next piece goes on where it ended.
+/// A sum that grows. Pieces may have any length: of an odd one the next piece goes on where it
+/// ended.
 ///
 /// Words are added in the machine's order, which RFC 1071 2 (B) allows: the sum of swapped words is
 /// the swapped sum. It is turned round once, at the end.

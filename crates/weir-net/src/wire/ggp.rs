@@ -1,1 +1,328 @@
-//! To come.
+//! Messages of the Gateway-to-Gateway Protocol: a checked view, and what is written.
+//!
+//! The formats are those of RFC 823 (R. Hinden, A. Sheltzer, "The DARPA Internet Gateway", September
+//! 1982), Appendix A, "release 1003 of the gateway software". A message has no checksum. Octets that
+//! are unused there are written as zeroes and not looked at.
+//!
+//! | type | message | octets after the type |
+//! |---|---|---|
+//! | 0 | echo reply | 3 unused, and whatever the echo had |
+//! | 2 | acknowledgement | 1 unused, sequence (2) |
+//! | 8 | echo | 3 unused, and anything |
+//! | 9 | network interface status | 3 unused |
+//! | 10 | negative acknowledgement | 1 unused, sequence (2) |
+//! | 12 | routing update | 1 unused, sequence (2), need-update, n-distances, the groups |
+//!
+//! A group is a distance, a number of nets, and that many net numbers of 1, 2 or 3 octets, as their
+//! class (RFC 791 2.3: A, B, C) has it.
+
+use std::net::Ipv4Addr;
+
+/// Types of messages.
+pub mod kind {
+    /// Answer to an echo.
+    pub const ECHO_REPLY: u8 = 0;
+    /// A routing update was accepted.
+    pub const ACKNOWLEDGEMENT: u8 = 2;
+    /// Asks for an echo reply.
+    pub const ECHO: u8 = 8;
+    /// Sent to oneself, to see whether a net is there.
+    pub const INTERFACE_STATUS: u8 = 9;
+    /// A routing update was refused.
+    pub const NEGATIVE_ACKNOWLEDGEMENT: u8 = 10;
+    /// Nets and their distances.
+    pub const ROUTING_UPDATE: u8 = 12;
+}
+
+/// Bytes of each message but routing updates and echoes with something in them.
+pub const SHORT_BYTES: usize = 4;
+/// Bytes of a routing update without groups.
+pub const UPDATE_HEADER_BYTES: usize = 6;
+/// Nets that a routing update has at most, here: RFC 823 names no bound but a datagram's length.
+pub const MOST_NETWORKS: usize = 1024;
+
+/// Why bytes are no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// Fewer or more bytes than a message of its type has, or than its counts say.
+    Length,
+    /// A type that RFC 823 does not know.
+    Kind,
+    /// Whether an update is needed is neither 0 nor 1.
+    NeedUpdate,
+    /// A net number that no class A, B or C net has.
+    Network,
+    /// A net twice in one update.
+    Doubled,
+    /// More than [`MOST_NETWORKS`] nets.
+    TooMany,
+}
+
+impl Malformed {
+    /// The reason in a few words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Malformed::Length => "a wrong length",
+            Malformed::Kind => "an unknown type",
+            Malformed::NeedUpdate => "need-update neither 0 nor 1",
+            Malformed::Network => "a number of no net",
+            Malformed::Doubled => "a net twice",
+            Malformed::TooMany => "too many nets",
+        }
+    }
+}
+
+/// A net of class A, B or C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Network {
+    /// The net number in the high octets, the others zero.
+    address: Ipv4Addr,
+}
+
+impl Network {
+    /// The net that `address` belongs to by its class; `None` for classes D and E, and for nets 0 and
+    /// 127, which are none.
+    pub fn of(address: Ipv4Addr) -> Option<Network> {
+        let [a, b, c, _] = address.octets();
+        let address = match octets(a)? {
+            1 => Ipv4Addr::new(a, 0, 0, 0),
+            2 => Ipv4Addr::new(a, b, 0, 0),
+            _ => Ipv4Addr::new(a, b, c, 0),
+        };
+        Some(Network { address })
+    }
+
+    /// Its number as an address whose host part is zero.
+    pub fn address(self) -> Ipv4Addr {
+        self.address
+    }
+
+    /// Octets of its number: 1, 2 or 3, for class A, B or C.
+    pub fn number_bytes(self) -> usize {
+        octets(self.address.octets()[0]).unwrap_or(3)
+    }
+
+    /// The net whose number begins `bytes`, and what comes after it.
+    fn read(bytes: &[u8]) -> Result<(Network, &[u8]), Malformed> {
+        let first = *bytes.first().ok_or(Malformed::Length)?;
+        let count = octets(first).ok_or(Malformed::Network)?;
+        let (number, rest) = bytes.split_at_checked(count).ok_or(Malformed::Length)?;
+        let mut address = [0; 4];
+        address[..count].copy_from_slice(number);
+        Ok((Network { address: Ipv4Addr::from(address) }, rest))
+    }
+}
+
+/// Octets of a net number that begins so.
+fn octets(first: u8) -> Option<usize> {
+    match first {
+        1..=126 => Some(1),
+        128..=191 => Some(2),
+        192..=223 => Some(3),
+        _ => None,
+    }
+}
+
+/// A message whose lengths and counts are right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message<'a> {
+    /// Asks for an echo reply.
+    Echo {
+        /// All after the type, three unused octets at least; the answer has the same.
+        rest: &'a [u8],
+    },
+    /// Answer to an echo.
+    EchoReply {
+        /// All after the type.
+        rest: &'a [u8],
+    },
+    /// A routing update was accepted.
+    Acknowledgement {
+        /// That of the update.
+        sequence: u16,
+    },
+    /// A routing update was refused.
+    NegativeAcknowledgement {
+        /// That of the last update that was accepted.
+        sequence: u16,
+    },
+    /// Sent to oneself, to see whether a net is there.
+    InterfaceStatus,
+    /// Nets and their distances.
+    RoutingUpdate(Update<'a>),
+}
+
+impl<'a> Message<'a> {
+    /// Checks the payload of a datagram of [`super::ipv4::protocol::GGP`].
+    ///
+    /// A message of a fixed length has exactly that, a routing update exactly what it counts.
+    pub fn check(bytes: &'a [u8]) -> Result<Message<'a>, Malformed> {
+        let [kind, rest @ ..] = bytes else {
+            return Err(Malformed::Length);
+        };
+        match *kind {
+            kind::ECHO | kind::ECHO_REPLY if bytes.len() < SHORT_BYTES => Err(Malformed::Length),
+            kind::ECHO => Ok(Message::Echo { rest }),
+            kind::ECHO_REPLY => Ok(Message::EchoReply { rest }),
+            kind::ROUTING_UPDATE => Ok(Message::RoutingUpdate(Update::check(bytes)?)),
+            kind::ACKNOWLEDGEMENT | kind::NEGATIVE_ACKNOWLEDGEMENT | kind::INTERFACE_STATUS
+                if bytes.len() != SHORT_BYTES =>
+            {
+                Err(Malformed::Length)
+            }
+            kind::ACKNOWLEDGEMENT => Ok(Message::Acknowledgement { sequence: word(bytes, 2) }),
+            kind::NEGATIVE_ACKNOWLEDGEMENT => {
+                Ok(Message::NegativeAcknowledgement { sequence: word(bytes, 2) })
+            }
+            kind::INTERFACE_STATUS => Ok(Message::InterfaceStatus),
+            _ => Err(Malformed::Kind),
+        }
+    }
+
+    /// Writes the message; says how many bytes that are. `None`, and nothing written, where `out` is
+    /// too short.
+    #[must_use]
+    pub fn emit(&self, out: &mut [u8]) -> Option<usize> {
+        let (kind, sequence) = match *self {
+            Message::Echo { rest } => return emit_all(kind::ECHO, rest, out),
+            Message::EchoReply { rest } => return emit_all(kind::ECHO_REPLY, rest, out),
+            Message::RoutingUpdate(update) => {
+                return emit_all(kind::ROUTING_UPDATE, &update.bytes[1..], out);
+            }
+            Message::Acknowledgement { sequence } => (kind::ACKNOWLEDGEMENT, sequence),
+            Message::NegativeAcknowledgement { sequence } => {
+                (kind::NEGATIVE_ACKNOWLEDGEMENT, sequence)
+            }
+            Message::InterfaceStatus => (kind::INTERFACE_STATUS, 0),
+        };
+        let [high, low] = sequence.to_be_bytes();
+        emit_all(kind, &[0, high, low], out)
+    }
+}
+
+fn emit_all(kind: u8, rest: &[u8], out: &mut [u8]) -> Option<usize> {
+    let out = out.get_mut(..1 + rest.len())?;
+    out[0] = kind;
+    out[1..].copy_from_slice(rest);
+    Some(out.len())
+}
+
+/// A routing update: nets, each once, in groups of the same distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Update<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Update<'a> {
+    /// `bytes` begin with the type.
+    fn check(bytes: &'a [u8]) -> Result<Update<'a>, Malformed> {
+        if bytes.len() < UPDATE_HEADER_BYTES {
+            return Err(Malformed::Length);
+        }
+        if bytes[4] > 1 {
+            return Err(Malformed::NeedUpdate);
+        }
+        let mut seen = [Ipv4Addr::UNSPECIFIED; MOST_NETWORKS];
+        let mut count = 0;
+        let mut rest = &bytes[UPDATE_HEADER_BYTES..];
+        for _ in 0..bytes[5] {
+            let [_, networks, group @ ..] = rest else {
+                return Err(Malformed::Length);
+            };
+            rest = group;
+            for _ in 0..*networks {
+                let (network, after) = Network::read(rest)?;
+                *seen.get_mut(count).ok_or(Malformed::TooMany)? = network.address;
+                count += 1;
+                rest = after;
+            }
+        }
+        if !rest.is_empty() {
+            return Err(Malformed::Length);
+        }
+        // Sorted in place: a hostile one of a thousand nets must not cost their square.
+        let seen = &mut seen[..count];
+        seen.sort_unstable();
+        if seen.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(Malformed::Doubled);
+        }
+        Ok(Update { bytes })
+    }
+
+    /// Which update of this gateway it is.
+    pub fn sequence(&self) -> u16 {
+        word(self.bytes, 2)
+    }
+
+    /// Whether its sender wants one of ours.
+    pub fn need_update(&self) -> bool {
+        self.bytes[4] == 1
+    }
+
+    /// Its nets with their distances, at most [`MOST_NETWORKS`].
+    pub fn networks(&self) -> Networks<'a> {
+        Networks { rest: &self.bytes[UPDATE_HEADER_BYTES..], distance: 0, left: 0 }
+    }
+}
+
+/// The nets of a routing update, each with its distance: hops from the gateway that sent it.
+#[derive(Clone, Debug)]
+pub struct Networks<'a> {
+    rest: &'a [u8],
+    distance: u8,
+    /// Nets that this group yet has.
+    left: u8,
+}
+
+impl Iterator for Networks<'_> {
+    type Item = (Network, u8);
+
+    fn next(&mut self) -> Option<(Network, u8)> {
+        // A group may be empty; that all of this fits was checked.
+        while self.left == 0 {
+            let [distance, networks, group @ ..] = self.rest else {
+                return None;
+            };
+            (self.distance, self.left, self.rest) = (*distance, *networks, group);
+        }
+        let (network, rest) = Network::read(self.rest).ok()?;
+        self.rest = rest;
+        self.left -= 1;
+        Some((network, self.distance))
+    }
+}
+
+/// Writes a routing update of `groups`, each a distance and the nets there; says how many bytes that
+/// are.
+///
+/// `None`, and `out` left anyhow, where it is too short, or where that is no update: more than 255
+/// groups, or nets in one, more than [`MOST_NETWORKS`] nets, or one twice.
+#[must_use]
+pub fn emit_update(
+    sequence: u16,
+    need_update: bool,
+    groups: &[(u8, &[Network])],
+    out: &mut [u8],
+) -> Option<usize> {
+    let [high, low] = sequence.to_be_bytes();
+    let count = u8::try_from(groups.len()).ok()?;
+    let header = [kind::ROUTING_UPDATE, 0, high, low, u8::from(need_update), count];
+    out.get_mut(..UPDATE_HEADER_BYTES)?.copy_from_slice(&header);
+    let mut at = UPDATE_HEADER_BYTES;
+    for (distance, networks) in groups {
+        let count = u8::try_from(networks.len()).ok()?;
+        out.get_mut(at..at + 2)?.copy_from_slice(&[*distance, count]);
+        at += 2;
+        for network in *networks {
+            let bytes = network.number_bytes();
+            out.get_mut(at..at + bytes)?.copy_from_slice(&network.address.octets()[..bytes]);
+            at += bytes;
+        }
+    }
+    Update::check(&out[..at]).ok().map(|_| at)
+}
+
+/// The word at `at`, its high byte first.
+fn word(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}

@@ -1,1 +1,391 @@
-//! To come.
+//! Messages of the Internet Control Message Protocol (RFC 792): a checked view, and what is written.
+
+use super::checksum;
+use super::ipv4;
+use std::net::Ipv4Addr;
+
+/// Bytes of the shortest message that has a meaning, and of the fields before data or a quotation.
+pub const HEADER_BYTES: usize = 8;
+/// Bytes of a timestamp message.
+pub const TIMESTAMP_BYTES: usize = 20;
+/// Bytes of its payload that a quotation has at least, where the datagram had as many.
+pub const LEAST_QUOTED_BYTES: usize = 8;
+
+/// Types of messages (RFC 792; those not named here have no meaning for a host).
+pub mod kind {
+    /// Answer to an echo request.
+    pub const ECHO_REPLY: u8 = 0;
+    /// A datagram could not be delivered.
+    pub const UNREACHABLE: u8 = 3;
+    /// Deprecated (RFC 6633).
+    pub const SOURCE_QUENCH: u8 = 4;
+    /// There is a better gateway.
+    pub const REDIRECT: u8 = 5;
+    /// Echo request.
+    pub const ECHO: u8 = 8;
+    /// A datagram lived too long, or its fragments took too long.
+    pub const TIME_EXCEEDED: u8 = 11;
+    /// A header could not be understood.
+    pub const PARAMETER_PROBLEM: u8 = 12;
+    /// Timestamp request.
+    pub const TIMESTAMP: u8 = 13;
+    /// Answer to a timestamp request.
+    pub const TIMESTAMP_REPLY: u8 = 14;
+}
+
+/// Codes of [`Message::Unreachable`] that are used here (RFC 792, RFC 1122 3.2.2.1).
+pub mod unreachable {
+    /// Nobody has the protocol.
+    pub const PROTOCOL: u8 = 2;
+    /// Nobody has the port.
+    pub const PORT: u8 = 3;
+    /// It would have to be fragmented, and must not be.
+    pub const FRAGMENTATION_NEEDED: u8 = 4;
+    /// The way that its sender demanded cannot be gone.
+    pub const SOURCE_ROUTE_FAILED: u8 = 5;
+    /// The last one that is assigned (RFC 1812 5.2.7.1).
+    pub const LAST: u8 = 15;
+}
+
+/// Code of [`Message::TimeExceeded`]: fragments were missing when the time was over.
+pub const REASSEMBLY_TIME_EXCEEDED: u8 = 1;
+
+/// Whether messages of this type ask or answer: an error about such may be sent. Errors are not such
+/// (RFC 1122 3.2.2: never an error about an error), and neither is a type that nobody assigned, which
+/// may be an error of tomorrow.
+pub fn is_query(kind: u8) -> bool {
+    // Echo, router discovery (RFC 1256), timestamp, information, address mask (RFC 950).
+    matches!(kind, 0 | 8 | 9 | 10 | 13..=18)
+}
+
+/// What an echo request or its answer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo<'a> {
+    /// Tells those apart who ask.
+    pub id: u16,
+    /// Tells the requests of one apart.
+    pub sequence: u16,
+    /// Anything; the answer has the same.
+    pub data: &'a [u8],
+}
+
+/// What a timestamp request or its answer holds. Times are milliseconds since midnight UT; one whose
+/// highest bit is set is some other time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timestamp {
+    /// Tells those apart who ask.
+    pub id: u16,
+    /// Tells the requests of one apart.
+    pub sequence: u16,
+    /// When the request was sent, by the clock of the one who asks.
+    pub originate_ms: u32,
+    /// When it was received, by the clock of the one who answers.
+    pub receive_ms: u32,
+    /// When the answer was sent, by the same clock.
+    pub transmit_ms: u32,
+}
+
+/// A message whose length and checksum are right.
+///
+/// A message of a type or code that no standard gives a meaning is [`Message::Other`]: it is to be
+/// ignored silently (RFC 1122 3.2.2). Unused fields are not looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message<'a> {
+    /// Asks for the same data back.
+    Echo(Echo<'a>),
+    /// The same data back.
+    EchoReply(Echo<'a>),
+    /// Asks for the time.
+    Timestamp(Timestamp),
+    /// The time.
+    TimestampReply(Timestamp),
+    /// A datagram could not be delivered.
+    Unreachable {
+        /// Why, 0 to 15, see [`unreachable`].
+        code: u8,
+        /// What the next hop takes at most, in bytes, where it was too long (code 4) and the gateway
+        /// says so (RFC 1191); else 0.
+        mtu_bytes: u16,
+        /// The datagram.
+        quoted: Quoted<'a>,
+    },
+    /// Slow down. Deprecated (RFC 6633), to be ignored.
+    SourceQuench {
+        /// A datagram that was too many.
+        quoted: Quoted<'a>,
+    },
+    /// There is a better gateway.
+    Redirect {
+        /// For a net (0), a host (1), or for one type of service of these (2, 3).
+        code: u8,
+        /// The better gateway.
+        gateway: Ipv4Addr,
+        /// A datagram that went a worse way.
+        quoted: Quoted<'a>,
+    },
+    /// A datagram was given up.
+    TimeExceeded {
+        /// It passed too many gateways (0), or not all its fragments came in time (1).
+        code: u8,
+        /// The datagram.
+        quoted: Quoted<'a>,
+    },
+    /// A header could not be understood.
+    ParameterProblem {
+        /// The byte at `pointer` is wrong (0), an option is missing (1), a length is wrong (2).
+        code: u8,
+        /// Which byte of the header.
+        pointer: u8,
+        /// The datagram.
+        quoted: Quoted<'a>,
+    },
+    /// Anything else.
+    Other {
+        /// Its type.
+        kind: u8,
+        /// Its code.
+        code: u8,
+    },
+}
+
+/// Why bytes are no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// Shorter than messages of its type are.
+    Short,
+    /// Its checksum is wrong.
+    Checksum,
+    /// It quotes something that is no datagram, or too little of it.
+    Quoted,
+}
+
+impl Malformed {
+    /// The reason in a few words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Malformed::Short => "shorter than its type",
+            Malformed::Checksum => "a wrong checksum",
+            Malformed::Quoted => "a quotation of no datagram",
+        }
+    }
+}
+
+impl<'a> Message<'a> {
+    /// Checks the payload of a datagram of [`ipv4::protocol::ICMP`].
+    pub fn check(bytes: &'a [u8]) -> Result<Message<'a>, Malformed> {
+        if bytes.len() < HEADER_BYTES {
+            return Err(Malformed::Short);
+        }
+        if !checksum::is_right(bytes) {
+            return Err(Malformed::Checksum);
+        }
+        let (kind, code) = (bytes[0], bytes[1]);
+        Ok(match (kind, code) {
+            (kind::ECHO, 0) => Message::Echo(Echo::read(bytes)),
+            (kind::ECHO_REPLY, 0) => Message::EchoReply(Echo::read(bytes)),
+            (kind::TIMESTAMP, 0) => Message::Timestamp(Timestamp::read(bytes)?),
+            (kind::TIMESTAMP_REPLY, 0) => Message::TimestampReply(Timestamp::read(bytes)?),
+            (kind::UNREACHABLE, 0..=unreachable::LAST) => {
+                let mtu_bytes =
+                    if code == unreachable::FRAGMENTATION_NEEDED { word(bytes, 6) } else { 0 };
+                Message::Unreachable { code, mtu_bytes, quoted: Quoted::within(bytes)? }
+            }
+            (kind::SOURCE_QUENCH, 0) => Message::SourceQuench { quoted: Quoted::within(bytes)? },
+            (kind::REDIRECT, 0..=3) => {
+                let gateway = address(bytes, 4);
+                Message::Redirect { code, gateway, quoted: Quoted::within(bytes)? }
+            }
+            (kind::TIME_EXCEEDED, 0..=REASSEMBLY_TIME_EXCEEDED) => {
+                Message::TimeExceeded { code, quoted: Quoted::within(bytes)? }
+            }
+            (kind::PARAMETER_PROBLEM, 0..=2) => {
+                let pointer = if code == 0 { bytes[4] } else { 0 };
+                Message::ParameterProblem { code, pointer, quoted: Quoted::within(bytes)? }
+            }
+            _ => Message::Other { kind, code },
+        })
+    }
+
+    /// Its type, code, the four bytes after the checksum, and what follows.
+    fn parts(&self) -> Option<(u8, u8, [u8; 4], &'a [u8])> {
+        let echo =
+            |kind, echo: &Echo<'a>| Some((kind, 0, words(echo.id, echo.sequence), echo.data));
+        match self {
+            Message::Echo(request) => echo(kind::ECHO, request),
+            Message::EchoReply(reply) => echo(kind::ECHO_REPLY, reply),
+            Message::Unreachable { code, mtu_bytes, quoted } => {
+                Some((kind::UNREACHABLE, *code, words(0, *mtu_bytes), quoted.bytes))
+            }
+            Message::SourceQuench { quoted } => {
+                Some((kind::SOURCE_QUENCH, 0, [0; 4], quoted.bytes))
+            }
+            Message::Redirect { code, gateway, quoted } => {
+                Some((kind::REDIRECT, *code, gateway.octets(), quoted.bytes))
+            }
+            Message::TimeExceeded { code, quoted } => {
+                Some((kind::TIME_EXCEEDED, *code, [0; 4], quoted.bytes))
+            }
+            Message::ParameterProblem { code, pointer, quoted } => {
+                Some((kind::PARAMETER_PROBLEM, *code, [*pointer, 0, 0, 0], quoted.bytes))
+            }
+            Message::Timestamp(_) | Message::TimestampReply(_) | Message::Other { .. } => None,
+        }
+    }
+
+    /// Writes the message with its checksum; says how many bytes that are.
+    ///
+    /// `None`, and nothing written, where `out` is too short, or for [`Message::Other`].
+    #[must_use]
+    pub fn emit(&self, out: &mut [u8]) -> Option<usize> {
+        let bytes = match self {
+            Message::Timestamp(timestamp) => timestamp.write(kind::TIMESTAMP, out)?,
+            Message::TimestampReply(timestamp) => timestamp.write(kind::TIMESTAMP_REPLY, out)?,
+            _ => {
+                let (kind, code, field, rest) = self.parts()?;
+                let out = out.get_mut(..HEADER_BYTES + rest.len())?;
+                out[..4].copy_from_slice(&[kind, code, 0, 0]);
+                out[4..HEADER_BYTES].copy_from_slice(&field);
+                out[HEADER_BYTES..].copy_from_slice(rest);
+                out.len()
+            }
+        };
+        let checksum = checksum::of(&out[..bytes]);
+        out[2..4].copy_from_slice(&checksum.to_be_bytes());
+        Some(bytes)
+    }
+}
+
+impl<'a> Echo<'a> {
+    /// `bytes` has a header at least.
+    fn read(bytes: &'a [u8]) -> Echo<'a> {
+        Echo { id: word(bytes, 4), sequence: word(bytes, 6), data: &bytes[HEADER_BYTES..] }
+    }
+}
+
+impl Timestamp {
+    /// Bytes beyond the twentieth are not looked at, nor answered.
+    fn read(bytes: &[u8]) -> Result<Timestamp, Malformed> {
+        if bytes.len() < TIMESTAMP_BYTES {
+            return Err(Malformed::Short);
+        }
+        Ok(Timestamp {
+            id: word(bytes, 4),
+            sequence: word(bytes, 6),
+            originate_ms: u32::from(address(bytes, 8)),
+            receive_ms: u32::from(address(bytes, 12)),
+            transmit_ms: u32::from(address(bytes, 16)),
+        })
+    }
+
+    fn write(&self, kind: u8, out: &mut [u8]) -> Option<usize> {
+        let out = out.get_mut(..TIMESTAMP_BYTES)?;
+        out[..4].copy_from_slice(&[kind, 0, 0, 0]);
+        out[4..8].copy_from_slice(&words(self.id, self.sequence));
+        out[8..12].copy_from_slice(&self.originate_ms.to_be_bytes());
+        out[12..16].copy_from_slice(&self.receive_ms.to_be_bytes());
+        out[16..20].copy_from_slice(&self.transmit_ms.to_be_bytes());
+        Some(TIMESTAMP_BYTES)
+    }
+}
+
+/// The beginning of a datagram that an error is about: its header, and at least the first eight bytes
+/// of its payload, or all of it where it is shorter.
+///
+/// It is looked at leniently: gateways changed it on its way (its time to live, its options), some
+/// forget the checksum, and most of it is cut off. After it there may be extensions (RFC 4884), which
+/// are not told apart: nothing is to be read from it but its header and the first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quoted<'a> {
+    bytes: &'a [u8],
+    /// 20 to 60, and not beyond `bytes`.
+    header_bytes: usize,
+}
+
+impl<'a> Quoted<'a> {
+    /// Checks the beginning of a datagram: version, header length, and that it is long enough.
+    pub fn check(bytes: &'a [u8]) -> Result<Quoted<'a>, Malformed> {
+        if bytes.len() < ipv4::LEAST_HEADER_BYTES || bytes[0] >> 4 != 4 {
+            return Err(Malformed::Quoted);
+        }
+        let header_bytes = usize::from(bytes[0] & 0xf) * 4;
+        if header_bytes < ipv4::LEAST_HEADER_BYTES || header_bytes > bytes.len() {
+            return Err(Malformed::Quoted);
+        }
+        let whole_bytes = usize::from(word(bytes, 2)).max(header_bytes);
+        if bytes.len() < whole_bytes.min(header_bytes + LEAST_QUOTED_BYTES) {
+            return Err(Malformed::Quoted);
+        }
+        Ok(Quoted { bytes, header_bytes })
+    }
+
+    /// What the message in `bytes` quotes; it has a header at least.
+    fn within(bytes: &'a [u8]) -> Result<Quoted<'a>, Malformed> {
+        Quoted::check(&bytes[HEADER_BYTES..])
+    }
+
+    /// The same, but of `most_bytes` at most, and without what lies beyond the datagram's end.
+    ///
+    /// `most_bytes` below the header and eight bytes is as if it were that much.
+    #[must_use]
+    pub fn cut(&self, most_bytes: usize) -> Quoted<'a> {
+        let least = self.header_bytes + LEAST_QUOTED_BYTES;
+        let whole = usize::from(self.total_bytes()).max(self.header_bytes);
+        let bytes = self.bytes.len().min(most_bytes.max(least)).min(whole);
+        Quoted { bytes: &self.bytes[..bytes], ..*self }
+    }
+
+    /// Header and what is there of the payload.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// What is there of the payload.
+    pub fn payload(&self) -> &'a [u8] {
+        &self.bytes[self.header_bytes..]
+    }
+
+    /// Type of service.
+    pub fn tos(&self) -> u8 {
+        self.bytes[1]
+    }
+
+    /// Length of the whole datagram as its header has it, in bytes. Not checked.
+    pub fn total_bytes(&self) -> u16 {
+        word(self.bytes, 2)
+    }
+
+    /// Whether it is a fragment, and not the first: its payload begins somewhere in the middle.
+    pub fn is_later_fragment(&self) -> bool {
+        word(self.bytes, 6) & 0x1fff != 0
+    }
+
+    /// What the payload is, see [`ipv4::protocol`].
+    pub fn protocol(&self) -> u8 {
+        self.bytes[9]
+    }
+
+    /// Who sent the datagram.
+    pub fn source(&self) -> Ipv4Addr {
+        address(self.bytes, 12)
+    }
+
+    /// Whom it was for.
+    pub fn destination(&self) -> Ipv4Addr {
+        address(self.bytes, 16)
+    }
+}
+
+/// The word at `at`, its high byte first.
+fn word(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// Two words as they lie in a message.
+fn words(first: u16, second: u16) -> [u8; 4] {
+    (u32::from(first) << 16 | u32::from(second)).to_be_bytes()
+}
+
+/// The address at `at`.
+fn address(bytes: &[u8], at: usize) -> Ipv4Addr {
+    Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3])
+}

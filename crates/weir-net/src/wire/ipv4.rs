@@ -1,4 +1,5 @@
-//! Headers of the Internet Protocol (RFC 791 3.1): a checked view of a datagram, and what is written.
+//! Headers of the Internet Protocol (RFC 791 3.1): a checked view of a datagram, and what is
+//! written.
 
 use super::checksum;
 use std::net::Ipv4Addr;
@@ -54,11 +55,12 @@ pub struct Header {
 }
 
 impl Header {
-    /// Writes the header with `options`, padded by ends of list to four bytes, and its checksum; says
-    /// how many bytes that are.
+    /// Writes the header with `options`, padded by ends of list to four bytes, and its checksum;
+    /// says how many bytes that are.
     ///
     /// `None`, and nothing written, where that cannot be a header: more than 40 bytes of options,
-    /// `out` too short for it, a total length below the header's, an offset that is no multiple of 8.
+    /// `out` too short for it, a total length below the header's, an offset that is no multiple of
+    /// 8.
     #[must_use]
     pub fn emit(&self, options: &[u8], out: &mut [u8]) -> Option<usize> {
         let header_bytes = LEAST_HEADER_BYTES + options.len().next_multiple_of(4);
@@ -92,6 +94,23 @@ impl Header {
         out[10..12].copy_from_slice(&checksum.to_be_bytes());
         Some(header_bytes)
     }
+
+    /// What the first 20 bytes of `bytes`, which were checked, say.
+    pub(crate) fn of_checked(bytes: &[u8]) -> Header {
+        let flags = word(bytes, 6);
+        Header {
+            tos: bytes[1],
+            total_bytes: word(bytes, 2),
+            id: word(bytes, 4),
+            dont_fragment: flags & DONT_FRAGMENT != 0,
+            more_fragments: flags & MORE_FRAGMENTS != 0,
+            offset_bytes: (flags & OFFSET) * 8,
+            ttl: bytes[8],
+            protocol: bytes[9],
+            source: address(bytes, 12),
+            destination: address(bytes, 16),
+        }
+    }
 }
 
 /// Why bytes are no datagram.
@@ -107,8 +126,8 @@ pub enum Malformed {
     TotalLength,
     /// The checksum of the header is wrong.
     Checksum,
-    /// A fragment that no datagram has: it ends beyond the longest one, it is empty, or it is not the
-    /// last and its length is no multiple of 8.
+    /// A fragment that no datagram has: it ends beyond the longest one, it is empty, or it is not
+    /// the last and its length is no multiple of 8.
     Fragment,
 }
 
@@ -128,8 +147,9 @@ impl Malformed {
 
 /// A datagram, its header checked as RFC 1122 3.2.1 wants it: options are not, nor are addresses.
 ///
-/// The reserved flag is not looked at, as in other hosts: whoever sets it gets no special treatment.
-/// A fragment may have the don't-fragment flag: hosts that discover the path's MTU send such.
+/// The reserved flag is not looked at, as in other hosts: whoever sets it gets no special
+/// treatment. A fragment may have the don't-fragment flag: hosts that discover the path's MTU send
+/// such.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
     /// Exactly the total length.
@@ -168,20 +188,7 @@ impl<'a> Datagram<'a> {
     /// Its header.
     #[inline]
     pub fn header(&self) -> Header {
-        let bytes = self.bytes;
-        let flags = word(bytes, 6);
-        Header {
-            tos: bytes[1],
-            total_bytes: word(bytes, 2),
-            id: word(bytes, 4),
-            dont_fragment: flags & DONT_FRAGMENT != 0,
-            more_fragments: flags & MORE_FRAGMENTS != 0,
-            offset_bytes: (flags & OFFSET) * 8,
-            ttl: bytes[8],
-            protocol: bytes[9],
-            source: address(bytes, 12),
-            destination: address(bytes, 16),
-        }
+        Header::of_checked(self.bytes)
     }
 
     /// Bytes of its header, 20 to 60.

@@ -1,1 +1,152 @@
-//! To come.
+//! The User Datagram Protocol (RFC 768): a checked view, and what is written.
+
+use super::checksum::Sum;
+use super::ipv4::{LEAST_HEADER_BYTES, MOST_BYTES, protocol};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = 8;
+/// Bytes that a user datagram can carry, in an IP datagram without options.
+pub const MOST_PAYLOAD_BYTES: usize = MOST_BYTES - LEAST_HEADER_BYTES - HEADER_BYTES;
+
+/// Why bytes are no user datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// Fewer bytes than a header has.
+    Short,
+    /// The length is below the header's, or beyond the end.
+    Length,
+    /// It has a checksum, and a wrong one.
+    Checksum,
+}
+
+impl Malformed {
+    /// The reason in a few words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Malformed::Short => "shorter than a header",
+            Malformed::Length => "a length out of range",
+            Malformed::Checksum => "a wrong checksum",
+        }
+    }
+}
+
+/// A user datagram, its length and its checksum checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<'a> {
+    /// Exactly the length the header says.
+    bytes: &'a [u8],
+    surplus_bytes: usize,
+}
+
+impl<'a> Datagram<'a> {
+    /// Checks the payload of an IP datagram from `source` to `destination`.
+    ///
+    /// A checksum of 0 is none, and nothing is checked then. Bytes beyond the length are cut off,
+    /// as other hosts do (RFC 9868 puts options there).
+    pub fn check(
+        source: Ipv4Addr,
+        destination: Ipv4Addr,
+        payload: &'a [u8],
+    ) -> Result<Datagram<'a>, Malformed> {
+        if payload.len() < HEADER_BYTES {
+            return Err(Malformed::Short);
+        }
+        let length = usize::from(word(payload, 4));
+        if length < HEADER_BYTES || length > payload.len() {
+            return Err(Malformed::Length);
+        }
+        let bytes = &payload[..length];
+        if word(bytes, 6) != 0 {
+            let mut sum = pseudo_header(source, destination, length as u16);
+            sum.add(bytes);
+            if sum.finish() != 0 {
+                return Err(Malformed::Checksum);
+            }
+        }
+        Ok(Datagram { bytes, surplus_bytes: payload.len() - length })
+    }
+
+    /// The port it came from; 0 if its sender wants no answer.
+    pub fn source_port(&self) -> u16 {
+        word(self.bytes, 0)
+    }
+
+    /// The port it is for.
+    pub fn destination_port(&self) -> u16 {
+        word(self.bytes, 2)
+    }
+
+    /// What it carries.
+    pub fn payload(&self) -> &'a [u8] {
+        &self.bytes[HEADER_BYTES..]
+    }
+
+    /// Whether its sender reckoned a checksum.
+    pub fn has_checksum(&self) -> bool {
+        word(self.bytes, 6) != 0
+    }
+
+    /// How many bytes lay beyond its length.
+    pub fn surplus_bytes(&self) -> usize {
+        self.surplus_bytes
+    }
+}
+
+/// Writes a user datagram into `out` and says how many bytes it has; `None`, and nothing written,
+/// where `out` is too short or `payload` longer than [`MOST_PAYLOAD_BYTES`].
+#[must_use]
+pub fn emit(
+    source: SocketAddrV4,
+    destination: SocketAddrV4,
+    payload: &[u8],
+    out: &mut [u8],
+) -> Option<usize> {
+    let bytes = HEADER_BYTES + payload.len();
+    if payload.len() > MOST_PAYLOAD_BYTES {
+        return None;
+    }
+    let out = out.get_mut(..bytes)?;
+    out[HEADER_BYTES..].copy_from_slice(payload);
+    emit_header(source, destination, out)
+}
+
+/// Writes the header in front of a payload that is already there, from the ninth byte of `datagram`
+/// to its end; says how many bytes the whole has. `None`, and nothing written, where it has fewer
+/// than 8 bytes or more than 8 and [`MOST_PAYLOAD_BYTES`].
+#[must_use]
+pub fn emit_header(
+    source: SocketAddrV4,
+    destination: SocketAddrV4,
+    datagram: &mut [u8],
+) -> Option<usize> {
+    let bytes = datagram.len();
+    if !(HEADER_BYTES..=HEADER_BYTES + MOST_PAYLOAD_BYTES).contains(&bytes) {
+        return None;
+    }
+    datagram[0..2].copy_from_slice(&source.port().to_be_bytes());
+    datagram[2..4].copy_from_slice(&destination.port().to_be_bytes());
+    datagram[4..6].copy_from_slice(&(bytes as u16).to_be_bytes());
+    datagram[6..8].fill(0);
+    let mut sum = pseudo_header(*source.ip(), *destination.ip(), bytes as u16);
+    sum.add(datagram);
+    // 0 says that there is none; all ones is the same number.
+    let checksum = if sum.finish() == 0 { 0xffff } else { sum.finish() };
+    datagram[6..8].copy_from_slice(&checksum.to_be_bytes());
+    Some(bytes)
+}
+
+/// The sum of what the checksum covers besides the user datagram.
+fn pseudo_header(source: Ipv4Addr, destination: Ipv4Addr, length: u16) -> Sum {
+    let mut sum = Sum::new();
+    sum.add(&source.octets());
+    sum.add(&destination.octets());
+    sum.add_word(u16::from(protocol::UDP));
+    sum.add_word(length);
+    sum
+}
+
+/// The word at `at`, its high byte first.
+fn word(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}

@@ -46,6 +46,14 @@ impl Port {
         Ok(())
     }
 
+    /// Waits until there is something to receive, for that time at most; receives nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`]: nothing came. [`ErrorKind::Forked`].
+    pub fn wait_for(&mut self, time: Duration) -> Result<()> {
+        self.next(Until::after(time)).map(drop)
+    }
+
     /// Whether there is something, looking at everything.
     pub(crate) fn is_ready(&mut self) -> Result<bool> {
         self.check_here()?;

@@ -1,0 +1,61 @@
+//! Options of `weir net profile`.
+
+use clap::Args;
+use std::ffi::OsString;
+
+/// Options of `weir net profile`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = MANUAL)]
+pub struct NetProfileOptions {
+    /// Profiles, or processes of the switch; without it, all processes of the switch
+    #[arg(value_name = "FILE|PID")]
+    pub which: Vec<OsString>,
+
+    /// The device whose switch it is
+    #[arg(long, value_name = "DEVICE", default_value = "weir0")]
+    pub tun: String,
+
+    /// How long to count; an interrupt ends it earlier
+    #[arg(short, long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    pub seconds: f64,
+
+    /// Print a profile of every so many seconds, until an interrupt
+    #[arg(short, long, value_name = "SECONDS", conflicts_with = "seconds", value_parser = seconds)]
+    pub interval: Option<f64>,
+
+    /// Print JSON (schema weir.profile/1); with --interval a line each time
+    #[arg(long)]
+    pub json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  weir net profile                       what a packet costs, and where, over 5 seconds
+  weir net profile --seconds 60 --json   for a program
+  weir net profile --interval 1 4711     one process of the switch, every second";
+
+const MANUAL: &str = "\
+Examples:
+  weir net profile                       what a packet costs, and where, over 5 seconds
+  weir net profile --seconds 60 --json   for a program
+  weir net profile --interval 1 4711     one process of the switch, every second
+
+Counting is off until this switches it on, and goes off by itself two seconds after the last who
+wanted it; several may look at once.
+
+self user      time in the subroutine itself, without subroutines and system calls it makes; what
+               the thread waited for a CPU is in it
+system, wait   time of the system calls it makes, on a CPU and not; system calls are listed again
+               below by name
+per call       self user and system
+not explained  CPU time of the process, as the kernel counted it, that is in no row
+(the profile)  what the profile itself takes to tell system from wait
+
+Packets are counted by the switch's reads of its device.";
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.05..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err(String::from("not a time from 0.05 to 86400 seconds")),
+    }
+}

@@ -1,0 +1,32 @@
+//! `weir net icmpd`: attaches to a switch and answers ICMP.
+
+use super::{failed, not_attached, publish, stop_flag, switch_of};
+use crate::args::NetIcmpdOptions;
+use crate::fault::{Fault, tell};
+use std::process::ExitCode;
+use weir_net::icmp::Rate;
+use weir_net::icmpd::Icmpd;
+use weir_net::log::Log;
+use weir_net::names;
+
+/// Carries out the verb.
+pub fn icmpd(options: &NetIcmpdOptions) -> Result<ExitCode, Fault> {
+    let stop = stop_flag()?;
+    let (switch, directory) = switch_of(&options.tun)?;
+    // The switch made it; where it did not, nothing is logged.
+    let log = Log::open(directory.join(names::LOG)).ok();
+    let attached = Icmpd::attach(&switch, &directory, options.ggp, log, |settings| {
+        settings.replies = options.echo_rate.map(|per_s| Rate { per_s, burst: per_s });
+    });
+    let mut daemon = attached.map_err(|error| not_attached(&options.tun, error))?;
+    let _published = publish(&options.tun, "icmpd")?;
+    tell(&format!("icmpd answers for {}", daemon.address()));
+    daemon.run(&stop).map_err(failed)?;
+    let counts: Vec<String> = daemon
+        .counts()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
+    tell(&format!("icmpd ends: {}", counts.join(", ")));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,157 @@
+//! `weir net ping`: asks a host for an echo or the time, from the host behind a switch.
+
+use super::{failed, not_attached, stop_flag, switch_of};
+use crate::args::NetPingOptions;
+use crate::fault::Fault;
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use weir_net::icmp::ping::{Pinger, Probe, Took};
+use weir_net::icmp::{Notice, Trouble};
+use weir_net::message::Want;
+use weir_net::outgoing::Outgoing;
+use weir_net::station::{Arrival, Station};
+use weir_net::switch::ms_since_midnight;
+use weir_net::wire::ipv4::{Datagram, protocol};
+
+/// The longest wait at a time, so that an interrupt is seen.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Carries out the verb: status 1 where nothing answered.
+pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
+    let stop = stop_flag()?;
+    let (switch, directory) = switch_of(&options.tun)?;
+    let id = std::process::id() as u16;
+    let wants = [Want { protocol: protocol::ICMP, port: Some(id) }];
+    let attached = Station::attach(&switch, &directory, &wants);
+    let station = attached.map_err(|error| not_attached(&options.tun, error))?;
+    let probe = match options.timestamp {
+        true => Probe::Timestamp,
+        false => Probe::Echo { data_bytes: usize::from(options.size) },
+    };
+    let late_ns = u64::try_from(options.wait.as_nanos()).unwrap_or(u64::MAX);
+    let mut asking = Asking {
+        options,
+        station,
+        pinger: Pinger::new(id, probe, late_ns),
+        begun: Instant::now(),
+        answered: 0,
+    };
+    let (mut sent, mut next) = (0, Instant::now());
+    let mut until = None;
+    // Relaxed: it only says that it is over.
+    while !stop.load(Ordering::Relaxed) {
+        let now = Instant::now();
+        if options.count.is_none_or(|count| sent < count) && now >= next {
+            asking.ask()?;
+            sent += 1;
+            next = now.max(next + options.interval);
+            if options.count == Some(sent) {
+                until = Some(now + options.wait);
+            }
+            continue;
+        }
+        if until.is_some_and(|until| now >= until) || options.count == Some(asking.answered) {
+            break;
+        }
+        let wake = until.unwrap_or(next).max(now);
+        asking.hear(LOOK.min(wake - now))?;
+    }
+    asking.finish()
+}
+
+struct Asking<'a> {
+    options: &'a NetPingOptions,
+    station: Station,
+    pinger: Pinger,
+    begun: Instant,
+    answered: u64,
+}
+
+impl Asking<'_> {
+    fn ask(&mut self) -> Result<(), Fault> {
+        let to = Outgoing::new(self.options.destination, protocol::ICMP);
+        let now_ns = self.begun.elapsed().as_nanos() as u64;
+        let request = self.pinger.request(now_ns, ms_since_midnight());
+        self.station.send(&to, request).map_err(failed)
+    }
+
+    /// Takes what comes in that time.
+    fn hear(&mut self, time: Duration) -> Result<(), Fault> {
+        let Asking { options, station, pinger, begun, answered } = self;
+        let mut lines = String::new();
+        let heard = station.receive_for(time, |_, arrival| match arrival {
+            Arrival::Packet { bytes, .. } => {
+                let Ok(datagram) = Datagram::check(bytes) else { return };
+                let header = datagram.header();
+                // Whoever answers must be the one who was asked.
+                if header.source != options.destination {
+                    return;
+                }
+                let now_ns = begun.elapsed().as_nanos() as u64;
+                let took = pinger.take(datagram.payload(), now_ns, ms_since_midnight());
+                *answered += u64::from(matches!(took, Took::Reply { .. }));
+                let bytes = datagram.payload().len();
+                let from = format!("{bytes} bytes from {}", header.source);
+                lines.push_str(&line(&from, header.ttl, took));
+            }
+            Arrival::Notice(notice) if pinger.notice(&notice) => {
+                lines.push_str(&trouble(&notice));
+            }
+            _ => {}
+        });
+        heard.map_err(failed)?;
+        if !self.options.quiet && !self.options.json {
+            show(&lines)?;
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<ExitCode, Fault> {
+        let summary = self.pinger.summary();
+        if self.options.json {
+            let text = serde_json::to_string(&summary);
+            let text = text.map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
+            show(&format!("{text}\n"))?;
+        } else {
+            show(&format!("-- {}: {summary}\n", self.options.destination))?;
+        }
+        Ok(if summary.counts.received > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+fn line(from: &str, ttl: u8, took: Took) -> String {
+    match took {
+        Took::Reply { sequence, rtt_ns, late } => {
+            let late = if late { " (late)" } else { "" };
+            let ms = rtt_ns as f64 / 1e6;
+            format!("{from}: sequence {sequence}, ttl {ttl}, {ms:.3} ms{late}\n")
+        }
+        Took::Duplicate { sequence } => format!("{from}: sequence {sequence} once more\n"),
+        Took::Changed { sequence } => {
+            format!("{from}: sequence {sequence}, other data than sent\n")
+        }
+        Took::NotOurs => String::new(),
+    }
+}
+
+fn trouble(notice: &Notice) -> String {
+    let what = match notice.trouble {
+        Trouble::Unreachable => "unreachable",
+        Trouble::TimeExceeded => "time exceeded",
+        Trouble::ParameterProblem => "parameter problem",
+    };
+    let Notice { from, code, remote_port, .. } = notice;
+    format!("from {from}: {what} (code {code}), sequence {remote_port}\n")
+}
+
+/// Prints; that nobody reads any more is no error.
+fn show(text: &str) -> Result<(), Fault> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Fault::failed(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,345 @@
+//! `weir net profile`: switches the profiles of a switch's processes on, waits, and says what a
+//! packet costs, and where.
+
+use super::asked;
+use crate::args::NetProfileOptions;
+use crate::bench::is_read;
+use crate::fault::{Fault, tell};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::event::{Timespec, poll};
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::ffi::OsStr;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weir_measure::profile::{LEASE, Observed, Report, Sight};
+use weir_net::names;
+
+/// The process and the system call whose calls are packets.
+const PACKETS: (&str, &str) = ("switch", "tun.read");
+/// Most files that are looked at.
+const MOST_FILES: usize = 256;
+
+/// Carries out the verb.
+pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
+    let stop = interrupts()?;
+    let mut observed = open_all(options)?;
+    let length = Duration::from_secs_f64(options.interval.unwrap_or(options.seconds));
+    let mut before = begin(&mut observed)?;
+    loop {
+        count(&mut observed, length, &stop)?;
+        let after = look(&observed)?;
+        let outcome = Outcome::new(&before, &after)?;
+        let text = if options.json { outcome.json(options) } else { outcome.text() };
+        // Relaxed: the flag says it all.
+        let go_on = options.interval.is_some() && !stop.load(Ordering::Relaxed);
+        if !is_read(&text)? || !go_on || after.iter().all(Sight::is_gone) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        before = after;
+    }
+}
+
+/// A flag that is set by an interrupt; the second one kills.
+fn interrupts() -> Result<Arc<AtomicBool>, Fault> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(|error| Fault::failed(format!("cannot listen for signals: {error}")))?;
+    }
+    Ok(stop)
+}
+
+/// The profiles that were asked for. Of all of a switch, those that cannot be read are named and
+/// left out.
+fn open_all(options: &NetProfileOptions) -> Result<Vec<(PathBuf, Observed)>, Fault> {
+    let mut observed = Vec::new();
+    for path in files(options)? {
+        match Observed::open(&path) {
+            Ok(profile) => observed.push((path, profile)),
+            Err(error) if options.which.is_empty() => tell(&cannot("read", &path, &error)),
+            Err(error) => return Err(Fault::failed(cannot("read", &path, &error))),
+        }
+    }
+    if observed.is_empty() {
+        let what = format!("cannot find profiles of '{}': none of its processes", options.tun);
+        return Err(Fault::failed(format!("{what} has published one")));
+    }
+    Ok(observed)
+}
+
+fn cannot(verb: &str, path: &Path, error: &std::io::Error) -> String {
+    format!("cannot {verb} profile '{}': {error}", path.display())
+}
+
+fn files(options: &NetProfileOptions) -> Result<Vec<PathBuf>, Fault> {
+    if options.which.is_empty() {
+        return published(&options.tun, |_| true);
+    }
+    let mut files = Vec::new();
+    for which in &options.which {
+        match pid(which) {
+            None => files.push(PathBuf::from(which)),
+            Some(pid) => {
+                let end = format!(".{pid}");
+                let found = published(&options.tun, |name| name.ends_with(&end))?;
+                if found.is_empty() {
+                    let of = format!("process {pid} of '{}'", options.tun);
+                    return Err(Fault::failed(format!("cannot find a profile of {of}")));
+                }
+                files.extend(found);
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// A number alone; a file that has one for a name is written ./4711.
+fn pid(which: &OsStr) -> Option<u32> {
+    which.to_str()?.parse().ok()
+}
+
+/// Files of profiles in the directory of a switch.
+fn published(tun: &str, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, Fault> {
+    let directory = names::find(tun).map_err(asked)?;
+    let read =
+        |error| Fault::failed(format!("cannot read directory '{}': {error}", directory.display()));
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&directory).map_err(read)? {
+        let name = entry.map_err(read)?.file_name();
+        let of_profile = |name: &&str| name.starts_with("profile.") && wanted(name);
+        if name.to_str().as_ref().is_some_and(of_profile) {
+            files.push(directory.join(name));
+        }
+    }
+    files.sort();
+    files.truncate(MOST_FILES);
+    Ok(files)
+}
+
+/// Switches all on and looks for the first time.
+fn begin(observed: &mut [(PathBuf, Observed)]) -> Result<Vec<Sight>, Fault> {
+    renew(observed)?;
+    look(observed)
+}
+
+fn renew(observed: &mut [(PathBuf, Observed)]) -> Result<(), Fault> {
+    for (path, profile) in observed {
+        let on = profile.renew();
+        on.map_err(|error| Fault::failed(cannot("switch on", path, &error)))?;
+    }
+    Ok(())
+}
+
+fn look(observed: &[(PathBuf, Observed)]) -> Result<Vec<Sight>, Fault> {
+    let one = |(path, profile): &(PathBuf, Observed)| {
+        profile.look().map_err(|error| Fault::failed(cannot("read", path, &error)))
+    };
+    observed.iter().map(one).collect()
+}
+
+/// Keeps all on for so long, or until an interrupt.
+fn count(
+    observed: &mut [(PathBuf, Observed)],
+    length: Duration,
+    stop: &AtomicBool,
+) -> Result<(), Fault> {
+    let begun = Instant::now();
+    let bar = bar(length);
+    while !stop.load(Ordering::Relaxed) {
+        let left = length.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            break;
+        }
+        let next = left.min(LEASE / 8);
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(next.subsec_nanos()) };
+        // An interrupt ends it, which the loop sees.
+        let _ = poll(&mut [], Some(&timeout));
+        renew(observed)?;
+        bar.set_position(begun.elapsed().as_millis() as u64);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// How far it is, on a terminal.
+fn bar(length: Duration) -> ProgressBar {
+    let bar = ProgressBar::new(length.as_millis() as u64);
+    let shown = std::io::stderr().is_terminal();
+    bar.set_draw_target(if shown {
+        ProgressDrawTarget::stderr_with_hz(4)
+    } else {
+        ProgressDrawTarget::hidden()
+    });
+    let template = "{bar:24} {percent:>3} %  counting; an interrupt ends it";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}
+
+/// What was found.
+#[derive(Debug)]
+struct Outcome {
+    reports: Vec<Report>,
+    /// Processes that were gone before it began: all they ever counted.
+    gone: Vec<Report>,
+    sum: Report,
+}
+
+impl Outcome {
+    fn new(before: &[Sight], after: &[Sight]) -> Result<Outcome, Fault> {
+        let (mut reports, mut gone) = (Vec::new(), Vec::new());
+        for (before, after) in before.iter().zip(after) {
+            let of = |error| {
+                let process = format!("process {} '{}'", after.pid(), after.process());
+                Fault::failed(format!("cannot make a profile of {process}: {error}"))
+            };
+            if before.is_gone() {
+                gone.push(Report::whole(after).map_err(of)?);
+            } else {
+                reports.push(Report::between(before, after).map_err(of)?);
+            }
+        }
+        Ok(Outcome::of(reports, gone))
+    }
+
+    /// Divides by the packets, if they were counted.
+    fn of(reports: Vec<Report>, gone: Vec<Report>) -> Outcome {
+        let (process, call) = PACKETS;
+        let switches = reports.iter().filter(|report| report.process == process);
+        let packets = switches.filter_map(|report| report.call(call)).map(|row| row.calls).sum();
+        let sum = Report::sum(&reports).per(packets, "packet");
+        let reports = reports.into_iter().map(|report| report.per(packets, "packet")).collect();
+        Outcome { reports, gone, sum }
+    }
+
+    /// CPU time a packet, and the share of it that is explained.
+    fn packet(&self) -> Option<(f64, f64)> {
+        let (unit, cpu) = (self.sum.unit.as_ref()?, self.sum.cpu?);
+        let share = self.sum.explained_ns() as f64 / cpu.total_ns.max(1) as f64;
+        Some((cpu.total_ns as f64 / unit.count as f64, share))
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for report in self.gone.iter().chain(&self.reports) {
+            text += &format!("{report}\n");
+        }
+        if self.reports.len() > 1 {
+            text += &format!("{}\n", self.sum);
+        }
+        if let Some((ns, share)) = self.packet() {
+            let (us, percent) = (ns / 1e3, share * 100.0);
+            text += &format!("a packet's time: {us:.3} us, of which explained {percent:.1} %\n");
+        }
+        text
+    }
+
+    fn json(&self, options: &NetProfileOptions) -> String {
+        let packet = self
+            .packet()
+            .map(|(cpu_ns, explained)| json!({"cpu_ns": cpu_ns, "explained": explained}));
+        let text = json!({
+            "schema": "weir.profile/1",
+            "processes": self.reports.iter().map(process).collect::<Vec<_>>(),
+            "gone": self.gone.iter().map(process).collect::<Vec<_>>(),
+            "sum": process(&self.sum),
+            "packet": packet,
+        });
+        // A line each time where there are several.
+        if options.interval.is_some() { format!("{text}\n") } else { format!("{text:#}\n") }
+    }
+}
+
+/// A report with what follows from it.
+fn process(report: &Report) -> Value {
+    let mut value = json!(report);
+    value["explained_ns"] = json!(report.explained_ns());
+    value["not_explained_ns"] = json!(report.not_explained_ns());
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use weir_measure::profile::{Cpu, Row};
+
+    fn row(name: &str, calls: u64, user_us: u64, system_us: u64, wait_us: u64) -> Row {
+        let [user_ns, system_ns, wait_ns] = [user_us, system_us, wait_us].map(|us| us * 1000);
+        Row { name: String::from(name), calls, user_ns, system_ns, wait_ns, of_profile: false }
+    }
+
+    /// A switch that read 100,000 packets in a second, and one who answered them.
+    fn fixed() -> Outcome {
+        let cpu = |total_us: u64| Cpu {
+            total_ns: total_us * 1000,
+            user_ns: 90_000_000,
+            system_ns: 410_000_000,
+            queue_ns: 1_234_567,
+        };
+        let report = |process: &str, pid, cpu| Report {
+            process: String::from(process),
+            pid,
+            interval_ns: 1_000_000_000,
+            threads: 1,
+            cpu: Some(cpu),
+            ..Report::default()
+        };
+        let switch = Report {
+            subroutines: vec![
+                row("switch.turn", 50_000, 31_000, 330_000, 480_000),
+                row("ip.verify", 100_000, 12_500, 0, 0),
+            ],
+            calls: vec![
+                row("tun.read", 100_000, 0, 180_000, 480_000),
+                row("tun.write", 100_000, 0, 150_000, 0),
+            ],
+            ..report("switch", 4711, cpu(400_000))
+        };
+        let icmpd = Report {
+            subroutines: vec![
+                row("icmp.answer", 100_000, 40_000, 0, 0),
+                row("ip.verify", 100_000, 15_000, 0, 0),
+            ],
+            notes: vec![String::from("threads not counted: 1, there were more than 32 at once")],
+            ..report("icmpd", 4712, cpu(60_000))
+        };
+        let gone = Report {
+            gone: true,
+            cpu: None,
+            interval_ns: 0,
+            notes: vec![String::from("process 4000 is gone")],
+            subroutines: vec![row("icmp.answer", 3, 2, 0, 0)],
+            ..report("icmpd", 4000, cpu(0))
+        };
+        Outcome::of(vec![switch, icmpd], vec![gone])
+    }
+
+    #[test]
+    fn the_tables_read_well() {
+        insta::assert_snapshot!(fixed().text());
+    }
+
+    #[test]
+    fn the_json_is_of_its_schema() {
+        let options = crate::args::Options::parse_from(["weir", "net", "profile", "--json"]);
+        let crate::args::Command::Net(command) = options.command else { return };
+        let crate::args::NetVerb::Profile(options) = command.verb else { return };
+        insta::assert_snapshot!(fixed().json(&options));
+    }
+
+    #[test]
+    fn without_packets_nothing_is_divided() {
+        let Outcome { reports, .. } = fixed();
+        let icmpd = reports.into_iter().filter(|report| report.pid == 4712).collect();
+        let outcome = Outcome::of(icmpd, Vec::new());
+        assert_eq!((outcome.packet(), outcome.sum.unit), (None, None));
+    }
+}

@@ -1,0 +1,193 @@
+//! `weir net up`: the packet switch.
+
+use super::netns::Netns;
+use super::{asked, failed, publish, stop_flag};
+use crate::args::NetUpOptions;
+use crate::fault::{Fault, tell};
+use rustix::process::{Pid, Signal};
+use std::process::{Child, Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+use weir_net::icmp;
+use weir_net::log::{Kinds, Log};
+use weir_net::names;
+use weir_net::reassembly::{LEAST_BUDGET_BYTES, Limits};
+use weir_net::switch::{Settings, Switch, Watch};
+use weir_net::wire::ipv4::protocol;
+
+/// How long a command waits for the daemon beside the switch.
+const ATTACHED: Duration = Duration::from_secs(5);
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Carries out the verb.
+pub fn up(options: &NetUpOptions) -> Result<ExitCode, Fault> {
+    let settings = settings(options)?;
+    let stop = stop_flag()?;
+    // Before there is a second thread, which would be left behind in the old one.
+    let netns = options.netns.as_deref().map(Netns::make).transpose()?;
+    let kinds = options.log.parse::<Kinds>().map_err(asked)?;
+    let mut switch = Switch::new(settings).map_err(asked)?;
+    switch.log_to(log(options, kinds)?);
+    let _published = publish(&options.tun, "switch")?;
+    let (address, bits) = options.addr;
+    let place = options
+        .netns
+        .as_deref()
+        .map_or(String::new(), |name| format!("; to get there: ip netns exec {name} COMMAND"));
+    tell(&format!(
+        "{} is up: {address}/{bits}, the kernel is {}{place}",
+        options.tun, options.peer
+    ));
+    let mut daemon = if options.icmpd { Some(start_icmpd(options)?) } else { None };
+    let command = Commanded::start(options, switch.watch(), &stop)?;
+    let ran = switch.run(&stop);
+    let status = command.finish();
+    if let Some(daemon) = &mut daemon {
+        let _ = signal(daemon, Signal::TERM);
+        let _ = daemon.wait();
+    }
+    drop(netns);
+    ran.map_err(failed)?;
+    Ok(status)
+}
+
+fn settings(options: &NetUpOptions) -> Result<Settings, Fault> {
+    let (address, prefix_bits) = options.addr;
+    let memory = usize::try_from(options.reassembly_memory).unwrap_or(usize::MAX);
+    if memory < LEAST_BUDGET_BYTES {
+        return Err(Fault::usage(format!(
+            "cannot use --reassembly-memory {memory}: the longest datagram takes {LEAST_BUDGET_BYTES}"
+        )));
+    }
+    let usual = Limits::default();
+    let limits = Limits {
+        whole_bytes: memory,
+        source_bytes: usual.source_bytes.min(memory),
+        timeout_ns: u64::try_from(options.reassembly_timeout.as_nanos()).unwrap_or(u64::MAX),
+    };
+    let inline = options.inline.then(|| icmp::Settings {
+        ggp: options.ggp,
+        // The switch takes nothing from outside that says it is from us.
+        loopback: true,
+        ..icmp::Settings::new(address, prefix_bits)
+    });
+    if options.ggp && !options.inline && !options.icmpd {
+        return Err(Fault::usage("--ggp goes with --inline or --icmpd"));
+    }
+    names::check(&options.tun).map_err(asked)?;
+    Ok(Settings {
+        device: options.tun.clone(),
+        address,
+        peer: options.peer,
+        prefix_bits,
+        mtu: options.mtu,
+        gateway: Some(options.gateway.unwrap_or(options.peer)),
+        vnet_header: !options.no_vnet_header,
+        limits,
+        port: names::switch_port(&options.tun).map_err(asked)?,
+        inline,
+    })
+}
+
+/// The log of this switch; that of the one before it is kept beside.
+fn log(options: &NetUpOptions, kinds: Kinds) -> Result<Log, Fault> {
+    let path = names::log(&options.tun).map_err(asked)?;
+    let log = Log::create(path, options.log_size).map_err(asked)?;
+    log.set_mask(kinds);
+    Ok(log)
+}
+
+/// The daemon beside the switch: it ends when the switch does, however that ends.
+fn start_icmpd(options: &NetUpOptions) -> Result<Child, Fault> {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["net", "icmpd", "--tun", &options.tun]);
+    if options.ggp {
+        command.arg("--ggp");
+    }
+    command.spawn().map_err(|error| Fault::failed(format!("cannot start icmpd: {error}")))
+}
+
+fn signal(child: &Child, signal: Signal) -> Result<(), rustix::io::Errno> {
+    let pid = Pid::from_child(child);
+    rustix::process::kill_process(pid, signal)
+}
+
+/// The command that the switch is for, if there is one.
+struct Commanded {
+    waiting: Option<std::thread::JoinHandle<ExitCode>>,
+    pid: Arc<AtomicI32>,
+    over: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Commanded {
+    /// Starts it; when it ends, `stop` is set.
+    fn start(
+        options: &NetUpOptions,
+        watch: Watch,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Commanded, Fault> {
+        let over = Arc::new(AtomicBool::new(false));
+        let Some((program, words)) = options.command.split_first() else {
+            return Ok(Commanded { waiting: None, pid: Arc::default(), over, stop: stop.clone() });
+        };
+        let mut command = Command::new(program);
+        command.args(words);
+        let object = program.display().to_string();
+        let kept = stop.clone();
+        let (stop, ended, awaited) = (stop.clone(), over.clone(), options.icmpd);
+        let pid = Arc::new(AtomicI32::new(0));
+        let started = pid.clone();
+        let waiting = std::thread::spawn(move || {
+            let begun = Instant::now();
+            // So that its first packet is answered.
+            while awaited && !watch.has_station_for(protocol::ICMP) && begun.elapsed() < ATTACHED {
+                std::thread::sleep(LOOK);
+            }
+            // Release: `finish` waits for this thread, and sees all that it did.
+            if stop.load(Ordering::Acquire) {
+                return ExitCode::SUCCESS;
+            }
+            let status = command.spawn().and_then(|mut child| {
+                // Release: `finish` signals the process that it finds here.
+                started.store(child.id().cast_signed(), Ordering::Release);
+                child.wait()
+            });
+            ended.store(true, Ordering::Release);
+            stop.store(true, Ordering::Release);
+            match status {
+                Ok(status) => exit_code(status),
+                Err(error) => {
+                    tell(&format!("cannot start '{object}': {error}"));
+                    ExitCode::FAILURE
+                }
+            }
+        });
+        Ok(Commanded { waiting: Some(waiting), pid, over, stop: kept })
+    }
+
+    /// Ends it, if it goes on, and gives its status.
+    fn finish(self) -> ExitCode {
+        self.stop.store(true, Ordering::Release);
+        while self.waiting.as_ref().is_some_and(|waiting| !waiting.is_finished()) {
+            // Acquire: as it was stored by the thread that started it.
+            if let Some(pid) = Pid::from_raw(self.pid.load(Ordering::Acquire))
+                && !self.over.load(Ordering::Acquire)
+            {
+                let _ = rustix::process::kill_process(pid, Signal::TERM);
+            }
+            std::thread::sleep(LOOK);
+        }
+        let status = self.waiting.map(|waiting| waiting.join().unwrap_or(ExitCode::FAILURE));
+        status.unwrap_or(ExitCode::SUCCESS)
+    }
+}
+
+/// The status of a command as a shell has it.
+fn exit_code(status: std::process::ExitStatus) -> ExitCode {
+    use std::os::unix::process::ExitStatusExt;
+    let of_signal = status.signal().map_or(1, |signal| 128 + signal as u8);
+    ExitCode::from(status.code().map_or(of_signal, |code| code as u8))
+}

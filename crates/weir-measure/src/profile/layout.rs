@@ -1,0 +1,84 @@
+//! Where things lie in the table, which is a file once it is published; all in words of 8 bytes.
+//!
+//! ```text
+//! word      0  magic | version | process id | its start, in clock ticks since the machine's
+//!           4  ticks a second | which clock | - | -
+//!           8  name of the process, 32 bytes
+//!          16  on until (in ticks; 0 is off) | on since | - ...        a cache line of its own
+//!          24  threads without a table | subroutines without a row | - ...
+//!          32  thread id of the owner of each table, 0 for none
+//!          64  what each row is: 0 nothing, 1 a subroutine, 2 a system call
+//!         512  names of the rows, 32 bytes each
+//!        1024  tables of 512 words, one a thread: rows of calls, user, system, wait ticks
+//! ```
+//!
+//! Names are UTF-8, filled up with zeros. A row's kind is stored after its name. All but word 16
+//! and 17 is written by the process alone, a thread's table by that thread alone.
+
+/// The first word.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"weirprof");
+/// The version of this layout.
+pub const VERSION: u64 = 1;
+
+pub const MAGIC_AT: usize = 0;
+pub const VERSION_AT: usize = 1;
+pub const PID_AT: usize = 2;
+pub const STARTED_AT: usize = 3;
+pub const HZ_AT: usize = 4;
+pub const CLOCK_AT: usize = 5;
+pub const PROCESS_AT: usize = 8;
+pub const UNTIL_AT: usize = 16;
+pub const SINCE_AT: usize = 17;
+pub const THREADS_LOST_AT: usize = 24;
+pub const SUBROUTINES_LOST_AT: usize = 25;
+pub const OWNERS_AT: usize = 32;
+pub const KINDS_AT: usize = 64;
+pub const NAMES_AT: usize = 512;
+pub const TABLES_AT: usize = 1024;
+
+/// Bytes of a name, at most.
+pub const NAME_BYTES: usize = 32;
+/// Words of a name.
+pub const NAME_WORDS: usize = NAME_BYTES / 8;
+/// Rows: two of the profile's own, and one for each use of a subroutine.
+pub const ROWS: usize = 128;
+/// Threads that are counted at the same time.
+pub const THREADS: usize = 32;
+/// Words of a row.
+pub const ROW_WORDS: usize = 4;
+/// Words of a thread's table.
+pub const TABLE_WORDS: usize = ROWS * ROW_WORDS;
+/// Words of all.
+pub const WORDS: usize = TABLES_AT + THREADS * TABLE_WORDS;
+
+/// Columns of a row.
+pub const CALLS: usize = 0;
+pub const USER: usize = 1;
+pub const SYSTEM: usize = 2;
+pub const WAIT: usize = 3;
+
+/// The row of system calls made outside of all spans. Its user column is the time between spans,
+/// whatever the thread did then, and means nothing.
+pub const OUTSIDE: usize = 0;
+/// The row of the clocks that [`super::wait`] reads.
+pub const OWN: usize = 1;
+/// The first row of a subroutine.
+pub const FIRST: usize = 2;
+/// The rows that are always there.
+pub const FIXED: [&str; FIRST] = ["(outside)", "(the profile)"];
+
+/// A row of a subroutine: spans.
+pub const KIND_SPAN: u64 = 1;
+/// A row of a system call.
+pub const KIND_CALL: u64 = 2;
+
+/// The clock is the time-stamp counter.
+pub const CLOCK_COUNTER: u64 = 1;
+/// The clock counts the nanoseconds of CLOCK_MONOTONIC.
+pub const CLOCK_MONOTONIC: u64 = 2;
+
+/// How long an observer switches a profile on; it does so again and again.
+pub const LEASE_NS: u64 = 2_000_000_000;
+
+const _: () = assert!(OWNERS_AT + THREADS <= KINDS_AT && KINDS_AT + ROWS <= NAMES_AT);
+const _: () = assert!(NAMES_AT + ROWS * NAME_WORDS <= TABLES_AT);

@@ -1,0 +1,209 @@
+//! The profile of another process, through the file it has published.
+//!
+//! The file is read by pread(2) and never mapped: whoever shortens it does no harm here.
+
+use super::clock;
+use super::cpu::Cpu;
+use super::layout::{LEASE_NS, SINCE_AT, UNTIL_AT, WORDS};
+use super::report::Report;
+use super::snapshot::{Snapshot, Wrong, middle};
+use rustix::fs::{FileType, Mode, OFlags, fstat};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Instant;
+
+/// The profile of another process.
+///
+/// Switched on, it stays on for [`super::LEASE`], and is renewed again and again for longer. So
+/// several observers do not switch each other's off, and one that is killed leaves none on. One
+/// that is done lets it run out.
+#[derive(Debug)]
+pub struct Observed {
+    file: File,
+    writable: bool,
+    /// Since when it is on without a break, in ticks, as of the last renewal.
+    since: Option<u64>,
+    /// It was off in between.
+    broken: bool,
+}
+
+/// A look at a profile, at what the kernel counted, and at the time.
+#[derive(Clone, Debug)]
+pub struct Sight {
+    snapshot: Snapshot,
+    cpu: Option<Cpu>,
+    at: Instant,
+    broken: bool,
+}
+
+impl Observed {
+    /// Opens a published profile, of a living process or of one that is gone. One that may only
+    /// be read can be looked at and not be switched.
+    ///
+    /// # Errors
+    /// `InvalidData`: it is no profile. `PermissionDenied`: or it is another user's (of root's may be
+    /// looked at by root only). Those of open(2).
+    pub fn open(path: &Path) -> io::Result<Observed> {
+        // A fifo in its place holds up nobody.
+        let common = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let open = |mode| rustix::fs::open(path, common | mode, Mode::empty());
+        let (file, writable) = match open(OFlags::RDWR) {
+            Ok(file) => (file, true),
+            Err(rustix::io::Errno::ACCESS | rustix::io::Errno::ROFS) => {
+                (open(OFlags::RDONLY)?, false)
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let file = File::from(file);
+        let stat = fstat(&file)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(wrong("it is no file"));
+        }
+        let me = rustix::process::geteuid();
+        if stat.st_uid != me.as_raw() && !me.is_root() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let observed = Observed { file, writable, since: None, broken: false };
+        observed.look()?;
+        Ok(observed)
+    }
+
+    /// Switches it on for [`super::LEASE`], or for that much longer.
+    ///
+    /// # Errors
+    /// `PermissionDenied`: it may only be read. `Unsupported`: its clock is not the one here.
+    /// `InvalidData`: it is no profile any more. Those of pwrite(2).
+    pub fn renew(&mut self) -> io::Result<()> {
+        if !self.writable {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let (clock, table) = (clock::clock(), self.read()?);
+        if clock.kind != table.clock {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "its clock is not known here"));
+        }
+        let now = clock.now();
+        let since = if table.until <= now {
+            self.write(SINCE_AT, now)?;
+            now
+        } else {
+            table.since
+        };
+        // Two observers at once: the shorter time may win, and is renewed before it ends.
+        self.write(UNTIL_AT, table.until.max(now.saturating_add(clock.ticks(LEASE_NS))))?;
+        self.broken |= self.since.is_some_and(|before| before != since);
+        self.since = Some(since);
+        Ok(())
+    }
+
+    /// Looks at it.
+    ///
+    /// # Errors
+    /// `InvalidData`: it is no profile. Those of pread(2).
+    pub fn look(&self) -> io::Result<Sight> {
+        Ok(Sight { broken: self.broken, ..Sight::now(self.read()?) })
+    }
+
+    fn read(&self) -> io::Result<Snapshot> {
+        let (a, b, c) = (self.words()?, self.words()?, self.words()?);
+        Snapshot::parse(&middle([&a, &b, &c])).map_err(wrong)
+    }
+
+    fn words(&self) -> io::Result<Vec<u64>> {
+        let mut bytes = vec![0; WORDS * 8];
+        match self.file.read_exact_at(&mut bytes, 0) {
+            Ok(()) => {
+                Ok(bytes.as_chunks().0.iter().map(|eight| u64::from_ne_bytes(*eight)).collect())
+            }
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(wrong("it is too short for a profile"))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write(&self, word: usize, value: u64) -> io::Result<()> {
+        self.file.write_all_at(&value.to_ne_bytes(), word as u64 * 8)
+    }
+}
+
+fn wrong(why: Wrong) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+impl Sight {
+    pub(super) fn now(snapshot: Snapshot) -> Sight {
+        let cpu = Cpu::of(snapshot.pid, snapshot.started_ticks);
+        Sight { snapshot, cpu, at: Instant::now(), broken: false }
+    }
+
+    /// Name of the process.
+    pub fn process(&self) -> &str {
+        &self.snapshot.process
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> i32 {
+        self.snapshot.pid
+    }
+
+    /// Whether the process is no longer there.
+    pub fn is_gone(&self) -> bool {
+        self.cpu.is_none()
+    }
+}
+
+impl Report {
+    /// What happened between two looks at a profile.
+    ///
+    /// # Errors
+    /// `InvalidData`: they are not of one process, or not in this order, or the process has
+    /// written nonsense.
+    pub fn between(before: &Sight, after: &Sight) -> io::Result<Report> {
+        let (then, now) = (&before.snapshot, &after.snapshot);
+        if !now.same_process(then) {
+            return Err(wrong("it is of another process now"));
+        }
+        let mut report = Report::new(&now.process, now.pid, now.since(then).map_err(wrong)?);
+        let interval = after.at.saturating_duration_since(before.at);
+        report.interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+        report.cpu = after.cpu.zip(before.cpu).map(|(after, before)| after.since(before));
+        report.gone = after.is_gone();
+        report.note(after);
+        if after.broken {
+            report.notes.push(String::from("the profile was off for a part of the interval"));
+        }
+        Ok(report)
+    }
+
+    /// All that was ever counted, as of a process that is gone. When that was, and what the kernel
+    /// counted meanwhile, is not known.
+    ///
+    /// # Errors
+    /// `InvalidData`: the process has written nonsense.
+    pub fn whole(sight: &Sight) -> io::Result<Report> {
+        let now = &sight.snapshot;
+        let difference = now.since(&now.nothing()).map_err(wrong)?;
+        let mut report = Report::new(&now.process, now.pid, difference);
+        report.gone = sight.is_gone();
+        report.note(sight);
+        Ok(report)
+    }
+
+    fn note(&mut self, sight: &Sight) {
+        let snapshot = &sight.snapshot;
+        if self.gone {
+            self.notes.push(format!("process {} is gone", snapshot.pid));
+        }
+        for (count, what, most) in [
+            (snapshot.threads_lost, "threads", "32 at once"),
+            (snapshot.subroutines_lost, "subroutines", "126"),
+        ] {
+            if count > 0 {
+                self.notes
+                    .push(format!("{what} not counted: {count}, there were more than {most}"));
+            }
+        }
+    }
+}

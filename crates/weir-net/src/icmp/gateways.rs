@@ -1,0 +1,207 @@
+//! A host's part of GGP (RFC 823 4.4): what gateways say they reach, and what we say when asked.
+//!
+//! Left out is what needs a clock: a gateway is not polled by echoes, but counts as up as soon as it
+//! is heard (Appendix C, "a Routing Update message is received", a); our update is sent to who asks
+//! for it, not to all until they acknowledge it.
+
+use super::{Answers, Engine};
+use crate::outgoing::Outgoing;
+use crate::wire::ggp::{self, Message, Network, Update};
+use crate::wire::ipv4::{Header, protocol};
+use std::net::Ipv4Addr;
+
+/// Gateways that are remembered at most; when a further one comes, the one gives way that was not
+/// heard for longest.
+pub const MOST_GATEWAYS: usize = 16;
+
+/// A net, and a gateway that says it reaches it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The net.
+    pub network: Network,
+    /// The gateway, on our net.
+    pub gateway: Ipv4Addr,
+    /// Hops from the gateway to the net, as it says. Ours is one more.
+    pub distance: u8,
+}
+
+/// A gateway that sent an update, or a place for one.
+#[derive(Debug)]
+struct Gateway {
+    /// Of a place 0.0.0.0, which no source is.
+    address: Ipv4Addr,
+    /// Of the last update that was accepted ("R" in RFC 823).
+    received: u16,
+    /// Updates that had been accepted of all when this one's last was: the smallest is the oldest.
+    heard: u64,
+    /// What that said. Has room for as many as an update can have.
+    networks: Vec<(Network, u8)>,
+}
+
+/// What is known of gateways.
+#[derive(Debug)]
+pub struct Gateways {
+    /// Our net, which we reach at distance 0.
+    network: Option<Network>,
+    /// Of our update ("N" in RFC 823). What it says never changes.
+    sequence: u16,
+    heard: u64,
+    gateways: [Gateway; MOST_GATEWAYS],
+}
+
+/// What is to be done after a negative acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refused {
+    /// It was of another update.
+    Nothing,
+    /// The sequence went on: the update has to be sent again.
+    SendAgain,
+}
+
+impl Gateways {
+    /// None known yet, by a host at `address`.
+    pub fn new(address: Ipv4Addr) -> Gateways {
+        let gateways = std::array::from_fn(|_| Gateway {
+            address: Ipv4Addr::UNSPECIFIED,
+            received: 0,
+            heard: 0,
+            networks: Vec::with_capacity(ggp::MOST_NETWORKS),
+        });
+        Gateways { network: Network::of(address), sequence: 1, heard: 0, gateways }
+    }
+
+    /// All that the gateways said last.
+    pub fn routes(&self) -> impl Iterator<Item = Route> + '_ {
+        self.gateways.iter().flat_map(|gateway| {
+            let address = gateway.address;
+            gateway.networks.iter().map(move |&(network, distance)| Route {
+                network,
+                gateway: address,
+                distance,
+            })
+        })
+    }
+
+    /// Accepts an update, or refuses it with the sequence of the last one that was accepted.
+    ///
+    /// What a gateway says replaces all it said before. An update that was accepted is accepted again
+    /// (RFC 823 4.4.3: S - R is not below zero): its acknowledgement was lost.
+    fn accept(&mut self, from: Ipv4Addr, update: &Update<'_>) -> Result<(), u16> {
+        let known = self.gateways.iter().position(|gateway| gateway.address == from);
+        let gateway = &mut self.gateways[known.unwrap_or_else(|| self.oldest())];
+        if known.is_some() && is_before(update.sequence(), gateway.received) {
+            return Err(gateway.received);
+        }
+        self.heard += 1;
+        gateway.heard = self.heard;
+        (gateway.address, gateway.received) = (from, update.sequence());
+        gateway.networks.clear();
+        gateway.networks.extend(update.networks());
+        Ok(())
+    }
+
+    /// The place that was not heard of for longest: one that was never taken, if there is one.
+    fn oldest(&self) -> usize {
+        let places = self.gateways.iter().enumerate();
+        places.min_by_key(|(_, gateway)| gateway.heard).map_or(0, |(index, _)| index)
+    }
+
+    /// A gateway refused our update: it had accepted one of this sequence before.
+    fn refused(&mut self, from: Ipv4Addr, sequence: u16) -> Refused {
+        let is_known = self.gateways.iter().any(|gateway| gateway.address == from);
+        if is_known && is_before(self.sequence, sequence) {
+            self.sequence = sequence.wrapping_add(1);
+            return Refused::SendAgain;
+        }
+        Refused::Nothing
+    }
+}
+
+/// Whether a sequence is before another: their difference is below zero, in 16 bits that wrap.
+fn is_before(sequence: u16, other: u16) -> bool {
+    (sequence.wrapping_sub(other) as i16) < 0
+}
+
+impl Engine {
+    /// Takes a GGP message from a sound source to us; GGP is on.
+    pub(super) fn take_ggp(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        now_ns: u64,
+        answers: &mut impl Answers,
+    ) {
+        let Some(gateways) = self.gateways.as_mut() else {
+            return self.counts.dropped_protocol += 1;
+        };
+        // Gateways are neighbours on a net (RFC 823 4.4.2).
+        if !self.place.is_near(header.source) {
+            return self.counts.dropped_source += 1;
+        }
+        let message = match Message::check(payload) {
+            Ok(message) => message,
+            Err(ggp::Malformed::Kind) => return self.counts.dropped_unknown += 1,
+            Err(_) => return self.counts.dropped_malformed += 1,
+        };
+        match message {
+            Message::Echo { rest } => {
+                if self.replies.as_mut().is_some_and(|replies| !replies.allows(now_ns)) {
+                    return self.counts.dropped_rate += 1;
+                }
+                self.counts.ggp_echoes_answered += 1;
+                self.send_ggp(header.source, &Message::EchoReply { rest }, answers);
+            }
+            Message::RoutingUpdate(update) => {
+                let answer = match gateways.accept(header.source, &update) {
+                    Ok(()) => Message::Acknowledgement { sequence: update.sequence() },
+                    Err(sequence) => Message::NegativeAcknowledgement { sequence },
+                };
+                let is_accepted = matches!(answer, Message::Acknowledgement { .. });
+                self.send_ggp(header.source, &answer, answers);
+                if !is_accepted {
+                    return self.counts.ggp_updates_refused += 1;
+                }
+                self.counts.ggp_updates_accepted += 1;
+                if update.need_update() {
+                    self.send_update(header.source, now_ns, answers);
+                }
+            }
+            Message::NegativeAcknowledgement { sequence } => {
+                match gateways.refused(header.source, sequence) {
+                    Refused::Nothing => self.counts.ggp_acknowledgements += 1,
+                    Refused::SendAgain => {
+                        self.counts.ggp_resynchronised += 1;
+                        self.send_update(header.source, now_ns, answers);
+                    }
+                }
+            }
+            Message::Acknowledgement { .. } => self.counts.ggp_acknowledgements += 1,
+            Message::EchoReply { .. } => self.counts.stray_replies += 1,
+            Message::InterfaceStatus => self.counts.ggp_ignored += 1,
+        }
+    }
+
+    /// Sends a short message, of type of service 0 (RFC 823, Appendix A).
+    fn send_ggp(&mut self, to: Ipv4Addr, message: &Message<'_>, answers: &mut impl Answers) {
+        if let Some(bytes) = message.emit(&mut self.buffer) {
+            answers.send(Outgoing::new(to, protocol::GGP), &self.buffer[..bytes]);
+        }
+    }
+
+    /// Sends our update: we are a host, and reach our own net and no other. At the rate of errors.
+    fn send_update(&mut self, to: Ipv4Addr, now_ns: u64, answers: &mut impl Answers) {
+        let Some(gateways) = self.gateways.as_ref() else {
+            return;
+        };
+        if self.errors.allows(to, now_ns).is_err() {
+            return self.counts.ggp_updates_rate += 1;
+        }
+        let networks = gateways.network.as_slice();
+        let groups = [(0, networks)];
+        let groups = if networks.is_empty() { &groups[..0] } else { &groups[..] };
+        if let Some(bytes) = ggp::emit_update(gateways.sequence, false, groups, &mut self.buffer) {
+            self.counts.ggp_updates_sent += 1;
+            answers.send(Outgoing::new(to, protocol::GGP), &self.buffer[..bytes]);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Errors and redirects that are received: which are believed, and whom they concern.
+
+use super::{Answers, Engine};
+use crate::wire::icmp::{self, Message, Quoted};
+use crate::wire::ipv4::protocol;
+use std::net::Ipv4Addr;
+
+/// What became of a datagram of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trouble {
+    /// It could not be delivered.
+    Unreachable,
+    /// It was given up, by a gateway or in reassembly.
+    TimeExceeded,
+    /// Its header was not understood.
+    ParameterProblem,
+}
+
+/// What a process is told about a datagram that it sent.
+///
+/// It is a hint and no proof: anybody who can guess addresses and ports can send it (RFC 5927).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Notice {
+    /// What became of it.
+    pub trouble: Trouble,
+    /// The code of the ICMP message: why.
+    pub code: u8,
+    /// Who says so: the other host, or a gateway.
+    pub from: Ipv4Addr,
+    /// The protocol of the datagram, see [`crate::wire::ipv4::protocol`].
+    pub protocol: u8,
+    /// The port that it was sent from (UDP, TCP), the identifier of an ICMP request; of other
+    /// protocols 0.
+    pub local_port: u16,
+    /// Whom it was for.
+    pub remote: Ipv4Addr,
+    /// The port that it was for (UDP, TCP), the sequence of an ICMP request; of other protocols 0.
+    pub remote_port: u16,
+    /// What the next hop takes at most, in bytes, where the datagram was too long and the gateway
+    /// said so; else 0.
+    pub mtu_bytes: u16,
+    /// The byte of the header that was not understood; else 0.
+    pub pointer: u8,
+    /// The first bytes of its payload: with them TCP can see that it sent it. Zeroes beyond its end.
+    pub first: [u8; 8],
+}
+
+impl Engine {
+    /// A redirect (RFC 1122 3.2.2.2): believed of the gateway used, about a datagram of ours, to a
+    /// neighbour.
+    pub(super) fn take_redirect(
+        &mut self,
+        source: Ipv4Addr,
+        code: u8,
+        gateway: Ipv4Addr,
+        quoted: &Quoted<'_>,
+        answers: &mut impl Answers,
+    ) {
+        let counts = &mut self.counts;
+        if code > 1 {
+            return counts.redirects_service += 1;
+        }
+        let destination = quoted.destination();
+        if quoted.source() != self.settings.address || !self.place.is_one_host(destination) {
+            return counts.redirects_not_ours += 1;
+        }
+        if gateway == self.settings.address
+            || !self.place.is_near(gateway)
+            || !self.place.is_one_host(gateway)
+        {
+            return counts.redirects_gateway += 1;
+        }
+        if answers.gateway_of(destination) != Some(source) {
+            return counts.redirects_sender += 1;
+        }
+        if gateway == source {
+            return counts.redirects_known += 1;
+        }
+        counts.redirects_taken += 1;
+        answers.redirect(destination, gateway);
+    }
+
+    /// An error about a datagram: for the process that sent it, if we did.
+    pub(super) fn take_error(
+        &mut self,
+        source: Ipv4Addr,
+        message: &Message<'_>,
+        answers: &mut impl Answers,
+    ) {
+        let (trouble, code, mtu_bytes, pointer, quoted) = match *message {
+            Message::Unreachable { code, mtu_bytes, quoted } => {
+                (Trouble::Unreachable, code, mtu_bytes, 0, quoted)
+            }
+            Message::TimeExceeded { code, quoted } => (Trouble::TimeExceeded, code, 0, 0, quoted),
+            Message::ParameterProblem { code, pointer, quoted } => {
+                (Trouble::ParameterProblem, code, 0, pointer, quoted)
+            }
+            _ => return self.counts.dropped_unknown += 1,
+        };
+        let remote = quoted.destination();
+        if quoted.source() != self.settings.address || remote.is_unspecified() {
+            return self.counts.errors_not_ours += 1;
+        }
+        let Some((local_port, remote_port)) = ports(&quoted) else {
+            return self.counts.errors_nobodys += 1;
+        };
+        let mut first = [0; 8];
+        let there = quoted.payload().len().min(first.len());
+        first[..there].copy_from_slice(&quoted.payload()[..there]);
+        self.counts.notices_given += 1;
+        answers.notice(Notice {
+            trouble,
+            code,
+            from: source,
+            protocol: quoted.protocol(),
+            local_port,
+            remote,
+            remote_port,
+            mtu_bytes,
+            pointer,
+            first,
+        });
+    }
+}
+
+/// What tells the processes of its protocol apart, ours and theirs; `None` where no process waits for
+/// it: a fragment in which it is not, an ICMP message that is no request, a payload that has none.
+fn ports(quoted: &Quoted<'_>) -> Option<(u16, u16)> {
+    if quoted.is_later_fragment() {
+        return None;
+    }
+    let payload = quoted.payload();
+    let at = match quoted.protocol() {
+        protocol::UDP | protocol::TCP => 0,
+        protocol::ICMP => {
+            let kind = *payload.first()?;
+            (kind == icmp::kind::ECHO || kind == icmp::kind::TIMESTAMP).then_some(4)?
+        }
+        _ => return Some((0, 0)),
+    };
+    let ports = payload.get(at..at + 4)?;
+    Some((u16::from_be_bytes([ports[0], ports[1]]), u16::from_be_bytes([ports[2], ports[3]])))
+}

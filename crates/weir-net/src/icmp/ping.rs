@@ -1,0 +1,389 @@
+//! The arithmetic of `weir net ping`: requests that can be told from others' and from each other, and
+//! what their replies say of the way and of the other clock. No clock and no I/O.
+
+use super::{Notice, Trouble};
+use crate::wire::icmp::{self, Echo, Message, Timestamp};
+use crate::wire::ipv4::{LEAST_HEADER_BYTES, MOST_BYTES, protocol};
+use hdrhistogram::Histogram;
+use std::fmt;
+
+/// Bytes of data that an echo request has at most.
+pub const MOST_DATA_BYTES: usize = MOST_BYTES - LEAST_HEADER_BYTES - icmp::HEADER_BYTES;
+/// What the data of ours begin with; then the time of sending; then a pattern.
+const MAGIC: [u8; 4] = *b"weir";
+/// Bytes of magic and time.
+const STAMP_BYTES: usize = 12;
+/// Requests that are told apart: all that a sequence can number.
+const WINDOW: usize = 1 << 16;
+/// The longest round trip that is told apart from longer ones: an hour.
+const MOST_RTT_NS: u64 = 3_600_000_000_000;
+/// Milliseconds of a day.
+const DAY_MS: i64 = 86_400_000;
+/// A time with this bit is not milliseconds since midnight UT (RFC 792 p. 16).
+const NONSTANDARD: u32 = 1 << 31;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Probe {
+    /// An echo of this many bytes of data, at most [`MOST_DATA_BYTES`].
+    Echo {
+        /// With fewer than 12 the time of sending is not in it in full, and not checked in full.
+        data_bytes: usize,
+    },
+    /// The time.
+    Timestamp,
+}
+
+/// What became of something that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Took {
+    /// The first reply to a request.
+    Reply {
+        /// Of the request.
+        sequence: u16,
+        /// The round trip.
+        rtt_ns: u64,
+        /// It came after the time that one waits.
+        late: bool,
+    },
+    /// One more reply to a request.
+    Duplicate {
+        /// Of the request.
+        sequence: u16,
+    },
+    /// A reply that is ours by its identifier, but its data or its time are not those sent.
+    Changed {
+        /// That it has.
+        sequence: u16,
+    },
+    /// No reply, or one to somebody else.
+    NotOurs,
+}
+
+/// One request; all zeroes is one that was never made.
+#[derive(Clone, Copy, Debug, Default)]
+struct Request {
+    /// When it was sent, plus one.
+    sent: u64,
+    /// What its timestamp said.
+    originate_ms: u32,
+    answered: bool,
+}
+
+/// The clock of the one who answers timestamps, by the reply of the shortest round trip.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct ClockView {
+    /// By how much the other clock is ahead of ours, in milliseconds, if both ways take as long.
+    pub ahead_ms: f64,
+    /// By how much that may be wrong: half the round trip, and the grain of the times.
+    pub uncertain_ms: f64,
+    /// From our sending to its receiving, as the two clocks have it. A hint: the difference of the
+    /// clocks is in it.
+    pub there_ms: i64,
+    /// From its sending to our receiving, likewise.
+    pub back_ms: i64,
+}
+
+/// Makes requests and takes replies.
+#[derive(Debug)]
+pub struct Pinger {
+    id: u16,
+    probe: Probe,
+    late_ns: u64,
+    /// Of the next request.
+    sequence: u16,
+    requests: Vec<Request>,
+    /// The request's data and message.
+    data: Vec<u8>,
+    message: Vec<u8>,
+    rtts: Histogram<u64>,
+    rtt_sum_ns: u128,
+    rtt_least_ns: u64,
+    rtt_most_ns: u64,
+    /// Of the reply that it comes from.
+    clock: Option<(u64, ClockView)>,
+    counts: PingCounts,
+}
+
+/// What was sent and what came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct PingCounts {
+    /// Requests made.
+    pub sent: u64,
+    /// Requests answered, late ones included.
+    pub received: u64,
+    /// Of these, answered after the time that one waits.
+    pub late: u64,
+    /// Further replies.
+    pub duplicates: u64,
+    /// Replies whose data or time are not those sent.
+    pub changed: u64,
+    /// Replies with a time that is not since midnight UT.
+    pub nonstandard_times: u64,
+    /// Errors about our requests: unreachable.
+    pub unreachable: u64,
+    /// Errors about our requests: time exceeded.
+    pub time_exceeded: u64,
+    /// Errors about our requests: parameter problem.
+    pub parameter_problem: u64,
+}
+
+impl Pinger {
+    /// One whose requests have this `id`, and whose replies are late after `late_ns`.
+    ///
+    /// An echo of more data than a datagram has room for has as much as there is room for.
+    pub fn new(id: u16, probe: Probe, late_ns: u64) -> Pinger {
+        let data_bytes = match probe {
+            Probe::Echo { data_bytes } => data_bytes.min(MOST_DATA_BYTES),
+            Probe::Timestamp => 0,
+        };
+        let probe = match probe {
+            Probe::Echo { .. } => Probe::Echo { data_bytes },
+            Probe::Timestamp => probe,
+        };
+        let histogram = Histogram::new_with_bounds(1, MOST_RTT_NS, 3);
+        Pinger {
+            id,
+            probe,
+            late_ns,
+            sequence: 1,
+            requests: vec![Request::default(); WINDOW],
+            data: (0..data_bytes).map(|at| at as u8).collect(),
+            message: vec![0; icmp::TIMESTAMP_BYTES.max(icmp::HEADER_BYTES + data_bytes)],
+            rtts: histogram.expect("the bounds are sound"),
+            rtt_sum_ns: 0,
+            rtt_least_ns: u64::MAX,
+            rtt_most_ns: 0,
+            clock: None,
+            counts: PingCounts::default(),
+        }
+    }
+
+    /// The next request, sent at `now_ns` of our clock and, as others know the time, at `midnight_ms`
+    /// (since midnight UT): the payload of a datagram of ICMP. Its first sequence is 1.
+    pub fn request(&mut self, now_ns: u64, midnight_ms: u32) -> &[u8] {
+        let sequence = self.sequence;
+        self.sequence = sequence.wrapping_add(1);
+        self.counts.sent += 1;
+        let sent = now_ns.saturating_add(1);
+        let request = Request { sent, originate_ms: midnight_ms, answered: false };
+        self.requests[usize::from(sequence)] = request;
+        self.stamp(sent);
+        let message = match self.probe {
+            Probe::Echo { .. } => Message::Echo(Echo { id: self.id, sequence, data: &self.data }),
+            Probe::Timestamp => Message::Timestamp(Timestamp {
+                id: self.id,
+                sequence,
+                originate_ms: midnight_ms,
+                receive_ms: 0,
+                transmit_ms: 0,
+            }),
+        };
+        let bytes = message.emit(&mut self.message).expect("there is room for the message");
+        &self.message[..bytes]
+    }
+
+    /// Puts magic and time before the pattern, as far as they fit.
+    fn stamp(&mut self, sent: u64) {
+        let stamp = stamp(sent);
+        let bytes = self.data.len().min(STAMP_BYTES);
+        self.data[..bytes].copy_from_slice(&stamp[..bytes]);
+    }
+
+    /// Takes the payload of a datagram of ICMP that came at `now_ns`, `midnight_ms`.
+    pub fn take(&mut self, payload: &[u8], now_ns: u64, midnight_ms: u32) -> Took {
+        let (sequence, is_right) = match (Message::check(payload), self.probe) {
+            (Ok(Message::EchoReply(echo)), Probe::Echo { .. }) if echo.id == self.id => {
+                (echo.sequence, self.is_what_was_sent(&echo))
+            }
+            (Ok(Message::TimestampReply(times)), Probe::Timestamp) if times.id == self.id => {
+                let request = self.requests[usize::from(times.sequence)];
+                (times.sequence, request.originate_ms == times.originate_ms)
+            }
+            _ => return Took::NotOurs,
+        };
+        let request = &mut self.requests[usize::from(sequence)];
+        if request.sent == 0 || !is_right {
+            self.counts.changed += 1;
+            return Took::Changed { sequence };
+        }
+        if request.answered {
+            self.counts.duplicates += 1;
+            return Took::Duplicate { sequence };
+        }
+        request.answered = true;
+        let rtt_ns = now_ns.saturating_sub(request.sent - 1);
+        let late = rtt_ns > self.late_ns;
+        self.counts.received += 1;
+        self.counts.late += u64::from(late);
+        self.rtts.saturating_record(rtt_ns.max(1));
+        self.rtt_sum_ns += u128::from(rtt_ns);
+        self.rtt_least_ns = self.rtt_least_ns.min(rtt_ns);
+        self.rtt_most_ns = self.rtt_most_ns.max(rtt_ns);
+        if let Ok(Message::TimestampReply(times)) = Message::check(payload) {
+            self.take_times(&times, rtt_ns, midnight_ms);
+        }
+        Took::Reply { sequence, rtt_ns, late }
+    }
+
+    /// Whether an echo's data are those of the last request of its sequence.
+    fn is_what_was_sent(&self, echo: &Echo<'_>) -> bool {
+        let stamp = stamp(self.requests[usize::from(echo.sequence)].sent);
+        let bytes = self.data.len().min(STAMP_BYTES);
+        echo.data.len() == self.data.len()
+            && echo.data[..bytes] == stamp[..bytes]
+            && echo.data[bytes..] == self.data[bytes..]
+    }
+
+    /// Keeps what the reply of the shortest round trip says of the other clock.
+    fn take_times(&mut self, times: &Timestamp, rtt_ns: u64, midnight_ms: u32) {
+        let all = [times.originate_ms, times.receive_ms, times.transmit_ms, midnight_ms];
+        if all.iter().any(|time| time & NONSTANDARD != 0) {
+            self.counts.nonstandard_times += 1;
+            return;
+        }
+        if self.clock.is_some_and(|(shortest_ns, _)| shortest_ns <= rtt_ns) {
+            return;
+        }
+        let there_ms = since(times.receive_ms, times.originate_ms);
+        let back_ms = since(midnight_ms, times.transmit_ms);
+        // Each of the four times is cut off to a millisecond.
+        let uncertain_ms = rtt_ns as f64 / 2e6 + 1.0;
+        let ahead_ms = (there_ms - back_ms) as f64 / 2.0;
+        self.clock = Some((rtt_ns, ClockView { ahead_ms, uncertain_ms, there_ms, back_ms }));
+    }
+
+    /// Takes an error about a datagram of this host. Whether it was about a request of ours.
+    pub fn notice(&mut self, notice: &Notice) -> bool {
+        if notice.protocol != protocol::ICMP
+            || notice.local_port != self.id
+            || self.requests[usize::from(notice.remote_port)].sent == 0
+        {
+            return false;
+        }
+        match notice.trouble {
+            Trouble::Unreachable => self.counts.unreachable += 1,
+            Trouble::TimeExceeded => self.counts.time_exceeded += 1,
+            Trouble::ParameterProblem => self.counts.parameter_problem += 1,
+        }
+        true
+    }
+
+    /// What there is to say now. A request that may yet be answered counts as lost.
+    pub fn summary(&self) -> PingSummary {
+        let quantile = |share| self.rtts.value_at_quantile(share).min(self.rtt_most_ns) as f64;
+        let counts = self.counts;
+        let rtt = (counts.received > 0).then(|| Rtt {
+            min_ns: self.rtt_least_ns as f64,
+            mean_ns: self.rtt_sum_ns as f64 / counts.received as f64,
+            p50_ns: quantile(0.5),
+            p90_ns: quantile(0.9),
+            p99_ns: quantile(0.99),
+            max_ns: self.rtt_most_ns as f64,
+        });
+        let lost = counts.sent - counts.received;
+        PingSummary {
+            schema: "weir.net.ping/1",
+            probe: self.probe,
+            counts,
+            lost,
+            loss_share: if counts.sent > 0 { lost as f64 / counts.sent as f64 } else { 0.0 },
+            rtt,
+            clock: self.clock.map(|(_, view)| view),
+        }
+    }
+}
+
+/// Magic and time of sending.
+fn stamp(sent: u64) -> [u8; STAMP_BYTES] {
+    let mut stamp = [0; STAMP_BYTES];
+    stamp[..MAGIC.len()].copy_from_slice(&MAGIC);
+    stamp[MAGIC.len()..].copy_from_slice(&sent.to_be_bytes());
+    stamp
+}
+
+/// Milliseconds from `then` to `now`, both since midnight: the shorter way round the day.
+fn since(now: u32, then: u32) -> i64 {
+    let forward = (i64::from(now) - i64::from(then)).rem_euclid(DAY_MS);
+    if forward > DAY_MS / 2 { forward - DAY_MS } else { forward }
+}
+
+/// Round trips.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Rtt {
+    /// The shortest.
+    pub min_ns: f64,
+    /// Their mean.
+    pub mean_ns: f64,
+    /// Half are below, within a thousandth, as of the following.
+    pub p50_ns: f64,
+    /// 9 of 10 are below.
+    pub p90_ns: f64,
+    /// 99 of 100 are below.
+    pub p99_ns: f64,
+    /// The longest.
+    pub max_ns: f64,
+}
+
+/// What there is to say in the end; as JSON `weir.net.ping/1`.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct PingSummary {
+    /// `weir.net.ping/1`.
+    pub schema: &'static str,
+    /// What was asked.
+    pub probe: Probe,
+    /// What was sent and what came.
+    #[serde(flatten)]
+    pub counts: PingCounts,
+    /// Requests without an answer.
+    pub lost: u64,
+    /// Their share of all, 0 to 1.
+    pub loss_share: f64,
+    /// Round trips, where there was one.
+    pub rtt: Option<Rtt>,
+    /// The other clock, where it was asked and told the time since midnight UT.
+    pub clock: Option<ClockView>,
+}
+
+impl fmt::Display for PingSummary {
+    /// Two or three lines, as ping's last ones.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = &self.counts;
+        write!(f, "{} sent, {} received", counts.sent, counts.received)?;
+        let errors = counts.unreachable + counts.time_exceeded + counts.parameter_problem;
+        for (count, name) in [
+            (counts.late, "late"),
+            (counts.duplicates, "duplicates"),
+            (counts.changed, "changed"),
+            (errors, "errors"),
+        ] {
+            if count > 0 {
+                write!(f, ", {count} {name}")?;
+            }
+        }
+        write!(f, ", {:.3}% loss", self.loss_share * 100.0)?;
+        if let Some(rtt) = self.rtt {
+            let ms = |ns: f64| ns / 1e6;
+            write!(
+                f,
+                "\nrtt min/mean/p50/p90/p99/max = {:.3}/{:.3}/{:.3}/{:.3}/{:.3}/{:.3} ms",
+                ms(rtt.min_ns),
+                ms(rtt.mean_ns),
+                ms(rtt.p50_ns),
+                ms(rtt.p90_ns),
+                ms(rtt.p99_ns),
+                ms(rtt.max_ns),
+            )?;
+        }
+        if let Some(clock) = self.clock {
+            write!(
+                f,
+                "\nits clock is {:+.1} ms from ours, give or take {:.1} ms \
+                 (there {} ms, back {} ms by the two clocks)",
+                clock.ahead_ms, clock.uncertain_ms, clock.there_ms, clock.back_ms,
+            )?;
+        }
+        Ok(())
+    }
+}

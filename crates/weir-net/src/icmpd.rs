@@ -1,0 +1,144 @@
+//! The ICMP and GGP daemon: the engine of [`mod@crate::icmp`] in a process that attaches to a switch.
+
+use crate::error::Result;
+use crate::icmp::{Answers, Engine, Notice, Settings, Trouble};
+use crate::log::{Failure, Log, Reason};
+use crate::message::Want;
+use crate::outgoing::Outgoing;
+use crate::spans;
+use crate::station::{Arrival, Sender, Station};
+use crate::switch::ms_since_midnight;
+use crate::wire::ipv4::{Datagram, protocol};
+use rustix::time::{ClockId, clock_gettime};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often an idle daemon looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// An attached daemon.
+#[derive(Debug)]
+pub struct Icmpd {
+    station: Station,
+    log: Option<Log>,
+    engine: Engine,
+}
+
+impl Icmpd {
+    /// Attaches to the switch for ICMP, and with `ggp` for GGP. `log` is that of the switch,
+    /// for errors that come. `adjust` may change what is usual.
+    ///
+    /// # Errors
+    /// Those of [`Station::attach`]: most of all that another daemon has ICMP.
+    pub fn attach(
+        switch: &Path,
+        directory: &Path,
+        ggp: bool,
+        log: Option<Log>,
+        adjust: impl FnOnce(&mut Settings),
+    ) -> Result<Icmpd> {
+        let mut wants = vec![Want { protocol: protocol::ICMP, port: None }];
+        if ggp {
+            wants.push(Want { protocol: protocol::GGP, port: None });
+        }
+        let station = Station::attach(switch, directory, &wants)?;
+        let attached = station.attached();
+        let mut settings = Settings::new(attached.address, attached.prefix_bits);
+        // The switch takes nothing from outside that says it is from us.
+        settings.loopback = true;
+        settings.ggp = ggp;
+        adjust(&mut settings);
+        Ok(Icmpd { station, log, engine: Engine::new(settings) })
+    }
+
+    /// The address it answers for.
+    pub fn address(&self) -> Ipv4Addr {
+        self.station.attached().address
+    }
+
+    /// Answers until `stop` is set or the switch is gone.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::NoSwitch`]: the switch is gone.
+    pub fn run(&mut self, stop: &AtomicBool) -> Result<()> {
+        let Icmpd { station, log, engine } = self;
+        let log = log.as_ref();
+        // Relaxed: it only says that it is over.
+        while !stop.load(Ordering::Relaxed) {
+            station.receive_for(LOOK, |sender, arrival| answer(engine, sender, log, arrival))?;
+        }
+        Ok(())
+    }
+
+    /// What was done with what came, by name.
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.engine.counts().named()
+    }
+}
+
+fn answer(engine: &mut Engine, sender: &mut Sender<'_>, log: Option<&Log>, arrival: Arrival<'_>) {
+    match arrival {
+        Arrival::Packet { bytes, .. } => {
+            let Ok(datagram) = Datagram::check(bytes) else { return };
+            // Only a timestamp needs the time of day.
+            let asks_for_time = datagram.payload().first() == Some(&13);
+            let ms = if asks_for_time { ms_since_midnight() } else { 0 };
+            let mut through = Through { sender, log, from: datagram.header().source };
+            let _span = spans::ANSWER.enter();
+            engine.take(&datagram, now_ns(), ms, &mut through);
+        }
+        Arrival::Undeliverable { bytes, why } => {
+            let mut through = Through { sender, log, from: Ipv4Addr::UNSPECIFIED };
+            engine.undeliverable(bytes, why, now_ns(), &mut through);
+        }
+        Arrival::Notice(_) => {}
+    }
+}
+
+/// A monotonic time that costs little and is right to some milliseconds: for limits.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Answers through the station.
+struct Through<'a, 'b> {
+    sender: &'a mut Sender<'b>,
+    log: Option<&'a Log>,
+    from: Ipv4Addr,
+}
+
+impl Answers for Through<'_, '_> {
+    fn send(&mut self, to: Outgoing<'_>, payload: &[u8]) {
+        self.sender.send(&to, payload);
+    }
+
+    fn gateway_of(&mut self, _destination: Ipv4Addr) -> Option<Ipv4Addr> {
+        // The switch knows which it is, and checks it again: here whoever says so may be it.
+        Some(self.from)
+    }
+
+    fn redirect(&mut self, destination: Ipv4Addr, gateway: Ipv4Addr) {
+        self.sender.redirect(destination, gateway, self.from);
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        self.sender.notice(&notice);
+        let reason = match notice.trouble {
+            Trouble::Unreachable => Reason::UNREACHABLE,
+            Trouble::TimeExceeded => Reason::TIME_EXCEEDED,
+            Trouble::ParameterProblem => Reason::PARAMETER,
+        };
+        if let Some(log) = self.log {
+            log.error(&Failure {
+                reason,
+                protocol: notice.protocol,
+                source: notice.from,
+                target: notice.remote,
+                value: u32::from(notice.code),
+            });
+        }
+    }
+}

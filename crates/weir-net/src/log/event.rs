@@ -1,0 +1,405 @@
+//! Events, and how each lies in the units of a record.
+//!
+//! The first word after the tag is the time, in ns since 1970; two more words, and 16 bits of the
+//! tag (the detail), are the event. A dump goes on in further units.
+
+use super::kinds::Kinds;
+use super::layout::{PAYLOAD_BYTES, Unit};
+use super::reason::Reason;
+use std::net::Ipv4Addr;
+
+/// Bytes of a packet that the first unit of a dump holds.
+pub const FIRST_DUMP_BYTES: usize = 8;
+
+/// Which way a packet went, as the host sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Received.
+    In,
+    /// Sent.
+    Out,
+}
+
+/// What of a packet lies above its IP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Protocol 1.
+    Icmp {
+        /// Type of the message.
+        kind: u8,
+        /// Code of the type.
+        code: u8,
+        /// Bytes 4 and 5: the identifier of those that have one.
+        id: u16,
+        /// Bytes 6 and 7: the sequence number of those that have one.
+        sequence: u16,
+    },
+    /// TCP or UDP (protocols 6, 17).
+    Ports {
+        /// Port of the sender.
+        source: u16,
+        /// Port of the receiver.
+        target: u16,
+        /// The identification of the IP header.
+        id: u16,
+    },
+    /// Any other protocol, a fragment that is not the first, or too short to tell.
+    None {
+        /// The identification of the IP header.
+        id: u16,
+    },
+}
+
+/// What is logged of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Address of the sender.
+    pub source: Ipv4Addr,
+    /// Address of the receiver.
+    pub target: Ipv4Addr,
+    /// Protocol number.
+    pub protocol: u8,
+    /// What lies above. Its form must be that of the protocol, or `None`.
+    pub transport: Transport,
+    /// All of the packet, with its IP header.
+    pub length_bytes: u16,
+}
+
+/// A packet that was received or sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// Which way it went.
+    pub direction: Direction,
+    /// The packet.
+    pub packet: Packet,
+}
+
+/// A packet that was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// Why.
+    pub reason: Reason,
+    /// The packet.
+    pub packet: Packet,
+}
+
+/// Something that went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What.
+    pub reason: Reason,
+    /// Protocol in which it did; 0 if in none.
+    pub protocol: u8,
+    /// Whom it is about; 0.0.0.0 if nobody.
+    pub source: Ipv4Addr,
+    /// Whom it concerns; 0.0.0.0 if nobody.
+    pub target: Ipv4Addr,
+    /// What belongs to the reason: an errno, a code; 0 if nothing.
+    pub value: u32,
+}
+
+/// What became of a station.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It attached to the switch.
+    Attached,
+    /// It detached.
+    Detached,
+    /// It died.
+    Died,
+    /// The switch did not take it.
+    Refused,
+}
+
+/// A station that came or went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Station {
+    /// What became of it.
+    pub change: Change,
+    /// Its process.
+    pub pid: u32,
+    /// Its protocol.
+    pub protocol: u8,
+    /// Its port; 0 where the protocol has none.
+    pub port: u16,
+}
+
+/// The bytes of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dump {
+    /// Which way it went.
+    pub direction: Direction,
+    /// How long it was.
+    pub length_bytes: u32,
+    /// Its first bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// What an event tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A packet was received or sent.
+    Transaction(Transaction),
+    /// Something went wrong.
+    Failure(Failure),
+    /// The bytes of a packet.
+    Dump(Dump),
+    /// A packet was dropped.
+    Dropped(Dropped),
+    /// A station came or went.
+    Station(Station),
+}
+
+/// An event, as it is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When, in ns since 1970. Of two writers' events the later in the log may be a little earlier.
+    pub time_ns: u64,
+    /// What.
+    pub what: What,
+}
+
+impl Event {
+    /// Its kind.
+    pub fn kind(&self) -> Kinds {
+        match &self.what {
+            What::Transaction(_) => Kinds::TRANSACTIONS,
+            What::Failure(_) => Kinds::ERRORS,
+            What::Dump(Dump { direction: Direction::In, .. }) => Kinds::DUMPS_IN,
+            What::Dump(_) => Kinds::DUMPS_OUT,
+            What::Dropped(_) => Kinds::DROPS,
+            What::Station(_) => Kinds::STATIONS,
+        }
+    }
+}
+
+/// Codes of first units.
+mod code {
+    pub const RECEIVED: u8 = 1;
+    pub const SENT: u8 = 2;
+    pub const FAILURE: u8 = 3;
+    pub const DUMP_IN: u8 = 4;
+    pub const DUMP_OUT: u8 = 5;
+    pub const DROPPED: u8 = 6;
+    pub const STATION: u8 = 7;
+}
+
+/// In the detail: nothing is known of what lies above the IP header.
+const BARE: u16 = 0x80;
+
+/// An event on its way into a unit: code, detail, two words.
+#[derive(Clone, Copy, Debug)]
+pub struct Packed {
+    code: u8,
+    detail: u16,
+    words: [u64; 2],
+}
+
+impl Packed {
+    #[inline]
+    fn new(code: u8, protocol: u8, reason: Reason, words: [u64; 2]) -> Packed {
+        let detail = u16::from(protocol) << 8 | u16::from(reason.number());
+        Packed { code, detail, words }
+    }
+
+    #[inline]
+    pub fn at(self, time_ns: u64) -> Unit {
+        let Packed { code, detail, words } = self;
+        Unit { code, detail, payload: [time_ns, words[0], words[1]] }
+    }
+}
+
+impl Packet {
+    /// What there is to log of the bytes of a packet, which may be anything: what cannot be told is
+    /// zero.
+    #[inline]
+    pub fn of(bytes: &[u8]) -> Packet {
+        let length_bytes = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+        let Some(header) = bytes.first_chunk::<20>().filter(|header| header[0] >> 4 == 4) else {
+            let nobody = Ipv4Addr::UNSPECIFIED;
+            let transport = Transport::None { id: 0 };
+            return Packet { source: nobody, target: nobody, protocol: 0, transport, length_bytes };
+        };
+        let pair = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+        let address =
+            |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
+        let (protocol, id) = (header[9], pair(4));
+        let header_bytes = usize::from(header[0] & 15) * 4;
+        // All but "don't fragment" and "more": the place of the fragment.
+        let first = pair(6) & 0x1fff == 0;
+        let above = bytes.get(header_bytes.max(20)..).and_then(|above| above.first_chunk::<8>());
+        let transport = match above.filter(|_| first) {
+            Some(above) => Transport::of(protocol, id, above),
+            None => Transport::None { id },
+        };
+        Packet { source: address(12), target: address(16), protocol, transport, length_bytes }
+    }
+
+    #[inline]
+    fn pack(&self, code: u8, reason: Reason) -> Packed {
+        let addresses = u64::from(self.source.to_bits()) << 32 | u64::from(self.target.to_bits());
+        let (a, b, c, bare) = match self.transport {
+            Transport::Icmp { kind, code, id, sequence } => {
+                (u16::from(kind) << 8 | u16::from(code), id, sequence, 0)
+            }
+            Transport::Ports { source, target, id } => (source, target, id, 0),
+            Transport::None { id } => (0, 0, id, BARE),
+        };
+        let rest = u64::from(self.length_bytes) << 48
+            | u64::from(a) << 32
+            | u64::from(b) << 16
+            | u64::from(c);
+        let mut packed = Packed::new(code, self.protocol, reason, [addresses, rest]);
+        packed.detail |= bare;
+        packed
+    }
+
+    fn unpack(unit: &Unit) -> Packet {
+        let [_, addresses, rest] = unit.payload;
+        let (a, b, c) = ((rest >> 32) as u16, (rest >> 16) as u16, rest as u16);
+        let protocol = (unit.detail >> 8) as u8;
+        let transport = match (protocol, unit.detail & BARE) {
+            (1, 0) => Transport::Icmp { kind: (a >> 8) as u8, code: a as u8, id: b, sequence: c },
+            (6 | 17, 0) => Transport::Ports { source: a, target: b, id: c },
+            _ => Transport::None { id: c },
+        };
+        Packet {
+            source: Ipv4Addr::from_bits((addresses >> 32) as u32),
+            target: Ipv4Addr::from_bits(addresses as u32),
+            protocol,
+            transport,
+            length_bytes: (rest >> 48) as u16,
+        }
+    }
+}
+
+impl Transport {
+    #[inline]
+    fn of(protocol: u8, id: u16, above: &[u8; 8]) -> Transport {
+        let pair = |at: usize| u16::from_be_bytes([above[at], above[at + 1]]);
+        match protocol {
+            1 => Transport::Icmp { kind: above[0], code: above[1], id: pair(4), sequence: pair(6) },
+            6 | 17 => Transport::Ports { source: pair(0), target: pair(2), id },
+            _ => Transport::None { id },
+        }
+    }
+}
+
+impl Transaction {
+    #[inline]
+    pub(crate) fn pack(&self) -> Packed {
+        let code = match self.direction {
+            Direction::In => code::RECEIVED,
+            Direction::Out => code::SENT,
+        };
+        self.packet.pack(code, Reason::new(0))
+    }
+}
+
+impl Dropped {
+    #[inline]
+    pub(crate) fn pack(&self) -> Packed {
+        self.packet.pack(code::DROPPED, self.reason)
+    }
+}
+
+impl Failure {
+    #[inline]
+    pub(crate) fn pack(&self) -> Packed {
+        let addresses = u64::from(self.source.to_bits()) << 32 | u64::from(self.target.to_bits());
+        let words = [addresses, u64::from(self.value)];
+        Packed::new(code::FAILURE, self.protocol, self.reason, words)
+    }
+}
+
+impl Station {
+    #[inline]
+    pub(crate) fn pack(&self) -> Packed {
+        let word = u64::from(self.pid) << 32 | u64::from(self.port);
+        Packed::new(code::STATION, self.protocol, Reason::new(self.change as u8), [word, 0])
+    }
+}
+
+/// The first unit of a dump of `length_bytes`, of which `kept` are kept.
+#[inline]
+pub(crate) fn pack_dump(direction: Direction, length_bytes: u32, kept: &[u8]) -> Packed {
+    let code = match direction {
+        Direction::In => code::DUMP_IN,
+        Direction::Out => code::DUMP_OUT,
+    };
+    let lengths = u64::from(length_bytes) << 32 | kept.len() as u64;
+    let first = &kept[..kept.len().min(FIRST_DUMP_BYTES)];
+    Packed { code, detail: 0, words: [lengths, word_of(first)] }
+}
+
+/// Up to 8 bytes as a word.
+#[inline]
+pub(crate) fn word_of(bytes: &[u8]) -> u64 {
+    let mut whole = [0; 8];
+    whole[..bytes.len()].copy_from_slice(bytes);
+    u64::from_ne_bytes(whole)
+}
+
+/// Units of a dump that keeps so many bytes.
+#[inline]
+pub(crate) const fn dump_units(kept_bytes: usize) -> usize {
+    1 + kept_bytes.saturating_sub(FIRST_DUMP_BYTES).div_ceil(PAYLOAD_BYTES)
+}
+
+/// How many units the record has that begins with this one; `None` if it begins none.
+pub(crate) fn units_of(unit: &Unit) -> Option<usize> {
+    match unit.code {
+        code::RECEIVED..=code::FAILURE | code::DROPPED | code::STATION => Some(1),
+        code::DUMP_IN | code::DUMP_OUT => Some(dump_units(unit.payload[1] as u32 as usize)),
+        _ => None,
+    }
+}
+
+/// The event of a record: its first unit, and the payload of the others. `None` if it is none, which
+/// only somebody who means harm can write.
+pub(crate) fn unpack(unit: &Unit, further: &[[u64; 3]]) -> Option<Event> {
+    let reason = Reason::new(unit.detail as u8);
+    let what = match unit.code {
+        code::RECEIVED | code::SENT => {
+            let out = unit.code == code::SENT;
+            let direction = if out { Direction::Out } else { Direction::In };
+            What::Transaction(Transaction { direction, packet: Packet::unpack(unit) })
+        }
+        code::FAILURE => What::Failure(Failure {
+            reason,
+            protocol: (unit.detail >> 8) as u8,
+            source: Ipv4Addr::from_bits((unit.payload[1] >> 32) as u32),
+            target: Ipv4Addr::from_bits(unit.payload[1] as u32),
+            value: unit.payload[2] as u32,
+        }),
+        code::DROPPED => What::Dropped(Dropped { reason, packet: Packet::unpack(unit) }),
+        code::DUMP_IN | code::DUMP_OUT => What::Dump(unpack_dump(unit, further)?),
+        code::STATION => {
+            let change = [Change::Attached, Change::Detached, Change::Died, Change::Refused];
+            What::Station(Station {
+                change: *change.get(usize::from(reason.number()))?,
+                pid: (unit.payload[1] >> 32) as u32,
+                protocol: (unit.detail >> 8) as u8,
+                port: unit.payload[1] as u16,
+            })
+        }
+        _ => return None,
+    };
+    Some(Event { time_ns: unit.payload[0], what })
+}
+
+fn unpack_dump(unit: &Unit, further: &[[u64; 3]]) -> Option<Dump> {
+    let out = unit.code == code::DUMP_OUT;
+    let (length_bytes, kept) = ((unit.payload[1] >> 32) as u32, unit.payload[1] as u32 as usize);
+    if dump_units(kept) != 1 + further.len() {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(FIRST_DUMP_BYTES + further.len() * PAYLOAD_BYTES);
+    bytes.extend_from_slice(&unit.payload[2].to_ne_bytes());
+    for word in further.as_flattened() {
+        bytes.extend_from_slice(&word.to_ne_bytes());
+    }
+    bytes.truncate(kept);
+    let direction = if out { Direction::Out } else { Direction::In };
+    Some(Dump { direction, length_bytes, bytes })
+}

@@ -1,0 +1,159 @@
+//! The file of a log: made so that its disk space is there, opened so that it is one.
+
+use super::clock::real_ns;
+use super::layout::{HEADER_BYTES, LEAST_UNITS, MAGIC, MOST_UNITS, Shape, UNIT_BYTES, VERSION};
+use super::layout::{word, words_of};
+use super::{Kinds, MOST_SNAP_BYTES};
+use crate::error::{Error, ErrorKind, Result};
+use rustix::fs::{FallocateFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What is written at once where the file system cannot set space aside.
+const BLOCK: [u8; 64 << 10] = [0; 64 << 10];
+/// Tries for a name that nobody has.
+const TRIES: u32 = 16;
+
+/// Makes a new log at `path`, with a ring of `ring_bytes`, rounded up to a power of two. One that is
+/// there already is kept beside it as `NAME.old`, in place of an older one.
+pub fn create(path: &Path, ring_bytes: u64) -> Result<()> {
+    let units = ring_bytes.div_ceil(UNIT_BYTES as u64).checked_next_power_of_two();
+    let units = units.filter(|units| *units <= MOST_UNITS).ok_or_else(|| {
+        let most = MOST_UNITS * UNIT_BYTES as u64;
+        let why = format!("{ring_bytes} bytes are too many; {most} are the most");
+        Error::new(ErrorKind::Invalid, "make", object(path), why)
+    })?;
+    let shape = Shape { units: units.max(LEAST_UNITS), created_ns: real_ns() };
+    keep_old(path)?;
+    let (file, new) = open_new(path)?;
+    // Whoever follows the name finds the old log, none, or the whole new one.
+    let made = fill(&file, &shape).and_then(|()| rustix::fs::rename(&new, path));
+    made.map_err(|cause| {
+        let _ = rustix::fs::unlink(&new);
+        Error::os("make", object(path), cause)
+    })
+}
+
+/// Puts a log that lies there aside, if it is ours.
+fn keep_old(path: &Path) -> Result<()> {
+    match rustix::fs::lstat(path) {
+        Err(Errno::NOENT) => return Ok(()),
+        found => found.map_err(|cause| Error::os("make", object(path), cause))?,
+    };
+    if let Err(error) = open_own(path) {
+        let why = format!("another file is in its place, which is left alone ({error})");
+        return Err(Error::new(ErrorKind::Taken, "make", object(path), why));
+    }
+    rustix::fs::rename(path, old_name(path)).map_err(|cause| Error::os("make", object(path), cause))
+}
+
+/// Where the log before this one is kept.
+pub fn old_name(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".old");
+    name.into()
+}
+
+fn open_new(path: &Path) -> Result<(File, PathBuf)> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let how = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let mut tries = 0;
+    loop {
+        let mut name = OsString::from(path);
+        // Relaxed: only that no number comes twice.
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        name.push(format!(".new.{}.{number}", std::process::id()));
+        tries += 1;
+        match rustix::fs::open(&name, how, Mode::RUSR | Mode::WUSR) {
+            // What a process of this number has left that died while it made one.
+            Err(Errno::EXIST) if tries < TRIES => {}
+            Err(cause) => return Err(Error::os("make", object(path), cause)),
+            Ok(file) => return Ok((file.into(), name.into())),
+        }
+    }
+}
+
+/// Sets the disk space aside, since a full disk is a SIGBUS later, and writes the header.
+fn fill(file: &File, shape: &Shape) -> rustix::io::Result<()> {
+    let bytes = shape.file_bytes();
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            let mut rest = bytes;
+            while rest > 0 {
+                let now = rest.min(BLOCK.len() as u64);
+                (&*file).write_all(&BLOCK[..now as usize]).map_err(errno)?;
+                rest -= now;
+            }
+        }
+        done => done?,
+    }
+    let mut header = vec![0; HEADER_BYTES];
+    let mut put = |index: usize, value: u64| {
+        header[index * 8..][..8].copy_from_slice(&value.to_ne_bytes());
+    };
+    put(word::MAGIC, MAGIC);
+    put(word::VERSION, VERSION);
+    put(word::UNITS, shape.units);
+    put(word::CREATED_NS, shape.created_ns);
+    put(word::MASKS, u64::from(Kinds::USUAL.bits()));
+    put(word::SNAP_BYTES, MOST_SNAP_BYTES as u64);
+    file.write_all_at(&header, 0).map_err(errno)?;
+    // So that after a power failure there is a log or none.
+    file.sync_all().map_err(errno)
+}
+
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+/// Opens a log for writing: one of this user's that only this user may write, since whoever shortens
+/// it kills those who have it mapped.
+pub fn open_own(path: &Path) -> Result<(File, Shape)> {
+    let (file, shape) = open(path, OFlags::RDWR)?;
+    let failed = |cause| Error::os("open", object(path), cause);
+    let found = rustix::fs::fstat(&file).map_err(failed)?;
+    let own = found.st_uid == rustix::process::geteuid().as_raw();
+    if !own || found.st_mode & 0o022 != 0 {
+        let why = "it is not this user's, or others may write it";
+        return Err(Error::new(ErrorKind::Denied, "open", object(path), why));
+    }
+    Ok((file, shape))
+}
+
+/// Opens a log for reading.
+pub fn open_any(path: &Path) -> Result<(File, Shape)> {
+    open(path, OFlags::RDONLY)
+}
+
+fn open(path: &Path, access: OFlags) -> Result<(File, Shape)> {
+    let failed = |cause: Errno| Error::os("open", object(path), cause);
+    let corrupt = |why: &str| Error::new(ErrorKind::Corrupt, "open", object(path), why);
+    let how = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file: File = match rustix::fs::open(path, how, Mode::empty()) {
+        Err(Errno::LOOP) => return Err(corrupt("it is a symbolic link")),
+        Err(Errno::ISDIR | Errno::NXIO) => return Err(corrupt("it is not a file")),
+        file => file.map_err(failed)?.into(),
+    };
+    let found = rustix::fs::fstat(&file).map_err(failed)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return Err(corrupt("it is not a file"));
+    }
+    let bytes = u64::try_from(found.st_size).unwrap_or(0);
+    if bytes < HEADER_BYTES as u64 {
+        return Err(corrupt("it is not a log of weir net: too short"));
+    }
+    let mut header = [0; 32];
+    file.read_exact_at(&mut header, 0).map_err(|cause| Error::os("open", object(path), cause))?;
+    let shape = Shape::read(&words_of(&header), bytes).map_err(|why| corrupt(&why))?;
+    Ok((file, shape))
+}
+
+/// How errors name it.
+pub fn object(path: &Path) -> String {
+    format!("log '{}'", path.display())
+}

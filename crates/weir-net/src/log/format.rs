@@ -1,0 +1,47 @@
+//! Events as people and programs read them: lines of text, lines of JSON, capture files.
+
+mod json;
+mod pcap;
+mod text;
+
+pub use json::{SCHEMA, json};
+pub use pcap::{pcap, pcap_header};
+pub use text::{Zone, text};
+
+/// What a protocol number is called, where it is one of these.
+pub fn protocol_name(protocol: u8) -> Option<&'static str> {
+    match protocol {
+        1 => Some("icmp"),
+        3 => Some("ggp"),
+        6 => Some("tcp"),
+        17 => Some("udp"),
+        _ => None,
+    }
+}
+
+/// What a type of ICMP message is called (RFC 792, 1256), where it is one of these.
+pub fn icmp_name(kind: u8) -> Option<&'static str> {
+    match kind {
+        0 => Some("echo reply"),
+        3 => Some("unreachable"),
+        4 => Some("source quench"),
+        5 => Some("redirect"),
+        8 => Some("echo request"),
+        9 => Some("router advertisement"),
+        10 => Some("router solicitation"),
+        11 => Some("time exceeded"),
+        12 => Some("parameter problem"),
+        13 => Some("timestamp request"),
+        14 => Some("timestamp reply"),
+        15 => Some("information request"),
+        16 => Some("information reply"),
+        17 => Some("address mask request"),
+        18 => Some("address mask reply"),
+        _ => None,
+    }
+}
+
+/// Whether a type of ICMP message has an identifier and a sequence number.
+pub fn has_identifier(kind: u8) -> bool {
+    matches!(kind, 0 | 8 | 13..=18)
+}

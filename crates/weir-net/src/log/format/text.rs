@@ -1,0 +1,171 @@
+//! An event as a line for people.
+
+use super::super::event::{Change, Direction, Dump, Event, Failure, Packet, Station, Transport};
+use super::super::event::{Transaction, What};
+use super::{has_identifier, icmp_name, protocol_name};
+use jiff::tz::{Offset, TimeZone};
+use jiff::{SignedDuration, Timestamp};
+use std::fmt::{self, Display, Write};
+
+/// Bytes of a dump that a line shows.
+const SHOWN_BYTES: usize = 32;
+
+/// The time zone in which times are shown.
+#[derive(Clone, Debug)]
+pub struct Zone {
+    zone: TimeZone,
+    /// The second that was asked for last, and its distance from UTC.
+    last: (i64, Offset),
+}
+
+impl Zone {
+    /// That of this machine and user.
+    pub fn local() -> Zone {
+        Zone::of(TimeZone::system())
+    }
+
+    /// UTC.
+    pub fn utc() -> Zone {
+        Zone::of(TimeZone::UTC)
+    }
+
+    fn of(zone: TimeZone) -> Zone {
+        let last = (0, zone.to_offset(Timestamp::UNIX_EPOCH));
+        Zone { zone, last }
+    }
+
+    /// Date and time of day, to the microsecond.
+    fn put(&mut self, out: &mut String, time_ns: u64) {
+        let time = timestamp(time_ns);
+        if time.as_second() != self.last.0 {
+            self.last = (time.as_second(), self.zone.to_offset(time));
+        }
+        let local = self.last.1.to_datetime(time);
+        let micros = local.subsec_nanosecond() / 1000;
+        let (date, hour, minute, second) =
+            (local.date(), local.hour(), local.minute(), local.second());
+        let _ = write!(out, "{date} {hour:02}:{minute:02}:{second:02}.{micros:06}");
+    }
+}
+
+/// A time since 1970. Later ones than can be told (beyond the year 9999) are the last that can.
+pub fn timestamp(time_ns: u64) -> Timestamp {
+    let since = SignedDuration::from_nanos(i64::try_from(time_ns).unwrap_or(i64::MAX));
+    Timestamp::from_duration(since).unwrap_or(Timestamp::MAX)
+}
+
+/// Puts a line, with its newline. What a packet holds is shown in hexadecimal only.
+pub fn text(out: &mut String, event: &Event, zone: &mut Zone) {
+    zone.put(out, event.time_ns);
+    // Writing to a string does not fail.
+    let _ = match &event.what {
+        What::Transaction(Transaction { direction, packet }) => {
+            let way = way(*direction, "in", "out");
+            writeln!(out, " {way:<8} {packet}, {} bytes", packet.length_bytes)
+        }
+        What::Dropped(dropped) => {
+            let packet = &dropped.packet;
+            let bytes = packet.length_bytes;
+            writeln!(out, " drop     {packet}, {bytes} bytes: {}", dropped.reason)
+        }
+        What::Failure(failure) => writeln!(out, " error    {failure}"),
+        What::Dump(dump) => put_dump(out, dump),
+        What::Station(station) => writeln!(out, " station  {station}"),
+    };
+}
+
+fn way(direction: Direction, received: &'static str, sent: &'static str) -> &'static str {
+    match direction {
+        Direction::In => received,
+        Direction::Out => sent,
+    }
+}
+
+fn put_dump(out: &mut String, dump: &Dump) -> fmt::Result {
+    let packet = Packet::of(&dump.bytes);
+    let (way, length) = (way(dump.direction, "dump-in", "dump-out"), dump.length_bytes);
+    write!(out, " {way:<8} {packet}, {length} bytes")?;
+    if dump.bytes.len() < length as usize {
+        write!(out, ", {} kept", dump.bytes.len())?;
+    }
+    out.push_str(":");
+    for pair in dump.bytes.iter().take(SHOWN_BYTES).collect::<Vec<_>>().chunks(2) {
+        out.push(' ');
+        for byte in pair {
+            write!(out, "{byte:02x}")?;
+        }
+    }
+    let more = if dump.bytes.len() > SHOWN_BYTES { " ...\n" } else { "\n" };
+    out.push_str(more);
+    Ok(())
+}
+
+/// A protocol by name, or as a number.
+struct Protocol(u8);
+
+impl Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match protocol_name(self.0) {
+            Some(name) => f.write_str(name),
+            None => write!(f, "protocol {}", self.0),
+        }
+    }
+}
+
+impl Display for Packet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Packet { source, target, protocol, transport, .. } = self;
+        match transport {
+            Transport::Ports { source: from, target: to, .. } => {
+                write!(f, "{source}:{from} > {target}:{to} {}", Protocol(*protocol))
+            }
+            Transport::None { .. } => write!(f, "{source} > {target} {}", Protocol(*protocol)),
+            Transport::Icmp { kind, code, id, sequence } => {
+                write!(f, "{source} > {target} icmp ")?;
+                match icmp_name(*kind) {
+                    Some(name) => f.write_str(name)?,
+                    None => write!(f, "type {kind}")?,
+                }
+                if *code != 0 {
+                    write!(f, " code {code}")?;
+                }
+                if has_identifier(*kind) {
+                    write!(f, " id {id} seq {sequence}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !(self.source.is_unspecified() && self.target.is_unspecified()) {
+            write!(f, "{} > {} ", self.source, self.target)?;
+        }
+        if self.protocol != 0 {
+            write!(f, "{} ", Protocol(self.protocol))?;
+        }
+        self.reason.fmt(f)?;
+        if self.value != 0 {
+            write!(f, " ({})", self.value)?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Station {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self.change {
+            Change::Attached => "attached",
+            Change::Detached => "detached",
+            Change::Died => "died",
+            Change::Refused => "refused",
+        };
+        write!(f, "{word}: {}", Protocol(self.protocol))?;
+        if self.port != 0 {
+            write!(f, " port {}", self.port)?;
+        }
+        write!(f, ", process {}", self.pid)
+    }
+}

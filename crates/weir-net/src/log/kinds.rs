@@ -1,0 +1,120 @@
+//! The kinds of events, which are logged or not, and sets of them.
+
+use crate::error::{Error, ErrorKind};
+use std::fmt;
+use std::str::FromStr;
+
+/// A set of kinds of events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kinds(u32);
+
+impl Kinds {
+    /// No kind.
+    pub const NONE: Kinds = Kinds(0);
+    /// A packet that was received or sent.
+    pub const TRANSACTIONS: Kinds = Kinds(1);
+    /// Something that went wrong.
+    pub const ERRORS: Kinds = Kinds(2);
+    /// The bytes of a packet that was received.
+    pub const DUMPS_IN: Kinds = Kinds(4);
+    /// The bytes of a packet that was sent.
+    pub const DUMPS_OUT: Kinds = Kinds(8);
+    /// A packet that was dropped.
+    pub const DROPS: Kinds = Kinds(16);
+    /// A station that attached to the switch, or detached.
+    pub const STATIONS: Kinds = Kinds(32);
+    /// Every kind.
+    pub const ALL: Kinds = Kinds(63);
+    /// What a new log takes: all but the bytes of packets.
+    pub const USUAL: Kinds = Kinds(1 | 2 | 16 | 32);
+
+    /// The kinds one by one, with their names.
+    pub const EACH: [(Kinds, &'static str); 6] = [
+        (Kinds::TRANSACTIONS, "transactions"),
+        (Kinds::ERRORS, "errors"),
+        (Kinds::DUMPS_IN, "dumps-in"),
+        (Kinds::DUMPS_OUT, "dumps-out"),
+        (Kinds::DROPS, "drops"),
+        (Kinds::STATIONS, "stations"),
+    ];
+
+    /// The set as bits; a kind's bit never changes.
+    #[inline]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The set of these bits; unknown ones are left out.
+    #[inline]
+    pub const fn of_bits(bits: u32) -> Kinds {
+        Kinds(bits & Kinds::ALL.0)
+    }
+
+    /// Whether one of `other` is in this set.
+    #[inline]
+    pub const fn has(self, other: Kinds) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Both together.
+    #[inline]
+    pub const fn and(self, other: Kinds) -> Kinds {
+        Kinds(self.0 | other.0)
+    }
+}
+
+impl fmt::Display for Kinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Kinds::NONE => f.write_str("none"),
+            Kinds::ALL => f.write_str("all"),
+            some => {
+                let names = Kinds::EACH.iter().filter(|(kind, _)| some.has(*kind));
+                let names: Vec<&str> = names.map(|(_, name)| *name).collect();
+                f.write_str(&names.join(","))
+            }
+        }
+    }
+}
+
+impl FromStr for Kinds {
+    type Err = Error;
+
+    /// `none`, `all`, or names with commas between.
+    fn from_str(text: &str) -> Result<Kinds, Error> {
+        match text {
+            "none" => return Ok(Kinds::NONE),
+            "all" => return Ok(Kinds::ALL),
+            _ => {}
+        }
+        let mut kinds = Kinds::NONE;
+        for word in text.split(',').map(str::trim) {
+            let found = Kinds::EACH.iter().find(|(_, name)| *name == word);
+            let (kind, _) = found.ok_or_else(|| {
+                let known = Kinds::EACH.map(|(_, name)| name).join(", ");
+                let why = format!("there are {known}, all and none");
+                Error::new(ErrorKind::Invalid, "log", format!("kind {word:?}"), why)
+            })?;
+            kinds = kinds.and(*kind);
+        }
+        Ok(kinds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_set_is_read_as_it_is_written() {
+        for bits in 0..=Kinds::ALL.bits() {
+            let kinds = Kinds::of_bits(bits);
+            assert_eq!(kinds.to_string().parse::<Kinds>().expect("kinds"), kinds);
+        }
+        assert_eq!(Kinds::of_bits(u32::MAX), Kinds::ALL);
+        for wrong in ["", "drop", "drops,", "drops,all", "Drops"] {
+            let refused = wrong.parse::<Kinds>().expect_err("refused");
+            assert!(refused.to_string().contains("dumps-in"), "{refused}");
+        }
+    }
+}

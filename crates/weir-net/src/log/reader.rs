@@ -1,0 +1,220 @@
+//! Reading a log, while others write it or after they are gone.
+//!
+//! The file is read, not mapped, so that one that is shortened meanwhile is an error and not a
+//! signal, into memory of the reader's own, which is then checked.
+
+use super::corrupt;
+use super::event::Event;
+use super::file::{object, open_any};
+use super::layout::{HEADER_BYTES, Shape, UNIT_BYTES, word, words_of};
+use super::scan::{MOST_RECORD_UNITS, Scan, Step};
+use crate::error::{Error, Result};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
+
+/// Units that are read at once: more than a record has.
+const BLOCK_UNITS: usize = 4096;
+const _: () = assert!(MOST_RECORD_UNITS <= BLOCK_UNITS);
+/// Reads in a row that come too late, or bring too little, before there is said to be nothing.
+const TRIES: u32 = 64;
+
+/// How long a follower that found nothing waits before it looks again.
+pub const IDLE: Duration = Duration::from_millis(20);
+
+/// What a reader has not seen, since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Units of 32 bytes that were overwritten before they were read. An event is one; a dump one,
+    /// and one more for each 24 bytes beyond the first 8.
+    pub overwritten_units: u64,
+    /// Gaps whose writers died, or were stopped, before they were done.
+    pub unfinished: u64,
+    /// Events of kinds that wait for the disk, of which the disk said that it could not. Of the log,
+    /// not of this reader.
+    pub unsynced: u64,
+    /// Dumps that were given up since others overtook their writer by a lap. Of the log as well; for
+    /// readers they are gaps.
+    pub overtaken: u64,
+}
+
+/// A reader of a log. It changes nothing and is seen by nobody.
+#[derive(Debug)]
+pub struct Reader {
+    path: PathBuf,
+    file: File,
+    shape: Shape,
+    scan: Scan,
+    /// Units from `block_at` on, those before it used up.
+    block: Vec<u8>,
+    block_at: usize,
+    begun: Instant,
+    /// What was counted in logs that this one replaced.
+    before: Counts,
+}
+
+impl Reader {
+    /// Opens a log and begins at the oldest event that is there.
+    ///
+    /// # Errors
+    /// `Corrupt`: it is none, or spoilt. Else as the kernel says.
+    pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
+        let path = path.as_ref();
+        let (file, shape) = open_any(path)?;
+        let head = head_of(&file, path)?;
+        let scan = Scan::new(shape, head, 0);
+        Ok(Reader {
+            path: path.to_owned(),
+            file,
+            shape,
+            scan,
+            block: Vec::new(),
+            block_at: 0,
+            begun: Instant::now(),
+            before: Counts::default(),
+        })
+    }
+
+    /// The next event, if there is one now.
+    ///
+    /// # Errors
+    /// `Corrupt`: the file was shortened, or its head went back. Else as the kernel says.
+    // Not an iterator: what is over now may go on later.
+    #[allow(clippy::should_implement_trait, reason = "it can fail, and go on after None")]
+    pub fn next(&mut self) -> Result<Option<Event>> {
+        // Where this call has read the file; what is not there is not looked for twice.
+        let mut looked = None;
+        let mut tries = 0;
+        // Whatever others do meanwhile, a call ends.
+        let limit = self.scan.position().saturating_add(2 * self.shape.units);
+        while self.scan.position() <= limit && tries <= TRIES {
+            let step = match self.block.get(self.block_at..) {
+                Some(units) if !units.is_empty() => self.scan.step(units),
+                _ => Step::More,
+            };
+            let step = match step {
+                Step::Absent => self.scan.absent().unwrap_or(Step::Absent),
+                step => step,
+            };
+            let again = looked == Some(self.scan.position());
+            match step {
+                Step::Event(event, units) => {
+                    self.block_at += units * UNIT_BYTES;
+                    return Ok(Some(event));
+                }
+                Step::Over(units) => self.block_at += units * UNIT_BYTES,
+                Step::Absent if again => return Ok(None),
+                Step::More if again && self.scan.behind() == 0 => return Ok(None),
+                Step::Absent | Step::More => {
+                    tries += u32::from(again);
+                    self.refill()?;
+                    looked = Some(self.scan.position());
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether all that there was at the last look was read, and no gap is waited for.
+    pub fn is_at_end(&self) -> bool {
+        self.scan.behind() == 0
+    }
+
+    /// Where the next event is looked for, in units since the log was made.
+    pub fn position(&self) -> u64 {
+        self.scan.position()
+    }
+
+    /// Where the log goes on, in the same units: what lies before was there, or begun, at the last
+    /// look.
+    pub fn head(&self) -> u64 {
+        self.scan.head()
+    }
+
+    /// When the log was made, in ns since 1970.
+    pub fn created_ns(&self) -> u64 {
+        self.shape.created_ns
+    }
+
+    /// What was not seen.
+    ///
+    /// # Errors
+    /// The header cannot be read any more.
+    pub fn counts(&self) -> Result<Counts> {
+        let read = |index| read_word(&self.file, index).map_err(|cause| failed(&self.path, cause));
+        Ok(Counts {
+            overwritten_units: self.before.overwritten_units + self.scan.overwritten,
+            unfinished: self.before.unfinished + self.scan.unfinished,
+            unsynced: read(word::UNSYNCED)?,
+            overtaken: read(word::OVERTAKEN)?,
+        })
+    }
+
+    /// Where another log lies at the path now: goes on with that, from its beginning. Whether it did.
+    /// For a follower that has read this one to its end.
+    ///
+    /// # Errors
+    /// As [`Reader::open`], but that nothing lies there is none.
+    pub fn reopen(&mut self) -> Result<bool> {
+        let now = match std::fs::symlink_metadata(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            now => now.map_err(|cause| failed(&self.path, cause))?,
+        };
+        let own = self.file.metadata().map_err(|cause| failed(&self.path, cause))?;
+        if (now.dev(), now.ino()) == (own.dev(), own.ino()) {
+            return Ok(false);
+        }
+        let before = self.counts()?;
+        *self = Reader { before, ..Reader::open(&self.path)? };
+        Ok(true)
+    }
+
+    /// Reads units from the position on: those that were not overwritten meanwhile.
+    fn refill(&mut self) -> Result<()> {
+        let spoilt = |path: &Path, why: &str| corrupt("read", path, why);
+        let head = head_of(&self.file, &self.path)?;
+        let now_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.scan.look(head, now_ns).map_err(|why| spoilt(&self.path, why))?;
+        // Fits: at most BLOCK_UNITS.
+        let units = self.scan.behind().min(BLOCK_UNITS as u64) as usize;
+        self.block.resize(units * UNIT_BYTES, 0);
+        self.block_at = 0;
+        if units == 0 {
+            return Ok(());
+        }
+        let at = (self.scan.position() & (self.shape.units - 1)) as usize;
+        let whole = self.block.len();
+        let first = whole.min((self.shape.units as usize - at) * UNIT_BYTES);
+        let ring = |at: usize| (HEADER_BYTES + at * UNIT_BYTES) as u64;
+        let (low, high) = self.block.split_at_mut(first);
+        let read = self.file.read_exact_at(low, ring(at));
+        let read = read.and_then(|()| self.file.read_exact_at(high, ring(0)));
+        read.map_err(|cause| failed(&self.path, cause))?;
+        // With the fence of `Log::reserve`: if a word above is of the next lap, so is this head.
+        fence(Ordering::Acquire);
+        let head = head_of(&self.file, &self.path)?;
+        let lost = self.scan.advance(head).map_err(|why| spoilt(&self.path, why))?;
+        self.block_at = lost.min(units as u64) as usize * UNIT_BYTES;
+        Ok(())
+    }
+}
+
+fn head_of(file: &File, path: &Path) -> Result<u64> {
+    read_word(file, word::HEAD).map_err(|cause| failed(path, cause))
+}
+
+fn read_word(file: &File, index: usize) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    file.read_exact_at(&mut bytes, index as u64 * 8)?;
+    Ok(words_of::<1>(&bytes)[0])
+}
+
+fn failed(path: &Path, cause: io::Error) -> Error {
+    match cause.kind() {
+        io::ErrorKind::UnexpectedEof => corrupt("read", path, "it was shortened"),
+        _ => Error::os("read", object(path), cause),
+    }
+}

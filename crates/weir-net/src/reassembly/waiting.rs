@@ -1,0 +1,264 @@
+//! Datagrams of which fragments came: found by key, in the order they came, all and of each source.
+
+use super::chunks::{Chunks, Store};
+use super::slab::{NONE, Slab};
+use crate::wire::ipv4::{Header, MOST_HEADER_BYTES};
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+
+/// What of a datagram an ICMP error quotes besides its header, in bytes (RFC 792).
+pub const QUOTED_BYTES: usize = 8;
+
+/// What a datagram costs of the budgets besides its chunks: itself, and its entries in two hash
+/// tables, which are less than half full in the worst case, when they have just grown.
+pub const DATAGRAM_COST: usize = Slab::<Waiting>::COST
+    + Slab::<Source>::COST
+    + 16 * (size_of::<(Key, u32)>() + 1 + size_of::<(Ipv4Addr, u32)>() + 1) / 7;
+
+/// What fragments of one datagram have in common (RFC 791 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub source: Ipv4Addr,
+    pub destination: Ipv4Addr,
+    pub id: u16,
+    pub protocol: u8,
+}
+
+impl Key {
+    pub fn of(header: &Header) -> Key {
+        Key {
+            source: header.source,
+            destination: header.destination,
+            id: header.id,
+            protocol: header.protocol,
+        }
+    }
+}
+
+/// A datagram of which fragments came.
+#[derive(Debug)]
+pub struct Waiting {
+    pub key: Key,
+    pub deadline_ns: u64,
+    pub chunks: Chunks,
+    /// Payload bytes that came.
+    pub came_bytes: usize,
+    /// Where the last byte that came lies, and one.
+    pub end_bytes: usize,
+    /// Length of the payload, once the last fragment came.
+    pub payload_bytes: Option<usize>,
+    /// Header and quoted payload of the fragment at offset 0, once it came.
+    pub first: [u8; MOST_HEADER_BYTES + QUOTED_BYTES],
+    /// Header bytes of it, 0 before it came.
+    pub header_bytes: u8,
+    /// A bit for each ECN codepoint that came (RFC 3168 5.3).
+    pub codepoints: u8,
+    /// Fragments of it contradicted each other: none is held, and none taken.
+    pub is_poisoned: bool,
+    source: u32,
+    links: [Links; 2],
+}
+
+impl Waiting {
+    /// What it costs of the budgets.
+    fn cost(&self) -> usize {
+        DATAGRAM_COST + self.chunks.cost()
+    }
+
+    /// Header and quoted payload of the fragment at offset 0.
+    pub fn quote(&self) -> Option<&[u8]> {
+        let header_bytes = usize::from(self.header_bytes);
+        (header_bytes > 0).then(|| &self.first[..header_bytes + QUOTED_BYTES])
+    }
+}
+
+/// A place in an order of age.
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    older: u32,
+    newer: u32,
+}
+
+/// An order of age.
+#[derive(Clone, Copy, Debug)]
+struct Ages {
+    oldest: u32,
+    newest: u32,
+}
+
+/// Which order of age.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    All = 0,
+    Source = 1,
+}
+
+impl Ages {
+    const NONE: Ages = Ages { oldest: NONE, newest: NONE };
+
+    fn push(&mut self, datagrams: &mut Slab<Waiting>, order: Order, id: u32) {
+        datagrams[id].links[order as usize] = Links { older: self.newest, newer: NONE };
+        match self.newest {
+            NONE => self.oldest = id,
+            newest => datagrams[newest].links[order as usize].newer = id,
+        }
+        self.newest = id;
+    }
+
+    fn remove(&mut self, datagrams: &mut Slab<Waiting>, order: Order, id: u32) {
+        let Links { older, newer } = datagrams[id].links[order as usize];
+        match older {
+            NONE => self.oldest = newer,
+            older => datagrams[older].links[order as usize].newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            newer => datagrams[newer].links[order as usize].older = older,
+        }
+    }
+}
+
+/// A source of fragments, while there are datagrams of it.
+#[derive(Debug)]
+struct Source {
+    ages: Ages,
+    cost: usize,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub struct Hall {
+    datagrams: Slab<Waiting>,
+    keys: HashMap<Key, u32>,
+    sources: Slab<Source>,
+    addresses: HashMap<Ipv4Addr, u32>,
+    ages: Ages,
+    cost: usize,
+    pub store: Store,
+}
+
+impl Hall {
+    pub fn new() -> Hall {
+        Hall {
+            datagrams: Slab::new(),
+            keys: HashMap::new(),
+            sources: Slab::new(),
+            addresses: HashMap::new(),
+            ages: Ages::NONE,
+            cost: 0,
+            store: Store::new(),
+        }
+    }
+
+    /// What all of them cost, in bytes.
+    pub fn cost(&self) -> usize {
+        self.cost
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.datagrams.len()
+    }
+
+    /// What those of one source cost, in bytes.
+    pub fn cost_of(&self, address: Ipv4Addr) -> usize {
+        self.addresses.get(&address).map_or(0, |source| self.sources[*source].cost)
+    }
+
+    pub fn find(&self, key: &Key) -> Option<u32> {
+        self.keys.get(key).copied()
+    }
+
+    pub fn get(&self, id: u32) -> &Waiting {
+        &self.datagrams[id]
+    }
+
+    pub fn get_mut(&mut self, id: u32) -> &mut Waiting {
+        &mut self.datagrams[id]
+    }
+
+    /// That which came first.
+    pub fn oldest(&self) -> Option<u32> {
+        Some(self.ages.oldest).filter(|id| *id != NONE)
+    }
+
+    /// That which came first of a source.
+    pub fn oldest_of(&self, address: Ipv4Addr) -> Option<u32> {
+        let source = self.addresses.get(&address)?;
+        Some(self.sources[*source].ages.oldest).filter(|id| *id != NONE)
+    }
+
+    /// Puts in a datagram of which nothing came yet, as the newest.
+    pub fn insert(&mut self, key: Key, deadline_ns: u64) -> u32 {
+        let sources = &mut self.sources;
+        let source = *self
+            .addresses
+            .entry(key.source)
+            .or_insert_with(|| sources.insert(Source { ages: Ages::NONE, cost: 0 }));
+        let id = self.datagrams.insert(Waiting {
+            key,
+            deadline_ns,
+            chunks: Chunks::new(),
+            came_bytes: 0,
+            end_bytes: 0,
+            payload_bytes: None,
+            first: [0; MOST_HEADER_BYTES + QUOTED_BYTES],
+            header_bytes: 0,
+            codepoints: 0,
+            is_poisoned: false,
+            source,
+            links: [Links { older: NONE, newer: NONE }; 2],
+        });
+        self.keys.insert(key, id);
+        self.ages.push(&mut self.datagrams, Order::All, id);
+        self.sources[source].ages.push(&mut self.datagrams, Order::Source, id);
+        self.charge(id, 0);
+        id
+    }
+
+    /// Puts a fragment's payload where nothing came before.
+    pub fn put(&mut self, id: u32, offset: usize, payload: &[u8]) {
+        let before = self.datagrams[id].cost();
+        self.datagrams[id].chunks.put(&mut self.store, offset, payload);
+        self.charge(id, before);
+    }
+
+    /// Forgets what came of it, and remembers that nothing of it is wanted.
+    pub fn poison(&mut self, id: u32) {
+        let before = self.datagrams[id].cost();
+        self.datagrams[id].chunks.clear(&mut self.store);
+        self.datagrams[id].is_poisoned = true;
+        self.charge(id, before);
+    }
+
+    /// Takes it out with all that came of it.
+    pub fn remove(&mut self, id: u32) {
+        let (key, source) = (self.datagrams[id].key, self.datagrams[id].source);
+        let cost = self.datagrams[id].cost();
+        self.datagrams[id].chunks.clear(&mut self.store);
+        self.keys.remove(&key);
+        self.ages.remove(&mut self.datagrams, Order::All, id);
+        self.sources[source].ages.remove(&mut self.datagrams, Order::Source, id);
+        self.datagrams.remove(id);
+        self.cost -= cost;
+        self.sources[source].cost -= cost;
+        if self.sources[source].ages.oldest == NONE {
+            self.sources.remove(source);
+            self.addresses.remove(&key.source);
+        }
+        debug_assert_eq!(self.cost, self.recount());
+    }
+
+    /// Brings the sums up to date after what one costs has changed.
+    fn charge(&mut self, id: u32, before: usize) {
+        let (now, source) = (self.datagrams[id].cost(), self.datagrams[id].source);
+        self.cost = self.cost + now - before;
+        self.sources[source].cost = self.sources[source].cost + now - before;
+        debug_assert_eq!(self.cost, self.recount());
+    }
+
+    /// What all of them cost, from what is held.
+    fn recount(&self) -> usize {
+        self.datagrams.len() * DATAGRAM_COST + self.store.held_bytes()
+    }
+}

@@ -1,0 +1,202 @@
+//! Where a datagram goes next: to its host, or to a gateway, which a redirect may have named.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::Ipv4Addr;
+
+/// Most destinations whose gateway is remembered; the oldest gives way.
+pub const MOST_GATEWAYS: usize = 256;
+/// How long a redirect counts: RFC 1122 (3.3.1.4) wants a route that is used to be looked at again.
+pub const GATEWAY_TIME_NS: u64 = 600 * 1_000_000_000;
+
+/// The next stop of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hop {
+    /// Its host, which is on our net.
+    Direct,
+    /// A gateway.
+    Gateway(Ipv4Addr),
+}
+
+/// Why a redirect does not count (RFC 1122, 3.2.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The destination is on our net, or ourselves.
+    OnOurNet,
+    /// The new gateway is not on our net, or is no host, or ourselves.
+    NoGateway,
+    /// Who says so is not the gateway that is used for that destination.
+    NotFromGateway,
+}
+
+/// A gateway that is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// Of packets to here.
+    pub destination: Ipv4Addr,
+    /// The gateway.
+    pub gateway: Ipv4Addr,
+    /// Until when.
+    pub until_ns: u64,
+}
+
+/// Our net, the usual gateway, and those that redirects named.
+#[derive(Debug)]
+pub struct Routes {
+    address: Ipv4Addr,
+    prefix_bits: u8,
+    usual: Option<Ipv4Addr>,
+    remembered: HashMap<Ipv4Addr, (Ipv4Addr, u64)>,
+    order: VecDeque<Ipv4Addr>,
+}
+
+impl Routes {
+    /// For a host at `address` on a net of so many bits, with a gateway to other nets or none.
+    pub fn new(address: Ipv4Addr, prefix_bits: u8, usual: Option<Ipv4Addr>) -> Routes {
+        let (remembered, order) = (HashMap::new(), VecDeque::new());
+        Routes { address, prefix_bits, usual, remembered, order }
+    }
+
+    fn mask(&self) -> u32 {
+        u32::MAX.checked_shl(32 - u32::from(self.prefix_bits)).unwrap_or(0)
+    }
+
+    /// Whether an address is on our net.
+    pub fn is_on_net(&self, address: Ipv4Addr) -> bool {
+        (u32::from(address) ^ u32::from(self.address)) & self.mask() == 0
+    }
+
+    /// Whether an address is that of all hosts of our net.
+    pub fn is_broadcast(&self, address: Ipv4Addr) -> bool {
+        let host = u32::from(address) & !self.mask();
+        let all = host == !self.mask() || host == 0;
+        address.is_broadcast() || (self.prefix_bits < 31 && self.is_on_net(address) && all)
+    }
+
+    /// Whether an address can be one host's.
+    pub fn is_host(&self, address: Ipv4Addr) -> bool {
+        let first = address.octets()[0];
+        first != 0 && first != 127 && first < 224 && !self.is_broadcast(address)
+    }
+
+    /// The next stop on the way to `destination`; none where there is no gateway.
+    pub fn hop(&self, destination: Ipv4Addr, now_ns: impl Fn() -> u64) -> Option<Hop> {
+        if self.is_on_net(destination) {
+            return Some(Hop::Direct);
+        }
+        if !self.remembered.is_empty()
+            && let Some((gateway, until_ns)) = self.remembered.get(&destination)
+            && now_ns() < *until_ns
+        {
+            return Some(Hop::Gateway(*gateway));
+        }
+        self.usual.map(Hop::Gateway)
+    }
+
+    /// Remembers what a redirect said, if it may say so.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub fn redirect(
+        &mut self,
+        destination: Ipv4Addr,
+        gateway: Ipv4Addr,
+        from: Ipv4Addr,
+        now_ns: u64,
+    ) -> Result<(), Refusal> {
+        if self.is_on_net(destination) || !self.is_host(destination) {
+            return Err(Refusal::OnOurNet);
+        }
+        if !self.is_on_net(gateway) || !self.is_host(gateway) || gateway == self.address {
+            return Err(Refusal::NoGateway);
+        }
+        if self.hop(destination, || now_ns) != Some(Hop::Gateway(from)) {
+            return Err(Refusal::NotFromGateway);
+        }
+        let until_ns = now_ns.saturating_add(GATEWAY_TIME_NS);
+        if self.remembered.insert(destination, (gateway, until_ns)).is_none() {
+            self.order.push_back(destination);
+            if self.order.len() > MOST_GATEWAYS
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.remembered.remove(&oldest);
+            }
+        }
+        Ok(())
+    }
+
+    /// What redirects said and still counts, oldest first.
+    pub fn remembered(&self, now_ns: u64) -> impl Iterator<Item = Remembered> {
+        let all = self.order.iter().filter_map(|destination| {
+            let (gateway, until_ns) = *self.remembered.get(destination)?;
+            Some(Remembered { destination: *destination, gateway, until_ns })
+        });
+        all.filter(move |known| known.until_ns > now_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
+    const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+    const OTHER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 7);
+    const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 5);
+
+    fn routes() -> Routes {
+        Routes::new(OWN, 24, Some(GATEWAY))
+    }
+
+    #[test]
+    fn our_net_is_reached_directly_and_others_by_the_gateway() {
+        let routes = routes();
+        assert_eq!(routes.hop(OTHER, || 0), Some(Hop::Direct));
+        assert_eq!(routes.hop(FAR, || 0), Some(Hop::Gateway(GATEWAY)));
+        assert_eq!(Routes::new(OWN, 24, None).hop(FAR, || 0), None);
+    }
+
+    #[test]
+    fn a_redirect_counts_for_ten_minutes() {
+        let mut routes = routes();
+        assert_eq!(routes.redirect(FAR, OTHER, GATEWAY, 5), Ok(()));
+        assert_eq!(routes.hop(FAR, || 6), Some(Hop::Gateway(OTHER)));
+        assert_eq!(routes.remembered(6).count(), 1);
+        assert_eq!(routes.hop(FAR, || 5 + GATEWAY_TIME_NS), Some(Hop::Gateway(GATEWAY)));
+        assert_eq!(routes.remembered(5 + GATEWAY_TIME_NS).count(), 0);
+    }
+
+    #[test]
+    fn a_redirect_counts_only_from_the_gateway_in_use() {
+        let mut routes = routes();
+        assert_eq!(routes.redirect(FAR, OTHER, OTHER, 0), Err(Refusal::NotFromGateway));
+        assert_eq!(routes.redirect(FAR, FAR, GATEWAY, 0), Err(Refusal::NoGateway));
+        assert_eq!(routes.redirect(FAR, OWN, GATEWAY, 0), Err(Refusal::NoGateway));
+        assert_eq!(routes.redirect(OTHER, OTHER, GATEWAY, 0), Err(Refusal::OnOurNet));
+        assert_eq!(routes.redirect(FAR, OTHER, GATEWAY, 0), Ok(()));
+        assert_eq!(routes.redirect(FAR, GATEWAY, GATEWAY, 0), Err(Refusal::NotFromGateway));
+        assert_eq!(routes.redirect(FAR, GATEWAY, OTHER, 0), Ok(()), "who is used now may");
+    }
+
+    #[test]
+    fn the_oldest_gateway_gives_way() {
+        let mut routes = routes();
+        for last in 0..=MOST_GATEWAYS as u32 {
+            let far = Ipv4Addr::from(u32::from(FAR) + (last << 8));
+            assert_eq!(routes.redirect(far, OTHER, GATEWAY, 0), Ok(()));
+        }
+        assert_eq!(routes.remembered(1).count(), MOST_GATEWAYS);
+        assert_eq!(routes.hop(FAR, || 1), Some(Hop::Gateway(GATEWAY)));
+    }
+
+    #[test]
+    fn addresses_of_no_host_are_known() {
+        let routes = routes();
+        for no_host in ["0.0.0.1", "127.0.0.1", "224.0.0.1", "255.255.255.255", "240.0.0.1"] {
+            assert!(!routes.is_host(no_host.parse().expect("an address")), "{no_host}");
+        }
+        for all in [Ipv4Addr::new(10, 9, 0, 255), Ipv4Addr::new(10, 9, 0, 0)] {
+            assert!(routes.is_broadcast(all) && !routes.is_host(all));
+        }
+        assert!(routes.is_host(OTHER) && routes.is_host(FAR));
+    }
+}

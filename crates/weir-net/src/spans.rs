@@ -1,0 +1,28 @@
+//! The subroutines of the switch and its daemons, as a profile names them.
+
+use weir_measure::profile::Subroutine;
+
+/// Reads of the device, and waits for it.
+pub static TUN_READ: Subroutine = Subroutine::new("tun.read");
+/// Writes to the device.
+pub static TUN_WRITE: Subroutine = Subroutine::new("tun.write");
+/// Waits of the thread that reads the device.
+pub static TUN_WAIT: Subroutine = Subroutine::new("tun.wait");
+/// What the thread that reads the device does with a packet, beside what is named below.
+pub static RECEIVE: Subroutine = Subroutine::new("switch.receive");
+/// Checking the header of IP, and whether the packet is for us.
+pub static VERIFY: Subroutine = Subroutine::new("ip.verify");
+/// Putting fragments together.
+pub static REASSEMBLE: Subroutine = Subroutine::new("ip.reassemble");
+/// Finding the station, and copying the packet into its ring. Waking it, where it sleeps, is in it.
+pub static DELIVER: Subroutine = Subroutine::new("ring.put");
+/// Taking what stations sent, beside what is named below.
+pub static TAKE: Subroutine = Subroutine::new("ring.take");
+/// Waits for what stations send, or for what the switch sends to a station.
+pub static RING_WAIT: Subroutine = Subroutine::new("ring.wait");
+/// Completing the header of IP.
+pub static COMPLETE: Subroutine = Subroutine::new("ip.complete");
+/// Answering ICMP and GGP.
+pub static ANSWER: Subroutine = Subroutine::new("icmp.answer");
+/// Writing what a station sends into its ring. Waking the switch, where it sleeps, is in it.
+pub static SEND: Subroutine = Subroutine::new("ring.send");

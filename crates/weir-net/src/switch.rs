@@ -1,0 +1,436 @@
+//! The packet switch: one process that owns the TUN device and only multiplexes.
+//!
+//! Two threads, so that each waits for one thing only and needs no call to ask which is ready. One
+//! reads the device: [`incoming`] checks the IP header, puts fragments together, finds the
+//! station and copies the packet into its ring. The other reads the port of the switch:
+//! [`outgoing`] completes the header of what a station sends and hands it to the device out of the
+//! station's ring. [`doorman`], a third, opens the ports of who wants to be attached, which may
+//! take its time. [`stations`] says who has what, [`statistics`] what was counted, [`journal`]
+//! writes the log.
+
+mod doorman;
+mod incoming;
+mod journal;
+mod outgoing;
+mod stations;
+mod statistics;
+
+use crate::counts::Counts;
+use crate::error::{Error, ErrorKind, Result};
+use crate::icmp;
+use crate::log::{Change, Log};
+use crate::message::{self, Attached, Checksum, FROM_STATION_BYTES, Front, TO_STATION_BYTES};
+use crate::message::{MOST_MESSAGE_BYTES, from_station};
+use crate::reassembly::Limits;
+use crate::routes::Routes;
+use crate::spans;
+use doorman::Doorman;
+use incoming::Incoming;
+pub use outgoing::ms_since_midnight;
+use outgoing::{Payload, Sent};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use weir::{Ending, Event, Lent, Port, PortOptions, Received};
+use weir_measure::profile;
+use weir_sys::tun::{Tun, VNET_HEADER_BYTES};
+
+/// How often the switch looks after what waits, and whether it is to end.
+const TICK: Duration = Duration::from_millis(100);
+/// Room before a packet that was read, for the device's header or a station's.
+const FRONT_BYTES: usize = 16;
+/// A read that is longer than any packet shows one that was cut.
+const BUFFER_BYTES: usize = FRONT_BYTES + 65_536;
+
+/// What a switch is to be.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The name of the device.
+    pub device: String,
+    /// Our address.
+    pub address: Ipv4Addr,
+    /// The kernel's address on the device.
+    pub peer: Ipv4Addr,
+    /// Bits of the net's number.
+    pub prefix_bits: u8,
+    /// Longest packet of the device, in bytes: 68 to 65,535.
+    pub mtu: u16,
+    /// The gateway to other nets, if there is one.
+    pub gateway: Option<Ipv4Addr>,
+    /// Ask for the device's header before each packet.
+    pub vnet_header: bool,
+    /// Limits of reassembly.
+    pub limits: Limits,
+    /// The path of the switch's port.
+    pub port: PathBuf,
+    /// ICMP within the switch, and no station for it.
+    pub inline: Option<icmp::Settings>,
+}
+
+/// What the threads of a switch share.
+#[derive(Debug)]
+struct Shared {
+    settings: Settings,
+    log: OnceLock<Log>,
+    tun: Tun,
+    counts: Counts,
+    routes: Mutex<Routes>,
+    incoming: Mutex<Incoming>,
+    /// The number of the next datagram (RFC 791; unique as RFC 6864 asks, in the lower 16 bits).
+    next_id: AtomicU32,
+    fault: Mutex<Option<Error>>,
+    failed: AtomicBool,
+}
+
+/// A switch that is up.
+#[derive(Debug)]
+pub struct Switch {
+    shared: Arc<Shared>,
+    port: Port,
+    doorman: Doorman,
+}
+
+impl Switch {
+    /// Makes the device and the port, and gives the kernel its address on the device. Packets are
+    /// passed once [`Switch::run`] is called.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Taken`]: another process has the device or is the switch of that name;
+    /// [`ErrorKind::Denied`]: this user may not make devices; [`ErrorKind::Invalid`]: an address or
+    /// a size; the kernel's.
+    pub fn new(settings: Settings) -> Result<Switch> {
+        check(&settings)?;
+        let options = PortOptions::new().most_message_bytes(MOST_MESSAGE_BYTES as u64);
+        let port = Port::create(&settings.port, &options).map_err(|error| match error.kind() {
+            weir::ErrorKind::Taken => {
+                let object = format!("the switch of '{}'", settings.device);
+                Error::new(ErrorKind::Taken, "start", object, error.to_string())
+            }
+            _ => error.into(),
+        })?;
+        let tun = open_device(&settings)?;
+        let Settings { address, prefix_bits, gateway, .. } = settings;
+        let shared = Arc::new(Shared {
+            routes: Mutex::new(Routes::new(address, prefix_bits, gateway)),
+            incoming: Mutex::new(Incoming::new(&settings)),
+            tun,
+            counts: Counts::default(),
+            next_id: AtomicU32::new(std::process::id().wrapping_mul(0x9e37)),
+            fault: Mutex::new(None),
+            failed: AtomicBool::new(false),
+            log: OnceLock::new(),
+            settings,
+        });
+        let doorman = Doorman::start(shared.clone())?;
+        Ok(Switch { shared, port, doorman })
+    }
+
+    /// Logs from now on. The log is made once the switch has its name, so that one which is up
+    /// already keeps its own.
+    pub fn log_to(&mut self, log: Log) {
+        // A second log is not taken.
+        let _ = self.shared.log.set(log);
+    }
+
+    /// Passes packets until `stop` is set or the device is gone. The thread that reads the device
+    /// is left to its read: the process is expected to end.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoDevice`]: the device is gone; the kernel's.
+    pub fn run(&mut self, stop: &AtomicBool) -> Result<()> {
+        let shared = self.shared.clone();
+        let reading = std::thread::Builder::new().name("receive".into());
+        let started = reading.spawn(move || shared.receive());
+        started.map_err(|cause| Error::os("start", "a thread", cause))?;
+        let mut buffer = vec![0; MOST_MESSAGE_BYTES];
+        let mut looked_ns = now_ns();
+        // Relaxed: both only say that it is over.
+        while !stop.load(Ordering::Relaxed) && !self.shared.failed.load(Ordering::Relaxed) {
+            let (shared, doorman) = (&self.shared, &self.doorman);
+            let mut see = |received: Received, lent: Lent<'_>| {
+                shared.take_message(doorman, received, &lent);
+            };
+            let port = &mut self.port;
+            let got = spans::TAKE.run(|| port.try_receive_each_lent(&mut buffer, &mut see));
+            match got {
+                Ok(_) => {}
+                Err(error) if error.kind() == weir::ErrorKind::WouldBlock => wait(port)?,
+                Err(error) => return Err(error.into()),
+            }
+            let now_ns = now_ns();
+            if now_ns.saturating_sub(looked_ns) >= TICK.as_nanos() as u64 {
+                looked_ns = now_ns;
+                shared.lock().expire(shared, now_ns);
+            }
+        }
+        let fault = self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+        fault.map_or(Ok(()), Err)
+    }
+
+    /// Looks at the switch from another thread while it runs.
+    pub fn watch(&self) -> Watch {
+        Watch { shared: self.shared.clone() }
+    }
+
+    /// What was counted so far, as JSON: `weir.net.stat/1`.
+    pub fn statistics(&self) -> String {
+        self.shared.statistics()
+    }
+}
+
+/// Waits until a station has sent something, for a tick at most.
+fn wait(port: &mut Port) -> Result<()> {
+    match profile::wait(&spans::RING_WAIT, || port.wait_for(TICK)) {
+        Err(error) if error.kind() != weir::ErrorKind::TimedOut => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Where the thread that reads the device waits: in the read, or in a call of its own.
+struct Waiting {
+    in_read: bool,
+}
+
+/// A look at a switch that runs.
+#[derive(Debug)]
+pub struct Watch {
+    shared: Arc<Shared>,
+}
+
+impl Watch {
+    /// Whether a station has all of a protocol.
+    pub fn has_station_for(&self, protocol: u8) -> bool {
+        self.shared.lock().stations.has_protocol(protocol)
+    }
+}
+
+/// A monotonic time that costs little and is right to some milliseconds: for limits.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn check(settings: &Settings) -> Result<()> {
+    let Settings { address, peer, prefix_bits, mtu, .. } = *settings;
+    let invalid = |why: String| {
+        let object = format!("device '{}'", settings.device);
+        Err(Error::new(ErrorKind::Invalid, "make", object, why))
+    };
+    if !(8..=30).contains(&prefix_bits) {
+        return invalid(format!("/{prefix_bits} is out of range: /8 to /30"));
+    }
+    if mtu < 68 {
+        return invalid(format!("an MTU of {mtu} is out of range: 68 to 65535"));
+    }
+    let routes = Routes::new(address, prefix_bits, None);
+    if !routes.is_host(address) {
+        return invalid(format!("{address} is no host's address on a net of /{prefix_bits}"));
+    }
+    if !routes.is_on_net(peer) || !routes.is_host(peer) || peer == address {
+        return invalid(format!("{peer} is no other host on the net of {address}/{prefix_bits}"));
+    }
+    match settings.gateway {
+        Some(gateway) if !routes.is_on_net(gateway) || gateway == address => {
+            invalid(format!("the gateway {gateway} is not on the net of {address}/{prefix_bits}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn open_device(settings: &Settings) -> Result<Tun> {
+    let object = || format!("device '{}'", settings.device);
+    let opened = Tun::open(&settings.device, settings.vnet_header);
+    let tun = opened.map_err(|cause| match Errno::from_io_error(&cause) {
+        Some(Errno::BUSY) => {
+            Error::new(ErrorKind::Taken, "make", object(), "another process has it")
+        }
+        Some(Errno::NOENT) => {
+            let why = "there is no /dev/net/tun (modprobe tun)";
+            Error::new(ErrorKind::NoDevice, "make", object(), why)
+        }
+        Some(Errno::PERM | Errno::ACCESS) => {
+            let why = "this user may not: it takes CAP_NET_ADMIN (root has it)";
+            Error::new(ErrorKind::Denied, "make", object(), why)
+        }
+        Some(Errno::INVAL) => {
+            Error::new(ErrorKind::Taken, "make", object(), "a device of another kind has the name")
+        }
+        _ => Error::os("make", object(), cause),
+    })?;
+    let Settings { peer, prefix_bits, mtu, .. } = *settings;
+    let configured = weir_sys::tun::configure(&settings.device, peer, prefix_bits, mtu);
+    configured.map_err(|cause| Error::os("configure", object(), cause))?;
+    Ok(tun)
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Incoming> {
+        self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn routes(&self) -> MutexGuard<'_, Routes> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn attached(&self) -> Attached {
+        let Settings { address, peer, prefix_bits, mtu, .. } = self.settings;
+        Attached { address, peer, prefix_bits, mtu }
+    }
+
+    /// Reads the device for ever, or until it is gone.
+    fn receive(&self) {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        let device_header = if self.tun.has_vnet_header() { VNET_HEADER_BYTES } else { 0 };
+        let from = FRONT_BYTES - device_header;
+        let mut waiting = Waiting { in_read: true };
+        loop {
+            let bytes = match self.read(&mut waiting, &mut buffer[from..]) {
+                Ok(bytes) => bytes,
+                Err(Errno::INTR | Errno::AGAIN) => continue,
+                Err(cause) => return self.fail(cause),
+            };
+            let _span = spans::RECEIVE.enter();
+            let checksum = match device_header {
+                0 => Checksum::ToCheck,
+                // The first byte of struct virtio_net_hdr: bit 0 is VIRTIO_NET_HDR_F_NEEDS_CSUM.
+                _ if buffer[from] & 1 != 0 => Checksum::LeftOut,
+                _ => Checksum::ToCheck,
+            };
+            let packet = FRONT_BYTES..(from + bytes).max(FRONT_BYTES);
+            Counts::add(&self.counts.received, 1);
+            Counts::add(&self.counts.received_bytes, packet.len() as u64);
+            self.lock().take(self, &mut buffer, packet, checksum);
+        }
+    }
+
+    /// Reads a packet, waiting for it. While a profile is taken the wait is a call of its own, so
+    /// that what it takes is told from what reading takes.
+    fn read(&self, waiting: &mut Waiting, buffer: &mut [u8]) -> rustix::io::Result<usize> {
+        let profiled = profile::is_on();
+        if waiting.in_read == profiled {
+            // A failure shows at the read that follows.
+            let _ = self.tun.set_waiting(!profiled);
+            waiting.in_read = !profiled;
+        }
+        let got = profile::system(&spans::TUN_READ, || rustix::io::read(&self.tun, buffer));
+        if got == Err(Errno::AGAIN) {
+            profile::wait(&spans::TUN_WAIT, || {
+                let mut asked = [PollFd::new(&self.tun, PollFlags::IN)];
+                let limit = Timespec { tv_sec: 0, tv_nsec: TICK.subsec_nanos().into() };
+                poll(&mut asked, Some(&limit))
+            })?;
+        }
+        got
+    }
+
+    fn fail(&self, cause: Errno) {
+        let object = format!("device '{}'", self.settings.device);
+        let error = match cause {
+            // EFAULT is what a read that waits gets (tun_ring_recv in drivers/net/tun.c).
+            Errno::BADFD | Errno::IO | Errno::NODEV | Errno::FAULT => {
+                Error::new(ErrorKind::NoDevice, "read from", object, "it is gone")
+            }
+            _ => Error::os("read from", object, cause),
+        };
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        // Release: the fault is there for who sees this; `run` takes it under its lock anyway.
+        self.failed.store(true, Ordering::Release);
+    }
+
+    /// Carries out what a station wants.
+    fn take_message(&self, doorman: &Doorman, received: Received, lent: &Lent<'_>) {
+        if let Event::Closed(ending) = received.event {
+            if let Some(left) = self.lock().stations.leave(received.writer) {
+                let change = match ending {
+                    Ending::Closed => Change::Detached,
+                    _ => Change::Died,
+                };
+                self.log_station(change, left.identity.pid, &left.wants);
+            }
+            return;
+        }
+        let mut front = [0; FROM_STATION_BYTES];
+        if lent.len() < front.len() {
+            return self.counts.drop(crate::counts::Drop::BadMessage);
+        }
+        lent.copy_to(0, &mut front);
+        let Some(front) = Front::check(&front) else {
+            return self.counts.drop(crate::counts::Drop::BadMessage);
+        };
+        if front.kind == from_station::SEND {
+            return self.send_for(&front, received, lent);
+        }
+        let mut rest = vec![0; (lent.len() - FROM_STATION_BYTES).min(4096)];
+        lent.copy_to(FROM_STATION_BYTES, &mut rest);
+        match front.kind {
+            from_station::ATTACH => doorman.attach(self, received, &rest),
+            from_station::STATISTICS => {
+                let mut text = vec![0; TO_STATION_BYTES];
+                text[0] = message::to_station::STATISTICS;
+                text.extend_from_slice(self.statistics().as_bytes());
+                self.lock().stations.tell(received.writer, &text);
+            }
+            from_station::REDIRECT => self.redirect(received, &rest),
+            from_station::NOTICE => {
+                let mut incoming = self.lock();
+                match message::notice(&rest) {
+                    Some(notice) if incoming.stations.has_icmp(received.writer) => {
+                        incoming.stations.notice(&notice);
+                    }
+                    _ => self.counts.drop(crate::counts::Drop::BadMessage),
+                }
+            }
+            _ => self.counts.drop(crate::counts::Drop::BadMessage),
+        }
+    }
+
+    /// What the ICMP station has heard of a better gateway.
+    fn redirect(&self, received: Received, rest: &[u8]) {
+        if rest.len() != 12 || !self.lock().stations.has_icmp(received.writer) {
+            return self.counts.drop(crate::counts::Drop::BadMessage);
+        }
+        let [destination, gateway, from] =
+            [&rest[..4], &rest[4..8], &rest[8..]].map(message::address);
+        self.learn(destination, gateway, from);
+    }
+
+    fn learn(&self, destination: Ipv4Addr, gateway: Ipv4Addr, from: Ipv4Addr) {
+        let learned = self.routes().redirect(destination, gateway, from, now_ns());
+        let counter = match learned {
+            Ok(()) => &self.counts.redirects,
+            Err(_) => &self.counts.redirects_refused,
+        };
+        Counts::add(counter, 1);
+    }
+
+    /// Sends what a station wants to send.
+    fn send_for(&self, front: &Front, received: Received, lent: &Lent<'_>) {
+        if !self.lock().stations.may_send(received.writer, front.protocol) {
+            return self.counts.drop(crate::counts::Drop::NotItsProtocol);
+        }
+        let mut options = [0; 40];
+        let options = &mut options[..front.options_bytes];
+        let offset = FROM_STATION_BYTES + options.len();
+        if lent.len() < offset {
+            return self.counts.drop(crate::counts::Drop::BadMessage);
+        }
+        lent.copy_to(FROM_STATION_BYTES, options);
+        let out = crate::outgoing::Outgoing {
+            destination: front.destination,
+            protocol: front.protocol,
+            tos: front.tos,
+            ttl: front.ttl,
+            dont_fragment: front.dont_fragment,
+            options,
+        };
+        let payload = Payload::Ring { lent, offset };
+        if let Sent::ToUs(datagram) = self.send(&out, &payload) {
+            self.lock().take_own(self, datagram);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Attaching stations: a thread of its own, since opening somebody's port may take its time.
+
+use super::Shared;
+use crate::counts::Drop;
+use crate::error::{Error, Result};
+use crate::log::Change;
+use crate::message::{MOST_MESSAGE_BYTES, Request, TO_STATION_BYTES, to_station};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+use weir::{Identity, PortOptions, PortWriter, Received, WriterId};
+
+/// Most stations that wait to be attached.
+const MOST_WAITING: usize = 64;
+/// Room for packets that a station has not taken yet; a datagram is never split in it.
+const RING_BYTES: u64 = 1 << 20;
+/// How long a refusal is tried to be said.
+const REFUSAL_TIME: Duration = Duration::from_millis(50);
+
+/// Who opens the ports of stations.
+#[derive(Debug)]
+pub struct Doorman {
+    waiting: SyncSender<Caller>,
+}
+
+struct Caller {
+    id: WriterId,
+    identity: Identity,
+    request: Request,
+}
+
+impl Doorman {
+    /// Starts the thread.
+    pub fn start(shared: Arc<Shared>) -> Result<Doorman> {
+        let (waiting, callers) = sync_channel(MOST_WAITING);
+        let started = std::thread::Builder::new()
+            .name("attach".into())
+            .spawn(move || serve(&shared, &callers));
+        started.map_err(|cause| Error::os("start", "a thread", cause))?;
+        Ok(Doorman { waiting })
+    }
+
+    /// A station wants to be attached.
+    pub fn attach(&self, shared: &Shared, received: Received, rest: &[u8]) {
+        let Some(request) = Request::check(rest) else {
+            return shared.counts.drop(Drop::BadMessage);
+        };
+        let (id, identity) = (received.writer, received.identity);
+        let expected = shared.lock().stations.expect(id);
+        if !expected || self.waiting.try_send(Caller { id, identity, request }).is_err() {
+            shared.counts.drop(Drop::BadMessage);
+        }
+    }
+}
+
+fn serve(shared: &Shared, callers: &Receiver<Caller>) {
+    let options =
+        PortOptions::new().capacity_bytes(RING_BYTES).most_message_bytes(MOST_MESSAGE_BYTES as u64);
+    while let Ok(Caller { id, identity, request }) = callers.recv() {
+        let Ok(writer) = PortWriter::open(&request.path, &options) else {
+            // It gave no port of its own, or is gone again.
+            shared.lock().stations.leave(id);
+            shared.counts.drop(Drop::StationGone);
+            continue;
+        };
+        let wants = request.wants.clone();
+        let mut incoming = shared.lock();
+        match incoming.stations.enter(id, identity, request.wants, writer) {
+            Ok(()) => {
+                incoming.stations.tell(id, &shared.attached().put());
+                shared.log_station(Change::Attached, identity.pid, &wants);
+            }
+            Err((mut writer, why)) => {
+                drop(incoming);
+                shared.log_station(Change::Refused, identity.pid, &wants);
+                let mut message = vec![0; TO_STATION_BYTES];
+                message[0] = to_station::REFUSED;
+                message.extend_from_slice(why.as_bytes());
+                let _ = writer.send_for(&message, REFUSAL_TIME);
+            }
+        }
+    }
+}

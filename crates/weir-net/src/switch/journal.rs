@@ -1,0 +1,81 @@
+//! What the switch writes into the log. Each call looks at the mask first: what is not logged costs
+//! a load.
+
+use super::Shared;
+use super::outgoing::Payload;
+use crate::counts::Drop;
+use crate::log::{Change, Direction, Dropped, Kinds, Packet, Station, Transaction};
+use crate::message::Want;
+use crate::outgoing::Outgoing;
+use crate::wire::ipv4::{Header, LEAST_HEADER_BYTES, MOST_HEADER_BYTES};
+
+/// As much of a payload as a transaction tells of.
+const TOLD_BYTES: usize = 8;
+
+impl Shared {
+    /// A packet came from the device.
+    #[inline]
+    pub fn log_in(&self, packet: &[u8]) {
+        if let Some(log) = self.log.get() {
+            log.packet(Direction::In, packet);
+        }
+    }
+
+    /// A datagram goes out: its header, its options and its payload.
+    #[inline]
+    pub fn log_out(&self, header: &Header, options: &[u8], payload: &Payload<'_>) {
+        let Some(log) = self.log.get() else { return };
+        if log.wants(Kinds::TRANSACTIONS) {
+            let mut told = [0; MOST_HEADER_BYTES + TOLD_BYTES];
+            let Some(head) = header.emit(options, &mut told) else { return };
+            let bytes = payload.len().min(TOLD_BYTES);
+            payload.copy_to(&mut told[head..head + bytes]);
+            let packet =
+                Packet { length_bytes: header.total_bytes, ..Packet::of(&told[..head + bytes]) };
+            log.transaction(&Transaction { direction: Direction::Out, packet });
+        }
+        if log.wants(Kinds::DUMPS_OUT) {
+            let mut whole = vec![0; usize::from(header.total_bytes)];
+            let Some(head) = header.emit(options, &mut whole) else { return };
+            payload.copy_to(&mut whole[head..]);
+            log.dump_out(&whole);
+        }
+    }
+
+    /// A packet that came is dropped: counted and logged.
+    #[inline]
+    pub fn drop_in(&self, why: Drop, packet: &[u8]) {
+        self.counts.drop(why);
+        if let Some(log) = self.log.get().filter(|log| log.wants(Kinds::DROPS)) {
+            log.dropped(&Dropped { reason: why.reason(), packet: Packet::of(packet) });
+        }
+    }
+
+    /// What a station wanted to send is dropped: counted and logged.
+    pub fn drop_out(&self, why: Drop, out: &Outgoing<'_>, payload: &Payload<'_>) {
+        self.counts.drop(why);
+        let Some(log) = self.log.get().filter(|log| log.wants(Kinds::DROPS)) else { return };
+        let total_bytes = LEAST_HEADER_BYTES + out.options.len() + payload.len();
+        let packet = Packet {
+            source: self.settings.address,
+            target: out.destination,
+            protocol: out.protocol,
+            transport: crate::log::Transport::None { id: 0 },
+            length_bytes: u16::try_from(total_bytes).unwrap_or(u16::MAX),
+        };
+        log.dropped(&Dropped { reason: why.reason(), packet });
+    }
+
+    /// A station came or went: an event for each protocol and port that it has or wants.
+    pub fn log_station(&self, change: Change, pid: i32, wants: &[Want]) {
+        let Some(log) = self.log.get() else { return };
+        for want in wants {
+            log.station(&Station {
+                change,
+                pid: pid.cast_unsigned(),
+                protocol: want.protocol,
+                port: want.port.unwrap_or(0),
+            });
+        }
+    }
+}

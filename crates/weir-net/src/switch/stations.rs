@@ -1,0 +1,267 @@
+//! Who is attached, and which station a datagram is for.
+
+use crate::icmp::Notice;
+use crate::message::{self, TO_STATION_BYTES, Want, to_station};
+use crate::wire::ipv4::protocol;
+use std::collections::{HashMap, HashSet};
+use weir::{ErrorKind, Identity, PortWriter, WriterId};
+
+/// Most stations at once.
+pub const MOST_STATIONS: usize = 256;
+
+/// One station.
+#[derive(Debug)]
+pub struct Station {
+    writer: PortWriter,
+    /// As the port of the switch knows it.
+    pub id: WriterId,
+    /// Its process and user.
+    pub identity: Identity,
+    /// What it receives.
+    pub wants: Vec<Want>,
+    /// Datagrams put into its ring.
+    pub delivered: u64,
+    /// Those its ring had no room for.
+    pub full: u64,
+}
+
+/// What became of a datagram for a station.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// It is in the station's ring.
+    Done,
+    /// The ring is full.
+    Full,
+    /// The station is gone.
+    Gone,
+}
+
+/// All stations.
+#[derive(Debug)]
+pub struct Stations {
+    stations: Vec<Option<Station>>,
+    /// Who has a protocol, but for its ports that others have.
+    protocols: [Option<u16>; 256],
+    ports: HashMap<(u8, u16), u16>,
+    /// Writers to the switch's port that wait for the doorman.
+    expected: HashSet<WriterId>,
+    /// Who sent last: mostly it is the next, too.
+    last: Option<(WriterId, u16)>,
+}
+
+impl Stations {
+    /// None yet.
+    pub fn new() -> Stations {
+        Stations {
+            stations: Vec::new(),
+            protocols: [None; 256],
+            ports: HashMap::new(),
+            expected: HashSet::new(),
+            last: None,
+        }
+    }
+
+    /// A writer has asked to be attached. False where it has before.
+    pub fn expect(&mut self, id: WriterId) -> bool {
+        self.place(id).is_none() && self.expected.insert(id)
+    }
+
+    /// Attaches a station, unless it has left, or another has what it wants.
+    ///
+    /// # Errors
+    /// Why not, and the way back to it.
+    pub fn enter(
+        &mut self,
+        id: WriterId,
+        identity: Identity,
+        wants: Vec<Want>,
+        writer: PortWriter,
+    ) -> Result<(), (PortWriter, String)> {
+        if !self.expected.remove(&id) {
+            return Err((writer, String::from("it has left")));
+        }
+        if let Some(why) = wants.iter().find_map(|want| self.taken(want)) {
+            return Err((writer, why));
+        }
+        let free = self.stations.iter().position(Option::is_none);
+        let place = free.unwrap_or(self.stations.len());
+        if place >= MOST_STATIONS {
+            return Err((writer, format!("there are {MOST_STATIONS} stations already")));
+        }
+        for want in &wants {
+            match want.port {
+                None => self.protocols[usize::from(want.protocol)] = Some(place as u16),
+                Some(port) => {
+                    self.ports.insert((want.protocol, port), place as u16);
+                }
+            }
+        }
+        let station = Station { writer, id, identity, wants, delivered: 0, full: 0 };
+        match self.stations.get_mut(place) {
+            Some(slot) => *slot = Some(station),
+            None => self.stations.push(Some(station)),
+        }
+        Ok(())
+    }
+
+    fn taken(&self, want: &Want) -> Option<String> {
+        let place = match want.port {
+            None => self.protocols[usize::from(want.protocol)],
+            Some(port) => self.ports.get(&(want.protocol, port)).copied(),
+        };
+        let pid = self.stations.get(usize::from(place?))?.as_ref()?.identity.pid;
+        let what = match want.port {
+            None => format!("protocol {}", want.protocol),
+            Some(port) => format!("port {port} of protocol {}", want.protocol),
+        };
+        Some(format!("process {pid} has {what}"))
+    }
+
+    /// A writer to the switch's port is gone: what station it was.
+    pub fn leave(&mut self, id: WriterId) -> Option<Station> {
+        self.expected.remove(&id);
+        let place = self.place(id)?;
+        self.remove(place)
+    }
+
+    fn remove(&mut self, place: u16) -> Option<Station> {
+        let left = self.stations[usize::from(place)].take();
+        self.last = None;
+        self.ports.retain(|_, owner| *owner != place);
+        for owner in &mut self.protocols {
+            if *owner == Some(place) {
+                *owner = None;
+            }
+        }
+        left
+    }
+
+    #[inline]
+    fn place(&mut self, id: WriterId) -> Option<u16> {
+        if let Some((last, place)) = self.last
+            && last == id
+        {
+            return Some(place);
+        }
+        let found = |station: &Option<Station>| station.as_ref().is_some_and(|s| s.id == id);
+        let place = self.stations.iter().position(found)? as u16;
+        self.last = Some((id, place));
+        Some(place)
+    }
+
+    /// Whether a writer is attached and may send a protocol: one that it receives.
+    #[inline]
+    pub fn may_send(&mut self, id: WriterId, protocol: u8) -> bool {
+        let Some(place) = self.place(id) else { return false };
+        let station = self.stations[usize::from(place)].as_ref();
+        station.is_some_and(|s| s.wants.iter().any(|want| want.protocol == protocol))
+    }
+
+    /// Whether a station has all of a protocol.
+    pub fn has_protocol(&self, protocol: u8) -> bool {
+        self.protocols[usize::from(protocol)].is_some()
+    }
+
+    /// Whether a writer is the station for ICMP.
+    pub fn has_icmp(&mut self, id: WriterId) -> bool {
+        let owner = self.protocols[usize::from(protocol::ICMP)];
+        owner.is_some() && self.place(id) == owner
+    }
+
+    /// Whose a datagram is, by its protocol and the beginning of its payload.
+    #[inline]
+    pub fn find(&self, protocol: u8, payload: &[u8]) -> Option<u16> {
+        if !self.ports.is_empty()
+            && let Some(port) = local_port(protocol, payload)
+            && let Some(place) = self.ports.get(&(protocol, port))
+        {
+            return Some(*place);
+        }
+        self.protocols[usize::from(protocol)]
+    }
+
+    /// Puts a message into a station's ring.
+    #[inline]
+    pub fn put(&mut self, place: u16, message: &[u8]) -> Delivery {
+        let Some(station) = &mut self.stations[usize::from(place)] else { return Delivery::Gone };
+        match station.writer.try_send(message) {
+            Ok(()) => {
+                station.delivered += 1;
+                Delivery::Done
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                station.full += 1;
+                Delivery::Full
+            }
+            Err(_) => {
+                self.remove(place);
+                Delivery::Gone
+            }
+        }
+    }
+
+    /// Says something to a station, if it has room for it.
+    pub fn tell(&mut self, id: WriterId, message: &[u8]) {
+        if let Some(place) = self.place(id)
+            && let Some(station) = &mut self.stations[usize::from(place)]
+        {
+            let _ = station.writer.try_send(message);
+        }
+    }
+
+    /// Says something to the station for ICMP, if there is one and it has room.
+    pub fn tell_icmp(&mut self, message: &[u8]) {
+        if let Some(place) = self.protocols[usize::from(protocol::ICMP)]
+            && let Some(station) = &mut self.stations[usize::from(place)]
+        {
+            let _ = station.writer.try_send(message);
+        }
+    }
+
+    /// Tells the station that an ICMP error is about.
+    pub fn notice(&mut self, notice: &Notice) {
+        let owner = self.ports.get(&(notice.protocol, notice.local_port)).copied();
+        let owner = owner.or(self.protocols[usize::from(notice.protocol)]);
+        let icmp = self.protocols[usize::from(protocol::ICMP)];
+        if let Some(place) = owner.filter(|place| Some(*place) != icmp)
+            && let Some(station) = &mut self.stations[usize::from(place)]
+        {
+            let mut message = [0; TO_STATION_BYTES + message::NOTICE_BYTES];
+            message[0] = to_station::NOTICE;
+            message[TO_STATION_BYTES..].copy_from_slice(&message::put_notice(notice));
+            let _ = station.writer.try_send(&message);
+        }
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Station> {
+        self.stations.iter().flatten()
+    }
+}
+
+/// The port that a datagram is for: of UDP and TCP the destination's, of ICMP replies the
+/// identifier (RFC 792: "the identifier and sequence number may be used by the echo sender").
+fn local_port(number: u8, payload: &[u8]) -> Option<u16> {
+    let at = match number {
+        protocol::UDP | protocol::TCP => 2,
+        protocol::ICMP if matches!(payload.first(), Some(0 | 14)) => 4,
+        _ => return None,
+    };
+    let bytes = payload.get(at..at + 2)?;
+    Some(u16::from_be_bytes([bytes[0], bytes[1]]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_those_of_the_receiver() {
+        let udp = [0, 7, 0, 9, 0, 8, 0, 0];
+        assert_eq!(local_port(protocol::UDP, &udp), Some(9));
+        assert_eq!(local_port(protocol::TCP, &udp), Some(9));
+        assert_eq!(local_port(protocol::ICMP, &[0, 0, 0, 0, 1, 2, 0, 0]), Some(258));
+        assert_eq!(local_port(protocol::ICMP, &[8, 0, 0, 0, 1, 2, 0, 0]), None, "a request");
+        assert_eq!(local_port(protocol::UDP, &[0, 7, 0]), None);
+    }
+}

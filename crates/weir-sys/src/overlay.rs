@@ -1,0 +1,194 @@
+//! Words in static memory over which a file can be laid, so that other processes see them.
+//!
+//! They are at the same address before and after: whoever uses them pays no pointer and no test
+//! for that. A forked child gets zeros of its own in their place and cannot write into its
+//! parent's file. Whoever shortens the file kills those who then touch what is gone (SIGBUS): it
+//! must be a file that only this user may write.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The size that a whole number of pages must have here, and what they are aligned to.
+const PAGE: usize = 4096;
+/// Most overlays of a process.
+const OVERLAYS: usize = 4;
+
+/// Which overlays are kept from children, with what else is to be done in a child.
+static KEPT: [OnceLock<Kept>; OVERLAYS] = [const { OnceLock::new() }; OVERLAYS];
+static HANDLER: OnceLock<Result<(), i32>> = OnceLock::new();
+
+#[derive(Debug)]
+struct Kept {
+    /// Of a static, as an address.
+    start: usize,
+    bytes: usize,
+    in_child: fn(),
+}
+
+/// `WORDS` words, a multiple of 512, in a static.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Overlay<const WORDS: usize> {
+    words: [AtomicU64; WORDS],
+}
+
+impl<const WORDS: usize> Overlay<WORDS> {
+    const BYTES: usize = {
+        assert!(WORDS > 0 && (WORDS * 8).is_multiple_of(PAGE), "not whole pages");
+        WORDS * 8
+    };
+
+    /// Zeros.
+    #[expect(clippy::new_without_default, reason = "it is for statics")]
+    pub const fn new() -> Overlay<WORDS> {
+        Overlay { words: [const { AtomicU64::new(0) }; WORDS] }
+    }
+
+    /// Word number `index`.
+    ///
+    /// # Panics
+    /// When it is beyond the end.
+    #[inline]
+    pub fn word(&self, index: usize) -> &AtomicU64 {
+        &self.words[index]
+    }
+
+    /// Gives children that are forked from now on zeros in place of the words, and calls
+    /// `in_child` there, which may do what is allowed after fork(2). Children made otherwise than
+    /// by fork(3), as by a bare clone(2), are not known of.
+    ///
+    /// # Errors
+    /// `ENOMEM`: the handler could not be installed, or this is one overlay too many.
+    pub fn keep_from_children(&'static self, in_child: fn()) -> io::Result<()> {
+        let installed = HANDLER.get_or_init(|| {
+            // SAFETY: the handler is a function of this module that does what a child may.
+            match unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) } {
+                0 => Ok(()),
+                error => Err(error),
+            }
+        });
+        installed.map_err(io::Error::from_raw_os_error)?;
+        let start = self.start() as usize;
+        for place in &KEPT {
+            let kept = place.get_or_init(|| Kept { start, bytes: Self::BYTES, in_child });
+            if kept.start == start {
+                return Ok(());
+            }
+        }
+        Err(io::Error::from_raw_os_error(libc::ENOMEM))
+    }
+
+    /// Writes the words to the beginning of `file` and lays it over them. What other threads store
+    /// meanwhile may be lost. An earlier file keeps what it has.
+    ///
+    /// # Errors
+    /// Those of fallocate(2), pwrite(2) and mmap(2); `Unsupported` where pages are larger than 4 KiB.
+    pub fn share(&'static self, file: &File) -> io::Result<()> {
+        if rustix::param::page_size() != PAGE {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "pages here are not 4 KiB"));
+        }
+        // Blocks for all of it now: a full disk is an error here, and no signal later.
+        let none = rustix::fs::FallocateFlags::empty();
+        rustix::fs::fallocate(file, none, 0, Self::BYTES as u64)?;
+        // Relaxed: nothing is concluded from one word about another.
+        let words = self.words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes());
+        file.write_all_at(&words.collect::<Vec<u8>>(), 0)?;
+        self.lay(libc::MAP_SHARED, file.as_raw_fd()).inspect_err(|_| {
+            // The place may be empty now, and others are about to use it.
+            if self.lay(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).is_err() {
+                std::process::abort();
+            }
+        })
+    }
+
+    fn start(&'static self) -> *mut libc::c_void {
+        self.words.as_ptr().cast_mut().cast()
+    }
+
+    fn lay(&'static self, flags: libc::c_int, fd: libc::c_int) -> io::Result<()> {
+        lay(self.start(), Self::BYTES, flags, fd)
+    }
+}
+
+/// Replaces the pages of an overlay.
+fn lay(
+    start: *mut libc::c_void,
+    bytes: usize,
+    flags: libc::c_int,
+    fd: libc::c_int,
+) -> io::Result<()> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = flags | libc::MAP_FIXED;
+    // SAFETY: the range is exactly the words of an `Overlay` in a static: it is made of whole
+    // pages, holds nothing else, and is only ever reached as atomics, to which this is as if
+    // another thread had stored what the new pages hold.
+    let place = unsafe { libc::mmap(start, bytes, protection, flags, fd, 0) };
+    if place == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+extern "C" fn in_the_child() {
+    for kept in KEPT.iter().map_while(OnceLock::get) {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        if lay(std::ptr::with_exposed_provenance_mut(kept.start), kept.bytes, flags, -1).is_err() {
+            // The kernel has no memory for the record of a mapping: nothing can go on here, and
+            // what goes on would write into the parent's file.
+            std::process::abort();
+        }
+        (kept.in_child)();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    static WORDS: Overlay<512> = Overlay::new();
+    static TOLD: AtomicBool = AtomicBool::new(false);
+
+    fn made(name: &str) -> File {
+        let mut path = std::env::temp_dir();
+        path.push(format!("weir-overlay-{name}-{}", std::process::id()));
+        let made = File::options().read(true).write(true).create_new(true).open(&path);
+        std::fs::remove_file(&path).expect("removed");
+        made.expect("a file")
+    }
+
+    #[test]
+    fn a_file_laid_over_them_is_the_words_but_not_a_child_s() {
+        WORDS.word(3).store(7, Ordering::Relaxed);
+        WORDS.keep_from_children(|| TOLD.store(true, Ordering::Relaxed)).expect("installed");
+        WORDS.keep_from_children(|| ()).expect("once is enough");
+        let (file, mut eight) = (made("first"), [0; 8]);
+        WORDS.share(&file).expect("laid");
+        file.read_exact_at(&mut eight, 24).expect("read");
+        assert_eq!(u64::from_ne_bytes(eight), 7, "what was there before is in the file");
+        WORDS.word(3).store(8, Ordering::Relaxed);
+        file.read_exact_at(&mut eight, 24).expect("read");
+        assert_eq!(u64::from_ne_bytes(eight), 8);
+        file.write_all_at(&9_u64.to_ne_bytes(), 24).expect("written");
+        assert_eq!(WORDS.word(3).load(Ordering::Relaxed), 9);
+        // SAFETY: the child loads and stores words, and ends by a system call.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let clean = WORDS.word(3).load(Ordering::Relaxed) == 0 && TOLD.load(Ordering::Relaxed);
+            WORDS.word(3).store(1, Ordering::Relaxed);
+            // SAFETY: ends the child without running what the parent's exit would run.
+            unsafe { libc::_exit(i32::from(!clean)) };
+        }
+        let mut status = -1;
+        // SAFETY: waits for the child above, into a live local.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0, "a child has zeros, and was told");
+        assert_eq!(WORDS.word(3).load(Ordering::Relaxed), 9, "and cannot write the parent's");
+        let second = made("second");
+        WORDS.share(&second).expect("laid over the first");
+        WORDS.word(3).store(10, Ordering::Relaxed);
+        file.read_exact_at(&mut eight, 24).expect("read");
+        assert_eq!(u64::from_ne_bytes(eight), 9, "the first keeps what it had");
+    }
+}
