@@ -1,5 +1,5 @@
 //! A bed for tests of `weir net`: a network namespace of the test's own, weir's processes in it,
-//! clients, and packets made by scapy.
+//! clients, and packets made by hand (`tests/net`).
 //!
 //! Everything that is started dies with the test, however that ends: processes are killed as
 //! groups when they are dropped, and by the kernel when the test's thread ends. A namespace has no
@@ -24,8 +24,8 @@ pub const HOST: &str = "10.9.0.2";
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Seconds that a client or a script may take.
 const MOST_S: &str = "60";
-/// Python that has the distribution's modules, whatever else is in the path.
-const PYTHON: &str = "/usr/bin/python3";
+/// What a script begins with: it leaves nothing beside itself.
+const PYTHON: &str = "python3 -B";
 
 /// A network namespace and a directory, which go with it.
 pub struct Bed {
@@ -50,8 +50,9 @@ fn missing() -> Option<&'static str> {
         if !works(Command::new("unshare").args(["-n", "sh", "-c", ip])) {
             return Some("no privilege for a network namespace and a TUN device");
         }
-        if !works(Command::new(PYTHON).args(["-c", "import scapy"])) {
-            return Some("python3-scapy is not installed");
+        let modules = "import json, random, select, socket, struct, subprocess";
+        if !works(Command::new("python3").args(["-c", modules])) {
+            return Some("no python3 with its standard modules");
         }
         None
     })
@@ -61,7 +62,8 @@ impl Bed {
     /// A namespace with nothing but loopback, for a test that uses these programs besides; none,
     /// and it says why, where that cannot be.
     pub fn new(programs: &[&str]) -> Option<Bed> {
-        let always = ["ip", "unshare", "nsenter", "setpriv", "timeout", "sysctl", "tcpdump"];
+        let always =
+            ["ip", "unshare", "nsenter", "setpriv", "timeout", "sysctl", "tcpdump", "python3"];
         if !have(&[&always, programs].concat()) {
             return None;
         }
@@ -155,7 +157,7 @@ impl Bed {
         let mut words = words(args);
         let script = scripts().join(words.next().expect("a script"));
         let rest: Vec<_> = words.collect();
-        let line = format!("{PYTHON} -B {} {}", script.display(), rest.join(" "));
+        let line = format!("{PYTHON} {} {}", script.display(), rest.join(" "));
         let text = self.ok(line.trim_end());
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{line}: {error}: {text}"))
     }
@@ -164,9 +166,12 @@ impl Bed {
     pub fn capture(&self, device: &str) -> Capture {
         let file = self.directory.path().join(format!("{device}.pcap"));
         let mut command = self.command("tcpdump");
+        // Its buffer is divided into places for packets as long as said: what the host sends fits.
+        let link = self.ok(&format!("ip link show {device}"));
+        let mtu = link.split_whitespace().skip_while(|word| *word != "mtu").nth(1);
+        command.args(["-s", mtu.expect("a size"), "-B", "16384", "-U", "--immediate-mode"]);
         // -Z root: tcpdump would give up the right to write into the directory.
-        command.args(["-i", device, "-U", "--immediate-mode", "-B", "16384", "-Z", "root", "-w"]);
-        command.arg(&file);
+        command.args(["-i", device, "-Z", "root", "-w"]).arg(&file);
         let process = Process::start(command);
         process.said("listening on");
         Capture { process, file }
@@ -296,6 +301,58 @@ impl Drop for Process {
     }
 }
 
+/// Who answers for the host behind a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    /// The daemon, in a process of its own.
+    Daemon,
+    /// The switch itself.
+    Inline,
+}
+
+/// Both of them.
+pub const ANSWERS: [Answers; 2] = [Answers::Daemon, Answers::Inline];
+
+/// A host behind a switch, and a recording of all that passes the device.
+pub struct Host<'a> {
+    bed: &'a Bed,
+    pub switch: Process,
+    pub icmpd: Option<Process>,
+    capture: Capture,
+}
+
+impl Bed {
+    /// Starts a host whose switch, or its daemon, takes further options.
+    pub fn host(&self, answers: Answers, switch: &str, icmpd: &str) -> Host<'_> {
+        let (switch, icmpd) = match answers {
+            Answers::Inline => (self.switch(&format!("--inline {switch} {icmpd}")), None),
+            Answers::Daemon => (self.switch(switch), Some(self.icmpd(icmpd))),
+        };
+        Host { bed: self, switch, icmpd, capture: self.capture("weir0") }
+    }
+}
+
+impl Host<'_> {
+    /// Ends all of it: each must end well, and what was sent from the host must be sound.
+    pub fn end(self) {
+        self.end_with("");
+    }
+
+    /// The same, after errors that quote what was not sound.
+    pub fn end_after_nonsense(self) {
+        // What is wrong with the datagram in an error is not wrong with the error.
+        self.end_with("&&!(icmp.type==3||icmp.type==11||icmp.type==12)");
+    }
+
+    fn end_with(mut self, except: &str) {
+        if let Some(icmpd) = &mut self.icmpd {
+            icmpd.end();
+        }
+        self.switch.end();
+        self.capture.is_sound(self.bed, except);
+    }
+}
+
 /// A recording of what passes a device.
 pub struct Capture {
     process: Process,
@@ -305,25 +362,32 @@ pub struct Capture {
 impl Capture {
     /// Ends it; every packet from the host must be sound for those who know all about packets:
     /// tcpdump finds no bad checksum, tshark nothing malformed, and no fragment overlaps.
-    pub fn is_sound(mut self, bed: &Bed) {
-        self.process.kill(Signal::INT);
+    fn is_sound(mut self, bed: &Bed, except: &str) {
+        // It ends by itself where its device is gone.
+        if self.process.is_running() {
+            self.process.kill(Signal::INT);
+        }
         self.process.ended();
         let said = self.process.said("dropped by kernel");
         assert!(said.starts_with("0 packets"), "the recording has gaps: {said}");
         let file = self.file.display();
         let text = bed.ok(&format!("tcpdump -Z root -vv -n -r {file} src host {HOST}"));
         assert!(!text.is_empty(), "nothing came from the host");
-        for sign in ["bad cksum", "wrong icmp cksum", "bad udp cksum", "[|", "bad length"] {
-            let line = text.lines().find(|line| line.contains(sign));
-            assert_eq!(line, None, "{sign}: {text}");
+        // A packet is a line with the time and one without; more is what an error quotes.
+        let lines: Vec<_> = text.lines().collect();
+        let is_first = |at: usize| lines[at].starts_with(|c: char| c.is_ascii_digit());
+        for at in (0..lines.len()).filter(|at| is_first(*at) || is_first(at - 1)) {
+            for sign in ["bad cksum", "wrong icmp cksum", "bad udp cksum", "[|", "bad length"] {
+                assert!(!lines[at].contains(sign), "{sign}: {}", lines[at]);
+            }
         }
         if !have(&["tshark"]) {
             return;
         }
         let checks = "-o ip.check_checksum:TRUE -o udp.check_checksum:TRUE";
         let faults = "_ws.malformed||ip.checksum.status==Bad||icmp.checksum.status==Bad\
-                      ||udp.checksum.status==Bad||ip.fragment.error||ip.fragment.overlap";
-        let only = format!("ip.src=={HOST}&&({faults})");
+                      ||(udp.checksum.status==Bad&&!icmp)||ip.fragment.error||ip.fragment.overlap";
+        let only = format!("ip.src=={HOST}&&({faults}){except}");
         let found = bed.ok(&format!("tshark -n -r {file} {checks} -Y {only}"));
         assert_eq!(found, "", "of tshark");
     }

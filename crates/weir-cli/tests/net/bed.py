@@ -165,6 +165,15 @@ class Wire:
         return self.settle()
 
 
+def many(packets):
+    """For JSON: each kind of packet once, with how many there were."""
+    kinds = {}
+    for packet in packets:
+        key = json.dumps(packet.brief())
+        kinds[key] = kinds.get(key, 0) + 1
+    return [json.loads(key) | {"times": times} for key, times in kinds.items()]
+
+
 def say(value):
     """The answer to who started the script."""
     json.dump(value, sys.stdout)

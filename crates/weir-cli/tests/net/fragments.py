@@ -19,7 +19,7 @@ BYTES = 4000
 class Game:
     """One datagram and what is done to its fragments."""
 
-    idents = itertools.count(1)
+    idents = None
 
     def __init__(self, wire, name, size=BYTES, src="10.9.0.1"):
         self.wire, self.name, self.src = wire, name, src
@@ -179,6 +179,9 @@ def games(wire, which):
 
 def main():
     wire, what = Wire(), sys.argv[1]
+    # What another set of games has left waiting must not meet ours.
+    kinds = ("orders", "overlaps", "impossible", "stuck", "timeout")
+    Game.idents = itertools.count(1 + 10_000 * kinds.index(what))
     if what == "stuck":
         say(stuck(wire, int(sys.argv[2])))
     elif what == "timeout":

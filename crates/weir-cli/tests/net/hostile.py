@@ -1,6 +1,6 @@
 """Packets that no host should send, and what comes back for each.
 
-`malformed`, `sources` and `destinations` print how many packets of each kind were sent and what was
+`malformed`, `routes`, `sound`, `icmp`, `sources` and `destinations` print how many packets of each kind were sent and what was
 answered; `garbage` sends random bytes and changed packets, as many as it is told to.
 """
 
@@ -8,7 +8,7 @@ import random
 import struct
 import sys
 
-from bed import HOST, ICMP, OURS, Wire, address, checksum, echo, icmp, ip, say, udp
+from bed import HOST, Wire, address, checksum, echo, icmp, ip, many, say, udp
 
 # How many packets of each kind.
 EACH = 3
@@ -33,12 +33,16 @@ def malformed():
             "0701ffff",          # shorter than its own header
             "07ff0400",          # longer than the header
         )],
-        "source-route": [request(options=bytes.fromhex(options)) for options in (
-            "8307040a09000900",  # loose, by way of 10.9.0.9
-            "8907040a09000900",  # strict
-            "8307080a09000900",  # loose, and done with
-        )],
     }
+
+
+def routes():
+    """Source routes, one of each: few enough for the limit of errors to one host."""
+    return {name: [request(options=bytes.fromhex(options))] for name, options in (
+        ("loose, by way of 10.9.0.9", "8307040a09000900"),
+        ("strict", "8907040a09000900"),
+        ("loose, used up", "8307080a09000900"),
+    )}
 
 
 def sound():
@@ -117,14 +121,14 @@ def garbage(wire, count):
     return {"sent": count}
 
 
-def outcomes(wire, kinds):
+def outcomes(wire, kinds, times):
     """For each kind how many packets were sent, and what came back."""
     told = {}
     for kind, packets in kinds.items():
         packets = packets if isinstance(packets, list) else [packets]
-        sent = [packet for packet in packets for _ in range(EACH)]
+        sent = [packet for packet in packets for _ in range(times)]
         told[kind] = {"sent": len(sent),
-                      "answers": [packet.brief() for packet in wire.exchange(*sent)]}
+                      "answers": many(wire.exchange(*sent))}
     return told
 
 
@@ -132,9 +136,9 @@ def main():
     wire, what = Wire(), sys.argv[1]
     if what == "garbage":
         return say(garbage(wire, int(sys.argv[2])))
-    kinds = {"malformed": malformed, "sound": sound, "sources": sources,
+    kinds = {"malformed": malformed, "routes": routes, "sound": sound, "sources": sources,
              "destinations": destinations, "icmp": lambda: {"icmp": unsound_icmp()}}
-    say(outcomes(wire, kinds[what]()))
+    say(outcomes(wire, kinds[what](), 1 if what == "routes" else EACH))
 
 
 main()
