@@ -147,7 +147,20 @@ def stuck(wire, count):
     return {"honest": count // 100, "answered": answered, "right": right}
 
 
-def timeout(wire, seconds):
+def hog(wire, count):
+    """A datagram of another source that is begun before one source sends many partial ones, and
+    ended after. The kernel does not know the other's address: the answer is seen on the device."""
+    other = Game(wire, "other", src="10.9.0.66")
+    pieces = other.pieces()
+    wire.exchange(*pieces[:-1])
+    for ident in range(count):
+        wire.send(ip(b"x" * 1480, src="10.9.0.77", ident=ident, mf=True))
+        if ident % 100 == 99:
+            wire.settle()
+    return {"other": other.play(pieces[-1:])}
+
+
+def timeout(wire):
     """Two datagrams that stay without their ends: one has its first fragment, one has not."""
     headless, headed = Game(wire, "headless"), Game(wire, "headed")
     begun = time.monotonic()
@@ -180,12 +193,14 @@ def games(wire, which):
 def main():
     wire, what = Wire(), sys.argv[1]
     # What another set of games has left waiting must not meet ours.
-    kinds = ("orders", "overlaps", "impossible", "stuck", "timeout")
-    Game.idents = itertools.count(1 + 10_000 * kinds.index(what))
+    kinds = ("orders", "overlaps", "impossible", "stuck", "timeout", "hog")
+    Game.idents = itertools.count(1 + 8000 * kinds.index(what))
     if what == "stuck":
         say(stuck(wire, int(sys.argv[2])))
+    elif what == "hog":
+        say(hog(wire, int(sys.argv[2])))
     elif what == "timeout":
-        say(timeout(wire, float(sys.argv[2])))
+        say(timeout(wire))
     else:
         say(games(wire, {"orders": orders, "overlaps": overlaps, "impossible": impossible}[what]))
 
