@@ -41,11 +41,11 @@ fn events() -> Vec<Event> {
     let failure = |reason, protocol, source, value| {
         What::Failure(Failure { reason, protocol, source, target: source, value })
     };
-    let station = |change, protocol, port| {
-        What::Station(Station { change, pid: 4711, protocol, port })
+    let station =
+        |change, protocol, port| What::Station(Station { change, pid: 4711, protocol, port });
+    let dropped = |reason, protocol, above| {
+        What::Dropped(Dropped { reason, packet: packet(protocol, above) })
     };
-    let dropped =
-        |reason, protocol, above| What::Dropped(Dropped { reason, packet: packet(protocol, above) });
     let whats = vec![
         transaction(Direction::In, 1, icmp(8, 0)),
         transaction(Direction::Out, 1, icmp(0, 0)),

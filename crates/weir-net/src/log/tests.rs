@@ -91,8 +91,11 @@ fn several_writers_and_one_dies_within_a_record() {
     let mut reader = Reader::open(&path).expect("opened");
     let found = numbers(&mut reader);
     for (writer, count) in [(0, 2000), (1, 1000), (2, 2000)] {
-        let own: Vec<u32> =
-            found.iter().filter(|found| *found >> 16 == writer).map(|found| found & 0xffff).collect();
+        let own: Vec<u32> = found
+            .iter()
+            .filter(|found| *found >> 16 == writer)
+            .map(|found| found & 0xffff)
+            .collect();
         assert_eq!(own, (0..count).collect::<Vec<_>>(), "writer {writer}");
     }
     assert_eq!(reader.counts().expect("counts").unfinished, 1);
