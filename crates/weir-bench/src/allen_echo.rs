@@ -1,10 +1,25 @@
 //! `allen-echo`: the turnaround of a packet, as Allen measured it: clock, send, clock, receive,
-//! clock; alone and with four copies of the test at once; over the loopback device, and between two
-//! network namespaces joined by a pair of virtual devices.
+//! clock; alone and with four copies of the test at once.
+//!
+//! - Here: datagrams over the loopback device, and between two network namespaces joined by a pair
+//!   of virtual devices ([`veth`]).
+//! - [`icmp`]: echo requests ([`asker`]) to hosts at user level behind a TUN device, without and
+//!   with a transaction log, and to the kernel ([`host`]); [`bare`] is the least such a host can
+//!   be, [`ledger`] its log, [`weir`] the one that users have, [`watched`] what it logs and counts.
+//!   All that in a namespace of its own ([`network`]), bounds in [`goals`].
 //!
 //! Packets are numbered; one that is lost or comes twice is an error, after two seconds at most.
 
+mod asker;
+mod bare;
+pub mod goals;
+mod host;
+mod icmp;
+mod ledger;
+mod network;
 mod veth;
+mod watched;
+mod weir;
 
 use crate::tools::background::Background;
 use crate::tools::peer::Peer;
@@ -40,11 +55,13 @@ pub fn suite() -> Suite {
     let lo = Group { twin: false, ..group("lo", Sides::Two, more) };
     let veth = vec![turnaround_case("veth", 1)];
     let veth = Group { twin: false, processes: 12, ..group("veth", Sides::Two, veth) };
+    let mut groups = vec![one, lo, veth];
+    groups.extend(icmp::groups());
     Suite {
         name: "allen-echo",
-        about: "turnaround of a packet on lo and veth: alone, four at once, at a stated rate",
+        about: "turnaround of a packet on lo, veth and TUN: alone, four at once, with logs",
         source: "L. Allen (MIT), the packet driver's test and the ICMP echo",
-        groups: vec![one, lo, veth],
+        groups,
     }
 }
 

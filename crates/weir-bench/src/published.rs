@@ -17,6 +17,8 @@ pub const JOY_IPC: &str = include_str!("../../../data/joy_1980_ipc_vax780.csv");
 pub const JOY_SWITCH: &str = include_str!("../../../data/joy_1980_switch_vax780.csv");
 /// Franke 2001: improvement over pipes of 4 KiB, percent.
 pub const FRANKE: &str = include_str!("../../../data/franke_2001_2way.csv");
+/// Allen: an echo by a daemon at user level, and its packet driver, milliseconds.
+pub const ALLEN: &str = include_str!("../../../data/allen_mit_icmp_1145.csv");
 
 /// Reads a table: comments begin with '#', the next line has the names of columns.
 pub fn lines(table: &str) -> Vec<Line> {

@@ -5,7 +5,7 @@ mod common;
 
 use common::{WEIR, alone, have};
 use serde_json::Value;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -187,14 +187,14 @@ fn interrupted_it_says_so_and_leaves_no_process() {
     wait_until("all its processes are gone", || !family.iter().any(|pid| is_running(*pid)));
 }
 
-/// Runs one cell of a group with all its cases, as the command does.
-fn cell(suite: &Suite, group: usize, directory: &Path) -> (Vec<Row>, Vec<String>) {
+/// What a cell of a group with all its cases is told.
+fn request(suite: &Suite, group: usize, directory: &Path, time_ns: u64) -> Request {
     let group = &suite.groups[group];
     let placement = match group.sides {
         Sides::One => Placement::SameCpu,
         Sides::Two | Sides::Free => Placement::Free,
     };
-    let request = Request {
+    Request {
         suite: suite.name.into(),
         group: group.name.clone(),
         cases: group.cases.iter().map(|case| case.name.clone()).collect(),
@@ -206,15 +206,26 @@ fn cell(suite: &Suite, group: usize, directory: &Path) -> (Vec<Row>, Vec<String>
             directory: directory.to_owned(),
         },
         seed: 1,
-        time_ns: 1_000_000,
+        time_ns,
         counts: Vec::new(),
-    };
+    }
+}
+
+/// Starts a cell as the command does.
+fn start_cell(request: &Request) -> Child {
     let mut command = Command::new(WEIR);
     command.arg("bench-cell").stdin(Stdio::piped()).stdout(Stdio::piped());
     command.env("WEIR_BENCH_BACKLOG_BYTES", "32000000");
     let mut child = command.spawn().expect("weir starts");
-    let text = serde_json::to_string(&request).expect("JSON");
+    let text = serde_json::to_string(request).expect("JSON");
     child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("written");
+    child
+}
+
+/// Runs one cell of a group with all its cases.
+fn cell(suite: &Suite, group: usize, directory: &Path) -> (Vec<Row>, Vec<String>) {
+    let child = start_cell(&request(suite, group, directory, 1_000_000));
+    let group = &suite.groups[group];
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{} {}", suite.name, group.name);
     let (mut rows, mut troubles) = (Vec::new(), Vec::new());
@@ -231,30 +242,71 @@ fn cell(suite: &Suite, group: usize, directory: &Path) -> (Vec<Row>, Vec<String>
     (rows, troubles)
 }
 
-/// The cases of the first and last group of each suite, once: each gives a figure for each of its
-/// measures, or says what the host lacks.
-#[test]
-fn every_suite_does_something() {
+/// The cases of some groups of a suite, once: each gives a figure for each of its measures, or says
+/// what the host lacks; and no file is left.
+fn does_something(suite: &Suite, groups: impl IntoIterator<Item = usize>) {
     let directory = tempfile::tempdir().expect("a directory");
-    let _alone = alone();
-    for suite in weir_bench::catalogue() {
-        for group in [0, suite.groups.len() - 1] {
-            let (rows, troubles) = cell(&suite, group, directory.path());
-            let cases = &suite.groups[group].cases;
-            for (index, case) in cases.iter().enumerate() {
-                let Some(row) = rows.iter().find(|row| row.case == index) else { continue };
-                let name = format!("{}: {}", suite.name, case.name);
-                assert_eq!(row.values.len(), case.measures.len(), "{name}");
-                assert!(row.values.iter().all(|value| value.is_finite()), "{name}: {row:?}");
-            }
-            let seen = (0..cases.len()).filter(|case| rows.iter().any(|row| row.case == *case));
-            let missing = cases.len() - seen.count();
-            assert!(missing <= troubles.len(), "{}: {missing} say nothing", suite.name);
-            for trouble in troubles {
-                eprintln!("LEFT OUT: {}: {trouble}", suite.name);
-            }
+    for group in groups {
+        let (rows, troubles) = cell(suite, group, directory.path());
+        let cases = &suite.groups[group].cases;
+        for (index, case) in cases.iter().enumerate() {
+            let Some(row) = rows.iter().find(|row| row.case == index) else { continue };
+            let name = format!("{}: {}", suite.name, case.name);
+            assert_eq!(row.values.len(), case.measures.len(), "{name}");
+            assert!(row.values.iter().all(|value| value.is_finite()), "{name}: {row:?}");
+        }
+        let seen = (0..cases.len()).filter(|case| rows.iter().any(|row| row.case == *case));
+        let missing = cases.len() - seen.count();
+        assert!(missing <= troubles.len(), "{}: {missing} say nothing", suite.name);
+        for trouble in troubles {
+            eprintln!("LEFT OUT: {}: {trouble}", suite.name);
         }
     }
     let left: Vec<_> = std::fs::read_dir(&directory).expect("listed").flatten().collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn every_suite_does_something() {
+    let _alone = alone();
+    for suite in weir_bench::catalogue() {
+        does_something(&suite, [0, suite.groups.len() - 1]);
+    }
+}
+
+/// They differ in what answers, and in what it is asked for.
+#[test]
+fn every_group_of_allen_echo_does_something() {
+    let _alone = alone();
+    let suite = weir_bench::allen_echo::suite();
+    does_something(&suite, 0..suite.groups.len());
+}
+
+/// A switch has its names in a directory beside other temporary files, and is a process of its own.
+#[test]
+fn a_cell_that_is_killed_leaves_no_switch() {
+    let _alone = alone();
+    let suite = weir_bench::allen_echo::suite();
+    let with_switch = |group: &weir_measure::bench::case::Group| {
+        group.cases.iter().any(|case| case.name == "icmp, weir")
+    };
+    let group = suite.groups.iter().position(with_switch).expect("there is one");
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut child = start_cell(&request(&suite, group, directory.path(), 60_000_000_000));
+    let mut family = Vec::new();
+    let mut lines = BufReader::new(child.stdout.take().expect("piped"));
+    let mut line = String::new();
+    // With the first thing that it says all hosts are up, or left out.
+    lines.read_line(&mut line).expect("a line");
+    let mut next = vec![child.id()];
+    while let Some(pid) = next.pop() {
+        next.extend(children(pid));
+        family.extend(children(pid));
+    }
+    if family.is_empty() {
+        eprintln!("SKIPPED: {line}");
+    }
+    child.kill().expect("killed");
+    child.wait().expect("reaped");
+    wait_until("all its processes are gone", || !family.iter().any(|pid| is_running(*pid)));
 }

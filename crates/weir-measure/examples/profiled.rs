@@ -14,6 +14,7 @@ static PACKET: Subroutine = Subroutine::new("packet");
 static CHECK: Subroutine = Subroutine::new("check");
 static WRITE: Subroutine = Subroutine::new("write");
 static READ: Subroutine = Subroutine::new("read");
+static LISTEN: Subroutine = Subroutine::new("listen");
 
 fn main() -> std::io::Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -33,7 +34,7 @@ fn main() -> std::io::Result<()> {
     loop {
         let mut line = String::new();
         // What its user takes for a line is time waited here.
-        if profile::wait(&READ, || input.read_line(&mut line))? == 0 {
+        if profile::wait(&LISTEN, || input.read_line(&mut line))? == 0 {
             return Ok(());
         }
         let count = line.trim().parse().expect("a number of rounds");

@@ -48,6 +48,8 @@ mod publish;
 mod report;
 mod snapshot;
 mod table;
+#[cfg(test)]
+mod tests;
 mod text;
 
 pub use cpu::Cpu;

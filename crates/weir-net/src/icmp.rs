@@ -1,12 +1,12 @@
 //! What the ICMP and GGP daemon answers: a host's part of RFC 792, RFC 1122 3.2.2 and RFC 823.
 //!
-//! [`Engine`] has no clock and does no I/O: it is given datagrams and the time, and hands what is to
-//! be sent, and what it learnt, to [`Answers`]. Its memory is taken when it is made; a datagram takes
-//! none. It runs in a process of its own, or inside the packet switch.
+//! [`Engine`] has no clock and does no I/O: it is given datagrams and the time, and hands what is
+//! to be sent, and what it learnt, to [`Answers`]. Its memory is taken when it is made; a datagram
+//! takes none. It runs in a process of its own, or inside the packet switch.
 //!
-//! It answers a datagram by one at most (a routing update that asks for ours: two), never about what
-//! is not from one host to us, and never longer than asked: an echo or a timestamp is answered by as
-//! many bytes, an error has 576 at most.
+//! It answers a datagram by one at most (a routing update that asks for ours: two), never about
+//! what is not from one host to us, and never longer than asked: an echo or a timestamp is answered
+//! by as many bytes, an error has 576 at most.
 
 mod counts;
 mod errors;
@@ -42,10 +42,10 @@ pub struct Settings {
     pub echo: bool,
     /// Timestamp requests are answered.
     pub timestamp: bool,
-    /// GGP is spoken. Where it is not, it is for the switch to say that the protocol is unreachable.
+    /// GGP is spoken. Where not, it is for the switch to say that the protocol is unreachable.
     pub ggp: bool,
-    /// Datagrams from our own address come from ourselves: the switch hands them back, and takes none
-    /// such from outside. Where it does not they are forged, and dropped.
+    /// Datagrams from our own address come from ourselves: the switch hands them back, and takes
+    /// none such from outside. Where it does not they are forged, and dropped.
     pub loopback: bool,
     /// Errors sent, and routing updates sent because somebody asked.
     pub errors: Rate,
@@ -81,8 +81,8 @@ pub trait Answers {
     /// Which gateway is used at present for `destination`; `None` where none is, as on our own net.
     fn gateway_of(&mut self, destination: Ipv4Addr) -> Option<Ipv4Addr>;
 
-    /// Use `gateway` for `destination` from now on: an address on our net that is not ours, the word
-    /// of the gateway used till now.
+    /// Use `gateway` for `destination` from now on: an address on our net that is not ours, the
+    /// word of the gateway used till now.
     fn redirect(&mut self, destination: Ipv4Addr, gateway: Ipv4Addr);
 
     /// Tell the process whose datagram it was.
@@ -128,13 +128,13 @@ impl Engine {
 
     /// Takes a whole datagram of protocol ICMP or GGP that came for us.
     ///
-    /// `now_ns` is of a clock that only goes forward, `midnight_ms` milliseconds since midnight UT; a
-    /// host that does not know these sets the highest bit (RFC 792 p. 16).
+    /// `now_ns` is of a clock that only goes forward. A host that does not know the time since
+    /// midnight UT sets the highest bit of some other time (RFC 792 p. 16).
     pub fn take(
         &mut self,
         datagram: &Datagram<'_>,
         now_ns: u64,
-        midnight_ms: u32,
+        ms_since_midnight_ut: u32,
         answers: &mut impl Answers,
     ) {
         self.counts.taken += 1;
@@ -159,11 +159,11 @@ impl Engine {
         }
         match header.protocol {
             protocol::GGP => self.take_ggp(&header, datagram.payload(), now_ns, answers),
-            _ => self.take_icmp(&header, datagram, now_ns, midnight_ms, answers),
+            _ => self.take_icmp(&header, datagram, now_ns, ms_since_midnight_ut, answers),
         }
     }
 
-    /// Whether something may be sent to who sent a datagram from there, and what it says be believed.
+    /// Whether who sent a datagram from there may be answered, and believed.
     fn is_sound_source(&self, source: Ipv4Addr) -> bool {
         self.place.is_one_host(source)
             && (source != self.settings.address || self.settings.loopback)
@@ -174,7 +174,7 @@ impl Engine {
         header: &Header,
         datagram: &Datagram<'_>,
         now_ns: u64,
-        midnight_ms: u32,
+        ms_since_midnight_ut: u32,
         answers: &mut impl Answers,
     ) {
         let message = match Message::check(datagram.payload()) {
@@ -193,8 +193,8 @@ impl Engine {
             Message::Timestamp(asked) => {
                 // Nothing takes time between receiving and sending here.
                 let reply = Message::TimestampReply(Timestamp {
-                    receive_ms: midnight_ms,
-                    transmit_ms: midnight_ms,
+                    receive_ms: ms_since_midnight_ut,
+                    transmit_ms: ms_since_midnight_ut,
                     ..asked
                 });
                 if self.reply(header, datagram, &reply, now_ns, answers) {

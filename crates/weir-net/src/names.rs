@@ -43,9 +43,21 @@ pub fn find(tun: &str) -> Result<PathBuf> {
 }
 
 /// That no switch has made what is sought.
-pub(crate) fn none(tun: &str) -> Error {
+fn none(tun: &str) -> Error {
     let why = format!("no switch has ever run on '{tun}'");
     Error::new(ErrorKind::NoSwitch, "find", format!("the switch of '{tun}'"), why)
+}
+
+/// The log of the switch on `tun`, where there is one; nothing is made.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_log(tun: &str) -> Result<PathBuf> {
+    let path = find(tun)?.join(LOG);
+    match rustix::fs::lstat(&path) {
+        Err(Errno::NOENT) => Err(none(tun)),
+        _ => Ok(path),
+    }
 }
 
 /// The log of the switch and its daemons ([`mod@crate::log`]).

@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 /// Time to live of datagrams of which nobody says otherwise (RFC 1700, "IP time to live").
 pub const DEFAULT_TTL: u8 = 64;
 
-/// What a user of IP says of a datagram to send. Its source, its identification, how it is fragmented
-/// and its header's checksum are the switch's.
+/// What a user of IP says of a datagram to send. Its source, its identification, how it is
+/// fragmented and its header's checksum are the switch's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing<'a> {
     /// Whom it is for.

@@ -1,58 +1,76 @@
 //! Two network namespaces joined by a pair of virtual devices.
-//!
-//! Both sides move into namespaces of their own, so that nothing of the host's network is touched,
-//! and all of it is gone with the processes, however they end.
 
 use super::echo;
-use crate::tools::peer::Peer;
+use super::network::{MTU, PREFIX_BITS, Subnet, alone};
+use crate::tools::peer::{Control, Peer};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use weir_measure::bench::case::{Site, Trouble};
-use weir_sys::namespace;
+use weir_sys::tun;
 
-const HERE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
-const THERE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const PORT: u16 = 7;
 
 /// The socket of this side, and the other side, which echoes.
 pub fn start(site: &Site) -> Result<(UdpSocket, Peer), Trouble> {
-    alone()?;
-    let (go, gone) = rustix::pipe::pipe()?;
-    let (moved, has_moved) = rustix::pipe::pipe()?;
-    let peer = Peer::start(site, |control| {
-        alone()?;
-        rustix::io::write(&has_moved, b".")?;
-        rustix::io::read(&go, &mut [0; 1])?;
-        ip(&["addr", "add", "10.77.0.2/24", "dev", "weir1"])?;
-        ip(&["link", "set", "weir1", "up"])?;
-        let socket = UdpSocket::bind(SocketAddr::from((THERE, PORT)))?;
-        socket.connect(SocketAddr::from((HERE, PORT)))?;
-        rustix::io::write(&has_moved, b".")?;
+    let subnet = Subnet::new()?;
+    let open = |own: Ipv4Addr, other: Ipv4Addr| -> Result<UdpSocket, Trouble> {
+        let socket = UdpSocket::bind(SocketAddr::from((own, PORT)))?;
+        socket.connect(SocketAddr::from((other, PORT)))?;
+        Ok(socket)
+    };
+    let bind = || open(subnet.there(), subnet.here());
+    let peer = join(site, subnet, bind, |socket, control| {
         let mut done = 0;
         echo(&socket, || {
             done += 1;
             control.report(done)
         })
     })?;
+    Ok((open(subnet.here(), subnet.there())?, peer))
+}
+
+/// A side whose kernel answers by itself.
+pub fn kernel(site: &Site, subnet: Subnet) -> Result<Peer, Trouble> {
+    join(
+        site,
+        subnet,
+        || Ok(()),
+        |(), _| {
+            loop {
+                rustix::event::pause();
+            }
+        },
+    )
+}
+
+/// Starts the other side in a namespace of its own and joins it to this one. It has done `prepare`
+/// when this returns, and then does `serve`.
+fn join<S>(
+    site: &Site,
+    subnet: Subnet,
+    prepare: impl FnOnce() -> Result<S, Trouble>,
+    serve: impl FnOnce(S, &Control) -> Result<(), Trouble>,
+) -> Result<Peer, Trouble> {
+    let (near, far) = (subnet.device(), subnet.far_device());
+    let (go, gone) = rustix::pipe::pipe()?;
+    let (moved, has_moved) = rustix::pipe::pipe()?;
+    let peer = Peer::start(site, |control| {
+        alone()?;
+        rustix::io::write(&has_moved, b".")?;
+        rustix::io::read(&go, &mut [0; 1])?;
+        tun::configure(&far, subnet.there(), PREFIX_BITS, MTU)?;
+        let prepared = prepare()?;
+        rustix::io::write(&has_moved, b".")?;
+        serve(prepared, control)
+    })?;
     drop(has_moved);
     step(&moved, &peer)?;
     let pid = peer.pid().to_string();
-    let made =
-        ip(&["link", "add", "weir0", "type", "veth", "peer", "name", "weir1", "netns", &pid]);
-    made?;
-    ip(&["addr", "add", "10.77.0.1/24", "dev", "weir0"])?;
-    ip(&["link", "set", "weir0", "up"])?;
+    ip(&["link", "add", &near, "type", "veth", "peer", "name", &far, "netns", &pid])?;
+    tun::configure(&near, subnet.here(), PREFIX_BITS, MTU)?;
     rustix::io::write(&gone, b".")?;
     step(&moved, &peer)?;
-    let socket = UdpSocket::bind(SocketAddr::from((HERE, PORT)))?;
-    socket.connect(SocketAddr::from((THERE, PORT)))?;
-    Ok((socket, peer))
-}
-
-fn alone() -> Result<(), Trouble> {
-    namespace::new_network().map_err(|error| {
-        Trouble::left_out(format!("cannot make a network namespace: {error} (root may)"))
-    })
+    Ok(peer)
 }
 
 /// Waits for the other side's next step; if it died, what it said.

@@ -4,7 +4,7 @@
 //! - [`pattern`]: bytes that are known, and checked where they arrive.
 //! - [`peer`]: the other side, a forked child.
 //! - [`channel`]: mechanisms that carry bytes, the kernel's and weir's, behind one face.
-//! - [`own`], [`ports`]: weir's own; [`place`]: names for ports.
+//! - [`own`], [`ports`]: weir's own; [`place`]: names for ports; [`program`]: where weir itself is.
 //! - [`ring`]: a ring under a robust mutex, which weir's port is to beat.
 //! - [`crew`]: writers beside the measuring process.
 //! - [`stream`]: chunks through a channel to a peer that checks them.
@@ -18,6 +18,7 @@ pub mod pattern;
 pub mod peer;
 pub mod place;
 pub mod ports;
+pub mod program;
 pub mod ring;
 pub mod stream;
 

@@ -37,6 +37,11 @@ impl Place {
         Ok(Place { directory, maker })
     }
 
+    /// The directory itself.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// The name.
     pub fn name(&self) -> PathBuf {
         self.directory.join("port")

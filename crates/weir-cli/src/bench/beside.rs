@@ -1,20 +1,27 @@
-//! Published figures beside those measured: what the reports of 1980 and 2001 had, where the same
-//! experiment was run.
+//! Published figures beside those measured: what the reports of 1980 and 2001 had, and Allen's,
+//! where the same experiment was run.
+
+mod allen;
 
 use super::list::trimmed;
 use super::table::figure;
 use comfy_table::{CellAlignment, Table, presets};
 use weir_bench::published::{FRANKE, JOY_IPC, JOY_SWITCH, JOY_SYSCALL, Line, lines};
 use weir_measure::bench::params::{Placement, Unit};
-use weir_measure::bench::record::CaseRecord;
+use weir_measure::bench::record::{CaseRecord, ComparisonRecord};
 
-/// What goes below the table of a suite, if anything.
-pub fn beside(suite: &str, cases: &[&CaseRecord]) -> Option<String> {
+/// What goes below the table of a suite, if anything. The comparisons are those of all suites.
+pub fn beside(
+    suite: &str,
+    cases: &[&CaseRecord],
+    comparisons: &[ComparisonRecord],
+) -> Option<String> {
     match suite {
         "joy-syscall" => Some(syscall(cases)),
         "joy-switch" => switch(cases),
         "joy-ipc" => ipc(cases),
         "franke-grep" => franke(cases),
+        "allen-echo" => allen::echo(cases, comparisons),
         _ => None,
     }
 }

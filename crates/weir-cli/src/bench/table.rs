@@ -15,7 +15,7 @@ pub fn text(report: &Report) -> String {
         let cases: Vec<&CaseRecord> =
             report.cases.iter().filter(|case| case.suite == suite).collect();
         let _ = write!(text, "\n{suite}\n{}\n", trimmed(&table(&cases)));
-        if let Some(published) = super::beside::beside(suite, &cases) {
+        if let Some(published) = super::beside::beside(suite, &cases, &report.comparisons) {
             let _ = writeln!(text, "\n{published}");
         }
     }

@@ -1,28 +1,282 @@
-//! `weir net log`: prints and follows the log of a switch.
+//! `weir net log`: prints and follows the log of a switch, and chooses what is logged.
 
-use super::asked;
+use super::output::Output;
+use super::{asked, cost, failed};
 use crate::args::NetLogOptions;
-use crate::fault::Fault;
-use std::path::PathBuf;
+use crate::bench::print;
+use crate::fault::{Fault, tell};
+use serde_json::json;
+use std::collections::VecDeque;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
+use weir_net::log::format::{SCHEMA, Zone, json, pcap, pcap_header, text};
+use weir_net::log::{Counts, Event, IDLE, Kinds, Log, Reader};
 use weir_net::names;
+
+/// What is gathered before it is printed while more comes.
+const BLOCK_BYTES: usize = 64 << 10;
+/// Events that a follower begins with where nothing else is said.
+const LAST: usize = 10;
+/// Between two looks whether a gap in a log is filled, or to be given up.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Carries out the verb.
 pub fn log(options: &NetLogOptions) -> Result<ExitCode, Fault> {
-    let path = path(options)?;
-    if !path.exists() {
-        return Err(Fault::failed(format!(
-            "cannot read log '{}': it is not there",
-            path.display()
-        )));
+    let (set, sync) = (kinds(&options.set)?, kinds(&options.sync)?);
+    if options.cost {
+        return cost::cost(&directory(options)?, options.json);
     }
-    Ok(ExitCode::SUCCESS)
+    let path = path(options)?;
+    if set.is_some() || sync.is_some() {
+        return choose(&path, set, sync);
+    }
+    if options.pcap && std::io::stdout().is_terminal() {
+        let how = "a capture file is not for a terminal; write: weir net log --pcap > FILE";
+        return Err(Fault::usage(how));
+    }
+    let wanted = kinds(&options.kinds)?.unwrap_or(Kinds::ALL);
+    let mut session = Session {
+        options,
+        wanted,
+        zone: Zone::local(),
+        reader: Reader::open(&path).map_err(failed)?,
+        output: Output::new()?,
+        text: String::new(),
+        bytes: Vec::new(),
+        told: Counts::default(),
+        printed: 0,
+    };
+    session.run()
 }
 
 /// Which log.
 fn path(options: &NetLogOptions) -> Result<PathBuf, Fault> {
     match &options.file {
         Some(file) => Ok(file.clone()),
-        None => Ok(names::find(&options.tun).map_err(asked)?.join(names::LOG)),
+        None => names::find_log(&options.tun).map_err(asked),
+    }
+}
+
+/// Where a log would lie.
+fn directory(options: &NetLogOptions) -> Result<PathBuf, Fault> {
+    match &options.file {
+        None => names::directory(&options.tun).map_err(asked),
+        Some(file) => {
+            let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+            Ok(parent.unwrap_or(Path::new(".")).to_owned())
+        }
+    }
+}
+
+fn kinds(text: &Option<String>) -> Result<Option<Kinds>, Fault> {
+    text.as_deref().map(str::parse).transpose().map_err(asked)
+}
+
+/// Chooses what is logged, and what waits for the disk, and says what was before.
+fn choose(path: &Path, set: Option<Kinds>, sync: Option<Kinds>) -> Result<ExitCode, Fault> {
+    let log = Log::open(path).map_err(failed)?;
+    let mut said = String::new();
+    if let Some(kinds) = set {
+        let before = log.set_mask(kinds);
+        said += &format!("logged: {kinds} (was {before})\n");
+    }
+    if let Some(kinds) = sync {
+        let before = log.set_sync_mask(kinds);
+        said += &format!("waits for the disk: {kinds} (was {before})\n");
+        if kinds != Kinds::NONE && cost::is_in_memory(path) {
+            tell("the log lies in memory (tmpfs): it is lost at a power failure all the same");
+        }
+    }
+    print(&said)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Session<'a> {
+    options: &'a NetLogOptions,
+    wanted: Kinds,
+    zone: Zone,
+    reader: Reader,
+    output: Output,
+    /// Lines that are to be printed, or a capture file's bytes.
+    text: String,
+    bytes: Vec<u8>,
+    /// What was said to be missing.
+    told: Counts,
+    printed: u64,
+}
+
+/// Nobody reads the output any more.
+struct Unread;
+
+impl Session<'_> {
+    fn run(&mut self) -> Result<ExitCode, Fault> {
+        match self.run_until_unread()? {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(Unread) => Ok(Output::die()),
+        }
+    }
+
+    fn run_until_unread(&mut self) -> Result<Result<(), Unread>, Fault> {
+        if self.options.pcap {
+            self.bytes.extend_from_slice(&pcap_header());
+        }
+        let last = match (self.options.last, self.options.follow, self.options.since_start) {
+            (Some(last), ..) => Some(last),
+            (None, true, false) => Some(LAST),
+            _ => None,
+        };
+        let begun = match last {
+            Some(last) => self.print_last(last)?,
+            None => self.print_present()?,
+        };
+        if begun.is_err() || !self.options.follow {
+            if begun.is_ok() && self.options.pcap && self.printed == 0 {
+                tell("there is no dump in the log; weir net log --set all logs them from now on");
+            }
+            return Ok(begun);
+        }
+        self.follow()
+    }
+
+    /// Prints what there is now.
+    fn print_present(&mut self) -> Result<Result<(), Unread>, Fault> {
+        let end = self.reader.head();
+        while self.reader.position() < end {
+            match self.reader.next().map_err(failed)? {
+                Some(event) => self.put(&event),
+                None if !self.pause(LOOK)? => return Ok(Err(Unread)),
+                None => {}
+            }
+            if self.is_much() && !self.flush()? {
+                return Ok(Err(Unread));
+            }
+        }
+        self.tell_missing()?;
+        Ok(if self.flush()? { Ok(()) } else { Err(Unread) })
+    }
+
+    /// Prints the last events of those that there are now.
+    fn print_last(&mut self, most: usize) -> Result<Result<(), Unread>, Fault> {
+        let mut last: VecDeque<Event> = VecDeque::new();
+        let end = self.reader.head();
+        while self.reader.position() < end {
+            match self.reader.next().map_err(failed)? {
+                Some(event) if self.is_wanted(&event) => {
+                    if last.len() >= most {
+                        last.pop_front();
+                    }
+                    if most > 0 {
+                        last.push_back(event);
+                    }
+                }
+                None if !self.pause(LOOK)? => return Ok(Err(Unread)),
+                _ => {}
+            }
+        }
+        // What lies before those is missing because it was not asked for.
+        self.told = self.reader.counts().map_err(failed)?;
+        for event in last {
+            self.put(&event);
+            if self.is_much() && !self.flush()? {
+                return Ok(Err(Unread));
+            }
+        }
+        Ok(if self.flush()? { Ok(()) } else { Err(Unread) })
+    }
+
+    /// Goes on for ever, also when another log takes the place of this one.
+    fn follow(&mut self) -> Result<Result<(), Unread>, Fault> {
+        loop {
+            while let Some(event) = self.reader.next().map_err(failed)? {
+                self.put(&event);
+                if self.is_much() && !self.flush()? {
+                    return Ok(Err(Unread));
+                }
+            }
+            self.tell_missing()?;
+            if !self.flush()? {
+                return Ok(Err(Unread));
+            }
+            if self.reader.is_at_end() && self.reader.reopen().map_err(failed)? {
+                continue;
+            }
+            if !self.pause(IDLE)? {
+                return Ok(Err(Unread));
+            }
+        }
+    }
+
+    fn is_wanted(&self, event: &Event) -> bool {
+        self.wanted.has(event.kind())
+    }
+
+    fn put(&mut self, event: &Event) {
+        if !self.is_wanted(event) {
+            return;
+        }
+        if self.options.pcap {
+            self.printed += u64::from(pcap(&mut self.bytes, event));
+        } else if self.options.json {
+            json(&mut self.text, event);
+        } else {
+            text(&mut self.text, event, &mut self.zone);
+        }
+    }
+
+    fn is_much(&self) -> bool {
+        self.text.len() + self.bytes.len() >= BLOCK_BYTES
+    }
+
+    /// Prints what was gathered. False when nobody reads it any more.
+    fn flush(&mut self) -> Result<bool, Fault> {
+        let read = self.output.write(self.text.as_bytes())? && self.output.write(&self.bytes)?;
+        self.text.clear();
+        self.bytes.clear();
+        Ok(read)
+    }
+
+    /// Waits that long; false when nobody reads the output any more.
+    fn pause(&self, time: Duration) -> Result<bool, Fault> {
+        self.output.wait(time)
+    }
+
+    /// Says what was missing since this was said last: among the lines of JSON, else on standard
+    /// error.
+    fn tell_missing(&mut self) -> Result<(), Fault> {
+        let now = self.reader.counts().map_err(failed)?;
+        let overwritten = now.overwritten_units - self.told.overwritten_units;
+        let unfinished = now.unfinished - self.told.unfinished;
+        let unsynced = now.unsynced.saturating_sub(self.told.unsynced);
+        self.told = now;
+        if overwritten + unfinished + unsynced == 0 {
+            return Ok(());
+        }
+        if self.options.json {
+            let line = json!({
+                "schema": SCHEMA,
+                "kind": "missing",
+                "overwritten_units": overwritten,
+                "unfinished": unfinished,
+                "unsynced": unsynced,
+            });
+            self.text += &format!("{line}\n");
+            return Ok(());
+        }
+        let mut parts = Vec::new();
+        if overwritten > 0 {
+            parts.push(format!(
+                "{overwritten} units (32 bytes of events) were overwritten before they were read"
+            ));
+        }
+        if unfinished > 0 {
+            parts.push(format!("{unfinished} records were begun by writers that did not end them"));
+        }
+        if unsynced > 0 {
+            parts.push(format!("{unsynced} events that were to be on the disk are not"));
+        }
+        tell(&parts.join("; "));
+        Ok(())
     }
 }

@@ -172,6 +172,8 @@ pub enum Activity {
     Calls,
     /// Page faults.
     Faults,
+    /// Packets that network devices receive.
+    Packets,
 }
 
 /// A figure that is a difference: the sum of some cases less that of others, divided.

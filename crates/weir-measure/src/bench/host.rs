@@ -134,6 +134,7 @@ struct Counts {
     forks: u64,
     faults: u64,
     calls: u64,
+    packets: u64,
 }
 
 fn counts() -> Counts {
@@ -154,7 +155,14 @@ fn counts() -> Counts {
         forks: number(&stat, "processes"),
         faults: number(&vmstat, "pgfault"),
         calls,
+        packets: received(&fs::read_to_string("/proc/net/dev").unwrap_or_default()),
     }
+}
+
+/// Packets that all devices received, the loopback device too, out of `/proc/net/dev`.
+fn received(table: &str) -> u64 {
+    let devices = table.lines().filter_map(|line| line.split_once(':'));
+    devices.filter_map(|(_, counts)| counts.split_whitespace().nth(1)?.parse::<u64>().ok()).sum()
 }
 
 /// Watches the host for `time` without doing anything.
@@ -169,6 +177,7 @@ pub fn present_rates(time: Duration) -> Rates {
         faults_per_s: rate(before.faults, after.faults),
         calls_per_s: rate(before.calls, after.calls),
         forks_per_s: rate(before.forks, after.forks),
+        packets_per_s: rate(before.packets, after.packets),
     }
 }
 
@@ -182,6 +191,14 @@ mod tests {
         assert!(host.kernel.starts_with("Linux "), "{host:?}");
         assert!(host.cpus_online >= 1 && !host.cpus_allowed.is_empty() && host.memory_bytes > 0);
         assert!(!host.cpu.is_empty());
+    }
+
+    #[test]
+    fn packets_of_all_devices_are_added() {
+        let table = "Inter-|   Receive                |  Transmit\n face |bytes    packets errs\n    \
+                     lo: 9120     96    0    0\n  eth0:1234567 1000 0 0\n";
+        assert_eq!(received(table), 1_096);
+        assert_eq!(received(""), 0);
     }
 
     #[test]

@@ -184,6 +184,9 @@ pub struct Params {
     /// Requests started per second, whatever became of those before (an open loop).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<u64>,
+    /// Packets under way at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
     /// The network device the packets cross.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,

@@ -99,6 +99,8 @@ pub struct Rates {
     pub calls_per_s: f64,
     /// Processes and threads started a second.
     pub forks_per_s: f64,
+    /// Packets received a second by all network devices, the loopback device too.
+    pub packets_per_s: f64,
 }
 
 /// The reference loop: a chain of dependent multiplications.

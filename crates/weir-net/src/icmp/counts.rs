@@ -3,9 +3,11 @@
 /// Makes the structure and the list of its names of one table.
 macro_rules! counts {
     ($($(#[$doc:meta])* $field:ident: $name:literal,)*) => {
-        /// What the engine did with what it got, by reason. Every datagram that it took is in one of
-        /// those of the first part, and every one it was told could not be delivered in one of the
-        /// last.
+        /// What the engine did with what it got, by reason.
+        ///
+        /// A datagram that it took is in `taken`, and in exactly one of those up to errors sent,
+        /// but for `ggp_updates_sent` and `ggp_updates_rate`, which count what is sent besides. One
+        /// that could not be delivered is in exactly one of errors sent and not sent.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
         pub struct Counts {
             $($(#[$doc])* pub $field: u64,)*

@@ -7,7 +7,7 @@ use crate::wire::icmp::{self, Message, Quoted, unreachable};
 use crate::wire::ipv4::{LEAST_HEADER_BYTES, protocol};
 use std::net::Ipv4Addr;
 
-/// Bytes of an error with its IP header, at most (RFC 1812 4.3.2.3: as much of the datagram as fits).
+/// Bytes of an error with its IP header, at most (RFC 1812 4.3.2.3).
 const MOST_ERROR_BYTES: usize = 576;
 /// Bytes of a datagram that an error quotes, at most: our header has no options.
 const MOST_QUOTED_BYTES: usize = MOST_ERROR_BYTES - LEAST_HEADER_BYTES - icmp::HEADER_BYTES;

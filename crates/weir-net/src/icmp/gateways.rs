@@ -1,8 +1,8 @@
 //! A host's part of GGP (RFC 823 4.4): what gateways say they reach, and what we say when asked.
 //!
-//! Left out is what needs a clock: a gateway is not polled by echoes, but counts as up as soon as it
-//! is heard (Appendix C, "a Routing Update message is received", a); our update is sent to who asks
-//! for it, not to all until they acknowledge it.
+//! Left out is what needs a clock: a gateway is not polled by echoes, but counts as up as soon as
+//! it is heard (Appendix C, "a Routing Update message is received", a); our update is sent to who
+//! asks for it, not to all until they acknowledge it.
 
 use super::{Answers, Engine};
 use crate::outgoing::Outgoing;
@@ -84,8 +84,8 @@ impl Gateways {
 
     /// Accepts an update, or refuses it with the sequence of the last one that was accepted.
     ///
-    /// What a gateway says replaces all it said before. An update that was accepted is accepted again
-    /// (RFC 823 4.4.3: S - R is not below zero): its acknowledgement was lost.
+    /// What a gateway says replaces all it said before. An update that was accepted is accepted
+    /// again (RFC 823 4.4.3: S - R is not below zero): its acknowledgement was lost.
     fn accept(&mut self, from: Ipv4Addr, update: &Update<'_>) -> Result<(), u16> {
         let known = self.gateways.iter().position(|gateway| gateway.address == from);
         let gateway = &mut self.gateways[known.unwrap_or_else(|| self.oldest())];

@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-/// Destinations that have a bucket of their own; the one that was longest without an error gives its
-/// place.
+/// Destinations that have a bucket of their own; the one that was longest without an error gives
+/// its place.
 pub const MOST_DESTINATIONS: usize = 256;
 
 /// One token, in the unit that buckets count: a rate of 1 a second fills in one of these each

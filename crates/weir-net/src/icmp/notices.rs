@@ -42,7 +42,7 @@ pub struct Notice {
     pub mtu_bytes: u16,
     /// The byte of the header that was not understood; else 0.
     pub pointer: u8,
-    /// The first bytes of its payload: with them TCP can see that it sent it. Zeroes beyond its end.
+    /// The first bytes of its payload, by which TCP can see that it sent it; zeroes after its end.
     pub first: [u8; 8],
 }
 
@@ -124,8 +124,9 @@ impl Engine {
     }
 }
 
-/// What tells the processes of its protocol apart, ours and theirs; `None` where no process waits for
-/// it: a fragment in which it is not, an ICMP message that is no request, a payload that has none.
+/// What tells the processes of its protocol apart, ours and theirs; `None` where no process waits
+/// for it: a fragment in which it is not, an ICMP message that is no request, a payload that has
+/// none.
 fn ports(quoted: &Quoted<'_>) -> Option<(u16, u16)> {
     if quoted.is_later_fragment() {
         return None;

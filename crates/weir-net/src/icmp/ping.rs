@@ -1,5 +1,5 @@
-//! The arithmetic of `weir net ping`: requests that can be told from others' and from each other, and
-//! what their replies say of the way and of the other clock. No clock and no I/O.
+//! The arithmetic of `weir net ping`: requests that can be told from others' and from each other,
+//! and what their replies say of the way and of the other clock. No clock and no I/O.
 
 use super::{Notice, Trouble};
 use crate::wire::icmp::{self, Echo, Message, Timestamp};
@@ -160,14 +160,14 @@ impl Pinger {
         }
     }
 
-    /// The next request, sent at `now_ns` of our clock and, as others know the time, at `midnight_ms`
-    /// (since midnight UT): the payload of a datagram of ICMP. Its first sequence is 1.
-    pub fn request(&mut self, now_ns: u64, midnight_ms: u32) -> &[u8] {
+    /// The next request, sent now by both clocks, that which only goes forward and that which
+    /// others know too: the payload of a datagram of ICMP. The first sequence is 1.
+    pub fn request(&mut self, now_ns: u64, ms_since_midnight_ut: u32) -> &[u8] {
         let sequence = self.sequence;
         self.sequence = sequence.wrapping_add(1);
         self.counts.sent += 1;
         let sent = now_ns.saturating_add(1);
-        let request = Request { sent, originate_ms: midnight_ms, answered: false };
+        let request = Request { sent, originate_ms: ms_since_midnight_ut, answered: false };
         self.requests[usize::from(sequence)] = request;
         self.stamp(sent);
         let message = match self.probe {
@@ -175,7 +175,7 @@ impl Pinger {
             Probe::Timestamp => Message::Timestamp(Timestamp {
                 id: self.id,
                 sequence,
-                originate_ms: midnight_ms,
+                originate_ms: ms_since_midnight_ut,
                 receive_ms: 0,
                 transmit_ms: 0,
             }),
@@ -191,8 +191,8 @@ impl Pinger {
         self.data[..bytes].copy_from_slice(&stamp[..bytes]);
     }
 
-    /// Takes the payload of a datagram of ICMP that came at `now_ns`, `midnight_ms`.
-    pub fn take(&mut self, payload: &[u8], now_ns: u64, midnight_ms: u32) -> Took {
+    /// Takes the payload of a datagram of ICMP that came now.
+    pub fn take(&mut self, payload: &[u8], now_ns: u64, ms_since_midnight_ut: u32) -> Took {
         let (sequence, is_right) = match (Message::check(payload), self.probe) {
             (Ok(Message::EchoReply(echo)), Probe::Echo { .. }) if echo.id == self.id => {
                 (echo.sequence, self.is_what_was_sent(&echo))
@@ -222,7 +222,7 @@ impl Pinger {
         self.rtt_least_ns = self.rtt_least_ns.min(rtt_ns);
         self.rtt_most_ns = self.rtt_most_ns.max(rtt_ns);
         if let Ok(Message::TimestampReply(times)) = Message::check(payload) {
-            self.take_times(&times, rtt_ns, midnight_ms);
+            self.take_times(&times, rtt_ns, ms_since_midnight_ut);
         }
         Took::Reply { sequence, rtt_ns, late }
     }
@@ -237,8 +237,8 @@ impl Pinger {
     }
 
     /// Keeps what the reply of the shortest round trip says of the other clock.
-    fn take_times(&mut self, times: &Timestamp, rtt_ns: u64, midnight_ms: u32) {
-        let all = [times.originate_ms, times.receive_ms, times.transmit_ms, midnight_ms];
+    fn take_times(&mut self, times: &Timestamp, rtt_ns: u64, ms_since_midnight_ut: u32) {
+        let all = [times.originate_ms, times.receive_ms, times.transmit_ms, ms_since_midnight_ut];
         if all.iter().any(|time| time & NONSTANDARD != 0) {
             self.counts.nonstandard_times += 1;
             return;
@@ -247,7 +247,7 @@ impl Pinger {
             return;
         }
         let there_ms = since(times.receive_ms, times.originate_ms);
-        let back_ms = since(midnight_ms, times.transmit_ms);
+        let back_ms = since(ms_since_midnight_ut, times.transmit_ms);
         // Each of the four times is cut off to a millisecond.
         let uncertain_ms = rtt_ns as f64 / 2e6 + 1.0;
         let ahead_ms = (there_ms - back_ms) as f64 / 2.0;
@@ -347,7 +347,7 @@ pub struct PingSummary {
 }
 
 impl fmt::Display for PingSummary {
-    /// Two or three lines, as ping's last ones.
+    /// One to three lines, as ping's last ones.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = &self.counts;
         write!(f, "{} sent, {} received", counts.sent, counts.received)?;

@@ -26,8 +26,8 @@ impl Place {
         (u32::from(address) ^ u32::from(self.address)) & !self.host_part() == 0
     }
 
-    /// Whether it is that of our net itself or of all hosts on it. A net of two addresses or one has
-    /// neither (RFC 3021).
+    /// Whether it is that of our net itself or of all hosts on it. A net of two addresses or one
+    /// has neither (RFC 3021).
     fn is_of_net(&self, address: Ipv4Addr) -> bool {
         let part = self.host_part();
         let host = u32::from(address) & part;

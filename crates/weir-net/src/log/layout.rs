@@ -182,17 +182,22 @@ mod tests {
                 prop_assert_eq!(Unit::read(words, other), None);
             }
         }
+    }
 
-        #[test]
-        fn one_changed_bit_is_noticed(
-            payload: [u64; 3], code in 1_u8..=15, detail: u16, position: u64, bit in 0_usize..256,
-        ) {
-            let unit = Unit { code, detail, payload };
-            let mut words = [tag_at(unit.seal(), position), payload[0], payload[1], payload[2]];
+    #[test]
+    fn one_changed_bit_is_noticed() {
+        // As below: hardly more than a few of 262,144.
+        let mut passed = 0;
+        for number in 0..1_u64 << 18 {
+            let word = number.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let payload = [word, word.rotate_left(9) ^ 3, number];
+            let unit = Unit { code: 2, detail: number as u16, payload };
+            let mut words = [tag_at(unit.seal(), number), payload[0], payload[1], payload[2]];
+            let bit = (word >> 40) as usize % 256;
             words[bit / 64] ^= 1 << (bit % 64);
-            // A change of the code or the detail changes the check as well.
-            prop_assert_eq!(Unit::read(words, position), None);
+            passed += u32::from(Unit::read(words, number).is_some());
         }
+        assert!(passed < 40, "{passed}");
     }
 
     #[test]

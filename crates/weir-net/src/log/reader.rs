@@ -168,8 +168,14 @@ impl Reader {
             return Ok(false);
         }
         let before = self.counts()?;
-        *self = Reader { before, ..Reader::open(&self.path)? };
-        Ok(true)
+        match Reader::open(&self.path) {
+            // Removed between the two looks.
+            Err(error) if is_missing(&error) => Ok(false),
+            opened => {
+                *self = Reader { before, ..opened? };
+                Ok(true)
+            }
+        }
     }
 
     /// Reads units from the position on: those that were not overwritten meanwhile.
@@ -200,6 +206,11 @@ impl Reader {
         self.block_at = lost.min(units as u64) as usize * UNIT_BYTES;
         Ok(())
     }
+}
+
+fn is_missing(error: &Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
+    cause.is_some_and(|cause: &io::Error| cause.kind() == io::ErrorKind::NotFound)
 }
 
 fn head_of(file: &File, path: &Path) -> Result<u64> {

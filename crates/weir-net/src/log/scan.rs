@@ -34,6 +34,8 @@ pub struct Scan {
     aged: u64,
     /// Further units of a record may follow whose beginning was never seen.
     adrift: bool,
+    /// It began before this reader did: those units are none that it lost.
+    at_beginning: bool,
     /// The units before this one were given up.
     in_gap: bool,
     /// Units that were overwritten before they were read.
@@ -66,6 +68,7 @@ impl Scan {
             mark: (head, now_ns),
             aged: oldest,
             adrift: oldest > 0,
+            at_beginning: true,
             in_gap: false,
             overwritten: 0,
             unfinished: 0,
@@ -115,6 +118,7 @@ impl Scan {
             self.overwritten += lost;
             self.position = oldest;
             self.adrift = true;
+            self.at_beginning = false;
             self.in_gap = false;
         }
         Ok(lost)
@@ -126,7 +130,7 @@ impl Scan {
         let Some(first) = self.unit(units, 0) else { return Step::Absent };
         if first.code == CONTINUED && self.adrift {
             // The rest of a record that was overwritten. As are those units.
-            self.overwritten += 1;
+            self.overwritten += u64::from(!self.at_beginning);
             return self.over(1);
         }
         let Some(count) = units_of(&first).filter(|count| *count <= self.most_units()) else {
@@ -150,7 +154,7 @@ impl Scan {
             Some(None) => self.give_up(count),
             Some(Some(event)) => {
                 self.over(count);
-                (self.adrift, self.in_gap) = (false, false);
+                (self.adrift, self.in_gap, self.at_beginning) = (false, false, false);
                 Step::Event(event, count)
             }
         }

@@ -165,6 +165,14 @@ impl Hall {
         self.addresses.get(&address).map_or(0, |source| self.sources[*source].cost)
     }
 
+    /// What those of the source of `own` cost, or of `address` where that is not there yet.
+    pub fn cost_beside(&self, own: Option<u32>, address: Ipv4Addr) -> usize {
+        match own {
+            Some(id) => self.sources[self.datagrams[id].source].cost,
+            None => self.cost_of(address),
+        }
+    }
+
     pub fn find(&self, key: &Key) -> Option<u32> {
         self.keys.get(key).copied()
     }

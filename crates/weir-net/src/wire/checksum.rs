@@ -72,11 +72,18 @@ fn sum(bytes: &[u8]) -> u16 {
         low += eight & 0xffff_ffff;
         high += eight >> 32;
     }
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    let last = u64::from_ne_bytes(last);
-    low += last & 0xffff_ffff;
-    high += last >> 32;
+    // Headers end here, and a copy of up to 7 bytes would take longer than all of the rest.
+    let (fours, rest) = rest.as_chunks::<4>();
+    for four in fours {
+        low += u64::from(u32::from_ne_bytes(*four));
+    }
+    let (twos, rest) = rest.as_chunks::<2>();
+    for two in twos {
+        high += u64::from(u16::from_ne_bytes(*two));
+    }
+    if let [odd] = rest {
+        high += u64::from(u16::from_ne_bytes([*odd, 0]));
+    }
     fold(u64::from(fold(low)) + u64::from(fold(high)))
 }
 

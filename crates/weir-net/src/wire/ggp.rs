@@ -1,8 +1,8 @@
 //! Messages of the Gateway-to-Gateway Protocol: a checked view, and what is written.
 //!
-//! The formats are those of RFC 823 (R. Hinden, A. Sheltzer, "The DARPA Internet Gateway", September
-//! 1982), Appendix A, "release 1003 of the gateway software". A message has no checksum. Octets that
-//! are unused there are written as zeroes and not looked at.
+//! The formats are those of RFC 823 (R. Hinden, A. Sheltzer, "The DARPA Internet Gateway",
+//! September 1982), Appendix A, "release 1003 of the gateway software". A message has no checksum.
+//! Octets that are unused there are written as zeroes and not looked at.
 //!
 //! | type | message | octets after the type |
 //! |---|---|---|
@@ -80,8 +80,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// The net that `address` belongs to by its class; `None` for classes D and E, and for nets 0 and
-    /// 127, which are none.
+    /// The net that `address` belongs to by its class; `None` for classes D and E, and for nets 0
+    /// and 127, which are none.
     pub fn of(address: Ipv4Addr) -> Option<Network> {
         let [a, b, c, _] = address.octets();
         let address = match octets(a)? {
@@ -179,8 +179,8 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Writes the message; says how many bytes that are. `None`, and nothing written, where `out` is
-    /// too short.
+    /// Writes the message; says how many bytes that are. `None`, and nothing written, where `out`
+    /// is too short.
     #[must_use]
     pub fn emit(&self, out: &mut [u8]) -> Option<usize> {
         let (kind, sequence) = match *self {
@@ -292,8 +292,8 @@ impl Iterator for Networks<'_> {
     }
 }
 
-/// Writes a routing update of `groups`, each a distance and the nets there; says how many bytes that
-/// are.
+/// Writes a routing update of `groups`, each a distance and the nets there; says how many bytes
+/// that are.
 ///
 /// `None`, and `out` left anyhow, where it is too short, or where that is no update: more than 255
 /// groups, or nets in one, more than [`MOST_NETWORKS`] nets, or one twice.

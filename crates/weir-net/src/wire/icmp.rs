@@ -1,4 +1,4 @@
-//! Messages of the Internet Control Message Protocol (RFC 792): a checked view, and what is written.
+//! Messages of ICMP (RFC 792): a checked view, and what is written.
 
 use super::checksum;
 use super::ipv4;
@@ -50,9 +50,9 @@ pub mod unreachable {
 /// Code of [`Message::TimeExceeded`]: fragments were missing when the time was over.
 pub const REASSEMBLY_TIME_EXCEEDED: u8 = 1;
 
-/// Whether messages of this type ask or answer: an error about such may be sent. Errors are not such
-/// (RFC 1122 3.2.2: never an error about an error), and neither is a type that nobody assigned, which
-/// may be an error of tomorrow.
+/// Whether messages of this type ask or answer: an error about such may be sent. Errors are not
+/// such (RFC 1122 3.2.2: never an error about an error), and neither is a type that nobody
+/// assigned, which may be an error of tomorrow.
 pub fn is_query(kind: u8) -> bool {
     // Echo, router discovery (RFC 1256), timestamp, information, address mask (RFC 950).
     matches!(kind, 0 | 8 | 9 | 10 | 13..=18)
@@ -69,8 +69,8 @@ pub struct Echo<'a> {
     pub data: &'a [u8],
 }
 
-/// What a timestamp request or its answer holds. Times are milliseconds since midnight UT; one whose
-/// highest bit is set is some other time.
+/// What a timestamp request or its answer holds. Times are milliseconds since midnight UT; one
+/// whose highest bit is set is some other time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp {
     /// Tells those apart who ask.
@@ -101,10 +101,10 @@ pub enum Message<'a> {
     TimestampReply(Timestamp),
     /// A datagram could not be delivered.
     Unreachable {
-        /// Why, 0 to 15, see [`unreachable`].
+        /// Why, 0 to 15, see [`mod@unreachable`].
         code: u8,
-        /// What the next hop takes at most, in bytes, where it was too long (code 4) and the gateway
-        /// says so (RFC 1191); else 0.
+        /// What the next hop takes at most, in bytes, where it was too long (code 4) and the
+        /// gateway says so (RFC 1191); else 0.
         mtu_bytes: u16,
         /// The datagram.
         quoted: Quoted<'a>,
@@ -288,12 +288,12 @@ impl Timestamp {
     }
 }
 
-/// The beginning of a datagram that an error is about: its header, and at least the first eight bytes
-/// of its payload, or all of it where it is shorter.
+/// The beginning of a datagram that an error is about: its header, and at least the first eight
+/// bytes of its payload, or all of it where it is shorter.
 ///
 /// It is looked at leniently: gateways changed it on its way (its time to live, its options), some
-/// forget the checksum, and most of it is cut off. After it there may be extensions (RFC 4884), which
-/// are not told apart: nothing is to be read from it but its header and the first bytes.
+/// forget the checksum, and most of it is cut off. After it there may be extensions (RFC 4884),
+/// which are not told apart: nothing is to be read from it but its header and the first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quoted<'a> {
     bytes: &'a [u8],

@@ -97,11 +97,13 @@ pub fn host(report: &Report) -> String {
         (
             "at present".into(),
             format!(
-                "{:.0} switches/s, {:.0} faults/s, {:.0} read and write calls/s, {:.0} forks/s",
+                "{:.0} switches/s, {:.0} faults/s, {:.0} read and write calls/s, {:.0} forks/s, \
+                 {:.0} packets/s",
                 report.rates.switches_per_s,
                 report.rates.faults_per_s,
                 report.rates.calls_per_s,
-                report.rates.forks_per_s
+                report.rates.forks_per_s,
+                report.rates.packets_per_s
             ),
         ),
         ("weir".into(), format!("{}, seed {}", report.weir, report.seed)),

@@ -263,6 +263,7 @@ fn perspective(
         Activity::Switches => (rates.switches_per_s, "switches/s"),
         Activity::Calls => (rates.calls_per_s, "read and write calls/s"),
         Activity::Faults => (rates.faults_per_s, "faults/s"),
+        Activity::Packets => (rates.packets_per_s, "packets/s"),
     };
     let percent = rate * ns / perspective.per_operation / 1e7;
     let usable = percent.is_finite() && percent >= 0.0;

@@ -2,6 +2,7 @@
 
 use super::super::event::{Change, Direction, Dump, Event, Failure, Packet, Station, Transport};
 use super::super::event::{Transaction, What};
+use super::super::reason::Reason;
 use super::{has_identifier, icmp_name, protocol_name};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
@@ -88,7 +89,7 @@ fn put_dump(out: &mut String, dump: &Dump) -> fmt::Result {
     if dump.bytes.len() < length as usize {
         write!(out, ", {} kept", dump.bytes.len())?;
     }
-    out.push_str(":");
+    out.push(':');
     for pair in dump.bytes.iter().take(SHOWN_BYTES).collect::<Vec<_>>().chunks(2) {
         out.push(' ');
         for byte in pair {
@@ -115,6 +116,9 @@ impl Display for Protocol {
 impl Display for Packet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Packet { source, target, protocol, transport, .. } = self;
+        if source.is_unspecified() && target.is_unspecified() && *protocol == 0 {
+            return f.write_str("no IP packet");
+        }
         match transport {
             Transport::Ports { source: from, target: to, .. } => {
                 write!(f, "{source}:{from} > {target}:{to} {}", Protocol(*protocol))
@@ -144,13 +148,14 @@ impl Display for Failure {
             write!(f, "{} > {} ", self.source, self.target)?;
         }
         if self.protocol != 0 {
-            write!(f, "{} ", Protocol(self.protocol))?;
+            write!(f, "{}: ", Protocol(self.protocol))?;
         }
         self.reason.fmt(f)?;
-        if self.value != 0 {
-            write!(f, " ({})", self.value)?;
+        match (self.value, self.reason) {
+            (0, _) => Ok(()),
+            (errno, Reason::SYSTEM) => write!(f, ", errno {errno}"),
+            (value, _) => write!(f, ", value {value}"),
         }
-        Ok(())
     }
 }
 

@@ -1,0 +1,47 @@
+//! What a host at user level may cost, as ratios of cases that ran in the same rounds.
+
+/// A bound for one case against the baseline of its group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Goal {
+    /// The baseline.
+    pub a: String,
+    /// The case.
+    pub b: String,
+    /// Of b / a: the most, where less is better; the least, where more is.
+    pub bound: f64,
+}
+
+/// Baseline, case; the most of the time of one request, the least of the rate of 64 at once.
+const BOUNDS: [(&str, &str, f64, f64); 2] =
+    [("icmp, bare", "icmp, weir", 2.0, 0.8), ("icmp, bare", "icmp, weir --inline", 1.1, 1.0 / 1.1)];
+
+/// All of them.
+pub fn goals() -> Vec<Goal> {
+    let mut goals = Vec::new();
+    for (a, b, most, least) in BOUNDS {
+        for (window, bound) in [("", most), (", 64 under way", least)] {
+            goals.push(Goal { a: format!("{a}{window}"), b: format!("{b}{window}"), bound });
+        }
+    }
+    goals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::goals;
+
+    #[test]
+    fn they_are_of_cases_that_are_compared() {
+        let suite = crate::allen_echo::suite();
+        for goal in goals() {
+            let compared = |group: &&weir_measure::bench::case::Group| {
+                group.baseline.as_ref() == Some(&goal.a)
+                    && group.cases.iter().any(|case| case.name == goal.b)
+            };
+            let group = suite.groups.iter().find(compared);
+            let group = group.unwrap_or_else(|| panic!("nothing compares {goal:?}"));
+            let more = group.cases[0].measures[0].unit.more_is_better();
+            assert_eq!(more, goal.bound < 1.0, "{goal:?}");
+        }
+    }
+}

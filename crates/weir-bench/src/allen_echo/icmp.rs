@@ -1,0 +1,227 @@
+//! Echo requests to hosts at user level: turnaround of one at a time, and how many a second.
+
+use super::asker::Asker;
+use super::host::{Host, Way};
+use super::ledger::Logging;
+use super::watched::Watched;
+use super::{COLUMNS, PAYLOAD_BYTES};
+use crate::tools::background::Background;
+use crate::tools::{case, elapsed_ns, group, work};
+use std::time::Instant;
+use weir_measure::bench::case::{
+    Activity, Batch, BatchSize, Case, Group, Measure, Normalise, Perspective, Sides, Site, Trouble,
+    Work,
+};
+use weir_measure::bench::params::{Params, Placement, Unit};
+use weir_sys::fork::{self, Child};
+
+/// Requests under way at once where it is the rate that counts.
+const WINDOW: u64 = 64;
+/// Long against filling and emptying the window.
+const STREAM_NS: u64 = 10_000_000;
+const STREAM_WEIGHT: f64 = 4.0;
+/// Requests of a batch whose every line waits for the disk.
+const SYNCHRONOUS_COUNT: u64 = 64;
+const SYNCHRONOUS_WEIGHT: f64 = 6.0;
+/// Fresh processes of a group whose ratios are to be told from bounds that are near: weir's hosts
+/// take a tenth of a second each to come up.
+const CLOSE: u64 = 24;
+/// The same, where bounds are far or there are none.
+const ROUGH: u64 = 12;
+
+/// The columns of a window. User and system time are not told apart: the kernel does that by ticks,
+/// of which too few fall into the user's part.
+const STREAM: [Measure; 3] = [
+    Measure::RATE,
+    Measure::new("packet", Unit::Ns),
+    // Of the host's processes, for a packet and its answer.
+    Measure::new("CPU", Unit::Ns),
+];
+
+/// The reference, and weir's host in its two forms.
+const HOSTS: [Way; 3] = [Way::Bare(Logging::Off), Way::Daemon, Way::Inline];
+
+/// What a case is, besides its host.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    way: Way,
+    window: u64,
+    copies: u64,
+    watched: Watched,
+}
+
+impl Shape {
+    /// One who asks a host as it is, one request after the other.
+    fn of(way: Way) -> Shape {
+        Shape { way, window: 1, copies: 1, watched: Watched::Usual }
+    }
+}
+
+/// All groups.
+pub fn groups() -> Vec<Group> {
+    let mut groups = Vec::new();
+    groups.extend([1, WINDOW].map(hosts));
+    groups.extend([1, WINDOW].map(logs));
+    for way in [Way::Daemon, Way::Inline] {
+        groups.extend([1, WINDOW].map(|window| watched(way, window, Watched::Log)));
+        groups.extend([1, WINDOW].map(|window| watched(way, window, Watched::Profile)));
+    }
+    groups.extend(HOSTS.map(four_copies));
+    groups.push(kernels());
+    groups
+}
+
+/// Hosts beside the reference.
+fn hosts(window: u64) -> Group {
+    let cases = HOSTS.map(|way| {
+        let made = echo_case(Shape { window, ..Shape::of(way) }, "");
+        Case { standard: window == 1, ..made }
+    });
+    let made = beside_the_first(format!("icmp{}", under_way(window)), cases.into());
+    let across = (window > 1).then_some(Placement::OtherCpu);
+    let standard = [Placement::SameCpu].into_iter().chain(across).collect();
+    Group { processes: ROUGH, standard, ..made }
+}
+
+/// The reference with a log beside itself without.
+fn logs(window: u64) -> Group {
+    let kinds =
+        [Logging::Off, Logging::Ring, Logging::Buffered, Logging::Unbuffered, Logging::Synchronous];
+    let cases = kinds.map(|logging| {
+        let shape = Shape { window, ..Shape::of(Way::Bare(logging)) };
+        let made = echo_case(shape, &format!(", log {}", logging.name()));
+        match logging {
+            Logging::Synchronous => Case {
+                size: BatchSize::Count(SYNCHRONOUS_COUNT.max(2 * window)),
+                normalise: Normalise::Never,
+                weight: SYNCHRONOUS_WEIGHT,
+                ..made
+            },
+            _ => made,
+        }
+    });
+    let made = beside_the_first(format!("icmp, logs{}", under_way(window)), cases.into());
+    Group { processes: ROUGH, ..made }
+}
+
+/// weir's host with its log, or its profile, beside itself without.
+fn watched(way: Way, window: u64, what: fn(bool) -> Watched) -> Group {
+    let cases = [false, true].map(|on| {
+        let watched = what(on);
+        echo_case(Shape { window, watched, ..Shape::of(way) }, watched.title())
+    });
+    let what = what(false).title().trim_end_matches(" off");
+    let name = format!("icmp, {}{what}{}", way.title(), under_way(window));
+    Group { processes: CLOSE, ..beside_the_first(name, cases.into()) }
+}
+
+/// Three further askers of the same host beside the one that is timed.
+fn four_copies(way: Way) -> Group {
+    let cases = [1, 4].map(|copies| {
+        let shape = Shape { copies, ..Shape::of(way) };
+        echo_case(shape, if copies == 1 { " (1 or 4 copies)" } else { ", 4 copies at once" })
+    });
+    let made = beside_the_first(format!("icmp, four copies, {}", way.title()), cases.into());
+    Group { processes: ROUGH, twin: false, ..made }
+}
+
+/// The same askers before the kernel's own echo.
+fn kernels() -> Group {
+    let ways = [Way::Lo, Way::Veth].into_iter();
+    let shapes = ways.flat_map(|way| [1, WINDOW].map(|window| Shape { window, ..Shape::of(way) }));
+    let cases = shapes.map(|shape| echo_case(shape, "")).collect();
+    let made = group("icmp, the kernel", Sides::Two, cases);
+    Group { twin: false, processes: ROUGH, ..made }
+}
+
+fn under_way(window: u64) -> String {
+    if window == 1 { String::new() } else { format!(", {window} under way") }
+}
+
+/// A group compared with its first case, both sides on one CPU.
+fn beside_the_first(name: String, cases: Vec<Case>) -> Group {
+    Group {
+        baseline: cases.first().map(|case| case.name.clone()),
+        standard: vec![Placement::SameCpu],
+        ..group(name, Sides::Two, cases)
+    }
+}
+
+fn echo_case(shape: Shape, what: &str) -> Case {
+    let Shape { way, window, copies, watched } = shape;
+    let params = Params {
+        mechanism: Some(way.mechanism().into()),
+        direction: Some("two-way".into()),
+        chunk_bytes: Some(PAYLOAD_BYTES as u64),
+        parties: Some(copies),
+        logging: Some(if watched == Watched::Log(true) { "ring" } else { way.logging() }.into()),
+        operation: (watched == Watched::Profile(true)).then(|| "profiled".into()),
+        window: Some(window),
+        device: Some(way.device().into()),
+        ..Params::default()
+    };
+    let name = format!("icmp, {}{what}{}", way.title(), under_way(window));
+    let made = case(name, params, Measure::TIME, move |site| echoes(site, shape));
+    let made = Case {
+        standard: false,
+        normalise: Normalise::OnOneCpu,
+        perspective: Some(Perspective { of: Activity::Packets, per_operation: 1.0 }),
+        ..made
+    };
+    if window == 1 {
+        return Case { measures: COLUMNS.to_vec(), weight: 2.0, ..made };
+    }
+    let size = BatchSize::Time { ns: STREAM_NS };
+    Case { measures: STREAM.to_vec(), size, weight: STREAM_WEIGHT, ..made }
+}
+
+fn echoes(site: &Site, shape: Shape) -> Result<Box<dyn Work>, Trouble> {
+    let mut prepared = shape.watched.start(site, shape.way)?;
+    let host = prepared.host.clone();
+    let mut asker = Asker::new(host.address, shape.window as usize)?;
+    let others = copies(site, &host, shape.copies - 1)?;
+    work(move |count| {
+        prepared.before_batch()?;
+        let _running = others.run()?;
+        let batch = match shape.window {
+            1 => turnarounds(&mut asker, count),
+            _ => stream(&mut asker, &host, count),
+        };
+        batch.map_err(|trouble| host.explain(trouble))
+    })
+}
+
+fn turnarounds(asker: &mut Asker, count: u64) -> Result<Batch, Trouble> {
+    let took = asker.turnarounds(count)?;
+    let each = |sum: u128| sum as f64 / count as f64;
+    let values = vec![each(took.whole_ns), each(took.send_ns), each(took.whole_ns - took.send_ns)];
+    Ok(Batch { elapsed_ns: took.whole_ns as f64, values })
+}
+
+fn stream(asker: &mut Asker, host: &Host, count: u64) -> Result<Batch, Trouble> {
+    let before = host.cpu_ns();
+    let begun = Instant::now();
+    asker.stream(count)?;
+    let elapsed_ns = elapsed_ns(begun);
+    let used_ns = host.cpu_ns().saturating_sub(before) as f64;
+    let each = |ns: f64| ns / count as f64;
+    let rate = count as f64 / elapsed_ns * 1e9;
+    Ok(Batch { elapsed_ns, values: vec![rate, each(elapsed_ns), each(used_ns)] })
+}
+
+/// Further askers of the same host, which are stopped between batches.
+fn copies(site: &Site, host: &Host, count: u64) -> Result<Background, Trouble> {
+    let asking = |_| -> Result<Child, Trouble> {
+        let mut asker = Asker::new(host.address, 1)?;
+        // It may be stopped for longer than a reply may take.
+        asker.set_patience(None)?;
+        let child = fork::child(|| {
+            if site.go_here().is_ok() {
+                while asker.turnarounds(1).is_ok() {}
+            }
+            1
+        })?;
+        Ok(child)
+    };
+    Background::new((0..count).map(asking).collect::<Result<_, _>>()?)
+}

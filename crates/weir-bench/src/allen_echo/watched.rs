@@ -1,0 +1,106 @@
+//! What of weir's own watching is on while a batch runs: its transaction log, its profile.
+
+use super::host::{Host, Way};
+use super::weir::Weir;
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+use weir_measure::bench::case::{Site, Trouble};
+use weir_measure::profile::Observed;
+use weir_net::log::{Kinds, Log};
+
+/// What `weir net up` logs, where nothing is said.
+const WITHOUT_PACKETS: Kinds = Kinds::of_bits(Kinds::USUAL.bits() & !Kinds::TRANSACTIONS.bits());
+
+/// What is on, and for which comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// As it comes up: what goes wrong is logged, packets are not.
+    Usual,
+    /// The log beside itself: without packets, or with each that comes and goes.
+    Log(bool),
+    /// The profile beside itself: off or on.
+    Profile(bool),
+}
+
+/// A host, and what is to be done before each of its batches.
+pub struct Prepared {
+    /// The host.
+    pub host: Rc<Host>,
+    before: Before,
+}
+
+enum Before {
+    Nothing,
+    Set(Log, Kinds),
+    Renew(Vec<Observed>),
+}
+
+thread_local! {
+    /// The hosts of this process whose logs are switched.
+    static SWITCHED: RefCell<Vec<(Way, Weak<Host>)>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Watched {
+    /// What distinguishes the name of a case.
+    pub fn title(self) -> &'static str {
+        match self {
+            Watched::Usual => "",
+            Watched::Log(false) => ", log off",
+            Watched::Log(true) => ", log on",
+            Watched::Profile(false) => ", profile off",
+            Watched::Profile(true) => ", profile on",
+        }
+    }
+
+    /// Starts a host; where the log is what matters, one for all cases of this process, whose mask
+    /// is set between batches. A profile that an observer switched on stays so for a while, so it
+    /// takes a host of its own.
+    ///
+    /// # Errors
+    /// Those of [`Host::start`]; what the host keeps cannot be opened.
+    pub fn start(self, site: &Site, way: Way) -> Result<Prepared, Trouble> {
+        let host = match self {
+            Watched::Log(_) => shared(site, way)?,
+            _ => Rc::new(Host::start(site, way)?),
+        };
+        let weir = || host.weir().ok_or_else(|| Trouble::failed("only weir is watched"));
+        let before = match self {
+            Watched::Usual | Watched::Profile(false) => Before::Nothing,
+            Watched::Log(on) => {
+                let log = weir()?.log()?;
+                Before::Set(log, if on { Kinds::USUAL } else { WITHOUT_PACKETS })
+            }
+            Watched::Profile(true) => Before::Renew(weir().and_then(Weir::profiles)?),
+        };
+        Ok(Prepared { host, before })
+    }
+}
+
+fn shared(site: &Site, way: Way) -> Result<Rc<Host>, Trouble> {
+    SWITCHED.with_borrow_mut(|hosts| {
+        let known = hosts.iter().find(|(known, _)| *known == way);
+        if let Some(host) = known.and_then(|(_, host)| host.upgrade()) {
+            return Ok(host);
+        }
+        let host = Rc::new(Host::start(site, way)?);
+        hosts.push((way, Rc::downgrade(&host)));
+        Ok(host)
+    })
+}
+
+impl Prepared {
+    /// Switches what is to be on.
+    ///
+    /// # Errors
+    /// A profile can no longer be written.
+    pub fn before_batch(&mut self) -> Result<(), Trouble> {
+        match &mut self.before {
+            Before::Nothing => {}
+            Before::Set(log, kinds) => {
+                log.set_mask(*kinds);
+            }
+            Before::Renew(profiles) => profiles.iter_mut().try_for_each(Observed::renew)?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,155 @@
+//! weir's own host, as users run it: `weir net up`, with its daemon or with ICMP in the switch.
+
+use super::asker::Asker;
+use super::network::{MTU, PREFIX_BITS, Subnet};
+use crate::tools::place::Place;
+use crate::tools::program;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use weir_measure::bench::case::{Site, Trouble};
+use weir_measure::profile::Observed;
+use weir_net::log::Log;
+use weir_sys::tun::Tun;
+use weir_sys::{Pid, proc, signals};
+
+/// How long the switch and its daemon may take to come up.
+const START: Duration = Duration::from_secs(10);
+/// How long a request of these first waits for its answer.
+const TRY: Duration = Duration::from_millis(50);
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
+const KILL: i32 = 9; // SIGKILL
+
+/// A switch that is up, and answers. It is killed when this is dropped; if this process dies first,
+/// the switch ends with the command that it was given, which reads from here.
+#[derive(Debug)]
+pub struct Weir {
+    switch: Child,
+    /// All its processes.
+    pids: Vec<Pid>,
+    /// Its directory of names, which goes after it.
+    place: Place,
+    device: String,
+}
+
+impl Weir {
+    /// Starts it where the other side belongs, in the namespace of this process, and waits until it
+    /// answers.
+    ///
+    /// # Errors
+    /// Left out: no device can be made, or there is no weir to run.
+    pub fn start(site: &Site, subnet: Subnet, inline: bool) -> Result<Weir, Trouble> {
+        let device = subnet.device();
+        // What only needs privilege is told apart from what went wrong.
+        Tun::open(&device, false)
+            .map_err(|error| Trouble::left_out(format!("no TUN device can be made: {error}")))?;
+        let place = Place::new()?;
+        let mut command = Command::new(program::weir()?);
+        command.args(["net", "up", "--tun", &device]);
+        command.args(["--addr", &format!("{}/{PREFIX_BITS}", subnet.there())]);
+        command.args(["--peer", &subnet.here().to_string(), "--mtu", &MTU.to_string()]);
+        command.arg(if inline { "--inline" } else { "--icmpd" }).args(["--", "cat"]);
+        command.env("XDG_RUNTIME_DIR", place.directory());
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        // A child runs where its parent did when it was started.
+        site.go_there()?;
+        let started = command.spawn();
+        site.go_here()?;
+        let switch =
+            started.map_err(|error| Trouble::failed(format!("cannot run weir net up: {error}")))?;
+        let mut made = Weir { switch, pids: Vec::new(), place, device };
+        made.wait_for_an_answer(subnet)?;
+        made.find_processes();
+        Ok(made)
+    }
+
+    /// The processes whose work is the answering.
+    pub fn pids(&self) -> &[Pid] {
+        &self.pids
+    }
+
+    /// Where its files are.
+    fn directory(&self) -> PathBuf {
+        self.place.directory().join("weir/net").join(&self.device)
+    }
+
+    /// Its log.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn log(&self) -> Result<Log, Trouble> {
+        let opened = Log::open(self.directory().join(weir_net::names::LOG));
+        opened.map_err(|error| Trouble::failed(error.to_string()))
+    }
+
+    /// The profiles of all its processes.
+    ///
+    /// # Errors
+    /// One cannot be opened, or there is none.
+    pub fn profiles(&self) -> Result<Vec<Observed>, Trouble> {
+        let mut profiles = Vec::new();
+        for entry in std::fs::read_dir(self.directory())? {
+            let entry = entry?;
+            if entry.file_name().as_encoded_bytes().starts_with(b"profile.") {
+                profiles.push(Observed::open(&entry.path())?);
+            }
+        }
+        if profiles.is_empty() {
+            return Err(Trouble::failed("weir net up has published no profile"));
+        }
+        Ok(profiles)
+    }
+
+    fn wait_for_an_answer(&mut self, subnet: Subnet) -> Result<(), Trouble> {
+        let until = Instant::now() + START;
+        let (mut said, mut buffer) = (Vec::new(), [0; 512]);
+        loop {
+            if is_there(subnet) {
+                return Ok(());
+            }
+            let Some(stderr) = &mut self.switch.stderr else { return Ok(()) };
+            let ready = poll(&mut [PollFd::new(stderr, PollFlags::IN)], Some(&LOOK));
+            let over = match ready {
+                Ok(ready) if ready > 0 => {
+                    let bytes = stderr.read(&mut buffer)?;
+                    said.extend_from_slice(&buffer[..bytes]);
+                    bytes == 0
+                }
+                _ => Instant::now() > until,
+            };
+            if over {
+                let text = String::from_utf8_lossy(&said);
+                let text = text.trim().replace('\n', "; ");
+                return Err(Trouble::failed(format!("weir net up does not answer: {text}")));
+            }
+        }
+    }
+
+    /// The switch, and what it started.
+    fn find_processes(&mut self) {
+        let switch = self.switch.id() as Pid;
+        let is_child = |pid: &Pid| proc::identity(*pid).is_some_and(|id| id.parent == switch);
+        self.pids = proc::processes().into_iter().filter(is_child).chain([switch]).collect();
+    }
+}
+
+impl Drop for Weir {
+    fn drop(&mut self) {
+        if self.pids.is_empty() {
+            self.find_processes();
+        }
+        for pid in &self.pids {
+            let _ = signals::send(*pid, KILL);
+        }
+        let _ = self.switch.wait();
+    }
+}
+
+/// Whether somebody answers at once.
+fn is_there(subnet: Subnet) -> bool {
+    // Without a device yet there is no way to it.
+    let Ok(mut asker) = Asker::new(subnet.there(), 1) else { return false };
+    asker.set_patience(Some(TRY)).is_ok() && asker.turnarounds(1).is_ok()
+}

@@ -1,0 +1,52 @@
+//! Where programs are that a case starts.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use weir_measure::bench::case::Trouble;
+
+/// This program, where it is weir; else what the environment names, else what is installed.
+///
+/// # Errors
+/// Left out: there is none.
+pub fn weir() -> Result<PathBuf, Trouble> {
+    let own = std::env::current_exe().ok();
+    let name = own.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+    // What was replaced while it runs is "weir (deleted)"; the link leads to it all the same.
+    if name.is_some_and(|name| name == "weir" || name.starts_with("weir ")) {
+        return Ok("/proc/self/exe".into());
+    }
+    match std::env::var_os("WEIR_BIN") {
+        Some(path) if is_program(Path::new(&path)) => Ok(path.into()),
+        Some(path) => Err(Trouble::left_out(format!("WEIR_BIN: {} is no program", path.display()))),
+        None => find("weir"),
+    }
+}
+
+/// A program of this name in `PATH`.
+///
+/// # Errors
+/// Left out: it is not installed.
+pub fn find(name: &str) -> Result<PathBuf, Trouble> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(name))
+        .find(|candidate| is_program(candidate))
+        .ok_or_else(|| Trouble::left_out(format!("{name} is not installed")))
+}
+
+fn is_program(path: &Path) -> bool {
+    std::fs::metadata(path)
+        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_left_out_with_its_name() {
+        let trouble = find("no-such-program").expect_err("missing");
+        assert!(trouble.left_out && trouble.text == "no-such-program is not installed");
+        assert!(is_program(&find("sh").expect("a shell")));
+    }
+}

@@ -1,0 +1,142 @@
+//! Allen's figures beside an echo at user level of today, and what such an echo may cost.
+
+use super::{figure, first, table, trimmed};
+use comfy_table::Table;
+use weir_bench::allen_echo::goals;
+use weir_bench::published::{ALLEN, Line, lines};
+use weir_measure::bench::params::{Placement, Unit};
+use weir_measure::bench::record::{CaseRecord, ComparisonRecord};
+
+/// What Allen had, and which case of today stands beside it.
+const ROWS: [(&str, &str); 9] = [
+    ("turnaround goal for an echo", "icmp, weir, turnaround"),
+    ("round trip to self with logging off", "icmp, weir, log off, turnaround"),
+    ("round trip to self with unbuffered", "icmp, bare, log unbuffered, turnaround"),
+    ("round trip to self with unbuffered", "icmp, bare, log synchronous, turnaround"),
+    ("packet interval sustained with logging off", "icmp, weir, log off, 64 under way, packet"),
+    ("user CPU a packet", "icmp, weir, log on, 64 under way, CPU"),
+    ("kernel CPU a packet", "icmp, bare, log synchronous, 64 under way, CPU"),
+    ("driver send elapsed", "icmp, bare, send"),
+    ("driver receive elapsed", "icmp, bare, receive"),
+];
+const COPIES: &str = "slow-down of send and receive with four copies";
+const FOUR: &str = "icmp, bare, 4 copies at once";
+
+/// The tables that have rows.
+pub fn echo(cases: &[&CaseRecord], comparisons: &[ComparisonRecord]) -> Option<String> {
+    let tables = [published(cases, comparisons), bounds(comparisons)];
+    let tables: Vec<String> = tables.into_iter().flatten().map(|table| trimmed(&table)).collect();
+    (!tables.is_empty()).then(|| tables.join("\n\n"))
+}
+
+/// Figures of both sides on one CPU, as it was then.
+fn published(cases: &[&CaseRecord], comparisons: &[ComparisonRecord]) -> Option<Table> {
+    let then = lines(ALLEN);
+    let header = ["  PDP-11/45 (L. Allen, MIT)", "", "this host, same-cpu", "", "", ""];
+    let mut table = table(header, &[1, 3]);
+    for (quantity, name) in ROWS {
+        let Some(now) = super::find(cases, name, Placement::SameCpu) else { continue };
+        let (quantity, was) = published_of(&then, quantity, |ms| figure(ms * 1e6, Unit::Ns));
+        table.add_row([quantity, was, name.into(), figure(now.estimate, now.unit)]);
+    }
+    let four = |row: &&ComparisonRecord| row.b == FOUR && row.placement == Placement::SameCpu;
+    if let Some(row) = comparisons.iter().find(four) {
+        let (quantity, was) = published_of(&then, COPIES, |times| format!("{times:.0}x"));
+        table.add_row([quantity, was, format!("{FOUR}, turnaround"), times(row.ratio)]);
+    }
+    (table.row_count() > 0).then_some(table)
+}
+
+/// What begins so, with its figure, or with the lower and the upper one.
+fn published_of(then: &[Line], quantity: &str, show: impl Fn(f64) -> String) -> (String, String) {
+    let found: Vec<&Line> = then.iter().filter(|line| line.name.starts_with(quantity)).collect();
+    let name = found.first().map_or(quantity, |line| line.name.trim_end_matches(" (low)"));
+    let figures: Vec<String> = found.iter().map(|line| show(first(line))).collect();
+    (format!("  {name}"), figures.join(" to "))
+}
+
+/// The bounds, and what was measured in the same rounds.
+fn bounds(comparisons: &[ComparisonRecord]) -> Option<Table> {
+    let mut table = table(["  in the same rounds", "place", "ratio", "interval", "goal", ""], &[2]);
+    for goal in goals::goals() {
+        let is = |row: &&ComparisonRecord| row.a == goal.a && row.b == goal.b;
+        for row in comparisons.iter().filter(is) {
+            let more = row.unit.more_is_better();
+            let sign = if more { ">=" } else { "<=" };
+            table.add_row([
+                format!("  {} / {}", row.b, row.a),
+                row.placement.to_string(),
+                times(row.ratio),
+                format!("{} to {}", times(row.low), times(row.high)),
+                format!("{sign} {}", times(goal.bound)),
+                verdict(row, goal.bound).into(),
+            ]);
+        }
+    }
+    (table.row_count() > 0).then_some(table)
+}
+
+fn times(ratio: f64) -> String {
+    format!("{ratio:.3}x")
+}
+
+/// What the whole interval says.
+fn verdict(row: &ComparisonRecord, bound: f64) -> &'static str {
+    let (low, high) = if row.unit.more_is_better() {
+        (bound / row.high, bound / row.low)
+    } else {
+        (row.low / bound, row.high / bound)
+    };
+    match () {
+        () if high <= 1.0 => "met",
+        () if low > 1.0 => "missed",
+        () => "not decided",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(unit: Unit, low: f64, high: f64) -> ComparisonRecord {
+        ComparisonRecord {
+            suite: "allen-echo".into(),
+            a: "a".into(),
+            b: FOUR.into(),
+            placement: Placement::SameCpu,
+            unit,
+            ratio: f64::midpoint(low, high),
+            low,
+            high,
+            p: 0.0,
+            pairs: 30,
+            band: 0.05,
+            verdict: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_bound_is_met_or_missed_by_the_whole_interval() {
+        let of = |unit, low, high, bound| verdict(&row(unit, low, high), bound);
+        assert_eq!(of(Unit::Ns, 1.7, 1.9, 2.0), "met");
+        assert_eq!(of(Unit::Ns, 1.9, 2.1, 2.0), "not decided");
+        assert_eq!(of(Unit::Ns, 2.1, 2.2, 2.0), "missed");
+        assert_eq!(of(Unit::PerSecond, 0.81, 0.9, 0.8), "met");
+        assert_eq!(of(Unit::PerSecond, 0.79, 0.9, 0.8), "not decided");
+        assert_eq!(of(Unit::PerSecond, 0.7, 0.75, 0.8), "missed");
+    }
+
+    #[test]
+    fn every_row_names_a_published_figure() {
+        let then = lines(ALLEN);
+        for quantity in ROWS.iter().map(|(quantity, _)| *quantity).chain([COPIES]) {
+            let (_, figures) = published_of(&then, quantity, |ms| format!("{ms}"));
+            assert!(!figures.is_empty(), "{quantity}");
+        }
+        let (name, figures) = published_of(&then, "kernel CPU", |ms| format!("{ms}"));
+        assert!(name.ends_with("transaction logging"), "{name}");
+        assert_eq!(figures, "225 to 300");
+        assert!(echo(&[], &[row(Unit::Ns, 3.9, 4.1)]).expect("a table").contains("4.000x"));
+        assert!(echo(&[], &[]).is_none());
+    }
+}

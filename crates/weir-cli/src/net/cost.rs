@@ -1,0 +1,264 @@
+//! `weir net log --cost`: what an event of each kind costs on this host, in ns.
+//!
+//! Rounds: in each every case once, in random order, a batch of events. The figure of a case is the
+//! median over the rounds, with its 95 % interval by ranks; the loop around the events is included.
+
+use super::failed;
+use crate::bench::{print, trimmed};
+use crate::fault::Fault;
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+use serde_json::json;
+use std::hint::black_box;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use weir_measure::random::Random;
+use weir_net::counts::Drop;
+use weir_net::log::{
+    Change, Direction, Dropped, Failure, Kinds, Log, Packet, Reason, Station, Transaction,
+    Transport,
+};
+
+/// Rounds. With so many, ranks 10 and 22 (from 1) bound the median with 97 % (binomial).
+const ROUNDS: usize = 31;
+/// Places of the bounds, from 0.
+const BOUNDS: (usize, usize) = (9, 21);
+/// Bytes of the ring that is measured.
+const RING_BYTES: u64 = 4 << 20;
+/// Events of a batch; of those that wait for the disk.
+const EVENTS: u32 = 20_000;
+const SYNCED_EVENTS: u32 = 4;
+/// `f_type` of a file system in memory (`TMPFS_MAGIC` of linux/magic.h).
+const TMPFS: i64 = 0x0102_1994;
+
+/// A case.
+struct Case {
+    name: &'static str,
+    /// What is logged, and what waits for the disk.
+    logged: Kinds,
+    synced: Kinds,
+    /// Somebody else writes at the same time.
+    beside: bool,
+    event: fn(&Log, &Samples),
+}
+
+/// A case's result.
+#[derive(Debug, Serialize)]
+struct Cost {
+    case: &'static str,
+    events_a_batch: u32,
+    median_ns: f64,
+    low_ns: f64,
+    high_ns: f64,
+}
+
+/// What is logged.
+struct Samples {
+    transaction: Transaction,
+    dropped: Dropped,
+    failure: Failure,
+    station: Station,
+    /// A whole packet of an echo request, and one as long as an ethernet carries.
+    echo: [u8; 84],
+    long: [u8; 1500],
+}
+
+impl Samples {
+    fn new() -> Samples {
+        let mut long = [0; 1500];
+        let header = [0x45, 0, 5, 220, 0, 1, 0, 0, 64, 1, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2, 8, 0];
+        long[..header.len()].copy_from_slice(&header);
+        let mut echo = [0; 84];
+        echo.copy_from_slice(&long[..84]);
+        let packet = Packet::of(&echo);
+        let (source, target) = (packet.source, packet.target);
+        let protocol = packet.protocol;
+        debug_assert!(
+            matches!(packet.transport, Transport::Icmp { .. }) && source != Ipv4Addr::UNSPECIFIED
+        );
+        Samples {
+            transaction: Transaction { direction: Direction::In, packet },
+            dropped: Dropped { reason: Drop::NoPort.reason(), packet },
+            failure: Failure { reason: Reason::CHECKSUM, protocol, source, target, value: 0 },
+            station: Station { change: Change::Attached, pid: 1, protocol, port: 0 },
+            echo,
+            long,
+        }
+    }
+}
+
+/// The cases, in the order in which they are shown.
+fn cases() -> Vec<Case> {
+    let transaction: fn(&Log, &Samples) = |log, of| log.transaction(black_box(&of.transaction));
+    let logged =
+        |name, kind, event| Case { name, logged: kind, synced: Kinds::NONE, beside: false, event };
+    let mut cases = vec![
+        logged("off", Kinds::NONE, transaction),
+        logged("transactions", Kinds::TRANSACTIONS, transaction),
+        logged("transactions, out of a packet", Kinds::TRANSACTIONS, |log, of| {
+            log.packet(Direction::In, black_box(&of.echo));
+        }),
+        logged("errors", Kinds::ERRORS, |log, of| log.error(black_box(&of.failure))),
+        logged("drops", Kinds::DROPS, |log, of| log.dropped(black_box(&of.dropped))),
+        logged("stations", Kinds::STATIONS, |log, of| log.station(black_box(&of.station))),
+        logged("dumps-in, 84 bytes", Kinds::DUMPS_IN, |log, of| log.dump_in(black_box(&of.echo))),
+        logged("dumps-out, 1500 bytes", Kinds::DUMPS_OUT, |log, of| {
+            log.dump_out(black_box(&of.long));
+        }),
+        Case {
+            synced: Kinds::TRANSACTIONS,
+            ..logged("transactions, on the disk", Kinds::TRANSACTIONS, transaction)
+        },
+        Case {
+            synced: Kinds::DUMPS_OUT,
+            ..logged("dumps-out, 1500 bytes, on the disk", Kinds::DUMPS_OUT, |log, of| {
+                log.dump_out(black_box(&of.long));
+            })
+        },
+    ];
+    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
+        let name = "transactions, beside another writer";
+        let beside = Case { beside: true, ..logged(name, Kinds::TRANSACTIONS, transaction) };
+        cases.insert(2, beside);
+    }
+    cases
+}
+
+/// Measures, in a log of its own in this directory, and prints.
+pub fn cost(directory: &Path, as_json: bool) -> Result<ExitCode, Fault> {
+    let path = directory.join(format!("log.cost.{}", std::process::id()));
+    let log = Log::create(&path, RING_BYTES).map_err(failed)?;
+    let in_memory = is_in_memory(&path);
+    // It lives as long as it is mapped.
+    let _ = std::fs::remove_file(&path);
+    let costs = measure(&log);
+    let build = if cfg!(debug_assertions) { "debug" } else { "release" };
+    if as_json {
+        let report = json!({
+            "schema": "weir.net.log.cost/1",
+            "build": build,
+            "in_memory": in_memory,
+            "ring_bytes": RING_BYTES,
+            "rounds": ROUNDS,
+            "cases": costs,
+        });
+        print(&format!("{report}\n"))?;
+    } else {
+        print(&text(&costs, build, in_memory))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a file is in memory, so that waiting for its disk is none.
+pub fn is_in_memory(path: &Path) -> bool {
+    rustix::fs::statfs(path).is_ok_and(|found| found.f_type as i64 == TMPFS)
+}
+
+fn measure(log: &Log) -> Vec<Cost> {
+    let (cases, samples) = (cases(), Samples::new());
+    // A lap, so that no page of the ring is touched for the first time later.
+    log.set_mask(Kinds::ALL);
+    (0..RING_BYTES / 32).for_each(|_| log.station(&samples.station));
+    let mut figures: Vec<Vec<f64>> = cases.iter().map(|_| Vec::with_capacity(ROUNDS)).collect();
+    let mut random = Random::new(u64::from(std::process::id()));
+    let mut order: Vec<usize> = (0..cases.len()).collect();
+    for _ in 0..ROUNDS {
+        for at in (1..order.len()).rev() {
+            order.swap(at, random.below(at as u64 + 1) as usize);
+        }
+        for case in &order {
+            figures[*case].push(batch(log, &cases[*case], &samples));
+        }
+    }
+    let cost = |(case, mut figures): (&Case, Vec<f64>)| {
+        figures.sort_by(f64::total_cmp);
+        Cost {
+            case: case.name,
+            events_a_batch: events(case),
+            median_ns: figures[ROUNDS / 2],
+            low_ns: figures[BOUNDS.0],
+            high_ns: figures[BOUNDS.1],
+        }
+    };
+    cases.iter().zip(figures).map(cost).collect()
+}
+
+fn events(case: &Case) -> u32 {
+    if case.synced == Kinds::NONE { EVENTS } else { SYNCED_EVENTS }
+}
+
+/// One batch, in ns an event.
+fn batch(log: &Log, case: &Case, samples: &Samples) -> f64 {
+    log.set_mask(case.logged);
+    log.set_sync_mask(case.synced);
+    let count = events(case);
+    let timed = || {
+        let begun = Instant::now();
+        (0..count).for_each(|_| (case.event)(log, samples));
+        begun.elapsed().as_nanos() as f64 / f64::from(count)
+    };
+    if !case.beside {
+        return timed();
+    }
+    let (runs, over) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Relaxed, as the others here: nothing but the flag is passed.
+            while !over.load(Ordering::Relaxed) {
+                (case.event)(log, samples);
+                runs.store(true, Ordering::Relaxed);
+            }
+        });
+        while !runs.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        let figure = timed();
+        over.store(true, Ordering::Relaxed);
+        figure
+    })
+}
+
+fn text(costs: &[Cost], build: &str, in_memory: bool) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["  event", "ns", "95 % interval", "events a round"]);
+    for column in [1, 2, 3] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for cost in costs {
+        let Cost { median_ns, low_ns, high_ns, .. } = cost;
+        table.add_row([
+            format!("  {}", cost.case),
+            figure(*median_ns),
+            format!("{} to {}", figure(*low_ns), figure(*high_ns)),
+            cost.events_a_batch.to_string(),
+        ]);
+    }
+    let mut text = format!(
+        "what an event costs its writer: medians of {ROUNDS} rounds in random order, {build} build, \
+         ring of {} MiB\n{}\n",
+        RING_BYTES >> 20,
+        trimmed(&table)
+    );
+    if build == "debug" {
+        text += "a debug build is many times slower than what is installed\n";
+    }
+    if in_memory {
+        text += "the log lies in memory (tmpfs): waiting for the disk is none there\n";
+    }
+    text
+}
+
+fn figure(value: f64) -> String {
+    let digits = match value {
+        value if value >= 100.0 => 0,
+        value if value >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$}")
+}

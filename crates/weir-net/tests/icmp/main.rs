@@ -1,0 +1,166 @@
+//! What the ICMP and GGP engine promises: parsers, answers, errors, redirects, limits, ping.
+
+mod echo;
+mod errors;
+mod gateways;
+mod ggp_wire;
+mod hostile;
+mod limits;
+mod packets;
+mod ping;
+mod received;
+mod wire;
+
+use std::net::Ipv4Addr;
+use weir_net::icmp::{Answers, Counts, Engine, Notice, Settings, Undeliverable};
+use weir_net::outgoing::Outgoing;
+use weir_net::wire::icmp::Message;
+use weir_net::wire::ipv4::{Datagram, Header, protocol};
+
+/// Our address, as the captured packets have it.
+const US: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
+/// A neighbour.
+const PEER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+/// Somebody on another net.
+const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
+const PREFIX_BITS: u8 = 24;
+const SECOND_NS: u64 = 1_000_000_000;
+/// 23:12:03.127 UT.
+const MIDNIGHT_MS: u32 = 83_523_127;
+
+/// A datagram that was sent.
+#[derive(Clone, Debug, PartialEq)]
+struct Sent {
+    destination: Ipv4Addr,
+    protocol: u8,
+    tos: u8,
+    ttl: u8,
+    options: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+/// Keeps what the engine says.
+#[derive(Debug, Default)]
+struct Heard {
+    sent: Vec<Sent>,
+    redirects: Vec<(Ipv4Addr, Ipv4Addr)>,
+    notices: Vec<Notice>,
+    /// What it answers.
+    gateway: Option<Ipv4Addr>,
+}
+
+impl Answers for Heard {
+    fn send(&mut self, to: Outgoing<'_>, payload: &[u8]) {
+        assert!(!to.dont_fragment, "our answers may be fragmented");
+        self.sent.push(Sent {
+            destination: to.destination,
+            protocol: to.protocol,
+            tos: to.tos,
+            ttl: to.ttl,
+            options: to.options.to_vec(),
+            payload: payload.to_vec(),
+        });
+    }
+
+    fn gateway_of(&mut self, _: Ipv4Addr) -> Option<Ipv4Addr> {
+        self.gateway
+    }
+
+    fn redirect(&mut self, destination: Ipv4Addr, gateway: Ipv4Addr) {
+        self.redirects.push((destination, gateway));
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        self.notices.push(notice);
+    }
+}
+
+/// An engine with somebody who listens to it.
+#[derive(Debug)]
+struct World {
+    engine: Engine,
+    heard: Heard,
+    now_ns: u64,
+}
+
+impl World {
+    fn new(settings: Settings) -> World {
+        World { engine: Engine::new(settings), heard: Heard::default(), now_ns: 0 }
+    }
+
+    /// Gives the engine a datagram, which must be one.
+    fn take(&mut self, bytes: &[u8]) {
+        let datagram = Datagram::check(bytes).expect("a datagram");
+        self.engine.take(&datagram, self.now_ns, MIDNIGHT_MS, &mut self.heard);
+    }
+
+    fn undeliverable(&mut self, bytes: &[u8], why: Undeliverable) {
+        self.engine.undeliverable(bytes, why, self.now_ns, &mut self.heard);
+    }
+
+    /// What was sent since, which is at most one.
+    fn answer(&mut self) -> Option<Sent> {
+        assert!(self.heard.sent.len() <= 1, "more than one answer: {:?}", self.heard.sent);
+        self.heard.sent.pop()
+    }
+
+    fn counts(&self) -> Counts {
+        *self.engine.counts()
+    }
+
+    /// Nothing was said, and this is what was counted, but for how many were taken.
+    #[track_caller]
+    fn expect_silence(&self, counts: Counts) {
+        assert!(self.heard.sent.is_empty(), "{:?}", self.heard.sent);
+        assert!(self.heard.redirects.is_empty() && self.heard.notices.is_empty());
+        assert_eq!(Counts { taken: 0, ..self.counts() }, counts);
+    }
+}
+
+impl Default for World {
+    fn default() -> World {
+        World::new(Settings::new(US, PREFIX_BITS))
+    }
+}
+
+/// A header of a datagram of ICMP from the peer to us.
+fn header() -> Header {
+    Header {
+        tos: 0,
+        total_bytes: 0,
+        id: 77,
+        dont_fragment: false,
+        more_fragments: false,
+        offset_bytes: 0,
+        ttl: 64,
+        protocol: protocol::ICMP,
+        source: PEER,
+        destination: US,
+    }
+}
+
+/// The datagram with that payload, its length reckoned.
+fn datagram(header: Header, options: &[u8], payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; 60 + payload.len()];
+    let option_bytes = options.len().next_multiple_of(4);
+    let total_bytes = u16::try_from(20 + option_bytes + payload.len()).expect("a short one");
+    let written = Header { total_bytes, ..header }.emit(options, &mut bytes).expect("a header");
+    bytes[written..written + payload.len()].copy_from_slice(payload);
+    bytes.truncate(written + payload.len());
+    bytes
+}
+
+/// The bytes of a message.
+fn message(message: &Message<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; 65_535];
+    let written = message.emit(&mut bytes).expect("it can be written");
+    bytes.truncate(written);
+    bytes
+}
+
+/// The beginning of a datagram of UDP from us to somebody far, port 5353 to 69.
+fn ours() -> Vec<u8> {
+    let ports = [0x14, 0xe9, 0, 69, 0, 12, 0, 0, 1, 2, 3, 4];
+    let header = Header { protocol: protocol::UDP, source: US, destination: FAR, ..header() };
+    datagram(header, &[], &ports)
+}

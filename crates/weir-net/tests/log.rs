@@ -1,0 +1,338 @@
+//! The log as programs use it: making, opening, choosing kinds, following.
+
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use weir_net::ErrorKind;
+use weir_net::counts::Drop;
+use weir_net::log::{
+    Change, Direction, Dropped, Failure, Kinds, Log, Packet, Reader, Station, Transaction,
+    Transport, What, old_name,
+};
+
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place { directory: tempfile::tempdir().expect("a directory") }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("log")
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.directory.path()).expect("a directory");
+        let name = |entry: std::io::Result<std::fs::DirEntry>| entry.expect("an entry").file_name();
+        let mut names: Vec<String> =
+            entries.map(|entry| name(entry).to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+const HERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
+const THERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+
+fn packet(id: u16) -> Packet {
+    let transport = Transport::Ports { source: 5353, target: 69, id };
+    Packet { source: THERE, target: HERE, protocol: 17, transport, length_bytes: 84 }
+}
+
+fn station(pid: u32) -> Station {
+    Station { change: Change::Died, pid, protocol: 1, port: 0 }
+}
+
+fn failure(value: u32) -> Failure {
+    Failure { reason: Drop::Device.reason(), protocol: 0, source: THERE, target: HERE, value }
+}
+
+/// One event of each kind, and what is to be read of it.
+fn one_of_each(log: &Log) -> Vec<(Kinds, What)> {
+    let transaction = Transaction { direction: Direction::Out, packet: packet(9) };
+    let dropped = Dropped { reason: Drop::NoPort.reason(), packet: packet(0xffff) };
+    let bytes: Vec<u8> = (0..=255).collect();
+    log.transaction(&transaction);
+    log.error(&failure(u32::MAX));
+    log.dump_in(&bytes);
+    log.dump_out(&bytes[..3]);
+    log.dropped(&dropped);
+    log.station(&station(u32::MAX));
+    let dump = |direction, bytes: &[u8]| {
+        let length_bytes = bytes.len() as u32;
+        What::Dump(weir_net::log::Dump { direction, length_bytes, bytes: bytes.to_vec() })
+    };
+    vec![
+        (Kinds::TRANSACTIONS, What::Transaction(transaction)),
+        (Kinds::ERRORS, What::Failure(failure(u32::MAX))),
+        (Kinds::DUMPS_IN, dump(Direction::In, &bytes)),
+        (Kinds::DUMPS_OUT, dump(Direction::Out, &bytes[..3])),
+        (Kinds::DROPS, What::Dropped(dropped)),
+        (Kinds::STATIONS, What::Station(station(u32::MAX))),
+    ]
+}
+
+fn read_all(reader: &mut Reader) -> Vec<What> {
+    let next = || reader.next().expect("read");
+    std::iter::from_fn(next).map(|event| event.what).collect()
+}
+
+#[test]
+fn each_kind_has_a_bit_that_all_see_at_once() {
+    let place = Place::new();
+    let log = Log::create(place.path(), 64 << 10).expect("made");
+    let other = Log::open(place.path()).expect("opened");
+    let mut reader = Reader::open(place.path()).expect("opened");
+    assert_eq!(log.mask(), Kinds::USUAL);
+    for bits in 0..=Kinds::ALL.bits() {
+        let kinds = Kinds::of_bits(bits);
+        other.set_mask(kinds);
+        assert_eq!(log.mask(), kinds);
+        let written = one_of_each(&log);
+        let expected: Vec<What> = written
+            .into_iter()
+            .filter(|(kind, _)| kinds.has(*kind))
+            .inspect(|(kind, _)| assert!(log.wants(*kind)))
+            .map(|(_, what)| what)
+            .collect();
+        assert_eq!(read_all(&mut reader), expected, "{kinds}");
+    }
+    assert_eq!(reader.counts().expect("counts"), weir_net::log::Counts::default());
+}
+
+#[test]
+fn the_masks_are_apart() {
+    let place = Place::new();
+    let log = Log::create(place.path(), 4096).expect("made");
+    assert_eq!((log.mask(), log.sync_mask()), (Kinds::USUAL, Kinds::NONE));
+    assert_eq!(log.set_sync_mask(Kinds::ERRORS), Kinds::NONE);
+    assert_eq!(log.set_mask(Kinds::ALL), Kinds::USUAL);
+    assert_eq!(log.set_sync_mask(Kinds::NONE), Kinds::ERRORS);
+    assert_eq!((log.mask(), log.sync_mask()), (Kinds::ALL, Kinds::NONE));
+}
+
+#[test]
+fn dumps_keep_what_was_asked_and_what_fits() {
+    let place = Place::new();
+    let log = Log::create(place.path(), 4096).expect("made");
+    log.set_mask(Kinds::DUMPS_IN);
+    let mut reader = Reader::open(place.path()).expect("opened");
+    let mut kept = |bytes: &[u8]| {
+        log.dump_in(bytes);
+        let Some(What::Dump(dump)) = reader.next().expect("read").map(|event| event.what) else {
+            panic!("no dump");
+        };
+        assert_eq!(dump.length_bytes as usize, bytes.len());
+        assert!(bytes.starts_with(&dump.bytes));
+        dump.bytes.len()
+    };
+    let long = vec![0xa5; 100_000];
+    for length in [0, 1, 7, 8, 9, 31, 32, 33, 752] {
+        assert_eq!(kept(&long[..length]), length);
+    }
+    // 128 units: a record has at most 32 of them.
+    assert_eq!([kept(&long[..753]), kept(&long)], [752, 752]);
+    log.set_snap_bytes(96);
+    assert_eq!([kept(&long[..96]), kept(&long[..97])], [96, 96]);
+    log.set_snap_bytes(0);
+    assert_eq!(kept(&long[..50]), 0);
+    let large = Place::new();
+    let log = Log::create(large.path(), 1 << 20).expect("made");
+    log.set_mask(Kinds::DUMPS_OUT);
+    log.dump_out(&long);
+    let event = Reader::open(large.path()).expect("opened").next().expect("read");
+    let Some(What::Dump(dump)) = event.map(|event| event.what) else { panic!("no dump") };
+    assert_eq!((dump.length_bytes, dump.bytes.len()), (100_000, 65_535));
+}
+
+#[test]
+fn a_log_has_its_space_and_is_this_users() {
+    let place = Place::new();
+    for (asked, file) in [(0, 8192), (1, 8192), (4096, 8192), (4097, 12_288), (100_000, 135_168)] {
+        let log = Log::create(place.path(), asked).expect("made");
+        let metadata = log.path().metadata().expect("there");
+        assert_eq!(metadata.len(), file, "{asked}");
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+        let blocks = std::os::unix::fs::MetadataExt::blocks(&metadata);
+        assert!(blocks * 512 >= file, "space is set aside: {blocks} blocks");
+    }
+    let error = Log::create(place.path(), (1 << 30) + 1).expect_err("too long");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(place.names(), ["log", "log.old"], "nothing is left over");
+}
+
+#[test]
+fn the_log_before_is_kept_and_a_follower_goes_on_with_the_new_one() {
+    let place = Place::new();
+    let first = Log::create(place.path(), 4096).expect("made");
+    let mut reader = Reader::open(place.path()).expect("opened");
+    first.station(&station(1));
+    assert!(!reader.reopen().expect("looked"), "it is the same");
+    let second = Log::create(place.path(), 4096).expect("made");
+    // Who has the first still open writes there.
+    first.station(&station(2));
+    second.station(&station(3));
+    let pids = |reader: &mut Reader| -> Vec<u32> {
+        let pid = |what| match what {
+            What::Station(station) => station.pid,
+            other => panic!("{other:?}"),
+        };
+        read_all(reader).into_iter().map(pid).collect()
+    };
+    assert_eq!(pids(&mut reader), [1, 2]);
+    assert!(reader.reopen().expect("looked"));
+    assert_eq!(pids(&mut reader), [3]);
+    let mut old = Reader::open(old_name(&place.path())).expect("kept");
+    assert_eq!(pids(&mut old), [1, 2]);
+    std::fs::remove_file(place.path()).expect("removed");
+    assert!(!reader.reopen().expect("looked"), "nothing is there yet");
+    std::fs::write(place.path(), "else").expect("written");
+    assert_eq!(reader.reopen().expect_err("no log").kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn what_is_no_log_is_refused_and_left_alone() {
+    let place = Place::new();
+    let path = place.path();
+    let mut header = Vec::new();
+    Log::create(&path, 4096).expect("made");
+    header.extend_from_slice(&std::fs::read(&path).expect("read"));
+    let spoilt = |index: usize, value: u64| {
+        let mut bytes = header.clone();
+        bytes[index * 8..][..8].copy_from_slice(&value.to_ne_bytes());
+        bytes
+    };
+    let mut cases = vec![
+        (Vec::new(), "too short"),
+        (vec![0; 4095], "too short"),
+        (vec![0; 8192], "not a log"),
+        (b"a text\n".repeat(1000), "not a log"),
+        (header[..8191].to_vec(), "8191 bytes"),
+        ([&header[..], &[0]].concat(), "8193 bytes"),
+        (spoilt(1, 2), "version"),
+    ];
+    for units in [0, 1, 127, 256, 1 << 26, 1 << 63, u64::MAX] {
+        cases.push((spoilt(2, units), "header says"));
+        if let Some(last) = cases.last_mut().filter(|_| units != 256) {
+            last.1 = "header is spoilt";
+        }
+    }
+    for (bytes, why) in cases {
+        std::fs::write(&path, &bytes).expect("written");
+        for error in [
+            Log::open(&path).expect_err("refused"),
+            Reader::open(&path).map(drop).expect_err("refused"),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+            let text = error.to_string();
+            assert!(text.contains(why) && text.contains("/log'"), "{text}, not {why}");
+        }
+        assert_eq!(Log::create(&path, 4096).expect_err("refused").kind(), ErrorKind::Taken);
+        assert_eq!(std::fs::read(&path).expect("read"), bytes, "left alone");
+    }
+}
+
+#[test]
+fn links_directories_and_pipes_are_refused() {
+    let place = Place::new();
+    let real = place.directory.path().join("real");
+    Log::create(&real, 4096).expect("made");
+    let refused = |path: &Path, why: &str| {
+        for error in [
+            Log::open(path).map(drop).expect_err("refused"),
+            Reader::open(path).map(drop).expect_err("refused"),
+        ] {
+            assert!(error.to_string().contains(why), "{error}");
+        }
+        assert_eq!(Log::create(path, 4096).map(drop).expect_err("x").kind(), ErrorKind::Taken);
+    };
+    let link = place.directory.path().join("link");
+    symlink(&real, &link).expect("linked");
+    refused(&link, "symbolic link");
+    let directory = place.directory.path().join("directory");
+    std::fs::create_dir(&directory).expect("made");
+    refused(&directory, "not a file");
+    let fifo = place.directory.path().join("fifo");
+    let mode = rustix::fs::Mode::RWXU;
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).expect("made");
+    refused(&fifo, "not a file");
+    let missing = place.directory.path().join("missing");
+    let error = Log::open(&missing).map(drop).expect_err("refused");
+    assert!(error.to_string().starts_with("cannot open log '"), "{error}");
+}
+
+#[test]
+fn a_log_that_others_may_write_is_only_read() {
+    let place = Place::new();
+    Log::create(place.path(), 4096).expect("made").station(&station(1));
+    let file = File::open(place.path()).expect("opened");
+    file.set_permissions(std::fs::Permissions::from_mode(0o620)).expect("set");
+    assert_eq!(Log::open(place.path()).expect_err("refused").kind(), ErrorKind::Denied);
+    assert_eq!(read_all(&mut Reader::open(place.path()).expect("opened")).len(), 1);
+}
+
+#[test]
+fn a_full_disk_is_an_error_when_the_log_is_made() {
+    // A limit on the length of files stands in for the disk: both end what sets space aside.
+    let place = Place::new();
+    let path = place.path();
+    let mut child = weir_sys::fork::copy(|| {
+        use rustix::process::{Resource, Rlimit, setrlimit};
+        let limit = Rlimit { current: Some(1 << 16), maximum: Some(1 << 16) };
+        // Too long a file is a signal as well (SIGXFSZ).
+        let blocked = weir_sys::signals::block(25);
+        if setrlimit(Resource::Fsize, limit).is_err() || blocked.is_err() {
+            return 2;
+        }
+        match Log::create(&path, 1 << 20) {
+            Err(error) if error.kind() == ErrorKind::Os => 0,
+            _ => 1,
+        }
+    })
+    .expect("forked");
+    let reaped = child.wait().expect("reaped");
+    assert_eq!(reaped.ending, weir_sys::wait::Ending::Code(0));
+    assert_eq!(place.names(), [""; 0], "nothing is left over");
+}
+
+#[test]
+fn packets_are_told_apart_from_their_bytes() {
+    let mut bytes = vec![
+        0x45, 0, 0, 84, 0x12, 0x34, 0x40, 0, 64, 1, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2, //
+        8, 0, 0, 0, 0, 7, 0, 1,
+    ];
+    let echo = Packet {
+        source: THERE,
+        target: HERE,
+        protocol: 1,
+        transport: Transport::Icmp { kind: 8, code: 0, id: 7, sequence: 1 },
+        length_bytes: 28,
+    };
+    assert_eq!(Packet::of(&bytes), echo);
+    // One byte short of an ICMP header; a fragment that is not the first.
+    let bare = Packet { transport: Transport::None { id: 0x1234 }, ..echo };
+    assert_eq!(Packet::of(&bytes[..27]), Packet { length_bytes: 27, ..bare });
+    bytes[7] = 1;
+    assert_eq!(Packet::of(&bytes), bare);
+    bytes[7] = 0;
+    // A header with options; one that says that it is longer than the packet; one of 4 bytes.
+    bytes[9] = 17;
+    bytes[0] = 0x46;
+    bytes.extend_from_slice(&[0, 9, 0, 0]);
+    let udp = Transport::Ports { source: 7, target: 1, id: 0x1234 };
+    let with_options = Packet::of(&[&bytes[..20], &[1; 4], &[0, 7, 0, 1, 0, 0, 0, 0]].concat());
+    assert_eq!((with_options.transport, with_options.protocol), (udp, 17));
+    bytes[0] = 0x4f;
+    assert_eq!(Packet::of(&bytes).transport, Transport::None { id: 0x1234 });
+    bytes[0] = 0x41;
+    assert_ne!(Packet::of(&bytes).transport, udp);
+    for short in [&bytes[..0], &bytes[..19], &[0x60; 40]] {
+        let nothing = Packet::of(short);
+        assert_eq!((nothing.source, nothing.protocol), (Ipv4Addr::UNSPECIFIED, 0));
+        assert_eq!(usize::from(nothing.length_bytes), short.len());
+    }
+    assert_eq!(Packet::of(&vec![0x45; 70_000]).length_bytes, u16::MAX);
+}
