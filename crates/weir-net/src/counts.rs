@@ -135,6 +135,11 @@ impl Counts {
         Counts::add(&self.drops[why as usize], 1);
     }
 
+    /// Counts several at once.
+    pub fn drop_many(&self, why: Drop, number: u64) {
+        Counts::add(&self.drops[why as usize], number);
+    }
+
     /// Of each reason that there was, how many.
     pub fn drops(&self) -> impl Iterator<Item = (Drop, u64)> {
         let all = Drop::ALL.iter().zip(&self.drops);

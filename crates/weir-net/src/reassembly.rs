@@ -10,7 +10,7 @@
 //! - Fragments that hide the header of TCP are not taken (RFC 1858, RFC 3128).
 //!
 //! The work for a fragment does not grow with how many are waiting, nor with how many of its
-//! datagram came: chunks of the payload know which of their units came ([`chunks`]). There is
+//! datagram came: chunks of the payload know which of their units came (`chunks.rs`). There is
 //! therefore no limit to the fragments of a datagram; the longest one through the smallest MTU has
 //! 1,365 of 48 bytes, and 8,190 of 8 bytes cost no more memory than one.
 

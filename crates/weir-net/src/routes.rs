@@ -39,48 +39,60 @@ pub struct Remembered {
     pub until_ns: u64,
 }
 
+/// Our address and net: what does not change while a switch is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Net {
+    /// Our address.
+    pub address: Ipv4Addr,
+    /// Bits of the net's number.
+    pub prefix_bits: u8,
+}
+
+impl Net {
+    fn mask(self) -> u32 {
+        u32::MAX.checked_shl(32 - u32::from(self.prefix_bits)).unwrap_or(0)
+    }
+
+    /// Whether an address is on our net.
+    #[inline]
+    pub fn has(self, address: Ipv4Addr) -> bool {
+        (u32::from(address) ^ u32::from(self.address)) & self.mask() == 0
+    }
+
+    /// Whether an address is that of all hosts of our net.
+    #[inline]
+    pub fn is_broadcast(self, address: Ipv4Addr) -> bool {
+        let host = u32::from(address) & !self.mask();
+        let all = host == !self.mask() || host == 0;
+        address.is_broadcast() || (self.prefix_bits < 31 && self.has(address) && all)
+    }
+
+    /// Whether an address can be one host's.
+    #[inline]
+    pub fn is_host(self, address: Ipv4Addr) -> bool {
+        let first = address.octets()[0];
+        first != 0 && first != 127 && first < 224 && !self.is_broadcast(address)
+    }
+}
+
 /// Our net, the usual gateway, and those that redirects named.
 #[derive(Debug)]
 pub struct Routes {
-    address: Ipv4Addr,
-    prefix_bits: u8,
+    net: Net,
     usual: Option<Ipv4Addr>,
     remembered: HashMap<Ipv4Addr, (Ipv4Addr, u64)>,
     order: VecDeque<Ipv4Addr>,
 }
 
 impl Routes {
-    /// For a host at `address` on a net of so many bits, with a gateway to other nets or none.
-    pub fn new(address: Ipv4Addr, prefix_bits: u8, usual: Option<Ipv4Addr>) -> Routes {
-        let (remembered, order) = (HashMap::new(), VecDeque::new());
-        Routes { address, prefix_bits, usual, remembered, order }
-    }
-
-    fn mask(&self) -> u32 {
-        u32::MAX.checked_shl(32 - u32::from(self.prefix_bits)).unwrap_or(0)
-    }
-
-    /// Whether an address is on our net.
-    pub fn is_on_net(&self, address: Ipv4Addr) -> bool {
-        (u32::from(address) ^ u32::from(self.address)) & self.mask() == 0
-    }
-
-    /// Whether an address is that of all hosts of our net.
-    pub fn is_broadcast(&self, address: Ipv4Addr) -> bool {
-        let host = u32::from(address) & !self.mask();
-        let all = host == !self.mask() || host == 0;
-        address.is_broadcast() || (self.prefix_bits < 31 && self.is_on_net(address) && all)
-    }
-
-    /// Whether an address can be one host's.
-    pub fn is_host(&self, address: Ipv4Addr) -> bool {
-        let first = address.octets()[0];
-        first != 0 && first != 127 && first < 224 && !self.is_broadcast(address)
+    /// For a host on a net, with a gateway to other nets or none.
+    pub fn new(net: Net, usual: Option<Ipv4Addr>) -> Routes {
+        Routes { net, usual, remembered: HashMap::new(), order: VecDeque::new() }
     }
 
     /// The next stop on the way to `destination`; none where there is no gateway.
     pub fn hop(&self, destination: Ipv4Addr, now_ns: impl Fn() -> u64) -> Option<Hop> {
-        if self.is_on_net(destination) {
+        if self.net.has(destination) {
             return Some(Hop::Direct);
         }
         if !self.remembered.is_empty()
@@ -103,10 +115,10 @@ impl Routes {
         from: Ipv4Addr,
         now_ns: u64,
     ) -> Result<(), Refusal> {
-        if self.is_on_net(destination) || !self.is_host(destination) {
+        if self.net.has(destination) || !self.net.is_host(destination) {
             return Err(Refusal::OnOurNet);
         }
-        if !self.is_on_net(gateway) || !self.is_host(gateway) || gateway == self.address {
+        if !self.net.has(gateway) || !self.net.is_host(gateway) || gateway == self.net.address {
             return Err(Refusal::NoGateway);
         }
         if self.hop(destination, || now_ns) != Some(Hop::Gateway(from)) {
@@ -141,10 +153,11 @@ mod tests {
     const OWN: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
     const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
     const OTHER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 7);
+    const NET: Net = Net { address: OWN, prefix_bits: 24 };
     const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 5);
 
     fn routes() -> Routes {
-        Routes::new(OWN, 24, Some(GATEWAY))
+        Routes::new(NET, Some(GATEWAY))
     }
 
     #[test]
@@ -152,7 +165,7 @@ mod tests {
         let routes = routes();
         assert_eq!(routes.hop(OTHER, || 0), Some(Hop::Direct));
         assert_eq!(routes.hop(FAR, || 0), Some(Hop::Gateway(GATEWAY)));
-        assert_eq!(Routes::new(OWN, 24, None).hop(FAR, || 0), None);
+        assert_eq!(Routes::new(NET, None).hop(FAR, || 0), None);
     }
 
     #[test]
@@ -190,13 +203,12 @@ mod tests {
 
     #[test]
     fn addresses_of_no_host_are_known() {
-        let routes = routes();
         for no_host in ["0.0.0.1", "127.0.0.1", "224.0.0.1", "255.255.255.255", "240.0.0.1"] {
-            assert!(!routes.is_host(no_host.parse().expect("an address")), "{no_host}");
+            assert!(!NET.is_host(no_host.parse().expect("an address")), "{no_host}");
         }
         for all in [Ipv4Addr::new(10, 9, 0, 255), Ipv4Addr::new(10, 9, 0, 0)] {
-            assert!(routes.is_broadcast(all) && !routes.is_host(all));
+            assert!(NET.is_broadcast(all) && !NET.is_host(all));
         }
-        assert!(routes.is_host(OTHER) && routes.is_host(FAR));
+        assert!(NET.is_host(OTHER) && NET.is_host(FAR));
     }
 }

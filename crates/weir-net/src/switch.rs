@@ -22,7 +22,7 @@ use crate::log::{Change, Log};
 use crate::message::{self, Attached, Checksum, FROM_STATION_BYTES, Front, TO_STATION_BYTES};
 use crate::message::{MOST_MESSAGE_BYTES, from_station};
 use crate::reassembly::Limits;
-use crate::routes::Routes;
+use crate::routes::{Net, Routes};
 use crate::spans;
 use doorman::Doorman;
 use incoming::Incoming;
@@ -33,10 +33,10 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use weir::{Ending, Event, Lent, Port, PortOptions, Received};
+use weir::{Ending, Event, Lent, Port, PortOptions, Received, WriterId};
 use weir_measure::profile;
 use weir_sys::tun::{Tun, VNET_HEADER_BYTES};
 
@@ -79,8 +79,11 @@ struct Shared {
     log: OnceLock<Log>,
     tun: Tun,
     counts: Counts,
+    net: Net,
     routes: Mutex<Routes>,
     incoming: Mutex<Incoming>,
+    /// Counts who comes and goes: what is known of stations is right while it stays.
+    generation: AtomicU64,
     /// The number of the next datagram (RFC 791; unique as RFC 6864 asks, in the lower 16 bits).
     next_id: AtomicU32,
     fault: Mutex<Option<Error>>,
@@ -115,11 +118,14 @@ impl Switch {
         })?;
         let tun = open_device(&settings)?;
         let Settings { address, prefix_bits, gateway, .. } = settings;
+        let net = Net { address, prefix_bits };
         let shared = Arc::new(Shared {
-            routes: Mutex::new(Routes::new(address, prefix_bits, gateway)),
+            net,
+            routes: Mutex::new(Routes::new(net, gateway)),
             incoming: Mutex::new(Incoming::new(&settings)),
             tun,
             counts: Counts::default(),
+            generation: AtomicU64::new(0),
             next_id: AtomicU32::new(std::process::id().wrapping_mul(0x9e37)),
             fault: Mutex::new(None),
             failed: AtomicBool::new(false),
@@ -149,11 +155,12 @@ impl Switch {
         started.map_err(|cause| Error::os("start", "a thread", cause))?;
         let mut buffer = vec![0; MOST_MESSAGE_BYTES];
         let mut looked_ns = now_ns();
+        let mut known = None;
         // Relaxed: both only say that it is over.
         while !stop.load(Ordering::Relaxed) && !self.shared.failed.load(Ordering::Relaxed) {
             let (shared, doorman) = (&self.shared, &self.doorman);
             let mut see = |received: Received, lent: Lent<'_>| {
-                shared.take_message(doorman, received, &lent);
+                shared.take_message(doorman, &mut known, received, &lent);
             };
             let port = &mut self.port;
             // While a profile is taken the wait is a call of its own, told from the rest.
@@ -195,6 +202,14 @@ fn wait(port: &mut Port) -> Result<()> {
     }
 }
 
+/// Who sent last and what, while nobody came or went since: then it is allowed again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Known {
+    generation: u64,
+    writer: WriterId,
+    protocol: u8,
+}
+
 /// Where the thread that reads the device waits: in the read, or in a call of its own.
 struct Waiting {
     in_read: bool,
@@ -231,15 +246,15 @@ fn check(settings: &Settings) -> Result<()> {
     if mtu < 68 {
         return invalid(format!("an MTU of {mtu} is out of range: 68 to 65535"));
     }
-    let routes = Routes::new(address, prefix_bits, None);
-    if !routes.is_host(address) {
+    let net = Net { address, prefix_bits };
+    if !net.is_host(address) {
         return invalid(format!("{address} is no host's address on a net of /{prefix_bits}"));
     }
-    if !routes.is_on_net(peer) || !routes.is_host(peer) || peer == address {
+    if !net.has(peer) || !net.is_host(peer) || peer == address {
         return invalid(format!("{peer} is no other host on the net of {address}/{prefix_bits}"));
     }
     match settings.gateway {
-        Some(gateway) if !routes.is_on_net(gateway) || gateway == address => {
+        Some(gateway) if !net.has(gateway) || gateway == address => {
             invalid(format!("the gateway {gateway} is not on the net of {address}/{prefix_bits}"))
         }
         _ => Ok(()),
@@ -279,6 +294,12 @@ impl Shared {
 
     fn routes(&self) -> MutexGuard<'_, Routes> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody came or went.
+    fn changed(&self) {
+        // Release: who sees the count sees the change.
+        self.generation.fetch_add(1, Ordering::Release);
     }
 
     fn attached(&self) -> Attached {
@@ -347,9 +368,17 @@ impl Shared {
     }
 
     /// Carries out what a station wants.
-    fn take_message(&self, doorman: &Doorman, received: Received, lent: &Lent<'_>) {
+    fn take_message(
+        &self,
+        doorman: &Doorman,
+        known: &mut Option<Known>,
+        received: Received,
+        lent: &Lent<'_>,
+    ) {
         if let Event::Closed(ending) = received.event {
-            if let Some(left) = self.lock().stations.leave(received.writer) {
+            let left = self.lock().stations.leave(received.writer);
+            self.changed();
+            if let Some(left) = left {
                 let change = match ending {
                     Ending::Closed => Change::Detached,
                     _ => Change::Died,
@@ -367,7 +396,7 @@ impl Shared {
             return self.counts.drop(crate::counts::Drop::BadMessage);
         };
         if front.kind == from_station::SEND {
-            return self.send_for(&front, received, lent);
+            return self.send_for(&front, known, received, lent);
         }
         let mut rest = vec![0; (lent.len() - FROM_STATION_BYTES).min(4096)];
         lent.copy_to(FROM_STATION_BYTES, &mut rest);
@@ -413,9 +442,21 @@ impl Shared {
     }
 
     /// Sends what a station wants to send.
-    fn send_for(&self, front: &Front, received: Received, lent: &Lent<'_>) {
-        if !self.lock().stations.may_send(received.writer, front.protocol) {
-            return self.counts.drop(crate::counts::Drop::NotItsProtocol);
+    fn send_for(
+        &self,
+        front: &Front,
+        known: &mut Option<Known>,
+        received: Received,
+        lent: &Lent<'_>,
+    ) {
+        // Acquire: as it was counted by `changed`, after the change.
+        let generation = self.generation.load(Ordering::Acquire);
+        let wanted = Known { generation, writer: received.writer, protocol: front.protocol };
+        if *known != Some(wanted) {
+            if !self.lock().stations.may_send(received.writer, front.protocol) {
+                return self.counts.drop(crate::counts::Drop::NotItsProtocol);
+            }
+            *known = Some(wanted);
         }
         let mut options = [0; 40];
         let options = &mut options[..front.options_bytes];

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use weir_net::ErrorKind;
 use weir_net::counts::Drop;
 use weir_net::log::{
-    Change, Direction, Dropped, Failure, Kinds, Log, Packet, Reader, Reason, Station, Transaction,
+    Change, Direction, Dropped, Failure, Kinds, Log, Packet, Reader, Station, Transaction,
     Transport, What, old_name,
 };
 

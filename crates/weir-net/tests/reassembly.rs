@@ -201,6 +201,8 @@ fn any_overlap_but_a_duplicate_drops_the_datagram_and_what_else_comes_of_it() {
         ("two lasts, the second longer", (64, 128, false), (128, 130, false)),
         ("two lasts, the second shorter", (64, 128, false), (32, 40, false)),
         ("across two chunks", (0, 1024, true), (504, 520, true)),
+        ("the end of one, from a chunk's border", (0, 1024, true), (512, 1024, true)),
+        ("the beginning of one, up to a chunk's border", (0, 1024, true), (0, 512, true)),
         ("a last of odd length, longer", (64, 125, false), (64, 126, false)),
     ];
     for (story, (start, end, more), (from, to, later)) in contradictions {

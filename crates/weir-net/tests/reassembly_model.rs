@@ -312,6 +312,8 @@ proptest! {
     ) {
         let datagram = honest(1, 1, payload_bytes, mtu, &options);
         prop_assert!(datagram.fragments.iter().all(|fragment| fragment.len() <= mtu));
+        let (_, full) = datagram.fragments.split_last().unwrap();
+        prop_assert!(full.iter().all(|fragment| fragment.len() + 8 > mtu));
         let mut order: Vec<usize> = (0..datagram.fragments.len()).collect();
         shuffle(&mut order, seed);
         let mut reassembly = Reassembly::new(Limits::default());

@@ -2,11 +2,10 @@
 //! packet costs, and where.
 
 use super::asked;
+use super::output::Output;
 use crate::args::NetProfileOptions;
-use crate::bench::is_read;
 use crate::fault::{Fault, tell};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rustix::event::{Timespec, poll};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ffi::OsStr;
@@ -26,18 +25,23 @@ const MOST_FILES: usize = 256;
 
 /// Carries out the verb.
 pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
-    let stop = interrupts()?;
+    let (stop, mut output) = (interrupts()?, Output::new()?);
     let mut observed = open_all(options)?;
     let length = Duration::from_secs_f64(options.interval.unwrap_or(options.seconds));
     let mut before = begin(&mut observed)?;
     loop {
-        count(&mut observed, length, &stop)?;
+        if !count(&mut observed, length, &stop, &output)? {
+            return Ok(Output::die());
+        }
         let after = look(&observed)?;
         let outcome = Outcome::new(&before, &after)?;
         let text = if options.json { outcome.json(options) } else { outcome.text() };
         // Relaxed: the flag says it all.
         let go_on = options.interval.is_some() && !stop.load(Ordering::Relaxed);
-        if !is_read(&text)? || !go_on || after.iter().all(Sight::is_gone) {
+        if !output.write(text.as_bytes())? {
+            return Ok(Output::die());
+        }
+        if !go_on || after.iter().all(Sight::is_gone) {
             return Ok(ExitCode::SUCCESS);
         }
         before = after;
@@ -143,12 +147,13 @@ fn look(observed: &[(PathBuf, Observed)]) -> Result<Vec<Sight>, Fault> {
     observed.iter().map(one).collect()
 }
 
-/// Keeps all on for so long, or until an interrupt.
+/// Keeps all on for so long, or until an interrupt. False when nobody reads what will be printed.
 fn count(
     observed: &mut [(PathBuf, Observed)],
     length: Duration,
     stop: &AtomicBool,
-) -> Result<(), Fault> {
+    output: &Output,
+) -> Result<bool, Fault> {
     let begun = Instant::now();
     let bar = bar(length);
     while !stop.load(Ordering::Relaxed) {
@@ -156,15 +161,15 @@ fn count(
         if left.is_zero() {
             break;
         }
-        let next = left.min(LEASE / 8);
-        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(next.subsec_nanos()) };
         // An interrupt ends it, which the loop sees.
-        let _ = poll(&mut [], Some(&timeout));
+        if !output.wait(left.min(LEASE / 8))? {
+            return Ok(false);
+        }
         renew(observed)?;
         bar.set_position(begun.elapsed().as_millis() as u64);
     }
     bar.finish_and_clear();
-    Ok(())
+    Ok(true)
 }
 
 /// How far it is, on a terminal.

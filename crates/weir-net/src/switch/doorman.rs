@@ -67,6 +67,7 @@ fn serve(shared: &Shared, callers: &Receiver<Caller>) {
         let mut incoming = shared.lock();
         match incoming.stations.enter(id, identity, request.wants, writer) {
             Ok(()) => {
+                shared.changed();
                 incoming.stations.tell(id, &shared.attached().put());
                 shared.log_station(Change::Attached, identity.pid, &wants);
             }

@@ -7,7 +7,7 @@ use crate::counts::{Counts, Drop};
 use crate::icmp::{Answers, Engine, Notice, Undeliverable};
 use crate::message::{self, Checksum, TO_STATION_BYTES, to_station};
 use crate::outgoing::Outgoing;
-use crate::reassembly::{Reassembly, Taken};
+use crate::reassembly::{self, Reassembly, Taken, Why};
 use crate::routes::Hop;
 use crate::spans;
 use crate::wire::ipv4::{Datagram, protocol};
@@ -24,6 +24,8 @@ pub struct Incoming {
     /// Who is attached.
     pub stations: Stations,
     pub(super) reassembly: Reassembly,
+    /// What it had counted when it was last asked.
+    seen: reassembly::Counts,
     inline: Option<Box<Inline>>,
     /// A message that is put together here.
     scratch: Vec<u8>,
@@ -50,6 +52,7 @@ impl Incoming {
         Incoming {
             stations: Stations::new(),
             reassembly: Reassembly::new(settings.limits),
+            seen: reassembly::Counts::default(),
             inline,
             scratch: Vec::new(),
         }
@@ -76,6 +79,8 @@ impl Incoming {
             let taken = spans::REASSEMBLE.run(|| reassembly.take(&datagram, now_ns()));
             let whole = match taken {
                 Taken::Waiting => return,
+                // Counted with all that gives way.
+                Taken::Dropped(Why::SourceBudget | Why::WholeBudget) => return,
                 Taken::Dropped(why) => return shared.drop_in(why.into(), packet),
                 Taken::Whole(whole) => whole,
             };
@@ -104,16 +109,13 @@ impl Incoming {
         let datagram = Datagram::check(packet)?;
         let header = datagram.header();
         let own = shared.settings.address;
-        {
-            let routes = shared.routes();
-            if header.destination != own {
-                let all =
-                    header.destination.is_multicast() || routes.is_broadcast(header.destination);
-                return Err(if all { Drop::Broadcast } else { Drop::NotForUs });
-            }
-            if header.source == own || !routes.is_host(header.source) {
-                return Err(Drop::Source);
-            }
+        let net = shared.net;
+        if header.destination != own {
+            let all = header.destination.is_multicast() || net.is_broadcast(header.destination);
+            return Err(if all { Drop::Broadcast } else { Drop::NotForUs });
+        }
+        if header.source == own || !net.is_host(header.source) {
+            return Err(Drop::Source);
         }
         if !datagram.options().is_empty() {
             self.check_options(shared, &datagram)?;
@@ -219,8 +221,19 @@ impl Incoming {
         }
     }
 
+    /// Counts the datagrams that have given way since the last time: it is others' fragments that
+    /// make them, so no packet is at hand.
+    pub fn count_evicted(&mut self, shared: &Shared) {
+        let now = self.reassembly.counts();
+        let before = std::mem::replace(&mut self.seen, now);
+        shared.counts.drop_many(Drop::Evicted, now.evicted_whole - before.evicted_whole);
+        let of_source = now.evicted_source - before.evicted_source;
+        shared.counts.drop_many(Drop::EvictedOfSource, of_source);
+    }
+
     /// Gives up datagrams of which fragments were missing for too long.
     pub fn expire(&mut self, shared: &Shared, now_ns: u64) {
+        self.count_evicted(shared);
         let mut late = Vec::new();
         self.reassembly.expire(now_ns, |expired| {
             shared.drop_in(Drop::Expired, expired.quote.unwrap_or_default());

@@ -4,10 +4,13 @@
 use super::Shared;
 use super::outgoing::Payload;
 use crate::counts::Drop;
-use crate::log::{Change, Direction, Dropped, Kinds, Packet, Station, Transaction};
+use crate::log::{
+    Change, Direction, Dropped, Failure, Kinds, Packet, Reason, Station, Transaction,
+};
 use crate::message::Want;
 use crate::outgoing::Outgoing;
 use crate::wire::ipv4::{Header, LEAST_HEADER_BYTES, MOST_HEADER_BYTES};
+use std::net::Ipv4Addr;
 
 /// As much of a payload as a transaction tells of.
 const TOLD_BYTES: usize = 8;
@@ -64,6 +67,21 @@ impl Shared {
             length_bytes: u16::try_from(total_bytes).unwrap_or(u16::MAX),
         };
         log.dropped(&Dropped { reason: why.reason(), packet });
+    }
+
+    /// The device did not take a packet.
+    #[cold]
+    pub fn log_refusal(&self, cause: &std::io::Error) {
+        if let Some(log) = self.log.get() {
+            let nobody = Ipv4Addr::UNSPECIFIED;
+            log.error(&Failure {
+                reason: Reason::SYSTEM,
+                protocol: 0,
+                source: nobody,
+                target: nobody,
+                value: cause.raw_os_error().unwrap_or(0).cast_unsigned(),
+            });
+        }
     }
 
     /// A station came or went: an event for each protocol and port that it has or wants.

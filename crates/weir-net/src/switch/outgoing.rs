@@ -94,12 +94,11 @@ impl Shared {
 
     fn try_send(&self, out: &Outgoing<'_>, payload: &Payload<'_>) -> Result<Sent, Drop> {
         let own = self.settings.address;
-        {
-            let routes = self.routes();
-            if !routes.is_host(out.destination) {
-                return Err(Drop::Destination);
-            }
-            routes.hop(out.destination, now_ns).ok_or(Drop::NoRoute)?;
+        if !self.net.is_host(out.destination) {
+            return Err(Drop::Destination);
+        }
+        if !self.net.has(out.destination) {
+            self.routes().hop(out.destination, now_ns).ok_or(Drop::NoRoute)?;
         }
         let mut room = [0; MOST_HEADER_BYTES - LEAST_HEADER_BYTES];
         let padded = out.options.len().next_multiple_of(4);
@@ -161,7 +160,10 @@ impl Shared {
                 Counts::add(&self.counts.sent_bytes, (bytes - device_header) as u64);
                 Ok(())
             }
-            Err(_) => Err(Drop::Device),
+            Err(cause) => {
+                self.log_refusal(&cause);
+                Err(Drop::Device)
+            }
         }
     }
 }

@@ -10,9 +10,10 @@ impl Shared {
         let counts = &self.counts;
         // Relaxed: each count stands for itself.
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut incoming = self.lock();
+        incoming.count_evicted(self);
         let drops: Map<String, Value> =
             counts.drops().map(|(why, number)| (why.as_str().to_owned(), json!(number))).collect();
-        let incoming = self.lock();
         let stations: Vec<Value> = incoming
             .stations
             .iter()

@@ -1,0 +1,114 @@
+//! `weir net`: datagrams in fragments that come as they should not, under a flood of fragments, and
+//! those that never come (docs/contracts/net.md, RFC 791, 1858, 5722).
+
+mod common;
+
+use common::net::{ANSWERS, Answers, Bed, until};
+use serde_json::{Value, json};
+
+/// Each game of a script and its outcome; there must be as many.
+fn games(outcomes: &Value, count: usize) -> impl Iterator<Item = (&str, &Value)> {
+    let outcomes = outcomes.as_object().expect("games");
+    assert_eq!(outcomes.len(), count);
+    outcomes.iter().map(|(name, outcome)| (name.as_str(), outcome))
+}
+
+#[test]
+fn fragments_in_any_order_make_the_datagram() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "");
+        for (game, outcome) in games(&bed.script("fragments.py orders"), 27) {
+            let right = json!({"answered": 1, "right": 1, "others": [], "honest": 1});
+            assert_eq!(*outcome, right, "{game}");
+        }
+        // Two pieces came twice; one datagram never got its first.
+        let stat = bed.stat();
+        assert_eq!(stat["drops"], json!({"duplicate-fragment": 2}));
+        assert_eq!((&stat["reassembled"], &stat["reassembly"]["waiting"]), (&54.into(), &1.into()));
+        host.end();
+    }
+}
+
+#[test]
+fn what_overlaps_is_dropped_whole_whoever_was_first() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "");
+        let outcomes = bed.script("fragments.py overlaps");
+        for (game, outcome) in games(&outcomes, 11) {
+            let silent = json!({"answered": 0, "right": 0, "others": [], "honest": 1});
+            assert_eq!(*outcome, silent, "{game}");
+        }
+        let drops = bed.stat()["drops"].clone();
+        assert_eq!(drops.as_object().map(|drops| drops.len()), Some(1), "{drops}");
+        assert!(drops["overlap"].as_u64() >= Some(10), "{drops}");
+        host.end();
+    }
+}
+
+#[test]
+fn fragments_that_cannot_be_are_dropped_for_what_they_are() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "");
+        for (game, outcome) in games(&bed.script("fragments.py impossible"), 8) {
+            let silent = json!({"answered": 0, "right": 0, "others": [], "honest": 1});
+            assert_eq!(*outcome, silent, "{game}");
+        }
+        // Beyond the longest datagram twice, not of eight bytes, empty twice; TCP's header hidden.
+        assert_eq!(bed.stat()["drops"], json!({"bad-fragment": 5, "tiny-fragment": 3}));
+        host.end();
+    }
+}
+
+#[test]
+fn ten_thousand_stuck_datagrams_do_not_keep_honest_ones_out() {
+    let Some(bed) = Bed::new(&["ping"]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "");
+        let outcome = bed.script("fragments.py stuck 10000");
+        assert_eq!(outcome, json!({"honest": 100, "answered": 100, "right": 100}));
+        // All that is stuck fits its memory, and what gave way for it was counted.
+        let stat = bed.stat();
+        let reassembly = &stat["reassembly"];
+        assert!(reassembly["waiting_bytes"].as_u64() <= Some(4 << 20), "{stat}");
+        let waiting = reassembly["waiting"].as_u64().expect("a count");
+        let evicted = stat["drops"]["evicted"].as_u64();
+        assert_eq!(Some(waiting), 10_000u64.checked_sub(evicted.unwrap_or(0)), "{stat}");
+        host.end();
+    }
+}
+
+#[test]
+fn one_source_cannot_take_the_memory_of_the_others() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let host = bed.host(Answers::Daemon, "", "");
+    let outcome = bed.script("fragments.py hog 2000");
+    // The other's datagram had begun before, and ends after: it is there.
+    assert_eq!(outcome["other"]["right"], 1, "{outcome}");
+    let stat = bed.stat();
+    assert!(stat["reassembly"]["waiting_bytes"].as_u64() <= Some(512 << 10), "{stat}");
+    let waiting = stat["reassembly"]["waiting"].as_u64().expect("a count");
+    let evicted = stat["drops"]["evicted-of-source"].as_u64();
+    assert_eq!(Some(waiting), 2000u64.checked_sub(evicted.unwrap_or(0)), "{stat}");
+    host.end();
+}
+
+#[test]
+fn what_does_not_come_in_time_is_said_only_where_the_first_fragment_came() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "--reassembly-timeout 300ms", "");
+        let outcome = bed.script("fragments.py timeout");
+        assert_eq!((&outcome["early"], &outcome["rest"]), (&json!([]), &json!([])), "{outcome}");
+        let exceeded = &outcome["exceeded"];
+        assert_eq!((&exceeded["type"], &exceeded["code"]), (&11.into(), &1.into()), "{outcome}");
+        assert_eq!(exceeded["dst"], "10.9.0.1", "{outcome}");
+        assert_eq!(outcome["quotes the first fragment"], true, "{outcome}");
+        assert!(outcome["took_s"].as_f64() >= Some(0.29), "before its time: {outcome}");
+        assert_eq!(outcome["after"]["right"], 1, "{outcome}");
+        until("both are counted", || bed.drops("reassembly-timeout") == 2);
+        host.end();
+    }
+}

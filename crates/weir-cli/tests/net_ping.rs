@@ -1,0 +1,219 @@
+//! `weir net`: what a host behind the switch answers to the usual clients, and that nobody answers
+//! where no daemon does (docs/contracts/net.md).
+
+mod common;
+
+use common::net::{ANSWERS, Answers, Bed, HOST, KERNEL, both, until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+/// Runs ping and wants every answer, each as it should be. Requests are sent at once: ping waits
+/// for the last answers as long as between two requests, and that is then a second.
+fn all_answered(bed: &Bed, requests: u32, args: &str) -> String {
+    let text = bed.ok(&format!("ping -n -c {requests} -l {requests} {args} {HOST}"));
+    assert!(text.contains(&format!("{requests} received, 0% packet loss")), "{args}: {text}");
+    is_right(&text);
+    text
+}
+
+fn is_right(text: &str) {
+    for wrong in ["wrong data byte", "DUP!", "BAD CHECKSUM", "truncated", "corrupted"] {
+        assert!(!text.contains(wrong), "{text}");
+    }
+}
+
+#[test]
+fn echoes_of_every_size_come_back_with_their_data() {
+    let Some(bed) = Bed::new(&["ping"]) else { return };
+    for answers in ANSWERS {
+        for (mtu, most) in [("1500", 65_507), ("576", 65_507), ("68", 8000), ("65535", 65_507)] {
+            let host = bed.host(answers, &format!("--mtu {mtu}"), "");
+            all_answered(&bed, 5, "");
+            let sizes = [0, 1, 8, 56, 1472, 1473, 4000, 8000, 65_507];
+            for size in sizes.into_iter().filter(|size| *size <= most) {
+                // -S: ping's own buffer is too small for that many fragments.
+                all_answered(&bed, 1, &format!("-p a5c3960f -s {size} -S 200000"));
+            }
+            host.end();
+        }
+    }
+}
+
+#[test]
+fn a_flood_is_answered_to_the_last() {
+    let Some(bed) = Bed::new(&["ping"]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "");
+        let text = bed.ok(&format!("ping -n -q -f -c 2000 {HOST}"));
+        is_right(&text);
+        // Here ping waits for the last answer for as long as two of them took, which may be too
+        // short: the switch knows better.
+        until("all are answered", || bed.stat()["sent"] == 2000);
+        assert_eq!((&bed.stat()["delivered"], &bed.stat()["drops"]), (&2000.into(), &json!({})));
+        assert!(text.contains("2000 packets transmitted, "), "{text}");
+        let received = text.split(", ").find_map(|part| part.strip_suffix(" received"));
+        let received: Option<u32> = received.and_then(|count| count.parse().ok());
+        assert!(received.is_some_and(|received| received > 1900), "{text}");
+        host.end();
+    }
+}
+
+#[test]
+fn routes_are_recorded_and_times_stamped() {
+    let Some(bed) = Bed::new(&["ping"]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "");
+        let text = all_answered(&bed, 1, "-R");
+        let hops: Vec<_> = text.lines().skip_while(|line| !line.starts_with("RR:")).collect();
+        let hops = hops[..3].iter().map(|hop| hop.trim_start_matches("RR:").trim());
+        assert!(hops.eq([KERNEL, HOST, KERNEL]), "{text}");
+        let text = all_answered(&bed, 1, "-T tsandaddr");
+        let stamps = text.lines().skip_while(|line| !line.starts_with("TS:")).take(3);
+        let places = stamps.map(|stamp| stamp.trim_start_matches("TS:").split_whitespace().next());
+        assert!(places.eq([Some(KERNEL), Some(HOST), Some(KERNEL)]), "{text}");
+        // The time is reckoned from the one before, of which the clock is the same.
+        let own = text.lines().find(|line| line.trim_start().starts_with(HOST));
+        let passed = own.and_then(|line| line.split_whitespace().nth(1)?.parse::<i64>().ok());
+        assert!(passed.is_some_and(|passed| (0..10_000).contains(&passed)), "{text}");
+        all_answered(&bed, 1, "-T tsonly");
+        all_answered(&bed, 1, &format!("-T tsprespec {KERNEL} {HOST}"));
+        host.end();
+    }
+}
+
+#[test]
+fn what_is_for_all_hosts_is_not_answered() {
+    let Some(bed) = Bed::new(&["ping"]) else { return };
+    let host = bed.host(Answers::Daemon, "", "");
+    let output = bed.run("ping -n -b -c 3 -i 0.002 -W 0.2 10.9.0.255");
+    assert_eq!(output.status.code(), Some(1), "{}", both(&output));
+    assert!(both(&output).contains("3 packets transmitted, 0 received"), "{}", both(&output));
+    assert_eq!(bed.drops("broadcast"), 3);
+    all_answered(&bed, 1, "");
+    host.end();
+}
+
+/// Nobody answers: the requests were dropped as those of a protocol that nobody has.
+fn nobody_answers(bed: &Bed) {
+    let before = bed.drops("no-protocol");
+    assert_eq!(bed.script("errors.py silence")["answered"], false);
+    assert_eq!(bed.drops("no-protocol"), before + 5);
+}
+
+#[test]
+fn nobody_answers_but_a_daemon_that_lives() {
+    let Some(bed) = Bed::new(&["ping"]) else { return };
+    let mut switch = bed.switch("");
+    nobody_answers(&bed);
+    let mut icmpd = bed.icmpd("");
+    all_answered(&bed, 2, "");
+    icmpd.end();
+    until("the switch sees it go", || bed.stat()["stations"].as_array().map(Vec::len) == Some(1));
+    nobody_answers(&bed);
+    let mut icmpd = bed.icmpd("");
+    all_answered(&bed, 2, "");
+    icmpd.kill(Signal::KILL);
+    icmpd.ended();
+    until("the switch sees it die", || bed.stat()["stations"].as_array().map(Vec::len) == Some(1));
+    nobody_answers(&bed);
+    let mut icmpd = bed.icmpd("");
+    all_answered(&bed, 2, "");
+    // A second one is told who has it.
+    let output = bed.run_net("icmpd --tun weir0");
+    assert_eq!(output.status.code(), Some(1), "{}", both(&output));
+    let expected = format!("process {} has protocol 1", icmpd.pid());
+    assert!(both(&output).contains(&expected), "{}", both(&output));
+    // It is not answered by one that has stopped, and later it is: nothing was lost but time.
+    icmpd.kill(Signal::STOP);
+    assert_eq!(bed.script("errors.py silence")["answered"], false);
+    icmpd.kill(Signal::CONT);
+    all_answered(&bed, 2, "");
+    icmpd.end();
+    switch.end();
+}
+
+#[test]
+fn a_daemon_whose_switch_goes_ends_and_says_so() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let (switch, mut icmpd) = (bed.switch(""), bed.icmpd(""));
+    switch.kill(Signal::KILL);
+    assert_eq!(icmpd.ended().code(), Some(1), "{}", icmpd.printed());
+    icmpd.said("weir: cannot go on without the switch: it has closed or died");
+}
+
+/// The times that hping3 and nping show are of today: milliseconds since midnight, UT.
+fn is_now(text: &str) -> bool {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now_ms = since.expect("after 1970").as_millis() as i64 % 86_400_000;
+    let time: Option<i64> = text.parse().ok();
+    // Apart by half a minute at most, also around midnight.
+    time.is_some_and(|time| (time - now_ms + 30_000).rem_euclid(86_400_000) < 60_000)
+}
+
+#[test]
+fn requests_for_the_time_are_answered_with_the_time() {
+    let Some(bed) = Bed::new(&["hping3", "nping"]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "");
+        let output = bed.run(&format!("hping3 -n --icmp-ts -c 3 -i u2000 {HOST}"));
+        let text = both(&output);
+        assert!(text.contains("3 packets transmitted, 3 packets received"), "{text}");
+        let stamps: Vec<_> = text.lines().filter(|line| line.contains("Originate=")).collect();
+        assert_eq!(stamps.len(), 3, "{text}");
+        for stamp in stamps {
+            let times = stamp.split(['=', ' ']).filter(|part| is_now(part)).count();
+            assert_eq!(times, 3, "{stamp}");
+        }
+        let words = "--icmp --icmp-type timestamp -c 3 --delay 2ms";
+        let text = bed.ok(&format!("nping {words} {HOST}"));
+        let replies: Vec<_> = text.lines().filter(|line| line.contains("RCVD")).collect();
+        assert_eq!(replies.len(), 3, "{text}");
+        for reply in replies {
+            assert!(reply.contains("type=14/code=0"), "{reply}");
+            let times = reply.split(['=', ' ', ']']).filter(|part| is_now(part)).count();
+            assert!(times >= 2, "received and transmitted: {reply}");
+        }
+        host.end();
+    }
+}
+
+#[test]
+fn the_host_is_found_by_traceroute() {
+    let Some(bed) = Bed::new(&["traceroute"]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "");
+        for args in ["-I", "", "-U -p 9"] {
+            let text = bed.ok(&format!("traceroute -n -q 1 -N 1 -w 5 -m 3 {args} {HOST}"));
+            let hops: Vec<_> = text.lines().skip(1).collect();
+            assert_eq!(hops.len(), 1, "{text}");
+            assert!(hops[0].trim_start().starts_with(&format!("1  {HOST}  ")), "{text}");
+            // What is not just reached is marked, as with !P for an unreachable protocol.
+            assert!(!hops[0].contains('!'), "{text}");
+        }
+        host.end();
+    }
+}
+
+#[test]
+fn the_host_asks_the_kernel_and_itself() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "");
+        for args in ["", "--size 4000", "--size 0", "--timestamp"] {
+            for whom in [KERNEL, HOST] {
+                let output = bed.run_net(&format!("ping --json -c 5 -i 2ms -W 20s {args} {whom}"));
+                let text = both(&output);
+                assert_eq!(output.status.code(), Some(0), "{whom} {args}: {text}");
+                let said: Value = serde_json::from_str(&text).expect("JSON");
+                assert_eq!(said["schema"], "weir.net.ping/1");
+                assert_eq!((&said["sent"], &said["received"]), (&5.into(), &5.into()), "{said}");
+                assert_eq!((&said["changed"], &said["lost"]), (&0.into(), &0.into()), "{said}");
+            }
+        }
+        // Nobody has this address: a status of its own, in the time that was asked for.
+        let output = bed.run_net("ping -c 2 -i 2ms -W 100ms 10.9.0.77");
+        assert_eq!(output.status.code(), Some(1), "{}", both(&output));
+        assert!(both(&output).contains("2 sent, 0 received"), "{}", both(&output));
+        host.end();
+    }
+}
