@@ -10,7 +10,7 @@ use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
-use weir_net::log::{Change, Direction, Dropped, Kinds, Log, Packet, Reason, Station};
+use weir_net::log::{Change, Direction, Dropped, Kinds, Log, Packet, Station};
 
 /// An echo request.
 const ECHO: [u8; 28] = [
@@ -49,7 +49,7 @@ fn station(pid: u32) -> Station {
 }
 
 fn dropped() -> Dropped {
-    Dropped { reason: Reason::NO_STATION, packet: Packet::of(&ECHO) }
+    Dropped { reason: weir_net::counts::Drop::NoPort.reason(), packet: Packet::of(&ECHO) }
 }
 
 /// What was printed, without the times.
@@ -107,7 +107,7 @@ fn what_writers_left_is_printed_when_they_are_gone() {
     let expected = [
         format!(" in       {echo}"),
         format!(" dump-in  {echo}: {bytes}"),
-        format!(" drop     {echo}: no station"),
+        format!(" drop     {echo}: no-port"),
         String::from(" station  attached: udp port 69, process 9"),
     ];
     let output = net_log(&place, "");
@@ -121,7 +121,7 @@ fn what_writers_left_is_printed_when_they_are_gone() {
     let json = net_log(&place, "--json --kinds drops");
     let line: Value = serde_json::from_slice(&json.stdout).expect("a line of JSON");
     assert_eq!(line["schema"], "weir.net.log/1");
-    assert_eq!((&line["kind"], &line["reason_name"]), (&"drops".into(), &"no station".into()));
+    assert_eq!((&line["kind"], &line["reason_name"]), (&"drops".into(), &"no-port".into()));
 }
 
 #[test]
