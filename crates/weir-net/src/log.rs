@@ -44,8 +44,8 @@ pub use reason::Reason;
 
 use crate::error::{Error, ErrorKind, Result};
 use clock::Clock;
-use event::{FIRST_DUMP_BYTES, Packed, dump_units, pack_dump, word_of};
-use layout::{CONTINUED, PAYLOAD_BYTES, Shape, UNIT_WORDS, Unit, tag_at, word};
+use event::{FIRST_DUMP_BYTES, Packed, dump_units, pack_dump};
+use layout::{CONTINUED, PAYLOAD_BYTES, Shape, UNIT_WORDS, Unit, tag_at, word, words_of};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -53,6 +53,9 @@ use weir_sys::words::Words;
 
 /// Most bytes of a packet that a dump keeps.
 pub const MOST_SNAP_BYTES: usize = 65_535;
+
+/// Units of a dump between two looks whether its writer was overtaken.
+const UNITS_A_LOOK: u64 = 16;
 
 /// A log, open for writing. Its clones are the same log.
 #[derive(Clone, Debug)]
@@ -260,18 +263,20 @@ impl Log {
         let units = dump_units(kept.len()) as u64;
         let position = self.reserve(units);
         let further = kept.get(FIRST_DUMP_BYTES..).unwrap_or_default();
-        for (chunk, at) in further.chunks(PAYLOAD_BYTES).zip(position.wrapping_add(1)..) {
-            if self.is_overtaken(position) {
+        for (number, chunk) in (0..).zip(further.chunks(PAYLOAD_BYTES)) {
+            if number % UNITS_A_LOOK == 0 && self.is_overtaken(position) {
                 // Relaxed: only counted.
                 inner.words.word(word::OVERTAKEN).fetch_add(1, Ordering::Relaxed);
                 return;
             }
-            let mut payload = [0; 3];
-            for (word, bytes) in payload.iter_mut().zip(chunk.chunks(8)) {
-                *word = word_of(bytes);
-            }
-            let unit = Unit { code: CONTINUED, detail: 0, payload };
-            self.store(at, &unit, unit.seal());
+            let mut last = [0; PAYLOAD_BYTES];
+            // Of a length that is known: a third faster.
+            let whole = chunk.first_chunk().unwrap_or_else(|| {
+                last[..chunk.len()].copy_from_slice(chunk);
+                &last
+            });
+            let unit = Unit { code: CONTINUED, detail: 0, payload: words_of(whole) };
+            self.store(position.wrapping_add(1 + number), &unit, unit.seal());
         }
         // The first unit is the last: with it the record is there.
         self.store(position, &first, first.seal());

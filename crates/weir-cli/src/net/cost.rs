@@ -100,6 +100,9 @@ fn cases() -> Vec<Case> {
         event,
     };
     let mut cases = vec![
+        logged("none: the loop and a call", Kinds::NONE, |log, of| {
+            black_box((log, &of.transaction));
+        }),
         logged("off", Kinds::NONE, transaction),
         logged("transactions", Kinds::TRANSACTIONS, transaction),
         logged("transactions, out of a packet", Kinds::TRANSACTIONS, |log, of| {
@@ -129,7 +132,7 @@ fn cases() -> Vec<Case> {
     if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
         let name = "transactions, beside another writer";
         let beside = Case { beside: true, ..logged(name, Kinds::TRANSACTIONS, transaction) };
-        cases.insert(2, beside);
+        cases.insert(3, beside);
     }
     cases
 }

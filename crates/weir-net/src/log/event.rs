@@ -334,7 +334,7 @@ pub(crate) fn pack_dump(direction: Direction, length_bytes: u32, kept: &[u8]) ->
 
 /// Up to 8 bytes as a word.
 #[inline]
-pub(crate) fn word_of(bytes: &[u8]) -> u64 {
+fn word_of(bytes: &[u8]) -> u64 {
     let mut whole = [0; 8];
     whole[..bytes.len()].copy_from_slice(bytes);
     u64::from_ne_bytes(whole)

@@ -154,6 +154,7 @@ impl Shape {
 }
 
 /// Words out of bytes of a file.
+#[inline]
 pub fn words_of<const N: usize>(bytes: &[u8]) -> [u64; N] {
     let mut words = [0; N];
     for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
