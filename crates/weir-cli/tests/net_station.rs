@@ -1,0 +1,153 @@
+//! `weir net`: stations that are not ours: one for a port of UDP, and one that sends nonsense
+//! (docs/contracts/net.md); and what runs beside a switch.
+
+mod common;
+
+use common::net::{Answers, Bed, HOST, KERNEL, until};
+use serde_json::json;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use weir::{PortOptions, PortWriter};
+use weir_net::ErrorKind;
+use weir_net::message::{self, Checksum, Request, Want, from_station};
+use weir_net::outgoing::Outgoing;
+use weir_net::station::{Arrival, Station};
+use weir_net::wire::ipv4::{Datagram, protocol};
+use weir_net::wire::udp;
+
+fn directory(bed: &Bed) -> PathBuf {
+    bed.directory.path().join("weir/net/weir0")
+}
+
+fn attach(bed: &Bed, wants: &[Want]) -> weir_net::Result<Station> {
+    Station::attach(&directory(bed).join("switch"), &directory(bed), wants)
+}
+
+/// Sends back what comes for a port until told to end. How many datagrams came.
+fn echo(mut station: Station, port: u16, over: &AtomicBool) -> usize {
+    let own = station.attached().address;
+    let mut count = 0;
+    while !over.load(Ordering::Relaxed) {
+        let seen = station.receive_for(Duration::from_millis(20), |sender, arrival| {
+            let Arrival::Packet { bytes, checksum } = arrival else { return };
+            let datagram = Datagram::check(bytes).expect("the switch checked it");
+            assert!(!datagram.is_fragment(), "a station gets whole datagrams");
+            let peer = datagram.header().source;
+            let mut payload = datagram.payload().to_vec();
+            if checksum == Checksum::LeftOut {
+                payload[6..8].fill(0);
+            }
+            let asked = udp::Datagram::check(peer, own, &payload).expect("a user datagram");
+            assert_eq!(asked.destination_port(), port);
+            let mut reply = vec![0; udp::HEADER_BYTES + asked.payload().len()];
+            let from = SocketAddrV4::new(own, port);
+            let to = SocketAddrV4::new(peer, asked.source_port());
+            udp::emit(from, to, asked.payload(), &mut reply).expect("made");
+            sender.send(&Outgoing::new(peer, protocol::UDP), &reply);
+            count += 1;
+        });
+        seen.expect("the switch is there");
+    }
+    count
+}
+
+#[test]
+fn datagrams_go_to_who_has_their_port() {
+    let Some(bed) = Bed::new(&["ping"]) else { return };
+    let host = bed.host(Answers::Daemon, "", "");
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let want = |port| Want { protocol: protocol::UDP, port: Some(port) };
+        let seven = attach(&bed, &[want(7)]).expect("attached");
+        let refused = attach(&bed, &[want(7)]).expect_err("port 7 is taken");
+        assert_eq!(refused.kind(), ErrorKind::Refused);
+        let text = refused.to_string();
+        assert!(text.contains("has port 7 of protocol 17"), "{text}");
+        let nine = attach(&bed, &[want(9), want(10)]).expect("attached");
+        let seven = scope.spawn(|| echo(seven, 7, &over));
+        let nine = scope.spawn(|| echo(nine, 9, &over));
+        // Without fragments, at the edge, and in many of them.
+        let outcome = bed.script("udp.py 7 0 1 100 1472 1473 9000 65507");
+        assert_eq!(outcome["right"], json!([0, 1, 100, 1472, 1473, 9000, 65507]));
+        assert_eq!(bed.script("udp.py 9 33")["right"], json!([33]));
+        bed.ok(&format!("ping -n -c 1 {HOST}"));
+        over.store(true, Ordering::Relaxed);
+        assert_eq!((seven.join().expect("no panic"), nine.join().expect("no panic")), (7, 1));
+    });
+    // Both are gone, and their ports free.
+    until("stations leave", || bed.stat()["stations"].as_array().map(Vec::len) == Some(2));
+    attach(&bed, &[Want { protocol: protocol::UDP, port: Some(7) }]).expect("attached");
+    host.end();
+}
+
+#[test]
+fn nonsense_of_a_station_is_counted_and_harms_nobody() {
+    let Some(bed) = Bed::new(&["ping"]) else { return };
+    let host = bed.host(Answers::Daemon, "", "");
+    let switch = directory(&bed).join("switch");
+    let mut writer = PortWriter::open(&switch, &PortOptions::new()).expect("opened");
+    let mut send = Vec::new();
+    let to = Outgoing::new(Ipv4Addr::new(10, 9, 0, 1), protocol::ICMP);
+    message::put_send(&mut send, &to, b"not attached");
+    let mut attach_nowhere = message::front(from_station::ATTACH).to_vec();
+    attach_nowhere.extend_from_slice(b"\0no path");
+    let redirect =
+        message::put_redirect(HOST.parse().expect("an address"), to.destination, to.destination);
+    let nonsense = [
+        (&b""[..], "bad-message"),
+        (b"short", "bad-message"),
+        (&[255; 400], "bad-message"),
+        (&[0; 16], "bad-message"),
+        (&attach_nowhere, "bad-message"),
+        (&redirect, "bad-message"),
+        (&send, "not-its-protocol"),
+    ];
+    for (bytes, reason) in nonsense {
+        let before = bed.drops(reason);
+        writer.send(bytes).expect("sent");
+        until("it is counted", || bed.drops(reason) == before + 1);
+    }
+    // One whose own port is not there.
+    let before = bed.drops("station-gone");
+    let path = directory(&bed).join("nobody");
+    writer.send(&Request { wants: Vec::new(), path }.put()).expect("sent");
+    until("it is counted", || bed.drops("station-gone") == before + 1);
+    // One that is attached, and sends what it may not, to where it may not.
+    let mut station =
+        attach(&bed, &[Want { protocol: protocol::UDP, port: Some(7) }]).expect("attached");
+    let all: Ipv4Addr = "10.9.0.255".parse().expect("an address");
+    let wrong = [
+        (Outgoing::new(to.destination, protocol::TCP), "not-its-protocol"),
+        (Outgoing::new(all, protocol::UDP), "destination"),
+        (Outgoing::new(Ipv4Addr::LOCALHOST, protocol::UDP), "destination"),
+        (Outgoing { options: &[7, 200, 4, 0], ..Outgoing::new(to.destination, 17) }, "bad-options"),
+    ];
+    for (out, reason) in &wrong {
+        let before = bed.drops(reason);
+        station.send(out, b"payload").expect("sent");
+        until("it is counted", || bed.drops(reason) == before + 1);
+    }
+    let before = bed.drops("too-big");
+    let whole = Outgoing { dont_fragment: true, ..Outgoing::new(to.destination, protocol::UDP) };
+    station.send(&whole, &[0; 1481]).expect("sent");
+    until("it is counted", || bed.drops("too-big") == before + 1);
+    bed.ok(&format!("ping -n -c 1 {HOST}"));
+    host.end_after_nonsense();
+}
+
+#[test]
+fn a_command_runs_beside_a_switch_in_a_namespace_of_its_own() {
+    let Some(bed) = Bed::new(&["ping"]) else { return };
+    let name = format!("weir-test-{}", std::process::id());
+    let up = format!("up --addr {HOST}/24 --peer {KERNEL} --netns {name} --icmpd --");
+    let output = bed.run_net(&format!("{up} ping -n -c 1 {HOST}"));
+    assert!(output.status.success(), "{}", common::net::both(&output));
+    assert!(common::net::both(&output).contains("1 received, 0% packet loss"));
+    let output = bed.run_net(&format!("{up} false"));
+    assert_eq!(output.status.code(), Some(1), "the command's status");
+    let output = bed.run_net(&format!("{up} no-such-command"));
+    assert!(common::net::both(&output).contains("cannot start 'no-such-command'"));
+    assert!(!PathBuf::from("/run/netns").join(&name).exists(), "the namespace is gone");
+}
