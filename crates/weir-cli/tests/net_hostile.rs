@@ -5,6 +5,7 @@ mod common;
 
 use common::WEIR;
 use common::net::{ANSWERS, Answers, Bed, Host, both, until};
+use rustix::process::Signal;
 use serde_json::json;
 
 /// An honest request is answered: it survived.
@@ -102,6 +103,30 @@ fn a_switch_whose_device_is_deleted_ends_and_says_so() {
         // Its name is free at once.
         bed.switch("").end();
     }
+}
+
+#[test]
+fn a_daemon_that_takes_nothing_for_a_while_harms_only_itself() {
+    let Some(bed) = Bed::new(&["ping"]) else { return };
+    let mut host = bed.host(Answers::Daemon, "", "");
+    let icmpd = host.icmpd.take().expect("a daemon");
+    icmpd.kill(Signal::STOP);
+    until("its ring is full", || {
+        bed.script("errors.py pour 2000");
+        bed.drops("station-full") > 0
+    });
+    // Another station is served, in the same switch: the kernel answers it.
+    let output = bed.run_net("ping -q -c 3 -i 2ms -W 20s 10.9.0.1");
+    assert_eq!(output.status.code(), Some(0), "{}", both(&output));
+    icmpd.kill(Signal::CONT);
+    host.icmpd = Some(icmpd);
+    // What lay in its ring is answered, all of it, and then the rest.
+    until("it has answered", || {
+        let stat = bed.stat();
+        stat["sent"].as_u64() >= stat["delivered"].as_u64()
+    });
+    lives(&bed, &mut host);
+    host.end();
 }
 
 #[test]

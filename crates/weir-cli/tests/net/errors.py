@@ -2,7 +2,7 @@
 
 `unreachable`: protocols and ports nobody has. `flood`: how many errors come for many datagrams.
 `redirect`: redirects from the gateway, from others, to others. `ggp`: echoes of protocol 3.
-`silence`: that an echo request is answered by nobody.
+`silence`: that an echo request is answered by nobody. `pour`: requests that nobody waits for.
 """
 
 import socket
@@ -93,11 +93,25 @@ def silence(wire):
     return {"answered": packet is not None}
 
 
+def pour(wire, count):
+    """Echo requests as fast as they go, whether anybody takes them or not."""
+    refused = 0
+    for number in range(count):
+        try:
+            wire.send(ip(echo(2, number & 0xFFFF, bytes(1400))))
+        except OSError:
+            # The queue of the device is full.
+            refused += 1
+    return {"sent": count - refused}
+
+
 def main():
     what = sys.argv[1]
     if what == "refused":
         return say(refused())
     wire = Wire()
+    if what == "pour":
+        return say(pour(wire, int(sys.argv[2])))
     if what == "flood":
         return say(flood(wire, int(sys.argv[2])))
     say({"unreachable": unreachable, "redirect": redirect, "ggp": ggp, "silence": silence}[what](wire))
