@@ -57,6 +57,16 @@ impl Way {
         }
     }
 
+    /// Whether processes answer, and not the kernel.
+    pub fn is_program(self) -> bool {
+        !matches!(self, Way::Lo | Way::Veth)
+    }
+
+    /// Whether they are weir's.
+    pub fn is_weir(self) -> bool {
+        matches!(self, Way::Daemon | Way::Inline)
+    }
+
     /// What log it keeps.
     pub fn logging(self) -> &'static str {
         match self {
@@ -131,8 +141,9 @@ impl Host {
         }
     }
 
-    /// CPU time that its processes have used.
-    pub fn cpu_ns(&self) -> u64 {
-        self.pids.iter().filter_map(|pid| usage::cpu_ns_of(*pid)).sum()
+    /// CPU time that its processes have used; nothing, where it is the kernel.
+    pub fn cpu_ns(&self) -> Option<u64> {
+        let used = self.pids.iter().map(|pid| usage::cpu_ns_of(*pid).unwrap_or(0));
+        (!self.pids.is_empty()).then(|| used.sum())
     }
 }
