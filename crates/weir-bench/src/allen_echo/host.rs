@@ -62,9 +62,13 @@ impl Way {
         !matches!(self, Way::Lo | Way::Veth)
     }
 
-    /// Whether they are weir's.
-    pub fn is_weir(self) -> bool {
-        matches!(self, Way::Daemon | Way::Inline)
+    /// How many of them are weir's.
+    pub fn weir_processes(self) -> u64 {
+        match self {
+            Way::Daemon => 2,
+            Way::Inline => 1,
+            Way::Lo | Way::Veth | Way::Bare(_) => 0,
+        }
     }
 
     /// What log it keeps.

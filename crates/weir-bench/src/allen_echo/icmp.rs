@@ -20,7 +20,7 @@ const WINDOW: u64 = 64;
 /// Long against filling and emptying the window.
 const STREAM_NS: u64 = 10_000_000;
 const STREAM_WEIGHT: f64 = 4.0;
-/// What the start of weir's host takes of a cell's time.
+/// What the start of each of weir's processes takes of a cell's time.
 const START_WEIGHT: f64 = 4.0;
 /// Requests of a batch whose every line waits for the disk.
 const SYNCHRONOUS_COUNT: u64 = 64;
@@ -112,9 +112,11 @@ fn watched(way: Way, window: u64, what: fn(bool) -> Watched) -> Group {
         let watched = what(on);
         echo_case(Shape { window, watched, ..Shape::of(way) }, watched.title())
     });
-    let what = what(false).title().trim_end_matches(" off");
-    let name = format!("icmp, {}{what}{}", way.title(), under_way(window));
-    Group { processes: CLOSE, ..beside_the_first(name, cases.into()) }
+    let title = what(false).title().trim_end_matches(" off");
+    let name = format!("icmp, {}{title}{}", way.title(), under_way(window));
+    // A twin of a host takes as long to come up as the host.
+    let twin = what(false) == Watched::Log(false);
+    Group { processes: CLOSE, twin, ..beside_the_first(name, cases.into()) }
 }
 
 /// Three further askers of the same host beside the one that is timed.
@@ -170,7 +172,7 @@ fn echo_case(shape: Shape, what: &str) -> Case {
         perspective: Some(Perspective { of: Activity::Packets, per_operation: 1.0 }),
         ..made
     };
-    let start = if way.is_weir() { START_WEIGHT } else { 0.0 };
+    let start = way.weir_processes() as f64 * START_WEIGHT;
     if window == 1 {
         return Case { measures: COLUMNS.to_vec(), weight: 2.0 + start, ..made };
     }
