@@ -193,6 +193,21 @@ fn the_log_before_is_kept_and_a_follower_goes_on_with_the_new_one() {
     assert_eq!(reader.reopen().expect_err("no log").kind(), ErrorKind::Corrupt);
 }
 
+/// A reader bounded how far one call goes by its position, and one that had been left behind by more
+/// than two laps said that there was nothing: a follower slept, and told what was missing too early.
+#[test]
+fn a_reader_left_far_behind_finds_at_once_what_there_is() {
+    let place = Place::new();
+    let log = Log::create(place.path(), 4096).expect("made");
+    let mut reader = Reader::open(place.path()).expect("opened");
+    log.station(&station(1));
+    assert_eq!(read_all(&mut reader).len(), 1);
+    (0..1000).for_each(|pid| log.station(&station(pid)));
+    let what = reader.next().expect("read").map(|event| event.what);
+    assert_eq!(what, Some(What::Station(station(1000 - 128))));
+    assert_eq!(reader.counts().expect("counts").overwritten_units, 1000 - 128);
+}
+
 #[test]
 fn what_is_no_log_is_refused_and_left_alone() {
     let place = Place::new();

@@ -89,8 +89,8 @@ impl Reader {
         let mut looked = None;
         let mut tries = 0;
         // Whatever others do meanwhile, a call ends.
-        let limit = self.scan.position().saturating_add(2 * self.shape.units);
-        while self.scan.position() <= limit && tries <= TRIES {
+        let mut passed = 0;
+        while passed <= 2 * self.shape.units && tries <= TRIES {
             let step = match self.block.get(self.block_at..) {
                 Some(units) if !units.is_empty() => self.scan.step(units),
                 _ => Step::More,
@@ -105,7 +105,10 @@ impl Reader {
                     self.block_at += units * UNIT_BYTES;
                     return Ok(Some(event));
                 }
-                Step::Over(units) => self.block_at += units * UNIT_BYTES,
+                Step::Over(units) => {
+                    self.block_at += units * UNIT_BYTES;
+                    passed += units as u64;
+                }
                 Step::Absent if again => return Ok(None),
                 Step::More if again && self.scan.behind() == 0 => return Ok(None),
                 Step::Absent | Step::More => {

@@ -1,0 +1,164 @@
+//! `weir net`: what the host says of datagrams it cannot use, to whom it says nothing, and what it
+//! believes (docs/contracts/net.md, RFC 792, 823, 1122).
+
+mod common;
+
+use common::net::{ANSWERS, Answers, Bed};
+use serde_json::{Value, json};
+
+#[test]
+fn protocols_and_ports_that_nobody_has_are_said_to_be_unreachable() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "");
+        let outcome = bed.script("errors.py unreachable");
+        let error = |name: &str, code: u64| {
+            let error = &outcome[name];
+            let seen = (&error["type"], &error["code"], &error["quotes"]);
+            assert_eq!(seen, (&3.into(), &code.into(), &true.into()), "{name}: {outcome}");
+        };
+        error("protocol 253", 2);
+        error("port 9", 3);
+        assert_eq!(bed.script("errors.py refused"), "ECONNREFUSED");
+        assert_eq!(bed.stat()["drops"], json!({"no-port": 2, "no-protocol": 1}));
+        host.end();
+    }
+}
+
+#[test]
+fn errors_are_few_however_many_datagrams_come() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "");
+        let outcome = bed.script("errors.py flood 10000");
+        let (errors, took_s) = (outcome["errors"].as_u64(), outcome["took_s"].as_f64());
+        let (errors, took_s) = errors.zip(took_s).expect("both");
+        // Six at once to one host, and ten a second.
+        assert!(errors >= 6 && errors as f64 <= 7.0 + 10.0 * took_s, "{outcome}");
+        assert_eq!(bed.drops("no-port"), 10_000);
+        host.end();
+    }
+}
+
+/// What was sent and came back, kind by kind.
+fn kinds(outcome: &Value) -> impl Iterator<Item = (&str, u64, &Value)> {
+    let outcome = outcome.as_object().expect("kinds");
+    outcome.iter().map(|(kind, said)| {
+        (kind.as_str(), said["sent"].as_u64().expect("a count"), &said["answers"])
+    })
+}
+
+/// How many were sent in all; none must be answered.
+fn silent(outcome: &Value) -> u64 {
+    kinds(outcome)
+        .map(|(kind, sent, answers)| {
+            assert_eq!(*answers, json!([]), "{kind}");
+            sent
+        })
+        .sum()
+}
+
+#[test]
+fn nothing_is_sent_to_who_cannot_have_asked() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "");
+        let sent = silent(&bed.script("hostile.py sources"));
+        assert_eq!((sent, &bed.stat()["drops"]), (90, &json!({"source": 90})));
+        host.end();
+    }
+}
+
+#[test]
+fn what_is_not_for_this_host_alone_is_not_answered() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "");
+        assert_eq!(silent(&bed.script("hostile.py destinations")), 63);
+        assert_eq!(bed.stat()["drops"], json!({"broadcast": 45, "not-for-us": 18}));
+        host.end();
+    }
+}
+
+#[test]
+fn errors_and_messages_that_cannot_be_are_not_answered() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "");
+        assert_eq!(silent(&bed.script("hostile.py icmp")), 42);
+        host.end();
+    }
+}
+
+#[test]
+fn source_routes_are_refused_with_the_reason() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "");
+        let outcome = bed.script("hostile.py routes");
+        for (kind, _, told) in kinds(&outcome) {
+            let error = &told[0];
+            assert_eq!((&error["type"], &error["code"]), (&3.into(), &5.into()), "{kind}: {told}");
+            assert_eq!(told.as_array().map(Vec::len), Some(1), "{kind}: {told}");
+        }
+        assert_eq!(bed.stat()["drops"], json!({"source-route": 3}));
+        host.end_after_nonsense();
+    }
+}
+
+#[test]
+fn a_redirect_counts_only_from_the_gateway_in_use_to_a_neighbour() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "");
+        let outcome = bed.script("errors.py redirect");
+        let outcome = outcome.as_object().expect("cases");
+        assert_eq!(outcome.len(), 7);
+        assert!(outcome.values().all(|told| *told == json!([])), "{outcome:?}");
+        let stat = bed.stat();
+        assert_eq!((&stat["redirects"], &stat["gateways"]), (&0.into(), &json!([])));
+        assert_eq!(bed.script("errors.py redirect good"), json!({"good": []}));
+        let stat = bed.stat();
+        assert_eq!(stat["redirects"], 1);
+        let gateway = &stat["gateways"][0];
+        let seen = (&gateway["destination"], &gateway["gateway"]);
+        assert_eq!(seen, (&"192.0.2.5".into(), &"10.9.0.7".into()), "{stat}");
+        // Who was the gateway is it no more for that host, the new one is; and only for that one.
+        assert_eq!(bed.script("errors.py redirect good"), json!({"good": []}));
+        let after = bed.stat();
+        assert_eq!(
+            (&after["redirects"], after["gateways"].as_array().map(Vec::len)),
+            (&1.into(), Some(1))
+        );
+        host.end();
+    }
+}
+
+#[test]
+fn gateways_are_spoken_to_only_where_asked_for() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "");
+        let told = bed.script("errors.py ggp");
+        let error = json!([{"proto": 1, "type": 3, "code": 2, "dst": "10.9.0.1", "bytes": 32}]);
+        assert_eq!(told, error, "off");
+        host.end();
+        let host = bed.host(answers, "", "--ggp");
+        let told = bed.script("errors.py ggp");
+        assert_eq!(told, json!([{"proto": 3, "type": 0, "same": true, "bytes": 4}]), "on");
+        host.end();
+    }
+}
+
+#[test]
+fn a_daemon_that_is_asked_to_answers_no_more_than_so_many_a_second() {
+    let Some(bed) = Bed::new(&["ping"]) else { return };
+    let host = bed.host(Answers::Daemon, "", "--echo-rate 5");
+    let text = bed.run("ping -n -q -c 100 -l 100 -W 1 10.9.0.2");
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    let received = text.split(", ").find_map(|part| part.strip_suffix(" received"));
+    let received: u32 = received.and_then(|count| count.parse().ok()).expect("a count");
+    // Five at once, five a second; ping stays for a second or two.
+    assert!((5..=50).contains(&received), "{text}");
+    host.end();
+}

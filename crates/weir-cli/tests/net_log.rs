@@ -1,0 +1,324 @@
+//! `weir net log`: what is printed, followed, chosen and measured (docs/contracts/log.md).
+
+mod common;
+
+use common::port::{Place, Running, refused, said, sent, until};
+use common::{WEIR, have};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+use weir_net::log::{Change, Direction, Dropped, Kinds, Log, Packet, Station};
+
+/// An echo request.
+const ECHO: [u8; 28] = [
+    0x45, 0, 0, 28, 0x12, 0x34, 0x40, 0, 64, 1, 0x14, 0x99, 10, 9, 0, 1, 10, 9, 0, 2, //
+    8, 0, 0xf7, 0xf7, 0, 7, 0, 1,
+];
+
+/// Where the log of the switch on weir0 lies.
+fn path(place: &Place) -> PathBuf {
+    let directory = place.path("net/weir0");
+    std::fs::create_dir_all(&directory).expect("made");
+    directory.join("log")
+}
+
+/// A log of the switch on weir0 with a ring of 128 units.
+fn made(place: &Place) -> Log {
+    Log::create(path(place), 4096).expect("made")
+}
+
+/// Runs `weir net log ARGS` to its end.
+fn net_log(place: &Place, args: &str) -> Output {
+    let mut command = place.command(WEIR);
+    command.args(["net", "log"]).args(args.split_whitespace()).env("TZ", "UTC");
+    command.output().expect("weir starts")
+}
+
+/// Starts `weir net log ARGS`.
+fn start(place: &Place, args: &str) -> Running {
+    let mut command = place.command(WEIR);
+    command.args(["net", "log"]).args(args.split_whitespace()).env("TZ", "UTC");
+    place.start(command)
+}
+
+fn station(pid: u32) -> Station {
+    Station { change: Change::Attached, pid, protocol: 17, port: 69 }
+}
+
+fn dropped() -> Dropped {
+    Dropped { reason: weir_net::counts::Drop::NoPort.reason(), packet: Packet::of(&ECHO) }
+}
+
+/// What was printed, without the times.
+fn lines(output: &Output) -> Vec<String> {
+    assert!(output.status.success(), "{}", said(output));
+    let text = String::from_utf8(output.stdout.clone()).expect("text");
+    let untimed = |line: &str| {
+        let (time, rest) = line.split_at(26);
+        assert_eq!((&time[4..5], &time[10..11], &time[19..20]), ("-", " ", "."), "{line}");
+        rest.to_owned()
+    };
+    text.lines().map(untimed).collect()
+}
+
+#[test]
+fn a_log_that_is_none_is_said() {
+    let place = Place::new();
+    let none = "weir: cannot find the switch of 'weir0': no switch has ever run on 'weir0'\n";
+    refused(&net_log(&place, ""), 1, none);
+    refused(&net_log(&place, "--tun tap7 -f"), 1, "no switch has ever run on 'tap7'");
+    assert!(!place.path("net").exists(), "looking leaves nothing behind");
+    path(&place);
+    refused(&net_log(&place, "--set all"), 1, none);
+    refused(&net_log(&place, "nowhere"), 1, "weir: cannot open log 'nowhere': No such file");
+    std::fs::write(place.directory.path().join("file"), "a text").expect("written");
+    let no_log = "weir: cannot open log 'file': it is not a log of weir net: too short\n";
+    refused(&net_log(&place, "file"), 1, no_log);
+    refused(&net_log(&place, "file --sync drops"), 1, no_log);
+}
+
+#[test]
+fn wrong_usage_is_said_with_status_2() {
+    let place = Place::new();
+    made(&place);
+    refused(&net_log(&place, "--tun ../weir0"), 2, "1 to 15 of A-Z a-z 0-9 _ . -");
+    refused(&net_log(&place, "--kinds drop"), 2, "there are transactions, errors, dumps-in");
+    refused(&net_log(&place, "--set drops,"), 2, "cannot log kind \"\"");
+    for args in ["--json --pcap", "--set all -f", "--cost --last 3", "log --tun weir0", "--last x"]
+    {
+        assert_eq!(net_log(&place, args).status.code(), Some(2), "{args}");
+    }
+}
+
+#[test]
+fn what_writers_left_is_printed_when_they_are_gone() {
+    let place = Place::new();
+    let log = made(&place);
+    log.set_mask(Kinds::ALL);
+    log.packet(Direction::In, &ECHO);
+    log.dropped(&dropped());
+    log.station(&station(9));
+    drop(log);
+    let echo = "10.9.0.1 > 10.9.0.2 icmp echo request id 7 seq 1, 28 bytes";
+    let bytes = "4500 001c 1234 4000 4001 1499 0a09 0001 0a09 0002 0800 f7f7 0007 0001";
+    let expected = [
+        format!(" in       {echo}"),
+        format!(" dump-in  {echo}: {bytes}"),
+        format!(" drop     {echo}: no-port"),
+        String::from(" station  attached: udp port 69, process 9"),
+    ];
+    let output = net_log(&place, "");
+    assert_eq!((lines(&output), said(&output).as_str()), (expected.to_vec(), ""));
+    let file = path(&place).display().to_string();
+    assert_eq!(lines(&net_log(&place, &file)), expected);
+    assert_eq!(lines(&net_log(&place, "--last 2")), expected[2..]);
+    assert_eq!(lines(&net_log(&place, "--last 0")), [""; 0]);
+    assert_eq!(lines(&net_log(&place, "--kinds drops,dumps-in")), expected[1..3]);
+    assert_eq!(lines(&net_log(&place, "--kinds transactions --last 1")), expected[..1]);
+    let json = net_log(&place, "--json --kinds drops");
+    let line: Value = serde_json::from_slice(&json.stdout).expect("a line of JSON");
+    assert_eq!(line["schema"], "weir.net.log/1");
+    assert_eq!((&line["kind"], &line["reason_name"]), (&"drops".into(), &"no-port".into()));
+}
+
+#[test]
+fn a_follower_prints_events_as_they_come() {
+    let place = Place::new();
+    let log = made(&place);
+    (0..20).for_each(|pid| log.station(&station(pid)));
+    let mut running = start(&place, "-f");
+    // The last ten, and then each by itself.
+    for pid in 10..20 {
+        assert!(running.line().ends_with(&format!("process {pid}\n")));
+    }
+    for pid in 20..23 {
+        log.station(&station(pid));
+        assert!(running.line().ends_with(&format!("process {pid}\n")));
+    }
+    running.kill(Signal::INT);
+    let (status, out, err) = running.end();
+    assert_eq!((status.signal(), out, err.as_str()), (Some(2), vec![], ""));
+    let mut all = start(&place, "-f --since-start --json");
+    for pid in 0..23 {
+        let line: Value = serde_json::from_str(&all.line()).expect("JSON");
+        assert_eq!(line["pid"], pid);
+    }
+}
+
+#[test]
+fn a_follower_goes_on_when_the_switch_is_started_again() {
+    let place = Place::new();
+    let log = made(&place);
+    log.station(&station(1));
+    let mut running = start(&place, "-f");
+    assert!(running.line().ends_with("process 1\n"));
+    for pid in 2..5 {
+        let log = made(&place);
+        log.station(&station(pid));
+        assert!(running.line().ends_with(&format!("process {pid}\n")));
+    }
+    // What was before is kept.
+    let old = path(&place).with_extension("old").display().to_string();
+    assert_eq!(lines(&net_log(&place, &old)).len(), 1);
+    // Something else in its place is an error.
+    std::fs::rename(path(&place), place.path("net/weir0/away")).expect("renamed");
+    std::fs::write(path(&place), "something else").expect("written");
+    let (status, _, err) = running.end();
+    assert_eq!(status.code(), Some(1), "{err}");
+    assert!(err.contains("it is not a log of weir net"), "{err}");
+}
+
+#[test]
+fn a_follower_whose_output_nobody_reads_dies_of_sigpipe() {
+    let place = Place::new();
+    let _log = made(&place);
+    for args in ["-f", "-f --pcap --since-start", "-f --json"] {
+        let mut running = start(&place, args);
+        // While nothing comes: only that nobody reads any more can end it.
+        if args.contains("pcap") {
+            let mut header = [0; 24];
+            running.output.read_exact(&mut header).expect("a header");
+        }
+        let (reader, _) = std::io::pipe().expect("a pipe");
+        drop(std::mem::replace(&mut running.output, no_output(reader)));
+        let (status, _, err) = running.end();
+        assert_eq!((status.signal(), err.as_str()), (Some(13), ""), "{args}");
+    }
+}
+
+/// A reader of output that is at its end, in place of one that is closed.
+fn no_output(reader: std::io::PipeReader) -> std::io::BufReader<std::process::ChildStdout> {
+    let descriptor: std::os::fd::OwnedFd = reader.into();
+    std::io::BufReader::new(descriptor.into())
+}
+
+#[test]
+fn a_full_disk_is_said() {
+    let place = Place::new();
+    made(&place).station(&station(1));
+    let mut command = place.command(WEIR);
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("opened");
+    command.args(["net", "log"]).stdout(full);
+    let output = command.output().expect("weir starts");
+    refused(&output, 1, "weir: cannot write to standard output: No space left on device");
+}
+
+#[test]
+fn kinds_are_chosen_while_the_switch_runs() {
+    let place = Place::new();
+    let log = made(&place);
+    let mut running = start(&place, "-f");
+    let chosen = net_log(&place, "--set drops,stations --sync drops");
+    let text = String::from_utf8_lossy(&chosen.stdout).into_owned();
+    let expected = "logged: drops,stations (was transactions,errors,drops,stations)\n\
+                    waits for the disk: drops (was none)\n";
+    assert_eq!(text, expected);
+    assert_eq!((log.mask(), log.sync_mask()), (Kinds::DROPS.and(Kinds::STATIONS), Kinds::DROPS));
+    log.packet(Direction::In, &ECHO);
+    log.dropped(&dropped());
+    assert!(running.line().contains(" drop "), "the packet is not logged");
+    assert_eq!(net_log(&place, "--set all").stdout, b"logged: all (was drops,stations)\n");
+    log.packet(Direction::Out, &ECHO);
+    assert!(running.line().contains(" out ") && running.line().contains(" dump-out "));
+    sent(&net_log(&place, "--set none --sync none"));
+    assert_eq!((log.mask(), log.sync_mask()), (Kinds::NONE, Kinds::NONE));
+}
+
+#[test]
+fn what_a_follower_missed_is_said() {
+    let place = Place::new();
+    for (args, expected) in [("-f", ""), ("-f --json", "\"missing\"")] {
+        let log = made(&place);
+        let mut running = start(&place, args);
+        log.station(&station(1));
+        assert!(running.line().contains("station"), "it follows");
+        // Stopped while the ring goes round.
+        running.kill(Signal::STOP);
+        let status = format!("/proc/{}/status", running.child.id());
+        let stopped =
+            || std::fs::read_to_string(&status).is_ok_and(|text| text.contains("T (stopped)"));
+        until("it is stopped", stopped);
+        (0..1000).for_each(|pid| log.station(&station(pid)));
+        running.kill(Signal::CONT);
+        until("the last comes", || {
+            let line = running.line();
+            line.contains("process 999") || line.contains("\"pid\":999")
+        });
+        if !expected.is_empty() {
+            let line: Value = serde_json::from_str(&running.line()).expect("JSON");
+            assert_eq!(line["kind"], "missing");
+            assert_eq!(line["overwritten_units"], 1000 - 128);
+        }
+        running.kill(Signal::TERM);
+        let (_, _, err) = running.end();
+        let told = err.contains("872 units (32 bytes of events) were overwritten");
+        assert_eq!(told, expected.is_empty(), "{err}");
+    }
+}
+
+#[test]
+fn dumps_are_a_capture_file() {
+    let place = Place::new();
+    let log = made(&place);
+    log.dropped(&dropped());
+    let empty = net_log(&place, "--pcap");
+    assert_eq!(empty.stdout.len(), 24);
+    assert!(said(&empty).contains("there is no dump in the log"), "{}", said(&empty));
+    log.set_mask(Kinds::ALL);
+    log.packet(Direction::In, &ECHO);
+    log.packet(Direction::Out, &ECHO);
+    let whole = net_log(&place, "--pcap");
+    assert_eq!((whole.stdout.len(), said(&whole).as_str()), (24 + 2 * (16 + 28), ""));
+    assert_eq!(net_log(&place, "--pcap --kinds dumps-out").stdout.len(), 24 + 16 + 28);
+    if !have(&["tcpdump"]) {
+        return;
+    }
+    // Also while it is followed: tcpdump ends after two packets, and weir with it.
+    let shown = place.bash("$WEIR net log -f --pcap | tcpdump -nr - -c 2");
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let count = text.lines().filter(|line| line.contains("ICMP echo request, id 7")).count();
+    assert_eq!(count, 2, "{text}{}", said(&shown));
+}
+
+#[test]
+fn the_cost_of_each_kind_is_measured() {
+    let place = Place::new();
+    let text = net_log(&place, "--cost");
+    let table = String::from_utf8_lossy(&text.stdout).into_owned();
+    for word in ["off", "transactions", "errors", "drops", "stations", "dumps-in", "on the disk"] {
+        assert!(table.contains(&format!("  {word}")) || table.contains(word), "{word}: {table}");
+    }
+    let build = if cfg!(debug_assertions) { "debug build" } else { "release build" };
+    assert!(table.contains(build), "{table}");
+    let json = net_log(&place, "--cost --json");
+    let report: Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(report["schema"], "weir.net.log.cost/1");
+    let cases = report["cases"].as_array().expect("cases");
+    assert!(cases.len() >= 10, "{report}");
+    for case in cases {
+        let figure = |name: &str| case[name].as_f64().expect("a figure");
+        let (low, median, high) = (figure("low_ns"), figure("median_ns"), figure("high_ns"));
+        assert!(0.0 < low && low <= median && median <= high, "{case}");
+    }
+    let left = std::fs::read_dir(place.path("net/weir0")).expect("a directory").count();
+    assert_eq!(left, 0, "nothing is left behind");
+    // Beside a log that is given, which is left alone.
+    let file = path(&place);
+    let log = Log::create(&file, 4096).expect("made");
+    sent(&net_log(&place, &format!("--cost {}", file.display())));
+    assert_eq!(log.mask(), Kinds::USUAL);
+    assert!(lines(&net_log(&place, "")).is_empty());
+}
+
+#[test]
+fn help_says_what_there_is() {
+    let place = Place::new();
+    let output = net_log(&place, "--help");
+    insta::assert_snapshot!(String::from_utf8_lossy(&output.stdout));
+    let mut group = place.command(WEIR);
+    let group = group.args(["net", "--help"]).stdin(Stdio::null()).output().expect("weir starts");
+    assert!(String::from_utf8_lossy(&group.stdout).contains("\n  log "));
+}

@@ -1,0 +1,151 @@
+//! `weir net profile` over processes with a profile (docs/contracts/profile.md): this very program,
+//! in the place of a switch.
+
+mod common;
+
+use common::port::{Place, Running, refused};
+use common::{WEIR, alone};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use weir_measure::profile::{self, Subroutine};
+
+static TURN: Subroutine = Subroutine::new("switch.turn");
+static LAST: Subroutine = Subroutine::new("last");
+static READ: Subroutine = Subroutine::new("tun.read");
+
+/// The directory of a switch on weir0.
+fn of_switch(place: &Place) -> PathBuf {
+    use std::os::unix::fs::DirBuilderExt;
+    let directory = place.path("net/weir0");
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).expect("made");
+    directory
+}
+
+/// A switch that reads a packet after the other from a device that always has one, until `done`.
+fn switches_until(done: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        let other = scope.spawn(done);
+        let mut zeros = std::fs::File::open("/dev/zero").expect("opened");
+        while !other.is_finished() {
+            let _turn = TURN.enter();
+            let mut packet = [0; 64];
+            profile::wait(&READ, || zeros.read_exact(&mut packet)).expect("read");
+        }
+    });
+}
+
+fn net_profile(place: &Place, args: &str) -> Command {
+    let mut command = place.command(WEIR);
+    command.args(["net", "profile"]).args(args.split_whitespace());
+    command
+}
+
+fn ended(mut running: Running) -> String {
+    let mut text = String::new();
+    running.output.read_to_string(&mut text).expect("text");
+    let status = running.child.wait().expect("reaped");
+    assert!(status.success(), "{status:?}: {text}");
+    text
+}
+
+#[test]
+fn a_packet_s_time_is_what_all_processes_of_the_switch_used() {
+    let (_alone, place) = (alone(), Place::new());
+    let me = std::process::id();
+    let path = of_switch(&place).join(format!("profile.switch.{me}"));
+    let _published = profile::publish(&path, "switch").expect("published");
+    switches_until(|| {
+        let text = ended(place.start(net_profile(&place, "--seconds 0.3 --json")));
+        let json: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!((json["schema"].as_str(), &json["gone"]), (Some("weir.profile/1"), &json!([])));
+        let switch = &json["processes"][0];
+        assert_eq!((switch["process"].as_str(), &switch["pid"]), (Some("switch"), &json!(me)));
+        let packets = switch["calls"][0]["calls"].as_u64().expect("calls");
+        let turns = switch["subroutines"][0]["calls"].as_u64().expect("calls");
+        assert!(packets > 0 && packets.abs_diff(turns) <= 1, "{text}");
+        assert_eq!(json["sum"]["unit"], json!({"name": "packet", "count": packets}));
+        let cpu_ns = switch["cpu"]["total_ns"].as_f64().expect("known");
+        assert_eq!(json["packet"]["cpu_ns"].as_f64(), Some(cpu_ns / packets as f64));
+        // A process by its number, and by its file; a line each time.
+        let by_number = ended(place.start(net_profile(&place, &format!("-s 0.1 {me}"))));
+        assert!(by_number.starts_with(&format!("switch (process {me}), 0.1")), "{by_number}");
+        assert!(by_number.contains("\na packet's time: "), "{by_number}");
+        let file = format!("-i 0.1 --json {}", path.display());
+        let mut lines = place.start(net_profile(&place, &file));
+        for _ in 0..2 {
+            let line: Value = serde_json::from_str(&lines.line()).expect("a line of JSON");
+            assert_eq!(line["processes"][0]["pid"], json!(me));
+        }
+        lines.kill(Signal::INT);
+        ended(lines);
+    });
+}
+
+#[test]
+fn an_interrupt_prints_what_was_counted() {
+    let (_alone, place) = (alone(), Place::new());
+    let path = of_switch(&place).join("profile.icmpd.1");
+    let _published = profile::publish(&path, "icmpd").expect("published");
+    // What an observer of another test has left on runs out.
+    while profile::is_on() {
+        TURN.run(|| ());
+    }
+    switches_until(|| {
+        let running = place.start(net_profile(&place, "--seconds 100"));
+        // On means that it counts, and listens for interrupts.
+        while !profile::is_on() {
+            std::thread::yield_now();
+        }
+        running.kill(Signal::INT);
+        let text = ended(running);
+        assert!(text.contains("\nswitch.turn "), "{text}");
+        assert!(!text.contains("packet's time"), "it is no switch\n{text}");
+    });
+}
+
+#[test]
+fn what_died_is_shown_as_it_was_and_what_is_no_profile_is_named() {
+    let (_alone, place) = (alone(), Place::new());
+    let directory = of_switch(&place);
+    let none = net_profile(&place, "").output().expect("it starts");
+    refused(&none, 1, "cannot find profiles of 'weir0': none of its processes has published one");
+    let by_number = net_profile(&place, "4194304").output().expect("it starts");
+    refused(&by_number, 1, "cannot find a profile of process 4194304 of 'weir0'");
+    let path = directory.join("profile.dead.1");
+    let published = profile::publish(&path, "dead").expect("published");
+    profile::switch(true).expect("on");
+    LAST.run(|| ());
+    std::fs::copy(&path, directory.join("copy")).expect("copied");
+    profile::switch(false).expect("off");
+    drop(published);
+    // It says that it began when nothing had.
+    let file = std::fs::File::options().write(true).open(directory.join("copy")).expect("opened");
+    std::os::unix::fs::FileExt::write_all_at(&file, &[0; 8], 24).expect("written");
+    std::fs::rename(directory.join("copy"), &path).expect("renamed");
+    std::fs::write(directory.join("profile.noise.2"), "noise").expect("written");
+    let output = net_profile(&place, "--seconds 0.05").output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("all that was counted"), "{text}");
+    assert!(text.contains("\nlast                        1 "), "{text}");
+    assert!(text.contains(&format!("\nnote: process {} is gone\n", std::process::id())), "{text}");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("profile.noise.2': it is too short for a profile"), "{error}");
+    let mut asked = net_profile(&place, "net/weir0/profile.noise.2");
+    asked.current_dir(place.path("")).stdin(Stdio::null());
+    refused(&asked.output().expect("it starts"), 1, "it is too short for a profile");
+}
+
+#[test]
+fn wrong_usage_is_said_with_status_2() {
+    let place = Place::new();
+    for (args, why) in [
+        ("--seconds 0", "not a time from 0.05"),
+        ("--seconds 1 --interval 1", "cannot be used with"),
+        ("--tun ../x", "the name of a device"),
+    ] {
+        refused(&net_profile(&place, args).output().expect("it starts"), 2, why);
+    }
+}
