@@ -12,8 +12,14 @@ pub struct Goal {
 }
 
 /// Baseline, case; the most of the time of one request, the least of the rate of 64 at once.
-const BOUNDS: [(&str, &str, f64, f64); 2] =
-    [("icmp, bare", "icmp, weir", 2.0, 0.8), ("icmp, bare", "icmp, weir --inline", 1.1, 1.0 / 1.1)];
+const BOUNDS: [(&str, &str, f64, f64); 6] = [
+    ("icmp, bare", "icmp, weir", 2.0, 0.8),
+    ("icmp, bare", "icmp, weir --inline", 1.1, 1.0 / 1.1),
+    ("icmp, weir, log off", "icmp, weir, log on", 1.02, 0.98),
+    ("icmp, weir --inline, log off", "icmp, weir --inline, log on", 1.02, 0.98),
+    ("icmp, weir, profile off", "icmp, weir, profile on", 1.03, 0.97),
+    ("icmp, weir --inline, profile off", "icmp, weir --inline, profile on", 1.03, 0.97),
+];
 
 /// All of them.
 pub fn goals() -> Vec<Goal> {

@@ -57,6 +57,20 @@ impl Way {
         }
     }
 
+    /// Whether processes answer, and not the kernel.
+    pub fn is_program(self) -> bool {
+        !matches!(self, Way::Lo | Way::Veth)
+    }
+
+    /// How many of them are weir's.
+    pub fn weir_processes(self) -> u64 {
+        match self {
+            Way::Daemon => 2,
+            Way::Inline => 1,
+            Way::Lo | Way::Veth | Way::Bare(_) => 0,
+        }
+    }
+
     /// What log it keeps.
     pub fn logging(self) -> &'static str {
         match self {
@@ -131,8 +145,9 @@ impl Host {
         }
     }
 
-    /// CPU time that its processes have used.
-    pub fn cpu_ns(&self) -> u64 {
-        self.pids.iter().filter_map(|pid| usage::cpu_ns_of(*pid)).sum()
+    /// CPU time that its processes have used; nothing, where it is the kernel.
+    pub fn cpu_ns(&self) -> Option<u64> {
+        let used = self.pids.iter().map(|pid| usage::cpu_ns_of(*pid).unwrap_or(0));
+        (!self.pids.is_empty()).then(|| used.sum())
     }
 }

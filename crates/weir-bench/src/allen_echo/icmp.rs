@@ -20,6 +20,8 @@ const WINDOW: u64 = 64;
 /// Long against filling and emptying the window.
 const STREAM_NS: u64 = 10_000_000;
 const STREAM_WEIGHT: f64 = 4.0;
+/// What the start of each of weir's processes takes of a cell's time.
+const START_WEIGHT: f64 = 4.0;
 /// Requests of a batch whose every line waits for the disk.
 const SYNCHRONOUS_COUNT: u64 = 64;
 const SYNCHRONOUS_WEIGHT: f64 = 6.0;
@@ -110,9 +112,11 @@ fn watched(way: Way, window: u64, what: fn(bool) -> Watched) -> Group {
         let watched = what(on);
         echo_case(Shape { window, watched, ..Shape::of(way) }, watched.title())
     });
-    let what = what(false).title().trim_end_matches(" off");
-    let name = format!("icmp, {}{what}{}", way.title(), under_way(window));
-    Group { processes: CLOSE, ..beside_the_first(name, cases.into()) }
+    let title = what(false).title().trim_end_matches(" off");
+    let name = format!("icmp, {}{title}{}", way.title(), under_way(window));
+    // A twin of a host takes as long to come up as the host.
+    let twin = what(false) == Watched::Log(false);
+    Group { processes: CLOSE, twin, ..beside_the_first(name, cases.into()) }
 }
 
 /// Three further askers of the same host beside the one that is timed.
@@ -168,11 +172,16 @@ fn echo_case(shape: Shape, what: &str) -> Case {
         perspective: Some(Perspective { of: Activity::Packets, per_operation: 1.0 }),
         ..made
     };
+    let start = way.weir_processes() as f64 * START_WEIGHT;
     if window == 1 {
-        return Case { measures: COLUMNS.to_vec(), weight: 2.0, ..made };
+        return Case { measures: COLUMNS.to_vec(), weight: 2.0 + start, ..made };
+    }
+    let mut measures = STREAM.to_vec();
+    if !way.is_program() {
+        measures.truncate(2);
     }
     let size = BatchSize::Time { ns: STREAM_NS };
-    Case { measures: STREAM.to_vec(), size, weight: STREAM_WEIGHT, ..made }
+    Case { measures, size, weight: STREAM_WEIGHT + start, ..made }
 }
 
 fn echoes(site: &Site, shape: Shape) -> Result<Box<dyn Work>, Trouble> {
@@ -203,10 +212,12 @@ fn stream(asker: &mut Asker, host: &Host, count: u64) -> Result<Batch, Trouble> 
     let begun = Instant::now();
     asker.stream(count)?;
     let elapsed_ns = elapsed_ns(begun);
-    let used_ns = host.cpu_ns().saturating_sub(before) as f64;
+    let after = host.cpu_ns();
     let each = |ns: f64| ns / count as f64;
-    let rate = count as f64 / elapsed_ns * 1e9;
-    Ok(Batch { elapsed_ns, values: vec![rate, each(elapsed_ns), each(used_ns)] })
+    let mut values = vec![count as f64 / elapsed_ns * 1e9, each(elapsed_ns)];
+    values
+        .extend(before.zip(after).map(|(before, after)| each(after.saturating_sub(before) as f64)));
+    Ok(Batch { elapsed_ns, values })
 }
 
 /// Further askers of the same host, which are stopped between batches.

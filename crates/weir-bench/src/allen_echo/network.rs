@@ -64,7 +64,7 @@ impl Subnet {
 fn enter() -> Result<(), Trouble> {
     alone()?;
     tun::switch_on("lo")?;
-    // No neighbour is looked for on a device that comes up. Where there is no IPv6 there is no file.
+    // No neighbour is looked for on a device that comes up. Without IPv6 there is no such file.
     let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
     let range = "/proc/sys/net/ipv4/ping_group_range";
     std::fs::write(range, "0 2147483647")
