@@ -112,3 +112,26 @@ fn what_does_not_come_in_time_is_said_only_where_the_first_fragment_came() {
         host.end();
     }
 }
+
+/// Scapy knows nothing of the packets that the other games make by hand.
+#[test]
+fn scapy_finds_the_same() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let has_scapy = std::process::Command::new("python3").args(["-c", "import scapy.all"]).output();
+    if !has_scapy.is_ok_and(|output| output.status.success()) {
+        return eprintln!("SKIPPED: python3 has no scapy");
+    }
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "");
+        let outcome = bed.script("scapy_games.py");
+        let games = outcome.as_object().expect("games");
+        assert_eq!(games.len(), 10, "{outcome}");
+        for (game, outcome) in games {
+            let whole = ["in order", "reverse", "each twice", "first of eight bytes"];
+            let right = u8::from(whole.contains(&game.as_str()));
+            let wanted = json!({"answered": right, "right": right, "others": 0});
+            assert_eq!(*outcome, wanted, "{game}");
+        }
+        host.end();
+    }
+}
