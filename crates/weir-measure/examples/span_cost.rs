@@ -1,9 +1,9 @@
-//! What a span costs, off and on: batches in random order within rounds, each less the empty loop of
-//! its round; median and quartiles of the rounds. `span_cost [ROUNDS]`, in release.
+//! What a span costs in CPU time, off and on: batches in random order within rounds, each less the
+//! empty loop of its round; median and quartiles of the rounds. `span_cost [ROUNDS]`, in release.
 
 use std::hint::black_box;
-use std::time::Instant;
 use weir_measure::bench::estimate::quantile;
+use weir_measure::clock::cpu_ns;
 use weir_measure::pairs::PairOrder;
 use weir_measure::profile::{self, Subroutine};
 
@@ -71,11 +71,11 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Nanoseconds a turn.
+/// CPU time a turn.
 fn batch(turns: u64, body: fn(u64) -> u64) -> f64 {
-    let begun = Instant::now();
+    let begun_ns = cpu_ns();
     for turn in 0..turns {
         black_box(body(black_box(turn)));
     }
-    begun.elapsed().as_nanos() as f64 / turns as f64
+    (cpu_ns() - begun_ns) as f64 / turns as f64
 }

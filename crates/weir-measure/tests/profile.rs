@@ -123,10 +123,9 @@ fn rows_add_up_to_no_more_than_the_threads_had() {
     let slack = |ns: u64| ns + ns / 100;
     let had = report.interval_ns * report.threads as u64;
     assert!(total.cpu_ns() + total.wait_ns <= slack(had), "of {had} ns\n{report}");
-    // Self time is elapsed time: with what a thread waited for a CPU, it is what the kernel
-    // counted, but for the pauses of a host under this machine.
-    let most = cpu.total_ns + cpu.queue_ns + report.interval_ns / 10;
-    assert!(report.explained_ns() <= slack(most), "of {most} ns\n{report}");
+    // However many others want the CPUs. (Times without one that are too short are not noticed.)
+    let most = cpu.total_ns + cpu.total_ns / 10;
+    assert!(report.explained_ns() <= most, "of {most} ns\n{report}");
     let rest = report.not_explained_ns().expect("known");
     assert_eq!(rest, cpu.total_ns as i64 - report.explained_ns() as i64);
     let rows = ["packet", "check"].map(|name| report.subroutine(name).expect("called"));
@@ -134,7 +133,7 @@ fn rows_add_up_to_no_more_than_the_threads_had() {
     // Each is rounded to a nanosecond by itself.
     let apart = rows[0].system_ns.abs_diff(write.system_ns + read.system_ns);
     assert!(apart <= 2, "its calls are its own\n{report}");
-    assert_eq!((rows[1].system_ns, rows[1].wait_ns), (0, 0));
+    assert_eq!(rows[1].system_ns, 0);
     assert!(rows.iter().all(|row| row.user_ns > 0) && write.system_ns > 0, "{report}");
 }
 
@@ -161,7 +160,7 @@ fn waiting_is_counted_apart_from_cpu_time() {
     assert!(listen.system_ns <= cpu.total_ns, "{report}");
     assert!(report.explained_ns() + listen.wait_ns <= 2 * report.interval_ns, "{report}");
     let outside = report.subroutine("(outside)").expect("it listens outside of all spans");
-    assert_eq!((outside.wait_ns, outside.user_ns), (listen.wait_ns, 0), "{report}");
+    assert!(outside.wait_ns >= listen.wait_ns && outside.user_ns == 0, "{report}");
     assert!(report.subroutine("(the profile)").is_some_and(|row| row.system_ns > 0), "{report}");
 }
 

@@ -18,8 +18,10 @@ fn what_there_is_no_room_for_is_not_counted_and_is_said() {
         all.iter().for_each(|subroutine| subroutine.run(|| ()));
     }
     let report = profile::report().expect("on");
-    assert_eq!(report.subroutines.len(), SUBROUTINES);
-    assert!(report.subroutines.iter().all(|row| row.calls == 2), "{report}");
+    let counted: Vec<_> =
+        report.subroutines.iter().filter(|row| row.name.starts_with("sub ")).collect();
+    assert_eq!(counted.len(), SUBROUTINES);
+    assert!(counted.iter().all(|row| row.calls == 2), "{report}");
     assert_eq!(report.notes, ["subroutines not counted: 4, there were more than 126"]);
     // This thread has a table. So do 31 of these, as long as all of them are there.
     let (more, barrier) = (3, Barrier::new(THREADS - 1 + 3));

@@ -43,13 +43,14 @@ Examples:
 Counting is off until this switches it on, and goes off by itself two seconds after the last who
 wanted it; several may look at once.
 
-self user      time in the subroutine itself, without subroutines and system calls it makes; what
-               the thread waited for a CPU is in it
-system, wait   time of the system calls it makes, on a CPU and not; system calls are listed again
-               below by name
+self user      CPU time in the subroutine itself, without subroutines and system calls it makes
+system         CPU time of the system calls it makes, which are listed again below by name
+wait           time without a CPU in both, be it that others had it
 per call       self user and system
 not explained  CPU time of the process, as the kernel counted it, that is in no row
-(the profile)  what the profile itself takes to tell system from wait
+(the profile)  what the profile itself takes to tell CPU time from waiting
+
+Waits of less than 2 us, and times of less than 4 us in which others had the CPU, go unnoticed.
 
 Packets are counted by the switch's reads of its device.";
 

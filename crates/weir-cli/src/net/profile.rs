@@ -6,6 +6,7 @@ use super::output::Output;
 use crate::args::NetProfileOptions;
 use crate::fault::{Fault, tell};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ffi::OsStr;
@@ -197,6 +198,17 @@ struct Outcome {
     sum: Report,
 }
 
+/// CPU time a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Packet {
+    /// Without what the profile took.
+    cpu_ns: f64,
+    /// The share of it that is in rows.
+    explained: f64,
+    /// What the profile took.
+    profile_ns: f64,
+}
+
 impl Outcome {
     fn new(before: &[Sight], after: &[Sight]) -> Result<Outcome, Fault> {
         let (mut reports, mut gone) = (Vec::new(), Vec::new());
@@ -224,11 +236,17 @@ impl Outcome {
         Outcome { reports, gone, sum }
     }
 
-    /// CPU time a packet, and the share of it that is explained.
-    fn packet(&self) -> Option<(f64, f64)> {
+    /// What a packet took; nothing where packets or CPU time are not known.
+    fn packet(&self) -> Option<Packet> {
         let (unit, cpu) = (self.sum.unit.as_ref()?, self.sum.cpu?);
-        let share = self.sum.explained_ns() as f64 / cpu.total_ns.max(1) as f64;
-        Some((cpu.total_ns as f64 / unit.count as f64, share))
+        let own_ns = self.sum.own_ns();
+        let without = |ns: u64| ns.saturating_sub(own_ns) as f64;
+        let count = unit.count as f64;
+        Some(Packet {
+            cpu_ns: without(cpu.total_ns) / count,
+            explained: without(self.sum.explained_ns()) / without(cpu.total_ns).max(1.0),
+            profile_ns: own_ns as f64 / count,
+        })
     }
 
     fn text(&self) -> String {
@@ -239,23 +257,21 @@ impl Outcome {
         if self.reports.len() > 1 {
             text += &format!("{}\n", self.sum);
         }
-        if let Some((ns, share)) = self.packet() {
-            let (us, percent) = (ns / 1e3, share * 100.0);
-            text += &format!("a packet's time: {us:.3} us, of which explained {percent:.1} %\n");
+        if let Some(packet) = self.packet() {
+            let (us, percent) = (packet.cpu_ns / 1e3, packet.explained * 100.0);
+            text += &format!("a packet's time: {us:.3} us, of which explained {percent:.1} %; ");
+            text += &format!("the profile itself {:.3} us more\n", packet.profile_ns / 1e3);
         }
         text
     }
 
     fn json(&self, options: &NetProfileOptions) -> String {
-        let packet = self
-            .packet()
-            .map(|(cpu_ns, explained)| json!({"cpu_ns": cpu_ns, "explained": explained}));
         let text = json!({
             "schema": "weir.profile/1",
             "processes": self.reports.iter().map(process).collect::<Vec<_>>(),
             "gone": self.gone.iter().map(process).collect::<Vec<_>>(),
             "sum": process(&self.sum),
-            "packet": packet,
+            "packet": self.packet(),
         });
         // A line each time where there are several.
         if options.interval.is_some() { format!("{text}\n") } else { format!("{text:#}\n") }
@@ -301,6 +317,7 @@ mod tests {
             subroutines: vec![
                 row("switch.turn", 50_000, 31_000, 330_000, 480_000),
                 row("ip.verify", 100_000, 12_500, 0, 0),
+                Row { of_profile: true, ..row("(the profile)", 100_000, 0, 20_000, 0) },
             ],
             calls: vec![
                 row("tun.read", 100_000, 0, 180_000, 480_000),

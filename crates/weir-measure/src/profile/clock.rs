@@ -4,6 +4,12 @@ use super::layout::{CLOCK_COUNTER, CLOCK_MONOTONIC};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
 
+/// To lose the CPU to another thread and get it back takes about as long, and the CPU clock costs a
+/// tenth of it at most.
+const LONG_NS: u64 = 4000;
+/// So does falling asleep and being woken at once.
+const WAITS_NS: u64 = 2000;
+
 static CLOCK: OnceLock<Clock> = OnceLock::new();
 
 /// The clock, calibrated once a process.
@@ -17,6 +23,12 @@ pub struct Clock {
     ticks_per_ns: f64,
     /// What the CPU clock counts of being read twice.
     cpu_bias_ns: u64,
+    /// How long that takes.
+    pub ask_ticks: u64,
+    /// Longest time that is taken to have been on a CPU without asking the CPU clock.
+    pub long: u64,
+    /// The same, of a system call that may wait.
+    pub waits: u64,
 }
 
 impl Clock {
@@ -34,7 +46,9 @@ impl Clock {
         });
         let cpu_bias_ns = pairs.min().unwrap_or(0);
         let hz = (ticks_per_ns * 1e9) as u64;
-        Clock { source, kind, hz, ticks_per_ns, cpu_bias_ns }
+        let [ask_ticks, long, waits] =
+            [cpu_bias_ns, LONG_NS, WAITS_NS].map(|ns| (ns as f64 * ticks_per_ns) as u64);
+        Clock { source, kind, hz, ticks_per_ns, cpu_bias_ns, ask_ticks, long, waits }
     }
 
     /// Ticks now.
@@ -48,8 +62,7 @@ impl Clock {
         (ns as f64 * self.ticks_per_ns) as u64
     }
 
-    /// CPU time between two looks at [`crate::clock::cpu_ns`], in ticks, without what looking
-    /// cost.
+    /// CPU time between two looks at [`crate::clock::cpu_ns`], in ticks, without what looking cost.
     pub fn cpu_ticks(&self, before_ns: u64, after_ns: u64) -> u64 {
         self.ticks(after_ns.saturating_sub(before_ns).saturating_sub(self.cpu_bias_ns))
     }

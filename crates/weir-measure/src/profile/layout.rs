@@ -57,10 +57,10 @@ pub const USER: usize = 1;
 pub const SYSTEM: usize = 2;
 pub const WAIT: usize = 3;
 
-/// The row of system calls made outside of all spans. Its user column is the time between spans,
-/// whatever the thread did then, and means nothing.
+/// The row of what threads do outside of all spans. Its user column is not reported: no subroutine
+/// explains it.
 pub const OUTSIDE: usize = 0;
-/// The row of the clocks that [`super::wait`] reads.
+/// The row of looks at the CPU clock.
 pub const OWN: usize = 1;
 /// The first row of a subroutine.
 pub const FIRST: usize = 2;

@@ -1,6 +1,7 @@
 //! What a profile gives: rows, and what of the process's CPU time they do not explain.
 
 use super::cpu::Cpu;
+use super::layout::{FIXED, OWN};
 use super::snapshot::Difference;
 use serde::Serialize;
 
@@ -11,14 +12,13 @@ pub struct Row {
     pub name: String,
     /// How often it was called.
     pub calls: u64,
-    /// Self time of a subroutine, without its system calls; 0 of a system call.
+    /// Self time of a subroutine on a CPU, without its system calls; 0 of a system call.
     pub user_ns: u64,
-    /// Time of its system calls without what they waited; or of the system call itself.
+    /// Time of its system calls on a CPU; or of the system call itself.
     pub system_ns: u64,
-    /// Time its system calls waited.
+    /// Time without a CPU, in it and in its system calls: for an event, a lock, or a CPU.
     pub wait_ns: u64,
-    /// It is no subroutine of the program: what was called outside of all spans, or the clocks of
-    /// the profile.
+    /// It is no subroutine of the program: what was outside of all spans, or what the profile took.
     #[serde(skip)]
     pub of_profile: bool,
 }
@@ -125,9 +125,14 @@ impl Report {
         self.total().cpu_ns()
     }
 
-    /// CPU time that they do not account for. Below zero where they hold more than the kernel
-    /// counted: self time is elapsed time, with what a thread waited for a CPU
-    /// ([`Cpu::queue_ns`]) and for anything else that no [`super::wait`] says.
+    /// CPU time that the profile itself took to tell what was without a CPU.
+    pub fn own_ns(&self) -> u64 {
+        self.subroutine(FIXED[OWN]).map_or(0, Row::cpu_ns)
+    }
+
+    /// CPU time that they do not account for: outside of all spans, of threads that were not
+    /// counted, of spans that began before the profile was on. Below zero where they hold more
+    /// than the kernel counted: times without a CPU that were too short to be noticed.
     pub fn not_explained_ns(&self) -> Option<i64> {
         let total = self.cpu?.total_ns;
         Some(

@@ -143,7 +143,7 @@ impl Snapshot {
         Ok(Row {
             name: now.name.clone(),
             calls: u64::try_from(passed[CALLS]).unwrap_or(u64::MAX),
-            // That of the row outside of all spans means nothing.
+            // No subroutine explains what is outside of all spans.
             user_ns: if number == OUTSIDE { 0 } else { ns(USER) },
             system_ns: ns(SYSTEM),
             wait_ns: ns(WAIT),

@@ -2,7 +2,8 @@
 //!
 //! A thread knows the row it is in and when it last looked at the clock. At each beginning and end
 //! of a span it looks again and adds what has passed to the row it was in, so that a row gets self
-//! time only, and one that runs for long is seen meanwhile.
+//! time only, and one that runs for long is seen meanwhile. Where that was long, its CPU clock says
+//! how much of it was on a CPU.
 //!
 //! Every word is stored by one thread: that of a thread's table by its owner (who released it is
 //! seen by who takes it), word 16 and 17 by whoever switches. All is relaxed where nothing else
@@ -47,6 +48,16 @@ struct State {
     in_call: Cell<bool>,
     /// When it last looked at the clock.
     last: Cell<u64>,
+    /// When it last looked at its CPU clock, and what that said.
+    looked: Cell<u64>,
+    cpu_ns: Cell<u64>,
+}
+
+/// What has passed, in ticks.
+#[derive(Clone, Copy)]
+struct Passed {
+    on_cpu: u64,
+    off_cpu: u64,
 }
 
 thread_local! {
@@ -58,6 +69,8 @@ thread_local! {
             depth: Cell::new(0),
             in_call: Cell::new(false),
             last: Cell::new(0),
+            looked: Cell::new(0),
+            cpu_ns: Cell::new(0),
         }
     };
     static RELEASE: Release = const { Release };
@@ -245,13 +258,50 @@ impl State {
         Some(table)
     }
 
-    /// What has passed since it last looked, or since the profile was switched on.
+    /// What has passed since it last looked, or since the profile was switched on. A time of at most
+    /// `most` is taken to have been on a CPU; for a longer one the CPU clock is asked.
     #[inline]
-    fn passed(&self, now: u64) -> u64 {
+    fn passed(&self, now: u64, most: u64) -> Passed {
         let since = TABLE.word(SINCE_AT).load(Ordering::Relaxed);
         let passed = now.saturating_sub(self.last.get().max(since));
         self.last.set(now);
-        passed
+        if passed <= most && self.looked.get() > since {
+            Passed { on_cpu: passed, off_cpu: 0 }
+        } else {
+            self.ask(now, passed, since)
+        }
+    }
+
+    /// Asks the CPU clock how much of what has just passed was on a CPU: all that it lacks since
+    /// it was last asked, as what came between was too short to matter.
+    #[cold]
+    fn ask(&self, now: u64, passed: u64, since: u64) -> Passed {
+        let Some(clock) = clock::made() else { return Passed { on_cpu: passed, off_cpu: 0 } };
+        let (cpu_ns, looked) = (crate::clock::cpu_ns(), self.looked.get());
+        let after = clock.now();
+        let used = clock.cpu_ticks(self.cpu_ns.replace(cpu_ns), cpu_ns);
+        let lacked = now.saturating_sub(looked).saturating_sub(used).min(passed);
+        // What it says from before the profile was on tells nothing.
+        let off_cpu = if looked > since { lacked } else { 0 };
+        self.looked.set(after);
+        self.last.set(after);
+        let own = self.table.get() as usize + OWN * ROW_WORDS;
+        add(own + CALLS, 1);
+        // A thread that lost its CPU just here was not asking for all that time.
+        add(own + SYSTEM, (after - now).min(4 * clock.ask_ticks));
+        Passed { on_cpu: passed - off_cpu, off_cpu }
+    }
+
+    /// Adds what has passed to the row it is in.
+    #[inline]
+    fn charge(&self, now: u64) {
+        let Passed { on_cpu, off_cpu } =
+            self.passed(now, clock::made().map_or(0, |clock| clock.long));
+        let row = self.row.get() as usize;
+        add(row + USER, on_cpu);
+        if off_cpu > 0 {
+            add(row + WAIT, off_cpu);
+        }
     }
 }
 
@@ -261,7 +311,7 @@ pub fn enter(row: u32) -> (u32, u32) {
         let Some(table) = state.table() else { return (0, 0) };
         let Some(now) = now() else { return (0, 0) };
         let before = state.row.get();
-        add(before as usize + USER, state.passed(now));
+        state.charge(now);
         let here = table + row * ROW_WORDS as u32;
         add(here as usize + CALLS, 1);
         state.row.set(here);
@@ -279,7 +329,7 @@ pub fn leave(before: u32, depth: u32) {
             return;
         }
         if let Some(now) = now() {
-            add(state.row.get() as usize + USER, state.passed(now));
+            state.charge(now);
         }
         state.row.set(before);
         state.depth.set(depth - 1);
@@ -290,25 +340,18 @@ pub fn leave(before: u32, depth: u32) {
 #[derive(Clone, Copy)]
 pub struct Call {
     row: u32,
-    /// The thread's CPU time when it began, where it may wait.
-    cpu_ns: Option<u64>,
+    waits: bool,
 }
 
 /// Begins a system call; `None` where nothing is counted.
 pub fn begin_call(row: u32, waits: bool) -> Option<Call> {
     STATE.with(|state| {
         let table = state.table()?;
-        let now = now()?;
-        add(state.row.get() as usize + USER, state.passed(now));
+        state.charge(now()?);
         let row = table + row * ROW_WORDS as u32;
         add(row as usize + CALLS, 1);
-        let cpu_ns = waits.then(crate::clock::cpu_ns);
-        if waits {
-            let clock = clock::made()?;
-            add(table as usize + OWN * ROW_WORDS + SYSTEM, state.passed(clock.now()));
-        }
         state.in_call.set(true);
-        Some(Call { row, cpu_ns })
+        Some(Call { row, waits })
     })
 }
 
@@ -319,20 +362,13 @@ pub fn end_call(call: Call) {
             return;
         }
         let (Some(now), Some(clock)) = (now(), clock::made()) else { return };
-        let passed = state.passed(now);
-        let cpu_ns = call.cpu_ns.map(|before| (before, crate::clock::cpu_ns()));
-        let system = match cpu_ns {
-            Some((before, after)) => clock.cpu_ticks(before, after).min(passed),
-            None => passed,
-        };
+        let most = if call.waits { clock.waits } else { clock.long };
+        let Passed { on_cpu, off_cpu } = state.passed(now, most);
         for row in [call.row, state.row.get()] {
-            add(row as usize + SYSTEM, system);
-            add(row as usize + WAIT, passed - system);
-        }
-        if cpu_ns.is_some() {
-            let table = state.table.get() as usize;
-            add(table + OWN * ROW_WORDS + CALLS, 1);
-            add(table + OWN * ROW_WORDS + SYSTEM, state.passed(clock.now()));
+            add(row as usize + SYSTEM, on_cpu);
+            if off_cpu > 0 {
+                add(row as usize + WAIT, off_cpu);
+            }
         }
     });
 }
