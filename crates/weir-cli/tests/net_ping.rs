@@ -157,9 +157,11 @@ fn requests_for_the_time_are_answered_with_the_time() {
         let host = bed.host(answers, "", "");
         let output = bed.run(&format!("hping3 -n --icmp-ts -c 3 -i u2000 {HOST}"));
         let text = both(&output);
-        assert!(text.contains("3 packets transmitted, 3 packets received"), "{text}");
+        // Both clients listen by a capture, which misses some while the machine is busy: what
+        // they did see must be right, and all was answered if the switch says so.
+        until("all are answered", || bed.stat()["sent"] == 3);
         let stamps: Vec<_> = text.lines().filter(|line| line.contains("Originate=")).collect();
-        assert_eq!(stamps.len(), 3, "{text}");
+        assert!(!stamps.is_empty(), "{text}");
         for stamp in stamps {
             let times = stamp.split(['=', ' ']).filter(|part| is_now(part)).count();
             assert_eq!(times, 3, "{stamp}");
@@ -167,7 +169,8 @@ fn requests_for_the_time_are_answered_with_the_time() {
         let words = "--icmp --icmp-type timestamp -c 3 --delay 2ms";
         let text = bed.ok(&format!("nping {words} {HOST}"));
         let replies: Vec<_> = text.lines().filter(|line| line.contains("RCVD")).collect();
-        assert_eq!(replies.len(), 3, "{text}");
+        until("all are answered", || bed.stat()["sent"] == 6);
+        assert!(!replies.is_empty(), "{text}");
         for reply in replies {
             assert!(reply.contains("type=14/code=0"), "{reply}");
             let times = reply.split(['=', ' ', ']']).filter(|part| is_now(part)).count();

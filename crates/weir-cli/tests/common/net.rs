@@ -353,7 +353,7 @@ impl Host<'_> {
             icmpd.end();
         }
         self.switch.end();
-        self.capture.is_sound(self.bed, except);
+        self.capture.check(self.bed, except);
     }
 }
 
@@ -366,7 +366,7 @@ pub struct Capture {
 impl Capture {
     /// Ends it; every packet from the host must be sound for those who know all about packets:
     /// tcpdump finds no bad checksum, tshark nothing malformed, and no fragment overlaps.
-    fn is_sound(mut self, bed: &Bed, except: &str) {
+    fn check(mut self, bed: &Bed, except: &str) {
         // It ends by itself where its device is gone.
         if self.process.is_running() {
             self.process.kill(Signal::INT);

@@ -280,7 +280,10 @@ fn feed(
 
 proptest! {
     #[test]
-    fn the_same_seed_and_packets_give_the_same(settings in any_settings(), packets in any_packets()) {
+    fn the_same_seed_and_packets_give_the_same(
+        settings in any_settings(),
+        packets in any_packets(),
+    ) {
         let (one, out) = feed(settings, &packets, true);
         let (other, again) = feed(settings, &packets, true);
         prop_assert!(out == again);
