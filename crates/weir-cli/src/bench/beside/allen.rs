@@ -127,6 +127,20 @@ mod tests {
     }
 
     #[test]
+    fn every_row_names_a_case_of_the_suite() {
+        let suite = weir_bench::allen_echo::suite();
+        let cases = || suite.groups.iter().flat_map(|group| &group.cases);
+        for (_, name) in ROWS {
+            let is = |case: &weir_measure::bench::case::Case| {
+                let mut measures = case.measures.iter();
+                measures.any(|measure| format!("{}, {}", case.name, measure.quantity) == name)
+            };
+            assert!(cases().any(is), "{name}");
+        }
+        assert!(cases().any(|case| case.name == FOUR));
+    }
+
+    #[test]
     fn every_row_names_a_published_figure() {
         let then = lines(ALLEN);
         for quantity in ROWS.iter().map(|(quantity, _)| *quantity).chain([COPIES]) {
