@@ -52,7 +52,7 @@ pub enum Command {
     Port(PortCommand),
     /// An elastic buffer in a pipeline: keeps what is not taken yet, in memory, then on disk
     Buffer(BufferOptions),
-    /// A user-level network host over a TUN device: its log
+    /// A user-level network host: a switch that owns a TUN device, daemons, a log, profiles
     Net(NetCommand),
     /// Print a completion script for a shell
     Completions(CompletionsOptions),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Options of `weir net`.
 #[derive(Debug, Args)]
-#[command(disable_help_subcommand = true)]
+#[command(after_help = EXAMPLES, disable_help_subcommand = true)]
 pub struct NetCommand {
     /// What to do.
     #[command(subcommand)]
@@ -235,6 +235,13 @@ fn net(text: &str) -> Result<(Ipv4Addr, u8), String> {
     }
     Ok((address.parse().map_err(|_| wanted())?, bits))
 }
+
+const EXAMPLES: &str = "\
+Examples (up and relay take CAP_NET_ADMIN, which root has):
+  weir net up --addr 10.9.0.2/24 --peer 10.9.0.1 --netns lab --icmpd -- ping -c 3 10.9.0.2
+  weir net log -f --kinds drops,errors             what goes wrong, as it happens
+  weir net stat                                    what came, what went, what was dropped and why
+  weir net profile --seconds 5                     where a packet's time goes";
 
 const UP_EXAMPLES: &str = "\
 It takes CAP_NET_ADMIN (root has it). The kernel gets the peer's address and reaches the host
