@@ -2,12 +2,10 @@
 
 use weir_measure::profile::Subroutine;
 
-/// Reads of the device, and waits for it.
+/// Reads of the device, and waits in them.
 pub static TUN_READ: Subroutine = Subroutine::new("tun.read");
 /// Writes to the device.
 pub static TUN_WRITE: Subroutine = Subroutine::new("tun.write");
-/// Waits of the thread that reads the device.
-pub static TUN_WAIT: Subroutine = Subroutine::new("tun.wait");
 /// What the thread that reads the device does with a packet, beside what is named below.
 pub static RECEIVE: Subroutine = Subroutine::new("switch.receive");
 /// Checking the header of IP, and whether the packet is for us.

@@ -151,13 +151,12 @@ impl Station {
             }
         };
         // While a profile is taken the wait is a call of its own, told from the rest.
-        let mut got = match profile::is_on() {
-            true => spans::TAKE.run(|| port.try_receive_each(buffer, &mut show)),
-            false => port.receive_each_for(buffer, time, &mut show),
+        let waited = match profile::is_on() {
+            true => profile::wait(&spans::RING_WAIT, || port.wait_for(time)),
+            false => Ok(()),
         };
-        if matches!(&got, Err(error) if error.kind() == weir::ErrorKind::WouldBlock) {
-            got = profile::wait(&spans::RING_WAIT, || port.wait_for(time)).map(|()| 0);
-        }
+        let got = waited
+            .and_then(|()| spans::TAKE.run(|| port.receive_each_for(buffer, time, &mut show)));
         if let Some(error) = sender.failure {
             return Err(error.into());
         }

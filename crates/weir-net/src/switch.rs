@@ -28,7 +28,6 @@ use doorman::Doorman;
 use incoming::Incoming;
 pub use outgoing::ms_since_midnight;
 use outgoing::{Payload, Sent};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use std::net::Ipv4Addr;
@@ -164,14 +163,16 @@ impl Switch {
             };
             let port = &mut self.port;
             // While a profile is taken the wait is a call of its own, told from the rest.
-            let got = match profile::is_on() {
-                true => spans::TAKE.run(|| port.try_receive_each_lent(&mut buffer, &mut see)),
-                false => port.receive_each_lent_for(&mut buffer, TICK, &mut see),
+            let waited = match profile::is_on() {
+                true => profile::wait(&spans::RING_WAIT, || port.wait_for(TICK)),
+                false => Ok(()),
             };
-            match got.map_err(|error| (error.kind(), error)) {
-                Ok(_) | Err((weir::ErrorKind::TimedOut, _)) => {}
-                Err((weir::ErrorKind::WouldBlock, _)) => wait(port)?,
-                Err((_, error)) => return Err(error.into()),
+            let got = waited.and_then(|()| {
+                spans::TAKE.run(|| port.receive_each_lent_for(&mut buffer, TICK, &mut see))
+            });
+            match got {
+                Err(error) if error.kind() != weir::ErrorKind::TimedOut => return Err(error.into()),
+                _ => {}
             }
             let now_ns = now_ns();
             if now_ns.saturating_sub(looked_ns) >= TICK.as_nanos() as u64 {
@@ -194,25 +195,12 @@ impl Switch {
     }
 }
 
-/// Waits until a station has sent something, for a tick at most.
-fn wait(port: &mut Port) -> Result<()> {
-    match profile::wait(&spans::RING_WAIT, || port.wait_for(TICK)) {
-        Err(error) if error.kind() != weir::ErrorKind::TimedOut => Err(error.into()),
-        _ => Ok(()),
-    }
-}
-
 /// Who sent last and what, while nobody came or went since: then it is allowed again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Known {
     generation: u64,
     writer: WriterId,
     protocol: u8,
-}
-
-/// Where the thread that reads the device waits: in the read, or in a call of its own.
-struct Waiting {
-    in_read: bool,
 }
 
 /// A look at a switch that runs.
@@ -312,9 +300,9 @@ impl Shared {
         let mut buffer = vec![0; BUFFER_BYTES];
         let device_header = if self.tun.has_vnet_header() { VNET_HEADER_BYTES } else { 0 };
         let from = FRONT_BYTES - device_header;
-        let mut waiting = Waiting { in_read: true };
         loop {
-            let bytes = match self.read(&mut waiting, &mut buffer[from..]) {
+            let read = || rustix::io::read(&self.tun, &mut buffer[from..]);
+            let bytes = match profile::wait(&spans::TUN_READ, read) {
                 Ok(bytes) => bytes,
                 Err(Errno::INTR | Errno::AGAIN) => continue,
                 Err(cause) => return self.fail(cause),
@@ -331,26 +319,6 @@ impl Shared {
             Counts::add(&self.counts.received_bytes, packet.len() as u64);
             self.lock().take(self, &mut buffer, packet, checksum);
         }
-    }
-
-    /// Reads a packet, waiting for it. While a profile is taken the wait is a call of its own, so
-    /// that what it takes is told from what reading takes.
-    fn read(&self, waiting: &mut Waiting, buffer: &mut [u8]) -> rustix::io::Result<usize> {
-        let profiled = profile::is_on();
-        if waiting.in_read == profiled {
-            // A failure shows at the read that follows.
-            let _ = self.tun.set_waiting(!profiled);
-            waiting.in_read = !profiled;
-        }
-        let got = profile::system(&spans::TUN_READ, || rustix::io::read(&self.tun, buffer));
-        if got == Err(Errno::AGAIN) {
-            profile::wait(&spans::TUN_WAIT, || {
-                let mut asked = [PollFd::new(&self.tun, PollFlags::IN)];
-                let limit = Timespec { tv_sec: 0, tv_nsec: TICK.subsec_nanos().into() };
-                poll(&mut asked, Some(&limit))
-            })?;
-        }
-        got
     }
 
     fn fail(&self, cause: Errno) {

@@ -35,7 +35,9 @@ proptest! {
         options in proptest::collection::vec(any::<u8>(), 0..=40),
         payload in proptest::collection::vec(any::<u8>(), 0..200),
     ) {
-        let out = Outgoing { destination: to, protocol, tos, ttl, dont_fragment, options: &options };
+        let destination = to;
+        let out =
+            Outgoing { destination, protocol, tos, ttl, dont_fragment, options: &options };
         let mut bytes = Vec::new();
         message::put_send(&mut bytes, &out, &payload);
         let front = Front::check(bytes.first_chunk().expect("a front")).expect("a front");
@@ -63,7 +65,8 @@ proptest! {
         ],
     ) {
         let notice = Notice {
-            trouble, code, from, protocol, local_port, remote, remote_port, mtu_bytes, pointer, first,
+            trouble, code, from, protocol, local_port, remote, remote_port, mtu_bytes, pointer,
+            first,
         };
         prop_assert_eq!(message::notice(&message::put_notice(&notice)), Some(notice));
     }
@@ -74,7 +77,8 @@ proptest! {
         (prefix_bits, mtu) in any::<(u8, u16)>(),
     ) {
         let attached = Attached { address, peer, prefix_bits, mtu };
-        prop_assert_eq!(Attached::check(&attached.put()[message::TO_STATION_BYTES..]), Some(attached));
+        let bytes = attached.put();
+        prop_assert_eq!(Attached::check(&bytes[message::TO_STATION_BYTES..]), Some(attached));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is written at once where the file system cannot set space aside.
-const BLOCK: [u8; 64 << 10] = [0; 64 << 10];
+static BLOCK: [u8; 64 << 10] = [0; 64 << 10];
 /// Tries for a name that nobody has.
 const TRIES: u32 = 16;
 

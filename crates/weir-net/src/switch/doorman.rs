@@ -71,7 +71,8 @@ fn serve(shared: &Shared, callers: &Receiver<Caller>) {
                 incoming.stations.tell(id, &shared.attached().put());
                 shared.log_station(Change::Attached, identity.pid, &wants);
             }
-            Err((mut writer, why)) => {
+            Err(refused) => {
+                let (mut writer, why) = *refused;
                 drop(incoming);
                 shared.log_station(Change::Refused, identity.pid, &wants);
                 let mut message = vec![0; TO_STATION_BYTES];

@@ -76,17 +76,18 @@ impl Stations {
         identity: Identity,
         wants: Vec<Want>,
         writer: PortWriter,
-    ) -> Result<(), (PortWriter, String)> {
+    ) -> Result<(), Box<(PortWriter, String)>> {
         if !self.expected.remove(&id) {
-            return Err((writer, String::from("it has left")));
+            return Err(Box::new((writer, String::from("it has left"))));
         }
         if let Some(why) = wants.iter().find_map(|want| self.taken(want)) {
-            return Err((writer, why));
+            return Err(Box::new((writer, why)));
         }
         let free = self.stations.iter().position(Option::is_none);
         let place = free.unwrap_or(self.stations.len());
         if place >= MOST_STATIONS {
-            return Err((writer, format!("there are {MOST_STATIONS} stations already")));
+            let why = format!("there are {MOST_STATIONS} stations already");
+            return Err(Box::new((writer, why)));
         }
         for want in &wants {
             match want.port {
