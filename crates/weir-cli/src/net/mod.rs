@@ -1,7 +1,8 @@
 //! `weir net`: a packet switch at user level, and what attaches to it.
 //!
 //! [`log`] prints and follows the log that they share, and [`cost`] measures what logging costs;
-//! [`profile`] counts and times what they do; [`output`] is standard output of what goes on for long.
+//! [`profile`] counts and times what they do; [`output`] is standard output of what goes on for
+//! long.
 
 mod cost;
 mod log;
