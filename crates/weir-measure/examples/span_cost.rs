@@ -14,7 +14,7 @@ static CALL: Subroutine = Subroutine::new("call");
 /// What a batch does: whether the profile is on, how often, and what.
 type Case = (&'static str, bool, u64, fn(u64) -> u64);
 
-const CASES: [Case; 10] = [
+const CASES: [Case; 11] = [
     ("empty loop", false, 4_000_000, |turn| turn),
     ("span, off", false, 4_000_000, span),
     ("two spans, one in the other, off", false, 4_000_000, spans),
@@ -24,6 +24,7 @@ const CASES: [Case; 10] = [
     ("two spans, one in the other, on", true, 400_000, spans),
     ("system(), on", true, 400_000, system),
     ("wait(), on", true, 40_000, wait),
+    ("a look at the CPU clock", false, 40_000, |turn| turn ^ cpu_ns()),
     ("two looks at the counter", false, 400_000, |turn| {
         COUNTER.with(|it| it.raw() ^ it.raw() ^ turn)
     }),

@@ -23,21 +23,22 @@
 //! # }
 //! ```
 //!
-//! Off, a span or a system call is a relaxed load and a branch. On, it is two looks at the time-stamp
-//! counter; what each costs is in docs/design/profile.md. After S. Graham, P. Kessler and M. McKusick, "gprof: a
-//! Call Graph Execution Profiler" (1982), but with self times measured at each beginning and end
-//! of a span rather than sampled, and the time of system calls told apart.
+//! Off, a span or a system call is a relaxed load and a branch. On, it is two looks at the
+//! time-stamp counter; what each costs is in docs/design/profile.md. After S. Graham, P. Kessler
+//! and M. McKusick, "gprof: a Call Graph Execution Profiler" (1982), but with self times measured
+//! at each beginning and end of a span rather than sampled, and system calls told apart.
 //!
-//! - A time of at most 4 us between two such looks is taken to have been on a CPU (2 us in [`wait`]).
-//!   After a longer one the thread's CPU clock is asked, and what it lacks is waiting: for an event,
-//!   a lock, or a CPU. [`Report`] holds the sum of the rest against the CPU time the kernel counted.
+//! - A time of at most 4 us between two such looks is taken to have been on a CPU (2 us in
+//!   [`wait`]). After a longer one the thread's CPU clock is asked, and what it lacks is waiting:
+//!   for an event, a lock, or a CPU. [`Report`] holds the sum of the rest against the CPU time the
+//!   kernel counted.
 //! - [`publish`] lays the table into a file, where [`Observed`] of another process switches it on,
 //!   looks twice, and makes a [`Report`] of the difference.
 //! - At most 126 uses of subroutines, and 32 threads at the same time, are counted; a report says
 //!   if there were more.
-//! - A forked child is off, and has a table of its own; it may publish that. Threads of the parent
-//!   that are just within [`switch`], [`report`] or [`publish`] at a fork may keep the child from
-//!   calling these: they hold a lock.
+//! - A forked child is off, and has a table of its own; it may publish that. Where another
+//!   thread of the parent is just within [`switch`] or [`report`], the child cannot call these:
+//!   they hold a lock.
 
 mod clock;
 mod cpu;
@@ -179,8 +180,8 @@ pub fn system<T>(call: &'static Subroutine, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Makes a system call that may wait. If it takes longer than 2 us, only what the thread's CPU clock
-/// counted is system time, and the rest is waiting. Asking that clock is a row of its own,
+/// Makes a system call that may wait. If it takes longer than 2 us, only what the thread's CPU
+/// clock counted is system time, and the rest is waiting. Asking that clock is a row of its own,
 /// `(the profile)`.
 ///
 /// `f` is the call and nothing else: spans and calls within it are not counted.

@@ -86,7 +86,7 @@ impl<const WORDS: usize> Overlay<WORDS> {
     /// meanwhile may be lost. An earlier file keeps what it has.
     ///
     /// # Errors
-    /// Those of fallocate(2), pwrite(2) and mmap(2); `Unsupported` where pages are larger than 4 KiB.
+    /// Those of fallocate(2), pwrite(2) and mmap(2); `Unsupported` where pages are not of 4 KiB.
     pub fn share(&'static self, file: &File) -> io::Result<()> {
         if rustix::param::page_size() != PAGE {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "pages here are not 4 KiB"));

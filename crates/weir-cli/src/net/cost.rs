@@ -164,7 +164,7 @@ pub fn cost(directory: &Path, as_json: bool) -> Result<ExitCode, Fault> {
 
 /// Whether a file is in memory, so that waiting for its disk is none.
 pub fn is_in_memory(path: &Path) -> bool {
-    rustix::fs::statfs(path).is_ok_and(|found| found.f_type as i64 == TMPFS)
+    rustix::fs::statfs(path).is_ok_and(|found| found.f_type == TMPFS)
 }
 
 fn measure(log: &Log) -> Vec<Cost> {

@@ -43,8 +43,8 @@ impl Observed {
     /// be read can be looked at and not be switched.
     ///
     /// # Errors
-    /// `InvalidData`: it is no profile. `PermissionDenied`: or it is another user's (of root's may be
-    /// looked at by root only). Those of open(2).
+    /// `InvalidData`: it is no profile. `PermissionDenied`: it is another user's, and this is not
+    /// root. Those of open(2).
     pub fn open(path: &Path) -> io::Result<Observed> {
         // A fifo in its place holds up nobody.
         let common = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

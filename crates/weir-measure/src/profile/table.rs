@@ -258,8 +258,8 @@ impl State {
         Some(table)
     }
 
-    /// What has passed since it last looked, or since the profile was switched on. A time of at most
-    /// `most` is taken to have been on a CPU; for a longer one the CPU clock is asked.
+    /// What has passed since it last looked, or since the profile was switched on. A time of at
+    /// most `most` is taken to have been on a CPU; for a longer one the CPU clock is asked.
     #[inline]
     fn passed(&self, now: u64, most: u64) -> Passed {
         let since = TABLE.word(SINCE_AT).load(Ordering::Relaxed);

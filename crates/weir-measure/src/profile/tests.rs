@@ -134,7 +134,8 @@ proptest! {
         second.iter().for_each(|(at, value)| words[*at] = *value);
         let after = Snapshot::parse(&words);
         if let (Ok(before), Ok(after)) = (before, after) {
-            for found in [after.since(&before), after.since(&after.nothing())].into_iter().flatten() {
+            let found = [after.since(&before), after.since(&after.nothing())];
+            for found in found.into_iter().flatten() {
                 let report = Report::new(&after.process, after.pid, found).per(3, "packet");
                 let sum = Report::sum(&[report.clone(), report.clone()]);
                 prop_assert!(sum.explained_ns() >= report.explained_ns());
