@@ -30,7 +30,7 @@ const EVENTS: u32 = 20_000;
 /// Those that wait for the disk.
 const SYNCED_EVENTS: u32 = 4;
 /// `f_type` of a file system in memory (`TMPFS_MAGIC` of linux/magic.h).
-const TMPFS: i64 = 0x0102_1994;
+const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 
 /// A case.
 struct Case {
@@ -163,7 +163,7 @@ pub fn cost(directory: &Path, as_json: bool) -> Result<ExitCode, Fault> {
 
 /// Whether a file is in memory, so that waiting for its disk is none.
 pub fn is_in_memory(path: &Path) -> bool {
-    rustix::fs::statfs(path).is_ok_and(|found| found.f_type as i64 == TMPFS)
+    rustix::fs::statfs(path).is_ok_and(|found| found.f_type == TMPFS)
 }
 
 fn measure(log: &Log) -> Vec<Cost> {
