@@ -3,7 +3,7 @@
 //!
 //! L. Allen found that most of the time of his ICMP daemon went into writing its log, unbuffered,
 //! for fear of losing what was in a buffer when it crashed. Here a written event lies in pages of
-//! the kernel's, at the price of a few stores (docs/design/net.md, "log").
+//! the kernel's, at the price of a few stores (docs/contracts/log.md has the promises and figures).
 //!
 //! - [`Log`] writes. What is logged is chosen while it runs, by [`Kinds`]: an event of a kind that
 //!   is off costs one load.
@@ -92,7 +92,7 @@ impl Log {
     /// there are any left, go on writing there. A new log takes [`Kinds::USUAL`].
     ///
     /// # Errors
-    /// `Invalid`: too long. `Taken`: another file is there. Else as the kernel says, such as that the
+    /// `Invalid`: too long. `Taken`: a file that is no log of this user's is there. Else as the kernel says, such as that the
     /// disk is full.
     pub fn create(path: impl AsRef<Path>, ring_bytes: u64) -> Result<Log> {
         file::create(path.as_ref(), ring_bytes)?;

@@ -31,7 +31,7 @@ const EVENTS: u32 = 20_000;
 /// Those that wait for the disk.
 const SYNCED_EVENTS: u32 = 4;
 /// `f_type` of a file system in memory (`TMPFS_MAGIC` of linux/magic.h).
-const TMPFS: i64 = 0x0102_1994;
+const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 
 /// A case.
 struct Case {

@@ -5,11 +5,10 @@ use super::layout::{HEADER_BYTES, LEAST_UNITS, MAGIC, MOST_UNITS, Shape, UNIT_BY
 use super::layout::{word, words_of};
 use super::{Kinds, MOST_SNAP_BYTES};
 use crate::error::{Error, ErrorKind, Result};
-use rustix::fs::{FallocateFlags, FileType, Mode, OFlags};
+use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,17 +38,31 @@ pub fn create(path: &Path, ring_bytes: u64) -> Result<()> {
     })
 }
 
-/// Puts a log that lies there aside, if it is ours.
+/// Puts a log that lies there aside, if it is ours: also one that is spoilt, or of another version,
+/// so that it does not keep a switch from starting.
 fn keep_old(path: &Path) -> Result<()> {
-    match rustix::fs::lstat(path) {
+    let failed = |cause| Error::os("make", object(path), cause);
+    let how = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file: Option<File> = match rustix::fs::open(path, how | OFlags::NOCTTY, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(()),
-        found => found.map_err(|cause| Error::os("make", object(path), cause))?,
+        Err(Errno::LOOP | Errno::ACCESS | Errno::NXIO) => None,
+        file => Some(file.map_err(failed)?.into()),
     };
-    if let Err(error) = open_own(path) {
-        let why = format!("another file is in its place, which is left alone ({error})");
+    let is_ours = file.is_some_and(|file| {
+        let mut magic = [0; 8];
+        let own = rustix::fs::fstat(&file).is_ok_and(|found| is_own(&found));
+        own && file.read_exact_at(&mut magic, 0).is_ok() && u64::from_ne_bytes(magic) == MAGIC
+    });
+    if !is_ours {
+        let why = "a file that is no log of this user's is in its place, and is left alone";
         return Err(Error::new(ErrorKind::Taken, "make", object(path), why));
     }
-    rustix::fs::rename(path, old_name(path)).map_err(|cause| Error::os("make", object(path), cause))
+    rustix::fs::rename(path, old_name(path)).map_err(failed)
+}
+
+fn is_own(found: &Stat) -> bool {
+    let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+    is_file && found.st_uid == rustix::process::geteuid().as_raw()
 }
 
 /// Where the log before this one is kept.
@@ -82,14 +95,7 @@ fn open_new(path: &Path) -> Result<(File, PathBuf)> {
 fn fill(file: &File, shape: &Shape) -> rustix::io::Result<()> {
     let bytes = shape.file_bytes();
     match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-            let mut rest = bytes;
-            while rest > 0 {
-                let now = rest.min(BLOCK.len() as u64);
-                (&*file).write_all(&BLOCK[..now as usize]).map_err(errno)?;
-                rest -= now;
-            }
-        }
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, bytes)?,
         done => done?,
     }
     let mut header = vec![0; HEADER_BYTES];
@@ -107,6 +113,15 @@ fn fill(file: &File, shape: &Shape) -> rustix::io::Result<()> {
     file.sync_all().map_err(errno)
 }
 
+/// For file systems that cannot set space aside.
+fn write_zeros(file: &File, bytes: u64) -> rustix::io::Result<()> {
+    for at in (0..bytes).step_by(BLOCK.len()) {
+        let now = (bytes - at).min(BLOCK.len() as u64);
+        file.write_all_at(&BLOCK[..now as usize], at).map_err(errno)?;
+    }
+    Ok(())
+}
+
 fn errno(error: std::io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
@@ -117,8 +132,7 @@ pub fn open_own(path: &Path) -> Result<(File, Shape)> {
     let (file, shape) = open(path, OFlags::RDWR)?;
     let failed = |cause| Error::os("open", object(path), cause);
     let found = rustix::fs::fstat(&file).map_err(failed)?;
-    let own = found.st_uid == rustix::process::geteuid().as_raw();
-    if !own || found.st_mode & 0o022 != 0 {
+    if !is_own(&found) || found.st_mode & 0o022 != 0 {
         let why = "it is not this user's, or others may write it";
         return Err(Error::new(ErrorKind::Denied, "open", object(path), why));
     }
@@ -156,4 +170,21 @@ fn open(path: &Path, access: OFlags) -> Result<(File, Shape)> {
 /// How errors name it.
 pub fn object(path: &Path) -> String {
     format!("log '{}'", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn zeros_take_the_space_that_could_not_be_set_aside() {
+        let file = tempfile::tempfile().expect("a file");
+        for bytes in [1, 65_536, 200_000] {
+            write_zeros(&file, bytes).expect("written");
+            let found = file.metadata().expect("there");
+            assert_eq!(found.len(), bytes);
+            assert!(found.blocks() * 512 >= bytes);
+        }
+    }
 }
