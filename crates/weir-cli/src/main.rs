@@ -2,8 +2,8 @@
 //!
 //! One file or folder a verb: [`run`], [`mod@bench`], [`compare`], [`history`], [`stat`],
 //! [`tune`], [`port`], [`mod@buffer`], [`net`], [`pages`] (completions and manual pages). What they
-//! share: [`args`] (the command line), [`shell`] (cutting a pipeline's text into stages), [`report`]
-//! (what people and programs read of a run), [`fault`] (errors of the command).
+//! share: [`args`] (the command line), [`shell`] (cutting a pipeline's text into stages),
+//! [`report`] (what people and programs read of a run), [`fault`] (errors of the command).
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! The ICMP and GGP daemon: the engine of [`mod@crate::icmp`] in a process that attaches to a switch.
+//! The ICMP and GGP daemon: the engine of [`mod@crate::icmp`] in a process that attaches to a
+//! switch.
 
 use crate::error::Result;
 use crate::icmp::{Answers, Engine, Notice, Settings, Trouble};

@@ -131,8 +131,8 @@ impl Station {
         self.attached
     }
 
-    /// Shows what came: how much it was. Where nothing is there it waits for something, that long at
-    /// most, and shows none.
+    /// Shows what came: how much it was. Where nothing is there it waits for something, that long
+    /// at most, and shows none.
     ///
     /// # Errors
     /// [`ErrorKind::NoSwitch`]: the switch is gone.

@@ -81,7 +81,7 @@ pub struct NetLogOptions {
     pub sync: Option<String>,
 
     /// Measure what an event of each kind costs here, in a log of its own beside this one
-    #[arg(long, conflicts_with_all = ["set", "sync", "follow", "pcap", "kinds", "since_start", "last"])]
+    #[arg(long, conflicts_with_all = NOT_WITH_COST)]
     pub cost: bool,
 }
 
@@ -257,6 +257,9 @@ const PING_EXAMPLES: &str = "\
 Examples:
   weir net ping 10.9.0.1 -c 10 -i 100ms            from the host behind the switch to the kernel
   weir net ping --timestamp -c 3 10.9.0.1          what time is it there";
+
+/// Options that do not go with measuring.
+const NOT_WITH_COST: [&str; 7] = ["set", "sync", "follow", "pcap", "kinds", "since_start", "last"];
 
 const LOG_EXAMPLES: &str = "\
 Kinds: transactions, errors, dumps-in, dumps-out, drops, stations.

@@ -3,8 +3,8 @@
 use crate::counts::{Drop, FIRST_REASON};
 use std::fmt;
 
-/// A reason: a number below 128. Those of failures are listed here; from [`FIRST_REASON`] on they are
-/// those for which the switch drops packets ([`Drop`]).
+/// A reason: a number below 128. Those of failures are listed here; from [`FIRST_REASON`] on they
+/// are those for which the switch drops packets ([`Drop`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reason(u8);
 
