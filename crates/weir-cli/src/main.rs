@@ -1,9 +1,9 @@
 //! The `weir` command: find out where the time goes between your processes, and take it back.
 //!
-//! One file or folder a verb: [`run`], [`mod@bench`], [`compare`], [`history`], [`stat`],
-//! [`tune`], [`port`], [`mod@buffer`], [`net`], [`pages`] (completions and manual pages). What they
-//! share: [`args`] (the command line), [`shell`] (cutting a pipeline's text into stages), [`report`]
-//! (what people and programs read of a run), [`fault`] (errors of the command).
+//! One file or folder a verb: [`run`], [`mod@bench`], [`compare`], [`history`], [`stat`], [`tune`],
+//! [`port`], [`mod@buffer`], [`net`], [`pages`] (completions and manual pages). What they share:
+//! [`args`] (the command line), [`shell`] (cutting a pipeline's text into stages), [`report`] (what
+//! people and programs read of a run), [`fault`] (errors of the command).
 
 #![forbid(unsafe_code)]
 

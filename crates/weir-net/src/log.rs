@@ -9,18 +9,19 @@
 //!   is off costs one load.
 //! - [`Reader`] reads and follows, in any process that may read the file.
 //! - [`mod@format`]: text, JSON and capture files.
-//! - `layout` is the file, `event` what lies in it, `scan` how it is read while others write, `file`
-//!   how it is made and opened, `clock` where the time comes from.
+//! - `layout` is the file, `event` what lies in it, `scan` how it is read while others write,
+//!   `file` how it is made and opened, `clock` where the time comes from.
 //!
 //! # How an event is written
-//! A writer adds the units it needs to the head: they are its own. It stores all words but the first
-//! tag, and that last, with Release. Nobody waits for anybody. A writer that is killed between leaves
-//! a gap, which readers step over; one that is stopped between for as long as others write a whole
-//! lap gives up if it can see that, and else spoils a unit of others, which readers see by its check.
+//! A writer adds the units it needs to the head: they are its own. It stores all words but the
+//! first tag, and that last, with Release. Nobody waits for anybody. A writer that is killed
+//! between leaves a gap, which readers step over; one that is stopped between for as long as others
+//! write a whole lap gives up if it can see that, and else spoils a unit of others, which readers
+//! see by its check.
 //!
 //! What a return from a call promises: the event is in the file as all processes see it, and stays
-//! until the ring has come round, whatever becomes of the processes. Not that it is on the disk: only
-//! kinds of [`Log::set_sync_mask`] wait for that.
+//! until the ring has come round, whatever becomes of the processes. Not that it is on the disk:
+//! only kinds of [`Log::set_sync_mask`] wait for that.
 
 mod clock;
 mod event;
@@ -87,13 +88,13 @@ impl Masks {
 
 impl Log {
     /// Makes a new log at `path` (mode 600), with a ring of `ring_bytes`, rounded up to a power of
-    /// two, 4 KiB to 1 GiB; the file has a page more. Its disk space is set aside now. A log of this
-    /// user's that is there already is kept as [`old_name`], in place of an older one: its writers, if
-    /// there are any left, go on writing there. A new log takes [`Kinds::USUAL`].
+    /// two, 4 KiB to 1 GiB; the file has a page more. Its disk space is set aside now. A log of
+    /// this user's that is there already is kept as [`old_name`], in place of an older one: its
+    /// writers, if there are any left, go on writing there. A new log takes [`Kinds::USUAL`].
     ///
     /// # Errors
-    /// `Invalid`: too long. `Taken`: a file that is no log of this user's is there. Else as the kernel says, such as that the
-    /// disk is full.
+    /// `Invalid`: too long. `Taken`: a file that is no log of this user's is there. Else as the
+    /// kernel says, such as that the disk is full.
     pub fn create(path: impl AsRef<Path>, ring_bytes: u64) -> Result<Log> {
         file::create(path.as_ref(), ring_bytes)?;
         Log::open(path)
@@ -146,7 +147,8 @@ impl Log {
     }
 
     /// From now on, in all processes, a call for an event of these kinds returns once it is on the
-    /// disk, and so survives a power failure. What was so before. A log in memory (tmpfs) never does.
+    /// disk, and so survives a power failure. What was so before. A log in memory (tmpfs) never
+    /// does.
     pub fn set_sync_mask(&self, kinds: Kinds) -> Kinds {
         let before = self.change_masks(u64::from(kinds.bits()) << 32, 0xffff_ffff << 32);
         Kinds::of_bits((before >> 32) as u32)
@@ -288,9 +290,9 @@ impl Log {
     /// Takes the next units: the position of the first.
     #[inline]
     fn reserve(&self, units: u64) -> u64 {
-        // Relaxed, with the fence below: whoever reads one of the words stored from here on, and then
-        // has a fence with Acquire (`Reader`), sees this head or a later one, and so that the lap
-        // before is being overwritten.
+        // Relaxed, with the fence below: whoever reads one of the words stored from here on, and
+        // then has a fence with Acquire (`Reader`), sees this head or a later one, and so that the
+        // lap before is being overwritten.
         let position = self.0.words.word(word::HEAD).fetch_add(units, Ordering::Relaxed);
         fence(Ordering::Release);
         position

@@ -192,8 +192,9 @@ fn the_log_before_is_kept_and_a_follower_goes_on_with_the_new_one() {
     assert_eq!(reader.reopen().expect_err("no log").kind(), ErrorKind::Corrupt);
 }
 
-/// A reader bounded how far one call goes by its position, and one that had been left behind by more
-/// than two laps said that there was nothing: a follower slept, and told what was missing too early.
+/// A reader bounded how far one call goes by its position, and one that had been left behind by
+/// more than two laps said that there was nothing: a follower slept, and told what was missing too
+/// early.
 #[test]
 fn a_reader_left_far_behind_finds_at_once_what_there_is() {
     let place = Place::new();

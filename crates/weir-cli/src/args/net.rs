@@ -64,12 +64,15 @@ pub struct NetLogOptions {
     pub sync: Option<String>,
 
     /// Measure what an event of each kind costs here, in a log of its own beside this one
-    #[arg(long, conflicts_with_all = ["set", "sync", "follow", "pcap", "kinds", "since_start", "last"])]
+    #[arg(long, conflicts_with_all = OTHERS)]
     pub cost: bool,
 }
 
 /// Options that read the log: they do not go with those that change it.
 const READS: [&str; 6] = ["follow", "json", "pcap", "kinds", "since_start", "last"];
+
+/// What does not go with measuring.
+const OTHERS: [&str; 7] = ["set", "sync", "follow", "pcap", "kinds", "since_start", "last"];
 
 const LOG_EXAMPLES: &str = "\
 Kinds: transactions, errors, dumps-in, dumps-out, drops, stations.

@@ -355,8 +355,8 @@ pub(crate) fn units_of(unit: &Unit) -> Option<usize> {
     }
 }
 
-/// The event of a record: its first unit, and the payload of the others. `None` if it is none, which
-/// only somebody who means harm can write.
+/// The event of a record: its first unit, and the payload of the others. `None` if it is none,
+/// which only somebody who means harm can write.
 pub(crate) fn unpack(unit: &Unit, further: &[[u64; 3]]) -> Option<Event> {
     let reason = Reason::new(unit.detail as u8);
     let what = match unit.code {

@@ -18,8 +18,8 @@ static BLOCK: [u8; 64 << 10] = [0; 64 << 10];
 /// Tries for a name that nobody has.
 const TRIES: u32 = 16;
 
-/// Makes a new log at `path`, with a ring of `ring_bytes`, rounded up to a power of two. One that is
-/// there already is kept beside it as `NAME.old`, in place of an older one.
+/// Makes a new log at `path`, with a ring of `ring_bytes`, rounded up to a power of two. One that
+/// is there already is kept beside it as `NAME.old`, in place of an older one.
 pub fn create(path: &Path, ring_bytes: u64) -> Result<()> {
     let units = ring_bytes.div_ceil(UNIT_BYTES as u64).checked_next_power_of_two();
     let units = units.filter(|units| *units <= MOST_UNITS).ok_or_else(|| {
@@ -126,8 +126,8 @@ fn errno(error: std::io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
-/// Opens a log for writing: one of this user's that only this user may write, since whoever shortens
-/// it kills those who have it mapped.
+/// Opens a log for writing: one of this user's that only this user may write, since whoever
+/// shortens it kills those who have it mapped.
 pub fn open_own(path: &Path) -> Result<(File, Shape)> {
     let (file, shape) = open(path, OFlags::RDWR)?;
     let failed = |cause| Error::os("open", object(path), cause);

@@ -33,11 +33,11 @@ pub struct Counts {
     pub overwritten_units: u64,
     /// Gaps whose writers died, or were stopped, before they were done.
     pub unfinished: u64,
-    /// Events of kinds that wait for the disk, of which the disk said that it could not. Of the log,
-    /// not of this reader.
+    /// Events of kinds that wait for the disk, of which the disk said that it could not. Of the
+    /// log, not of this reader.
     pub unsynced: u64,
-    /// Dumps that were given up since others overtook their writer by a lap. Of the log as well; for
-    /// readers they are gaps.
+    /// Dumps that were given up since others overtook their writer by a lap. Of the log as well;
+    /// for readers they are gaps.
     pub overtaken: u64,
 }
 
@@ -156,8 +156,8 @@ impl Reader {
         })
     }
 
-    /// Where another log lies at the path now: goes on with that, from its beginning. Whether it did.
-    /// For a follower that has read this one to its end.
+    /// Where another log lies at the path now: goes on with that, from its beginning. Whether it
+    /// did. For a follower that has read this one to its end.
     ///
     /// # Errors
     /// As [`Reader::open`], but that nothing lies there is none.

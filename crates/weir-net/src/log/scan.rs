@@ -7,8 +7,8 @@
 //!   and its last store for nanoseconds, if its CPU is not taken away meanwhile; or
 //! - once the head is half a ring beyond it, so that waiting would lose what lies behind it.
 //!
-//! What a slow writer writes after its gap was given up is not seen by this reader any more; a later
-//! one finds it.
+//! What a slow writer writes after its gap was given up is not seen by this reader any more; a
+//! later one finds it.
 
 use super::MOST_SNAP_BYTES;
 use super::event::{Event, dump_units, units_of, unpack};
@@ -160,8 +160,8 @@ impl Scan {
         }
     }
 
-    /// The unit at the position was not there when it was read, after the last [`Scan::look`]: steps
-    /// over it if it is not to be waited for.
+    /// The unit at the position was not there when it was read, after the last [`Scan::look`]:
+    /// steps over it if it is not to be waited for.
     pub fn absent(&mut self) -> Option<Step> {
         let old = self.position < self.aged;
         (old || self.behind() > self.shape.units / 2).then(|| self.give_up(1))
