@@ -213,7 +213,7 @@ fn records_of_absurd_lengths_are_stepped_over() {
 }
 
 #[test]
-fn a_synchronised_event_is_written_and_counted_where_it_cannot_be() {
+fn a_synchronised_event_may_lie_across_the_end_of_the_ring() {
     let Small { path, log, .. } = &small();
     assert_eq!(log.set_sync_mask(Kinds::STATIONS.and(Kinds::DUMPS_OUT)), Kinds::NONE);
     assert_eq!(log.mask(), Kinds::ALL, "the other mask stays");
