@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::net::{ANSWERS, Answers, Bed, until};
+use common::net::{ANSWERS, Answers, Bed, python, until};
 use serde_json::{Value, json};
+use std::process::Command;
 
 /// Each game of a script and its outcome; there must be as many.
 fn games(outcomes: &Value, count: usize) -> impl Iterator<Item = (&str, &Value)> {
@@ -117,9 +118,9 @@ fn what_does_not_come_in_time_is_said_only_where_the_first_fragment_came() {
 #[test]
 fn scapy_finds_the_same() {
     let Some(bed) = Bed::new(&[]) else { return };
-    let has_scapy = std::process::Command::new("python3").args(["-c", "import scapy.all"]).output();
+    let has_scapy = Command::new(python()).args(["-c", "import scapy.all"]).output();
     if !has_scapy.is_ok_and(|output| output.status.success()) {
-        return eprintln!("SKIPPED: python3 has no scapy");
+        return eprintln!("SKIPPED: {} has no scapy", python());
     }
     for answers in ANSWERS {
         let host = bed.host(answers, "", "");

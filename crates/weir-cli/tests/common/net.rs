@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Seconds that a client or a script may take.
 const MOST_S: &str = "60";
 /// The distribution's own, where it is there: what is found by the path may be slow to start.
-fn python() -> &'static str {
+pub fn python() -> &'static str {
     let own = "/usr/bin/python3";
     if Path::new(own).is_file() { own } else { "python3" }
 }

@@ -6,6 +6,7 @@ Prints for each game how many echo replies came, and how many of them with the r
 import json
 import logging
 import sys
+import threading
 import time
 
 logging.getLogger("scapy.runtime").setLevel(logging.ERROR)
@@ -69,17 +70,19 @@ def is_right(answer):
 
 def play(line, packets, ident):
     """Answers to one game: the echo that follows it is answered after them."""
-    seen = []
+    seen, listens = [], threading.Event()
     sniffer = AsyncSniffer(
         iface="weir0",
         filter="icmp and src host " + HOST,
         prn=lambda packet: seen.append(packet[IP]),
         store=False,
+        started_callback=listens.set,
     )
     sniffer.start()
+    # It calls itself running before it has its socket.
+    if not listens.wait(10):
+        sys.exit("the sniffer did not begin to listen")
     until = time.monotonic() + 10
-    while not getattr(sniffer, "running", False) and time.monotonic() < until:
-        time.sleep(0.01)
     for packet in packets:
         line.send(packet)
     last = 60000 + ident
