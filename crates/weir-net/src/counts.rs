@@ -38,7 +38,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Shorter than an IP header, or than its own header says.
+    /// Shorter than an IP header.
     Short "short",
     /// Its version is not 4.
     Version "version",

@@ -121,7 +121,10 @@ fn invalid(what: &str, name: &str) -> Error {
 
 /// The directory of names, which is made and checked where ports are named.
 fn root() -> Result<PathBuf> {
-    let beside = weir::port_path("x")?;
+    let beside = weir::port_path("x").map_err(|error| {
+        let why = error.to_string();
+        Error::new(ErrorKind::Denied, "use", "the directory of names", why)
+    })?;
     Ok(beside.parent().unwrap_or(Path::new("/")).to_owned())
 }
 

@@ -2,11 +2,11 @@
 
 use weir_measure::profile::Subroutine;
 
-/// Reads of the device, and waits in them.
+/// Reads of the device, those that find nothing too.
 pub static TUN_READ: Subroutine = Subroutine::new("tun.read");
 /// Writes to the device.
 pub static TUN_WRITE: Subroutine = Subroutine::new("tun.write");
-/// What the thread that reads the device does with a packet, beside what is named below.
+/// What the switch does with a packet of the device, beside what is named below: a call a packet.
 pub static RECEIVE: Subroutine = Subroutine::new("switch.receive");
 /// Checking the header of IP, and whether the packet is for us.
 pub static VERIFY: Subroutine = Subroutine::new("ip.verify");
@@ -16,7 +16,11 @@ pub static REASSEMBLE: Subroutine = Subroutine::new("ip.reassemble");
 pub static DELIVER: Subroutine = Subroutine::new("ring.put");
 /// Taking what stations sent, beside what is named below.
 pub static TAKE: Subroutine = Subroutine::new("ring.take");
-/// Waits for what stations send, or for what the switch sends to a station.
+/// Giving way to others on the CPU of the switch.
+pub static GIVE_WAY: Subroutine = Subroutine::new("sched_yield");
+/// Sleeps of the switch.
+pub static SLEEP: Subroutine = Subroutine::new("switch.sleep");
+/// A station's waits for what the switch sends.
 pub static RING_WAIT: Subroutine = Subroutine::new("ring.wait");
 /// Completing the header of IP.
 pub static COMPLETE: Subroutine = Subroutine::new("ip.complete");

@@ -1,37 +1,36 @@
 //! The packet switch: one process that owns the TUN device and only multiplexes.
 //!
-//! Two threads, so that each waits for one thing only and needs no call to ask which is ready. One
-//! reads the device: [`incoming`] checks the IP header, puts fragments together, finds the
-//! station and copies the packet into its ring. The other reads the port of the switch:
-//! [`outgoing`] completes the header of what a station sends and hands it to the device out of the
-//! station's ring. [`doorman`], a third, opens the ports of who wants to be attached, which may
-//! take its time. [`stations`] says who has what, [`statistics`] what was counted, [`journal`]
-//! writes the log.
+//! One thread takes packets of the device and messages of stations in turn (docs/adr/0010 says why,
+//! and why two where ICMP is answered here). [`incoming`] checks the header of IP, puts fragments
+//! together, finds the station and copies the packet into its ring; [`outgoing`] completes the header of
+//! what a station sends and hands it to the device out of the station's ring. [`doorman`], a thread
+//! of its own, opens the ports of who wants to be attached, which may take its time. [`stations`]
+//! says who has what, [`statistics`] what was counted, [`journal`] writes the log.
 
 mod doorman;
 mod incoming;
 mod journal;
 mod outgoing;
+mod settings;
 mod stations;
 mod statistics;
 
 use crate::counts::Counts;
 use crate::error::{Error, ErrorKind, Result};
-use crate::icmp;
 use crate::log::{Change, Log};
 use crate::message::{self, Attached, Checksum, FROM_STATION_BYTES, Front, TO_STATION_BYTES};
 use crate::message::{MOST_MESSAGE_BYTES, from_station};
-use crate::reassembly::Limits;
 use crate::routes::{Net, Routes};
 use crate::spans;
 use doorman::Doorman;
 use incoming::Incoming;
 pub use outgoing::ms_since_midnight;
 use outgoing::{Payload, Sent};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
+pub use settings::Settings;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -39,37 +38,17 @@ use weir::{Ending, Event, Lent, Port, PortOptions, Received, WriterId};
 use weir_measure::profile;
 use weir_sys::tun::{Tun, VNET_HEADER_BYTES};
 
+/// Most packets that are read before stations are looked at.
+const MOST_AT_ONCE: usize = 64;
+/// How often the switch gives way to others on its CPU before it sleeps: a station there answers
+/// within that, and needs not wake it.
+const MOST_YIELDS: u32 = 2;
 /// How often the switch looks after what waits, and whether it is to end.
 const TICK: Duration = Duration::from_millis(100);
 /// Room before a packet that was read, for the device's header or a station's.
 const FRONT_BYTES: usize = 16;
 /// A read that is longer than any packet shows one that was cut.
 const BUFFER_BYTES: usize = FRONT_BYTES + 65_536;
-
-/// What a switch is to be.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The name of the device.
-    pub device: String,
-    /// Our address.
-    pub address: Ipv4Addr,
-    /// The kernel's address on the device.
-    pub peer: Ipv4Addr,
-    /// Bits of the net's number.
-    pub prefix_bits: u8,
-    /// Longest packet of the device, in bytes: 68 to 65,535.
-    pub mtu: u16,
-    /// The gateway to other nets, if there is one.
-    pub gateway: Option<Ipv4Addr>,
-    /// Ask for the device's header before each packet.
-    pub vnet_header: bool,
-    /// Limits of reassembly.
-    pub limits: Limits,
-    /// The path of the switch's port.
-    pub port: PathBuf,
-    /// ICMP within the switch, and no station for it.
-    pub inline: Option<icmp::Settings>,
-}
 
 /// What the threads of a switch share.
 #[derive(Debug)]
@@ -85,8 +64,6 @@ struct Shared {
     generation: AtomicU64,
     /// The number of the next datagram (RFC 791; unique as RFC 6864 asks, in the lower 16 bits).
     next_id: AtomicU32,
-    fault: Mutex<Option<Error>>,
-    failed: AtomicBool,
 }
 
 /// A switch that is up.
@@ -106,7 +83,7 @@ impl Switch {
     /// [`ErrorKind::Denied`]: this user may not make devices; [`ErrorKind::Invalid`]: an address or
     /// a size; the kernel's.
     pub fn new(settings: Settings) -> Result<Switch> {
-        check(&settings)?;
+        settings.check()?;
         let options = PortOptions::new().most_message_bytes(MOST_MESSAGE_BYTES as u64);
         let port = Port::create(&settings.port, &options).map_err(|error| match error.kind() {
             weir::ErrorKind::Taken => {
@@ -115,7 +92,7 @@ impl Switch {
             }
             _ => error.into(),
         })?;
-        let tun = open_device(&settings)?;
+        let tun = settings.open_device()?;
         let Settings { address, prefix_bits, gateway, .. } = settings;
         let net = Net { address, prefix_bits };
         let shared = Arc::new(Shared {
@@ -126,8 +103,6 @@ impl Switch {
             counts: Counts::default(),
             generation: AtomicU64::new(0),
             next_id: AtomicU32::new(std::process::id().wrapping_mul(0x9e37)),
-            fault: Mutex::new(None),
-            failed: AtomicBool::new(false),
             log: OnceLock::new(),
             settings,
         });
@@ -142,46 +117,92 @@ impl Switch {
         let _ = self.shared.log.set(log);
     }
 
-    /// Passes packets until `stop` is set or the device is gone. The thread that reads the device
-    /// is left to its read: the process is expected to end.
+    /// Passes packets until `stop` is set or the device is gone.
     ///
     /// # Errors
     /// [`ErrorKind::NoDevice`]: the device is gone; the kernel's.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<()> {
-        let shared = self.shared.clone();
-        let reading = std::thread::Builder::new().name("receive".into());
-        let started = reading.spawn(move || shared.receive());
-        started.map_err(|cause| Error::os("start", "a thread", cause))?;
-        let mut buffer = vec![0; MOST_MESSAGE_BYTES];
-        let mut looked_ns = now_ns();
+        match self.shared.settings.inline {
+            None => self.run_in_turn(stop),
+            Some(_) => self.run_apart(stop),
+        }
+    }
+
+    /// One thread for packets and stations: where stations answer.
+    fn run_in_turn(&mut self, stop: &AtomicBool) -> Result<()> {
+        let Switch { shared, port, doorman } = self;
+        let unwaited = shared.tun.set_waiting(false);
+        unwaited.map_err(|cause| Error::os("read from", shared.object(), cause))?;
+        let mut packet = vec![0; BUFFER_BYTES];
+        let mut message = vec![0; MOST_MESSAGE_BYTES];
         let mut known = None;
-        // Relaxed: both only say that it is over.
-        while !stop.load(Ordering::Relaxed) && !self.shared.failed.load(Ordering::Relaxed) {
-            let (shared, doorman) = (&self.shared, &self.doorman);
-            let mut see = |received: Received, lent: Lent<'_>| {
-                shared.take_message(doorman, &mut known, received, &lent);
-            };
-            let port = &mut self.port;
-            // While a profile is taken the wait is a call of its own, told from the rest.
-            let waited = match profile::is_on() {
-                true => profile::wait(&spans::RING_WAIT, || port.wait_for(TICK)),
-                false => Ok(()),
-            };
-            let got = waited.and_then(|()| {
-                spans::TAKE.run(|| port.receive_each_lent_for(&mut buffer, TICK, &mut see))
-            });
+        let mut see = |received: Received, lent: Lent<'_>| {
+            shared.take_message(doorman, &mut known, received, &lent);
+        };
+        let mut ticks = Ticks { looked_ns: now_ns() };
+        let mut in_vain = 0;
+        // Relaxed: it only says that it is over.
+        while !stop.load(Ordering::Relaxed) {
+            let came = shared.receive(&mut packet)?;
+            let took = spans::TAKE.run(|| port.look_each_lent(&mut message, &mut see))?;
+            ticks.look_after(shared);
+            if came + took > 0 {
+                in_vain = 0;
+                continue;
+            }
+            in_vain += 1;
+            if in_vain <= MOST_YIELDS {
+                profile::wait(&spans::GIVE_WAY, rustix::thread::sched_yield);
+                continue;
+            }
+            in_vain = 0;
+            match port.try_receive_each_lent(&mut message, &mut see) {
+                Err(error) if error.kind() == weir::ErrorKind::WouldBlock => {
+                    sleep(&shared.tun, port)?;
+                }
+                got => drop(got?),
+            }
+        }
+        Ok(())
+    }
+
+    /// A thread for packets, which it mostly answers itself, and this one for stations: each waits
+    /// for one thing. The first is left to its read in the end: the process is expected to end.
+    fn run_apart(&mut self, stop: &AtomicBool) -> Result<()> {
+        let Switch { shared, port, doorman } = self;
+        let (failure, failed) = std::sync::mpsc::channel();
+        let receiving = shared.clone();
+        let reading = std::thread::Builder::new().name("receive".into()).spawn(move || {
+            let mut packet = vec![0; BUFFER_BYTES];
+            loop {
+                if let Err(error) = receiving.receive_one(&mut packet) {
+                    // Nobody hears it where the switch is over.
+                    return drop(failure.send(error));
+                }
+            }
+        });
+        reading.map_err(|cause| Error::os("start", "a thread", cause))?;
+        let mut message = vec![0; MOST_MESSAGE_BYTES];
+        let mut known = None;
+        let mut see = |received: Received, lent: Lent<'_>| {
+            shared.take_message(doorman, &mut known, received, &lent);
+        };
+        let mut ticks = Ticks { looked_ns: now_ns() };
+        // Relaxed: it only says that it is over.
+        while !stop.load(Ordering::Relaxed) {
+            let waited = profile::wait(&spans::SLEEP, || port.wait_for(TICK));
+            let got = waited
+                .and_then(|()| spans::TAKE.run(|| port.look_each_lent(&mut message, &mut see)));
             match got {
                 Err(error) if error.kind() != weir::ErrorKind::TimedOut => return Err(error.into()),
                 _ => {}
             }
-            let now_ns = now_ns();
-            if now_ns.saturating_sub(looked_ns) >= TICK.as_nanos() as u64 {
-                looked_ns = now_ns;
-                shared.lock().expire(shared, now_ns);
+            ticks.look_after(shared);
+            if let Ok(error) = failed.try_recv() {
+                return Err(error);
             }
         }
-        let fault = self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
-        fault.map_or(Ok(()), Err)
+        Ok(())
     }
 
     /// Looks at the switch from another thread while it runs.
@@ -216,63 +237,38 @@ impl Watch {
     }
 }
 
+/// When the switch last looked after what waits.
+struct Ticks {
+    looked_ns: u64,
+}
+
+impl Ticks {
+    /// Gives up what has waited for too long, now and then.
+    fn look_after(&mut self, shared: &Shared) {
+        let now_ns = now_ns();
+        if now_ns.saturating_sub(self.looked_ns) >= TICK.as_nanos() as u64 {
+            self.looked_ns = now_ns;
+            shared.lock().expire(shared, now_ns);
+        }
+    }
+}
+
+/// Sleeps until there is a packet, or a station has something, for a tick at most.
+fn sleep(tun: &Tun, port: &mut Port) -> Result<()> {
+    let bell = port.poll_descriptor()?;
+    let limit = Timespec { tv_sec: 0, tv_nsec: TICK.subsec_nanos().into() };
+    let mut asked =
+        [PollFd::new(tun, PollFlags::IN), PollFd::from_borrowed_fd(bell, PollFlags::IN)];
+    match profile::wait(&spans::SLEEP, || poll(&mut asked, Some(&limit))) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(cause) => Err(Error::os("wait for", "packets", cause)),
+    }
+}
+
 /// A monotonic time that costs little and is right to some milliseconds: for limits.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-fn check(settings: &Settings) -> Result<()> {
-    let Settings { address, peer, prefix_bits, mtu, .. } = *settings;
-    let invalid = |why: String| {
-        let object = format!("device '{}'", settings.device);
-        Err(Error::new(ErrorKind::Invalid, "make", object, why))
-    };
-    if !(8..=30).contains(&prefix_bits) {
-        return invalid(format!("/{prefix_bits} is out of range: /8 to /30"));
-    }
-    if mtu < 68 {
-        return invalid(format!("an MTU of {mtu} is out of range: 68 to 65535"));
-    }
-    let net = Net { address, prefix_bits };
-    if !net.is_host(address) {
-        return invalid(format!("{address} is no host's address on a net of /{prefix_bits}"));
-    }
-    if !net.has(peer) || !net.is_host(peer) || peer == address {
-        return invalid(format!("{peer} is no other host on the net of {address}/{prefix_bits}"));
-    }
-    match settings.gateway {
-        Some(gateway) if !net.has(gateway) || gateway == address => {
-            invalid(format!("the gateway {gateway} is not on the net of {address}/{prefix_bits}"))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn open_device(settings: &Settings) -> Result<Tun> {
-    let object = || format!("device '{}'", settings.device);
-    let opened = Tun::open(&settings.device, settings.vnet_header);
-    let tun = opened.map_err(|cause| match Errno::from_io_error(&cause) {
-        Some(Errno::BUSY) => {
-            Error::new(ErrorKind::Taken, "make", object(), "another process has it")
-        }
-        Some(Errno::NOENT) => {
-            let why = "there is no /dev/net/tun (modprobe tun)";
-            Error::new(ErrorKind::NoDevice, "make", object(), why)
-        }
-        Some(Errno::PERM | Errno::ACCESS) => {
-            let why = "this user may not: it takes CAP_NET_ADMIN (root has it)";
-            Error::new(ErrorKind::Denied, "make", object(), why)
-        }
-        Some(Errno::INVAL) => {
-            Error::new(ErrorKind::Taken, "make", object(), "a device of another kind has the name")
-        }
-        _ => Error::os("make", object(), cause),
-    })?;
-    let Settings { peer, prefix_bits, mtu, .. } = *settings;
-    let configured = weir_sys::tun::configure(&settings.device, peer, prefix_bits, mtu);
-    configured.map_err(|cause| Error::os("configure", object(), cause))?;
-    Ok(tun)
 }
 
 impl Shared {
@@ -295,44 +291,55 @@ impl Shared {
         Attached { address, peer, prefix_bits, mtu }
     }
 
-    /// Reads the device for ever, or until it is gone.
-    fn receive(&self) {
-        let mut buffer = vec![0; BUFFER_BYTES];
-        let device_header = if self.tun.has_vnet_header() { VNET_HEADER_BYTES } else { 0 };
-        let from = FRONT_BYTES - device_header;
-        loop {
-            let read = || rustix::io::read(&self.tun, &mut buffer[from..]);
-            let bytes = match profile::wait(&spans::TUN_READ, read) {
-                Ok(bytes) => bytes,
-                Err(Errno::INTR | Errno::AGAIN) => continue,
-                Err(cause) => return self.fail(cause),
-            };
-            let _span = spans::RECEIVE.enter();
-            let checksum = match device_header {
-                0 => Checksum::ToCheck,
-                // The first byte of struct virtio_net_hdr: bit 0 is VIRTIO_NET_HDR_F_NEEDS_CSUM.
-                _ if buffer[from] & 1 != 0 => Checksum::LeftOut,
-                _ => Checksum::ToCheck,
-            };
-            let packet = FRONT_BYTES..(from + bytes).max(FRONT_BYTES);
-            Counts::add(&self.counts.received, 1);
-            Counts::add(&self.counts.received_bytes, packet.len() as u64);
-            self.lock().take(self, &mut buffer, packet, checksum);
+    /// Takes what the device has, some packets at most: how many.
+    fn receive(&self, buffer: &mut [u8]) -> Result<usize> {
+        for count in 0..MOST_AT_ONCE {
+            if !self.receive_one(buffer)? {
+                return Ok(count);
+            }
         }
+        Ok(MOST_AT_ONCE)
     }
 
-    fn fail(&self, cause: Errno) {
-        let object = format!("device '{}'", self.settings.device);
-        let error = match cause {
-            // EFAULT is what a read that waits gets (tun_ring_recv in drivers/net/tun.c).
+    /// Takes a packet of the device. Whether there was one.
+    fn receive_one(&self, buffer: &mut [u8]) -> Result<bool> {
+        let device_header = if self.tun.has_vnet_header() { VNET_HEADER_BYTES } else { 0 };
+        let from = FRONT_BYTES - device_header;
+        let read = || rustix::io::read(&self.tun, &mut buffer[from..]);
+        let bytes = match profile::wait(&spans::TUN_READ, read) {
+            Ok(bytes) => bytes,
+            Err(Errno::INTR | Errno::AGAIN) => return Ok(false),
+            Err(cause) => return Err(self.failure(cause)),
+        };
+        let _span = spans::RECEIVE.enter();
+        let checksum = match device_header {
+            0 => Checksum::ToCheck,
+            // The first byte of struct virtio_net_hdr: bit 0 is VIRTIO_NET_HDR_F_NEEDS_CSUM.
+            _ if buffer[from] & 1 != 0 => Checksum::LeftOut,
+            _ => Checksum::ToCheck,
+        };
+        let packet = FRONT_BYTES..(from + bytes).max(FRONT_BYTES);
+        Counts::add(&self.counts.received, 1);
+        Counts::add(&self.counts.received_bytes, packet.len() as u64);
+        self.lock().take(self, buffer, packet, checksum);
+        Ok(true)
+    }
+
+    /// What errors are about.
+    fn object(&self) -> String {
+        format!("device '{}'", self.settings.device)
+    }
+
+    fn failure(&self, cause: Errno) -> Error {
+        let object = self.object();
+        match cause {
+            // EFAULT is what a read gets of a device that goes (tun_ring_recv in
+            // drivers/net/tun.c).
             Errno::BADFD | Errno::IO | Errno::NODEV | Errno::FAULT => {
                 Error::new(ErrorKind::NoDevice, "read from", object, "it is gone")
             }
             _ => Error::os("read from", object, cause),
-        };
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-        // Release: the fault is there for who sees this; `run` takes it under its lock anyway.
-        self.failed.store(true, Ordering::Release);
+        }
     }
 
     /// Carries out what a station wants.

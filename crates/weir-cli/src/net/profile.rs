@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use weir_measure::profile::{LEASE, Observed, Report, Sight};
 use weir_net::names;
 
-/// The process and the system call whose calls are packets.
-const PACKETS: (&str, &str) = ("switch", "tun.read");
+/// The process and the subroutine whose calls are packets.
+const PACKETS: (&str, &str) = ("switch", "switch.receive");
 /// Most files that are looked at.
 const MOST_FILES: usize = 256;
 
@@ -230,7 +230,8 @@ impl Outcome {
     fn of(reports: Vec<Report>, gone: Vec<Report>) -> Outcome {
         let (process, call) = PACKETS;
         let switches = reports.iter().filter(|report| report.process == process);
-        let packets = switches.filter_map(|report| report.call(call)).map(|row| row.calls).sum();
+        let packets =
+            switches.filter_map(|report| report.subroutine(call)).map(|row| row.calls).sum();
         let sum = Report::sum(&reports).per(packets, "packet");
         let reports = reports.into_iter().map(|report| report.per(packets, "packet")).collect();
         Outcome { reports, gone, sum }
@@ -315,7 +316,7 @@ mod tests {
         };
         let switch = Report {
             subroutines: vec![
-                row("switch.turn", 50_000, 31_000, 330_000, 480_000),
+                row("switch.receive", 100_000, 31_000, 330_000, 480_000),
                 row("ip.verify", 100_000, 12_500, 0, 0),
                 Row { of_profile: true, ..row("(the profile)", 100_000, 0, 20_000, 0) },
             ],

@@ -11,8 +11,8 @@ use crate::reassembly::{self, Reassembly, Taken, Why};
 use crate::routes::Hop;
 use crate::spans;
 use crate::wire::ipv4::{Datagram, protocol};
-use crate::wire::options;
-use std::net::Ipv4Addr;
+use crate::wire::{options, ports, udp};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::ops::Range;
 
 /// As much of a datagram as is told of one that nobody takes: more than an error quotes.
@@ -149,7 +149,10 @@ impl Incoming {
             if self.answer_inline(shared, &datagram) {
                 return Counts::add(&shared.counts.delivered, 1);
             }
-            return self.refuse(shared, &datagram);
+            if checksum == Checksum::LeftOut {
+                complete_checksum(bytes);
+            }
+            return self.refuse(shared, bytes);
         };
         front.fill(0);
         front[0] = to_station::PACKET;
@@ -163,7 +166,8 @@ impl Incoming {
 
     /// A datagram of which nobody has the protocol, or the port.
     #[cold]
-    fn refuse(&mut self, shared: &Shared, datagram: &Datagram<'_>) {
+    fn refuse(&mut self, shared: &Shared, bytes: &[u8]) {
+        let Ok(datagram) = Datagram::check(bytes) else { return };
         let (why, undeliverable) = match datagram.header().protocol {
             protocol::UDP => (Drop::NoPort, Some(Undeliverable::Port)),
             // What is said of a port of TCP is TCP's own: a reset. Nobody has it.
@@ -244,6 +248,23 @@ impl Incoming {
         for quoted in late {
             self.nobody_takes(shared, &quoted, Undeliverable::ReassemblyTimeout);
         }
+    }
+}
+
+/// Fills in the checksum of UDP that the kernel of this machine left out: who hears of the datagram
+/// in an error gets it as it would have been sent (RFC 1122, 3.2.2).
+#[cold]
+fn complete_checksum(bytes: &mut [u8]) {
+    let Ok(datagram) = Datagram::check(bytes) else { return };
+    let (header, at) = (datagram.header(), datagram.header_bytes());
+    let payload = datagram.payload();
+    let ports = ports::of(header.protocol, payload).filter(|_| header.protocol == protocol::UDP);
+    let Some(ports) = ports.filter(|_| payload.len() >= udp::HEADER_BYTES) else { return };
+    if usize::from(u16::from_be_bytes([payload[4], payload[5]])) == payload.len() {
+        let source = SocketAddrV4::new(header.source, ports.source);
+        let destination = SocketAddrV4::new(header.destination, ports.destination);
+        let end = usize::from(header.total_bytes);
+        let _ = udp::emit_header(source, destination, &mut bytes[at..end]);
     }
 }
 
