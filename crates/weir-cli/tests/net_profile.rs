@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_measure::profile::{self, Subroutine};
 
-static TURN: Subroutine = Subroutine::new("switch.receive");
+static TURN: Subroutine = Subroutine::new("ip.verify");
 static LAST: Subroutine = Subroutine::new("last");
 /// Turns of switches so far.
 static TURNS: AtomicU64 = AtomicU64::new(0);
@@ -115,14 +115,14 @@ fn an_interrupt_prints_what_was_counted() {
             }
             running.kill(Signal::INT);
             text = ended(running);
-            if text.contains("\nswitch.receive ") {
+            if text.contains("\nip.verify ") {
                 break;
             }
             while profile::is_on() {
                 std::thread::yield_now();
             }
         }
-        assert!(text.contains("\nswitch.receive "), "{text}");
+        assert!(text.contains("\nip.verify "), "{text}");
         assert!(!text.contains("packet's time"), "it is no switch\n{text}");
     });
 }

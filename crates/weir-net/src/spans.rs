@@ -6,9 +6,7 @@ use weir_measure::profile::Subroutine;
 pub static TUN_READ: Subroutine = Subroutine::new("tun.read");
 /// Writes to the device.
 pub static TUN_WRITE: Subroutine = Subroutine::new("tun.write");
-/// What the switch does with a packet of the device, beside what is named below: a call a packet.
-pub static RECEIVE: Subroutine = Subroutine::new("switch.receive");
-/// Checking the header of IP, and whether the packet is for us.
+/// Checking the header of IP, and whether the packet is for us: a call for each that was read.
 pub static VERIFY: Subroutine = Subroutine::new("ip.verify");
 /// Putting fragments together.
 pub static REASSEMBLE: Subroutine = Subroutine::new("ip.reassemble");

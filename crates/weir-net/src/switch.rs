@@ -311,7 +311,6 @@ impl Shared {
             Err(Errno::INTR | Errno::AGAIN) => return Ok(false),
             Err(cause) => return Err(self.failure(cause)),
         };
-        let _span = spans::RECEIVE.enter();
         let checksum = match device_header {
             0 => Checksum::ToCheck,
             // The first byte of struct virtio_net_hdr: bit 0 is VIRTIO_NET_HDR_F_NEEDS_CSUM.

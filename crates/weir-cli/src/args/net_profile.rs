@@ -52,7 +52,7 @@ not explained  CPU time of the process, as the kernel counted it, that is in no 
 
 Waits of less than 2 us, and times of less than 4 us in which others had the CPU, go unnoticed.
 
-Packets are counted by the switch's runs of switch.receive, one for each that it read.";
+Packets are counted by the switch's calls of ip.verify, one for each that it read.";
 
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

@@ -20,7 +20,7 @@ use weir_measure::profile::{LEASE, Observed, Report, Sight};
 use weir_net::names;
 
 /// The process and the subroutine whose calls are packets.
-const PACKETS: (&str, &str) = ("switch", "switch.receive");
+const PACKETS: (&str, &str) = ("switch", "ip.verify");
 /// Most files that are looked at.
 const MOST_FILES: usize = 256;
 

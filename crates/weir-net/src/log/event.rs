@@ -6,6 +6,7 @@
 use super::kinds::Kinds;
 use super::layout::{PAYLOAD_BYTES, Unit};
 use super::reason::Reason;
+use crate::wire::ipv4::Header;
 use std::net::Ipv4Addr;
 
 /// Bytes of a packet that the first unit of a dump holds.
@@ -233,6 +234,23 @@ impl Packet {
             None => Transport::None { id },
         };
         Packet { source: address(12), target: address(16), protocol, transport, length_bytes }
+    }
+
+    /// The same of a datagram that is not in one piece: its header, and the first bytes of its
+    /// payload, fewer where there are no more.
+    #[inline]
+    pub fn of_parts(header: &Header, above: &[u8]) -> Packet {
+        let transport = match above.first_chunk::<8>() {
+            Some(above) => Transport::of(header.protocol, header.id, above),
+            None => Transport::None { id: header.id },
+        };
+        Packet {
+            source: header.source,
+            target: header.destination,
+            protocol: header.protocol,
+            transport,
+            length_bytes: header.total_bytes,
+        }
     }
 
     #[inline]

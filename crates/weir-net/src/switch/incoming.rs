@@ -225,6 +225,11 @@ impl Incoming {
         }
     }
 
+    /// What ICMP within the switch has done, by name, where it is there.
+    pub fn icmp_counts(&self) -> Vec<(&'static str, u64)> {
+        self.inline.iter().flat_map(|inline| inline.engine.counts().named()).collect()
+    }
+
     /// Counts the datagrams that have given way since the last time: it is others' fragments that
     /// make them, so no packet is at hand.
     pub fn count_evicted(&mut self, shared: &Shared) {

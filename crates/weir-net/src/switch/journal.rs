@@ -9,7 +9,7 @@ use crate::log::{
 };
 use crate::message::Want;
 use crate::outgoing::Outgoing;
-use crate::wire::ipv4::{Header, LEAST_HEADER_BYTES, MOST_HEADER_BYTES};
+use crate::wire::ipv4::{Header, LEAST_HEADER_BYTES};
 use std::net::Ipv4Addr;
 
 /// As much of a payload as a transaction tells of.
@@ -29,12 +29,10 @@ impl Shared {
     pub fn log_out(&self, header: &Header, options: &[u8], payload: &Payload<'_>) {
         let Some(log) = self.log.get() else { return };
         if log.wants(Kinds::TRANSACTIONS) {
-            let mut told = [0; MOST_HEADER_BYTES + TOLD_BYTES];
-            let Some(head) = header.emit(options, &mut told) else { return };
-            let bytes = payload.len().min(TOLD_BYTES);
-            payload.copy_to(&mut told[head..head + bytes]);
-            let packet =
-                Packet { length_bytes: header.total_bytes, ..Packet::of(&told[..head + bytes]) };
+            let mut above = [0; TOLD_BYTES];
+            let above = &mut above[..payload.len().min(TOLD_BYTES)];
+            payload.copy_to(above);
+            let packet = Packet::of_parts(header, above);
             log.transaction(&Transaction { direction: Direction::Out, packet });
         }
         if log.wants(Kinds::DUMPS_OUT) {

@@ -34,6 +34,12 @@ impl Shared {
             .collect();
         let (waiting, waiting_bytes) =
             (incoming.reassembly.waiting(), incoming.reassembly.held_bytes());
+        let icmp: Map<String, Value> = incoming
+            .icmp_counts()
+            .into_iter()
+            .filter(|(_, number)| *number > 0)
+            .map(|(name, number)| (name.to_owned(), json!(number)))
+            .collect();
         drop(incoming);
         let now_ns = now_ns();
         let gateways: Vec<Value> = self
@@ -69,6 +75,7 @@ impl Shared {
             "redirects": count(&counts.redirects),
             "redirects_refused": count(&counts.redirects_refused),
             "reassembly": { "waiting": waiting, "waiting_bytes": waiting_bytes },
+            "icmp": icmp,
             "drops": drops,
             "stations": stations,
             "gateways": gateways,
