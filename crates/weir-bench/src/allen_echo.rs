@@ -2,11 +2,11 @@
 //! clock; alone and with four copies of the test at once.
 //!
 //! - Here: datagrams over the loopback device, and between two network namespaces joined by a pair
-//!   of virtual devices ([`veth`]).
-//! - [`icmp`]: echo requests ([`asker`]) to hosts at user level behind a TUN device, without and
-//!   with a transaction log, and to the kernel ([`host`]); [`bare`] is the least such a host can
-//!   be, [`ledger`] its log, [`weir`] the one that users have, [`watched`] what it logs and counts.
-//!   All that in a namespace of its own ([`network`]), bounds in [`goals`].
+//!   of virtual devices (`veth`).
+//! - `icmp`: echo requests (`asker`) to hosts at user level behind a TUN device, without and
+//!   with a transaction log, and to the kernel (`host`); `bare` is the least such a host can
+//!   be, `ledger` its log, `weir` the one that users have, `watched` what it logs and counts.
+//!   All that in a namespace of its own (`network`), bounds in [`goals`].
 //!
 //! Packets are numbered; one that is lost or comes twice is an error, after two seconds at most.
 

@@ -1,11 +1,11 @@
 //! The packet switch: one process that owns the TUN device and only multiplexes.
 //!
 //! One thread takes packets of the device and messages of stations in turn (docs/adr/0010 says why,
-//! and why two where ICMP is answered here). [`incoming`] checks the header of IP, puts fragments
-//! together, finds the station and copies the packet into its ring; [`outgoing`] completes the header of
-//! what a station sends and hands it to the device out of the station's ring. [`doorman`], a thread
-//! of its own, opens the ports of who wants to be attached, which may take its time. [`stations`]
-//! says who has what, [`statistics`] what was counted, [`journal`] writes the log.
+//! and why two where ICMP is answered here). `incoming` checks the header of IP, puts fragments
+//! together, finds the station and copies the packet into its ring; `outgoing` completes the header
+//! of what a station sends and hands it to the device out of the station's ring. `doorman`, a
+//! thread of its own, opens the ports of who wants to be attached, which may take its time.
+//! `stations` says who has what, `statistics` what was counted, `journal` writes the log.
 
 mod doorman;
 mod incoming;

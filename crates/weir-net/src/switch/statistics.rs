@@ -1,5 +1,6 @@
 //! What the switch has counted, for people and programs: `weir.net.stat/1`.
 
+use super::stations::Station;
 use super::{Shared, now_ns};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,24 +15,7 @@ impl Shared {
         incoming.count_evicted(self);
         let drops: Map<String, Value> =
             counts.drops().map(|(why, number)| (why.as_str().to_owned(), json!(number))).collect();
-        let stations: Vec<Value> = incoming
-            .stations
-            .iter()
-            .map(|station| {
-                let wants: Vec<Value> = station
-                    .wants
-                    .iter()
-                    .map(|want| json!({ "protocol": want.protocol, "port": want.port }))
-                    .collect();
-                json!({
-                    "pid": station.identity.pid,
-                    "uid": station.identity.uid,
-                    "wants": wants,
-                    "delivered": station.delivered,
-                    "full": station.full,
-                })
-            })
-            .collect();
+        let stations: Vec<Value> = incoming.stations.iter().map(station).collect();
         let (waiting, waiting_bytes) =
             (incoming.reassembly.waiting(), incoming.reassembly.held_bytes());
         let icmp: Map<String, Value> = incoming
@@ -82,4 +66,20 @@ impl Shared {
         });
         text.to_string()
     }
+}
+
+/// A station as it is shown.
+fn station(station: &Station) -> Value {
+    let wants: Vec<Value> = station
+        .wants
+        .iter()
+        .map(|want| json!({ "protocol": want.protocol, "port": want.port }))
+        .collect();
+    json!({
+        "pid": station.identity.pid,
+        "uid": station.identity.uid,
+        "wants": wants,
+        "delivered": station.delivered,
+        "full": station.full,
+    })
 }
