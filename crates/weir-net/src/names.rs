@@ -1,7 +1,7 @@
 //! Where the files of a switch lie: one directory for each device, which is this user's alone.
 //!
 //! Below the directory of names (that of `weir port`), in `net/DEVICE`: `switch` (the port that
-//! packets and requests go to), `log`, `counters`, and `profile.WHO.PID`.
+//! packets and requests go to), `log`, `profile.WHO.PID`, and the ports of stations.
 
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{FileType, Mode};
@@ -77,14 +77,6 @@ pub const LOG: &str = "log";
 /// As [`directory`].
 pub fn switch_port(tun: &str) -> Result<PathBuf> {
     Ok(directory(tun)?.join("switch"))
-}
-
-/// The counters of the switch.
-///
-/// # Errors
-/// As [`directory`].
-pub fn counters(tun: &str) -> Result<PathBuf> {
-    Ok(directory(tun)?.join("counters"))
 }
 
 /// The profile of process `pid`, which calls itself `who` (a name as a device's).

@@ -60,6 +60,11 @@ fn table(stat: &Value) -> String {
     let drops = stat["drops"].as_object().into_iter().flatten();
     let drops: Vec<String> = drops.map(|(why, count)| format!("{why} {count}")).collect();
     line("dropped", if drops.is_empty() { String::from("nothing") } else { drops.join(", ") });
+    let icmp = stat["icmp"].as_object().into_iter().flatten();
+    let icmp: Vec<String> = icmp.map(|(what, count)| format!("{what} {count}")).collect();
+    if !icmp.is_empty() {
+        line("icmp", icmp.join(", "));
+    }
     if stat["inline"].as_bool() == Some(true) {
         line("station", String::from("ICMP in the switch itself"));
     }
