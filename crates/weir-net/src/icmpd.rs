@@ -8,9 +8,8 @@ use crate::message::Want;
 use crate::outgoing::Outgoing;
 use crate::spans;
 use crate::station::{Arrival, Sender, Station};
-use crate::switch::ms_since_midnight;
+use crate::switch::{ms_since_midnight, now_ns};
 use crate::wire::ipv4::{Datagram, protocol};
-use rustix::time::{ClockId, clock_gettime};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -96,12 +95,6 @@ fn answer(engine: &mut Engine, sender: &mut Sender<'_>, log: Option<&Log>, arriv
         }
         Arrival::Notice(_) => {}
     }
-}
-
-/// A monotonic time that costs little and is right to some milliseconds: for limits.
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::MonotonicCoarse);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Answers through the station.

@@ -20,7 +20,7 @@
 //! ATTACH    count of wants 1, each: protocol 1, flag 1 (1: a port), port 2; path of the station
 //! REDIRECT  destination 4, gateway 4, who said so 4
 //! NOTICE    see [`Notice`]
-//! STATISTICS, DETACH   nothing
+//! STATISTICS  nothing
 //! ```
 
 use crate::icmp::{Notice, Trouble, Undeliverable};

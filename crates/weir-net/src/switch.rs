@@ -266,7 +266,7 @@ fn sleep(tun: &Tun, port: &mut Port) -> Result<()> {
 }
 
 /// A monotonic time that costs little and is right to some milliseconds: for limits.
-fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
