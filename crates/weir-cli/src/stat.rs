@@ -1,15 +1,17 @@
 //! `weir stat`: the accounts of pipes in use.
 
 use crate::args::StatOptions;
-use crate::bench::{is_read, trimmed};
+use crate::bench::trimmed;
 use crate::fault::{Fault, tell};
+use crate::output::{is_json_read, is_read};
 use crate::report::units::{bytes, capacity, count, seconds};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use weir::stat::{EndStat, Kind, PipeStat, pipes};
+use weir_policy::text::printable;
 
 /// Carries out the verb.
 pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
@@ -38,7 +40,7 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
             return Ok(ExitCode::SUCCESS);
         }
         before = found.iter().map(|pipe| (pipe.inode, pipe.reader.account.bytes)).collect();
-        std::thread::sleep(Duration::from_secs_f64(every));
+        std::thread::sleep(every);
     }
 }
 
@@ -62,7 +64,7 @@ fn show(
     };
     if as_json {
         let list: Vec<Value> = found.iter().map(|pipe| pipe_json(pipe, rate(pipe))).collect();
-        return is_read(&format!("{}\n", json!({"schema": "weir.stat/1", "pipes": list})));
+        return is_json_read(&format!("{}\n", json!({"schema": "weir.stat/1", "pipes": list})));
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -142,8 +144,14 @@ pub fn process(pid: u32) -> String {
     if pid == 0 {
         return String::from("not open");
     }
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
-    format!("{pid} {}", name.as_deref().map_or("(gone)", str::trim))
+    let name = command(pid as i32).map(|name| printable(&name));
+    format!("{pid} {}", name.as_deref().unwrap_or("(gone)"))
+}
+
+/// The name of a process, as it chose it: for programs, not for a terminal.
+pub fn command(pid: i32) -> Option<String> {
+    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
 }
 
 fn pipe_json(pipe: &PipeStat, rate: Option<f64>) -> Value {

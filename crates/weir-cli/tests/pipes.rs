@@ -146,7 +146,7 @@ fn what_is_not_there_is_said() {
     let own = format!("{}/1", std::process::id());
     let other = place.weir(&["tune", "--pipe", &own, "--size", "1M"]);
     assert_eq!(other.status.code(), Some(1), "{}", said(&other));
-    refused(&place.weir(&["stat", "--watch=0"]), 2, "not a time");
+    refused(&place.weir(&["stat", "--watch=0"]), 2, "too short: 50ms at least");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use super::output::Output;
 use super::{asked, cost, failed};
 use crate::args::NetLogOptions;
-use crate::bench::print;
 use crate::fault::{Fault, tell};
+use crate::output::print;
 use serde_json::json;
 use std::collections::VecDeque;
 use std::io::IsTerminal;

@@ -3,7 +3,7 @@
 use super::{failed, not_attached, stop_flag, switch_of};
 use crate::args::NetPingOptions;
 use crate::fault::Fault;
-use std::io::Write;
+use crate::output::{print, print_json};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -103,7 +103,7 @@ impl Asking<'_> {
         });
         heard.map_err(failed)?;
         if !self.options.quiet && !self.options.json {
-            show(&lines)?;
+            print(&lines)?;
         }
         Ok(())
     }
@@ -113,9 +113,9 @@ impl Asking<'_> {
         if self.options.json {
             let text = serde_json::to_string(&summary);
             let text = text.map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
-            show(&format!("{text}\n"))?;
+            print_json(&format!("{text}\n"))?;
         } else {
-            show(&format!("-- {}: {summary}\n", self.options.destination))?;
+            print(&format!("-- {}: {summary}\n", self.options.destination))?;
         }
         Ok(if summary.counts.received > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -144,14 +144,4 @@ fn trouble(notice: &Notice) -> String {
     };
     let Notice { from, code, remote_port, .. } = notice;
     format!("from {from}: {what} (code {code}), sequence {remote_port}\n")
-}
-
-/// Prints; that nobody reads any more is no error.
-fn show(text: &str) -> Result<(), Fault> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Fault::failed(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
-    }
 }

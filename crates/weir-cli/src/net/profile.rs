@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_measure::profile::{LEASE, Observed, Report, Sight};
 use weir_net::names;
+use weir_policy::text::printable_lines;
 
 /// The process and the subroutine whose calls are packets.
 const PACKETS: (&str, &str) = ("switch", "ip.verify");
@@ -28,7 +29,7 @@ const MOST_FILES: usize = 256;
 pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
     let (stop, mut output) = (interrupts()?, Output::new()?);
     let mut observed = open_all(options)?;
-    let length = Duration::from_secs_f64(options.interval.unwrap_or(options.seconds));
+    let length = options.interval.unwrap_or(options.seconds);
     let mut before = begin(&mut observed)?;
     loop {
         if !count(&mut observed, length, &stop, &output)? {
@@ -39,6 +40,7 @@ pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
         let text = if options.json { outcome.json(options) } else { outcome.text() };
         // Relaxed: the flag says it all.
         let go_on = options.interval.is_some() && !stop.load(Ordering::Relaxed);
+        let text = if options.json { text } else { printable_lines(&text) };
         if !output.write(text.as_bytes())? {
             return Ok(Output::die());
         }

@@ -3,9 +3,9 @@
 use super::{failed, not_attached, switch_of};
 use crate::args::NetStatOptions;
 use crate::fault::Fault;
+use crate::output::{print, print_json};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 use weir_net::station::Station;
 
@@ -15,19 +15,15 @@ pub fn stat(options: &NetStatOptions) -> Result<ExitCode, Fault> {
     let attached = Station::attach(&switch, &directory, &[]);
     let mut station = attached.map_err(|error| not_attached(&options.tun, error))?;
     let text = station.statistics().map_err(failed)?;
-    let shown = match options.json {
-        true => format!("{text}\n"),
-        false => table(&serde_json::from_str(&text).map_err(|error| {
+    if options.json {
+        print_json(&format!("{text}\n"))?;
+    } else {
+        let stat = serde_json::from_str(&text).map_err(|error| {
             Fault::failed(format!("cannot understand the switch of '{}': {error}", options.tun))
-        })?),
-    };
-    match std::io::stdout().lock().write_all(shown.as_bytes()) {
-        // A reader that has seen enough is no error.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Fault::failed(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(ExitCode::SUCCESS),
+        })?;
+        print(&table(&stat))?;
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// As people read it.
