@@ -52,7 +52,7 @@ pub struct PortReadOptions {
     #[arg(long, group = "form")]
     pub json: bool,
 
-    /// Print the number of the writer and of its message before each, as 3:17 and a tab
+    /// Print the number of the writer and of its message, as 3:17 and a tab, before each line of it
     #[arg(long, conflicts_with_all = ["raw", "length_prefixed", "json"])]
     pub header: bool,
 
@@ -165,7 +165,7 @@ const READ_EXAMPLES: &str = "\
 Examples:
   weir port read log > log.txt                    until an interrupt (Ctrl-C, kill)
   weir port read --until-closed=8 log | sort      until 8 writers have come and gone
-  weir port read --header log                     with who sent it: WRITER:SEQUENCE and a tab
+  weir port read --header log                     each line with who sent it: WRITER:SEQUENCE
   weir port read --null paths | xargs -0 ls -d    for messages that may hold newlines
 
 A reader that is interrupted closes the port and dies of the signal. When nobody reads its output
