@@ -43,7 +43,8 @@ pub struct BufferOptions {
     pub size: Option<u64>,
 
     /// Pass nothing on until so many percent of the memory are in use, or all input was read
-    #[arg(short = 'P', long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    #[arg(short = 'P', long, value_name = "PERCENT",
+          value_parser = clap::value_parser!(u8).range(1..=100))]
     pub start: Option<u8>,
 
     /// At the end, print on standard error what passed, and how
