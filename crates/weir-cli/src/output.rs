@@ -30,6 +30,17 @@ pub fn is_json_read(text: &str) -> Result<bool, Fault> {
     is_written(&escaped(text))
 }
 
+/// Shows text for people in place of what stands on the terminal; false when nobody reads on.
+pub fn is_redrawn(text: &str) -> Result<bool, Fault> {
+    let mut screen = String::from("\x1b[H");
+    for line in printable_lines(text).lines() {
+        screen += line;
+        screen += "\x1b[K\n";
+    }
+    screen += "\x1b[J";
+    is_written(&screen)
+}
+
 fn is_written(text: &str) -> Result<bool, Fault> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Ok(()) => Ok(true),

@@ -9,7 +9,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 use weir_policy::advice::is_relay;
 use weir_sys::Pid;
-use weir_sys::proc::{Io, ProcFile, Sched, Stat, read_small};
+use weir_sys::proc::{Io, ProcFile, Sched, Stat, is_own, read_small};
 use weir_sys::wait::{Reaped, reap};
 
 /// A stage that was started, or could not be.
@@ -133,9 +133,13 @@ impl Live {
 impl Running {
     /// The record of the job, all of whose stages have ended.
     pub(super) fn finish(mut self, job: &Job) -> Run {
-        if ProcFile::open("/proc/self/stat").is_err() {
-            self.notes
-                .push(String::from("/proc cannot be read: only CPU time and memory are known"));
+        if !is_own() {
+            // It is there, and shows other processes; or it is not there at all.
+            let why = match std::fs::metadata("/proc/loadavg") {
+                Ok(_) => "is that of another pid namespace",
+                Err(_) => "cannot be read",
+            };
+            self.notes.push(format!("/proc {why}: only CPU time and memory are known"));
         }
         let start_ns = self.live.iter().map(|live| live.start_ns).min().unwrap_or(0);
         let end_ns = self.live.iter().map(Live::end_ns).max().unwrap_or(0);
