@@ -32,7 +32,7 @@ impl ProcFile {
     }
 }
 
-/// Whether `/proc` is that of this process's pid namespace. In a container that has another's mounted
+/// Whether `/proc` is that of the pid namespace of this process. Where it is another namespace's
 /// (`unshare --pid --fork` without `--mount-proc`), the numbers in it are those of other processes.
 pub fn is_own() -> bool {
     static OWN: OnceLock<bool> = OnceLock::new();
