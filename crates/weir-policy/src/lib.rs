@@ -8,6 +8,7 @@
 //! - [`facts`]: what was measured of one run, the input of the next two.
 //! - [`verdict`]: which stage held the pipeline up, and why.
 //! - [`advice`]: what would make it faster, where the evidence supports saying so.
+//! - `limits`: how short a run could become, which bounds what advice can gain.
 //! - [`arena`]: who has which blocks of an arena.
 //! - [`ready`]: which of many channels is next, and for how long.
 //! - [`sizing`]: when to enlarge a kernel pipe that is in use.
@@ -30,4 +31,5 @@ pub mod sizing;
 pub mod state;
 pub mod verdict;
 
+mod limits;
 mod words;

@@ -2,6 +2,7 @@
 
 use super::*;
 use weir_measure::record::{Ending, Evidence, Pipe, Stage};
+use weir_policy::advice::Past;
 use weir_policy::partition::Times;
 use weir_sys::proc::Io;
 
@@ -69,7 +70,7 @@ fn report() -> Report {
     };
     let facts = run.facts(false, false);
     let verdict = weir_policy::verdict::judge(&facts);
-    let advice = weir_policy::advice::advise(&facts, &verdict);
+    let advice = weir_policy::advice::advise(&facts, &verdict, &Past::default());
     Report { run, command: String::from("yes | slow"), verdict, advice, status: 0, compared: None }
 }
 

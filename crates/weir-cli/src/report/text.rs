@@ -28,7 +28,7 @@ pub fn text(report: &Report, colour: bool) -> String {
     }
     let hint = Style::new().fg_color(Some(AnsiColor::Cyan.into()));
     for advice in &report.advice {
-        let gain = gain(advice.gain_limit);
+        let gain = advice.gain.words();
         line(&mut out, &styled(&format!("try: {} ({gain})", advice.text), hint, colour));
     }
     for sentence in report.compared.iter().flat_map(|compared| &compared.sentences) {
@@ -50,14 +50,6 @@ fn line(out: &mut String, text: &str) {
 
 fn styled(text: &str, style: Style, colour: bool) -> String {
     if colour { format!("{style}{text}{style:#}") } else { text.to_owned() }
-}
-
-fn gain(limit: f64) -> String {
-    if limit >= 100.0 {
-        String::from("at most 100x faster or more")
-    } else {
-        format!("at most {:.2}x faster", (limit * 100.0).floor() / 100.0)
-    }
 }
 
 fn headline(run: &Run) -> String {
