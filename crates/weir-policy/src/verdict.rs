@@ -140,7 +140,7 @@ fn are_equal(loads: &[Load], top: usize, second: usize) -> bool {
 /// The slower of two stages whose busy times are the same, if there is evidence of another kind.
 ///
 /// Exact and equal times stay a tie whatever the pipe shows. The pipe between decides where a
-/// figure is uncertain (tasks side by side), or where it confirms that one has the more work of
+/// figure is sampled (several tasks), or where it confirms that one has the more work of
 /// its own and the other only waited longer for a CPU.
 fn slower_of_equals(run: &Run, loads: &[Load], top: usize, second: usize) -> Option<usize> {
     let (first, other) = (&loads[top], &loads[second]);
@@ -150,7 +150,7 @@ fn slower_of_equals(run: &Run, loads: &[Load], top: usize, second: usize) -> Opt
     let slower = lean::slower_of(run, top, second)?;
     let faster = if slower == top { second } else { top };
     let confirmed = loads[slower].own - loads[faster].own >= MARGIN / 2.0;
-    let open = first.parallel || other.parallel;
+    let open = first.sampled || other.sampled;
     (confirmed || open).then_some(slower)
 }
 
@@ -330,7 +330,10 @@ fn next_limit(run: &Run, culprit: &Culprit) -> Option<String> {
     let name = program_name(label).map(ToString::to_string);
     let short = words::stage(culprit.stage, name.as_deref().unwrap_or(label));
     let next = words::stage(next, &run.stages[next].label);
-    let gain = if limit >= 100.0 {
+    let crowded = around::is_crowded(run).then(|| as_crowded(run, culprit.stage));
+    let gain = if let Some(likely) = crowded.filter(|likely| *likely >= 1.05) {
+        format!("perhaps {} faster while others use the CPUs", words::factor_about(likely))
+    } else if limit >= 100.0 {
         String::from("over 100x faster")
     } else if limit < 1.05 {
         String::from("not measurably faster")
@@ -338,6 +341,14 @@ fn next_limit(run: &Run, culprit: &Culprit) -> Option<String> {
         format!("at most {} faster", words::factor_at_most(limit))
     };
     Some(format!("if {short} were free, the next limit is {next}: {gain}"))
+}
+
+/// How many times faster the run would be without this stage where others go on using the CPUs:
+/// each of the rest then waits for one as it did. An estimate, where the bound says too little.
+fn as_crowded(run: &Run, gone: usize) -> f64 {
+    let rest = run.stages.iter().enumerate().filter(|(at, stage)| *at != gone && !stage.relay);
+    let longest_ns = rest.map(|(_, stage)| stage.times.busy_ns()).max().unwrap_or(0);
+    run.wall_ns as f64 / longest_ns.max(1) as f64
 }
 
 #[cfg(test)]

@@ -20,8 +20,9 @@ pub(super) struct Load {
     pub busy: f64,
     /// The same without the wait for a CPU.
     pub own: f64,
-    /// Its tasks ran side by side, so that `busy` and `own` are sampled and say too much.
-    pub parallel: bool,
+    /// It had several tasks, so that `busy` and `own` are sampled and may say too much: what one
+    /// task did while another waited.
+    pub sampled: bool,
     /// It keeps to a rate, and what it waited for its reader it would else have slept.
     pub paced: bool,
 }
@@ -44,11 +45,13 @@ fn load(run: &Run, position: usize) -> Load {
     if paced {
         own_ns += times.output_ns;
     }
-    let parallel = !stage.single_task && stage.cpu_sum_ns as f64 > 1.05 * times.cpu_ns as f64;
-    if parallel {
-        own_ns = own_ns.saturating_sub(ahead_ns(run, position));
+    let (mut own, mut busy) = (run.share(own_ns), run.share(own_ns + times.queue_ns));
+    let sampled = !stage.single_task;
+    if sampled && busy > 0.0 {
+        let behind = 1.0 - (run.share(ahead_ns(run, position)) / busy).min(1.0);
+        (own, busy) = (own * behind, busy * behind);
     }
-    Load { busy: run.share(own_ns + times.queue_ns), own: run.share(own_ns), parallel, paced }
+    Load { busy, own, sampled, paced }
 }
 
 /// Time in which a stage of several tasks was seen at work although the pipe beside it shows that
