@@ -6,11 +6,13 @@
 //! In the order of flow: `start` makes pipes and processes, this file is the loop, `finish` reads
 //! the kernel's final counters of each stage, `script` turns found processes into stages.
 
+mod around;
 mod bytes;
 mod finish;
 mod script;
 mod start;
 mod stops;
+mod sums;
 
 pub use start::files_suffice;
 
@@ -19,6 +21,7 @@ use crate::clock::{Clock, cpu_ns};
 use crate::machine;
 use crate::random::Random;
 use crate::record::Run;
+use around::Around;
 use finish::Live;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Resource, WaitId, WaitIdOptions, getrlimit, setrlimit, waitid};
@@ -111,6 +114,7 @@ pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
         limit_bytes: machine::pipe_limit_bytes().max(job.pipe_bytes),
         notes: Vec::new(),
         file_limit: None,
+        around: Around::look(),
     };
     signals::restore_default(SIGCHLD);
     running.start(job, watcher)?;
@@ -129,6 +133,8 @@ struct Running {
     notes: Vec<String>,
     /// The limit of open files that stages keep, if this process has raised its own.
     file_limit: Option<u64>,
+    /// What was around the run when it began.
+    around: Around,
 }
 
 impl Running {
