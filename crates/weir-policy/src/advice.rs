@@ -141,7 +141,7 @@ const WORTH: f64 = 1.05;
 /// Fewer looks at a pipe than this say nothing of it.
 pub const ENOUGH_SAMPLES: u64 = 20;
 
-/// The advice for a run, the most gainful first.
+/// The advice for a run, the most gainful first, and more CPUs last.
 pub fn advise(run: &Run, verdict: &Verdict, past: &Past) -> Vec<Advice> {
     let mut all = Vec::new();
     for position in 0..run.pipes.len() {
@@ -158,7 +158,10 @@ pub fn advise(run: &Run, verdict: &Verdict, past: &Past) -> Vec<Advice> {
     all.extend(cpus::more_cpus(run));
     let least = resolution(run);
     all.retain(|advice| advice.gain.factor() >= least && !is_refuted(advice, past));
-    all.sort_by(|a, b| b.gain.factor().total_cmp(&a.gain.factor()));
+    // What can be changed in the text comes before what has to be asked for elsewhere.
+    let elsewhere = |advice: &Advice| advice.kind == Kind::MoreCpus;
+    let by_gain = |a: &Advice, b: &Advice| b.gain.factor().total_cmp(&a.gain.factor());
+    all.sort_by(|a, b| elsewhere(a).cmp(&elsewhere(b)).then(by_gain(a, b)));
     all.truncate(MOST);
     all
 }

@@ -23,7 +23,7 @@ use load::Load;
 pub(crate) mod around;
 pub(crate) mod lean;
 pub(crate) mod load;
-mod reasons;
+pub(crate) mod reasons;
 
 /// Two stages whose busy shares differ by less than this are not told apart.
 pub const MARGIN: f64 = 0.10;

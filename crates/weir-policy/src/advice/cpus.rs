@@ -4,6 +4,7 @@ use super::{Advice, Gain, Kind};
 use crate::facts::Run;
 use crate::limits;
 use crate::verdict::around;
+use crate::verdict::load::starting_share;
 use crate::words;
 use alloc::format;
 use alloc::string::String;
@@ -17,6 +18,10 @@ pub(super) fn more_cpus(run: &Run) -> Option<Advice> {
     let usable = limits::usable_cpus(run);
     let throttled = around::throttled(run);
     if throttled.is_none() && queued < QUEUED {
+        return None;
+    }
+    // What processes too short to be looked at need is not known, so there is no bound.
+    if run.stages.iter().any(|stage| starting_share(run, stage).is_some()) {
         return None;
     }
     let waited = format!("stages waited {:.1} s for one", queued * run.wall_ns as f64 / 1e9);

@@ -3,7 +3,7 @@
 use super::{Advice, ENOUGH_SAMPLES, Gain, Kind, Past, estimate, programs};
 use crate::facts::{Pipe, Run, Stage};
 use crate::limits;
-use crate::verdict::around::is_short_of_cpu;
+use crate::verdict::around::{is_short_of_cpu, throttled};
 use crate::words;
 use alloc::format;
 
@@ -31,10 +31,10 @@ pub(super) fn pipe_advice(run: &Run, position: usize, past: &Past) -> Option<Adv
     let (writer, reader) = (run.stages.get(pipe.from)?, run.stages.get(pipe.to)?);
     // A relay waits for both its neighbours by its nature: its waits say nothing about a pipe.
     let relayed = |stage: &Stage| stage.relay || programs::is_buffer(&stage.label);
-    if !in_turn || relayed(writer) || relayed(reader) || is_short_of_cpu(run) {
+    if !in_turn || relayed(writer) || relayed(reader) {
         return None;
     }
-    if programs::keeps_a_pace(&writer.label) {
+    if programs::keeps_a_pace(&writer.label) || lack_cpu(run, writer, reader) {
         return None;
     }
     let between = format!("{}->{}", pipe.from + 1, pipe.to + 1);
@@ -68,6 +68,14 @@ pub(super) fn pipe_advice(run: &Run, position: usize, past: &Past) -> Option<Adv
     };
     let gain = gain(run, writer, reader);
     Some(Advice { kind, stage: None, pipe: Some(position), gain, text })
+}
+
+/// Whether two stages could not do more at once for want of CPU time: they waited for a CPU as
+/// long as they could save.
+fn lack_cpu(run: &Run, writer: &Stage, reader: &Stage) -> bool {
+    let saved_ns = writer.times.output_ns.min(reader.times.input_ns);
+    let queue_ns = writer.times.queue_ns + reader.times.queue_ns;
+    throttled(run).is_some() || (is_short_of_cpu(run) && 2 * queue_ns > saved_ns)
 }
 
 /// Each side waits for the other in turn: what either could save is the smaller wait. In a longer

@@ -5,6 +5,7 @@ use crate::facts::{Run, Stage};
 use crate::limits::{self, are_tiny};
 use crate::verdict::around::is_short_of_cpu;
 use crate::verdict::load::starting_share;
+use crate::verdict::reasons::{frequent, started_words};
 use crate::verdict::{Culprit, Reason, Verdict};
 use crate::words;
 use alloc::format;
@@ -29,13 +30,8 @@ pub(super) fn fewer_processes(run: &Run, position: usize) -> Option<Advice> {
         return None;
     }
     let name = words::stage(position, &stage.label);
-    let names = started.programs.iter().map(|program| program.name.as_str());
-    let hint = programs::instead_of_processes(&stage.label, names);
-    let text = format!(
-        "{name} started {} processes, about {} each: {hint}",
-        words::count(started.processes),
-        words::short_time(started.mean_life_ns)
-    );
+    let hint = programs::instead_of_processes(&stage.label, frequent(started));
+    let text = format!("{name} {}: {hint}", started_words(started));
     let gain = Gain::About(estimate(share));
     Some(Advice { kind: Kind::FewerProcesses, stage: Some(position), pipe: None, gain, text })
 }

@@ -1,7 +1,7 @@
 //! Advice on runs written down by hand: given where the evidence is there, silent where not.
 
 use super::*;
-use crate::facts::{Host, Pipe, Program, Quota, Stage, Started};
+use crate::facts::{Evidence, Host, Pipe, Program, Quota, Stage, Started};
 use crate::partition::Times;
 use crate::verdict::judge;
 use alloc::string::ToString;
@@ -234,8 +234,12 @@ fn many_short_processes_are_the_reason_and_not_their_small_writes() {
         processes: 3000,
         mean_life_ns: 1_100_000,
         wall_share: 0.91,
-        programs: vec![Program { name: "basename".to_string(), processes: 3000, share: 1.0 }],
-        ..Started::default()
+        programs: ["basename", "seq"]
+            .into_iter()
+            .zip([2990, 1])
+            .map(|(name, processes)| Program { name: name.to_string(), processes, share: 0.5 })
+            .collect(),
+        evidence: Evidence::Exact,
     });
     let verdict = judge(&forks);
     let why = "started 3000 processes (basename), about 1 ms each: 91 % of the time";

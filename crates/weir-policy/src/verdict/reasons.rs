@@ -1,7 +1,7 @@
 //! The reasons why a stage was busy, in words.
 
 use super::load::{Load, starting_share};
-use crate::facts::{Run, Stage, Started};
+use crate::facts::{Evidence, Program, Run, Stage, Started};
 use crate::words;
 use alloc::format;
 use alloc::string::String;
@@ -9,6 +9,9 @@ use alloc::vec::Vec;
 
 /// Parts of a stage's time below this share are not mentioned.
 const WORTH: f64 = 0.05;
+
+/// Programs that fewer than one in so many processes ran are not mentioned.
+const OFTEN: u64 = 10;
 
 /// The parts of a stage's busy time worth a mention, largest first.
 pub(super) fn reasons(run: &Run, stage: &Stage, load: &Load) -> String {
@@ -46,10 +49,21 @@ pub(super) fn reasons(run: &Run, stage: &Stage, load: &Load) -> String {
 
 /// `started 3000 processes (basename), about 1 ms each`.
 pub(crate) fn started_words(started: &Started) -> String {
-    let mut text = format!("started {} processes", words::count(started.processes));
-    let names: Vec<&str> = started.programs.iter().take(3).map(|p| p.name.as_str()).collect();
+    let about = match started.evidence {
+        Evidence::Exact => "",
+        Evidence::LowerBound => "at least ",
+        _ => "about ",
+    };
+    let mut text = format!("started {about}{} processes", words::count(started.processes));
+    let names: Vec<&str> = frequent(started).take(3).collect();
     if !names.is_empty() {
         text.push_str(&format!(" ({})", names.join(", ")));
     }
     format!("{text}, about {} each", words::short_time(started.mean_life_ns))
+}
+
+/// The programs that many of the processes ran, the most frequent first.
+pub(crate) fn frequent(started: &Started) -> impl Iterator<Item = &str> {
+    let often = |program: &&Program| OFTEN * program.processes >= started.processes;
+    started.programs.iter().filter(often).map(|program| program.name.as_str())
 }
