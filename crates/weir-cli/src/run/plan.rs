@@ -4,6 +4,8 @@ use crate::args::RunOptions;
 use crate::fault::Fault;
 use crate::shell::{self, Direct, Plan, PlanError, StageText};
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use weir_measure::runner::{Launch, StageSpec, files_suffice};
@@ -29,6 +31,10 @@ const KNOWN_SHELLS: [&str; 7] = ["bash", "sh", "dash", "ash", "ksh", "mksh", "zs
 
 /// Those of them in which `set -o pipefail` has long been known.
 const PIPEFAIL_SHELLS: [&str; 4] = ["bash", "ksh", "mksh", "zsh"];
+
+/// Those that read no files of the user's before a text, which could give a command another
+/// meaning, and in which `exec` is known to change nothing else.
+const REPLACING_SHELLS: [&str; 3] = ["bash", "sh", "dash"];
 
 /// Makes the plan.
 pub fn plan(options: &RunOptions) -> Result<Planned, Fault> {
@@ -84,7 +90,8 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
         // Too many stages for the limit of open files: the shell needs fewer than measuring does.
         Plan::Pipeline(pipeline) if known && files_suffice(pipeline.stages.len()) => {
             let negated = pipeline.negated;
-            let stages = pipeline.stages.into_iter().map(spec).collect();
+            let replaces = REPLACING_SHELLS.contains(&name.as_str());
+            let stages = pipeline.stages.into_iter().map(|stage| spec(stage, replaces)).collect();
             Ok(Planned { stages, script: false, negated, shell, shell_options, command })
         }
         _ => {
@@ -108,8 +115,9 @@ fn shell_options(shell: &str, pipefail: bool, plan: &Plan) -> Result<Vec<OsStrin
     }
 }
 
-fn spec(stage: StageText) -> StageSpec {
-    let text = stage.shell_text;
+fn spec(stage: StageText, replaces: bool) -> StageSpec {
+    let replaced = stage.replaced.filter(|replaced| replaces && can_start(&replaced.program));
+    let text = replaced.map_or(stage.shell_text, |replaced| replaced.shell_text);
     let launch = match stage.direct {
         Some(Direct { env, argv }) => Launch::Exec {
             env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
@@ -119,6 +127,24 @@ fn spec(stage: StageText) -> StageSpec {
         None => Launch::Shell(text.into()),
     };
     StageSpec { label: stage.source, launch, inserted: false }
+}
+
+/// Whether a program is sure to start once it is found: `exec` words its errors in its own way, so
+/// whatever may fail is left to the shell without it.
+fn can_start(program: &str) -> bool {
+    let Some(path) = in_path(Path::new(program)) else { return false };
+    let mut first = [0; 256];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut first));
+    let Some(first) = read.ok().and_then(|n| first.get(..n)) else { return false };
+    let interpreter = first.strip_prefix(b"#!").map(|line| {
+        let line = line.split(|b| *b == b'\n').next().unwrap_or_default();
+        let words = line.split(|b| b.is_ascii_whitespace()).find(|word| !word.is_empty());
+        PathBuf::from(OsStr::from_bytes(words.unwrap_or_default()))
+    });
+    interpreter.map_or_else(
+        || first.starts_with(b"\x7fELF"),
+        |path| path.is_absolute() && in_path(&path).is_some(),
+    )
 }
 
 /// Whether the shell finds no fault with the text. (Of some faults bash tells and still exits 0.)
