@@ -8,7 +8,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use weir_measure::runner::{Launch, StageSpec, files_suffice};
+use weir_measure::runner::{Launch, StageSpec, files_needed, files_suffice};
 
 /// What is to be run.
 pub struct Planned {
@@ -16,6 +16,8 @@ pub struct Planned {
     pub stages: Vec<StageSpec>,
     /// The only stage is a script.
     pub script: bool,
+    /// Why it is, if so: what stands before "ran whole under the shell".
+    pub whole_because: String,
     /// The status is turned round (`! a | b`).
     pub negated: bool,
     /// The shell for stages that need one.
@@ -61,7 +63,8 @@ fn of_words(words: &[OsString]) -> Result<Planned, Fault> {
     // Needed only for scripts without a first line, which exec(3) gives to sh.
     let shell = PathBuf::from("/bin/sh");
     let shell_options = Vec::new();
-    Ok(Planned { stages, script: false, negated: false, shell, shell_options, command })
+    let (script, negated, whole_because) = (false, false, String::new());
+    Ok(Planned { stages, script, whole_because, negated, shell, shell_options, command })
 }
 
 fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
@@ -89,17 +92,32 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
     match plan {
         // Too many stages for the limit of open files: the shell needs fewer than measuring does.
         Plan::Pipeline(pipeline) if known && files_suffice(pipeline.stages.len()) => {
-            let negated = pipeline.negated;
             let replaces = REPLACING_SHELLS.contains(&name.as_str());
+            let (script, negated, whole_because) = (false, pipeline.negated, String::new());
             let stages = pipeline.stages.into_iter().map(|stage| spec(stage, replaces)).collect();
-            Ok(Planned { stages, script: false, negated, shell, shell_options, command })
+            Ok(Planned { stages, script, whole_because, negated, shell, shell_options, command })
         }
-        _ => {
+        plan => {
+            let whole_because = reason(text, &name, known, &plan);
             let launch = Launch::Shell(text.to_owned());
             let stages = vec![StageSpec { label: command.clone(), launch, inserted: false }];
-            let negated = false;
-            Ok(Planned { stages, script: true, negated, shell, shell_options, command })
+            let (script, negated) = (true, false);
+            Ok(Planned { stages, script, whole_because, negated, shell, shell_options, command })
         }
+    }
+}
+
+/// Why a text runs whole.
+fn reason(text: &OsStr, shell: &str, known: bool, plan: &Plan) -> String {
+    match plan {
+        _ if text.to_str().is_none() => String::from("the text is not UTF-8"),
+        _ if !known => format!("the grammar of {shell} is not known"),
+        Plan::Whole => String::from("not one top-level pipeline"),
+        Plan::Pipeline(pipeline) => format!(
+            "to measure its stages one by one weir would need to open {} files, more than it may \
+             (ulimit -n)",
+            files_needed(pipeline.stages.len())
+        ),
     }
 }
 
