@@ -6,6 +6,7 @@
 //! the smaller one is taken: the bound then says too much, never too little.
 
 use crate::facts::{Run, Stage};
+use crate::verdict::load::is_paced;
 
 /// Transfers below this mean size are tiny: their cost is the call, not the bytes.
 pub const TINY_BYTES: u64 = 512;
@@ -34,13 +35,13 @@ pub fn usable_cpus(run: &Run) -> f64 {
 
 /// How many times faster the run could be if no stage waited for another, at most.
 pub fn without_waits(run: &Run) -> f64 {
-    let rests = run.stages.iter().map(|stage| whole(run, stage));
+    let rests = (0..run.stages.len()).map(|at| whole(run, at));
     factor(run, rests, usable_cpus(run))
 }
 
 /// How many times faster the run could be on `cpus` CPUs of which all are free, at most.
 pub fn with_cpus(run: &Run, cpus: f64) -> f64 {
-    factor(run, run.stages.iter().map(|stage| spread(stage, cpus)), cpus)
+    factor(run, (0..run.stages.len()).map(|at| spread(run, at, cpus)), cpus)
 }
 
 /// How many times faster the run could be, at most, if the stage at `position` took no time.
@@ -52,9 +53,9 @@ pub fn without_stage(run: &Run, position: usize) -> Option<f64> {
     if !run.stages.iter().enumerate().any(works) {
         return None;
     }
-    let rests = run.stages.iter().enumerate().map(|(at, stage)| match at {
+    let rests = (0..run.stages.len()).map(|at| match at {
         at if at == position => Rest::default(),
-        at => beside(run, at, position, stage),
+        at => beside(run, at, position),
     });
     Some(factor(run, rests, usable_cpus(run)))
 }
@@ -63,7 +64,7 @@ pub fn without_stage(run: &Run, position: usize) -> Option<f64> {
 /// in user mode: what it does in the kernel, and its waits, stay.
 pub fn without_user_time(run: &Run, position: usize) -> f64 {
     let rests = run.stages.iter().enumerate().map(|(at, stage)| {
-        let mut rest = whole(run, stage);
+        let mut rest = whole(run, at);
         if at == position {
             let user_ns = stage.cpu_sum_ns.saturating_sub(stage.system_ns) as f64;
             rest.own_ns = (rest.own_ns - user_ns).max(0.0);
@@ -75,13 +76,14 @@ pub fn without_user_time(run: &Run, position: usize) -> f64 {
 }
 
 /// All of a stage.
-fn whole(run: &Run, stage: &Stage) -> Rest {
-    spread(stage, usable_cpus(run))
+fn whole(run: &Run, at: usize) -> Rest {
+    spread(run, at, usable_cpus(run))
 }
 
 /// All of a stage on so many CPUs: the tasks of one that has several may share them better than
-/// they did.
-fn spread(stage: &Stage, cpus: f64) -> Rest {
+/// they did. One that keeps to a rate takes as long as it did, whatever the others do.
+fn spread(run: &Run, at: usize, cpus: f64) -> Rest {
+    let stage = &run.stages[at];
     let (times, sum_ns) = (&stage.times, stage.cpu_sum_ns as f64);
     let waits_ns = times.own_ns() - times.cpu_ns;
     let cpu_ns = match stage.single_task {
@@ -89,13 +91,17 @@ fn spread(stage: &Stage, cpus: f64) -> Rest {
         false => (times.cpu_ns as f64).min(sum_ns / cpus.max(1.0)),
     };
     // A relay works while its neighbours do; only its CPU time is needed besides theirs.
-    let own_ns = if stage.relay { 0.0 } else { cpu_ns + waits_ns as f64 };
+    let own_ns = match stage.relay {
+        true => 0.0,
+        false if is_paced(run, at) => (times.busy_ns() + times.output_ns) as f64,
+        false => cpu_ns + waits_ns as f64,
+    };
     Rest { own_ns, cpu_ns: sum_ns }
 }
 
 /// What stays of the stage `at` when the one at `gone` is replaced.
-fn beside(run: &Run, at: usize, gone: usize, stage: &Stage) -> Rest {
-    let mut rest = whole(run, stage);
+fn beside(run: &Run, at: usize, gone: usize) -> Rest {
+    let (mut rest, stage) = (whole(run, at), &run.stages[at]);
     let joined = |from: usize, to: usize| run.pipes.iter().any(|p| p.from == from && p.to == to);
     let reads = joined(gone, at) && are_tiny(stage.read_calls, stage.read_bytes);
     let writes = joined(at, gone) && are_tiny(stage.write_calls, stage.write_bytes);

@@ -82,7 +82,7 @@ fn ahead_ns(run: &Run, position: usize) -> u64 {
 
 /// Whether a stage that keeps to a rate was held by that rate and not by its reader: it slept,
 /// and its reader had nothing to do.
-fn is_paced(run: &Run, position: usize) -> bool {
+pub(crate) fn is_paced(run: &Run, position: usize) -> bool {
     let stage = &run.stages[position];
     let slept = run.share(stage.times.sleep_ns) >= LITTLE;
     if !slept || !keeps_a_pace(&stage.label) {

@@ -224,6 +224,17 @@ fn a_full_pipe_tells_that_threads_were_ahead() {
 }
 
 #[test]
+fn what_threads_do_beside_a_full_pipe_holds_nobody_up() {
+    // Garbage is collected, input read ahead: some thread is always at work.
+    let ahead = threads("mlr cat", [990, 0, 0, 10, 0], 1500);
+    let reader = stage("jq .", [780, 0, 220, 0, 0]);
+    let verdict = judge(&joined(ahead.clone(), reader.clone(), 0.6, 0.05));
+    assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(1), "{}", verdict.text);
+    let verdict = judge(&joined(ahead, reader, 0.05, 0.6));
+    assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(0), "{}", verdict.text);
+}
+
+#[test]
 fn the_pipe_never_overrules_exact_figures() {
     let busy = [stage("a", [880, 0, 0, 120, 0]), stage("b", [930, 0, 70, 0, 0])];
     let [first, second] = busy;
