@@ -269,6 +269,22 @@ fn a_rate_limiter_holds_up_whom_it_feeds() {
 }
 
 #[test]
+fn who_seems_to_keep_to_a_rate_wins_a_tie_and_nothing_else() {
+    let mut limiter = stage("./limit 20m", [20, 0, 0, 450, 530]);
+    limiter.times_asleep = 10;
+    let reader = stage("gzip -1", [500, 0, 500, 0, 0]);
+    let culprit = |writer: &Stage, reader: &Stage| {
+        let verdict = judge(&joined(writer.clone(), reader.clone(), 0.3, 0.4));
+        verdict.culprit.map(|culprit| culprit.stage)
+    };
+    assert_eq!(culprit(&limiter, &reader), Some(0));
+    let slower = stage("gzip -9", [720, 0, 280, 0, 0]);
+    assert_eq!(culprit(&limiter, &slower), Some(1), "fixed sleeps cannot be excluded");
+    limiter.times_asleep = 4;
+    assert_eq!(culprit(&limiter, &reader), None, "a few long sleeps are bursts");
+}
+
+#[test]
 fn a_quota_is_the_reason_and_bounds_know_it() {
     let mut throttled = run(vec![
         stage("zcat", [140, 860, 0, 0, 0]),
