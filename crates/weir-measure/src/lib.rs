@@ -7,6 +7,7 @@
 //! - [`mod@bench`]: the engine of `weir bench`: cells, placements, estimates, the report.
 //! - [`pairs`]: what may be concluded from paired runs.
 //! - [`profile`]: call counts, user, system and waiting time of subroutines, in any program.
+//! - [`oom`]: processes that the kernel killed for want of memory.
 //! - [`clock`], [`machine`], [`random`]: time, limits of the host, repeatable chance.
 
 #![forbid(unsafe_code)]
@@ -15,6 +16,7 @@ pub mod attribution;
 pub mod bench;
 pub mod clock;
 pub mod machine;
+pub mod oom;
 pub mod pairs;
 pub mod profile;
 pub mod random;

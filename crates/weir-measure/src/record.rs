@@ -3,6 +3,7 @@
 //! Each figure is exact or sampled and says which: see [`Stage::single_task`] and
 //! [`Stage::samples`]. Exact figures come from the kernel's own counters at the end of a stage.
 
+use weir_policy::ending::MemoryKills;
 use weir_policy::facts;
 use weir_policy::partition::Times;
 pub use weir_sys::wait::Ending;
@@ -30,6 +31,8 @@ pub struct Run {
     pub notes: Vec<String>,
     /// Whether the stages were found from outside rather than given.
     pub discovered: bool,
+    /// Processes that the kernel killed meanwhile because memory had run out.
+    pub memory_kills: MemoryKills,
 }
 
 /// One stage.

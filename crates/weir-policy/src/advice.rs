@@ -12,7 +12,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-mod programs;
+pub(crate) mod programs;
 
 pub use programs::is_relay;
 

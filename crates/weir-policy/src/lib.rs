@@ -8,6 +8,7 @@
 //! - [`facts`]: what was measured of one run, the input of the next two.
 //! - [`verdict`]: which stage held the pipeline up, and why.
 //! - [`advice`]: what would make it faster, where the evidence supports saying so.
+//! - [`ending`]: what is worth saying of how a stage ended.
 //! - [`arena`]: who has which blocks of an arena.
 //! - [`ready`]: which of many channels is next, and for how long.
 //! - [`sizing`]: when to enlarge a kernel pipe that is in use.
@@ -21,6 +22,7 @@ extern crate alloc;
 
 pub mod advice;
 pub mod arena;
+pub mod ending;
 pub mod facts;
 pub mod partition;
 pub mod pipe;

@@ -16,6 +16,7 @@ pub use start::files_suffice;
 use crate::attribution::{Grouping, Sampler};
 use crate::clock::{Clock, cpu_ns};
 use crate::machine;
+use crate::oom;
 use crate::random::Random;
 use crate::record::Run;
 use finish::Live;
@@ -24,6 +25,7 @@ use rustix::process::{Pid, Resource, WaitId, WaitIdOptions, getrlimit, setrlimit
 use std::ffi::OsString;
 use std::path::PathBuf;
 use stops::Stops;
+use weir_policy::ending::MemoryKills;
 use weir_policy::sizing::Sizing;
 use weir_sys::signals;
 
@@ -110,6 +112,7 @@ pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
         limit_bytes: machine::pipe_limit_bytes().max(job.pipe_bytes),
         notes: Vec::new(),
         file_limit: None,
+        memory_kills: oom::kills(),
     };
     signals::restore_default(SIGCHLD);
     running.start(job, watcher)?;
@@ -128,6 +131,8 @@ struct Running {
     notes: Vec<String>,
     /// The limit of open files that stages keep, if this process has raised its own.
     file_limit: Option<u64>,
+    /// Processes killed for want of memory before the run.
+    memory_kills: MemoryKills,
 }
 
 impl Running {
