@@ -24,8 +24,8 @@ pub enum End<'a> {
 /// One stage and its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended<'a> {
-    /// Position of the stage.
-    pub position: usize,
+    /// Position of the stage; none of a script run whole.
+    pub position: Option<usize>,
     /// What a person typed for it.
     pub label: &'a str,
     /// Whether no stage comes after it.
@@ -63,7 +63,10 @@ const BY_SIGNAL: i32 = 128;
 
 /// What to say of how a stage ended; nothing where it ended as it should.
 pub fn remark(ended: &Ended) -> Option<Remark> {
-    let name = words::stage(ended.position, ended.label);
+    let name = match ended.position {
+        Some(position) => words::stage(position, ended.label),
+        None => String::from(ended.label),
+    };
     let grave = |text: String| Some(Remark { grave: true, text });
     let mild = |text: String| Some(Remark { grave: false, text });
     let cut_short = if ended.last {
@@ -153,7 +156,7 @@ mod tests {
     use super::*;
 
     fn ended<'a>(label: &'a str, end: End<'a>) -> Ended<'a> {
-        Ended { position: 0, label, last: false, end, interrupted: false, memory_kills: None }
+        Ended { position: Some(0), label, last: false, end, interrupted: false, memory_kills: None }
     }
 
     fn text(ended: &Ended) -> (bool, String) {

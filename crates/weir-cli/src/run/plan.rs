@@ -1,6 +1,6 @@
 //! From the command line to the stages of a job.
 
-use crate::args::RunOptions;
+use crate::args::{Asked, RunOptions};
 use crate::fault::Fault;
 use crate::shell::{self, Direct, Plan, PlanError, StageText};
 use std::ffi::{OsStr, OsString};
@@ -30,11 +30,11 @@ const KNOWN_SHELLS: [&str; 7] = ["bash", "sh", "dash", "ash", "ksh", "mksh", "zs
 /// Those of them in which `set -o pipefail` has long been known.
 const PIPEFAIL_SHELLS: [&str; 4] = ["bash", "ksh", "mksh", "zsh"];
 
-/// Makes the plan.
-pub fn plan(options: &RunOptions) -> Result<Planned, Fault> {
-    match &options.text {
-        Some(text) => of_text(text, options),
-        None => of_words(&options.words),
+/// Makes the plans: one, or of several pipelines to compare one each.
+pub fn plans(options: &RunOptions) -> Result<Vec<Planned>, Fault> {
+    match &options.asked {
+        Asked::Texts(texts) => texts.iter().map(|text| of_text(text, options)).collect(),
+        Asked::Words(words) => Ok(vec![of_words(words.as_slice())?]),
     }
 }
 
@@ -69,9 +69,8 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
         // What is no UTF-8 is for the shell alone to read.
         None => Plan::Whole,
         Some(Ok(plan)) => plan,
-        Some(Err(PlanError::Empty)) => {
-            return Err(Fault::usage("nothing to run: the text is empty"));
-        }
+        // A shell does nothing then, and is content.
+        Some(Err(PlanError::Empty)) => return Ok(nothing(shell)),
         // The last word on syntax is the shell's own.
         Some(Err(PlanError::Syntax(_))) if accepts(&shell, text) => Plan::Whole,
         Some(Err(PlanError::Syntax(error))) => {
@@ -94,6 +93,11 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
             Ok(Planned { stages, script: true, negated, shell, shell_options, command })
         }
     }
+}
+
+fn nothing(shell: PathBuf) -> Planned {
+    let (stages, shell_options, command) = (Vec::new(), Vec::new(), String::new());
+    Planned { stages, script: false, negated: false, shell, shell_options, command }
 }
 
 /// With `--pipefail` the pipelines inside of stages and scripts are held to it as well.
@@ -139,6 +143,11 @@ fn find_shell(asked: Option<&Path>) -> Result<PathBuf, Fault> {
             Ok(found.unwrap_or_else(|| PathBuf::from("/bin/sh")))
         }
     }
+}
+
+/// Whether a word names a program.
+pub fn is_program(name: &OsStr) -> bool {
+    in_path(Path::new(name)).is_some()
 }
 
 fn in_path(name: &Path) -> Option<PathBuf> {
