@@ -31,6 +31,9 @@ pub fn print(run: &Run) -> Vec<String> {
         if let Some(parts) = other_parts(stage) {
             remarks.push(format!("{name}: other is {parts}"));
         }
+        if let Some(peer) = &stage.peer {
+            remarks.push(format!("{name}: its socket waited for {peer}"));
+        }
         if !stage.single_task && stage.failure.is_none() && stage.processes <= 1 {
             let tasks = match stage.most_tasks {
                 0 | 1 => String::from("started others, too short-lived to be seen"),
@@ -62,7 +65,7 @@ fn other_parts(stage: &Stage) -> Option<String> {
         ("lock", times.lock_ns),
         ("child", times.child_ns),
         ("sleep", times.sleep_ns),
-        ("network", times.network_ns),
+        ("socket", times.network_ns),
         ("device", times.device_ns),
         ("stopped", times.stopped_ns),
         ("not known", times.unknown_ns),
@@ -94,7 +97,7 @@ fn evidence(run: &Run) -> Vec<String> {
     vec![
         format!(
             "exact: wall, {exact}, user, sys, read, written, calls, exit, unless marked: \
-             < at most, ~ sampled"
+             < at most, > at least, ~ sampled or estimated"
         ),
         format!("sampled ({n} a stage): {parts}; pipes"),
     ]

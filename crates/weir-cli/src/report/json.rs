@@ -104,8 +104,10 @@ fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
             "stopped_s": seconds(times.stopped_ns),
             "unknown_s": seconds(times.unknown_ns),
         },
-        "bytes_in": stage.bytes_in,
-        "bytes_out": stage.bytes_out,
+        "bytes_in": stage.io.map(|io| io.read_bytes),
+        "bytes_out": stage.io.map(|io| io.write_bytes),
+        "pipe_bytes_in": stage.pipe_in_bytes,
+        "pipe_bytes_out": stage.pipe_out_bytes,
         "read_calls": stage.io.map(|io| io.read_calls),
         "write_calls": stage.io.map(|io| io.write_calls),
         "max_rss_bytes": stage.max_rss_bytes,
@@ -130,13 +132,6 @@ fn exit(stage: &Stage) -> Value {
 /// For each group of figures, how it is known.
 fn evidence(run: &Run, stage: &Stage) -> Value {
     let known = |exact: bool| if exact { "exact" } else { "sampled" };
-    let bytes = match (stage.io, stage.uncounted) {
-        (None, _) => "unknown",
-        (_, true) => "estimated",
-        _ if run.discovered => "lower bound",
-        _ if stage.bytes_bound => "upper bound",
-        _ => "exact",
-    };
     let max_rss = match stage.max_rss_bytes {
         None => "unknown",
         Some(_) if stage.max_rss_bound => "upper bound",
@@ -145,11 +140,12 @@ fn evidence(run: &Run, stage: &Stage) -> Value {
     let blocked = if stage.hidden { "unknown" } else { "sampled" };
     json!({
         "wall": known(!run.discovered),
-        "cpu_sums": known(stage.cpu_exact),
+        "cpu_sums": stage.cpu_evidence.name(),
         "cpu_and_runq": known(stage.single_task && !run.discovered),
         "blocked": blocked,
         "samples": stage.samples,
-        "bytes": bytes,
+        "bytes": stage.bytes_evidence.name(),
+        "pipe_bytes": stage.pipe_evidence.name(),
         "max_rss": max_rss,
     })
 }

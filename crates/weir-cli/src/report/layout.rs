@@ -23,9 +23,12 @@ pub struct Name {
 
 impl Name {
     fn cut_to(&self, columns: usize) -> String {
-        let beside = self.before.width() + self.after.width();
-        let name = cut(&self.name, columns.saturating_sub(beside));
-        format!("{}{name}{}", self.before, self.after)
+        let room = columns.saturating_sub(self.before.width());
+        // Behind a name that could not be read it would say nothing.
+        let least = self.name.width().min(*NAME_COLUMNS.start()) + self.after.width();
+        let after = if room >= least { self.after.as_str() } else { "" };
+        let name = cut(&self.name, room.saturating_sub(after.width()));
+        format!("{}{name}{after}", self.before)
     }
 }
 
@@ -156,10 +159,21 @@ fn is_format(c: char) -> bool {
         | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
+/// A sentence with nothing in it that would move the cursor.
+pub fn defused(sentence: &str) -> String {
+    sentence.chars().map(|c| if c.is_control() || is_format(c) { '?' } else { c }).collect()
+}
+
 /// A sentence broken at blanks into lines of at most `columns`, the later ones indented by two.
+/// A number and its percent sign stay together.
 pub fn wrap(sentence: &str, columns: usize) -> Vec<String> {
-    let options = textwrap::Options::new(columns.max(2)).subsequent_indent("  ");
-    textwrap::wrap(sentence, options).into_iter().map(String::from).collect()
+    const NO_BREAK: &str = "\u{a0}";
+    let sentence = sentence.replace(" %", &format!("{NO_BREAK}%"));
+    let options = textwrap::Options::new(columns.max(2))
+        .subsequent_indent("  ")
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let lines = textwrap::wrap(&sentence, options).into_iter();
+    lines.map(|line| line.replace(NO_BREAK, " ")).collect()
 }
 
 #[cfg(test)]
@@ -194,5 +208,7 @@ mod tests {
     fn sentences_break_at_blanks() {
         let lines = wrap("one two three four", 10);
         assert_eq!(lines, ["one two", "  three", "  four"]);
+        assert_eq!(wrap("asleep 92 % of it", 10), ["asleep", "  92 % of", "  it"]);
+        assert_eq!(wrap("use --pipe-size auto", 12), ["use", "  --pipe-size", "  auto"]);
     }
 }

@@ -64,7 +64,7 @@ impl Against {
 }
 
 /// Longest name of a pipeline in a sentence.
-const NAME: usize = 40;
+const NAME: usize = 24;
 /// In which order columns go.
 const DROPS: [&str; 4] = ["most", "least", "95 % interval", ""];
 
@@ -180,7 +180,7 @@ fn grid(several: &Several) -> Grid {
             of("median", false, &|pipeline| time(median(&pipeline.wall_s))),
             of("least", false, &|pipeline| time(least(&pipeline.wall_s))),
             of("most", false, &|pipeline| time(most(&pipeline.wall_s))),
-            of("by 1", false, &ratio),
+            of("against 1", false, &ratio),
             of("95 % interval", false, &interval),
             of("", true, &against(Against::word)),
         ],

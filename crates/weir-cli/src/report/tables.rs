@@ -2,7 +2,8 @@
 
 use super::layout::{Column, Grid, Name};
 use super::units::{bytes, capacity, count, ending, percent, rate, seconds};
-use weir_measure::record::{Pipe, Run, Stage};
+use weir_measure::record::{Evidence, Pipe, Run, Stage};
+use weir_sys::proc::Io;
 
 /// In which order columns go when the terminal is too narrow. Statuses go first, but only where
 /// all is well.
@@ -81,35 +82,23 @@ fn times(run: &Run, shown: &[usize]) -> Grid {
     Grid { title: "  time", names: names(run, shown), columns }
 }
 
-/// Bytes that passed through a stage: what came through the pipe it reads, else what it wrote into
-/// its pipe, else the larger of what it read and wrote.
+/// Bytes that passed through a stage, by its wall time.
 fn stage_rate(run: &Run, position: usize) -> String {
-    let stage = &run.stages[position];
-    let has = |end: fn(&Pipe) -> usize| run.pipes.iter().any(|pipe| end(pipe) == position);
-    let bytes = if has(|pipe| pipe.to) {
-        stage.bytes_in
-    } else if has(|pipe| pipe.from) {
-        stage.bytes_out
-    } else {
-        stage.bytes_in.max(stage.bytes_out)
-    };
-    let Some(bytes) = bytes.filter(|_| stage.wall_ns > 0) else { return unknown() };
-    let mark = if stage.bytes_bound { "<" } else { "" };
-    format!("{mark}{}", rate(bytes as f64 / (stage.wall_ns as f64 / 1e9)))
+    let mark = known(run.passed(position).1);
+    run.bytes_per_s(position).map_or_else(unknown, |per_s| marked(mark, rate(per_s)))
 }
 
 /// What each stage used and moved.
 fn data(run: &Run, shown: &[usize]) -> Grid {
     let stages = || shown.iter().map(|position| &run.stages[*position]);
     let cpu = |title, of: fn(&Stage) -> u64| {
-        let cell =
-            move |stage: &Stage| format!("{}{}", mark(stage.cpu_exact, false), seconds(of(stage)));
+        let cell = move |stage: &Stage| marked(known(stage.cpu_evidence), seconds(of(stage)));
         column(title, stages().map(cell))
     };
-    let moved = |title, of: fn(&Stage) -> Option<u64>| {
+    let moved = |title, of: fn(Io) -> u64| {
+        let mark = |stage: &Stage| known(stage.bytes_evidence);
         let cell = move |stage: &Stage| {
-            let at_most = if stage.bytes_bound { "<" } else { "" };
-            of(stage).map_or_else(unknown, |moved| format!("{at_most}{}", bytes(moved)))
+            stage.io.map_or_else(unknown, |io| marked(mark(stage), bytes(of(io))))
         };
         column(title, stages().map(cell))
     };
@@ -118,8 +107,8 @@ fn data(run: &Run, shown: &[usize]) -> Grid {
     let columns = vec![
         cpu("user", |stage| stage.user_ns),
         cpu("sys", |stage| stage.system_ns),
-        moved("read", |stage| stage.bytes_in),
-        moved("written", |stage| stage.bytes_out),
+        moved("read", |io| io.read_bytes),
+        moved("written", |io| io.write_bytes),
         column("calls", stages().map(calls)),
         column("memory", stages().map(memory)),
     ];
@@ -137,12 +126,27 @@ fn unknown() -> String {
 }
 
 /// What stands before a figure that is not exact.
+fn known(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Exact => "",
+        Evidence::UpperBound => "<",
+        Evidence::LowerBound => ">",
+        Evidence::Sampled | Evidence::Estimated | Evidence::Unknown => "~",
+    }
+}
+
+/// The same of a figure that is exact, a bound or sampled.
 fn mark(exact: bool, bound: bool) -> &'static str {
     match (exact, bound) {
         (true, _) => "",
         (false, true) => "<",
         (false, false) => "~",
     }
+}
+
+/// A figure with its mark; what is not worth a digit needs none.
+fn marked(mark: &str, figure: String) -> String {
+    if figure == "-" { figure } else { format!("{mark}{figure}") }
 }
 
 /// The pipes between the stages.
@@ -155,8 +159,8 @@ fn pipes(run: &Run, pipes: &[&Pipe]) -> Grid {
     };
     let passed = |pipe: &Pipe| {
         let reader = &run.stages[pipe.to];
-        let at_most = if reader.bytes_bound { "<" } else { "" };
-        reader.bytes_in.map_or_else(unknown, |passed| format!("{at_most}{}", bytes(passed)))
+        let mark = known(reader.pipe_evidence);
+        reader.pipe_in_bytes.map_or_else(unknown, |passed| marked(mark, bytes(passed)))
     };
     let columns = vec![
         cells("passed", &passed),

@@ -2,7 +2,7 @@
 //! to do about it. How each figure is known is said with `--verbose` (`fine`).
 
 use super::look::{Detail, Look};
-use super::units::seconds;
+use super::units::{percent, seconds};
 use super::{Report, fine, layout, rows, tables};
 use anstyle::{AnsiColor, Style};
 use weir_measure::record::{Ending, Run};
@@ -82,10 +82,11 @@ impl Page<'_> {
     }
 
     fn sentence(&mut self, sentence: &str, style: Style) {
+        let sentence = layout::defused(sentence);
         if !self.look.wraps {
-            return self.line(sentence, style);
+            return self.line(&sentence, style);
         }
-        for line in layout::wrap(sentence, self.look.columns) {
+        for line in layout::wrap(&sentence, self.look.columns) {
             self.line(&line, style);
         }
     }
@@ -105,17 +106,41 @@ fn gain(limit: f64) -> String {
 
 fn headline(report: &Report) -> String {
     let run = &report.run;
+    let what = if run.discovered { "command" } else { "stage" };
     let stages = match run.stages.len() {
         0 => return String::from("weir: nothing to run: the text holds no command"),
-        1 => String::from("1 stage"),
-        n => format!("{n} stages"),
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
     };
     let cpus = if run.cpus == 1.0 { String::from("1 CPU") } else { format!("{} CPUs", run.cpus) };
     let mut text = format!("weir: {} for {stages} on {cpus}", seconds(run.wall_ns));
+    text.push_str(&around(run));
     if run.stopped_ns > 0 {
         text.push_str(&format!(", {} stopped not counted", seconds(run.stopped_ns)));
     }
     text
+}
+
+/// Who else had a hand in it: a quota, other processes, other virtual machines.
+fn around(run: &Run) -> String {
+    /// Less than this of a CPU is always taken by somebody.
+    const WORTH: f64 = 0.15;
+    let mut said = Vec::new();
+    if let Some(quota) = run.quota {
+        let mut text = format!("quota of {} CPUs", (quota.cpus * 100.0).round() / 100.0);
+        if quota.throttled_periods > 0 && quota.periods > 0 {
+            let share = quota.throttled_periods as f64 / quota.periods as f64;
+            text.push_str(&format!(", used up in {} of its periods", percent(Some(share))));
+        }
+        said.push(text);
+    }
+    if let Some(others) = run.host.others_cpus.filter(|others| *others >= WORTH) {
+        said.push(format!("other processes used {others:.1} CPUs"));
+    }
+    if let Some(steal) = run.host.steal_cpus.filter(|steal| *steal >= WORTH) {
+        said.push(format!("other virtual machines took {steal:.1} CPUs"));
+    }
+    if said.is_empty() { String::new() } else { format!(" ({})", said.join("; ")) }
 }
 
 /// What is to be said of how the stages, or the script, ended.

@@ -1,11 +1,11 @@
 //! The end of a stage: the kernel's final counters, and the stage's record from them.
 
 use super::start::Failure;
-use super::{Job, Running, StageSpec};
+use super::{Job, Running, StageSpec, bytes};
 use crate::attribution::{PipeWatch, Sampler};
 use crate::machine;
 use crate::oom;
-use crate::record::{Ending, Pipe, Run, Stage};
+use crate::record::{Ending, Evidence, Pipe, Run, Stage};
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 use weir_policy::advice::is_relay;
@@ -158,7 +158,7 @@ impl Running {
         } else {
             run.stages = self.stages(job);
             run.pipes = self.pipes();
-            cross_check_bytes(&mut run);
+            bytes::cross_pipes(&mut run.stages);
         }
         run
     }
@@ -217,17 +217,18 @@ fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
     stage.uncounted = group.uncounted;
     stage.locale.clone_from(&group.locale);
     stage.io = ended.io.or(group.io);
+    stage.bytes_evidence = bytes::evidence(&stage, ended.io.is_some());
     let used = ended.reaped.map_or(0, |reaped| reaped.user_ns + reaped.system_ns);
     // Where /proc cannot be read, CPU time is all that is known.
     let main = ended.sched.unwrap_or(Sched { cpu_ns: used, ..Sched::default() });
     if let Some(reaped) = ended.reaped {
-        (stage.user_ns, stage.system_ns, stage.cpu_exact) =
-            (reaped.user_ns, reaped.system_ns, true);
+        (stage.user_ns, stage.system_ns) = (reaped.user_ns, reaped.system_ns);
         // What it left running nobody has waited for, so the kernel's sums lack it.
         let left_ns = group.left_user_ns + group.left_system_ns;
         stage.user_ns += group.left_user_ns;
         stage.system_ns += group.left_system_ns;
-        stage.cpu_exact = left_ns == 0;
+        let all = left_ns == 0;
+        stage.cpu_evidence = if all { Evidence::Exact } else { Evidence::LowerBound };
         stage.max_rss_exact = reaped.max_rss_bytes > ended.inherited_rss_bytes;
         // The peak of a process seen only at its birth says little; the kernel's figure, although
         // it may be inherited, is at least a bound.
@@ -255,41 +256,4 @@ fn is_single(ended: &Ended, several_ns: u64, stage: &Stage) -> bool {
     // Short-lived children are told by their CPU time, which counts in whole clock ticks.
     let children = ended.had_children && elsewhere_ns > little_ns;
     several_ns <= little_ns && elsewhere_ns <= little_ns + 2_000_000 && !children
-}
-
-/// Bytes in and out of each stage.
-///
-/// Both sides of a pipe counted what they moved, each with other things besides (messages,
-/// temporary files, its own loading), so the smaller count is nearer to what crossed. A side that
-/// used calls the kernel does not count tells nothing.
-fn cross_check_bytes(run: &mut Run) {
-    for stage in &mut run.stages {
-        // What passed between its own processes was counted too.
-        stage.bytes_bound = !stage.single_task;
-        stage.bytes_in = stage.io.map(|io| io.read_bytes);
-        stage.bytes_out = stage.io.map(|io| io.write_bytes);
-    }
-    for right in 1..run.stages.len() {
-        let (writer, reader) = (&run.stages[right - 1], &run.stages[right]);
-        let written = writer.bytes_out.filter(|_| !writer.uncounted);
-        let read = reader.bytes_in.filter(|_| !reader.uncounted);
-        let least = writer.bytes_out.into_iter().chain(reader.bytes_in).max();
-        let crossed = match (written, read) {
-            (Some(written), Some(read)) => Some(written.min(read)),
-            (Some(one), None) | (None, Some(one)) => Some(one),
-            (None, None) => least,
-        };
-        // The reader's own count includes loading the program, the count of several writers what
-        // passed among them.
-        let confirmed = written.is_some() && written == crossed && writer.single_task;
-        // What was written and not read can only be in the pipe, unless the reader closed first.
-        let capacity_bytes = run.pipes.get(right - 1).map_or(0, |pipe| pipe.capacity_bytes);
-        let kept = |written: u64| crossed.is_some_and(|read| written > read + capacity_bytes);
-        let elsewhere = written.is_some_and(kept) && !writer.closed_by_downstream();
-        if writer.uncounted || (elsewhere && writer.ending == Some(Ending::Code(0))) {
-            run.stages[right - 1].bytes_out = crossed;
-        }
-        run.stages[right].bytes_bound |= !confirmed;
-        run.stages[right].bytes_in = crossed;
-    }
 }

@@ -6,6 +6,7 @@
 //! In the order of flow: `start` makes pipes and processes, this file is the loop, `finish` reads
 //! the kernel's final counters of each stage, `script` turns found processes into stages.
 
+mod bytes;
 mod finish;
 mod script;
 mod start;

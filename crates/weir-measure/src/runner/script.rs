@@ -6,7 +6,7 @@
 
 use super::finish;
 use crate::attribution::{Group, PipeWatch, Sampler};
-use crate::record::{Run, Stage};
+use crate::record::{Evidence, Run, Stage};
 use std::collections::BTreeMap;
 use weir_policy::advice::is_relay;
 use weir_policy::partition::Samples;
@@ -144,9 +144,9 @@ fn stage(label: &str, groups: &[&Group]) -> Stage {
         system_ns,
         queue_sum_ns: queue_ns,
         samples: samples.count(),
+        cpu_evidence: Evidence::Sampled,
         io,
-        bytes_in: io.map(|io| io.read_bytes),
-        bytes_out: io.map(|io| io.write_bytes),
+        bytes_evidence: if io.is_some() { Evidence::LowerBound } else { Evidence::Unknown },
         uncounted: groups.iter().any(|group| group.uncounted),
         max_rss_bytes: groups.iter().map(|group| group.peak_rss_bytes).max().filter(|b| *b > 0),
         hidden: groups.iter().any(|group| group.hidden),
