@@ -4,12 +4,20 @@
 //! version 1) and for the whole host (`/proc/vmstat`). It does not say to whoever looks from
 //! outside which processes they were, so the difference over a run is evidence, not proof.
 
+use crate::cgroup;
+use std::path::Path;
 use weir_policy::ending::MemoryKills;
 
 /// The counts now, since the control group was made and since the host was started.
 pub fn kills() -> MemoryKills {
-    MemoryKills { group: group_file().and_then(|file| count(&file)), host: count("/proc/vmstat") }
+    let group = cgroup::directories("memory")
+        .iter()
+        .find_map(|directory| FILES.iter().find_map(|file| count(&directory.join(file))));
+    MemoryKills { group, host: count(Path::new("/proc/vmstat")) }
 }
+
+/// Where a control group counts, in version 2 and in version 1.
+const FILES: [&str; 2] = ["memory.events", "memory.oom_control"];
 
 /// How many there were since `then`.
 pub fn kills_since(then: MemoryKills) -> MemoryKills {
@@ -18,32 +26,12 @@ pub fn kills_since(then: MemoryKills) -> MemoryKills {
     MemoryKills { group: grown(then.group, now.group), host: grown(then.host, now.host) }
 }
 
-/// The file in which this process's control group counts, unless that is the group of all.
-fn group_file() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    file_of(&text).filter(|file| count(file).is_some())
-}
-
-/// From the lines `ID:CONTROLLERS:PATH` of `/proc/PID/cgroup`.
-fn file_of(text: &str) -> Option<String> {
-    let groups = text.lines().filter_map(|line| {
-        let (_, rest) = line.split_once(':')?;
-        rest.split_once(':').filter(|(_, path)| *path != "/")
-    });
-    let files = groups.filter_map(|(controllers, path)| match controllers {
-        "" => Some((1, format!("/sys/fs/cgroup{path}/memory.events"))),
-        _ if controllers.split(',').any(|controller| controller == "memory") => {
-            Some((0, format!("/sys/fs/cgroup/memory{path}/memory.oom_control")))
-        }
-        _ => None,
-    });
-    // A host with both has the memory controller in one of them: version 1 where it is named.
-    files.min().map(|(_, file)| file)
-}
-
 /// The number behind `oom_kill` in a file of names and numbers.
-fn count(file: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(file).ok()?;
+fn count(file: &Path) -> Option<u64> {
+    number(&std::fs::read_to_string(file).ok()?)
+}
+
+fn number(text: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     lines.find(|(name, _)| *name == "oom_kill")?.1.trim().parse().ok()
 }
@@ -53,15 +41,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_control_group_s_file_is_found_in_both_versions() {
-        let two = "0::/user.slice/job\n";
-        let file = file_of(two);
-        assert_eq!(file.as_deref(), Some("/sys/fs/cgroup/user.slice/job/memory.events"));
-        let one = "9:cpu,cpuacct:/a\n5:memory:/jobs/b\n0::/c\n";
-        let file = file_of(one);
-        assert_eq!(file.as_deref(), Some("/sys/fs/cgroup/memory/jobs/b/memory.oom_control"));
-        for none in ["", "0::/\n", "5:memory:/\n", "nonsense", "1:cpu:/x\n"] {
-            assert_eq!(file_of(none), None, "{none}");
+    fn the_number_is_found_in_all_three_files() {
+        assert_eq!(number("low 0\noom 3\noom_kill 2\noom_group_kill 0\n"), Some(2));
+        assert_eq!(number("oom_kill_disable 0\nunder_oom 0\noom_kill 7\n"), Some(7));
+        for none in ["", "oom_kill", "oom_kill x\n", "oom_kill_disable 1\n"] {
+            assert_eq!(number(none), None, "{none}");
         }
     }
 

@@ -4,6 +4,8 @@
 //! `null` is "not known". The blocked and run-queue times of a stage are the partition of its wall
 //! time; `user_s` and `sys_s` are sums over its tasks.
 
+mod around;
+
 use super::Report;
 use crate::run::Compared;
 use serde::Serialize;
@@ -36,6 +38,9 @@ struct Document<'a> {
     verdict: Value,
     advice: Vec<Value>,
     notes: &'a [String],
+    host: Value,
+    quota: Option<Value>,
+    started: Option<Value>,
     weir: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     compare: Option<&'a Compared>,
@@ -62,6 +67,9 @@ fn document(report: &Report) -> Document<'_> {
         verdict: verdict(&report.verdict),
         advice: report.advice.iter().map(|advice| self::advice(run, advice)).collect(),
         notes: &run.notes,
+        host: around::host(&run.host),
+        quota: run.quota.as_ref().map(around::quota),
+        started: run.started.as_ref().map(around::started),
         weir: json!({
             "max_rss_bytes": machine::own_peak_rss_bytes(),
             "cpu_s": seconds(weir_sys::wait::own_cpu_ns()),
@@ -115,6 +123,9 @@ fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
         "exit": exit(stage),
         "failure": stage.failure,
         "closed_by_downstream": stage.closed_by_downstream(),
+        "times_asleep": stage.times_asleep,
+        "started": stage.started.as_ref().map(around::started),
+        "peer": stage.peer.as_ref().map(around::peer),
         "relay": stage.relay,
         "inserted": stage.inserted,
         "evidence": evidence(run, stage),

@@ -209,6 +209,6 @@ mod tests {
         let lines = wrap("one two three four", 10);
         assert_eq!(lines, ["one two", "  three", "  four"]);
         assert_eq!(wrap("asleep 92 % of it", 10), ["asleep", "  92 % of", "  it"]);
-        assert_eq!(wrap("use --pipe-size auto", 12), ["use", "  --pipe-size", "  auto"]);
+        assert_eq!(wrap("use --pipe-size auto", 13), ["use", "  --pipe-size", "  auto"]);
     }
 }

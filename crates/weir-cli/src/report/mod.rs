@@ -11,6 +11,7 @@ mod text;
 pub mod units;
 
 pub use json::json;
+pub use layout::cut;
 pub use look::{Detail, Look};
 pub use several::{Against, Pipeline, Several, json as several_json, text as several_text};
 pub use text::text;

@@ -1,5 +1,6 @@
 //! How figures are written in the report.
 
+use std::time::Duration;
 use weir_measure::record::{Ending, Stage};
 
 /// A time in a table cell: seconds, `-` for nothing worth a digit.
@@ -11,6 +12,12 @@ pub fn seconds(ns: u64) -> String {
         s if s < 99.5 => format!("{s:.2}s"),
         s => format!("{s:.0}s"),
     }
+}
+
+/// Hours, minutes and seconds.
+pub fn clock(time: Duration) -> String {
+    let s = time.as_secs();
+    format!("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
 }
 
 /// A size in decimal units.

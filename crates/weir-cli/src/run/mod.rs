@@ -8,6 +8,7 @@
 mod compare;
 mod elastic;
 mod evidence;
+mod live;
 mod plan;
 mod rounds;
 mod several;
@@ -45,7 +46,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     let job = job(options, planned, closed);
     let standard = options.compare.then(rounds::Standard::keep).transpose()?;
     let outputs = Outputs::open(options, closed);
-    let mut watch = watch::Watch::new(options.live);
+    let mut watch = watch::Watch::new(options.live, &job);
     let mut run = runner::run(&job, &mut watch)
         .map_err(|error| Fault::failed(format!("cannot make a pipe: {error}")))?;
     watch.finish();

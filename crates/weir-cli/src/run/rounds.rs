@@ -123,7 +123,7 @@ impl Standard {
         let nowhere = File::options().write(true).open("/dev/null").map_err(cannot)?;
         rustix::stdio::dup2_stdout(&output).map_err(|error| cannot(error.into()))?;
         rustix::stdio::dup2_stderr(&nowhere).map_err(|error| cannot(error.into()))?;
-        let mut watch = Watch::new(When::Never);
+        let mut watch = Watch::new(When::Never, &entrant.job);
         let run = runner::run(&entrant.job, &mut watch);
         let _ = rustix::stdio::dup2_stdout(&self.output);
         let _ = rustix::stdio::dup2_stderr(&self.error);

@@ -1,14 +1,15 @@
 //! The end of a stage: the kernel's final counters, and the stage's record from them.
 
 use super::start::Failure;
-use super::{Job, Running, StageSpec, bytes};
-use crate::attribution::{PipeWatch, Sampler};
+use super::{Job, Running, StageSpec, bytes, sums};
+use crate::attribution::{Births, Group, Peers, PipeWatch, Sampler};
 use crate::machine;
 use crate::oom;
 use crate::record::{Ending, Evidence, Pipe, Run, Stage};
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 use weir_policy::advice::is_relay;
+use weir_policy::partition::Sums;
 use weir_sys::Pid;
 use weir_sys::proc::{Io, ProcFile, Sched, Stat, read_small};
 use weir_sys::wait::{Reaped, reap};
@@ -134,7 +135,8 @@ impl Live {
 impl Running {
     /// The record of the job, all of whose stages have ended.
     pub(super) fn finish(mut self, job: &Job) -> Run {
-        if ProcFile::open("/proc/self/stat").is_err() {
+        let blind = ProcFile::open("/proc/self/stat").is_err();
+        if blind {
             self.notes
                 .push(String::from("/proc cannot be read: only CPU time and memory are known"));
         }
@@ -150,6 +152,7 @@ impl Running {
             notes: std::mem::take(&mut self.notes),
             discovered: job.script,
             memory_kills: oom::kills_since(self.memory_kills),
+            blind,
             ..Run::default()
         };
         self.sampler.close();
@@ -160,6 +163,13 @@ impl Running {
             run.pipes = self.pipes();
             bytes::cross_pipes(&mut run.stages);
         }
+        let mut births = Births::default();
+        self.sampler.groups.iter().for_each(|group| births.merge(&group.births));
+        let shell = self.sampler.groups.first().map_or("", |group| &group.program);
+        let once = births.once();
+        run.started = births.started(shell, run.wall_ns, &self.sampler.census(), once);
+        let unreaped_ns = self.sampler.groups.iter().map(Group::unreaped_ns).sum();
+        (run.host, run.quota) = self.around.since(run.wall_ns, unreaped_ns);
         run
     }
 
@@ -216,19 +226,11 @@ fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
     stage.hidden = group.hidden;
     stage.uncounted = group.uncounted;
     stage.locale.clone_from(&group.locale);
-    stage.io = ended.io.or(group.io);
-    stage.bytes_evidence = bytes::evidence(&stage, ended.io.is_some());
     let used = ended.reaped.map_or(0, |reaped| reaped.user_ns + reaped.system_ns);
     // Where /proc cannot be read, CPU time is all that is known.
     let main = ended.sched.unwrap_or(Sched { cpu_ns: used, ..Sched::default() });
     if let Some(reaped) = ended.reaped {
-        (stage.user_ns, stage.system_ns) = (reaped.user_ns, reaped.system_ns);
-        // What it left running nobody has waited for, so the kernel's sums lack it.
-        let left_ns = group.left_user_ns + group.left_system_ns;
-        stage.user_ns += group.left_user_ns;
-        stage.system_ns += group.left_system_ns;
-        let all = left_ns == 0;
-        stage.cpu_evidence = if all { Evidence::Exact } else { Evidence::LowerBound };
+        sums::add_unreaped(&mut stage, group, (reaped.user_ns, reaped.system_ns));
         stage.max_rss_exact = reaped.max_rss_bytes > ended.inherited_rss_bytes;
         // The peak of a process seen only at its birth says little; the kernel's figure, although
         // it may be inherited, is at least a bound.
@@ -237,12 +239,23 @@ fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
         stage.max_rss_bytes = Some(bytes.unwrap_or(reaped.max_rss_bytes));
         stage.max_rss_bound = bytes.is_none() && !stage.max_rss_exact;
     }
+    stage.io = ended.io.map(|io| io.plus(group.unreaped.io)).or(group.io);
+    stage.bytes_evidence = bytes::evidence(&stage, ended.io.is_some());
+    stage.times_asleep = group.times_asleep;
+    stage.peer = Peers::longest(std::iter::once(&group.peers));
+    let (census, once) = (sampler.census(), sampler.seen_once());
+    stage.started = group.births.started(&group.program, stage.wall_ns, &census, once);
     stage.single_task = is_single(ended, group.several_ns, &stage);
     stage.queue_sum_ns = main.queue_ns.max(group.gone.queue_ns);
     stage.times = if stage.single_task {
         group.samples.divide_blocked(stage.wall_ns, main.cpu_ns, main.queue_ns)
     } else {
-        group.samples.divide_wall(stage.wall_ns)
+        let exact = stage.cpu_evidence == Evidence::Exact;
+        let sums = Sums {
+            cpu_ns: exact.then_some(stage.user_ns + stage.system_ns),
+            queue_ns: stage.queue_sum_ns,
+        };
+        group.samples.divide_wall(stage.wall_ns).within(&sums)
     };
     stage
 }

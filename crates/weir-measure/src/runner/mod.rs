@@ -6,11 +6,13 @@
 //! In the order of flow: `start` makes pipes and processes, this file is the loop, `finish` reads
 //! the kernel's final counters of each stage, `script` turns found processes into stages.
 
+mod around;
 mod bytes;
 mod finish;
 mod script;
 mod start;
 mod stops;
+mod sums;
 
 pub use start::files_suffice;
 
@@ -20,6 +22,7 @@ use crate::machine;
 use crate::oom;
 use crate::random::Random;
 use crate::record::Run;
+use around::Around;
 use finish::Live;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Resource, WaitId, WaitIdOptions, getrlimit, setrlimit, waitid};
@@ -114,6 +117,7 @@ pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
         notes: Vec::new(),
         file_limit: None,
         memory_kills: oom::kills(),
+        around: Around::look(),
     };
     signals::restore_default(SIGCHLD);
     running.start(job, watcher)?;
@@ -134,6 +138,8 @@ struct Running {
     file_limit: Option<u64>,
     /// Processes killed for want of memory before the run.
     memory_kills: MemoryKills,
+    /// What was around the run when it began.
+    around: Around,
 }
 
 impl Running {

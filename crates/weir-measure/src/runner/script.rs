@@ -5,7 +5,7 @@
 //! left out. All figures are as last seen while a process lived, so all are sampled.
 
 use super::finish;
-use crate::attribution::{Group, PipeWatch, Sampler};
+use crate::attribution::{Births, Group, Peers, PipeWatch, Sampler};
 use crate::record::{Evidence, Run, Stage};
 use std::collections::BTreeMap;
 use weir_policy::advice::is_relay;
@@ -36,7 +36,16 @@ pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64) {
     let joints = joints(&kept, sampler);
     let order = downstream_order(kept.len(), &joints);
     let place = |old: usize| order.iter().position(|at| *at == old).unwrap_or(old);
-    run.stages = order.iter().map(|old| stage(&kept[*old].0, &kept[*old].1)).collect();
+    let (census, once) = (sampler.census(), sampler.seen_once());
+    let stage = |old: &usize| {
+        let (label, groups) = &kept[*old];
+        let mut stage = stage(label, groups);
+        let mut births = Births::default();
+        groups.iter().for_each(|group| births.merge(&group.births));
+        stage.started = births.started(&stage.program, stage.wall_ns, &census, once);
+        stage
+    };
+    run.stages = order.iter().map(stage).collect();
     for ((from, to), watches) in joints {
         let mut whole = PipeWatch::new(watches[0].identity, None);
         watches.iter().for_each(|watch| whole.totals.merge(&watch.totals));
@@ -152,6 +161,8 @@ fn stage(label: &str, groups: &[&Group]) -> Stage {
         hidden: groups.iter().any(|group| group.hidden),
         locale: groups[0].locale.clone(),
         relay: is_relay(label),
+        times_asleep: groups.iter().map(|group| group.times_asleep).sum(),
+        peer: Peers::longest(groups.iter().map(|group| &group.peers)),
         ..Stage::default()
     }
 }
