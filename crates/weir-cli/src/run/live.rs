@@ -114,10 +114,12 @@ impl Live {
     }
 }
 
-/// Wall time in which a group waited for neither neighbour, in percent.
+/// Wall time in which a group waited for neither neighbour, in percent. A shell that waits for
+/// what it started is not who does the work.
 fn busy(group: &Group) -> u64 {
     let alive_ns = group.last_ns.saturating_sub(group.first_ns).max(1);
-    100 * group.samples.divide_wall(alive_ns).busy_ns() / alive_ns
+    let times = group.samples.divide_wall(alive_ns);
+    100 * times.busy_ns().saturating_sub(times.child_ns) / alive_ns
 }
 
 fn describe(state: State) -> &'static str {
