@@ -3,7 +3,7 @@
 
 use super::units::seconds;
 use std::collections::BTreeMap;
-use weir_measure::record::{Run, Stage};
+use weir_measure::record::{Evidence, Run, Stage};
 use weir_policy::verdict::Verdict;
 
 /// At most this many folded commands are named.
@@ -32,7 +32,20 @@ pub fn choose(run: &Run, verdict: &Verdict) -> Rows {
         return Rows { shown: (0..run.stages.len()).collect(), folded: None };
     }
     let folded: Vec<&Stage> = folded.into_iter().map(|(_, stage)| stage).collect();
-    Rows { shown, folded: Some(sentence(&folded)) }
+    let mut sentence = sentence(&folded);
+    if let Some(started) = &run.started {
+        let (mark, count) = (mark_word(started.evidence), started.processes);
+        sentence.push_str(&format!("; the run started {mark}{count} processes in all"));
+    }
+    Rows { shown, folded: Some(sentence) }
+}
+
+fn mark_word(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Exact => "",
+        Evidence::LowerBound => "at least ",
+        _ => "about ",
+    }
 }
 
 fn has_no_figure(stage: &Stage) -> bool {

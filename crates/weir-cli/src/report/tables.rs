@@ -144,9 +144,13 @@ fn mark(exact: bool, bound: bool) -> &'static str {
     }
 }
 
-/// A figure with its mark; what is not worth a digit needs none.
+/// A figure with its mark; what is not worth a digit needs none, and nothing is less than 0.
 fn marked(mark: &str, figure: String) -> String {
-    if figure == "-" { figure } else { format!("{mark}{figure}") }
+    match (mark, figure.as_str()) {
+        (_, "-") | ("<", "0 B") => figure,
+        (_, "0.00") => String::from("<0.01"),
+        _ => format!("{mark}{figure}"),
+    }
 }
 
 /// The pipes between the stages.

@@ -17,7 +17,7 @@ pub fn text(report: &Report, look: &Look) -> String {
     let mut page = Page { look, lines: Vec::new() };
     let run = &report.run;
     page.sentence(&headline(report), Style::new());
-    if run.stages.is_empty() {
+    if nothing_ran(run) {
         return page.finish();
     }
     for remark in remarks(run) {
@@ -48,11 +48,13 @@ pub fn text(report: &Report, look: &Look) -> String {
 fn body(report: &Report, page: &mut Page) {
     let run = &report.run;
     let rows = rows::choose(run, &report.verdict);
-    for table in tables::tables(run, &rows.shown, page.look.columns) {
-        for (at, line) in table.iter().enumerate() {
+    for (number, table) in tables::tables(run, &rows.shown, page.look.columns).iter().enumerate() {
+        // A head without rows says nothing.
+        let lines = if table.len() > 1 { table.as_slice() } else { &[] };
+        for (at, line) in lines.iter().enumerate() {
             page.line(line, if at == 0 { Style::new().dimmed() } else { Style::new() });
         }
-        if let Some(folded) = rows.folded.as_ref().filter(|_| table[0].contains("time")) {
+        if let Some(folded) = rows.folded.as_ref().filter(|_| number == 0) {
             page.sentence(folded, Style::new());
         }
     }
@@ -108,7 +110,11 @@ fn headline(report: &Report) -> String {
     let run = &report.run;
     let what = if run.discovered { "command" } else { "stage" };
     let stages = match run.stages.len() {
-        0 => return String::from("weir: nothing to run: the text holds no command"),
+        0 if nothing_ran(run) => {
+            return String::from("weir: nothing to run: the text holds no command");
+        }
+        // All that it started lived too briefly to be seen.
+        0 => String::from("a script"),
         1 => format!("1 {what}"),
         n => format!("{n} {what}s"),
     };
@@ -119,6 +125,11 @@ fn headline(report: &Report) -> String {
         text.push_str(&format!(", {} stopped not counted", seconds(run.stopped_ns)));
     }
     text
+}
+
+/// Whether the text was empty, but for comments.
+fn nothing_ran(run: &Run) -> bool {
+    run.stages.is_empty() && !run.discovered
 }
 
 /// Who else had a hand in it: a quota, other processes, other virtual machines.

@@ -227,9 +227,9 @@ fn lay(
     // Names are worth less than the first three parts.
     for name in names {
         let all = parts(*name);
-        if let Some(line) = Some(join(&all[..all.len().min(4)])).filter(fits) {
+        if let Some(line) = Some(join(&all[..all.len().min(3)])).filter(fits) {
             let mut line = line;
-            for count in 5..=all.len() {
+            for count in 4..=all.len() {
                 line = Some(join(&all[..count])).filter(fits).unwrap_or(line);
             }
             return line;
