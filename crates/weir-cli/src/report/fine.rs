@@ -1,8 +1,9 @@
 //! The fine print: what the tables cannot say, and how each figure is known.
 
 use super::layout::cut;
-use super::units::seconds;
+use super::units::{percent, seconds};
 use weir_measure::record::{Run, Stage};
+use weir_policy::words;
 
 /// Longest name of a stage in a remark.
 const NAME: usize = 24;
@@ -45,6 +46,7 @@ pub fn print(run: &Run) -> Vec<String> {
             ));
         }
     }
+    remarks.extend(around(run));
     remarks.extend(evidence(run));
     remarks
 }
@@ -74,6 +76,27 @@ fn other_parts(stage: &Stage) -> Option<String> {
     let least = times.other_ns() / 20;
     let kept = parts.iter().filter(|(_, ns)| *ns > least);
     Some(kept.map(|(what, ns)| format!("{what} {}", seconds(*ns))).collect::<Vec<_>>().join(", "))
+}
+
+/// Who else had a hand in it: a quota, other processes, other virtual machines. Where that decided
+/// anything, the verdict says so.
+fn around(run: &Run) -> Option<String> {
+    let mut said = Vec::new();
+    if let Some(quota) = run.quota {
+        let mut text = format!("a CPU quota of {}", words::of_cpus(quota.cpus));
+        if quota.throttled_periods > 0 && quota.periods > 0 {
+            let share = quota.throttled_periods as f64 / quota.periods as f64;
+            text.push_str(&format!(", used up in {} of its periods", percent(Some(share))));
+        }
+        said.push(text);
+    }
+    if let Some(others) = run.host.others_cpus {
+        said.push(format!("other processes used {others:.1} CPUs"));
+    }
+    if let Some(steal) = run.host.steal_cpus.filter(|steal| *steal >= 0.05) {
+        said.push(format!("other virtual machines took {steal:.1} CPUs"));
+    }
+    (!said.is_empty()).then(|| format!("around it: {}", said.join("; ")))
 }
 
 /// How the figures are known.

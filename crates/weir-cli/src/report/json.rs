@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use weir_measure::record::{Ending, Pipe, Run, Stage};
 use weir_measure::{machine, record};
-use weir_policy::advice::Advice;
+use weir_policy::advice::{Advice, Gain};
 use weir_policy::verdict::Verdict;
 
 /// Writes the report as one JSON document, with a newline at its end.
@@ -205,12 +205,18 @@ fn verdict(verdict: &Verdict) -> Value {
 }
 
 fn advice(run: &record::Run, advice: &Advice) -> Value {
+    let (gain, at_most) = match advice.gain {
+        Gain::AtMost(factor) => ("bound", Some(factor)),
+        Gain::About(_) => ("estimate", None),
+    };
     let pipe = advice.pipe.and_then(|pipe| run.pipes.get(pipe));
     json!({
         "kind": advice.kind.name(),
         "stage": advice.stage.map(|stage| stage + 1),
         "pipe": pipe.map(|pipe| json!({ "from": pipe.from + 1, "to": pipe.to + 1 })),
-        "expected_speedup_at_most": advice.gain_limit,
+        "gain": gain,
+        "expected_speedup": advice.gain.factor(),
+        "expected_speedup_at_most": at_most,
         "text": advice.text,
     })
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use weir_measure::record::{Ending, Evidence, Pipe, Stage};
+use weir_policy::advice::{Advice, Gain, Kind};
 use weir_policy::partition::Times;
 use weir_sys::proc::Io;
 
@@ -46,11 +47,13 @@ fn stage(label: &str, wall_ms: u64, [cpu, queue, input, output, sleep]: [u64; 5]
 fn told(run: Run) -> Report {
     let facts = run.facts(false, false);
     let mut verdict = weir_policy::verdict::judge(&facts);
-    let mut advice = weir_policy::advice::advise(&facts, &verdict);
-    advice.truncate(1);
-    for advice in &mut advice {
-        advice.text = String::from("do this: it was full 50 % and empty 30 % of the time");
-    }
+    let advice = vec![Advice {
+        kind: Kind::LargerPipe,
+        stage: None,
+        pipe: Some(0),
+        gain: Gain::AtMost(1.57),
+        text: String::from("do this: it was full 50 % and empty 30 % of the time"),
+    }];
     verdict.text = String::from(
         "held up by 2 python3 slow.py: asleep 92 % of the time\nif 2 python3 were free, the next \
          limit is 1 yes",

@@ -2,7 +2,7 @@
 //! to do about it. How each figure is known is said with `--verbose` (`fine`).
 
 use super::look::{Detail, Look};
-use super::units::{percent, seconds};
+use super::units::seconds;
 use super::{Report, fine, layout, rows, tables};
 use anstyle::{AnsiColor, Style};
 use weir_measure::record::{Ending, Run};
@@ -38,7 +38,7 @@ pub fn text(report: &Report, look: &Look) -> String {
     }
     let hint = Style::new().fg_color(Some(AnsiColor::Cyan.into()));
     for advice in &report.advice {
-        let gain = gain(advice.gain_limit);
+        let gain = advice.gain.words();
         page.sentence(&format!("try: {} ({gain})", advice.text), hint);
     }
     page.finish()
@@ -98,14 +98,6 @@ impl Page<'_> {
     }
 }
 
-fn gain(limit: f64) -> String {
-    if limit >= 100.0 {
-        String::from("at most 100x faster or more")
-    } else {
-        format!("at most {:.2}x faster", (limit * 100.0).ceil() / 100.0)
-    }
-}
-
 fn headline(report: &Report) -> String {
     let run = &report.run;
     let what = if run.discovered { "command" } else { "stage" };
@@ -120,7 +112,6 @@ fn headline(report: &Report) -> String {
     };
     let cpus = if run.cpus == 1.0 { String::from("1 CPU") } else { format!("{} CPUs", run.cpus) };
     let mut text = format!("weir: {} for {stages} on {cpus}", seconds(run.wall_ns));
-    text.push_str(&around(run));
     if run.stopped_ns > 0 {
         text.push_str(&format!(", {} stopped not counted", seconds(run.stopped_ns)));
     }
@@ -130,28 +121,6 @@ fn headline(report: &Report) -> String {
 /// Whether the text was empty, but for comments.
 fn nothing_ran(run: &Run) -> bool {
     run.stages.is_empty() && !run.discovered
-}
-
-/// Who else had a hand in it: a quota, other processes, other virtual machines.
-fn around(run: &Run) -> String {
-    /// Less than this of a CPU is always taken by somebody.
-    const WORTH: f64 = 0.15;
-    let mut said = Vec::new();
-    if let Some(quota) = run.quota {
-        let mut text = format!("quota of {} CPUs", (quota.cpus * 100.0).round() / 100.0);
-        if quota.throttled_periods > 0 && quota.periods > 0 {
-            let share = quota.throttled_periods as f64 / quota.periods as f64;
-            text.push_str(&format!(", used up in {} of its periods", percent(Some(share))));
-        }
-        said.push(text);
-    }
-    if let Some(others) = run.host.others_cpus.filter(|others| *others >= WORTH) {
-        said.push(format!("other processes used {others:.1} CPUs"));
-    }
-    if let Some(steal) = run.host.steal_cpus.filter(|steal| *steal >= WORTH) {
-        said.push(format!("other virtual machines took {steal:.1} CPUs"));
-    }
-    if said.is_empty() { String::new() } else { format!(" ({})", said.join("; ")) }
 }
 
 /// What is to be said of how the stages, or the script, ended.

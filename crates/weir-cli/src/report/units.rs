@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 use weir_measure::record::{Ending, Stage};
+use weir_policy::words;
+pub use weir_policy::words::count;
 
 /// A time in a table cell: seconds, `-` for nothing worth a digit.
 pub fn seconds(ns: u64) -> String {
@@ -56,18 +58,9 @@ pub fn rate(bytes_per_s: f64) -> String {
     }
 }
 
-/// A count.
-pub fn count(value: u64) -> String {
-    match value {
-        v if v < 10_000 => v.to_string(),
-        v if v < 10_000_000 => format!("{} k", v / 1000),
-        v => format!("{} M", v / 1_000_000),
-    }
-}
-
 /// A share as a percentage; `?` where it is not known.
 pub fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| String::from("?"), |share| format!("{:.0} %", share * 100.0))
+    share.map_or_else(|| String::from("?"), words::percent)
 }
 
 /// How a stage ended.

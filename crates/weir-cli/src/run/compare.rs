@@ -46,6 +46,9 @@ pub struct Compared {
     pub resolves_percent: f64,
     /// Whether all runs wrote the same bytes.
     pub same_output: bool,
+    /// The advice that was followed in the advised runs.
+    #[serde(skip)]
+    pub tried: Vec<Advice>,
     /// All of that in sentences.
     pub sentences: Vec<String>,
 }
@@ -59,7 +62,7 @@ pub fn compare(
     rounds: usize,
     standard: &Standard,
 ) -> Result<Option<Compared>, Fault> {
-    let (advised_job, advised, not_tried) = apply(job, advice);
+    let Applied { job: advised_job, advised, tried, not_tried } = apply(job, advice);
     let mut plain_job = Job { pipe_bytes: PLAIN_PIPE_BYTES, pipe_auto: false, ..job.clone() };
     plain_job.stages.retain(|stage| !stage.inserted);
     let entrant = |job| Entrant { job, pipefail: false, negated: false };
@@ -90,6 +93,7 @@ pub fn compare(
         verdict: found.verdict(BAND).to_string(),
         resolves_percent: alike.resolution().fraction * 100.0,
         same_output,
+        tried,
         sentences: Vec::new(),
         plain_s,
         advised_s,
@@ -116,11 +120,22 @@ fn sentences(compared: &Compared, found: &Comparison, alike: &Comparison) -> Vec
     said
 }
 
+/// A job changed as advised.
+struct Applied {
+    job: Job,
+    /// What was changed, in words.
+    advised: Vec<String>,
+    /// The advice that is followed.
+    tried: Vec<Advice>,
+    /// The text of that which can't be followed.
+    not_tried: Vec<String>,
+}
+
 /// The job with the advice that can be followed without changing what the pipeline says.
-fn apply(job: &Job, advice: &[Advice]) -> (Job, Vec<String>, Vec<String>) {
+fn apply(job: &Job, advice: &[Advice]) -> Applied {
     let mut changed = job.clone();
     let mut advised = vec![format!("pipes of {} KiB", job.pipe_bytes >> 10)];
-    let mut not_tried = Vec::new();
+    let (mut tried, mut not_tried) = (Vec::new(), Vec::new());
     let buffer_in = |from| {
         let pipe = elastic::typed_number(job.stages.iter().map(|stage| stage.inserted), from);
         format!("elastic buffer in pipe {pipe}->{}", pipe + 1)
@@ -130,13 +145,16 @@ fn apply(job: &Job, advice: &[Advice]) -> (Job, Vec<String>, Vec<String>) {
     let mut buffers: Vec<(usize, &Advice)> = Vec::new();
     for piece in advice {
         match (piece.kind, piece.stage) {
-            (Kind::LargerPipe, _) if !changed.pipe_auto => {
-                changed.pipe_auto = true;
-                advised.push(String::from("enlarged in use"));
+            (Kind::LargerPipe, _) => {
+                tried.push(piece.clone());
+                if !changed.pipe_auto {
+                    changed.pipe_auto = true;
+                    advised.push(String::from("enlarged in use"));
+                }
             }
-            (Kind::LargerPipe, _) => {}
             (Kind::CLocale, Some(stage)) if stage < changed.stages.len() && !job.script => {
                 set_c_locale(&mut changed.stages[stage].launch);
+                tried.push(piece.clone());
                 advised.push(format!("LC_ALL=C for stage {}", stage + 1));
             }
             (Kind::ElasticBuffer, _) if !job.script => {
@@ -149,14 +167,17 @@ fn apply(job: &Job, advice: &[Advice]) -> (Job, Vec<String>, Vec<String>) {
     buffers.sort_by_key(|(from, _)| std::cmp::Reverse(*from));
     for (from, piece) in buffers {
         match elastic::insert(&mut changed.stages, from) {
-            Ok(()) => advised.push(buffer_in(from)),
+            Ok(()) => {
+                advised.push(buffer_in(from));
+                tried.push(piece.clone());
+            }
             Err(why) => not_tried.push(format!("{} ({why})", piece.text)),
         }
     }
     if job.pipe_auto && !advised.iter().any(|text| text == "enlarged in use") {
         advised.push(String::from("enlarged in use"));
     }
-    (changed, advised, not_tried)
+    Applied { job: changed, advised, tried, not_tried }
 }
 
 fn set_c_locale(launch: &mut Launch) {

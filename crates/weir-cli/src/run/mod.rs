@@ -57,6 +57,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     elastic::remember(&report);
     if let Some(standard) = standard.filter(|_| report.run.signals.is_empty()) {
         report.compared = compare::compare(&job, &report.advice, options.runs, &standard)?;
+        elastic::remember_compared(&report);
     }
     outputs.write(&report);
     Ok(ending.take())
@@ -103,7 +104,8 @@ fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report 
     let (input, output) = (Descriptor::of(io::stdin()), Descriptor::of(io::stdout()));
     let facts = run.facts(flows(input), flows(output));
     let verdict = weir_policy::verdict::judge(&facts);
-    let advice = weir_policy::advice::advise(&facts, &verdict);
+    let past = elastic::past(&run, command);
+    let advice = weir_policy::advice::advise(&facts, &verdict, &past);
     Report { run, command: command.to_owned(), verdict, advice, status, compared: None }
 }
 
