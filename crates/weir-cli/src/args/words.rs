@@ -67,15 +67,15 @@ fn read_texts(args: &[OsString]) -> Result<Options, clap::Error> {
         let whole = quoted(&whole.join(" "));
         let words = texts.iter().map(|text| quoted(&text.to_string_lossy()));
         let words = words.collect::<Vec<_>>().join(" ");
-        return Err(command.error(
-            ErrorKind::TooManyValues,
-            format!(
-                "'{text_shown}' is a text for the shell, and '{more}' is one argument too many\n\n\
-                 One text:            weir run {whole}\n\
-                 Words, no shell:     weir run -- {words}\n\
-                 Compare pipelines:   weir run --compare {words}"
-            ),
-        ));
+        let said = format!(
+            "'{text_shown}' is a text for the shell, and '{more}' is one argument too many\n\n\
+             One text:            weir run {whole}\n\
+             Words, no shell:     weir run -- {words}\n\
+             Compare pipelines:   weir run --compare {words}"
+        );
+        // With the usage of the verb, not of weir.
+        command = command.find_subcommand("run").cloned().unwrap_or(command);
+        return Err(command.error(ErrorKind::TooManyValues, said));
     }
     run.asked = Asked::Texts(texts);
     Ok(options)

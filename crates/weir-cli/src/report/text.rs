@@ -32,6 +32,9 @@ pub fn text(report: &Report, look: &Look) -> String {
     if look.detail != Detail::Brief {
         body(report, &mut page);
     }
+    for sentence in report.compared.iter().flat_map(|compared| &compared.sentences) {
+        page.sentence(&format!("compare: {sentence}"), Style::new());
+    }
     if page.lines.len() > before + LINES_BETWEEN {
         let first = report.verdict.text.lines().next().unwrap_or_default();
         page.sentence(first, Style::new().bold());
@@ -60,9 +63,6 @@ fn body(report: &Report, page: &mut Page) {
     }
     for sentence in fine::gaps(run) {
         page.sentence(&sentence, Style::new());
-    }
-    for sentence in report.compared.iter().flat_map(|compared| &compared.sentences) {
-        page.sentence(&format!("compare: {sentence}"), Style::new());
     }
     if page.look.detail == Detail::Verbose {
         for sentence in fine::print(run) {
