@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Ran, alone, have, pipeline, weir_run};
+use common::{Ran, alone, have, pipeline, quota, weir_run};
 use std::process::{Child, Command, Stdio};
 
 /// Takes 64 KiB every 3 ms, about 20 MB/s.
@@ -144,4 +144,26 @@ fn an_empty_script_names_nobody_without_a_name() {
     let ran = weir_run(&["sleep 0.2; true"]);
     let text = ran.json["verdict"]["text"].as_str().expect("a text");
     assert!(!text.contains("()"), "{text}");
+}
+
+#[test]
+fn a_quota_is_the_reason_and_nothing_is_advised_that_it_makes_useless() {
+    let _alone = alone();
+    let Some(group) = quota::Group::make() else {
+        eprintln!("SKIPPED: no control group with a CPU quota can be made here");
+        return;
+    };
+    let work = "perl -e 'while((times)[0]+(times)[1]<.3){$x++ for 1..1000}print \"x\" x 4e6'";
+    let ran = group.run(&format!("{work} | gzip -1 | wc -c"));
+    assert_eq!((ran.culprit(), ran.reason()), (1, "quota"), "{}", ran.stderr());
+    let said = "held up by 1 perl -e";
+    let why = "throttled by a CPU quota of 0.2 CPUs in";
+    assert!(ran.stderr().contains(said) && ran.stderr().contains(why), "{}", ran.stderr());
+    let all = ran.json["advice"].as_array().expect("advice");
+    assert!(all.iter().all(|advice| advice["kind"] == "more-cpus"), "{}", ran.stderr());
+    // The others' CPU time takes five times as long here: no absurd bound comes of it.
+    let cpu = |index: usize| ran.stage(index, "user_s") + ran.stage(index, "sys_s");
+    let wall = ran.json["wall_s"].as_f64().expect("a time");
+    let limit = ran.json["verdict"]["speedup_limit"].as_f64().expect("a limit");
+    assert!(limit <= 1.01 * wall / ((cpu(2) + cpu(3)) / 0.2), "{limit}\n{}", ran.stderr());
 }

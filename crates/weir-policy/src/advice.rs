@@ -20,6 +20,7 @@ mod pipes;
 pub(crate) mod programs;
 mod stages;
 
+pub(crate) use programs::starts_slowly;
 pub use programs::{is_relay, keeps_a_pace, program_name};
 
 /// Kinds of advice.

@@ -76,6 +76,7 @@ fn job(options: &RunOptions, planned: plan::Planned, closed: [bool; 3]) -> Job {
     Job {
         stages: planned.stages,
         script: planned.script,
+        whole_because: planned.whole_because,
         shell: planned.shell,
         shell_options: planned.shell_options,
         pipe_bytes: match options.pipe_size {

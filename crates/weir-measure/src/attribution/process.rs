@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use weir_policy::state::State;
 use weir_sys::Pid;
 use weir_sys::calls::Call;
-use weir_sys::proc::{Blocked, Io, ProcFile, Sched, Stat, peak_rss_bytes, read_small};
+use weir_sys::proc::{Blocked, Io, ProcFile, Sched, Stat, is_taken, peak_rss_bytes, read_small};
 
 /// A process: its tasks, and what was last seen of it.
 #[derive(Debug)]
@@ -47,6 +47,10 @@ pub struct Process {
     pub alive_ns: u64,
     /// CPU and waiting time of its tasks that are gone.
     past: Sched,
+    /// CPU time of the descendants that it waited for, to a clock tick.
+    waited_ns: u64,
+    /// System part of it.
+    waited_system_ns: u64,
 }
 
 /// A thread.
@@ -101,6 +105,8 @@ impl Process {
             ticks_alive: 0,
             alive_ns: 0,
             past: Sched::default(),
+            waited_ns: 0,
+            waited_system_ns: 0,
         }
     }
 
@@ -194,6 +200,9 @@ impl Process {
         if let Some(stat) = stat.and_then(Stat::parse) {
             let share = (stat.system_ticks * 1000).checked_div(stat.own_ticks);
             self.system_permille = share.unwrap_or(self.system_permille);
+            let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+            self.waited_ns = stat.waited_ticks * tick_ns;
+            self.waited_system_ns = stat.waited_system_ticks * tick_ns;
         }
         let io = self.io.as_ref().and_then(|io| Io::parse(io.read(&mut buffer).ok()?));
         self.last_io = io.or(self.last_io);
@@ -214,10 +223,11 @@ impl Process {
         Some((stat.state, stat.parent))
     }
 
-    /// What it used, as last seen.
+    /// What it used, and those that it waited for, as last seen.
     pub fn used(&self) -> Unreaped {
         let cpu_ns = self.past.plus(self.sched()).cpu_ns;
-        let system_ns = cpu_ns / 1000 * self.system_permille;
+        let system_ns = cpu_ns / 1000 * self.system_permille + self.waited_system_ns;
+        let cpu_ns = cpu_ns + self.waited_ns;
         Unreaped { processes: 1, cpu_ns, system_ns, io: self.last_io.unwrap_or_default() }
     }
 }
@@ -270,7 +280,15 @@ impl Task {
         // Whether a wait for storage, or one outside any call (a page fault), really is for the
         // disk, and all that is known of a hidden task, stands in its state letter.
         if matches!(look.state, State::Disk | State::Unknown) {
-            look.state = match (self.letter(pid)?, look.state) {
+            let letter = match self.letter(pid) {
+                Some(letter) => letter,
+                // Hidden altogether, as another user's process may be.
+                None if is_taken(self.id) => b'?',
+                None => return None,
+            };
+            look.hidden |= letter == b'?';
+            look.state = match (letter, look.state) {
+                (b'?', _) => State::Unknown,
                 (b'R', _) => State::Running,
                 (b'D', _) => State::Disk,
                 (b'T' | b't', _) => State::Stopped,

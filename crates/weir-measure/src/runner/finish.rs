@@ -157,7 +157,7 @@ impl Running {
         };
         self.sampler.close();
         if job.script {
-            super::script::fill(&mut run, &self.sampler, self.limit_bytes);
+            super::script::fill(&mut run, &self.sampler, self.limit_bytes, job);
         } else {
             run.stages = self.stages(job);
             run.pipes = self.pipes();

@@ -14,7 +14,7 @@ mod start;
 mod stops;
 mod sums;
 
-pub use start::files_suffice;
+pub use start::{files_needed, files_suffice};
 
 use crate::attribution::{Grouping, Sampler};
 use crate::clock::{Clock, cpu_ns};
@@ -40,6 +40,8 @@ pub struct Job {
     pub stages: Vec<StageSpec>,
     /// The single stage is a script: account the processes it starts, found from outside.
     pub script: bool,
+    /// Why it is a script and not stages, as it is said before "ran whole under the shell".
+    pub whole_because: String,
     /// The shell for stages that need one.
     pub shell: PathBuf,
     /// Options of that shell, before `-c`.

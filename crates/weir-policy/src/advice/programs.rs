@@ -45,6 +45,12 @@ fn has_short(arguments: &[&str], flag: char) -> bool {
     arguments.iter().any(|word| group(word) && word.contains(flag))
 }
 
+/// Whether a program takes tens of milliseconds to start.
+pub fn starts_slowly(program: &str) -> bool {
+    const SLOW: [&str; 8] = ["python", "perl", "ruby", "node", "java", "php", "jq", "gawk"];
+    SLOW.iter().any(|name| program.starts_with(name))
+}
+
 /// Whether a command was told a rate to keep to, and may sleep for it.
 pub fn keeps_a_pace(label: &str) -> bool {
     let Some((program, words)) = split(label) else { return false };

@@ -18,6 +18,8 @@ const MUCH_CPU: f64 = 0.3;
 const IDLE_CPUS: f64 = 0.5;
 /// Processes that live longer than this do work of their own.
 const SHORT_LIFE_NS: u64 = 50_000_000;
+/// The least share of its time that a loop takes when it starts no processes.
+const IN_ONE_PROCESS: f64 = 0.05;
 /// A reader whose reads are this many times smaller than its writer's writes chose so itself.
 const SMALLER: u64 = 2;
 
@@ -32,7 +34,8 @@ pub(super) fn fewer_processes(run: &Run, position: usize) -> Option<Advice> {
     let name = words::stage(position, &stage.label);
     let hint = programs::instead_of_processes(&stage.label, frequent(started));
     let text = format!("{name} {}: {hint}", started_words(started));
-    let gain = Gain::About(estimate(share));
+    // What the same work takes within one process is not known; it is not nothing.
+    let gain = Gain::About(estimate(share.min(1.0 - IN_ONE_PROCESS)));
     Some(Advice { kind: Kind::FewerProcesses, stage: Some(position), pipe: None, gain, text })
 }
 

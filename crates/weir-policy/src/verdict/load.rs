@@ -1,13 +1,17 @@
 //! How much of the run each stage was busy, and what makes that figure uncertain.
 
 use super::lean::{self, Side};
-use crate::advice::keeps_a_pace;
+use crate::advice::{keeps_a_pace, starts_slowly};
 use crate::facts::{Run, Stage};
 
 /// Fewer processes than this are no reason for anything.
 const MANY_PROCESSES: u64 = 50;
 /// Processes that live longer than this do work of their own.
 const SHORT_LIFE_NS: u64 = 100_000_000;
+/// Starting a program takes about 1 ms of CPU time; one that used more than this did some work.
+const START_NS: u64 = 4_000_000;
+/// The same of a program that has an interpreter or a library of its own to load.
+const SLOW_START_NS: u64 = 60_000_000;
 /// A share of the run that is a reason by itself.
 const MUCH: f64 = 0.25;
 /// Shares below this are not told from none.
@@ -89,11 +93,16 @@ fn is_paced(run: &Run, position: usize) -> bool {
     reader.is_none_or(|reader| run.share(reader.times.input_ns) >= LITTLE)
 }
 
-/// The share of the run in which short processes lived that a stage started, if there were many
-/// and that was much.
+/// The share of the run in which short processes lived that a stage started, if there were many,
+/// that was much, and they did little besides starting.
 pub(crate) fn starting_share(run: &Run, stage: &Stage) -> Option<f64> {
-    let started = stage.started.as_ref()?;
+    let started = stage.started.as_ref().filter(|s| s.processes >= MANY_PROCESSES)?;
+    // In a script the processes started are stages of their own.
+    let cpu_ns = if run.script { run.cpu_sum_ns() } else { stage.cpu_sum_ns };
+    let slow = started.programs.first().is_some_and(|program| starts_slowly(&program.name));
+    let start_ns = if slow { SLOW_START_NS } else { START_NS };
+    let starts = cpu_ns / started.processes <= start_ns;
     let share = started.wall_share * run.share(stage.wall_ns);
-    let many = started.processes >= MANY_PROCESSES && started.mean_life_ns <= SHORT_LIFE_NS;
-    (many && share >= MUCH).then_some(share.min(1.0))
+    let short = started.mean_life_ns <= SHORT_LIFE_NS;
+    (starts && short && share >= MUCH).then_some(share.min(1.0))
 }
