@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 
 mod cpus;
 mod pipes;
-mod programs;
+pub(crate) mod programs;
 mod stages;
 
 pub(crate) use programs::starts_slowly;

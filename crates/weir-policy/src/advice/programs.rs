@@ -15,7 +15,7 @@ pub fn locale_matters(program: &str) -> bool {
 }
 
 /// The program name and arguments of a command as typed: directories and assignments dropped.
-fn split(label: &str) -> Option<(&str, Vec<&str>)> {
+pub(crate) fn split(label: &str) -> Option<(&str, Vec<&str>)> {
     let is_assignment = |word: &&str| {
         let name = word.split('=').next().unwrap_or("");
         word.contains('=')
