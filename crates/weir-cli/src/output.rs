@@ -61,8 +61,12 @@ fn escaped(json: &str) -> Cow<'_, str> {
         match c {
             // It can only stand between values.
             '\r' => out.push(' '),
-            // All of them have four digits at most. Writing to a string cannot fail.
-            c if is_unsafe(c) => drop(write!(out, "\\u{:04x}", u32::from(c))),
+            c if is_unsafe(c) => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    // Writing to a string cannot fail.
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
             c => out.push(c),
         }
     }
@@ -75,7 +79,8 @@ mod tests {
 
     #[test]
     fn json_says_the_same_and_holds_nothing_that_a_terminal_acts_on() {
-        let value = serde_json::json!({"name": "a\u{9b}2J\u{7f}\u{202e}\u{2028}b\u{1b}\n"});
+        let value =
+            serde_json::json!({"name": "a\u{9b}2J\u{7f}\u{202e}\u{2028}b\u{1b}\u{e0041}\n"});
         let text = format!("{value:#}\n");
         let safe = escaped(&text);
         assert!(safe.chars().all(|c| c == '\n' || !is_unsafe_to_print(c)), "{safe:?}");
