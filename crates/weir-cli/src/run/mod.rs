@@ -20,11 +20,14 @@ pub use plan::is_program;
 
 use crate::args::{PIPE_BYTES, PipeSize, RunOptions};
 use crate::fault::{Fault, tell};
+use crate::output::print_json;
 use crate::report::{self, Detail, Look, Report};
+use signal_hook::consts::SIGXFSZ;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use weir_measure::record::{Ending, Run};
 use weir_measure::runner::{self, Job};
 use weir_sys::proc::{Descriptor, Kind};
@@ -181,8 +184,11 @@ impl Target {
     }
 
     fn write(&self, text: &str) {
+        // A file that may not be so large is an error, and not the end of weir. Not ignored from
+        // the start: the stages would inherit that.
+        let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
         let (result, name) = match self {
-            Target::Stdout => (io::stdout().lock().write_all(text.as_bytes()), "standard output"),
+            Target::Stdout => return print_json(text).unwrap_or_else(|fault| fault.tell()),
             Target::Stderr => (io::stderr().lock().write_all(text.as_bytes()), "standard error"),
             Target::File(file, name) => ((&*file).write_all(text.as_bytes()), name.as_str()),
         };
