@@ -60,11 +60,12 @@ fn what_is_moved_without_being_counted_is_not_called_exact() {
     // weir buffer moves by splice while there is no backlog, which the kernel does not count.
     let ran = pipeline(&format!("head -c 400000000 /dev/zero | {WEIR} buffer -q | wc -c"));
     assert_eq!(ran.stdout(), "400000000\n");
-    if (ran.stage(2, "bytes_in") as u64) < 400_000_000 {
-        assert_eq!(evidence(&ran, 2, "bytes"), "lower bound", "{}", ran.json);
-        let crossed = ran.stage(2, "pipe_bytes_in") as u64;
-        assert!((400_000_000..400_300_000).contains(&crossed), "{crossed}");
+    assert_eq!(evidence(&ran, 2, "bytes"), "lower bound", "{}", ran.json);
+    for (stage, side) in [(2, "pipe_bytes_in"), (2, "pipe_bytes_out"), (3, "pipe_bytes_in")] {
+        let crossed = ran.stage(stage, side) as u64;
+        assert!((400_000_000..400_300_000).contains(&crossed), "{side} {crossed}");
     }
+    assert_eq!(evidence(&ran, 2, "pipe_bytes"), "estimated");
 }
 
 #[test]
@@ -77,6 +78,9 @@ fn what_nobody_waits_for_is_added_and_called_a_lower_bound() {
     assert_eq!(evidence(&ran, 1, "bytes"), "lower bound");
     let sums = ran.stage(1, "user_s") + ran.stage(1, "sys_s");
     assert!(sums > 0.3, "{sums}: {}", ran.json);
+    // One that is started right before its shell ends is never seen, but it keeps the pipe open.
+    let ran = pipeline("sh -c 'sleep 0.3 & exit 0' | cat");
+    assert_eq!(evidence(&ran, 1, "cpu_sums"), "lower bound", "{}", ran.json);
     // What is waited for is all there.
     let ran = pipeline(&format!("({}; :) | cat", work(0.3)));
     assert_eq!(evidence(&ran, 1, "cpu_sums"), "exact");
@@ -193,7 +197,8 @@ fn what_others_use_is_measured() {
     // Its own work is not the others'.
     let own = pipeline(&format!("{} | cat", work(0.5)));
     let others = own.json["host"]["others_cpus"].as_f64().expect("a number");
-    assert!(others <= cpus - 0.2, "{}", own.json["host"]);
+    let used = (own.stage(1, "user_s") + own.stage(1, "sys_s")) / own.stage(1, "wall_s");
+    assert!(others <= cpus - used + 0.15, "{used}: {}", own.json["host"]);
 }
 
 /// Makes a control group with a quota of 0.2 CPUs, where that is allowed; removed when dropped.

@@ -141,6 +141,13 @@ impl PipeWatch {
         self.reader.is_some()
     }
 
+    /// Whether some process has its writing end open, asked of its reader; `None` when the reader is
+    /// gone or may not be looked into.
+    pub fn has_writers(&self) -> Option<bool> {
+        let reader = self.reader.as_ref()?.borrow(&self.identity)?;
+        Some(!polled(&reader, PollFlags::IN).contains(PollFlags::HUP))
+    }
+
     /// Looks at the pipe and adds what it shows, standing for `weight_ns`; grows it when its
     /// sizing says so. `None` when neither end can be had any more.
     pub fn look(&mut self, weight_ns: u64) -> Option<Fill> {
@@ -248,9 +255,18 @@ fn open(pid: Pid) -> Option<OwnedFd> {
 }
 
 fn writable(end: &OwnedFd) -> bool {
-    let mut set = [PollFd::new(end, PollFlags::OUT)];
+    !polled(end, PollFlags::OUT).is_empty()
+}
+
+/// What `poll` says of an end now.
+fn polled(end: &OwnedFd, wanted: PollFlags) -> PollFlags {
+    let mut set = [PollFd::new(end, wanted)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut set, Some(&now)).is_ok_and(|n| n > 0)
+    if poll(&mut set, Some(&now)).is_ok_and(|n| n > 0) {
+        set[0].revents()
+    } else {
+        PollFlags::empty()
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ pub(super) fn evidence(stage: &Stage, last: bool) -> Evidence {
     match stage.io {
         None => Evidence::Unknown,
         Some(_) if stage.uncounted || !last => Evidence::LowerBound,
+        // weir's own buffer moves by splice whenever it can.
+        Some(_) if stage.relay => Evidence::LowerBound,
         // Descendants that nobody waited for are missing here as they are from the CPU time.
         Some(_) if stage.cpu_evidence == Evidence::LowerBound => Evidence::LowerBound,
         Some(_) => Evidence::Exact,
@@ -142,7 +144,9 @@ mod tests {
         stage.cpu_evidence = Evidence::Exact;
         assert_eq!(evidence(&stage, true), Evidence::Exact);
         assert_eq!(evidence(&stage, false), Evidence::LowerBound);
-        stage.uncounted = true;
+        stage.relay = true;
+        assert_eq!(evidence(&stage, true), Evidence::LowerBound);
+        (stage.relay, stage.uncounted) = (false, true);
         assert_eq!(evidence(&stage, true), Evidence::LowerBound);
         stage.io = None;
         assert_eq!(evidence(&stage, true), Evidence::Unknown);
