@@ -43,6 +43,8 @@ pub struct PipeWatch {
     wanted_bytes: Option<u64>,
     /// Totals of the looks so far.
     pub totals: PipeTotals,
+    /// What the last look showed.
+    pub now: Option<Fill>,
 }
 
 /// Sums over the looks at a pipe, weighted by time.
@@ -113,7 +115,8 @@ impl PipeWatch {
     /// A pipe neither of whose ends is known yet.
     pub fn new(identity: Descriptor, sizing: Option<Sizing>) -> PipeWatch {
         let totals = PipeTotals::default();
-        PipeWatch { identity, writer: None, reader: None, sizing, wanted_bytes: None, totals }
+        let (writer, reader, wanted_bytes, now) = (None, None, None, None);
+        PipeWatch { identity, writer, reader, sizing, wanted_bytes, totals, now }
     }
 
     /// A pipe that somebody else made, to be enlarged to `wanted_bytes`.
@@ -174,6 +177,7 @@ impl PipeWatch {
         self.totals.filled_bytes += bytes.saturating_sub(self.totals.last_bytes);
         self.totals.drained_bytes += self.totals.last_bytes.saturating_sub(bytes);
         self.totals.last_bytes = bytes;
+        self.now = Some(fill);
         // Once the writer has closed, emptiness keeps nobody waiting: what counts is the time in
         // which both ends were open.
         if writer.is_some() || self.writer.is_none() {
