@@ -144,8 +144,8 @@ impl PipeWatch {
         self.reader.is_some()
     }
 
-    /// Whether some process has its writing end open, asked of its reader; `None` when the reader is
-    /// gone or may not be looked into.
+    /// Whether some process has its writing end open, asked of its reader; `None` when the reader
+    /// is gone or may not be looked into.
     pub fn has_writers(&self) -> Option<bool> {
         let reader = self.reader.as_ref()?.borrow(&self.identity)?;
         Some(!polled(&reader, PollFlags::IN).contains(PollFlags::HUP))
