@@ -4,7 +4,7 @@ use crate::args::StatOptions;
 use crate::bench::trimmed;
 use crate::fault::{Fault, tell};
 use crate::output::{is_json_read, is_read, is_redrawn};
-use crate::report::cut;
+use crate::report::layout::cut;
 use crate::report::units::{bytes, capacity, count, seconds};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
