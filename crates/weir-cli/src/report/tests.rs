@@ -101,7 +101,7 @@ fn report() -> Report {
 fn hard() -> Report {
     let mut stages = vec![
         stage(
-            "cat '漢字漢字漢字漢字漢字 \u{1b}[2J \u{202e}txt' and much more that is typed",
+            "cat '\u{6f22}\u{5b57}\u{6f22}\u{5b57}\u{6f22}\u{5b57}\u{6f22}\u{5b57}\u{6f22}\u{5b57} \u{1b}[2J \u{202e}txt' and much more that is typed",
             900,
             [20, 5, 0, 875, 0],
         ),
