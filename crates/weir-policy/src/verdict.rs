@@ -144,8 +144,9 @@ fn are_equal(loads: &[Load], top: usize, second: usize) -> bool {
 /// its own and the other only waited longer for a CPU.
 fn slower_of_equals(run: &Run, loads: &[Load], top: usize, second: usize) -> Option<usize> {
     let (first, other) = (&loads[top], &loads[second]);
-    if first.paced != other.paced {
-        return Some(if first.paced { top } else { second });
+    let paced = |at: usize| loads[at].paced || load::seems_paced(run, at);
+    if paced(top) != paced(second) {
+        return Some(if paced(top) { top } else { second });
     }
     let slower = lean::slower_of(run, top, second)?;
     let faster = if slower == top { second } else { top };

@@ -74,6 +74,11 @@ pub struct PipeTotals {
     pub times_empty: u64,
     /// Of a time full and the time empty that followed it the shorter, where that was longest.
     pub longest_turn_ns: u64,
+    /// Bytes that were put in between two looks at least: by so much there were more.
+    pub filled_bytes: u64,
+    /// Bytes that were taken out between two looks at least.
+    pub drained_bytes: u64,
+    last_bytes: u64,
     full_since_ns: u64,
     empty_since_ns: u64,
     turn: Turn,
@@ -163,6 +168,9 @@ impl PipeWatch {
         };
         let fill = Fill { bytes, capacity_bytes, full };
         self.now = Some(fill);
+        self.totals.filled_bytes += bytes.saturating_sub(self.totals.last_bytes);
+        self.totals.drained_bytes += self.totals.last_bytes.saturating_sub(bytes);
+        self.totals.last_bytes = bytes;
         // Once the writer has closed, emptiness keeps nobody waiting: what counts is the time in
         // which both ends were open.
         if writer.is_some() || self.writer.is_none() {
@@ -216,6 +224,8 @@ impl PipeTotals {
         self.longest_turn_ns = self.longest_turn_ns.max(other.longest_turn_ns);
         self.times_full += other.times_full;
         self.times_empty += other.times_empty;
+        self.filled_bytes += other.filled_bytes;
+        self.drained_bytes += other.drained_bytes;
     }
 
     /// Mean fill as a share of the capacity.

@@ -4,6 +4,7 @@ use super::{Advice, ENOUGH_SAMPLES, Gain, Kind, Past, estimate, programs};
 use crate::facts::{Pipe, Run, Stage};
 use crate::limits;
 use crate::verdict::around::{is_short_of_cpu, throttled};
+use crate::verdict::load::sleeps_for_a_rate;
 use crate::words;
 use alloc::format;
 
@@ -11,10 +12,6 @@ use alloc::format;
 const OFTEN: f64 = 0.10;
 /// Waits longer than this come from bursts that no pipe holds.
 const LONG_WAIT_NS: u64 = 50_000_000;
-/// A stage that falls asleep again within this time sleeps to keep a rate.
-const RATE_PERIOD_NS: u64 = 200_000_000;
-/// It takes that many sleeps to see a rate.
-const RATE_SLEEPS: u64 = 8;
 /// A bound that is this many times the estimate says too little.
 const LOOSE: f64 = 1.10;
 
@@ -75,7 +72,7 @@ pub(super) fn pipe_advice(run: &Run, position: usize, past: &Past) -> Option<Adv
 fn lack_cpu(run: &Run, writer: &Stage, reader: &Stage) -> bool {
     let saved_ns = writer.times.output_ns.min(reader.times.input_ns);
     let queue_ns = writer.times.queue_ns + reader.times.queue_ns;
-    throttled(run).is_some() || (is_short_of_cpu(run) && 2 * queue_ns > saved_ns)
+    throttled(run).is_some() || (is_short_of_cpu(run) && queue_ns > saved_ns)
 }
 
 /// Each side waits for the other in turn: what either could save is the smaller wait. In a longer
@@ -86,11 +83,4 @@ fn gain(run: &Run, writer: &Stage, reader: &Stage) -> Gain {
     let likely = estimate(run.share(idle_ns));
     let bound = limits::without_waits(run);
     if bound > LOOSE * likely { Gain::About(likely) } else { Gain::AtMost(bound) }
-}
-
-/// Whether a stage slept again and again for short times.
-fn sleeps_for_a_rate(run: &Run, stage: &Stage) -> bool {
-    let often = stage.times_asleep >= RATE_SLEEPS;
-    let slept = run.share(stage.times.sleep_ns) >= OFTEN;
-    often && slept && stage.wall_ns / stage.times_asleep < RATE_PERIOD_NS
 }

@@ -14,6 +14,10 @@ const START_NS: u64 = 4_000_000;
 const SLOW_START_NS: u64 = 60_000_000;
 /// A share of the run that is a reason by itself.
 const MUCH: f64 = 0.25;
+/// A stage that falls asleep again within this time sleeps to keep a rate.
+const RATE_PERIOD_NS: u64 = 200_000_000;
+/// It takes that many sleeps to see a rate.
+const RATE_SLEEPS: u64 = 8;
 /// Shares below this are not told from none.
 const LITTLE: f64 = 0.10;
 
@@ -82,7 +86,7 @@ fn ahead_ns(run: &Run, position: usize) -> u64 {
 
 /// Whether a stage that keeps to a rate was held by that rate and not by its reader: it slept,
 /// and its reader had nothing to do.
-fn is_paced(run: &Run, position: usize) -> bool {
+pub(crate) fn is_paced(run: &Run, position: usize) -> bool {
     let stage = &run.stages[position];
     let slept = run.share(stage.times.sleep_ns) >= LITTLE;
     if !slept || !keeps_a_pace(&stage.label) {
@@ -91,6 +95,26 @@ fn is_paced(run: &Run, position: usize) -> bool {
     let reader = run.pipes.iter().find(|pipe| pipe.from == position);
     let reader = reader.and_then(|pipe| run.stages.get(pipe.to));
     reader.is_none_or(|reader| run.share(reader.times.input_ns) >= LITTLE)
+}
+
+/// Whether a stage slept again and again for short times, as one does that keeps to a rate.
+pub(crate) fn sleeps_for_a_rate(run: &Run, stage: &Stage) -> bool {
+    let often = stage.times_asleep >= RATE_SLEEPS;
+    let slept = run.share(stage.times.sleep_ns) >= LITTLE;
+    often && slept && stage.wall_ns / stage.times_asleep < RATE_PERIOD_NS
+}
+
+/// Whether a stage that nobody told a rate seems to keep to one: between its short sleeps it is
+/// held in writes, and its reader has nothing to do meanwhile. It may as well sleep for fixed
+/// times, so this only decides between stages that are otherwise equal.
+pub(super) fn seems_paced(run: &Run, position: usize) -> bool {
+    let stage = &run.stages[position];
+    let reader = run.pipes.iter().find(|pipe| pipe.from == position);
+    let Some(reader) = reader.and_then(|pipe| run.stages.get(pipe.to)) else { return false };
+    sleeps_for_a_rate(run, stage)
+        && run.share(stage.times.sleep_ns) >= MUCH
+        && run.share(stage.times.output_ns) >= LITTLE
+        && run.share(reader.times.input_ns) >= MUCH
 }
 
 /// The share of the run in which short processes lived that a stage started, if there were many,

@@ -36,7 +36,9 @@ pub(super) fn reasons(run: &Run, stage: &Stage, load: &Load) -> String {
         ("stopped", times.stopped_ns),
         ("blocked on something unseen", times.unknown_ns),
     ];
-    parts.sort_by_key(|(_, ns)| core::cmp::Reverse(*ns));
+    // Of one that keeps to a rate, sleeping is what it does.
+    let first = |what: &str| load.paced && what == "asleep";
+    parts.sort_by_key(|(what, ns)| core::cmp::Reverse((first(what), *ns)));
     let worth = |position: usize, ns: u64| position == 0 || run.share(ns) >= WORTH;
     let kept = parts.iter().enumerate().filter(|(position, (_, ns))| worth(*position, *ns));
     let said: Vec<String> = kept

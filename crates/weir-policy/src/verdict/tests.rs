@@ -224,6 +224,17 @@ fn a_full_pipe_tells_that_threads_were_ahead() {
 }
 
 #[test]
+fn what_threads_do_beside_a_full_pipe_holds_nobody_up() {
+    // Garbage is collected, input read ahead: some thread is always at work.
+    let ahead = threads("mlr cat", [990, 0, 0, 10, 0], 1500);
+    let reader = stage("jq .", [780, 0, 220, 0, 0]);
+    let verdict = judge(&joined(ahead.clone(), reader.clone(), 0.6, 0.05));
+    assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(1), "{}", verdict.text);
+    let verdict = judge(&joined(ahead, reader, 0.05, 0.6));
+    assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(0), "{}", verdict.text);
+}
+
+#[test]
 fn the_pipe_never_overrules_exact_figures() {
     let busy = [stage("a", [880, 0, 0, 120, 0]), stage("b", [930, 0, 70, 0, 0])];
     let [first, second] = busy;
@@ -255,6 +266,22 @@ fn a_rate_limiter_holds_up_whom_it_feeds() {
     let slow = stage("gzip -9", [980, 0, 20, 0, 0]);
     let verdict = judge(&joined(pv, slow, 0.8, 0.01));
     assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(1), "{}", verdict.text);
+}
+
+#[test]
+fn who_seems_to_keep_to_a_rate_wins_a_tie_and_nothing_else() {
+    let mut limiter = stage("./limit 20m", [20, 0, 0, 450, 530]);
+    limiter.times_asleep = 10;
+    let reader = stage("gzip -1", [500, 0, 500, 0, 0]);
+    let culprit = |writer: &Stage, reader: &Stage| {
+        let verdict = judge(&joined(writer.clone(), reader.clone(), 0.3, 0.4));
+        verdict.culprit.map(|culprit| culprit.stage)
+    };
+    assert_eq!(culprit(&limiter, &reader), Some(0));
+    let slower = stage("gzip -9", [720, 0, 280, 0, 0]);
+    assert_eq!(culprit(&limiter, &slower), Some(1), "fixed sleeps cannot be excluded");
+    limiter.times_asleep = 4;
+    assert_eq!(culprit(&limiter, &reader), None, "a few long sleeps are bursts");
 }
 
 #[test]
