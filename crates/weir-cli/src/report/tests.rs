@@ -236,3 +236,15 @@ fn json_has_the_stable_names() {
     assert_eq!(document["verdict"]["stage"], 2);
     assert_eq!(document["verdict"]["reason"], "sleep");
 }
+
+#[test]
+fn an_interrupt_is_said_once() {
+    let mut stages: Vec<Stage> =
+        (0..3).map(|n| stage(&format!("stage {n}"), 1200, [50, 0, 0, 0, 0])).collect();
+    stages.iter_mut().for_each(|stage| stage.ending = Some(Ending::Signal(2)));
+    let mut run = joined(stages);
+    run.signals = vec![2];
+    let text = text(&told(run), &look(100));
+    assert_eq!(text.matches("interrupted by SIGINT").count(), 1, "{text}");
+    assert!(!text.contains("killed"), "{text}");
+}

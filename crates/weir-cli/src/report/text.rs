@@ -151,10 +151,10 @@ fn remarks(run: &Run, command: &str) -> Vec<Remark> {
         // Of a script only its own end is known.
         return ended(None, script_name(command), run.ending, None).into_iter().collect();
     }
-    let stages = run.stages.iter().enumerate();
-    stages
-        .filter_map(|(position, stage)| {
-            ended(Some(position), &stage.label, stage.ending, stage.failure.as_deref())
-        })
-        .collect()
+    let mut remarks: Vec<Remark> = Vec::new();
+    for (position, stage) in run.stages.iter().enumerate() {
+        let said = ended(Some(position), &stage.label, stage.ending, stage.failure.as_deref());
+        remarks.extend(said.filter(|remark| !remarks.contains(remark)));
+    }
+    remarks
 }
