@@ -10,9 +10,10 @@ use crate::error::{Error, Result};
 use crate::futex;
 use crate::gathering::Inbox;
 use crate::map::{Map, Page};
-use crate::primitive::{AtomicU32, Ordering};
+use crate::primitive::{AtomicU32, Ordering, fence};
 use crate::ring::board::Board;
 use crate::ring::layout::{Header, NapLine};
+use crate::ring::rouse::{Heard, Rouse, Sleep};
 use crate::ring::{Memory, nap};
 use crate::watcher::{self, Watched};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,8 +26,7 @@ use rustix::net::{
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 use weir_sys::forks::ParentOnly;
 
 /// Which end of a pipe.
@@ -64,8 +64,8 @@ const MOST_MESSAGES: usize = 256;
 pub struct Life {
     socket: ParentOnly,
     role: Role,
-    dead: AtomicBool,
-    asleep: AtomicBool,
+    /// How this end sleeps; its only news is that the other end is dead.
+    sleep: Sleep,
     map: Mutex<Arc<Map>>,
     watched: OnceLock<Watched>,
     /// Of a writer of many: where to say that its ring has something.
@@ -91,6 +91,8 @@ struct Bell {
 struct Told {
     inbox: Arc<Inbox>,
     ring: u32,
+    /// The watcher has said it.
+    is_said: AtomicBool,
 }
 
 /// A pair of sockets for both ends of a pipe.
@@ -105,12 +107,10 @@ impl Life {
         let failed = |cause: std::io::Error| Error::os("watch", "the other end", cause);
         let socket = ParentOnly::new(socket).map_err(failed)?;
         let map = Mutex::new(map);
-        let (dead, asleep) = (AtomicBool::new(false), AtomicBool::new(false));
         let life = Arc::new(Life {
             socket,
             role,
-            dead,
-            asleep,
+            sleep: Sleep::default(),
             map,
             watched: OnceLock::new(),
             bell: OnceLock::new(),
@@ -160,13 +160,17 @@ impl Life {
         ring: u32,
         pidfd: Option<OwnedFd>,
     ) -> Result<()> {
-        let _ = self.told.set(Told { inbox: inbox.clone(), ring });
+        let is_said = AtomicBool::new(false);
+        let _ = self.told.set(Told { inbox: inbox.clone(), ring, is_said });
+        // Pairs with the fence in `Sleep::note`: the watcher sees whom to tell, or this sees the
+        // death.
+        fence(Ordering::SeqCst);
         if let Some(pidfd) = pidfd {
             self.keep_process(watcher::watch_process(self, pidfd)?);
         }
         // Who died before that has told nobody.
         if self.is_dead() {
-            inbox.tell_gone(ring);
+            inbox.note_gone(ring);
         }
         Ok(())
     }
@@ -205,38 +209,22 @@ impl Life {
 
     /// Whether the other end is known to be gone.
     pub fn is_dead(&self) -> bool {
-        // SeqCst: see `on_death`.
-        self.dead.load(Ordering::SeqCst)
+        self.sleep.has_news()
     }
 
-    /// The other end is gone: says so, and wakes this one.
-    pub fn on_death(&self) {
-        // SeqCst here and in `falls_asleep`: either the end sees this before it sleeps, or it is
-        // seen asleep below.
-        self.dead.store(true, Ordering::SeqCst);
-        if let Some(told) = self.told.get() {
-            told.inbox.tell_gone(told.ring);
-        }
-        let map = self.map.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let word = &self.role.nap(map.header()).word;
-        // Again and again, since between its last look and its sleep a hostile holder of the memory
-        // can set the word to what the end expects.
-        while self.asleep.load(Ordering::SeqCst) {
-            nap::take(word);
-            futex::wake(word, u32::MAX);
-            std::thread::sleep(Duration::from_millis(1));
-        }
+    /// Notes that the other end is gone. The watcher rouses this one afterwards.
+    pub fn dies(&self) {
+        self.sleep.note();
     }
 
-    /// The end is about to sleep; it asks [`Life::is_dead`] once more.
-    pub fn falls_asleep(&self) {
-        self.asleep.store(true, Ordering::SeqCst);
+    /// The end is about to sleep. Whether it may: the other is not known to be gone.
+    pub fn falls_asleep(&self) -> bool {
+        self.sleep.falls_asleep()
     }
 
     /// The end sleeps no more.
     pub fn wakes_up(&self) {
-        // Release: a watcher that still wakes stops.
-        self.asleep.store(false, Ordering::Release);
+        self.sleep.wakes_up();
     }
 
     /// The end has moved to another memory.
@@ -327,6 +315,35 @@ impl Life {
     pub fn send_memory(&self, file: BorrowedFd) -> rustix::io::Result<()> {
         let socket = self.socket().ok_or(Errno::BADF)?;
         send_with(socket, MOVED, &[file])
+    }
+}
+
+/// Of one whose other end is dead.
+impl Rouse for Life {
+    fn rouse(&self) -> Heard {
+        let mut heard = Heard::Yes;
+        if let Some(Told { inbox, ring, is_said }) = self.told.get() {
+            // Relaxed: only the watcher's thread uses it.
+            if is_said.load(Ordering::Relaxed) || inbox.try_note_gone(*ring) {
+                is_said.store(true, Ordering::Relaxed);
+                heard = inbox.rouse();
+            } else {
+                heard = Heard::Perhaps;
+            }
+        }
+        if !self.sleep.is_unheard() {
+            return heard;
+        }
+        // Where the end moves to another memory just now, it is awake, or will be looked at again.
+        let map = match self.map.try_lock() {
+            Ok(map) => map.clone(),
+            Err(TryLockError::Poisoned(map)) => map.into_inner().clone(),
+            Err(TryLockError::WouldBlock) => return Heard::Perhaps,
+        };
+        let word = &self.role.nap(map.header()).word;
+        nap::take(word);
+        futex::wake(word, u32::MAX);
+        Heard::Perhaps
     }
 }
 

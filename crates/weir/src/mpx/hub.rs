@@ -138,7 +138,7 @@ impl Hub {
             self.core.gather_link(link);
         }
         if self.door.as_ref().is_some_and(|door| door.entrance.is_busy()) {
-            self.inbox.knock_softly();
+            self.inbox.knock();
             self.let_in();
         }
     }

@@ -7,6 +7,7 @@ use crate::gathering::Inbox;
 use crate::life::{receive_with, send_with};
 use crate::primitive::AtomicU32;
 use crate::ring::nap;
+use crate::ring::rouse::{Heard, Rouse};
 use crate::watcher::{self, Watched};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -30,6 +31,8 @@ pub struct Line {
     /// The link's number with whom the inbox is.
     number: u32,
     dead: AtomicBool,
+    /// The watcher has told the inbox.
+    is_said: AtomicBool,
     watched: OnceLock<Watched>,
     refusal: OnceLock<String>,
 }
@@ -39,9 +42,10 @@ impl Line {
     pub fn start(socket: OwnedFd, inbox: &Arc<Inbox>, number: u32) -> Result<Arc<Line>> {
         let failed = |cause: std::io::Error| Error::os("watch", "the other side", cause);
         let socket = ParentOnly::new(socket).map_err(failed)?;
-        let (dead, inbox) = (AtomicBool::new(false), inbox.clone());
+        let (dead, is_said) = (AtomicBool::new(false), AtomicBool::new(false));
+        let inbox = inbox.clone();
         let (watched, refusal) = (OnceLock::new(), OnceLock::new());
-        let line = Arc::new(Line { socket, inbox, number, dead, watched, refusal });
+        let line = Arc::new(Line { socket, inbox, number, dead, is_said, watched, refusal });
         let _ = line.watched.set(watcher::watch_line(&line)?);
         Ok(line)
     }
@@ -59,11 +63,10 @@ impl Line {
         }
     }
 
-    /// The other side is gone.
-    pub fn on_death(&self) {
+    /// Notes that the other side is gone. The watcher rouses this one afterwards.
+    pub fn dies(&self) {
         // Release pairs with the acquire in `is_dead`; the inbox orders the rest.
         self.dead.store(true, Ordering::Release);
-        self.inbox.tell_gone(self.number);
     }
 
     /// Whether the other side is known to be gone.
@@ -128,6 +131,18 @@ impl Line {
 
 fn number_in(text: &[u8]) -> Option<u32> {
     std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Of one whose other side is dead.
+impl Rouse for Line {
+    fn rouse(&self) -> Heard {
+        // Relaxed: only the watcher's thread uses it.
+        if !self.is_said.load(Ordering::Relaxed) && !self.inbox.try_note_gone(self.number) {
+            return Heard::Perhaps;
+        }
+        self.is_said.store(true, Ordering::Relaxed);
+        self.inbox.rouse()
+    }
 }
 
 impl Drop for Line {

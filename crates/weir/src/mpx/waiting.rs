@@ -141,7 +141,7 @@ impl Hub {
             }
         }
         // Somebody at the door shows here as well as at the watcher's.
-        self.inbox.knock_softly();
+        self.inbox.knock();
         nap::announce(&self.bed.nap().word, nap::POLLING);
         Ok(!self.is_ready()?)
     }

@@ -260,7 +260,7 @@ impl Port {
     pub fn writers(&mut self) -> Result<Vec<WriterStat>> {
         self.check_here()?;
         // Whoever is at the door by now counts, whether the watcher has said so or not.
-        self.choice.inbox().knock_softly();
+        self.choice.inbox().knock();
         for _ in 0..MOST_ROUNDS {
             if self.choice.inbox().has_news() {
                 self.let_in()?;

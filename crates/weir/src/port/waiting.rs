@@ -156,7 +156,7 @@ impl Port {
         if inbox.falls_asleep() {
             futex::wait(word, said, time);
         }
-        self.retract()?;
+        self.retract();
         let account = &self.choice.board().account;
         add(&account.slept, 1);
         add(&account.slept_ns, begun.elapsed().as_nanos() as u64);
@@ -188,10 +188,9 @@ impl Port {
     }
 
     /// The reader sleeps no more.
-    pub(crate) fn retract(&mut self) -> Result<()> {
+    pub(crate) fn retract(&mut self) {
         self.choice.inbox().wakes_up();
         nap::retract(&self.choice.board().nap.word, nap::ASLEEP);
-        Ok(())
     }
 
     /// For [`crate::Wait`]: it goes to sleep now; false if there is news.
@@ -242,7 +241,7 @@ impl Port {
             }
         }
         // Somebody at the door, or a death, shows here as well as at the watcher's.
-        self.choice.inbox().knock_softly();
+        self.choice.inbox().knock();
         self.let_in()
     }
 
