@@ -57,7 +57,7 @@ const MOVED: &[u8] = b"m";
 /// What the message that brings a board begins with; the number of the ring follows.
 const WELCOME: &[u8] = b"weir-in ";
 /// Messages looked at in one go: a peer that sends without end holds nobody up.
-const MOST_MESSAGES: usize = 256;
+const MOST_MESSAGES: usize = 64;
 
 /// The lifeline of one end.
 #[derive(Debug)]

@@ -195,9 +195,9 @@ impl Core {
         }
     }
 
-    /// Looks at the board of a link, and has the channels looked at that it names.
-    pub fn gather_link(&mut self, at: u32) {
-        let Some(Some(link)) = self.links.get(at as usize) else { return };
+    /// Looks at the board of a link, and has the channels looked at that it names: how many.
+    pub fn gather_link(&mut self, at: u32) -> u32 {
+        let Some(Some(link)) = self.links.get(at as usize) else { return 0 };
         let (map, side) = (&link.map, self.side);
         if side == Side::Owner {
             // First, so that a bit set after this is told of, and one set before is found: once is
@@ -205,14 +205,16 @@ impl Core {
             go_cold(&map.header().side(side).told);
         }
         if !map.board(side).any() {
-            return;
+            return 0;
         }
         let mut numbers = std::mem::take(&mut self.scratch);
         map.board(side).gather(|number| numbers.push(number));
+        let count = numbers.len() as u32;
         for number in numbers.drain(..) {
             self.touch(at, number);
         }
         self.scratch = numbers;
+        count
     }
 
     /// Has a channel looked at of which something may have come.

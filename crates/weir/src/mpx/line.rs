@@ -21,7 +21,7 @@ const WELCOME: &[u8] = b"weir-in ";
 /// A message that rings for one who polls.
 const BELL: &[u8] = b"b";
 /// Messages looked at in one go: a peer that sends without end holds nobody up.
-const MOST_MESSAGES: usize = 256;
+const MOST_MESSAGES: usize = 64;
 
 /// The lifeline of one side of a link.
 #[derive(Debug)]

@@ -256,7 +256,7 @@ impl Choice {
         if self.turns.is_multiple_of(TURNS) && self.all_seen.elapsed() >= LOOK_AT_ALL {
             self.look_at_all()?;
         }
-        loop {
+        for rounds in 0.. {
             // A writer may owe more than its turn grants, for a long message: then it waits for
             // more turns, and others are served meanwhile.
             let mut someone_owes = false;
@@ -274,6 +274,7 @@ impl Choice {
                 if slot.look()? == Sight::Something {
                     slot.empty_looks = 0;
                     match pace {
+                        _ if rounds > 0 => slot.turn.begin_in_debt(slot.share, rounds),
                         Pace::New => slot.turn.begin(slot.share),
                         Pace::Busy => slot.turn.begin_long(slot.share, long_turn),
                     }
@@ -295,9 +296,10 @@ impl Choice {
                 }
             }
             if !someone_owes {
-                return Ok(None);
+                break;
             }
         }
+        Ok(None)
     }
 
     /// A writer is looked at from now on.
