@@ -224,6 +224,7 @@ fn floods_of_sound_frames_hold_up_no_call_and_no_honest_peer() {
                 }
                 stop.store(true, Ordering::Relaxed);
             });
+            assert_eq!(exchange.owner.peers(), 2, "it kept to the words");
         }
     }
 }

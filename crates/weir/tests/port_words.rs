@@ -51,22 +51,27 @@ fn one(see: &mut dyn FnMut(Received), received: Received) -> usize {
     1
 }
 
-/// What a hostile writer does again and again, as fast as it can.
-type Flood = fn(&mut Words);
+/// What a hostile writer does at first, and then again and again, as fast as it can.
+type Flood = (&'static str, fn(&mut Words), fn(&mut Words));
 
-const FLOODS: [(&str, Flood); 4] = [
-    ("pieces of no bytes", |words| {
-        words.put(FIRST, b"x");
-        while words.flood(0, 4096) > 0 {}
-    }),
-    ("messages that begin and do not end", |words| while words.flood(FIRST, 4096) > 0 {}),
-    ("a message of a byte and no bytes", |words| {
+const FLOODS: [Flood; 5] = [
+    ("pieces of no bytes", begin, |words| drop(words.flood(0, u64::MAX))),
+    ("messages that begin and do not end", |_| {}, |words| drop(words.flood(FIRST, u64::MAX))),
+    ("a message of a byte and no bytes", |_| {}, |words| {
         words.put(FIRST, b"x");
         words.flood(0, 2000);
         words.put(LAST, b"");
     }),
-    ("messages of no bytes", |words| while words.flood(FIRST | LAST, 4096) > 0 {}),
+    ("pieces of a byte, and then again", begin, |words| {
+        (0..200).for_each(|_| drop(words.put(0, b"y")));
+        words.put(FIRST, b"x");
+    }),
+    ("messages of no bytes", |_| {}, |words| drop(words.flood(FIRST | LAST, u64::MAX))),
 ];
+
+fn begin(words: &mut Words) {
+    assert!(words.put(FIRST, b"x"));
+}
 
 fn is_nothing(error: &weir::Error) -> bool {
     matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock)
@@ -93,7 +98,7 @@ fn honest_comes(name: &str, call: Call, port: &mut Port, honest: &mut PortWriter
 
 #[test]
 fn floods_of_sound_records_hold_up_no_call_and_no_honest_writer() {
-    for (what, flood) in FLOODS {
+    for (what, begin, flood) in FLOODS {
         for (name, call) in CALLS {
             let (_directory, path) = common::place();
             let mut port = Port::create(&path, &PortOptions::new()).expect("a port");
@@ -103,6 +108,7 @@ fn floods_of_sound_records_hold_up_no_call_and_no_honest_writer() {
             let begun = Instant::now();
             std::thread::scope(|scope| {
                 scope.spawn(|| {
+                    begin(&mut hostile);
                     // It ends by itself where a call never does.
                     while !stop.load(Ordering::Relaxed) && begun.elapsed() < 2 * BOUND {
                         flood(&mut hostile);
