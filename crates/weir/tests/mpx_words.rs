@@ -116,7 +116,7 @@ impl Words {
 
     /// Alleges again and again, until told to stop, that a block full of frames of no bytes is
     /// there on a channel.
-    fn flood(&self, channel: u32, kind: u8, goes_on: impl Fn() -> bool) {
+    fn flood(&self, channel: u32, kind: u8, is_on: &AtomicBool, goes_on: impl Fn() -> bool) {
         let (lane, arena) = (Words::lane(channel), 3 * PAGE + u64::from(CHANNELS) * 2 * LANE);
         let arena = arena.next_multiple_of(PAGE);
         let frames = [0, 0, kind, 0].repeat(ARENA_BYTES as usize / 4);
@@ -131,6 +131,7 @@ impl Words {
             let read = self.word(lane + 64);
             self.write(lane, &(read + u64::from(ARENA_BYTES)).to_ne_bytes());
             self.ring();
+            is_on.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -212,13 +213,14 @@ fn floods_of_sound_frames_hold_up_no_call_and_no_honest_peer() {
             if matches!(channel, Channel::Closed) {
                 exchange.owner.close(opened).expect("closed");
             }
-            let (stop, begun) = (AtomicBool::new(false), Instant::now());
+            let (is_on, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+            let begun = Instant::now();
             std::thread::scope(|scope| {
                 // It ends by itself where a call never does.
                 let goes_on = || !stop.load(Ordering::Relaxed) && begun.elapsed() < 2 * BOUND;
-                let hostile = &hostile;
-                scope.spawn(move || hostile.flood(0, DATA, goes_on));
-                for _ in 0..5 {
+                let (hostile, is_on) = (&hostile, &is_on);
+                scope.spawn(move || hostile.flood(0, DATA, is_on, goes_on));
+                while !is_on.load(Ordering::Relaxed) || begun.elapsed() < 10 * TIME {
                     let what = format!("{channel:?}, {name}");
                     honest_is_served(&what, call, &mut exchange, ids, &mut honest);
                 }

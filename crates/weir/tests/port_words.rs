@@ -55,18 +55,18 @@ fn one(see: &mut dyn FnMut(Received), received: Received) -> usize {
 type Flood = (&'static str, fn(&mut Words), fn(&mut Words));
 
 const FLOODS: [Flood; 5] = [
-    ("pieces of no bytes", begin, |words| drop(words.flood(0, u64::MAX))),
-    ("messages that begin and do not end", |_| {}, |words| drop(words.flood(FIRST, u64::MAX))),
+    ("pieces of no bytes", begin, |words| _ = words.flood(0, u64::MAX)),
+    ("messages that begin and do not end", |_| {}, |words| _ = words.flood(FIRST, u64::MAX)),
     ("a message of a byte and no bytes", |_| {}, |words| {
         words.put(FIRST, b"x");
         words.flood(0, 2000);
         words.put(LAST, b"");
     }),
     ("pieces of a byte, and then again", begin, |words| {
-        (0..200).for_each(|_| drop(words.put(0, b"y")));
+        (0..200).for_each(|_| _ = words.put(0, b"y"));
         words.put(FIRST, b"x");
     }),
-    ("messages of no bytes", |_| {}, |words| drop(words.flood(FIRST | LAST, u64::MAX))),
+    ("messages of no bytes", |_| {}, |words| _ = words.flood(FIRST | LAST, u64::MAX)),
 ];
 
 fn begin(words: &mut Words) {
@@ -104,7 +104,7 @@ fn floods_of_sound_records_hold_up_no_call_and_no_honest_writer() {
             let mut port = Port::create(&path, &PortOptions::new()).expect("a port");
             let mut honest = PortWriter::open(&path, &PortOptions::new()).expect("a writer");
             let mut hostile = Words::enter(&path, &mut port, 256 << 10);
-            let stop = AtomicBool::new(false);
+            let (is_on, stop) = (AtomicBool::new(false), AtomicBool::new(false));
             let begun = Instant::now();
             std::thread::scope(|scope| {
                 scope.spawn(|| {
@@ -112,9 +112,11 @@ fn floods_of_sound_records_hold_up_no_call_and_no_honest_writer() {
                     // It ends by itself where a call never does.
                     while !stop.load(Ordering::Relaxed) && begun.elapsed() < 2 * BOUND {
                         flood(&mut hostile);
+                        is_on.store(true, Ordering::Relaxed);
                     }
                 });
-                for _ in 0..5 {
+                common::until("it has begun", || is_on.load(Ordering::Relaxed));
+                while begun.elapsed() < 4 * TIME {
                     let name = format!("{what}, {name}");
                     honest_comes(&name, call, &mut port, &mut honest, b"honest");
                 }
