@@ -21,7 +21,7 @@ use weir::{ErrorKind, Mpx, MpxOptions, MpxPeer, Wait};
 const BOUND: Duration = Duration::from_secs(3);
 const TIME: Duration = Duration::from_millis(50);
 /// Channels of the peer that is hostile, and bytes of its arena.
-const CHANNELS: u32 = 8;
+const CHANNELS: u32 = 32;
 const ARENA_BYTES: u32 = 65_536;
 const PAGE: u64 = 4096;
 /// Bytes of a lane, and of the ring that is always there.
@@ -115,21 +115,25 @@ impl Words {
     }
 
     /// Alleges again and again, until told to stop, that a block full of frames of no bytes is
-    /// there on a channel.
-    fn flood(&self, channel: u32, kind: u8, is_on: &AtomicBool, goes_on: impl Fn() -> bool) {
-        let (lane, arena) = (Words::lane(channel), 3 * PAGE + u64::from(CHANNELS) * 2 * LANE);
-        let arena = arena.next_multiple_of(PAGE);
+    /// there on each channel.
+    fn flood(&self, kind: u8, is_on: &AtomicBool, goes_on: impl Fn() -> bool) {
+        let arena = 3 * PAGE + u64::from(CHANNELS) * 2 * LANE;
         let frames = [0, 0, kind, 0].repeat(ARENA_BYTES as usize / 4);
-        self.write(arena, &frames);
-        // All of it must have been read before it moves to the block.
-        common::until("it is read", || {
-            self.ring();
-            self.word(lane) == self.word(lane + 64) || !goes_on()
-        });
-        self.write(lane + 8, &(u64::from(ARENA_BYTES) << 32).to_ne_bytes());
+        self.write(arena.next_multiple_of(PAGE), &frames);
+        let is_read = |lane| self.word(lane) == self.word(lane + 64);
+        for lane in (0..CHANNELS).map(Words::lane) {
+            // All of it must have been read before it moves to the block.
+            common::until("it is read", || {
+                self.ring();
+                is_read(lane) || !goes_on()
+            });
+            self.write(lane + 8, &(u64::from(ARENA_BYTES) << 32).to_ne_bytes());
+        }
         while goes_on() {
-            let read = self.word(lane + 64);
-            self.write(lane, &(read + u64::from(ARENA_BYTES)).to_ne_bytes());
+            for lane in (0..CHANNELS).map(Words::lane) {
+                let read = self.word(lane + 64);
+                self.write(lane, &(read + u64::from(ARENA_BYTES)).to_ne_bytes());
+            }
             self.ring();
             is_on.store(true, Ordering::Relaxed);
         }
@@ -203,15 +207,17 @@ fn floods_of_sound_frames_hold_up_no_call_and_no_honest_peer() {
             let mut honest = exchange.peer();
             let ids = exchange.open(&mut honest, "honest");
             let (hostile, mut peer) = Words::connect(&exchange);
-            peer.open(b"hostile").expect("opened");
-            let opened = receive(&mut exchange.owner, 1).remove(0).channel;
-            match channel {
-                Channel::Refused => exchange.owner.refuse(opened, "no").expect("refused"),
-                Channel::Closed => exchange.owner.accept(opened).expect("accepted"),
-                Channel::Open => exchange.owner.accept(opened).expect("accepted"),
-            }
-            if matches!(channel, Channel::Closed) {
-                exchange.owner.close(opened).expect("closed");
+            for _ in 0..CHANNELS {
+                peer.open(b"hostile").expect("opened");
+                let opened = receive(&mut exchange.owner, 1).remove(0).channel;
+                if let Channel::Refused = channel {
+                    exchange.owner.refuse(opened, "no").expect("refused");
+                    continue;
+                }
+                exchange.owner.accept(opened).expect("accepted");
+                if let Channel::Closed = channel {
+                    exchange.owner.close(opened).expect("closed");
+                }
             }
             let (is_on, stop) = (AtomicBool::new(false), AtomicBool::new(false));
             let begun = Instant::now();
@@ -219,7 +225,7 @@ fn floods_of_sound_frames_hold_up_no_call_and_no_honest_peer() {
                 // It ends by itself where a call never does.
                 let goes_on = || !stop.load(Ordering::Relaxed) && begun.elapsed() < 2 * BOUND;
                 let (hostile, is_on) = (&hostile, &is_on);
-                scope.spawn(move || hostile.flood(0, DATA, is_on, goes_on));
+                scope.spawn(move || hostile.flood(DATA, is_on, goes_on));
                 while !is_on.load(Ordering::Relaxed) || begun.elapsed() < 10 * TIME {
                     let what = format!("{channel:?}, {name}");
                     honest_is_served(&what, call, &mut exchange, ids, &mut honest);
