@@ -103,7 +103,7 @@ fn floods_of_sound_records_hold_up_no_call_and_no_honest_writer() {
             let (_directory, path) = common::place();
             let mut port = Port::create(&path, &PortOptions::new()).expect("a port");
             let mut honest = PortWriter::open(&path, &PortOptions::new()).expect("a writer");
-            let mut hostile = Words::enter(&path, &mut port, 256 << 10);
+            let mut hostile = Words::enter(&path, &mut port, 4 << 20);
             let (is_on, stop) = (AtomicBool::new(false), AtomicBool::new(false));
             let begun = Instant::now();
             std::thread::scope(|scope| {
