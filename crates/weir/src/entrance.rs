@@ -1,10 +1,10 @@
 //! Where writers come in: a name that listens, and connections that have not yet handed over their
 //! memory. Nothing here waits, and no one who comes can hold up another.
 
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::gathering::Inbox;
 use crate::life::{receive_with, send_with};
-use crate::name::{Claim, What};
+use crate::name::{self, Claim, What};
 use crate::watcher::{self, Watched};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -211,6 +211,40 @@ impl Drop for Entrance {
             self.pending.drain(..).for_each(|pending| drop(pending.end()));
         }
     }
+}
+
+/// Connects to who listens at a path, and hands a memory over, waiting for somebody to listen until
+/// then. One who goes meanwhile is as one who never was there.
+pub fn hand_over(
+    what: &What,
+    path: &Path,
+    until: Option<Instant>,
+    hello: &[u8],
+    memory: BorrowedFd,
+) -> Result<OwnedFd> {
+    loop {
+        let socket = name::dial(what, path, until)?;
+        match send_with(socket.as_fd(), hello, &[memory]) {
+            Ok(()) => return Ok(socket),
+            // It has ended already: refused, or with who listened.
+            Err(Errno::PIPE | Errno::CONNRESET) => {}
+            Err(cause) => return Err(what.os(path, cause)),
+        }
+        if let Some(why) = refusal_of(socket.as_fd()) {
+            return Err(what.error(ErrorKind::Refused, path, why));
+        }
+        if until.is_none_or(|until| Instant::now() >= until) {
+            return Err(what.error(ErrorKind::NoReader, path, "its reader has just gone"));
+        }
+    }
+}
+
+/// Why a connection was refused, if that was said.
+fn refusal_of(socket: BorrowedFd) -> Option<String> {
+    let mut text = [0; 256];
+    let (count, _) = receive_with(socket, &mut text, RecvFlags::DONTWAIT).ok()?;
+    let why = text[..count].strip_prefix(REFUSED)?;
+    Some(why.escape_ascii().to_string())
 }
 
 /// Says no, and why; the connection is then dropped.

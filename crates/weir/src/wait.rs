@@ -10,15 +10,16 @@
 //! # Ok::<(), weir::Error>(())
 //! ```
 //!
-//! All of it are futexes: `futex_waitv` (Linux 5.16) sleeps on the word of each end and cluster,
-//! and on one word that the watcher counts up when a descriptor is ready. Each sleep follows the
+//! All of it are futexes: `futex_waitv` (Linux 5.16; before, and where a filter forbids it, short
+//! sleeps on one of them) sleeps on the word of each end and cluster, and on one word that the
+//! watcher counts up when a descriptor is ready. Each sleep follows the
 //! protocol of its object, so that what happens between looking and sleeping is seen.
 
 use crate::elastic::ElasticReader;
 use crate::end::{End, WRITER_SLICE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flags::Flags;
-use crate::futex::timespec;
+use crate::futex;
 use crate::mpx::{Hub, Mpx, MpxPeer};
 use crate::pipe::{Reader, Writer};
 use crate::port::{Port, PortWriter};
@@ -29,7 +30,6 @@ use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
-use rustix::thread::futex::{ClockId, Wait as Word, WaitFlags, WaitPtr, WaitvFlags, waitv};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -291,24 +291,6 @@ impl<'a> Wait<'a> {
         (rung, seen): (&AtomicU32, u32),
         until: Option<Instant>,
     ) -> Result<()> {
-        let mut words = vec![word_of(rung, seen)];
-        let mut expected = expected.iter();
-        for item in &mut self.items {
-            if let Item::Hub(hub) = item {
-                let mut own = Vec::new();
-                hub.words(&mut own);
-                words.extend(own.into_iter().map(|(word, expected)| word_of(word, expected)));
-                continue;
-            }
-            let word = match item {
-                Item::Flags(flags, ..) => Some(&flags.cluster().generation),
-                Item::Port(port) => Some(port.nap_word()),
-                _ => item.end()?.map(|end| end.nap_word()),
-            };
-            if let (Some(word), Some(expected)) = (word, word.and_then(|_| expected.next())) {
-                words.push(word_of(word, *expected));
-            }
-        }
         // Room of less than a segment is looked for, as an end does that sleeps alone.
         let is_writer = |item: &Item| matches!(item, Item::Room(..) | Item::Sending(..));
         let slice = self.items.iter().any(is_writer).then_some(WRITER_SLICE);
@@ -319,16 +301,25 @@ impl<'a> Wait<'a> {
         });
         let (begun, slice) = (Instant::now(), slice.into_iter().chain(ports).min());
         let until = until.into_iter().chain(slice.map(|slice| begun + slice)).min();
-        // An absolute time of the monotonic clock, as waitv wants it.
-        let time = until.map(|until| {
-            let now = rustix::time::clock_gettime(ClockId::Monotonic);
-            let left = until.saturating_duration_since(Instant::now());
-            timespec(Duration::new(now.tv_sec as u64, now.tv_nsec as u32) + left)
-        });
-        match waitv(&words, WaitvFlags::empty(), time.as_ref(), ClockId::Monotonic) {
-            Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => {}
-            Err(cause) => return Err(Error::os("wait for", "several things", cause)),
+        let mut words = vec![(rung, seen)];
+        let mut expected = expected.iter();
+        for item in &mut self.items {
+            if let Item::Hub(hub) = item {
+                hub.words(&mut words);
+                continue;
+            }
+            let word = match item {
+                Item::Flags(flags, ..) => Some(&flags.cluster().generation),
+                Item::Port(port) => Some(port.nap_word()),
+                _ => item.end()?.map(|end| end.nap_word()),
+            };
+            if let (Some(word), Some(expected)) = (word, word.and_then(|_| expected.next())) {
+                words.push((word, *expected));
+            }
         }
+        let time = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let slept = futex::wait_any(&words, time);
+        slept.map_err(|cause| Error::os("wait for", "several things", cause))?;
         for item in &mut self.items {
             if let Item::Port(port) = item
                 && port.most_sleep().is_some_and(|slice| begun.elapsed() >= slice)
@@ -404,14 +395,6 @@ impl Item<'_> {
             Item::Port(..) | Item::Hub(..) | Item::Flags(..) | Item::Descriptor(..) => None,
         })
     }
-}
-
-fn word_of(word: &AtomicU32, expected: u32) -> Word {
-    let mut wait = Word::new();
-    wait.val = expected.into();
-    wait.uaddr = WaitPtr::new(word.as_ptr().cast());
-    wait.flags = WaitFlags::SIZE_U32;
-    wait
 }
 
 fn watch(fd: BorrowedFd, interest: Interest, rung: &Arc<Rung>) -> Result<Option<Watched>> {

@@ -129,7 +129,7 @@ impl Core {
         };
         let index = match self.free.pop() {
             Some(index) => {
-                let generation = self.channels[index as usize].generation.wrapping_add(1);
+                let generation = self.channels[index as usize].generation + 1;
                 self.channels[index as usize] = Channel { generation, ..fresh };
                 index
             }
@@ -153,7 +153,10 @@ impl Core {
         let Channel { link, number, .. } = self.channels[index as usize];
         self.channels[index as usize].state = State::Free;
         self.ready.remove(index);
-        self.free.push(index);
+        // One whose generations are used up names no channel any more.
+        if self.channels[index as usize].generation != u32::MAX {
+            self.free.push(index);
+        }
         let Some(Some(here)) = self.links.get_mut(link as usize).filter(|_| number != NONE) else {
             return;
         };
