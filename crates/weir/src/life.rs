@@ -5,6 +5,7 @@
 //! process's watcher sees it, and wakes whoever sleeps. The same socket carries doorbells for ends
 //! that wait in poll, and the memory that follows when a pipe is resized.
 
+use crate::closing;
 use crate::entrance::REFUSED;
 use crate::error::{Error, Result};
 use crate::futex;
@@ -76,6 +77,10 @@ pub struct Life {
     limits: OnceLock<[u64; 2]>,
     /// Of the reader of many: who is to be told of a death.
     told: OnceLock<Told>,
+    /// The other end is a process that connected, or was connected to: nobody shares this side.
+    is_strange: AtomicBool,
+    /// The epoll that knows the socket.
+    polled: OnceLock<Arc<OwnedFd>>,
     /// The process at the other end, where it is watched too.
     process: Mutex<Option<Watched>>,
 }
@@ -117,6 +122,8 @@ impl Life {
             refusal: OnceLock::new(),
             limits: OnceLock::new(),
             told: OnceLock::new(),
+            is_strange: AtomicBool::new(false),
+            polled: OnceLock::new(),
             process: Mutex::default(),
         });
         let _ = life.watched.set(watcher::watch(&life)?);
@@ -160,6 +167,7 @@ impl Life {
         ring: u32,
         pidfd: Option<OwnedFd>,
     ) -> Result<()> {
+        self.is_strange.store(true, Ordering::Relaxed);
         let is_said = AtomicBool::new(false);
         let _ = self.told.set(Told { inbox: inbox.clone(), ring, is_said });
         // Pairs with the fence in `Sleep::note`: the watcher sees whom to tell, or this sees the
@@ -178,6 +186,7 @@ impl Life {
     /// Of a writer: watches the reader's process as well, whose socket a child may have kept.
     pub fn watch_process(self: &Arc<Life>) -> Result<()> {
         let Some(socket) = self.socket() else { return Ok(()) };
+        self.is_strange.store(true, Ordering::Relaxed);
         if let Ok(pidfd) = weir_sys::peer::pidfd(socket) {
             self.keep_process(watcher::watch_process(self, pidfd)?);
         }
@@ -281,8 +290,22 @@ impl Life {
         self.bell.get().is_some()
     }
 
+    /// The socket is known to this epoll.
+    pub fn is_polled_by(&self, epoll: Arc<OwnedFd>) {
+        let _ = self.polled.set(epoll);
+    }
+
     /// Takes doorbells and the like off the socket; the next memory, if one came.
     pub fn take_messages(&self) -> Option<OwnedFd> {
+        self.take_until(false)
+    }
+
+    /// The same up to the first doorbell: while there is another, the socket stays readable.
+    pub fn take_bell(&self) -> Option<OwnedFd> {
+        self.take_until(true)
+    }
+
+    fn take_until(&self, to_the_bell: bool) -> Option<OwnedFd> {
         let socket = self.socket()?;
         let mut moved = None;
         for _ in 0..MOST_MESSAGES {
@@ -292,11 +315,27 @@ impl Life {
                 Ok(Message::Refused(why)) => {
                     let _ = self.refusal.set(why);
                 }
+                Ok(Message::Bell) if to_the_bell => break,
                 Ok(Message::Bell) | Err(Errno::INTR) => {}
+                Err(Errno::BADMSG) => {
+                    self.give_up();
+                    break;
+                }
                 Ok(Message::End) | Err(_) => break,
             }
         }
         moved
+    }
+
+    /// The other end does not keep to the protocol of the socket: it is as good as dead.
+    fn give_up(&self) {
+        match self.socket() {
+            // The watcher sees that, and tells whom it would tell of a death.
+            Some(socket) if self.is_strange.load(Ordering::Relaxed) => {
+                let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+            }
+            _ => self.dies(),
+        }
     }
 
     /// A writer was let in: keeps the board, if it is one.
@@ -350,6 +389,12 @@ impl Rouse for Life {
 impl Drop for Life {
     fn drop(&mut self) {
         self.stop_watching();
+        let polled = self.polled.get().map(Arc::as_ref);
+        match self.socket.take() {
+            Some(socket) if self.is_strange.load(Ordering::Relaxed) => closing::hang_up(socket, polled),
+            Some(socket) => closing::leave(socket, polled),
+            None => {}
+        }
     }
 }
 
@@ -363,8 +408,8 @@ enum Message {
 
 fn receive(socket: BorrowedFd) -> rustix::io::Result<Message> {
     let mut text = [0; 256];
-    let (count, mut files) = receive_with(socket, &mut text, RecvFlags::DONTWAIT)?;
-    match (&text[..count], files.pop()) {
+    let (count, file) = closing::receive(socket, &mut text)?;
+    match (&text[..count], file) {
         (b"", None) => Ok(Message::End),
         (MOVED, Some(file)) => Ok(Message::Memory(file)),
         (text, Some(file)) if text.starts_with(WELCOME) => {

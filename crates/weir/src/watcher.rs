@@ -7,6 +7,7 @@
 //! A forked child starts its own: what the parent's thread held (locks too) is left
 //! alone, since each process of a line of forks has a link of its own in the chain below.
 
+use crate::closing::Closers;
 use crate::error::{Error, Result};
 use crate::futex;
 use crate::gathering::Inbox;
@@ -50,6 +51,7 @@ struct Watcher {
     epoll: ParentOnly,
     targets: Mutex<HashMap<u64, Arc<Target>>>,
     next: AtomicU64,
+    closers: Arc<Closers>,
 }
 
 /// The watcher of one process; that of a child forked from it is further down the chain.
@@ -99,6 +101,19 @@ pub fn watch_knocks(descriptor: BorrowedFd, inbox: &Arc<Inbox>) -> Result<Watche
     current()?.add(events, target).map(Watched)
 }
 
+/// Has a descriptor closed by a thread for which nobody waits.
+pub fn put_away(descriptor: OwnedFd) {
+    // Without a watcher there is no end, and no stranger who has sent it.
+    if let Ok(watcher) = current() {
+        watcher.closers.take(descriptor);
+    }
+}
+
+/// Whether so many descriptors wait to be closed that nobody new is to be let in.
+pub fn is_closing_held_up() -> bool {
+    current().is_ok_and(|watcher| watcher.closers.are_held_up())
+}
+
 /// What is being watched, until this is dropped or it has happened.
 #[derive(Debug)]
 pub struct Watched(u64);
@@ -133,7 +148,7 @@ impl Watcher {
         builder.spawn(move || run(&copy)).map_err(|_| Errno::AGAIN)?;
         let epoll = ParentOnly::new(epoll).map_err(|_| Errno::NOMEM)?;
         let (targets, next) = (Mutex::new(HashMap::new()), AtomicU64::new(0));
-        Ok(Watcher { epoll, targets, next })
+        Ok(Watcher { epoll, targets, next, closers: Arc::default() })
     }
 
     fn targets(&self) -> MutexGuard<'_, HashMap<u64, Arc<Target>>> {

@@ -12,7 +12,7 @@ use super::serve::Show;
 use super::waiting::Habits;
 use super::{MpxOptions, OBJECT};
 use crate::end::Until;
-use crate::entrance::{Arrival, Entrance, refuse};
+use crate::entrance::{Arrival, Entrance, turn_off};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gathering::{Bed, Inbox};
 use crate::map::LinkMap;
@@ -177,18 +177,18 @@ impl Hub {
         let Arrival { socket, memory, identity } = arrival;
         let peers = self.core.peers();
         if peers >= door.options.peers as usize {
-            refuse(socket.as_fd(), &format!("it has {peers} peers, and takes no more"));
+            turn_off(socket, &format!("it has {peers} peers, and takes no more"));
             return;
         }
         let map = match LinkMap::open(memory.as_fd()) {
             Ok(map) => map,
             Err(error) => {
-                refuse(socket.as_fd(), &error.to_string());
+                turn_off(socket, &error.to_string());
                 return;
             }
         };
         if let Some(why) = door.options.objection(map.extent()) {
-            refuse(socket.as_fd(), &why);
+            turn_off(socket, &why);
             return;
         }
         let number = self.core.number_for_link();
@@ -200,7 +200,9 @@ impl Hub {
         }
         if let (Some(doorbell), Some(socket)) = (&self.doorbell, line.socket()) {
             // It is heard all the same, if late.
-            let _ = doorbell.add(socket, number.into());
+            if let Ok(epoll) = doorbell.add(socket, number.into()) {
+                line.is_polled_by(epoll);
+            }
         }
         self.core.add_link(number, Link::new(Arc::new(map), line, Side::Owner, identity));
         self.core.gather_link(number);
@@ -356,8 +358,10 @@ impl Hub {
             let doorbell = Doorbell::new(own.ok_or_else(failed)?)?;
             if self.door.is_some() {
                 for (number, link) in self.core.links.iter().enumerate() {
-                    if let Some(socket) = link.as_ref().and_then(|link| link.line.socket()) {
-                        doorbell.add(socket, number as u64)?;
+                    if let Some(link) = link
+                        && let Some(socket) = link.line.socket()
+                    {
+                        link.line.is_polled_by(doorbell.add(socket, number as u64)?);
                     }
                 }
             }

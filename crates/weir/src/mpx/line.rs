@@ -1,17 +1,18 @@
 //! The socket of a link: it dies with its last holder, and carries what is said once.
 
+use crate::closing;
 use crate::entrance::REFUSED;
 use crate::error::{Error, Result};
 use crate::futex;
 use crate::gathering::Inbox;
-use crate::life::{receive_with, send_with};
+use crate::life::send_with;
 use crate::primitive::AtomicU32;
 use crate::ring::nap;
 use crate::ring::rouse::{Heard, Rouse};
 use crate::watcher::{self, Watched};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::SendFlags;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use weir_sys::forks::ParentOnly;
@@ -35,6 +36,8 @@ pub struct Line {
     is_said: AtomicBool,
     watched: OnceLock<Watched>,
     refusal: OnceLock<String>,
+    /// The epoll that knows the socket.
+    polled: OnceLock<Arc<OwnedFd>>,
 }
 
 impl Line {
@@ -44,8 +47,8 @@ impl Line {
         let socket = ParentOnly::new(socket).map_err(failed)?;
         let (dead, is_said) = (AtomicBool::new(false), AtomicBool::new(false));
         let inbox = inbox.clone();
-        let (watched, refusal) = (OnceLock::new(), OnceLock::new());
-        let line = Arc::new(Line { socket, inbox, number, dead, is_said, watched, refusal });
+        let (watched, refusal, polled) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        let line = Arc::new(Line { socket, inbox, number, dead, is_said, watched, refusal, polled });
         let _ = line.watched.set(watcher::watch_line(&line)?);
         Ok(line)
     }
@@ -99,14 +102,33 @@ impl Line {
         send_with(socket, &text, &[board])
     }
 
+    /// The socket is known to this epoll.
+    pub fn is_polled_by(&self, epoll: Arc<OwnedFd>) {
+        let _ = self.polled.set(epoll);
+    }
+
     /// Takes what there is off the socket: the owner's board, if it came, and the link's number.
     pub fn take_messages(&self) -> Option<(OwnedFd, u32)> {
+        self.take_until(false)
+    }
+
+    /// The same up to the first doorbell: while there is another, the socket stays readable.
+    pub fn take_bell(&self) -> Option<(OwnedFd, u32)> {
+        self.take_until(true)
+    }
+
+    fn take_until(&self, to_the_bell: bool) -> Option<(OwnedFd, u32)> {
         let socket = self.socket()?;
         let (mut text, mut welcome) = ([0; 256], None);
         for _ in 0..MOST_MESSAGES {
-            let (count, mut files) = match receive_with(socket, &mut text, RecvFlags::DONTWAIT) {
+            let (count, file) = match closing::receive(socket, &mut text) {
                 Ok(got) => got,
                 Err(Errno::INTR) => continue,
+                // It does not keep to the protocol: the watcher will see that it is gone.
+                Err(Errno::BADMSG) => {
+                    self.hang_up();
+                    break;
+                }
                 Err(_) => break,
             };
             let said = &text[..count];
@@ -114,9 +136,9 @@ impl Line {
                 let _ = self.refusal.set(why.escape_ascii().to_string());
             }
             let number = said.strip_prefix(WELCOME).and_then(number_in);
-            match (number, files.pop()) {
+            match (number, file) {
                 (Some(number), Some(file)) => welcome = Some((file, number)),
-                _ if count == 0 => break,
+                _ if count == 0 || (to_the_bell && said == BELL) => break,
                 _ => {}
             }
         }
@@ -150,6 +172,9 @@ impl Drop for Line {
         // In a forked child there is no socket, and the watcher is the parent's.
         if let (Some(watched), Some(_)) = (self.watched.get(), self.socket()) {
             watched.end();
+        }
+        if let Some(socket) = self.socket.take() {
+            closing::hang_up(socket, self.polled.get().map(Arc::as_ref));
         }
     }
 }

@@ -137,7 +137,7 @@ impl Hub {
         }
         for link in doorbell.rung() {
             if let Some(Some(link)) = self.core.links.get(link as usize) {
-                link.line.take_messages();
+                link.line.take_bell();
             }
         }
         // Somebody at the door shows here as well as at the watcher's.

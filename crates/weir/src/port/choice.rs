@@ -5,7 +5,7 @@ use super::slot::{Sight, Slot};
 use super::{Ending, PortOptions, WriterId, WriterStat};
 use crate::account::add;
 use crate::end::End;
-use crate::entrance::{Arrival, refuse};
+use crate::entrance::{Arrival, refuse, turn_off};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gathering::Inbox;
 use crate::life::Role;
@@ -18,7 +18,7 @@ use crate::record::RecordReader;
 use crate::ring::board::Board;
 use crate::ring::layout::MESSAGE;
 use crate::ring::{Area, Memory, nap};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -125,12 +125,12 @@ impl Choice {
     pub fn let_in(&mut self, arrival: Arrival, options: &PortOptions) -> Option<u32> {
         if self.len() >= options.most_writers as usize {
             let why = format!("it has its most writers, {}", options.most_writers);
-            refuse(arrival.socket.as_fd(), &why);
+            turn_off(arrival.socket, &why);
             return None;
         }
         let Arrival { socket, memory, identity } = arrival;
         let Ok(map) = open_kind(&memory, MESSAGE) else {
-            refuse(socket.as_fd(), "what was handed over is no ring");
+            turn_off(socket, "what was handed over is no ring");
             return None;
         };
         // Descriptors are scarce: the mapping is enough. A second, of the process, while there are

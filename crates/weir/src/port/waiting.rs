@@ -96,7 +96,7 @@ impl Port {
                 if let (Some(place), Some(doorbell)) = (place, &self.doorbell) {
                     let (end, _) = self.choice.slot(place)?.reader.parts()?;
                     if let Some(socket) = end.life.socket() {
-                        doorbell.add(socket, u64::from(place))?;
+                        end.life.is_polled_by(doorbell.add(socket, u64::from(place))?);
                     }
                 }
             }
@@ -281,7 +281,7 @@ impl Port {
             let place = u64::from(slot.id.slot);
             let (end, _) = slot.reader.parts()?;
             if let Some(socket) = end.life.socket() {
-                doorbell.add(socket, place)?;
+                end.life.is_polled_by(doorbell.add(socket, place)?);
             }
         }
         self.doorbell = Some(doorbell);
@@ -295,7 +295,7 @@ impl Port {
         for place in doorbell.rung() {
             if let Ok(slot) = self.choice.slot(place as u32) {
                 let (end, _) = slot.reader.parts()?;
-                end.life.take_messages();
+                end.life.take_bell();
             }
         }
         // Somebody at the door, or a death, shows here as well as at the watcher's.

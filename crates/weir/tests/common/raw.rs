@@ -10,12 +10,16 @@ use rustix::net::{
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use std::path::Path;
+use std::time::Duration;
 
 /// Connects to a name, and says nothing. An error where the queue is full or nobody is there.
 pub fn try_dial(name: &Path) -> rustix::io::Result<OwnedFd> {
     let kind = SocketType::SEQPACKET;
     let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+    // Where the queue is full, a connect waits as long as a send may.
+    set_socket_timeout(&socket, Timeout::Send, Some(Duration::from_secs(5)))?;
     connect(&socket, &SocketAddrUnix::new(name)?)?;
     Ok(socket)
 }
