@@ -72,6 +72,8 @@ fn other_bytes_are_said_and_other_statuses_are_not_judged() {
     assert_eq!(ran.code, Some(1), "{}", ran.said);
     assert!(ran.said.contains("2 ended with status 127 (command not found), 1 with status 0"));
     assert!(!ran.said.contains("faster") && !ran.said.contains("takes"), "{}", ran.said);
+    let row = ran.said.lines().find(|line| line.starts_with("2 nosuchcommand ")).expect("a row");
+    assert!(row.ends_with("not judged") && !row.contains('x'), "{row}");
     assert_eq!(ran.json["pipelines"][1]["against_first"]["verdict"], "not judged");
 }
 

@@ -251,4 +251,7 @@ fn a_script_and_a_build_are_looked_into() {
         assert!(ran.running("perl") > 0, "{}", ran.stderr());
     }
     assert_eq!(weir_run(&["sh -c 'echo x' | cat"]).json["mode"], "pipeline");
+    // What lives too briefly to be seen did run.
+    let brief = weir_run(&["sh", "-c", "exit 0"]).stderr();
+    assert!(!brief.contains("nothing ran") && !brief.contains("nothing to run"), "{brief}");
 }

@@ -102,7 +102,10 @@ pub fn judge(run: &Run) -> Verdict {
     let loads = load::loads(run);
     let work = workers(run);
     let busy: Vec<f64> = loads.iter().map(|load| load.busy).collect();
-    let Some(top) = position_of_max(&busy, &work) else { return nobody("nothing ran") };
+    let Some(top) = position_of_max(&busy, &work) else {
+        // All that a script started may have lived too briefly to be seen.
+        return nobody(if run.script { "too short to say what held it up" } else { "nothing ran" });
+    };
     if let Some(text) = cannot_say(run, &work, busy[top]) {
         return nobody(&text);
     }

@@ -163,8 +163,15 @@ fn grid(several: &Several) -> Grid {
     let against = |cell: fn(&Against) -> String| {
         move |pipeline: &Pipeline| pipeline.against_first.as_ref().map_or_else(String::new, cell)
     };
-    let ratio = against(|a| format!("{:.1$}x", a.found.ratio, a.found.digits()));
-    let interval = against(|a| {
+    // A ratio of what is not judged would be read as one.
+    let judged = |cell: fn(&Against) -> String| {
+        move |pipeline: &Pipeline| {
+            let judged = pipeline.against_first.as_ref().filter(|a| a.verdict.is_some());
+            judged.map_or_else(String::new, cell)
+        }
+    };
+    let ratio = judged(|a| format!("{:.1$}x", a.found.ratio, a.found.digits()));
+    let interval = judged(|a| {
         let digits = a.found.digits();
         format!("{:.digits$} to {:.digits$}", a.found.low, a.found.high)
     });
