@@ -337,9 +337,12 @@ pub struct Work {
 }
 
 /// Units of one call.
-pub const WORK_UNITS: u32 = 4096;
-/// Units of letting one in, or refusing it, or waiting once.
-pub const CONNECTION_UNITS: u32 = 256;
+pub const WORK_UNITS: u32 = 16_384;
+/// Units of letting one in or refusing it. It takes longer than so many looks, but a thousand who
+/// come at once are to be let in by one call.
+pub const CONNECTION_UNITS: u32 = 8;
+/// Units of waiting once, for which several are let in.
+pub const WAIT_UNITS: u32 = 256;
 /// Bytes moved for the price of a look.
 const UNIT_BYTES: usize = 4096;
 

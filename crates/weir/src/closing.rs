@@ -24,6 +24,8 @@ use std::time::Duration;
 const MOST_THREADS: usize = 16;
 /// Descriptors that wait for one of them, from which on nobody new is let in.
 const MANY_WAITING: usize = 64;
+/// Messages taken off a socket that is closed.
+const MOST_LEFT: usize = 1024;
 /// How long a thread that has nothing to close stays.
 const STAY: Duration = Duration::from_secs(2);
 
@@ -76,6 +78,7 @@ impl Closers {
             if let Some(descriptor) = state.waiting.pop_front() {
                 drop(state);
                 // This is what may take its time.
+                drain(&descriptor);
                 drop(descriptor);
                 state = self.state();
                 continue;
@@ -89,6 +92,18 @@ impl Closers {
                 state.threads -= 1;
                 return;
             }
+        }
+    }
+}
+
+/// Takes what is left in a socket: the other side of one that is closed before that hears of a
+/// broken connection, and not first of what it was told.
+fn drain(socket: &OwnedFd) {
+    for _ in 0..MOST_LEFT {
+        match recv(socket, &mut [0; 1][..], RecvFlags::DONTWAIT) {
+            Ok(_) | Err(Errno::INTR) => {}
+            // Nothing more; or it is no socket.
+            Err(_) => return,
         }
     }
 }

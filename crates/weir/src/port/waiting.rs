@@ -13,7 +13,7 @@ use crate::primitive::AtomicU32;
 use crate::ring::nap;
 use rustix::io::Errno;
 use std::time::{Duration, Instant};
-use weir_policy::ready::{CONNECTION_UNITS, Work};
+use weir_policy::ready::{WAIT_UNITS, Work};
 
 /// What one call has done so far, and until when it may go on.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Port {
         if let Some(place) = self.choice.ready_now()? {
             return Ok(place);
         }
-        effort.work.does(CONNECTION_UNITS);
+        effort.work.does(WAIT_UNITS);
         self.wait(effort.until)
     }
 
