@@ -1,8 +1,9 @@
 //! `weir stat`: the accounts of pipes in use.
 
 use crate::args::StatOptions;
-use crate::bench::{is_read, trimmed};
+use crate::bench::trimmed;
 use crate::fault::{Fault, tell};
+use crate::json::{self, Sink};
 use crate::report::units::{bytes, capacity, count, seconds};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
@@ -11,6 +12,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weir::stat::{EndStat, Kind, PipeStat, pipes};
 
+const SCHEMA: &str = "weir.stat/2";
+
 /// Carries out the verb.
 pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
     if let Some(pid) = options.pid
@@ -18,13 +21,15 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
     {
         return Err(Fault::failed(format!("cannot look at process {pid}: there is none")));
     }
+    let mut output =
+        Output { sink: Sink::open(&options.json)?, has_text: !options.json.is_stdout() };
     let Some(every) = options.watch else {
         let found = look(options.pid);
-        if found.is_empty() && !options.json {
+        if found.is_empty() && output.has_text {
             tell("no pipe of weir is in use");
-            return Ok(ExitCode::SUCCESS);
+            output.has_text = false;
         }
-        show(&found, &BTreeMap::new(), 0.0, options.json)?;
+        output.show(&found, None)?;
         return Ok(ExitCode::SUCCESS);
     };
     let mut before = BTreeMap::new();
@@ -34,11 +39,44 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
         let found = look(options.pid);
         let elapsed_s = seen.elapsed().as_secs_f64();
         seen = Instant::now();
-        if !show(&found, &before, elapsed_s, options.json)? {
+        if !output.show(&found, Some((&before, elapsed_s)))? {
             return Ok(ExitCode::SUCCESS);
         }
         before = found.iter().map(|pipe| (pipe.inode, pipe.reader.account.bytes)).collect();
         std::thread::sleep(Duration::from_secs_f64(every));
+    }
+}
+
+/// What is shown, and where.
+struct Output {
+    sink: Option<Sink>,
+    has_text: bool,
+}
+
+impl Output {
+    /// Shows the pipes, once or with what the readers had read so many seconds before; false when
+    /// nobody reads on.
+    fn show(
+        &mut self,
+        found: &[PipeStat],
+        before: Option<(&BTreeMap<u64, u64>, f64)>,
+    ) -> Result<bool, Fault> {
+        let rate = |pipe: &PipeStat| {
+            let (before, elapsed_s) = before?;
+            let then = before.get(&pipe.inode)?;
+            Some(pipe.reader.account.bytes.saturating_sub(*then) as f64 / elapsed_s)
+        };
+        let mut is_read = true;
+        if let Some(sink) = &mut self.sink {
+            let list: Vec<Value> = found.iter().map(|pipe| pipe_json(pipe, rate(pipe))).collect();
+            let body = json!({ "pipes": list });
+            let text = match before {
+                Some(_) => json::line(SCHEMA, body),
+                None => json::document(SCHEMA, body),
+            };
+            is_read = sink.write(&text?)?;
+        }
+        Ok(is_read && (!self.has_text || crate::bench::is_read(&table(found, rate))?))
     }
 }
 
@@ -50,20 +88,7 @@ fn look(pid: Option<i32>) -> Vec<PipeStat> {
     found
 }
 
-fn show(
-    found: &[PipeStat],
-    before: &BTreeMap<u64, u64>,
-    elapsed_s: f64,
-    as_json: bool,
-) -> Result<bool, Fault> {
-    let rate = |pipe: &PipeStat| {
-        let then = before.get(&pipe.inode)?;
-        Some(pipe.reader.account.bytes.saturating_sub(*then) as f64 / elapsed_s)
-    };
-    if as_json {
-        let list: Vec<Value> = found.iter().map(|pipe| pipe_json(pipe, rate(pipe))).collect();
-        return is_read(&format!("{}\n", json!({"schema": "weir.stat/1", "pipes": list})));
-    }
+fn table(found: &[PipeStat], rate: impl Fn(&PipeStat) -> Option<f64>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header([
@@ -86,7 +111,7 @@ fn show(
         table.add_row(row(&fill, "reader", &pipe.reader, None));
     }
     let backlogs: String = found.iter().filter_map(backlog).collect();
-    is_read(&(trimmed(&table) + "\n" + &backlogs))
+    trimmed(&table) + "\n" + &backlogs
 }
 
 /// What the backlog of an elastic reader has come to, where it has.
@@ -147,27 +172,6 @@ pub fn process(pid: u32) -> String {
 }
 
 fn pipe_json(pipe: &PipeStat, rate: Option<f64>) -> Value {
-    let end = |stat: &EndStat| {
-        let account = &stat.account;
-        json!({
-            "pid": account.pid,
-            "bytes": account.bytes,
-            "records": account.records,
-            "waits": account.waits,
-            "spun": account.spun,
-            "slept": account.slept,
-            "slept_ns": account.slept_ns,
-            "wakes_given": account.wakes_given,
-            "wakes_taken": account.wakes_taken,
-            "largest_fill_bytes": account.largest_fill_bytes,
-            "delayed_bytes": account.delayed_bytes,
-            "cancelled_bytes": account.cancelled_bytes,
-            "spilled_bytes": account.spilled_bytes,
-            "read_back_bytes": account.read_back_bytes,
-            "closed": stat.closed,
-            "waits_now": stat.waits,
-        })
-    };
     let holders: Vec<Value> =
         pipe.holders.iter().map(|(pid, fd)| json!({"pid": pid, "fd": fd})).collect();
     json!({
@@ -179,8 +183,32 @@ fn pipe_json(pipe: &PipeStat, rate: Option<f64>) -> Value {
         "generation": pipe.generation,
         "fill_bytes": pipe.fill_bytes,
         "bytes_per_s": rate,
-        "writer": end(&pipe.writer),
-        "reader": end(&pipe.reader),
+        "writer": end_json(&pipe.writer, "bytes_out"),
+        "reader": end_json(&pipe.reader, "bytes_in"),
         "holders": holders,
     })
+}
+
+/// An end, with the name that its bytes have: those of a reader come in.
+fn end_json(stat: &EndStat, bytes_name: &str) -> Value {
+    let account = &stat.account;
+    let pid = i32::try_from(account.pid).ok().filter(|pid| *pid > 0);
+    let more = json!({
+        bytes_name: account.bytes,
+        "records": account.records,
+        "waits": account.waits,
+        "spins": account.spun,
+        "sleeps": account.slept,
+        "slept_s": json::seconds(account.slept_ns),
+        "wakes_given": account.wakes_given,
+        "wakes_taken": account.wakes_taken,
+        "largest_fill_bytes": account.largest_fill_bytes,
+        "delayed_bytes": account.delayed_bytes,
+        "cancelled_bytes": account.cancelled_bytes,
+        "spilled_bytes": account.spilled_bytes,
+        "read_back_bytes": account.read_back_bytes,
+        "closed": stat.closed,
+        "waiting": stat.waits,
+    });
+    json::process(pid, more)
 }

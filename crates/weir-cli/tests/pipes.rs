@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::WEIR;
+use common::{WEIR, schema};
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 use weir::{Options, pipe, records};
@@ -97,27 +97,33 @@ fn a_pipe_in_use_is_shown_and_set() {
     writer.write(&[1; 5000]).expect("written");
     reader.read(&mut [0; 2000]).expect("read");
     let own = std::process::id().to_string();
-    let seen = place.json(&["stat", &own, "--json"]);
-    assert_eq!(seen["schema"], "weir.stat/1");
+    let seen = place.json(&["stat", &own, "--json", "-"]);
+    schema::check("weir.stat/2", &seen);
     let with = |bytes: u64, seen: &Value| {
         let all = seen["pipes"].as_array().expect("a list").clone();
-        all.into_iter().find(|pipe| pipe["writer"]["bytes"] == bytes).expect("found")
+        all.into_iter().find(|pipe| pipe["writer"]["bytes_out"] == bytes).expect("found")
     };
     let mine = |seen: &Value| with(5000, seen);
     let ours = mine(&seen);
     assert_eq!((&ours["kind"], &ours["fill_bytes"]), (&"stream".into(), &3000.into()));
-    assert_eq!((&ours["reader"]["bytes"], &ours["reader"]["records"]), (&2000.into(), &1.into()));
+    assert_eq!(
+        (&ours["reader"]["bytes_in"], &ours["reader"]["records"]),
+        (&2000.into(), &1.into())
+    );
+    let uid = rustix::process::geteuid().as_raw();
+    let of = &ours["writer"];
+    assert_eq!((&of["pid"], &of["uid"]), (&std::process::id().into(), &uid.into()));
     let name = format!("{own}/{}", ours["holders"][1]["fd"]);
     let asked = place.weir(&["tune", "--pipe", &name, "--segment", "16K"]);
     assert!(said(&asked).contains("asked for 64 KiB, segments of 16 KiB"), "{}", said(&asked));
-    assert_eq!(mine(&place.json(&["stat", "--json"]))["segment_bytes"], 16_384);
+    assert_eq!(mine(&place.json(&["stat", "--json", "-"]))["segment_bytes"], 16_384);
     refused(&place.weir(&["tune", "--pipe", &name, "--size", "4G"]), 2, "out of range");
     writer.write(&[1; 50_000]).expect("written");
     let shrunk = place.weir(&["tune", "--pipe", &name, "--size", "32K"]);
     refused(&shrunk, 2, "cannot shrink a pipe to 32768 bytes: 53000 bytes are in it");
     drop(writer);
     // Which of the two descriptors was the writer's depends on what other tests had open.
-    let left = with(55_000, &place.json(&["stat", &own, "--json"]));
+    let left = with(55_000, &place.json(&["stat", &own, "--json", "-"]));
     let name = format!("{own}/{}", left["holders"][0]["fd"]);
     refused(&place.weir(&["tune", "--pipe", &name, "--size", "1M"]), 1, "it is closed");
 }
@@ -155,7 +161,7 @@ fn watching_shows_rates_until_nobody_reads() {
     let place = Place::new();
     let (mut writer, mut reader) = pipe(&Options::new().capacity_bytes(65_536)).expect("made");
     let mut child = Command::new(WEIR)
-        .args(["stat", &std::process::id().to_string(), "--watch=0.05", "--json"])
+        .args(["stat", &std::process::id().to_string(), "--watch=0.05", "--json", "-"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -168,6 +174,7 @@ fn watching_shows_rates_until_nobody_reads() {
         reader.read(&mut [0; 1000]).expect("read");
         let line = lines.next().expect("a line").expect("text");
         let seen: Value = serde_json::from_str(&line).expect("JSON");
+        schema::check("weir.stat/2", &seen);
         rates.push(seen["pipes"][0]["bytes_per_s"].clone());
     }
     assert!(rates[0].is_null() && rates[3].as_f64().is_some(), "{rates:?}");

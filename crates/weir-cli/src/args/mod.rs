@@ -2,6 +2,7 @@
 
 mod bench;
 mod buffer;
+mod json;
 mod net;
 mod net_profile;
 mod pipes;
@@ -12,6 +13,7 @@ mod saved;
 pub use bench::BenchOptions;
 pub use buffer::BufferOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use json::JsonOption;
 pub use net::{
     NetCommand, NetIcmpdOptions, NetLogOptions, NetPingOptions, NetStatOptions, NetUpOptions,
     NetVerb,

@@ -1,5 +1,6 @@
 //! Options of `weir tune` and `weir stat`.
 
+use super::JsonOption;
 use clap::{ArgGroup, Args};
 
 /// Options of `weir tune`.
@@ -48,6 +49,7 @@ pub struct TuneOptions {
 /// Options of `weir stat`.
 #[derive(Debug, Args)]
 #[command(after_help = STAT_EXAMPLES)]
+#[command(mut_arg("json", |arg| arg.help(STAT_JSON)))]
 pub struct StatOptions {
     /// Only pipes that this process holds an end of
     #[arg(value_name = "PID")]
@@ -58,9 +60,8 @@ pub struct StatOptions {
           require_equals = true, value_parser = seconds)]
     pub watch: Option<f64>,
 
-    /// Print JSON (schema weir.stat/1); with --watch a line each time
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonOption,
 }
 
 const TUNE_EXAMPLES: &str = "\
@@ -72,11 +73,14 @@ Examples:
 
 For one program: WEIR_PIPE_SIZE and WEIR_PIPE_SEGMENT in its environment rank over these.";
 
+const STAT_JSON: &str = "\
+Write JSON (schema weir.stat/2) to FILE, with --watch a line each time; - is standard output";
+
 const STAT_EXAMPLES: &str = "\
 Examples:
-  weir stat              every pipe of weir that this user may look at
-  weir stat 4711 --json  those of a process
-  weir stat --watch=2    with rates, every two seconds
+  weir stat                every pipe of weir that this user may look at
+  weir stat 4711 --json -  those of a process, for a program
+  weir stat --watch=2      with rates, every two seconds
 
 waits   times the end found nothing to do; spun: of these, ended by looking again and again
 slept   times it slept, and for how long; woke, woken: wake-ups given and taken";

@@ -5,6 +5,7 @@
 pub mod buffer;
 pub mod net;
 pub mod port;
+pub mod schema;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
