@@ -1,16 +1,11 @@
-//! The JSON documents of all verbs: how they begin, and where they go.
+//! The JSON documents of all verbs: how they begin, and what the same thing is called in each.
 //!
 //! `docs/contracts/json.md` states the grammar: a document is an object that begins with `schema`
 //! and `weir_version`, and its keys keep the order in which they are written.
 
-use crate::args::JsonOption;
 use crate::fault::Fault;
 use serde::Serialize;
-use serde_json::{Value, json};
-use std::fmt;
-use std::fs::File;
-use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use serde_json::{Map, Value, json};
 
 /// What every document begins with, and then what a verb says.
 #[derive(Serialize)]
@@ -39,62 +34,24 @@ fn ended(text: serde_json::Result<String>) -> Result<String, Fault> {
     Ok(text.map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))? + "\n")
 }
 
-/// Where documents go.
-pub struct Sink {
-    /// `None` is standard output.
-    file: Option<(File, PathBuf)>,
-}
-
-impl Sink {
-    /// Opens what the option names, if it is given. A verb does that before its work, so that a bad
-    /// name is told at once.
-    pub fn open(option: &JsonOption) -> Result<Option<Sink>, Fault> {
-        let Some(path) = &option.file else { return Ok(None) };
-        if option.is_stdout() {
-            return Ok(Some(Sink { file: None }));
-        }
-        let file = File::create(path).map_err(|error| unwritten(path, error))?;
-        Ok(Some(Sink { file: Some((file, path.clone())) }))
-    }
-
-    /// Writes text; false when nobody reads on, which is no error.
-    pub fn write(&mut self, text: &str) -> Result<bool, Fault> {
-        let written = match &mut self.file {
-            None => std::io::stdout().lock().write_all(text.as_bytes()),
-            Some((file, _)) => file.write_all(text.as_bytes()),
-        };
-        match (written, &self.file) {
-            (Ok(()), _) => Ok(true),
-            (Err(error), _) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-            (Err(error), Some((_, path))) => Err(unwritten(path, error)),
-            (Err(error), None) => {
-                Err(Fault::failed(format!("cannot write to standard output: {error}")))
-            }
-        }
-    }
-}
-
-fn unwritten(path: &Path, error: impl fmt::Display) -> Fault {
-    Fault::failed(format!("cannot write '{}': {error}", path.display()))
-}
-
 /// Seconds, as every duration is given.
 pub fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// The process that is the reader or a writer of something, with what the verb adds; what is not
-/// known of it is null.
-pub fn process(pid: Option<i32>, more: Value) -> Value {
-    let mut object = json!({
-        "pid": pid,
-        "command": pid.and_then(command),
-        "uid": pid.and_then(uid),
-    });
-    if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
+/// A process, such as the reader of something: `pid`, `command` and `uid`, and then what the verb
+/// adds. What is not known is null; the user is looked up where the verb does not know it.
+pub fn process(pid: i32, known_uid: Option<u32>, more: Value) -> Value {
+    let pid = Some(pid).filter(|pid| *pid > 0);
+    let uid = known_uid.or_else(|| pid.and_then(uid));
+    let mut object = Map::new();
+    object.insert(String::from("pid"), json!(pid));
+    object.insert(String::from("command"), json!(pid.and_then(command)));
+    object.insert(String::from("uid"), json!(uid));
+    if let Value::Object(more) = more {
         object.extend(more);
     }
-    object
+    Value::Object(object)
 }
 
 /// The name of a process, as the kernel has it: 15 bytes at most.

@@ -3,7 +3,8 @@
 use crate::args::StatOptions;
 use crate::bench::trimmed;
 use crate::fault::{Fault, tell};
-use crate::json::{self, Sink};
+use crate::json;
+use crate::output::Outlet;
 use crate::report::units::{bytes, capacity, count, seconds};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
@@ -21,15 +22,13 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
     {
         return Err(Fault::failed(format!("cannot look at process {pid}: there is none")));
     }
-    let mut output =
-        Output { sink: Sink::open(&options.json)?, has_text: !options.json.is_stdout() };
+    let mut outlet = Outlet::open(&options.json)?.in_lines(options.watch.is_some());
     let Some(every) = options.watch else {
         let found = look(options.pid);
-        if found.is_empty() && output.has_text {
+        if found.is_empty() && outlet.has_text() {
             tell("no pipe of weir is in use");
-            output.has_text = false;
         }
-        output.show(&found, None)?;
+        show(&mut outlet, &found, None)?;
         return Ok(ExitCode::SUCCESS);
     };
     let mut before = BTreeMap::new();
@@ -39,7 +38,7 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
         let found = look(options.pid);
         let elapsed_s = seen.elapsed().as_secs_f64();
         seen = Instant::now();
-        if !output.show(&found, Some((&before, elapsed_s)))? {
+        if !show(&mut outlet, &found, Some((&before, elapsed_s)))? {
             return Ok(ExitCode::SUCCESS);
         }
         before = found.iter().map(|pipe| (pipe.inode, pipe.reader.account.bytes)).collect();
@@ -47,37 +46,27 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
     }
 }
 
-/// What is shown, and where.
-struct Output {
-    sink: Option<Sink>,
-    has_text: bool,
-}
+/// What the readers of pipes had read at the look before, and how many seconds ago that was.
+type Before<'a> = (&'a BTreeMap<u64, u64>, f64);
 
-impl Output {
-    /// Shows the pipes, once or with what the readers had read so many seconds before; false when
-    /// nobody reads on.
-    fn show(
-        &mut self,
-        found: &[PipeStat],
-        before: Option<(&BTreeMap<u64, u64>, f64)>,
-    ) -> Result<bool, Fault> {
-        let rate = |pipe: &PipeStat| {
-            let (before, elapsed_s) = before?;
-            let then = before.get(&pipe.inode)?;
-            Some(pipe.reader.account.bytes.saturating_sub(*then) as f64 / elapsed_s)
-        };
-        let mut is_read = true;
-        if let Some(sink) = &mut self.sink {
-            let list: Vec<Value> = found.iter().map(|pipe| pipe_json(pipe, rate(pipe))).collect();
-            let body = json!({ "pipes": list });
-            let text = match before {
-                Some(_) => json::line(SCHEMA, body),
-                None => json::document(SCHEMA, body),
-            };
-            is_read = sink.write(&text?)?;
-        }
-        Ok(is_read && (!self.has_text || crate::bench::is_read(&table(found, rate))?))
-    }
+/// Shows pipes, with rates where there was a look before.
+fn show(
+    outlet: &mut Outlet,
+    found: &[PipeStat],
+    before: Option<Before<'_>>,
+) -> Result<bool, Fault> {
+    let rate = |pipe: &PipeStat| {
+        let (before, elapsed_s) = before?;
+        let then = before.get(&pipe.inode)?;
+        Some(pipe.reader.account.bytes.saturating_sub(*then) as f64 / elapsed_s)
+    };
+    let pipes = || {
+        let pipes = found.iter().map(|pipe| pipe_json(pipe, rate(pipe)));
+        json!({ "pipes": pipes.collect::<Vec<_>>() })
+    };
+    // One look that finds nothing has told so.
+    let is_bare = found.is_empty() && before.is_none();
+    outlet.say(SCHEMA, pipes, || if is_bare { String::new() } else { table(found, rate) })
 }
 
 fn look(pid: Option<i32>) -> Vec<PipeStat> {
@@ -192,7 +181,7 @@ fn pipe_json(pipe: &PipeStat, rate: Option<f64>) -> Value {
 /// An end, with the name that its bytes have: those of a reader come in.
 fn end_json(stat: &EndStat, bytes_name: &str) -> Value {
     let account = &stat.account;
-    let pid = i32::try_from(account.pid).ok().filter(|pid| *pid > 0);
+    let pid = i32::try_from(account.pid).unwrap_or(0);
     let more = json!({
         bytes_name: account.bytes,
         "records": account.records,
@@ -210,5 +199,5 @@ fn end_json(stat: &EndStat, bytes_name: &str) -> Value {
         "closed": stat.closed,
         "waiting": stat.waits,
     });
-    json::process(pid, more)
+    json::process(pid, None, more)
 }

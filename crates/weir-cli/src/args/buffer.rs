@@ -1,10 +1,12 @@
 //! Options of `weir buffer`.
 
+use super::JsonOption;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
 /// Options of `weir buffer`.
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |arg| arg.help(JSON)))]
 #[command(after_help = EXAMPLES, after_long_help = MANUAL)]
 pub struct BufferOptions {
     /// Memory for bytes that the output does not take at once
@@ -36,9 +38,8 @@ pub struct BufferOptions {
     #[arg(long)]
     pub stats: bool,
 
-    /// At the end, write the same as JSON (schema weir.buffer/1) to FILE
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub json: JsonOption,
 
     /// Show no progress
     #[arg(short, long)]
@@ -48,6 +49,8 @@ pub struct BufferOptions {
     #[arg(long, hide = true)]
     pub put_in: bool,
 }
+
+const JSON: &str = "At the end, write the same as JSON (schema weir.buffer/2) to FILE";
 
 const EXAMPLES: &str = "\
 Examples:

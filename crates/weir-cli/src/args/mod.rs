@@ -20,7 +20,9 @@ pub use net::{
 };
 pub use net_profile::NetProfileOptions;
 pub use pipes::{StatOptions, TuneOptions};
-pub use port::{PortCommand, PortReadOptions, PortVerb, PortWriteOptions};
+pub use port::{
+    PortCommand, PortListOptions, PortReadOptions, PortStatOptions, PortVerb, PortWriteOptions,
+};
 pub use relay::RelayOptions;
 pub use saved::{CompareOptions, Export, FailOn, HistoryOptions};
 use std::ffi::OsString;

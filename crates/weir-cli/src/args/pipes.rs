@@ -5,6 +5,7 @@ use clap::{ArgGroup, Args};
 
 /// Options of `weir tune`.
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |arg| arg.help(TUNE_JSON)))]
 #[command(after_help = TUNE_EXAMPLES, group = ArgGroup::new("sizes").multiple(true))]
 pub struct TuneOptions {
     /// Bytes a pipe holds, such as 65536, 64K or 1M; rounded up to a power of two
@@ -41,9 +42,8 @@ pub struct TuneOptions {
     #[arg(long, conflicts_with = "sizes")]
     pub reset: bool,
 
-    /// Print JSON (schema weir.tune/1)
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonOption,
 }
 
 /// Options of `weir stat`.
@@ -72,6 +72,9 @@ Examples:
   weir tune --pipe 4711/5 --size 4M a pipe in use (its writer goes over to a new memory)
 
 For one program: WEIR_PIPE_SIZE and WEIR_PIPE_SEGMENT in its environment rank over these.";
+
+const TUNE_JSON: &str = "\
+Write JSON (schema weir.tune/2, with --pipe weir.tune.pipe/1) to FILE; - is standard output";
 
 const STAT_JSON: &str = "\
 Write JSON (schema weir.stat/2) to FILE, with --watch a line each time; - is standard output";

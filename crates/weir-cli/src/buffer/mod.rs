@@ -13,6 +13,7 @@ mod wait;
 
 use crate::args::BufferOptions;
 use crate::fault::{Fault, tell};
+use crate::output::Output as JsonOutput;
 use display::{Display, Frame};
 use ends::{Input, Output};
 use flow::{End, Flow};
@@ -21,9 +22,8 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
 use signal_hook::iterator::Signals;
 use stats::Stats;
-use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -35,7 +35,7 @@ use weir_sys::usage::Usage;
 
 /// Carries out the verb.
 pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
-    if options.json.as_deref() == Some(Path::new("-")) {
+    if options.json.is_stdout() {
         return Err(Fault::usage("standard output is for the data: --json needs a file"));
     }
     let pool = match make_pool(options, options.no_spill) {
@@ -46,7 +46,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         pool => pool?,
     };
     // Before anything is read: a bad name is told at once, and costs nobody any bytes.
-    let mut json = options.json.as_deref().map(create).transpose()?;
+    let mut json = options.json.file.as_deref().map(JsonOutput::create).transpose()?;
     let (input, output) = (Input::new()?, Output::new()?);
     let begun = Instant::now();
     let frame = Frame {
@@ -72,9 +72,8 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     if options.stats {
         let _ = std::io::stderr().lock().write_all(stats.table().as_bytes());
     }
-    if let Some((file, path)) = &mut json {
-        let text = stats.json().map_err(|error| unwritten(path, error))?;
-        file.write_all(&text).map_err(|error| unwritten(path, error))?;
+    if let Some(output) = &mut json {
+        output.write(stats.json()?.as_bytes())?;
     }
     match end? {
         End::Done => Ok(ExitCode::from(u8::from(flow.had_trouble() && !options.put_in))),
@@ -117,15 +116,6 @@ fn hear_signals(drawn: Arc<AtomicBool>) {
 fn usual_directory() -> PathBuf {
     let set = std::env::var_os("TMPDIR").filter(|path| !path.is_empty());
     set.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from)
-}
-
-fn create(path: &Path) -> Result<(File, &Path), Fault> {
-    let file = File::create(path).map_err(|error| unwritten(path, error))?;
-    Ok((file, path))
-}
-
-fn unwritten(path: &Path, error: impl std::fmt::Display) -> Fault {
-    Fault::failed(format!("cannot write '{}': {error}", path.display()))
 }
 
 fn sum_up(

@@ -1,0 +1,154 @@
+//! What a verb prints: to people on standard output, to programs where `--json` says.
+//!
+//! Nothing is buffered by line, and output that nobody reads any more is given up without a word.
+
+use crate::args::JsonOption;
+use crate::fault::Fault;
+use crate::json;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use serde::Serialize;
+use signal_hook::consts::SIGPIPE;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use weir_sys::signals::die_of;
+
+/// Standard output, or a file.
+#[derive(Debug)]
+pub struct Output {
+    file: File,
+    /// Nothing for standard output.
+    path: Option<PathBuf>,
+}
+
+impl Output {
+    /// Standard output, by a descriptor of its own: the standard library prints at every newline.
+    pub fn stdout() -> Result<Output, Fault> {
+        let own: OwnedFd =
+            io::stdout().as_fd().try_clone_to_owned().map_err(|error| unwritten(None, error))?;
+        Ok(Output { file: own.into(), path: None })
+    }
+
+    /// A file, which is made, or emptied.
+    pub fn create(path: &Path) -> Result<Output, Fault> {
+        let file = File::create(path).map_err(|error| unwritten(Some(path), error))?;
+        Ok(Output { file, path: Some(path.to_owned()) })
+    }
+
+    /// Where records go, which are printed in one form only: as JSON where the option says, and
+    /// otherwise to standard output.
+    pub fn of_records(option: &JsonOption) -> Result<Output, Fault> {
+        match &option.file {
+            Some(path) if !option.is_stdout() => Output::create(path),
+            _ => Output::stdout(),
+        }
+    }
+
+    /// Writes all of it. False when nobody reads it any more.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<bool, Fault> {
+        match self.file.write_all(bytes) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            written => {
+                written.map(|()| true).map_err(|error| unwritten(self.path.as_deref(), error))
+            }
+        }
+    }
+
+    /// Waits that long, less than a second; false, and at once, when nobody reads what would be
+    /// written: a pipe without a reader says so before it is written to.
+    pub fn wait(&self, time: Duration) -> Result<bool, Fault> {
+        let mut asked = [PollFd::new(&self.file, PollFlags::empty())];
+        // Fits: pauses are short.
+        let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
+        match poll(&mut asked, Some(&time)) {
+            Err(rustix::io::Errno::INTR) => Ok(true),
+            found => {
+                found.map_err(|cause| unwritten(self.path.as_deref(), cause))?;
+                Ok(!asked[0].revents().contains(PollFlags::ERR))
+            }
+        }
+    }
+
+    /// Dies of SIGPIPE, as others in a pipeline do.
+    pub fn die() -> ExitCode {
+        // If it does not kill (it is blocked), the status says the same.
+        let _ = die_of(SIGPIPE);
+        ExitCode::from(128 + SIGPIPE as u8)
+    }
+}
+
+/// An error that names what could not be written.
+fn unwritten(path: Option<&Path>, error: impl Into<io::Error>) -> Fault {
+    let error = error.into();
+    Fault::failed(match path {
+        Some(path) => format!("cannot write '{}': {error}", path.display()),
+        None => format!("cannot write to standard output: {error}"),
+    })
+}
+
+/// Where a verb says what it found: text to standard output, and JSON where the option says. If that
+/// is standard output, there is no text.
+#[derive(Debug)]
+pub struct Outlet {
+    text: Option<Output>,
+    json: Option<Output>,
+    in_lines: bool,
+}
+
+impl Outlet {
+    /// Opened before a verb does its work, so that a bad name is told at once.
+    pub fn open(option: &JsonOption) -> Result<Outlet, Fault> {
+        let stdout = Output::stdout()?;
+        let (text, json) = match &option.file {
+            None => (Some(stdout), None),
+            Some(_) if option.is_stdout() => (None, Some(stdout)),
+            Some(path) => (Some(stdout), Some(Output::create(path)?)),
+        };
+        Ok(Outlet { text, json, in_lines: false })
+    }
+
+    /// Each document on a line, for verbs that write several.
+    pub fn in_lines(self, in_lines: bool) -> Outlet {
+        Outlet { in_lines, ..self }
+    }
+
+    /// Whether people read what is found.
+    pub fn has_text(&self) -> bool {
+        self.text.is_some()
+    }
+
+    /// Says it. False when nobody reads it any more.
+    pub fn say<B: Serialize>(
+        &mut self,
+        schema: &str,
+        body: impl FnOnce() -> B,
+        text: impl FnOnce() -> String,
+    ) -> Result<bool, Fault> {
+        if let Some(output) = &mut self.json {
+            let write = if self.in_lines { json::line } else { json::document };
+            if !output.write(write(schema, body())?.as_bytes())? {
+                return Ok(false);
+            }
+        }
+        match &mut self.text {
+            Some(output) => output.write(text().as_bytes()),
+            None => Ok(true),
+        }
+    }
+
+    /// Says something to people only. False when nobody reads it any more.
+    pub fn tell(&mut self, text: &str) -> Result<bool, Fault> {
+        self.text.as_mut().map_or(Ok(true), |output| output.write(text.as_bytes()))
+    }
+
+    /// Waits as [`Output::wait`] does.
+    pub fn wait(&self, time: Duration) -> Result<bool, Fault> {
+        match self.text.as_ref().or(self.json.as_ref()) {
+            Some(output) => output.wait(time),
+            None => Ok(true),
+        }
+    }
+}
