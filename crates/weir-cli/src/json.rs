@@ -6,6 +6,9 @@
 use crate::fault::Fault;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use weir_policy::text::is_unsafe_to_print;
 
 /// What every document begins with, and then what a verb says.
 #[derive(Serialize)]
@@ -31,7 +34,28 @@ fn begun<B>(schema: &str, body: B) -> Document<'_, B> {
 }
 
 fn ended(text: serde_json::Result<String>) -> Result<String, Fault> {
-    Ok(text.map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))? + "\n")
+    let text = text.map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
+    Ok(escaped(&text).into_owned() + "\n")
+}
+
+/// JSON that says the same and can be looked at: what a terminal would act on can only stand in
+/// strings, where JSON has escapes for it.
+pub fn escaped(json: &str) -> Cow<'_, str> {
+    let is_unsafe = |c: char| !matches!(c, '\n' | '\t') && is_unsafe_to_print(c);
+    if !json.contains(is_unsafe) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 32);
+    for c in json.chars() {
+        match c {
+            // It can only stand between values.
+            '\r' => out.push(' '),
+            // All of them have four digits at most. Writing to a string cannot fail.
+            c if is_unsafe(c) => drop(write!(out, "\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// Seconds, as every duration is given.
@@ -54,7 +78,7 @@ pub fn process(pid: i32, known_uid: Option<u32>, more: Value) -> Value {
     Value::Object(object)
 }
 
-/// The name of a process, as the kernel has it: 15 bytes at most.
+/// The name of a process, as it chose it: for programs, not for a terminal. 15 bytes at most.
 pub fn command(pid: i32) -> Option<String> {
     let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
     Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
@@ -66,4 +90,19 @@ fn uid(pid: i32) -> Option<u32> {
     let status = String::from_utf8_lossy(&status);
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_says_the_same_and_holds_nothing_that_a_terminal_acts_on() {
+        let value = serde_json::json!({"name": "a\u{9b}2J\u{7f}\u{202e}\u{2028}b\u{1b}\n"});
+        let text = format!("{value:#}\n");
+        let safe = escaped(&text);
+        assert!(safe.chars().all(|c| c == '\n' || !is_unsafe_to_print(c)), "{safe:?}");
+        assert!(serde_json::from_str::<serde_json::Value>(&safe).is_ok_and(|read| read == value));
+        assert!(matches!(escaped("{\"a\": \"\u{fc}\"}\n"), Cow::Borrowed(_)));
+    }
 }

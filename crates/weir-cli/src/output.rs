@@ -1,6 +1,9 @@
 //! What a verb prints: to people on standard output, to programs where `--json` says.
 //!
 //! Nothing is buffered by line, and output that nobody reads any more is given up without a word.
+//! What is printed holds text that others chose: names of processes and files, reports of others.
+//! Nothing of it reaches a terminal as a control character: here, in [`crate::json`], and for
+//! messages on standard error in [`crate::fault::tell`].
 
 use crate::args::JsonOption;
 use crate::fault::Fault;
@@ -14,7 +17,18 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use weir_policy::text::printable_lines;
 use weir_sys::signals::die_of;
+
+/// Writes text for people to standard output; a reader that has seen enough is no error.
+pub fn print(text: &str) -> Result<(), Fault> {
+    Output::stdout()?.write(printable_lines(text).as_bytes()).map(drop)
+}
+
+/// Writes JSON to standard output; a reader that has seen enough is no error.
+pub fn print_json(text: &str) -> Result<(), Fault> {
+    Output::stdout()?.write(json::escaped(text).as_bytes()).map(drop)
+}
 
 /// Standard output, or a file.
 #[derive(Debug)]
@@ -134,14 +148,14 @@ impl Outlet {
             }
         }
         match &mut self.text {
-            Some(output) => output.write(text().as_bytes()),
+            Some(output) => output.write(printable_lines(&text()).as_bytes()),
             None => Ok(true),
         }
     }
 
     /// Says something to people only. False when nobody reads it any more.
     pub fn tell(&mut self, text: &str) -> Result<bool, Fault> {
-        self.text.as_mut().map_or(Ok(true), |output| output.write(text.as_bytes()))
+        self.text.as_mut().map_or(Ok(true), |output| output.write(printable_lines(text).as_bytes()))
     }
 
     /// Waits as [`Output::wait`] does.

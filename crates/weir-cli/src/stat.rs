@@ -10,8 +10,9 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use weir::stat::{EndStat, Kind, PipeStat, pipes};
+use weir_policy::text::printable;
 
 const SCHEMA: &str = "weir.stat/2";
 
@@ -42,7 +43,7 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
             return Ok(ExitCode::SUCCESS);
         }
         before = found.iter().map(|pipe| (pipe.inode, pipe.reader.account.bytes)).collect();
-        std::thread::sleep(Duration::from_secs_f64(every));
+        std::thread::sleep(every);
     }
 }
 
@@ -156,8 +157,8 @@ pub fn process(pid: u32) -> String {
     if pid == 0 {
         return String::from("not open");
     }
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
-    format!("{pid} {}", name.as_deref().map_or("(gone)", str::trim))
+    let name = json::command(pid as i32).map(|name| printable(&name));
+    format!("{pid} {}", name.as_deref().unwrap_or("(gone)"))
 }
 
 fn pipe_json(pipe: &PipeStat, rate: Option<f64>) -> Value {

@@ -46,34 +46,36 @@ fn refused(output: &Output, status: i32, expected: &str) {
 #[test]
 fn defaults_are_set_shown_and_forgotten() {
     let place = Place::new();
-    let plain = place.json(&["tune", "--json"]);
-    assert_eq!(
-        (&plain["schema"], &plain["from"]["size"]),
-        (&"weir.tune/1".into(), &"caches".into())
-    );
-    let set = place.json(&["tune", "--order", "8", "--shift", "4", "--json"]);
+    let plain = place.json(&["tune", "--json", "-"]);
+    schema::check("weir.tune/2", &plain);
+    assert_eq!(plain["from"]["capacity"], "caches");
+    let set = place.json(&["tune", "--order", "8", "--shift", "4", "--json", "-"]);
     let page = set["page_bytes"].as_u64().expect("a number");
     assert_eq!(
-        (set["size_bytes"].as_u64(), set["segment_bytes"].as_u64()),
+        (set["capacity_bytes"].as_u64(), set["segment_bytes"].as_u64()),
         (Some(page << 8), Some(page << 4))
     );
     assert_eq!(set["from"]["segment"], "set");
     // A smaller size later: the segment that no longer fits follows again.
-    let smaller = place.json(&["tune", "--size", "16K", "--json"]);
+    let smaller = place.json(&["tune", "--size", "16K", "--json", "-"]);
     assert_eq!(smaller["segment_bytes"], 2048);
     let text = String::from_utf8(place.weir(&["tune"]).stdout).expect("text");
     assert!(text.contains("size       16 KiB  page << 2   set"), "{text}");
-    assert_eq!(place.json(&["tune", "--reset", "--json"])["size_bytes"], plain["size_bytes"]);
+    assert_eq!(
+        place.json(&["tune", "--reset", "--json", "-"])["capacity_bytes"],
+        plain["capacity_bytes"]
+    );
 }
 
 #[test]
 fn what_is_measured_is_kept() {
     let place = Place::new();
-    let measured = place.json(&["tune", "--calibrate", "--json"]);
+    let measured = place.json(&["tune", "--calibrate", "--json", "-"]);
+    schema::check("weir.tune/2", &measured);
     assert_eq!(measured["measured"], true);
-    let size = measured["size_bytes"].as_u64().expect("a number");
+    let size = measured["capacity_bytes"].as_u64().expect("a number");
     assert!((256 << 10..=4 << 20).contains(&size), "{size}");
-    assert_eq!(place.json(&["tune", "--json"]), measured);
+    assert_eq!(place.json(&["tune", "--json", "-"]), measured);
 }
 
 #[test]
@@ -117,6 +119,12 @@ fn a_pipe_in_use_is_shown_and_set() {
     let asked = place.weir(&["tune", "--pipe", &name, "--segment", "16K"]);
     assert!(said(&asked).contains("asked for 64 KiB, segments of 16 KiB"), "{}", said(&asked));
     assert_eq!(mine(&place.json(&["stat", "--json", "-"]))["segment_bytes"], 16_384);
+    let asked = place.json(&["tune", "--pipe", &name, "--atomic", "2K", "--json", "-"]);
+    schema::check("weir.tune.pipe/1", &asked);
+    assert_eq!(
+        (&asked["pipe"]["pid"], &asked["asked"]["atomic_bytes"]),
+        (&std::process::id().into(), &2048.into())
+    );
     refused(&place.weir(&["tune", "--pipe", &name, "--size", "4G"]), 2, "out of range");
     writer.write(&[1; 50_000]).expect("written");
     let shrunk = place.weir(&["tune", "--pipe", &name, "--size", "32K"]);
@@ -152,7 +160,7 @@ fn what_is_not_there_is_said() {
     let own = format!("{}/1", std::process::id());
     let other = place.weir(&["tune", "--pipe", &own, "--size", "1M"]);
     assert_eq!(other.status.code(), Some(1), "{}", said(&other));
-    refused(&place.weir(&["stat", "--watch=0"]), 2, "not a time");
+    refused(&place.weir(&["stat", "--watch=0"]), 2, "too short: 50ms at least");
 }
 
 #[test]

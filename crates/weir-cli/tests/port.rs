@@ -5,6 +5,7 @@ mod common;
 
 use common::WEIR;
 use common::port::{Place, refused, sent, until};
+use common::schema;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::Write;
@@ -101,16 +102,38 @@ fn headers_and_json_say_who_sent_what() {
     sent(&place.write("log", b"a\nb\n"));
     sent(&place.write("log -m c -m=d", b"not read"));
     assert_eq!(reader.printed(), b"1:1\ta\n1:2\tb\n2:1\tc\n2:2\td\n");
-    let mut reader = place.read("log --json --until-closed");
+    let mut reader = place.read("log --json - --until-closed");
     sent(&place.write("log", b"a \"word\"\n\xff\xfe\n"));
     let printed = String::from_utf8(reader.printed()).expect("text");
     let seen: Vec<Value> =
         printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!((&seen[0]["text"], &seen[0]["base64"]), (&"a \"word\"".into(), &Value::Null));
     assert_eq!((&seen[1]["text"], &seen[1]["base64"]), (&Value::Null, &"//4=".into()));
-    assert_eq!((&seen[1]["writer"], &seen[1]["sequence"]), (&1.into(), &2.into()));
-    assert_eq!(seen[1]["uid"], rustix::process::getuid().as_raw());
-    assert!(seen[1]["pid"].as_u64() > Some(1) && seen.len() == 2, "{printed}");
+    seen.iter().for_each(|line| schema::check("weir.port.read/1", line));
+    let writer = &seen[1]["writer"];
+    assert_eq!((&writer["number"], &seen[1]["sequence"]), (&1.into(), &2.into()));
+    assert_eq!(writer["uid"], rustix::process::getuid().as_raw());
+    assert!(writer["pid"].as_u64() > Some(1) && seen.len() == 2, "{printed}");
+    // To a file, and then nothing is printed.
+    let mut reader = place.read("log --json lines --until-closed");
+    sent(&place.write("log -m one -m two", b""));
+    assert_eq!(reader.printed(), b"");
+    let lines = std::fs::read_to_string(place.directory.path().join("lines")).expect("written");
+    let last = lines.lines().map(|line| schema::check_text("weir.port.read/1", line.as_bytes()));
+    assert_eq!(last.last().expect("lines")["text"], "two");
+}
+
+#[test]
+fn no_message_forges_the_header_of_another_writer() {
+    let place = Place::new();
+    let mut reader = place.read("log --header --until-closed=2");
+    sent(&place.write("log --null", b"x\n2:1\tFORGED\0\n\0C:\\dir\\n\0"));
+    sent(&place.write("log", b"honest\n"));
+    let expected = "1:1\tx\n1:1\t2:1\tFORGED\n1:2\t\n1:2\t\n1:3\tC:\\dir\\n\n2:1\thonest\n";
+    assert_eq!(String::from_utf8_lossy(&reader.printed()), expected);
+    let mut reader = place.read("log --header --null --until-closed");
+    sent(&place.write("log", b"y\x002:1\tFORGED\n"));
+    assert_eq!(reader.printed(), b"1:1\ty\x001:1\t2:1\tFORGED\0");
 }
 
 #[test]

@@ -204,3 +204,18 @@ fn real_tools_give_the_same_bytes() {
         same(text, &[], &[]);
     }
 }
+
+#[test]
+fn a_report_that_its_file_may_not_hold_costs_nobody_the_status() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for option in ["-o report", "--json report"] {
+        let script = format!("ulimit -f 0; \"$WEIR\" run {option} 'exit 3'");
+        let mut command = Command::new("bash");
+        command.args(["-c", &script]).env("WEIR", WEIR).current_dir(directory.path());
+        let output = command.output();
+        let output = output.expect("bash starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("cannot write the report to report: File too large"), "{said}");
+    }
+}

@@ -12,6 +12,7 @@
 //! - [`ready`]: which of many channels is next, and for how long.
 //! - [`sizing`]: when to enlarge a kernel pipe that is in use.
 //! - [`pool`]: which blocks are written, when, and when they are read back.
+//! - [`text`]: what of foreign text may be shown on a terminal.
 //! - [`pipe`]: sizes of weir's own pipe, when to wake, how long to spin, when to slip.
 
 #![no_std]
@@ -28,6 +29,7 @@ pub mod pool;
 pub mod ready;
 pub mod sizing;
 pub mod state;
+pub mod text;
 pub mod verdict;
 
 mod words;

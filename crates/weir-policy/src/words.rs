@@ -1,5 +1,6 @@
 //! How numbers read in sentences.
 
+use crate::text::printable;
 use alloc::format;
 use alloc::string::String;
 
@@ -39,6 +40,7 @@ pub fn size(bytes: u64) -> String {
 pub fn stage(position: usize, label: &str) -> String {
     const LONGEST: usize = 40;
     let line: String = label.split_whitespace().collect::<alloc::vec::Vec<_>>().join(" ");
+    let line = printable(&line);
     let mut short: String = line.chars().take(LONGEST).collect();
     if short.len() < line.len() {
         short.push_str("...");
@@ -49,6 +51,11 @@ pub fn stage(position: usize, label: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stage_has_nothing_that_a_terminal_acts_on() {
+        assert_eq!(stage(0, "x\u{1b}[2J\u{202e}"), "1 x?[2J?");
+    }
 
     #[test]
     fn numbers_read_well() {

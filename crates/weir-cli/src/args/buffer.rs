@@ -31,7 +31,7 @@ pub struct BufferOptions {
     pub rate: Option<u64>,
 
     /// Bytes to expect, for share and time left; known where input is a file
-    #[arg(long, value_name = "SIZE", value_parser = super::pipes::size)]
+    #[arg(long, value_name = "SIZE", value_parser = super::values::size)]
     pub size: Option<u64>,
 
     /// At the end, print on standard error what passed, and how
@@ -102,14 +102,14 @@ fn memory(text: &str) -> Result<u64, String> {
 }
 
 fn limit(text: &str) -> Result<u64, String> {
-    match super::pipes::size(text)? {
-        bytes if bytes > MOST_BYTES => Err(String::from("too much: 4096G at most")),
+    match super::values::size(text)? {
+        bytes if bytes > MOST_BYTES => Err(String::from("too much: 4T at most")),
         bytes => Ok(bytes),
     }
 }
 
 fn rate(text: &str) -> Result<u64, String> {
-    match super::pipes::size(text)? {
+    match super::values::size(text)? {
         0 => Err(String::from("nothing would ever pass; write 500K or 10M")),
         bytes => Ok(bytes),
     }

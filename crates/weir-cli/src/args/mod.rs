@@ -9,6 +9,7 @@ mod pipes;
 mod port;
 mod relay;
 mod saved;
+mod values;
 
 pub use bench::BenchOptions;
 pub use buffer::BufferOptions;
@@ -244,21 +245,11 @@ fn pipe_size(text: &str) -> Result<PipeSize, String> {
     if text == "auto" {
         return Ok(PipeSize::Auto);
     }
-    let upper = text.to_ascii_uppercase();
-    let number = upper.trim_end_matches('B').trim_end_matches('I');
-    let (digits, unit) = match number.as_bytes().last() {
-        Some(b'K') => (&number[..number.len() - 1], 1 << 10),
-        Some(b'M') => (&number[..number.len() - 1], 1 << 20),
-        Some(b'G') => (&number[..number.len() - 1], 1 << 30),
-        _ => (number, 1),
-    };
     let (least, most) =
         (weir_measure::machine::page_bytes(), weir_measure::machine::pipe_limit_bytes());
-    let bytes = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(unit));
-    match bytes {
-        None => Err(String::from("not a size; write 65536, 64K, 1M or auto")),
-        Some(bytes) if (least..=most).contains(&bytes) => Ok(PipeSize::Bytes(bytes)),
-        Some(_) => Err(format!(
+    match values::size(text).map_err(|why| format!("{why}, or auto"))? {
+        bytes if (least..=most).contains(&bytes) => Ok(PipeSize::Bytes(bytes)),
+        _ => Err(format!(
             "out of range: a pipe here holds {least} to {most} bytes (fs.pipe-max-size in sysctl)"
         )),
     }

@@ -2,6 +2,7 @@
 
 use super::JsonOption;
 use clap::{ArgGroup, Args};
+use std::time::Duration;
 
 /// Options of `weir tune`.
 #[derive(Debug, Args)]
@@ -9,7 +10,7 @@ use clap::{ArgGroup, Args};
 #[command(after_help = TUNE_EXAMPLES, group = ArgGroup::new("sizes").multiple(true))]
 pub struct TuneOptions {
     /// Bytes a pipe holds, such as 65536, 64K or 1M; rounded up to a power of two
-    #[arg(long, value_name = "SIZE", value_parser = size, group = "sizes")]
+    #[arg(long, value_name = "SIZE", value_parser = super::values::size, group = "sizes")]
     pub size: Option<u64>,
 
     /// The same as pages: size = page << N
@@ -18,7 +19,7 @@ pub struct TuneOptions {
     pub order: Option<u32>,
 
     /// Bytes after which a longer write is published
-    #[arg(long, value_name = "SIZE", value_parser = size, group = "sizes")]
+    #[arg(long, value_name = "SIZE", value_parser = super::values::size, group = "sizes")]
     pub segment: Option<u64>,
 
     /// The same as a part of the size: segment = size >> N
@@ -27,7 +28,7 @@ pub struct TuneOptions {
     pub shift: Option<u32>,
 
     /// Longest write that appears whole
-    #[arg(long, value_name = "BYTES", value_parser = size, group = "sizes")]
+    #[arg(long, value_name = "BYTES", value_parser = super::values::size, group = "sizes")]
     pub atomic: Option<u64>,
 
     /// Set the sizes of a pipe in use, as weir stat names it, instead of the defaults
@@ -55,10 +56,10 @@ pub struct StatOptions {
     #[arg(value_name = "PID")]
     pub pid: Option<i32>,
 
-    /// Look again every so many seconds, and show rates
-    #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
-          require_equals = true, value_parser = seconds)]
-    pub watch: Option<f64>,
+    /// Look again every so often, such as 2s or 500ms, and show rates
+    #[arg(short, long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1",
+          require_equals = true, value_parser = super::values::period)]
+    pub watch: Option<Duration>,
 
     #[command(flatten)]
     pub json: JsonOption,
@@ -88,20 +89,9 @@ Examples:
 waits   times the end found nothing to do; spun: of these, ended by looking again and again
 slept   times it slept, and for how long; woke, woken: wake-ups given and taken";
 
-pub(super) fn size(text: &str) -> Result<u64, String> {
-    weir::tune::parse_size(text).ok_or_else(|| String::from("not a size; write 65536, 64K or 1M"))
-}
-
 fn place(text: &str) -> Result<(i32, i32), String> {
     let parts = text
         .split_once('/')
         .and_then(|(pid, descriptor)| Some((pid.parse().ok()?, descriptor.parse().ok()?)));
     parts.ok_or_else(|| String::from("not a pipe; write PID/FD as weir stat shows it"))
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.05..=86_400.0).contains(&seconds) => Ok(seconds),
-        _ => Err(String::from("not a time from 0.05 to 86400 seconds")),
-    }
 }

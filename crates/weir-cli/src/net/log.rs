@@ -2,10 +2,9 @@
 
 use super::{asked, cost, failed};
 use crate::args::NetLogOptions;
-use crate::bench::print;
 use crate::fault::{Fault, tell};
 use crate::json;
-use crate::output::Output;
+use crate::output::{Output, print};
 use serde_json::json;
 use std::collections::VecDeque;
 use std::io::IsTerminal;

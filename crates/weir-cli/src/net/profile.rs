@@ -30,7 +30,7 @@ pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
     let stop = interrupts()?;
     let mut outlet = Outlet::open(&options.json)?.in_lines(options.interval.is_some());
     let mut observed = open_all(options)?;
-    let length = Duration::from_secs_f64(options.interval.unwrap_or(options.seconds));
+    let length = options.interval.unwrap_or(options.seconds);
     let mut before = begin(&mut observed)?;
     loop {
         if !count(&mut observed, length, &stop, &outlet)? {

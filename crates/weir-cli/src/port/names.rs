@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use weir::PortName;
 use weir::stat::{PortAccount, PortStat, PortWriterStat};
+use weir_policy::text::printable;
 
 /// Lists the ports in a directory.
 pub fn list(options: &PortListOptions) -> Result<ExitCode, Fault> {
@@ -37,8 +38,8 @@ fn list_text(directory: Option<&Path>, found: &[PortName]) -> String {
     for port in found {
         // As it is to be written in the next command.
         let name = match (directory, port.path.file_name()) {
-            (None, Some(name)) => name.to_string_lossy().into_owned(),
-            _ => port.path.display().to_string(),
+            (None, Some(name)) => printable(&name.to_string_lossy()),
+            _ => printable(&port.path.to_string_lossy()),
         };
         let reader = port.reader.map_or_else(|| String::from("gone (stale)"), reader);
         table.add_row([name, reader]);
@@ -74,7 +75,7 @@ pub fn remove(name: &Path) -> Result<ExitCode, Fault> {
 }
 
 fn text(port: &PortStat) -> String {
-    let mut text = format!("port      {}\n", port.path.display());
+    let mut text = format!("port      {}\n", printable(&port.path.to_string_lossy()));
     let Some(pid) = port.reader else {
         return text + "reader    gone (stale: weir port remove takes the name away)\n";
     };

@@ -5,6 +5,7 @@ use super::units::{bytes, capacity, count, cut, ending, percent, seconds};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{Cell, CellAlignment, Table};
 use weir_measure::record::{Pipe, Run, Stage};
+use weir_policy::text::printable;
 
 /// Longest label in the first table.
 const LABEL: usize = 30;
@@ -19,7 +20,7 @@ pub fn text(report: &Report, colour: bool) -> String {
     line(&mut out, &times_table(run));
     line(&mut out, &data_table(run));
     for remark in remarks(run) {
-        line(&mut out, &format!("  {remark}"));
+        line(&mut out, &format!("  {}", printable(&remark)));
     }
     let strong = Style::new().bold();
     for sentence in report.verdict.text.lines() {
@@ -31,7 +32,7 @@ pub fn text(report: &Report, colour: bool) -> String {
         line(&mut out, &styled(&format!("try: {} ({gain})", advice.text), hint, colour));
     }
     for sentence in report.compared.iter().flat_map(|compared| &compared.sentences) {
-        line(&mut out, &format!("compare: {sentence}"));
+        line(&mut out, &format!("compare: {}", printable(sentence)));
     }
     let faint = Style::new().dimmed();
     for sentence in evidence(run).lines() {
@@ -48,7 +49,8 @@ fn line(out: &mut String, text: &str) {
 }
 
 fn styled(text: &str, style: Style, colour: bool) -> String {
-    if colour { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    let text = printable(text);
+    if colour { format!("{style}{text}{style:#}") } else { text }
 }
 
 fn gain(limit: f64) -> String {
@@ -91,7 +93,7 @@ fn table(header: &[&str], text_columns: &[usize]) -> Table {
 }
 
 fn render(table: &Table) -> String {
-    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+    crate::bench::trimmed(table)
 }
 
 fn named(position: usize, name: &str, width: usize) -> String {

@@ -1,6 +1,7 @@
 //! How figures are written in the report.
 
 use weir_measure::record::{Ending, Stage};
+use weir_policy::text::printable;
 
 /// A time in a table cell: seconds, `-` for nothing worth a digit.
 pub fn seconds(ns: u64) -> String {
@@ -73,7 +74,7 @@ pub fn signal_name(signal: i32) -> String {
 /// A label on one line, cut to `width` characters.
 pub fn cut(label: &str, width: usize) -> String {
     let line: String = label.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line: String = line.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    let line = printable(&line);
     if line.chars().count() <= width {
         return line;
     }

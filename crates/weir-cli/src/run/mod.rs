@@ -16,11 +16,14 @@ pub use compare::Compared;
 
 use crate::args::{PIPE_BYTES, PipeSize, RunOptions};
 use crate::fault::{Fault, tell};
+use crate::output::print_json;
 use crate::report::{self, Report};
+use signal_hook::consts::SIGXFSZ;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use weir_measure::record::Run;
 use weir_measure::runner::{self, Job};
 use weir_sys::proc::{Descriptor, Kind};
@@ -137,8 +140,11 @@ fn open(path: &Path, what: &str) -> Option<Target> {
 
 impl Target {
     fn write(&self, text: &str) {
+        // A file that may not be so large is an error, and not the end of weir. Not ignored from
+        // the start: the stages would inherit that.
+        let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
         let (result, name) = match self {
-            Target::Stdout => (io::stdout().lock().write_all(text.as_bytes()), "standard output"),
+            Target::Stdout => return print_json(text).unwrap_or_else(|fault| fault.tell()),
             Target::Stderr => (io::stderr().lock().write_all(text.as_bytes()), "standard error"),
             Target::File(file, name) => ((&*file).write_all(text.as_bytes()), name.as_str()),
         };
