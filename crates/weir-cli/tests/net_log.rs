@@ -11,7 +11,7 @@ use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
-use weir_net::log::{Change, Direction, Dropped, Kinds, Log, Packet, Station};
+use weir_net::log::{Change, Direction, Dropped, Failure, Kinds, Log, Packet, Station};
 
 /// An echo request.
 const ECHO: [u8; 28] = [
@@ -122,12 +122,38 @@ fn what_writers_left_is_printed_when_they_are_gone() {
     assert_eq!(lines(&net_log(&place, "--kinds transactions --last 1")), expected[..1]);
     let json = net_log(&place, "--json - --kinds drops");
     let line = schema::check_text("weir.net.log/1", &json.stdout);
-    // All kinds are of the schema.
-    let all = lines(&net_log(&place, "--json -"));
-    let check = |line: &String| schema::check_text("weir.net.log/1", line.as_bytes());
-    let kinds: Vec<Value> = all.iter().map(|line| check(line)["kind"].clone()).collect();
-    assert_eq!(kinds, ["transactions", "dumps-in", "drops", "stations", "errors"]);
     assert_eq!((&line["kind"], &line["reason_name"]), (&"drops".into(), &"no-port".into()));
+}
+
+#[test]
+fn events_of_every_kind_are_lines_of_their_schema() {
+    let place = Place::new();
+    let log = made(&place);
+    log.set_mask(Kinds::ALL);
+    // ICMP, ports, neither, and what is cut off.
+    for (protocol, length) in [(1, 28), (17, 28), (132, 28), (17, 22), (1, 3)] {
+        let mut packet = ECHO;
+        packet[9] = protocol;
+        log.packet(Direction::Out, &packet[..length]);
+        log.dropped(&Dropped { packet: Packet::of(&packet[..length]), ..dropped() });
+    }
+    let reason = weir_net::log::Reason::CHECKSUM;
+    let (source, target) = ([10, 9, 0, 1].into(), [10, 9, 0, 2].into());
+    log.error(&Failure { reason, protocol: 2, source, target, value: 7 });
+    for change in [Change::Attached, Change::Detached, Change::Died, Change::Refused] {
+        log.station(&Station { change, ..station(0) });
+    }
+    let file = place.path("net/weir0/lines");
+    let output = net_log(&place, &format!("--json {}", file.display()));
+    assert_eq!((output.stdout.len(), said(&output).as_str()), (0, ""));
+    let text = std::fs::read_to_string(&file).expect("written");
+    let check = |line: &str| schema::check_text("weir.net.log/1", line.as_bytes());
+    let kinds: Vec<Value> = text.lines().map(|line| check(line)["kind"].clone()).collect();
+    for (kind, count) in
+        [("transactions", 5), ("dumps-out", 5), ("drops", 5), ("errors", 1), ("stations", 4)]
+    {
+        assert_eq!(kinds.iter().filter(|is| *is == kind).count(), count, "{kind}: {text}");
+    }
 }
 
 #[test]

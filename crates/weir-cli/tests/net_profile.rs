@@ -7,7 +7,7 @@ use common::port::{Place, Running, refused};
 use common::schema;
 use common::{WEIR, alone};
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -163,7 +163,7 @@ fn a_reader_that_is_told_to_end_takes_its_name_away() {
     let mut command = place.command("bash");
     command.args(["-c", "yes | $WEIR port write --wait 60s log"]);
     let mut writer = place.start(command);
-    until("its writer waits", || place.first_writer("log")["waits_now"] == true);
+    until("its writer waits", || place.first_writer("log")["waiting"] == true);
     reader.kill(Signal::TERM);
     let (status, _, err) = writer.end();
     assert_eq!(status.code(), Some(1), "{err}");
