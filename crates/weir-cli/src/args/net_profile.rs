@@ -19,11 +19,13 @@ pub struct NetProfileOptions {
     pub tun: String,
 
     /// How long to count, such as 5s or 1m; an interrupt ends it earlier
-    #[arg(short, long, value_name = "TIME", default_value = "5", value_parser = super::values::period)]
+    #[arg(short, long, value_name = "TIME", default_value = "5",
+          value_parser = super::values::period)]
     pub seconds: Duration,
 
     /// Print a profile of each such time, until an interrupt
-    #[arg(short, long, value_name = "TIME", conflicts_with = "seconds", value_parser = super::values::period)]
+    #[arg(short, long, value_name = "TIME", conflicts_with = "seconds",
+          value_parser = super::values::period)]
     pub interval: Option<Duration>,
 
     #[command(flatten)]

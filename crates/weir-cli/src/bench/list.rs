@@ -99,7 +99,8 @@ fn details(suites: &[&Suite], listed: &[Listed]) -> String {
     text
 }
 
-/// A table without the blanks at the ends of its lines, and with nothing in it that a terminal acts on.
+/// A table without the blanks at the ends of its lines, and with nothing in it that a terminal acts
+/// on.
 pub fn trimmed(table: &Table) -> String {
     table.lines().map(|line| printable(line.trim_end())).collect::<Vec<_>>().join("\n")
 }

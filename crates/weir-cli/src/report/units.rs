@@ -16,17 +16,25 @@ pub fn seconds(ns: u64) -> String {
 
 /// A size in decimal units.
 pub fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
+    scaled(count, 1000.0, &["B", "kB", "MB", "GB", "TB"])
+}
+
+/// A size in binary units, in which sizes are given (64K is 64 KiB).
+pub fn binary(count: u64) -> String {
+    scaled(count, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
+}
+
+fn scaled(count: u64, step: f64, units: &[&str; 5]) -> String {
     let mut value = count as f64;
     let mut unit = 0;
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= step;
         unit += 1;
     }
     if unit == 0 || value >= 9.95 {
-        format!("{value:.0} {}", UNITS[unit])
+        format!("{value:.0} {}", units[unit])
     } else {
-        format!("{value:.1} {}", UNITS[unit])
+        format!("{value:.1} {}", units[unit])
     }
 }
 

@@ -107,7 +107,7 @@ pub fn insert(stages: &mut Vec<StageSpec>, from: usize) -> Result<(), String> {
     if !program.exists() {
         return Err(format!("weir itself is gone from '{}'", program.display()));
     }
-    let argv = vec![program.into_os_string(), "buffer".into(), "-q".into(), "--put-in".into()];
+    let argv = vec![program.into_os_string(), "buffer".into(), "-q".into()];
     let launch = Launch::Exec { env: Vec::new(), argv, text: None };
     stages.insert(from + 1, StageSpec { label: String::from(LABEL), launch, inserted: true });
     Ok(())
