@@ -6,6 +6,7 @@
 //! - [`wait`]: reaping a child together with its resource use.
 //! - [`spawn`]: starting a child with some standard descriptors closed.
 //! - [`signals`]: dispositions, and dying of a signal.
+//! - [`locale`]: whether a locale is installed.
 //! - [`peer`]: the process at the other end of a socket.
 //! - [`forks`]: descriptors that forked children do not keep.
 //! - [`spill`]: a file without a name, and engines that move memory to and from it.
@@ -31,6 +32,7 @@ pub mod floor;
 pub mod fork;
 pub mod forks;
 pub mod gather;
+pub mod locale;
 pub mod memory;
 pub mod mq;
 pub mod namespace;

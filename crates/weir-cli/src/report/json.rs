@@ -4,6 +4,8 @@
 //! `null` is "not known". The blocked and run-queue times of a stage are the partition of its wall
 //! time; `user_s` and `sys_s` are sums over its tasks.
 
+mod around;
+
 use super::Report;
 use crate::run::Compared;
 use serde::Serialize;
@@ -15,16 +17,12 @@ use weir_policy::verdict::Verdict;
 
 /// Writes the report as one JSON document, with a newline at its end.
 pub fn json(report: &Report) -> String {
-    let document = document(report);
-    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
-    text.push('\n');
-    text
+    // Numbers and texts can always be written.
+    crate::json::document("weir.run/1", document(report)).unwrap_or_default()
 }
 
 #[derive(Serialize)]
 struct Document<'a> {
-    schema: &'static str,
-    weir_version: &'static str,
     command: &'a str,
     mode: &'static str,
     wall_s: f64,
@@ -36,6 +34,9 @@ struct Document<'a> {
     verdict: Value,
     advice: Vec<Value>,
     notes: &'a [String],
+    host: Value,
+    quota: Option<Value>,
+    started: Option<Value>,
     weir: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     compare: Option<&'a Compared>,
@@ -44,8 +45,6 @@ struct Document<'a> {
 fn document(report: &Report) -> Document<'_> {
     let run = &report.run;
     Document {
-        schema: "weir.run/1",
-        weir_version: env!("CARGO_PKG_VERSION"),
         command: &report.command,
         mode: if run.discovered { "script" } else { "pipeline" },
         wall_s: seconds(run.wall_ns),
@@ -62,6 +61,9 @@ fn document(report: &Report) -> Document<'_> {
         verdict: verdict(&report.verdict),
         advice: report.advice.iter().map(|advice| self::advice(run, advice)).collect(),
         notes: &run.notes,
+        host: around::host(&run.host),
+        quota: run.quota.as_ref().map(around::quota),
+        started: run.started.as_ref().map(around::started),
         weir: json!({
             "max_rss_bytes": machine::own_peak_rss_bytes(),
             "cpu_s": seconds(weir_sys::wait::own_cpu_ns()),
@@ -104,8 +106,10 @@ fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
             "stopped_s": seconds(times.stopped_ns),
             "unknown_s": seconds(times.unknown_ns),
         },
-        "bytes_in": stage.bytes_in,
-        "bytes_out": stage.bytes_out,
+        "bytes_in": stage.io.map(|io| io.read_bytes),
+        "bytes_out": stage.io.map(|io| io.write_bytes),
+        "pipe_bytes_in": stage.pipe_in_bytes,
+        "pipe_bytes_out": stage.pipe_out_bytes,
         "read_calls": stage.io.map(|io| io.read_calls),
         "write_calls": stage.io.map(|io| io.write_calls),
         "max_rss_bytes": stage.max_rss_bytes,
@@ -113,6 +117,9 @@ fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
         "exit": exit(stage),
         "failure": stage.failure,
         "closed_by_downstream": stage.closed_by_downstream(),
+        "times_asleep": stage.times_asleep,
+        "started": stage.started.as_ref().map(around::started),
+        "peer": stage.peer.as_ref().map(around::peer),
         "relay": stage.relay,
         "inserted": stage.inserted,
         "evidence": evidence(run, stage),
@@ -130,13 +137,6 @@ fn exit(stage: &Stage) -> Value {
 /// For each group of figures, how it is known.
 fn evidence(run: &Run, stage: &Stage) -> Value {
     let known = |exact: bool| if exact { "exact" } else { "sampled" };
-    let bytes = match (stage.io, stage.uncounted) {
-        (None, _) => "unknown",
-        (_, true) => "estimated",
-        _ if run.discovered => "lower bound",
-        _ if stage.bytes_bound => "upper bound",
-        _ => "exact",
-    };
     let max_rss = match stage.max_rss_bytes {
         None => "unknown",
         Some(_) if stage.max_rss_bound => "upper bound",
@@ -145,11 +145,12 @@ fn evidence(run: &Run, stage: &Stage) -> Value {
     let blocked = if stage.hidden { "unknown" } else { "sampled" };
     json!({
         "wall": known(!run.discovered),
-        "cpu_sums": known(stage.cpu_exact),
+        "cpu_sums": stage.cpu_evidence.name(),
         "cpu_and_runq": known(stage.single_task && !run.discovered),
         "blocked": blocked,
         "samples": stage.samples,
-        "bytes": bytes,
+        "bytes": stage.bytes_evidence.name(),
+        "pipe_bytes": stage.pipe_evidence.name(),
         "max_rss": max_rss,
     })
 }

@@ -1,7 +1,7 @@
 //! The report of a run written down by hand: what people read is held by a snapshot.
 
 use super::*;
-use weir_measure::record::{Ending, Pipe, Stage};
+use weir_measure::record::{Ending, Evidence, Pipe, Stage};
 use weir_policy::partition::Times;
 use weir_sys::proc::Io;
 
@@ -26,11 +26,15 @@ fn stage(label: &str, wall_ms: u64, [cpu, queue, input, output, sleep]: [u64; 5]
         most_tasks: 1,
         user_ns: cpu * MS * 3 / 4,
         system_ns: cpu * MS / 4,
-        cpu_exact: true,
+        cpu_evidence: Evidence::Exact,
         samples: 210,
-        io: Some(Io { read_bytes: 0, write_bytes: 0, read_calls: 1500, write_calls: 4200 }),
-        bytes_in: Some(83_123_456),
-        bytes_out: Some(284_000_000),
+        io: Some(Io {
+            read_bytes: 83_123_456,
+            write_bytes: 284_000_000,
+            read_calls: 1500,
+            write_calls: 4200,
+        }),
+        bytes_evidence: Evidence::Exact,
         max_rss_bytes: Some(9_100_000),
         max_rss_exact: true,
         ending: Some(Ending::Code(0)),

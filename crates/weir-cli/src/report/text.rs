@@ -4,8 +4,9 @@ use super::Report;
 use super::units::{bytes, capacity, count, cut, ending, percent, seconds};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{Cell, CellAlignment, Table};
-use weir_measure::record::{Pipe, Run, Stage};
+use weir_measure::record::{Evidence, Pipe, Run, Stage};
 use weir_policy::text::printable;
+use weir_sys::proc::Io;
 
 /// Longest label in the first table.
 const LABEL: usize = 30;
@@ -139,17 +140,17 @@ fn data_table(run: &Run) -> String {
     let mut table = table(&header, &[0]);
     for (position, stage) in run.stages.iter().enumerate() {
         let calls = stage.io.map(|io| io.read_calls + io.write_calls);
-        let cpu = |ns: u64| format!("{}{}", mark(stage.cpu_exact, false), seconds(ns));
-        let moved = |bytes_moved: Option<u64>| {
-            let at_most = if stage.bytes_bound { "<" } else { "" };
-            bytes_moved.map_or_else(unknown, |moved| format!("{at_most}{}", bytes(moved)))
+        let cpu = |ns: u64| format!("{}{}", known(stage.cpu_evidence), seconds(ns));
+        let moved = |get: fn(Io) -> u64| {
+            let mark = known(stage.bytes_evidence);
+            stage.io.map_or_else(unknown, |io| format!("{mark}{}", bytes(get(io))))
         };
         let mut row = vec![
             named(position, program(stage), PROGRAM),
             cpu(stage.user_ns),
             cpu(stage.system_ns),
-            moved(stage.bytes_in),
-            moved(stage.bytes_out),
+            moved(|io| io.read_bytes),
+            moved(|io| io.write_bytes),
             calls.map_or_else(unknown, count),
             memory(stage),
         ];
@@ -175,6 +176,16 @@ fn unknown() -> String {
 }
 
 /// What stands before a figure that is not exact.
+fn known(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Exact => "",
+        Evidence::UpperBound => "<",
+        Evidence::LowerBound => ">",
+        Evidence::Sampled | Evidence::Estimated | Evidence::Unknown => "~",
+    }
+}
+
+/// The same of a figure that is exact, a bound or sampled.
 fn mark(exact: bool, bound: bool) -> &'static str {
     match (exact, bound) {
         (true, _) => "",
@@ -272,7 +283,7 @@ fn evidence(run: &Run) -> String {
         ("cpu, runq", "in, out, other")
     };
     format!(
-        "exact: wall, {exact}, user, sys, read, written, calls, exit, unless marked: < at most, ~ sampled\n\
+        "exact: wall, {exact}, user, sys, read, written, calls, exit, unless marked: < at most, > at least, ~ sampled\n\
          sampled ({n} a stage): {parts}; pipes"
     )
 }

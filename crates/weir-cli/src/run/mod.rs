@@ -37,6 +37,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     let job = Job {
         stages: planned.stages,
         script: planned.script,
+        whole_because: planned.whole_because,
         shell: planned.shell,
         shell_options: planned.shell_options,
         pipe_bytes: match options.pipe_size {

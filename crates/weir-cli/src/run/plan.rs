@@ -4,9 +4,11 @@ use crate::args::RunOptions;
 use crate::fault::Fault;
 use crate::shell::{self, Direct, Plan, PlanError, StageText};
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use weir_measure::runner::{Launch, StageSpec, files_suffice};
+use weir_measure::runner::{Launch, StageSpec, files_needed, files_suffice};
 
 /// What is to be run.
 pub struct Planned {
@@ -14,6 +16,8 @@ pub struct Planned {
     pub stages: Vec<StageSpec>,
     /// The only stage is a script.
     pub script: bool,
+    /// Why it is, if so: what stands before "ran whole under the shell".
+    pub whole_because: String,
     /// The status is turned round (`! a | b`).
     pub negated: bool,
     /// The shell for stages that need one.
@@ -29,6 +33,10 @@ const KNOWN_SHELLS: [&str; 7] = ["bash", "sh", "dash", "ash", "ksh", "mksh", "zs
 
 /// Those of them in which `set -o pipefail` has long been known.
 const PIPEFAIL_SHELLS: [&str; 4] = ["bash", "ksh", "mksh", "zsh"];
+
+/// Those that read no files of the user's before a text, which could give a command another
+/// meaning, and in which `exec` is known to change nothing else.
+const REPLACING_SHELLS: [&str; 3] = ["bash", "sh", "dash"];
 
 /// Makes the plan.
 pub fn plan(options: &RunOptions) -> Result<Planned, Fault> {
@@ -55,7 +63,8 @@ fn of_words(words: &[OsString]) -> Result<Planned, Fault> {
     // Needed only for scripts without a first line, which exec(3) gives to sh.
     let shell = PathBuf::from("/bin/sh");
     let shell_options = Vec::new();
-    Ok(Planned { stages, script: false, negated: false, shell, shell_options, command })
+    let (script, negated, whole_because) = (false, false, String::new());
+    Ok(Planned { stages, script, whole_because, negated, shell, shell_options, command })
 }
 
 fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
@@ -83,16 +92,32 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
     match plan {
         // Too many stages for the limit of open files: the shell needs fewer than measuring does.
         Plan::Pipeline(pipeline) if known && files_suffice(pipeline.stages.len()) => {
-            let negated = pipeline.negated;
-            let stages = pipeline.stages.into_iter().map(spec).collect();
-            Ok(Planned { stages, script: false, negated, shell, shell_options, command })
+            let replaces = REPLACING_SHELLS.contains(&name.as_str());
+            let (script, negated, whole_because) = (false, pipeline.negated, String::new());
+            let stages = pipeline.stages.into_iter().map(|stage| spec(stage, replaces)).collect();
+            Ok(Planned { stages, script, whole_because, negated, shell, shell_options, command })
         }
-        _ => {
+        plan => {
+            let whole_because = reason(text, &name, known, &plan);
             let launch = Launch::Shell(text.to_owned());
             let stages = vec![StageSpec { label: command.clone(), launch, inserted: false }];
-            let negated = false;
-            Ok(Planned { stages, script: true, negated, shell, shell_options, command })
+            let (script, negated) = (true, false);
+            Ok(Planned { stages, script, whole_because, negated, shell, shell_options, command })
         }
+    }
+}
+
+/// Why a text runs whole.
+fn reason(text: &OsStr, shell: &str, known: bool, plan: &Plan) -> String {
+    match plan {
+        _ if text.to_str().is_none() => String::from("the text is not UTF-8"),
+        _ if !known => format!("the grammar of {shell} is not known"),
+        Plan::Whole => String::from("not one top-level pipeline"),
+        Plan::Pipeline(pipeline) => format!(
+            "to measure its stages one by one weir would need to open {} files, more than it may \
+             (ulimit -n)",
+            files_needed(pipeline.stages.len())
+        ),
     }
 }
 
@@ -108,8 +133,9 @@ fn shell_options(shell: &str, pipefail: bool, plan: &Plan) -> Result<Vec<OsStrin
     }
 }
 
-fn spec(stage: StageText) -> StageSpec {
-    let text = stage.shell_text;
+fn spec(stage: StageText, replaces: bool) -> StageSpec {
+    let replaced = stage.replaced.filter(|replaced| replaces && can_start(&replaced.program));
+    let text = replaced.map_or(stage.shell_text, |replaced| replaced.shell_text);
     let launch = match stage.direct {
         Some(Direct { env, argv }) => Launch::Exec {
             env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
@@ -119,6 +145,24 @@ fn spec(stage: StageText) -> StageSpec {
         None => Launch::Shell(text.into()),
     };
     StageSpec { label: stage.source, launch, inserted: false }
+}
+
+/// Whether a program is sure to start once it is found: `exec` words its errors in its own way, so
+/// whatever may fail is left to the shell without it.
+fn can_start(program: &str) -> bool {
+    let Some(path) = in_path(Path::new(program)) else { return false };
+    let mut first = [0; 256];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut first));
+    let Some(first) = read.ok().and_then(|n| first.get(..n)) else { return false };
+    let interpreter = first.strip_prefix(b"#!").map(|line| {
+        let line = line.split(|b| *b == b'\n').next().unwrap_or_default();
+        let words = line.split(|b| b.is_ascii_whitespace()).find(|word| !word.is_empty());
+        PathBuf::from(OsStr::from_bytes(words.unwrap_or_default()))
+    });
+    interpreter.map_or_else(
+        || first.starts_with(b"\x7fELF"),
+        |path| path.is_absolute() && in_path(&path).is_some(),
+    )
 }
 
 /// Whether the shell finds no fault with the text. (Of some faults bash tells and still exits 0.)

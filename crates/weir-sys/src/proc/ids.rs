@@ -9,12 +9,14 @@ use crate::Pid;
 use rustix::fs::{Dir, Mode, OFlags};
 
 /// Whose thread an id is, and who started that process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The process (thread group) the id belongs to.
     pub process: Pid,
     /// The parent of that process.
     pub parent: Pid,
+    /// Name of its program, as the kernel cuts it (15 bytes).
+    pub name: String,
 }
 
 /// The newest id given out, from an open `/proc/loadavg`; `None` where it is hidden.
@@ -29,10 +31,17 @@ pub fn identity(id: Pid) -> Option<Identity> {
     let mut buffer = [0; 512];
     let text = read_small(&format!("/proc/{id}/status"), &mut buffer).ok()?;
     let text = String::from_utf8_lossy(text);
-    let field = |name: &str| {
-        text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<Pid>().ok()
-    };
-    Some(Identity { process: field("Tgid:")?, parent: field("PPid:")? })
+    let field = |name: &str| Some(text.lines().find_map(|line| line.strip_prefix(name))?.trim());
+    let number = |name: &str| field(name)?.parse::<Pid>().ok();
+    let name = field("Name:")?.to_owned();
+    Some(Identity { process: number("Tgid:")?, parent: number("PPid:")?, name })
+}
+
+/// Whether somebody has this id, be it hidden or not.
+pub fn is_taken(id: Pid) -> bool {
+    const EPERM: i32 = 1;
+    let sent = crate::signals::send(id, 0);
+    sent.map_or_else(|error| error.raw_os_error() == Some(EPERM), |()| true)
 }
 
 /// Ids of all processes that can be seen.
@@ -62,6 +71,7 @@ mod tests {
         assert!(processes().contains(&me));
         assert!(!tasks(me).is_empty());
         assert_eq!(identity(me).expect("known").process, me);
+        assert!(is_taken(me) && is_taken(1) && !is_taken(Pid::MAX));
     }
 
     #[test]
