@@ -3,7 +3,7 @@
 mod common;
 
 use common::port::{Place, refused, said};
-use common::{WEIR, schema};
+use common::{WEIR, schema, weir_run};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -84,8 +84,14 @@ fn every_schema_is_sound() {
             let required: BTreeSet<_> =
                 required.filter_map(|name| Some(name.as_str()?.to_owned())).collect();
             // Events of a log have what their kind has; its schema says which.
-            let may_lack = name == "weir.net.log/1";
-            assert!(may_lack || required == names(&object), "{name}: {object:#}");
+            let may_lack = match name.as_str() {
+                "weir.net.log/1" => names(&object),
+                "weir.run/1" => ["gain", "expected_speedup"].map(String::from).into(),
+                _ => BTreeSet::new(),
+            };
+            let lacks: BTreeSet<_> = names(&object).difference(&required).cloned().collect();
+            assert!(required.is_subset(&names(&object)), "{name}: {object:#}");
+            assert!(lacks.is_subset(&may_lack), "{name} need not have {lacks:?}: {object:#}");
         }
     }
 }
@@ -138,6 +144,40 @@ fn a_document_that_is_not_of_its_schema_is_found_out() {
         let found = std::panic::catch_unwind(|| schema::check("weir.stat/2", &value));
         assert!(found.is_err(), "{value}");
     }
+}
+
+/// Runs `weir run ARGS`; its report, which is of its schema.
+fn report(args: &[&str]) -> Value {
+    let ran = weir_run(args);
+    assert_eq!(ran.json["schema"], "weir.run/1", "no report: {}", ran.stderr());
+    schema::check("weir.run/1", &ran.json);
+    ran.json
+}
+
+#[test]
+fn reports_of_all_kinds_of_runs_are_of_their_schema() {
+    let pipeline = report(&["seq 100000 | sort -R | tail -n 1"]);
+    assert_eq!((&pipeline["mode"], &pipeline["compare"]), (&"pipeline".into(), &Value::Null));
+    let script = report(&["for i in 1 2 3; do seq $i | wc -l; done; basename a"]);
+    assert_eq!(script["mode"], "script");
+    let failed = report(&["/nonexistent/program | wc -c"]);
+    assert!(failed["stages"][0]["failure"].is_string(), "{failed:#}");
+    let killed = report(&["bash -c 'kill -9 $$' | cat"]);
+    assert_eq!(killed["stages"][0]["exit"], json!({"signal": 9}));
+    let status = report(&["seq 10 | bash -c 'cat > /dev/null; exit 3'"]);
+    assert_eq!(status["stages"][1]["exit"], json!({"code": 3}));
+    let early = report(&["yes | head -n 1"]);
+    assert_eq!(early["stages"][0]["closed_by_downstream"], true);
+    let slow = report(&["bash -c 'for i in 1 2 3; do echo; sleep 0.1; done' | cat"]);
+    assert_eq!(slow["verdict"]["stage"], 1);
+    let elastic = report(&["--elastic=1", "seq 1000 | sort -n | tail -n 1"]);
+    assert_eq!(elastic["stages"][1]["inserted"], true);
+}
+
+#[test]
+fn a_report_with_a_comparison_is_of_its_schema() {
+    let compared = report(&["--compare", "--runs", "6", "seq 20000 | sort -R | tail -n 1"]);
+    assert_eq!(compared["compare"]["rounds"], 6, "{compared:#}");
 }
 
 fn weir(place: &Place, args: &str) -> Output {

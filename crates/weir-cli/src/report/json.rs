@@ -38,7 +38,6 @@ struct Document<'a> {
     quota: Option<Value>,
     started: Option<Value>,
     weir: Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
     compare: Option<&'a Compared>,
 }
 

@@ -73,7 +73,11 @@ pub fn weir_run_in(state: &Path, args: &[&str]) -> Ran {
     bound(&child);
     let output = child.wait_with_output().expect("weir ends");
     let text = std::fs::read_to_string(&file).unwrap_or_default();
-    let json = serde_json::from_str(&text).unwrap_or(Value::Null);
+    let json: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
+    // Whatever was run: what programs read of it is what was promised.
+    if json["schema"] == "weir.run/1" {
+        schema::check("weir.run/1", &json);
+    }
     Ran { output, json }
 }
 
