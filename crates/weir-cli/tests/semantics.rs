@@ -80,6 +80,15 @@ fn output_and_status_are_bash_s() {
         "(exit 4 | true) | cat",
         "true | (exit 4 | true)",
         "echo $$ >/dev/null | cat",
+        "seq 3 | sort -r > f; cat f",
+        "seq 3 | sort -r >f 2>&1",
+        "cat < /nosuch",
+        "echo x | cat > /nosuch/f",
+        "nosuchcommand > f",
+        "/etc/passwd > f",
+        "/tmp > f",
+        "echo x | X=5 sh -c 'echo $X; kill -9 $$' >&2",
+        "sort -r <<< $'1\\n2' 2>/dev/null",
     ];
     for text in texts {
         same(text, &[], &[]);
@@ -122,7 +131,7 @@ fn a_pipeline_of_one_and_of_twenty() {
     let twenty = pipeline(&format!("seq 100000{}", " | cat".repeat(19)));
     assert_eq!((twenty.stages(), twenty.stdout().len()), (20, 588_895));
     for index in 2..=20 {
-        assert_eq!(twenty.stage(index, "bytes_in") as u64, 588_895, "stage {index}");
+        assert_eq!(twenty.stage(index, "pipe_bytes_in") as u64, 588_895, "stage {index}");
     }
 }
 
@@ -138,8 +147,8 @@ fn two_gigabytes_go_through_whole() {
     let ran = pipeline("head -c 2147483648 /dev/zero | cat | wc -c");
     assert_eq!(ran.stdout(), "2147483648\n");
     assert_eq!(ran.stage(1, "bytes_out") as u64, 2_147_483_648);
-    assert_eq!(ran.stage(2, "bytes_in") as u64, 2_147_483_648);
-    assert_eq!(ran.stage(3, "bytes_in") as u64, 2_147_483_648);
+    assert_eq!(ran.stage(2, "pipe_bytes_in") as u64, 2_147_483_648);
+    assert_eq!(ran.stage(3, "pipe_bytes_in") as u64, 2_147_483_648);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use weir_policy::state::State;
 use weir_sys::Pid;
 use weir_sys::calls::Call;
-use weir_sys::proc::{Blocked, Io, ProcFile, Sched, Stat, peak_rss_bytes, read_small};
+use weir_sys::proc::{Blocked, Io, ProcFile, Sched, Stat, is_taken, peak_rss_bytes, read_small};
 
 /// A process: its tasks, and what was last seen of it.
 #[derive(Debug)]
@@ -280,7 +280,15 @@ impl Task {
         // Whether a wait for storage, or one outside any call (a page fault), really is for the
         // disk, and all that is known of a hidden task, stands in its state letter.
         if matches!(look.state, State::Disk | State::Unknown) {
-            look.state = match (self.letter(pid)?, look.state) {
+            let letter = match self.letter(pid) {
+                Some(letter) => letter,
+                // Hidden altogether, as another user's process may be.
+                None if is_taken(self.id) => b'?',
+                None => return None,
+            };
+            look.hidden |= letter == b'?';
+            look.state = match (letter, look.state) {
+                (b'?', _) => State::Unknown,
                 (b'R', _) => State::Running,
                 (b'D', _) => State::Disk,
                 (b'T' | b't', _) => State::Stopped,

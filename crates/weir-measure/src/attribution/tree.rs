@@ -8,7 +8,9 @@ use super::births::Census;
 use super::process::Process;
 use std::collections::BTreeMap;
 use weir_sys::Pid;
-use weir_sys::proc::{ProcFile, identity, is_taken, last_id, processes, tasks};
+use weir_sys::proc::{
+    ProcFile, identity, is_child, is_taken, largest_id, last_id, processes, tasks,
+};
 
 /// Shortest time between two walks of `/proc`.
 const WALK_NS: u64 = 50_000_000;
@@ -23,6 +25,8 @@ pub struct Discovery {
     /// The newest id when ids were last counted.
     counted: Option<Pid>,
     walked_ns: u64,
+    /// The largest id there is.
+    most: Pid,
     /// How many ids were given out meanwhile, and to whom.
     pub census: Census,
 }
@@ -44,7 +48,7 @@ impl Discovery {
         let loadavg = ProcFile::open("/proc/loadavg").ok();
         let seen = loadavg.as_ref().and_then(last_id);
         let census = Census { given: seen.map(|_| 0), ..Census::default() };
-        Discovery { loadavg, seen, counted: seen, walked_ns: 0, census }
+        Discovery { loadavg, seen, counted: seen, walked_ns: 0, most: largest_id(), census }
     }
 
     /// The run has ended: counts the ids given out since the last look.
@@ -53,12 +57,10 @@ impl Discovery {
         self.count(newest);
     }
 
-    /// Counts the ids given out since the last look. Once they have started again from the
-    /// beginning, their number is not known any more.
+    /// Counts the ids given out since the last look.
     fn count(&mut self, newest: Option<Pid>) {
-        let more = self.counted.zip(newest).and_then(|(then, newest)| newest.checked_sub(then));
+        let more = self.counted.zip(newest).map(|(then, newest)| given(then, newest, self.most));
         self.counted = newest;
-        let more = more.and_then(|more| u64::try_from(more).ok());
         self.census.given = self.census.given.zip(more).map(|(given, more)| given + more);
     }
 
@@ -78,8 +80,13 @@ impl Discovery {
         let mut found: Vec<Found> = Vec::new();
         for id in new_ids {
             let Some(who) = identity(id) else {
-                // Other users' processes may be hidden.
-                self.meet_other(is_taken(id));
+                // It is gone, or hidden, as another user's processes may be: also one that was
+                // started here and changed its user.
+                let taken = is_taken(id);
+                let parent = taken.then(|| hidden_parent(id, known)).flatten();
+                self.census.seen += u64::from(parent.is_some());
+                self.meet_other(taken && parent.is_none());
+                found.extend(parent.map(|parent| Found { pid: id, parent, name: String::new() }));
                 continue;
             };
             if who.process != id {
@@ -153,6 +160,20 @@ impl Discovery {
     }
 }
 
+/// How many ids were given out from one newest id to another. After the largest the kernel starts
+/// again, behind those that it keeps for the first processes.
+fn given(then: Pid, newest: Pid, most: Pid) -> u64 {
+    const KEPT: Pid = 300;
+    let more = newest.saturating_sub(then);
+    let again = most.saturating_sub(then).saturating_add(newest.saturating_sub(KEPT));
+    u64::try_from(if more < 0 { again } else { more }).unwrap_or(0)
+}
+
+/// Which of the known processes started a process that is hidden.
+fn hidden_parent(id: Pid, known: &BTreeMap<Pid, Process>) -> Option<Pid> {
+    known.keys().copied().take(FEW as usize).find(|parent| is_child(id, *parent))
+}
+
 fn is_found(found: &[Found], pid: Pid) -> bool {
     found.iter().any(|process| process.pid == pid)
 }
@@ -189,6 +210,14 @@ mod tests {
         drop(shell.stdin.take());
         shell.wait().expect("waited");
         most
+    }
+
+    #[test]
+    fn ids_that_start_again_are_counted() {
+        assert_eq!(given(1000, 1007, 32_768), 7);
+        assert_eq!(given(32_760, 310, 32_768), 8 + 10);
+        assert_eq!(given(32_760, 5, 32_768), 0);
+        assert_eq!(given(Pid::MAX, 0, Pid::MAX), 0);
     }
 
     #[test]

@@ -16,6 +16,8 @@ use weir_sys::proc::{Descriptor, Io};
 const MOST_STAGES: usize = 24;
 /// What was seen no more often is shown with others of its program.
 const FEW_SAMPLES: u64 = 2;
+/// How a process is shown of which nothing can be seen.
+const UNSEEN: &str = "(a process that is hidden)";
 /// A shell is shown when it worked, read or wrote for at least this share of the run.
 const SHELL_SHARE: f64 = 0.02;
 
@@ -95,10 +97,14 @@ fn label(group: &Group, sampler: &Sampler, wall_ns: u64, shell_name: &str) -> Op
     let parent = group.parent.map_or(shell, |parent| &sampler.groups[parent]);
     let is_given = group.parent.is_none();
     // A child of a shell that has not replaced itself still has its parent's arguments.
-    let is_subshell = group.program == shell.program && group.command == parent.command;
+    // One that is hidden was that only when it was last looked at.
+    let is_same = group.program == shell.program && group.command == parent.command;
+    let is_subshell = is_same && !group.hidden;
     if !is_given && !is_subshell {
         return Some(match (group.command.as_str(), group.program.as_str()) {
-            ("", "") => String::from("(a process that could not be looked at)"),
+            (command, program) if is_same || command.is_empty() && program.is_empty() => {
+                String::from(UNSEEN)
+            }
             ("", program) => format!("({program})"),
             (command, _) => command.to_owned(),
         });

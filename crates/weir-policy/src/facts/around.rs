@@ -43,7 +43,8 @@ pub struct Started {
     pub processes: u64,
     /// How the number is known: exact, estimated or a lower bound.
     pub evidence: Evidence,
-    /// Time from start to end of one of them, on average; sampled.
+    /// Time from start to end of one of them, on average; sampled. Where their number is a lower
+    /// bound, this is an upper one.
     pub mean_life_ns: u64,
     /// Time in which at least one of them lived, as a share of the wall time of the stage or
     /// run; sampled.

@@ -26,6 +26,12 @@ pub fn last_id(loadavg: &ProcFile) -> Option<Pid> {
     text.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
+/// The largest id that the kernel gives out; what is usual where that is hidden.
+pub fn largest_id() -> Pid {
+    let text = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
+    text.trim().parse::<Pid>().map_or(32_768, |most| most.saturating_sub(1))
+}
+
 /// Whose id this is; `None` when nobody has it (any more) or it is hidden.
 pub fn identity(id: Pid) -> Option<Identity> {
     let mut buffer = [0; 512];
@@ -54,6 +60,16 @@ pub fn tasks(process: Pid) -> Vec<Pid> {
     numbers_in(&format!("/proc/{process}/task"))
 }
 
+/// Whether `child` is a child of process `parent`, one that is hidden included; `false` where the
+/// kernel was built without `CONFIG_PROC_CHILDREN`.
+pub fn is_child(child: Pid, parent: Pid) -> bool {
+    tasks(parent).into_iter().any(|task| {
+        let path = format!("/proc/{parent}/task/{task}/children");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.split_ascii_whitespace().any(|id| id.parse() == Ok(child))
+    })
+}
+
 fn numbers_in(directory: &str) -> Vec<Pid> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(fd) = rustix::fs::open(directory, flags, Mode::empty()) else { return Vec::new() };
@@ -80,6 +96,9 @@ mod tests {
         let before = last_id(&loadavg).expect("an id");
         let mut child = std::process::Command::new("true").spawn().expect("true");
         assert_ne!(last_id(&loadavg).expect("an id"), before);
+        let (pid, me) = (child.id() as Pid, std::process::id() as Pid);
+        let counted = std::path::Path::new("/proc/thread-self/children").exists();
+        assert_eq!((is_child(pid, me), is_child(me, pid)), (counted, false));
         child.wait().expect("waited");
     }
 }
