@@ -14,9 +14,9 @@ pub struct NetProfileOptions {
     #[arg(value_name = "FILE|PID")]
     pub which: Vec<OsString>,
 
-    /// The device whose switch it is
-    #[arg(long, value_name = "DEVICE", default_value = "weir0")]
-    pub tun: String,
+    /// The device whose switch it is [default: the only one that is up, else weir0]
+    #[arg(long, value_name = "DEVICE")]
+    pub tun: Option<String>,
 
     /// How long to count, such as 5s or 1m; an interrupt ends it earlier
     #[arg(short, long, value_name = "TIME", default_value = "5",

@@ -1,6 +1,6 @@
 //! `weir net ping`: asks a host for an echo or the time, from the host behind a switch.
 
-use super::{failed, not_attached, stop_flag, switch_of};
+use super::{device, failed, not_attached, stop_flag, switch_of};
 use crate::args::NetPingOptions;
 use crate::fault::Fault;
 use crate::output::Outlet;
@@ -24,11 +24,12 @@ const LOOK: Duration = Duration::from_millis(100);
 pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
     let outlet = Outlet::open(&options.json)?;
     let stop = stop_flag()?;
-    let (switch, directory) = switch_of(&options.tun)?;
+    let tun = device(options.tun.as_deref())?;
+    let (switch, directory) = switch_of(&tun)?;
     let id = std::process::id() as u16;
     let wants = [Want { protocol: protocol::ICMP, port: Some(id) }];
     let attached = Station::attach(&switch, &directory, &wants);
-    let station = attached.map_err(|error| not_attached(&options.tun, error))?;
+    let station = attached.map_err(|error| not_attached(&tun, error))?;
     let probe = match options.timestamp {
         true => Probe::Timestamp,
         false => Probe::Echo { data_bytes: usize::from(options.size) },

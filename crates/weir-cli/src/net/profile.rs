@@ -1,7 +1,7 @@
 //! `weir net profile`: switches the profiles of a switch's processes on, waits, and says what a
 //! packet costs, and where.
 
-use super::asked;
+use super::{device, not_attached};
 use crate::args::NetProfileOptions;
 use crate::fault::{Fault, tell};
 use crate::json;
@@ -73,7 +73,8 @@ fn open_all(options: &NetProfileOptions) -> Result<Vec<(PathBuf, Observed)>, Fau
         }
     }
     if observed.is_empty() {
-        let what = format!("cannot find profiles of '{}': none of its processes", options.tun);
+        let tun = device(options.tun.as_deref())?;
+        let what = format!("cannot find profiles of '{tun}': none of its processes");
         return Err(Fault::failed(format!("{what} has published one")));
     }
     Ok(observed)
@@ -85,17 +86,18 @@ fn cannot(verb: &str, path: &Path, error: &std::io::Error) -> String {
 
 fn files(options: &NetProfileOptions) -> Result<Vec<PathBuf>, Fault> {
     if options.which.is_empty() {
-        return published(&options.tun, |_| true);
+        return published(&device(options.tun.as_deref())?, |_| true);
     }
     let mut files = Vec::new();
     for which in &options.which {
         match pid(which) {
             None => files.push(PathBuf::from(which)),
             Some(pid) => {
+                let tun = device(options.tun.as_deref())?;
                 let end = format!(".{pid}");
-                let found = published(&options.tun, |name| name.ends_with(&end))?;
+                let found = published(&tun, |name| name.ends_with(&end))?;
                 if found.is_empty() {
-                    let of = format!("process {pid} of '{}'", options.tun);
+                    let of = format!("process {pid} of '{tun}'");
                     return Err(Fault::failed(format!("cannot find a profile of {of}")));
                 }
                 files.extend(found);
@@ -112,7 +114,7 @@ fn pid(which: &OsStr) -> Option<u32> {
 
 /// Files of profiles in the directory of a switch.
 fn published(tun: &str, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, Fault> {
-    let directory = names::find(tun).map_err(asked)?;
+    let directory = names::find(tun).map_err(|error| not_attached(tun, error))?;
     let read =
         |error| Fault::failed(format!("cannot read directory '{}': {error}", directory.display()));
     let mut files = Vec::new();

@@ -1,6 +1,6 @@
 //! `weir net stat`: what a switch has counted.
 
-use super::{failed, not_attached, switch_of};
+use super::{device, failed, not_attached, switch_of};
 use crate::args::NetStatOptions;
 use crate::fault::Fault;
 use crate::json;
@@ -14,14 +14,16 @@ use weir_net::station::{STATISTICS_SCHEMA, Station};
 /// Carries out the verb.
 pub fn stat(options: &NetStatOptions) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(&options.json)?;
-    let (switch, directory) = switch_of(&options.tun)?;
+    let tun = device(options.tun.as_deref())?;
+    let (switch, directory) = switch_of(&tun)?;
     let attached = Station::attach(&switch, &directory, &[]);
-    let mut station = attached.map_err(|error| not_attached(&options.tun, error))?;
+    let mut station = attached.map_err(|error| not_attached(&tun, error))?;
     let text = station.statistics().map_err(failed)?;
-    let body = understood(&text).ok_or_else(|| {
+    let mut body = understood(&text).ok_or_else(|| {
         let why = format!("it does not speak {STATISTICS_SCHEMA}");
-        Fault::failed(format!("cannot understand the switch of '{}': {why}", options.tun))
+        Fault::failed(format!("cannot understand the switch of '{tun}': {why}"))
     })?;
+    leave_out_this_process(&mut body);
     outlet.say(STATISTICS_SCHEMA, || named(&body), || table(&body))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -48,6 +50,14 @@ fn named(said: &Value) -> Value {
         *station = json::process(pid, uid, more);
     }
     said
+}
+
+/// Who asks is attached for that only.
+fn leave_out_this_process(stat: &mut Value) {
+    if let Some(stations) = stat["stations"].as_array_mut() {
+        let own = u64::from(std::process::id());
+        stations.retain(|station| station["pid"].as_u64() != Some(own));
+    }
 }
 
 /// As people read it.
@@ -82,9 +92,14 @@ fn table(stat: &Value) -> String {
     let held_bytes = waiting["held_bytes"].as_u64().unwrap_or(0);
     line("waiting", format!("{datagrams} datagrams for fragments, {held_bytes} bytes"));
     let drops = stat["drops"].as_object().into_iter().flatten();
+    // The kernel's own, on any device, says nothing of what goes wrong.
+    let (ipv6, drops): (Vec<_>, Vec<_>) = drops.partition(|(why, _)| *why == "ipv6");
     let drops: Vec<String> =
-        drops.map(|(why, count)| format!("{} {count}", why.replace('_', "-"))).collect();
+        drops.iter().map(|(why, count)| format!("{} {count}", why.replace('_', "-"))).collect();
     line("dropped", if drops.is_empty() { String::from("nothing") } else { drops.join(", ") });
+    for (_, count) in ipv6 {
+        line("IPv6", format!("{count} packets dropped: not supported"));
+    }
     let icmp = stat["icmp"].as_object().into_iter().flatten();
     let icmp: Vec<String> = icmp
         .map(|(what, count)| format!("{} {count}", Counts::words(what).unwrap_or(what)))
