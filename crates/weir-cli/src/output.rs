@@ -22,12 +22,12 @@ use weir_sys::signals::die_of;
 
 /// Writes text for people to standard output; a reader that has seen enough is no error.
 pub fn print(text: &str) -> Result<(), Fault> {
-    Output::stdout()?.write(printable_lines(text).as_bytes()).map(drop)
+    Output::stdout()?.write(printable_lines(text)).map(drop)
 }
 
 /// Writes JSON to standard output; a reader that has seen enough is no error.
 pub fn print_json(text: &str) -> Result<(), Fault> {
-    Output::stdout()?.write(json::escaped(text).as_bytes()).map(drop)
+    Output::stdout()?.write(json::escaped(text).as_ref()).map(drop)
 }
 
 /// Standard output, or a file.
@@ -47,23 +47,30 @@ impl Output {
     }
 
     /// A file, which is made, or emptied.
-    pub fn create(path: &Path) -> Result<Output, Fault> {
+    fn create(path: &Path) -> Result<Output, Fault> {
         let file = File::create(path).map_err(|error| unwritten(Some(path), error))?;
         Ok(Output { file, path: Some(path.to_owned()) })
+    }
+
+    /// What the option `--json` names, if it is given. A verb opens that before its work, so that a
+    /// bad name is told at once.
+    pub fn open(option: &JsonOption) -> Result<Option<Output>, Fault> {
+        match &option.file {
+            None => Ok(None),
+            Some(_) if option.is_stdout() => Output::stdout().map(Some),
+            Some(path) => Output::create(path).map(Some),
+        }
     }
 
     /// Where records go, which are printed in one form only: as JSON where the option says, and
     /// otherwise to standard output.
     pub fn of_records(option: &JsonOption) -> Result<Output, Fault> {
-        match &option.file {
-            Some(path) if !option.is_stdout() => Output::create(path),
-            _ => Output::stdout(),
-        }
+        Output::open(option)?.map_or_else(Output::stdout, Ok)
     }
 
     /// Writes all of it. False when nobody reads it any more.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<bool, Fault> {
-        match self.file.write_all(bytes) {
+    pub fn write(&mut self, bytes: impl AsRef<[u8]>) -> Result<bool, Fault> {
+        match self.file.write_all(bytes.as_ref()) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
             written => {
                 written.map(|()| true).map_err(|error| unwritten(self.path.as_deref(), error))
@@ -103,8 +110,8 @@ fn unwritten(path: Option<&Path>, error: impl Into<io::Error>) -> Fault {
     })
 }
 
-/// Where a verb says what it found: text to standard output, and JSON where the option says. If that
-/// is standard output, there is no text.
+/// Where a verb says what it found: text to standard output, and JSON where the option says. If
+/// that is standard output, there is no text.
 #[derive(Debug)]
 pub struct Outlet {
     text: Option<Output>,
@@ -115,13 +122,8 @@ pub struct Outlet {
 impl Outlet {
     /// Opened before a verb does its work, so that a bad name is told at once.
     pub fn open(option: &JsonOption) -> Result<Outlet, Fault> {
-        let stdout = Output::stdout()?;
-        let (text, json) = match &option.file {
-            None => (Some(stdout), None),
-            Some(_) if option.is_stdout() => (None, Some(stdout)),
-            Some(path) => (Some(stdout), Some(Output::create(path)?)),
-        };
-        Ok(Outlet { text, json, in_lines: false })
+        let text = if option.is_stdout() { None } else { Some(Output::stdout()?) };
+        Ok(Outlet { text, json: Output::open(option)?, in_lines: false })
     }
 
     /// Each document on a line, for verbs that write several.
@@ -143,19 +145,19 @@ impl Outlet {
     ) -> Result<bool, Fault> {
         if let Some(output) = &mut self.json {
             let write = if self.in_lines { json::line } else { json::document };
-            if !output.write(write(schema, body())?.as_bytes())? {
+            if !output.write(write(schema, body())?)? {
                 return Ok(false);
             }
         }
         match &mut self.text {
-            Some(output) => output.write(printable_lines(&text()).as_bytes()),
+            Some(output) => output.write(printable_lines(&text())),
             None => Ok(true),
         }
     }
 
     /// Says something to people only. False when nobody reads it any more.
     pub fn tell(&mut self, text: &str) -> Result<bool, Fault> {
-        self.text.as_mut().map_or(Ok(true), |output| output.write(printable_lines(text).as_bytes()))
+        self.text.as_mut().map_or(Ok(true), |output| output.write(printable_lines(text)))
     }
 
     /// Waits as [`Output::wait`] does.

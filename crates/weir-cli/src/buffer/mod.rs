@@ -42,7 +42,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     }
     let (pool, spills) = make_pool(options)?;
     // Before anything is read: a bad name is told at once, and costs nobody any bytes.
-    let mut json = options.json.file.as_deref().map(JsonOutput::create).transpose()?;
+    let mut json = JsonOutput::open(&options.json)?;
     ends::take_files(options.file.as_deref(), options.output.as_deref())?;
     let (input, output) =
         (Input::new(options.file.is_some())?, Output::new(options.output.is_some())?);
@@ -83,7 +83,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         let _ = std::io::stderr().lock().write_all(table.as_bytes());
     }
     let written = match &mut json {
-        Some(output) => stats.json().and_then(|text| output.write(text.as_bytes()).map(drop)),
+        Some(output) => stats.json().and_then(|text| output.write(text).map(drop)),
         None => Ok(()),
     };
     match end? {

@@ -111,20 +111,7 @@ fn table(stat: &Value) -> String {
         line("station", String::from("ICMP in the switch itself"));
     }
     for station in stat["stations"].as_array().into_iter().flatten() {
-        let wants = station["wants"].as_array().into_iter().flatten();
-        let wants: Vec<String> = wants
-            .map(|want| match want["port"].as_u64() {
-                Some(port) => format!("{} port {port}", protocol(&want["protocol"])),
-                None => protocol(&want["protocol"]),
-            })
-            .collect();
-        let (delivered, full) = (&station["datagrams_delivered"], &station["datagrams_refused"]);
-        let wants = if wants.is_empty() { String::from("nothing") } else { wants.join(", ") };
-        let said = format!(
-            "process {} takes {wants}: {delivered} datagrams, {full} more did not fit",
-            station["pid"]
-        );
-        line("station", said);
+        line("station", station_text(station));
     }
     let (taken, refused) = (number("redirects_taken"), number("redirects_refused"));
     line("redirects", format!("{taken} taken, {refused} refused"));
@@ -138,6 +125,22 @@ fn table(stat: &Value) -> String {
         line("gateway", said);
     }
     out
+}
+
+fn station_text(station: &Value) -> String {
+    let wants = station["wants"].as_array().into_iter().flatten();
+    let wants: Vec<String> = wants
+        .map(|want| match want["port"].as_u64() {
+            Some(port) => format!("{} port {port}", protocol(&want["protocol"])),
+            None => protocol(&want["protocol"]),
+        })
+        .collect();
+    let (delivered, full) = (&station["datagrams_delivered"], &station["datagrams_refused"]);
+    let wants = if wants.is_empty() { String::from("nothing") } else { wants.join(", ") };
+    format!(
+        "process {} takes {wants}: {delivered} datagrams, {full} more did not fit",
+        station["pid"]
+    )
 }
 
 fn protocol(number: &Value) -> String {
