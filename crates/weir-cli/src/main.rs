@@ -25,8 +25,7 @@ mod shell;
 mod stat;
 mod tune;
 
-use args::{Command, Options};
-use clap::Parser;
+use args::Command;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -34,7 +33,10 @@ fn main() -> ExitCode {
     if std::env::args_os().skip(1).eq([bench::CELL]) {
         return end(bench::cell());
     }
-    let options = Options::parse();
+    let options = match args::parse() {
+        Ok(options) => options,
+        Err(fault) => return end(Err(fault)),
+    };
     end(match options.command {
         Command::Run(run) => run::run(&run),
         Command::Bench(options) => bench::bench(&options),

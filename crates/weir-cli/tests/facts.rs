@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Ran, WEIR, alone, have, pipeline, weir_run_in};
+use common::{Ran, WEIR, alone, have, pipeline, quota, weir_run_in};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -183,50 +183,14 @@ fn what_others_use_is_measured() {
     assert!(others <= cpus - 0.2, "{}", own.json["host"]);
 }
 
-/// Makes a control group with a quota of 0.2 CPUs, where that is allowed; removed when dropped.
-struct Group(std::path::PathBuf);
-
-impl Group {
-    fn make() -> Option<Group> {
-        let name = format!("weir-test-{}", std::process::id());
-        for (base, quota, value) in [
-            ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "20000"),
-            ("/sys/fs/cgroup", "cpu.max", "20000 100000"),
-        ] {
-            let group = Group(Path::new(base).join(&name));
-            if std::fs::create_dir(&group.0).is_ok()
-                && std::fs::write(group.0.join(quota), value).is_ok()
-            {
-                return Some(group);
-            }
-        }
-        None
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir(&self.0);
-    }
-}
-
 #[test]
 fn a_quota_is_named_with_the_periods_it_was_reached_in() {
     let _alone = alone();
-    let Some(group) = Group::make() else {
+    let Some(group) = quota::Group::make() else {
         eprintln!("SKIPPED: no control group with a CPU quota can be made here");
         return;
     };
-    let directory = tempfile::tempdir().expect("a directory");
-    let report = directory.path().join("report.json");
-    // The shell enters the group, and weir and its stages are in it from their start.
-    let script = "echo $$ > \"$1/cgroup.procs\" && exec \"$2\" run -q --json \"$3\" \"$4\"";
-    let mut inside = Command::new("bash");
-    inside.args(["-c", script, "bash"]).arg(&group.0).arg(WEIR).arg(&report);
-    let status = inside.arg(format!("{} | cat", work(0.2))).status().expect("bash");
-    assert!(status.success());
-    let text = std::fs::read_to_string(&report).expect("a report");
-    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let json = group.run(&format!("{} | cat", work(0.2))).json;
     let quota = &json["quota"];
     assert_eq!((&quota["cpus"], &json["cpus"]), (&0.2.into(), &0.2.into()), "{json}");
     let (periods, throttled) = (quota["periods"].as_u64(), quota["throttled_periods"].as_u64());

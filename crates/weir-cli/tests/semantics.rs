@@ -102,7 +102,7 @@ fn early_close_is_normal_and_quick() {
     assert_eq!((ran.code(), ran.stdout().as_str()), (0, "y\n"));
     assert_eq!(ran.json["stages"][0]["exit"]["signal"], 13);
     assert_eq!(ran.json["stages"][0]["closed_by_downstream"], true);
-    assert!(ran.stderr().contains("closed by downstream (normal)"), "{}", ran.stderr());
+    assert!(ran.stderr().contains("reader left"), "{}", ran.stderr());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Each figure is exact or sampled and says which: see [`Stage::single_task`] and
 //! [`Stage::samples`]. Exact figures come from the kernel's own counters at the end of a stage.
 
+use weir_policy::ending::MemoryKills;
 use weir_policy::facts;
 pub use weir_policy::facts::{Evidence, Host, Peer, PeerKind, Program, Quota, Started};
 use weir_policy::partition::Times;
@@ -31,6 +32,8 @@ pub struct Run {
     pub notes: Vec<String>,
     /// Whether the stages were found from outside rather than given.
     pub discovered: bool,
+    /// Processes that the kernel killed meanwhile because memory had run out.
+    pub memory_kills: MemoryKills,
     /// What else the CPUs did meanwhile.
     pub host: Host,
     /// The CPU quota that bound it most, if there is one.
@@ -141,6 +144,25 @@ pub struct Pipe {
 }
 
 impl Run {
+    /// Bytes that passed through a stage, and how they are known: what came through the pipe in
+    /// front of it, else what went through the pipe behind it, else the larger of what it read and
+    /// wrote.
+    pub fn passed(&self, position: usize) -> (Option<u64>, Evidence) {
+        let Some(stage) = self.stages.get(position) else { return (None, Evidence::Unknown) };
+        let larger = stage.io.map(|io| io.read_bytes.max(io.write_bytes));
+        match stage.pipe_in_bytes.or(stage.pipe_out_bytes) {
+            Some(bytes) => (Some(bytes), stage.pipe_evidence),
+            None => (larger, stage.bytes_evidence),
+        }
+    }
+
+    /// Those bytes by the stage's wall time.
+    pub fn bytes_per_s(&self, position: usize) -> Option<f64> {
+        let wall_ns = self.stages.get(position)?.wall_ns;
+        let bytes = self.passed(position).0.filter(|_| wall_ns > 0)?;
+        Some(bytes as f64 / (wall_ns as f64 / 1e9))
+    }
+
     /// The facts that verdict and advice are drawn from.
     pub fn facts(&self, input_from_outside: bool, output_to_outside: bool) -> facts::Run {
         facts::Run {

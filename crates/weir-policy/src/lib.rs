@@ -8,6 +8,9 @@
 //! - [`facts`]: what was measured of one run, the input of the next two.
 //! - [`verdict`]: which stage held the pipeline up, and why.
 //! - [`advice`]: what would make it faster, where the evidence supports saying so.
+//! - [`ending`]: what is worth saying of how a stage ended.
+//! - `limits`: how short a run could become, which bounds what advice can gain.
+//! - [`words`]: how figures read in sentences and tables.
 //! - [`arena`]: who has which blocks of an arena.
 //! - [`ready`]: which of many channels is next, and for how long.
 //! - [`sizing`]: when to enlarge a kernel pipe that is in use.
@@ -22,6 +25,7 @@ extern crate alloc;
 
 pub mod advice;
 pub mod arena;
+pub mod ending;
 pub mod facts;
 pub mod partition;
 pub mod pipe;
@@ -32,4 +36,5 @@ pub mod state;
 pub mod text;
 pub mod verdict;
 
-mod words;
+mod limits;
+pub mod words;

@@ -2,7 +2,7 @@
 
 use super::rows::Row;
 use crate::fault::tell;
-use crate::report::units::binary as bytes;
+use crate::report::units::{binary as bytes, clock};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio::stderr;
 use rustix::termios::{tcgetpgrp, tcgetwinsize};
@@ -352,12 +352,6 @@ impl Line {
 
 fn rate(bytes: u64, time: Duration) -> u64 {
     (bytes as f64 / time.as_secs_f64().max(1e-6)) as u64
-}
-
-/// Hours, minutes and seconds.
-fn clock(time: Duration) -> String {
-    let s = time.as_secs();
-    format!("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
 }
 
 /// Whether the terminal is this job's: a line in the midst of another's screen helps nobody.

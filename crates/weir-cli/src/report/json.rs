@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use weir_measure::record::{Ending, Pipe, Run, Stage};
 use weir_measure::{machine, record};
-use weir_policy::advice::Advice;
+use weir_policy::advice::{Advice, Gain};
 use weir_policy::verdict::Verdict;
 
 /// Writes the report as one JSON document, with a newline at its end.
@@ -33,6 +33,7 @@ struct Document<'a> {
     pipes: Vec<Value>,
     verdict: Value,
     advice: Vec<Value>,
+    memory_kills: Value,
     notes: &'a [String],
     host: Value,
     quota: Option<Value>,
@@ -59,6 +60,10 @@ fn document(report: &Report) -> Document<'_> {
         pipes: run.pipes.iter().map(pipe).collect(),
         verdict: verdict(&report.verdict),
         advice: report.advice.iter().map(|advice| self::advice(run, advice)).collect(),
+        memory_kills: json!({
+            "group": run.memory_kills.group,
+            "host": run.memory_kills.host,
+        }),
         notes: &run.notes,
         host: around::host(&run.host),
         quota: run.quota.as_ref().map(around::quota),
@@ -105,6 +110,7 @@ fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
             "stopped_s": seconds(times.stopped_ns),
             "unknown_s": seconds(times.unknown_ns),
         },
+        "bytes_per_s": run.bytes_per_s(position),
         "bytes_in": stage.io.map(|io| io.read_bytes),
         "bytes_out": stage.io.map(|io| io.write_bytes),
         "pipe_bytes_in": stage.pipe_in_bytes,
@@ -198,12 +204,18 @@ fn verdict(verdict: &Verdict) -> Value {
 }
 
 fn advice(run: &record::Run, advice: &Advice) -> Value {
+    let (gain, at_most) = match advice.gain {
+        Gain::AtMost(factor) => ("bound", Some(factor)),
+        Gain::About(_) => ("estimate", None),
+    };
     let pipe = advice.pipe.and_then(|pipe| run.pipes.get(pipe));
     json!({
         "kind": advice.kind.name(),
         "stage": advice.stage.map(|stage| stage + 1),
         "pipe": pipe.map(|pipe| json!({ "from": pipe.from + 1, "to": pipe.to + 1 })),
-        "expected_speedup_at_most": advice.gain_limit,
+        "gain": gain,
+        "expected_speedup": advice.gain.factor(),
+        "expected_speedup_at_most": at_most,
         "text": advice.text,
     })
 }

@@ -1,7 +1,9 @@
 //! How figures are written in the report.
 
+use std::time::Duration;
 use weir_measure::record::{Ending, Stage};
-use weir_policy::text::printable;
+use weir_policy::words;
+pub use weir_policy::words::count;
 
 /// A time in a table cell: seconds, `-` for nothing worth a digit.
 pub fn seconds(ns: u64) -> String {
@@ -12,6 +14,12 @@ pub fn seconds(ns: u64) -> String {
         s if s < 99.5 => format!("{s:.2}s"),
         s => format!("{s:.0}s"),
     }
+}
+
+/// Hours, minutes and seconds.
+pub fn clock(time: Duration) -> String {
+    let s = time.as_secs();
+    format!("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
 }
 
 /// A size in decimal units.
@@ -48,28 +56,28 @@ pub fn capacity(count: u64) -> String {
     }
 }
 
-/// A count.
-pub fn count(value: u64) -> String {
-    match value {
-        v if v < 10_000 => v.to_string(),
-        v if v < 10_000_000 => format!("{} k", v / 1000),
-        v => format!("{} M", v / 1_000_000),
+/// A rate in MB/s, for a column that says so.
+pub fn rate(bytes_per_s: f64) -> String {
+    match bytes_per_s / 1e6 {
+        0.0 => String::from("-"),
+        mb if mb < 0.095 => format!("{mb:.2}"),
+        mb if mb < 9.95 => format!("{mb:.1}"),
+        mb => format!("{mb:.0}"),
     }
 }
 
 /// A share as a percentage; `?` where it is not known.
 pub fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| String::from("?"), |share| format!("{:.0}%", share * 100.0))
+    share.map_or_else(|| String::from("?"), words::percent)
 }
 
 /// How a stage ended.
 pub fn ending(stage: &Stage) -> String {
-    match (stage.ending, &stage.failure) {
-        (Some(Ending::Code(code)), Some(reason)) => format!("{code} {reason}"),
-        _ if stage.closed_by_downstream() => String::from("closed by downstream (normal)"),
-        (Some(Ending::Code(code)), None) => code.to_string(),
-        (Some(Ending::Signal(signal)), _) => signal_name(signal),
-        (None, _) => String::from("?"),
+    match stage.ending {
+        _ if stage.closed_by_downstream() => String::from("reader left"),
+        Some(Ending::Code(code)) => code.to_string(),
+        Some(Ending::Signal(signal)) => signal_name(signal),
+        None => String::from("?"),
     }
 }
 
@@ -77,14 +85,4 @@ pub fn ending(stage: &Stage) -> String {
 pub fn signal_name(signal: i32) -> String {
     let name = signal_hook::low_level::signal_name(signal);
     name.map_or_else(|| format!("signal {signal}"), String::from)
-}
-
-/// A label on one line, cut to `width` characters.
-pub fn cut(label: &str, width: usize) -> String {
-    let line: String = label.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = printable(&line);
-    if line.chars().count() <= width {
-        return line;
-    }
-    line.chars().take(width.saturating_sub(3)).chain("...".chars()).collect()
 }

@@ -1,6 +1,6 @@
 //! From the command line to the stages of a job.
 
-use crate::args::RunOptions;
+use crate::args::{Asked, RunOptions};
 use crate::fault::Fault;
 use crate::shell::{self, Direct, Plan, PlanError, StageText};
 use std::ffi::{OsStr, OsString};
@@ -38,11 +38,11 @@ const PIPEFAIL_SHELLS: [&str; 4] = ["bash", "ksh", "mksh", "zsh"];
 /// meaning, and in which `exec` is known to change nothing else.
 const REPLACING_SHELLS: [&str; 3] = ["bash", "sh", "dash"];
 
-/// Makes the plan.
-pub fn plan(options: &RunOptions) -> Result<Planned, Fault> {
-    match &options.text {
-        Some(text) => of_text(text, options),
-        None => of_words(&options.words),
+/// Makes the plans: one, or of several pipelines to compare one each.
+pub fn plans(options: &RunOptions) -> Result<Vec<Planned>, Fault> {
+    match &options.asked {
+        Asked::Texts(texts) => texts.iter().map(|text| of_text(text, options)).collect(),
+        Asked::Words(words) => Ok(vec![of_words(words.as_slice())?]),
     }
 }
 
@@ -78,9 +78,8 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
         // What is no UTF-8 is for the shell alone to read.
         None => Plan::Whole,
         Some(Ok(plan)) => plan,
-        Some(Err(PlanError::Empty)) => {
-            return Err(Fault::usage("nothing to run: the text is empty"));
-        }
+        // A shell does nothing then, and is content.
+        Some(Err(PlanError::Empty)) => return Ok(nothing(shell)),
         // The last word on syntax is the shell's own.
         Some(Err(PlanError::Syntax(_))) if accepts(&shell, text) => Plan::Whole,
         Some(Err(PlanError::Syntax(error))) => {
@@ -105,6 +104,13 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
             Ok(Planned { stages, script, whole_because, negated, shell, shell_options, command })
         }
     }
+}
+
+fn nothing(shell: PathBuf) -> Planned {
+    let (stages, shell_options) = (Vec::new(), Vec::new());
+    let (whole_because, command) = (String::new(), String::new());
+    let (script, negated) = (false, false);
+    Planned { stages, script, whole_because, negated, shell, shell_options, command }
 }
 
 /// Why a text runs whole.
@@ -183,6 +189,11 @@ fn find_shell(asked: Option<&Path>) -> Result<PathBuf, Fault> {
             Ok(found.unwrap_or_else(|| PathBuf::from("/bin/sh")))
         }
     }
+}
+
+/// Whether a word names a program.
+pub fn is_program(name: &OsStr) -> bool {
+    in_path(Path::new(name)).is_some()
 }
 
 fn in_path(name: &Path) -> Option<PathBuf> {

@@ -5,6 +5,7 @@
 pub mod buffer;
 pub mod net;
 pub mod port;
+pub mod quota;
 pub mod schema;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -67,7 +68,7 @@ pub fn weir_run_in(state: &Path, args: &[&str]) -> Ran {
     let file = directory.path().join("report.json");
     let mut command = Command::new(WEIR);
     command.args(["run", "--json"]).arg(&file).args(args);
-    command.env("XDG_STATE_HOME", state).env_remove("WEIR_ELASTIC");
+    command.env("XDG_STATE_HOME", state).env_remove("WEIR_ELASTIC").env_remove("COLUMNS");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().expect("weir starts");
     bound(&child);

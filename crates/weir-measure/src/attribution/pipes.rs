@@ -43,6 +43,8 @@ pub struct PipeWatch {
     wanted_bytes: Option<u64>,
     /// Totals of the looks so far.
     pub totals: PipeTotals,
+    /// What the last look showed.
+    pub now: Option<Fill>,
 }
 
 /// Sums over the looks at a pipe, weighted by time.
@@ -108,7 +110,8 @@ impl PipeWatch {
     /// A pipe neither of whose ends is known yet.
     pub fn new(identity: Descriptor, sizing: Option<Sizing>) -> PipeWatch {
         let totals = PipeTotals::default();
-        PipeWatch { identity, writer: None, reader: None, sizing, wanted_bytes: None, totals }
+        let (writer, reader, wanted_bytes, now) = (None, None, None, None);
+        PipeWatch { identity, writer, reader, sizing, wanted_bytes, totals, now }
     }
 
     /// A pipe that somebody else made, to be enlarged to `wanted_bytes`.
@@ -159,6 +162,7 @@ impl PipeWatch {
             None => bytes >= capacity_bytes,
         };
         let fill = Fill { bytes, capacity_bytes, full };
+        self.now = Some(fill);
         // Once the writer has closed, emptiness keeps nobody waiting: what counts is the time in
         // which both ends were open.
         if writer.is_some() || self.writer.is_none() {

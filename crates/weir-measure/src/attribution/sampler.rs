@@ -238,6 +238,12 @@ impl Sampler {
         self.processes.keys().copied()
     }
 
+    /// Those of one group.
+    pub fn pids_of(&self, group: usize) -> impl Iterator<Item = Pid> {
+        let members = self.processes.values().filter(move |process| process.group == group);
+        members.map(|process| process.pid)
+    }
+
     /// Forgets processes that are gone, except those a group started with: these are ended by
     /// whoever reaps them, or, if they were found, here. One that has ended and that nobody has
     /// waited for yet is kept: whether somebody will tells whether the kernel's sums have it.

@@ -4,6 +4,7 @@ use super::start::Failure;
 use super::{Job, Running, StageSpec, bytes, sums};
 use crate::attribution::{Births, Group, Peers, PipeWatch, Sampler};
 use crate::machine;
+use crate::oom;
 use crate::record::{Ending, Evidence, Pipe, Run, Stage};
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
@@ -150,6 +151,7 @@ impl Running {
             ticks: self.sampler.ticks,
             notes: std::mem::take(&mut self.notes),
             discovered: job.script,
+            memory_kills: oom::kills_since(self.memory_kills),
             blind,
             ..Run::default()
         };

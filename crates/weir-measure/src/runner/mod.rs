@@ -19,6 +19,7 @@ pub use start::{files_needed, files_suffice};
 use crate::attribution::{Grouping, Sampler};
 use crate::clock::{Clock, cpu_ns};
 use crate::machine;
+use crate::oom;
 use crate::random::Random;
 use crate::record::Run;
 use around::Around;
@@ -28,6 +29,7 @@ use rustix::process::{Pid, Resource, WaitId, WaitIdOptions, getrlimit, setrlimit
 use std::ffi::OsString;
 use std::path::PathBuf;
 use stops::Stops;
+use weir_policy::ending::MemoryKills;
 use weir_policy::sizing::Sizing;
 use weir_sys::signals;
 
@@ -116,6 +118,7 @@ pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
         limit_bytes: machine::pipe_limit_bytes().max(job.pipe_bytes),
         notes: Vec::new(),
         file_limit: None,
+        memory_kills: oom::kills(),
         around: Around::look(),
     };
     signals::restore_default(SIGCHLD);
@@ -135,6 +138,8 @@ struct Running {
     notes: Vec<String>,
     /// The limit of open files that stages keep, if this process has raised its own.
     file_limit: Option<u64>,
+    /// Processes killed for want of memory before the run.
+    memory_kills: MemoryKills,
     /// What was around the run when it began.
     around: Around,
 }
