@@ -50,8 +50,12 @@ pub fn escaped(json: &str) -> Cow<'_, str> {
         match c {
             // It can only stand between values.
             '\r' => out.push(' '),
-            // All of them have four digits at most. Writing to a string cannot fail.
-            c if is_unsafe(c) => drop(write!(out, "\\u{:04x}", u32::from(c))),
+            c if is_unsafe(c) => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    // Writing to a string cannot fail.
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
             c => out.push(c),
         }
     }
@@ -85,7 +89,7 @@ pub fn command(pid: i32) -> Option<String> {
 }
 
 /// The effective user of a process.
-fn uid(pid: i32) -> Option<u32> {
+pub fn uid(pid: i32) -> Option<u32> {
     let status = std::fs::read(format!("/proc/{pid}/status")).ok()?;
     let status = String::from_utf8_lossy(&status);
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
@@ -98,7 +102,8 @@ mod tests {
 
     #[test]
     fn json_says_the_same_and_holds_nothing_that_a_terminal_acts_on() {
-        let value = serde_json::json!({"name": "a\u{9b}2J\u{7f}\u{202e}\u{2028}b\u{1b}\n"});
+        let value =
+            serde_json::json!({"name": "a\u{9b}2J\u{7f}\u{202e}\u{2028}b\u{1b}\u{e0041}\n"});
         let text = format!("{value:#}\n");
         let safe = escaped(&text);
         assert!(safe.chars().all(|c| c == '\n' || !is_unsafe_to_print(c)), "{safe:?}");

@@ -13,7 +13,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use serde::Serialize;
 use signal_hook::consts::SIGPIPE;
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -110,6 +110,16 @@ fn unwritten(path: Option<&Path>, error: impl Into<io::Error>) -> Fault {
     })
 }
 
+/// Text for people in place of what stands on the terminal.
+fn redrawn(text: &str) -> String {
+    let mut screen = String::from("\x1b[H");
+    for line in printable_lines(text).lines() {
+        screen += line;
+        screen += "\x1b[K\n";
+    }
+    screen + "\x1b[J"
+}
+
 /// Where a verb says what it found: text to standard output, and JSON where the option says. If
 /// that is standard output, there is no text.
 #[derive(Debug)]
@@ -117,18 +127,24 @@ pub struct Outlet {
     text: Option<Output>,
     json: Option<Output>,
     in_lines: bool,
+    in_place: bool,
 }
 
 impl Outlet {
     /// Opened before a verb does its work, so that a bad name is told at once.
     pub fn open(option: &JsonOption) -> Result<Outlet, Fault> {
         let text = if option.is_stdout() { None } else { Some(Output::stdout()?) };
-        Ok(Outlet { text, json: Output::open(option)?, in_lines: false })
+        Ok(Outlet { text, json: Output::open(option)?, in_lines: false, in_place: false })
     }
 
     /// Each document on a line, for verbs that write several.
     pub fn in_lines(self, in_lines: bool) -> Outlet {
         Outlet { in_lines, ..self }
+    }
+
+    /// Text in place of what stands on the terminal, where standard output is one.
+    pub fn in_place(self, in_place: bool) -> Outlet {
+        Outlet { in_place: in_place && io::stdout().is_terminal(), ..self }
     }
 
     /// Whether people read what is found.
@@ -150,6 +166,7 @@ impl Outlet {
             }
         }
         match &mut self.text {
+            Some(output) if self.in_place => output.write(redrawn(&text())),
             Some(output) => output.write(printable_lines(&text())),
             None => Ok(true),
         }

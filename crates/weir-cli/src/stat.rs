@@ -5,10 +5,13 @@ use crate::bench::trimmed;
 use crate::fault::{Fault, tell};
 use crate::json;
 use crate::output::Outlet;
+use crate::report::cut;
 use crate::report::units::{bytes, capacity, count, seconds};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 use std::time::Instant;
 use weir::stat::{EndStat, Kind, PipeStat, pipes};
@@ -23,15 +26,8 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
     {
         return Err(Fault::failed(format!("cannot look at process {pid}: there is none")));
     }
-    let mut outlet = Outlet::open(&options.json)?.in_lines(options.watch.is_some());
-    let Some(every) = options.watch else {
-        let found = look(options.pid);
-        if found.is_empty() && outlet.has_text() {
-            tell("no pipe of weir is in use");
-        }
-        show(&mut outlet, &found, None)?;
-        return Ok(ExitCode::SUCCESS);
-    };
+    let watches = options.watch.is_some();
+    let mut outlet = Outlet::open(&options.json)?.in_lines(watches).in_place(watches);
     let mut before = BTreeMap::new();
     let mut seen = Instant::now();
     // Until an interrupt, or nobody reads on.
@@ -39,36 +35,31 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
         let found = look(options.pid);
         let elapsed_s = seen.elapsed().as_secs_f64();
         seen = Instant::now();
-        if !show(&mut outlet, &found, Some((&before, elapsed_s)))? {
-            return Ok(ExitCode::SUCCESS);
+        let running = running(options.pid);
+        let rate = |pipe: &PipeStat| {
+            let then = before.get(&pipe.inode)?;
+            Some(pipe.reader.account.bytes.saturating_sub(*then) as f64 / elapsed_s)
+        };
+        let body = || {
+            let pipes: Vec<Value> = found.iter().map(|pipe| pipe_json(pipe, rate(pipe))).collect();
+            let running: Vec<Value> = running.iter().map(running_json).collect();
+            json!({"pipes": pipes, "running": running})
+        };
+        let is_bare = found.is_empty() && running.is_empty() && options.watch.is_none();
+        if is_bare && outlet.has_text() {
+            tell(NONE);
         }
+        let text = || if is_bare { String::new() } else { text(&found, &running, rate) };
+        let is_read = outlet.say(SCHEMA, body, text)?;
+        let Some(every) = options.watch.filter(|_| is_read) else {
+            return Ok(ExitCode::SUCCESS);
+        };
         before = found.iter().map(|pipe| (pipe.inode, pipe.reader.account.bytes)).collect();
         std::thread::sleep(every);
     }
 }
 
-/// What the readers of pipes had read at the look before, and how many seconds ago that was.
-type Before<'a> = (&'a BTreeMap<u64, u64>, f64);
-
-/// Shows pipes, with rates where there was a look before.
-fn show(
-    outlet: &mut Outlet,
-    found: &[PipeStat],
-    before: Option<Before<'_>>,
-) -> Result<bool, Fault> {
-    let rate = |pipe: &PipeStat| {
-        let (before, elapsed_s) = before?;
-        let then = before.get(&pipe.inode)?;
-        Some(pipe.reader.account.bytes.saturating_sub(*then) as f64 / elapsed_s)
-    };
-    let pipes = || {
-        let pipes = found.iter().map(|pipe| pipe_json(pipe, rate(pipe)));
-        json!({ "pipes": pipes.collect::<Vec<_>>() })
-    };
-    // One look that finds nothing has told so.
-    let is_bare = found.is_empty() && before.is_none();
-    outlet.say(SCHEMA, pipes, || if is_bare { String::new() } else { table(found, rate) })
-}
+const NONE: &str = "no pipe of weir is in use";
 
 fn look(pid: Option<i32>) -> Vec<PipeStat> {
     let mut found = pipes();
@@ -78,18 +69,77 @@ fn look(pid: Option<i32>) -> Vec<PipeStat> {
     found
 }
 
-fn table(found: &[PipeStat], rate: impl Fn(&PipeStat) -> Option<f64>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header([
-        "pipe", "end", "process", "bytes", "rate", "records", "waits", "spun", "slept", "asleep",
-        "woke", "woken", "",
-    ]);
-    for column in 3..12 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
+/// A command of weir at work: it has no pipes of the library, and accounts of its own.
+struct Running {
+    pid: i32,
+    /// Its words.
+    command: String,
+}
+
+/// The runs and buffers at work that this user may look at.
+fn running(only: Option<i32>) -> Vec<Running> {
+    let program = |pid: &str| {
+        let found = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+        Some((found.dev(), found.ino()))
+    };
+    let (own, me) = (program("self"), std::process::id() as i32);
+    let all = weir_sys::proc::processes().into_iter();
+    let others = all.filter(|pid| *pid != me && only.is_none_or(|only| only == *pid));
+    let of_weir = others.filter(|pid| own.is_some() && program(&pid.to_string()) == own);
+    let of_weir = of_weir.filter_map(|pid| {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let words = String::from_utf8_lossy(&words);
+        let words: Vec<&str> = words.split_terminator('\0').skip(1).collect();
+        let command = format!("weir {}", words.join(" "));
+        matches!(words.first(), Some(&"run" | &"buffer")).then_some(Running { pid, command })
+    });
+    of_weir.collect()
+}
+
+fn running_json(running: &Running) -> Value {
+    json!({"pid": running.pid, "command": running.command, "uid": json::uid(running.pid)})
+}
+
+/// All there is to see, as wide as the terminal.
+fn text(
+    found: &[PipeStat],
+    running: &[Running],
+    rate: impl Fn(&PipeStat) -> Option<f64>,
+) -> String {
+    let width = std::io::stdout().is_terminal().then(columns);
+    let mut text = match found.is_empty() {
+        true => format!("{NONE}\n"),
+        false => table(found, rate, width) + "\n",
+    };
+    text.extend(found.iter().filter_map(backlog));
+    for Running { pid, command } in running {
+        let line = format!("{pid} {command}");
+        text += &cut(&line, width.unwrap_or(usize::MAX));
+        text.push('\n');
     }
+    text
+}
+
+/// Columns of the terminal.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok();
+    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
+}
+
+const HEADER: [&str; 13] = [
+    "pipe", "end", "process", "bytes", "rate", "records", "waits", "spun", "slept", "asleep",
+    "woke", "woken", "",
+];
+/// Columns that go, in this order, where there is no room for all.
+const LESSER: [usize; 7] = [11, 10, 7, 5, 8, 9, 6];
+
+/// A row for each end, with as many columns as fit.
+fn table(
+    found: &[PipeStat],
+    rate: impl Fn(&PipeStat) -> Option<f64>,
+    width: Option<usize>,
+) -> String {
+    let mut rows = Vec::new();
     for pipe in found {
         let rate = rate(pipe).map(|rate| format!("{}/s", bytes(rate as u64)));
         let kind = if pipe.kind == Kind::Stream { "stream" } else { "records" };
@@ -97,11 +147,41 @@ fn table(found: &[PipeStat], rate: impl Fn(&PipeStat) -> Option<f64>) -> String 
             || format!("{kind}, {}", capacity(pipe.capacity_bytes)),
             |fill| format!("{kind}, {} of {}", bytes(fill), capacity(pipe.capacity_bytes)),
         );
-        table.add_row(row(&names(pipe), "writer", &pipe.writer, rate.as_deref()));
-        table.add_row(row(&fill, "reader", &pipe.reader, None));
+        rows.push(row(&names(pipe), "writer", &pipe.writer, rate.as_deref()));
+        rows.push(row(&fill, "reader", &pipe.reader, None));
     }
-    let backlogs: String = found.iter().filter_map(backlog).collect();
-    trimmed(&table) + "\n" + &backlogs
+    let mut shown: Vec<usize> = (0..HEADER.len()).collect();
+    let mut lesser = LESSER.iter();
+    loop {
+        let text = laid_out(&rows, &shown);
+        let fits = |width: usize| text.lines().all(|line| line.chars().count() <= width);
+        if width.is_none_or(fits) {
+            return text;
+        }
+        match lesser.next() {
+            Some(column) => shown.retain(|at| at != column),
+            None => {
+                let lines =
+                    text.lines().map(|line| line.chars().take(width.unwrap_or(0)).collect());
+                return lines.collect::<Vec<String>>().join("\n");
+            }
+        }
+    }
+}
+
+fn laid_out(rows: &[[String; 13]], shown: &[usize]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(shown.iter().map(|at| HEADER[*at]));
+    for (place, _) in shown.iter().enumerate().filter(|(_, at)| (3..12).contains(*at)) {
+        if let Some(column) = table.column_mut(place) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for row in rows {
+        table.add_row(shown.iter().map(|at| &row[*at]));
+    }
+    trimmed(&table)
 }
 
 /// What the backlog of an elastic reader has come to, where it has.

@@ -58,7 +58,8 @@ fn runs_show_hostile_names_as_text() {
     // The shell finds it by a pattern; the script's processes are found by their names.
     let script = OsStr::new("for f in ./a*; do \"$f\"; done; for f in ./a*; do \"$f\" | cat; done");
     shown_as_text("a script", &weir(&place, &[run, script]));
-    shown_as_text("the shell", &weir(&place, &[run, OsStr::new("./a*J* | cat")]));
+    let output = weir(&place, &[run, OsStr::new("--verbose"), OsStr::new("./a*J* | cat")]);
+    assert!(is_text(&output.stderr), "the shell: {}", output.stderr.escape_ascii());
     let missing = [b"./no-", HOSTILE].concat();
     let args = [run, OsStr::new("--"), OsStr::from_bytes(&missing)];
     shown_as_text("a missing one", &weir(&place, &args));

@@ -37,6 +37,17 @@ fn the_only_switch_that_is_up_is_meant() {
 }
 
 #[test]
+fn the_only_log_there_is_is_meant() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let mut other = bed.net("up --tun other1 --addr 10.8.0.2/24 --peer 10.8.0.1 --inline");
+    other.said("other1 is up");
+    other.end();
+    let log = bed.run_net("log");
+    assert!(log.status.success(), "{}", both(&log));
+    assert!(both(&log).contains("weir: the switch on 'other1' has ended"), "{}", both(&log));
+}
+
+#[test]
 fn a_log_of_a_switch_that_is_up_is_printed_without_a_word() {
     let Some(bed) = Bed::new(&[]) else { return };
     let mut switch = bed.switch("");

@@ -47,6 +47,19 @@ pub fn find(tun: &str) -> Result<PathBuf> {
 /// # Errors
 /// The directory is another user's, or others may write it, or it cannot be read.
 pub fn up() -> Result<Vec<String>> {
+    known(is_up)
+}
+
+/// The devices of which a log of this user's is there, in order; nothing is made.
+///
+/// # Errors
+/// As [`up`].
+pub fn logged() -> Result<Vec<String>> {
+    known(|tun| find_log(tun).is_ok())
+}
+
+/// The devices that a switch of this user's ever ran on, and of which this holds.
+fn known(holds: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let net = root()?.join("net");
     if !is_ours(&net)? {
         return Ok(Vec::new());
@@ -54,9 +67,9 @@ pub fn up() -> Result<Vec<String>> {
     let entries = std::fs::read_dir(&net).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
     let entries = entries.map_err(|cause| Error::os("read", object(&net), cause))?;
     let names = entries.into_iter().filter_map(|entry| entry.file_name().into_string().ok());
-    let mut up: Vec<String> = names.filter(|name| is_name(name) && is_up(name)).collect();
-    up.sort();
-    Ok(up)
+    let mut known: Vec<String> = names.filter(|name| is_name(name) && holds(name)).collect();
+    known.sort();
+    Ok(known)
 }
 
 /// Whether a switch of this user's is up on a device.

@@ -2,12 +2,14 @@
 
 use alloc::string::String;
 
-/// Whether a terminal would act on this character instead of showing it: control characters (C0,
-/// DEL, C1), line and paragraph separators, and what changes the direction of text.
+/// Whether a terminal would act on this character instead of showing it, or show others otherwise:
+/// control characters (C0, DEL, C1), line and paragraph separators, what changes the direction of
+/// text, and what has no width of its own.
 pub fn is_unsafe_to_print(c: char) -> bool {
     c.is_control()
-        || matches!(c,
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Text that others chose (names of processes and files, foreign reports) as it may be shown: one

@@ -24,6 +24,13 @@ const TRIES: u32 = 8;
 /// Between two looks whether a reader has come.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// The directory for temporary files; a stale `TMPDIR` (of cron, or a session that has ended) is as
+/// none.
+fn temporary() -> PathBuf {
+    let named = std::env::temp_dir();
+    if named.is_dir() { named } else { PathBuf::from("/tmp") }
+}
+
 /// The directory of names that are no paths: `$XDG_RUNTIME_DIR/weir`, or one in the directory for
 /// temporary files that is the user's alone. It is made if it is missing.
 ///
@@ -34,7 +41,7 @@ pub fn directory() -> Result<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let directory = match runtime.filter(|path| path.is_absolute()) {
         Some(runtime) => runtime.join("weir"),
-        None => std::env::temp_dir().join(format!("weir-{uid}")),
+        None => temporary().join(format!("weir-{uid}")),
     };
     let object = || format!("the directory of names '{}'", directory.display());
     match rustix::fs::mkdir(&directory, Mode::RWXU) {

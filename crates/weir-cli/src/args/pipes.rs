@@ -66,6 +66,9 @@ pub struct StatOptions {
 }
 
 const TUNE_EXAMPLES: &str = "\
+These are pipes that programs make with the library weir. For the pipes of a pipeline see
+weir run --pipe-size, for a buffer in one weir buffer --memory.
+
 Examples:
   weir tune                         what pipes made now get, and why
   weir tune --size 1M --shift 3     for all pipes made from now on
@@ -81,10 +84,14 @@ const STAT_JSON: &str = "\
 Write JSON (schema weir.stat/2) to FILE, with --watch a line each time; - is standard output";
 
 const STAT_EXAMPLES: &str = "\
+Pipes are those that programs make with the library weir. Runs and buffers at work (weir run, weir
+buffer) are listed by name below them: of what passes through them they say themselves (--live;
+kill -USR1 to a buffer).
+
 Examples:
   weir stat                every pipe of weir that this user may look at
   weir stat 4711 --json -  those of a process, for a program
-  weir stat --watch=2      with rates, every two seconds
+  weir stat --watch=2s     with rates, every two seconds, in place on a terminal
 
 waits   times the end found nothing to do; spun: of these, ended by looking again and again
 slept   times it slept, and for how long; woke, woken: wake-ups given and taken";

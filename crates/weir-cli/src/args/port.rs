@@ -188,7 +188,8 @@ Examples:
   find . -print0 | weir port write --null paths   for messages that may hold newlines
 
 Once the reader is gone a message fails, and with it the command (exit status 1); what is left of
-standard input is not read.";
+standard input is not read. Status 0 says that all was sent: a reader that lives receives it. Whether
+it could print it, its own exit status says.";
 
 const STAT_NOTE: &str = "\
 Numbers are what the reader and the writers say of themselves. Sent and received count pieces: a

@@ -57,7 +57,7 @@ fn path(options: &NetLogOptions) -> Result<PathBuf, Fault> {
     match &options.file {
         Some(file) => Ok(file.clone()),
         None => {
-            let tun = device(options.tun.as_deref())?;
+            let tun = logged_device(options)?;
             names::find_log(&tun).map_err(|error| match error.kind() {
                 ErrorKind::NoSwitch => Fault::failed(format!("{error}{}", those_up())),
                 _ => asked(error),
@@ -66,12 +66,23 @@ fn path(options: &NetLogOptions) -> Result<PathBuf, Fault> {
     }
 }
 
+/// The device whose log is meant: where none is named and no switch is up, the only one that has a
+/// log.
+fn logged_device(options: &NetLogOptions) -> Result<String, Fault> {
+    let tun = device(options.tun.as_deref())?;
+    if options.tun.is_some() || names::is_up(&tun) {
+        return Ok(tun);
+    }
+    let mut logged = names::logged().map_err(asked)?;
+    Ok(if logged.len() == 1 { logged.remove(0) } else { tun })
+}
+
 /// Says that a log is of a switch that has ended, and when: it looks like that of one that is up.
 fn tell_ended(options: &NetLogOptions, path: &Path) -> Result<(), Fault> {
     if options.file.is_some() {
         return Ok(());
     }
-    let tun = device(options.tun.as_deref())?;
+    let tun = logged_device(options)?;
     if names::is_up(&tun) {
         return Ok(());
     }

@@ -1,5 +1,5 @@
-//! A network namespace with a name, as `ip netns` has them, that goes when the switch ends. What one
-//! that was killed has left is taken away by the next.
+//! A network namespace with a name, as `ip netns` has them, that goes when the switch ends. What a
+//! switch that was killed has left is taken away by the next.
 
 use crate::fault::{Fault, tell};
 use rustix::fs::{Mode, OFlags};

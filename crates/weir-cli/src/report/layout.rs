@@ -4,6 +4,7 @@
 
 use comfy_table::{Cell, CellAlignment, Table};
 use unicode_width::UnicodeWidthStr;
+use weir_policy::text::is_unsafe_to_print;
 
 /// Columns between two columns of a table.
 const GAP: usize = 2;
@@ -145,23 +146,12 @@ fn one_line(chars: impl Iterator<Item = char>) -> String {
                     line.push(' ');
                 }
             }
-            c if c.is_control() || is_format(c) => line.push('?'),
+            c if is_unsafe_to_print(c) => line.push('?'),
             c => line.push(c),
         }
     }
     line.truncate(line.trim_end().len());
     line
-}
-
-/// Characters without a width of their own that change how others are shown.
-fn is_format(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-}
-
-/// A sentence with nothing in it that would move the cursor.
-pub fn defused(sentence: &str) -> String {
-    sentence.chars().map(|c| if c.is_control() || is_format(c) { '?' } else { c }).collect()
 }
 
 /// A sentence broken at blanks into lines of at most `columns`, the later ones indented by two.

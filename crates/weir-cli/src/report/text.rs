@@ -7,6 +7,7 @@ use super::{Report, fine, layout, rows, tables};
 use anstyle::{AnsiColor, Style};
 use weir_measure::record::{Ending, Run};
 use weir_policy::ending::{End, Ended, Remark, remark};
+use weir_policy::text::printable;
 
 /// When more lines than this stand between the verdict and the advice, its first line is repeated:
 /// the top may have left the screen.
@@ -84,7 +85,7 @@ impl Page<'_> {
     }
 
     fn sentence(&mut self, sentence: &str, style: Style) {
-        let sentence = layout::defused(sentence);
+        let sentence = printable(sentence);
         if !self.look.wraps {
             return self.line(&sentence, style);
         }

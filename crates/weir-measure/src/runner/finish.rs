@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use weir_policy::advice::is_relay;
 use weir_policy::partition::Sums;
 use weir_sys::Pid;
-use weir_sys::proc::{Io, ProcFile, Sched, Stat, read_small};
+use weir_sys::proc::{Io, ProcFile, Sched, Stat, is_own, read_small};
 use weir_sys::wait::{Reaped, reap};
 
 /// A stage that was started, or could not be.
@@ -135,10 +135,14 @@ impl Live {
 impl Running {
     /// The record of the job, all of whose stages have ended.
     pub(super) fn finish(mut self, job: &Job) -> Run {
-        let blind = ProcFile::open("/proc/self/stat").is_err();
+        let blind = !is_own();
         if blind {
-            self.notes
-                .push(String::from("/proc cannot be read: only CPU time and memory are known"));
+            // It is there, and shows other processes; or it is not there at all.
+            let why = match std::fs::metadata("/proc/loadavg") {
+                Ok(_) => "is that of another pid namespace",
+                Err(_) => "cannot be read",
+            };
+            self.notes.push(format!("/proc {why}: only CPU time and memory are known"));
         }
         let start_ns = self.live.iter().map(|live| live.start_ns).min().unwrap_or(0);
         let end_ns = self.live.iter().map(Live::end_ns).max().unwrap_or(0);

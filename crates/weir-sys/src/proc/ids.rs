@@ -4,6 +4,7 @@
 //! While it stands still no process and no thread was started, so nobody need be looked for; when
 //! it moved by a few, only those few ids need a look. Walking all of `/proc` is the fallback.
 
+use super::file::refuse_foreign;
 use super::{ProcFile, read_small};
 use crate::Pid;
 use rustix::fs::{Dir, Mode, OFlags};
@@ -71,6 +72,9 @@ pub fn is_child(child: Pid, parent: Pid) -> bool {
 }
 
 fn numbers_in(directory: &str) -> Vec<Pid> {
+    if refuse_foreign(directory).is_err() {
+        return Vec::new();
+    }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(fd) = rustix::fs::open(directory, flags, Mode::empty()) else { return Vec::new() };
     let Ok(dir) = Dir::new(fd) else { return Vec::new() };
