@@ -2,6 +2,7 @@
 
 mod bench;
 mod buffer;
+mod json;
 mod net;
 mod net_profile;
 mod pipes;
@@ -15,13 +16,16 @@ mod words;
 pub use bench::BenchOptions;
 pub use buffer::BufferOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use json::JsonOption;
 pub use net::{
     NetCommand, NetIcmpdOptions, NetLogOptions, NetPingOptions, NetStatOptions, NetUpOptions,
     NetVerb,
 };
 pub use net_profile::NetProfileOptions;
 pub use pipes::{StatOptions, TuneOptions};
-pub use port::{PortCommand, PortReadOptions, PortVerb, PortWriteOptions};
+pub use port::{
+    PortCommand, PortListOptions, PortReadOptions, PortStatOptions, PortVerb, PortWriteOptions,
+};
 pub use relay::RelayOptions;
 pub use run::RunOptions;
 pub use saved::{CompareOptions, Export, FailOn, HistoryOptions};
