@@ -28,7 +28,7 @@ pub use port::{
 };
 pub use relay::RelayOptions;
 pub use run::RunOptions;
-pub use saved::{CompareOptions, Export, FailOn, HistoryOptions};
+pub use saved::{CompareOptions, Export, FailOn, HistoryCommand, HistoryShowOptions, HistoryVerb};
 use std::path::PathBuf;
 pub use words::{Asked, parse};
 
@@ -65,10 +65,10 @@ pub enum Command {
     Run(RunOptions),
     /// Measure what passes between processes on this host, so that the figures repeat
     Bench(BenchOptions),
-    /// Compare two saved runs of weir bench, or a saved one with now
+    /// Of weir bench: compare two saved runs, or a saved one with now
     Compare(CompareOptions),
-    /// List, show, export or forget saved runs of weir bench
-    History(HistoryOptions),
+    /// Of weir bench: list, show, export or forget saved runs
+    History(HistoryCommand),
     /// Show the accounts of weir's pipes in use: bytes, waits, sleeps, wake-ups
     Stat(StatOptions),
     /// Show or set the sizes of weir's pipes: those made from now on, or one in use
