@@ -5,7 +5,7 @@ use crate::bench::trimmed;
 use crate::fault::{Fault, tell};
 use crate::json;
 use crate::output::Outlet;
-use crate::report::cut;
+use crate::report::layout::cut;
 use crate::report::units::{bytes, capacity, count, seconds};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};

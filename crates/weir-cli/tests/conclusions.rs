@@ -75,18 +75,18 @@ fn each_gain_says_whether_it_is_a_bound() {
 }
 
 #[test]
-fn a_loop_over_a_byte_at_a_time_gains_no_more_than_was_said() {
+fn a_loop_that_is_replaced_may_gain_all_of_its_time() {
     let _alone = alone();
-    let slow = pipeline("seq 200000 | while read -r n; do echo $n; done | sort -n | tail -1");
-    let quick = pipeline("seq 200000 | awk '{print $1}' | sort -n | tail -1");
-    assert_eq!(slow.stdout(), quick.stdout());
-    let wall = |ran: &Ran| ran.json["wall_s"].as_f64().expect("a time");
-    let all = slow.json["advice"].as_array().expect("advice");
-    let bounds = all.iter().filter_map(|advice| advice["expected_speedup_at_most"].as_f64());
-    let bound = bounds.fold(1.0, f64::max);
-    // A noisy neighbour may have slowed the first run down; that much is allowed for.
-    let gained = wall(&slow) / wall(&quick);
-    assert!(gained < 1.5 * bound, "gained {gained:.1}, said {bound:.1}\n{}", slow.stderr());
+    let ran = pipeline("seq 200000 | while read -r n; do echo $n; done | sort -n | tail -1");
+    let all = ran.json["advice"].as_array().expect("advice").iter();
+    let advice = all.filter(|advice| advice["kind"] == "larger-reads").collect::<Vec<_>>();
+    let said = advice[0]["expected_speedup"].as_f64().expect("a factor");
+    // Its time in the kernel alone was once taken for all that could go. What stays is no more
+    // than what the other stages did, one after the other.
+    let cpu_s = |stage: usize| ran.stage(stage, "user_s") + ran.stage(stage, "sys_s");
+    let others_s = cpu_s(1) + cpu_s(3) + cpu_s(4);
+    let wall_s = ran.json["wall_s"].as_f64().expect("a time");
+    assert!(said >= (wall_s / others_s).min(100.0), "{said:.1}\n{}", ran.stderr());
 }
 
 #[test]

@@ -55,6 +55,20 @@ fn what_tee_writes_into_a_file_counts() {
 }
 
 #[test]
+fn what_is_moved_without_being_counted_is_not_called_exact() {
+    let _alone = alone();
+    // weir buffer moves by splice while there is no backlog, which the kernel does not count.
+    let ran = pipeline(&format!("head -c 400000000 /dev/zero | {WEIR} buffer -q | wc -c"));
+    assert_eq!(ran.stdout(), "400000000\n");
+    assert_eq!(evidence(&ran, 2, "bytes"), "lower bound", "{}", ran.json);
+    for (stage, side) in [(2, "pipe_bytes_in"), (2, "pipe_bytes_out"), (3, "pipe_bytes_in")] {
+        let crossed = ran.stage(stage, side) as u64;
+        assert!((400_000_000..400_300_000).contains(&crossed), "{side} {crossed}");
+    }
+    assert_eq!(evidence(&ran, 2, "pipe_bytes"), "estimated");
+}
+
+#[test]
 fn what_nobody_waits_for_is_added_and_called_a_lower_bound() {
     let _alone = alone();
     // bash becomes cat, which waits for no process substitution: the kernel's sums lack it.
@@ -64,6 +78,9 @@ fn what_nobody_waits_for_is_added_and_called_a_lower_bound() {
     assert_eq!(evidence(&ran, 1, "bytes"), "lower bound");
     let sums = ran.stage(1, "user_s") + ran.stage(1, "sys_s");
     assert!(sums > 0.3, "{sums}: {}", ran.json);
+    // One that is started right before its shell ends is never seen, but it keeps the pipe open.
+    let ran = pipeline("sh -c 'sleep 0.3 & exit 0' | cat");
+    assert_eq!(evidence(&ran, 1, "cpu_sums"), "lower bound", "{}", ran.json);
     // What is waited for is all there.
     let ran = pipeline(&format!("({}; :) | cat", work(0.3)));
     assert_eq!(evidence(&ran, 1, "cpu_sums"), "exact");
@@ -73,8 +90,8 @@ fn what_nobody_waits_for_is_added_and_called_a_lower_bound() {
 #[test]
 fn a_partition_has_no_more_cpu_time_than_was_used() {
     let _alone = alone();
-    // Two tasks of one stage that hand small pieces to and fro are found running at most ticks.
-    let text = "(perl -e '$|=1;print \"x\" x 99 for 1..40000' | cat; :) | wc -c";
+    // One that wakes up for microseconds at a time is often found just made runnable.
+    let text = "(perl -e 'select undef,undef,undef,.0003 for 1..2500'; :) | cat";
     let ran = pipeline(text);
     assert_eq!(evidence(&ran, 1, "cpu_sums"), "exact");
     let sums = ran.stage(1, "user_s") + ran.stage(1, "sys_s");
@@ -180,7 +197,8 @@ fn what_others_use_is_measured() {
     // Its own work is not the others'.
     let own = pipeline(&format!("{} | cat", work(0.5)));
     let others = own.json["host"]["others_cpus"].as_f64().expect("a number");
-    assert!(others <= cpus - 0.2, "{}", own.json["host"]);
+    let used = (own.stage(1, "user_s") + own.stage(1, "sys_s")) / own.stage(1, "wall_s");
+    assert!(others <= cpus - used + 0.15, "{used}: {}", own.json["host"]);
 }
 
 #[test]

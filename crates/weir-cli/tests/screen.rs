@@ -4,6 +4,7 @@
 mod common;
 
 use common::{WEIR, have, weir_run};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -118,7 +119,7 @@ fn a_stage_that_was_killed_stands_out() {
     let failed = weir_run(&["true | sh -c 'exit 3'"]).stderr();
     assert!(failed.contains("2 sh -c 'exit 3' failed with status 3"), "{failed}");
     let script = weir_run(&["true; sh -c 'exit 3'"]).stderr();
-    assert!(script.contains("the script failed with status 3"), "{script}");
+    assert!(script.contains("true; sh -c 'exit 3' failed with status 3"), "{script}");
 }
 
 #[test]
@@ -201,16 +202,16 @@ fn a_person_who_waits_sees_the_bottleneck_and_the_time_left() {
     std::fs::write(directory.path().join("text"), inner).expect("written");
     let shown = on_terminal(100, directory.path(), "WEIR run \"$(cat text)\"");
     let lines: Vec<&str> =
-        shown.split("\r\u{1b}[K").filter(|part| part.starts_with("weir 0:00:")).collect();
+        shown.split("\r\u{1b}[K").filter(|part| part.starts_with("weir 00:")).collect();
     assert!(!lines.is_empty(), "{shown}");
     let last = lines[lines.len() - 1];
     assert!(last.contains("1 exec perl slow.pl") && last.contains("% busy"), "{last}");
-    assert!(lines.iter().any(|line| line.contains("% of input.dat, 0:00:0")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("% of input.dat, 00:0")), "{lines:#?}");
     assert!(lines.iter().any(|line| line.contains("/s")), "{lines:#?}");
     // Wiped before the report, and not shown where the last stage prints to the terminal.
     assert!(shown.contains("\r\u{1b}[Kweir: "), "{shown}");
     let shown = on_terminal(100, directory.path(), "WEIR run 'perl slow.pl | tail -c 1'");
-    assert!(!shown.contains("weir 0:00"), "{shown}");
+    assert!(!shown.contains("weir 00:"), "{shown}");
 }
 
 #[test]
@@ -221,4 +222,33 @@ fn a_loop_that_starts_hundreds_of_commands_keeps_a_short_report() {
     assert!(!said.contains("()"), "{said}");
     let bare = |line: &&str| line.split_whitespace().filter(|word| *word == "-").count() >= 6;
     assert!(said.lines().filter(bare).count() <= 1, "{said}");
+}
+
+#[test]
+fn a_script_and_a_build_are_looked_into() {
+    // Once "held up by 1 bash report.sh" was all that was said.
+    let directory = tempfile::tempdir().expect("a directory");
+    let slow = "perl -e 'select(undef,undef,undef,.3)'";
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(path("report.sh"), format!("#!/bin/sh\n{slow} | cat\n{slow}\nexit 4\n"))
+        .expect("written");
+    std::fs::set_permissions(path("report.sh"), PermissionsExt::from_mode(0o755)).expect("set");
+    let sh = path("report.sh");
+    let text = format!("sh {sh}");
+    let redirected = format!("sh {sh} > {}", path("out"));
+    for args in [&["sh", &sh][..], &[&sh], &[&text], &[&redirected]] {
+        let ran = weir_run(args);
+        assert_eq!(ran.code(), 4, "{args:?}: {}", ran.stderr());
+        assert_eq!(ran.json["mode"], "script", "{args:?}");
+        let perl = ran.running("perl");
+        assert_eq!(ran.culprit(), perl as u64, "{args:?}: {}", ran.stderr());
+        assert!(ran.stderr().contains("failed with status 4"), "{}", ran.stderr());
+    }
+    if have(&["make"]) {
+        std::fs::write(path("Makefile"), format!("all:\n\t@{}; true\n", slow.replace('$', "$$")))
+            .expect("written");
+        let ran = weir_run(&["make", "-f", &path("Makefile")]);
+        assert!(ran.running("perl") > 0, "{}", ran.stderr());
+    }
+    assert_eq!(weir_run(&["sh -c 'echo x' | cat"]).json["mode"], "pipeline");
 }

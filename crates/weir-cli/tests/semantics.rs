@@ -19,78 +19,71 @@ fn same(text: &str, set: &[&str], flags: &[&str]) {
     assert_eq!(weir, bash, "{text}");
 }
 
+/// Texts that must do under weir what they do under bash.
+const TEXTS: &[&str] = &[
+    "echo a b | tr a-z A-Z",
+    "printf 'x\\ny\\n' | sort -r | cat -n",
+    "false | true",
+    "true | false",
+    "! true | false",
+    "! true",
+    "exit 7 | exit 9",
+    "sh -c 'kill -9 $$' | cat",
+    "cat /dev/null | sh -c 'kill -9 $$'",
+    "yes | head -1",
+    "yes | head -2 | tail -1",
+    "nosuchcommand | cat",
+    "echo x | nosuchcommand",
+    "echo x | /dev/null",
+    "echo x | /etc/passwd",
+    "echo x | /nosuch/path",
+    "ls /nosuch 2>&1 | wc -l",
+    "ls /nosuch |& wc -l",
+    "{ echo out; echo err >&2; } |& sort",
+    "echo x >/dev/null |& wc -c",
+    "echo 'a | b' | cat",
+    "echo \"a | b\" | cat",
+    "echo a\\|b | cat",
+    "(echo 1; echo 2) | (read x; cat)",
+    "{ echo 1; echo 2; } | while read x; do echo \"<$x>\"; done",
+    "for i in 1 2 3; do echo $i; done | sort -r",
+    "echo $((1+2)) $(echo sub) `echo tick` | cat",
+    "echo ${HOME:+home} ~ | cat | wc -w",
+    "X=5 sh -c 'echo $X' | cat",
+    "echo a > f | cat; cat f",
+    "echo a | tee f | cat - f",
+    "seq 3 | { read a; echo $a; cat; }",
+    "seq 5 | grep -v 3 | paste -sd,",
+    "cat <<'E' | tr a b\naaa\nE\n",
+    "cat <<< hello | tr l L",
+    "echo one; echo two | cat; echo three",
+    "true && echo yes || echo no",
+    "if true; then echo yes; fi | cat",
+    "case x in a|b) echo ab;; x|y) echo xy;; esac | cat",
+    "[[ a == b || a == a ]] && echo ok | cat",
+    "echo {1..3} | cat",
+    "printf '%s\\n' * | cat",
+    "echo a # comment | b\n",
+    "echo a | # comment\ncat",
+    "echo a \\\n| cat",
+    "exec echo replaced | cat",
+    "f() { echo in f; }; f | cat",
+    "seq 10 | (head -1 >/dev/null; exit 3)",
+    "kill -TERM $BASHPID | cat; echo after",
+    "echo $0 | cat",
+    " -nosuch -x | cat",
+    "true && false | true",
+    "(exit 4 | true) | cat",
+    "true | (exit 4 | true)",
+    "echo $$ >/dev/null | cat",
+];
+
 #[test]
 fn output_and_status_are_bash_s() {
     if !have(&["bash"]) {
         return;
     }
-    let texts = [
-        "echo a b | tr a-z A-Z",
-        "printf 'x\\ny\\n' | sort -r | cat -n",
-        "false | true",
-        "true | false",
-        "! true | false",
-        "! true",
-        "exit 7 | exit 9",
-        "sh -c 'kill -9 $$' | cat",
-        "cat /dev/null | sh -c 'kill -9 $$'",
-        "yes | head -1",
-        "yes | head -2 | tail -1",
-        "nosuchcommand | cat",
-        "echo x | nosuchcommand",
-        "echo x | /dev/null",
-        "echo x | /etc/passwd",
-        "echo x | /nosuch/path",
-        "ls /nosuch 2>&1 | wc -l",
-        "ls /nosuch |& wc -l",
-        "{ echo out; echo err >&2; } |& sort",
-        "echo x >/dev/null |& wc -c",
-        "echo 'a | b' | cat",
-        "echo \"a | b\" | cat",
-        "echo a\\|b | cat",
-        "(echo 1; echo 2) | (read x; cat)",
-        "{ echo 1; echo 2; } | while read x; do echo \"<$x>\"; done",
-        "for i in 1 2 3; do echo $i; done | sort -r",
-        "echo $((1+2)) $(echo sub) `echo tick` | cat",
-        "echo ${HOME:+home} ~ | cat | wc -w",
-        "X=5 sh -c 'echo $X' | cat",
-        "echo a > f | cat; cat f",
-        "echo a | tee f | cat - f",
-        "seq 3 | { read a; echo $a; cat; }",
-        "seq 5 | grep -v 3 | paste -sd,",
-        "cat <<'E' | tr a b\naaa\nE\n",
-        "cat <<< hello | tr l L",
-        "echo one; echo two | cat; echo three",
-        "true && echo yes || echo no",
-        "if true; then echo yes; fi | cat",
-        "case x in a|b) echo ab;; x|y) echo xy;; esac | cat",
-        "[[ a == b || a == a ]] && echo ok | cat",
-        "echo {1..3} | cat",
-        "printf '%s\\n' * | cat",
-        "echo a # comment | b\n",
-        "echo a | # comment\ncat",
-        "echo a \\\n| cat",
-        "exec echo replaced | cat",
-        "f() { echo in f; }; f | cat",
-        "seq 10 | (head -1 >/dev/null; exit 3)",
-        "kill -TERM $BASHPID | cat; echo after",
-        "echo $0 | cat",
-        " -nosuch -x | cat",
-        "true && false | true",
-        "(exit 4 | true) | cat",
-        "true | (exit 4 | true)",
-        "echo $$ >/dev/null | cat",
-        "seq 3 | sort -r > f; cat f",
-        "seq 3 | sort -r >f 2>&1",
-        "cat < /nosuch",
-        "echo x | cat > /nosuch/f",
-        "nosuchcommand > f",
-        "/etc/passwd > f",
-        "/tmp > f",
-        "echo x | X=5 sh -c 'echo $X; kill -9 $$' >&2",
-        "sort -r <<< $'1\\n2' 2>/dev/null",
-    ];
-    for text in texts {
+    for text in TEXTS {
         same(text, &[], &[]);
         same(text, &["-o", "pipefail"], &["--pipefail"]);
     }
@@ -113,6 +106,25 @@ fn a_failing_stage_is_shown_and_pipefail_passes_it_on() {
     let ran = weir_run(&["--pipefail", "sh -c 'cat; exit 3' | cat"]);
     assert_eq!(ran.code(), 3);
     assert_eq!(ran.json["exit_status"], 3);
+}
+
+#[test]
+fn redirections_are_bash_s() {
+    if !have(&["bash"]) {
+        return;
+    }
+    let texts = [
+        "seq 3 | sort -r > f; cat f",
+        "seq 3 | sort -r >f 2>&1",
+        "cat < /nosuch",
+        "echo x | cat > /nosuch/f",
+        "nosuchcommand > f",
+        "/etc/passwd > f",
+        "/tmp > f",
+        "echo x | X=5 sh -c 'echo $X; kill -9 $$' >&2",
+        "sort -r <<< $'1\\n2' 2>/dev/null",
+    ];
+    texts.iter().for_each(|text| same(text, &[], &[]));
 }
 
 #[test]

@@ -61,7 +61,8 @@ const SIGKILL: i32 = 9;
 /// A shell gives a command that a signal killed this plus the signal's number as its status.
 const BY_SIGNAL: i32 = 128;
 
-/// What to say of how a stage ended; nothing where it ended as it should.
+/// What to say of how a stage ended; nothing where it ended as it should. Of stages that one signal
+/// interrupted it is the same, to be said once.
 pub fn remark(ended: &Ended) -> Option<Remark> {
     let name = match ended.position {
         Some(position) => words::stage(position, ended.label),
@@ -79,7 +80,7 @@ pub fn remark(ended: &Ended) -> Option<Remark> {
         End::Code(code) if code == BY_SIGNAL + SIGPIPE => None,
         End::NotStarted(reason) => grave(format!("{name} was not started: {reason}")),
         End::Signal(_, signal) if ended.interrupted => {
-            mild(format!("{name} was interrupted by {signal}: the figures are those until then"))
+            mild(format!("interrupted by {signal}: the figures are those until then"))
         }
         End::Signal(number, signal) => {
             let cause = memory(number, ended.memory_kills);
@@ -196,7 +197,8 @@ mod tests {
         let last = Ended { last: true, ..killed };
         assert!(text(&last).1.ends_with("its output is incomplete"));
         let ours = Ended { interrupted: true, ..ended("cat", End::Signal(2, "SIGINT")) };
-        assert!(!text(&ours).0);
+        let said = "interrupted by SIGINT: the figures are those until then";
+        assert_eq!(text(&ours), (false, String::from(said)));
     }
 
     #[test]

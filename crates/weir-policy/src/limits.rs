@@ -18,6 +18,9 @@ pub fn are_tiny(calls: u64, bytes: u64) -> bool {
     calls >= MANY_CALLS && bytes / calls < TINY_BYTES
 }
 
+/// About the time in user mode that goes with a call: its own code, and caches that it cools.
+const CALL_NS: u64 = 1_000;
+
 /// What stays of one stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Rest {
@@ -47,7 +50,7 @@ pub fn with_cpus(run: &Run, cpus: f64) -> f64 {
 /// How many times faster the run could be, at most, if the stage at `position` took no time.
 ///
 /// `None` where nothing else takes time. Where a neighbour exchanges tiny pieces with the stage,
-/// that neighbour's system time may go as well.
+/// the cost of that neighbour's calls may go as well.
 pub fn without_stage(run: &Run, position: usize) -> Option<f64> {
     let works = |(at, stage): (usize, &Stage)| at != position && stage.times.own_ns() > 0;
     if !run.stages.iter().enumerate().any(works) {
@@ -102,15 +105,29 @@ fn spread(run: &Run, at: usize, cpus: f64) -> Rest {
 /// What stays of the stage `at` when the one at `gone` is replaced.
 fn beside(run: &Run, at: usize, gone: usize) -> Rest {
     let (mut rest, stage) = (whole(run, at), &run.stages[at]);
-    let joined = |from: usize, to: usize| run.pipes.iter().any(|p| p.from == from && p.to == to);
-    let reads = joined(gone, at) && are_tiny(stage.read_calls, stage.read_bytes);
-    let writes = joined(at, gone) && are_tiny(stage.write_calls, stage.write_bytes);
-    if reads || writes {
-        let system_ns = stage.system_ns as f64;
-        rest.own_ns = (rest.own_ns - system_ns).max(0.0);
-        rest.cpu_ns = (rest.cpu_ns - system_ns).max(0.0);
+    let calls = tiny_calls(run, at, gone);
+    if calls > 0 {
+        let user_ns = stage.cpu_sum_ns.saturating_sub(stage.system_ns);
+        let saved_ns = stage.system_ns + user_ns.min(calls * CALL_NS);
+        rest.own_ns = (rest.own_ns - saved_ns as f64).max(0.0);
+        rest.cpu_ns = (rest.cpu_ns - saved_ns as f64).max(0.0);
     }
     rest
+}
+
+/// Whether a stage exchanges tiny pieces with a neighbour: what that one would need without it is
+/// then not known, and a limit without it is an estimate.
+pub fn has_tiny_neighbour(run: &Run, position: usize) -> bool {
+    (0..run.stages.len()).any(|at| at != position && tiny_calls(run, at, position) > 0)
+}
+
+/// The calls by which a stage exchanges tiny pieces with another; 0 if it does not.
+fn tiny_calls(run: &Run, at: usize, other: usize) -> u64 {
+    let stage = &run.stages[at];
+    let joined = |from: usize, to: usize| run.pipes.iter().any(|p| p.from == from && p.to == to);
+    let reads = joined(other, at) && are_tiny(stage.read_calls, stage.read_bytes);
+    let writes = joined(at, other) && are_tiny(stage.write_calls, stage.write_bytes);
+    if reads || writes { stage.read_calls + stage.write_calls } else { 0 }
 }
 
 fn factor(run: &Run, rests: impl Iterator<Item = Rest>, cpus: f64) -> f64 {

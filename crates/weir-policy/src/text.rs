@@ -2,9 +2,9 @@
 
 use alloc::string::String;
 
-/// Whether a terminal would act on this character instead of showing it, or show others otherwise:
-/// control characters (C0, DEL, C1), line and paragraph separators, what changes the direction of
-/// text, and what has no width of its own.
+/// Whether a terminal would act on this character instead of showing it: control characters (C0,
+/// DEL, C1), line and paragraph separators, what changes the direction of text, and what has no
+/// width of its own and hides in the text of others.
 pub fn is_unsafe_to_print(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

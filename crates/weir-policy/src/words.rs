@@ -73,10 +73,10 @@ pub fn size(bytes: u64) -> String {
 pub fn stage(position: usize, label: &str) -> String {
     const LONGEST: usize = 40;
     let line: String = label.split_whitespace().collect::<alloc::vec::Vec<_>>().join(" ");
+    let line = printable(&line);
     if line.is_empty() || line == "()" {
         return format!("stage {}", position + 1);
     }
-    let line = printable(&line);
     let mut short: String = line.chars().take(LONGEST).collect();
     if short.len() < line.len() {
         short.push_str("...");

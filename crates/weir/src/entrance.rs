@@ -1,15 +1,16 @@
 //! Where writers come in: a name that listens, and connections that have not yet handed over their
 //! memory. Nothing here waits, and no one who comes can hold up another.
 
-use crate::error::Result;
+use crate::closing;
+use crate::error::{ErrorKind, Result};
 use crate::gathering::Inbox;
-use crate::life::{receive_with, send_with};
-use crate::name::{Claim, What};
+use crate::life::send_with;
+use crate::name::{self, Claim, What};
 use crate::watcher::{self, Watched};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SocketFlags, accept_with};
+use rustix::net::{SocketFlags, accept_with};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -116,7 +117,10 @@ impl Entrance {
     pub fn admit(&mut self) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
         self.look_at_pending(&mut arrivals);
-        self.held_up = false;
+        self.held_up = watcher::is_closing_held_up();
+        if self.held_up {
+            return arrivals;
+        }
         for _ in 0..MOST_AT_ONCE {
             let Some(socket) = self.claim.socket() else { return arrivals };
             match accept_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
@@ -144,13 +148,27 @@ impl Entrance {
         let Some(listening) = self.claim.socket() else { return false };
         let done = match accept_with(listening, SocketFlags::CLOEXEC) {
             Ok(socket) => {
-                refuse(socket.as_fd(), "its reader has no descriptors left");
+                turn_off(socket, "its reader has no descriptors left");
                 true
             }
             Err(_) => false,
         };
         self.spare = rustix::io::fcntl_dupfd_cloexec(listening, 3).ok();
         done
+    }
+
+    /// Nobody new can come, and those who wait to be let in are sent away: what they have sent is
+    /// not to be closed with the socket that listens.
+    fn send_all_away(&self) {
+        let Some(socket) = self.claim.socket() else { return };
+        let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+        for _ in 0..2 * BACKLOG {
+            match accept_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(socket) => closing::hang_up(socket, None),
+                Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
     }
 
     fn look_at_pending(&mut self, arrivals: &mut Vec<Arrival>) {
@@ -160,8 +178,8 @@ impl Entrance {
                     arrivals.push(Arrival { socket: pending.end(), memory, identity });
                 }
                 Ok(None) if pending.since.elapsed() < PATIENCE => self.pending.push(pending),
-                Ok(None) => refuse(pending.end().as_fd(), "no ring was handed over in time"),
-                Err(why) => refuse(pending.end().as_fd(), why),
+                Ok(None) => turn_off(pending.end(), "no ring was handed over in time"),
+                Err(why) => turn_off(pending.end(), why),
             }
         }
     }
@@ -172,13 +190,13 @@ impl Entrance {
             Ok(None) => {
                 if self.pending.len() >= MOST_PENDING {
                     let oldest = self.pending.remove(0).end();
-                    refuse(oldest.as_fd(), "others came who also handed over no ring");
+                    turn_off(oldest, "others came who also handed over no ring");
                 }
                 // Not watched for want of descriptors: then it is looked at with the next.
                 let watched = watcher::watch_knocks(socket.as_fd(), &self.inbox).ok();
                 self.pending.push(Pending { socket, since, watched });
             }
-            Err(why) => refuse(socket.as_fd(), why),
+            Err(why) => turn_off(socket, why),
         }
     }
 
@@ -188,13 +206,14 @@ impl Entrance {
         socket: BorrowedFd,
     ) -> std::result::Result<Option<(OwnedFd, Identity)>, &'static str> {
         let mut text = [0; 32];
-        let (count, mut files) = match receive_with(socket, &mut text, RecvFlags::DONTWAIT) {
+        let (count, memory) = match closing::receive(socket, &mut text) {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+            Err(Errno::BADMSG) => return Err("what was handed over is no ring"),
             Err(Errno::MFILE) => return Err("its reader has no descriptors left"),
             Err(_) => return Err("its hand-over could not be received"),
             Ok(got) => got,
         };
-        let memory = files.pop().filter(|_| &text[..count] == self.hello);
+        let memory = memory.filter(|_| &text[..count] == self.hello);
         let memory = memory.ok_or("what was handed over is no ring")?;
         let who = rustix::net::sockopt::socket_peercred(socket)
             .map_err(|_| "the kernel does not say who it is")?;
@@ -208,9 +227,50 @@ impl Drop for Entrance {
     fn drop(&mut self) {
         if self.epoch == weir_sys::forks::epoch() {
             self.watched.end();
-            self.pending.drain(..).for_each(|pending| drop(pending.end()));
+            self.pending.drain(..).for_each(|pending| closing::hang_up(pending.end(), None));
+            self.send_all_away();
         }
     }
+}
+
+/// Connects to who listens at a path, and hands a memory over, waiting for somebody to listen until
+/// then. One who goes meanwhile is as one who never was there.
+pub fn hand_over(
+    what: &What,
+    path: &Path,
+    until: Option<Instant>,
+    hello: &[u8],
+    memory: BorrowedFd,
+) -> Result<OwnedFd> {
+    loop {
+        let socket = name::dial(what, path, until)?;
+        match send_with(socket.as_fd(), hello, &[memory]) {
+            Ok(()) => return Ok(socket),
+            // It has ended already: refused, or with who listened.
+            Err(Errno::PIPE | Errno::CONNRESET) => {}
+            Err(cause) => return Err(what.os(path, cause)),
+        }
+        if let Some(why) = refusal_of(socket.as_fd()) {
+            return Err(what.error(ErrorKind::Refused, path, why));
+        }
+        if until.is_none_or(|until| Instant::now() >= until) {
+            return Err(what.error(ErrorKind::NoReader, path, "its reader has just gone"));
+        }
+    }
+}
+
+/// Why a connection was refused, if that was said.
+fn refusal_of(socket: BorrowedFd) -> Option<String> {
+    let mut text = [0; 256];
+    let (count, _) = closing::receive(socket, &mut text).ok()?;
+    let why = text[..count].strip_prefix(REFUSED)?;
+    Some(why.escape_ascii().to_string())
+}
+
+/// Says no, and why, and ends the connection.
+pub fn turn_off(socket: OwnedFd, why: &str) {
+    refuse(socket.as_fd(), why);
+    closing::hang_up(socket, None);
 }
 
 /// Says no, and why; the connection is then dropped.

@@ -169,4 +169,5 @@ Output goes to a file without a name, what is said on standard error is left out
 input must be a file or nothing.
 
 What is not one top-level pipeline (a && b, loops, here-documents) is run whole under the
-shell, and its processes are found from outside.";
+shell, and its processes are found from outside; so are those of a single command that is a
+shell script or a build (make, ninja, just).";

@@ -14,7 +14,9 @@ pub fn gaps(run: &Run) -> Vec<String> {
     for (position, stage) in run.stages.iter().enumerate() {
         let name = name(position, stage);
         if stage.uncounted {
-            gaps.push(format!("{name} moves bytes by splice, which the kernel does not count"));
+            gaps.push(format!(
+                "{name} moves bytes by calls that the kernel does not count (splice, recv, ...)"
+            ));
         }
         if stage.hidden {
             gaps.push(format!("{name} may not be looked into: why it waited is not known"));

@@ -2,7 +2,7 @@
 
 mod fine;
 mod json;
-mod layout;
+pub mod layout;
 pub mod look;
 mod rows;
 mod several;

@@ -43,6 +43,8 @@ fn column(title: &'static str, cells: impl Iterator<Item = String>) -> Column {
 }
 
 fn names(run: &Run, shown: &[usize]) -> Vec<Name> {
+    // Names stand one below the other, also where some numbers have more digits.
+    let digits = shown.iter().max().map_or(1, |last| (last + 1).to_string().len());
     let name = |position: &usize| {
         let stage = &run.stages[*position];
         let after = match stage.processes {
@@ -50,7 +52,7 @@ fn names(run: &Run, shown: &[usize]) -> Vec<Name> {
             0 | 1 => String::new(),
             n => format!(" (x{n})"),
         };
-        Name { before: format!("{} ", position + 1), name: stage.label.clone(), after }
+        Name { before: format!("{:>digits$} ", position + 1), name: stage.label.clone(), after }
     };
     shown.iter().map(name).collect()
 }

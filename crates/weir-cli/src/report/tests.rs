@@ -101,7 +101,7 @@ fn report() -> Report {
 fn hard() -> Report {
     let mut stages = vec![
         stage(
-            "cat '漢字漢字漢字漢字漢字 \u{1b}[2J \u{202e}txt' and much more that is typed",
+            "cat '\u{6f22}\u{5b57}\u{6f22}\u{5b57}\u{6f22}\u{5b57}\u{6f22}\u{5b57}\u{6f22}\u{5b57} \u{1b}[2J \u{202e}txt' and much more that is typed",
             900,
             [20, 5, 0, 875, 0],
         ),
@@ -235,4 +235,16 @@ fn json_has_the_stable_names() {
     assert_eq!(document["verdict"]["kind"], "stage");
     assert_eq!(document["verdict"]["stage"], 2);
     assert_eq!(document["verdict"]["reason"], "sleep");
+}
+
+#[test]
+fn an_interrupt_is_said_once() {
+    let mut stages: Vec<Stage> =
+        (0..3).map(|n| stage(&format!("stage {n}"), 1200, [50, 0, 0, 0, 0])).collect();
+    stages.iter_mut().for_each(|stage| stage.ending = Some(Ending::Signal(2)));
+    let mut run = joined(stages);
+    run.signals = vec![2];
+    let text = text(&told(run), &look(100));
+    assert_eq!(text.matches("interrupted by SIGINT").count(), 1, "{text}");
+    assert!(!text.contains("killed"), "{text}");
 }

@@ -21,7 +21,7 @@ pub fn text(report: &Report, look: &Look) -> String {
     if nothing_ran(run) {
         return page.finish();
     }
-    for remark in remarks(run) {
+    for remark in remarks(run, &report.command) {
         let colour = if remark.grave { AnsiColor::Red } else { AnsiColor::Yellow };
         let style = Style::new().fg_color(Some(colour.into()));
         page.sentence(&remark.text, if remark.grave { style.bold() } else { style });
@@ -124,8 +124,15 @@ fn nothing_ran(run: &Run) -> bool {
     run.stages.is_empty() && !run.discovered
 }
 
+/// A script as it is named in a sentence: by its text only where that is short.
+fn script_name(command: &str) -> &str {
+    const LONGEST: usize = 40;
+    let short = command.len() <= LONGEST && !command.contains('\n');
+    if short && !command.is_empty() { command } else { "the script" }
+}
+
 /// What is to be said of how the stages, or the script, ended.
-fn remarks(run: &Run) -> Vec<Remark> {
+fn remarks(run: &Run, command: &str) -> Vec<Remark> {
     let ended = |position: Option<usize>, label, ending, failure: Option<&str>| {
         let name;
         let (end, interrupted) = match (ending, failure) {
@@ -143,12 +150,12 @@ fn remarks(run: &Run) -> Vec<Remark> {
     };
     if run.discovered {
         // Of a script only its own end is known.
-        return ended(None, "the script", run.ending, None).into_iter().collect();
+        return ended(None, script_name(command), run.ending, None).into_iter().collect();
     }
-    let stages = run.stages.iter().enumerate();
-    stages
-        .filter_map(|(position, stage)| {
-            ended(Some(position), &stage.label, stage.ending, stage.failure.as_deref())
-        })
-        .collect()
+    let mut remarks: Vec<Remark> = Vec::new();
+    for (position, stage) in run.stages.iter().enumerate() {
+        let said = ended(Some(position), &stage.label, stage.ending, stage.failure.as_deref());
+        remarks.extend(said.filter(|remark| !remarks.contains(remark)));
+    }
+    remarks
 }

@@ -48,29 +48,29 @@ impl Live {
     /// The line, of at most so many columns.
     pub fn line(&mut self, now_ns: u64, sampler: &Sampler, columns: usize) -> String {
         let alive = || sampler.groups.iter().enumerate().filter(|(_, group)| !group.ended);
-        let elapsed = units::clock(Duration::from_nanos(now_ns));
+        let mut parts = vec![Part::new(0, format!("weir {}", clock(now_ns / 1_000_000_000)))];
         let Some((top, group)) = alive().max_by_key(|(at, group)| (busy(group), usize::MAX - at))
         else {
-            return lay(&elapsed, &[], |_| Vec::new(), columns);
+            return lay(|_| parts.clone(), columns);
         };
+        let fed = if sampler.pipes.is_empty() { top } else { 0 };
+        let left = self.left(now_ns, &sampler.groups[fed]);
         let rate = self.rate(now_ns, top, group, sampler);
-        let left =
-            self.left(now_ns, &sampler.groups[if sampler.pipes.is_empty() { top } else { 0 }]);
-        let fill = pipe(top, sampler);
-        let others: Vec<usize> = alive().map(|(at, _)| at).filter(|at| *at != top).collect();
-        let parts = |name: usize| {
-            let said = format!("{} {} % busy", self.name(top, group, name), busy(group));
-            let mut parts = vec![format!("{said}{}", group.now.map_or("", describe))];
-            parts.extend(left.clone());
-            parts.extend(rate.clone());
-            parts.extend(fill.clone());
-            parts.extend(others.iter().map(|at| {
-                let group = &sampler.groups[*at];
-                format!("{} {} %", self.name(*at, group, NAMES[1]), busy(group))
-            }));
+        parts.extend(group.now.and_then(describe).map(|text| Part::new(STATE, text)));
+        parts.extend(left.map(|text| Part::new(LEFT, text)));
+        parts.extend(rate.map(|text| Part::new(RATE, text)));
+        parts.extend(pipe(top, sampler).map(|text| Part::new(PIPE, text)));
+        for (at, group) in alive().filter(|(at, _)| *at != top) {
+            let text = format!("{} {} %", self.name(at, group, NAMES[1]), busy(group));
+            parts.push(Part::new(OTHERS + at, text));
+        }
+        let with_name = |columns: usize| {
+            let text = format!("{} {} % busy", self.name(top, group, columns), busy(group));
+            let mut parts = parts.clone();
+            parts.insert(1, Part::new(0, text));
             parts
         };
-        lay(&elapsed, &NAMES, parts, columns)
+        lay(with_name, columns)
     }
 
     /// A stage as it is named in the report; of a script's process, its arguments.
@@ -107,8 +107,8 @@ impl Live {
         let mut text = format!("{share} % of {}", cut(&file.name, NAMES[1]));
         let per_s = self.read.per_s(now_ns, file.inode, file.position);
         if let Some(per_s) = per_s.filter(|per_s| *per_s > 0) {
-            let left = Duration::from_secs((file.bytes - done) / per_s);
-            text.push_str(&format!(", {} left", units::clock(left)));
+            let left = (file.bytes - done) / per_s;
+            text.push_str(&format!(", {} left", clock(left)));
         }
         Some(text)
     }
@@ -122,19 +122,19 @@ fn busy(group: &Group) -> u64 {
     100 * times.busy_ns().saturating_sub(times.child_ns) / alive_ns
 }
 
-fn describe(state: State) -> &'static str {
-    match state {
-        State::Running => " (on CPU)",
-        State::BlockedIn => " (waits for input)",
-        State::BlockedOut => " (waits for output)",
-        State::Disk => " (waits for the disk)",
-        State::Sleep => " (sleeps)",
-        State::Network => " (waits for a socket)",
-        State::Lock => " (waits for a lock)",
-        State::Child => " (waits for a child)",
-        State::Stopped => " (stopped)",
-        _ => "",
-    }
+fn describe(state: State) -> Option<&'static str> {
+    Some(match state {
+        State::Running => "on CPU",
+        State::BlockedIn => "waits for input",
+        State::BlockedOut => "waits for output",
+        State::Disk => "waits for the disk",
+        State::Sleep => "sleeps",
+        State::Network => "waits for a socket",
+        State::Lock => "waits for a lock",
+        State::Child => "waits for a child",
+        State::Stopped => "stopped",
+        _ => return None,
+    })
 }
 
 /// How full the pipe in front of a stage is, or else the one behind it.
@@ -211,33 +211,56 @@ fn reading_position(info: &str) -> Option<u64> {
     (flags & ACCESS == 0 && position > 0).then_some(position)
 }
 
-/// The line from its parts: with long names if all fits so, else with short ones, and as many
-/// parts as there is room for.
-fn lay(
-    elapsed: &str,
-    names: &[usize],
-    parts: impl Fn(usize) -> Vec<String>,
-    columns: usize,
-) -> String {
-    let join = |parts: &[String]| {
-        let said = std::iter::once(format!("weir {elapsed}")).chain(parts.iter().cloned());
-        said.collect::<Vec<_>>().join("  ")
-    };
-    let fits = |line: &String| line.width() <= columns;
-    // Names are worth less than the first three parts.
-    for name in names {
-        let all = parts(*name);
-        if let Some(line) = Some(join(&all[..all.len().min(3)])).filter(fits) {
-            let mut line = line;
-            for count in 4..=all.len() {
-                line = Some(join(&all[..count])).filter(fits).unwrap_or(line);
-            }
-            return line;
+/// A part of the line; those of low rank are the first to be given room.
+#[derive(Clone, Debug)]
+struct Part {
+    rank: usize,
+    text: String,
+}
+
+/// Ranks of the parts; the name of the bottleneck has rank 0.
+const LEFT: usize = 1;
+const RATE: usize = 2;
+const PIPE: usize = 3;
+const STATE: usize = 4;
+const OTHERS: usize = 5;
+
+impl Part {
+    fn new(rank: usize, text: impl Into<String>) -> Part {
+        Part { rank, text: text.into() }
+    }
+}
+
+/// The line from its parts, with as many as there is room for. A long name goes before time left
+/// and rate do.
+fn lay(parts: impl Fn(usize) -> Vec<Part>, columns: usize) -> String {
+    let join =
+        |parts: &[Part]| parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join("  ");
+    for (name, needed) in NAMES.into_iter().zip([RATE, 0]) {
+        let all = parts(name);
+        let mut ranks: Vec<usize> = all.iter().map(|part| part.rank).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        let mut kept = Vec::new();
+        let mut left_out = Vec::new();
+        for rank in ranks {
+            let with = |part: &&Part| part.rank == rank || kept.contains(&part.rank);
+            let line = join(&all.iter().filter(with).cloned().collect::<Vec<_>>());
+            if line.width() <= columns { kept.push(rank) } else { left_out.push(rank) }
+        }
+        if left_out.iter().all(|rank| *rank > needed) {
+            let kept = |part: &&Part| kept.contains(&part.rank);
+            return join(&all.iter().filter(kept).cloned().collect::<Vec<_>>());
         }
     }
-    let all = names.last().map_or_else(Vec::new, |name| parts(*name));
-    let lines = (0..=all.len()).rev().map(|count| join(&all[..count]));
-    lines.into_iter().find(fits).unwrap_or_else(|| cut(elapsed, columns))
+    let parts: Vec<Part> = parts(NAMES[1]).into_iter().filter(|part| part.rank == 0).collect();
+    cut(&join(&parts), columns)
+}
+
+/// Minutes and seconds, and hours where there are any.
+fn clock(s: u64) -> String {
+    let long = units::clock(Duration::from_secs(s));
+    long.strip_prefix("0:").map(String::from).unwrap_or(long)
 }
 
 /// Whether all that a group's processes print goes elsewhere than to a terminal.
@@ -264,20 +287,20 @@ mod tests {
     fn what_matters_most_stands_longest() {
         let parts = |name: usize| {
             let name = cut("sort -t, -k2,2n --parallel=1", name);
-            ["97 % busy (on CPU)", "43 % of big.csv, 0:00:12 left", "34 MB/s"]
-                .iter()
-                .enumerate()
-                .map(
-                    |(at, part)| {
-                        if at == 0 { format!("3 {name} {part}") } else { part.to_string() }
-                    },
-                )
-                .chain(["input pipe 95 % full", "1 zcat 34 %", "2 grep 12 %"].map(String::from))
-                .collect()
+            vec![
+                Part::new(0, "weir 00:42"),
+                Part::new(0, format!("3 {name} 97 % busy")),
+                Part::new(STATE, "on CPU"),
+                Part::new(LEFT, "43 % of big.csv, 00:12 left"),
+                Part::new(RATE, "34 MB/s"),
+                Part::new(PIPE, "input pipe 95 % full"),
+                Part::new(OTHERS, "1 zcat 34 %"),
+                Part::new(OTHERS + 1, "2 grep 12 %"),
+            ]
         };
         let mut all = Vec::new();
-        for columns in [160, 120, 100, 80, 60, 40, 20, 5] {
-            let line = lay("0:00:42", &NAMES, parts, columns);
+        for columns in [160, 130, 120, 100, 80, 60, 40, 20, 5] {
+            let line = lay(parts, columns);
             assert!(line.width() <= columns, "{columns}: {line}");
             all.push(format!("{columns:>3} {line}"));
         }

@@ -63,8 +63,47 @@ fn of_words(words: &[OsString]) -> Result<Planned, Fault> {
     // Needed only for scripts without a first line, which exec(3) gives to sh.
     let shell = PathBuf::from("/bin/sh");
     let shell_options = Vec::new();
-    let (script, negated, whole_because) = (false, false, String::new());
+    let (script, negated, whole_because) = (starts_others(&stages), false, String::new());
     Ok(Planned { stages, script, whole_because, negated, shell, shell_options, command })
+}
+
+/// Whether the only stage is a script or a build: what it starts is what a person wants to know of,
+/// so its processes are found from outside, as those of a text that runs whole.
+fn starts_others(stages: &[StageSpec]) -> bool {
+    const BUILDERS: [&str; 4] = ["make", "gmake", "ninja", "just"];
+    let [stage] = stages else { return false };
+    let mut words = stage.label.split_whitespace().skip_while(|word| word.contains('='));
+    let Some(first) = words.next() else { return false };
+    let name = first.rsplit('/').next().unwrap_or(first);
+    let has_script = words.any(|word| !word.starts_with('-'));
+    BUILDERS.contains(&name)
+        || (KNOWN_SHELLS.contains(&name) && has_script)
+        || (first.contains('/') && is_shell_script(Path::new(first)))
+}
+
+/// Whether a file begins by naming a shell, as it is or behind `env`.
+fn is_shell_script(file: &Path) -> bool {
+    let Some(start) = beginning(file) else { return false };
+    let words = interpreter(&start).unwrap_or_default();
+    let names = words.iter().filter_map(|word| Path::new(word).file_name()?.to_str());
+    names.into_iter().any(|name| KNOWN_SHELLS.contains(&name))
+}
+
+/// The first bytes of a file.
+fn beginning(path: &Path) -> Option<Vec<u8>> {
+    const LENGTH: usize = 256;
+    // Opening something else than a file may wait for ever.
+    let file = std::fs::File::open(Some(path).filter(|path| path.is_file())?).ok()?;
+    let mut start = Vec::new();
+    file.take(LENGTH as u64).read_to_end(&mut start).ok()?;
+    Some(start)
+}
+
+/// The words behind `#!` in the first line of a script.
+fn interpreter(start: &[u8]) -> Option<Vec<&OsStr>> {
+    let line = start.strip_prefix(b"#!")?.split(|b| *b == b'\n').next()?;
+    let words = line.split(|b| b.is_ascii_whitespace()).filter(|word| !word.is_empty());
+    Some(words.map(OsStr::from_bytes).collect())
 }
 
 fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
@@ -92,8 +131,10 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
         // Too many stages for the limit of open files: the shell needs fewer than measuring does.
         Plan::Pipeline(pipeline) if known && files_suffice(pipeline.stages.len()) => {
             let replaces = REPLACING_SHELLS.contains(&name.as_str());
-            let (script, negated, whole_because) = (false, pipeline.negated, String::new());
-            let stages = pipeline.stages.into_iter().map(|stage| spec(stage, replaces)).collect();
+            let stages: Vec<_> =
+                pipeline.stages.into_iter().map(|stage| spec(stage, replaces)).collect();
+            let (negated, whole_because) = (pipeline.negated, String::new());
+            let script = starts_others(&stages);
             Ok(Planned { stages, script, whole_because, negated, shell, shell_options, command })
         }
         plan => {
@@ -156,18 +197,14 @@ fn spec(stage: StageText, replaces: bool) -> StageSpec {
 /// Whether a program is sure to start once it is found: `exec` words its errors in its own way, so
 /// whatever may fail is left to the shell without it.
 fn can_start(program: &str) -> bool {
-    let Some(path) = in_path(Path::new(program)) else { return false };
-    let mut first = [0; 256];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut first));
-    let Some(first) = read.ok().and_then(|n| first.get(..n)) else { return false };
-    let interpreter = first.strip_prefix(b"#!").map(|line| {
-        let line = line.split(|b| *b == b'\n').next().unwrap_or_default();
-        let words = line.split(|b| b.is_ascii_whitespace()).find(|word| !word.is_empty());
-        PathBuf::from(OsStr::from_bytes(words.unwrap_or_default()))
-    });
-    interpreter.map_or_else(
-        || first.starts_with(b"\x7fELF"),
-        |path| path.is_absolute() && in_path(&path).is_some(),
+    let start = in_path(Path::new(program)).and_then(|path| beginning(&path));
+    let Some(start) = start else { return false };
+    interpreter(&start).map_or_else(
+        || start.starts_with(b"\x7fELF"),
+        |words| {
+            let path = words.first().map_or(Path::new(""), Path::new);
+            path.is_absolute() && in_path(path).is_some()
+        },
     )
 }
 

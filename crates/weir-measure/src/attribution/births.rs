@@ -85,7 +85,7 @@ impl Births {
             evidence,
             mean_life_ns: life_ns / processes,
             wall_share: (self.any_ns as f64 / wall_ns.max(1) as f64).min(1.0),
-            programs: self.programs(parent, processes),
+            programs: self.programs(parent, unseen),
         })
     }
 
@@ -104,22 +104,22 @@ impl Births {
         }
     }
 
-    fn programs(&self, parent: &str, processes: u64) -> Vec<Program> {
+    /// The programs, with their part of those that were not seen.
+    fn programs(&self, parent: &str, unseen: u64) -> Vec<Program> {
         // A process that has just been forked has its parent's name still.
         let is_program = |name: &str| !name.is_empty() && name != parent;
         let told = self.programs.keys().any(|name| is_program(name));
-        let kept = || {
-            self.programs.iter().filter(|(name, _)| match told {
-                true => is_program(name),
-                false => !name.is_empty(),
-            })
-        };
-        let seen: u64 = kept().map(|(_, seen)| seen.processes).sum();
-        let life_ns: u64 = kept().map(|(_, seen)| seen.life_ns).sum();
-        let mut programs: Vec<Program> = kept()
+        let (kept, forked): (Vec<_>, Vec<_>) =
+            self.programs.iter().partition(|(name, _)| is_program(name) || !told);
+        let once: u64 = kept.iter().map(|(_, seen)| seen.once).sum();
+        let life_ns: u64 = kept.iter().map(|(_, seen)| seen.life_ns).sum();
+        let rest = unseen + forked.iter().map(|(_, seen)| seen.once).sum::<u64>();
+        let mut programs: Vec<Program> = kept
+            .into_iter()
+            .filter(|(name, _)| !name.is_empty())
             .map(|(name, of)| Program {
                 name: name.clone(),
-                processes: of.processes * processes / seen.max(1),
+                processes: of.processes + rest * of.once / once.max(1),
                 share: of.life_ns as f64 / life_ns.max(1) as f64,
             })
             .collect();
@@ -153,6 +153,17 @@ mod tests {
         // Those named like their parent had not become what they were to be.
         let expected = Program { name: String::from("basename"), processes: 3000, share: 1.0 };
         assert_eq!(started.programs, [expected]);
+    }
+
+    #[test]
+    fn a_program_that_was_seen_for_long_is_not_multiplied() {
+        let mut births = births();
+        births.note("perl", 40, 400 * MS);
+        let census = Census { given: Some(3011), seen: 311, foreign: 0 };
+        let started = births.started("bash", 3000 * MS, &census, 300).expect("some");
+        let counts: Vec<(&str, u64)> =
+            started.programs.iter().map(|of| (of.name.as_str(), of.processes)).collect();
+        assert_eq!(counts, [("basename", 3000), ("perl", 1)]);
     }
 
     #[test]

@@ -26,6 +26,6 @@ pub use births::{Births, Census};
 pub use classify::{Endpoints, Hints};
 pub use group::{Group, Unreaped};
 pub use peers::Peers;
-pub use pipes::{Fill, PipeWatch};
+pub use pipes::{Fill, PipeTotals, PipeWatch};
 pub use process::Process;
 pub use sampler::{Grouping, Sampler};

@@ -71,8 +71,12 @@ impl Sampler {
     /// nobody of it will wait for what is left.
     pub fn end_group(&mut self, group: usize, now_ns: u64) {
         let root = self.groups[group].root;
-        self.groups[group].ended = true;
         self.groups[group].last_ns = now_ns;
+        // Somebody who was never seen still has its output: it was left running.
+        let output = self.groups[group].ends.output;
+        let mut behind = self.pipes.iter().filter(|pipe| Some(pipe.identity) == output);
+        let left = behind.next().and_then(PipeWatch::has_writers) == Some(true);
+        self.groups[group].perhaps_unreaped |= left && self.grouping == Grouping::ByStage;
         let members: Vec<Pid> = self.members(group).filter(|pid| *pid != root).collect();
         for pid in members {
             let Some(process) = self.processes.get_mut(&pid) else { continue };

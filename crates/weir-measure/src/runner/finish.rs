@@ -165,6 +165,9 @@ impl Running {
         } else {
             run.stages = self.stages(job);
             run.pipes = self.pipes();
+            for (left, watch) in self.sampler.pipes.iter().enumerate() {
+                bytes::check_pipe(&mut run.stages, left, &watch.totals);
+            }
             bytes::cross_pipes(&mut run.stages);
         }
         let mut births = Births::default();

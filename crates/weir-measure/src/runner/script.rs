@@ -57,11 +57,12 @@ pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job
         run.pipes.push(finish::pipe(&whole, place(from), place(to), limit_bytes));
     }
     run.pipes.sort_by_key(|pipe| (pipe.from, pipe.to));
-    run.notes.push(format!(
-        "{}: ran whole under the shell, its processes found from outside (those shorter than a \
-         few milliseconds may be missing)",
-        job.whole_because
-    ));
+    let found =
+        "processes found from outside (those shorter than a few milliseconds may be missing)";
+    run.notes.push(match job.whole_because.as_str() {
+        "" => found.to_owned(),
+        why => format!("{why}: ran whole under the shell, its {found}"),
+    });
 }
 
 /// Groups by what they are shown as.

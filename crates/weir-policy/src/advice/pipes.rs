@@ -72,7 +72,7 @@ pub(super) fn pipe_advice(run: &Run, position: usize, past: &Past) -> Option<Adv
 fn lack_cpu(run: &Run, writer: &Stage, reader: &Stage) -> bool {
     let saved_ns = writer.times.output_ns.min(reader.times.input_ns);
     let queue_ns = writer.times.queue_ns + reader.times.queue_ns;
-    throttled(run).is_some() || (is_short_of_cpu(run) && 2 * queue_ns > saved_ns)
+    throttled(run).is_some() || (is_short_of_cpu(run) && queue_ns > saved_ns)
 }
 
 /// Each side waits for the other in turn: what either could save is the smaller wait. In a longer

@@ -72,11 +72,14 @@ pub(super) fn larger_transfers(run: &Run, verdict: &Verdict, position: usize) ->
 }
 
 /// What larger transfers gain: a shell's loop is replaced as a whole, so all of its time may go;
-/// of another program about its time in the kernel.
+/// of another program about its time in the kernel. What a neighbour that exchanges tiny pieces
+/// with the loop would need then, nobody knows.
 fn transfer_gain(run: &Run, stage: &Stage, position: usize, system_share: f64) -> Gain {
     let bound = limits::without_stage(run, position);
+    let replaced = programs::is_loop(&stage.label);
     match bound {
-        Some(bound) if programs::is_loop(&stage.label) => Gain::AtMost(bound),
+        Some(bound) if replaced && limits::has_tiny_neighbour(run, position) => Gain::About(bound),
+        Some(bound) if replaced => Gain::AtMost(bound),
         Some(bound) => Gain::About(estimate(system_share).min(bound)),
         None => Gain::About(estimate(system_share)),
     }

@@ -7,10 +7,9 @@ use super::link::Link;
 use super::record::{ChannelId, LABEL_BYTES, Record};
 use super::{HELLO, MpxOptions};
 use crate::end::Until;
-use crate::entrance::Identity;
+use crate::entrance::{Identity, hand_over};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gathering::Inbox;
-use crate::life::send_with;
 use crate::map::LinkMap;
 use crate::name::{self, What};
 use crate::ring::Corrupt;
@@ -43,9 +42,7 @@ impl MpxPeer {
         let (memory, map) = LinkMap::create(extent)?;
         let map = Arc::new(map);
         let until = options.owner_time.and_then(|time| Instant::now().checked_add(time));
-        let socket = name::dial(&CONNECT, &path, until)?;
-        send_with(socket.as_fd(), HELLO, &[memory.as_fd()])
-            .map_err(|cause| CONNECT.os(&path, cause))?;
+        let socket = hand_over(&CONNECT, &path, until, HELLO, memory.as_fd())?;
         let inbox = Inbox::new(map.clone());
         let line = Line::start(socket, &inbox, 0)?;
         let mut hub = Hub::new(Side::Peer, map.clone(), inbox, None, options.waiting);

@@ -5,7 +5,7 @@ use super::slot::{Sight, Slot};
 use super::{Ending, PortOptions, WriterId, WriterStat};
 use crate::account::add;
 use crate::end::End;
-use crate::entrance::{Arrival, refuse};
+use crate::entrance::{Arrival, refuse, turn_off};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gathering::Inbox;
 use crate::life::Role;
@@ -18,7 +18,7 @@ use crate::record::RecordReader;
 use crate::ring::board::Board;
 use crate::ring::layout::MESSAGE;
 use crate::ring::{Area, Memory, nap};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -125,12 +125,12 @@ impl Choice {
     pub fn let_in(&mut self, arrival: Arrival, options: &PortOptions) -> Option<u32> {
         if self.len() >= options.most_writers as usize {
             let why = format!("it has its most writers, {}", options.most_writers);
-            refuse(arrival.socket.as_fd(), &why);
+            turn_off(arrival.socket, &why);
             return None;
         }
         let Arrival { socket, memory, identity } = arrival;
         let Ok(map) = open_kind(&memory, MESSAGE) else {
-            refuse(socket.as_fd(), "what was handed over is no ring");
+            turn_off(socket, "what was handed over is no ring");
             return None;
         };
         // Descriptors are scarce: the mapping is enough. A second, of the process, while there are
@@ -256,7 +256,7 @@ impl Choice {
         if self.turns.is_multiple_of(TURNS) && self.all_seen.elapsed() >= LOOK_AT_ALL {
             self.look_at_all()?;
         }
-        loop {
+        for rounds in 0.. {
             // A writer may owe more than its turn grants, for a long message: then it waits for
             // more turns, and others are served meanwhile.
             let mut someone_owes = false;
@@ -274,6 +274,7 @@ impl Choice {
                 if slot.look()? == Sight::Something {
                     slot.empty_looks = 0;
                     match pace {
+                        _ if rounds > 0 => slot.turn.begin_in_debt(slot.share, rounds),
                         Pace::New => slot.turn.begin(slot.share),
                         Pace::Busy => slot.turn.begin_long(slot.share, long_turn),
                     }
@@ -295,9 +296,10 @@ impl Choice {
                 }
             }
             if !someone_owes {
-                return Ok(None);
+                break;
             }
         }
+        Ok(None)
     }
 
     /// A writer is looked at from now on.

@@ -4,7 +4,8 @@ use super::{DATA, FIRST, HELLO, LAST, PortOptions};
 use crate::account::Account;
 use crate::end::{End, Until, make_memory};
 use crate::error::{Error, ErrorKind, Result};
-use crate::life::{Role, send_with};
+use crate::entrance::hand_over;
+use crate::life::Role;
 use crate::name::{self, What};
 use crate::pipe::copy_of;
 use crate::primitive::Ordering;
@@ -48,14 +49,7 @@ impl PortWriter {
         // Made before the connection, so that the reader need not wait for it.
         let (file, map) = make_memory(MESSAGE, &resolved)?;
         let copy = copy_of(&file)?;
-        let socket = name::dial(&OPEN, &path, until)?;
-        let sent = send_with(socket.as_fd(), HELLO, &[copy.as_fd()]);
-        // A connection that is gone already: the reader has said why.
-        if let Err(cause) = sent
-            && cause != rustix::io::Errno::PIPE
-        {
-            return Err(OPEN.os(&path, cause));
-        }
+        let socket = hand_over(&OPEN, &path, until, HELLO, copy.as_fd())?;
         drop(copy);
         let heard = name::wait_readable(&socket, ANSWER_TIME);
         let end = End::new(Some(file), Arc::clone(&map), socket, Role::Writer, &resolved)?;
