@@ -205,6 +205,10 @@ fn every_verb_takes_the_same_option() {
         "net log",
         "net profile",
         "net relay",
+        "bench",
+        "compare",
+        "history list",
+        "history show",
     ] {
         let help = weir(&place, &format!("{verb} --help"));
         let text = String::from_utf8_lossy(&help.stdout).into_owned();
