@@ -89,7 +89,7 @@ fn the_list_names_every_suite_and_its_cases() {
     }
     assert!(text.contains(" time  what"), "{text}");
     let output = bench(&["--list", "--json", "-", "joy-ipc/posix-mq", "limits"]);
-    let list = schema::check_text("weir.bench-list/1", &output.stdout);
+    let list = schema::check_text("weir.bench.list/1", &output.stdout);
     let suites = list["suites"].as_array().expect("suites");
     let names: Vec<_> = suites.iter().map(|suite| suite["suite"].as_str()).collect();
     assert_eq!(names, [Some("limits"), Some("joy-ipc")]);

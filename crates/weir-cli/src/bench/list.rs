@@ -16,7 +16,7 @@ use weir_measure::bench::place::Topology;
 use weir_measure::bench::plan::{Plan, Wish};
 use weir_policy::text::printable;
 
-const SCHEMA: &str = "weir.bench-list/1";
+const SCHEMA: &str = "weir.bench.list/1";
 
 #[derive(Serialize)]
 struct ListedSuite<'a> {
