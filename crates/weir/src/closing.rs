@@ -145,7 +145,10 @@ fn has_message(socket: BorrowedFd) -> bool {
 /// Receives a message without waiting, with its memory if it has one. `BADMSG`: it has another
 /// descriptor, or several; it is still there, nothing behind it is received, and the connection is
 /// to be ended. `MFILE`: there was no room for the memory; it is still there as well.
-pub fn receive(socket: BorrowedFd, text: &mut [u8]) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
+pub fn receive(
+    socket: BorrowedFd,
+    text: &mut [u8],
+) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;

@@ -33,8 +33,7 @@ fn unfinished_messages_of_all_writers_have_bounded_memory() {
     let (_directory, name) = common::place();
     let options = PortOptions::new().most_unfinished_bytes(8 << 20).most_message_bytes(4 << 20);
     let mut port = Port::create(&name, &options).expect("a port");
-    let mut all: Vec<_> =
-        (0..16).map(|_| Words::enter(&name, &mut port, 64 << 10)).collect();
+    let mut all: Vec<_> = (0..16).map(|_| Words::enter(&name, &mut port, 64 << 10)).collect();
     let piece = [7; INLINE_BYTES];
     all.iter_mut().for_each(|words| assert!(words.put(FIRST, &piece)));
     let before = private_bytes();
@@ -101,7 +100,8 @@ fn long_messages_of_many_honest_writers_all_come() {
     }
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
     came.sort();
-    let all: Vec<_> = (0..6).flat_map(|number| (0..4).map(move |round| number * 10 + round)).collect();
+    let all: Vec<_> =
+        (0..6).flat_map(|number| (0..4).map(move |round| number * 10 + round)).collect();
     assert_eq!(came, all);
 }
 

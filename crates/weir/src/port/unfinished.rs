@@ -101,8 +101,7 @@ impl Choice {
             return Ok(());
         }
         if self.unfinished.first.is_none() {
-            let begun = |slot: &&Box<Slot>| slot.begun.filter(|_| slot.can_finish());
-            let all = self.slots.iter().flatten().filter(|slot| begun(slot).is_some());
+            let all = self.slots.iter().flatten().filter(|slot| slot.can_finish());
             let first = all.min_by_key(|slot| slot.begun).map_or(place, |slot| slot.id.slot);
             self.unfinished.first = Some(first);
             if let Ok(slot) = self.slot(first) {
@@ -132,11 +131,9 @@ impl Choice {
         let Some(since) = self.unfinished.since.filter(|since| since.elapsed() >= PATIENCE) else {
             return Ok(());
         };
-        let is_late = |slot: &&Box<Slot>| {
-            slot.can_finish() && !slot.held_up && slot.begun.is_some_and(|begun| begun <= since)
-        };
-        let late: Vec<u32> =
-            self.slots.iter().flatten().filter(is_late).map(|slot| slot.id.slot).collect();
+        let all = self.slots.iter().flatten().filter(|slot| slot.can_finish() && !slot.held_up);
+        let late = all.filter(|slot| slot.begun.is_some_and(|begun| begun <= since));
+        let late: Vec<u32> = late.map(|slot| slot.id.slot).collect();
         for place in late {
             self.slot(place)?.shut_out();
             self.account_for(place)?;
