@@ -164,7 +164,7 @@ pub fn receive(
     if is_cut && files.is_empty() {
         return Err(Errno::MFILE);
     }
-    // Sealed memory is what is wanted, and its closing never waits; of nothing else are there seals.
+    // Only memory has seals, and only memory is wanted: its closing never waits.
     let is_memory = |file: &OwnedFd| rustix::fs::fcntl_get_seals(file).is_ok();
     if is_cut || files.len() > 1 || !files.iter().all(is_memory) {
         files.into_iter().for_each(watcher::put_away);

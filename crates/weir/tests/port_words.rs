@@ -285,7 +285,9 @@ proptest! {
     })]
     #[test]
     fn whatever_a_writer_says_comes_as_what_it_is(
-        words in sequences(), buffer in prop_oneof![Just(64_usize), Just(8192)], closes in any::<bool>(),
+        words in sequences(),
+        buffer in prop_oneof![Just(64_usize), Just(8192)],
+        closes in any::<bool>(),
     ) {
         let (_directory, path) = common::place();
         play(&path, words, buffer, closes);
