@@ -145,7 +145,10 @@ fn has_message(socket: BorrowedFd) -> bool {
 /// Receives a message without waiting, with its memory if it has one. `BADMSG`: it has another
 /// descriptor, or several; it is still there, nothing behind it is received, and the connection is
 /// to be ended. `MFILE`: there was no room for the memory; it is still there as well.
-pub fn receive(socket: BorrowedFd, text: &mut [u8]) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
+pub fn receive(
+    socket: BorrowedFd,
+    text: &mut [u8],
+) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -161,7 +164,7 @@ pub fn receive(socket: BorrowedFd, text: &mut [u8]) -> rustix::io::Result<(usize
     if is_cut && files.is_empty() {
         return Err(Errno::MFILE);
     }
-    // Sealed memory is what is wanted, and its closing never waits; of nothing else are there seals.
+    // Only memory has seals, and only memory is wanted: its closing never waits.
     let is_memory = |file: &OwnedFd| rustix::fs::fcntl_get_seals(file).is_ok();
     if is_cut || files.len() > 1 || !files.iter().all(is_memory) {
         files.into_iter().for_each(watcher::put_away);

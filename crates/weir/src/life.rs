@@ -391,7 +391,9 @@ impl Drop for Life {
         self.stop_watching();
         let polled = self.polled.get().map(Arc::as_ref);
         match self.socket.take() {
-            Some(socket) if self.is_strange.load(Ordering::Relaxed) => closing::hang_up(socket, polled),
+            Some(socket) if self.is_strange.load(Ordering::Relaxed) => {
+                closing::hang_up(socket, polled)
+            }
             Some(socket) => closing::leave(socket, polled),
             None => {}
         }

@@ -25,6 +25,7 @@ mod lent;
 mod options;
 mod reader;
 mod slot;
+mod unfinished;
 mod waiting;
 mod writer;
 

@@ -159,7 +159,8 @@ impl Hub {
             }
             self.core.on_gone(link);
         }
-        if let Some(door) = self.door.as_mut().filter(|door| news.knocked || door.entrance.is_busy())
+        if let Some(door) =
+            self.door.as_mut().filter(|door| news.knocked || door.entrance.is_busy())
         {
             // Whoever comes only to be refused is work as well.
             count += 1;

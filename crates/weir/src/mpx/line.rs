@@ -48,7 +48,8 @@ impl Line {
         let (dead, is_said) = (AtomicBool::new(false), AtomicBool::new(false));
         let inbox = inbox.clone();
         let (watched, refusal, polled) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        let line = Arc::new(Line { socket, inbox, number, dead, is_said, watched, refusal, polled });
+        let line =
+            Arc::new(Line { socket, inbox, number, dead, is_said, watched, refusal, polled });
         let _ = line.watched.set(watcher::watch_line(&line)?);
         Ok(line)
     }

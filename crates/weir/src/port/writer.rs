@@ -3,8 +3,8 @@
 use super::{DATA, FIRST, HELLO, LAST, PortOptions};
 use crate::account::Account;
 use crate::end::{End, Until, make_memory};
-use crate::error::{Error, ErrorKind, Result};
 use crate::entrance::hand_over;
+use crate::error::{Error, ErrorKind, Result};
 use crate::life::Role;
 use crate::name::{self, What};
 use crate::pipe::copy_of;

@@ -6,6 +6,7 @@
 use crate::raw::{dial, receive_file, send};
 use rustix::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 use weir::{Handle, Options, Port};
 
 pub const FIRST: u32 = 1 << 8;
@@ -29,14 +30,17 @@ impl Words {
     /// Comes in by the door, with a ring that is sound.
     pub fn enter(name: &Path, port: &mut Port, ring_bytes: u64) -> Words {
         let had = port.writers().expect("mine").len();
-        let (ring, socket) = Words::connect(name, ring_bytes);
-        crate::common::until("it is let in", || port.writers().expect("mine").len() > had);
-        let board = receive_file(socket.as_fd());
-        Words { ring, socket, board, ring_bytes, written: 0 }
+        let mut words = Words::connect(name, ring_bytes);
+        let begun = Instant::now();
+        while port.writers().expect("mine").len() == had {
+            assert!(begun.elapsed() < Duration::from_secs(10), "it is let in");
+        }
+        words.board = receive_file(words.socket.as_fd());
+        words
     }
 
     /// Hands a ring over, and does not wait.
-    pub fn connect(name: &Path, ring_bytes: u64) -> (OwnedFd, OwnedFd) {
+    pub fn connect(name: &Path, ring_bytes: u64) -> Words {
         let options = Options::new().capacity_bytes(ring_bytes);
         let (writer, _reader) = Handle::record_pair(&options).expect("a pipe");
         let (ring, _) = writer.into_descriptors();
@@ -44,7 +48,7 @@ impl Words {
         rustix::io::pwrite(&ring, &3_u32.to_le_bytes(), 12).expect("written");
         let socket = dial(name);
         send(socket.as_fd(), b"weir-port", &[ring.as_fd()]);
-        (ring, socket)
+        Words { ring, socket, board: None, ring_bytes, written: 0 }
     }
 
     /// Bytes of the ring that are free, by the reader's word.
