@@ -239,6 +239,14 @@ impl ParentOnly {
         self.descriptor.as_ref().map(OwnedFd::as_fd)
     }
 
+    /// The descriptor.
+    ///
+    /// # Errors
+    /// `BADF`: this is a forked child.
+    pub fn here(&self) -> rustix::io::Result<BorrowedFd<'_>> {
+        self.get().ok_or(rustix::io::Errno::BADF)
+    }
+
     /// Gives the descriptor up, so that children inherit it again; none in a forked child.
     pub fn take(&mut self) -> Option<OwnedFd> {
         let descriptor = self.descriptor.take()?;

@@ -2,6 +2,8 @@
 
 use crate::account::{Account, add};
 use crate::error::{Error, ErrorKind, Result};
+use crate::futex;
+use crate::handle::{Half, Handle};
 use crate::life::{Life, Role};
 use crate::map::{self, Extent, Map};
 use crate::options::{Resolved, Waiting};
@@ -9,7 +11,6 @@ use crate::poll::Doorbell;
 use crate::primitive::{AtomicU32, Ordering};
 use crate::ring::layout::{AccountLine, Header};
 use crate::ring::{Area, Memory, nap};
-use crate::{futex, handle::Handle};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -85,7 +86,7 @@ pub struct End {
 }
 
 /// Makes the memory of a pipe.
-pub fn make_memory(kind: u32, resolved: &Resolved) -> Result<(OwnedFd, Arc<Map>)> {
+pub fn make_memory(kind: u32, resolved: &Resolved) -> Result<(ParentOnly, Arc<Map>)> {
     let capacity = resolved.shape.capacity_bytes();
     let arena_bytes = if kind == crate::ring::layout::STREAM { 0 } else { capacity };
     let (file, map) =
@@ -95,16 +96,20 @@ pub fn make_memory(kind: u32, resolved: &Resolved) -> Result<(OwnedFd, Arc<Map>)
 }
 
 impl End {
+    /// An end over both halves of it, which were made or checked.
+    pub fn of(half: Half, map: Arc<Map>, role: Role, resolved: &Resolved) -> Result<End> {
+        End::new(Some(half.memory), map, half.socket, role, resolved)
+    }
+
     /// An end over memory and socket that were made or checked.
     pub fn new(
-        file: Option<OwnedFd>,
+        file: Option<ParentOnly>,
         map: Arc<Map>,
-        socket: OwnedFd,
+        socket: ParentOnly,
         role: Role,
         resolved: &Resolved,
     ) -> Result<End> {
         let life = Life::start(socket, role, map.clone())?;
-        let file = file.map(keep).transpose()?;
         let mut end = End {
             shape: resolved.shape,
             slip: Slip::new(resolved.levers.slip_ns),
@@ -381,17 +386,17 @@ impl End {
     }
 
     /// The memory that follows this one, which the writer says it has sent.
-    pub fn next_memory(&mut self, kind: u32) -> Result<(OwnedFd, Arc<Map>, Shape)> {
+    pub fn next_memory(&mut self, kind: u32) -> Result<(ParentOnly, Arc<Map>, Shape)> {
         let file = self.arrived.take().or_else(|| self.life.take_messages());
         let wrong = |why: &str| self.error(ErrorKind::Corrupt, why);
         let file = file.ok_or_else(|| wrong("its new memory did not come"))?;
-        let map = crate::pipe::open_kind(&file, kind)?;
+        let map = crate::pipe::open_kind(file.as_fd(), kind)?;
         if map.extent().generation != self.map.extent().generation + 1 {
             return Err(wrong("its new memory is not the next"));
         }
         let capacity = map.extent().ring_bytes;
         let shape = Shape::new(map::page_bytes(), capacity, None, None);
-        Ok((file, map, shape.map_err(crate::options::out_of_range)?))
+        Ok((keep(file)?, map, shape.map_err(crate::options::out_of_range)?))
     }
 
     /// The memory's file.
@@ -423,8 +428,8 @@ impl End {
     }
 
     /// Goes over to another memory, whose file this is.
-    pub fn move_to(&mut self, file: OwnedFd, map: Arc<Map>, shape: Shape) -> Result<()> {
-        self.file = Some(keep(file)?);
+    pub fn move_to(&mut self, file: ParentOnly, map: Arc<Map>, shape: Shape) -> Result<()> {
+        self.file = Some(file);
         self.life.move_to(map.clone());
         let account = self.account();
         self.map = map;

@@ -94,16 +94,15 @@ struct Told {
 }
 
 /// A pair of sockets for both ends of a pipe.
-pub fn sockets() -> Result<(OwnedFd, OwnedFd)> {
-    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-        .map_err(|cause| Error::os("make", "a pair of sockets", cause))
+pub fn sockets() -> Result<(ParentOnly, ParentOnly)> {
+    let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let make = || socketpair(unix, kind, SocketFlags::CLOEXEC, None).map_err(std::io::Error::from);
+    ParentOnly::make_two(make).map_err(|cause| Error::os("make", "a pair of sockets", cause))
 }
 
 impl Life {
     /// Begins to watch the other side of `socket`.
-    pub fn start(socket: OwnedFd, role: Role, map: Arc<Map>) -> Result<Arc<Life>> {
-        let failed = |cause: std::io::Error| Error::os("watch", "the other end", cause);
-        let socket = ParentOnly::new(socket).map_err(failed)?;
+    pub fn start(socket: ParentOnly, role: Role, map: Arc<Map>) -> Result<Arc<Life>> {
         let map = Mutex::new(map);
         let (dead, asleep) = (AtomicBool::new(false), AtomicBool::new(false));
         let life = Arc::new(Life {

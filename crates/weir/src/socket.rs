@@ -3,6 +3,7 @@
 
 use crate::end::{End, make_memory};
 use crate::error::{Error, ErrorKind, Result};
+use crate::handle::Half;
 use crate::life::{Role, receive_with, send_with};
 use crate::name::{self, Claim, What};
 use crate::options::Options;
@@ -15,6 +16,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SocketFlags, accept_with};
 use std::path::Path;
 use std::sync::Arc;
+use weir_sys::forks::ParentOnly;
 
 /// What the first message of a connection begins with.
 const HELLO: &[u8] = b"weir-open";
@@ -73,9 +75,11 @@ impl Listener {
         let file = files.pop().filter(|_| &text[..count] == HELLO).ok_or_else(|| {
             Error::new(ErrorKind::Corrupt, "accept", object(), "what it sent is no pipe")
         })?;
-        let map = open_kind(&file, kind)?;
+        let map = open_kind(file.as_fd(), kind)?;
         let resolved = options.resolve_over(&map)?;
-        End::new(Some(file), map, accepted, Role::Reader, &resolved)
+        let keep = |file| ParentOnly::new(file).map_err(|cause| Error::os("keep", object(), cause));
+        let half = Half { memory: keep(file)?, socket: keep(accepted)? };
+        End::of(half, map, Role::Reader, &resolved)
     }
 }
 
@@ -84,7 +88,9 @@ fn connect_end(path: &Path, kind: u32, options: &Options) -> Result<End> {
     let resolved = options.resolve()?;
     let (file, map) = make_memory(kind, &resolved)?;
     let copy = copy_of(&file)?;
-    send_with(socket.as_fd(), HELLO, &[copy.as_fd()]).map_err(|cause| CONNECT.os(path, cause))?;
+    let (over, memory) = (socket.here(), copy.here());
+    let sent = over.and_then(|over| send_with(over, HELLO, &[memory?]));
+    sent.map_err(|cause| CONNECT.os(path, cause))?;
     End::new(Some(file), Arc::clone(&map), socket, Role::Writer, &resolved)
 }
 

@@ -186,6 +186,7 @@ impl Hub {
         }
         let number = self.core.number_for_link();
         // There are not the means to watch it: it is dropped, and others are not held up.
+        let Ok(socket) = ParentOnly::new(socket) else { return };
         let Ok(line) = Line::start(socket, &self.inbox, number) else { return };
         // Who is gone already has sent what is to be received all the same.
         if let Some(board) = door.board.file.get() {

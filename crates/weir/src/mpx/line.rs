@@ -1,7 +1,7 @@
 //! The socket of a link: it dies with its last holder, and carries what is said once.
 
 use crate::entrance::REFUSED;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::futex;
 use crate::gathering::Inbox;
 use crate::life::{receive_with, send_with};
@@ -36,9 +36,7 @@ pub struct Line {
 
 impl Line {
     /// Begins to watch the other side of `socket`; the inbox hears of its death.
-    pub fn start(socket: OwnedFd, inbox: &Arc<Inbox>, number: u32) -> Result<Arc<Line>> {
-        let failed = |cause: std::io::Error| Error::os("watch", "the other side", cause);
-        let socket = ParentOnly::new(socket).map_err(failed)?;
+    pub fn start(socket: ParentOnly, inbox: &Arc<Inbox>, number: u32) -> Result<Arc<Line>> {
         let (dead, inbox) = (AtomicBool::new(false), inbox.clone());
         let (watched, refusal) = (OnceLock::new(), OnceLock::new());
         let line = Arc::new(Line { socket, inbox, number, dead, watched, refusal });

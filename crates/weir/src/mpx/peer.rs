@@ -15,7 +15,7 @@ use crate::map::LinkMap;
 use crate::name::{self, What};
 use crate::ring::Corrupt;
 use crate::ring::lane::{FrameKind, Side};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,8 +44,9 @@ impl MpxPeer {
         let map = Arc::new(map);
         let until = options.owner_time.and_then(|time| Instant::now().checked_add(time));
         let socket = name::dial(&CONNECT, &path, until)?;
-        send_with(socket.as_fd(), HELLO, &[memory.as_fd()])
-            .map_err(|cause| CONNECT.os(&path, cause))?;
+        let (over, memory) = (socket.here(), memory.here());
+        let sent = over.and_then(|over| send_with(over, HELLO, &[memory?]));
+        sent.map_err(|cause| CONNECT.os(&path, cause))?;
         let inbox = Inbox::new(map.clone());
         let line = Line::start(socket, &inbox, 0)?;
         let mut hub = Hub::new(Side::Peer, map.clone(), inbox, None, options.waiting);

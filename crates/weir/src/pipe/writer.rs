@@ -1,6 +1,6 @@
 //! The end of a stream that writes.
 
-use super::{corrupt, open_kind};
+use super::corrupt;
 use crate::account::{Account, add};
 use crate::end::{End, Ended, Until, elastic, say_shape};
 use crate::error::{Error, ErrorKind, Result};
@@ -12,7 +12,7 @@ use crate::primitive::Ordering;
 use crate::ring::Memory;
 use crate::ring::layout::STREAM;
 use crate::ring::stream::StreamWriter;
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
@@ -42,10 +42,9 @@ impl Writer {
     /// # Errors
     /// The handle is a reader's, or its memory is not what it must be.
     pub fn open(handle: Handle, options: &Options) -> Result<Writer> {
-        let (file, socket) = handle.open_as(Role::Writer)?;
-        let map = open_kind(&file, STREAM)?;
+        let (half, map) = handle.open_as(Role::Writer, STREAM)?;
         let resolved = options.resolve_over(&map)?;
-        Writer::over(End::new(Some(file), map, socket, Role::Writer, &resolved)?)
+        Writer::over(End::of(half, map, Role::Writer, &resolved)?)
     }
 
     /// Hands the end on.
@@ -212,7 +211,8 @@ impl Writer {
         new.header().writer.position.store(position, Ordering::Relaxed);
         new.header().reader.position.store(position, Ordering::Relaxed);
         let end = self.end()?;
-        end.life.send_memory(file.as_fd()).map_err(|cause| match cause {
+        let sent = file.here().and_then(|file| end.life.send_memory(file));
+        sent.map_err(|cause| match cause {
             Errno::AGAIN => end.error(ErrorKind::WouldBlock, "the reader has not followed yet"),
             cause => Error::os("resize", "the pipe", cause),
         })?;

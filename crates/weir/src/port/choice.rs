@@ -57,14 +57,13 @@ pub struct Choice {
 
 impl Choice {
     pub fn new(options: &PortOptions) -> Result<Choice> {
-        let (file, board) = Page::<Board>::create()?;
+        let (board_file, board) = Page::<Board>::create()?;
         let board = Arc::new(board);
         board.words().account.pid.store(std::process::id(), Ordering::Relaxed);
-        let keep = ParentOnly::new(file).map_err(|cause| Error::os("keep", "a board", cause))?;
         Ok(Choice {
             inbox: Inbox::new(board.clone()),
             board,
-            board_file: keep,
+            board_file,
             slots: Vec::new(),
             free: Vec::new(),
             hot: Rotation::default(),
@@ -129,15 +128,19 @@ impl Choice {
             return None;
         }
         let Arrival { socket, memory, identity } = arrival;
-        let Ok(map) = open_kind(&memory, MESSAGE) else {
-            refuse(socket.as_fd(), "what was handed over is no ring");
-            return None;
+        let map = match open_kind(memory.as_fd(), MESSAGE) {
+            Ok(map) => map,
+            Err(error) => {
+                refuse(socket.as_fd(), &format!("what was handed over is no ring: {error}"));
+                return None;
+            }
         };
         // Descriptors are scarce: the mapping is enough. A second, of the process, while there are
         // plenty.
         drop(memory);
         let pidfd = weir_sys::peer::pidfd(&socket).ok();
         let pidfd = pidfd.filter(|pidfd| !self.are_scarce(pidfd));
+        let socket = ParentOnly::new(socket).ok()?;
         let place = self.free.pop().unwrap_or(self.slots.len() as u32);
         match self.start(map, socket, pidfd, place, options) {
             Ok(reader) => {
@@ -166,7 +169,7 @@ impl Choice {
     fn start(
         &self,
         map: Arc<crate::map::Map>,
-        socket: OwnedFd,
+        socket: ParentOnly,
         pidfd: Option<OwnedFd>,
         place: u32,
         options: &PortOptions,

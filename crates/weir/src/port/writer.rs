@@ -10,7 +10,7 @@ use crate::pipe::copy_of;
 use crate::primitive::Ordering;
 use crate::record::RecordWriter;
 use crate::ring::layout::MESSAGE;
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,7 +49,8 @@ impl PortWriter {
         let (file, map) = make_memory(MESSAGE, &resolved)?;
         let copy = copy_of(&file)?;
         let socket = name::dial(&OPEN, &path, until)?;
-        let sent = send_with(socket.as_fd(), HELLO, &[copy.as_fd()]);
+        let (over, memory) = (socket.here(), copy.here());
+        let sent = over.and_then(|over| send_with(over, HELLO, &[memory?]));
         // A connection that is gone already: the reader has said why.
         if let Err(cause) = sent
             && cause != rustix::io::Errno::PIPE
@@ -57,7 +58,7 @@ impl PortWriter {
             return Err(OPEN.os(&path, cause));
         }
         drop(copy);
-        let heard = name::wait_readable(&socket, ANSWER_TIME);
+        let heard = socket.get().is_some_and(|over| name::wait_readable(over, ANSWER_TIME));
         let end = End::new(Some(file), Arc::clone(&map), socket, Role::Writer, &resolved)?;
         end.life.watch_process()?;
         if let Some((device, inode)) = name::socket_id(&path) {

@@ -1,10 +1,9 @@
 //! Sizes of a pipe in use, asked for from outside.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{self, page_bytes};
+use crate::map::{self, HeaderPage, page_bytes};
 use crate::options::out_of_range;
 use crate::primitive::Ordering;
-use crate::ring::Memory;
 use rustix::fd::BorrowedFd;
 use weir_policy::pipe::Shape;
 
@@ -25,8 +24,9 @@ pub struct Ask {
 /// # Errors
 /// The file is no pipe's; a size is out of its range; the capacity is less than is filled.
 pub fn ask(file: BorrowedFd, ask: Ask) -> Result<Shape> {
-    let map = map::open(file)?;
-    let header = map.header();
+    map::inspect(file)?;
+    let page = HeaderPage::to_write(file)?;
+    let header = page.header();
     let tuning = &header.tuning;
     let now = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Relaxed);
     let capacity = ask.capacity_bytes.unwrap_or_else(|| now(&tuning.capacity_bytes));
