@@ -14,11 +14,14 @@ use crate::ring::{Area, Memory, nap};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_policy::pipe::{Fencing, Peer, Shape, Slip, Spin, Yielding};
+use weir_policy::pipe::{Fencing, Peer, Shape, Slip, Spin, Wishes, Yielding};
 use weir_sys::forks::ParentOnly;
 
 pub mod elastic;
 mod fences;
+mod tuning;
+
+pub use tuning::say_shape;
 
 /// Looks before the clock is read, or the CPU looked up: some times what a line takes to travel.
 const QUICK_LOOKS: u32 = 250;
@@ -78,6 +81,7 @@ pub struct End {
     /// The number of the reader's trouble that was told last.
     trouble_seen: u32,
     tuning_seen: u32,
+    wishes: Wishes,
     pub doorbell: Option<Doorbell>,
     /// A memory that came by the socket and is not yet used.
     pub arrived: Option<OwnedFd>,
@@ -124,6 +128,11 @@ impl End {
             reached: false,
             trouble_seen: 0,
             tuning_seen: 0,
+            wishes: Wishes::new(
+                resolved.shape.capacity_bytes(),
+                resolved.levers.capacity_bytes,
+                resolved.most_bytes,
+            ),
             doorbell: None,
             arrived: None,
             since_dry: 0,
@@ -131,6 +140,7 @@ impl End {
             life,
         };
         end.take_up_tuning();
+        end.say_wishes();
         end.give_back_fences();
         end.account_line().pid.store(std::process::id(), Ordering::Relaxed);
         end.say_cpu();
@@ -188,30 +198,6 @@ impl End {
     pub fn other_has_closed(&self) -> bool {
         // Acquire: as in `is_gone`.
         self.role.other().nap(self.header()).closed.load(Ordering::Acquire) != 0
-    }
-
-    /// Takes up sizes that were asked for from outside. Whether a capacity is wished that is not
-    /// this one.
-    pub fn take_up_tuning(&mut self) -> Option<u64> {
-        let tuning = &self.map.header().tuning;
-        // Acquire pairs with the release in `tune::ask`.
-        let change = tuning.change.load(Ordering::Acquire);
-        if change == self.tuning_seen {
-            return None;
-        }
-        self.tuning_seen = change;
-        let (segment, atomic, capacity) = (
-            tuning.segment_bytes.load(Ordering::Relaxed),
-            tuning.atomic_bytes.load(Ordering::Relaxed),
-            tuning.capacity_bytes.load(Ordering::Relaxed),
-        );
-        let now = self.shape.capacity_bytes();
-        let asked = Shape::new(map::page_bytes(), capacity, Some(segment), Some(atomic)).ok()?;
-        if asked.capacity_bytes() != now {
-            return Some(capacity);
-        }
-        self.shape = asked;
-        None
     }
 
     /// Says to the other end on which CPU this one is.
@@ -437,6 +423,7 @@ impl End {
         self.shape = shape;
         self.tuning_seen = 0;
         self.take_up_tuning();
+        self.say_wishes();
         self.give_back_fences();
         self.account_line().pid.store(std::process::id(), Ordering::Relaxed);
         self.say_cpu();
@@ -473,14 +460,4 @@ impl End {
 
 fn keep(file: OwnedFd) -> Result<ParentOnly> {
     ParentOnly::new(file).map_err(|cause| Error::os("keep", "memory", cause))
-}
-
-/// Writes the sizes where `weir stat` and `weir tune` find them.
-pub fn say_shape(header: &Header, shape: Shape) {
-    let tuning = &header.tuning;
-    tuning.capacity_bytes.store(shape.capacity_bytes(), Ordering::Relaxed);
-    tuning.segment_bytes.store(shape.segment_bytes(), Ordering::Relaxed);
-    tuning.atomic_bytes.store(shape.atomic_bytes(), Ordering::Relaxed);
-    // Release pairs with the acquire in `take_up_tuning`.
-    tuning.change.store(1, Ordering::Release);
 }

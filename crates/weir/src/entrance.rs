@@ -28,9 +28,10 @@ pub const REFUSED: &[u8] = b"weir-no ";
 /// Who is at the other end, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// The process that connected.
+    /// The process that connected; 0 where it is of a pid namespace that this process does not see,
+    /// in which it has no number here.
     pub pid: i32,
-    /// Its user.
+    /// Its user; one of a user namespace that has no number here is the kernel's overflow user.
     pub uid: u32,
     /// Its group.
     pub gid: u32,
@@ -196,10 +197,9 @@ impl Entrance {
         };
         let memory = files.pop().filter(|_| &text[..count] == self.hello);
         let memory = memory.ok_or("what was handed over is no ring")?;
-        let who = rustix::net::sockopt::socket_peercred(socket)
-            .map_err(|_| "the kernel does not say who it is")?;
-        let identity =
-            Identity { pid: who.pid.as_raw_pid(), uid: who.uid.as_raw(), gid: who.gid.as_raw() };
+        let who =
+            weir_sys::peer::credentials(socket).map_err(|_| "the kernel does not say who it is")?;
+        let identity = Identity { pid: who.pid, uid: who.uid, gid: who.gid };
         Ok(Some((memory, identity)))
     }
 }

@@ -177,7 +177,11 @@ impl Writer {
         end.be_reached();
         if let Some(capacity) = end.take_up_tuning() {
             // What cannot be done now was refused when it was asked for, or is by now.
-            let _ = self.resize(capacity);
+            if self.resize(capacity).is_ok()
+                && let Some(end) = &mut self.end
+            {
+                end.grant(capacity);
+            }
         }
     }
 
@@ -189,17 +193,19 @@ impl Writer {
     /// reader has not yet followed to the memory before.
     pub fn resize(&mut self, capacity_bytes: u64) -> Result<()> {
         let shape = self.end()?.shape;
-        let fits = |bytes: u64, most: u64| Some(bytes).filter(|bytes| *bytes <= most);
-        let segment = fits(shape.segment_bytes(), capacity_bytes);
-        let atomic = fits(shape.atomic_bytes(), segment.unwrap_or(0));
-        let page = map::page_bytes();
-        let shape = Shape::new(page, capacity_bytes, segment, atomic).map_err(out_of_range)?;
+        let now = (Some(shape.segment_bytes()), Some(shape.atomic_bytes()));
+        let shape = Shape::fitted(map::page_bytes(), capacity_bytes, (None, None), now);
+        let shape = shape.map_err(out_of_range)?;
         let old = self.end()?.map.clone();
         let fail = |c| corrupt(Role::Writer, c);
         self.ring.room(&*old, u64::MAX).map_err(fail)?;
         if self.ring.fill() > shape.capacity_bytes() {
             let why = format!("{} bytes are in it", self.ring.fill());
             return Err(Error::new(ErrorKind::Invalid, "shrink", "the pipe", why));
+        }
+        if !self.end()?.is_followed() {
+            let why = "the reader has not followed yet";
+            return Err(self.end()?.error(ErrorKind::WouldBlock, why));
         }
         let generation = old.extent().generation + 1;
         let (ring_bytes, arena_bytes) = (shape.capacity_bytes(), 0);
