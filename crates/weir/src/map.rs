@@ -16,7 +16,7 @@ pub use file::{Use, errno_of};
 pub(crate) use frames::{FrameReader, FrameWriter, Frames, Loan};
 pub use link::{LinkExtent, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS};
 pub use page::{BOARD, Page};
-pub(crate) use transfers::{Transfers, usual_directory};
+pub(crate) use transfers::{Failure, Transfers, usual_directory};
 pub use views::{View, ViewMut};
 
 use file::{Beginning, refused};

@@ -24,6 +24,10 @@ pub struct BufferOptions {
     #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = limit)]
     pub limit: u64,
 
+    /// Keep a checksum of all that is written to the file, and check what is read back
+    #[arg(long, conflicts_with = "no_spill")]
+    pub verify: bool,
+
     /// Pass on at most so many bytes a second, such as 10M
     #[arg(long, value_name = "SIZE", value_parser = rate)]
     pub rate: Option<u64>,
@@ -78,6 +82,9 @@ while. Of these, delayed were chosen to be written to the file when memory ran s
 were taken before that was done, spilled were written.
 
 Sizes are given in powers of 1024 (64K, 32M, 2G) and shown in powers of 1000 (34 MB).
+
+With --verify what the file's device lost although it said that all went well is an error (status
+1): no wrong byte is passed on. It costs a pass over each block at each way to the file and back.
 
 The file has no name and goes with the process. A regular file as input is not read ahead of the
 output: it keeps its bytes itself.

@@ -88,6 +88,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
 
 fn make_pool(options: &BufferOptions, no_spill: bool) -> Result<Pool, Fault> {
     let wanted = PoolOptions::new().memory_bytes(options.memory).limit_bytes(options.limit);
+    let wanted = wanted.verify(options.verify);
     let wanted = match no_spill {
         true => wanted.no_spill(),
         false => wanted.spill_directory(options.spill.clone().unwrap_or_else(usual_directory)),

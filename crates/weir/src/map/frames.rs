@@ -230,6 +230,19 @@ impl Loan {
         Piece { start: self.frames.address(self.frame), bytes: self.frames.frame_bytes }
     }
 
+    /// A checksum of the frame.
+    ///
+    /// # Safety
+    /// One from disk is done: the kernel does not write it any more.
+    pub(super) unsafe fn checksum(&self) -> u64 {
+        let start = self.frames.address(self.frame);
+        // SAFETY: a frame of ours, mapped while `frames` lives. Nobody writes what is lent to disk:
+        // it is committed, or has no writer; what was lent from disk is this loan's alone, and that
+        // the kernel is done is the caller's promise.
+        let bytes = unsafe { std::slice::from_raw_parts(start, self.frames.frame_bytes) };
+        twox_hash::XxHash3_64::oneshot(bytes)
+    }
+
     /// Ends a loan from disk: the kernel has written all of it.
     pub(super) fn filled(self) {
         if self.direction == Direction::ToDisk {
