@@ -116,8 +116,7 @@ impl Watcher {
     fn new() -> std::result::Result<Watcher, Errno> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let copy = rustix::io::fcntl_dupfd_cloexec(&epoll, 3)?;
-        let builder = std::thread::Builder::new().name("weir-watcher".into());
-        builder.spawn(move || run(&copy)).map_err(|_| Errno::AGAIN)?;
+        weir_sys::threads::start("weir-watcher", move || run(&copy)).map_err(|_| Errno::AGAIN)?;
         let epoll = ParentOnly::new(epoll).map_err(|_| Errno::NOMEM)?;
         let (targets, next) = (Mutex::new(HashMap::new()), AtomicU64::new(0));
         Ok(Watcher { epoll, targets, next })

@@ -48,8 +48,12 @@ impl Frames {
             Error::new(ErrorKind::Invalid, "make", object(), "no memory has that size")
         })?;
         let memory = Memory::new(bytes).map_err(|cause| Error::os("make", object(), cause))?;
-        let states = (0..count).map(|_| AtomicU64::new(0)).collect();
-        Ok(Arc::new(Frames { memory, frame_bytes, states }))
+        let mut states = Vec::new();
+        states
+            .try_reserve_exact(count as usize)
+            .map_err(|_| Error::os("make", object(), rustix::io::Errno::NOMEM))?;
+        states.extend((0..count).map(|_| AtomicU64::new(0)));
+        Ok(Arc::new(Frames { memory, frame_bytes, states: states.into() }))
     }
 
     /// Bytes of a frame.

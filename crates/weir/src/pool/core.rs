@@ -6,6 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Failure, Frames};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -158,8 +159,12 @@ impl Core {
         let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|cause| Error::os("make", "a pool", cause))?;
         let most = settings.transfers as usize;
+        let policy = Policy::new(settings).map_err(|_| {
+            let blocks = settings.frames as usize + settings.slots as usize;
+            Error::os("make", format!("the tables of a pool of {blocks} blocks"), Errno::NOMEM)
+        })?;
         let state = State {
-            policy: Policy::new(settings),
+            policy,
             seats: Vec::new(),
             jobs: VecDeque::with_capacity(most),
             troubles: 0,

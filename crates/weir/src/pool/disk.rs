@@ -25,8 +25,7 @@ pub fn describe(transfers: &Transfers) -> String {
 
 /// Starts the thread.
 pub fn start(core: Arc<Core>, transfers: Transfers) -> Result<()> {
-    let builder = std::thread::Builder::new().name("weir-pool".into());
-    let started = builder.spawn(move || run(&core, transfers));
+    let started = weir_sys::threads::start("weir-pool", move || run(&core, transfers));
     started.map(drop).map_err(|cause| Error::os("start", "the thread of a pool", cause))
 }
 
