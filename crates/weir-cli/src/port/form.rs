@@ -22,7 +22,8 @@ pub enum Form {
 struct Line<'a> {
     writer: u64,
     sequence: u64,
-    pid: i32,
+    /// None of a process that has no number in this pid namespace.
+    pid: Option<i32>,
     uid: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
@@ -62,7 +63,7 @@ impl Form {
                 let line = Line {
                     writer: writer.number(),
                     sequence,
-                    pid: received.identity.pid,
+                    pid: Some(received.identity.pid).filter(|pid| *pid != 0),
                     uid: received.identity.uid,
                     text,
                     base64: text.is_none().then(|| base64(message)),

@@ -42,8 +42,8 @@ pub fn list(directory: Option<&Path>, as_json: bool) -> Result<ExitCode, Fault> 
 fn name_json(port: &PortName) -> Value {
     json!({
         "path": port.path.display().to_string(),
-        "reader": port.reader,
-        "command": port.reader.and_then(command),
+        "reader": port.reader.and_then(known),
+        "command": port.reader.and_then(known).and_then(command),
         "stale": port.reader.is_none(),
     })
 }
@@ -129,7 +129,9 @@ fn stat_json(port: &PortStat) -> Value {
         "schema": "weir.port.stat/1",
         "path": port.path.display().to_string(),
         "stale": port.reader.is_none(),
-        "reader": port.reader.map(|pid| json!({"pid": pid, "command": command(pid)})),
+        "reader": port.reader.map(|pid| {
+            json!({"pid": known(pid), "command": known(pid).and_then(command)})
+        }),
         "account": port.account.map(|account| json!({
             "open": account.open,
             "messages": account.messages,
@@ -176,7 +178,15 @@ fn table<const N: usize>(header: [&str; N], texts: usize) -> Table {
 }
 
 fn reader(pid: i32) -> String {
-    process(pid as u32)
+    match known(pid) {
+        Some(pid) => process(pid as u32),
+        None => String::from("a process of another pid namespace"),
+    }
+}
+
+/// The number of a process, where it has one in this pid namespace.
+fn known(pid: i32) -> Option<i32> {
+    (pid != 0).then_some(pid)
 }
 
 fn command(pid: i32) -> Option<String> {
