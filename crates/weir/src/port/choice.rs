@@ -128,12 +128,9 @@ impl Choice {
             return None;
         }
         let Arrival { socket, memory, identity } = arrival;
-        let map = match open_kind(memory.as_fd(), MESSAGE) {
-            Ok(map) => map,
-            Err(error) => {
-                refuse(socket.as_fd(), &format!("what was handed over is no ring: {error}"));
-                return None;
-            }
+        let Ok(map) = open_kind(memory.as_fd(), MESSAGE) else {
+            refuse(socket.as_fd(), "what was handed over is no ring");
+            return None;
         };
         // Descriptors are scarce: the mapping is enough. A second, of the process, while there are
         // plenty.
