@@ -140,8 +140,8 @@ fn memory_that_is_not_there_is_refused_and_costs_the_reader_nothing() {
     ] {
         let (_directory, name) = place();
         let (mut reader, socket) = start(&format!("{kind} {}", name.display()));
-        // A quarter of what the first would cost.
-        let group = Group::new(2 * AREA_BYTES / 4);
+        // Half of what the first would cost.
+        let group = Group::new(AREA_BYTES);
         if let Some(Group(place)) = &group {
             std::fs::write(place.join("cgroup.procs"), reader.id().to_string()).expect("moved");
         }
