@@ -11,6 +11,7 @@ use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType, connect, sendmsg, socket_with,
 };
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
@@ -68,10 +69,12 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        common::until("the cgroup can go", || {
-            std::fs::remove_dir(&self.0)
-                .map_or_else(|error| error.raw_os_error() == Some(2), |()| true)
-        });
+        let inside = std::fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
+        let pids = inside.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?));
+        for pid in pids {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        common::until("the cgroup can go", || std::fs::remove_dir(&self.0).is_ok());
     }
 }
 
@@ -81,9 +84,11 @@ fn sparse(bytes: u64, header: &[u8], more: SealFlags) -> OwnedFd {
     let file = rustix::fs::memfd_create("sparse", flags).expect("a file");
     rustix::fs::ftruncate(&file, bytes).expect("sized");
     rustix::io::pwrite(&file, header, 0).expect("written");
-    // As good as whole to who only counts: these lie behind the end.
-    let keep = FallocateFlags::KEEP_SIZE;
-    rustix::fs::fallocate(&file, keep, bytes, bytes).expect("allocated");
+    if more.is_empty() {
+        // As good as whole to who only counts: these lie behind the end.
+        let keep = FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&file, keep, bytes, bytes).expect("allocated");
+    }
     let seals = SealFlags::SHRINK | SealFlags::GROW | more;
     rustix::fs::fcntl_add_seals(&file, seals).expect("sealed");
     file
