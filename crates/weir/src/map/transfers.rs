@@ -162,18 +162,17 @@ impl Transfers {
     /// Notes what is about to be written. False if there is no memory for that.
     fn note_checksums(&mut self, offset: u64, loans: &[Loan]) -> bool {
         let Some(checksums) = &mut self.checksums else { return true };
-        let mut place = place_of(offset, loans);
-        let end = place + loans.len();
+        let first = place_of(offset, loans);
+        let end = first + loans.len();
         if end > checksums.len() {
             if checksums.try_reserve(end - checksums.len()).is_err() {
                 return false;
             }
             checksums.resize(end, 0);
         }
-        for loan in loans {
+        for (checksum, loan) in checksums[first..end].iter_mut().zip(loans) {
             // SAFETY: it goes to disk.
-            checksums[place] = unsafe { loan.checksum() };
-            place += 1;
+            *checksum = unsafe { loan.checksum() };
         }
         true
     }
