@@ -5,9 +5,10 @@
 
 use crate::args::{CompareOptions, FailOn};
 use crate::bench::history::{History, unknown};
-use crate::bench::{figure, measure_again, print, trimmed, write_json};
+use crate::bench::{figure, measure_again, trimmed, write_json};
 use crate::fault::Fault;
 use crate::history::read;
+use crate::output::print;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use std::fmt::Write;

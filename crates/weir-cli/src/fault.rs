@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
+use weir_policy::text::printable_lines;
 
 /// What went wrong.
 #[derive(Debug)]
@@ -47,8 +48,9 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Prints `weir: TEXT` on stderr, in one write so that lines of stages do not tear it.
+/// Prints `weir: TEXT` on stderr, in one write so that lines of stages do not tear it. Names and
+/// reports of others stand in what is said: nothing in it makes the terminal do anything.
 pub fn tell(text: &str) {
-    let line = format!("weir: {text}\n");
+    let line = format!("weir: {}\n", printable_lines(text));
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }

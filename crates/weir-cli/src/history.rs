@@ -2,8 +2,9 @@
 
 use crate::args::{Export, HistoryOptions};
 use crate::bench::history::{Entry, History, unknown};
-use crate::bench::{export, print, trimmed};
+use crate::bench::{export, trimmed};
 use crate::fault::Fault;
+use crate::output::{print, print_json};
 use comfy_table::{CellAlignment, Table, presets};
 use std::process::ExitCode;
 use weir_measure::bench::record::Report;
@@ -18,7 +19,7 @@ pub fn history(options: &HistoryOptions) -> Result<ExitCode, Fault> {
         };
     };
     if let Some(name) = &options.show {
-        print(&format!("{}\n", history.load(name)?))?;
+        print_json(&format!("{}\n", history.load(name)?))?;
     } else if let Some(name) = &options.remove {
         history.remove(name)?;
     } else if let Some(name) = &options.export {
@@ -34,7 +35,10 @@ pub fn history(options: &HistoryOptions) -> Result<ExitCode, Fault> {
         if entries.is_empty() {
             return empty(options.json);
         }
-        print(&if options.json { json(&entries)? } else { table(&entries) })?;
+        match options.json {
+            true => print_json(&json(&entries)?)?,
+            false => print(&table(&entries))?,
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -46,7 +50,7 @@ pub fn read(text: &str, name: &str) -> Result<Report, Fault> {
 
 fn empty(as_json: bool) -> Result<ExitCode, Fault> {
     if as_json {
-        print("[]\n")?;
+        print_json("[]\n")?;
     } else {
         crate::fault::tell("no run is saved yet; weir bench --save NAME saves one");
     }

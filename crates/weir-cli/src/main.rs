@@ -3,7 +3,8 @@
 //! One file or folder a verb: [`run`], [`mod@bench`], [`compare`], [`history`], [`stat`],
 //! [`tune`], [`port`], [`mod@buffer`], [`net`], [`pages`] (completions and manual pages). What they
 //! share: [`args`] (the command line), [`shell`] (cutting a pipeline's text into stages),
-//! [`report`] (what people and programs read of a run), [`fault`] (errors of the command).
+//! [`report`] (what people and programs read of a run), [`fault`] (errors of the command),
+//! [`output`] (standard output).
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,7 @@ mod compare;
 mod fault;
 mod history;
 mod net;
+mod output;
 mod pages;
 mod port;
 mod report;
@@ -22,8 +24,7 @@ mod shell;
 mod stat;
 mod tune;
 
-use args::{Command, Options};
-use clap::Parser;
+use args::Command;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -31,7 +32,10 @@ fn main() -> ExitCode {
     if std::env::args_os().skip(1).eq([bench::CELL]) {
         return end(bench::cell());
     }
-    let options = Options::parse();
+    let options = match args::parse() {
+        Ok(options) => options,
+        Err(fault) => return end(Err(fault)),
+    };
     end(match options.command {
         Command::Run(run) => run::run(&run),
         Command::Bench(options) => bench::bench(&options),

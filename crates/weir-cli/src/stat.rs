@@ -1,15 +1,20 @@
 //! `weir stat`: the accounts of pipes in use.
 
 use crate::args::StatOptions;
-use crate::bench::{is_read, trimmed};
+use crate::bench::trimmed;
 use crate::fault::{Fault, tell};
+use crate::output::{is_json_read, is_read, is_redrawn};
+use crate::report::layout::cut;
 use crate::report::units::{bytes, capacity, count, seconds};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use weir::stat::{EndStat, Kind, PipeStat, pipes};
+use weir_policy::text::printable;
 
 /// Carries out the verb.
 pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
@@ -18,15 +23,6 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
     {
         return Err(Fault::failed(format!("cannot look at process {pid}: there is none")));
     }
-    let Some(every) = options.watch else {
-        let found = look(options.pid);
-        if found.is_empty() && !options.json {
-            tell("no pipe of weir is in use");
-            return Ok(ExitCode::SUCCESS);
-        }
-        show(&found, &BTreeMap::new(), 0.0, options.json)?;
-        return Ok(ExitCode::SUCCESS);
-    };
     let mut before = BTreeMap::new();
     let mut seen = Instant::now();
     // Until an interrupt, or nobody reads on.
@@ -34,13 +30,33 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
         let found = look(options.pid);
         let elapsed_s = seen.elapsed().as_secs_f64();
         seen = Instant::now();
-        if !show(&found, &before, elapsed_s, options.json)? {
+        let running = running(options.pid);
+        let rate = |pipe: &PipeStat| {
+            let then = before.get(&pipe.inode)?;
+            Some(pipe.reader.account.bytes.saturating_sub(*then) as f64 / elapsed_s)
+        };
+        let is_read = if options.json {
+            let pipes: Vec<Value> = found.iter().map(|pipe| pipe_json(pipe, rate(pipe))).collect();
+            let running: Vec<Value> = running.iter().map(running_json).collect();
+            let stat = json!({"schema": "weir.stat/1", "pipes": pipes, "running": running});
+            is_json_read(&format!("{stat}\n"))?
+        } else if options.watch.is_some() && std::io::stdout().is_terminal() {
+            is_redrawn(&text(&found, &running, rate))?
+        } else if found.is_empty() && running.is_empty() {
+            tell(NONE);
+            true
+        } else {
+            is_read(&text(&found, &running, rate))?
+        };
+        let Some(every) = options.watch.filter(|_| is_read) else {
             return Ok(ExitCode::SUCCESS);
-        }
+        };
         before = found.iter().map(|pipe| (pipe.inode, pipe.reader.account.bytes)).collect();
-        std::thread::sleep(Duration::from_secs_f64(every));
+        std::thread::sleep(every);
     }
 }
+
+const NONE: &str = "no pipe of weir is in use";
 
 fn look(pid: Option<i32>) -> Vec<PipeStat> {
     let mut found = pipes();
@@ -50,31 +66,77 @@ fn look(pid: Option<i32>) -> Vec<PipeStat> {
     found
 }
 
-fn show(
-    found: &[PipeStat],
-    before: &BTreeMap<u64, u64>,
-    elapsed_s: f64,
-    as_json: bool,
-) -> Result<bool, Fault> {
-    let rate = |pipe: &PipeStat| {
-        let then = before.get(&pipe.inode)?;
-        Some(pipe.reader.account.bytes.saturating_sub(*then) as f64 / elapsed_s)
+/// A command of weir at work: it has no pipes of the library, and accounts of its own.
+struct Running {
+    pid: i32,
+    /// Its words.
+    command: String,
+}
+
+/// The runs and buffers at work that this user may look at.
+fn running(only: Option<i32>) -> Vec<Running> {
+    let program = |pid: &str| {
+        let found = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+        Some((found.dev(), found.ino()))
     };
-    if as_json {
-        let list: Vec<Value> = found.iter().map(|pipe| pipe_json(pipe, rate(pipe))).collect();
-        return is_read(&format!("{}\n", json!({"schema": "weir.stat/1", "pipes": list})));
+    let (own, me) = (program("self"), std::process::id() as i32);
+    let all = weir_sys::proc::processes().into_iter();
+    let others = all.filter(|pid| *pid != me && only.is_none_or(|only| only == *pid));
+    let of_weir = others.filter(|pid| own.is_some() && program(&pid.to_string()) == own);
+    let of_weir = of_weir.filter_map(|pid| {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let words = String::from_utf8_lossy(&words);
+        let words: Vec<&str> = words.split_terminator('\0').skip(1).collect();
+        let command = format!("weir {}", words.join(" "));
+        matches!(words.first(), Some(&"run" | &"buffer")).then_some(Running { pid, command })
+    });
+    of_weir.collect()
+}
+
+fn running_json(running: &Running) -> Value {
+    json!({"pid": running.pid, "command": running.command})
+}
+
+/// All there is to see, as wide as the terminal.
+fn text(
+    found: &[PipeStat],
+    running: &[Running],
+    rate: impl Fn(&PipeStat) -> Option<f64>,
+) -> String {
+    let width = std::io::stdout().is_terminal().then(columns);
+    let mut text = match found.is_empty() {
+        true => format!("{NONE}\n"),
+        false => table(found, rate, width) + "\n",
+    };
+    text.extend(found.iter().filter_map(backlog));
+    for Running { pid, command } in running {
+        let line = format!("{pid} {command}");
+        text += &cut(&line, width.unwrap_or(usize::MAX));
+        text.push('\n');
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header([
-        "pipe", "end", "process", "bytes", "rate", "records", "waits", "spun", "slept", "asleep",
-        "woke", "woken", "",
-    ]);
-    for column in 3..12 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    text
+}
+
+/// Columns of the terminal.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok();
+    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
+}
+
+const HEADER: [&str; 13] = [
+    "pipe", "end", "process", "bytes", "rate", "records", "waits", "spun", "slept", "asleep",
+    "woke", "woken", "",
+];
+/// Columns that go, in this order, where there is no room for all.
+const LESSER: [usize; 7] = [11, 10, 7, 5, 8, 9, 6];
+
+/// A row for each end, with as many columns as fit.
+fn table(
+    found: &[PipeStat],
+    rate: impl Fn(&PipeStat) -> Option<f64>,
+    width: Option<usize>,
+) -> String {
+    let mut rows = Vec::new();
     for pipe in found {
         let rate = rate(pipe).map(|rate| format!("{}/s", bytes(rate as u64)));
         let kind = if pipe.kind == Kind::Stream { "stream" } else { "records" };
@@ -82,11 +144,41 @@ fn show(
             || format!("{kind}, {}", capacity(pipe.capacity_bytes)),
             |fill| format!("{kind}, {} of {}", bytes(fill), capacity(pipe.capacity_bytes)),
         );
-        table.add_row(row(&names(pipe), "writer", &pipe.writer, rate.as_deref()));
-        table.add_row(row(&fill, "reader", &pipe.reader, None));
+        rows.push(row(&names(pipe), "writer", &pipe.writer, rate.as_deref()));
+        rows.push(row(&fill, "reader", &pipe.reader, None));
     }
-    let backlogs: String = found.iter().filter_map(backlog).collect();
-    is_read(&(trimmed(&table) + "\n" + &backlogs))
+    let mut shown: Vec<usize> = (0..HEADER.len()).collect();
+    let mut lesser = LESSER.iter();
+    loop {
+        let text = laid_out(&rows, &shown);
+        let fits = |width: usize| text.lines().all(|line| line.chars().count() <= width);
+        if width.is_none_or(fits) {
+            return text;
+        }
+        match lesser.next() {
+            Some(column) => shown.retain(|at| at != column),
+            None => {
+                let lines =
+                    text.lines().map(|line| line.chars().take(width.unwrap_or(0)).collect());
+                return lines.collect::<Vec<String>>().join("\n");
+            }
+        }
+    }
+}
+
+fn laid_out(rows: &[[String; 13]], shown: &[usize]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(shown.iter().map(|at| HEADER[*at]));
+    for (place, _) in shown.iter().enumerate().filter(|(_, at)| (3..12).contains(*at)) {
+        if let Some(column) = table.column_mut(place) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for row in rows {
+        table.add_row(shown.iter().map(|at| &row[*at]));
+    }
+    trimmed(&table)
 }
 
 /// What the backlog of an elastic reader has come to, where it has.
@@ -142,8 +234,14 @@ pub fn process(pid: u32) -> String {
     if pid == 0 {
         return String::from("not open");
     }
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
-    format!("{pid} {}", name.as_deref().map_or("(gone)", str::trim))
+    let name = command(pid as i32).map(|name| printable(&name));
+    format!("{pid} {}", name.as_deref().unwrap_or("(gone)"))
+}
+
+/// The name of a process, as it chose it: for programs, not for a terminal.
+pub fn command(pid: i32) -> Option<String> {
+    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
 }
 
 fn pipe_json(pipe: &PipeStat, rate: Option<f64>) -> Value {

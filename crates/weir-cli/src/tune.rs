@@ -1,8 +1,8 @@
 //! `weir tune`: the defaults of weir's pipes, and the sizes of pipes in use.
 
 use crate::args::TuneOptions;
-use crate::bench::print;
 use crate::fault::{Fault, tell};
+use crate::output::{print, print_json};
 use crate::report::units::capacity;
 use rustix::fd::AsFd;
 use serde_json::json;
@@ -90,7 +90,7 @@ fn live(options: &TuneOptions) -> Result<ExitCode, Fault> {
     let asked = Ask { capacity_bytes, segment_bytes, atomic_bytes: options.atomic };
     let shape = ask(file.as_fd(), asked).map_err(fault)?;
     if options.json {
-        print(&format!("{}\n", json!({"schema": "weir.tune/1", "asked": shape_json(shape)})))?;
+        print_json(&format!("{}\n", json!({"schema": "weir.tune/1", "asked": shape_json(shape)})))?;
     } else {
         tell(&format!(
             "asked for {}, segments of {}, atomic bound {}; the writer takes them up",
@@ -144,7 +144,7 @@ fn show(settings: &Settings, as_json: bool) -> Result<(), Fault> {
         value["slip_ns"] = json!(levers.slip_ns);
         value["wake_ns"] = json!(levers.wake_ns);
         value["file"] = json!(kept);
-        return print(&format!("{value:#}\n"));
+        return print_json(&format!("{value:#}\n"));
     }
     let (size, segment, atomic) =
         (shape.capacity_bytes(), shape.segment_bytes(), shape.atomic_bytes());

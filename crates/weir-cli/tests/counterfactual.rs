@@ -189,7 +189,7 @@ fn advice_is_given_on_evidence_and_not_without() {
     let tiny = "perl -e '$|=1;for(1..300000){print \"twelve bytes\"}' | wc -c";
     let ran = pipeline(tiny);
     assert_eq!(ran.advices("larger-writes"), 1, "{}", ran.stderr());
-    assert!(ran.stderr().contains("writes 12 bytes a call in 300 thousand calls"));
+    assert!(ran.stderr().contains("writes 12 bytes a call in 300 k calls"));
     let sleepy = pipeline("sleep 0.3 | sleep 0.3");
     assert_eq!(sleepy.json["advice"].as_array().map(Vec::len), Some(0), "{}", sleepy.stderr());
     if have(&["gzip"]) {

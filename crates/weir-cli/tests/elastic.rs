@@ -52,7 +52,7 @@ fn buffers_keep_the_bytes_and_are_stages_of_their_own() {
     assert_eq!(inserted(&ran), [false, true, false, true, false]);
     assert_eq!(ran.json["stages"][1]["command"], "weir buffer");
     assert_eq!(ran.json["pipes"].as_array().map(Vec::len), Some(4));
-    assert_eq!(ran.stderr().matches("weir buffer (put in by --elastic)").count(), 2);
+    assert_eq!(ran.stderr().matches("weir buffer (put in)").count(), 4);
     let ran = same(&["--elastic=2", sorted], &plain.stdout(), 0);
     assert_eq!(inserted(&ran), [false, false, true, false]);
     let words = ["--elastic=1", "--", "seq", "5", "|", "tail", "-1"];
@@ -153,7 +153,7 @@ fn what_a_run_has_shown_is_used_by_the_next() {
 }
 
 #[test]
-fn a_run_that_shows_the_opposite_is_believed() {
+fn one_run_that_shows_the_opposite_is_not_believed_and_three_are() {
     let _alone = alone();
     let state = tempfile::tempdir().expect("a directory");
     let script = state.path().join("write.sh");
@@ -166,7 +166,52 @@ fn a_run_that_shows_the_opposite_is_believed() {
     let slow = "perl -e '$|=1;for(1..60){print \"x\";select(undef,undef,undef,.01)}'";
     std::fs::write(&script, slow).expect("written");
     assert_eq!(weir_run_in(state.path(), &[&text]).stdout(), "60");
-    assert_eq!(remembered(state.path()), Vec::<Value>::new());
+    let seen = remembered(state.path());
+    assert_eq!(seen[0]["runs"], serde_json::json!([true, false]));
+    let still = weir_run_in(state.path(), &["--elastic", &text]);
+    assert_eq!(inserted(&still), [false, true, false], "{}", still.stderr());
+    for _ in 0..2 {
+        weir_run_in(state.path(), &["-q", &text]);
+    }
+    let no_more = weir_run_in(state.path(), &["--elastic", &text]);
+    assert_eq!(no_more.stages(), 2);
+    let said = "no elastic buffer was put in: only 1 of the last 4 runs of this pipeline has shown";
+    assert!(no_more.stderr().contains(said), "{}", no_more.stderr());
+}
+
+#[test]
+fn advice_that_comparing_refuted_is_not_given_again() {
+    let _alone = alone();
+    let state = tempfile::tempdir().expect("a directory");
+    // Bursts at fixed times: a writer that is let go earlier only sleeps the longer.
+    let punctual = "perl -MTime::HiRes=time,sleep -e '$b=\"x\" x 4e6;$t=time;for(1..2)\
+                    {syswrite STDOUT,$b;$t+=.4;$d=$t-time;sleep $d if $d>0}'";
+    let text = format!("{punctual} | {PACED}");
+    let first = weir_run_in(state.path(), &["--compare", "--runs", "6", &text]);
+    if first.advices("elastic-buffer") == 0 && first.json["host"]["idle_cpus"].as_f64() < Some(0.3)
+    {
+        eprintln!("SKIPPED: other processes leave no CPU, so no buffer is advised");
+        return;
+    }
+    assert_eq!(first.advices("elastic-buffer"), 1, "{}", first.stderr());
+    let second = weir_run_in(state.path(), &[&text]);
+    assert_eq!(second.advices("elastic-buffer"), 0, "{}", second.stderr());
+    let third = weir_run_in(state.path(), &["--elastic", &text]);
+    assert_eq!(third.stages(), 2, "{}", third.stderr());
+}
+
+#[test]
+fn where_nothing_can_be_remembered_the_buffer_is_advised_by_hand() {
+    let _alone = alone();
+    let mut command = Command::new(WEIR);
+    command.args(["run", &bursty()]).env_remove("WEIR_ELASTIC").env_remove("XDG_STATE_HOME");
+    let output = command.env_remove("HOME").stdin(Stdio::null()).output().expect("weir starts");
+    let said = said(&output);
+    assert!(
+        said.contains("put an elastic buffer into pipe 1->2 (... | weir buffer | ...)"),
+        "{said}"
+    );
+    assert!(!said.contains("--elastic"), "{said}");
 }
 
 #[test]

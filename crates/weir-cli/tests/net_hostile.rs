@@ -193,7 +193,8 @@ fn who_asks_where_no_switch_is_hears_that() {
     for args in ["icmpd", "stat", "ping -c 1 10.9.0.1"] {
         let output = bed.run_net(args);
         assert_eq!(output.status.code(), Some(1), "{args}: {}", both(&output));
-        let said = "weir: cannot find the switch of 'weir0': no switch has ever run on 'weir0'\n";
+        let said = "weir: cannot attach to the switch of 'weir0': it is not up \
+                    (none is up; weir net up starts one)\n";
         assert_eq!(both(&output), said, "{args}");
     }
     // Nor once it has ended, or died.

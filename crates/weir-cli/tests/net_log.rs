@@ -10,6 +10,7 @@ use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
+use weir::{Port, PortOptions};
 use weir_net::log::{Change, Direction, Dropped, Kinds, Log, Packet, Station};
 
 /// An echo request.
@@ -27,6 +28,14 @@ fn path(place: &Place) -> PathBuf {
 
 /// A log of the switch on weir0 with a ring of 128 units.
 fn made(place: &Place) -> Log {
+    // By its port it is seen that a switch is up: that of this test, until it ends.
+    let port = path(place).with_file_name("switch");
+    std::mem::forget(Port::create(port, &PortOptions::new()));
+    made_by_one_that_ended(place)
+}
+
+/// The same where no switch is up.
+fn made_by_one_that_ended(place: &Place) -> Log {
     Log::create(path(place), 4096).expect("made")
 }
 
@@ -67,7 +76,8 @@ fn lines(output: &Output) -> Vec<String> {
 #[test]
 fn a_log_that_is_none_is_said() {
     let place = Place::new();
-    let none = "weir: cannot find the switch of 'weir0': no switch has ever run on 'weir0'\n";
+    let none = "weir: cannot find the switch of 'weir0': no switch has ever run on 'weir0' \
+                (none is up; weir net up starts one)\n";
     refused(&net_log(&place, ""), 1, none);
     refused(&net_log(&place, "--tun tap7 -f"), 1, "no switch has ever run on 'tap7'");
     assert!(!place.path("net").exists(), "looking leaves nothing behind");
@@ -96,7 +106,7 @@ fn wrong_usage_is_said_with_status_2() {
 #[test]
 fn what_writers_left_is_printed_when_they_are_gone() {
     let place = Place::new();
-    let log = made(&place);
+    let log = made_by_one_that_ended(&place);
     log.set_mask(Kinds::ALL);
     log.packet(Direction::In, &ECHO);
     log.dropped(&dropped());
@@ -111,7 +121,9 @@ fn what_writers_left_is_printed_when_they_are_gone() {
         String::from(" station  attached: udp port 69, process 9"),
     ];
     let output = net_log(&place, "");
-    assert_eq!((lines(&output), said(&output).as_str()), (expected.to_vec(), ""));
+    assert_eq!(lines(&output), expected);
+    let told = "weir: the switch on 'weir0' has ended (none is up; weir net up starts one): this is its log";
+    assert!(said(&output).starts_with(told), "{}", said(&output));
     let file = path(&place).display().to_string();
     assert_eq!(lines(&net_log(&place, &file)), expected);
     assert_eq!(lines(&net_log(&place, "--last 2")), expected[2..]);

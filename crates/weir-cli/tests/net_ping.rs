@@ -108,13 +108,13 @@ fn nobody_answers_but_a_daemon_that_lives() {
     let mut icmpd = bed.icmpd("");
     all_answered(&bed, 2, "");
     icmpd.end();
-    until("the switch sees it go", || bed.stat()["stations"].as_array().map(Vec::len) == Some(1));
+    until("the switch sees it go", || bed.stat()["stations"].as_array().map(Vec::len) == Some(0));
     nobody_answers(&bed);
     let mut icmpd = bed.icmpd("");
     all_answered(&bed, 2, "");
     icmpd.kill(Signal::KILL);
     icmpd.ended();
-    until("the switch sees it die", || bed.stat()["stations"].as_array().map(Vec::len) == Some(1));
+    until("the switch sees it die", || bed.stat()["stations"].as_array().map(Vec::len) == Some(0));
     nobody_answers(&bed);
     let mut icmpd = bed.icmpd("");
     all_answered(&bed, 2, "");

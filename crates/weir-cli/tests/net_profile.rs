@@ -163,7 +163,7 @@ fn what_died_is_shown_as_it_was_and_what_is_no_profile_is_named() {
 fn wrong_usage_is_said_with_status_2() {
     let place = Place::new();
     for (args, why) in [
-        ("--seconds 0", "not a time from 0.05"),
+        ("--seconds 0", "too short: 50ms at least"),
         ("--seconds 1 --interval 1", "cannot be used with"),
         ("--tun ../x", "the name of a device"),
     ] {

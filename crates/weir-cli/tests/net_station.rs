@@ -77,7 +77,7 @@ fn datagrams_go_to_who_has_their_port() {
         assert_eq!((seven.join().expect("no panic"), nine.join().expect("no panic")), (7, 1));
     });
     // Both are gone, and their ports free.
-    until("stations leave", || bed.stat()["stations"].as_array().map(Vec::len) == Some(2));
+    until("stations leave", || bed.stat()["stations"].as_array().map(Vec::len) == Some(1));
     attach(&bed, &[Want { protocol: protocol::UDP, port: Some(7) }]).expect("attached");
     host.end();
 }
@@ -149,5 +149,7 @@ fn a_command_runs_beside_a_switch_in_a_namespace_of_its_own() {
     assert_eq!(output.status.code(), Some(1), "the command's status");
     let output = bed.run_net(&format!("{up} no-such-command"));
     assert!(common::net::both(&output).contains("cannot start 'no-such-command'"));
+    assert_eq!(output.status.code(), Some(127), "as a shell has it");
+    assert_eq!(bed.run_net(&format!("{up} /etc/passwd")).status.code(), Some(126));
     assert!(!PathBuf::from("/run/netns").join(&name).exists(), "the namespace is gone");
 }

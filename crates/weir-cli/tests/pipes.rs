@@ -138,6 +138,50 @@ fn the_table_names_both_ends() {
 }
 
 #[test]
+fn runs_and_buffers_at_work_are_listed() {
+    let place = Place::new();
+    let mut buffer = Command::new(WEIR);
+    buffer.args(["buffer", "--name", "a\u{1b}b"]).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut buffer = buffer.spawn().expect("weir starts");
+    let pid = buffer.id().to_string();
+    let text = || String::from_utf8(place.weir(&["stat", &pid]).stdout).expect("text");
+    // The process may not have become weir yet.
+    common::port::until("it is listed", || !text().is_empty());
+    assert_eq!(text(), format!("no pipe of weir is in use\n{pid} weir buffer --name a?b\n"));
+    let json = place.json(&["stat", &pid, "--json"]);
+    assert_eq!(json["running"][0]["command"], "weir buffer --name a\u{1b}b");
+    drop(buffer.stdin.take());
+    assert!(buffer.wait().expect("ends").success());
+}
+
+#[test]
+fn a_terminal_is_redrawn_in_place_and_nothing_is_wider() {
+    if !common::have(&["script"]) {
+        return;
+    }
+    let place = Place::new();
+    let (mut writer, _reader) = pipe(&Options::new().capacity_bytes(65_536)).expect("made");
+    writer.write(&[1; 1000]).expect("written");
+    let inner =
+        format!("stty cols 80; timeout -s INT 1 {WEIR} stat {} --watch=100ms", std::process::id());
+    let mut command = Command::new("timeout");
+    command.args(["60", "script", "-qec", &inner, "/dev/null"]).stdin(Stdio::null());
+    command.env("WEIR_TUNE", place.directory.path().join("tune"));
+    let output = command.output().expect("script starts");
+    let shown = String::from_utf8(output.stdout).expect("text");
+    let screens: Vec<&str> = shown.split("\u{1b}[H").skip(1).collect();
+    assert!(screens.len() >= 2, "{shown:?}");
+    for screen in &screens[..screens.len() - 1] {
+        assert_eq!(screen.matches("process").count(), 1, "one header a screen: {screen:?}");
+        assert!(screen.ends_with("\u{1b}[J"), "{screen:?}");
+        for line in screen.split("\u{1b}[K\r\n") {
+            assert!(line.trim_end_matches("\u{1b}[J").chars().count() <= 80, "{line:?}");
+        }
+    }
+    assert!(screens[1].contains("rate"), "{shown:?}");
+}
+
+#[test]
 fn what_is_not_there_is_said() {
     let place = Place::new();
     refused(&place.weir(&["stat", "999999999"]), 1, "cannot look at process 999999999");
@@ -146,7 +190,7 @@ fn what_is_not_there_is_said() {
     let own = format!("{}/1", std::process::id());
     let other = place.weir(&["tune", "--pipe", &own, "--size", "1M"]);
     assert_eq!(other.status.code(), Some(1), "{}", said(&other));
-    refused(&place.weir(&["stat", "--watch=0"]), 2, "not a time");
+    refused(&place.weir(&["stat", "--watch=0"]), 2, "too short: 50ms at least");
 }
 
 #[test]

@@ -114,6 +114,19 @@ fn headers_and_json_say_who_sent_what() {
 }
 
 #[test]
+fn no_message_forges_the_header_of_another_writer() {
+    let place = Place::new();
+    let mut reader = place.read("log --header --until-closed=2");
+    sent(&place.write("log --null", b"x\n2:1\tFORGED\0\n\0C:\\dir\\n\0"));
+    sent(&place.write("log", b"honest\n"));
+    let expected = "1:1\tx\n1:1\t2:1\tFORGED\n1:2\t\n1:2\t\n1:3\tC:\\dir\\n\n2:1\thonest\n";
+    assert_eq!(String::from_utf8_lossy(&reader.printed()), expected);
+    let mut reader = place.read("log --header --null --until-closed");
+    sent(&place.write("log", b"y\x002:1\tFORGED\n"));
+    assert_eq!(reader.printed(), b"1:1\ty\x001:1\t2:1\tFORGED\0");
+}
+
+#[test]
 fn it_ends_once_nothing_has_come_for_so_long() {
     let place = Place::new();
     sent(&place.port("read nothing --until-idle 10ms"));

@@ -13,10 +13,29 @@ use std::process::Stdio;
 fn without_a_reader_nothing_is_sent() {
     let place = Place::new();
     let why = format!("cannot open port '{}': no reader is listening", place.path("x").display());
-    refused(&place.port("write x -m hello"), 1, &format!("weir: {why}\n"));
-    refused(&place.port("write x -m hello --wait 20ms"), 1, &why);
+    let hint = "(start one: weir port read x, or wait for one with --wait 5s)";
+    refused(&place.port("write x -m hello"), 1, &format!("weir: {why} {hint}\n"));
+    let hint = "(start one: weir port read x)";
+    refused(&place.port("write x -m hello --wait 20ms"), 1, &format!("weir: {why} {hint}\n"));
     refused(&place.port("stat x"), 1, "there is none of that name");
     refused(&place.port("remove x"), 1, "there is none of that name");
+}
+
+#[test]
+fn a_stale_directory_for_temporary_files_is_as_none() {
+    let place = Place::new();
+    let run = |tmpdir: &str, args: &[&str]| {
+        let mut command = place.command(WEIR);
+        command.env_remove("XDG_RUNTIME_DIR").env("TMPDIR", tmpdir).arg("port").args(args);
+        command.output().expect("weir starts")
+    };
+    let listed = run("/nonexistent", &["list"]);
+    assert_eq!(listed.status.code(), Some(0), "{listed:?}");
+    // Who has a stale one and who has none mean the same place.
+    let name = format!("test-{}", std::process::id());
+    let [one, other] = ["/nonexistent", "/tmp"].map(|tmpdir| run(tmpdir, &["stat", &name]));
+    refused(&one, 1, "/tmp/weir-");
+    assert_eq!(one.stderr, other.stderr);
 }
 
 #[test]

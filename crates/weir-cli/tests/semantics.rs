@@ -93,7 +93,7 @@ fn early_close_is_normal_and_quick() {
     assert_eq!((ran.code(), ran.stdout().as_str()), (0, "y\n"));
     assert_eq!(ran.json["stages"][0]["exit"]["signal"], 13);
     assert_eq!(ran.json["stages"][0]["closed_by_downstream"], true);
-    assert!(ran.stderr().contains("closed by downstream (normal)"), "{}", ran.stderr());
+    assert!(ran.stderr().contains("reader left"), "{}", ran.stderr());
 }
 
 #[test]
@@ -104,6 +104,25 @@ fn a_failing_stage_is_shown_and_pipefail_passes_it_on() {
     let ran = weir_run(&["--pipefail", "sh -c 'cat; exit 3' | cat"]);
     assert_eq!(ran.code(), 3);
     assert_eq!(ran.json["exit_status"], 3);
+}
+
+#[test]
+fn redirections_are_bash_s() {
+    if !have(&["bash"]) {
+        return;
+    }
+    let texts = [
+        "seq 3 | sort -r > f; cat f",
+        "seq 3 | sort -r >f 2>&1",
+        "cat < /nosuch",
+        "echo x | cat > /nosuch/f",
+        "nosuchcommand > f",
+        "/etc/passwd > f",
+        "/tmp > f",
+        "echo x | X=5 sh -c 'echo $X; kill -9 $$' >&2",
+        "sort -r <<< $'1\\n2' 2>/dev/null",
+    ];
+    texts.iter().for_each(|text| same(text, &[], &[]));
 }
 
 #[test]
@@ -122,7 +141,7 @@ fn a_pipeline_of_one_and_of_twenty() {
     let twenty = pipeline(&format!("seq 100000{}", " | cat".repeat(19)));
     assert_eq!((twenty.stages(), twenty.stdout().len()), (20, 588_895));
     for index in 2..=20 {
-        assert_eq!(twenty.stage(index, "bytes_in") as u64, 588_895, "stage {index}");
+        assert_eq!(twenty.stage(index, "pipe_bytes_in") as u64, 588_895, "stage {index}");
     }
 }
 
@@ -138,8 +157,8 @@ fn two_gigabytes_go_through_whole() {
     let ran = pipeline("head -c 2147483648 /dev/zero | cat | wc -c");
     assert_eq!(ran.stdout(), "2147483648\n");
     assert_eq!(ran.stage(1, "bytes_out") as u64, 2_147_483_648);
-    assert_eq!(ran.stage(2, "bytes_in") as u64, 2_147_483_648);
-    assert_eq!(ran.stage(3, "bytes_in") as u64, 2_147_483_648);
+    assert_eq!(ran.stage(2, "pipe_bytes_in") as u64, 2_147_483_648);
+    assert_eq!(ran.stage(3, "pipe_bytes_in") as u64, 2_147_483_648);
 }
 
 #[test]
@@ -202,5 +221,20 @@ fn real_tools_give_the_same_bytes() {
     ];
     for text in texts {
         same(text, &[], &[]);
+    }
+}
+
+#[test]
+fn a_report_that_its_file_may_not_hold_costs_nobody_the_status() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for option in ["-o report", "--json report"] {
+        let script = format!("ulimit -f 0; \"$WEIR\" run {option} 'exit 3'");
+        let mut command = Command::new("bash");
+        command.args(["-c", &script]).env("WEIR", WEIR).current_dir(directory.path());
+        let output = command.output();
+        let output = output.expect("bash starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("cannot write the report to report: File too large"), "{said}");
     }
 }

@@ -181,3 +181,20 @@ fn stage_of(weir: u32) -> Pid {
     });
     Pid::from_raw(stopped.expect("a stopped stage")).expect("positive")
 }
+
+/// Under nohup, and in the background of a script, signals are ignored, and what these tests start
+/// would inherit that: `.cargo/config.toml` has cargo run them with the defaults.
+#[test]
+fn tests_run_with_default_signals() {
+    if std::env::var_os("CARGO").is_none() {
+        eprintln!("SKIPPED: not started by cargo");
+        return;
+    }
+    let status = std::fs::read_to_string("/proc/self/status").expect("a status");
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
+    let ignored = u64::from_str_radix(ignored.trim(), 16).expect("a number");
+    for signal in [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM] {
+        let bit = ignored >> (signal.as_raw() - 1) & 1;
+        assert_eq!(bit, 0, "{signal:?} is ignored: {ignored:x}");
+    }
+}

@@ -1,37 +1,35 @@
 //! What the machine allows: CPUs, and how large a pipe may be.
 
+use crate::quota;
 use weir_sys::proc::read_small;
 
 /// CPUs this process may use: those of its affinity mask, less what a cgroup quota withholds.
 pub fn usable_cpus() -> f64 {
     let mask = rustix::thread::sched_getaffinity(None).map_or(1.0, |set| f64::from(set.count()));
-    quota_cpus().map_or(mask, |quota| quota.min(mask)).max(0.01)
+    quota::smallest(&quota::limits()).map_or(mask, |quota| quota.min(mask)).max(0.01)
 }
 
-/// The smallest `cpu.max` of this process's cgroup (v2) and those above it, in CPUs.
-fn quota_cpus() -> Option<f64> {
-    let mut buffer = [0; 4096];
-    let text =
-        String::from_utf8_lossy(read_small("/proc/self/cgroup", &mut buffer).ok()?).into_owned();
-    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let mut directory = std::path::PathBuf::from(format!("/sys/fs/cgroup{path}"));
-    let mut smallest: Option<f64> = None;
-    while directory.starts_with("/sys/fs/cgroup") {
-        let file = directory.join("cpu.max");
-        let text = read_small(&file.to_string_lossy(), &mut buffer).unwrap_or(&[]);
-        if let Some(cpus) = parse_quota(&String::from_utf8_lossy(text)) {
-            smallest = Some(smallest.map_or(cpus, |least| least.min(cpus)));
-        }
-        directory.pop();
-    }
-    smallest
+/// The CPUs of this process's affinity mask.
+pub fn allowed_cpus() -> Vec<usize> {
+    let mask = rustix::thread::sched_getaffinity(None).ok();
+    let most = rustix::thread::CpuSet::MAX_CPU;
+    mask.map_or_else(Vec::new, |set| (0..most).filter(|cpu| set.is_set(*cpu)).collect())
 }
 
-/// `cpu.max` is "max PERIOD" or "QUOTA PERIOD", in microseconds.
-fn parse_quota(text: &str) -> Option<f64> {
-    let mut fields = text.split_ascii_whitespace().map(|field| field.parse::<f64>().ok());
-    let (quota, period) = (fields.next()??, fields.next()??);
-    (period > 0.0).then(|| quota / period)
+/// CPUs of the host that are online; at least 1.
+pub fn online_cpus() -> u32 {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    count_ranges(&text).max(1)
+}
+
+/// The number of CPUs in a list as the kernel writes it: `0-3,8`.
+fn count_ranges(text: &str) -> u32 {
+    let count = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
+        last.checked_sub(first)?.checked_add(1)
+    };
+    text.trim().split(',').filter_map(count).fold(0, u32::saturating_add)
 }
 
 /// The largest pipe an unprivileged process may make (`/proc/sys/fs/pipe-max-size`).
@@ -59,15 +57,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quota_is_read_in_cpus() {
-        assert_eq!(parse_quota("150000 100000\n"), Some(1.5));
-        assert_eq!(parse_quota("max 100000\n"), None);
-        assert_eq!(parse_quota(""), None);
+    fn a_list_of_cpus_is_counted() {
+        assert_eq!(count_ranges("0-3,8\n"), 5);
+        assert_eq!(count_ranges("0"), 1);
+        assert_eq!(count_ranges("3-1,x,"), 0);
+        assert_eq!(count_ranges("0-4294967295"), 0);
     }
 
     #[test]
     fn this_machine_has_a_cpu_and_pipes() {
         assert!(usable_cpus() > 0.0);
+        assert!(!allowed_cpus().is_empty());
+        assert!(online_cpus() as usize >= allowed_cpus().len());
         assert!(pipe_limit_bytes() >= page_bytes());
         assert!(own_peak_rss_bytes() > 0);
     }

@@ -3,7 +3,9 @@
 //! Each figure is exact or sampled and says which: see [`Stage::single_task`] and
 //! [`Stage::samples`]. Exact figures come from the kernel's own counters at the end of a stage.
 
+use weir_policy::ending::MemoryKills;
 use weir_policy::facts;
+pub use weir_policy::facts::{Evidence, Host, Peer, PeerKind, Program, Quota, Started};
 use weir_policy::partition::Times;
 pub use weir_sys::wait::Ending;
 
@@ -30,6 +32,16 @@ pub struct Run {
     pub notes: Vec<String>,
     /// Whether the stages were found from outside rather than given.
     pub discovered: bool,
+    /// Processes that the kernel killed meanwhile because memory had run out.
+    pub memory_kills: MemoryKills,
+    /// What else the CPUs did meanwhile.
+    pub host: Host,
+    /// The CPU quota that bound it most, if there is one.
+    pub quota: Option<Quota>,
+    /// The processes it started, all stages together.
+    pub started: Option<Started>,
+    /// Whether `/proc` could not be read.
+    pub blind: bool,
 }
 
 /// One stage.
@@ -53,22 +65,25 @@ pub struct Stage {
     pub user_ns: u64,
     /// System CPU time of all its tasks.
     pub system_ns: u64,
-    /// Whether user and system time are the kernel's final totals.
-    pub cpu_exact: bool,
+    /// How user and system time are known: exact, a lower bound where descendants that nobody
+    /// waited for used more, or sampled.
+    pub cpu_evidence: Evidence,
     /// Time its tasks waited for a CPU, added up.
     pub queue_sum_ns: u64,
     /// Samples of its state.
     pub samples: u64,
     /// Bytes and calls of its read and write calls, if they could be read.
     pub io: Option<weir_sys::proc::Io>,
-    /// Bytes that came in.
-    pub bytes_in: Option<u64>,
-    /// Bytes that went out.
-    pub bytes_out: Option<u64>,
+    /// How the bytes and calls of `io` are known.
+    pub bytes_evidence: Evidence,
+    /// Bytes that came through the pipe in front of it.
+    pub pipe_in_bytes: Option<u64>,
+    /// Bytes that went through the pipe behind it.
+    pub pipe_out_bytes: Option<u64>,
+    /// How these are known: the weaker of both.
+    pub pipe_evidence: Evidence,
     /// It was seen moving bytes by calls the kernel does not count (`splice`).
     pub uncounted: bool,
-    /// Whether its bytes are only known not to be more.
-    pub bytes_bound: bool,
     /// Peak memory of its largest process.
     pub max_rss_bytes: Option<u64>,
     /// Whether that is the kernel's figure, not a sampled one.
@@ -87,6 +102,12 @@ pub struct Stage {
     pub relay: bool,
     /// It is a buffer that nobody typed.
     pub inserted: bool,
+    /// How often it was found asleep after it had been found doing something else.
+    pub times_asleep: u64,
+    /// The processes that it started.
+    pub started: Option<Started>,
+    /// Whom it waited for on a socket for the longest time.
+    pub peer: Option<Peer>,
 }
 
 /// One pipe.
@@ -123,6 +144,25 @@ pub struct Pipe {
 }
 
 impl Run {
+    /// Bytes that passed through a stage, and how they are known: what came through the pipe in
+    /// front of it, else what went through the pipe behind it, else the larger of what it read and
+    /// wrote.
+    pub fn passed(&self, position: usize) -> (Option<u64>, Evidence) {
+        let Some(stage) = self.stages.get(position) else { return (None, Evidence::Unknown) };
+        let larger = stage.io.map(|io| io.read_bytes.max(io.write_bytes));
+        match stage.pipe_in_bytes.or(stage.pipe_out_bytes) {
+            Some(bytes) => (Some(bytes), stage.pipe_evidence),
+            None => (larger, stage.bytes_evidence),
+        }
+    }
+
+    /// Those bytes by the stage's wall time.
+    pub fn bytes_per_s(&self, position: usize) -> Option<f64> {
+        let wall_ns = self.stages.get(position)?.wall_ns;
+        let bytes = self.passed(position).0.filter(|_| wall_ns > 0)?;
+        Some(bytes as f64 / (wall_ns as f64 / 1e9))
+    }
+
     /// The facts that verdict and advice are drawn from.
     pub fn facts(&self, input_from_outside: bool, output_to_outside: bool) -> facts::Run {
         facts::Run {
@@ -133,6 +173,10 @@ impl Run {
             input_from_outside,
             output_to_outside,
             script: self.discovered,
+            host: self.host,
+            quota: self.quota,
+            started: self.started.clone(),
+            blind: self.blind,
         }
     }
 }
@@ -155,12 +199,20 @@ impl Stage {
             system_ns: self.system_ns,
             single_task: self.single_task,
             samples: self.samples,
+            cpu_evidence: self.cpu_evidence,
             read_bytes: io.read_bytes,
             write_bytes: io.write_bytes,
+            bytes_evidence: self.bytes_evidence,
+            pipe_in_bytes: self.pipe_in_bytes,
+            pipe_out_bytes: self.pipe_out_bytes,
+            pipe_evidence: self.pipe_evidence,
             read_calls: io.read_calls,
             write_calls: io.write_calls,
             locale: self.locale.clone(),
             relay: self.relay,
+            times_asleep: self.times_asleep,
+            started: self.started.clone(),
+            peer: self.peer.clone(),
         }
     }
 }

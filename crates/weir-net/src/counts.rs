@@ -40,7 +40,7 @@ macro_rules! reasons {
 reasons! {
     /// Shorter than an IP header.
     Short "short",
-    /// Its version is not 4.
+    /// Its version is neither 4 nor 6.
     Version "version",
     /// The length of its header cannot be.
     HeaderLength "header-length",
@@ -96,6 +96,8 @@ reasons! {
     TooBig "too-big",
     /// The device did not take it.
     Device "device",
+    /// It is of IP version 6, which is not supported: the kernel sends some to any device.
+    Ipv6 "ipv6",
 }
 
 /// Counters that every thread of the switch adds to.
@@ -166,6 +168,7 @@ impl From<Malformed> for Drop {
         match why {
             Malformed::Short => Drop::Short,
             Malformed::Version => Drop::Version,
+            Malformed::Version6 => Drop::Ipv6,
             Malformed::HeaderLength => Drop::HeaderLength,
             Malformed::TotalLength => Drop::TotalLength,
             Malformed::Checksum => Drop::HeaderChecksum,

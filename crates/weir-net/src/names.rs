@@ -42,6 +42,43 @@ pub fn find(tun: &str) -> Result<PathBuf> {
     Ok(directory)
 }
 
+/// The devices on which a switch of this user's is up, in order; nothing is made.
+///
+/// # Errors
+/// The directory is another user's, or others may write it, or it cannot be read.
+pub fn up() -> Result<Vec<String>> {
+    known(is_up)
+}
+
+/// The devices of which a log of this user's is there, in order; nothing is made.
+///
+/// # Errors
+/// As [`up`].
+pub fn logged() -> Result<Vec<String>> {
+    known(|tun| find_log(tun).is_ok())
+}
+
+/// The devices that a switch of this user's ever ran on, and of which this holds.
+fn known(holds: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+    let net = root()?.join("net");
+    if !is_ours(&net)? {
+        return Ok(Vec::new());
+    }
+    let entries = std::fs::read_dir(&net).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+    let entries = entries.map_err(|cause| Error::os("read", object(&net), cause))?;
+    let names = entries.into_iter().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut known: Vec<String> = names.filter(|name| is_name(name) && holds(name)).collect();
+    known.sort();
+    Ok(known)
+}
+
+/// Whether a switch of this user's is up on a device.
+pub fn is_up(tun: &str) -> bool {
+    let Ok(directory) = find(tun) else { return false };
+    let ports = weir::port_names(Some(&directory)).unwrap_or_default();
+    ports.iter().any(|port| port.path.ends_with("switch") && port.reader.is_some())
+}
+
 /// That no switch has made what is sought.
 fn none(tun: &str) -> Error {
     let why = format!("no switch has ever run on '{tun}'");

@@ -106,7 +106,8 @@ fn each_fault_of_a_header_has_its_name() {
     assert_eq!(spoiled(|_| ()), Ok(()));
     assert_eq!(Datagram::check(&[]).unwrap_err(), Malformed::Short);
     assert_eq!(Datagram::check(&QUERY[..19]).unwrap_err(), Malformed::Short);
-    assert_eq!(spoiled(|bytes| bytes[0] = 0x65), Err(Malformed::Version));
+    assert_eq!(spoiled(|bytes| bytes[0] = 0x65), Err(Malformed::Version6));
+    assert_eq!(spoiled(|bytes| bytes[0] = 0x55), Err(Malformed::Version));
     assert_eq!(spoiled(|bytes| bytes[0] = 0x44), Err(Malformed::HeaderLength));
     assert_eq!(
         Datagram::check(

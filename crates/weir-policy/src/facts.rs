@@ -4,6 +4,42 @@ use crate::partition::Times;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+mod around;
+
+pub use around::{Host, Peer, PeerKind, Program, Quota, Started};
+
+/// How a figure is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Evidence {
+    /// It is the kernel's own count, complete.
+    Exact,
+    /// It is made of samples.
+    Sampled,
+    /// It follows from other figures; it may be more or less.
+    Estimated,
+    /// It may be less, not more.
+    UpperBound,
+    /// It may be more, not less.
+    LowerBound,
+    /// It is not known.
+    #[default]
+    Unknown,
+}
+
+impl Evidence {
+    /// The stable name used in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Evidence::Exact => "exact",
+            Evidence::Sampled => "sampled",
+            Evidence::Estimated => "estimated",
+            Evidence::UpperBound => "upper bound",
+            Evidence::LowerBound => "lower bound",
+            Evidence::Unknown => "unknown",
+        }
+    }
+}
+
 /// One run of a pipeline.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
@@ -21,6 +57,16 @@ pub struct Run {
     pub output_to_outside: bool,
     /// Whether it was a script run whole, whose stages were found from outside.
     pub script: bool,
+    /// What else the CPUs did meanwhile.
+    pub host: Host,
+    /// The CPU quota that bound the run most, if there is one.
+    pub quota: Option<Quota>,
+    /// The processes that the run started, all its stages together, if it started any that could
+    /// be seen. Of a pipeline the first process of each stage does not count.
+    pub started: Option<Started>,
+    /// Whether `/proc` could not be read: then the CPU time and the memory of stages are all that
+    /// is known, and their times by state say nothing.
+    pub blind: bool,
 }
 
 /// One stage of a run.
@@ -42,18 +88,39 @@ pub struct Stage {
     pub single_task: bool,
     /// Samples its partition rests on.
     pub samples: u64,
-    /// Bytes that its read calls returned.
+    /// How `cpu_sum_ns` is known: exact, or a lower bound where descendants that nobody waited
+    /// for used more.
+    pub cpu_evidence: Evidence,
+    /// Bytes that the read calls of its processes returned, whatever they read: its pipe, files,
+    /// its own program, what its processes passed among themselves.
     pub read_bytes: u64,
-    /// Bytes that its write calls took.
+    /// Bytes that the write calls of its processes took.
     pub write_bytes: u64,
+    /// How `read_bytes` and `write_bytes` are known.
+    pub bytes_evidence: Evidence,
+    /// Bytes that came through the pipe in front of it.
+    pub pipe_in_bytes: Option<u64>,
+    /// Bytes that went through the pipe behind it.
+    pub pipe_out_bytes: Option<u64>,
+    /// How `pipe_in_bytes` and `pipe_out_bytes` are known: the weaker of both.
+    pub pipe_evidence: Evidence,
     /// Number of its read calls.
     pub read_calls: u64,
     /// Number of its write calls.
     pub write_calls: u64,
-    /// The locale its program compares and classifies text in, unless that is C or POSIX.
+    /// The locale its program compares and classifies text in, unless that is C or POSIX. Only
+    /// one that is installed: where it is not, programs fall back to C.
     pub locale: Option<String>,
     /// Whether it only passes on what it reads, at the pace of its reader (`weir buffer`).
     pub relay: bool,
+    /// How often it was found asleep after it had been found doing something else. A rate limiter
+    /// sleeps hundreds of times; a stage that starts with one long sleep, once.
+    pub times_asleep: u64,
+    /// The processes that it started, if any could be seen. In a script: by this command's
+    /// processes themselves, not by what they started.
+    pub started: Option<Started>,
+    /// Whom it waited for on a socket for the longest time.
+    pub peer: Option<Peer>,
 }
 
 /// One pipe between two stages.

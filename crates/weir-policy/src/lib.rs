@@ -8,10 +8,14 @@
 //! - [`facts`]: what was measured of one run, the input of the next two.
 //! - [`verdict`]: which stage held the pipeline up, and why.
 //! - [`advice`]: what would make it faster, where the evidence supports saying so.
+//! - [`ending`]: what is worth saying of how a stage ended.
+//! - `limits`: how short a run could become, which bounds what advice can gain.
+//! - [`words`]: how figures read in sentences and tables.
 //! - [`arena`]: who has which blocks of an arena.
 //! - [`ready`]: which of many channels is next, and for how long.
 //! - [`sizing`]: when to enlarge a kernel pipe that is in use.
 //! - [`pool`]: which blocks are written, when, and when they are read back.
+//! - [`text`]: what of foreign text may be shown on a terminal.
 //! - [`pipe`]: sizes of weir's own pipe, when to wake, how long to spin, when to slip.
 
 #![no_std]
@@ -21,6 +25,7 @@ extern crate alloc;
 
 pub mod advice;
 pub mod arena;
+pub mod ending;
 pub mod facts;
 pub mod partition;
 pub mod pipe;
@@ -28,6 +33,8 @@ pub mod pool;
 pub mod ready;
 pub mod sizing;
 pub mod state;
+pub mod text;
 pub mod verdict;
 
-mod words;
+mod limits;
+pub mod words;

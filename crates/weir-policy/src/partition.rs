@@ -75,6 +75,47 @@ impl Samples {
     }
 }
 
+/// Sums over all the tasks of a stage, that bound its partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// CPU time of all tasks, if that is known exactly.
+    pub cpu_ns: Option<u64>,
+    /// Time that tasks were seen waiting for a CPU, added up.
+    pub queue_ns: u64,
+}
+
+impl Times {
+    /// The partition of a stage of several tasks, held to its sums: there cannot have been a task
+    /// on a CPU for longer than all its tasks together.
+    ///
+    /// Samples say more than that of tasks that run for microseconds at a time: a tick that wakes
+    /// this process often finds them just made runnable. So what is too much was waiting for a CPU,
+    /// as far as the tasks' sums of that allow, and the rest was waiting for what they were
+    /// otherwise found waiting for.
+    pub fn within(self, sums: &Sums) -> Times {
+        let excess_ns = sums.cpu_ns.map_or(0, |most| self.cpu_ns.saturating_sub(most));
+        if excess_ns == 0 {
+            return self;
+        }
+        let mut times = Times { cpu_ns: self.cpu_ns - excess_ns, ..self };
+        let queued_ns = excess_ns.min(sums.queue_ns.saturating_sub(self.queue_ns));
+        times.queue_ns += queued_ns;
+        let rest_ns = excess_ns - queued_ns;
+        let running = State::Running.index();
+        let blocked_ns: u64 = State::ALL[..running].iter().map(|state| *times.of(*state)).sum();
+        let mut left_ns = rest_ns;
+        for state in &State::ALL[..running] {
+            let time = times.of(*state);
+            let part_ns = if blocked_ns == 0 { 0 } else { scale(*time, rest_ns, blocked_ns) };
+            *time += part_ns;
+            left_ns -= part_ns;
+        }
+        // What rounding left, or all if nothing is known of its waits.
+        times.unknown_ns += left_ns;
+        times
+    }
+}
+
 fn scale(part: u64, whole: u64, total: u64) -> u64 {
     (u128::from(part) * u128::from(whole) / u128::from(total)) as u64
 }
@@ -192,6 +233,28 @@ mod tests {
         let times = taken.divide_wall(200 * MS);
         assert_eq!(times.output_ns, 100 * MS);
         assert_eq!((times.cpu_ns, times.queue_ns), (50 * MS, 50 * MS));
+    }
+
+    /// `splice` between two pipes by a stage of several tasks: found running most of the time, it
+    /// used 350 ms.
+    #[test]
+    fn samples_do_not_say_more_cpu_time_than_was_used() {
+        let mut taken = samples(&[(State::BlockedIn, 300), (State::BlockedOut, 100)]);
+        taken.add(State::Running, 1180 * MS, 1000);
+        let times = taken.divide_wall(1580 * MS);
+        assert_eq!(times.cpu_ns, 1180 * MS);
+        let sums = Sums { cpu_ns: Some(350 * MS), queue_ns: 30 * MS };
+        let held = times.within(&sums);
+        assert_eq!((held.cpu_ns, held.queue_ns), (350 * MS, 30 * MS));
+        assert_eq!((held.input_ns, held.output_ns), (900 * MS, 300 * MS));
+        assert_eq!(held.busy_ns() + held.input_ns + held.output_ns, 1580 * MS);
+        // Not held where the sums are not known exactly, nor where they allow it.
+        assert_eq!(times.within(&Sums::default()), times);
+        assert_eq!(times.within(&Sums { cpu_ns: Some(1180 * MS), queue_ns: 0 }), times);
+        let mut alone = Samples::default();
+        alone.add(State::Running, 100, 1000);
+        let held = alone.divide_wall(100).within(&Sums { cpu_ns: Some(40), queue_ns: 0 });
+        assert_eq!((held.cpu_ns, held.unknown_ns), (40, 60));
     }
 
     #[test]

@@ -286,10 +286,21 @@ impl Turn {
         self.grant(bytes, share);
     }
 
+    /// The next turn begins while all others that have something still owe, since so many rounds:
+    /// it pays more of what it owes in each, and saves nothing up by that.
+    pub fn begin_in_debt(&mut self, share: u32, rounds: u32) {
+        let grant = Turn::grant_of(TURN_BYTES, share);
+        let paid = grant.saturating_mul(1_i64 << rounds.min(MOST_DOUBLINGS));
+        self.left_bytes = self.left_bytes.min(0).saturating_add(paid).min(grant);
+    }
+
     fn grant(&mut self, bytes: u64, share: u32) {
+        self.left_bytes = self.left_bytes.min(0).saturating_add(Turn::grant_of(bytes, share));
+    }
+
+    fn grant_of(bytes: u64, share: u32) -> i64 {
         let bytes = bytes.min(LONG_TURN_BYTES);
-        let grant = (bytes * u64::from(share.clamp(1, MOST_SHARE))) as i64;
-        self.left_bytes = self.left_bytes.min(0).saturating_add(grant);
+        (bytes * u64::from(share.clamp(1, MOST_SHARE))) as i64
     }
 
     /// A record was served, of so many bytes, and whatever it costs besides. Whether the turn
@@ -313,6 +324,53 @@ impl Turn {
 
 /// What a record costs beside its bytes, as bytes: small ones must not be free.
 const RECORD_COST_BYTES: u64 = 32;
+/// A debt of the longest message is paid after so many rounds, each of twice the one before.
+const MOST_DOUBLINGS: u32 = 20;
+
+/// What one call may still do that its caller sees nothing of: frames passed over, pieces put away,
+/// connections that come to nothing. Whoever writes decides how many there are, so that a call that
+/// did all of them would never end. One unit is about what it takes to look at a frame, a fraction
+/// of a microsecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    left: u32,
+}
+
+/// Units of one call.
+pub const WORK_UNITS: u32 = 16_384;
+/// Units of letting one in or refusing it. It takes longer than so many looks, but a thousand who
+/// come at once are to be let in by one call.
+pub const CONNECTION_UNITS: u32 = 8;
+/// Units of waiting once, for which several are let in.
+pub const WAIT_UNITS: u32 = 256;
+/// Bytes moved for the price of a look.
+const UNIT_BYTES: usize = 4096;
+
+impl Default for Work {
+    fn default() -> Work {
+        Work { left: WORK_UNITS }
+    }
+}
+
+impl Work {
+    /// So many units were done.
+    #[inline]
+    pub fn does(&mut self, units: u32) {
+        self.left = self.left.saturating_sub(units);
+    }
+
+    /// A frame was looked at, and so many bytes of it moved.
+    #[inline]
+    pub fn moves(&mut self, bytes: usize) {
+        self.does(1 + u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX - 1));
+    }
+
+    /// Whether the call has done enough.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.left == 0
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -2,19 +2,28 @@
 //!
 //! A stage is busy when it waits for neither neighbour. The busiest stage is named unless the
 //! next is within the margin: then there is no single bottleneck, and saying otherwise would send
-//! somebody to the wrong place. What the pipeline could gain if the named stage were free is
-//! bounded by the next stage's own work and by the CPU time that remains, so "at most" holds
-//! however the stages overlap.
+//! somebody to the wrong place. Where the times of stages leave it open, the fill of the pipes
+//! between them decides: a pipe that is full and hardly ever empty has the slower stage behind it.
+//! What the pipeline could gain if the named stage were free is bounded by what the others need
+//! (see `limits`), so "at most" holds however the stages overlap.
 //!
 //! Relays (`weir buffer`) are looked through: they work only because a neighbour does, so who
 //! holds the pipeline up is sought among the others.
 
+use crate::advice::program_name;
 use crate::facts::{Run, Stage};
+use crate::limits;
 use crate::partition::Times;
 use crate::words;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use load::Load;
+
+pub(crate) mod around;
+pub(crate) mod lean;
+pub(crate) mod load;
+pub(crate) mod reasons;
 
 /// Two stages whose busy shares differ by less than this are not told apart.
 pub const MARGIN: f64 = 0.10;
@@ -32,6 +41,10 @@ pub enum Reason {
     Cpu,
     /// Waiting for a CPU.
     Queue,
+    /// The CPU quota that all stages share.
+    Quota,
+    /// Starting many short processes.
+    Processes,
     /// Waiting for storage.
     Disk,
     /// Asleep.
@@ -46,6 +59,8 @@ impl Reason {
         match self {
             Reason::Cpu => "cpu",
             Reason::Queue => "runq",
+            Reason::Quota => "quota",
+            Reason::Processes => "processes",
             Reason::Disk => "disk",
             Reason::Sleep => "sleep",
             Reason::Other => "other",
@@ -60,7 +75,7 @@ pub struct Culprit {
     pub stage: usize,
     /// The largest part of its busy time.
     pub reason: Reason,
-    /// Its busy time as a share of the run.
+    /// Its busy time as a share of the run; under a quota its share of the CPU time used.
     pub share: f64,
     /// If the stage were free, the run would be at most this many times faster; `None` when
     /// nothing else takes time.
@@ -74,7 +89,8 @@ pub struct Culprit {
 pub struct Verdict {
     /// The stage, if it is a single one.
     pub culprit: Option<Culprit>,
-    /// The answer in sentences.
+    /// The answer in sentences, a line each: who held the run up, what else took its CPU time,
+    /// and what the next limit is.
     pub text: String,
 }
 
@@ -83,46 +99,75 @@ const WORKS: f64 = 0.25;
 
 /// Judges a run.
 pub fn judge(run: &Run) -> Verdict {
-    // A wait that could not be seen may have been for a neighbour: it makes nobody busy.
-    let seen_ns = |times: &Times| times.busy_ns() - times.unknown_ns;
-    let busy: Vec<f64> = run.stages.iter().map(|s| run.share(seen_ns(&s.times))).collect();
+    let loads = load::loads(run);
     let work = workers(run);
-    let Some(top) = position_of_max(&busy, &work) else { return nobody("nothing ran") };
-    if let Some(text) = unseen(run, &work, busy[top]) {
-        return Verdict { culprit: None, text };
-    }
-    if run.stages.iter().map(|s| s.samples).max().unwrap_or(0) < ENOUGH_SAMPLES {
-        let ms = run.wall_ns as f64 / 1e6;
-        return nobody(&format!("too short to say what held it up ({ms:.0} ms)"));
+    let busy: Vec<f64> = loads.iter().map(|load| load.busy).collect();
+    let Some(top) = position_of_max(&busy, &work) else {
+        // All that a script started may have lived too briefly to be seen.
+        return nobody(if run.script { "too short to say what held it up" } else { "nothing ran" });
+    };
+    if let Some(text) = cannot_say(run, &work, busy[top]) {
+        return nobody(&text);
     }
     if let Some(text) = outside(run, &work, busy[top]) {
-        return Verdict { culprit: None, text };
+        return Verdict { culprit: None, text: with_lines(text, around::lines(run)) };
     }
-    let rest: Vec<usize> = work.iter().copied().filter(|position| *position != top).collect();
-    let second = position_of_max(&busy, &rest);
-    if let Some(second) = second.filter(|second| are_equal(run, &busy, top, *second)) {
-        return Verdict { culprit: None, text: tie(run, &busy, top, second) };
+    if let Some(verdict) = by_quota(run, &work) {
+        return verdict;
     }
     if busy[top] < IDLE {
         return nobody("no single bottleneck: no stage was busy for long");
     }
-    let culprit = accuse(run, &rest, top, busy[top]);
-    let text = sentences(run, &culprit);
+    let mut top = top;
+    let others: Vec<usize> = work.iter().copied().filter(|position| *position != top).collect();
+    let second = position_of_max(&busy, &others);
+    if let Some(second) = second.filter(|second| are_equal(&loads, top, *second)) {
+        match slower_of_equals(run, &loads, top, second) {
+            Some(slower) => top = slower,
+            None => return Verdict { culprit: None, text: tie(run, &busy, top, second) },
+        }
+    }
+    let culprit = accuse(run, &work, top, &loads[top]);
+    let text = sentences(run, &culprit, &loads[top]);
     Verdict { culprit: Some(culprit), text }
 }
 
 /// Whether two stages cannot be told apart: by their busy time, or because their own work is the
 /// same and one only waited longer for a CPU, which is chance and not a property of the stage.
-fn are_equal(run: &Run, busy: &[f64], top: usize, second: usize) -> bool {
-    let lead = busy[top] - busy[second];
-    let (first, other) = (&run.stages[top].times, &run.stages[second].times);
-    let own_lead = run.share(first.own_ns()) - run.share(other.own_ns());
-    let same_work = own_lead.abs() < MARGIN && run.share(other.own_ns()) >= WORKS;
-    lead < MARGIN || same_work
+fn are_equal(loads: &[Load], top: usize, second: usize) -> bool {
+    let (first, other) = (&loads[top], &loads[second]);
+    let same_work = (first.own - other.own).abs() < MARGIN && other.own >= WORKS;
+    first.busy - other.busy < MARGIN || same_work
+}
+
+/// The slower of two stages whose busy times are the same, if there is evidence of another kind.
+///
+/// Exact and equal times stay a tie whatever the pipe shows. The pipe between decides where a
+/// figure is sampled (several tasks), or where it confirms that one has the more work of
+/// its own and the other only waited longer for a CPU.
+fn slower_of_equals(run: &Run, loads: &[Load], top: usize, second: usize) -> Option<usize> {
+    let (first, other) = (&loads[top], &loads[second]);
+    let paced = |at: usize| loads[at].paced || load::seems_paced(run, at);
+    if paced(top) != paced(second) {
+        return Some(if paced(top) { top } else { second });
+    }
+    let slower = lean::slower_of(run, top, second)?;
+    let faster = if slower == top { second } else { top };
+    let confirmed = loads[slower].own - loads[faster].own >= MARGIN / 2.0;
+    let open = first.sampled || other.sampled;
+    (confirmed || open).then_some(slower)
 }
 
 fn nobody(text: &str) -> Verdict {
     Verdict { culprit: None, text: String::from(text) }
+}
+
+fn with_lines(mut text: String, lines: Vec<String>) -> String {
+    for line in lines {
+        text.push('\n');
+        text.push_str(&line);
+    }
+    text
 }
 
 /// Positions of the stages that are no relays; of all where there are only relays.
@@ -134,6 +179,20 @@ fn workers(run: &Run) -> Vec<usize> {
 
 fn position_of_max(values: &[f64], among: &[usize]) -> Option<usize> {
     among.iter().copied().max_by(|a, b| values[*a].total_cmp(&values[*b]).then(b.cmp(a)))
+}
+
+/// Why nothing can be said of the run, if that is so.
+fn cannot_say(run: &Run, work: &[usize], busiest: f64) -> Option<String> {
+    if run.blind {
+        let text = "cannot say: /proc cannot be read, so only CPU time and memory are known";
+        return Some(String::from(text));
+    }
+    if let Some(text) = unseen(run, work, busiest) {
+        return Some(text);
+    }
+    let samples = run.stages.iter().map(|stage| stage.samples).max().unwrap_or(0);
+    let ms = run.wall_ns as f64 / 1e6;
+    (samples < ENOUGH_SAMPLES).then(|| format!("too short to say what held it up ({ms:.0} ms)"))
 }
 
 /// Whether a stage was blocked on something unseen for longer than any stage was busy.
@@ -171,6 +230,40 @@ fn outside(run: &Run, work: &[usize], busiest: f64) -> Option<String> {
     })
 }
 
+/// The verdict on a run that a CPU quota stopped again and again: all stages share it, so the one
+/// that used most of it holds the others up.
+fn by_quota(run: &Run, work: &[usize]) -> Option<Verdict> {
+    let (quota, share) = around::throttled(run)?;
+    let total_ns = run.cpu_sum_ns().max(1) as f64;
+    // Far below its quota, others in the group used it up.
+    if total_ns < 0.5 * quota.cpus * run.wall_ns as f64 {
+        return None;
+    }
+    let used: Vec<f64> = run.stages.iter().map(|s| s.cpu_sum_ns as f64 / total_ns).collect();
+    let top = position_of_max(&used, work)?;
+    let others: Vec<usize> = work.iter().copied().filter(|position| *position != top).collect();
+    let second = position_of_max(&used, &others);
+    let why = around::quota_words(quota, share);
+    let said = |position: usize| {
+        let name = words::stage(position, &run.stages[position].label);
+        format!("{name} used {}", words::percent(used[position]))
+    };
+    if let Some(second) = second.filter(|second| used[top] - used[*second] < MARGIN) {
+        let (first, last) = (said(top.min(second)), said(top.max(second)));
+        let text = format!("no single bottleneck: {why}; {first} and {last} of its CPU time");
+        return Some(Verdict { culprit: None, text });
+    }
+    let mut culprit = accuse(run, work, top, &Load::default());
+    (culprit.reason, culprit.share) = (Reason::Quota, used[top]);
+    let stage = &run.stages[top];
+    let name = words::stage(top, &stage.label);
+    let part = words::percent(used[top]);
+    let text = format!("held up by {name}: {why}, of whose CPU time it used {part}");
+    let mut lines = around::others_words(run);
+    lines.extend(next_limit(run, &culprit));
+    Some(Verdict { culprit: Some(culprit), text: with_lines(text, lines) })
+}
+
 fn tie(run: &Run, busy: &[f64], top: usize, second: usize) -> String {
     let name = |position: usize| {
         let stage = words::stage(position, &run.stages[position].label);
@@ -178,39 +271,38 @@ fn tie(run: &Run, busy: &[f64], top: usize, second: usize) -> String {
     };
     let (first, last) = (top.min(second), top.max(second));
     let mut text = format!("no single bottleneck: {} and {}", name(first), name(last));
-    if run.cpus_full() {
-        text.push_str(&format!("; the {} full", cpus(run)));
+    let mut lines = around::lines(run);
+    if lines.first() == Some(&around::full_words(run)) {
+        text.push_str("; ");
+        text.push_str(&lines.remove(0));
     }
-    text
+    with_lines(text, lines)
 }
 
-fn cpus(run: &Run) -> String {
-    if run.cpus == 1.0 {
-        String::from("one CPU was")
-    } else {
-        format!("{} CPUs were", libm::round(run.cpus * 10.0) / 10.0)
-    }
-}
-
-fn accuse(run: &Run, rest: &[usize], top: usize, share: f64) -> Culprit {
+fn accuse(run: &Run, work: &[usize], top: usize, load: &Load) -> Culprit {
     let own_ns = |position: usize| run.stages[position].times.own_ns();
-    let longest = rest.iter().copied().max_by_key(|position| own_ns(*position));
+    let rest = work.iter().copied().filter(|position| *position != top);
+    let longest = rest.max_by_key(|position| own_ns(*position));
     let next_stage = longest.filter(|position| own_ns(*position) > 0);
-    let own_ns = next_stage.map_or(0, own_ns);
-    // The CPU time of relays stays too.
-    let cpu_ns = run.cpu_sum_ns() - run.stages[top].cpu_sum_ns;
-    let remaining_ns = (own_ns as f64).max(cpu_ns as f64 / run.cpus.max(0.01));
-    let limit = run.wall_ns as f64 / remaining_ns.max(1.0);
+    // What relays need stays too.
+    let limit = limits::without_stage(run, top);
     Culprit {
         stage: top,
-        reason: main_reason(&run.stages[top].times),
-        share,
-        speedup_limit: next_stage.map(|_| limit.max(1.0)),
+        reason: main_reason(run, &run.stages[top], load),
+        share: load.busy,
+        speedup_limit: limit.filter(|_| next_stage.is_some()),
         next_stage,
     }
 }
 
-fn main_reason(times: &Times) -> Reason {
+fn main_reason(run: &Run, stage: &Stage, load: &Load) -> Reason {
+    if load::starting_share(run, stage).is_some() {
+        return Reason::Processes;
+    }
+    if load.paced {
+        return Reason::Sleep;
+    }
+    let times: &Times = &stage.times;
     let elsewhere = times.other_ns() - times.disk_ns - times.sleep_ns - times.stage_child_ns;
     let parts = [
         (Reason::Cpu, times.cpu_ns),
@@ -224,52 +316,43 @@ fn main_reason(times: &Times) -> Reason {
     parts.iter().find(|(_, ns)| *ns == most).map_or(Reason::Other, |(reason, _)| *reason)
 }
 
-fn sentences(run: &Run, culprit: &Culprit) -> String {
+fn sentences(run: &Run, culprit: &Culprit, load: &Load) -> String {
     let stage = &run.stages[culprit.stage];
     let name = words::stage(culprit.stage, &stage.label);
-    let mut text = format!("held up by {name}: {}", reasons(run, stage));
-    if culprit.reason == Reason::Queue && run.cpus_full() {
-        text.push_str(&format!("\nthe {} full", cpus(run)));
-    }
-    if let (Some(next), Some(limit)) = (culprit.next_stage, culprit.speedup_limit) {
-        let short = words::stage(culprit.stage, &stage.program);
-        let next = words::stage(next, &run.stages[next].label);
-        let gain = if limit >= 100.0 {
-            String::from("over 100x faster")
-        } else if limit < 1.05 {
-            String::from("not measurably faster")
-        } else {
-            format!("at most {} faster", words::factor(limit))
-        };
-        text.push_str(&format!("\nif {short} were free, the next limit is {next}: {gain}"));
-    }
-    text
+    let text = format!("held up by {name}: {}", reasons::reasons(run, stage, load));
+    // That the run's own stages filled the CPUs explains a wait for one, and nothing else.
+    let own = |line: &String| culprit.reason == Reason::Queue || *line != around::full_words(run);
+    let mut lines: Vec<String> = around::lines(run).into_iter().filter(own).collect();
+    lines.extend(next_limit(run, culprit));
+    with_lines(text, lines)
 }
 
-/// The parts of a stage's busy time worth a mention, largest first.
-fn reasons(run: &Run, stage: &Stage) -> String {
-    let times = &stage.times;
-    let mut parts = [
-        ("on CPU", times.cpu_ns),
-        ("waiting for a CPU", times.queue_ns),
-        ("waiting for the disk", times.disk_ns),
-        ("asleep", times.sleep_ns),
-        ("waiting for the network", times.network_ns),
-        ("waiting for a lock", times.lock_ns),
-        ("waiting for a child", times.child_ns - times.stage_child_ns),
-        ("waiting for another file", times.file_ns),
-        ("waiting for a terminal or device", times.device_ns),
-        ("stopped", times.stopped_ns),
-        ("blocked on something unseen", times.unknown_ns),
-    ];
-    parts.sort_by_key(|(_, ns)| core::cmp::Reverse(*ns));
-    let worth = |position: usize, ns: u64| position == 0 || run.share(ns) >= 0.05;
-    let kept = parts.iter().enumerate().filter(|(position, (_, ns))| worth(*position, *ns));
-    let said: Vec<String> = kept
-        .take(3)
-        .map(|(_, (what, ns))| format!("{what} {}", words::percent(run.share(*ns))))
-        .collect();
-    format!("{} of the time", said.join(", "))
+/// `if 2 grep were free, the next limit is 3 wc -l: at most 2.0x faster`.
+fn next_limit(run: &Run, culprit: &Culprit) -> Option<String> {
+    let (next, limit) = (culprit.next_stage?, culprit.speedup_limit?);
+    let label = &run.stages[culprit.stage].label;
+    let name = program_name(label).map(ToString::to_string);
+    let short = words::stage(culprit.stage, name.as_deref().unwrap_or(label));
+    let next = words::stage(next, &run.stages[next].label);
+    let crowded = around::is_crowded(run).then(|| as_crowded(run, culprit.stage));
+    let gain = if let Some(likely) = crowded.filter(|likely| *likely >= 1.05) {
+        format!("perhaps {} faster while others use the CPUs", words::factor_about(likely))
+    } else if limit >= 100.0 {
+        String::from("over 100x faster")
+    } else if limit < 1.05 {
+        String::from("not measurably faster")
+    } else {
+        format!("at most {} faster", words::factor_at_most(limit))
+    };
+    Some(format!("if {short} were free, the next limit is {next}: {gain}"))
+}
+
+/// How many times faster the run would be without this stage where others go on using the CPUs:
+/// each of the rest then waits for one as it did. An estimate, where the bound says too little.
+fn as_crowded(run: &Run, gone: usize) -> f64 {
+    let rest = run.stages.iter().enumerate().filter(|(at, stage)| *at != gone && !stage.relay);
+    let longest_ns = rest.map(|(_, stage)| stage.times.busy_ns()).max().unwrap_or(0);
+    run.wall_ns as f64 / longest_ns.max(1) as f64
 }
 
 #[cfg(test)]

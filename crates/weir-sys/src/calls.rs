@@ -48,7 +48,7 @@ pub enum Call {
     /// A timer or a signal: `nanosleep`, `pause`, `sigsuspend`.
     Sleep,
     /// A socket: `recv*`, `send*`, `accept`, `connect`.
-    Network,
+    Network(i32),
     /// Storage that is synchronised or whose names are looked up: `fsync`, `open`, `stat`.
     Storage,
     /// `io_uring_enter` or `io_getevents`: completions of some input or output.
@@ -100,7 +100,7 @@ impl Call {
             | libc::SYS_sendmmsg
             | libc::SYS_accept
             | libc::SYS_accept4
-            | libc::SYS_connect => Call::Network,
+            | libc::SYS_connect => Call::Network(args[0] as u32 as i32),
             libc::SYS_fsync
             | libc::SYS_fdatasync
             | libc::SYS_syncfs
@@ -129,7 +129,7 @@ impl Call {
 
     /// Whether bytes moved by this call are missing from `rchar` and `wchar` of `/proc/PID/io`.
     pub fn moves_uncounted(&self) -> bool {
-        matches!(self, Call::Move { .. } | Call::Completion)
+        matches!(self, Call::Move { .. } | Call::Completion | Call::Network(_))
     }
 }
 

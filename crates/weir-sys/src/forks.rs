@@ -58,7 +58,11 @@ impl Entry {
 
     /// Closes the descriptor, and then gives the place back.
     fn close(&self, descriptor: OwnedFd) {
-        let Ok(file) = rustix::fs::fstat(&descriptor) else { return };
+        let Ok(file) = rustix::fs::fstat(&descriptor) else {
+            // Of whoever was sent it: a child may keep it.
+            hold_off(|| self.free());
+            return;
+        };
         if rustix::fs::FileType::from_raw_mode(file.st_mode) == rustix::fs::FileType::Unknown {
             // An event counter, epoll, a process: all of a kind have one inode, and none waits.
             hold_off(|| {
@@ -245,6 +249,13 @@ impl ParentOnly {
     /// `BADF`: this is a forked child.
     pub fn here(&self) -> rustix::io::Result<BorrowedFd<'_>> {
         self.get().ok_or(rustix::io::Errno::BADF)
+    }
+
+    /// Moves the descriptor to another; none in a forked child, or where it was given up.
+    pub fn pass_on(&mut self) -> Option<ParentOnly> {
+        self.get()?;
+        let (descriptor, place, epoch) = (self.descriptor.take(), self.place, self.epoch);
+        Some(ParentOnly { descriptor, place, epoch })
     }
 
     /// Gives the descriptor up, so that children inherit it again; none in a forked child.

@@ -6,6 +6,7 @@
 //! - [`wait`]: reaping a child together with its resource use.
 //! - [`spawn`]: starting a child with some standard descriptors closed.
 //! - [`signals`]: dispositions, and dying of a signal.
+//! - [`locale`]: whether a locale is installed.
 //! - [`peer`]: the process at the other end of a socket.
 //! - [`forks`]: descriptors that forked children do not keep.
 //! - [`threads`]: threads of the library's own.
@@ -32,6 +33,7 @@ pub mod floor;
 pub mod fork;
 pub mod forks;
 pub mod gather;
+pub mod locale;
 pub mod memory;
 pub mod mq;
 pub mod namespace;

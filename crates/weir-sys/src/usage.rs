@@ -50,6 +50,9 @@ fn get(who: libc::c_int) -> Usage {
 
 /// User and system time of another process, to a clock tick; `None` when it is gone.
 pub fn of_process(pid: Pid) -> Option<(u64, u64)> {
+    if !crate::proc::is_own() {
+        return None;
+    }
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name may hold spaces and parentheses: fields are counted from the last ')'.
     let fields = text.get(text.rfind(')')? + 1..)?;

@@ -353,7 +353,7 @@ impl End {
     pub fn arm(&mut self) {
         let Some(doorbell) = &self.doorbell else { return };
         doorbell.clear();
-        if let Some(file) = self.life.take_messages() {
+        if let Some(file) = self.life.take_bell() {
             self.arrived = Some(file);
         }
         self.announce(nap::POLLING);

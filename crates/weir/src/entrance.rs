@@ -1,18 +1,21 @@
 //! Where writers come in: a name that listens, and connections that have not yet handed over their
 //! memory. Nothing here waits, and no one who comes can hold up another.
 
-use crate::error::Result;
+use crate::closing;
+use crate::error::{ErrorKind, Result};
 use crate::gathering::Inbox;
-use crate::life::{receive_with, send_with};
-use crate::name::{Claim, What};
+use crate::life::send_with;
+use crate::map::errno_of;
+use crate::name::{self, Claim, What};
 use crate::watcher::{self, Watched};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SocketFlags, accept_with};
+use rustix::net::{SocketFlags, accept_with};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use weir_sys::forks::ParentOnly;
 
 /// Connections that may wait to be accepted (the kernel's bound is `net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
@@ -40,21 +43,21 @@ pub struct Identity {
 /// One who came, and handed a memory over.
 #[derive(Debug)]
 pub struct Arrival {
-    pub socket: OwnedFd,
+    pub socket: ParentOnly,
     pub memory: OwnedFd,
     pub identity: Identity,
 }
 
 #[derive(Debug)]
 struct Pending {
-    socket: OwnedFd,
+    socket: ParentOnly,
     since: Instant,
     watched: Option<Watched>,
 }
 
 impl Pending {
     /// Waits no longer.
-    fn end(self) -> OwnedFd {
+    fn end(self) -> ParentOnly {
         if let Some(watched) = &self.watched {
             watched.end();
         }
@@ -70,7 +73,7 @@ pub struct Entrance {
     inbox: Arc<Inbox>,
     pending: Vec<Pending>,
     // Given up for a moment to refuse those for whom there are no descriptors.
-    spare: Option<OwnedFd>,
+    spare: Option<ParentOnly>,
     watched: Watched,
     /// Somebody waits whom there are no means to let in, or to turn away.
     held_up: bool,
@@ -91,7 +94,7 @@ impl Entrance {
         let socket = claim.socket().ok_or(Errno::BADF).map_err(failed)?;
         rustix::fs::fcntl_setfl(socket, OFlags::RDWR | OFlags::NONBLOCK).map_err(failed)?;
         let watched = watcher::watch_knocks(socket, inbox)?;
-        let spare = Some(rustix::io::fcntl_dupfd_cloexec(socket, 3).map_err(failed)?);
+        let spare = Some(spare_of(socket).map_err(failed)?);
         let (inbox, pending) = (inbox.clone(), Vec::new());
         let epoch = weir_sys::forks::epoch();
         Ok(Entrance { claim, hello, inbox, pending, spare, watched, held_up: false, epoch })
@@ -117,10 +120,13 @@ impl Entrance {
     pub fn admit(&mut self) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
         self.look_at_pending(&mut arrivals);
-        self.held_up = false;
+        self.held_up = watcher::is_closing_held_up();
+        if self.held_up {
+            return arrivals;
+        }
         for _ in 0..MOST_AT_ONCE {
             let Some(socket) = self.claim.socket() else { return arrivals };
-            match accept_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            match accept(socket) {
                 Ok(socket) => self.receive(socket, Instant::now(), &mut arrivals),
                 Err(Errno::AGAIN) => return arrivals,
                 Err(Errno::MFILE | Errno::NFILE) if self.turn_away() => {}
@@ -143,59 +149,76 @@ impl Entrance {
             return false;
         }
         let Some(listening) = self.claim.socket() else { return false };
-        let done = match accept_with(listening, SocketFlags::CLOEXEC) {
+        let done = match accept(listening) {
             Ok(socket) => {
-                refuse(socket.as_fd(), "its reader has no descriptors left");
+                turn_off(socket, "its reader has no descriptors left");
                 true
             }
             Err(_) => false,
         };
-        self.spare = rustix::io::fcntl_dupfd_cloexec(listening, 3).ok();
+        self.spare = spare_of(listening).ok();
         done
     }
 
-    fn look_at_pending(&mut self, arrivals: &mut Vec<Arrival>) {
-        for pending in std::mem::take(&mut self.pending) {
-            match self.hello_of(pending.socket.as_fd()) {
-                Ok(Some((memory, identity))) => {
-                    arrivals.push(Arrival { socket: pending.end(), memory, identity });
-                }
-                Ok(None) if pending.since.elapsed() < PATIENCE => self.pending.push(pending),
-                Ok(None) => refuse(pending.end().as_fd(), "no ring was handed over in time"),
-                Err(why) => refuse(pending.end().as_fd(), why),
+    /// Nobody new can come, and those who wait to be let in are sent away: what they have sent is
+    /// not to be closed with the socket that listens.
+    fn send_all_away(&self) {
+        let Some(socket) = self.claim.socket() else { return };
+        let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+        for _ in 0..2 * BACKLOG {
+            match accept(socket) {
+                Ok(socket) => closing::hang_up(socket, None),
+                Err(Errno::INTR) => {}
+                Err(_) => return,
             }
         }
     }
 
-    fn receive(&mut self, socket: OwnedFd, since: Instant, arrivals: &mut Vec<Arrival>) {
-        match self.hello_of(socket.as_fd()) {
+    fn look_at_pending(&mut self, arrivals: &mut Vec<Arrival>) {
+        for pending in std::mem::take(&mut self.pending) {
+            match self.hello_of(&pending.socket) {
+                Ok(Some((memory, identity))) => {
+                    arrivals.push(Arrival { socket: pending.end(), memory, identity });
+                }
+                Ok(None) if pending.since.elapsed() < PATIENCE => self.pending.push(pending),
+                Ok(None) => turn_off(pending.end(), "no ring was handed over in time"),
+                Err(why) => turn_off(pending.end(), why),
+            }
+        }
+    }
+
+    fn receive(&mut self, socket: ParentOnly, since: Instant, arrivals: &mut Vec<Arrival>) {
+        match self.hello_of(&socket) {
             Ok(Some((memory, identity))) => arrivals.push(Arrival { socket, memory, identity }),
             Ok(None) => {
                 if self.pending.len() >= MOST_PENDING {
                     let oldest = self.pending.remove(0).end();
-                    refuse(oldest.as_fd(), "others came who also handed over no ring");
+                    turn_off(oldest, "others came who also handed over no ring");
                 }
                 // Not watched for want of descriptors: then it is looked at with the next.
-                let watched = watcher::watch_knocks(socket.as_fd(), &self.inbox).ok();
+                let watched =
+                    socket.get().and_then(|socket| watcher::watch_knocks(socket, &self.inbox).ok());
                 self.pending.push(Pending { socket, since, watched });
             }
-            Err(why) => refuse(socket.as_fd(), why),
+            Err(why) => turn_off(socket, why),
         }
     }
 
     /// The memory that was handed over, if it has come.
     fn hello_of(
         &self,
-        socket: BorrowedFd,
+        socket: &ParentOnly,
     ) -> std::result::Result<Option<(OwnedFd, Identity)>, &'static str> {
+        let socket = socket.get().ok_or("its reader has gone")?;
         let mut text = [0; 32];
-        let (count, mut files) = match receive_with(socket, &mut text, RecvFlags::DONTWAIT) {
+        let (count, memory) = match closing::receive(socket, &mut text) {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+            Err(Errno::BADMSG) => return Err("what was handed over is no ring"),
             Err(Errno::MFILE) => return Err("its reader has no descriptors left"),
             Err(_) => return Err("its hand-over could not be received"),
             Ok(got) => got,
         };
-        let memory = files.pop().filter(|_| &text[..count] == self.hello);
+        let memory = memory.filter(|_| &text[..count] == self.hello);
         let memory = memory.ok_or("what was handed over is no ring")?;
         let who =
             weir_sys::peer::credentials(socket).map_err(|_| "the kernel does not say who it is")?;
@@ -208,9 +231,66 @@ impl Drop for Entrance {
     fn drop(&mut self) {
         if self.epoch == weir_sys::forks::epoch() {
             self.watched.end();
-            self.pending.drain(..).for_each(|pending| drop(pending.end()));
+            self.pending.drain(..).for_each(|pending| closing::hang_up(pending.end(), None));
+            self.send_all_away();
         }
     }
+}
+
+/// Connects to who listens at a path, and hands a memory over, waiting for somebody to listen until
+/// then. One who goes meanwhile is as one who never was there.
+pub fn hand_over(
+    what: &What,
+    path: &Path,
+    until: Option<Instant>,
+    hello: &[u8],
+    memory: &ParentOnly,
+) -> Result<ParentOnly> {
+    loop {
+        let made = name::dial(what, path, until)?;
+        let socket = made.here().map_err(|cause| what.os(path, cause))?;
+        match memory.here().and_then(|memory| send_with(socket, hello, &[memory])) {
+            Ok(()) => return Ok(made),
+            // It has ended already: refused, or with who listened.
+            Err(Errno::PIPE | Errno::CONNRESET) => {}
+            Err(cause) => return Err(what.os(path, cause)),
+        }
+        if let Some(why) = refusal_of(socket) {
+            return Err(what.error(ErrorKind::Refused, path, why));
+        }
+        if until.is_none_or(|until| Instant::now() >= until) {
+            return Err(what.error(ErrorKind::NoReader, path, "its reader has just gone"));
+        }
+    }
+}
+
+/// The next who knocks. No forked child has the connection.
+fn accept(listening: BorrowedFd) -> rustix::io::Result<ParentOnly> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    ParentOnly::make(|| accept_with(listening, flags).map_err(std::io::Error::from))
+        .map_err(|cause| errno_of(&cause))
+}
+
+/// A copy of the socket that listens, which takes the place of another descriptor.
+fn spare_of(listening: BorrowedFd) -> rustix::io::Result<ParentOnly> {
+    let copy = || rustix::io::fcntl_dupfd_cloexec(listening, 3).map_err(std::io::Error::from);
+    ParentOnly::make(copy).map_err(|cause| errno_of(&cause))
+}
+
+/// Why a connection was refused, if that was said.
+fn refusal_of(socket: BorrowedFd) -> Option<String> {
+    let mut text = [0; 256];
+    let (count, _) = closing::receive(socket, &mut text).ok()?;
+    let why = text[..count].strip_prefix(REFUSED)?;
+    Some(why.escape_ascii().to_string())
+}
+
+/// Says no, and why, and ends the connection.
+pub fn turn_off(socket: ParentOnly, why: &str) {
+    if let Some(socket) = socket.get() {
+        refuse(socket, why);
+    }
+    closing::hang_up(socket, None);
 }
 
 /// Says no, and why; the connection is then dropped.

@@ -1,9 +1,11 @@
 //! Sleeping on a word of shared memory until it changes.
 
 use rustix::io::Errno;
-use rustix::thread::futex::{self, Flags, Timespec};
-use std::sync::atomic::AtomicU32;
-use std::time::Duration;
+use rustix::thread::futex::{
+    self, ClockId, Flags, Timespec, Wait, WaitFlags, WaitPtr, WaitvFlags, waitv,
+};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// The kernel's form of a time span.
 pub fn timespec(time: Duration) -> Timespec {
@@ -20,6 +22,69 @@ pub fn wait(word: &AtomicU32, expected: u32, time: Option<Duration>) -> bool {
     let time = time.map(timespec);
     let ended = futex::wait(word, Flags::empty(), expected, time.as_ref());
     !matches!(ended, Err(Errno::TIMEDOUT | Errno::INTR | Errno::AGAIN))
+}
+
+/// The kernel does not let this process sleep on several words: it is older than Linux 5.16, or a
+/// filter is in the way.
+static IS_ONE_AT_A_TIME: AtomicBool = AtomicBool::new(false);
+/// Then the others are looked at so often: at first, and in the end.
+const FIRST_SLICE: Duration = Duration::from_micros(500);
+const LONGEST_SLICE: Duration = Duration::from_millis(10);
+
+/// Sleeps as long as each of the words is as expected, for at most `time` where one is given. It
+/// may also end for no reason.
+pub fn wait_any(words: &[(&AtomicU32, u32)], time: Option<Duration>) -> rustix::io::Result<()> {
+    if let [(word, expected)] = words {
+        wait(word, *expected, time);
+        return Ok(());
+    }
+    // Relaxed: whoever does not see it finds out by itself.
+    if !IS_ONE_AT_A_TIME.load(Ordering::Relaxed) {
+        match wait_on_all(words, time) {
+            Err(Errno::NOSYS | Errno::PERM) => IS_ONE_AT_A_TIME.store(true, Ordering::Relaxed),
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => return Ok(()),
+            Err(cause) => return Err(cause),
+        }
+    }
+    wait_in_slices(words, time);
+    Ok(())
+}
+
+fn wait_on_all(words: &[(&AtomicU32, u32)], time: Option<Duration>) -> rustix::io::Result<usize> {
+    let waits: Vec<Wait> = words
+        .iter()
+        .map(|(word, expected)| {
+            let mut wait = Wait::new();
+            wait.val = (*expected).into();
+            wait.uaddr = WaitPtr::new(word.as_ptr().cast());
+            wait.flags = WaitFlags::SIZE_U32;
+            wait
+        })
+        .collect();
+    // An absolute time of the monotonic clock.
+    let time = time.map(|time| {
+        let now = rustix::time::clock_gettime(ClockId::Monotonic);
+        timespec(Duration::new(now.tv_sec as u64, now.tv_nsec as u32).saturating_add(time))
+    });
+    waitv(&waits, WaitvFlags::empty(), time.as_ref(), ClockId::Monotonic)
+}
+
+/// Sleeps on the first word, and looks at the others now and then, ever less often.
+fn wait_in_slices(words: &[(&AtomicU32, u32)], time: Option<Duration>) {
+    let (begun, mut slice) = (Instant::now(), FIRST_SLICE);
+    // Relaxed: the caller looks at what has changed by its own rules.
+    while words.iter().all(|(word, expected)| word.load(Ordering::Relaxed) == *expected) {
+        let left = time.map_or(slice, |time| time.saturating_sub(begun.elapsed()).min(slice));
+        if left.is_zero() {
+            return;
+        }
+        match words.first() {
+            Some((word, expected)) if wait(word, *expected, Some(left)) => return,
+            Some(_) => {}
+            None => std::thread::sleep(left),
+        }
+        slice = (slice * 2).min(LONGEST_SLICE);
+    }
 }
 
 /// Wakes so many that sleep on the word.

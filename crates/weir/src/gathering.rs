@@ -8,9 +8,9 @@ use crate::ring::board::Board;
 use crate::ring::lane::Side;
 use crate::ring::layout::NapLine;
 use crate::ring::nap;
+use crate::ring::rouse::{Heard, Rouse, Sleep};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 /// Where a reader of many sleeps.
 pub trait Bed: std::fmt::Debug + Send + Sync {
@@ -31,13 +31,21 @@ impl Bed for LinkMap {
     }
 }
 
+/// Of one who shares no memory with those who come.
+impl Bed for NapLine {
+    fn nap(&self) -> &NapLine {
+        self
+    }
+}
+
 /// News for one reader, which sleeps on its board.
 #[derive(Debug)]
 pub struct Inbox {
     bed: Arc<dyn Bed>,
-    asleep: AtomicBool,
-    news: AtomicBool,
+    sleep: Sleep,
     knocked: AtomicBool,
+    /// The watcher looks at it again.
+    followed: AtomicBool,
     gone: Mutex<Vec<u32>>,
 }
 
@@ -53,53 +61,46 @@ pub struct News {
 impl Inbox {
     /// Of the reader that sleeps there.
     pub fn new(bed: Arc<dyn Bed>) -> Arc<Inbox> {
-        let (asleep, news, knocked) =
-            (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Inbox { bed, asleep, news, knocked, gone: Mutex::default() })
+        let (knocked, followed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (sleep, gone) = (Sleep::default(), Mutex::default());
+        Arc::new(Inbox { bed, sleep, knocked, followed, gone })
     }
 
-    /// The other end of a ring is gone.
-    pub fn tell_gone(&self, ring: u32) {
+    /// Notes that the other end of a ring is gone. Said by the reader itself, which is awake.
+    pub fn note_gone(&self, ring: u32) {
         self.gone.lock().unwrap_or_else(PoisonError::into_inner).push(ring);
-        self.rouse();
+        self.sleep.note();
     }
 
-    /// Somebody is at the door.
-    pub fn knock(&self) {
-        // Release pairs with the acquire in `take`, by way of `news`.
-        self.knocked.store(true, Ordering::Release);
-        self.rouse();
-    }
-
-    /// As if somebody had knocked, said by the reader itself, which is awake.
-    pub fn knock_softly(&self) {
-        self.knocked.store(true, Ordering::Release);
-        self.news.store(true, Ordering::Release);
-    }
-
-    fn rouse(&self) {
-        // SeqCst here and in `falls_asleep`: either the reader sees the news before it sleeps, or
-        // it is seen asleep below.
-        self.news.store(true, Ordering::SeqCst);
-        let word = &self.bed.nap().word;
-        // Again and again, since who shares the board can set the word to what the reader expects.
-        while self.asleep.load(Ordering::SeqCst) && self.news.load(Ordering::SeqCst) {
-            nap::take(word);
-            futex::wake(word, u32::MAX);
-            std::thread::sleep(Duration::from_millis(1));
+    /// The same, said by the watcher, which then rouses the reader, and does not wait for it: false
+    /// where the reader is just taking its news.
+    pub fn try_note_gone(&self, ring: u32) -> bool {
+        match self.gone.try_lock() {
+            Ok(mut gone) => gone.push(ring),
+            Err(TryLockError::Poisoned(gone)) => gone.into_inner().push(ring),
+            Err(TryLockError::WouldBlock) => return false,
         }
+        self.sleep.note();
+        true
+    }
+
+    /// Notes that somebody is at the door. The watcher rouses the reader afterwards; a reader that
+    /// says so itself is awake.
+    pub fn knock(&self) {
+        // Release pairs with the acquire in `take`, by way of the news.
+        self.knocked.store(true, Ordering::Release);
+        self.sleep.note();
     }
 
     /// Whether there is news.
     #[inline]
     pub fn has_news(&self) -> bool {
-        // Acquire pairs with the store in `rouse`: what it is about is seen.
-        self.news.load(Ordering::Acquire)
+        self.sleep.has_news()
     }
 
     /// Takes the news.
     pub fn take(&self) -> News {
-        if !self.news.swap(false, Ordering::AcqRel) {
+        if !self.sleep.take_news() {
             return News::default();
         }
         let gone = std::mem::take(&mut *self.gone.lock().unwrap_or_else(PoisonError::into_inner));
@@ -108,13 +109,28 @@ impl Inbox {
 
     /// The reader is about to sleep. Whether it may: there is no news.
     pub fn falls_asleep(&self) -> bool {
-        self.asleep.store(true, Ordering::SeqCst);
-        !self.news.load(Ordering::SeqCst)
+        self.sleep.falls_asleep()
     }
 
     /// The reader sleeps no more.
     pub fn wakes_up(&self) {
-        // Release: a watcher that still wakes stops.
-        self.asleep.store(false, Ordering::Release);
+        self.sleep.wakes_up();
+    }
+}
+
+impl Rouse for Inbox {
+    fn rouse(&self) -> Heard {
+        if !self.sleep.is_unheard() {
+            return Heard::Yes;
+        }
+        let word = &self.bed.nap().word;
+        nap::take(word);
+        futex::wake(word, u32::MAX);
+        Heard::Perhaps
+    }
+
+    fn follow(&self, on: bool) -> bool {
+        // Relaxed: only the watcher's thread uses it.
+        self.followed.swap(on, Ordering::Relaxed)
     }
 }

@@ -29,6 +29,8 @@ mod account;
 #[cfg(not(loom))]
 mod barrier;
 #[cfg(not(loom))]
+mod closing;
+#[cfg(not(loom))]
 mod elastic;
 #[cfg(not(loom))]
 mod end;

@@ -5,14 +5,16 @@
 //! process's watcher sees it, and wakes whoever sleeps. The same socket carries doorbells for ends
 //! that wait in poll, and the memory that follows when a pipe is resized.
 
+use crate::closing;
 use crate::entrance::REFUSED;
 use crate::error::{Error, Result};
 use crate::futex;
 use crate::gathering::Inbox;
 use crate::map::{Map, Page};
-use crate::primitive::{AtomicU32, Ordering};
+use crate::primitive::{AtomicU32, Ordering, fence};
 use crate::ring::board::Board;
 use crate::ring::layout::{Header, NapLine};
+use crate::ring::rouse::{Heard, Rouse, Sleep};
 use crate::ring::{Memory, nap};
 use crate::watcher::{self, Watched};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,8 +27,7 @@ use rustix::net::{
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 use weir_sys::forks::ParentOnly;
 
 /// Which end of a pipe.
@@ -57,15 +58,15 @@ const MOVED: &[u8] = b"m";
 /// What the message that brings a board begins with; the number of the ring follows.
 const WELCOME: &[u8] = b"weir-in ";
 /// Messages looked at in one go: a peer that sends without end holds nobody up.
-const MOST_MESSAGES: usize = 256;
+const MOST_MESSAGES: usize = 64;
 
 /// The lifeline of one end.
 #[derive(Debug)]
 pub struct Life {
     socket: ParentOnly,
     role: Role,
-    dead: AtomicBool,
-    asleep: AtomicBool,
+    /// How this end sleeps; its only news is that the other end is dead.
+    sleep: Sleep,
     map: Mutex<Arc<Map>>,
     watched: OnceLock<Watched>,
     /// Of a writer of many: where to say that its ring has something.
@@ -76,6 +77,10 @@ pub struct Life {
     limits: OnceLock<[u64; 2]>,
     /// Of the reader of many: who is to be told of a death.
     told: OnceLock<Told>,
+    /// The other end is a process that connected, or was connected to: nobody shares this side.
+    is_strange: AtomicBool,
+    /// The epoll that knows the socket.
+    polled: OnceLock<Arc<OwnedFd>>,
     /// The process at the other end, where it is watched too.
     process: Mutex<Option<Watched>>,
 }
@@ -91,6 +96,8 @@ struct Bell {
 struct Told {
     inbox: Arc<Inbox>,
     ring: u32,
+    /// The watcher has said it.
+    is_said: AtomicBool,
 }
 
 /// A pair of sockets for both ends of a pipe.
@@ -104,18 +111,18 @@ impl Life {
     /// Begins to watch the other side of `socket`.
     pub fn start(socket: ParentOnly, role: Role, map: Arc<Map>) -> Result<Arc<Life>> {
         let map = Mutex::new(map);
-        let (dead, asleep) = (AtomicBool::new(false), AtomicBool::new(false));
         let life = Arc::new(Life {
             socket,
             role,
-            dead,
-            asleep,
+            sleep: Sleep::default(),
             map,
             watched: OnceLock::new(),
             bell: OnceLock::new(),
             refusal: OnceLock::new(),
             limits: OnceLock::new(),
             told: OnceLock::new(),
+            is_strange: AtomicBool::new(false),
+            polled: OnceLock::new(),
             process: Mutex::default(),
         });
         let _ = life.watched.set(watcher::watch(&life)?);
@@ -159,13 +166,18 @@ impl Life {
         ring: u32,
         pidfd: Option<OwnedFd>,
     ) -> Result<()> {
-        let _ = self.told.set(Told { inbox: inbox.clone(), ring });
+        self.is_strange.store(true, Ordering::Relaxed);
+        let is_said = AtomicBool::new(false);
+        let _ = self.told.set(Told { inbox: inbox.clone(), ring, is_said });
+        // Pairs with the fence in `Sleep::note`: the watcher sees whom to tell, or this sees the
+        // death.
+        fence(Ordering::SeqCst);
         if let Some(pidfd) = pidfd {
             self.keep_process(watcher::watch_process(self, pidfd)?);
         }
         // Who died before that has told nobody.
         if self.is_dead() {
-            inbox.tell_gone(ring);
+            inbox.note_gone(ring);
         }
         Ok(())
     }
@@ -173,6 +185,7 @@ impl Life {
     /// Of a writer: watches the reader's process as well, whose socket a child may have kept.
     pub fn watch_process(self: &Arc<Life>) -> Result<()> {
         let Some(socket) = self.socket() else { return Ok(()) };
+        self.is_strange.store(true, Ordering::Relaxed);
         if let Ok(pidfd) = weir_sys::peer::pidfd(socket) {
             self.keep_process(watcher::watch_process(self, pidfd)?);
         }
@@ -204,38 +217,22 @@ impl Life {
 
     /// Whether the other end is known to be gone.
     pub fn is_dead(&self) -> bool {
-        // SeqCst: see `on_death`.
-        self.dead.load(Ordering::SeqCst)
+        self.sleep.has_news()
     }
 
-    /// The other end is gone: says so, and wakes this one.
-    pub fn on_death(&self) {
-        // SeqCst here and in `falls_asleep`: either the end sees this before it sleeps, or it is
-        // seen asleep below.
-        self.dead.store(true, Ordering::SeqCst);
-        if let Some(told) = self.told.get() {
-            told.inbox.tell_gone(told.ring);
-        }
-        let map = self.map.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let word = &self.role.nap(map.header()).word;
-        // Again and again, since between its last look and its sleep a hostile holder of the memory
-        // can set the word to what the end expects.
-        while self.asleep.load(Ordering::SeqCst) {
-            nap::take(word);
-            futex::wake(word, u32::MAX);
-            std::thread::sleep(Duration::from_millis(1));
-        }
+    /// Notes that the other end is gone. The watcher rouses this one afterwards.
+    pub fn dies(&self) {
+        self.sleep.note();
     }
 
-    /// The end is about to sleep; it asks [`Life::is_dead`] once more.
-    pub fn falls_asleep(&self) {
-        self.asleep.store(true, Ordering::SeqCst);
+    /// The end is about to sleep. Whether it may: the other is not known to be gone.
+    pub fn falls_asleep(&self) -> bool {
+        self.sleep.falls_asleep()
     }
 
     /// The end sleeps no more.
     pub fn wakes_up(&self) {
-        // Release: a watcher that still wakes stops.
-        self.asleep.store(false, Ordering::Release);
+        self.sleep.wakes_up();
     }
 
     /// The end has moved to another memory.
@@ -292,8 +289,22 @@ impl Life {
         self.bell.get().is_some()
     }
 
+    /// The socket is known to this epoll.
+    pub fn is_polled_by(&self, epoll: Arc<OwnedFd>) {
+        let _ = self.polled.set(epoll);
+    }
+
     /// Takes doorbells and the like off the socket; the next memory, if one came.
     pub fn take_messages(&self) -> Option<OwnedFd> {
+        self.take_until(false)
+    }
+
+    /// The same up to the first doorbell: while there is another, the socket stays readable.
+    pub fn take_bell(&self) -> Option<OwnedFd> {
+        self.take_until(true)
+    }
+
+    fn take_until(&self, to_the_bell: bool) -> Option<OwnedFd> {
         let socket = self.socket()?;
         let mut moved = None;
         for _ in 0..MOST_MESSAGES {
@@ -303,11 +314,27 @@ impl Life {
                 Ok(Message::Refused(why)) => {
                     let _ = self.refusal.set(why);
                 }
+                Ok(Message::Bell) if to_the_bell => break,
                 Ok(Message::Bell) | Err(Errno::INTR) => {}
+                Err(Errno::BADMSG) => {
+                    self.give_up();
+                    break;
+                }
                 Ok(Message::End) | Err(_) => break,
             }
         }
         moved
+    }
+
+    /// The other end does not keep to the protocol of the socket: it is as good as dead.
+    fn give_up(&self) {
+        match self.socket() {
+            // The watcher sees that, and tells whom it would tell of a death.
+            Some(socket) if self.is_strange.load(Ordering::Relaxed) => {
+                let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+            }
+            _ => self.dies(),
+        }
     }
 
     /// A writer was let in: keeps the board, if it is one.
@@ -329,9 +356,46 @@ impl Life {
     }
 }
 
+/// Of one whose other end is dead.
+impl Rouse for Life {
+    fn rouse(&self) -> Heard {
+        let mut heard = Heard::Yes;
+        if let Some(Told { inbox, ring, is_said }) = self.told.get() {
+            // Relaxed: only the watcher's thread uses it.
+            if is_said.load(Ordering::Relaxed) || inbox.try_note_gone(*ring) {
+                is_said.store(true, Ordering::Relaxed);
+                heard = inbox.rouse();
+            } else {
+                heard = Heard::Perhaps;
+            }
+        }
+        if !self.sleep.is_unheard() {
+            return heard;
+        }
+        // Where the end moves to another memory just now, it is awake, or will be looked at again.
+        let map = match self.map.try_lock() {
+            Ok(map) => map.clone(),
+            Err(TryLockError::Poisoned(map)) => map.into_inner().clone(),
+            Err(TryLockError::WouldBlock) => return Heard::Perhaps,
+        };
+        let word = &self.role.nap(map.header()).word;
+        nap::take(word);
+        futex::wake(word, u32::MAX);
+        Heard::Perhaps
+    }
+}
+
 impl Drop for Life {
     fn drop(&mut self) {
         self.stop_watching();
+        let polled = self.polled.get().map(Arc::as_ref);
+        match self.socket.pass_on() {
+            Some(socket) if self.is_strange.load(Ordering::Relaxed) => {
+                closing::hang_up(socket, polled)
+            }
+            Some(socket) => closing::leave(socket, polled),
+            None => {}
+        }
     }
 }
 
@@ -345,8 +409,8 @@ enum Message {
 
 fn receive(socket: BorrowedFd) -> rustix::io::Result<Message> {
     let mut text = [0; 256];
-    let (count, mut files) = receive_with(socket, &mut text, RecvFlags::DONTWAIT)?;
-    match (&text[..count], files.pop()) {
+    let (count, file) = closing::receive(socket, &mut text)?;
+    match (&text[..count], file) {
         (b"", None) => Ok(Message::End),
         (MOVED, Some(file)) => Ok(Message::Memory(file)),
         (text, Some(file)) if text.starts_with(WELCOME) => {

@@ -10,6 +10,7 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::cell::Cell;
+use std::sync::Arc;
 
 /// The number of what is no writer's socket.
 const OWN: u64 = u64::MAX;
@@ -17,7 +18,7 @@ const OWN: u64 = u64::MAX;
 /// The descriptor, and what makes it readable from this side.
 #[derive(Debug)]
 pub struct Doorbell {
-    nested: OwnedFd,
+    nested: Arc<OwnedFd>,
     counter: OwnedFd,
     is_set: Cell<bool>,
 }
@@ -26,32 +27,34 @@ impl Doorbell {
     /// Over the socket of an end.
     pub fn new(socket: BorrowedFd) -> Result<Doorbell> {
         let failed = |cause: Errno| Error::os("make", "a descriptor to poll", cause);
-        let nested = epoll::create(CreateFlags::CLOEXEC).map_err(failed)?;
+        let nested = Arc::new(epoll::create(CreateFlags::CLOEXEC).map_err(failed)?);
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let counter = eventfd(1, flags).map_err(failed)?;
         let events = EventFlags::IN | EventFlags::RDHUP;
-        epoll::add(&nested, socket, EventData::new_u64(OWN), events).map_err(failed)?;
-        epoll::add(&nested, &counter, EventData::new_u64(OWN), EventFlags::IN).map_err(failed)?;
+        epoll::add(&*nested, socket, EventData::new_u64(OWN), events).map_err(failed)?;
+        epoll::add(&*nested, &counter, EventData::new_u64(OWN), EventFlags::IN).map_err(failed)?;
         Ok(Doorbell { nested, counter, is_set: Cell::new(true) })
     }
 
-    /// Over one more socket, of a port's writer, known by its number.
-    pub fn add(&self, socket: BorrowedFd, number: u64) -> Result<()> {
+    /// Over one more socket, of a port's writer, known by its number. Where the socket is to be
+    /// taken out again, should somebody else keep it open.
+    pub fn add(&self, socket: BorrowedFd, number: u64) -> Result<Arc<OwnedFd>> {
         let events = EventFlags::IN | EventFlags::RDHUP;
-        epoll::add(&self.nested, socket, EventData::new_u64(number), events)
-            .map_err(|cause| Error::os("poll", "a writer", cause))
+        epoll::add(&*self.nested, socket, EventData::new_u64(number), events)
+            .map_err(|cause| Error::os("poll", "a writer", cause))?;
+        Ok(self.nested.clone())
     }
 
     /// No longer over this socket.
     pub fn remove(&self, socket: BorrowedFd) {
-        let _ = epoll::delete(&self.nested, socket);
+        let _ = epoll::delete(&*self.nested, socket);
     }
 
     /// The numbers of sockets at which somebody has rung, some at a time.
     pub fn rung(&self) -> Vec<u64> {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(OWN) }; 64];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let count = epoll::wait(&self.nested, &mut events[..], Some(&now)).unwrap_or(0);
+        let count = epoll::wait(&*self.nested, &mut events[..], Some(&now)).unwrap_or(0);
         let numbers = events[..count].iter().map(|event| event.data.u64());
         numbers.filter(|number| *number != OWN).collect()
     }

@@ -3,8 +3,8 @@
 //! In the order of flow: [`layout`] is what lies in the memory, [`cluster`] the same of flags,
 //! [`board`] of many rings with one reader;
 //! [`stream`] and [`record`] are the two kinds of ring over it; [`nap`] is the protocol by which an
-//! end falls asleep without missing what the other does meanwhile. None of it waits or calls the
-//! kernel. [`Memory`] is what the rings are written against: a mapping, a heap (tests, miri), or a
+//! end falls asleep without missing what the other does meanwhile, [`rouse`] how one thread of a
+//! process tells another what lies in no ring. None of it waits or calls the kernel. [`Memory`] is what the rings are written against: a mapping, a heap (tests, miri), or a
 //! model (loom).
 //!
 //! A peer is hostile: whatever is loaded from the memory is loaded once, checked and then used.
@@ -15,6 +15,7 @@ pub mod lane;
 pub mod layout;
 pub mod nap;
 pub mod record;
+pub mod rouse;
 pub mod stream;
 
 #[cfg(any(test, loom))]
@@ -23,6 +24,8 @@ pub mod heap;
 mod model;
 #[cfg(all(test, loom))]
 mod model_lane;
+#[cfg(all(test, loom))]
+mod model_rouse;
 #[cfg(all(test, not(loom)))]
 mod tests;
 

@@ -2,33 +2,49 @@
 //! makes the memory and sends it along. The connection stays as the lifeline of the pipe.
 
 use crate::end::{End, make_memory};
+use crate::entrance::{Arrival, Entrance, hand_over};
 use crate::error::{Error, ErrorKind, Result};
+use crate::futex;
+use crate::gathering::Inbox;
 use crate::handle::Half;
-use crate::life::{Role, receive_with, send_with};
-use crate::name::{self, Claim, What};
+use crate::life::Role;
+use crate::name::What;
 use crate::options::Options;
 use crate::pipe::{Reader, Writer, copy_of, open_kind};
 use crate::record::{RecordReader, RecordWriter};
-use crate::ring::layout;
+use crate::ring::layout::{self, NapLine};
+use crate::ring::nap;
 use rustix::fd::AsFd;
 use rustix::fs::Mode;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SocketFlags, accept_with};
-use std::path::Path;
-use std::sync::Arc;
-use weir_sys::forks::ParentOnly;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use weir_sys::forks::{self, ParentOnly};
 
 /// What the first message of a connection begins with.
 const HELLO: &[u8] = b"weir-open";
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 16;
 const LISTEN: What = What { operation: "listen at", noun: "path" };
 const CONNECT: What = What { operation: "connect to", noun: "path" };
+/// How often those are looked at who have come and sent no memory.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A reader to be: listens at a path for writers. The path, and a lock file beside it, go with it.
 #[derive(Debug)]
 pub struct Listener {
-    claim: Claim,
+    hall: Mutex<Hall>,
+    inbox: Arc<Inbox>,
+    /// Where it sleeps: in memory of its own.
+    bed: Arc<NapLine>,
+    path: PathBuf,
+    epoch: u32,
+}
+
+/// Who has come.
+#[derive(Debug)]
+struct Hall {
+    entrance: Entrance,
+    arrived: VecDeque<Arrival>,
 }
 
 impl Listener {
@@ -38,59 +54,70 @@ impl Listener {
     /// [`ErrorKind::Taken`]: somebody listens there, or another file has the name; the directory
     /// cannot be written.
     pub fn bind(path: impl AsRef<Path>) -> Result<Listener> {
+        let path = path.as_ref().to_owned();
+        let bed = Arc::new(NapLine::default());
+        let inbox = Inbox::new(bed.clone());
         let owner = Mode::RUSR | Mode::WUSR;
-        Ok(Listener { claim: Claim::new(&LISTEN, path.as_ref(), owner, BACKLOG)? })
+        let entrance = Entrance::new(&LISTEN, &path, owner, HELLO, &inbox)?;
+        let hall = Mutex::new(Hall { entrance, arrived: VecDeque::new() });
+        Ok(Listener { hall, inbox, bed, path, epoch: forks::epoch() })
     }
 
-    /// Waits for a writer of a stream.
+    /// Waits for a writer of a stream. Who connects and hands no memory over holds up nobody.
     ///
     /// # Errors
-    /// What came is no stream's memory; those of accept(2).
+    /// What came is no stream's memory. [`ErrorKind::Forked`].
     pub fn accept(&self, options: &Options) -> Result<Reader> {
         Reader::over(self.accept_end(layout::STREAM, options)?)
     }
 
-    /// Waits for a writer of records.
+    /// Waits for a writer of records, likewise.
     ///
     /// # Errors
-    /// What came is no record pipe's memory; those of accept(2).
+    /// What came is no record pipe's memory. [`ErrorKind::Forked`].
     pub fn accept_records(&self, options: &Options) -> Result<RecordReader> {
         RecordReader::over(self.accept_end(layout::RECORD, options)?)
     }
 
     fn accept_end(&self, kind: u32, options: &Options) -> Result<End> {
-        let object = || format!("a writer at {}", self.claim.path().display());
-        let failed = |cause: Errno| Error::os("accept", object(), cause);
-        let accepted = loop {
-            let forked = || Error::new(ErrorKind::Forked, "accept", object(), "forked meanwhile");
-            let socket = self.claim.socket().ok_or_else(forked)?;
-            match accept_with(socket, SocketFlags::CLOEXEC) {
-                Err(Errno::INTR) => {}
-                accepted => break accepted.map_err(failed)?,
-            }
-        };
-        let mut text = [0; 32];
-        let got = receive_with(accepted.as_fd(), &mut text, RecvFlags::empty());
-        let (count, mut files) = got.map_err(failed)?;
-        let file = files.pop().filter(|_| &text[..count] == HELLO).ok_or_else(|| {
-            Error::new(ErrorKind::Corrupt, "accept", object(), "what it sent is no pipe")
-        })?;
-        let map = open_kind(file.as_fd(), kind)?;
+        if self.epoch != forks::epoch() {
+            let object = format!("a writer at {}", self.path.display());
+            return Err(Error::new(ErrorKind::Forked, "accept", object, "forked meanwhile"));
+        }
+        let Arrival { socket, memory, .. } = self.next_arrival();
+        let map = open_kind(memory.as_fd(), kind)?;
         let resolved = options.resolve_over(&map)?;
-        let keep = |file| ParentOnly::new(file).map_err(|cause| Error::os("keep", object(), cause));
-        let half = Half { memory: keep(file)?, socket: keep(accepted)? };
-        End::of(half, map, Role::Reader, &resolved)
+        let memory = ParentOnly::new(memory).map_err(|cause| Error::os("keep", "memory", cause))?;
+        End::of(Half { memory, socket }, map, Role::Reader, &resolved)
+    }
+
+    /// Who comes next. Several that wait for it wait for each other.
+    fn next_arrival(&self) -> Arrival {
+        let mut hall = self.hall.lock().unwrap_or_else(PoisonError::into_inner);
+        let Hall { entrance, arrived } = &mut *hall;
+        loop {
+            if self.inbox.take().knocked || entrance.is_busy() {
+                arrived.extend(entrance.admit());
+            }
+            if let Some(arrival) = arrived.pop_front() {
+                return arrival;
+            }
+            let word = &self.bed.word;
+            let said = nap::announce(word, nap::ASLEEP);
+            if self.inbox.falls_asleep() {
+                futex::wait(word, said, entrance.is_busy().then_some(LOOK));
+            }
+            self.inbox.wakes_up();
+            nap::retract(word, nap::ASLEEP);
+        }
     }
 }
 
 fn connect_end(path: &Path, kind: u32, options: &Options) -> Result<End> {
-    let socket = name::dial(&CONNECT, path, None)?;
     let resolved = options.resolve()?;
     let (file, map) = make_memory(kind, &resolved)?;
     let copy = copy_of(&file)?;
-    let (over, memory) = (socket.here(), copy.here());
-    let sent = over.and_then(|over| send_with(over, HELLO, &[memory?]));
-    sent.map_err(|cause| CONNECT.os(path, cause))?;
+    let socket = hand_over(&CONNECT, path, None, HELLO, &copy)?;
     End::new(Some(file), Arc::clone(&map), socket, Role::Writer, &resolved)
 }
 

@@ -10,15 +10,16 @@
 //! # Ok::<(), weir::Error>(())
 //! ```
 //!
-//! All of it are futexes: `futex_waitv` (Linux 5.16) sleeps on the word of each end and cluster,
-//! and on one word that the watcher counts up when a descriptor is ready. Each sleep follows the
+//! All of it are futexes: `futex_waitv` (Linux 5.16; before, and where a filter forbids it, short
+//! sleeps on one of them) sleeps on the word of each end and cluster, and on one word that the
+//! watcher counts up when a descriptor is ready. Each sleep follows the
 //! protocol of its object, so that what happens between looking and sleeping is seen.
 
 use crate::elastic::ElasticReader;
 use crate::end::{End, WRITER_SLICE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flags::Flags;
-use crate::futex::timespec;
+use crate::futex;
 use crate::mpx::{Hub, Mpx, MpxPeer};
 use crate::pipe::{Reader, Writer};
 use crate::port::{Port, PortWriter};
@@ -29,7 +30,6 @@ use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
-use rustix::thread::futex::{ClockId, Wait as Word, WaitFlags, WaitPtr, WaitvFlags, waitv};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -213,11 +213,15 @@ impl<'a> Wait<'a> {
         rung: &Arc<Rung>,
         watched: &mut Vec<Watched>,
     ) -> Result<Vec<usize>> {
-        let ready = self.ready()?;
-        if !ready.is_empty() {
-            return Ok(ready);
-        }
         loop {
+            let ready = self.ready()?;
+            if !ready.is_empty() {
+                return Ok(ready);
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                let why = "nothing was ready in time";
+                return Err(Error::new(ErrorKind::TimedOut, "wait for", "any of these", why));
+            }
             // Acquire pairs with the release of the watcher.
             let seen = rung.load(Ordering::Acquire);
             watched.iter().for_each(Watched::end);
@@ -227,88 +231,58 @@ impl<'a> Wait<'a> {
                     watched.extend(watch(*descriptor, *interest, rung)?);
                 }
             }
-            let announced = self.announce()?;
-            let looked = self.ready();
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let over = left.is_some_and(|left| left.is_zero());
-            let slept = match &looked {
-                Ok(ready) if ready.is_empty() && !over => {
-                    self.sleep(&announced, (rung, seen), until)
-                }
-                _ => Ok(()),
-            };
-            self.retract()?;
-            let ready = looked?;
+            let slept = self.sleep_unless_ready((rung, seen), until);
+            self.retract();
             slept?;
-            if !ready.is_empty() {
-                return Ok(ready);
-            }
-            if over {
-                let why = "nothing was ready in time";
-                return Err(Error::new(ErrorKind::TimedOut, "wait for", "any of these", why));
+        }
+    }
+
+    /// Says of each that it is about to be slept on, looks once more, and sleeps if there is
+    /// nothing.
+    fn sleep_unless_ready(
+        &mut self,
+        rung: (&AtomicU32, u32),
+        until: Option<Instant>,
+    ) -> Result<()> {
+        let mut expected = Vec::new();
+        let mut nothing = Ok(true);
+        // All of them, since all are retracted.
+        for item in &mut self.items {
+            match item.announce(&mut expected) {
+                Ok(found_nothing) => nothing = nothing.map(|so_far| so_far && found_nothing),
+                Err(error) => nothing = Err(error),
             }
         }
+        if nothing? && !self.any_after_announcing()? {
+            self.sleep(&expected, rung, until)?;
+        }
+        Ok(())
     }
 
     /// What is ready now.
     fn ready(&mut self) -> Result<Vec<usize>> {
         let mut ready = Vec::new();
         for (place, item) in self.items.iter_mut().enumerate() {
-            let is_ready = match item {
-                Item::Stream(reader) => reader.is_ready()?,
-                Item::Room(writer, room) => writer.is_ready(*room)?,
-                Item::Records(reader) => reader.is_ready()?,
-                Item::Sending(writer, bytes) => writer.is_ready(*bytes)?,
-                Item::Port(port) => port.is_ready()?,
-                Item::Hub(hub) => hub.is_ready()?,
-                Item::Flags(flags, mask, all) => {
-                    crate::ring::cluster::matching(flags.read(), *mask, *all).is_some()
-                }
-                Item::Descriptor(descriptor, interest) => is_ready(*descriptor, *interest)?,
-            };
-            if is_ready {
+            if item.is_ready()? {
                 ready.push(place);
             }
         }
         Ok(ready)
     }
 
-    /// Says of each that it is about to be slept on: what to expect of its word.
-    fn announce(&mut self) -> Result<Vec<u32>> {
-        let mut expected = Vec::new();
+    /// The second look, after all have said that they sleep. Those that let others in have looked
+    /// when they said so: what came then is news, which has kept them from sleeping.
+    fn any_after_announcing(&mut self) -> Result<bool> {
         for item in &mut self.items {
-            if let Item::Flags(flags, ..) = item {
-                expected.push(flags.cluster().count_in());
-            } else if let Item::Port(port) = item {
-                let said = port.announce()?;
-                let sleeps = port.falls_asleep();
-                // Where there is something after all, what the word is not: the sleep ends at once.
-                let other = || !port.nap_word().load(Ordering::Relaxed);
-                expected.push(said.filter(|_| sleeps).unwrap_or_else(other));
-            } else if let Item::Hub(hub) = item {
-                hub.announce()?;
-            } else if let Some(end) = item.end()? {
-                expected.push(end.announce(nap::ASLEEP));
-                end.life.falls_asleep();
+            if !matches!(item, Item::Port(..) | Item::Hub(..)) && item.is_ready()? {
+                return Ok(true);
             }
         }
-        Ok(expected)
+        Ok(false)
     }
 
-    fn retract(&mut self) -> Result<()> {
-        for item in &mut self.items {
-            if let Item::Flags(flags, ..) = item {
-                flags.cluster().count_out();
-            } else if let Item::Port(port) = item {
-                port.retract()?;
-            } else if let Item::Hub(hub) = item {
-                hub.retract();
-            } else if let Some(end) = item.end()? {
-                end.life.wakes_up();
-                nap::retract(end.nap_word(), nap::ASLEEP);
-            }
-        }
-        Ok(())
+    fn retract(&mut self) {
+        self.items.iter_mut().for_each(Item::retract);
     }
 
     fn sleep(
@@ -317,24 +291,6 @@ impl<'a> Wait<'a> {
         (rung, seen): (&AtomicU32, u32),
         until: Option<Instant>,
     ) -> Result<()> {
-        let mut words = vec![word_of(rung, seen)];
-        let mut expected = expected.iter();
-        for item in &mut self.items {
-            if let Item::Hub(hub) = item {
-                let mut own = Vec::new();
-                hub.words(&mut own);
-                words.extend(own.into_iter().map(|(word, expected)| word_of(word, expected)));
-                continue;
-            }
-            let word = match item {
-                Item::Flags(flags, ..) => Some(&flags.cluster().generation),
-                Item::Port(port) => Some(port.nap_word()),
-                _ => item.end()?.map(|end| end.nap_word()),
-            };
-            if let (Some(word), Some(expected)) = (word, word.and_then(|_| expected.next())) {
-                words.push(word_of(word, *expected));
-            }
-        }
         // Room of less than a segment is looked for, as an end does that sleeps alone.
         let is_writer = |item: &Item| matches!(item, Item::Room(..) | Item::Sending(..));
         let slice = self.items.iter().any(is_writer).then_some(WRITER_SLICE);
@@ -345,16 +301,25 @@ impl<'a> Wait<'a> {
         });
         let (begun, slice) = (Instant::now(), slice.into_iter().chain(ports).min());
         let until = until.into_iter().chain(slice.map(|slice| begun + slice)).min();
-        // An absolute time of the monotonic clock, as waitv wants it.
-        let time = until.map(|until| {
-            let now = rustix::time::clock_gettime(ClockId::Monotonic);
-            let left = until.saturating_duration_since(Instant::now());
-            timespec(Duration::new(now.tv_sec as u64, now.tv_nsec as u32) + left)
-        });
-        match waitv(&words, WaitvFlags::empty(), time.as_ref(), ClockId::Monotonic) {
-            Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => {}
-            Err(cause) => return Err(Error::os("wait for", "several things", cause)),
+        let mut words = vec![(rung, seen)];
+        let mut expected = expected.iter();
+        for item in &mut self.items {
+            if let Item::Hub(hub) = item {
+                hub.words(&mut words);
+                continue;
+            }
+            let word = match item {
+                Item::Flags(flags, ..) => Some(&flags.cluster().generation),
+                Item::Port(port) => Some(port.nap_word()),
+                _ => item.end()?.map(|end| end.nap_word()),
+            };
+            if let (Some(word), Some(expected)) = (word, word.and_then(|_| expected.next())) {
+                words.push((word, *expected));
+            }
         }
+        let time = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let slept = futex::wait_any(&words, time);
+        slept.map_err(|cause| Error::os("wait for", "several things", cause))?;
         for item in &mut self.items {
             if let Item::Port(port) = item
                 && port.most_sleep().is_some_and(|slice| begun.elapsed() >= slice)
@@ -370,6 +335,57 @@ impl<'a> Wait<'a> {
 }
 
 impl Item<'_> {
+    fn is_ready(&mut self) -> Result<bool> {
+        match self {
+            Item::Stream(reader) => reader.is_ready(),
+            Item::Room(writer, room) => writer.is_ready(*room),
+            Item::Records(reader) => reader.is_ready(),
+            Item::Sending(writer, bytes) => writer.is_ready(*bytes),
+            Item::Port(port) => port.is_ready(),
+            Item::Hub(hub) => hub.is_ready(),
+            Item::Flags(flags, mask, all) => {
+                Ok(crate::ring::cluster::matching(flags.read(), *mask, *all).is_some())
+            }
+            Item::Descriptor(descriptor, interest) => is_ready(*descriptor, *interest),
+        }
+    }
+
+    /// Says that it is about to be slept on, and what to expect of its word. Whether there is
+    /// nothing, as far as this has looked.
+    fn announce(&mut self, expected: &mut Vec<u32>) -> Result<bool> {
+        match self {
+            Item::Flags(flags, ..) => expected.push(flags.cluster().count_in()),
+            Item::Port(port) => match port.announce()? {
+                Some(said) if port.falls_asleep() => expected.push(said),
+                _ => return Ok(false),
+            },
+            Item::Hub(hub) => return hub.announce(),
+            _ => {
+                if let Some(end) = self.end()? {
+                    expected.push(end.announce(nap::ASLEEP));
+                    // That the other is gone is seen by the look that follows.
+                    end.life.falls_asleep();
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn retract(&mut self) {
+        match self {
+            Item::Flags(flags, ..) => flags.cluster().count_out(),
+            Item::Port(port) => port.retract(),
+            Item::Hub(hub) => hub.retract(),
+            _ => {
+                // One that is not this process's did not sleep either.
+                if let Ok(Some(end)) = self.end() {
+                    end.life.wakes_up();
+                    nap::retract(end.nap_word(), nap::ASLEEP);
+                }
+            }
+        }
+    }
+
     fn end(&mut self) -> Result<Option<&mut End>> {
         Ok(match self {
             Item::Stream(reader) => Some(reader.parts()?.0),
@@ -379,14 +395,6 @@ impl Item<'_> {
             Item::Port(..) | Item::Hub(..) | Item::Flags(..) | Item::Descriptor(..) => None,
         })
     }
-}
-
-fn word_of(word: &AtomicU32, expected: u32) -> Word {
-    let mut wait = Word::new();
-    wait.val = expected.into();
-    wait.uaddr = WaitPtr::new(word.as_ptr().cast());
-    wait.flags = WaitFlags::SIZE_U32;
-    wait
 }
 
 fn watch(fd: BorrowedFd, interest: Interest, rung: &Arc<Rung>) -> Result<Option<Watched>> {

@@ -26,7 +26,7 @@ pub struct BenchOptions {
     pub load: LoadArg,
 
     /// Time for all of it, such as 20s or 5m [default: 48s, or what the suites need]
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = super::values::budget)]
     pub budget: Option<Duration>,
 
     /// Write the report as JSON (schema weir.bench/1) to FILE; - or nothing is standard output
@@ -135,44 +135,6 @@ impl From<LoadArg> for Load {
             LoadArg::Cpu => Load::Cpu,
             LoadArg::Copy => Load::Copy,
             LoadArg::Memory => Load::Memory,
-        }
-    }
-}
-
-/// "500ms", "20s", "1.5m"; a bare number is seconds.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    const DAY_S: f64 = 86_400.0;
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let scale = match unit {
-        "ms" => 1e-3,
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3_600.0,
-        _ => return Err(String::from("not a time; write 20s, 500ms or 5m")),
-    };
-    match number.trim().parse::<f64>() {
-        Ok(number) if number > 0.0 && number * scale <= DAY_S => {
-            Ok(Duration::from_secs_f64(number * scale))
-        }
-        Ok(number) if number * scale > DAY_S => Err(String::from("longer than a day")),
-        Ok(_) => Err(String::from("must be more than 0")),
-        Err(_) => Err(String::from("not a time; write 20s, 500ms or 5m")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times() {
-        assert_eq!(duration("20s"), Ok(Duration::from_secs(20)));
-        assert_eq!(duration("20"), Ok(Duration::from_secs(20)));
-        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        for wrong in ["", "s", "-1s", "0", "nan", "inf", "1e9h", "5 parsecs"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -2,17 +2,27 @@
 
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Options of `weir buffer`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = MANUAL)]
 pub struct BufferOptions {
+    /// What to read instead of standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
+
+    /// Write to FILE, which is made or emptied, instead of standard output
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+
     /// Memory for bytes that the output does not take at once
     #[arg(short, long, value_name = "SIZE", default_value = "256M",
           value_parser = memory)]
     pub memory: u64,
 
-    /// Directory for the file behind the memory [default: $TMPDIR, else /var/tmp]
+    /// Directory for the file behind the memory [default: $TMPDIR, else /var/tmp; memory alone
+    /// where that cannot be used]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "no_spill")]
     pub spill: Option<PathBuf>,
 
@@ -29,12 +39,17 @@ pub struct BufferOptions {
     pub verify: bool,
 
     /// Pass on at most so many bytes a second, such as 10M
-    #[arg(long, value_name = "SIZE", value_parser = rate)]
+    #[arg(short = 'L', long, value_name = "SIZE", value_parser = rate)]
     pub rate: Option<u64>,
 
     /// Bytes to expect, for share and time left; known where input is a file
-    #[arg(long, value_name = "SIZE", value_parser = super::pipes::size)]
+    #[arg(short, long, value_name = "SIZE", value_parser = super::values::size)]
     pub size: Option<u64>,
+
+    /// Pass nothing on until so many percent of the memory are in use, or all input was read
+    #[arg(short = 'P', long, value_name = "PERCENT",
+          value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub start: Option<u8>,
 
     /// At the end, print on standard error what passed, and how
     #[arg(long)]
@@ -48,9 +63,17 @@ pub struct BufferOptions {
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// Put in by weir run: a file that cannot be had is said, but is no failure
-    #[arg(long, hide = true)]
-    pub put_in: bool,
+    /// Show progress also where standard error is no terminal, a line each time
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub force: bool,
+
+    /// Time between two looks at the progress, such as 2s
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = super::values::period)]
+    pub interval: Duration,
+
+    /// Put NAME before what is shown, to tell several buffers apart
+    #[arg(short = 'N', long)]
+    pub name: Option<String>,
 }
 
 const EXAMPLES: &str = "\
@@ -61,7 +84,7 @@ Examples:
   ./produce | weir buffer --no-spill --stats | ./consume";
 
 const MANUAL: &str = "\
-Passes standard input on to standard output. While the output takes the bytes they are moved
+Passes standard input, or a file, on to standard output. While the output takes the bytes they are moved
 without being copied, where one of the two is a pipe. What it does not take at once is kept, in
 memory and then in a file, so that the writer goes on.
 
@@ -77,11 +100,16 @@ known (of a file, by --size, or once all input was read) also a bar, the share d
 left. At the end a line with mean rates and the most memory stays. Nothing is shown where
 standard output is a terminal too.
 
-With --stats and --json: spliced are bytes that were moved, buffered those that were kept for a
-while. Of these, delayed were chosen to be written to the file when memory ran short; cancelled
-were taken before that was done, spilled were written.
+Several buffers in one pipeline have a line each; -N gives them names. On SIGUSR1 (kill -USR1) such
+a line is printed, whether progress is shown or not.
 
-Sizes are given in powers of 1024 (64K, 32M, 2G) and shown in powers of 1000 (34 MB).
+With --stats and --json: moved (spliced_bytes) are bytes that went straight on, kept
+(buffered_bytes) those that were copied and kept for a while. Of the latter, chosen (delayed_bytes)
+were picked to be written to the file when memory ran short; avoided (cancelled_bytes) were taken
+by the output before that was done, spilled were written.
+
+Sizes are 65536, 64K, 1.5G or 2T: K, M, G and T are powers of 1024 (KB and KiB as well), here and in
+what is shown (34 MiB).
 
 With --verify what the file's device lost although it said that all went well is an error (status
 1): no wrong byte is passed on. It costs a pass over each block at each way to the file and back.
@@ -89,9 +117,12 @@ With --verify what the file's device lost although it said that all went well is
 The file has no name and goes with the process. A regular file as input is not read ahead of the
 output: it keeps its bytes itself.
 
-Exit status: 0 once all input was passed on; 1 when something failed (what was read before is
-passed on first); 2 for wrong usage. When its reader has gone it dies of SIGPIPE. When the file
-cannot be written it says so, goes on with memory alone, and exits with 1 in the end.";
+Exit status: 0 once all input was passed on; 1 when bytes could not be read or written (what was
+read before is passed on first); 2 for wrong usage. When its reader has gone it dies of SIGPIPE,
+when it is interrupted of that signal (what it had and the output did not take is lost, and is said);
+--stats and --json are written all the same. When the file cannot be made or written it says so and
+goes on with memory alone: no byte is lost, and that is no failure, unless --spill named a directory
+that cannot be used at all.";
 
 /// A cluster, which is also four frames.
 const LEAST_MEMORY_BYTES: u64 = 256 << 10;
@@ -106,14 +137,14 @@ fn memory(text: &str) -> Result<u64, String> {
 }
 
 fn limit(text: &str) -> Result<u64, String> {
-    match super::pipes::size(text)? {
-        bytes if bytes > MOST_BYTES => Err(String::from("too much: 4096G at most")),
+    match super::values::size(text)? {
+        bytes if bytes > MOST_BYTES => Err(String::from("too much: 4T at most")),
         bytes => Ok(bytes),
     }
 }
 
 fn rate(text: &str) -> Result<u64, String> {
-    match super::pipes::size(text)? {
+    match super::values::size(text)? {
         0 => Err(String::from("nothing would ever pass; write 500K or 10M")),
         bytes => Ok(bytes),
     }

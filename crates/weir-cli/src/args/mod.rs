@@ -7,7 +7,10 @@ mod net_profile;
 mod pipes;
 mod port;
 mod relay;
+mod run;
 mod saved;
+mod values;
+mod words;
 
 pub use bench::BenchOptions;
 pub use buffer::BufferOptions;
@@ -20,18 +23,36 @@ pub use net_profile::NetProfileOptions;
 pub use pipes::{StatOptions, TuneOptions};
 pub use port::{PortCommand, PortReadOptions, PortVerb, PortWriteOptions};
 pub use relay::RelayOptions;
+pub use run::RunOptions;
 pub use saved::{CompareOptions, Export, FailOn, HistoryOptions};
-use std::ffi::OsString;
 use std::path::PathBuf;
+pub use words::{Asked, parse};
 
 /// Find out where the time goes between your processes, and take it back.
 #[derive(Debug, Parser)]
-#[command(name = "weir", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(
+    name = "weir",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    before_help = concat!("weir ", env!("CARGO_PKG_VERSION")),
+    after_help = FIRST_STEPS,
+)]
 pub struct Options {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
+
+/// What `weir` and `weir --help` show at the end.
+const FIRST_STEPS: &str = "\
+First steps:
+  weir run 'gzip -dc big.log.gz | grep host7 | sort | uniq -c'   where does its time go?
+  weir run make -j2                                              the same of a command
+  weir run --compare 'gzip -c f' 'pigz -c f'                     which is faster, and is it sure?
+  weir help run                                                  all about a verb
+
+Manual: https://github.com/weir-project/weir (README.md, docs/contracts/), or weir man --out DIR";
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
@@ -59,125 +80,6 @@ pub enum Command {
     /// Write the manual pages
     Man(ManOptions),
 }
-
-/// Options of `weir run`.
-#[derive(Debug, Args)]
-#[command(
-    override_usage = "weir run [OPTIONS] 'COMMAND | COMMAND ...'\n       \
-                      weir run [OPTIONS] -- COMMAND ARGS '|' COMMAND ARGS ...",
-    after_help = RUN_EXAMPLES,
-    after_long_help = RUN_MANUAL,
-)]
-pub struct RunOptions {
-    /// The pipeline, as one text for the shell
-    #[arg(value_name = "PIPELINE", required_unless_present = "words")]
-    pub text: Option<OsString>,
-
-    /// The pipeline as words, with no shell: stages are separated by the word '|'
-    #[arg(last = true, value_name = "WORDS", conflicts_with = "text")]
-    pub words: Vec<OsString>,
-
-    /// Capacity of the pipes, such as 64K or 1M; auto enlarges a pipe in use when that helps
-    #[arg(long, value_name = "SIZE|auto", default_value = "256K", value_parser = pipe_size)]
-    pub pipe_size: PipeSize,
-
-    /// Put an elastic buffer (weir buffer) into these pipes, such as 1,3; without PIPES, where an
-    /// earlier run of the same pipeline has shown that it would help
-    #[arg(long, value_name = "PIPES", num_args = 0..=1, require_equals = true,
-          default_missing_value = "auto", value_parser = elastic)]
-    pub elastic: Option<Elastic>,
-
-    /// Exit with the status of the rightmost stage that failed
-    #[arg(long)]
-    pub pipefail: bool,
-
-    /// The shell for what needs one [default: bash where there is one, else sh]
-    #[arg(long, value_name = "SHELL")]
-    pub shell: Option<PathBuf>,
-
-    /// Write the report to FILE instead of standard error
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-
-    /// Write the report as JSON (schema weir.run/1) to FILE; - is standard output
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-
-    /// Print no report
-    #[arg(short, long)]
-    pub quiet: bool,
-
-    /// Show how it goes while it runs; auto: when standard error is a terminal and output is not
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub live: When,
-
-    /// Time between two samples, after a closer look at the first 200 ms
-    #[arg(long, value_name = "MS", default_value = "10",
-          value_parser = clap::value_parser!(u64).range(1..=1000))]
-    pub sample_ms: u64,
-
-    /// Then run it again and again, in random order: plain, under the advice, and plain once more
-    #[arg(long)]
-    pub compare: bool,
-
-    /// Rounds of --compare
-    #[arg(long, value_name = "N", default_value = "10", requires = "compare",
-          value_parser = runs)]
-    pub runs: usize,
-}
-
-fn runs(text: &str) -> Result<usize, String> {
-    use weir_measure::pairs::{PAIRS_COUNT_MAX, PAIRS_COUNT_MIN};
-    let range = PAIRS_COUNT_MIN..=PAIRS_COUNT_MAX;
-    match text.parse::<usize>() {
-        Ok(runs) if range.contains(&runs) => Ok(runs),
-        _ => Err(format!("{PAIRS_COUNT_MIN} to {PAIRS_COUNT_MAX} rounds allow a conclusion")),
-    }
-}
-
-/// Examples shown by `-h`.
-const RUN_EXAMPLES: &str = "\
-Examples:
-  weir run 'zstd -dc big.zst | grep host7 | sort -k4 | uniq -c'
-  weir run --json report.json 'tar c src | xz > src.tar.xz'
-  weir run -- cat big.txt '|' sort '|' uniq -c";
-
-/// What `--help` and the manual page add.
-const RUN_MANUAL: &str = "\
-Examples:
-  weir run 'zstd -dc big.zst | grep host7 | sort -k4 | uniq -c'
-  weir run --json report.json 'tar c src | xz > src.tar.xz'
-  weir run -- cat big.txt '|' sort '|' uniq -c
-
-What the report says:
-  wall     from the start of the stage to its end
-  busy     share of that in which it waited for neither neighbour
-  cpu      on a CPU
-  user sys CPU time of the stage and all it started (exact; may exceed wall)
-  runq     ready to run, waiting for a CPU
-  in out   blocked on its input, on its output
-  other    blocked elsewhere: disk, file, lock, child, sleep, network, device
-cpu, runq, in, out and other are parts of the stage's wall time. CPU time, runq, bytes and calls
-are the kernel's own counts (< marks a bound, ~ a sampled figure); what a stage was blocked on
-is sampled, and the last lines say from how many samples.
-
-Exit status: that of the last stage, or 128 + N when signal N killed it; 127 when its command
-was not found, 126 when it could not be executed; 2 for a syntax error or wrong usage. If a
-stage died of an interrupt that weir received too, weir dies of it as well.
-
---elastic=1,3 puts a stage 'weir buffer' into pipes 1 and 3: pipe n is between stage n and stage
-n+1 as they are typed. It takes what the writer has and keeps it, in memory and then in a file,
-until the reader wants it. A run that ends with the advice to put a buffer into a pipe remembers
-that ($XDG_STATE_HOME/weir/elastic.json, or ~/.local/state/weir/elastic.json; WEIR_ELASTIC names
-another file); --elastic alone goes by what is remembered of the same text. A later run without
-buffers that shows the opposite is believed instead.
-
---compare runs the pipeline N times three more, with its output into a file without a name (it
-must be the same each time) and what it says on standard error left out; standard input must be
-a file or nothing. Advice that would change the pipeline's text is named and not tried.
-
-What is not one top-level pipeline (a && b, loops, here-documents) is run whole under the
-shell, and its processes are found from outside.";
 
 /// Options of `weir completions`.
 #[derive(Debug, Args)]
@@ -240,21 +142,11 @@ fn pipe_size(text: &str) -> Result<PipeSize, String> {
     if text == "auto" {
         return Ok(PipeSize::Auto);
     }
-    let upper = text.to_ascii_uppercase();
-    let number = upper.trim_end_matches('B').trim_end_matches('I');
-    let (digits, unit) = match number.as_bytes().last() {
-        Some(b'K') => (&number[..number.len() - 1], 1 << 10),
-        Some(b'M') => (&number[..number.len() - 1], 1 << 20),
-        Some(b'G') => (&number[..number.len() - 1], 1 << 30),
-        _ => (number, 1),
-    };
     let (least, most) =
         (weir_measure::machine::page_bytes(), weir_measure::machine::pipe_limit_bytes());
-    let bytes = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(unit));
-    match bytes {
-        None => Err(String::from("not a size; write 65536, 64K, 1M or auto")),
-        Some(bytes) if (least..=most).contains(&bytes) => Ok(PipeSize::Bytes(bytes)),
-        Some(_) => Err(format!(
+    match values::size(text).map_err(|why| format!("{why}, or auto"))? {
+        bytes if (least..=most).contains(&bytes) => Ok(PipeSize::Bytes(bytes)),
+        _ => Err(format!(
             "out of range: a pipe here holds {least} to {most} bytes (fs.pipe-max-size in sysctl)"
         )),
     }
@@ -277,9 +169,6 @@ mod tests {
         for wrong in ["", "1,", "a", "-1", "1-3"] {
             assert!(elastic(wrong).is_err(), "{wrong}");
         }
-        let options = ["weir", "run", "--elastic", "a | b"];
-        let Command::Run(run) = Options::parse_from(options).command else { return };
-        assert_eq!((run.elastic, run.text), (Some(Elastic::Evidence), Some("a | b".into())));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::NetProfileOptions;
 use super::relay::RelayOptions;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,9 +44,9 @@ pub struct NetLogOptions {
     #[arg(conflicts_with = "tun")]
     pub file: Option<PathBuf>,
 
-    /// The device whose switch it is
-    #[arg(long, value_name = "DEVICE", default_value = "weir0")]
-    pub tun: String,
+    /// The device whose switch it is [default: the only one that is up, else weir0]
+    #[arg(long, value_name = "DEVICE")]
+    pub tun: Option<String>,
 
     /// Go on with what is logged from now on, until an interrupt; begins with the last 10 events
     #[arg(short, long)]
@@ -101,7 +101,7 @@ pub struct NetUpOptions {
     pub addr: (Ipv4Addr, u8),
 
     /// The address of the kernel's side of the device, on the same net
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub peer: Ipv4Addr,
 
     /// Longest packet of the device, in bytes
@@ -110,7 +110,7 @@ pub struct NetUpOptions {
     pub mtu: u16,
 
     /// The gateway to other nets [default: the peer]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub gateway: Option<Ipv4Addr>,
 
     /// Make a network namespace of this name and the device in it; both go when the switch ends
@@ -131,11 +131,11 @@ pub struct NetUpOptions {
 
     /// How long a datagram waits for its fragments
     #[arg(long, value_name = "TIME", default_value = "30s",
-          value_parser = super::port::duration)]
+          value_parser = super::values::duration)]
     pub reassembly_timeout: Duration,
 
     /// Memory for datagrams that wait for fragments
-    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = super::pipes::size)]
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = super::values::size)]
     pub reassembly_memory: u64,
 
     /// Take packets without the device's header before them
@@ -147,7 +147,7 @@ pub struct NetUpOptions {
     pub log: String,
 
     /// Size of the log, a ring: the oldest events give way
-    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = super::pipes::size)]
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = super::values::size)]
     pub log_size: u64,
 
     /// Run this command once the switch is up, and end with it and its status
@@ -158,9 +158,9 @@ pub struct NetUpOptions {
 /// Options of `weir net icmpd`.
 #[derive(Debug, Args)]
 pub struct NetIcmpdOptions {
-    /// The device of the switch to attach to
-    #[arg(long, value_name = "DEVICE", default_value = "weir0")]
-    pub tun: String,
+    /// The device of the switch to attach to [default: the only one that is up, else weir0]
+    #[arg(long, value_name = "DEVICE")]
+    pub tun: Option<String>,
 
     /// Answer the gateway protocol GGP (RFC 823) as well
     #[arg(long)]
@@ -176,11 +176,12 @@ pub struct NetIcmpdOptions {
 #[command(after_help = PING_EXAMPLES)]
 pub struct NetPingOptions {
     /// Whom to ask
+    #[arg(value_parser = address)]
     pub destination: Ipv4Addr,
 
-    /// The device of the switch to attach to
-    #[arg(long, value_name = "DEVICE", default_value = "weir0")]
-    pub tun: String,
+    /// The device of the switch to attach to [default: the only one that is up, else weir0]
+    #[arg(long, value_name = "DEVICE")]
+    pub tun: Option<String>,
 
     /// Requests to send; without it, until an interrupt
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -188,7 +189,7 @@ pub struct NetPingOptions {
 
     /// Time between two requests
     #[arg(short, long, value_name = "TIME", default_value = "1s",
-          value_parser = super::port::duration)]
+          value_parser = super::values::duration)]
     pub interval: Duration,
 
     /// Bytes of data in an echo request
@@ -198,7 +199,7 @@ pub struct NetPingOptions {
 
     /// How long to wait for the last reply
     #[arg(short = 'W', long, value_name = "TIME", default_value = "1s",
-          value_parser = super::port::duration)]
+          value_parser = super::values::duration)]
     pub wait: Duration,
 
     /// Ask for the time of day (ICMP timestamp) instead of an echo
@@ -217,9 +218,9 @@ pub struct NetPingOptions {
 /// Options of `weir net stat`.
 #[derive(Debug, Args)]
 pub struct NetStatOptions {
-    /// The device of the switch
-    #[arg(long, value_name = "DEVICE", default_value = "weir0")]
-    pub tun: String,
+    /// The device of the switch [default: the only one that is up, else weir0]
+    #[arg(long, value_name = "DEVICE")]
+    pub tun: Option<String>,
 
     /// Print JSON (schema weir.net.stat/1)
     #[arg(long)]
@@ -227,13 +228,23 @@ pub struct NetStatOptions {
 }
 
 fn net(text: &str) -> Result<(Ipv4Addr, u8), String> {
-    let wanted = || format!("'{text}' is no address with its net, such as 10.9.0.2/24");
-    let (address, bits) = text.split_once('/').ok_or_else(wanted)?;
-    let bits: u8 = bits.parse().map_err(|_| wanted())?;
-    if bits > 32 {
-        return Err(wanted());
+    let wanted = || String::from("no address with its net, such as 10.9.0.2/24");
+    let (host, bits) = text.split_once('/').ok_or_else(wanted)?;
+    let host = address(host).map_err(|why| if why == NO_ADDRESS { wanted() } else { why })?;
+    match bits.parse() {
+        Ok(bits) if bits <= 32 => Ok((host, bits)),
+        _ => Err(wanted()),
     }
-    Ok((address.parse().map_err(|_| wanted())?, bits))
+}
+
+const NO_ADDRESS: &str = "no address, such as 10.9.0.2";
+
+fn address(text: &str) -> Result<Ipv4Addr, String> {
+    let is_ipv6 = text.parse::<Ipv6Addr>().is_ok();
+    text.parse().map_err(|_| match is_ipv6 {
+        true => String::from("only IPv4 is supported; write an address such as 10.9.0.2"),
+        false => String::from(NO_ADDRESS),
+    })
 }
 
 const EXAMPLES: &str = "\

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// Options of `weir net profile`.
 #[derive(Debug, Args)]
@@ -11,17 +12,19 @@ pub struct NetProfileOptions {
     #[arg(value_name = "FILE|PID")]
     pub which: Vec<OsString>,
 
-    /// The device whose switch it is
-    #[arg(long, value_name = "DEVICE", default_value = "weir0")]
-    pub tun: String,
+    /// The device whose switch it is [default: the only one that is up, else weir0]
+    #[arg(long, value_name = "DEVICE")]
+    pub tun: Option<String>,
 
-    /// How long to count; an interrupt ends it earlier
-    #[arg(short, long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
-    pub seconds: f64,
+    /// How long to count, such as 5s or 1m; an interrupt ends it earlier
+    #[arg(short, long, value_name = "TIME", default_value = "5",
+          value_parser = super::values::period)]
+    pub seconds: Duration,
 
-    /// Print a profile of every so many seconds, until an interrupt
-    #[arg(short, long, value_name = "SECONDS", conflicts_with = "seconds", value_parser = seconds)]
-    pub interval: Option<f64>,
+    /// Print a profile of each such time, until an interrupt
+    #[arg(short, long, value_name = "TIME", conflicts_with = "seconds",
+          value_parser = super::values::period)]
+    pub interval: Option<Duration>,
 
     /// Print JSON (schema weir.profile/1); with --interval a line each time
     #[arg(long)]
@@ -53,10 +56,3 @@ not explained  CPU time of the process, as the kernel counted it, that is in no 
 Waits of less than 2 us, and times of less than 4 us in which others had the CPU, go unnoticed.
 
 Packets are counted by the switch's calls of ip.verify, one for each that it read.";
-
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.05..=86_400.0).contains(&seconds) => Ok(seconds),
-        _ => Err(String::from("not a time from 0.05 to 86400 seconds")),
-    }
-}

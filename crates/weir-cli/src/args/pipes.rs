@@ -1,13 +1,14 @@
 //! Options of `weir tune` and `weir stat`.
 
 use clap::{ArgGroup, Args};
+use std::time::Duration;
 
 /// Options of `weir tune`.
 #[derive(Debug, Args)]
 #[command(after_help = TUNE_EXAMPLES, group = ArgGroup::new("sizes").multiple(true))]
 pub struct TuneOptions {
     /// Bytes a pipe holds, such as 65536, 64K or 1M; rounded up to a power of two
-    #[arg(long, value_name = "SIZE", value_parser = size, group = "sizes")]
+    #[arg(long, value_name = "SIZE", value_parser = super::values::size, group = "sizes")]
     pub size: Option<u64>,
 
     /// The same as pages: size = page << N
@@ -16,7 +17,7 @@ pub struct TuneOptions {
     pub order: Option<u32>,
 
     /// Bytes after which a longer write is published
-    #[arg(long, value_name = "SIZE", value_parser = size, group = "sizes")]
+    #[arg(long, value_name = "SIZE", value_parser = super::values::size, group = "sizes")]
     pub segment: Option<u64>,
 
     /// The same as a part of the size: segment = size >> N
@@ -25,7 +26,7 @@ pub struct TuneOptions {
     pub shift: Option<u32>,
 
     /// Longest write that appears whole
-    #[arg(long, value_name = "BYTES", value_parser = size, group = "sizes")]
+    #[arg(long, value_name = "BYTES", value_parser = super::values::size, group = "sizes")]
     pub atomic: Option<u64>,
 
     /// Set the sizes of a pipe in use, as weir stat names it, instead of the defaults
@@ -53,10 +54,10 @@ pub struct StatOptions {
     #[arg(value_name = "PID")]
     pub pid: Option<i32>,
 
-    /// Look again every so many seconds, and show rates
-    #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
-          require_equals = true, value_parser = seconds)]
-    pub watch: Option<f64>,
+    /// Look again every so often, such as 2s or 500ms, and show rates
+    #[arg(short, long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1",
+          require_equals = true, value_parser = super::values::period)]
+    pub watch: Option<Duration>,
 
     /// Print JSON (schema weir.stat/1); with --watch a line each time
     #[arg(long)]
@@ -64,6 +65,9 @@ pub struct StatOptions {
 }
 
 const TUNE_EXAMPLES: &str = "\
+These are pipes that programs make with the library weir. For the pipes of a pipeline see
+weir run --pipe-size, for a buffer in one weir buffer --memory.
+
 Examples:
   weir tune                         what pipes made now get, and why
   weir tune --size 1M --shift 3     for all pipes made from now on
@@ -73,28 +77,21 @@ Examples:
 For one program: WEIR_PIPE_SIZE and WEIR_PIPE_SEGMENT in its environment rank over these.";
 
 const STAT_EXAMPLES: &str = "\
+Pipes are those that programs make with the library weir. Runs and buffers at work (weir run, weir
+buffer) are listed by name below them: of what passes through them they say themselves (--live;
+kill -USR1 to a buffer).
+
 Examples:
   weir stat              every pipe of weir that this user may look at
   weir stat 4711 --json  those of a process
-  weir stat --watch=2    with rates, every two seconds
+  weir stat --watch=2s   with rates, every two seconds, in place on a terminal
 
 waits   times the end found nothing to do; spun: of these, ended by looking again and again
 slept   times it slept, and for how long; woke, woken: wake-ups given and taken";
-
-pub(super) fn size(text: &str) -> Result<u64, String> {
-    weir::tune::parse_size(text).ok_or_else(|| String::from("not a size; write 65536, 64K or 1M"))
-}
 
 fn place(text: &str) -> Result<(i32, i32), String> {
     let parts = text
         .split_once('/')
         .and_then(|(pid, descriptor)| Some((pid.parse().ok()?, descriptor.parse().ok()?)));
     parts.ok_or_else(|| String::from("not a pipe; write PID/FD as weir stat shows it"))
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.05..=86_400.0).contains(&seconds) => Ok(seconds),
-        _ => Err(String::from("not a time from 0.05 to 86400 seconds")),
-    }
 }

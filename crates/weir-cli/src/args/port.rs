@@ -52,12 +52,12 @@ pub struct PortReadOptions {
     #[arg(long, group = "form")]
     pub json: bool,
 
-    /// Print the number of the writer and of its message before each, as 3:17 and a tab
+    /// Print the number of the writer and of its message, as 3:17 and a tab, before each line of it
     #[arg(long, conflicts_with_all = ["raw", "length_prefixed", "json"])]
     pub header: bool,
 
     /// End once nothing has come for so long, such as 5s or 200ms
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = super::values::duration)]
     pub until_idle: Option<Duration>,
 
     /// End once no writer is left, and at least N (1 if not said) have come and gone
@@ -70,7 +70,7 @@ pub struct PortReadOptions {
     pub mode: u32,
 
     /// Longest message it takes, such as 64K; at most 1G
-    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = super::pipes::size)]
+    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = super::values::size)]
     pub max_message: u64,
 
     /// Most writers at once, at most 16384; each takes a file descriptor
@@ -98,11 +98,11 @@ pub struct PortWriteOptions {
     pub length_prefixed: bool,
 
     /// Where no reader listens, wait for one so long, such as 5s or 200ms
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = super::values::duration)]
     pub wait: Option<Duration>,
 
     /// Bytes that can be on their way before it has to wait for the reader
-    #[arg(long, value_name = "SIZE", default_value = "256K", value_parser = super::pipes::size)]
+    #[arg(long, value_name = "SIZE", default_value = "256K", value_parser = super::values::size)]
     pub capacity: u64,
 }
 
@@ -165,7 +165,7 @@ const READ_EXAMPLES: &str = "\
 Examples:
   weir port read log > log.txt                    until an interrupt (Ctrl-C, kill)
   weir port read --until-closed=8 log | sort      until 8 writers have come and gone
-  weir port read --header log                     with who sent it: WRITER:SEQUENCE and a tab
+  weir port read --header log                     each line with who sent it: WRITER:SEQUENCE
   weir port read --null paths | xargs -0 ls -d    for messages that may hold newlines
 
 A reader that is interrupted closes the port and dies of the signal. When nobody reads its output
@@ -178,7 +178,8 @@ Examples:
   find . -print0 | weir port write --null paths   for messages that may hold newlines
 
 Once the reader is gone a message fails, and with it the command (exit status 1); what is left of
-standard input is not read.";
+standard input is not read. Status 0 says that all was sent: a reader that lives receives it. Whether
+it could print it, its own exit status says.";
 
 const STAT_NOTE: &str = "\
 Numbers are what the reader and the writers say of themselves. Sent and received count pieces: a
@@ -190,36 +191,9 @@ fn mode(text: &str) -> Result<u32, String> {
     mode.ok_or_else(|| String::from("not permissions; write 600, 622 or 666"))
 }
 
-/// "5s", "200ms", "50us", "1.5m", "2h"; a number alone is seconds.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(at);
-    let seconds = match unit {
-        "us" => Some(1e-6),
-        "ms" => Some(1e-3),
-        "" | "s" => Some(1.0),
-        "m" | "min" => Some(60.0),
-        "h" => Some(3600.0),
-        _ => None,
-    };
-    let seconds = seconds.and_then(|unit| Some(number.parse::<f64>().ok()? * unit));
-    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    time.ok_or_else(|| String::from("not a time; write 5s, 200ms or 2m"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times() {
-        let of = |text| duration(text).map(|time| time.as_millis());
-        assert_eq!([of("5s"), of("200ms"), of("1.5m")], [Ok(5000), Ok(200), Ok(90_000)]);
-        assert_eq!([of("2"), of("1h"), of("0")], [Ok(2000), Ok(3_600_000), Ok(0)]);
-        for wrong in ["", "s", "5 s", "-1s", "5x", "1.2.3s", "99999999999999999999h", "NaN"] {
-            assert!(of(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn modes() {

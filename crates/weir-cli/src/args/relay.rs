@@ -1,6 +1,6 @@
 //! Options of `weir net relay`.
 
-use super::port::duration;
+use super::values::duration;
 use clap::Args;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;

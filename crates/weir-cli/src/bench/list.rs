@@ -1,12 +1,13 @@
 //! `weir bench --list`: the suites and their cases.
 
-use super::print;
 use crate::fault::Fault;
+use crate::output::{print, print_json};
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use std::process::ExitCode;
 use weir_measure::bench::case::Suite;
 use weir_measure::bench::params::{Params, Placement};
+use weir_policy::text::printable;
 
 #[derive(Serialize)]
 struct Listed<'a> {
@@ -31,7 +32,11 @@ pub fn list(suites: &[Suite], named: &[String], json: bool) -> Result<ExitCode, 
     } else {
         details(&chosen, &listed)
     };
-    print(&text)?;
+    if json {
+        print_json(&text)?
+    } else {
+        print(&text)?
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -94,7 +99,8 @@ fn details(suites: &[&Suite], listed: &[Listed]) -> String {
     text
 }
 
-/// A table without the blanks at the ends of its lines.
+/// A table without the blanks at the ends of its lines, and with nothing in it that a terminal acts
+/// on.
 pub fn trimmed(table: &Table) -> String {
-    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+    table.lines().map(|line| printable(line.trim_end())).collect::<Vec<_>>().join("\n")
 }

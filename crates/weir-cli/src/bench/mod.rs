@@ -9,6 +9,8 @@ mod page;
 mod progress;
 mod table;
 
+use crate::output::print;
+use crate::output::print_json;
 pub use list::trimmed;
 pub use table::figure;
 use table::figure as nice;
@@ -216,28 +218,15 @@ fn seed() -> u64 {
     now.as_nanos() as u64 ^ u64::from(std::process::id()) << 32
 }
 
-/// Writes to standard output; a reader that has seen enough is no error.
-pub fn print(text: &str) -> Result<(), Fault> {
-    is_read(text).map(drop)
-}
-
-/// The same; false when nobody reads on.
-pub fn is_read(text: &str) -> Result<bool, Fault> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Fault::failed(format!("cannot write to standard output: {error}"))),
-    }
-}
-
 fn print_err(text: &str) -> Result<(), Fault> {
+    let text = weir_policy::text::printable_lines(text);
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
     Ok(())
 }
 
 /// Writes JSON to a file, or to standard output for "-".
 pub fn write_json(path: &Path, text: &str) -> Result<(), Fault> {
-    if path == Path::new("-") { print(text) } else { write_file(path, text) }
+    if path == Path::new("-") { print_json(text) } else { write_file(path, text) }
 }
 
 /// Whether a report can be written there later on. Leaves nothing behind.

@@ -1,17 +1,17 @@
 //! A line of progress on the terminal.
 
+use super::rows::Row;
 use crate::fault::tell;
-use crate::report::units::bytes;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::report::units::{binary as bytes, clock};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio::stderr;
 use rustix::termios::{tcgetpgrp, tcgetwinsize};
 use std::collections::VecDeque;
 use std::io::IsTerminal;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir::PoolAccount;
+use weir_policy::text::printable;
 
 /// Rates are those of this time.
 const RATE_TIME: Duration = Duration::from_secs(3);
@@ -41,77 +41,106 @@ pub struct Frame {
     pub size_bytes: Option<u64>,
 }
 
+/// What the user wants to see.
+#[derive(Clone, Debug)]
+pub struct Wishes {
+    pub quiet: bool,
+    /// Also where standard error is no terminal.
+    pub force: bool,
+    pub interval: Duration,
+    pub name: Option<String>,
+}
+
+/// Where progress goes.
+#[derive(Debug)]
+enum Place {
+    Nowhere,
+    /// A row of a terminal.
+    Row(Row),
+    /// A line each time.
+    Lines,
+}
+
+/// Whether a line of progress stands on the terminal: for who dies in the midst of it.
+static DRAWN: AtomicBool = AtomicBool::new(false);
+
 /// A line of progress, or nothing.
+#[derive(Debug)]
 pub struct Display {
-    bar: Option<ProgressBar>,
+    place: Place,
+    wishes: Wishes,
     frame: Frame,
     begun: Instant,
     recent: VecDeque<(Instant, u64, u64)>,
-    drawn: Arc<AtomicBool>,
 }
 
 impl Display {
     /// A line where somebody sees it: on a terminal that output does not go to.
-    pub fn new(quiet: bool, frame: Frame, now: Instant) -> Display {
-        let shown = !quiet && std::io::stderr().is_terminal() && !std::io::stdout().is_terminal();
-        let bar = shown.then(|| {
-            let bar = ProgressBar::new(frame.size_bytes.unwrap_or(0));
-            bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
-            bar
-        });
-        let bar = bar.filter(|bar| !bar.is_hidden());
-        let (recent, drawn) = (VecDeque::from([(now, 0, 0)]), Arc::default());
-        Display { bar, frame, begun: now, recent, drawn }
+    pub fn new(wishes: Wishes, frame: Frame, now: Instant) -> Display {
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let terminal = std::io::stderr().is_terminal() && !dumb;
+        let place = match (wishes.quiet, terminal, wishes.force) {
+            (true, ..) | (_, false, false) => Place::Nowhere,
+            (_, false, true) => Place::Lines,
+            (_, true, force) if force || !std::io::stdout().is_terminal() => {
+                Place::Row(Row::claim())
+            }
+            _ => Place::Nowhere,
+        };
+        let recent = VecDeque::from([(now, 0, 0)]);
+        Display { place, wishes, frame, begun: now, recent }
     }
 
     /// Ends the line of progress, where one stands, so that what comes next has a line of its own.
-    pub fn end_line(drawn: &AtomicBool) {
+    pub fn end_line() {
         // Relaxed: a hint; a line that is just being drawn is one too many or too few.
-        if drawn.load(Ordering::Relaxed) && is_ours() && takes_bytes() {
-            let _ = rustix::io::write(stderr(), b"\n");
+        if DRAWN.swap(false, Ordering::Relaxed) && is_ours() && takes_bytes() {
+            put("\n");
         }
     }
 
-    /// Whether a line of progress stands.
-    pub fn drawn(&self) -> Arc<AtomicBool> {
-        self.drawn.clone()
+    pub fn is_shown(&self) -> bool {
+        !matches!(self.place, Place::Nowhere)
     }
 
-    pub fn is_shown(&self) -> bool {
-        self.bar.is_some()
+    /// Time between two lines.
+    pub fn interval(&self) -> Duration {
+        self.wishes.interval
     }
 
     /// Shows how it goes, unless the terminal is another job's at the moment, or takes nothing.
     pub fn show(&mut self, shown: &Shown, now: Instant) {
-        let Some(bar) = &self.bar else { return };
-        while self.recent.len() > 1 && now - self.recent[1].0 >= RATE_TIME {
-            self.recent.pop_front();
-        }
-        let (then, in_bytes, out_bytes) = self.recent.front().copied().unwrap_or((now, 0, 0));
-        self.recent.push_back((now, shown.in_bytes, shown.out_bytes));
-        if !is_ours() || !takes_bytes() {
+        if !self.is_shown() {
             return;
         }
-        let line = Line {
-            frame: self.frame,
-            shown: *shown,
-            elapsed: now - self.begun,
-            in_rate: rate(shown.in_bytes - in_bytes, now - then),
-            out_rate: rate(shown.out_bytes - out_bytes, now - then),
-            ended: false,
-        };
-        line.draw(bar);
-        // Relaxed: as in `end_line`.
-        self.drawn.store(true, Ordering::Relaxed);
+        let line = self.line(shown, now);
+        let name = self.prefix();
+        match &mut self.place {
+            Place::Row(row) if is_ours() && takes_bytes() => {
+                put(&row.draw(&line.render(&name, width())));
+                // Relaxed: as in `end_line`.
+                DRAWN.store(true, Ordering::Relaxed);
+            }
+            // A reader of standard error that takes nothing must not hold up the bytes.
+            Place::Lines if takes_bytes() => put(&format!("{name}{}\n", line.whole())),
+            _ => {}
+        }
+    }
+
+    /// Says how it goes, whether progress is shown or not.
+    pub fn report(&mut self, shown: &Shown) {
+        let line = self.line(shown, Instant::now());
+        let text = format!("{}{}", self.prefix(), line.whole());
+        if takes_bytes() {
+            self.say(&text);
+        }
     }
 
     /// Leaves a last line.
     pub fn finish(&mut self, shown: &Shown) {
-        let Some(bar) = self.bar.take() else { return };
+        let place = std::mem::replace(&mut self.place, Place::Nowhere);
         // Relaxed: as in `end_line`. From here on the line ends itself.
-        if !self.drawn.swap(false, Ordering::Relaxed) && !is_ours() {
-            return;
-        }
+        let drawn = DRAWN.swap(false, Ordering::Relaxed);
         let elapsed = self.begun.elapsed();
         let line = Line {
             frame: self.frame,
@@ -121,18 +150,60 @@ impl Display {
             out_rate: rate(shown.out_bytes, elapsed),
             ended: true,
         };
-        line.draw(&bar);
-        bar.abandon();
-    }
-
-    /// Prints a message, above the line of progress if there is one.
-    pub fn say(&self, text: &str) {
-        match &self.bar {
-            // Relaxed: this thread sets it.
-            Some(bar) if self.drawn.load(Ordering::Relaxed) => bar.suspend(|| tell(text)),
-            _ => tell(text),
+        let name = self.prefix();
+        match place {
+            Place::Row(mut row) if (drawn || is_ours()) && takes_bytes() => {
+                let last = row.draw(&line.render(&name, width()));
+                let rest = row.leave();
+                // Relaxed: as in `end_line`. The line is another's now.
+                DRAWN.store(rest.is_empty(), Ordering::Relaxed);
+                put(&(last + &rest));
+            }
+            Place::Lines if takes_bytes() => put(&format!("{name}{}\n", line.whole())),
+            _ => {}
         }
     }
+
+    /// Prints a message, in place of the line of progress if there is one, which then moves down.
+    pub fn say(&self, text: &str) {
+        // Relaxed: this thread sets it.
+        if DRAWN.load(Ordering::Relaxed) && takes_bytes() {
+            put("\r\x1b[K");
+        }
+        tell(text);
+    }
+
+    fn prefix(&self) -> String {
+        self.wishes.name.as_ref().map_or_else(String::new, |name| format!("{}: ", printable(name)))
+    }
+
+    /// How it goes now, with the rates of the last seconds.
+    fn line(&mut self, shown: &Shown, now: Instant) -> Line {
+        while self.recent.len() > 1 && now - self.recent[1].0 >= RATE_TIME {
+            self.recent.pop_front();
+        }
+        let (then, in_bytes, out_bytes) = self.recent.front().copied().unwrap_or((now, 0, 0));
+        self.recent.push_back((now, shown.in_bytes, shown.out_bytes));
+        Line {
+            frame: self.frame,
+            shown: *shown,
+            elapsed: now - self.begun,
+            in_rate: rate(shown.in_bytes - in_bytes, now - then),
+            out_rate: rate(shown.out_bytes - out_bytes, now - then),
+            ended: false,
+        }
+    }
+}
+
+/// Writes to standard error. Nobody to read it is no error.
+fn put(text: &str) {
+    let _ = rustix::io::write(stderr(), text.as_bytes());
+}
+
+/// Columns of the terminal.
+fn width() -> usize {
+    let width = tcgetwinsize(stderr()).ok().map(|size| usize::from(size.ws_col));
+    width.filter(|width| *width > 0).unwrap_or(WIDTH)
 }
 
 /// What a line is made from.
@@ -155,23 +226,34 @@ struct Laid {
 }
 
 impl Line {
-    fn draw(&self, bar: &ProgressBar) {
-        let width = tcgetwinsize(stderr()).ok().map(|size| usize::from(size.ws_col));
-        let laid = self.lay(width.filter(|width| *width > 0).unwrap_or(WIDTH));
-        let template = match (laid.bar, laid.share.is_empty()) {
-            (true, _) => "{prefix}  [{wide_bar}] {msg}",
-            (false, false) => "{prefix}  {msg}",
-            (false, true) => "{prefix}",
-        };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("=> "));
+    /// The line as it is drawn, behind a name.
+    fn render(&self, name: &str, width: usize) -> String {
+        let laid = self.lay(width.saturating_sub(name.chars().count()));
+        let Laid { text, bar, share } = &laid;
+        let used = name.chars().count() + text.len() + share.len() + "  [] ".len();
+        match (*bar, share.is_empty()) {
+            (true, _) => {
+                let bar = self.bar(width.saturating_sub(1 + used));
+                format!("{name}{text}  [{bar}] {share}")
+            }
+            (false, false) => format!("{name}{text}  {share}"),
+            (false, true) => format!("{name}{text}"),
         }
-        bar.set_prefix(laid.text);
-        bar.set_message(laid.share);
-        let size_bytes = self.size_bytes().unwrap_or(0);
-        bar.set_length(size_bytes);
-        bar.set_position(self.shown.out_bytes.min(size_bytes));
-        bar.force_draw();
+    }
+
+    /// All there is to say, of any length.
+    fn whole(&self) -> String {
+        format!("{}  {}", self.text(5), self.share()).trim().to_owned()
+    }
+
+    /// How much is done, in so many characters.
+    fn bar(&self, room: usize) -> String {
+        let size = self.size_bytes().unwrap_or(0).max(1);
+        let done = self.shown.out_bytes.min(size);
+        let filled = (u128::from(done) * room as u128 / u128::from(size)) as usize;
+        let tip = if (1..room).contains(&filled) { ">" } else { "" };
+        let line = "=".repeat(filled - tip.len());
+        format!("{line}{tip}{}", " ".repeat(room - filled))
     }
 
     /// The richest line that fits; what says least goes first.
@@ -197,23 +279,23 @@ impl Line {
     /// The first so many parts of the line.
     fn text(&self, parts: usize) -> String {
         let pool = &self.shown.pool;
-        let mut text = format!("{:>6}", bytes(self.shown.out_bytes));
+        let mut text = format!("{:>7}", bytes(self.shown.out_bytes));
         if parts >= 2 {
             text += &format!("  {}", clock(self.elapsed));
         }
         if parts >= 3 {
             let (input, output) = (self.input(), bytes(self.out_rate));
-            text += &format!("  in {input}  out {output:>6}/s");
+            text += &format!("  in {input}  out {output:>7}/s");
         }
         if parts >= 4 {
             let word = if self.ended { "memory at most" } else { "memory" };
             text += &format!("  {word} {:>3}%", self.fill());
             if self.frame.spills {
-                text += &format!("  spilled {:>6}", bytes(pool.spilled_bytes));
+                text += &format!("  spilled {:>7}", bytes(pool.spilled_bytes));
             }
         }
         if parts >= 5 && self.frame.spills && !self.ended {
-            text += &format!(", {:>6} in file", bytes(pool.file_bytes));
+            text += &format!(", {:>7} in file", bytes(pool.file_bytes));
         }
         text
     }
@@ -222,19 +304,19 @@ impl Line {
     fn close(&self, time: bool) -> String {
         let time = if time { format!(" {}", clock(self.elapsed)) } else { String::new() };
         let spilled = match self.frame.spills {
-            true => format!(" spilled {:>6}", bytes(self.shown.pool.spilled_bytes)),
+            true => format!(" spilled {:>7}", bytes(self.shown.pool.spilled_bytes)),
             false => String::new(),
         };
         let [out, output] = [self.shown.out_bytes, self.out_rate].map(bytes);
         let (input, fill) = (self.input(), self.fill());
-        format!("{out:>6}{time} in {input} out {output:>6}/s mem {fill:>3}%{spilled}")
+        format!("{out:>7}{time} in {input} out {output:>7}/s mem {fill:>3}%{spilled}")
     }
 
     /// The rate of the input, as long as there is one.
     fn input(&self) -> String {
         match self.shown.input_ended {
-            Some(_) if !self.ended => format!("{:>8}", "ended"),
-            _ => format!("{:>6}/s", bytes(self.in_rate)),
+            Some(_) if !self.ended => format!("{:>9}", "ended"),
+            _ => format!("{:>7}/s", bytes(self.in_rate)),
         }
     }
 
@@ -270,12 +352,6 @@ impl Line {
 
 fn rate(bytes: u64, time: Duration) -> u64 {
     (bytes as f64 / time.as_secs_f64().max(1e-6)) as u64
-}
-
-/// Hours, minutes and seconds.
-fn clock(time: Duration) -> String {
-    let s = time.as_secs();
-    format!("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
 }
 
 /// Whether the terminal is this job's: a line in the midst of another's screen helps nobody.
@@ -347,7 +423,7 @@ mod tests {
         );
         line.ended = true;
         assert_eq!(line.share(), "");
-        assert!(line.lay(120).text.contains("in 104 MB/s"));
+        assert!(line.lay(120).text.contains("in  99 MiB/s"));
     }
 
     #[test]

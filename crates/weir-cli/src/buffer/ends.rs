@@ -14,6 +14,7 @@ use rustix::pipe::{SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, splice};
 use rustix::stdio::{dup2_stdin, dup2_stdout, stdin, stdout};
 use std::fmt::Display;
 use std::io::{IoSlice, IoSliceMut};
+use std::path::Path;
 use weir_sys::startup::closed_standard_descriptors;
 
 /// What pipes are enlarged to, as far as this user may.
@@ -75,6 +76,34 @@ impl Kind {
     }
 }
 
+/// Puts files in the place of standard input and output, where they were named.
+pub fn take_files(input: Option<&Path>, output: Option<&Path>) -> Result<(), Fault> {
+    let cannot = |verb: &str, path: &Path, error: Errno| {
+        Fault::failed(format!("cannot {verb} '{}': {error}", path.display()))
+    };
+    if let Some(path) = input.filter(|path| *path != Path::new("-")) {
+        let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        file.and_then(dup2_stdin).map_err(|error| cannot("read", path, error))?;
+    }
+    if let Some(path) = output.filter(|path| *path != Path::new("-")) {
+        if is_input(path) {
+            let path = path.display();
+            return Err(Fault::failed(format!("cannot write '{path}': it is the input as well")));
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o666));
+        file.and_then(dup2_stdout).map_err(|error| cannot("write", path, error))?;
+    }
+    Ok(())
+}
+
+/// Whether opening it for writing would empty the input.
+fn is_input(path: &Path) -> bool {
+    let (Ok(input), Ok(output)) = (fstat(stdin()), rustix::fs::stat(path)) else { return false };
+    let is_file = FileType::from_raw_mode(output.st_mode) == FileType::RegularFile;
+    is_file && (input.st_dev, input.st_ino) == (output.st_dev, output.st_ino)
+}
+
 /// Standard input.
 #[derive(Debug)]
 pub struct Input {
@@ -86,8 +115,9 @@ pub struct Input {
 
 impl Input {
     /// Makes it ready for use.
-    pub fn new() -> Result<Input, Fault> {
-        if closed_standard_descriptors()[0] {
+    pub fn new(named: bool) -> Result<Input, Fault> {
+        // One that was named has taken its place.
+        if closed_standard_descriptors()[0] && !named {
             return Err(unreadable("it is closed"));
         }
         let stat = fstat(stdin()).map_err(unreadable)?;
@@ -149,8 +179,8 @@ pub struct Output {
 
 impl Output {
     /// Makes it ready for use.
-    pub fn new() -> Result<Output, Fault> {
-        if closed_standard_descriptors()[1] {
+    pub fn new(named: bool) -> Result<Output, Fault> {
+        if closed_standard_descriptors()[1] && !named {
             return Err(unwritable("it is closed"));
         }
         let stat = fstat(stdout()).map_err(unwritable)?;

@@ -8,6 +8,7 @@
 use super::display::{Display, Shown};
 use super::ends::{Input, Kind, Output, can_splice, move_on, unreadable, unwritable};
 use super::rate::Rate;
+use super::signals::Heard;
 use super::wait::{Ready, Want, wait_for};
 use crate::fault::Fault;
 use rustix::event::{PollFlags, Timespec};
@@ -21,8 +22,6 @@ use weir::{BacklogReader, BacklogWriter, ErrorKind, Pool};
 const PATIENCE: Duration = Duration::from_millis(4);
 /// An output that takes so many bytes a second is not slow: copying would be no faster.
 const FAST_BYTES_PER_S: f64 = 500e6;
-/// Time between two lines of progress.
-const LOOK: Duration = Duration::from_millis(500);
 /// Time between two looks at why there is no room.
 const LOOK_FULL: Duration = Duration::from_millis(100);
 /// Time between two attempts to read back, and their number.
@@ -42,6 +41,8 @@ pub enum End {
     Done,
     /// Nobody reads the output any more.
     ReaderGone,
+    /// By this signal.
+    Signal(i32),
 }
 
 /// Whether to go on.
@@ -57,6 +58,9 @@ pub struct Flow<'a> {
     reader: BacklogReader,
     rate: Option<Rate>,
     display: Display,
+    heard: &'a Heard,
+    /// Bytes that have to be there before the first is passed on.
+    start_bytes: u64,
     ready: Ready,
     /// Whether bytes can be moved within the kernel.
     moves: bool,
@@ -74,20 +78,22 @@ pub struct Flow<'a> {
     next_look: Instant,
     /// What went wrong first, while what was accepted is still passed on.
     pub failure: Option<Fault>,
-    told: bool,
+    /// What could not be done, and kept no byte from passing.
+    pub trouble: Option<String>,
 }
 
 impl<'a> Flow<'a> {
     pub fn new(
         pool: &'a Pool,
         (input, output): (Input, Output),
-        rate: Option<Rate>,
-        display: Display,
+        (rate, start_bytes): (Option<Rate>, u64),
+        (display, heard): (Display, &'a Heard),
     ) -> Result<Flow<'a>, Fault> {
         let (writer, reader) = pool.backlog().map_err(|error| Fault::failed(error.to_string()))?;
         let moves = can_splice(&input, &output);
         let asks = input.must_ask() || moves && input.must_ask_to_splice();
         let begun = Instant::now();
+        let next_look = begun + display.interval();
         let ready = Ready { input: !asks, output: !output.must_ask(), room: true, here: true };
         Ok(Flow {
             pool,
@@ -99,6 +105,8 @@ impl<'a> Flow<'a> {
             reader,
             rate,
             display,
+            heard,
+            start_bytes,
             ready,
             vain_moves: 0,
             held: None,
@@ -108,22 +116,26 @@ impl<'a> Flow<'a> {
             taken_bytes: 0,
             begun,
             input_ended: None,
-            next_look: begun + LOOK,
+            next_look,
             failure: None,
-            told: false,
+            trouble: None,
         })
     }
 
     /// Passes on all there is.
     pub fn run(&mut self) -> Result<End, Fault> {
         loop {
+            if let Some(signal) = self.heard.came() {
+                return Ok(End::Signal(signal));
+            }
             self.look();
             let backlog = self.backlog_bytes();
             if self.input.is_none() && backlog == 0 {
                 self.heed_trouble();
                 return Ok(End::Done);
             }
-            let end = if self.moves && backlog == 0 { self.pass()? } else { self.relay()? };
+            let passes = self.moves && backlog == 0 && self.has_started();
+            let end = if passes { self.pass()? } else { self.relay()? };
             if let Some(end) = end {
                 return Ok(end);
             }
@@ -134,6 +146,11 @@ impl<'a> Flow<'a> {
     pub fn finish(&mut self) {
         let shown = self.shown();
         self.display.finish(&shown);
+    }
+
+    /// Says something beside the progress.
+    pub fn say(&self, text: &str) {
+        self.display.say(text);
     }
 
     /// Bytes that passed, and those of them that were moved within the kernel.
@@ -151,20 +168,35 @@ impl<'a> Flow<'a> {
         self.put_bytes - self.taken_bytes
     }
 
-    /// Shows how it goes, every now and then.
+    /// Whether bytes may be passed on: as many as were asked for had come, or no more can.
+    fn has_started(&mut self) -> bool {
+        if self.start_bytes > 0 {
+            let full = !self.ready.room || self.input.is_none();
+            if !full && self.backlog_bytes() < self.start_bytes {
+                return false;
+            }
+            self.start_bytes = 0;
+        }
+        true
+    }
+
+    /// Shows how it goes, every now and then, and when it is asked.
     fn look(&mut self) {
+        if self.heard.asks_for_report() {
+            self.display.report(&self.shown());
+        }
         let now = Instant::now();
         if now < self.next_look {
             return;
         }
-        self.next_look = now + LOOK;
+        self.next_look = now + self.display.interval();
         self.heed_trouble();
         let shown = self.shown();
         self.display.show(&shown, now);
     }
 
     fn heed_trouble(&mut self) {
-        if self.told {
+        if self.trouble.is_some() {
             return;
         }
         if let Some(error) = self.pool.trouble() {
@@ -173,15 +205,11 @@ impl<'a> Flow<'a> {
     }
 
     fn tell_trouble(&mut self, error: weir::Error) {
-        if !std::mem::replace(&mut self.told, true) {
+        if self.trouble.is_none() {
             let text = format!("{error}; going on with memory alone, the writer waits");
             self.display.say(&text);
+            self.trouble = Some(error.to_string());
         }
-    }
-
-    /// Whether something could not be done that did not keep any byte from passing.
-    pub fn had_trouble(&self) -> bool {
-        self.told
     }
 
     fn allowed_bytes(&mut self) -> u64 {
@@ -309,7 +337,7 @@ impl<'a> Flow<'a> {
         }
         let read = self.absorb();
         let limited = self.allowed_bytes() == 0;
-        let some = self.backlog_bytes() > 0;
+        let some = self.backlog_bytes() > 0 && self.has_started();
         let want = Want {
             input: self.may_absorb() && self.ready.room && !self.ready.input,
             output: some && !limited && !self.ready.output,
@@ -334,7 +362,8 @@ impl<'a> Flow<'a> {
 
     /// Writes from the backlog; whether anything was.
     fn emit(&mut self) -> Result<(bool, Option<End>), Fault> {
-        if self.backlog_bytes() == 0 || !self.ready.output || !self.ready.here {
+        let some = self.backlog_bytes() > 0 && self.has_started();
+        if !some || !self.ready.output || !self.ready.here {
             return Ok((false, None));
         }
         let allowed = self.allowed_bytes();
@@ -382,7 +411,7 @@ impl<'a> Flow<'a> {
     /// A file keeps its bytes itself: no more of it is read than is written next.
     fn may_absorb(&self) -> bool {
         let Some(input) = &self.input else { return false };
-        input.kind != Kind::File || self.backlog_bytes() == 0
+        input.kind != Kind::File || self.backlog_bytes() == 0 || self.start_bytes > 0
     }
 
     /// Reads into the backlog; whether anything was, or the end.
@@ -417,7 +446,7 @@ impl<'a> Flow<'a> {
     /// The pool says once why there is no room, if that is not how it should be; whether to ask
     /// for room again now.
     fn no_room(&mut self, error: weir::Error) -> bool {
-        if error.kind() != ErrorKind::WouldBlock && !self.told {
+        if error.kind() != ErrorKind::WouldBlock && self.trouble.is_none() {
             self.tell_trouble(error);
             return true;
         }
@@ -434,12 +463,13 @@ impl<'a> Flow<'a> {
         let full = (!self.ready.room).then_some(LOOK_FULL);
         let most = [most, look, full].into_iter().flatten().min();
         let timeout = most.and_then(|most| Timespec::try_from(most).ok());
-        let told = wait_for(want, self.writer.as_mut(), &mut self.reader, timeout.as_ref())?;
+        let told =
+            wait_for(want, self.writer.as_mut(), &mut self.reader, self.heard, timeout.as_ref())?;
         self.ready.learn(want, told);
         if !self.ready.room {
             self.heed_trouble();
             // A pool in trouble need not say when there is room.
-            self.ready.room = self.told;
+            self.ready.room = self.trouble.is_some();
         }
         Ok(self.is_gone(told.output))
     }

@@ -2,34 +2,37 @@
 //!
 //! In the order of flow: [`ends`] are standard input and output, [`flow`] carries the bytes from
 //! one to the other, within the bounds of [`rate`], and sleeps in [`wait`]; [`display`] shows how
-//! it goes, and [`stats`] says how it went.
+//! it goes, in its row of [`rows`], and [`stats`] says how it went, also when it is interrupted
+//! ([`signals`]).
 
 mod display;
 mod ends;
 mod flow;
 mod rate;
+mod rows;
+mod signals;
 mod stats;
 mod wait;
 
 use crate::args::BufferOptions;
 use crate::fault::{Fault, tell};
-use display::{Display, Frame};
+use crate::report::units::{binary, capacity, signal_name};
+use display::{Display, Frame, Wishes};
 use ends::{Input, Output};
 use flow::{End, Flow};
 use rate::Rate;
 use rustix::io::Errno;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::consts::SIGPIPE;
+use signals::Heard;
 use stats::Stats;
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use weir::{ErrorKind, Pool, PoolOptions};
-use weir_sys::signals::{die_of, is_ignored};
+use weir_policy::text::printable_lines;
+use weir_sys::signals::die_of;
 use weir_sys::startup::sigpipe_was_ignored;
 use weir_sys::usage::Usage;
 
@@ -38,28 +41,30 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     if options.json.as_deref() == Some(Path::new("-")) {
         return Err(Fault::usage("standard output is for the data: --json needs a file"));
     }
-    let pool = match make_pool(options, options.no_spill) {
-        Err(fault) if options.put_in && !options.no_spill => {
-            tell(&format!("{fault}; going on with memory alone"));
-            make_pool(options, true)?
-        }
-        pool => pool?,
-    };
+    let (pool, spills) = make_pool(options)?;
     // Before anything is read: a bad name is told at once, and costs nobody any bytes.
     let mut json = options.json.as_deref().map(create).transpose()?;
-    let (input, output) = (Input::new()?, Output::new()?);
+    ends::take_files(options.file.as_deref(), options.output.as_deref())?;
+    let (input, output) =
+        (Input::new(options.file.is_some())?, Output::new(options.output.is_some())?);
+    let heard = Heard::new()?;
     let begun = Instant::now();
     let frame = Frame {
         memory_bytes: options.memory,
-        spills: !options.no_spill,
+        spills,
         size_bytes: options.size.or(input.remaining_bytes),
     };
-    let display = Display::new(options.quiet, frame, begun);
-    if display.is_shown() {
-        hear_signals(display.drawn());
-    }
+    let wishes = Wishes {
+        quiet: options.quiet,
+        force: options.force,
+        interval: options.interval,
+        name: options.name.clone(),
+    };
+    let display = Display::new(wishes, frame, begun);
     let rate = options.rate.map(|bytes_per_s| Rate::new(bytes_per_s, begun));
-    let mut flow = Flow::new(&pool, (input, output), rate, display)?;
+    let start_bytes = options.start.map_or(0, |percent| options.memory / 100 * u64::from(percent));
+    let told = (display, &*heard);
+    let mut flow = Flow::new(&pool, (input, output), (rate, start_bytes), told)?;
     let mut end = flow.run();
     if let Some(failure) = flow.failure.take().filter(|_| end.is_ok()) {
         end = Err(failure);
@@ -68,56 +73,75 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         end = Err(ends::unwritable(Errno::PIPE));
     }
     flow.finish();
-    let stats = sum_up(&flow, &end, begun, (&pool, options.memory));
+    let mut stats = sum_up(&flow, &end, begun, (&pool, options.memory));
+    stats.name.clone_from(&options.name);
+    if matches!(end, Ok(End::Signal(_))) && stats.not_passed_on_bytes > 0 && !options.quiet {
+        let lost = binary(stats.not_passed_on_bytes);
+        flow.say(&format!("interrupted: {lost} were not passed on"));
+    }
     if options.stats {
-        let _ = std::io::stderr().lock().write_all(stats.table().as_bytes());
+        let table = printable_lines(&stats.table());
+        let _ = std::io::stderr().lock().write_all(table.as_bytes());
     }
-    if let Some((file, path)) = &mut json {
+    let written = json.as_mut().map_or(Ok(()), |(file, path)| {
         let text = stats.json().map_err(|error| unwritten(path, error))?;
-        file.write_all(&text).map_err(|error| unwritten(path, error))?;
-    }
+        file.write_all(&text).map_err(|error| unwritten(path, error))
+    });
     match end? {
-        End::Done => Ok(ExitCode::from(u8::from(flow.had_trouble() && !options.put_in))),
+        End::Done => written.map(|()| ExitCode::SUCCESS),
         End::ReaderGone => {
-            // If it does not kill (it is blocked), the status says the same.
-            let _ = die_of(SIGPIPE);
-            Ok(ExitCode::from(128 + SIGPIPE as u8))
+            written?;
+            Ok(die(SIGPIPE))
+        }
+        End::Signal(signal) => {
+            // Who interrupted it sees that, whatever became of the figures.
+            written.unwrap_or_else(|fault| fault.tell());
+            Ok(die(signal))
         }
     }
 }
 
-fn make_pool(options: &BufferOptions, no_spill: bool) -> Result<Pool, Fault> {
+fn die(signal: i32) -> ExitCode {
+    // If it does not kill (it is blocked), the status says the same.
+    let _ = die_of(signal);
+    ExitCode::from(128 + signal as u8)
+}
+
+/// The pool, and whether it spills. A directory that nobody named and that cannot be used is said,
+/// and no end: memory alone is what most streams need.
+fn make_pool(options: &BufferOptions) -> Result<(Pool, bool), Fault> {
     let wanted = PoolOptions::new().memory_bytes(options.memory).limit_bytes(options.limit);
     let wanted = wanted.verify(options.verify);
-    let wanted = match no_spill {
-        true => wanted.no_spill(),
-        false => wanted.spill_directory(options.spill.clone().unwrap_or_else(usual_directory)),
-    };
-    Pool::new(&wanted).map_err(|error| match error.kind() {
+    let in_memory = || Pool::new(&wanted.clone().no_spill());
+    let too_large = |error: weir::Error| match error.kind() {
         ErrorKind::Invalid => Fault::usage(error.to_string()),
-        _ if no_spill || options.put_in => Fault::failed(error.to_string()),
-        _ => Fault::failed(format!("{error}; name another directory by --spill, or --no-spill")),
-    })
-}
-
-/// Dies of what interrupts it as ever, but leaves the terminal's next line to the shell.
-fn hear_signals(drawn: Arc<AtomicBool>) {
-    let hear = move || {
-        let taken = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal));
-        let Ok(mut signals) = Signals::new(taken) else { return };
-        if let Some(signal) = signals.forever().next() {
-            Display::end_line(&drawn);
-            let _ = die_of(signal);
+        _ => {
+            let size = capacity(options.memory);
+            Fault::failed(format!("{error}; ask for less than {size} by --memory"))
         }
     };
-    // Without it signals kill at once.
-    let _ = std::thread::Builder::new().name("signals".into()).spawn(hear);
-}
-
-/// /tmp is memory on many machines, which is what runs short.
-fn usual_directory() -> PathBuf {
-    let set = std::env::var_os("TMPDIR").filter(|path| !path.is_empty());
-    set.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from)
+    if options.no_spill {
+        return in_memory().map(|pool| (pool, false)).map_err(too_large);
+    }
+    let spilling = match &options.spill {
+        Some(directory) => wanted.clone().spill_directory(directory),
+        None => wanted.clone(),
+    };
+    let error = match Pool::new(&spilling) {
+        Ok(pool) => return Ok((pool, true)),
+        Err(error) if error.kind() == ErrorKind::Invalid => {
+            return Err(Fault::usage(error.to_string()));
+        }
+        Err(error) => error,
+    };
+    // Where it cannot be had without a file either, it was not for the file.
+    let pool = in_memory().map_err(too_large)?;
+    if options.spill.is_some() {
+        let how = "name another directory by --spill, or --no-spill";
+        return Err(Fault::failed(format!("{error}; {how}")));
+    }
+    tell(&format!("{error}; going on with memory alone"));
+    Ok((pool, false))
 }
 
 fn create(path: &Path) -> Result<(File, &Path), Fault> {
@@ -139,9 +163,13 @@ fn sum_up(
     let cpu_s = (usage.user_ns as f64 / 1e9, usage.system_ns as f64 / 1e9);
     let pool = (memory_bytes, pool.engine());
     let mut stats = Stats::new(&flow.shown(), begun.elapsed(), cpu_s, pool);
+    stats.warning.clone_from(&flow.trouble);
     match end {
-        Ok(End::Done) if flow.had_trouble() => stats.ended = "failed",
         Ok(End::Done) => {}
+        Ok(End::Signal(signal)) => {
+            stats.ended = "interrupted";
+            stats.signal = Some(signal_name(*signal));
+        }
         Ok(End::ReaderGone) => stats.ended = "reader gone",
         Err(fault) => {
             stats.ended = "failed";

@@ -1,25 +1,39 @@
 //! What is said at the end: to people (`table`) and to programs (`json`).
 
 use super::display::Shown;
-use crate::report::units::{bytes, capacity, seconds};
+use crate::report::units::{binary as bytes, capacity, seconds};
 use serde::Serialize;
 use std::time::Duration;
+
+/// Bytes from which on the CPU time for each of them says something.
+const WORTH_BYTES: u64 = 100_000_000;
 
 /// All that there is to say.
 #[derive(Debug, Serialize)]
 pub struct Stats {
     schema: &'static str,
-    /// `done`, `reader gone`, or `failed`.
+    /// `done`, `reader gone`, `interrupted`, or `failed`.
     pub ended: &'static str,
     /// What failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// What could not be done, though all bytes passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+    /// What interrupted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// Which buffer it is, where it was given a name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     wall_s: f64,
     /// When the input had been read to its end: its writer was done by then.
     #[serde(skip_serializing_if = "Option::is_none")]
     input_ended_s: Option<f64>,
     in_bytes: u64,
     out_bytes: u64,
+    /// Read, and lost with the buffer, which was ended before its output took them.
+    pub not_passed_on_bytes: u64,
     in_bytes_per_s: f64,
     out_bytes_per_s: f64,
     spliced_bytes: u64,
@@ -54,10 +68,14 @@ impl Stats {
             schema: "weir.buffer/1",
             ended: "done",
             error: None,
+            warning: None,
+            signal: None,
+            name: None,
             wall_s: wall.as_secs_f64(),
             input_ended_s: shown.input_ended.map(|time| time.as_secs_f64()),
             in_bytes: shown.in_bytes,
             out_bytes: shown.out_bytes,
+            not_passed_on_bytes: shown.in_bytes - shown.out_bytes,
             in_bytes_per_s: per_s(shown.in_bytes, shown.input_ended.unwrap_or(wall)),
             out_bytes_per_s: per_s(shown.out_bytes, wall),
             spliced_bytes: shown.moved_bytes,
@@ -89,25 +107,37 @@ impl Stats {
         let ended = if ended.is_empty() { String::new() } else { format!(" ({ended})") };
         let share = 100 * self.most_memory_bytes / self.memory_bytes.max(1);
         let memory = format!("at most: {share}% of {}", capacity(self.memory_bytes));
-        let gb = self.cpu_s_per_gb.map_or_else(|| String::from("-"), |s| format!("{s:.2}s"));
         let row = |name: &str, count: u64, note: &str| {
-            let line = format!("  {name:<10}{:>7}  {note}", bytes(count));
+            let line = format!("  {name:<10}{:>8}  {note}", bytes(count));
             format!("{}\n", line.trim_end())
         };
         let cpu = format!("{} user, {} system", time(self.user_s), time(self.system_s));
+        // Of less it says how long a process takes to start.
+        let worth = self.out_bytes >= WORTH_BYTES;
+        let cpu = match self.cpu_s_per_gb.filter(|_| worth) {
+            Some(s) => format!("{cpu}: {s:.2}s per GB"),
+            None => cpu,
+        };
+        let name = self.name.as_deref().map_or_else(String::new, |name| format!(" {name}"));
+        let lost = match self.not_passed_on_bytes {
+            0 => String::new(),
+            count => row("lost", count, "read, and not passed on"),
+        };
+        let (passed, wall) = (bytes(self.out_bytes), time(self.wall_s));
         [
-            format!("weir buffer: {} in {}{ended}\n", bytes(self.out_bytes), time(self.wall_s)),
+            format!("weir buffer{name}: {passed} in {wall}{ended}\n"),
             row("in", self.in_bytes, &input),
             row("out", self.out_bytes, &rate(self.out_bytes_per_s)),
-            row("spliced", self.spliced_bytes, "moved without being copied"),
-            row("buffered", self.buffered_bytes, "copied, and kept until they were taken"),
-            row("delayed", self.delayed_bytes, "chosen to be spilled"),
-            row("cancelled", self.cancelled_bytes, "of these, taken before they were written"),
-            row("spilled", self.spilled_bytes, "of these, written to the file"),
+            lost,
+            row("moved", self.spliced_bytes, "from input to output without being copied"),
+            row("kept", self.buffered_bytes, "copied, until the output took them"),
+            row("chosen", self.delayed_bytes, "of those kept, for the file: memory ran short"),
+            row("avoided", self.cancelled_bytes, "of those chosen, taken before they were written"),
+            row("spilled", self.spilled_bytes, "of those chosen, written to the file"),
             row("read back", self.read_back_bytes, "from the file"),
             row("memory", self.most_memory_bytes, &memory),
             row("file", self.most_file_bytes, "at most"),
-            format!("  cpu       {gb:>7}  per GB ({cpu})\n"),
+            format!("  cpu       {cpu}\n"),
             format!("  engine    {}\n", self.engine),
         ]
         .concat()
@@ -148,7 +178,7 @@ mod tests {
         let mut none = Stats::new(&Shown::default(), Duration::ZERO, (0.0, 0.0), none);
         none.ended = "reader gone";
         assert!(none.table().starts_with("weir buffer: 0 B in - (reader gone)\n"));
-        assert!(none.table().contains("-  per GB"), "{}", none.table());
+        assert!(!none.table().contains("per GB"), "{}", none.table());
         assert!(none.json().is_ok_and(|text| !text.is_empty()));
     }
 }

@@ -1,5 +1,6 @@
 //! Waiting for input, output and the backlog at once.
 
+use super::signals::Heard;
 use crate::fault::Fault;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -58,17 +59,21 @@ impl Ready {
     }
 }
 
-/// Waits for what is wanted, for errors of the output, or until the time is over.
+/// Waits for what is wanted, for errors of the output, for a signal, or until the time is over.
 pub fn wait_for(
     want: Want,
     writer: Option<&mut BacklogWriter>,
     reader: &mut BacklogReader,
+    heard: &Heard,
     timeout: Option<&Timespec>,
 ) -> Result<Told, Fault> {
     let cannot = |error: weir::Error| Fault::failed(error.to_string());
     let (input, output) = (stdin(), stdout());
     let events = if want.output { PollFlags::OUT } else { PollFlags::empty() };
-    let mut asked = vec![PollFd::from_borrowed_fd(output, events)];
+    let mut asked = vec![
+        PollFd::from_borrowed_fd(output, events),
+        PollFd::from_borrowed_fd(heard.bell(), PollFlags::IN),
+    ];
     // What is not wanted stays out: a hang-up is told whether it is asked for or not.
     if want.input {
         asked.push(PollFd::from_borrowed_fd(input, PollFlags::IN));
@@ -95,6 +100,8 @@ pub fn wait_for(
     };
     // In the order they were asked.
     let output = next(true);
+    // The bell rings until the loop has looked at what came.
+    let _ = next(true);
     let (input, room) = (next(want.input), next(asks_room));
     Ok(Told { input, output, room, here: next(want.here) })
 }

@@ -4,8 +4,9 @@
 //! median over the rounds, with its 95 % interval by ranks; the loop around the events is included.
 
 use super::failed;
-use crate::bench::{print, trimmed};
+use crate::bench::trimmed;
 use crate::fault::Fault;
+use crate::output::{print, print_json};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::json;
@@ -155,7 +156,7 @@ pub fn cost(directory: &Path, as_json: bool) -> Result<ExitCode, Fault> {
             "rounds": ROUNDS,
             "cases": costs,
         });
-        print(&format!("{report}\n"))?;
+        print_json(&format!("{report}\n"))?;
     } else {
         print(&text(&costs, build, in_memory))?;
     }

@@ -1,6 +1,6 @@
 //! `weir net icmpd`: attaches to a switch and answers ICMP.
 
-use super::{failed, not_attached, publish, stop_flag, switch_of};
+use super::{device, failed, not_attached, publish, stop_flag, switch_of};
 use crate::args::NetIcmpdOptions;
 use crate::fault::{Fault, tell};
 use std::process::ExitCode;
@@ -12,14 +12,15 @@ use weir_net::names;
 /// Carries out the verb.
 pub fn icmpd(options: &NetIcmpdOptions) -> Result<ExitCode, Fault> {
     let stop = stop_flag()?;
-    let (switch, directory) = switch_of(&options.tun)?;
+    let tun = device(options.tun.as_deref())?;
+    let (switch, directory) = switch_of(&tun)?;
     // The switch made it; where it did not, nothing is logged.
     let log = Log::open(directory.join(names::LOG)).ok();
     let attached = Icmpd::attach(&switch, &directory, options.ggp, log, |settings| {
         settings.replies = options.echo_rate.map(|per_s| Rate { per_s, burst: per_s });
     });
-    let mut daemon = attached.map_err(|error| not_attached(&options.tun, error))?;
-    let _published = publish(&options.tun, "icmpd")?;
+    let mut daemon = attached.map_err(|error| not_attached(&tun, error))?;
+    let _published = publish(&tun, "icmpd")?;
     tell(&format!("icmpd answers for {}", daemon.address()));
     daemon.run(&stop).map_err(failed)?;
     let counts: Vec<String> = daemon

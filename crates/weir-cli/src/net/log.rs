@@ -1,10 +1,10 @@
 //! `weir net log`: prints and follows the log of a switch, and chooses what is logged.
 
 use super::output::Output;
-use super::{asked, cost, failed};
+use super::{asked, cost, device, failed, those_up};
 use crate::args::NetLogOptions;
-use crate::bench::print;
 use crate::fault::{Fault, tell};
+use crate::output::print;
 use serde_json::json;
 use std::collections::VecDeque;
 use std::io::IsTerminal;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use weir_net::log::format::{SCHEMA, Zone, json, pcap, pcap_header, text};
 use weir_net::log::{Counts, Event, IDLE, Kinds, Log, Reader};
-use weir_net::names;
+use weir_net::{ErrorKind, names};
 
 /// What is gathered before it is printed while more comes.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -37,6 +37,7 @@ pub fn log(options: &NetLogOptions) -> Result<ExitCode, Fault> {
         return Err(Fault::usage(how));
     }
     let wanted = kinds(&options.kinds)?.unwrap_or(Kinds::ALL);
+    tell_ended(options, &path)?;
     let mut session = Session {
         options,
         wanted,
@@ -55,14 +56,53 @@ pub fn log(options: &NetLogOptions) -> Result<ExitCode, Fault> {
 fn path(options: &NetLogOptions) -> Result<PathBuf, Fault> {
     match &options.file {
         Some(file) => Ok(file.clone()),
-        None => names::find_log(&options.tun).map_err(asked),
+        None => {
+            let tun = logged_device(options)?;
+            names::find_log(&tun).map_err(|error| match error.kind() {
+                ErrorKind::NoSwitch => Fault::failed(format!("{error}{}", those_up())),
+                _ => asked(error),
+            })
+        }
     }
+}
+
+/// The device whose log is meant: where none is named and no switch is up, the only one that has a
+/// log.
+fn logged_device(options: &NetLogOptions) -> Result<String, Fault> {
+    let tun = device(options.tun.as_deref())?;
+    if options.tun.is_some() || names::is_up(&tun) {
+        return Ok(tun);
+    }
+    let mut logged = names::logged().map_err(asked)?;
+    Ok(if logged.len() == 1 { logged.remove(0) } else { tun })
+}
+
+/// Says that a log is of a switch that has ended, and when: it looks like that of one that is up.
+fn tell_ended(options: &NetLogOptions, path: &Path) -> Result<(), Fault> {
+    if options.file.is_some() {
+        return Ok(());
+    }
+    let tun = logged_device(options)?;
+    if names::is_up(&tun) {
+        return Ok(());
+    }
+    let mut reader = Reader::open(path).map_err(failed)?;
+    let (end, mut last_ns) = (reader.head(), reader.created_ns());
+    while reader.position() < end {
+        // What is unfinished stays so: nobody writes.
+        let Some(event) = reader.next().map_err(failed)? else { break };
+        last_ns = event.time_ns;
+    }
+    let last = Zone::local().second(last_ns);
+    let up = those_up();
+    tell(&format!("the switch on '{tun}' has ended{up}: this is its log, last written {last}"));
+    Ok(())
 }
 
 /// Where a log would lie.
 fn directory(options: &NetLogOptions) -> Result<PathBuf, Fault> {
     match &options.file {
-        None => names::directory(&options.tun).map_err(asked),
+        None => names::directory(&device(options.tun.as_deref())?).map_err(asked),
         Some(file) => {
             let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
             Ok(parent.unwrap_or(Path::new(".")).to_owned())

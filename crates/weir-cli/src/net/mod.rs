@@ -59,9 +59,38 @@ fn publish(tun: &str, who: &str) -> Result<weir_measure::profile::Published, Fau
     })
 }
 
+/// The device whose switch is meant where none was named.
+const USUAL: &str = "weir0";
+
+/// The device whose switch is meant: the one that was named, else the only one that is up.
+fn device(named: Option<&str>) -> Result<String, Fault> {
+    if let Some(name) = named {
+        weir_net::names::check(name).map_err(asked)?;
+        return Ok(name.to_owned());
+    }
+    let mut up = weir_net::names::up().map_err(asked)?;
+    match up.len() {
+        1 => Ok(up.remove(0)),
+        0 => Ok(USUAL.to_owned()),
+        _ if up.iter().any(|name| name == USUAL) => Ok(USUAL.to_owned()),
+        _ => {
+            let up = up.join(", ");
+            Err(Fault::usage(format!("several switches are up ({up}): name one by --tun")))
+        }
+    }
+}
+
+/// Which switches are up, as the end of a sentence that one is not.
+fn those_up() -> String {
+    match weir_net::names::up() {
+        Ok(up) if !up.is_empty() => format!(" (up: {})", up.join(", ")),
+        _ => String::from(" (none is up; weir net up starts one)"),
+    }
+}
+
 /// The port of the switch on a device, and the directory of its stations.
 fn switch_of(tun: &str) -> Result<(PathBuf, PathBuf), Fault> {
-    let directory = weir_net::names::find(tun).map_err(asked)?;
+    let directory = weir_net::names::find(tun).map_err(|error| not_attached(tun, error))?;
     Ok((directory.join("switch"), directory))
 }
 
@@ -69,9 +98,10 @@ fn switch_of(tun: &str) -> Result<(PathBuf, PathBuf), Fault> {
 fn not_attached(tun: &str, error: Error) -> Fault {
     match error.kind() {
         ErrorKind::NoSwitch => {
-            Fault::failed(format!("cannot attach to the switch of '{tun}': it is not up"))
+            let up = those_up();
+            Fault::failed(format!("cannot attach to the switch of '{tun}': it is not up{up}"))
         }
-        _ => failed(error),
+        _ => asked(error),
     }
 }
 

@@ -1,9 +1,9 @@
 //! `weir net ping`: asks a host for an echo or the time, from the host behind a switch.
 
-use super::{failed, not_attached, stop_flag, switch_of};
+use super::{device, failed, not_attached, stop_flag, switch_of};
 use crate::args::NetPingOptions;
 use crate::fault::Fault;
-use std::io::Write;
+use crate::output::{print, print_json};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -21,11 +21,12 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Carries out the verb: status 1 where nothing answered.
 pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
     let stop = stop_flag()?;
-    let (switch, directory) = switch_of(&options.tun)?;
+    let tun = device(options.tun.as_deref())?;
+    let (switch, directory) = switch_of(&tun)?;
     let id = std::process::id() as u16;
     let wants = [Want { protocol: protocol::ICMP, port: Some(id) }];
     let attached = Station::attach(&switch, &directory, &wants);
-    let station = attached.map_err(|error| not_attached(&options.tun, error))?;
+    let station = attached.map_err(|error| not_attached(&tun, error))?;
     let probe = match options.timestamp {
         true => Probe::Timestamp,
         false => Probe::Echo { data_bytes: usize::from(options.size) },
@@ -103,7 +104,7 @@ impl Asking<'_> {
         });
         heard.map_err(failed)?;
         if !self.options.quiet && !self.options.json {
-            show(&lines)?;
+            print(&lines)?;
         }
         Ok(())
     }
@@ -113,9 +114,9 @@ impl Asking<'_> {
         if self.options.json {
             let text = serde_json::to_string(&summary);
             let text = text.map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
-            show(&format!("{text}\n"))?;
+            print_json(&format!("{text}\n"))?;
         } else {
-            show(&format!("-- {}: {summary}\n", self.options.destination))?;
+            print(&format!("-- {}: {summary}\n", self.options.destination))?;
         }
         Ok(if summary.counts.received > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -144,14 +145,4 @@ fn trouble(notice: &Notice) -> String {
     };
     let Notice { from, code, remote_port, .. } = notice;
     format!("from {from}: {what} (code {code}), sequence {remote_port}\n")
-}
-
-/// Prints; that nobody reads any more is no error.
-fn show(text: &str) -> Result<(), Fault> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Fault::failed(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
-    }
 }

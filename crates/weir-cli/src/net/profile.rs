@@ -1,8 +1,8 @@
 //! `weir net profile`: switches the profiles of a switch's processes on, waits, and says what a
 //! packet costs, and where.
 
-use super::asked;
 use super::output::Output;
+use super::{device, not_attached};
 use crate::args::NetProfileOptions;
 use crate::fault::{Fault, tell};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_measure::profile::{LEASE, Observed, Report, Sight};
 use weir_net::names;
+use weir_policy::text::printable_lines;
 
 /// The process and the subroutine whose calls are packets.
 const PACKETS: (&str, &str) = ("switch", "ip.verify");
@@ -28,7 +29,7 @@ const MOST_FILES: usize = 256;
 pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
     let (stop, mut output) = (interrupts()?, Output::new()?);
     let mut observed = open_all(options)?;
-    let length = Duration::from_secs_f64(options.interval.unwrap_or(options.seconds));
+    let length = options.interval.unwrap_or(options.seconds);
     let mut before = begin(&mut observed)?;
     loop {
         if !count(&mut observed, length, &stop, &output)? {
@@ -39,6 +40,7 @@ pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
         let text = if options.json { outcome.json(options) } else { outcome.text() };
         // Relaxed: the flag says it all.
         let go_on = options.interval.is_some() && !stop.load(Ordering::Relaxed);
+        let text = if options.json { text } else { printable_lines(&text) };
         if !output.write(text.as_bytes())? {
             return Ok(Output::die());
         }
@@ -72,7 +74,8 @@ fn open_all(options: &NetProfileOptions) -> Result<Vec<(PathBuf, Observed)>, Fau
         }
     }
     if observed.is_empty() {
-        let what = format!("cannot find profiles of '{}': none of its processes", options.tun);
+        let tun = device(options.tun.as_deref())?;
+        let what = format!("cannot find profiles of '{tun}': none of its processes");
         return Err(Fault::failed(format!("{what} has published one")));
     }
     Ok(observed)
@@ -84,17 +87,18 @@ fn cannot(verb: &str, path: &Path, error: &std::io::Error) -> String {
 
 fn files(options: &NetProfileOptions) -> Result<Vec<PathBuf>, Fault> {
     if options.which.is_empty() {
-        return published(&options.tun, |_| true);
+        return published(&device(options.tun.as_deref())?, |_| true);
     }
     let mut files = Vec::new();
     for which in &options.which {
         match pid(which) {
             None => files.push(PathBuf::from(which)),
             Some(pid) => {
+                let tun = device(options.tun.as_deref())?;
                 let end = format!(".{pid}");
-                let found = published(&options.tun, |name| name.ends_with(&end))?;
+                let found = published(&tun, |name| name.ends_with(&end))?;
                 if found.is_empty() {
-                    let of = format!("process {pid} of '{}'", options.tun);
+                    let of = format!("process {pid} of '{tun}'");
                     return Err(Fault::failed(format!("cannot find a profile of {of}")));
                 }
                 files.extend(found);
@@ -111,7 +115,7 @@ fn pid(which: &OsStr) -> Option<u32> {
 
 /// Files of profiles in the directory of a switch.
 fn published(tun: &str, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, Fault> {
-    let directory = names::find(tun).map_err(asked)?;
+    let directory = names::find(tun).map_err(|error| not_attached(tun, error))?;
     let read =
         |error| Fault::failed(format!("cannot read directory '{}': {error}", directory.display()));
     let mut files = Vec::new();

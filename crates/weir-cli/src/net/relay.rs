@@ -2,8 +2,9 @@
 
 use super::{asked, failed};
 use crate::args::RelayOptions;
-use crate::bench::{print, trimmed};
+use crate::bench::trimmed;
 use crate::fault::{Fault, tell};
+use crate::output::{print, print_json};
 use crate::report::units::count;
 use comfy_table::{CellAlignment, Table, presets};
 use rustix::fd::{AsFd, OwnedFd};
@@ -27,7 +28,10 @@ pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {
     tell(&format!("relay is up: {} and {}", end(&options.left), end(&options.right)));
     let ran = relay.run(stop.as_fd());
     let counts = relay.counts();
-    print(&if options.json { json(seed, &counts) } else { text(seed, &counts) })?;
+    match options.json {
+        true => print_json(&json(seed, &counts))?,
+        false => print(&text(seed, &counts))?,
+    }
     ran.map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }

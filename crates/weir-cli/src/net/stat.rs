@@ -1,32 +1,37 @@
 //! `weir net stat`: what a switch has counted.
 
-use super::{failed, not_attached, switch_of};
+use super::{device, failed, not_attached, switch_of};
 use crate::args::NetStatOptions;
 use crate::fault::Fault;
+use crate::output::{print, print_json};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 use weir_net::station::Station;
 
 /// Carries out the verb.
 pub fn stat(options: &NetStatOptions) -> Result<ExitCode, Fault> {
-    let (switch, directory) = switch_of(&options.tun)?;
+    let tun = device(options.tun.as_deref())?;
+    let (switch, directory) = switch_of(&tun)?;
     let attached = Station::attach(&switch, &directory, &[]);
-    let mut station = attached.map_err(|error| not_attached(&options.tun, error))?;
+    let mut station = attached.map_err(|error| not_attached(&tun, error))?;
     let text = station.statistics().map_err(failed)?;
-    let shown = match options.json {
-        true => format!("{text}\n"),
-        false => table(&serde_json::from_str(&text).map_err(|error| {
-            Fault::failed(format!("cannot understand the switch of '{}': {error}", options.tun))
-        })?),
-    };
-    match std::io::stdout().lock().write_all(shown.as_bytes()) {
-        // A reader that has seen enough is no error.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Fault::failed(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(ExitCode::SUCCESS),
+    let mut stat = serde_json::from_str(&text).map_err(|error| {
+        Fault::failed(format!("cannot understand the switch of '{tun}': {error}"))
+    })?;
+    leave_out_this_process(&mut stat);
+    match options.json {
+        true => print_json(&format!("{stat}\n"))?,
+        false => print(&table(&stat))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Who asks is attached for that only.
+fn leave_out_this_process(stat: &mut Value) {
+    if let Some(stations) = stat["stations"].as_array_mut() {
+        let own = u64::from(std::process::id());
+        stations.retain(|station| station["pid"].as_u64() != Some(own));
     }
 }
 
@@ -58,8 +63,13 @@ fn table(stat: &Value) -> String {
     let held_bytes = waiting["waiting_bytes"].as_u64().unwrap_or(0);
     line("waiting", format!("{datagrams} datagrams for fragments, {held_bytes} bytes"));
     let drops = stat["drops"].as_object().into_iter().flatten();
-    let drops: Vec<String> = drops.map(|(why, count)| format!("{why} {count}")).collect();
+    // The kernel's own, on any device, says nothing of what goes wrong.
+    let (ipv6, drops): (Vec<_>, Vec<_>) = drops.partition(|(why, _)| *why == "ipv6");
+    let drops: Vec<String> = drops.iter().map(|(why, count)| format!("{why} {count}")).collect();
     line("dropped", if drops.is_empty() { String::from("nothing") } else { drops.join(", ") });
+    for (_, count) in ipv6 {
+        line("IPv6", format!("{count} packets dropped: not supported"));
+    }
     let icmp = stat["icmp"].as_object().into_iter().flatten();
     let icmp: Vec<String> = icmp.map(|(what, count)| format!("{what} {count}")).collect();
     if !icmp.is_empty() {

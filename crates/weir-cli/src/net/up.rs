@@ -161,7 +161,9 @@ impl Commanded {
                 Ok(status) => exit_code(status),
                 Err(error) => {
                     tell(&format!("cannot start '{object}': {error}"));
-                    ExitCode::FAILURE
+                    // As shells have it.
+                    let is_missing = error.kind() == std::io::ErrorKind::NotFound;
+                    ExitCode::from(if is_missing { 127 } else { 126 })
                 }
             }
         });

@@ -7,7 +7,7 @@ use weir::Received;
 /// How messages are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// This after each; with the writer and its count before each, if asked.
+    /// This after each; with the writer and its count before each line, if asked.
     Ended(u8, bool),
     /// The length before each.
     Prefixed,
@@ -46,11 +46,19 @@ impl Form {
         let (writer, sequence) = (received.writer, received.sequence);
         match self {
             Form::Ended(end, header) => {
-                if header {
-                    out.extend_from_slice(format!("{writer}:{sequence}\t").as_bytes());
+                if !header {
+                    out.extend_from_slice(message);
+                    out.push(end);
+                    return;
                 }
-                out.extend_from_slice(message);
-                out.push(end);
+                // A message may hold what ends a line. Were the header before its first line alone,
+                // it could make others look like those of another writer.
+                let header = format!("{writer}:{sequence}\t");
+                for line in message.split(|byte| *byte == end) {
+                    out.extend_from_slice(header.as_bytes());
+                    out.extend_from_slice(line);
+                    out.push(end);
+                }
             }
             Form::Prefixed => {
                 // A message has at most 1 GiB.

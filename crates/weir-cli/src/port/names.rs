@@ -1,23 +1,25 @@
 //! `weir port list`, `stat` and `remove`.
 
 use super::{check_name, failed};
-use crate::bench::{print, trimmed};
+use crate::bench::trimmed;
 use crate::fault::{Fault, tell};
+use crate::output::{print, print_json};
 use crate::report::units::{bytes, capacity, count, seconds};
-use crate::stat::process;
+use crate::stat::{command, process};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
 use weir::PortName;
 use weir::stat::{PortAccount, PortStat, PortWriterStat};
+use weir_policy::text::printable;
 
 /// Lists the ports in a directory.
 pub fn list(directory: Option<&Path>, as_json: bool) -> Result<ExitCode, Fault> {
     let found = weir::port_names(directory).map_err(failed)?;
     if as_json {
         let ports: Vec<Value> = found.iter().map(name_json).collect();
-        print(&format!("{}\n", json!({"schema": "weir.port.list/1", "ports": ports})))?;
+        print_json(&format!("{}\n", json!({"schema": "weir.port.list/1", "ports": ports})))?;
         return Ok(ExitCode::SUCCESS);
     }
     if found.is_empty() {
@@ -29,8 +31,8 @@ pub fn list(directory: Option<&Path>, as_json: bool) -> Result<ExitCode, Fault> 
     for port in &found {
         // As it is to be written in the next command.
         let name = match (directory, port.path.file_name()) {
-            (None, Some(name)) => name.to_string_lossy().into_owned(),
-            _ => port.path.display().to_string(),
+            (None, Some(name)) => printable(&name.to_string_lossy()),
+            _ => printable(&port.path.to_string_lossy()),
         };
         let reader = port.reader.map_or_else(|| String::from("gone (stale)"), reader);
         table.add_row([name, reader]);
@@ -52,7 +54,10 @@ fn name_json(port: &PortName) -> Value {
 pub fn stat(name: &Path, as_json: bool) -> Result<ExitCode, Fault> {
     check_name(name)?;
     let found = weir::stat::port(name).map_err(failed)?;
-    print(&if as_json { format!("{}\n", stat_json(&found)) } else { text(&found) })?;
+    match as_json {
+        true => print_json(&format!("{}\n", stat_json(&found)))?,
+        false => print(&text(&found))?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -64,7 +69,7 @@ pub fn remove(name: &Path) -> Result<ExitCode, Fault> {
 }
 
 fn text(port: &PortStat) -> String {
-    let mut text = format!("port      {}\n", port.path.display());
+    let mut text = format!("port      {}\n", printable(&port.path.to_string_lossy()));
     let Some(pid) = port.reader else {
         return text + "reader    gone (stale: weir port remove takes the name away)\n";
     };
@@ -187,9 +192,4 @@ fn reader(pid: i32) -> String {
 /// The number of a process, where it has one in this pid namespace.
 fn known(pid: i32) -> Option<i32> {
     (pid != 0).then_some(pid)
-}
-
-fn command(pid: i32) -> Option<String> {
-    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
-    Some(String::from_utf8_lossy(&name).trim().to_owned())
 }

@@ -22,7 +22,8 @@ pub fn write(options: &PortWriteOptions) -> Result<ExitCode, Fault> {
     if let Some(time) = options.wait {
         wanted = wanted.wait_for_reader(time);
     }
-    let mut writer = PortWriter::open(&options.name, &wanted).map_err(asked)?;
+    let opened = PortWriter::open(&options.name, &wanted);
+    let mut writer = opened.map_err(|error| no_reader(error, options))?;
     for message in &options.message {
         writer.send(message.as_bytes()).map_err(failed)?;
     }
@@ -30,6 +31,16 @@ pub fn write(options: &PortWriteOptions) -> Result<ExitCode, Fault> {
         send_input(&mut writer, options)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// An error of opening, with the way out where nobody listens.
+fn no_reader(error: weir::Error, options: &PortWriteOptions) -> Fault {
+    if error.kind() != ErrorKind::NoReader {
+        return asked(error);
+    }
+    let wait = if options.wait.is_none() { ", or wait for one with --wait 5s" } else { "" };
+    let name = options.name.display();
+    Fault::failed(format!("{error} (start one: weir port read {name}{wait})"))
 }
 
 fn send_input(writer: &mut PortWriter, options: &PortWriteOptions) -> Result<(), Fault> {

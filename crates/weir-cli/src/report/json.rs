@@ -4,13 +4,15 @@
 //! `null` is "not known". The blocked and run-queue times of a stage are the partition of its wall
 //! time; `user_s` and `sys_s` are sums over its tasks.
 
+mod around;
+
 use super::Report;
 use crate::run::Compared;
 use serde::Serialize;
 use serde_json::{Value, json};
 use weir_measure::record::{Ending, Pipe, Run, Stage};
 use weir_measure::{machine, record};
-use weir_policy::advice::Advice;
+use weir_policy::advice::{Advice, Gain};
 use weir_policy::verdict::Verdict;
 
 /// Writes the report as one JSON document, with a newline at its end.
@@ -35,7 +37,11 @@ struct Document<'a> {
     pipes: Vec<Value>,
     verdict: Value,
     advice: Vec<Value>,
+    memory_kills: Value,
     notes: &'a [String],
+    host: Value,
+    quota: Option<Value>,
+    started: Option<Value>,
     weir: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     compare: Option<&'a Compared>,
@@ -61,7 +67,14 @@ fn document(report: &Report) -> Document<'_> {
         pipes: run.pipes.iter().map(pipe).collect(),
         verdict: verdict(&report.verdict),
         advice: report.advice.iter().map(|advice| self::advice(run, advice)).collect(),
+        memory_kills: json!({
+            "group": run.memory_kills.group,
+            "host": run.memory_kills.host,
+        }),
         notes: &run.notes,
+        host: around::host(&run.host),
+        quota: run.quota.as_ref().map(around::quota),
+        started: run.started.as_ref().map(around::started),
         weir: json!({
             "max_rss_bytes": machine::own_peak_rss_bytes(),
             "cpu_s": seconds(weir_sys::wait::own_cpu_ns()),
@@ -104,8 +117,11 @@ fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
             "stopped_s": seconds(times.stopped_ns),
             "unknown_s": seconds(times.unknown_ns),
         },
-        "bytes_in": stage.bytes_in,
-        "bytes_out": stage.bytes_out,
+        "bytes_per_s": run.bytes_per_s(position),
+        "bytes_in": stage.io.map(|io| io.read_bytes),
+        "bytes_out": stage.io.map(|io| io.write_bytes),
+        "pipe_bytes_in": stage.pipe_in_bytes,
+        "pipe_bytes_out": stage.pipe_out_bytes,
         "read_calls": stage.io.map(|io| io.read_calls),
         "write_calls": stage.io.map(|io| io.write_calls),
         "max_rss_bytes": stage.max_rss_bytes,
@@ -113,6 +129,9 @@ fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
         "exit": exit(stage),
         "failure": stage.failure,
         "closed_by_downstream": stage.closed_by_downstream(),
+        "times_asleep": stage.times_asleep,
+        "started": stage.started.as_ref().map(around::started),
+        "peer": stage.peer.as_ref().map(around::peer),
         "relay": stage.relay,
         "inserted": stage.inserted,
         "evidence": evidence(run, stage),
@@ -130,13 +149,6 @@ fn exit(stage: &Stage) -> Value {
 /// For each group of figures, how it is known.
 fn evidence(run: &Run, stage: &Stage) -> Value {
     let known = |exact: bool| if exact { "exact" } else { "sampled" };
-    let bytes = match (stage.io, stage.uncounted) {
-        (None, _) => "unknown",
-        (_, true) => "estimated",
-        _ if run.discovered => "lower bound",
-        _ if stage.bytes_bound => "upper bound",
-        _ => "exact",
-    };
     let max_rss = match stage.max_rss_bytes {
         None => "unknown",
         Some(_) if stage.max_rss_bound => "upper bound",
@@ -145,11 +157,12 @@ fn evidence(run: &Run, stage: &Stage) -> Value {
     let blocked = if stage.hidden { "unknown" } else { "sampled" };
     json!({
         "wall": known(!run.discovered),
-        "cpu_sums": known(stage.cpu_exact),
+        "cpu_sums": stage.cpu_evidence.name(),
         "cpu_and_runq": known(stage.single_task && !run.discovered),
         "blocked": blocked,
         "samples": stage.samples,
-        "bytes": bytes,
+        "bytes": stage.bytes_evidence.name(),
+        "pipe_bytes": stage.pipe_evidence.name(),
         "max_rss": max_rss,
     })
 }
@@ -198,12 +211,18 @@ fn verdict(verdict: &Verdict) -> Value {
 }
 
 fn advice(run: &record::Run, advice: &Advice) -> Value {
+    let (gain, at_most) = match advice.gain {
+        Gain::AtMost(factor) => ("bound", Some(factor)),
+        Gain::About(_) => ("estimate", None),
+    };
     let pipe = advice.pipe.and_then(|pipe| run.pipes.get(pipe));
     json!({
         "kind": advice.kind.name(),
         "stage": advice.stage.map(|stage| stage + 1),
         "pipe": pipe.map(|pipe| json!({ "from": pipe.from + 1, "to": pipe.to + 1 })),
-        "expected_speedup_at_most": advice.gain_limit,
+        "gain": gain,
+        "expected_speedup": advice.gain.factor(),
+        "expected_speedup_at_most": at_most,
         "text": advice.text,
     })
 }

@@ -1,10 +1,19 @@
 //! What is said of a run: to people (`text`) and to programs (`json`).
 
+mod fine;
 mod json;
+pub mod layout;
+pub mod look;
+mod rows;
+mod several;
+mod tables;
 mod text;
 pub mod units;
 
 pub use json::json;
+pub use layout::cut;
+pub use look::{Detail, Look};
+pub use several::{Against, Pipeline, Several, json as several_json, text as several_text};
 pub use text::text;
 
 use crate::run::Compared;
@@ -27,19 +36,6 @@ pub struct Report {
     pub status: i32,
     /// What running it again and again under plain settings and under the advice gave.
     pub compared: Option<Compared>,
-}
-
-/// Whether to use colours: the terminal decides, `NO_COLOR` and `CLICOLOR_FORCE` overrule it
-/// (no-color.org, bixense.com/clicolors).
-pub fn wants_colour(terminal: bool) -> bool {
-    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    if set("NO_COLOR") {
-        return false;
-    }
-    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    let forced =
-        std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| value != "0" && !value.is_empty());
-    forced || (terminal && !dumb)
 }
 
 #[cfg(test)]

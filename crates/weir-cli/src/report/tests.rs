@@ -1,7 +1,8 @@
 //! The report of a run written down by hand: what people read is held by a snapshot.
 
 use super::*;
-use weir_measure::record::{Ending, Pipe, Stage};
+use weir_measure::record::{Ending, Evidence, Pipe, Stage};
+use weir_policy::advice::{Advice, Gain, Kind};
 use weir_policy::partition::Times;
 use weir_sys::proc::Io;
 
@@ -26,11 +27,15 @@ fn stage(label: &str, wall_ms: u64, [cpu, queue, input, output, sleep]: [u64; 5]
         most_tasks: 1,
         user_ns: cpu * MS * 3 / 4,
         system_ns: cpu * MS / 4,
-        cpu_exact: true,
+        cpu_evidence: Evidence::Exact,
         samples: 210,
-        io: Some(Io { read_bytes: 0, write_bytes: 0, read_calls: 1500, write_calls: 4200 }),
-        bytes_in: Some(83_123_456),
-        bytes_out: Some(284_000_000),
+        io: Some(Io {
+            read_bytes: 83_123_456,
+            write_bytes: 284_000_000,
+            read_calls: 1500,
+            write_calls: 4200,
+        }),
+        bytes_evidence: Evidence::Exact,
         max_rss_bytes: Some(9_100_000),
         max_rss_exact: true,
         ending: Some(Ending::Code(0)),
@@ -38,45 +43,153 @@ fn stage(label: &str, wall_ms: u64, [cpu, queue, input, output, sleep]: [u64; 5]
     }
 }
 
-fn report() -> Report {
-    let mut killed = stage("yes", 1000, [20, 5, 0, 975, 0]);
-    killed.ending = Some(Ending::Signal(13));
-    let mut slow =
-        stage("python3 slow.py --with a --very long command line", 1200, [50, 10, 40, 0, 1100]);
-    (slow.single_task, slow.most_tasks) = (false, 3);
-    let pipe = Pipe {
-        from: 0,
-        to: 1,
+/// A report whose sentences stay the same whatever policy comes to say.
+fn told(run: Run) -> Report {
+    let facts = run.facts(false, false);
+    let mut verdict = weir_policy::verdict::judge(&facts);
+    let advice = vec![Advice {
+        kind: Kind::LargerPipe,
+        stage: None,
+        pipe: Some(0),
+        gain: Gain::AtMost(1.57),
+        text: String::from("do this: it was full 50 % and empty 30 % of the time"),
+    }];
+    verdict.text = String::from(
+        "held up by 2 python3 slow.py: asleep 92 % of the time\nif 2 python3 were free, the next \
+         limit is 1 yes",
+    );
+    Report { run, command: String::from("yes | slow"), verdict, advice, status: 0, compared: None }
+}
+
+fn pipe(from: usize) -> Pipe {
+    Pipe {
+        from,
+        to: from + 1,
         capacity_bytes: 262_144,
         limit_bytes: 1 << 20,
         mean_fill: Some(0.97),
         max_bytes: 262_144,
-        full_share: Some(0.95),
-        empty_share: Some(0.0),
+        full_share: Some(0.5),
+        empty_share: Some(0.3),
         samples: 210,
         ..Pipe::default()
-    };
-    let run = Run {
-        wall_ns: 1200 * MS,
-        cpus: 2.0,
-        stages: vec![killed, slow],
-        pipes: vec![pipe],
-        ..Run::default()
-    };
-    let facts = run.facts(false, false);
-    let verdict = weir_policy::verdict::judge(&facts);
-    let advice = weir_policy::advice::advise(&facts, &verdict);
-    Report { run, command: String::from("yes | slow"), verdict, advice, status: 0, compared: None }
+    }
+}
+
+/// Bytes that crossed the pipes, which lie one after the other.
+fn joined(mut stages: Vec<Stage>) -> Run {
+    let last = stages.len() - 1;
+    for (position, stage) in stages.iter_mut().enumerate() {
+        stage.pipe_in_bytes = (position > 0).then_some(83_000_000);
+        stage.pipe_out_bytes = (position < last).then_some(83_000_000);
+        stage.pipe_evidence = Evidence::UpperBound;
+    }
+    let pipes = (0..last).map(pipe).collect();
+    Run { wall_ns: 1200 * MS, cpus: 2.0, stages, pipes, ..Run::default() }
+}
+
+fn report() -> Report {
+    let mut killed = stage("yes", 1000, [20, 5, 0, 975, 0]);
+    killed.ending = Some(Ending::Signal(13));
+    let mut slow =
+        stage("python3 slow.py --with a --very long command line", 1200, [50, 10, 40, 500, 600]);
+    (slow.single_task, slow.most_tasks) = (false, 3);
+    told(joined(vec![killed, slow]))
+}
+
+/// A pipeline in which much went wrong.
+fn hard() -> Report {
+    let mut stages = vec![
+        stage(
+            "cat '\u{6f22}\u{5b57}\u{6f22}\u{5b57}\u{6f22}\u{5b57}\u{6f22}\u{5b57}\u{6f22}\u{5b57} \u{1b}[2J \u{202e}txt' and much more that is typed",
+            900,
+            [20, 5, 0, 875, 0],
+        ),
+        stage("LC_ALL=C sort -S 20M -t, -k2,2n -k3,3r --parallel=1", 900, [800, 50, 50, 0, 0]),
+        stage("grep -c nosuch", 950, [1, 0, 949, 0, 0]),
+        stage("nosuchcommand", 0, [0; 5]),
+        stage("weir buffer", 1100, [100, 0, 1000, 0, 0]),
+        stage("wc -l", 1200, [1, 0, 1199, 0, 0]),
+    ];
+    stages[1].ending = Some(Ending::Signal(9));
+    stages[2].ending = Some(Ending::Code(1));
+    stages[3].ending = Some(Ending::Code(127));
+    stages[3].failure = Some(String::from("command not found"));
+    stages[4].inserted = true;
+    let mut run = joined(stages);
+    run.memory_kills.group = Some(1);
+    run.host.others_cpus = Some(0.94);
+    run.notes.push(String::from("standard input was closed: the first stage has none"));
+    told(run)
+}
+
+/// A script whose loop started much that lived too briefly for a figure.
+fn script() -> Report {
+    let mut stages = vec![stage("bash (the script itself)", 1200, [900, 0, 0, 0, 300])];
+    stages.extend((0..23).map(|n| stage(&format!("basename /a/b/{n}"), 1, [0; 5])));
+    stages.extend((0..3).map(|_| stage("()", 1, [0; 5])));
+    for stage in &mut stages[24..] {
+        stage.program.clear();
+    }
+    let run = Run { wall_ns: 1200 * MS, cpus: 2.0, stages, discovered: true, ..Run::default() };
+    told(run)
+}
+
+fn look(columns: usize) -> Look {
+    Look { columns, wraps: true, colour: false, detail: Detail::Usual }
 }
 
 #[test]
-fn the_report_reads_well() {
-    insta::assert_snapshot!(text(&report(), false));
+fn the_report_fits_every_width() {
+    use unicode_width::UnicodeWidthStr;
+    for (name, report) in [("plain", report()), ("hard", hard()), ("script", script())] {
+        let mut all = String::new();
+        for columns in [40, 80, 120, 200] {
+            let text = text(&report, &look(columns));
+            all.push_str(&format!("{columns} columns\n{text}\n"));
+        }
+        for columns in 20..220 {
+            for line in text(&report, &look(columns)).lines() {
+                assert!(line.width() <= columns, "{name}, {columns}: {line}");
+            }
+        }
+        insta::assert_snapshot!(name, all);
+    }
+}
+
+#[test]
+fn brief_is_the_answer_alone_and_verbose_the_fine_print_too() {
+    let with = |detail| text(&hard(), &Look { detail, wraps: false, ..look(100) });
+    insta::assert_snapshot!("brief", with(Detail::Brief));
+    insta::assert_snapshot!("verbose", with(Detail::Verbose));
+}
+
+#[test]
+fn the_verdict_opens_the_report_and_advice_ends_it() {
+    let text = text(&report(), &look(100));
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[1].starts_with("held up by 2"), "{text}");
+    assert!(lines.last().is_some_and(|line| line.starts_with("try: ")), "{text}");
+}
+
+#[test]
+fn of_a_long_report_the_verdict_is_said_again_at_the_end() {
+    let stages = (0..20).map(|n| stage(&format!("stage {n}"), 1200, [50, 0, 0, 0, 0]));
+    let text = text(&told(joined(stages.collect())), &look(80));
+    let times = text.matches("held up by 2 python3").count();
+    assert_eq!(times, 2, "{text}");
+}
+
+#[test]
+fn a_sentence_stays_on_its_line_where_no_width_is_known() {
+    let whole = Look { wraps: false, ..look(40) };
+    let text = text(&hard(), &whole);
+    assert!(text.contains("of this control group meanwhile): what follows it had"), "{text}");
 }
 
 #[test]
 fn colours_are_only_added() {
-    let coloured = text(&report(), true);
+    let coloured = text(&hard(), &Look { colour: true, ..look(80) });
     assert!(coloured.contains("\u{1b}[1m"));
     let mut plain = String::new();
     let mut inside = false;
@@ -88,7 +201,7 @@ fn colours_are_only_added() {
             _ => {}
         }
     }
-    assert_eq!(plain, text(&report(), false));
+    assert_eq!(plain, text(&hard(), &look(80)));
 }
 
 #[test]
@@ -122,4 +235,16 @@ fn json_has_the_stable_names() {
     assert_eq!(document["verdict"]["kind"], "stage");
     assert_eq!(document["verdict"]["stage"], 2);
     assert_eq!(document["verdict"]["reason"], "sleep");
+}
+
+#[test]
+fn an_interrupt_is_said_once() {
+    let mut stages: Vec<Stage> =
+        (0..3).map(|n| stage(&format!("stage {n}"), 1200, [50, 0, 0, 0, 0])).collect();
+    stages.iter_mut().for_each(|stage| stage.ending = Some(Ending::Signal(2)));
+    let mut run = joined(stages);
+    run.signals = vec![2];
+    let text = text(&told(run), &look(100));
+    assert_eq!(text.matches("interrupted by SIGINT").count(), 1, "{text}");
+    assert!(!text.contains("killed"), "{text}");
 }

@@ -1,68 +1,115 @@
-//! The report as people read it: two tables, the verdict, advice, and how it is known.
+//! The report as people read it: what held the run up, what failed, three tables, and last what
+//! to do about it. How each figure is known is said with `--verbose` (`fine`).
 
-use super::Report;
-use super::units::{bytes, capacity, count, cut, ending, percent, seconds};
+use super::look::{Detail, Look};
+use super::units::seconds;
+use super::{Report, fine, layout, rows, tables};
 use anstyle::{AnsiColor, Style};
-use comfy_table::{Cell, CellAlignment, Table};
-use weir_measure::record::{Pipe, Run, Stage};
+use weir_measure::record::{Ending, Run};
+use weir_policy::ending::{End, Ended, Remark, remark};
+use weir_policy::text::printable;
 
-/// Longest label in the first table.
-const LABEL: usize = 30;
-/// Longest program name in the second.
-const PROGRAM: usize = 12;
+/// When more lines than this stand between the verdict and the advice, its first line is repeated:
+/// the top may have left the screen.
+const LINES_BETWEEN: usize = 20;
 
 /// Writes the report.
-pub fn text(report: &Report, colour: bool) -> String {
+pub fn text(report: &Report, look: &Look) -> String {
+    let mut page = Page { look, lines: Vec::new() };
     let run = &report.run;
-    let mut out = String::new();
-    line(&mut out, &headline(run));
-    line(&mut out, &times_table(run));
-    line(&mut out, &data_table(run));
-    for remark in remarks(run) {
-        line(&mut out, &format!("  {remark}"));
+    page.sentence(&headline(report), Style::new());
+    if nothing_ran(run) {
+        return page.finish();
     }
-    let strong = Style::new().bold();
-    for sentence in report.verdict.text.lines() {
-        line(&mut out, &styled(sentence, strong, colour));
+    for remark in remarks(run, &report.command) {
+        let colour = if remark.grave { AnsiColor::Red } else { AnsiColor::Yellow };
+        let style = Style::new().fg_color(Some(colour.into()));
+        page.sentence(&remark.text, if remark.grave { style.bold() } else { style });
+    }
+    for (at, sentence) in report.verdict.text.lines().enumerate() {
+        page.sentence(sentence, if at == 0 { Style::new().bold() } else { Style::new() });
+    }
+    let before = page.lines.len();
+    if look.detail != Detail::Brief {
+        body(report, &mut page);
+    }
+    for sentence in report.compared.iter().flat_map(|compared| &compared.sentences) {
+        page.sentence(&format!("compare: {sentence}"), Style::new());
+    }
+    if page.lines.len() > before + LINES_BETWEEN {
+        let first = report.verdict.text.lines().next().unwrap_or_default();
+        page.sentence(first, Style::new().bold());
     }
     let hint = Style::new().fg_color(Some(AnsiColor::Cyan.into()));
     for advice in &report.advice {
-        let gain = gain(advice.gain_limit);
-        line(&mut out, &styled(&format!("try: {} ({gain})", advice.text), hint, colour));
+        let gain = advice.gain.words();
+        page.sentence(&format!("try: {} ({gain})", advice.text), hint);
     }
-    for sentence in report.compared.iter().flat_map(|compared| &compared.sentences) {
-        line(&mut out, &format!("compare: {sentence}"));
-    }
-    let faint = Style::new().dimmed();
-    for sentence in evidence(run).lines() {
-        line(&mut out, &styled(sentence, faint, colour));
-    }
-    out
+    page.finish()
 }
 
-fn line(out: &mut String, text: &str) {
-    if !text.is_empty() {
-        out.push_str(text);
-        out.push('\n');
+/// The tables and what they cannot say.
+fn body(report: &Report, page: &mut Page) {
+    let run = &report.run;
+    let rows = rows::choose(run, &report.verdict);
+    for (number, table) in tables::tables(run, &rows.shown, page.look.columns).iter().enumerate() {
+        // A head without rows says nothing.
+        let lines = if table.len() > 1 { table.as_slice() } else { &[] };
+        for (at, line) in lines.iter().enumerate() {
+            page.line(line, if at == 0 { Style::new().dimmed() } else { Style::new() });
+        }
+        if let Some(folded) = rows.folded.as_ref().filter(|_| number == 0) {
+            page.sentence(folded, Style::new());
+        }
+    }
+    for sentence in fine::gaps(run) {
+        page.sentence(&sentence, Style::new());
+    }
+    if page.look.detail == Detail::Verbose {
+        for sentence in fine::print(run) {
+            page.sentence(&sentence, Style::new().dimmed());
+        }
     }
 }
 
-fn styled(text: &str, style: Style, colour: bool) -> String {
-    if colour { format!("{style}{text}{style:#}") } else { text.to_owned() }
+/// The lines of a report.
+struct Page<'a> {
+    look: &'a Look,
+    lines: Vec<String>,
 }
 
-fn gain(limit: f64) -> String {
-    if limit >= 100.0 {
-        String::from("at most 100x faster or more")
-    } else {
-        format!("at most {:.2}x faster", (limit * 100.0).floor() / 100.0)
+impl Page<'_> {
+    fn line(&mut self, line: &str, style: Style) {
+        let coloured = self.look.colour && style != Style::new();
+        self.lines.push(if coloured { format!("{style}{line}{style:#}") } else { line.to_owned() });
+    }
+
+    fn sentence(&mut self, sentence: &str, style: Style) {
+        let sentence = printable(sentence);
+        if !self.look.wraps {
+            return self.line(&sentence, style);
+        }
+        for line in layout::wrap(&sentence, self.look.columns) {
+            self.line(&line, style);
+        }
+    }
+
+    fn finish(self) -> String {
+        self.lines.into_iter().map(|line| line + "\n").collect()
     }
 }
 
-fn headline(run: &Run) -> String {
+fn headline(report: &Report) -> String {
+    let run = &report.run;
+    let what = if run.discovered { "command" } else { "stage" };
     let stages = match run.stages.len() {
-        1 => String::from("1 stage"),
-        n => format!("{n} stages"),
+        0 if nothing_ran(run) => {
+            return String::from("weir: nothing to run: the text holds no command");
+        }
+        // All that it started lived too briefly to be seen.
+        0 => String::from("a script"),
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
     };
     let cpus = if run.cpus == 1.0 { String::from("1 CPU") } else { format!("{} CPUs", run.cpus) };
     let mut text = format!("weir: {} for {stages} on {cpus}", seconds(run.wall_ns));
@@ -72,205 +119,43 @@ fn headline(run: &Run) -> String {
     text
 }
 
-/// A table without lines whose first column is text and whose others are figures.
-fn table(header: &[&str], text_columns: &[usize]) -> Table {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::NOTHING).set_header(header.to_vec());
-    for column in 0..header.len() {
-        if let Some(column_at) = table.column_mut(column) {
-            let left = text_columns.contains(&column);
-            column_at.set_cell_alignment(if left {
-                CellAlignment::Left
-            } else {
-                CellAlignment::Right
-            });
-            column_at.set_padding((u16::from(column > 0), u16::from(column > 0)));
-        }
-    }
-    table
+/// Whether the text was empty, but for comments.
+fn nothing_ran(run: &Run) -> bool {
+    run.stages.is_empty() && !run.discovered
 }
 
-fn render(table: &Table) -> String {
-    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+/// A script as it is named in a sentence: by its text only where that is short.
+fn script_name(command: &str) -> &str {
+    const LONGEST: usize = 40;
+    let short = command.len() <= LONGEST && !command.contains('\n');
+    if short && !command.is_empty() { command } else { "the script" }
 }
 
-fn named(position: usize, name: &str, width: usize) -> String {
-    format!("{} {}", position + 1, cut(name, width))
-}
-
-fn label(stage: &Stage) -> String {
-    match stage.processes {
-        0 | 1 => stage.label.clone(),
-        n => format!("{} (x{n})", cut(&stage.label, LABEL - 7)),
-    }
-}
-
-/// Where each stage's wall time went.
-fn times_table(run: &Run) -> String {
-    let header = ["  time", "wall", "busy", "cpu", "runq", "in", "out", "other", "exit"];
-    let mut table = table(&header, &[0, 8]);
-    for (position, stage) in run.stages.iter().enumerate() {
-        let times = &stage.times;
-        let busy = (stage.wall_ns > 0).then(|| times.busy_ns() as f64 / stage.wall_ns as f64);
-        let parts =
-            [times.cpu_ns, times.queue_ns, times.input_ns, times.output_ns, times.other_ns()];
-        let name = match stage.inserted {
-            true => format!("{} {} (put in by --elastic)", position + 1, stage.label),
-            false => named(position, &label(stage), LABEL),
+/// What is to be said of how the stages, or the script, ended.
+fn remarks(run: &Run, command: &str) -> Vec<Remark> {
+    let ended = |position: Option<usize>, label, ending, failure: Option<&str>| {
+        let name;
+        let (end, interrupted) = match (ending, failure) {
+            (_, Some(reason)) => (End::NotStarted(reason), false),
+            (Some(Ending::Code(code)), _) => (End::Code(code), false),
+            (Some(Ending::Signal(number)), _) => {
+                name = super::units::signal_name(number);
+                (End::Signal(number, name.as_str()), run.signals.contains(&number))
+            }
+            (None, _) => return None,
         };
-        let mut row = vec![name, seconds(stage.wall_ns)];
-        row.push(busy.map_or_else(|| String::from("-"), |busy| percent(Some(busy))));
-        row.extend(parts.into_iter().map(seconds));
-        row.push(if run.discovered { String::from("-") } else { ending(stage) });
-        table.add_row(row.into_iter().map(Cell::new));
-    }
-    render(&table)
-}
-
-/// What each stage used and moved, and the pipe to its reader.
-fn data_table(run: &Run) -> String {
-    let piped = !run.pipes.is_empty();
-    let mut header = vec!["  data", "user", "sys", "read", "written", "calls", "memory"];
-    if piped {
-        header.extend(["pipe to", "size", "fill", "most", "full", "empty"]);
-    }
-    let mut table = table(&header, &[0]);
-    for (position, stage) in run.stages.iter().enumerate() {
-        let calls = stage.io.map(|io| io.read_calls + io.write_calls);
-        let cpu = |ns: u64| format!("{}{}", mark(stage.cpu_exact, false), seconds(ns));
-        let moved = |bytes_moved: Option<u64>| {
-            let at_most = if stage.bytes_bound { "<" } else { "" };
-            bytes_moved.map_or_else(unknown, |moved| format!("{at_most}{}", bytes(moved)))
-        };
-        let mut row = vec![
-            named(position, program(stage), PROGRAM),
-            cpu(stage.user_ns),
-            cpu(stage.system_ns),
-            moved(stage.bytes_in),
-            moved(stage.bytes_out),
-            calls.map_or_else(unknown, count),
-            memory(stage),
-        ];
-        let mut pipes = run.pipes.iter().filter(|pipe| pipe.from == position);
-        row.extend(pipes.next().map(pipe_cells).into_iter().flatten());
-        table.add_row(row.into_iter().map(Cell::new));
-        for pipe in pipes {
-            let blank = std::iter::repeat_n(String::new(), 7);
-            table.add_row(blank.chain(pipe_cells(pipe)).map(Cell::new));
-        }
-    }
-    render(&table)
-}
-
-/// Peak memory; of a stage too short-lived to be looked at only a bound is known.
-fn memory(stage: &Stage) -> String {
-    let mark = mark(stage.max_rss_exact, stage.max_rss_bound);
-    stage.max_rss_bytes.map_or_else(unknown, |peak| format!("{mark}{}", bytes(peak)))
-}
-
-fn unknown() -> String {
-    String::from("?")
-}
-
-/// What stands before a figure that is not exact.
-fn mark(exact: bool, bound: bool) -> &'static str {
-    match (exact, bound) {
-        (true, _) => "",
-        (false, true) => "<",
-        (false, false) => "~",
-    }
-}
-
-fn program(stage: &Stage) -> &str {
-    if stage.program.is_empty() { &stage.label } else { &stage.program }
-}
-
-fn pipe_cells(pipe: &Pipe) -> Vec<String> {
-    let most =
-        (pipe.capacity_bytes > 0).then(|| pipe.max_bytes as f64 / pipe.capacity_bytes as f64);
-    vec![
-        (pipe.to + 1).to_string(),
-        capacity(pipe.capacity_bytes),
-        percent(pipe.mean_fill),
-        percent(most),
-        percent(pipe.full_share),
-        percent(pipe.empty_share),
-    ]
-}
-
-/// What the tables cannot say.
-fn remarks(run: &Run) -> Vec<String> {
-    let mut remarks = Vec::new();
-    for (position, stage) in run.stages.iter().enumerate() {
-        let name = named(position, program(stage), PROGRAM);
-        if let Some(parts) = other_parts(stage) {
-            remarks.push(format!("{name}: other is {parts}"));
-        }
-        let cpu_ns = stage.user_ns + stage.system_ns;
-        if !stage.single_task && stage.failure.is_none() && stage.processes <= 1 {
-            let tasks = match stage.most_tasks {
-                0 | 1 => String::from("started others, too short-lived to be seen"),
-                n => format!("up to {n} tasks at once"),
-            };
-            remarks.push(format!(
-                "{name}: {tasks}; user and sys add up to {}, cpu to other divide its wall time",
-                seconds(cpu_ns)
-            ));
-        }
-        if stage.uncounted {
-            remarks.push(format!("{name}: moves bytes by splice, which the kernel does not count"));
-        }
-        if stage.hidden {
-            remarks.push(format!("{name}: may not be looked into; why it waited is not known"));
-        }
-    }
-    remarks.extend(run.notes.iter().map(|note| format!("note: {note}")));
-    remarks
-}
-
-/// The parts of "other" that are worth a word.
-fn other_parts(stage: &Stage) -> Option<String> {
-    let times = &stage.times;
-    if times.other_ns() * 20 < stage.wall_ns || times.other_ns() < 1_000_000 {
-        return None;
-    }
-    let mut parts = [
-        ("disk", times.disk_ns),
-        ("file", times.file_ns),
-        ("lock", times.lock_ns),
-        ("child", times.child_ns),
-        ("sleep", times.sleep_ns),
-        ("network", times.network_ns),
-        ("device", times.device_ns),
-        ("stopped", times.stopped_ns),
-        ("not known", times.unknown_ns),
-    ];
-    parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    let least = times.other_ns() / 20;
-    let kept = parts.iter().filter(|(_, ns)| *ns > least);
-    Some(kept.map(|(what, ns)| format!("{what} {}", seconds(*ns))).collect::<Vec<_>>().join(", "))
-}
-
-/// How the figures are known.
-fn evidence(run: &Run) -> String {
-    let counts =
-        run.stages.iter().filter(|stage| stage.failure.is_none()).map(|stage| stage.samples);
-    let (least, most) = (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0));
-    let n = if least == most { format!("n={most}") } else { format!("n={least} to {most}") };
-    if most == 0 && run.notes.iter().any(|note| note.starts_with("/proc")) {
-        return String::from("exact: wall, user, sys, exit; all else is not known");
-    }
-    if run.discovered {
-        return format!("all figures sampled, {n} a stage");
-    }
-    let several = run.stages.iter().any(|stage| !stage.single_task && stage.failure.is_none());
-    let (exact, parts) = if several {
-        ("cpu and runq of stages of one task", "cpu and runq of the others, in, out, other")
-    } else {
-        ("cpu, runq", "in, out, other")
+        let last = position.is_none_or(|position| position + 1 == run.stages.len());
+        let memory_kills = Some(run.memory_kills);
+        remark(&Ended { position, label, last, end, interrupted, memory_kills })
     };
-    format!(
-        "exact: wall, {exact}, user, sys, read, written, calls, exit, unless marked: < at most, ~ sampled\n\
-         sampled ({n} a stage): {parts}; pipes"
-    )
+    if run.discovered {
+        // Of a script only its own end is known.
+        return ended(None, script_name(command), run.ending, None).into_iter().collect();
+    }
+    let mut remarks: Vec<Remark> = Vec::new();
+    for (position, stage) in run.stages.iter().enumerate() {
+        let said = ended(Some(position), &stage.label, stage.ending, stage.failure.as_deref());
+        remarks.extend(said.filter(|remark| !remarks.contains(remark)));
+    }
+    remarks
 }

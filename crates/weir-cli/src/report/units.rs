@@ -1,6 +1,9 @@
 //! How figures are written in the report.
 
+use std::time::Duration;
 use weir_measure::record::{Ending, Stage};
+use weir_policy::words;
+pub use weir_policy::words::count;
 
 /// A time in a table cell: seconds, `-` for nothing worth a digit.
 pub fn seconds(ns: u64) -> String {
@@ -13,19 +16,33 @@ pub fn seconds(ns: u64) -> String {
     }
 }
 
+/// Hours, minutes and seconds.
+pub fn clock(time: Duration) -> String {
+    let s = time.as_secs();
+    format!("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+}
+
 /// A size in decimal units.
 pub fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
+    scaled(count, 1000.0, &["B", "kB", "MB", "GB", "TB"])
+}
+
+/// A size in binary units, in which sizes are given (64K is 64 KiB).
+pub fn binary(count: u64) -> String {
+    scaled(count, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
+}
+
+fn scaled(count: u64, step: f64, units: &[&str; 5]) -> String {
     let mut value = count as f64;
     let mut unit = 0;
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= step;
         unit += 1;
     }
     if unit == 0 || value >= 9.95 {
-        format!("{value:.0} {}", UNITS[unit])
+        format!("{value:.0} {}", units[unit])
     } else {
-        format!("{value:.1} {}", UNITS[unit])
+        format!("{value:.1} {}", units[unit])
     }
 }
 
@@ -39,28 +56,28 @@ pub fn capacity(count: u64) -> String {
     }
 }
 
-/// A count.
-pub fn count(value: u64) -> String {
-    match value {
-        v if v < 10_000 => v.to_string(),
-        v if v < 10_000_000 => format!("{} k", v / 1000),
-        v => format!("{} M", v / 1_000_000),
+/// A rate in MB/s, for a column that says so.
+pub fn rate(bytes_per_s: f64) -> String {
+    match bytes_per_s / 1e6 {
+        0.0 => String::from("-"),
+        mb if mb < 0.095 => format!("{mb:.2}"),
+        mb if mb < 9.95 => format!("{mb:.1}"),
+        mb => format!("{mb:.0}"),
     }
 }
 
 /// A share as a percentage; `?` where it is not known.
 pub fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| String::from("?"), |share| format!("{:.0}%", share * 100.0))
+    share.map_or_else(|| String::from("?"), words::percent)
 }
 
 /// How a stage ended.
 pub fn ending(stage: &Stage) -> String {
-    match (stage.ending, &stage.failure) {
-        (Some(Ending::Code(code)), Some(reason)) => format!("{code} {reason}"),
-        _ if stage.closed_by_downstream() => String::from("closed by downstream (normal)"),
-        (Some(Ending::Code(code)), None) => code.to_string(),
-        (Some(Ending::Signal(signal)), _) => signal_name(signal),
-        (None, _) => String::from("?"),
+    match stage.ending {
+        _ if stage.closed_by_downstream() => String::from("reader left"),
+        Some(Ending::Code(code)) => code.to_string(),
+        Some(Ending::Signal(signal)) => signal_name(signal),
+        None => String::from("?"),
     }
 }
 
@@ -68,14 +85,4 @@ pub fn ending(stage: &Stage) -> String {
 pub fn signal_name(signal: i32) -> String {
     let name = signal_hook::low_level::signal_name(signal);
     name.map_or_else(|| format!("signal {signal}"), String::from)
-}
-
-/// A label on one line, cut to `width` characters.
-pub fn cut(label: &str, width: usize) -> String {
-    let line: String = label.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line: String = line.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-    if line.chars().count() <= width {
-        return line;
-    }
-    line.chars().take(width.saturating_sub(3)).chain("...".chars()).collect()
 }

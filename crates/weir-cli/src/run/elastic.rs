@@ -11,10 +11,9 @@ use crate::args::Elastic;
 use crate::fault::{Fault, tell};
 use crate::report::Report;
 use crate::report::units::ending;
-use std::time::{SystemTime, UNIX_EPOCH};
 use weir_measure::record::{Pipe, Run};
 use weir_measure::runner::{Launch, StageSpec, files_suffice};
-use weir_policy::advice::{ENOUGH_SAMPLES, Kind};
+use weir_policy::advice::{ENOUGH_SAMPLES, Kind, Past, Refuted};
 
 /// What an inserted stage is shown as.
 const LABEL: &str = "weir buffer";
@@ -57,7 +56,8 @@ fn check(pipes: &[usize], there: usize) -> Result<(), Fault> {
 fn by_evidence(planned: &mut Planned) -> Vec<String> {
     let pipeline = evidence::pipeline_key(&planned.command);
     let mut seen = evidence::place().map_or_else(Vec::new, |path| {
-        evidence::read(&path).unwrap_or_else(|trouble| {
+        let read = evidence::read(&path).map(|memory| memory.seen);
+        read.unwrap_or_else(|trouble| {
             let path = path.display();
             tell(&format!("cannot read what earlier runs have shown from '{path}': {trouble}"));
             Vec::new()
@@ -65,12 +65,17 @@ fn by_evidence(planned: &mut Planned) -> Vec<String> {
     });
     let there = planned.stages.len() - 1;
     seen.retain(|seen| seen.pipeline == pipeline && (1..=there).contains(&seen.pipe));
+    let doubtful = seen.iter().find(|seen| !seen.stands()).map(Seen::counts);
+    seen.retain(Seen::stands);
     seen.sort_by_key(|seen| seen.pipe);
     let pipes: Vec<usize> = seen.iter().map(|seen| seen.pipe).collect();
     if pipes.is_empty() {
-        return vec![String::from(
-            "no elastic buffer was put in: no earlier run of this pipeline has shown that it \
-             would help",
+        let who = match doubtful {
+            Some((shown, runs)) => format!("only {shown} of the last {runs} runs"),
+            None => String::from("no earlier run"),
+        };
+        return vec![format!(
+            "no elastic buffer was put in: {who} of this pipeline has shown that it would help"
         )];
     }
     if let Err(why) = insert_all(&mut planned.stages, &pipes) {
@@ -107,7 +112,7 @@ pub fn insert(stages: &mut Vec<StageSpec>, from: usize) -> Result<(), String> {
     if !program.exists() {
         return Err(format!("weir itself is gone from '{}'", program.display()));
     }
-    let argv = vec![program.into_os_string(), "buffer".into(), "-q".into(), "--put-in".into()];
+    let argv = vec![program.into_os_string(), "buffer".into(), "-q".into()];
     let launch = Launch::Exec { env: Vec::new(), argv, text: None };
     stages.insert(from + 1, StageSpec { label: String::from(LABEL), launch, inserted: true });
     Ok(())
@@ -128,8 +133,59 @@ pub fn tell_losses(run: &Run) {
     }
 }
 
-/// Remembers which pipes would gain by a buffer, and forgets those of which a run without
-/// buffers showed that they would not. Failing costs a line.
+/// What earlier runs of this text leave to this one.
+pub fn past(run: &Run, command: &str) -> Past {
+    let path = evidence::place().filter(|path| !run.discovered && evidence::is_usable(path));
+    let Some(path) = path else { return Past::default() };
+    let pipeline = evidence::pipeline_key(command);
+    let memory = evidence::read(&path).unwrap_or_default();
+    let of_this = memory.refuted.iter().filter(|known| known.pipeline == pipeline);
+    let refuted = of_this.flat_map(|known| here(run, known)).collect();
+    Past { remembers: true, refuted }
+}
+
+/// What was refuted, with the positions that its stage or pipe has in this run.
+fn here(run: &Run, known: &evidence::Refuted) -> Vec<Refuted> {
+    let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == known.kind) else {
+        return Vec::new();
+    };
+    let typed = |position| typed_number(run.stages.iter().map(|stage| stage.inserted), position);
+    if let Some(number) = known.pipe {
+        let pipes = run.pipes.iter().enumerate().filter(|(_, pipe)| typed(pipe.from) == number);
+        return pipes.map(|(at, _)| Refuted { kind, stage: None, pipe: Some(at) }).collect();
+    }
+    let stages = (0..run.stages.len()).filter(|at| !run.stages[*at].inserted);
+    let stages = stages.filter(|at| Some(typed(*at)) == known.stage);
+    stages.map(|at| Refuted { kind, stage: Some(at), pipe: None }).collect()
+}
+
+/// Remembers what comparing showed of the advice that was followed: none of it is given again
+/// for this text if the runs with it were not found to be faster.
+pub fn remember_compared(report: &Report) {
+    let Some(compared) = report.compared.as_ref().filter(|compared| !compared.tried.is_empty())
+    else {
+        return;
+    };
+    let run = &report.run;
+    let Some(path) = evidence::place().filter(|_| !run.discovered) else { return };
+    let typed = |position| typed_number(run.stages.iter().map(|stage| stage.inserted), position);
+    let tried = compared.tried.iter().map(|advice| evidence::Refuted {
+        pipeline: evidence::pipeline_key(&report.command),
+        kind: advice.kind.name().to_owned(),
+        stage: advice.stage.map(typed),
+        pipe: advice.pipe.and_then(|at| Some(typed(run.pipes.get(at)?.from))),
+        when_unix_s: evidence::now_unix_s(),
+    });
+    let tried: Vec<evidence::Refuted> = tried.collect();
+    // The ratio is of advised to plain: below 1 for certain, it was faster.
+    if let Err(trouble) = evidence::judge_tried(&path, &tried, compared.high < 1.0) {
+        let path = path.display();
+        tell(&format!("cannot remember in '{path}' what comparing has shown: {trouble}"));
+    }
+}
+
+/// Remembers of which pipes this run showed that they would gain by a buffer, and of which a run
+/// without buffers showed that they would not. Failing costs a line.
 pub fn remember(report: &Report) {
     let run = &report.run;
     if run.discovered {
@@ -146,10 +202,10 @@ pub fn remember(report: &Report) {
         run.pipes.iter().enumerate().partition(|(position, _)| advised(*position));
     let shown: Vec<Seen> =
         shown.iter().map(|(_, pipe)| seen(pipe, &pipeline, number(pipe))).collect();
-    let not = not.iter().filter(|(_, pipe)| disproves(run, pipe));
-    let disproved: Vec<usize> = not.map(|(_, pipe)| number(pipe)).collect();
+    let not = not.iter().filter(|(_, pipe)| is_contrary(run, pipe));
+    let contrary: Vec<usize> = not.map(|(_, pipe)| number(pipe)).collect();
     let damaged = matches!(evidence::read(&path), Err(Trouble::Damaged(_)));
-    match evidence::update(&path, &pipeline, &shown, &disproved) {
+    match evidence::update(&path, &pipeline, &shown, &contrary) {
         Err(trouble) if !shown.is_empty() => {
             let path = path.display();
             tell(&format!("cannot remember in '{path}' what this run has shown: {trouble}"));
@@ -157,20 +213,19 @@ pub fn remember(report: &Report) {
         Ok(()) if damaged && !shown.is_empty() => {
             tell(&format!("'{}' was damaged and is begun anew", path.display()));
         }
-        // An entry that cannot be removed helps or does no harm.
+        // What a contrary run showed is no loss if it cannot be written.
         _ => {}
     }
 }
 
 /// Whether a run in which a pipe got no advice says that a buffer there would not help: with
 /// buffers the pipes are others, and of a run cut short or too short nothing is known.
-fn disproves(run: &Run, pipe: &Pipe) -> bool {
+fn is_contrary(run: &Run, pipe: &Pipe) -> bool {
     let plain = run.stages.iter().all(|stage| !stage.inserted);
     plain && run.signals.is_empty() && pipe.samples >= ENOUGH_SAMPLES
 }
 
 fn seen(pipe: &Pipe, pipeline: &str, number: usize) -> Seen {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Seen {
         pipeline: pipeline.to_owned(),
         pipe: number,
@@ -178,7 +233,8 @@ fn seen(pipe: &Pipe, pipeline: &str, number: usize) -> Seen {
         empty_share: pipe.empty_share.unwrap_or(0.0),
         longest_full_ms: pipe.longest_full_ns / 1_000_000,
         longest_empty_ms: pipe.longest_empty_ns / 1_000_000,
-        when_unix_s: now.as_secs(),
+        when_unix_s: evidence::now_unix_s(),
+        runs: Vec::new(),
     }
 }
 

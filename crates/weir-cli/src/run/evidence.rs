@@ -1,14 +1,20 @@
-//! What earlier runs showed: which pipes of which pipelines would gain by an elastic buffer.
+//! What earlier runs showed: which pipes of which pipelines would gain by an elastic buffer, and
+//! which advice was tried and gained nothing.
 //!
 //! A small JSON file in the user's state directory, replaced as a whole. A pipeline is known by
 //! the SHA-256 of its text, since the text may hold secrets. Of two runs that end at the same
 //! moment the later one's file stands; what the other saw, its next run will see again.
+//!
+//! Runs of one pipeline differ, so one run that shows something else decides nothing: what the
+//! last [`RUNS`] showed of a pipe is kept, and it stands while a third of them showed it.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use weir_policy::advice::Kind;
 
 /// Version of the file.
 const SCHEMA: &str = "weir.elastic/1";
@@ -17,7 +23,12 @@ const MOST_ENTRIES: usize = 256;
 /// No file of that many entries is larger.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What a run showed of one pipe.
+/// Of so many runs it is kept what each showed of a pipe.
+const RUNS: usize = 8;
+/// What was refuted is forgotten after that time: hosts and data change.
+const REFUTED_LASTS_S: u64 = 30 * 24 * 3600;
+
+/// What runs showed of one pipe; the figures are those of the last one that showed a gain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
     /// Which pipeline: see [`pipeline_key`].
@@ -34,12 +45,64 @@ pub struct Seen {
     pub longest_empty_ms: u64,
     /// When, in seconds since 1970.
     pub when_unix_s: u64,
+    /// For each of the last runs, the oldest first, whether it showed that a buffer would help.
+    #[serde(default = "shown_once")]
+    pub runs: Vec<bool>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Remembered {
+fn shown_once() -> Vec<bool> {
+    vec![true]
+}
+
+impl Seen {
+    /// How many of the last runs showed it, and how many there were.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.runs.iter().filter(|shown| **shown).count(), self.runs.len())
+    }
+
+    /// Whether enough of them showed it to go by it.
+    pub fn stands(&self) -> bool {
+        let (shown, runs) = self.counts();
+        shown > 0 && 3 * shown >= runs
+    }
+
+    fn add(&mut self, shown: bool) {
+        self.runs.push(shown);
+        self.runs.drain(..self.runs.len().saturating_sub(RUNS));
+    }
+}
+
+/// Advice that was tried and gained nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Refuted {
+    /// Which pipeline: see [`pipeline_key`].
+    pub pipeline: String,
+    /// The name of its kind.
+    pub kind: String,
+    /// The stage it was about, as typed, from 1.
+    pub stage: Option<usize>,
+    /// The pipe it was about, as typed, from 1.
+    pub pipe: Option<usize>,
+    /// When, in seconds since 1970.
+    pub when_unix_s: u64,
+}
+
+impl Refuted {
+    fn is_about(&self, other: &Refuted) -> bool {
+        (&self.pipeline, &self.kind, self.stage, self.pipe)
+            == (&other.pipeline, &other.kind, other.stage, other.pipe)
+    }
+}
+
+/// All that is remembered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Memory {
     schema: String,
-    seen: Vec<Seen>,
+    /// What runs showed of pipes, the oldest first.
+    pub seen: Vec<Seen>,
+    /// What was refuted, the oldest first.
+    #[serde(default)]
+    pub refuted: Vec<Refuted>,
 }
 
 /// Why the file cannot be used.
@@ -82,10 +145,19 @@ pub fn pipeline_key(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reads what is remembered, the oldest first; nothing where there is no file.
-pub fn read(path: &Path) -> Result<Vec<Seen>, Trouble> {
+/// Whether something can be remembered in this file: it can be used, and replaced.
+pub fn is_usable(path: &Path) -> bool {
+    let usable = !matches!(read(path), Err(Trouble::Newer(_) | Trouble::Io(_)));
+    let there = path.ancestors().skip(1).find(|directory| directory.exists());
+    let there = there.filter(|directory| !directory.as_os_str().is_empty());
+    let directory = there.unwrap_or(Path::new("."));
+    usable && rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+/// Reads what is remembered; nothing where there is no file.
+pub fn read(path: &Path) -> Result<Memory, Trouble> {
     match std::fs::metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Memory::default()),
         // A FIFO in its place would never be opened.
         Ok(found) if !found.is_file() => {
             return Err(Trouble::Io(std::io::Error::other("not a file")));
@@ -97,7 +169,7 @@ pub fn read(path: &Path) -> Result<Vec<Seen>, Trouble> {
     let damaged = |error: serde_json::Error| Trouble::Damaged(error.to_string());
     let value: serde_json::Value = serde_json::from_slice(&text).map_err(damaged)?;
     match value["schema"].as_str() {
-        Some(SCHEMA) => Ok(serde_json::from_value::<Remembered>(value).map_err(damaged)?.seen),
+        Some(SCHEMA) => serde_json::from_value(value).map_err(damaged),
         Some(schema) if schema.starts_with("weir.elastic/") => {
             Err(Trouble::Newer(schema.chars().take(40).collect()))
         }
@@ -105,40 +177,81 @@ pub fn read(path: &Path) -> Result<Vec<Seen>, Trouble> {
     }
 }
 
-/// Takes in what a run showed and forgets what it disproved: pipes of `pipeline`, from 1.
+/// Takes in what a run without buffers showed of the pipes of `pipeline`: of those in `shown` that
+/// a buffer would help, of those in `contrary` (from 1) that it would not.
 ///
 /// What stays the same is not written.
 pub fn update(
     path: &Path,
     pipeline: &str,
     shown: &[Seen],
-    disproved: &[usize],
+    contrary: &[usize],
 ) -> Result<(), Trouble> {
-    let mut seen = match read(path) {
-        Err(Trouble::Damaged(_)) if !shown.is_empty() => Vec::new(),
-        // Nothing can be looked up there, so there is nothing to be forgotten either.
-        Err(Trouble::Damaged(_)) => return Ok(()),
-        read => read?,
-    };
-    let before = seen.len();
-    seen.retain(|entry| {
-        let again = shown.iter().any(|new| new.pipe == entry.pipe);
-        entry.pipeline != pipeline || !(again || disproved.contains(&entry.pipe))
-    });
-    if shown.is_empty() && seen.len() == before {
-        return Ok(());
-    }
-    seen.extend_from_slice(shown);
-    seen.drain(..seen.len().saturating_sub(MOST_ENTRIES));
-    write(path, seen)
+    change(path, |memory| {
+        let of = |entry: &Seen, pipe: usize| entry.pipeline == pipeline && entry.pipe == pipe;
+        for entry in &mut memory.seen {
+            if contrary.iter().any(|pipe| of(entry, *pipe)) {
+                entry.add(false);
+            }
+        }
+        for new in shown {
+            let before = memory.seen.iter().position(|entry| of(entry, new.pipe));
+            let runs = before.map(|at| memory.seen.remove(at).runs).unwrap_or_default();
+            let mut new = Seen { runs, ..new.clone() };
+            new.add(true);
+            memory.seen.push(new);
+        }
+        memory.seen.retain(|entry| entry.counts().0 > 0);
+    })
 }
 
-fn write(path: &Path, seen: Vec<Seen>) -> Result<(), Trouble> {
+/// Takes in advice that was tried: what gained nothing is not given again, what gained is.
+pub fn judge_tried(path: &Path, tried: &[Refuted], gained: bool) -> Result<(), Trouble> {
+    change(path, |memory| {
+        let was_tried = |known: &Refuted| tried.iter().any(|new| new.is_about(known));
+        memory.refuted.retain(|known| !was_tried(known));
+        if gained {
+            return;
+        }
+        memory.refuted.extend_from_slice(tried);
+        memory.seen.retain(|entry| {
+            let buffer = |new: &&Refuted| new.kind == Kind::ElasticBuffer.name();
+            let same =
+                |new: &Refuted| new.pipeline == entry.pipeline && new.pipe == Some(entry.pipe);
+            !tried.iter().filter(buffer).any(same)
+        });
+    })
+}
+
+/// Changes what is remembered; a damaged file is begun anew if there is something to keep.
+fn change(path: &Path, change: impl FnOnce(&mut Memory)) -> Result<(), Trouble> {
+    let before = match read(path) {
+        Err(Trouble::Damaged(_)) => Memory::default(),
+        read => read?,
+    };
+    let mut after = before.clone();
+    change(&mut after);
+    let now = now_unix_s();
+    after.refuted.retain(|known| now.saturating_sub(known.when_unix_s) < REFUTED_LASTS_S);
+    if after == before {
+        return Ok(());
+    }
+    after.seen.drain(..after.seen.len().saturating_sub(MOST_ENTRIES));
+    after.refuted.drain(..after.refuted.len().saturating_sub(MOST_ENTRIES));
+    after.schema = String::from(SCHEMA);
+    write(path, &after)
+}
+
+/// The time, in seconds since 1970.
+pub fn now_unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn write(path: &Path, memory: &Memory) -> Result<(), Trouble> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory)?;
-    let remembered = Remembered { schema: String::from(SCHEMA), seen };
-    let text = serde_json::to_vec_pretty(&remembered).map_err(std::io::Error::other)?;
+    let text = serde_json::to_vec_pretty(memory).map_err(std::io::Error::other)?;
     // Made with mode 600, and removed again if it cannot take its place.
     let mut new = tempfile::NamedTempFile::new_in(directory)?;
     new.write_all(&text)?;
@@ -148,72 +261,4 @@ fn write(path: &Path, seen: Vec<Seen>) -> Result<(), Trouble> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::PermissionsExt;
-
-    fn seen(pipeline: &str, pipe: usize) -> Seen {
-        Seen {
-            pipeline: pipeline.to_owned(),
-            pipe,
-            full_share: 0.41,
-            empty_share: 0.38,
-            longest_full_ms: 400,
-            longest_empty_ms: 390,
-            when_unix_s: 1_795_248_900,
-        }
-    }
-
-    #[test]
-    fn what_was_shown_is_read_again_and_what_was_disproved_is_not() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("weir/elastic.json");
-        assert_eq!(read(&path).expect("nothing yet"), vec![]);
-        update(&path, "a", &[], &[1, 2]).expect("nothing to do");
-        assert!(!path.exists(), "without evidence nothing is written");
-        update(&path, "a", &[seen("a", 1), seen("a", 2)], &[]).expect("written");
-        update(&path, "b", &[seen("b", 1)], &[2]).expect("written");
-        let later = Seen { when_unix_s: 1_795_249_000, ..seen("a", 1) };
-        update(&path, "a", std::slice::from_ref(&later), &[]).expect("written");
-        assert_eq!(read(&path).expect("read"), vec![seen("a", 2), seen("b", 1), later]);
-        update(&path, "a", &[], &[1, 2]).expect("written");
-        assert_eq!(read(&path).expect("read"), vec![seen("b", 1)]);
-        let mode = std::fs::metadata(&path).expect("there").permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-    }
-
-    #[test]
-    fn the_oldest_is_forgotten() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("elastic.json");
-        let many: Vec<Seen> = (1..=MOST_ENTRIES).map(|pipe| seen("a", pipe)).collect();
-        update(&path, "a", &many, &[]).expect("written");
-        update(&path, "b", &[seen("b", 1)], &[]).expect("written");
-        let found = read(&path).expect("read");
-        assert_eq!((found.len(), found[0].pipe), (MOST_ENTRIES, 2));
-        assert_eq!(found.last(), Some(&seen("b", 1)));
-        assert!(std::fs::metadata(&path).expect("there").len() < MOST_BYTES);
-    }
-
-    #[test]
-    fn a_damaged_file_is_replaced_and_a_newer_one_is_kept() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("elastic.json");
-        for text in ["", "{", "[]", "{\"schema\":\"weir.elastic/1\",\"seen\":3}"] {
-            std::fs::write(&path, text).expect("written");
-            assert!(matches!(read(&path), Err(Trouble::Damaged(_))), "{text}");
-            update(&path, "a", &[], &[1]).expect("nothing to do");
-            update(&path, "a", &[seen("a", 1)], &[]).expect("replaced");
-            assert_eq!(read(&path).expect("read"), vec![seen("a", 1)]);
-        }
-        std::fs::write(&path, "{\"schema\":\"weir.elastic/2\"}").expect("written");
-        let refused = update(&path, "a", &[seen("a", 1)], &[]).expect_err("kept");
-        assert!(refused.to_string().contains("newer weir"), "{refused}");
-    }
-
-    #[test]
-    fn the_key_is_the_text_s_sha_256() {
-        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(pipeline_key(""), empty);
-    }
-}
+mod tests;

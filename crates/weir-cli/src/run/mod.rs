@@ -8,32 +8,78 @@
 mod compare;
 mod elastic;
 mod evidence;
+mod live;
 mod plan;
+mod rounds;
+mod several;
 mod status;
 mod watch;
 
 pub use compare::Compared;
+pub use plan::is_program;
 
 use crate::args::{PIPE_BYTES, PipeSize, RunOptions};
 use crate::fault::{Fault, tell};
-use crate::report::{self, Report};
+use crate::output::print_json;
+use crate::report::{self, Detail, Look, Report};
+use signal_hook::consts::SIGXFSZ;
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use weir_measure::record::Run;
+use std::sync::Arc;
+use weir_measure::record::{Ending, Run};
 use weir_measure::runner::{self, Job};
 use weir_sys::proc::{Descriptor, Kind};
 use weir_sys::startup::closed_standard_descriptors;
 
 /// Runs the verb.
 pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
-    let mut planned = plan::plan(options)?;
+    let mut plans = plan::plans(options)?;
+    if plans.len() > 1 {
+        return several::compare(options, plans);
+    }
+    let Some(mut planned) = plans.pop() else { return Err(Fault::usage("nothing to run")) };
+    if planned.stages.is_empty() {
+        return Ok(nothing(options));
+    }
     let notes = elastic::put_in(options.elastic.as_ref(), &mut planned)?;
     let closed = closed_standard_descriptors();
-    let job = Job {
+    let (command, negated) = (planned.command.clone(), planned.negated);
+    let job = job(options, planned, closed);
+    let standard = options.compare.then(rounds::Standard::keep).transpose()?;
+    let outputs = Outputs::open(options, closed);
+    let mut watch = watch::Watch::new(options.live, &job);
+    let mut run = runner::run(&job, &mut watch)
+        .map_err(|error| Fault::failed(format!("cannot make a pipe: {error}")))?;
+    watch.finish();
+    run.notes.extend(notes);
+    let ending = status::status(&run, options.pipefail, negated);
+    let mut report = judge(run, &command, closed, ending.shell_status());
+    elastic::tell_losses(&report.run);
+    elastic::remember(&report);
+    if let Some(standard) = standard.filter(|_| report.run.signals.is_empty()) {
+        report.compared = compare::compare(&job, &report.advice, options.runs, &standard)?;
+        elastic::remember_compared(&report);
+    }
+    outputs.write(&report);
+    Ok(ending.take())
+}
+
+/// A text of blanks and comments: a shell does nothing then, and is content.
+fn nothing(options: &RunOptions) -> ExitCode {
+    let outputs = Outputs::open(options, closed_standard_descriptors());
+    let run = Run { ending: Some(Ending::Code(0)), ..Run::default() };
+    outputs.write(&judge(run, "", [false; 3], 0));
+    ExitCode::SUCCESS
+}
+
+/// The job that runs a plan.
+fn job(options: &RunOptions, planned: plan::Planned, closed: [bool; 3]) -> Job {
+    Job {
         stages: planned.stages,
         script: planned.script,
+        whole_because: planned.whole_because,
         shell: planned.shell,
         shell_options: planned.shell_options,
         pipe_bytes: match options.pipe_size {
@@ -43,23 +89,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
         pipe_auto: options.pipe_size == PipeSize::Auto,
         tick_ns: options.sample_ms * 1_000_000,
         closed,
-    };
-    let standard = options.compare.then(compare::Standard::keep).transpose()?;
-    let outputs = Outputs::open(options, closed);
-    let mut watch = watch::Watch::new(options.live);
-    let mut run = runner::run(&job, &mut watch)
-        .map_err(|error| Fault::failed(format!("cannot make a pipe: {error}")))?;
-    watch.finish();
-    run.notes.extend(notes);
-    let ending = status::status(&run, options.pipefail, planned.negated);
-    let mut report = judge(run, &planned.command, closed, ending.shell_status());
-    elastic::tell_losses(&report.run);
-    elastic::remember(&report);
-    if let Some(standard) = standard.filter(|_| report.run.signals.is_empty()) {
-        report.compared = compare::compare(&job, &report.advice, options.runs, &standard)?;
     }
-    outputs.write(&report);
-    Ok(ending.take())
 }
 
 fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report {
@@ -78,7 +108,8 @@ fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report 
     let (input, output) = (Descriptor::of(io::stdin()), Descriptor::of(io::stdout()));
     let facts = run.facts(flows(input), flows(output));
     let verdict = weir_policy::verdict::judge(&facts);
-    let advice = weir_policy::advice::advise(&facts, &verdict);
+    let past = elastic::past(&run, command);
+    let advice = weir_policy::advice::advise(&facts, &verdict, &past);
     Report { run, command: command.to_owned(), verdict, advice, status, compared: None }
 }
 
@@ -87,6 +118,7 @@ fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report 
 struct Outputs {
     text: Option<Target>,
     json: Option<Target>,
+    detail: Detail,
 }
 
 enum Target {
@@ -107,17 +139,25 @@ impl Outputs {
             true => Some(Target::Stdout),
             false => open(path, "JSON report"),
         });
-        Outputs { text, json }
+        Outputs { text, json, detail: options.detail() }
     }
 
     fn write(&self, report: &Report) {
         if let Some(target) = &self.text {
-            let colour = matches!(target, Target::Stderr)
-                && report::wants_colour(io::stderr().is_terminal());
-            target.write(&report::text(report, colour));
+            target.write(&report::text(report, &target.look(self.detail)));
         }
         if let Some(target) = &self.json {
             target.write(&report::json(report));
+        }
+    }
+
+    /// The same of a comparison of several pipelines.
+    fn write_several(&self, several: &report::Several) {
+        if let Some(target) = &self.text {
+            target.write(&report::several_text(several, &target.look(self.detail)));
+        }
+        if let Some(target) = &self.json {
+            target.write(&report::several_json(several));
         }
     }
 }
@@ -136,9 +176,19 @@ fn open(path: &Path, what: &str) -> Option<Target> {
 }
 
 impl Target {
+    fn look(&self, detail: Detail) -> Look {
+        match self {
+            Target::Stderr => Look::of_stderr(detail),
+            _ => Look::of_file(detail),
+        }
+    }
+
     fn write(&self, text: &str) {
+        // A file that may not be so large is an error, and not the end of weir. Not ignored from
+        // the start: the stages would inherit that.
+        let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
         let (result, name) = match self {
-            Target::Stdout => (io::stdout().lock().write_all(text.as_bytes()), "standard output"),
+            Target::Stdout => return print_json(text).unwrap_or_else(|fault| fault.tell()),
             Target::Stderr => (io::stderr().lock().write_all(text.as_bytes()), "standard error"),
             Target::File(file, name) => ((&*file).write_all(text.as_bytes()), name.as_str()),
         };

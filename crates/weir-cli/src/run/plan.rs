@@ -1,12 +1,14 @@
 //! From the command line to the stages of a job.
 
-use crate::args::RunOptions;
+use crate::args::{Asked, RunOptions};
 use crate::fault::Fault;
 use crate::shell::{self, Direct, Plan, PlanError, StageText};
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use weir_measure::runner::{Launch, StageSpec, files_suffice};
+use weir_measure::runner::{Launch, StageSpec, files_needed, files_suffice};
 
 /// What is to be run.
 pub struct Planned {
@@ -14,6 +16,8 @@ pub struct Planned {
     pub stages: Vec<StageSpec>,
     /// The only stage is a script.
     pub script: bool,
+    /// Why it is, if so: what stands before "ran whole under the shell".
+    pub whole_because: String,
     /// The status is turned round (`! a | b`).
     pub negated: bool,
     /// The shell for stages that need one.
@@ -30,11 +34,15 @@ const KNOWN_SHELLS: [&str; 7] = ["bash", "sh", "dash", "ash", "ksh", "mksh", "zs
 /// Those of them in which `set -o pipefail` has long been known.
 const PIPEFAIL_SHELLS: [&str; 4] = ["bash", "ksh", "mksh", "zsh"];
 
-/// Makes the plan.
-pub fn plan(options: &RunOptions) -> Result<Planned, Fault> {
-    match &options.text {
-        Some(text) => of_text(text, options),
-        None => of_words(&options.words),
+/// Those that read no files of the user's before a text, which could give a command another
+/// meaning, and in which `exec` is known to change nothing else.
+const REPLACING_SHELLS: [&str; 3] = ["bash", "sh", "dash"];
+
+/// Makes the plans: one, or of several pipelines to compare one each.
+pub fn plans(options: &RunOptions) -> Result<Vec<Planned>, Fault> {
+    match &options.asked {
+        Asked::Texts(texts) => texts.iter().map(|text| of_text(text, options)).collect(),
+        Asked::Words(words) => Ok(vec![of_words(words.as_slice())?]),
     }
 }
 
@@ -55,7 +63,47 @@ fn of_words(words: &[OsString]) -> Result<Planned, Fault> {
     // Needed only for scripts without a first line, which exec(3) gives to sh.
     let shell = PathBuf::from("/bin/sh");
     let shell_options = Vec::new();
-    Ok(Planned { stages, script: false, negated: false, shell, shell_options, command })
+    let (script, negated, whole_because) = (starts_others(&stages), false, String::new());
+    Ok(Planned { stages, script, whole_because, negated, shell, shell_options, command })
+}
+
+/// Whether the only stage is a script or a build: what it starts is what a person wants to know of,
+/// so its processes are found from outside, as those of a text that runs whole.
+fn starts_others(stages: &[StageSpec]) -> bool {
+    const BUILDERS: [&str; 4] = ["make", "gmake", "ninja", "just"];
+    let [stage] = stages else { return false };
+    let mut words = stage.label.split_whitespace().skip_while(|word| word.contains('='));
+    let Some(first) = words.next() else { return false };
+    let name = first.rsplit('/').next().unwrap_or(first);
+    let has_script = words.any(|word| !word.starts_with('-'));
+    BUILDERS.contains(&name)
+        || (KNOWN_SHELLS.contains(&name) && has_script)
+        || (first.contains('/') && is_shell_script(Path::new(first)))
+}
+
+/// Whether a file begins by naming a shell, as it is or behind `env`.
+fn is_shell_script(file: &Path) -> bool {
+    let Some(start) = beginning(file) else { return false };
+    let words = interpreter(&start).unwrap_or_default();
+    let names = words.iter().filter_map(|word| Path::new(word).file_name()?.to_str());
+    names.into_iter().any(|name| KNOWN_SHELLS.contains(&name))
+}
+
+/// The first bytes of a file.
+fn beginning(path: &Path) -> Option<Vec<u8>> {
+    const LENGTH: usize = 256;
+    // Opening something else than a file may wait for ever.
+    let file = std::fs::File::open(Some(path).filter(|path| path.is_file())?).ok()?;
+    let mut start = Vec::new();
+    file.take(LENGTH as u64).read_to_end(&mut start).ok()?;
+    Some(start)
+}
+
+/// The words behind `#!` in the first line of a script.
+fn interpreter(start: &[u8]) -> Option<Vec<&OsStr>> {
+    let line = start.strip_prefix(b"#!")?.split(|b| *b == b'\n').next()?;
+    let words = line.split(|b| b.is_ascii_whitespace()).filter(|word| !word.is_empty());
+    Some(words.map(OsStr::from_bytes).collect())
 }
 
 fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
@@ -69,9 +117,8 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
         // What is no UTF-8 is for the shell alone to read.
         None => Plan::Whole,
         Some(Ok(plan)) => plan,
-        Some(Err(PlanError::Empty)) => {
-            return Err(Fault::usage("nothing to run: the text is empty"));
-        }
+        // A shell does nothing then, and is content.
+        Some(Err(PlanError::Empty)) => return Ok(nothing(shell)),
         // The last word on syntax is the shell's own.
         Some(Err(PlanError::Syntax(_))) if accepts(&shell, text) => Plan::Whole,
         Some(Err(PlanError::Syntax(error))) => {
@@ -83,16 +130,41 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
     match plan {
         // Too many stages for the limit of open files: the shell needs fewer than measuring does.
         Plan::Pipeline(pipeline) if known && files_suffice(pipeline.stages.len()) => {
-            let negated = pipeline.negated;
-            let stages = pipeline.stages.into_iter().map(spec).collect();
-            Ok(Planned { stages, script: false, negated, shell, shell_options, command })
+            let replaces = REPLACING_SHELLS.contains(&name.as_str());
+            let stages: Vec<_> =
+                pipeline.stages.into_iter().map(|stage| spec(stage, replaces)).collect();
+            let (negated, whole_because) = (pipeline.negated, String::new());
+            let script = starts_others(&stages);
+            Ok(Planned { stages, script, whole_because, negated, shell, shell_options, command })
         }
-        _ => {
+        plan => {
+            let whole_because = reason(text, &name, known, &plan);
             let launch = Launch::Shell(text.to_owned());
             let stages = vec![StageSpec { label: command.clone(), launch, inserted: false }];
-            let negated = false;
-            Ok(Planned { stages, script: true, negated, shell, shell_options, command })
+            let (script, negated) = (true, false);
+            Ok(Planned { stages, script, whole_because, negated, shell, shell_options, command })
         }
+    }
+}
+
+fn nothing(shell: PathBuf) -> Planned {
+    let (stages, shell_options) = (Vec::new(), Vec::new());
+    let (whole_because, command) = (String::new(), String::new());
+    let (script, negated) = (false, false);
+    Planned { stages, script, whole_because, negated, shell, shell_options, command }
+}
+
+/// Why a text runs whole.
+fn reason(text: &OsStr, shell: &str, known: bool, plan: &Plan) -> String {
+    match plan {
+        _ if text.to_str().is_none() => String::from("the text is not UTF-8"),
+        _ if !known => format!("the grammar of {shell} is not known"),
+        Plan::Whole => String::from("not one top-level pipeline"),
+        Plan::Pipeline(pipeline) => format!(
+            "to measure its stages one by one weir would need to open {} files, more than it may \
+             (ulimit -n)",
+            files_needed(pipeline.stages.len())
+        ),
     }
 }
 
@@ -108,8 +180,9 @@ fn shell_options(shell: &str, pipefail: bool, plan: &Plan) -> Result<Vec<OsStrin
     }
 }
 
-fn spec(stage: StageText) -> StageSpec {
-    let text = stage.shell_text;
+fn spec(stage: StageText, replaces: bool) -> StageSpec {
+    let replaced = stage.replaced.filter(|replaced| replaces && can_start(&replaced.program));
+    let text = replaced.map_or(stage.shell_text, |replaced| replaced.shell_text);
     let launch = match stage.direct {
         Some(Direct { env, argv }) => Launch::Exec {
             env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
@@ -119,6 +192,20 @@ fn spec(stage: StageText) -> StageSpec {
         None => Launch::Shell(text.into()),
     };
     StageSpec { label: stage.source, launch, inserted: false }
+}
+
+/// Whether a program is sure to start once it is found: `exec` words its errors in its own way, so
+/// whatever may fail is left to the shell without it.
+fn can_start(program: &str) -> bool {
+    let start = in_path(Path::new(program)).and_then(|path| beginning(&path));
+    let Some(start) = start else { return false };
+    interpreter(&start).map_or_else(
+        || start.starts_with(b"\x7fELF"),
+        |words| {
+            let path = words.first().map_or(Path::new(""), Path::new);
+            path.is_absolute() && in_path(path).is_some()
+        },
+    )
 }
 
 /// Whether the shell finds no fault with the text. (Of some faults bash tells and still exits 0.)
@@ -139,6 +226,11 @@ fn find_shell(asked: Option<&Path>) -> Result<PathBuf, Fault> {
             Ok(found.unwrap_or_else(|| PathBuf::from("/bin/sh")))
         }
     }
+}
+
+/// Whether a word names a program.
+pub fn is_program(name: &OsStr) -> bool {
+    in_path(Path::new(name)).is_some()
 }
 
 fn in_path(name: &Path) -> Option<PathBuf> {

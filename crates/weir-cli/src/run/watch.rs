@@ -1,13 +1,14 @@
 //! Looks on while a job runs: signals, stages that cannot be started, and a line of progress.
 
+use super::live::{Live, is_terminal, prints_elsewhere};
 use crate::args::When;
 use crate::fault::tell;
-use rustix::termios::tcgetwinsize;
+use crate::report::look::stderr_columns;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_measure::attribution::{Group, Sampler};
-use weir_measure::runner::Watcher;
+use weir_measure::runner::{Job, Watcher};
 use weir_policy::state::State;
 use weir_sys::signals::is_ignored;
 
@@ -19,20 +20,31 @@ const SHOW_AFTER_NS: u64 = 1_000_000_000;
 /// How often it is looked whether a stage uses the terminal.
 const TERMINAL_LOOKS: u64 = 10;
 
+/// When the line of progress is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shows {
+    Always,
+    Never,
+    /// Unless a stage uses the terminal.
+    Unless,
+    /// Where what the last stage prints does not go to the terminal either.
+    IfElsewhere,
+}
+
 /// The onlooker.
 pub struct Watch {
     came: Vec<(i32, Arc<AtomicUsize>)>,
-    live: bool,
-    forced: bool,
+    live: Live,
+    shows: Shows,
     shown: bool,
-    calls: u64,
-    terminal_in_use: bool,
+    looks: u64,
+    wanted: bool,
 }
 
 impl Watch {
     /// Takes the signals from now on, except those ignored when weir was started: those stay
     /// ignored, as a shell leaves them.
-    pub fn new(live: When) -> Watch {
+    pub fn new(live: When, job: &Job) -> Watch {
         let mut came = Vec::new();
         for signal in TAKEN.into_iter().filter(|signal| !is_ignored(*signal)) {
             let count = Arc::new(AtomicUsize::new(0));
@@ -40,16 +52,18 @@ impl Watch {
                 came.push((signal, count));
             }
         }
-        let auto = io::stderr().is_terminal() && !io::stdout().is_terminal();
-        let live_now = live == When::Always || (live == When::Auto && auto);
-        Watch {
-            came,
-            live: live_now,
-            forced: live == When::Always,
-            shown: false,
-            calls: 0,
-            terminal_in_use: false,
-        }
+        let shows = match live {
+            When::Always => Shows::Always,
+            When::Auto if !io::stderr().is_terminal() => Shows::Never,
+            When::Auto if !io::stdout().is_terminal() => Shows::Unless,
+            // Whatever a script starts may print.
+            When::Auto if !job.script => Shows::IfElsewhere,
+            When::Auto | When::Never => Shows::Never,
+        };
+        // Processes of a script are named by what they are.
+        let labels = job.stages.iter().map(|stage| stage.label.clone());
+        let labels = if job.script { Vec::new() } else { labels.collect() };
+        Watch { came, live: Live::new(labels), shows, shown: false, looks: 0, wanted: false }
     }
 
     /// Wipes the line of progress.
@@ -59,17 +73,23 @@ impl Watch {
         }
     }
 
-    fn line(&self, now_ns: u64, sampler: &Sampler) -> String {
-        let mut line = format!("weir {:.1} s", now_ns as f64 / 1e9);
-        for (position, group) in sampler.groups.iter().enumerate().filter(|(_, g)| !g.ended) {
-            let alive_ns = group.last_ns.saturating_sub(group.first_ns).max(1);
-            let times = group.samples.divide_wall(alive_ns);
-            let busy = 100 * times.busy_ns() / alive_ns;
-            let now = group.now.map_or("", describe);
-            let name = &group.program;
-            line.push_str(&format!("   {} {name} busy {busy} %{now}", position + 1));
+    /// Whether to show anything now: nobody else may be using the terminal.
+    fn is_wanted(&mut self, sampler: &Sampler) -> bool {
+        if self.looks.is_multiple_of(TERMINAL_LOOKS) {
+            let in_use = || sampler.groups.iter().any(uses_terminal);
+            self.wanted = match self.shows {
+                Shows::Always => true,
+                Shows::Never => false,
+                Shows::Unless => !in_use(),
+                Shows::IfElsewhere => {
+                    let last = sampler.groups.len().checked_sub(1);
+                    last.is_some_and(|last| prints_elsewhere(sampler, last)) && !in_use()
+                }
+            };
         }
-        line
+        self.looks += 1;
+        let reads_terminal = |group: &Group| group.now == Some(State::Device);
+        self.wanted && !sampler.groups.iter().any(reads_terminal)
     }
 }
 
@@ -81,23 +101,18 @@ impl Watcher for Watch {
     }
 
     fn failed(&mut self, position: usize, label: &str, reason: &str) {
+        self.live.failed(position);
         tell(&format!("cannot start stage {} '{label}': {reason}", position + 1));
     }
 
     fn progress(&mut self, now_ns: u64, sampler: &Sampler) {
-        if !self.live || now_ns < SHOW_AFTER_NS {
+        if self.shows == Shows::Never || now_ns < SHOW_AFTER_NS {
             return;
         }
-        if self.calls.is_multiple_of(TERMINAL_LOOKS) {
-            self.terminal_in_use = !self.forced && sampler.groups.iter().any(uses_terminal);
-        }
-        self.calls += 1;
-        let reads_terminal = |group: &Group| group.now == Some(State::Device);
-        if self.terminal_in_use || sampler.groups.iter().any(reads_terminal) {
+        if !self.is_wanted(sampler) {
             return self.finish();
         }
-        let width = tcgetwinsize(io::stderr()).map_or(80, |size| size.ws_col.max(20)) as usize;
-        let line: String = self.line(now_ns, sampler).chars().take(width - 1).collect();
+        let line = self.live.line(now_ns, sampler, stderr_columns() - 1);
         let _ = io::stderr().lock().write_all(format!("\r\x1b[K{line}").as_bytes());
         self.shown = true;
     }
@@ -110,18 +125,6 @@ fn uses_terminal(group: &Group) -> bool {
     entries.flatten().any(|entry| {
         let number = entry.file_name().to_string_lossy().parse::<u32>().unwrap_or(0);
         let target = std::fs::read_link(entry.path()).unwrap_or_default();
-        let terminal = target.starts_with("/dev/pts") || target == std::path::Path::new("/dev/tty");
-        terminal && (number > 2 || number == 0 && group.now == Some(State::BlockedIn))
+        is_terminal(&target) && (number > 2 || number == 0 && group.now == Some(State::BlockedIn))
     })
-}
-
-fn describe(state: State) -> &'static str {
-    match state {
-        State::BlockedIn => " (waits for input)",
-        State::BlockedOut => " (waits for output)",
-        State::Disk => " (waits for the disk)",
-        State::Sleep => " (sleeps)",
-        State::Stopped => " (stopped)",
-        _ => "",
-    }
 }

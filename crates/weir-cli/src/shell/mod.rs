@@ -7,11 +7,13 @@
 //! processes from outside. So wrong guesses cost a finer report, never a wrong result.
 //!
 //! Flow: grammar.rs reads the text (with scan.rs for its tokens), second.rs has brush-parser
-//! read it again, words.rs looks for the stages that need no shell.
+//! read it again, words.rs looks for the stages that need no shell, replace.rs for those in whose
+//! place a shell can put itself.
 
 mod builtins;
 mod fault;
 mod grammar;
+mod replace;
 mod scan;
 mod second;
 #[cfg(test)]
@@ -57,6 +59,17 @@ pub struct StageText {
     pub shell_text: String,
     /// The stage with no shell, when it means exactly the same.
     pub direct: Option<Direct>,
+    /// The text with `exec` before the command, where that can be found and started.
+    pub replaced: Option<Replaced>,
+}
+
+/// A text for a shell that puts a program in its own place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replaced {
+    /// What to give to `SHELL -c`.
+    pub shell_text: String,
+    /// The program that must be there: `exec` words its errors its own way.
+    pub program: String,
 }
 
 /// A command to execute.
@@ -162,7 +175,12 @@ fn cut(
     }
     let simple = stage.shape == Shape::Simple && !stage.with_stderr;
     let direct = if simple { words::direct(source, is_exported_function) } else { None };
-    Some(StageText { source: source.to_owned(), shell_text, direct })
+    let replaced = (stage.shape == Shape::Simple)
+        .then(|| replace::replaced(&shell_text, is_exported_function))
+        .flatten()
+        .filter(|(text, _)| stands_alone(text, stage.shape))
+        .map(|(shell_text, program)| Replaced { shell_text, program });
+    Some(StageText { source: source.to_owned(), shell_text, direct, replaced })
 }
 
 /// Whether a stage, cut out, reads as the same single command from its first byte to its last,

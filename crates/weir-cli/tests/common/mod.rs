@@ -5,6 +5,7 @@
 pub mod buffer;
 pub mod net;
 pub mod port;
+pub mod quota;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -66,7 +67,7 @@ pub fn weir_run_in(state: &Path, args: &[&str]) -> Ran {
     let file = directory.path().join("report.json");
     let mut command = Command::new(WEIR);
     command.args(["run", "--json"]).arg(&file).args(args);
-    command.env("XDG_STATE_HOME", state).env_remove("WEIR_ELASTIC");
+    command.env("XDG_STATE_HOME", state).env_remove("WEIR_ELASTIC").env_remove("COLUMNS");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().expect("weir starts");
     bound(&child);

@@ -24,7 +24,8 @@ def malformed():
     wrong = struct.unpack("!H", sound[10:12])[0] ^ 1
     return {
         "short": [sound[:1], sound[:10], sound[:19]],
-        "version": [request(version=version) for version in (0, 5, 6)],
+        "version": [request(version=version) for version in (0, 5, 15)],
+        "ipv6": [request(version=6), b"\x60" + bytes(39)],
         "header-length": [request(ihl=ihl) for ihl in (0, 4, 15)],
         "total-length": [request(length=length) for length in (0, 19, len(sound) + 1)],
         "header-checksum": [request(check=check) for check in (0, 0xFFFF, wrong)],

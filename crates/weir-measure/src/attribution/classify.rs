@@ -54,10 +54,26 @@ pub fn classify(pid: Pid, call: Call, ends: &Endpoints, hints: Hints) -> State {
         Call::FileLock | Call::Futex => State::Lock,
         Call::Child => State::Child,
         Call::Sleep => State::Sleep,
-        Call::Network => State::Network,
+        Call::Network(_) => State::Network,
         Call::Storage | Call::Completion => State::Disk,
         Call::Other(_) => State::Unknown,
     }
+}
+
+/// The socket that a task of process `pid` waits for in `call`, if it does for one that is not
+/// its own wake-up line.
+pub fn socket(pid: Pid, call: Call) -> Option<i32> {
+    let set = match call {
+        Call::Network(fd) | Call::Read(fd) | Call::Write(fd) => vec![(fd, POLLIN)],
+        Call::Move { from, to } => vec![(from, POLLIN), (to, POLLOUT)],
+        Call::Poll { address, count } => poll_set(pid, address, count),
+        Call::Select { count, read, write } => select_sets(pid, count, read, write),
+        Call::Epoll(fd) => epoll_interest(pid, fd),
+        _ => Vec::new(),
+    };
+    let is_socket = |fd: i32| descriptor(pid, fd).is_some_and(|file| file.is_socket());
+    let mut sockets = set.into_iter().map(|(fd, _)| fd);
+    sockets.find(|fd| is_socket(*fd) && !is_own_socket(pid, *fd))
 }
 
 /// What a task waits for that waits for one event of one descriptor.

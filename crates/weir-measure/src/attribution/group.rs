@@ -1,11 +1,36 @@
 //! A group of tasks that is accounted as one: a stage, or one process found in a script.
 
+use super::births::Births;
 use super::classify::Endpoints;
+use super::peers::Peers;
 use std::collections::BTreeMap;
 use weir_policy::partition::Samples;
 use weir_policy::state::State;
 use weir_sys::Pid;
 use weir_sys::proc::{Io, Sched};
+
+/// CPU time and bytes of processes that nobody has waited for, as last seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unreaped {
+    /// Number of processes.
+    pub processes: u64,
+    /// Their CPU time.
+    pub cpu_ns: u64,
+    /// System part of it.
+    pub system_ns: u64,
+    /// What they read and wrote.
+    pub io: Io,
+}
+
+impl Unreaped {
+    /// Adds other processes.
+    pub fn add(&mut self, other: Unreaped) {
+        self.processes += other.processes;
+        self.cpu_ns += other.cpu_ns;
+        self.system_ns += other.system_ns;
+        self.io = self.io.plus(other.io);
+    }
+}
 
 /// What was seen of a group so far.
 #[derive(Debug, Default)]
@@ -40,10 +65,17 @@ pub struct Group {
     pub io: Option<Io>,
     /// Share of system time in the CPU time of that process, in parts of a thousand.
     pub system_permille: u64,
-    /// User CPU time of processes that were left running when it ended.
-    pub left_user_ns: u64,
-    /// System CPU time of these.
-    pub left_system_ns: u64,
+    /// What its processes used that nobody has waited for: the kernel's sums lack them.
+    pub unreaped: Unreaped,
+    /// Some of its processes may be such, or not.
+    pub perhaps_unreaped: bool,
+    /// The processes that it started, with all they started in turn; where each process is a
+    /// group of its own, only those that this one started itself.
+    pub births: Births,
+    /// Whom it waited for on sockets.
+    pub peers: Peers,
+    /// How often it was found asleep after something else.
+    pub times_asleep: u64,
     /// Some task's state could not be read.
     pub hidden: bool,
     /// Some task moved bytes by calls that the kernel does not count.
@@ -62,6 +94,11 @@ impl Group {
     /// A group that starts with process `root` at `now_ns`.
     pub fn new(root: Pid, ends: Endpoints, now_ns: u64) -> Group {
         Group { root, ends, first_ns: now_ns, last_ns: now_ns, ..Group::default() }
+    }
+
+    /// CPU time that the kernel's sums of what was waited for lack.
+    pub fn unreaped_ns(&self) -> u64 {
+        self.unreaped.cpu_ns
     }
 
     /// Whether it was ever seen with several tasks.

@@ -43,6 +43,8 @@ pub struct PipeWatch {
     wanted_bytes: Option<u64>,
     /// Totals of the looks so far.
     pub totals: PipeTotals,
+    /// What the last look showed.
+    pub now: Option<Fill>,
 }
 
 /// Sums over the looks at a pipe, weighted by time.
@@ -72,6 +74,11 @@ pub struct PipeTotals {
     pub times_empty: u64,
     /// Of a time full and the time empty that followed it the shorter, where that was longest.
     pub longest_turn_ns: u64,
+    /// Bytes that were put in between two looks at least: by so much there were more.
+    pub filled_bytes: u64,
+    /// Bytes that were taken out between two looks at least.
+    pub drained_bytes: u64,
+    last_bytes: u64,
     full_since_ns: u64,
     empty_since_ns: u64,
     turn: Turn,
@@ -108,7 +115,8 @@ impl PipeWatch {
     /// A pipe neither of whose ends is known yet.
     pub fn new(identity: Descriptor, sizing: Option<Sizing>) -> PipeWatch {
         let totals = PipeTotals::default();
-        PipeWatch { identity, writer: None, reader: None, sizing, wanted_bytes: None, totals }
+        let (writer, reader, wanted_bytes, now) = (None, None, None, None);
+        PipeWatch { identity, writer, reader, sizing, wanted_bytes, totals, now }
     }
 
     /// A pipe that somebody else made, to be enlarged to `wanted_bytes`.
@@ -136,6 +144,13 @@ impl PipeWatch {
         self.reader.is_some()
     }
 
+    /// Whether some process has its writing end open, asked of its reader; `None` when the reader
+    /// is gone or may not be looked into.
+    pub fn has_writers(&self) -> Option<bool> {
+        let reader = self.reader.as_ref()?.borrow(&self.identity)?;
+        Some(!polled(&reader, PollFlags::IN).contains(PollFlags::HUP))
+    }
+
     /// Looks at the pipe and adds what it shows, standing for `weight_ns`; grows it when its
     /// sizing says so. `None` when neither end can be had any more.
     pub fn look(&mut self, weight_ns: u64) -> Option<Fill> {
@@ -159,6 +174,10 @@ impl PipeWatch {
             None => bytes >= capacity_bytes,
         };
         let fill = Fill { bytes, capacity_bytes, full };
+        self.totals.filled_bytes += bytes.saturating_sub(self.totals.last_bytes);
+        self.totals.drained_bytes += self.totals.last_bytes.saturating_sub(bytes);
+        self.totals.last_bytes = bytes;
+        self.now = Some(fill);
         // Once the writer has closed, emptiness keeps nobody waiting: what counts is the time in
         // which both ends were open.
         if writer.is_some() || self.writer.is_none() {
@@ -212,6 +231,8 @@ impl PipeTotals {
         self.longest_turn_ns = self.longest_turn_ns.max(other.longest_turn_ns);
         self.times_full += other.times_full;
         self.times_empty += other.times_empty;
+        self.filled_bytes += other.filled_bytes;
+        self.drained_bytes += other.drained_bytes;
     }
 
     /// Mean fill as a share of the capacity.
@@ -238,9 +259,18 @@ fn open(pid: Pid) -> Option<OwnedFd> {
 }
 
 fn writable(end: &OwnedFd) -> bool {
-    let mut set = [PollFd::new(end, PollFlags::OUT)];
+    !polled(end, PollFlags::OUT).is_empty()
+}
+
+/// What `poll` says of an end now.
+fn polled(end: &OwnedFd, wanted: PollFlags) -> PollFlags {
+    let mut set = [PollFd::new(end, wanted)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut set, Some(&now)).is_ok_and(|n| n > 0)
+    if poll(&mut set, Some(&now)).is_ok_and(|n| n > 0) {
+        set[0].revents()
+    } else {
+        PollFlags::empty()
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,14 @@
 //! One process of a stage and its tasks.
 
-use super::classify::{Endpoints, Hints, classify};
+use super::classify::{Endpoints, Hints, classify, socket};
+use super::group::Unreaped;
+use super::locale::locale_of;
+use super::tree::Found;
 use rustix::io::Errno;
 use weir_policy::state::State;
 use weir_sys::Pid;
 use weir_sys::calls::Call;
-use weir_sys::proc::{Blocked, Io, ProcFile, Sched, Stat, peak_rss_bytes, read_small};
+use weir_sys::proc::{Blocked, Io, ProcFile, Sched, Stat, is_taken, peak_rss_bytes, read_small};
 
 /// A process: its tasks, and what was last seen of it.
 #[derive(Debug)]
@@ -30,6 +33,24 @@ pub struct Process {
     pub last_io: Option<Io>,
     /// Share of system time in its CPU time when last looked at, in parts of a thousand.
     pub system_permille: u64,
+    /// Position of the group whose process started it.
+    pub starter: usize,
+    /// Its parent, when last seen; 0 of a process that was given and not found.
+    pub parent: Pid,
+    /// Its parent has ended and nobody of the group took its place: nobody there will wait for it.
+    pub orphan: bool,
+    /// Number of looks at which it had ended and nobody had waited for it.
+    pub zombie_looks: u64,
+    /// Number of ticks at which it was alive.
+    pub ticks_alive: u64,
+    /// Time that these stand for.
+    pub alive_ns: u64,
+    /// CPU and waiting time of its tasks that are gone.
+    past: Sched,
+    /// CPU time of the descendants that it waited for, to a clock tick.
+    waited_ns: u64,
+    /// System part of it.
+    waited_system_ns: u64,
 }
 
 /// A thread.
@@ -53,6 +74,8 @@ pub struct Look {
     pub hidden: bool,
     /// It was in a call whose bytes the kernel does not count.
     pub uncounted: bool,
+    /// The socket that it waited for.
+    pub socket: Option<i32>,
 }
 
 impl Process {
@@ -75,7 +98,30 @@ impl Process {
             io,
             last_io,
             system_permille,
+            starter: group,
+            parent: 0,
+            orphan: false,
+            zombie_looks: 0,
+            ticks_alive: 0,
+            alive_ns: 0,
+            past: Sched::default(),
+            waited_ns: 0,
+            waited_system_ns: 0,
         }
+    }
+
+    /// Starts to look at a process that was found, and that a process of group `starter` started.
+    pub fn found(found: Found, group: usize, starter: usize) -> Process {
+        let mut process = Process::new(found.pid, group);
+        process.starter = starter;
+        process.parent = found.parent;
+        process.name = found.name;
+        process
+    }
+
+    /// Whether it was found, and not given to start with.
+    pub fn was_found(&self) -> bool {
+        self.parent != 0
     }
 
     /// Adds a thread if it is not known yet.
@@ -111,6 +157,7 @@ impl Process {
                 false
             }
         });
+        self.past = self.past.plus(gone);
         (seen, gone)
     }
 
@@ -153,19 +200,35 @@ impl Process {
         if let Some(stat) = stat.and_then(Stat::parse) {
             let share = (stat.system_ticks * 1000).checked_div(stat.own_ticks);
             self.system_permille = share.unwrap_or(self.system_permille);
+            let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+            self.waited_ns = stat.waited_ticks * tick_ns;
+            self.waited_system_ns = stat.waited_system_ticks * tick_ns;
         }
-        self.last_io = self.io.as_ref().and_then(|io| Io::parse(io.read(&mut buffer).ok()?));
+        let io = self.io.as_ref().and_then(|io| Io::parse(io.read(&mut buffer).ok()?));
+        self.last_io = io.or(self.last_io);
     }
 }
 
 impl Process {
-    /// User and system CPU time it has used so far, if it lives.
-    pub fn cpu_now_ns(&self) -> Option<(u64, u64)> {
+    /// Reads its final totals, if it is still there, running or ended: CPU time, how that divides,
+    /// bytes. Returns its state letter and its parent.
+    pub fn last_look(&mut self) -> Option<(u8, Pid)> {
         let mut buffer = [0; 1024];
         let text = read_small(&format!("/proc/{}/stat", self.pid), &mut buffer).ok()?;
-        let stat = Stat::parse(text).filter(|stat| stat.state != b'Z')?;
-        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
-        Some(((stat.own_ticks - stat.system_ticks) * tick_ns, stat.system_ticks * tick_ns))
+        let stat = Stat::parse(text)?;
+        for task in &mut self.tasks {
+            task.measure_on_cpu();
+        }
+        self.refresh_totals();
+        Some((stat.state, stat.parent))
+    }
+
+    /// What it used, and those that it waited for, as last seen.
+    pub fn used(&self) -> Unreaped {
+        let cpu_ns = self.past.plus(self.sched()).cpu_ns;
+        let system_ns = cpu_ns / 1000 * self.system_permille + self.waited_system_ns;
+        let cpu_ns = cpu_ns + self.waited_ns;
+        Unreaped { processes: 1, cpu_ns, system_ns, io: self.last_io.unwrap_or_default() }
     }
 }
 
@@ -182,8 +245,13 @@ impl Task {
             self.on_cpu_permille = self.measure_on_cpu();
         }
         let on_cpu_permille = self.on_cpu_permille;
-        let mut look =
-            Look { state: State::Unknown, on_cpu_permille, hidden: false, uncounted: false };
+        let mut look = Look {
+            state: State::Unknown,
+            on_cpu_permille,
+            hidden: false,
+            uncounted: false,
+            socket: None,
+        };
         let mut buffer = [0; 256];
         let read = match &self.syscall {
             Ok(file) => file.read(&mut buffer),
@@ -199,7 +267,9 @@ impl Task {
             Some(Blocked::Call(number, args)) => {
                 let call = Call::decode(number, &args);
                 look.uncounted = call.moves_uncounted();
-                classify(pid, call, ends, hints)
+                let state = classify(pid, call, ends, hints);
+                look.socket = (state == State::Network).then(|| socket(pid, call)).flatten();
+                state
             }
             Some(Blocked::NotInCall) => State::Disk,
             None => {
@@ -210,7 +280,15 @@ impl Task {
         // Whether a wait for storage, or one outside any call (a page fault), really is for the
         // disk, and all that is known of a hidden task, stands in its state letter.
         if matches!(look.state, State::Disk | State::Unknown) {
-            look.state = match (self.letter(pid)?, look.state) {
+            let letter = match self.letter(pid) {
+                Some(letter) => letter,
+                // Hidden altogether, as another user's process may be.
+                None if is_taken(self.id) => b'?',
+                None => return None,
+            };
+            look.hidden |= letter == b'?';
+            look.state = match (letter, look.state) {
+                (b'?', _) => State::Unknown,
                 (b'R', _) => State::Running,
                 (b'D', _) => State::Disk,
                 (b'T' | b't', _) => State::Stopped,
@@ -251,39 +329,11 @@ fn words_of(text: &[u8]) -> Vec<String> {
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// The locale in force for comparing and classifying text (`setlocale(3)`), unless it is one in
-/// which that is a comparison of bytes.
-fn locale_of(environment: &[String]) -> Option<String> {
-    let value = |name: &str| {
-        let mut values = environment.iter().filter_map(|v| v.strip_prefix(name)?.strip_prefix('='));
-        values.next().filter(|value| !value.is_empty())
-    };
-    let locale = value("LC_ALL")
-        .or_else(|| value("LC_COLLATE"))
-        .or_else(|| value("LC_CTYPE"))
-        .or_else(|| value("LANG"))?;
-    let bytes = locale == "C" || locale == "POSIX" || locale.starts_with("C.");
-    (!bytes).then(|| locale.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::process::{Child, Command, Stdio};
     use weir_sys::proc::Descriptor;
-
-    fn strings(of: &[&str]) -> Vec<String> {
-        of.iter().map(|s| (*s).to_owned()).collect()
-    }
-
-    #[test]
-    fn the_locale_follows_setlocale_s_order() {
-        assert_eq!(locale_of(&strings(&["LANG=en_US.UTF-8"])), Some("en_US.UTF-8".to_owned()));
-        assert_eq!(locale_of(&strings(&["LANG=en_US.UTF-8", "LC_ALL=C"])), None);
-        assert_eq!(locale_of(&strings(&["LC_ALL=", "LANG=C.UTF-8"])), None);
-        assert_eq!(locale_of(&strings(&["LC_COLLATE=de_DE", "LANG=C"])), Some("de_DE".to_owned()));
-        assert_eq!(locale_of(&[]), None);
-    }
 
     /// Looks at a child until it is in the state, for at most some thousands of looks.
     fn comes_to(child: &Child, ends: &Endpoints, state: State) -> bool {

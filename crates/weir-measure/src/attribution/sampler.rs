@@ -1,5 +1,6 @@
 //! At each tick: the state of each group of tasks and the fill of each pipe, weighted by time.
 
+use super::births::Census;
 use super::classify::{Endpoints, Hints};
 use super::group::Group;
 use super::pipes::{Fill, PipeWatch};
@@ -66,34 +67,57 @@ impl Sampler {
         self.processes.get_mut(&self.groups.get(group)?.root)
     }
 
-    /// The group's first process has ended: what is left of the group is looked at no more.
+    /// The group's first process has ended: what is left of the group is looked at no more, and
+    /// nobody of it will wait for what is left.
     pub fn end_group(&mut self, group: usize, now_ns: u64) {
-        let groups = &mut self.groups;
-        groups[group].ended = true;
-        groups[group].last_ns = now_ns;
-        let gone = self.processes.values().filter(|process| process.group == group);
-        for process in gone {
-            settle(&mut groups[group], process);
-            let left = process.pid != groups[group].root;
-            if left && let Some((user_ns, system_ns)) = process.cpu_now_ns() {
-                groups[group].left_user_ns += user_ns;
-                groups[group].left_system_ns += system_ns;
+        let root = self.groups[group].root;
+        self.groups[group].last_ns = now_ns;
+        // Somebody who was never seen still has its output: it was left running.
+        let output = self.groups[group].ends.output;
+        let mut behind = self.pipes.iter().filter(|pipe| Some(pipe.identity) == output);
+        let left = behind.next().and_then(PipeWatch::has_writers) == Some(true);
+        self.groups[group].perhaps_unreaped |= left && self.grouping == Grouping::ByStage;
+        let members: Vec<Pid> = self.members(group).filter(|pid| *pid != root).collect();
+        for pid in members {
+            let Some(process) = self.processes.get_mut(&pid) else { continue };
+            process.orphan |= process.last_look().is_some();
+            // It was waited for just now, or it ended as the group's first process did.
+            self.groups[group].perhaps_unreaped |= !process.orphan && process.zombie_looks > 1;
+        }
+        self.groups[group].ended = true;
+        match self.grouping {
+            Grouping::ByStage => {
+                let members: Vec<Pid> = self.members(group).collect();
+                members.iter().for_each(|pid| self.forget(*pid));
             }
+            Grouping::ByProcess => self.forget(root),
         }
-        if self.grouping == Grouping::ByStage {
-            self.processes.retain(|_, process| process.group != group);
-        }
+    }
+
+    fn members(&self, group: usize) -> impl Iterator<Item = Pid> {
+        let members = self.processes.values().filter(move |process| process.group == group);
+        members.map(|process| process.pid)
     }
 
     /// The run has ended: what is still known of any process goes into its group's totals.
     pub fn close(&mut self) {
-        for process in std::mem::take(&mut self.processes).into_values() {
-            let group = &mut self.groups[process.group];
-            if !group.ended {
-                settle(group, &process);
-                group.ended = true;
-            }
+        self.discovery.close();
+        for pid in self.pids().collect::<Vec<_>>() {
+            let Some(process) = self.processes.get_mut(&pid) else { continue };
+            process.orphan |= process.last_look().is_some();
+            self.groups[process.group].ended = true;
+            self.forget(pid);
         }
+    }
+
+    /// Ids that the kernel gave out meanwhile.
+    pub fn census(&self) -> Census {
+        self.discovery.census
+    }
+
+    /// How many found processes were seen at one tick only.
+    pub fn seen_once(&self) -> u64 {
+        self.groups.iter().map(|group| group.births.once()).sum()
     }
 
     /// Looks at everything; what is seen stands for the `weight_ns` before `now_ns`.
@@ -107,6 +131,7 @@ impl Sampler {
             .collect();
         let mut strongest: Vec<Option<(State, u32)>> = vec![None; self.groups.len()];
         let mut counts = vec![0; self.groups.len()];
+        let mut has_children = vec![false; self.groups.len()];
         let mut dead = Vec::new();
         for process in self.processes.values_mut() {
             let group = &mut self.groups[process.group];
@@ -114,13 +139,23 @@ impl Sampler {
                 refresh_ends(group, process, self.grouping);
             }
             let hints = hints(&group.ends, &fills);
-            let with_sched = group.several() || self.grouping == Grouping::ByProcess;
+            let with_sched =
+                group.several() || process.was_found() || self.grouping == Grouping::ByProcess;
             let (looks, gone) = process.look(&group.ends, hints, with_sched);
             group.gone = group.gone.plus(gone);
             counts[process.group] += looks.len();
             for look in &looks {
                 note(group, look);
                 combine(&mut strongest[process.group], look);
+            }
+            for fd in looks.iter().filter_map(|look| look.socket) {
+                group.peers.note(process.pid, fd, weight_ns);
+            }
+            // One that ended before its first look was there all the same.
+            if !looks.is_empty() || process.looks == 1 {
+                process.ticks_alive += 1;
+                process.alive_ns += weight_ns;
+                has_children[process.starter] |= process.was_found();
             }
             if looks.is_empty() {
                 dead.push(process.pid);
@@ -139,9 +174,12 @@ impl Sampler {
         for (position, group) in self.groups.iter_mut().enumerate() {
             group.most_tasks = group.most_tasks.max(counts[position]);
             group.several_ns += if counts[position] > 1 { weight_ns } else { 0 };
+            group.births.any_ns += if has_children[position] { weight_ns } else { 0 };
             let state = strongest[position].map(|(state, on_cpu)| (stopped(group, state), on_cpu));
             if let Some((state, on_cpu_permille)) = state.filter(|_| !group.ended) {
                 group.samples.add(state, weight_ns, on_cpu_permille);
+                let falls_asleep = state == State::Sleep && group.now != Some(State::Sleep);
+                group.times_asleep += u64::from(falls_asleep);
                 group.now = Some(state);
                 group.last_ns = now_ns;
             }
@@ -181,16 +219,20 @@ impl Sampler {
 
     /// Looks for new processes and threads; a tick begins with it.
     pub fn find(&mut self, now_ns: u64) {
-        for (pid, parent) in self.discovery.look(now_ns, &mut self.processes) {
-            let Some(parent) = self.processes.get(&parent).map(|parent| parent.group) else {
+        for found in self.discovery.look(now_ns, &mut self.processes) {
+            let Some(starter) = self.processes.get(&found.parent).map(|parent| parent.group) else {
                 continue;
             };
             let own = self.grouping == Grouping::ByProcess && self.groups.len() < MOST_GROUPS;
-            if own {
-                let group = self.add_group(pid, Endpoints::default(), now_ns);
-                self.groups[group].parent = Some(parent);
-            } else if !self.groups[parent].ended {
-                self.processes.insert(pid, Process::new(pid, parent));
+            let group = if own {
+                let group = Group::new(found.pid, Endpoints::default(), now_ns);
+                self.groups.push(Group { parent: Some(starter), ..group });
+                self.groups.len() - 1
+            } else {
+                starter
+            };
+            if own || !self.groups[starter].ended {
+                self.processes.insert(found.pid, Process::found(found, group, starter));
             }
         }
     }
@@ -200,21 +242,54 @@ impl Sampler {
         self.processes.keys().copied()
     }
 
-    /// Forgets processes none of whose tasks is left, except those a group started with: these
-    /// are ended by whoever reaps them, or, if they were found, here.
+    /// Those of one group.
+    pub fn pids_of(&self, group: usize) -> impl Iterator<Item = Pid> {
+        let members = self.processes.values().filter(move |process| process.group == group);
+        members.map(|process| process.pid)
+    }
+
+    /// Forgets processes that are gone, except those a group started with: these are ended by
+    /// whoever reaps them, or, if they were found, here. One that has ended and that nobody has
+    /// waited for yet is kept: whether somebody will tells whether the kernel's sums have it.
     fn bury(&mut self, dead: &[Pid]) {
+        let mut gone = Vec::new();
         for pid in dead {
-            let Some(process) = self.processes.get(pid) else { continue };
+            let Some(process) = self.processes.get_mut(pid) else { continue };
             let group = &mut self.groups[process.group];
             let given = group.parent.is_none() && group.root == *pid;
             if given && !group.ended {
                 continue;
             }
-            if group.root == *pid {
-                group.ended = true;
+            group.ended |= group.root == *pid;
+            match process.last_look() {
+                Some((b'Z' | b'X', _)) => process.zombie_looks += 1,
+                _ => gone.push(*pid),
             }
-            settle(group, process);
-            self.processes.remove(pid);
+        }
+        gone.iter().for_each(|pid| self.forget(*pid));
+        self.find_orphans(&gone);
+    }
+
+    /// A process whose parent is gone has another one now; nobody of the group will wait for it
+    /// unless that is of the group too.
+    fn find_orphans(&mut self, gone: &[Pid]) {
+        let left = self.processes.values().filter(|process| gone.contains(&process.parent));
+        for pid in left.map(|process| process.pid).collect::<Vec<_>>() {
+            let Some(mut process) = self.processes.remove(&pid) else { continue };
+            let parent = process.last_look().map_or(process.parent, |(_, parent)| parent);
+            process.parent = parent.max(1);
+            process.orphan = !self.processes.contains_key(&parent);
+            self.processes.insert(pid, process);
+        }
+    }
+
+    /// Adds a process to the totals of its group, and looks at it no more.
+    fn forget(&mut self, pid: Pid) {
+        let Some(process) = self.processes.remove(&pid) else { return };
+        settle(&mut self.groups[process.group], &process);
+        if process.was_found() {
+            let births = &mut self.groups[process.starter].births;
+            births.note(&process.name, process.ticks_alive, process.alive_ns);
         }
     }
 
@@ -278,6 +353,9 @@ fn describe(group: &mut Group, process: &Process) {
 fn settle(group: &mut Group, process: &Process) {
     let sched = process.sched();
     group.gone = group.gone.plus(sched);
+    if process.orphan {
+        group.unreaped.add(process.used());
+    }
     *group.programs.entry(process.name.clone()).or_default() += sched.cpu_ns;
     if process.pid == group.root {
         describe(group, process);
@@ -321,7 +399,7 @@ mod tests {
     use super::*;
 
     fn look(state: State, on_cpu_permille: u32) -> Look {
-        Look { state, on_cpu_permille, hidden: false, uncounted: false }
+        Look { state, on_cpu_permille, hidden: false, uncounted: false, socket: None }
     }
 
     #[test]

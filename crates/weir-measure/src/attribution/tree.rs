@@ -4,10 +4,13 @@
 //! When it moved by a few, those ids are looked at; by many, or backwards, or where it is hidden,
 //! all of `/proc` is walked, but not more often than every [`WALK_NS`].
 
+use super::births::Census;
 use super::process::Process;
 use std::collections::BTreeMap;
 use weir_sys::Pid;
-use weir_sys::proc::{ProcFile, identity, last_id, processes, tasks};
+use weir_sys::proc::{
+    ProcFile, identity, is_child, is_taken, largest_id, last_id, processes, tasks,
+};
 
 /// Shortest time between two walks of `/proc`.
 const WALK_NS: u64 = 50_000_000;
@@ -19,24 +22,53 @@ const FEW: Pid = 128;
 pub struct Discovery {
     loadavg: Option<ProcFile>,
     seen: Option<Pid>,
+    /// The newest id when ids were last counted.
+    counted: Option<Pid>,
     walked_ns: u64,
+    /// The largest id there is.
+    most: Pid,
+    /// How many ids were given out meanwhile, and to whom.
+    pub census: Census,
 }
 
-/// A process that was found: its id and its parent's.
-pub type Found = (Pid, Pid);
+/// A process that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its id.
+    pub pid: Pid,
+    /// Its parent's.
+    pub parent: Pid,
+    /// The name of its program.
+    pub name: String,
+}
 
 impl Discovery {
     /// Starts from the ids that exist now: ids of later processes are new.
     pub fn new() -> Discovery {
         let loadavg = ProcFile::open("/proc/loadavg").ok();
         let seen = loadavg.as_ref().and_then(last_id);
-        Discovery { loadavg, seen, walked_ns: 0 }
+        let census = Census { given: seen.map(|_| 0), ..Census::default() };
+        Discovery { loadavg, seen, counted: seen, walked_ns: 0, most: largest_id(), census }
+    }
+
+    /// The run has ended: counts the ids given out since the last look.
+    pub fn close(&mut self) {
+        let newest = self.loadavg.as_ref().and_then(last_id);
+        self.count(newest);
+    }
+
+    /// Counts the ids given out since the last look.
+    fn count(&mut self, newest: Option<Pid>) {
+        let more = self.counted.zip(newest).map(|(then, newest)| given(then, newest, self.most));
+        self.counted = newest;
+        self.census.given = self.census.given.zip(more).map(|(given, more)| given + more);
     }
 
     /// Adds new threads to the known processes and returns new processes whose parent is known,
     /// parents before their children.
     pub fn look(&mut self, now_ns: u64, known: &mut BTreeMap<Pid, Process>) -> Vec<Found> {
         let newest = self.loadavg.as_ref().and_then(last_id);
+        self.count(newest);
         let new_ids = match (self.seen, newest) {
             (Some(seen), Some(newest)) if newest == seen => return Vec::new(),
             (Some(seen), Some(newest)) if newest > seen && newest - seen <= FEW => {
@@ -47,17 +79,38 @@ impl Discovery {
         self.seen = newest;
         let mut found: Vec<Found> = Vec::new();
         for id in new_ids {
-            let Some(who) = identity(id) else { continue };
+            let Some(who) = identity(id) else {
+                // It is gone, or hidden, as another user's processes may be: also one that was
+                // started here and changed its user.
+                let taken = is_taken(id);
+                let parent = taken.then(|| hidden_parent(id, known)).flatten();
+                self.census.seen += u64::from(parent.is_some());
+                self.meet_other(taken && parent.is_none());
+                found.extend(parent.map(|parent| Found { pid: id, parent, name: String::new() }));
+                continue;
+            };
             if who.process != id {
+                self.census.seen += 1;
                 if let Some(process) = known.get_mut(&who.process) {
                     process.add_task(id);
                 }
             } else if known.contains_key(&who.parent) || is_found(&found, who.parent) {
-                found.push((id, who.parent));
+                self.census.seen += 1;
+                found.push(Found { pid: id, parent: who.parent, name: who.name });
+            } else {
+                // A stage is no other, although its parent is not of the run.
+                self.meet_other(!known.contains_key(&id));
+                self.census.seen += u64::from(known.contains_key(&id));
             }
         }
-        found.retain(|(pid, _)| !known.contains_key(pid));
+        found.retain(|process| !known.contains_key(&process.pid));
         found
+    }
+
+    /// A process of somebody else has one of the new ids, if so.
+    fn meet_other(&mut self, met: bool) {
+        self.census.seen += u64::from(met);
+        self.census.foreign += u64::from(met);
     }
 
     fn walk(
@@ -70,34 +123,59 @@ impl Discovery {
             return Vec::new();
         }
         self.walked_ns = now_ns;
-        self.seen = newest;
+        let (seen, new) = (std::mem::replace(&mut self.seen, newest), newest);
+        let is_new = |id: Pid| seen.is_some_and(|seen| id > seen) && new.is_some_and(|n| id <= n);
         for process in known.values_mut() {
             for id in tasks(process.pid) {
                 process.add_task(id);
+                self.census.seen += u64::from(is_new(id));
             }
         }
         let unknown = processes().into_iter().filter(|pid| !known.contains_key(pid));
-        let parents: Vec<Found> =
-            unknown.filter_map(|pid| Some((pid, identity(pid)?.parent))).collect();
+        let mut parents: Vec<Found> = unknown
+            .filter_map(|pid| {
+                let who = identity(pid)?;
+                Some(Found { pid, parent: who.parent, name: who.name })
+            })
+            .collect();
         let mut found: Vec<Found> = Vec::new();
         // A child may have a smaller id than its parent once ids have wrapped around.
         loop {
             let before = found.len();
-            for (pid, parent) in &parents {
-                let is_ours = known.contains_key(parent) || is_found(&found, *parent);
-                if is_ours && !is_found(&found, *pid) {
-                    found.push((*pid, *parent));
+            for process in &parents {
+                let is_ours =
+                    known.contains_key(&process.parent) || is_found(&found, process.parent);
+                if is_ours && !is_found(&found, process.pid) {
+                    found.push(process.clone());
                 }
             }
             if found.len() == before {
-                return found;
+                break;
             }
         }
+        self.census.seen += found.iter().filter(|process| is_new(process.pid)).count() as u64;
+        parents.retain(|process| is_new(process.pid) && !is_found(&found, process.pid));
+        parents.iter().for_each(|_| self.meet_other(true));
+        found
     }
 }
 
+/// How many ids were given out from one newest id to another. After the largest the kernel starts
+/// again, behind those that it keeps for the first processes.
+fn given(then: Pid, newest: Pid, most: Pid) -> u64 {
+    const KEPT: Pid = 300;
+    let more = newest.saturating_sub(then);
+    let again = most.saturating_sub(then).saturating_add(newest.saturating_sub(KEPT));
+    u64::try_from(if more < 0 { again } else { more }).unwrap_or(0)
+}
+
+/// Which of the known processes started a process that is hidden.
+fn hidden_parent(id: Pid, known: &BTreeMap<Pid, Process>) -> Option<Pid> {
+    known.keys().copied().take(FEW as usize).find(|parent| is_child(id, *parent))
+}
+
 fn is_found(found: &[Found], pid: Pid) -> bool {
-    found.iter().any(|(id, _)| *id == pid)
+    found.iter().any(|process| process.pid == pid)
 }
 
 #[cfg(test)]
@@ -120,8 +198,8 @@ mod tests {
         let mut known = BTreeMap::from([(pid, Process::new(pid, 0))]);
         let mut most = 0;
         for round in 1..20_000 {
-            for (child, _) in discovery.look(round * WALK_NS, &mut known) {
-                known.insert(child, Process::new(child, 0));
+            for child in discovery.look(round * WALK_NS, &mut known) {
+                known.insert(child.pid, Process::new(child.pid, 0));
             }
             most = most.max(known.len());
             if most == 3 {
@@ -135,12 +213,20 @@ mod tests {
     }
 
     #[test]
+    fn ids_that_start_again_are_counted() {
+        assert_eq!(given(1000, 1007, 32_768), 7);
+        assert_eq!(given(32_760, 310, 32_768), 8 + 10);
+        assert_eq!(given(32_760, 5, 32_768), 0);
+        assert_eq!(given(Pid::MAX, 0, Pid::MAX), 0);
+    }
+
+    #[test]
     fn children_and_grandchildren_are_found() {
         assert_eq!(found_by(Discovery::new()), 3);
     }
 
     #[test]
     fn they_are_found_by_walking_where_the_newest_id_is_hidden() {
-        assert_eq!(found_by(Discovery { loadavg: None, seen: None, walked_ns: 0 }), 3);
+        assert_eq!(found_by(Discovery { loadavg: None, seen: None, ..Discovery::new() }), 3);
     }
 }

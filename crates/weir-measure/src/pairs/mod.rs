@@ -139,7 +139,7 @@ impl Comparison {
 
 /// The value below which this share of the values lies, interpolated between neighbours (type 7 of
 /// Hyndman and Fan 1996, the default of R and NumPy); NaN of no values.
-pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
+pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };

@@ -39,7 +39,10 @@ pub struct Published {
 /// process that is gone. Else those of the file, of which `Unsupported` is for pages that are not
 /// of 4 KiB.
 pub fn publish(path: &Path, name: &str) -> io::Result<Published> {
-    if name.is_empty() || name.len() > NAME_BYTES || name.chars().any(char::is_control) {
+    if name.is_empty()
+        || name.len() > NAME_BYTES
+        || name.chars().any(weir_policy::text::is_unsafe_to_print)
+    {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     table::ready()?;

@@ -1,15 +1,17 @@
 //! The end of a stage: the kernel's final counters, and the stage's record from them.
 
 use super::start::Failure;
-use super::{Job, Running, StageSpec};
-use crate::attribution::{PipeWatch, Sampler};
+use super::{Job, Running, StageSpec, bytes, sums};
+use crate::attribution::{Births, Group, Peers, PipeWatch, Sampler};
 use crate::machine;
-use crate::record::{Ending, Pipe, Run, Stage};
+use crate::oom;
+use crate::record::{Ending, Evidence, Pipe, Run, Stage};
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 use weir_policy::advice::is_relay;
+use weir_policy::partition::Sums;
 use weir_sys::Pid;
-use weir_sys::proc::{Io, ProcFile, Sched, Stat, read_small};
+use weir_sys::proc::{Io, ProcFile, Sched, Stat, is_own, read_small};
 use weir_sys::wait::{Reaped, reap};
 
 /// A stage that was started, or could not be.
@@ -133,9 +135,14 @@ impl Live {
 impl Running {
     /// The record of the job, all of whose stages have ended.
     pub(super) fn finish(mut self, job: &Job) -> Run {
-        if ProcFile::open("/proc/self/stat").is_err() {
-            self.notes
-                .push(String::from("/proc cannot be read: only CPU time and memory are known"));
+        let blind = !is_own();
+        if blind {
+            // It is there, and shows other processes; or it is not there at all.
+            let why = match std::fs::metadata("/proc/loadavg") {
+                Ok(_) => "is that of another pid namespace",
+                Err(_) => "cannot be read",
+            };
+            self.notes.push(format!("/proc {why}: only CPU time and memory are known"));
         }
         let start_ns = self.live.iter().map(|live| live.start_ns).min().unwrap_or(0);
         let end_ns = self.live.iter().map(Live::end_ns).max().unwrap_or(0);
@@ -148,16 +155,28 @@ impl Running {
             ticks: self.sampler.ticks,
             notes: std::mem::take(&mut self.notes),
             discovered: job.script,
+            memory_kills: oom::kills_since(self.memory_kills),
+            blind,
             ..Run::default()
         };
         self.sampler.close();
         if job.script {
-            super::script::fill(&mut run, &self.sampler, self.limit_bytes);
+            super::script::fill(&mut run, &self.sampler, self.limit_bytes, job);
         } else {
             run.stages = self.stages(job);
             run.pipes = self.pipes();
-            cross_check_bytes(&mut run);
+            for (left, watch) in self.sampler.pipes.iter().enumerate() {
+                bytes::check_pipe(&mut run.stages, left, &watch.totals);
+            }
+            bytes::cross_pipes(&mut run.stages);
         }
+        let mut births = Births::default();
+        self.sampler.groups.iter().for_each(|group| births.merge(&group.births));
+        let shell = self.sampler.groups.first().map_or("", |group| &group.program);
+        let once = births.once();
+        run.started = births.started(shell, run.wall_ns, &self.sampler.census(), once);
+        let unreaped_ns = self.sampler.groups.iter().map(Group::unreaped_ns).sum();
+        (run.host, run.quota) = self.around.since(run.wall_ns, unreaped_ns);
         run
     }
 
@@ -214,18 +233,11 @@ fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
     stage.hidden = group.hidden;
     stage.uncounted = group.uncounted;
     stage.locale.clone_from(&group.locale);
-    stage.io = ended.io.or(group.io);
     let used = ended.reaped.map_or(0, |reaped| reaped.user_ns + reaped.system_ns);
     // Where /proc cannot be read, CPU time is all that is known.
     let main = ended.sched.unwrap_or(Sched { cpu_ns: used, ..Sched::default() });
     if let Some(reaped) = ended.reaped {
-        (stage.user_ns, stage.system_ns, stage.cpu_exact) =
-            (reaped.user_ns, reaped.system_ns, true);
-        // What it left running nobody has waited for, so the kernel's sums lack it.
-        let left_ns = group.left_user_ns + group.left_system_ns;
-        stage.user_ns += group.left_user_ns;
-        stage.system_ns += group.left_system_ns;
-        stage.cpu_exact = left_ns == 0;
+        sums::add_unreaped(&mut stage, group, (reaped.user_ns, reaped.system_ns));
         stage.max_rss_exact = reaped.max_rss_bytes > ended.inherited_rss_bytes;
         // The peak of a process seen only at its birth says little; the kernel's figure, although
         // it may be inherited, is at least a bound.
@@ -234,12 +246,23 @@ fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
         stage.max_rss_bytes = Some(bytes.unwrap_or(reaped.max_rss_bytes));
         stage.max_rss_bound = bytes.is_none() && !stage.max_rss_exact;
     }
+    stage.io = ended.io.map(|io| io.plus(group.unreaped.io)).or(group.io);
+    stage.bytes_evidence = bytes::evidence(&stage, ended.io.is_some());
+    stage.times_asleep = group.times_asleep;
+    stage.peer = Peers::longest(std::iter::once(&group.peers));
+    let (census, once) = (sampler.census(), sampler.seen_once());
+    stage.started = group.births.started(&group.program, stage.wall_ns, &census, once);
     stage.single_task = is_single(ended, group.several_ns, &stage);
     stage.queue_sum_ns = main.queue_ns.max(group.gone.queue_ns);
     stage.times = if stage.single_task {
         group.samples.divide_blocked(stage.wall_ns, main.cpu_ns, main.queue_ns)
     } else {
-        group.samples.divide_wall(stage.wall_ns)
+        let exact = stage.cpu_evidence == Evidence::Exact;
+        let sums = Sums {
+            cpu_ns: exact.then_some(stage.user_ns + stage.system_ns),
+            queue_ns: stage.queue_sum_ns,
+        };
+        group.samples.divide_wall(stage.wall_ns).within(&sums)
     };
     stage
 }
@@ -253,41 +276,4 @@ fn is_single(ended: &Ended, several_ns: u64, stage: &Stage) -> bool {
     // Short-lived children are told by their CPU time, which counts in whole clock ticks.
     let children = ended.had_children && elsewhere_ns > little_ns;
     several_ns <= little_ns && elsewhere_ns <= little_ns + 2_000_000 && !children
-}
-
-/// Bytes in and out of each stage.
-///
-/// Both sides of a pipe counted what they moved, each with other things besides (messages,
-/// temporary files, its own loading), so the smaller count is nearer to what crossed. A side that
-/// used calls the kernel does not count tells nothing.
-fn cross_check_bytes(run: &mut Run) {
-    for stage in &mut run.stages {
-        // What passed between its own processes was counted too.
-        stage.bytes_bound = !stage.single_task;
-        stage.bytes_in = stage.io.map(|io| io.read_bytes);
-        stage.bytes_out = stage.io.map(|io| io.write_bytes);
-    }
-    for right in 1..run.stages.len() {
-        let (writer, reader) = (&run.stages[right - 1], &run.stages[right]);
-        let written = writer.bytes_out.filter(|_| !writer.uncounted);
-        let read = reader.bytes_in.filter(|_| !reader.uncounted);
-        let least = writer.bytes_out.into_iter().chain(reader.bytes_in).max();
-        let crossed = match (written, read) {
-            (Some(written), Some(read)) => Some(written.min(read)),
-            (Some(one), None) | (None, Some(one)) => Some(one),
-            (None, None) => least,
-        };
-        // The reader's own count includes loading the program, the count of several writers what
-        // passed among them.
-        let confirmed = written.is_some() && written == crossed && writer.single_task;
-        // What was written and not read can only be in the pipe, unless the reader closed first.
-        let capacity_bytes = run.pipes.get(right - 1).map_or(0, |pipe| pipe.capacity_bytes);
-        let kept = |written: u64| crossed.is_some_and(|read| written > read + capacity_bytes);
-        let elsewhere = written.is_some_and(kept) && !writer.closed_by_downstream();
-        if writer.uncounted || (elsewhere && writer.ending == Some(Ending::Code(0))) {
-            run.stages[right - 1].bytes_out = crossed;
-        }
-        run.stages[right].bytes_bound |= !confirmed;
-        run.stages[right].bytes_in = crossed;
-    }
 }

@@ -6,24 +6,30 @@
 //! In the order of flow: `start` makes pipes and processes, this file is the loop, `finish` reads
 //! the kernel's final counters of each stage, `script` turns found processes into stages.
 
+mod around;
+mod bytes;
 mod finish;
 mod script;
 mod start;
 mod stops;
+mod sums;
 
-pub use start::files_suffice;
+pub use start::{files_needed, files_suffice};
 
 use crate::attribution::{Grouping, Sampler};
 use crate::clock::{Clock, cpu_ns};
 use crate::machine;
+use crate::oom;
 use crate::random::Random;
 use crate::record::Run;
+use around::Around;
 use finish::Live;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Resource, WaitId, WaitIdOptions, getrlimit, setrlimit, waitid};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use stops::Stops;
+use weir_policy::ending::MemoryKills;
 use weir_policy::sizing::Sizing;
 use weir_sys::signals;
 
@@ -34,6 +40,8 @@ pub struct Job {
     pub stages: Vec<StageSpec>,
     /// The single stage is a script: account the processes it starts, found from outside.
     pub script: bool,
+    /// Why it is a script and not stages, as it is said before "ran whole under the shell".
+    pub whole_because: String,
     /// The shell for stages that need one.
     pub shell: PathBuf,
     /// Options of that shell, before `-c`.
@@ -110,6 +118,8 @@ pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
         limit_bytes: machine::pipe_limit_bytes().max(job.pipe_bytes),
         notes: Vec::new(),
         file_limit: None,
+        memory_kills: oom::kills(),
+        around: Around::look(),
     };
     signals::restore_default(SIGCHLD);
     running.start(job, watcher)?;
@@ -128,6 +138,10 @@ struct Running {
     notes: Vec<String>,
     /// The limit of open files that stages keep, if this process has raised its own.
     file_limit: Option<u64>,
+    /// Processes killed for want of memory before the run.
+    memory_kills: MemoryKills,
+    /// What was around the run when it began.
+    around: Around,
 }
 
 impl Running {

@@ -4,9 +4,9 @@
 //! as a loop starts one command many times; shells that only waited for what they started are
 //! left out. All figures are as last seen while a process lived, so all are sampled.
 
-use super::finish;
-use crate::attribution::{Group, PipeWatch, Sampler};
-use crate::record::{Run, Stage};
+use super::{Job, finish};
+use crate::attribution::{Births, Group, Peers, PipeWatch, Sampler};
+use crate::record::{Evidence, Run, Stage};
 use std::collections::BTreeMap;
 use weir_policy::advice::is_relay;
 use weir_policy::partition::Samples;
@@ -14,18 +14,23 @@ use weir_sys::proc::{Descriptor, Io};
 
 /// At most this many stages are shown; the longest-lived are kept.
 const MOST_STAGES: usize = 24;
+/// What was seen no more often is shown with others of its program.
+const FEW_SAMPLES: u64 = 2;
+/// How a process is shown of which nothing can be seen.
+const UNSEEN: &str = "(a process that is hidden)";
 /// A shell is shown when it worked, read or wrote for at least this share of the run.
 const SHELL_SHARE: f64 = 0.02;
 
 /// Fills in the stages and pipes of a script's run.
-pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64) {
-    let mut members: BTreeMap<String, Vec<&Group>> = BTreeMap::new();
+pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job) {
+    let shell = job.shell.file_name().unwrap_or_default().to_string_lossy();
+    let mut members = Members::new();
     for group in &sampler.groups {
-        if let Some(label) = label(group, sampler, run.wall_ns) {
+        if let Some(label) = label(group, sampler, run.wall_ns, &shell) {
             members.entry(label).or_default().push(group);
         }
     }
-    let mut kept: Vec<(String, Vec<&Group>)> = members.into_iter().collect();
+    let mut kept: Vec<(String, Vec<&Group>)> = fold(members, run.wall_ns).into_iter().collect();
     kept.sort_by_key(|(_, groups)| std::cmp::Reverse(alive_ns(groups)));
     if kept.len() > MOST_STAGES {
         run.notes
@@ -36,35 +41,81 @@ pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64) {
     let joints = joints(&kept, sampler);
     let order = downstream_order(kept.len(), &joints);
     let place = |old: usize| order.iter().position(|at| *at == old).unwrap_or(old);
-    run.stages = order.iter().map(|old| stage(&kept[*old].0, &kept[*old].1)).collect();
+    let (census, once) = (sampler.census(), sampler.seen_once());
+    let stage = |old: &usize| {
+        let (label, groups) = &kept[*old];
+        let mut stage = stage(label, groups);
+        let mut births = Births::default();
+        groups.iter().for_each(|group| births.merge(&group.births));
+        stage.started = births.started(&stage.program, stage.wall_ns, &census, once);
+        stage
+    };
+    run.stages = order.iter().map(stage).collect();
     for ((from, to), watches) in joints {
         let mut whole = PipeWatch::new(watches[0].identity, None);
         watches.iter().for_each(|watch| whole.totals.merge(&watch.totals));
         run.pipes.push(finish::pipe(&whole, place(from), place(to), limit_bytes));
     }
     run.pipes.sort_by_key(|pipe| (pipe.from, pipe.to));
-    run.notes.push(String::from(
-        "not one top-level pipeline: ran whole under the shell, its processes found from outside \
-         (those shorter than a few milliseconds may be missing)",
-    ));
+    let found =
+        "processes found from outside (those shorter than a few milliseconds may be missing)";
+    run.notes.push(match job.whole_because.as_str() {
+        "" => found.to_owned(),
+        why => format!("{why}: ran whole under the shell, its {found}"),
+    });
+}
+
+/// Groups by what they are shown as.
+type Members<'a> = BTreeMap<String, Vec<&'a Group>>;
+
+/// Commands that were hardly seen, and of whose program there are several, are shown as one: a loop
+/// that starts `basename` for each file would else fill the screen.
+fn fold(members: Members<'_>, wall_ns: u64) -> Members<'_> {
+    let is_short = |groups: &[&Group]| {
+        let samples: u64 = groups.iter().map(|group| group.samples.count()).sum();
+        samples <= FEW_SAMPLES || alive_ns(groups) < wall_ns / 100
+    };
+    let program = |groups: &[&Group]| groups[0].program.clone();
+    let mut short: BTreeMap<String, u64> = BTreeMap::new();
+    for groups in members.values().filter(|groups| is_short(groups)) {
+        *short.entry(program(groups)).or_default() += 1;
+    }
+    let mut folded = Members::new();
+    for (label, groups) in members {
+        let several = short.get(&program(&groups)).is_some_and(|commands| *commands > 1);
+        let label = match several && is_short(&groups) {
+            true => format!("{} ...", program(&groups)),
+            false => label,
+        };
+        folded.entry(label).or_default().extend(groups);
+    }
+    folded
 }
 
 /// What a found process is shown as; `None` for a shell that only waited.
-fn label(group: &Group, sampler: &Sampler, wall_ns: u64) -> Option<String> {
+fn label(group: &Group, sampler: &Sampler, wall_ns: u64, shell_name: &str) -> Option<String> {
     let shell = &sampler.groups[0];
     let parent = group.parent.map_or(shell, |parent| &sampler.groups[parent]);
     let is_given = group.parent.is_none();
     // A child of a shell that has not replaced itself still has its parent's arguments.
-    let is_subshell = group.program == shell.program && group.command == parent.command;
+    // One that is hidden was that only when it was last looked at.
+    let is_same = group.program == shell.program && group.command == parent.command;
+    let is_subshell = is_same && !group.hidden;
     if !is_given && !is_subshell {
-        let named = !group.command.is_empty();
-        return Some(if named { group.command.clone() } else { format!("({})", group.program) });
+        return Some(match (group.command.as_str(), group.program.as_str()) {
+            (command, program) if is_same || command.is_empty() && program.is_empty() => {
+                String::from(UNSEEN)
+            }
+            ("", program) => format!("({program})"),
+            (command, _) => command.to_owned(),
+        });
     }
     let times = group.samples.divide_wall(group.last_ns.saturating_sub(group.first_ns));
     let active_ns = times.cpu_ns + times.queue_ns + times.input_ns + times.output_ns;
     let worth = active_ns as f64 >= SHELL_SHARE * wall_ns as f64;
     let what = if is_given { "the script itself" } else { "a subshell" };
-    worth.then(|| format!("{} ({what})", shell.program))
+    let name = if shell.program.is_empty() { shell_name } else { &shell.program };
+    worth.then(|| format!("{name} ({what})"))
 }
 
 /// Time in which at least one of the groups was alive.
@@ -144,14 +195,16 @@ fn stage(label: &str, groups: &[&Group]) -> Stage {
         system_ns,
         queue_sum_ns: queue_ns,
         samples: samples.count(),
+        cpu_evidence: Evidence::Sampled,
         io,
-        bytes_in: io.map(|io| io.read_bytes),
-        bytes_out: io.map(|io| io.write_bytes),
+        bytes_evidence: if io.is_some() { Evidence::LowerBound } else { Evidence::Unknown },
         uncounted: groups.iter().any(|group| group.uncounted),
         max_rss_bytes: groups.iter().map(|group| group.peak_rss_bytes).max().filter(|b| *b > 0),
         hidden: groups.iter().any(|group| group.hidden),
         locale: groups[0].locale.clone(),
         relay: is_relay(label),
+        times_asleep: groups.iter().map(|group| group.times_asleep).sum(),
+        peer: Peers::longest(groups.iter().map(|group| &group.peers)),
         ..Stage::default()
     }
 }
@@ -171,6 +224,26 @@ mod tests {
         assert_eq!(alive_ns(&[&a, &b, &c]), 40);
         assert_eq!(alive_ns(&[&b, &a]), 30);
         assert_eq!(alive_ns(&[]), 0);
+    }
+
+    #[test]
+    fn short_lived_commands_of_a_program_are_shown_as_one() {
+        let named =
+            |program: &str, last_ns| Group { program: program.to_owned(), ..group(0, last_ns) };
+        let (a, b, long) = (named("basename", 1), named("basename", 2), named("basename", 900));
+        let once = named("seq", 1);
+        let mut seen = long;
+        (0..9).for_each(|_| seen.samples.add(weir_policy::state::State::Running, 100, 1000));
+        let members = Members::from([
+            (String::from("basename /a"), vec![&a]),
+            (String::from("basename /b"), vec![&b]),
+            (String::from("basename /slow"), vec![&seen]),
+            (String::from("seq 9"), vec![&once]),
+        ]);
+        let folded = fold(members, 1000);
+        let shown: Vec<(&str, usize)> =
+            folded.iter().map(|(label, groups)| (label.as_str(), groups.len())).collect();
+        assert_eq!(shown, [("basename ...", 2), ("basename /slow", 1), ("seq 9", 1)]);
     }
 
     #[test]

@@ -121,7 +121,12 @@ const FILES_BESIDES: u64 = 32;
 /// Whether so many stages can be run one by one within the limit of open files.
 pub fn files_suffice(stages: usize) -> bool {
     let limit = getrlimit(Resource::Nofile);
-    limit.maximum.is_none_or(|most| most >= FILES_BESIDES + FILES_A_STAGE * stages as u64)
+    limit.maximum.is_none_or(|most| most >= files_needed(stages))
+}
+
+/// How many open files that takes.
+pub fn files_needed(stages: usize) -> u64 {
+    FILES_BESIDES + FILES_A_STAGE * stages as u64
 }
 
 /// Raises the limit of open files where it is too low for so many stages; returns the limit that
@@ -129,7 +134,7 @@ pub fn files_suffice(stages: usize) -> bool {
 fn allow_many_files(stages: usize) -> Option<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     let given = limit.current?;
-    if given >= FILES_BESIDES + FILES_A_STAGE * stages as u64 {
+    if given >= files_needed(stages) {
         return None;
     }
     limit.current = limit.maximum;

@@ -362,19 +362,26 @@ impl fmt::Display for PingSummary {
                 write!(f, ", {count} {name}")?;
             }
         }
-        write!(f, ", {:.3}% loss", self.loss_share * 100.0)?;
+        match self.loss_share * 100.0 {
+            0.0 => f.write_str(", 0% loss")?,
+            percent if percent < 0.1 => write!(f, ", {percent:.4}% loss")?,
+            percent => write!(f, ", {percent:.1}% loss")?,
+        }
         if let Some(rtt) = self.rtt {
-            let ms = |ns: f64| ns / 1e6;
-            write!(
-                f,
-                "\nrtt min/mean/p50/p90/p99/max = {:.3}/{:.3}/{:.3}/{:.3}/{:.3}/{:.3} ms",
-                ms(rtt.min_ns),
-                ms(rtt.mean_ns),
-                ms(rtt.p50_ns),
-                ms(rtt.p90_ns),
-                ms(rtt.p99_ns),
-                ms(rtt.max_ns),
-            )?;
+            // A percentile of fewer is their maximum, or nearly so.
+            let has = |least: u64| counts.received >= least;
+            let all = [
+                (true, "min", rtt.min_ns),
+                (true, "mean", rtt.mean_ns),
+                (true, "p50", rtt.p50_ns),
+                (has(10), "p90", rtt.p90_ns),
+                (has(100), "p99", rtt.p99_ns),
+                (true, "max", rtt.max_ns),
+            ];
+            let shown = all.iter().filter(|(shown, ..)| *shown);
+            let names: Vec<&str> = shown.clone().map(|(_, name, _)| *name).collect();
+            let times: Vec<String> = shown.map(|(.., ns)| format!("{:.3}", ns / 1e6)).collect();
+            write!(f, "\nrtt {} = {} ms", names.join("/"), times.join("/"))?;
         }
         if let Some(clock) = self.clock {
             write!(

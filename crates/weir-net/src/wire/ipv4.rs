@@ -118,8 +118,10 @@ impl Header {
 pub enum Malformed {
     /// Fewer bytes than a header has.
     Short,
-    /// The version is not 4.
+    /// The version is neither 4 nor 6.
     Version,
+    /// The version is 6.
+    Version6,
     /// The header length is below 20 bytes, or beyond the end.
     HeaderLength,
     /// The total length is below the header's, or beyond the end.
@@ -137,6 +139,7 @@ impl Malformed {
         match self {
             Malformed::Short => "shorter than a header",
             Malformed::Version => "not of version 4",
+            Malformed::Version6 => "of version 6",
             Malformed::HeaderLength => "a header length out of range",
             Malformed::TotalLength => "a total length out of range",
             Malformed::Checksum => "a wrong header checksum",
@@ -164,8 +167,10 @@ impl<'a> Datagram<'a> {
         if bytes.len() < LEAST_HEADER_BYTES {
             return Err(Malformed::Short);
         }
-        if bytes[0] >> 4 != 4 {
-            return Err(Malformed::Version);
+        match bytes[0] >> 4 {
+            4 => {}
+            6 => return Err(Malformed::Version6),
+            _ => return Err(Malformed::Version),
         }
         let header_bytes = usize::from(bytes[0] & 0xf) * 4;
         if header_bytes < LEAST_HEADER_BYTES || header_bytes > bytes.len() {

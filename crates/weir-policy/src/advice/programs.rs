@@ -15,7 +15,7 @@ pub fn locale_matters(program: &str) -> bool {
 }
 
 /// The program name and arguments of a command as typed: directories and assignments dropped.
-fn split(label: &str) -> Option<(&str, Vec<&str>)> {
+pub(crate) fn split(label: &str) -> Option<(&str, Vec<&str>)> {
     let is_assignment = |word: &&str| {
         let name = word.split('=').next().unwrap_or("");
         word.contains('=')
@@ -25,6 +25,75 @@ fn split(label: &str) -> Option<(&str, Vec<&str>)> {
     let mut words = label.split_whitespace().skip_while(is_assignment);
     let program = words.next()?.rsplit('/').next()?;
     Some((program, words.collect()))
+}
+
+/// The program of a command as typed, without its directory; none for a group of commands.
+pub fn program_name(label: &str) -> Option<&str> {
+    let (program, _) = split(label)?;
+    let plain = program.bytes().all(|b| b.is_ascii_alphanumeric() || b"._+-".contains(&b));
+    (plain && !program.is_empty()).then_some(program)
+}
+
+/// Whether a command is a loop of the shell.
+pub fn is_loop(label: &str) -> bool {
+    matches!(split(label), Some(("while" | "until" | "for", _)))
+}
+
+/// Whether a one-letter option is given, alone or within a group as in `pv -qL 20m`.
+fn has_short(arguments: &[&str], flag: char) -> bool {
+    let group = |word: &str| word.starts_with('-') && !word.starts_with("--");
+    arguments.iter().any(|word| group(word) && word.contains(flag))
+}
+
+/// Whether a program takes tens of milliseconds to start.
+pub fn starts_slowly(program: &str) -> bool {
+    const SLOW: [&str; 8] = ["python", "perl", "ruby", "node", "java", "php", "jq", "gawk"];
+    SLOW.iter().any(|name| program.starts_with(name))
+}
+
+/// Whether a command was told a rate to keep to, and may sleep for it.
+pub fn keeps_a_pace(label: &str) -> bool {
+    let Some((program, words)) = split(label) else { return false };
+    let long = |name: &str| words.iter().any(|word| word.starts_with(name));
+    let short = |flag: char| has_short(&words, flag);
+    match program.trim_matches(['\'', '"']) {
+        "pv" => short('L') || long("--rate-limit"),
+        "mbuffer" => short('r') || short('R'),
+        "weir" => is_buffer(label) && long("--rate"),
+        "curl" => long("--limit-rate"),
+        "wget" => long("--limit-rate"),
+        "rsync" => long("--bwlimit"),
+        "scp" => short('l'),
+        "cstream" => short('t'),
+        "throttle" | "trickle" => true,
+        _ => false,
+    }
+}
+
+/// What to do instead of starting these programs (the most frequent first) again and again.
+pub fn instead_of_processes<'a>(label: &str, programs: impl Iterator<Item = &'a str>) -> String {
+    match split(label) {
+        Some(("xargs" | "parallel", _)) => {
+            return String::from("give each of them more arguments (xargs -n 100)");
+        }
+        Some(("find", _)) => return String::from("end -exec with + instead of \\;"),
+        _ => {}
+    }
+    let known = programs.filter_map(|program| {
+        Some(match program {
+            "basename" => "${i##*/} in place of basename",
+            "dirname" => "${i%/*} in place of dirname",
+            "expr" | "bc" => "$((...)) in place of expr or bc",
+            "cat" => "$(<file) in place of cat",
+            "seq" => "{1..9} in place of seq",
+            "date" => "printf '%(%F %T)T' in place of date",
+            _ => return None,
+        })
+    });
+    let mut ways: Vec<&str> = known.take(2).collect();
+    ways.extend(["awk for the whole loop", "or xargs -n 100 to start fewer"]);
+    let text = ways.join(", ");
+    alloc::format!("use {text}")
 }
 
 /// Whether a command is `weir buffer`.
@@ -42,9 +111,7 @@ pub fn is_relay(label: &str) -> bool {
 /// The form of a one-CPU (de)compressor that uses several, if it is known.
 pub fn parallel_form(label: &str) -> Option<String> {
     let (program, arguments) = split(label)?;
-    let short = |flag: char| {
-        arguments.iter().any(|a| a.starts_with('-') && !a.starts_with("--") && a.contains(flag))
-    };
+    let short = |flag: char| has_short(&arguments, flag);
     let long = |name: &str| arguments.iter().any(|a| a.starts_with(name));
     let decompress = short('d') || long("--decompress") || long("--uncompress");
     let threads = short('T') || long("--threads");

@@ -156,3 +156,29 @@ fn long_turns_are_of_so_many_usual_messages_and_alike_for_a_round() {
     (0..3).for_each(|_| assert_eq!(usual.begin_turn(3), LONG_TURN_BYTES));
     assert_eq!(usual.begin_turn(3), 1024 * 32);
 }
+
+#[test]
+fn a_debt_of_the_longest_message_is_paid_in_some_rounds_and_nothing_is_saved_up() {
+    let mut turn = Turn::default();
+    turn.begin(1);
+    turn.serve(1 << 30);
+    let rounds = (1..100).take_while(|round| {
+        turn.begin_in_debt(1, *round);
+        !turn.goes_on()
+    });
+    assert!(rounds.count() < 20);
+    let mut fresh = Turn::default();
+    fresh.begin(1);
+    assert_eq!(turn.left_bytes.max(fresh.left_bytes), fresh.left_bytes);
+}
+
+#[test]
+fn work_ends_whatever_it_is() {
+    let mut work = Work::default();
+    assert!(!work.is_over());
+    (0..WORK_UNITS).for_each(|_| work.moves(0));
+    assert!(work.is_over());
+    let mut work = Work::default();
+    work.moves(usize::MAX);
+    assert!(work.is_over());
+}

@@ -1,6 +1,7 @@
 //! Verdicts on runs written down by hand, whose truth is known.
 
 use super::*;
+use crate::facts::{Host, Pipe, Program, Quota, Started};
 use alloc::vec;
 
 const MS: u64 = 1_000_000;
@@ -197,4 +198,173 @@ fn relays_alone_are_judged_as_any_stage() {
         run(vec![relay("weir buffer", [10, 0, 0, 0, 0]), stage("wc", [300, 0, 700, 0, 0])]);
     hidden.stages[0].times.unknown_ns = 990 * MS;
     assert_eq!(judge(&hidden).culprit.map(|culprit| culprit.stage), Some(1));
+}
+
+/// Two stages with a pipe between them.
+fn joined(first: Stage, second: Stage, full_share: f64, empty_share: f64) -> Run {
+    let pipe = Pipe { from: 0, to: 1, full_share, empty_share, samples: 200, ..Pipe::default() };
+    Run { pipes: vec![pipe], ..run(vec![first, second]) }
+}
+
+/// A stage whose threads ran side by side.
+fn threads(label: &str, times: [u64; 5], cpu_sum_ms: u64) -> Stage {
+    Stage { single_task: false, cpu_sum_ns: cpu_sum_ms * MS, ..stage(label, times) }
+}
+
+#[test]
+fn a_full_pipe_tells_that_threads_were_ahead() {
+    // Some thread of mlr is at work all the time, yet it waits for jq.
+    let mlr = threads("mlr cat", [930, 30, 0, 40, 0], 1300);
+    let jq = stage("jq .", [960, 0, 40, 0, 0]);
+    let culprit = |run: Run| judge(&run).culprit.map(|culprit| culprit.stage);
+    assert_eq!(culprit(joined(mlr.clone(), jq.clone(), 0.9, 0.01)), Some(1));
+    assert_eq!(culprit(joined(mlr.clone(), jq.clone(), 0.2, 0.02)), Some(1));
+    assert_eq!(culprit(joined(mlr.clone(), jq.clone(), 0.01, 0.6)), Some(0));
+    assert_eq!(culprit(joined(mlr, jq, 0.2, 0.15)), None, "a pipe of two minds says nothing");
+}
+
+#[test]
+fn what_threads_do_beside_a_full_pipe_holds_nobody_up() {
+    // Garbage is collected, input read ahead: some thread is always at work.
+    let ahead = threads("mlr cat", [990, 0, 0, 10, 0], 1500);
+    let reader = stage("jq .", [780, 0, 220, 0, 0]);
+    let verdict = judge(&joined(ahead.clone(), reader.clone(), 0.6, 0.05));
+    assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(1), "{}", verdict.text);
+    let verdict = judge(&joined(ahead, reader, 0.05, 0.6));
+    assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(0), "{}", verdict.text);
+}
+
+#[test]
+fn the_pipe_never_overrules_exact_figures() {
+    let busy = [stage("a", [880, 0, 0, 120, 0]), stage("b", [930, 0, 70, 0, 0])];
+    let [first, second] = busy;
+    let verdict = judge(&joined(first, second, 0.6, 0.0));
+    assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(1), "work and pipe agree");
+    let equal = joined(stage("a", [900, 0, 0, 100, 0]), stage("b", [910, 0, 90, 0, 0]), 0.6, 0.0);
+    assert_eq!(judge(&equal).culprit, None);
+}
+
+#[test]
+fn a_wait_for_a_cpu_does_not_hide_who_has_more_work() {
+    // sqlite3 alone takes 340 ms and awk 590; on a busy host the one waits as long as it works.
+    let sqlite = stage("sqlite3 o.db", [340, 210, 0, 450, 0]);
+    let awk = stage("awk '{s+=$3}'", [590, 50, 360, 0, 0]);
+    let verdict = judge(&joined(sqlite, awk, 0.4, 0.05));
+    assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(1), "{}", verdict.text);
+}
+
+#[test]
+fn a_rate_limiter_holds_up_whom_it_feeds() {
+    let pv = stage("pv -qL 20m", [20, 0, 0, 450, 530]);
+    let gzip = stage("gzip -1", [450, 0, 550, 0, 0]);
+    let verdict = judge(&joined(pv.clone(), gzip, 0.2, 0.5));
+    let culprit = verdict.culprit.expect("a culprit");
+    assert_eq!((culprit.stage, culprit.reason), (0, Reason::Sleep));
+    let said = "held up by 1 pv -qL 20m: it keeps to a rate: asleep 53 % of the time";
+    assert!(verdict.text.starts_with(said), "{}", verdict.text);
+    // A reader that is slower than the rate is the limit, and the limiter hardly sleeps.
+    let slow = stage("gzip -9", [980, 0, 20, 0, 0]);
+    let verdict = judge(&joined(pv, slow, 0.8, 0.01));
+    assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(1), "{}", verdict.text);
+}
+
+#[test]
+fn who_seems_to_keep_to_a_rate_wins_a_tie_and_nothing_else() {
+    let mut limiter = stage("./limit 20m", [20, 0, 0, 450, 530]);
+    limiter.times_asleep = 10;
+    let reader = stage("gzip -1", [500, 0, 500, 0, 0]);
+    let culprit = |writer: &Stage, reader: &Stage| {
+        let verdict = judge(&joined(writer.clone(), reader.clone(), 0.3, 0.4));
+        verdict.culprit.map(|culprit| culprit.stage)
+    };
+    assert_eq!(culprit(&limiter, &reader), Some(0));
+    let slower = stage("gzip -9", [720, 0, 280, 0, 0]);
+    assert_eq!(culprit(&limiter, &slower), Some(1), "fixed sleeps cannot be excluded");
+    limiter.times_asleep = 4;
+    assert_eq!(culprit(&limiter, &reader), None, "a few long sleeps are bursts");
+}
+
+#[test]
+fn a_quota_is_the_reason_and_bounds_know_it() {
+    let mut throttled = run(vec![
+        stage("zcat", [140, 860, 0, 0, 0]),
+        stage("grep x", [50, 500, 450, 0, 0]),
+        stage("wc -l", [10, 100, 890, 0, 0]),
+    ]);
+    throttled.cpus = 0.2;
+    throttled.quota =
+        Some(Quota { cpus: 0.2, periods: 51, throttled_periods: 50, throttled_ns: 800 * MS });
+    let verdict = judge(&throttled);
+    let culprit = verdict.culprit.expect("a culprit");
+    assert_eq!((culprit.stage, culprit.reason.name()), (0, "quota"));
+    // The other stages need 60 ms of CPU time: 300 ms at a fifth of a CPU.
+    assert_eq!(
+        verdict.text,
+        "held up by 1 zcat: throttled by a CPU quota of 0.2 CPUs in 98 % of the periods, of whose \
+         CPU time it used 70 %\nif 1 zcat were free, the next limit is 2 grep x: at most 3.4x faster"
+    );
+    throttled.stages[1].cpu_sum_ns = 130 * MS;
+    let verdict = judge(&throttled);
+    assert_eq!(verdict.culprit, None);
+    assert!(
+        verdict.text.contains("quota of 0.2 CPUs in 98 % of the periods; 1 zcat used 50 % and 2")
+    );
+    throttled.quota.as_mut().expect("a quota").throttled_periods = 2;
+    assert!(!judge(&throttled).text.contains("quota"), "hardly throttled");
+}
+
+#[test]
+fn what_others_used_explains_a_wait_for_a_cpu() {
+    let mut crowded =
+        run(vec![stage("a", [200, 700, 50, 50, 0]), stage("b", [100, 100, 800, 0, 0])]);
+    crowded.host =
+        Host { cpus: 2, others_cpus: Some(1.8), steal_cpus: Some(0.3), ..Host::default() };
+    let text = judge(&crowded).text;
+    assert!(text.contains("\nother processes used 1.8 of 2 CPUs\n"), "{text}");
+    assert!(text.contains("\nthe hypervisor took 0.3 of 2 CPUs away (steal)\n"), "{text}");
+    crowded.stages.iter_mut().for_each(|stage| stage.times.queue_ns = 0);
+    let text = judge(&crowded).text;
+    assert!(!text.contains("other processes"), "nobody waited for a CPU: {text}");
+}
+
+#[test]
+fn a_shell_that_starts_thousands_of_programs_is_not_waiting_for_its_stages() {
+    let mut shell = stage("bash (the script itself)", [140, 0, 0, 0, 0]);
+    shell.times.child_ns = 860 * MS;
+    shell.times.stage_child_ns = shell.times.child_ns;
+    let programs = vec![Program { name: String::from("basename"), processes: 2000, share: 1.0 }];
+    let wall_share = 0.85;
+    let started =
+        Started { processes: 2000, mean_life_ns: MS, wall_share, programs, ..Started::default() };
+    shell.started = Some(started);
+    let verdict = judge(&Run { script: true, ..run(vec![shell.clone()]) });
+    let culprit = verdict.culprit.expect("a culprit");
+    assert_eq!(culprit.reason.name(), "processes");
+    assert!(culprit.share > 0.9);
+    let mut working = stage("xargs -n 200 md5sum", [900, 0, 0, 0, 0]);
+    working.started =
+        Some(Started { mean_life_ns: 46 * MS, processes: 60, ..shell.started.unwrap_or_default() });
+    // Processes that use 15 ms each do work of their own.
+    let text = judge(&run(vec![working])).text;
+    assert!(text.starts_with("held up by 1 xargs -n 200 md5sum: on CPU 90 %"), "{text}");
+    assert_eq!(
+        verdict.text,
+        "held up by 1 bash (the script itself): started about 2000 processes (basename), about 1 ms \
+         each: 85 % of the time"
+    );
+}
+
+#[test]
+fn without_proc_nothing_is_said_of_time() {
+    let blind = Run { blind: true, ..run(vec![stage("a", [10, 0, 0, 0, 0])]) };
+    assert!(judge(&blind).text.starts_with("cannot say: /proc cannot be read"));
+    let unnamed = judge(&run(vec![stage("", [900, 0, 0, 0, 0])]));
+    assert!(unnamed.text.starts_with("held up by stage 1: on CPU"), "{}", unnamed.text);
+}
+
+#[test]
+fn stages_that_hardly_work_are_no_tie() {
+    let idle =
+        judge(&run(vec![stage("bash", [10, 0, 0, 0, 0]), stage("tail", [10, 0, 990, 0, 0])]));
+    assert_eq!(idle.text, "no single bottleneck: no stage was busy for long");
 }

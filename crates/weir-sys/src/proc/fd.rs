@@ -1,5 +1,6 @@
 //! What a descriptor of another process refers to, and what an epoll set waits for.
 
+use super::file::refuse_foreign;
 use crate::Pid;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use std::os::fd::OwnedFd;
@@ -66,6 +67,7 @@ impl Descriptor {
 /// What descriptor `fd` of process `pid` refers to; `None` when it is closed or hidden.
 pub fn descriptor(pid: Pid, fd: i32) -> Option<Descriptor> {
     let path = format!("/proc/{pid}/fd/{fd}");
+    refuse_foreign(&path).ok()?;
     // stat(2) follows the link to the open file itself and opens nothing.
     let stat = rustix::fs::statat(rustix::fs::CWD, path, AtFlags::empty()).ok()?;
     Some(Descriptor::from_stat(&stat))
@@ -77,6 +79,9 @@ pub fn descriptor(pid: Pid, fd: i32) -> Option<Descriptor> {
 pub fn epoll_interest(pid: Pid, fd: i32) -> Vec<(i32, u32)> {
     let mut buffer = [0; 4096];
     let path = format!("/proc/{pid}/fdinfo/{fd}");
+    if refuse_foreign(&path).is_err() {
+        return Vec::new();
+    }
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else { return Vec::new() };
     let n = read_some(&file, &mut buffer);

@@ -3,6 +3,7 @@
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 
 /// A file of `/proc` that is read repeatedly.
 #[derive(Debug)]
@@ -16,6 +17,7 @@ impl ProcFile {
     /// # Errors
     /// `ENOENT` when the process is gone, `EACCES` when `/proc` hides it.
     pub fn open(path: &str) -> Result<ProcFile, Errno> {
+        refuse_foreign(path)?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(ProcFile { fd: rustix::fs::open(path, flags, Mode::empty())? })
     }
@@ -30,10 +32,56 @@ impl ProcFile {
     }
 }
 
+/// Whether `/proc` is that of the pid namespace of this process. Where it is another namespace's
+/// (`unshare --pid --fork` without `--mount-proc`), the numbers in it are those of other processes.
+pub fn is_own() -> bool {
+    static OWN: OnceLock<bool> = OnceLock::new();
+    *OWN.get_or_init(|| {
+        let mut buffer = [0; 4096];
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let status = rustix::fs::open("/proc/self/status", flags, Mode::empty())
+            .and_then(|fd| ProcFile { fd }.read(&mut buffer).map(String::from_utf8_lossy));
+        status.is_ok_and(|status| is_of_namespace(&status, std::process::id()))
+    })
+}
+
+/// Whether a `status` of a process shows the number `pid` that the process itself sees, and no
+/// further one, as those of inner namespaces have.
+fn is_of_namespace(status: &str, pid: u32) -> bool {
+    let field = |name| status.lines().find_map(|line| line.strip_prefix(name));
+    let Some(numbers) = field("NSpid:").or_else(|| field("Pid:")) else { return false };
+    let mut numbers = numbers.split_ascii_whitespace().map(str::parse);
+    numbers.next() == Some(Ok(pid)) && numbers.next().is_none()
+}
+
+/// An error for files of processes where the numbers are another namespace's: what they say is not
+/// of the process that is meant.
+pub(super) fn refuse_foreign(path: &str) -> Result<(), Errno> {
+    let of_process = path
+        .strip_prefix("/proc/")
+        .is_some_and(|rest| rest.bytes().next().is_some_and(|first| first.is_ascii_digit()));
+    if (of_process || path == "/proc") && !is_own() { Err(Errno::NOENT) } else { Ok(()) }
+}
+
 /// Opens, reads and closes a file of at most `buffer.len()` bytes; a longer one is cut.
 ///
 /// # Errors
 /// Those of [`ProcFile::open`] and [`ProcFile::read`].
 pub fn read_small<'b>(path: &str, buffer: &'b mut [u8]) -> Result<&'b [u8], Errno> {
     ProcFile::open(path)?.read(buffer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_told_by_the_numbers_it_gives() {
+        assert!(is_own(), "tests run where /proc is their own");
+        assert!(is_of_namespace("Name:\tx\nPid:\t7\nNSpid:\t7\n", 7));
+        for status in ["NSpid:\t700\t7\n", "NSpid:\t7\t7\n", "NSpid:\t8\n", ""] {
+            assert!(!is_of_namespace(status, 7), "{status:?}");
+        }
+        assert!(is_of_namespace("Pid:\t7\n", 7), "a kernel without namespaces");
+    }
 }

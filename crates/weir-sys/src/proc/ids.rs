@@ -4,17 +4,20 @@
 //! While it stands still no process and no thread was started, so nobody need be looked for; when
 //! it moved by a few, only those few ids need a look. Walking all of `/proc` is the fallback.
 
+use super::file::refuse_foreign;
 use super::{ProcFile, read_small};
 use crate::Pid;
 use rustix::fs::{Dir, Mode, OFlags};
 
 /// Whose thread an id is, and who started that process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The process (thread group) the id belongs to.
     pub process: Pid,
     /// The parent of that process.
     pub parent: Pid,
+    /// Name of its program, as the kernel cuts it (15 bytes).
+    pub name: String,
 }
 
 /// The newest id given out, from an open `/proc/loadavg`; `None` where it is hidden.
@@ -24,15 +27,28 @@ pub fn last_id(loadavg: &ProcFile) -> Option<Pid> {
     text.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
+/// The largest id that the kernel gives out; what is usual where that is hidden.
+pub fn largest_id() -> Pid {
+    let text = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
+    text.trim().parse::<Pid>().map_or(32_768, |most| most.saturating_sub(1))
+}
+
 /// Whose id this is; `None` when nobody has it (any more) or it is hidden.
 pub fn identity(id: Pid) -> Option<Identity> {
     let mut buffer = [0; 512];
     let text = read_small(&format!("/proc/{id}/status"), &mut buffer).ok()?;
     let text = String::from_utf8_lossy(text);
-    let field = |name: &str| {
-        text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<Pid>().ok()
-    };
-    Some(Identity { process: field("Tgid:")?, parent: field("PPid:")? })
+    let field = |name: &str| Some(text.lines().find_map(|line| line.strip_prefix(name))?.trim());
+    let number = |name: &str| field(name)?.parse::<Pid>().ok();
+    let name = field("Name:")?.to_owned();
+    Some(Identity { process: number("Tgid:")?, parent: number("PPid:")?, name })
+}
+
+/// Whether somebody has this id, be it hidden or not.
+pub fn is_taken(id: Pid) -> bool {
+    const EPERM: i32 = 1;
+    let sent = crate::signals::send(id, 0);
+    sent.map_or_else(|error| error.raw_os_error() == Some(EPERM), |()| true)
 }
 
 /// Ids of all processes that can be seen.
@@ -45,7 +61,20 @@ pub fn tasks(process: Pid) -> Vec<Pid> {
     numbers_in(&format!("/proc/{process}/task"))
 }
 
+/// Whether `child` is a child of process `parent`, one that is hidden included; `false` where the
+/// kernel was built without `CONFIG_PROC_CHILDREN`.
+pub fn is_child(child: Pid, parent: Pid) -> bool {
+    tasks(parent).into_iter().any(|task| {
+        let path = format!("/proc/{parent}/task/{task}/children");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.split_ascii_whitespace().any(|id| id.parse() == Ok(child))
+    })
+}
+
 fn numbers_in(directory: &str) -> Vec<Pid> {
+    if refuse_foreign(directory).is_err() {
+        return Vec::new();
+    }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(fd) = rustix::fs::open(directory, flags, Mode::empty()) else { return Vec::new() };
     let Ok(dir) = Dir::new(fd) else { return Vec::new() };
@@ -62,6 +91,7 @@ mod tests {
         assert!(processes().contains(&me));
         assert!(!tasks(me).is_empty());
         assert_eq!(identity(me).expect("known").process, me);
+        assert!(is_taken(me) && is_taken(1) && !is_taken(Pid::MAX));
     }
 
     #[test]
@@ -70,6 +100,9 @@ mod tests {
         let before = last_id(&loadavg).expect("an id");
         let mut child = std::process::Command::new("true").spawn().expect("true");
         assert_ne!(last_id(&loadavg).expect("an id"), before);
+        let (pid, me) = (child.id() as Pid, std::process::id() as Pid);
+        let counted = std::path::Path::new("/proc/thread-self/children").exists();
+        assert_eq!((is_child(pid, me), is_child(me, pid)), (counted, false));
         child.wait().expect("waited");
     }
 }

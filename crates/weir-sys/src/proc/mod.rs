@@ -12,7 +12,7 @@ mod stat;
 mod syscall;
 
 pub use fd::{Descriptor, Kind, descriptor, epoll_interest};
-pub use file::{ProcFile, read_small};
-pub use ids::{Identity, identity, last_id, processes, tasks};
+pub use file::{ProcFile, is_own, read_small};
+pub use ids::{Identity, identity, is_child, is_taken, largest_id, last_id, processes, tasks};
 pub use stat::{Io, Sched, Stat, peak_rss_bytes};
 pub use syscall::Blocked;

@@ -13,6 +13,8 @@ pub struct Stat {
     pub system_ticks: u64,
     /// CPU time in clock ticks of the descendants it waited for.
     pub waited_ticks: u64,
+    /// System part of `waited_ticks`.
+    pub waited_system_ticks: u64,
     /// Number of threads.
     pub threads: u64,
     /// When it started, in clock ticks since the machine did: tells it from others of its number.
@@ -34,6 +36,7 @@ impl Stat {
             own_ticks: number(14)? + number(15)?,
             system_ticks: number(15)?,
             waited_ticks: number(16)? + number(17)?,
+            waited_system_ticks: number(17)?,
             threads: number(20)?,
             started_ticks: number(22)?,
         })
@@ -132,6 +135,7 @@ mod tests {
         let stat = Stat::parse(line).expect("a stat line");
         assert_eq!((stat.state, stat.parent), (b'S', 7));
         assert_eq!((stat.own_ticks, stat.waited_ticks, stat.threads), (30, 70, 5));
+        assert_eq!((stat.system_ticks, stat.waited_system_ticks), (20, 40));
     }
 
     #[test]

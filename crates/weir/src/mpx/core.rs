@@ -129,7 +129,7 @@ impl Core {
         };
         let index = match self.free.pop() {
             Some(index) => {
-                let generation = self.channels[index as usize].generation.wrapping_add(1);
+                let generation = self.channels[index as usize].generation + 1;
                 self.channels[index as usize] = Channel { generation, ..fresh };
                 index
             }
@@ -153,7 +153,10 @@ impl Core {
         let Channel { link, number, .. } = self.channels[index as usize];
         self.channels[index as usize].state = State::Free;
         self.ready.remove(index);
-        self.free.push(index);
+        // One whose generations are used up names no channel any more.
+        if self.channels[index as usize].generation != u32::MAX {
+            self.free.push(index);
+        }
         let Some(Some(here)) = self.links.get_mut(link as usize).filter(|_| number != NONE) else {
             return;
         };
@@ -195,9 +198,9 @@ impl Core {
         }
     }
 
-    /// Looks at the board of a link, and has the channels looked at that it names.
-    pub fn gather_link(&mut self, at: u32) {
-        let Some(Some(link)) = self.links.get(at as usize) else { return };
+    /// Looks at the board of a link, and has the channels looked at that it names: how many.
+    pub fn gather_link(&mut self, at: u32) -> u32 {
+        let Some(Some(link)) = self.links.get(at as usize) else { return 0 };
         let (map, side) = (&link.map, self.side);
         if side == Side::Owner {
             // First, so that a bit set after this is told of, and one set before is found: once is
@@ -205,14 +208,16 @@ impl Core {
             go_cold(&map.header().side(side).told);
         }
         if !map.board(side).any() {
-            return;
+            return 0;
         }
         let mut numbers = std::mem::take(&mut self.scratch);
         map.board(side).gather(|number| numbers.push(number));
+        let count = numbers.len() as u32;
         for number in numbers.drain(..) {
             self.touch(at, number);
         }
         self.scratch = numbers;
+        count
     }
 
     /// Has a channel looked at of which something may have come.

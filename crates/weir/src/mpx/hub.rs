@@ -12,7 +12,7 @@ use super::serve::Show;
 use super::waiting::Habits;
 use super::{MpxOptions, OBJECT};
 use crate::end::Until;
-use crate::entrance::{Arrival, Entrance, refuse};
+use crate::entrance::{Arrival, Entrance, turn_off};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gathering::{Bed, Inbox};
 use crate::map::LinkMap;
@@ -24,6 +24,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use weir_policy::ready::{CONNECTION_UNITS, Work};
 use weir_sys::forks::{self, ParentOnly};
 
 /// An owner looks at all its links so often, since one peer can spoil the board of all.
@@ -33,7 +34,8 @@ const CALLS: u32 = 64;
 /// Records and bytes after which a call ends that has found more than it can show at once.
 const MOST_RECORDS: usize = 1024;
 const MOST_BYTES: usize = 256 << 10;
-/// Times a call that does not wait moves so many bytes between connected channels.
+/// Times a call that does not wait moves so many bytes between connected channels, or does other
+/// work of which no record comes.
 const MOST_MOVES: u32 = 16;
 
 /// The board of an owner.
@@ -101,16 +103,16 @@ impl Hub {
     }
 
     /// Finds out which channels something has come of.
-    fn collect(&mut self) {
+    fn collect(&mut self, work: &mut Work) {
         if self.inbox.has_news() {
-            self.let_in();
+            work.does(self.let_in());
         }
         self.calls = self.calls.wrapping_add(1);
         if self.core.side == Side::Peer {
-            self.core.gather_link(0);
+            work.does(self.core.gather_link(0));
         } else {
             if self.has_bits() {
-                self.gather_links();
+                self.gather_links(work);
             }
             if self.calls.is_multiple_of(CALLS) && self.looked.elapsed() >= LOOK_AT_ALL {
                 self.look_at_all();
@@ -118,17 +120,17 @@ impl Hub {
         }
         for place in 0..self.children.len() {
             let (index, child) = &mut self.children[place];
-            child.hub.collect();
+            child.hub.collect(work);
             if !child.hub.core.ready.is_empty() {
                 self.core.wake(*index);
             }
         }
     }
 
-    fn gather_links(&mut self) {
+    fn gather_links(&mut self, work: &mut Work) {
         let Some(door) = &self.door else { return };
         let page = door.board.page.clone();
-        page.words().gather(|link| self.core.gather_link(link));
+        page.words().gather(|link| work.does(self.core.gather_link(link)));
     }
 
     /// Looks at every link: what the board says has perhaps been spoilt.
@@ -138,14 +140,15 @@ impl Hub {
             self.core.gather_link(link);
         }
         if self.door.as_ref().is_some_and(|door| door.entrance.is_busy()) {
-            self.inbox.knock_softly();
+            self.inbox.knock();
             self.let_in();
         }
     }
 
-    /// Lets in who came, and hears of who is gone.
-    fn let_in(&mut self) {
+    /// Lets in who came, and hears of who is gone: what work that was.
+    fn let_in(&mut self) -> u32 {
         let news = self.inbox.take();
+        let mut count = news.gone.len() as u32;
         for link in news.gone {
             let socket = self.core.links.get(link as usize).and_then(Option::as_ref);
             if let (Some(doorbell), Some(socket)) =
@@ -156,12 +159,17 @@ impl Hub {
             }
             self.core.on_gone(link);
         }
-        let Some(door) = &mut self.door else { return };
-        if news.knocked || door.entrance.is_busy() {
+        if let Some(door) =
+            self.door.as_mut().filter(|door| news.knocked || door.entrance.is_busy())
+        {
+            // Whoever comes only to be refused is work as well.
+            count += 1;
             for arrival in door.entrance.admit() {
+                count += 1;
                 self.take_in(arrival);
             }
         }
+        count.saturating_mul(CONNECTION_UNITS)
     }
 
     /// Takes a peer in, or refuses it.
@@ -170,23 +178,22 @@ impl Hub {
         let Arrival { socket, memory, identity } = arrival;
         let peers = self.core.peers();
         if peers >= door.options.peers as usize {
-            refuse(socket.as_fd(), &format!("it has {peers} peers, and takes no more"));
+            turn_off(socket, &format!("it has {peers} peers, and takes no more"));
             return;
         }
         let map = match LinkMap::open(memory.as_fd()) {
             Ok(map) => map,
             Err(error) => {
-                refuse(socket.as_fd(), &error.to_string());
+                turn_off(socket, &error.to_string());
                 return;
             }
         };
         if let Some(why) = door.options.objection(map.extent()) {
-            refuse(socket.as_fd(), &why);
+            turn_off(socket, &why);
             return;
         }
         let number = self.core.number_for_link();
         // There are not the means to watch it: it is dropped, and others are not held up.
-        let Ok(socket) = ParentOnly::new(socket) else { return };
         let Ok(line) = Line::start(socket, &self.inbox, number) else { return };
         // Who is gone already has sent what is to be received all the same.
         if let Some(board) = door.board.file.get() {
@@ -194,7 +201,9 @@ impl Hub {
         }
         if let (Some(doorbell), Some(socket)) = (&self.doorbell, line.socket()) {
             // It is heard all the same, if late.
-            let _ = doorbell.add(socket, number.into());
+            if let Ok(epoll) = doorbell.add(socket, number.into()) {
+                line.is_polled_by(epoll);
+            }
         }
         self.core.add_link(number, Link::new(Arc::new(map), line, Side::Owner, identity));
         self.core.gather_link(number);
@@ -204,16 +213,18 @@ impl Hub {
 
     /// Serves channels in their order as long as there are some: whether there are more.
     fn serve(&mut self, show: &mut Show) -> bool {
+        show.work = Work::default();
         loop {
-            self.collect();
+            self.collect(&mut show.work);
             let Some((index, _)) = self.core.ready.pop() else { return false };
+            show.work.does(1);
             if self.core.channels[index as usize].state == State::Joined {
                 self.serve_child(index, show);
             } else {
                 self.habits.last = self.core.channels[index as usize].link;
                 self.core.serve(index, show);
             }
-            if show.records >= MOST_RECORDS || show.bytes >= MOST_BYTES {
+            if show.records >= MOST_RECORDS || show.bytes >= MOST_BYTES || show.work.is_over() {
                 return !self.core.ready.is_empty();
             }
         }
@@ -242,7 +253,7 @@ impl Hub {
     /// Whether anything is there for a call to do.
     pub fn is_ready(&mut self) -> Result<bool> {
         self.check_here()?;
-        self.collect();
+        self.collect(&mut Work::default());
         Ok(self.has_ready() || self.is_over())
     }
 
@@ -279,7 +290,8 @@ impl Hub {
             let why = format!("the buffer has {} bytes, {LABEL_BYTES} are the least", buffer.len());
             return Err(Error::new(ErrorKind::Invalid, "read from", OBJECT, why));
         }
-        let mut show = Show { buffer, each, path: Vec::new(), records: 0, bytes: 0 };
+        let (path, work) = (Vec::new(), Work::default());
+        let mut show = Show { buffer, each, path, records: 0, bytes: 0, work };
         let mut moves = 0;
         loop {
             let more = self.serve(&mut show);
@@ -293,8 +305,12 @@ impl Hub {
             moves += 1;
             show.bytes = 0;
             match until {
-                Until::Now if more && moves < MOST_MOVES => continue,
-                Until::Now if more => return Err(nothing(ErrorKind::WouldBlock)),
+                Until::Now if moves >= MOST_MOVES => {
+                    // Readable as before: there is more to do.
+                    self.acted();
+                    return Err(nothing(ErrorKind::WouldBlock));
+                }
+                Until::Now if more => continue,
                 Until::Now if self.looks_once_more()? => {
                     return Err(nothing(ErrorKind::WouldBlock));
                 }
@@ -343,8 +359,10 @@ impl Hub {
             let doorbell = Doorbell::new(own.ok_or_else(failed)?)?;
             if self.door.is_some() {
                 for (number, link) in self.core.links.iter().enumerate() {
-                    if let Some(socket) = link.as_ref().and_then(|link| link.line.socket()) {
-                        doorbell.add(socket, number as u64)?;
+                    if let Some(link) = link
+                        && let Some(socket) = link.line.socket()
+                    {
+                        link.line.is_polled_by(doorbell.add(socket, number as u64)?);
                     }
                 }
             }

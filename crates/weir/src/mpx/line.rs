@@ -1,16 +1,18 @@
 //! The socket of a link: it dies with its last holder, and carries what is said once.
 
+use crate::closing;
 use crate::entrance::REFUSED;
 use crate::error::Result;
 use crate::futex;
 use crate::gathering::Inbox;
-use crate::life::{receive_with, send_with};
+use crate::life::send_with;
 use crate::primitive::AtomicU32;
 use crate::ring::nap;
+use crate::ring::rouse::{Heard, Rouse};
 use crate::watcher::{self, Watched};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::SendFlags;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use weir_sys::forks::ParentOnly;
@@ -20,7 +22,7 @@ const WELCOME: &[u8] = b"weir-in ";
 /// A message that rings for one who polls.
 const BELL: &[u8] = b"b";
 /// Messages looked at in one go: a peer that sends without end holds nobody up.
-const MOST_MESSAGES: usize = 256;
+const MOST_MESSAGES: usize = 64;
 
 /// The lifeline of one side of a link.
 #[derive(Debug)]
@@ -30,16 +32,22 @@ pub struct Line {
     /// The link's number with whom the inbox is.
     number: u32,
     dead: AtomicBool,
+    /// The watcher has told the inbox.
+    is_said: AtomicBool,
     watched: OnceLock<Watched>,
     refusal: OnceLock<String>,
+    /// The epoll that knows the socket.
+    polled: OnceLock<Arc<OwnedFd>>,
 }
 
 impl Line {
     /// Begins to watch the other side of `socket`; the inbox hears of its death.
     pub fn start(socket: ParentOnly, inbox: &Arc<Inbox>, number: u32) -> Result<Arc<Line>> {
-        let (dead, inbox) = (AtomicBool::new(false), inbox.clone());
-        let (watched, refusal) = (OnceLock::new(), OnceLock::new());
-        let line = Arc::new(Line { socket, inbox, number, dead, watched, refusal });
+        let (dead, is_said) = (AtomicBool::new(false), AtomicBool::new(false));
+        let inbox = inbox.clone();
+        let (watched, refusal, polled) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        let line =
+            Arc::new(Line { socket, inbox, number, dead, is_said, watched, refusal, polled });
         let _ = line.watched.set(watcher::watch_line(&line)?);
         Ok(line)
     }
@@ -57,11 +65,10 @@ impl Line {
         }
     }
 
-    /// The other side is gone.
-    pub fn on_death(&self) {
+    /// Notes that the other side is gone. The watcher rouses this one afterwards.
+    pub fn dies(&self) {
         // Release pairs with the acquire in `is_dead`; the inbox orders the rest.
         self.dead.store(true, Ordering::Release);
-        self.inbox.tell_gone(self.number);
     }
 
     /// Whether the other side is known to be gone.
@@ -94,14 +101,33 @@ impl Line {
         send_with(socket, &text, &[board])
     }
 
+    /// The socket is known to this epoll.
+    pub fn is_polled_by(&self, epoll: Arc<OwnedFd>) {
+        let _ = self.polled.set(epoll);
+    }
+
     /// Takes what there is off the socket: the owner's board, if it came, and the link's number.
     pub fn take_messages(&self) -> Option<(OwnedFd, u32)> {
+        self.take_until(false)
+    }
+
+    /// The same up to the first doorbell: while there is another, the socket stays readable.
+    pub fn take_bell(&self) -> Option<(OwnedFd, u32)> {
+        self.take_until(true)
+    }
+
+    fn take_until(&self, to_the_bell: bool) -> Option<(OwnedFd, u32)> {
         let socket = self.socket()?;
         let (mut text, mut welcome) = ([0; 256], None);
         for _ in 0..MOST_MESSAGES {
-            let (count, mut files) = match receive_with(socket, &mut text, RecvFlags::DONTWAIT) {
+            let (count, file) = match closing::receive(socket, &mut text) {
                 Ok(got) => got,
                 Err(Errno::INTR) => continue,
+                // It does not keep to the protocol: the watcher will see that it is gone.
+                Err(Errno::BADMSG) => {
+                    self.hang_up();
+                    break;
+                }
                 Err(_) => break,
             };
             let said = &text[..count];
@@ -109,9 +135,9 @@ impl Line {
                 let _ = self.refusal.set(why.escape_ascii().to_string());
             }
             let number = said.strip_prefix(WELCOME).and_then(number_in);
-            match (number, files.pop()) {
+            match (number, file) {
                 (Some(number), Some(file)) => welcome = Some((file, number)),
-                _ if count == 0 => break,
+                _ if count == 0 || (to_the_bell && said == BELL) => break,
                 _ => {}
             }
         }
@@ -128,11 +154,26 @@ fn number_in(text: &[u8]) -> Option<u32> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
+/// Of one whose other side is dead.
+impl Rouse for Line {
+    fn rouse(&self) -> Heard {
+        // Relaxed: only the watcher's thread uses it.
+        if !self.is_said.load(Ordering::Relaxed) && !self.inbox.try_note_gone(self.number) {
+            return Heard::Perhaps;
+        }
+        self.is_said.store(true, Ordering::Relaxed);
+        self.inbox.rouse()
+    }
+}
+
 impl Drop for Line {
     fn drop(&mut self) {
         // In a forked child there is no socket, and the watcher is the parent's.
         if let (Some(watched), Some(_)) = (self.watched.get(), self.socket()) {
             watched.end();
+        }
+        if let Some(socket) = self.socket.pass_on() {
+            closing::hang_up(socket, self.polled.get().map(Arc::as_ref));
         }
     }
 }

@@ -6,6 +6,7 @@ use super::link::NONE;
 use super::record::{ChannelId, Kind, LABEL_BYTES, Record};
 use crate::port::Ending;
 use crate::ring::lane::{Frame, FrameKind, Side, go_warm};
+use weir_policy::ready::Work;
 
 /// Where records go.
 pub struct Show<'a> {
@@ -16,6 +17,8 @@ pub struct Show<'a> {
     pub records: usize,
     /// Bytes in records, or moved.
     pub bytes: usize,
+    /// What was done, be it shown or not.
+    pub work: Work,
 }
 
 impl Show<'_> {
@@ -78,6 +81,7 @@ impl Core {
             if !self.channels[index as usize].turn.goes_on() {
                 break None;
             }
+            show.work.does(1);
             match self.step(index, show)? {
                 Step::Done(bytes) => {
                     self.channels[index as usize].turn.serve(bytes as u64);

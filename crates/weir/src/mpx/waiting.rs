@@ -1,16 +1,16 @@
 //! How a participant waits: looks for as long as that has paid of late, then says so, looks once
 //! more, and sleeps on the words of its board and of those that were joined to it.
 
+use super::OBJECT;
 use super::hub::{Hub, LOOK_AT_ALL};
 use super::link::Link;
 use crate::end::Until;
-use crate::error::Result;
-use crate::futex::{self, timespec};
+use crate::error::{Error, Result};
+use crate::futex;
 use crate::options::{Options, Waiting};
 use crate::primitive::{AtomicU32, Ordering};
 use crate::ring::lane::Side;
 use crate::ring::nap;
-use rustix::thread::futex::{ClockId, Wait as Word, WaitFlags, WaitPtr, WaitvFlags, waitv};
 use std::time::{Duration, Instant};
 use weir_policy::pipe::{Peer, Spin, Yielding};
 
@@ -137,11 +137,11 @@ impl Hub {
         }
         for link in doorbell.rung() {
             if let Some(Some(link)) = self.core.links.get(link as usize) {
-                link.line.take_messages();
+                link.line.take_bell();
             }
         }
         // Somebody at the door shows here as well as at the watcher's.
-        self.inbox.knock_softly();
+        self.inbox.knock();
         nap::announce(&self.bed.nap().word, nap::POLLING);
         Ok(!self.is_ready()?)
     }
@@ -215,35 +215,12 @@ impl Hub {
             let mut words = Vec::new();
             self.words(&mut words);
             let begun = Instant::now();
-            sleep_on(&words, time);
+            let slept = futex::wait_any(&words, time);
             self.habits.spin.slept(begun.elapsed().as_nanos() as u64);
             self.retract();
             self.slept();
+            slept.map_err(|cause| Error::os("sleep on", OBJECT, cause))?;
         }
         Ok(())
     }
-}
-
-/// Sleeps until one of the words changes.
-fn sleep_on(words: &[(&AtomicU32, u32)], time: Option<Duration>) {
-    if let [(word, expected)] = words {
-        futex::wait(word, *expected, time);
-        return;
-    }
-    let waits: Vec<Word> = words
-        .iter()
-        .map(|(word, expected)| {
-            let mut wait = Word::new();
-            wait.val = (*expected).into();
-            wait.uaddr = WaitPtr::new(word.as_ptr().cast());
-            wait.flags = WaitFlags::SIZE_U32;
-            wait
-        })
-        .collect();
-    let time = time.map(|time| {
-        let now = rustix::time::clock_gettime(ClockId::Monotonic);
-        timespec(Duration::new(now.tv_sec as u64, now.tv_nsec as u32) + time)
-    });
-    // Whatever ended it, the caller looks again.
-    let _ = waitv(&waits, WaitvFlags::empty(), time.as_ref(), ClockId::Monotonic);
 }

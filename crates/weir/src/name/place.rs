@@ -36,6 +36,7 @@ pub fn directory() -> Result<PathBuf> {
     let name = format!("weir-{uid}");
     let wanted = std::env::temp_dir();
     if !SHARED.iter().any(|shared| wanted == Path::new(shared)) {
+        // A stale one (of cron, or of a session that has ended) is as none.
         let place = wanted.join(&name);
         if make(&place, uid).is_ok() {
             return Ok(place);

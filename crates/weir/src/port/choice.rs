@@ -5,7 +5,7 @@ use super::slot::{Sight, Slot};
 use super::{Ending, PortOptions, WriterId, WriterStat};
 use crate::account::add;
 use crate::end::End;
-use crate::entrance::{Arrival, refuse};
+use crate::entrance::{Arrival, refuse, turn_off};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gathering::Inbox;
 use crate::life::Role;
@@ -124,20 +124,19 @@ impl Choice {
     pub fn let_in(&mut self, arrival: Arrival, options: &PortOptions) -> Option<u32> {
         if self.len() >= options.most_writers as usize {
             let why = format!("it has its most writers, {}", options.most_writers);
-            refuse(arrival.socket.as_fd(), &why);
+            turn_off(arrival.socket, &why);
             return None;
         }
         let Arrival { socket, memory, identity } = arrival;
         let Ok(map) = open_kind(memory.as_fd(), MESSAGE) else {
-            refuse(socket.as_fd(), "what was handed over is no ring");
+            turn_off(socket, "what was handed over is no ring");
             return None;
         };
         // Descriptors are scarce: the mapping is enough. A second, of the process, while there are
         // plenty.
         drop(memory);
-        let pidfd = weir_sys::peer::pidfd(&socket).ok();
+        let pidfd = socket.get().and_then(|socket| weir_sys::peer::pidfd(socket).ok());
         let pidfd = pidfd.filter(|pidfd| !self.are_scarce(pidfd));
-        let socket = ParentOnly::new(socket).ok()?;
         let place = self.free.pop().unwrap_or(self.slots.len() as u32);
         match self.start(map, socket, pidfd, place, options) {
             Ok(reader) => {
@@ -256,7 +255,7 @@ impl Choice {
         if self.turns.is_multiple_of(TURNS) && self.all_seen.elapsed() >= LOOK_AT_ALL {
             self.look_at_all()?;
         }
-        loop {
+        for rounds in 0.. {
             // A writer may owe more than its turn grants, for a long message: then it waits for
             // more turns, and others are served meanwhile.
             let mut someone_owes = false;
@@ -274,6 +273,7 @@ impl Choice {
                 if slot.look()? == Sight::Something {
                     slot.empty_looks = 0;
                     match pace {
+                        _ if rounds > 0 => slot.turn.begin_in_debt(slot.share, rounds),
                         Pace::New => slot.turn.begin(slot.share),
                         Pace::Busy => slot.turn.begin_long(slot.share, long_turn),
                     }
@@ -295,9 +295,10 @@ impl Choice {
                 }
             }
             if !someone_owes {
-                return Ok(None);
+                break;
             }
         }
+        Ok(None)
     }
 
     /// A writer is looked at from now on.

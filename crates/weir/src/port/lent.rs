@@ -1,9 +1,10 @@
 //! Receiving in place: messages are shown where they lie in their writer's ring.
 
 use super::reader::Port;
+use super::waiting::Effort;
 use super::{Event, Received};
 use crate::end::Until;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::map::View;
 use rustix::fd::BorrowedFd;
 use std::time::Duration;
@@ -121,7 +122,14 @@ impl Port {
         buffer: &mut [u8],
         see: impl FnMut(Received, Lent<'_>),
     ) -> Result<usize> {
-        if self.is_ready()? { self.receive_each_lent_until(buffer, Until::Now, see) } else { Ok(0) }
+        if !self.is_ready()? {
+            return Ok(0);
+        }
+        match self.receive_each_lent_until(buffer, Until::Now, see) {
+            // Part of a message was there, or something else that is not shown.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+            seen => seen,
+        }
     }
 
     fn receive_each_lent_until(
@@ -130,8 +138,9 @@ impl Port {
         until: Until,
         mut see: impl FnMut(Received, Lent<'_>),
     ) -> Result<usize> {
+        let mut effort = Effort::new(until);
         loop {
-            let place = self.next(until)?;
+            let place = self.next_of(&mut effort)?;
             let manner = self.manner();
             let slot = self.choice.slot(place)?;
             let (writer, identity) = (slot.id, slot.identity);
@@ -146,7 +155,7 @@ impl Port {
                 self.acted();
                 return Ok(served);
             }
-            if let Some(received) = self.step(place, buffer)? {
+            if let Some(received) = self.step(place, buffer, &mut effort)? {
                 let bytes = match received.event {
                     Event::Message { bytes } | Event::Piece { bytes, .. } => bytes,
                     Event::Closed(_) => 0,

@@ -2,6 +2,7 @@
 
 use super::choice::Choice;
 use super::slot::{Manner, Step};
+use super::waiting::Effort;
 use super::{Ending, Event, HELLO, PortOptions, Received, WriterId};
 use crate::end::Until;
 use crate::entrance::{Entrance, Identity};
@@ -100,9 +101,10 @@ impl Port {
         if let Some(received) = self.receive_of_current(buffer)? {
             return Ok(received);
         }
+        let mut effort = Effort::new(until);
         loop {
-            let place = self.next(until)?;
-            if let Some(received) = self.step(place, buffer)? {
+            let place = self.next_of(&mut effort)?;
+            if let Some(received) = self.step(place, buffer, &mut effort)? {
                 return Ok(received);
             }
         }
@@ -169,8 +171,9 @@ impl Port {
         until: Until,
         mut see: impl FnMut(Received, &[u8]),
     ) -> Result<usize> {
+        let mut effort = Effort::new(until);
         loop {
-            let place = self.next(until)?;
+            let place = self.next_of(&mut effort)?;
             let manner = self.manner();
             let slot = self.choice.slot(place)?;
             let (writer, identity) = (slot.id, slot.identity);
@@ -185,7 +188,7 @@ impl Port {
                 self.acted();
                 return Ok(served);
             }
-            if let Some(received) = self.step(place, buffer)? {
+            if let Some(received) = self.step(place, buffer, &mut effort)? {
                 let bytes = match received.event {
                     Event::Message { bytes } | Event::Piece { bytes, .. } => bytes,
                     Event::Closed(_) => 0,
@@ -204,7 +207,12 @@ impl Port {
     }
 
     /// Takes one step with a writer that has something.
-    pub(super) fn step(&mut self, place: u32, buffer: &mut [u8]) -> Result<Option<Received>> {
+    pub(super) fn step(
+        &mut self,
+        place: u32,
+        buffer: &mut [u8],
+        effort: &mut Effort,
+    ) -> Result<Option<Received>> {
         let manner = self.manner();
         let slot = self.choice.slot(place)?;
         let step = slot.step(buffer, manner).map_err(|error| self.named(error))?;
@@ -215,10 +223,11 @@ impl Port {
             Step::Message(bytes) => (Event::Message { bytes }, bytes),
             Step::Piece(bytes, first, last) => (Event::Piece { bytes, first, last }, bytes),
             Step::PutAway(bytes) => {
-                slot.turn.serve(bytes as u64);
+                effort.was_in_vain(bytes);
                 return Ok(None);
             }
             Step::Nothing => {
+                effort.was_in_vain(0);
                 self.choice.ran_dry(place);
                 return Ok(None);
             }
@@ -228,7 +237,6 @@ impl Port {
                 return Ok(Some(Received { writer, identity, sequence, event }));
             }
         };
-        slot.turn.serve(bytes as u64);
         self.choice.count(1, bytes as u64);
         Ok(Some(Received { writer, identity, sequence, event }))
     }
@@ -260,7 +268,7 @@ impl Port {
     pub fn writers(&mut self) -> Result<Vec<WriterStat>> {
         self.check_here()?;
         // Whoever is at the door by now counts, whether the watcher has said so or not.
-        self.choice.inbox().knock_softly();
+        self.choice.inbox().knock();
         for _ in 0..MOST_ROUNDS {
             if self.choice.inbox().has_news() {
                 self.let_in()?;

@@ -8,6 +8,8 @@ use crate::record::RecordReader;
 use crate::ring::nap;
 use weir_policy::ready::Turn;
 
+/// Pieces put together in one go: they may have no bytes.
+const MOST_PIECES: u32 = 1024;
 /// Bytes kept for putting messages together, of each writer that sends long ones.
 const KEPT_BYTES: usize = 256 << 10;
 
@@ -179,7 +181,8 @@ impl Slot {
         self.take_into(buffer, bytes)?;
         self.in_message = true;
         let mut done = bytes;
-        while let Ok(Some(Front { bytes, first: false, last })) = self.front()? {
+        for _ in 1..MOST_PIECES {
+            let Ok(Some(Front { bytes, first: false, last })) = self.front()? else { break };
             let whole = done + bytes;
             if whole > buffer.len() || whole as u64 > manner.most_message_bytes {
                 break;
@@ -227,6 +230,7 @@ impl Slot {
         let (end, ring) = self.reader.parts()?;
         ring.copy_out(&*end.map, bytes, 0, &mut buffer[..bytes]);
         ring.consume(&*end.map, bytes, end.dirties);
+        self.turn.serve(bytes as u64);
         self.reader.settle(1, bytes)
     }
 
@@ -236,6 +240,7 @@ impl Slot {
         let (end, ring) = self.reader.parts()?;
         ring.copy_out(&*end.map, bytes, 0, &mut self.partial[had..]);
         ring.consume(&*end.map, bytes, end.dirties);
+        self.turn.serve(bytes as u64);
         self.reader.settle(1, bytes)
     }
 
@@ -266,7 +271,6 @@ impl Slot {
             return Ok(None);
         }
         self.take_into(buffer, bytes)?;
-        self.turn.serve(bytes as u64);
         self.count(bytes);
         Ok(Some(bytes))
     }

@@ -13,8 +13,66 @@ use crate::primitive::AtomicU32;
 use crate::ring::nap;
 use rustix::io::Errno;
 use std::time::{Duration, Instant};
+use weir_policy::ready::{WAIT_UNITS, Work};
+
+/// What one call has done so far, and until when it may go on.
+#[derive(Debug)]
+pub(super) struct Effort {
+    until: Until,
+    work: Work,
+    is_first: bool,
+}
+
+impl Effort {
+    #[inline]
+    pub fn new(until: Until) -> Effort {
+        Effort { until, work: Work::default(), is_first: true }
+    }
+
+    /// A step showed nothing, and moved so many bytes.
+    pub fn was_in_vain(&mut self, bytes: usize) {
+        self.work.moves(bytes);
+    }
+}
 
 impl Port {
+    /// A writer that has something, for a call that may have looked at others in vain.
+    #[inline]
+    pub(super) fn next_of(&mut self, effort: &mut Effort) -> Result<u32> {
+        if std::mem::take(&mut effort.is_first) {
+            return self.next(effort.until);
+        }
+        self.next_after_all(effort)
+    }
+
+    /// What writers send decides how often this is called: it does not do so for longer than its
+    /// caller wants to wait, nor let in everybody each time.
+    #[cold]
+    fn next_after_all(&mut self, effort: &mut Effort) -> Result<u32> {
+        if effort.work.is_over() {
+            effort.work = Work::default();
+            if effort.until == Until::Now {
+                // Readable as before: there is more to do.
+                self.acted();
+                return Err(READ.error(ErrorKind::WouldBlock, self.path(), "no message is whole"));
+            }
+            if self.choice.inbox().has_news() {
+                self.let_in()?;
+            }
+        }
+        if let Until::Then(then) = effort.until
+            && Instant::now() >= then
+        {
+            let why = "no message was whole in time";
+            return Err(READ.error(ErrorKind::TimedOut, self.path(), why));
+        }
+        if let Some(place) = self.choice.ready_now()? {
+            return Ok(place);
+        }
+        effort.work.does(WAIT_UNITS);
+        self.wait(effort.until)
+    }
+
     /// A writer that has something, once there is one.
     #[inline]
     pub(super) fn next(&mut self, until: Until) -> Result<u32> {
@@ -38,7 +96,7 @@ impl Port {
                 if let (Some(place), Some(doorbell)) = (place, &self.doorbell) {
                     let (end, _) = self.choice.slot(place)?.reader.parts()?;
                     if let Some(socket) = end.life.socket() {
-                        doorbell.add(socket, u64::from(place))?;
+                        end.life.is_polled_by(doorbell.add(socket, u64::from(place))?);
                     }
                 }
             }
@@ -156,7 +214,7 @@ impl Port {
         if inbox.falls_asleep() {
             futex::wait(word, said, time);
         }
-        self.retract()?;
+        self.retract();
         let account = &self.choice.board().account;
         add(&account.slept, 1);
         add(&account.slept_ns, begun.elapsed().as_nanos() as u64);
@@ -188,10 +246,9 @@ impl Port {
     }
 
     /// The reader sleeps no more.
-    pub(crate) fn retract(&mut self) -> Result<()> {
+    pub(crate) fn retract(&mut self) {
         self.choice.inbox().wakes_up();
         nap::retract(&self.choice.board().nap.word, nap::ASLEEP);
-        Ok(())
     }
 
     /// For [`crate::Wait`]: it goes to sleep now; false if there is news.
@@ -224,7 +281,7 @@ impl Port {
             let place = u64::from(slot.id.slot);
             let (end, _) = slot.reader.parts()?;
             if let Some(socket) = end.life.socket() {
-                doorbell.add(socket, place)?;
+                end.life.is_polled_by(doorbell.add(socket, place)?);
             }
         }
         self.doorbell = Some(doorbell);
@@ -238,11 +295,11 @@ impl Port {
         for place in doorbell.rung() {
             if let Ok(slot) = self.choice.slot(place as u32) {
                 let (end, _) = slot.reader.parts()?;
-                end.life.take_messages();
+                end.life.take_bell();
             }
         }
         // Somebody at the door, or a death, shows here as well as at the watcher's.
-        self.choice.inbox().knock_softly();
+        self.choice.inbox().knock();
         self.let_in()
     }
 

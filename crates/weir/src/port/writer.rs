@@ -3,8 +3,9 @@
 use super::{DATA, FIRST, HELLO, LAST, PortOptions};
 use crate::account::Account;
 use crate::end::{End, Until, make_memory};
+use crate::entrance::hand_over;
 use crate::error::{Error, ErrorKind, Result};
-use crate::life::{Role, send_with};
+use crate::life::Role;
 use crate::name::{self, What};
 use crate::pipe::copy_of;
 use crate::primitive::Ordering;
@@ -48,15 +49,7 @@ impl PortWriter {
         // Made before the connection, so that the reader need not wait for it.
         let (file, map) = make_memory(MESSAGE, &resolved)?;
         let copy = copy_of(&file)?;
-        let socket = name::dial(&OPEN, &path, until)?;
-        let (over, memory) = (socket.here(), copy.here());
-        let sent = over.and_then(|over| send_with(over, HELLO, &[memory?]));
-        // A connection that is gone already: the reader has said why.
-        if let Err(cause) = sent
-            && cause != rustix::io::Errno::PIPE
-        {
-            return Err(OPEN.os(&path, cause));
-        }
+        let socket = hand_over(&OPEN, &path, until, HELLO, &copy)?;
         drop(copy);
         let heard = socket.get().is_some_and(|over| name::wait_readable(over, ANSWER_TIME));
         let end = End::new(Some(file), Arc::clone(&map), socket, Role::Writer, &resolved)?;

@@ -87,6 +87,14 @@ pub fn hear(socket: impl AsFd) -> Vec<u8> {
     text[..count].to_vec()
 }
 
+/// What was said, if anything was by now.
+pub fn hears(socket: impl AsFd) -> Option<Vec<u8>> {
+    let mut text = [0; 64];
+    let flags = rustix::net::RecvFlags::DONTWAIT;
+    let (_, count) = rustix::net::recv(socket, &mut text, flags).ok()?;
+    Some(text[..count].to_vec())
+}
+
 /// Kills and reaps.
 pub fn kill(child: &mut Child) {
     child.kill().expect("killed");

@@ -62,6 +62,12 @@ const TEXTS: &[(&str, usize)] = &[
     ("nonexistent-command-of-weir 2>/dev/null", 1),
     ("seq 3 | sh -c 'read a; echo $$ >/dev/null; echo $a'", 2),
     ("f0=1 seq 2 | tr -d '\\n'\t|\tcat", 3),
+    ("seq 3 2>/dev/null | LC_ALL=C sort -r 2>&1 >f.txt", 2),
+    ("seq 3 | <f0.txt x=1 sort -r >&2", 2),
+    ("x=7 sh -c 'echo $x' >f.txt", 1),
+    ("cat /nonexistent 2>&1 | wc -l", 2),
+    ("seq 3 | cat >/nonexistent/file", 2),
+    ("cat </nonexistent", 1),
     ("echo a | (cat; exit 3)", 2),
     ("yes '|' | sed 3q | kill -l 15", 3),
 ];
@@ -91,7 +97,8 @@ fn bash(text: &str) -> Command {
 
 fn stage_command(stage: &StageText) -> Command {
     let Some(Direct { env, argv }) = &stage.direct else {
-        return bash(&stage.shell_text);
+        let replaced = stage.replaced.as_ref().map(|replaced| &replaced.shell_text);
+        return bash(replaced.unwrap_or(&stage.shell_text));
     };
     let mut command = Command::new(&argv[0]);
     command.args(&argv[1..]).envs(env.iter().map(|(name, value)| (name, value)));

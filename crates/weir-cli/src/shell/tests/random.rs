@@ -95,6 +95,7 @@ fn text() -> impl Strategy<Value = String> {
 /// A text made to be right more often than not: stages, joined.
 fn likely_text() -> impl Strategy<Value = String> {
     let stage = prop_oneof![
+        3 => "(x=1 |2>&1 |< f )?(cat|sort)( -n| \\$x| 'a')?( ?(2>&1|> ?f|>> f|< f|<<< x|&> f))+",
         4 => "(a|cat -n|x=1 b)( 'x\\|y'| \"\\$\\(a \\| b\\)\"| \\\\\\\\\\|| \\$x| `a\\|b`){0,2}",
         1 => "\\( ?a ?(\\| ?b)? ?\\)",
         1 => "\\{ a( \\| b)?(;|\n) \\}( >f)?",
@@ -155,6 +156,14 @@ fn check_cut(text: &str, pipeline: &Pipeline) -> Result<(), TestCaseError> {
     }
     let mut texts = vec![text];
     texts.extend(pipeline.stages.iter().map(|StageText { shell_text, .. }| shell_text.as_str()));
+    let replaced = pipeline.stages.iter().filter_map(|stage| stage.replaced.as_ref());
+    for replaced in replaced {
+        let [plain, with] = [&replaced.shell_text.replacen("exec ", "", 1), &replaced.shell_text];
+        let [plain, with] = printed(&[plain, with]).try_into().unwrap_or_default();
+        // bash reads the same command, with one word before its name.
+        prop_assert_eq!(with.replacen("exec ", "", 1), plain, "{:?}", replaced);
+        prop_assert!(with.contains(&format!("exec {}", replaced.program)), "{}", with);
+    }
     let bodies = printed(&texts);
     let whole = bodies[0].trim_start_matches("! ");
     prop_assert_eq!(whole, bodies[1..].join(" | "), "{:?}", text);

@@ -4,6 +4,7 @@ use super::super::event::{Change, Direction, Dump, Event, Failure, Packet, Stati
 use super::super::event::{Transaction, What};
 use super::super::reason::Reason;
 use super::{has_identifier, icmp_name, protocol_name};
+use crate::counts::Drop;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 use std::fmt::{self, Display, Write};
@@ -33,6 +34,15 @@ impl Zone {
     fn of(zone: TimeZone) -> Zone {
         let last = (0, zone.to_offset(Timestamp::UNIX_EPOCH));
         Zone { zone, last }
+    }
+
+    /// Date and time of day, to the second.
+    pub fn second(&mut self, time_ns: u64) -> String {
+        let mut text = String::new();
+        self.put(&mut text, time_ns);
+        // The fraction has seven characters.
+        text.truncate(text.len() - ".000000".len());
+        text
     }
 
     /// Date and time of day, to the microsecond.
@@ -67,7 +77,10 @@ pub fn text(out: &mut String, event: &Event, zone: &mut Zone) {
         What::Dropped(dropped) => {
             let packet = &dropped.packet;
             let bytes = packet.length_bytes;
-            writeln!(out, " drop     {packet}, {bytes} bytes: {}", dropped.reason)
+            match dropped.reason == Drop::Ipv6.reason() {
+                true => writeln!(out, " drop     IPv6, {bytes} bytes: not supported"),
+                false => writeln!(out, " drop     {packet}, {bytes} bytes: {}", dropped.reason),
+            }
         }
         What::Failure(failure) => writeln!(out, " error    {failure}"),
         What::Dump(dump) => put_dump(out, dump),

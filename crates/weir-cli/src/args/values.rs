@@ -1,0 +1,83 @@
+//! Values of options: sizes and times. All verbs read them here.
+
+use std::time::Duration;
+
+/// A size in bytes, as `weir::tune::parse_size` has it.
+pub fn size(text: &str) -> Result<u64, String> {
+    weir::tune::parse_size(text)
+        .ok_or_else(|| String::from("not a size; write 65536, 64K, 1.5G or 2T"))
+}
+
+/// A time: "5s", "200ms", "50us", "1.5m", "2h", "1d"; a number alone is seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let seconds = match unit {
+        "us" => Some(1e-6),
+        "ms" => Some(1e-3),
+        "" | "s" => Some(1.0),
+        "m" | "min" => Some(60.0),
+        "h" => Some(3600.0),
+        "d" => Some(86_400.0),
+        _ => None,
+    };
+    let seconds = seconds.and_then(|unit| Some(number.parse::<f64>().ok()? * unit));
+    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.ok_or_else(|| String::from("not a time; write 20s, 500ms or 5m"))
+}
+
+/// How long something is to take: more than nothing, and at most a day.
+pub fn budget(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err(String::from("must be more than 0")),
+        time if time > DAY => Err(String::from("longer than a day")),
+        time => Ok(time),
+    }
+}
+
+/// Time between two looks.
+pub fn period(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        time if time < LEAST_PERIOD => Err(String::from("too short: 50ms at least")),
+        time if time > DAY => Err(String::from("longer than a day")),
+        time => Ok(time),
+    }
+}
+
+const LEAST_PERIOD: Duration = Duration::from_millis(50);
+const DAY: Duration = Duration::from_secs(86_400);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        let of = |text| duration(text).map(|time| time.as_millis());
+        assert_eq!([of("5s"), of("200ms"), of("1.5m")], [Ok(5000), Ok(200), Ok(90_000)]);
+        assert_eq!([of("2"), of("1h"), of("0")], [Ok(2000), Ok(3_600_000), Ok(0)]);
+        assert_eq!([of("0.5d"), of("10min")], [Ok(43_200_000), Ok(600_000)]);
+        for wrong in ["", "s", "5 s", "-1s", "5x", "1.2.3s", "99999999999999999999h", "NaN"] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_out_of_range_are_refused_with_the_reason() {
+        assert_eq!(budget("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(budget("0"), Err(String::from("must be more than 0")));
+        assert_eq!(budget("25h"), Err(String::from("longer than a day")));
+        assert_eq!(period("0.05"), Ok(LEAST_PERIOD));
+        assert!(period("49ms").is_err_and(|why| why.contains("50ms at least")));
+        assert!(period("2d").is_err());
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(
+            [size("2T"), size("1.5g"), size("10MB")],
+            [Ok(2 << 40), Ok(3 << 29), Ok(10 << 20)]
+        );
+        assert!(size("much").is_err_and(|why| why.starts_with("not a size; ")));
+    }
+}

@@ -1,0 +1,213 @@
+//! What the arguments of `weir run` stand for: one text for the shell, or the words of a command.
+//!
+//! `weir run 'a | b'` is a text; `weir run ls -l` is a command and its arguments, as `time` and
+//! `strace` take them, and every argument after the first belongs to it. What tells them apart is
+//! the first argument alone: one with blanks or signs of the shell in it is a text, and options
+//! behind it are weir's. Behind `--` all arguments are words; with `--compare` each is a text.
+
+use super::{Command, Elastic, Options, RunOptions, elastic};
+use crate::fault::Fault;
+use clap::error::{ContextKind, ErrorKind};
+use clap::{CommandFactory, FromArgMatches, Parser};
+use std::ffi::{OsStr, OsString};
+
+/// What is to be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Texts for the shell: one, or several that are compared.
+    Texts(Vec<OsString>),
+    /// A pipeline as words, with no shell.
+    Words(Vec<OsString>),
+}
+
+impl Default for Asked {
+    fn default() -> Asked {
+        Asked::Texts(Vec::new())
+    }
+}
+
+/// Reads the command line; help and most mistakes end the program here.
+pub fn parse() -> Result<Options, Fault> {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    read(&args).map_err(|error| no_verb(&args, &error).unwrap_or_else(|| error.exit()))
+}
+
+fn read(args: &[OsString]) -> Result<Options, clap::Error> {
+    let mut options = Options::try_parse_from(args)?;
+    let Command::Run(run) = &mut options.command else { return Ok(options) };
+    // The words are the last arguments, taken as they are.
+    let first = args.len() - run.words.len();
+    let before = args.get(first.wrapping_sub(1)).map(OsString::as_os_str);
+    if before == Some(OsStr::new("--")) {
+        run.asked = Asked::Words(std::mem::take(&mut run.words));
+        return Ok(options);
+    }
+    if let Some(args) = joined_elastic(args, first, run) {
+        return read(&args);
+    }
+    if run.compare || is_text(&run.words[0]) {
+        return read_texts(args);
+    }
+    let words = std::mem::take(&mut run.words);
+    run.asked = if words.len() == 1 { Asked::Texts(words) } else { Asked::Words(words) };
+    Ok(options)
+}
+
+/// Reads a command line whose arguments are texts, with options anywhere between them.
+fn read_texts(args: &[OsString]) -> Result<Options, clap::Error> {
+    let mut command = Options::command()
+        .mut_subcommand("run", |run| run.mut_arg("words", |words| words.trailing_var_arg(false)));
+    let matches = command.try_get_matches_from_mut(args)?;
+    let mut options = Options::from_arg_matches(&matches)?;
+    let Command::Run(run) = &mut options.command else { return Ok(options) };
+    let texts = std::mem::take(&mut run.words);
+    if let ([text, more, ..], false) = (texts.as_slice(), run.compare) {
+        let (text_shown, more) = (text.to_string_lossy(), more.to_string_lossy());
+        let whole: Vec<_> = texts.iter().map(|text| text.to_string_lossy()).collect();
+        let whole = quoted(&whole.join(" "));
+        let words = texts.iter().map(|text| quoted(&text.to_string_lossy()));
+        let words = words.collect::<Vec<_>>().join(" ");
+        let said = format!(
+            "'{text_shown}' is a text for the shell, and '{more}' is one argument too many\n\n\
+             One text:            weir run {whole}\n\
+             Words, no shell:     weir run -- {words}\n\
+             Compare pipelines:   weir run --compare {words}"
+        );
+        // With the usage of the verb, not of weir.
+        command = command.find_subcommand("run").cloned().unwrap_or(command);
+        return Err(command.error(ErrorKind::TooManyValues, said));
+    }
+    run.asked = Asked::Texts(texts);
+    Ok(options)
+}
+
+/// `--elastic 1 TEXT`, with a blank for the equals sign: nobody's command is called `1`.
+fn joined_elastic(args: &[OsString], first: usize, run: &RunOptions) -> Option<Vec<OsString>> {
+    let detached = run.elastic == Some(Elastic::Evidence)
+        && run.words.len() > 1
+        && args[first - 1] == "--elastic";
+    let pipes = run.words[0].to_str().filter(|_| detached)?;
+    elastic(pipes).ok().filter(|pipes| matches!(pipes, Elastic::Pipes(_)))?;
+    let mut args = args.to_vec();
+    args.splice(first - 1..=first, [OsString::from(format!("--elastic={pipes}"))]);
+    Some(args)
+}
+
+/// Whether only a shell could make sense of an argument.
+fn is_text(argument: &OsStr) -> bool {
+    let bytes = argument.as_encoded_bytes();
+    let speaks_shell = |byte: &u8| byte.is_ascii_whitespace() || b"|&;<>()$`\"'\\#=".contains(byte);
+    bytes.is_empty() || bytes.iter().any(speaks_shell) || bytes == b"!" || bytes == b"{"
+}
+
+/// `weir 'a | b'` and `weir ls -l`: what was meant is clear.
+fn no_verb(args: &[OsString], error: &clap::Error) -> Option<Fault> {
+    let unlike = error.kind() == ErrorKind::InvalidSubcommand
+        && error.get(ContextKind::SuggestedSubcommand).is_none();
+    let first = args.get(1).filter(|_| unlike)?;
+    if !is_text(first) && !crate::run::is_program(first) {
+        return None;
+    }
+    let words = args[1..].iter().map(|word| quoted(&word.to_string_lossy()));
+    let words = words.collect::<Vec<_>>().join(" ");
+    let first = first.to_string_lossy();
+    Some(Fault::usage(format!("'{first}' is no verb of weir; to run it: weir run {words}")))
+}
+
+/// A word as a shell has to be given it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./,:=@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(args: &[&str]) -> Result<RunOptions, clap::Error> {
+        let args: Vec<OsString> = ["weir", "run"].iter().chain(args).map(OsString::from).collect();
+        match read(&args)?.command {
+            Command::Run(run) => Ok(run),
+            other => panic!("not run: {other:?}"),
+        }
+    }
+
+    fn asked(args: &[&str]) -> Asked {
+        run(args).unwrap_or_else(|error| panic!("{args:?}: {error}")).asked
+    }
+
+    fn texts(texts: &[&str]) -> Asked {
+        Asked::Texts(texts.iter().map(OsString::from).collect())
+    }
+
+    fn words(words: &[&str]) -> Asked {
+        Asked::Words(words.iter().map(OsString::from).collect())
+    }
+
+    #[test]
+    fn one_argument_is_a_text_and_several_are_words() {
+        assert_eq!(asked(&["a | b"]), texts(&["a | b"]));
+        assert_eq!(asked(&["ls"]), texts(&["ls"]));
+        assert_eq!(asked(&["ls", "-l"]), words(&["ls", "-l"]));
+        assert_eq!(asked(&["bash", "report.sh"]), words(&["bash", "report.sh"]));
+        let hard = ["sort", "--", "-q", "--json", "|", "a b"];
+        assert_eq!(asked(&hard), words(&hard));
+        assert_eq!(asked(&["--", "ls"]), words(&["ls"]));
+        assert_eq!(asked(&["--", "a b", "c"]), words(&["a b", "c"]));
+        assert_eq!(asked(&[""]), texts(&[""]));
+    }
+
+    #[test]
+    fn options_stand_before_a_command_and_anywhere_around_a_text() {
+        let run = |args: &[&str]| run(args).expect("understood");
+        let both = [run(&["-q", "a | b"]), run(&["a | b", "-q"])];
+        assert!(both.iter().all(|run| run.quiet && run.asked == texts(&["a | b"])));
+        let command = run(&["-q", "-o", "f", "ls", "-q"]);
+        assert!(command.quiet && command.asked == words(&["ls", "-q"]));
+        assert!(!run(&["ls", "-q"]).quiet);
+    }
+
+    #[test]
+    fn with_compare_each_argument_is_a_text() {
+        assert_eq!(asked(&["--compare", "a", "b"]), texts(&["a", "b"]));
+        assert_eq!(
+            asked(&["--compare", "a -x", "b", "c", "--runs", "6"]),
+            texts(&["a -x", "b", "c"])
+        );
+        assert_eq!(asked(&["a | b", "--compare", "c"]), texts(&["a | b", "c"]));
+    }
+
+    #[test]
+    fn a_text_and_more_is_refused_with_the_right_forms() {
+        let error = run(&["sort -u", "file"]).expect_err("refused").to_string();
+        assert!(error.contains("weir run 'sort -u file'"), "{error}");
+        assert!(error.contains("weir run --compare 'sort -u' file"), "{error}");
+        assert!(run(&[]).is_err());
+        assert!(run(&["--jsn", "f", "a | b"]).expect_err("refused").to_string().contains("--json"));
+    }
+
+    #[test]
+    fn elastic_takes_its_pipes_with_a_blank_too() {
+        let of = |args: &[&str]| {
+            let run = run(args).expect("understood");
+            (run.elastic, run.asked)
+        };
+        let one = Some(Elastic::Pipes(vec![1]));
+        assert_eq!(of(&["--elastic", "1", "a | b"]), (one.clone(), texts(&["a | b"])));
+        assert_eq!(of(&["--elastic=1", "a | b"]), (one, texts(&["a | b"])));
+        let auto = Some(Elastic::Evidence);
+        assert_eq!(of(&["--elastic", "a | b"]), (auto.clone(), texts(&["a | b"])));
+        assert_eq!(of(&["--elastic", "ls", "-l"]), (auto, words(&["ls", "-l"])));
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(
+            [quoted("ls"), quoted("a b"), quoted("it's"), quoted("")],
+            ["ls", "'a b'", r"'it'\''s'", "''"]
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! Rows of a terminal that several buffers share, one for each, as in `a | weir buffer | b | weir
+//! buffer > c`.
+//!
+//! A row is claimed by binding an abstract unix socket, so that nothing is left of it however its
+//! process ends. The cursor rests in row 0. Who draws goes down to its own row and back up in one
+//! write, which the terminal takes as one. The last to end leaves the cursor below all rows.
+
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, socket_with,
+};
+use rustix::stdio::stderr;
+use std::time::Duration;
+
+/// Buffers that can have a row; more share the last.
+const MOST_ROWS: usize = 8;
+/// How long who ends waits for another who is just ending, and how often it looks.
+const ENDING: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(1);
+
+/// A row of this terminal.
+#[derive(Debug)]
+pub struct Row {
+    /// Holds the row as long as it is open; none where all were taken, or there are no sockets.
+    claim: Option<OwnedFd>,
+    row: usize,
+    /// The lowest row on the screen that any buffer was seen to have.
+    lowest: usize,
+    terminal: String,
+}
+
+impl Row {
+    /// The first that is free.
+    pub fn claim() -> Row {
+        let of = rustix::fs::fstat(stderr()).map_or(0, |stat| stat.st_rdev);
+        let user = rustix::process::getuid().as_raw();
+        let terminal = format!("weir-buffer-{user}-{of}");
+        let claimed =
+            (0..MOST_ROWS).find_map(|row| Some((row, take(&terminal, &row.to_string())?)));
+        let (row, claim) = claimed.map_or((0, None), |(row, claim)| (row, Some(claim)));
+        Row { claim, row, lowest: row, terminal }
+    }
+
+    /// What draws a line there, where nothing was drawn below it.
+    pub fn draw(&mut self, line: &str) -> String {
+        self.look();
+        let down = "\n".repeat(self.row);
+        let up = match self.row {
+            0 => String::new(),
+            row => format!("\x1b[{row}A\r"),
+        };
+        format!("\r{down}\r{line}\x1b[K{up}")
+    }
+
+    /// What leaves the screen once the last line was drawn: nothing, if others still draw.
+    pub fn leave(mut self) -> String {
+        self.look();
+        let ends = (0..ENDING.as_millis() / LOOK.as_millis()).find_map(|_| {
+            let alone = take(&self.terminal, "end");
+            if alone.is_none() {
+                // sleep: another buffer ends at this moment; it takes some microseconds.
+                std::thread::sleep(LOOK);
+            }
+            alone
+        });
+        self.claim = None;
+        let others = (0..MOST_ROWS).any(|row| self.is_taken(row));
+        drop(ends);
+        if others { String::new() } else { "\n".repeat(self.lowest + 1) }
+    }
+
+    fn look(&mut self) {
+        let taken = (0..MOST_ROWS).rev().find(|row| self.is_taken(*row));
+        self.lowest = self.lowest.max(taken.unwrap_or(0));
+    }
+
+    fn is_taken(&self, row: usize) -> bool {
+        let Some((socket, address)) = address(&self.terminal, &row.to_string()) else {
+            return false;
+        };
+        // Another user's refuses, and is there.
+        !matches!(connect(&socket, &address), Err(Errno::CONNREFUSED))
+    }
+}
+
+fn take(terminal: &str, what: &str) -> Option<OwnedFd> {
+    let (socket, address) = address(terminal, what)?;
+    bind(&socket, &address).ok().map(|()| socket)
+}
+
+fn address(terminal: &str, what: &str) -> Option<(OwnedFd, SocketAddrUnix)> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::DGRAM);
+    let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None).ok()?;
+    let name = format!("{terminal}-{what}");
+    Some((socket, SocketAddrUnix::new_abstract_name(name.as_bytes()).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(terminal: &str) -> Row {
+        let claimed = (0..MOST_ROWS).find_map(|row| Some((row, take(terminal, &row.to_string())?)));
+        let (row, claim) = claimed.expect("a row");
+        Row { claim: Some(claim), row, lowest: row, terminal: terminal.into() }
+    }
+
+    #[test]
+    fn buffers_share_a_terminal_and_the_last_leaves_it() {
+        let terminal = format!("weir-test-{}", std::process::id());
+        let [mut first, mut second] = [(); 2].map(|()| row(&terminal));
+        assert_eq!((first.row, second.row), (0, 1));
+        assert_eq!(first.draw("one"), "\r\rone\x1b[K");
+        assert_eq!(second.draw("two"), "\r\n\rtwo\x1b[K\x1b[1A\r");
+        assert_eq!(second.leave(), "", "the first still draws in row 0");
+        assert_eq!(first.draw("one"), "\r\rone\x1b[K");
+        assert_eq!(first.leave(), "\n\n", "below the second's line, too");
+        let again = row(&terminal);
+        assert_eq!(again.row, 0);
+        assert_eq!(again.leave(), "\n");
+    }
+}

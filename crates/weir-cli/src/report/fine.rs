@@ -1,0 +1,129 @@
+//! The fine print: what the tables cannot say, and how each figure is known.
+
+use super::layout::cut;
+use super::units::{percent, seconds};
+use weir_measure::record::{Run, Stage};
+use weir_policy::words;
+
+/// Longest name of a stage in a remark.
+const NAME: usize = 24;
+
+/// What changes the meaning of the tables; said in any case.
+pub fn gaps(run: &Run) -> Vec<String> {
+    let mut gaps = Vec::new();
+    for (position, stage) in run.stages.iter().enumerate() {
+        let name = name(position, stage);
+        if stage.uncounted {
+            gaps.push(format!(
+                "{name} moves bytes by calls that the kernel does not count (splice, recv, ...)"
+            ));
+        }
+        if stage.hidden {
+            gaps.push(format!("{name} may not be looked into: why it waited is not known"));
+        }
+    }
+    gaps.extend(run.notes.iter().map(|note| format!("note: {note}")));
+    gaps
+}
+
+/// The rest, for `--verbose`.
+pub fn print(run: &Run) -> Vec<String> {
+    let mut remarks = Vec::new();
+    for (position, stage) in run.stages.iter().enumerate() {
+        let name = name(position, stage);
+        if let Some(parts) = other_parts(stage) {
+            remarks.push(format!("{name}: other is {parts}"));
+        }
+        if let Some(peer) = &stage.peer {
+            remarks.push(format!("{name}: its socket waited for {peer}"));
+        }
+        if !stage.single_task && stage.failure.is_none() && stage.processes <= 1 {
+            let tasks = match stage.most_tasks {
+                0 | 1 => String::from("started others, too short-lived to be seen"),
+                n => format!("up to {n} tasks at once"),
+            };
+            let cpu = seconds(stage.user_ns + stage.system_ns);
+            remarks.push(format!(
+                "{name}: {tasks}; user and sys add up to {cpu}, cpu to other divide its wall time"
+            ));
+        }
+    }
+    remarks.extend(around(run));
+    remarks.extend(evidence(run));
+    remarks
+}
+
+fn name(position: usize, stage: &Stage) -> String {
+    format!("{} {}", position + 1, cut(&stage.label, NAME))
+}
+
+/// The parts of "other" that are worth a word.
+fn other_parts(stage: &Stage) -> Option<String> {
+    let times = &stage.times;
+    if times.other_ns() * 20 < stage.wall_ns || times.other_ns() < 1_000_000 {
+        return None;
+    }
+    let mut parts = [
+        ("disk", times.disk_ns),
+        ("file", times.file_ns),
+        ("lock", times.lock_ns),
+        ("child", times.child_ns),
+        ("sleep", times.sleep_ns),
+        ("socket", times.network_ns),
+        ("device", times.device_ns),
+        ("stopped", times.stopped_ns),
+        ("not known", times.unknown_ns),
+    ];
+    parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let least = times.other_ns() / 20;
+    let kept = parts.iter().filter(|(_, ns)| *ns > least);
+    Some(kept.map(|(what, ns)| format!("{what} {}", seconds(*ns))).collect::<Vec<_>>().join(", "))
+}
+
+/// Who else had a hand in it: a quota, other processes, other virtual machines. Where that decided
+/// anything, the verdict says so.
+fn around(run: &Run) -> Option<String> {
+    let mut said = Vec::new();
+    if let Some(quota) = run.quota {
+        let mut text = format!("a CPU quota of {}", words::of_cpus(quota.cpus));
+        if quota.throttled_periods > 0 && quota.periods > 0 {
+            let share = quota.throttled_periods as f64 / quota.periods as f64;
+            text.push_str(&format!(", used up in {} of its periods", percent(Some(share))));
+        }
+        said.push(text);
+    }
+    if let Some(others) = run.host.others_cpus {
+        said.push(format!("other processes used {others:.1} CPUs"));
+    }
+    if let Some(steal) = run.host.steal_cpus.filter(|steal| *steal >= 0.05) {
+        said.push(format!("other virtual machines took {steal:.1} CPUs"));
+    }
+    (!said.is_empty()).then(|| format!("around it: {}", said.join("; ")))
+}
+
+/// How the figures are known.
+fn evidence(run: &Run) -> Vec<String> {
+    let counts =
+        run.stages.iter().filter(|stage| stage.failure.is_none()).map(|stage| stage.samples);
+    let (least, most) = (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0));
+    let n = if least == most { format!("n={most}") } else { format!("n={least} to {most}") };
+    if most == 0 && run.notes.iter().any(|note| note.starts_with("/proc")) {
+        return vec![String::from("exact: wall, user, sys, exit; all else is not known")];
+    }
+    if run.discovered {
+        return vec![format!("all figures sampled, {n} a stage")];
+    }
+    let several = run.stages.iter().any(|stage| !stage.single_task && stage.failure.is_none());
+    let (exact, parts) = if several {
+        ("cpu and runq of stages of one task", "cpu and runq of the others, in, out, other")
+    } else {
+        ("cpu, runq", "in, out, other")
+    };
+    vec![
+        format!(
+            "exact: wall, {exact}, user, sys, read, written, calls, exit, unless marked: \
+             < at most, > at least, ~ sampled or estimated"
+        ),
+        format!("sampled ({n} a stage): {parts}; pipes"),
+    ]
+}

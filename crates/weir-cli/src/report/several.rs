@@ -1,0 +1,247 @@
+//! What is said of several pipelines that were compared: to people and, as schema
+//! `weir.run-compare/1`, to programs.
+
+use super::layout::{Column, Grid, Name, cut, wrap};
+use super::look::{Detail, Look};
+use super::units::{seconds, signal_name};
+use anstyle::{AnsiColor, Style};
+use serde_json::{Value, json};
+use weir_measure::pairs::{Comparison, Resolution, Verdict, quantile};
+
+/// What the rounds showed.
+#[derive(Clone, Debug)]
+pub struct Several {
+    /// CPUs that could be used.
+    pub cpus: f64,
+    /// Rounds that were run.
+    pub rounds: usize,
+    /// Whether every run wrote the same bytes.
+    pub same_output: bool,
+    /// Whether every run ended with the same status.
+    pub same_status: bool,
+    /// Times of the first pipeline when it was run a second time in each round.
+    pub twin_s: Vec<f64>,
+    /// What the first against itself says of the host.
+    pub resolves: Resolution,
+    /// The pipelines, in the order in which they were given.
+    pub pipelines: Vec<Pipeline>,
+}
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub struct Pipeline {
+    /// As it was typed.
+    pub command: String,
+    /// Its exit status, if it was always the same.
+    pub exit_status: Option<i32>,
+    /// Times, one a round.
+    pub wall_s: Vec<f64>,
+    /// Whether it always wrote what the first wrote.
+    pub same_output: bool,
+    /// Bytes that its first run wrote.
+    pub bytes_out: u64,
+    /// How it compares with the first.
+    pub against_first: Option<Against>,
+}
+
+/// How a pipeline compares with the first.
+#[derive(Clone, Copy, Debug)]
+pub struct Against {
+    found: Comparison,
+    verdict: Option<Verdict>,
+    band: f64,
+}
+
+impl Against {
+    /// Judged, unless what is compared did not end alike.
+    pub fn new(found: Comparison, same_status: bool, band: f64) -> Against {
+        Against { found, verdict: same_status.then(|| found.verdict(band)), band }
+    }
+
+    fn word(&self) -> String {
+        self.verdict.map_or_else(|| String::from("not judged"), |verdict| verdict.to_string())
+    }
+}
+
+/// Longest name of a pipeline in a sentence.
+const NAME: usize = 24;
+/// In which order columns go.
+const DROPS: [&str; 4] = ["most", "least", "95 % interval", ""];
+
+/// Writes it for people: the table, what the comparison rests on, and last the answer.
+pub fn text(several: &Several, look: &Look) -> String {
+    let mut lines = Vec::new();
+    let mut say = |sentence: &str, style: Style| {
+        let wrapped = if look.wraps { wrap(sentence, look.columns) } else { vec![sentence.into()] };
+        for line in wrapped {
+            let coloured = look.colour && style != Style::new();
+            lines.push(if coloured { format!("{style}{line}{style:#}\n") } else { line + "\n" });
+        }
+    };
+    let cpus = if several.cpus == 1.0 { "1 CPU".into() } else { format!("{} CPUs", several.cpus) };
+    let (n, rounds) = (several.pipelines.len(), several.rounds);
+    let head = format!("weir: {n} pipelines, {rounds} rounds of them in random order, on {cpus}");
+    say(&head, Style::new());
+    if look.detail != Detail::Brief {
+        let mut grid = grid(several);
+        grid.fit(look.columns, &DROPS);
+        let table = grid.lines(grid.name_columns(look.columns), look.columns);
+        for (at, line) in table.iter().enumerate() {
+            say(line, if at == 0 { Style::new().dimmed() } else { Style::new() });
+        }
+        say(&format!("1 against itself: {}", several.resolves), Style::new());
+    }
+    let warning = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+    for (position, pipeline) in several.pipelines.iter().enumerate() {
+        for sentence in doubts(several, position, pipeline) {
+            say(&sentence, warning);
+        }
+    }
+    if several.same_output {
+        say("output: the same bytes in all runs", Style::new());
+    }
+    let names: Vec<String> = several
+        .pipelines
+        .iter()
+        .enumerate()
+        .map(|(position, pipeline)| format!("{} {}", position + 1, cut(&pipeline.command, NAME)))
+        .collect();
+    for (name, pipeline) in names.iter().zip(&several.pipelines) {
+        let Some(against) = pipeline.against_first.filter(|against| against.verdict.is_some())
+        else {
+            continue;
+        };
+        let sentence = against.found.sentence(&names[0], name, against.band).to_string();
+        say(&sentence, Style::new().bold());
+    }
+    lines.concat()
+}
+
+/// Why a pipeline may not do the work of the first.
+fn doubts(several: &Several, position: usize, pipeline: &Pipeline) -> Vec<String> {
+    let number = position + 1;
+    let mut doubts = Vec::new();
+    let first = several.pipelines[0].exit_status;
+    let status = |status: Option<i32>| match status {
+        Some(status) if status > 128 && status < 160 => {
+            format!("status {status} ({})", signal_name(status - 128))
+        }
+        Some(127) => String::from("status 127 (command not found)"),
+        Some(status) => format!("status {status}"),
+        None => String::from("one status now and another then"),
+    };
+    match pipeline.exit_status {
+        Some(0) => {}
+        None => doubts.push(format!("{number} ended with {}: not judged", status(None))),
+        found if position > 0 && found != first => {
+            let (found, first) = (status(found), status(first));
+            doubts.push(format!("{number} ended with {found}, 1 with {first}: not judged"));
+        }
+        found => doubts.push(format!("{number} always ended with {}", status(found))),
+    }
+    if pipeline.exit_status == Some(0) && position > 0 && first != Some(0) {
+        doubts.push(format!("{number} ended with status 0, 1 with {}: not judged", status(first)));
+    }
+    if !pipeline.same_output {
+        doubts.push(match position {
+            0 => String::from("output: 1 does not write the same bytes each time"),
+            _ => {
+                format!("output: {number} wrote other bytes than 1: this may not be the same work")
+            }
+        });
+    }
+    doubts
+}
+
+fn grid(several: &Several) -> Grid {
+    let of = |title, words, cell: &dyn Fn(&Pipeline) -> String| Column {
+        title,
+        words,
+        cells: several.pipelines.iter().map(cell).collect(),
+    };
+    let time = |s: f64| seconds((s * 1e9) as u64);
+    let against = |cell: fn(&Against) -> String| {
+        move |pipeline: &Pipeline| pipeline.against_first.as_ref().map_or_else(String::new, cell)
+    };
+    // A ratio of what is not judged would be read as one.
+    let judged = |cell: fn(&Against) -> String| {
+        move |pipeline: &Pipeline| {
+            let judged = pipeline.against_first.as_ref().filter(|a| a.verdict.is_some());
+            judged.map_or_else(String::new, cell)
+        }
+    };
+    let ratio = judged(|a| format!("{:.1$}x", a.found.ratio, a.found.digits()));
+    let interval = judged(|a| {
+        let digits = a.found.digits();
+        format!("{:.digits$} to {:.digits$}", a.found.low, a.found.high)
+    });
+    let names = several.pipelines.iter().enumerate().map(|(position, pipeline)| Name {
+        before: format!("{} ", position + 1),
+        name: pipeline.command.clone(),
+        after: String::new(),
+    });
+    Grid {
+        title: "  pipeline",
+        names: names.collect(),
+        columns: vec![
+            of("median", false, &|pipeline| time(median(&pipeline.wall_s))),
+            of("least", false, &|pipeline| time(least(&pipeline.wall_s))),
+            of("most", false, &|pipeline| time(most(&pipeline.wall_s))),
+            of("against 1", false, &ratio),
+            of("95 % interval", false, &interval),
+            of("", true, &against(Against::word)),
+        ],
+    }
+}
+
+fn median(values: &[f64]) -> f64 {
+    quantile(values, 0.5)
+}
+
+fn least(values: &[f64]) -> f64 {
+    values.iter().copied().reduce(f64::min).unwrap_or(0.0)
+}
+
+fn most(values: &[f64]) -> f64 {
+    values.iter().copied().reduce(f64::max).unwrap_or(0.0)
+}
+
+/// Writes it for programs.
+pub fn json(several: &Several) -> String {
+    let pipelines = several.pipelines.iter().enumerate().map(|(position, pipeline)| {
+        json!({
+            "index": position + 1,
+            "command": pipeline.command,
+            "exit_status": pipeline.exit_status,
+            "wall_s": pipeline.wall_s,
+            "median_s": median(&pipeline.wall_s),
+            "bytes_out": pipeline.bytes_out,
+            "same_output": pipeline.same_output,
+            "against_first": pipeline.against_first.as_ref().map(against_json),
+        })
+    });
+    let document = json!({
+        "schema": "weir.run-compare/1",
+        "weir_version": env!("CARGO_PKG_VERSION"),
+        "cpus": several.cpus,
+        "rounds": several.rounds,
+        "pipelines": pipelines.collect::<Vec<_>>(),
+        "twin_s": several.twin_s,
+        "resolves_share": several.resolves.fraction,
+        "same_output": several.same_output,
+        "same_status": several.same_status,
+    });
+    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn against_json(against: &Against) -> Value {
+    json!({
+        "ratio": against.found.ratio,
+        "low": against.found.low,
+        "high": against.found.high,
+        "p": against.found.p,
+        "verdict": against.word(),
+    })
+}

@@ -1,0 +1,184 @@
+//! The three tables: where the time went, what was used and moved, and the pipes.
+
+use super::layout::{Column, Grid, Name};
+use super::units::{bytes, capacity, count, ending, percent, rate, seconds};
+use weir_measure::record::{Evidence, Pipe, Run, Stage};
+use weir_sys::proc::Io;
+
+/// In which order columns go when the terminal is too narrow. Statuses go first, but only where
+/// all is well.
+const TIME_DROPS: [&str; 7] = [ENDS, "runq", "other", "out", "in", "MB/s", "cpu"];
+const DATA_DROPS: [&str; 6] = ["calls", "sys", "user", "memory", "written", "read"];
+const PIPE_DROPS: [&str; 5] = ["most", "passed", "size", "fill", "empty"];
+/// Head of the statuses.
+const ENDS: &str = "exit";
+
+/// The tables as lines, in order; the first line of each is its head.
+pub fn tables(run: &Run, shown: &[usize], width: usize) -> Vec<Vec<String>> {
+    let mut times = times(run, shown);
+    let mut data = data(run, shown);
+    let trouble = shown.iter().any(|position| !ended_well(&run.stages[*position]));
+    let drops = if trouble { &TIME_DROPS[1..] } else { &TIME_DROPS[..] };
+    times.fit(width, drops);
+    data.fit(width, &DATA_DROPS);
+    // One stage, one name: cut at the same place in both.
+    let names = times.name_columns(width).min(data.name_columns(width));
+    let mut tables = vec![times.lines(names, width), data.lines(names, width)];
+    let shown_pipe = |pipe: &&Pipe| shown.contains(&pipe.from) && shown.contains(&pipe.to);
+    let pipes: Vec<&Pipe> = run.pipes.iter().filter(shown_pipe).collect();
+    if !pipes.is_empty() {
+        let mut grid = self::pipes(run, &pipes);
+        grid.fit(width, &PIPE_DROPS);
+        tables.push(grid.lines(grid.name_columns(width), width));
+    }
+    tables
+}
+
+fn ended_well(stage: &Stage) -> bool {
+    stage.closed_by_downstream() || matches!(ending(stage).as_str(), "0" | "?")
+}
+
+fn column(title: &'static str, cells: impl Iterator<Item = String>) -> Column {
+    Column { title, words: false, cells: cells.collect() }
+}
+
+fn names(run: &Run, shown: &[usize]) -> Vec<Name> {
+    // Names stand one below the other, also where some numbers have more digits.
+    let digits = shown.iter().max().map_or(1, |last| (last + 1).to_string().len());
+    let name = |position: &usize| {
+        let stage = &run.stages[*position];
+        let after = match stage.processes {
+            _ if stage.inserted => String::from(" (put in)"),
+            0 | 1 => String::new(),
+            n => format!(" (x{n})"),
+        };
+        Name { before: format!("{:>digits$} ", position + 1), name: stage.label.clone(), after }
+    };
+    shown.iter().map(name).collect()
+}
+
+/// Where each stage's wall time went.
+fn times(run: &Run, shown: &[usize]) -> Grid {
+    let stages = || shown.iter().map(|position| (*position, &run.stages[*position]));
+    let time =
+        |title, of: fn(&Stage) -> u64| column(title, stages().map(|(_, stage)| seconds(of(stage))));
+    let busy = |stage: &Stage| {
+        let share = stage.times.busy_ns() as f64 / stage.wall_ns as f64;
+        if stage.wall_ns > 0 { percent(Some(share)) } else { String::from("-") }
+    };
+    let mut columns = vec![
+        time("wall", |stage| stage.wall_ns),
+        column("busy", stages().map(|(_, stage)| busy(stage))),
+        time("cpu", |stage| stage.times.cpu_ns),
+        time("runq", |stage| stage.times.queue_ns),
+        time("in", |stage| stage.times.input_ns),
+        time("out", |stage| stage.times.output_ns),
+        time("other", |stage| stage.times.other_ns()),
+        column("MB/s", stages().map(|(position, _)| stage_rate(run, position))),
+    ];
+    // How a found process ended only its parent knows.
+    if !run.discovered {
+        let cells = stages().map(|(_, stage)| ending(stage)).collect();
+        columns.push(Column { title: ENDS, words: true, cells });
+    }
+    Grid { title: "  time", names: names(run, shown), columns }
+}
+
+/// Bytes that passed through a stage, by its wall time.
+fn stage_rate(run: &Run, position: usize) -> String {
+    let mark = known(run.passed(position).1);
+    run.bytes_per_s(position).map_or_else(unknown, |per_s| marked(mark, rate(per_s)))
+}
+
+/// What each stage used and moved.
+fn data(run: &Run, shown: &[usize]) -> Grid {
+    let stages = || shown.iter().map(|position| &run.stages[*position]);
+    let cpu = |title, of: fn(&Stage) -> u64| {
+        let cell = move |stage: &Stage| marked(known(stage.cpu_evidence), seconds(of(stage)));
+        column(title, stages().map(cell))
+    };
+    let moved = |title, of: fn(Io) -> u64| {
+        let mark = |stage: &Stage| known(stage.bytes_evidence);
+        let cell = move |stage: &Stage| {
+            stage.io.map_or_else(unknown, |io| marked(mark(stage), bytes(of(io))))
+        };
+        column(title, stages().map(cell))
+    };
+    let calls =
+        |stage: &Stage| stage.io.map_or_else(unknown, |io| count(io.read_calls + io.write_calls));
+    let columns = vec![
+        cpu("user", |stage| stage.user_ns),
+        cpu("sys", |stage| stage.system_ns),
+        moved("read", |io| io.read_bytes),
+        moved("written", |io| io.write_bytes),
+        column("calls", stages().map(calls)),
+        column("memory", stages().map(memory)),
+    ];
+    Grid { title: "  data", names: names(run, shown), columns }
+}
+
+/// Peak memory; of a stage too short-lived to be looked at only a bound is known.
+fn memory(stage: &Stage) -> String {
+    let mark = mark(stage.max_rss_exact, stage.max_rss_bound);
+    stage.max_rss_bytes.map_or_else(unknown, |peak| format!("{mark}{}", bytes(peak)))
+}
+
+fn unknown() -> String {
+    String::from("?")
+}
+
+/// What stands before a figure that is not exact.
+fn known(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Exact => "",
+        Evidence::UpperBound => "<",
+        Evidence::LowerBound => ">",
+        Evidence::Sampled | Evidence::Estimated | Evidence::Unknown => "~",
+    }
+}
+
+/// The same of a figure that is exact, a bound or sampled.
+fn mark(exact: bool, bound: bool) -> &'static str {
+    match (exact, bound) {
+        (true, _) => "",
+        (false, true) => "<",
+        (false, false) => "~",
+    }
+}
+
+/// A figure with its mark; what is not worth a digit needs none, and nothing is less than 0.
+fn marked(mark: &str, figure: String) -> String {
+    match (mark, figure.as_str()) {
+        (_, "-") | ("<", "0 B") => figure,
+        (_, "0.00") => String::from("<0.01"),
+        _ => format!("{mark}{figure}"),
+    }
+}
+
+/// The pipes between the stages.
+fn pipes(run: &Run, pipes: &[&Pipe]) -> Grid {
+    let cells =
+        |title, of: &dyn Fn(&Pipe) -> String| column(title, pipes.iter().map(|pipe| of(pipe)));
+    let most = |pipe: &Pipe| {
+        let capacity = (pipe.capacity_bytes > 0).then_some(pipe.capacity_bytes as f64);
+        percent(capacity.map(|capacity| pipe.max_bytes as f64 / capacity))
+    };
+    let passed = |pipe: &Pipe| {
+        let reader = &run.stages[pipe.to];
+        let mark = known(reader.pipe_evidence);
+        reader.pipe_in_bytes.map_or_else(unknown, |passed| marked(mark, bytes(passed)))
+    };
+    let columns = vec![
+        cells("passed", &passed),
+        cells("size", &|pipe| capacity(pipe.capacity_bytes)),
+        cells("fill", &|pipe| percent(pipe.mean_fill)),
+        cells("most", &most),
+        cells("full", &|pipe| percent(pipe.full_share)),
+        cells("empty", &|pipe| percent(pipe.empty_share)),
+    ];
+    let name = |pipe: &&Pipe| Name {
+        before: format!("{}->{}", pipe.from + 1, pipe.to + 1),
+        ..Name::default()
+    };
+    Grid { title: "  pipe", names: pipes.iter().map(name).collect(), columns }
+}

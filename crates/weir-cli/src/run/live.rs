@@ -1,0 +1,329 @@
+//! The line that is shown while a job runs: who holds it up now, how fast it goes, how long yet.
+//!
+//! What a person wants to know most stands first, and what does not fit goes last first.
+
+use crate::report::{cut, units};
+use std::collections::VecDeque;
+use std::fs::{read_link, read_to_string};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+use unicode_width::UnicodeWidthStr;
+use weir_measure::attribution::{Group, Sampler};
+use weir_policy::state::State;
+use weir_sys::Pid;
+use weir_sys::proc::{Io, read_small};
+
+/// Rates are those of this time.
+const RATE_NS: u64 = 3_000_000_000;
+/// Files smaller than this are read before anybody asks how long it takes.
+const FILE_BYTES: u64 = 1 << 20;
+/// At most so many open files of a process are looked at.
+const FILES: usize = 64;
+/// Longest and shortest name in the line.
+const NAMES: [usize; 2] = [28, 14];
+
+/// What is shown of a job, and what that rests on.
+#[derive(Debug, Default)]
+pub struct Live {
+    /// What was typed for each stage.
+    labels: Vec<String>,
+    /// Stages that could not be started: they have no group.
+    failed: Vec<usize>,
+    moved: Progress,
+    read: Progress,
+}
+
+impl Live {
+    /// For a job with these stages.
+    pub fn new(labels: Vec<String>) -> Live {
+        Live { labels, ..Live::default() }
+    }
+
+    /// A stage could not be started.
+    pub fn failed(&mut self, position: usize) {
+        self.failed.push(position);
+    }
+
+    /// The line, of at most so many columns.
+    pub fn line(&mut self, now_ns: u64, sampler: &Sampler, columns: usize) -> String {
+        let alive = || sampler.groups.iter().enumerate().filter(|(_, group)| !group.ended);
+        let mut parts = vec![Part::new(0, format!("weir {}", clock(now_ns / 1_000_000_000)))];
+        let Some((top, group)) = alive().max_by_key(|(at, group)| (busy(group), usize::MAX - at))
+        else {
+            return lay(|_| parts.clone(), columns);
+        };
+        let fed = if sampler.pipes.is_empty() { top } else { 0 };
+        let left = self.left(now_ns, &sampler.groups[fed]);
+        let rate = self.rate(now_ns, top, group, sampler);
+        parts.extend(group.now.and_then(describe).map(|text| Part::new(STATE, text)));
+        parts.extend(left.map(|text| Part::new(LEFT, text)));
+        parts.extend(rate.map(|text| Part::new(RATE, text)));
+        parts.extend(pipe(top, sampler).map(|text| Part::new(PIPE, text)));
+        for (at, group) in alive().filter(|(at, _)| *at != top) {
+            let text = format!("{} {} %", self.name(at, group, NAMES[1]), busy(group));
+            parts.push(Part::new(OTHERS + at, text));
+        }
+        let with_name = |columns: usize| {
+            let text = format!("{} {} % busy", self.name(top, group, columns), busy(group));
+            let mut parts = parts.clone();
+            parts.insert(1, Part::new(0, text));
+            parts
+        };
+        lay(with_name, columns)
+    }
+
+    /// A stage as it is named in the report; of a script's process, its arguments.
+    fn name(&self, at: usize, group: &Group, columns: usize) -> String {
+        let started = (0..self.labels.len()).filter(|position| !self.failed.contains(position));
+        let position = started.clone().nth(at).filter(|_| group.parent.is_none());
+        match position {
+            Some(position) => format!("{} {}", position + 1, cut(&self.labels[position], columns)),
+            None if group.command.is_empty() => cut(&group.program, columns),
+            None => cut(&group.command, columns),
+        }
+    }
+
+    /// How many bytes a second pass through a stage; of one of several processes it is not known.
+    fn rate(&mut self, now_ns: u64, at: usize, group: &Group, sampler: &Sampler) -> Option<String> {
+        let mut buffer = [0; 1024];
+        let io = read_small(&format!("/proc/{}/io", group.root), &mut buffer).ok();
+        let io = io.and_then(Io::parse).filter(|_| !group.several())?;
+        let is = |end| sampler.pipes.iter().any(|pipe| Some(pipe.identity) == end);
+        let bytes = match (is(group.ends.input), is(group.ends.output)) {
+            (true, _) => io.read_bytes,
+            (false, true) => io.write_bytes,
+            _ => io.read_bytes.max(io.write_bytes),
+        };
+        let per_s = self.moved.per_s(now_ns, at as u64, bytes).filter(|per_s| *per_s > 0)?;
+        Some(format!("{}/s", units::bytes(per_s)))
+    }
+
+    /// How much of the largest file that a process reads it has read, and how long the rest takes.
+    fn left(&mut self, now_ns: u64, group: &Group) -> Option<String> {
+        let file = largest_input(group.root)?;
+        let done = file.position.min(file.bytes);
+        let share = 100 * u128::from(done) / u128::from(file.bytes.max(1));
+        let mut text = format!("{share} % of {}", cut(&file.name, NAMES[1]));
+        let per_s = self.read.per_s(now_ns, file.inode, file.position);
+        if let Some(per_s) = per_s.filter(|per_s| *per_s > 0) {
+            let left = (file.bytes - done) / per_s;
+            text.push_str(&format!(", {} left", clock(left)));
+        }
+        Some(text)
+    }
+}
+
+/// Wall time in which a group waited for neither neighbour, in percent. A shell that waits for
+/// what it started is not who does the work.
+fn busy(group: &Group) -> u64 {
+    let alive_ns = group.last_ns.saturating_sub(group.first_ns).max(1);
+    let times = group.samples.divide_wall(alive_ns);
+    100 * times.busy_ns().saturating_sub(times.child_ns) / alive_ns
+}
+
+fn describe(state: State) -> Option<&'static str> {
+    Some(match state {
+        State::Running => "on CPU",
+        State::BlockedIn => "waits for input",
+        State::BlockedOut => "waits for output",
+        State::Disk => "waits for the disk",
+        State::Sleep => "sleeps",
+        State::Network => "waits for a socket",
+        State::Lock => "waits for a lock",
+        State::Child => "waits for a child",
+        State::Stopped => "stopped",
+        _ => return None,
+    })
+}
+
+/// How full the pipe in front of a stage is, or else the one behind it.
+fn pipe(at: usize, sampler: &Sampler) -> Option<String> {
+    let ends = sampler.groups[at].ends;
+    let of = |end| sampler.pipes.iter().find(|pipe| Some(pipe.identity) == end)?.now;
+    let said = |fill: weir_measure::attribution::Fill, what: &str| {
+        let share = 100 * fill.bytes / fill.capacity_bytes.max(1);
+        format!("{what} pipe {share} % full")
+    };
+    let input = of(ends.input).map(|fill| said(fill, "input"));
+    input.or_else(|| of(ends.output).map(|fill| said(fill, "output")))
+}
+
+/// A count that grows, over the last few seconds.
+#[derive(Debug, Default)]
+struct Progress {
+    of: u64,
+    seen: VecDeque<(u64, u64)>,
+}
+
+impl Progress {
+    /// The rate of what `of` counts; none before it has been seen for a moment.
+    fn per_s(&mut self, now_ns: u64, of: u64, count: u64) -> Option<u64> {
+        /// A rate of less time is chance.
+        const LEAST_NS: u64 = 400_000_000;
+        let shrunk = self.seen.back().is_some_and(|(_, last)| *last > count);
+        if std::mem::replace(&mut self.of, of) != of || shrunk {
+            self.seen.clear();
+        }
+        self.seen.push_back((now_ns, count));
+        while self.seen.len() > 2 && now_ns.saturating_sub(self.seen[1].0) >= RATE_NS {
+            self.seen.pop_front();
+        }
+        let (then_ns, before) = *self.seen.front()?;
+        let time_ns = now_ns.saturating_sub(then_ns);
+        let per_s = u128::from(count - before) * 1_000_000_000 / u128::from(time_ns.max(1));
+        (time_ns >= LEAST_NS).then(|| u64::try_from(per_s).unwrap_or(u64::MAX))
+    }
+}
+
+/// A file that is being read.
+struct Input {
+    name: String,
+    inode: u64,
+    bytes: u64,
+    position: u64,
+}
+
+/// The largest regular file that a process has open for reading and has read from.
+fn largest_input(pid: Pid) -> Option<Input> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    let inputs = entries.flatten().take(FILES).filter_map(|entry| {
+        let found = std::fs::metadata(entry.path()).ok()?;
+        if !found.is_file() || found.len() < FILE_BYTES {
+            return None;
+        }
+        let number = entry.file_name();
+        let info = read_to_string(format!("/proc/{pid}/fdinfo/{}", number.to_string_lossy()));
+        let position = reading_position(&info.ok()?)?;
+        let path = read_link(entry.path()).unwrap_or_default();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned())?;
+        Some(Input { name, inode: found.ino(), bytes: found.len(), position })
+    });
+    inputs.max_by_key(|input| input.bytes)
+}
+
+/// From `/proc/PID/fdinfo/FD`: where a file is read next, if it is open for reading alone.
+fn reading_position(info: &str) -> Option<u64> {
+    const ACCESS: u32 = 3;
+    let field = |name| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let flags = u32::from_str_radix(field("flags:")?, 8).ok()?;
+    let position = field("pos:")?.parse().ok()?;
+    (flags & ACCESS == 0 && position > 0).then_some(position)
+}
+
+/// A part of the line; those of low rank are the first to be given room.
+#[derive(Clone, Debug)]
+struct Part {
+    rank: usize,
+    text: String,
+}
+
+/// Ranks of the parts; the name of the bottleneck has rank 0.
+const LEFT: usize = 1;
+const RATE: usize = 2;
+const PIPE: usize = 3;
+const STATE: usize = 4;
+const OTHERS: usize = 5;
+
+impl Part {
+    fn new(rank: usize, text: impl Into<String>) -> Part {
+        Part { rank, text: text.into() }
+    }
+}
+
+/// The line from its parts, with as many as there is room for. A long name goes before time left
+/// and rate do.
+fn lay(parts: impl Fn(usize) -> Vec<Part>, columns: usize) -> String {
+    let join =
+        |parts: &[Part]| parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join("  ");
+    for (name, needed) in NAMES.into_iter().zip([RATE, 0]) {
+        let all = parts(name);
+        let mut ranks: Vec<usize> = all.iter().map(|part| part.rank).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        let mut kept = Vec::new();
+        let mut left_out = Vec::new();
+        for rank in ranks {
+            let with = |part: &&Part| part.rank == rank || kept.contains(&part.rank);
+            let line = join(&all.iter().filter(with).cloned().collect::<Vec<_>>());
+            if line.width() <= columns { kept.push(rank) } else { left_out.push(rank) }
+        }
+        if left_out.iter().all(|rank| *rank > needed) {
+            let kept = |part: &&Part| kept.contains(&part.rank);
+            return join(&all.iter().filter(kept).cloned().collect::<Vec<_>>());
+        }
+    }
+    let parts: Vec<Part> = parts(NAMES[1]).into_iter().filter(|part| part.rank == 0).collect();
+    cut(&join(&parts), columns)
+}
+
+/// Minutes and seconds, and hours where there are any.
+fn clock(s: u64) -> String {
+    let long = units::clock(Duration::from_secs(s));
+    long.strip_prefix("0:").map(String::from).unwrap_or(long)
+}
+
+/// Whether all that a group's processes print goes elsewhere than to a terminal.
+pub fn prints_elsewhere(sampler: &Sampler, group: usize) -> bool {
+    let mut pids = sampler.pids_of(group).peekable();
+    pids.peek().is_some()
+        && pids.all(|pid| {
+            read_link(format!("/proc/{pid}/fd/1")).is_ok_and(|target| !is_terminal(&target))
+        })
+}
+
+/// Whether an open file is a terminal.
+pub fn is_terminal(target: &Path) -> bool {
+    target.starts_with("/dev/pts")
+        || target == Path::new("/dev/tty")
+        || target == Path::new("/dev/console")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_matters_most_stands_longest() {
+        let parts = |name: usize| {
+            let name = cut("sort -t, -k2,2n --parallel=1", name);
+            vec![
+                Part::new(0, "weir 00:42"),
+                Part::new(0, format!("3 {name} 97 % busy")),
+                Part::new(STATE, "on CPU"),
+                Part::new(LEFT, "43 % of big.csv, 00:12 left"),
+                Part::new(RATE, "34 MB/s"),
+                Part::new(PIPE, "input pipe 95 % full"),
+                Part::new(OTHERS, "1 zcat 34 %"),
+                Part::new(OTHERS + 1, "2 grep 12 %"),
+            ]
+        };
+        let mut all = Vec::new();
+        for columns in [160, 130, 120, 100, 80, 60, 40, 20, 5] {
+            let line = lay(parts, columns);
+            assert!(line.width() <= columns, "{columns}: {line}");
+            all.push(format!("{columns:>3} {line}"));
+        }
+        insta::assert_snapshot!(all.join("\n"));
+    }
+
+    #[test]
+    fn rates_are_those_of_the_last_seconds() {
+        let mut progress = Progress::default();
+        let second = 1_000_000_000;
+        assert_eq!(progress.per_s(0, 1, 0), None);
+        assert_eq!(progress.per_s(second, 1, 500), Some(500));
+        assert_eq!(progress.per_s(10 * second, 1, 500), Some(0));
+        assert_eq!(progress.per_s(11 * second, 2, 900), None, "of something else");
+        assert_eq!(progress.per_s(12 * second, 2, 100), None, "begun anew");
+    }
+
+    #[test]
+    fn only_files_open_for_reading_alone_are_inputs() {
+        assert_eq!(reading_position("pos:\t4096\nflags:\t0100000\nmnt_id:\t1\n"), Some(4096));
+        assert_eq!(reading_position("pos:\t4096\nflags:\t0100001\n"), None);
+        assert_eq!(reading_position("pos:\t4096\nflags:\t0100002\n"), None);
+        assert_eq!(reading_position("pos:\t0\nflags:\t0100000\n"), None);
+        assert_eq!(reading_position(""), None);
+    }
+}

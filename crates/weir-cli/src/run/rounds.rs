@@ -1,0 +1,161 @@
+//! Running jobs again and again, each time with the same input and its output set aside.
+
+use super::status;
+use super::watch::Watch;
+use crate::args::When;
+use crate::fault::Fault;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{IsTerminal, Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::time::{SystemTime, UNIX_EPOCH};
+use weir_measure::pairs::PairOrder;
+use weir_measure::runner::{self, Job};
+
+/// The difference in time that is taken for none.
+pub const BAND: f64 = 0.02;
+
+/// A job that takes part.
+#[derive(Clone, Debug)]
+pub struct Entrant {
+    /// What is run.
+    pub job: Job,
+    /// Whether its status is that of the rightmost stage that failed.
+    pub pipefail: bool,
+    /// Whether its status is turned round.
+    pub negated: bool,
+}
+
+/// One run of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// How long it took.
+    pub wall_s: f64,
+    /// The status a shell would have had.
+    pub status: i32,
+    /// What it wrote.
+    pub output: Output,
+}
+
+/// Runs each entrant once a round, in random order; the samples of each, or none if interrupted.
+pub fn rounds(
+    entrants: &[&Entrant],
+    count: usize,
+    standard: &Standard,
+) -> Result<Option<Vec<Vec<Sample>>>, Fault> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut order = PairOrder::new(now.as_nanos() as u64);
+    let bar = bar(count);
+    let mut samples = vec![Vec::with_capacity(count); entrants.len()];
+    for _ in 0..count {
+        let mut round: Vec<usize> = (0..entrants.len()).collect();
+        order.shuffle(&mut round);
+        for which in round {
+            let Some(sample) = standard.run(entrants[which])? else {
+                bar.finish_and_clear();
+                return Ok(None);
+            };
+            samples[which].push(sample);
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(Some(samples))
+}
+
+fn bar(rounds: usize) -> ProgressBar {
+    let bar = ProgressBar::new(rounds as u64);
+    if !std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    let template = "comparing {bar:24} round {pos} of {len}, {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}
+
+/// What cannot be read a second time is refused before the first run.
+fn check_input() -> Result<(), Fault> {
+    let stdin = rustix::stdio::stdin();
+    let Ok(found) = rustix::fs::fstat(stdin) else { return Ok(()) };
+    let kind = FileType::from_raw_mode(found.st_mode);
+    if matches!(kind, FileType::Fifo | FileType::Socket) {
+        return Err(Fault::usage(
+            "cannot compare: standard input is a pipe, which can be read only once; use a file",
+        ));
+    }
+    Ok(())
+}
+
+/// Standard input, output and error as they were, to be put back.
+pub struct Standard {
+    input_at: Option<u64>,
+    output: OwnedFd,
+    error: OwnedFd,
+}
+
+/// Length and sum of what a run wrote.
+pub type Output = (u64, u64);
+
+impl Standard {
+    /// Keeps them, after a look whether the input can be read again.
+    pub fn keep() -> Result<Standard, Fault> {
+        check_input()?;
+        let cannot = |error: Errno| Fault::failed(format!("cannot compare: {error}"));
+        let keep = |fd: rustix::fd::BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, 3);
+        Ok(Standard {
+            input_at: rustix::fs::tell(rustix::stdio::stdin()).ok(),
+            output: keep(rustix::stdio::stdout()).map_err(cannot)?,
+            error: keep(rustix::stdio::stderr()).map_err(cannot)?,
+        })
+    }
+
+    /// Runs a job with its output into a file without a name; none if it was interrupted.
+    pub fn run(&self, entrant: &Entrant) -> Result<Option<Sample>, Fault> {
+        let cannot = |error: std::io::Error| Fault::failed(format!("cannot compare: {error}"));
+        if let Some(at) = self.input_at {
+            let _ = rustix::fs::seek(rustix::stdio::stdin(), rustix::fs::SeekFrom::Start(at));
+        }
+        let mut output = unnamed_file().map_err(cannot)?;
+        let nowhere = File::options().write(true).open("/dev/null").map_err(cannot)?;
+        rustix::stdio::dup2_stdout(&output).map_err(|error| cannot(error.into()))?;
+        rustix::stdio::dup2_stderr(&nowhere).map_err(|error| cannot(error.into()))?;
+        let mut watch = Watch::new(When::Never, &entrant.job);
+        let run = runner::run(&entrant.job, &mut watch);
+        let _ = rustix::stdio::dup2_stdout(&self.output);
+        let _ = rustix::stdio::dup2_stderr(&self.error);
+        let run = run.map_err(cannot)?;
+        if !run.signals.is_empty() {
+            return Ok(None);
+        }
+        let status = status::status(&run, entrant.pipefail, entrant.negated).shell_status();
+        let wall_s = run.wall_ns.max(1) as f64 / 1e9;
+        Ok(Some(Sample { wall_s, status, output: sum(&mut output).map_err(cannot)? }))
+    }
+}
+
+fn unnamed_file() -> std::io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC | OFlags::APPEND;
+    let mode = Mode::RUSR | Mode::WUSR;
+    Ok(rustix::fs::open(std::env::temp_dir(), flags, mode)?.into())
+}
+
+fn sum(file: &mut File) -> std::io::Result<Output> {
+    file.seek(SeekFrom::Start(0))?;
+    let (mut buffer, mut bytes, mut sum) = (vec![0; 1 << 16], 0, 0);
+    loop {
+        let n = file.read(&mut buffer)?;
+        if n == 0 {
+            return Ok((bytes, sum));
+        }
+        bytes += n as u64;
+        // FNV-1a, which any reader can repeat.
+        sum = buffer[..n]
+            .iter()
+            .fold(sum, |sum: u64, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    }
+}

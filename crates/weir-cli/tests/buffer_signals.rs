@@ -1,0 +1,163 @@
+//! `weir buffer` interrupted or asked, started late, with files and names (docs/contracts/pool.md).
+
+mod common;
+
+use common::WEIR;
+use common::buffer::{Buffer, sample};
+use common::have;
+use common::port::{Place, refused, said, until};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+fn json(place: &Place) -> Value {
+    let text = std::fs::read_to_string(place.directory.path().join("json")).expect("written");
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}"))
+}
+
+#[test]
+fn an_interrupted_buffer_writes_its_figures_and_says_what_is_lost() {
+    let place = Place::new();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        for quiet in ["", "--quiet"] {
+            let mut buffer = Buffer::start(&place, &format!("--stats --json json {quiet}"));
+            assert!(buffer.feed(sample(3_000_000)).all(), "all is taken before anything is read");
+            kill_process(Pid::from_child(&buffer.child), signal).expect("sent");
+            let (status, said) = buffer.end();
+            assert_eq!(status.signal(), Some(signal.as_raw()), "{said}");
+            let json = json(&place);
+            assert_eq!(json["ended"], "interrupted");
+            let lost =
+                json["in_bytes"].as_u64().zip(json["out_bytes"].as_u64()).map(|(a, b)| a - b);
+            assert!(lost > Some(500_000) && json["not_passed_on_bytes"].as_u64() == lost, "{json}");
+            assert!(json["signal"].as_str().is_some_and(|name| name.starts_with("SIG")), "{json}");
+            assert_eq!(said.contains("weir: interrupted: "), quiet.is_empty(), "{said}");
+            assert!(said.contains("weir buffer: ") && said.contains("(interrupted)"), "{said}");
+        }
+    }
+    // Nothing is lost of what was passed on.
+    let mut buffer = Buffer::start(&place, "--json json");
+    let mut input = buffer.input.take().expect("open");
+    input.write_all(b"passed").expect("written");
+    buffer.output.as_mut().expect("open").read_exact(&mut [0; 6]).expect("read");
+    kill_process(Pid::from_child(&buffer.child), Signal::TERM).expect("sent");
+    assert_eq!(buffer.end().1, "");
+    assert_eq!(json(&place)["not_passed_on_bytes"], 0);
+}
+
+#[test]
+fn it_says_how_it_goes_when_it_is_asked() {
+    let place = Place::new();
+    let mut buffer = Buffer::start(&place, "--name copy --quiet");
+    let mut input = buffer.input.take().expect("open");
+    input.write_all(&[0; 5000]).expect("written");
+    buffer.output.as_mut().expect("open").read_exact(&mut [0; 5000]).expect("read");
+    let error = buffer.child.stderr.take().expect("piped");
+    let mut lines = BufReader::new(error).lines();
+    for _ in 0..2 {
+        kill_process(Pid::from_child(&buffer.child), Signal::USR1).expect("sent");
+        let line = lines.next().expect("a line").expect("text");
+        assert!(line.starts_with("weir: copy: 4.9 KiB  0:00:"), "{line}");
+    }
+    drop(input);
+    assert!(buffer.child.wait().expect("ends").success());
+}
+
+#[test]
+fn nothing_is_passed_on_before_as_much_has_come_as_was_asked_for() {
+    let place = Place::new();
+    let mut buffer = Buffer::start(&place, "--start 50 --memory 1M");
+    let mut input = buffer.input.take().expect("open");
+    input.write_all(&[1; 400_000]).expect("written");
+    let output = buffer.output.as_ref().expect("open");
+    let waiting = || rustix::io::ioctl_fionread(output).expect("asked");
+    // It has read all that it can get: what it is still to get is written by this test.
+    until("its input is empty", || rustix::io::ioctl_fionread(&input).expect("asked") == 0);
+    // sleep: nothing may come, which takes time to see; too short a time finds less.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(waiting(), 0);
+    input.write_all(&[1; 200_000]).expect("written");
+    until("it begins", || waiting() > 0);
+    drop(input);
+    assert_eq!(buffer.read().len(), 600_000);
+    // The end of the input is enough, of a file as well.
+    std::fs::write(place.directory.path().join("f"), "short").expect("written");
+    assert_eq!(place.bash("$WEIR buffer f --start 100").stdout, b"short");
+}
+
+#[test]
+fn files_take_the_place_of_standard_input_and_output() {
+    let place = Place::new();
+    let bytes = sample(300_000);
+    std::fs::write(place.directory.path().join("in"), &bytes).expect("written");
+    let output =
+        place.bash("$WEIR buffer in --output out <&- && $WEIR buffer - -o - < in | cmp - in");
+    assert_eq!((output.status.code(), said(&output).as_str()), (Some(0), ""));
+    assert!(std::fs::read(place.directory.path().join("out")).expect("written") == bytes);
+    refused(&place.bash("$WEIR buffer in -o in"), 1, "cannot write 'in': it is the input as well");
+    assert!(std::fs::read(place.directory.path().join("in")).expect("kept") == bytes);
+    refused(&place.bash("$WEIR buffer missing"), 1, "cannot read 'missing': No such file");
+    refused(&place.bash("$WEIR buffer in -o no/file"), 1, "cannot write 'no/file': No such file");
+}
+
+#[test]
+fn too_little_address_space_names_the_option_that_helps() {
+    let place = Place::new();
+    for options in ["", "--no-spill", "--spill ."] {
+        let script = format!("ulimit -v 300000; echo | $WEIR buffer --memory 1G {options}");
+        let output = place.bash(&script);
+        refused(&output, 1, "ask for less than 1024 MiB by --memory");
+        assert!(!said(&output).contains("--spill"), "{}", said(&output));
+    }
+}
+
+#[test]
+fn forced_progress_is_a_line_each_time() {
+    let place = Place::new();
+    let mut command = place.command(WEIR);
+    command.args([
+        "buffer",
+        "--force",
+        "--name",
+        "a\u{1b}b",
+        "--interval",
+        "50ms",
+        "--rate",
+        "100K",
+    ]);
+    std::fs::write(place.directory.path().join("in"), [0; 40_000]).expect("written");
+    let output = command.arg("in").stdout(Stdio::null()).output().expect("weir starts");
+    let text = said(&output);
+    assert!(text.lines().count() >= 2, "{text:?}");
+    assert!(
+        text.lines().all(|line| line.starts_with("a?b: ") && line.contains(" in ")),
+        "{text:?}"
+    );
+    assert!(!text.contains(['\r', '\u{1b}']), "{text:?}");
+}
+
+#[test]
+fn two_buffers_share_a_terminal() {
+    if !have(&["script"]) {
+        return;
+    }
+    let place = Place::new();
+    std::fs::write(place.directory.path().join("in"), sample(200_000)).expect("written");
+    let inner =
+        "stty cols 100; $WEIR buffer -N one -L 150K in | cat | $WEIR buffer -N two -L 120K |
+        cat > out";
+    std::fs::write(place.directory.path().join("inner"), inner).expect("written");
+    let script = "timeout 60 script -qec 'bash inner' /dev/null < /dev/null; cmp in out";
+    let output = place.bash_command(script).env("TERM", "xterm").output().expect("bash starts");
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{shown:?}");
+    // One of them draws a row below the other, and the last leaves both rows.
+    let below = shown.split("\r\n\r").skip(1).filter(|line| line.contains("\u{1b}[1A\r"));
+    let names: Vec<_> = below.map(|line| &line[..3]).collect();
+    assert!(names.len() >= 2 && names.iter().all(|name| *name == names[0]), "{shown:?}");
+    let other = if names[0] == "one" { "two: " } else { "one: " };
+    assert!(shown.contains(&format!("\r\r{other}")), "{shown:?}");
+    assert!(shown.ends_with("\r\n\r\n"), "{shown:?}");
+}

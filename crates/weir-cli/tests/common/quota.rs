@@ -1,0 +1,47 @@
+//! A control group with a CPU quota, to run weir in.
+
+use super::{Ran, WEIR};
+use std::path::Path;
+use std::process::Command;
+
+/// Makes a control group with a quota of 0.2 CPUs, where that is allowed; removed when dropped.
+pub struct Group(std::path::PathBuf);
+
+impl Group {
+    /// Makes it, where that is allowed.
+    pub fn make() -> Option<Group> {
+        let name = format!("weir-test-{}", std::process::id());
+        for (base, quota, value) in [
+            ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "20000"),
+            ("/sys/fs/cgroup", "cpu.max", "20000 100000"),
+        ] {
+            let group = Group(Path::new(base).join(&name));
+            if std::fs::create_dir(&group.0).is_ok()
+                && std::fs::write(group.0.join(quota), value).is_ok()
+            {
+                return Some(group);
+            }
+        }
+        None
+    }
+
+    /// Runs a pipeline in it; what weir says goes into `output`.
+    pub fn run(&self, text: &str) -> Ran {
+        let directory = tempfile::tempdir().expect("a directory");
+        let report = directory.path().join("report.json");
+        // The shell enters the group, and weir and its stages are in it from their start.
+        let script = "echo $$ > \"$1/cgroup.procs\" && exec \"$2\" run --json \"$3\" \"$4\"";
+        let mut inside = Command::new("bash");
+        inside.args(["-c", script, "bash"]).arg(&self.0).arg(WEIR).arg(&report).arg(text);
+        let output = inside.env("XDG_STATE_HOME", directory.path()).output().expect("bash");
+        assert!(output.status.success());
+        let text = std::fs::read_to_string(&report).expect("a report");
+        Ran { output, json: serde_json::from_str(&text).expect("JSON") }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}

@@ -1,0 +1,107 @@
+//! `weir run --compare 'A' 'B' ...`: which is faster, whether it is sure, and whether they do the
+//! same work. How long anything takes is not asserted, but for a sleep against nothing.
+
+mod common;
+
+use common::{WEIR, alone, bound};
+use serde_json::Value;
+use std::process::{Command, Stdio};
+
+struct Compared {
+    code: Option<i32>,
+    stdout: Vec<u8>,
+    said: String,
+    json: Value,
+}
+
+fn compare(args: &[&str]) -> Compared {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("compare.json");
+    let mut command = Command::new(WEIR);
+    command.args(["run", "--compare", "--json"]).arg(&file).args(args);
+    if !args.contains(&"--runs") {
+        command.args(["--runs", "6"]);
+    }
+    command.env_remove("COLUMNS").env("XDG_STATE_HOME", directory.path());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("weir starts");
+    bound(&child);
+    let output = child.wait_with_output().expect("weir ends");
+    let text = std::fs::read_to_string(&file).unwrap_or_default();
+    Compared {
+        code: output.status.code(),
+        stdout: output.stdout,
+        said: String::from_utf8_lossy(&output.stderr).into_owned(),
+        json: serde_json::from_str(&text).unwrap_or(Value::Null),
+    }
+}
+
+#[test]
+fn the_faster_of_three_is_named_and_the_first_is_run_against_itself() {
+    let _alone = alone();
+    let ran = compare(&["sleep 0.2 && echo x", "echo x | cat", "sleep 0.2 ; echo x"]);
+    assert_eq!((ran.code, ran.stdout.as_slice()), (Some(0), &b""[..]), "{}", ran.said);
+    let json = &ran.json;
+    assert_eq!(json["schema"], "weir.run-compare/1");
+    assert_eq!((&json["rounds"], &json["same_output"]), (&6.into(), &true.into()), "{json}");
+    let pipelines = json["pipelines"].as_array().expect("pipelines");
+    assert_eq!(pipelines.len(), 3);
+    assert_eq!(pipelines[0]["against_first"], Value::Null);
+    let second = &pipelines[1]["against_first"];
+    assert_eq!(second["verdict"], "faster", "{json}");
+    assert!(second["ratio"].as_f64() < Some(0.9) && second["high"].as_f64() < Some(1.0), "{json}");
+    for pipeline in pipelines {
+        assert_eq!(pipeline["wall_s"].as_array().map(Vec::len), Some(6));
+        assert_eq!((&pipeline["bytes_out"], &pipeline["exit_status"]), (&2.into(), &0.into()));
+    }
+    assert_eq!(json["twin_s"].as_array().map(Vec::len), Some(6));
+    assert!(json["resolves_share"].as_f64() > Some(0.0), "{json}");
+    assert!(ran.said.contains("1 against itself: this host resolves"), "{}", ran.said);
+    assert!(ran.said.contains("output: the same bytes in all runs"), "{}", ran.said);
+    assert!(ran.said.contains("2 echo x | cat takes 0."), "{}", ran.said);
+}
+
+#[test]
+fn other_bytes_are_said_and_other_statuses_are_not_judged() {
+    let _alone = alone();
+    let ran = compare(&["printf a", "printf b"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.said);
+    assert!(ran.said.contains("2 wrote other bytes than 1"), "{}", ran.said);
+    assert_eq!(ran.json["same_output"], false);
+    let ran = compare(&["cat /dev/null", "nosuchcommand"]);
+    assert_eq!(ran.code, Some(1), "{}", ran.said);
+    assert!(ran.said.contains("2 ended with status 127 (command not found), 1 with status 0"));
+    assert!(!ran.said.contains("faster") && !ran.said.contains("takes"), "{}", ran.said);
+    let row = ran.said.lines().find(|line| line.starts_with("2 nosuchcommand ")).expect("a row");
+    assert!(row.ends_with("not judged") && !row.contains('x'), "{row}");
+    assert_eq!(ran.json["pipelines"][1]["against_first"]["verdict"], "not judged");
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused() {
+    for (args, said) in [
+        (&["true", "# nothing"][..], "pipeline 2 holds no command"),
+        (&["true", "true", "--runs", "3"], "6 to 2048"),
+        (&["true", "cat |"], "syntax error"),
+    ] {
+        let ran = compare(args);
+        assert_eq!(ran.code, Some(2), "{}", ran.said);
+        assert!(ran.said.contains(said), "{}", ran.said);
+    }
+    let piped = format!("echo x | {WEIR} run --compare cat 'cat -u'");
+    let output = Command::new("sh").args(["-c", &piped]).output().expect("sh");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("can be read only once"));
+}
+
+#[test]
+fn each_run_reads_standard_input_from_its_beginning() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let input = directory.path().join("input");
+    std::fs::write(&input, "b\na\n").expect("written");
+    let script = format!("{WEIR} run --runs 6 --compare sort 'sort | cat' < {}", input.display());
+    let output = Command::new("sh").args(["-c", &script]).output().expect("sh");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("output: the same bytes in all runs"), "{said}");
+}

@@ -1,0 +1,257 @@
+//! The first screen of `weir run`: it fits the terminal, what failed stands out, and a person who
+//! waits sees that something happens.
+
+mod common;
+
+use common::{WEIR, have, weir_run};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What a terminal of so many columns shows of a script of sh, in which WEIR is the command.
+fn on_terminal(columns: usize, directory: &Path, script: &str) -> String {
+    let script = script.replace("WEIR", WEIR);
+    std::fs::write(directory.join("inner"), format!("stty cols {columns}\n{script}\n"))
+        .expect("written");
+    let mut command = Command::new("timeout");
+    command.args(["60", "script", "-qec", "sh inner", "shown"]).current_dir(directory);
+    command.env("TERM", "xterm").env("XDG_STATE_HOME", directory).env("COLUMNS", "33");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    assert!(command.status().expect("timeout starts").success(), "{script}");
+    std::fs::read_to_string(directory.join("shown")).expect("UTF-8")
+}
+
+/// The text without the signs that move the cursor or set colours.
+fn plain(shown: &str) -> String {
+    let mut plain = String::new();
+    let mut inside = false;
+    for c in shown.chars() {
+        match c {
+            '\u{1b}' => inside = true,
+            c if inside => inside = !c.is_ascii_alphabetic(),
+            '\r' => {}
+            c => plain.push(c),
+        }
+    }
+    plain
+}
+
+#[test]
+fn the_report_is_as_wide_as_the_terminal() {
+    if !have(&["script", "stty"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let text = "head -c 3000000 /dev/zero | tr '\\0' 'abcdefghijklmnopqrstuvwxyz' | cat | wc -c";
+    for columns in [40, 80, 120] {
+        let script = format!("WEIR run \"{text}\" > /dev/null");
+        let shown = plain(&on_terminal(columns, directory.path(), &script));
+        let start = shown.find("weir: ").expect("a report");
+        let report: Vec<&str> =
+            shown[start..].lines().take_while(|line| !line.contains("Script done")).collect();
+        for line in &report {
+            assert!(line.chars().count() <= columns, "{columns}: {line}");
+        }
+        // Four stages in three tables, whatever the width.
+        let rows = report.iter().filter(|line| line.starts_with("4 wc")).count();
+        assert_eq!(rows, 2, "{report:#?}");
+        let names = report.iter().any(|line| line.starts_with("2 tr") && line.contains("wxyz"));
+        assert_eq!(names, columns == 120, "a wide terminal shows more: {report:#?}");
+    }
+}
+
+#[test]
+fn in_a_file_columns_says_how_wide_and_sentences_stay_whole() {
+    let run = |columns: Option<&str>| {
+        let mut command = Command::new(WEIR);
+        command.args(["run", "sh -c 'exit 3' one two three four five six seven eight | cat"]);
+        command.env_remove("COLUMNS").stdin(Stdio::null());
+        columns.map(|columns| command.env("COLUMNS", columns));
+        String::from_utf8_lossy(&command.output().expect("weir starts").stderr).into_owned()
+    };
+    let widest = |text: &str| text.lines().map(|line| line.chars().count()).max();
+    assert!(widest(&run(Some("50"))) <= Some(50));
+    let free = run(None);
+    let (sentences, tables): (Vec<&str>, Vec<&str>) =
+        free.lines().partition(|line| line.contains("failed"));
+    assert!(widest(&tables.join("\n")) <= Some(100), "{free}");
+    assert!(sentences.len() == 1 && sentences[0].ends_with("incomplete input"), "{free}");
+    assert_eq!(run(Some("nonsense")).lines().count(), free.lines().count());
+}
+
+#[test]
+fn the_verdict_opens_the_report_and_brief_leaves_out_the_tables() {
+    let text = "perl -e 'for(1..3){print 1;select(undef,undef,undef,.1)}' | cat > /dev/null";
+    let ran = weir_run(&[text]);
+    let said = ran.stderr();
+    assert!(
+        said.lines().nth(1).is_some_and(|line| line.starts_with("held up by 1 perl")),
+        "{said}"
+    );
+    assert!(
+        said.contains("  time ") && said.contains("1->2") && !said.contains("exact:"),
+        "{said}"
+    );
+    let brief = weir_run(&["--brief", text]).stderr();
+    assert!(brief.contains("held up by 1 perl") && !brief.contains("  time "), "{brief}");
+    let verbose = weir_run(&["--verbose", text]).stderr();
+    assert!(verbose.contains("\nexact: wall") && verbose.contains("other is sleep"), "{verbose}");
+    assert_eq!(weir_run(&["--brief", "--verbose", "true"]).code(), 2);
+}
+
+#[test]
+fn one_stage_has_one_name() {
+    // The program seen was once shown for what was typed: bash for while, gzip for zcat.
+    let ran = weir_run(&["seq 2000 | while read x; do echo $x; done | cat > /dev/null"]);
+    let said = ran.stderr();
+    let rows = said.lines().filter(|line| line.starts_with("2 ")).collect::<Vec<_>>();
+    assert!(rows.len() >= 2 && rows.iter().all(|row| row.starts_with("2 while read")), "{said}");
+}
+
+#[test]
+fn a_stage_that_was_killed_stands_out() {
+    let killed = weir_run(&["sh -c 'echo x; kill -9 $$' | cat"]);
+    let said = killed.stderr();
+    let line = "was killed by SIGKILL: what follows it had incomplete input";
+    assert!(said.lines().nth(1).is_some_and(|said| said.contains(line)), "{said}");
+    let missing = weir_run(&["true | (nosuchcommand) | cat"]).stderr();
+    assert!(missing.contains("failed with status 127: a command in it was not found"), "{missing}");
+    let failed = weir_run(&["true | sh -c 'exit 3'"]).stderr();
+    assert!(failed.contains("2 sh -c 'exit 3' failed with status 3"), "{failed}");
+    let script = weir_run(&["true; sh -c 'exit 3'"]).stderr();
+    assert!(script.contains("true; sh -c 'exit 3' failed with status 3"), "{script}");
+}
+
+#[test]
+fn what_is_no_failure_does_not_cry_wolf() {
+    let grep = weir_run(&["echo a | grep b"]).stderr();
+    assert!(grep.contains("2 grep b ended with status 1: nothing matched"), "{grep}");
+    let early = weir_run(&["yes | head -1"]).stderr();
+    assert!(early.contains("reader left"), "{early}");
+    for said in [grep, early] {
+        assert!(!said.contains("failed") && !said.contains("killed"), "{said}");
+    }
+}
+
+/// A memory control group with a limit, removed at the end.
+struct Limited(std::path::PathBuf);
+
+impl Limited {
+    fn new(bytes: u64) -> Option<Limited> {
+        let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let path = |controller: &str| {
+            groups.lines().find_map(|line| {
+                let (_, rest) = line.split_once(':')?;
+                rest.split_once(':').filter(|(name, _)| *name == controller).map(|(_, path)| path)
+            })
+        };
+        let (base, limit, swap) = match path("memory") {
+            Some(path) => (
+                format!("/sys/fs/cgroup/memory{path}"),
+                "memory.limit_in_bytes",
+                "memory.memsw.limit_in_bytes",
+            ),
+            None => (format!("/sys/fs/cgroup{}", path("")?), "memory.max", "memory.swap.max"),
+        };
+        let group = Path::new(&base).join(format!("weir-test-{}", std::process::id()));
+        std::fs::create_dir(&group).ok()?;
+        let made = Limited(group);
+        std::fs::write(made.0.join(limit), bytes.to_string()).ok()?;
+        let swap_bytes = if limit == "memory.max" { 0 } else { bytes };
+        // Without swap there is no such limit.
+        let _ = std::fs::write(made.0.join(swap), swap_bytes.to_string());
+        Some(made)
+    }
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn the_kernel_s_kill_for_want_of_memory_is_named() {
+    let Some(group) = Limited::new(40 << 20) else {
+        eprintln!("SKIPPED: no privilege to make a memory control group");
+        return;
+    };
+    // tail keeps what it may have to print.
+    let text = "head -c 200M /dev/zero | tail -c 150M | wc -c";
+    let script = format!(
+        "echo $$ > {}/cgroup.procs && exec timeout 60 {WEIR} run '{text}'",
+        group.0.display()
+    );
+    let output = Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).output();
+    let said = String::from_utf8_lossy(&output.expect("sh").stderr).into_owned();
+    assert!(said.contains("2 tail -c 150M was killed by SIGKILL (out of memory: "), "{said}");
+}
+
+#[test]
+fn a_person_who_waits_sees_the_bottleneck_and_the_time_left() {
+    if !have(&["script", "stty"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("input.dat"), vec![b'x'; 4 << 20]).expect("written");
+    // Three seconds for the file; what the last stage prints goes elsewhere, inside the quotes.
+    let slow =
+        "open F,q(input.dat);while(sysread(F,$b,65536)){print $b;select(undef,undef,undef,.05)}";
+    std::fs::write(directory.path().join("slow.pl"), slow).expect("written");
+    let inner = "exec perl slow.pl | exec cat > out";
+    std::fs::write(directory.path().join("text"), inner).expect("written");
+    let shown = on_terminal(100, directory.path(), "WEIR run \"$(cat text)\"");
+    let lines: Vec<&str> =
+        shown.split("\r\u{1b}[K").filter(|part| part.starts_with("weir 00:")).collect();
+    assert!(!lines.is_empty(), "{shown}");
+    let last = lines[lines.len() - 1];
+    assert!(last.contains("1 exec perl slow.pl") && last.contains("% busy"), "{last}");
+    assert!(lines.iter().any(|line| line.contains("% of input.dat, 00:0")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("/s")), "{lines:#?}");
+    // Wiped before the report, and not shown where the last stage prints to the terminal.
+    assert!(shown.contains("\r\u{1b}[Kweir: "), "{shown}");
+    let shown = on_terminal(100, directory.path(), "WEIR run 'perl slow.pl | tail -c 1'");
+    assert!(!shown.contains("weir 00:"), "{shown}");
+}
+
+#[test]
+fn a_loop_that_starts_hundreds_of_commands_keeps_a_short_report() {
+    let text = "for i in $(seq 200); do basename /a/$i; done > /dev/null; sleep 0.2";
+    let said = weir_run(&[text]).stderr();
+    assert!(said.lines().count() < 40, "{said}");
+    assert!(!said.contains("()"), "{said}");
+    let bare = |line: &&str| line.split_whitespace().filter(|word| *word == "-").count() >= 6;
+    assert!(said.lines().filter(bare).count() <= 1, "{said}");
+}
+
+#[test]
+fn a_script_and_a_build_are_looked_into() {
+    // Once "held up by 1 bash report.sh" was all that was said.
+    let directory = tempfile::tempdir().expect("a directory");
+    let slow = "perl -e 'select(undef,undef,undef,.3)'";
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(path("report.sh"), format!("#!/bin/sh\n{slow} | cat\n{slow}\nexit 4\n"))
+        .expect("written");
+    std::fs::set_permissions(path("report.sh"), PermissionsExt::from_mode(0o755)).expect("set");
+    let sh = path("report.sh");
+    let text = format!("sh {sh}");
+    let redirected = format!("sh {sh} > {}", path("out"));
+    for args in [&["sh", &sh][..], &[&sh], &[&text], &[&redirected]] {
+        let ran = weir_run(args);
+        assert_eq!(ran.code(), 4, "{args:?}: {}", ran.stderr());
+        assert_eq!(ran.json["mode"], "script", "{args:?}");
+        let perl = ran.running("perl");
+        assert_eq!(ran.culprit(), perl as u64, "{args:?}: {}", ran.stderr());
+        assert!(ran.stderr().contains("failed with status 4"), "{}", ran.stderr());
+    }
+    if have(&["make"]) {
+        std::fs::write(path("Makefile"), format!("all:\n\t@{}; true\n", slow.replace('$', "$$")))
+            .expect("written");
+        let ran = weir_run(&["make", "-f", &path("Makefile")]);
+        assert!(ran.running("perl") > 0, "{}", ran.stderr());
+    }
+    assert_eq!(weir_run(&["sh -c 'echo x' | cat"]).json["mode"], "pipeline");
+    // What lives too briefly to be seen did run.
+    let brief = weir_run(&["sh", "-c", "exit 0"]).stderr();
+    assert!(!brief.contains("nothing ran") && !brief.contains("nothing to run"), "{brief}");
+}

@@ -1,0 +1,93 @@
+//! What the arguments of weir stand for: each first try leads where it was meant to.
+
+mod common;
+
+use common::{WEIR, weir_run};
+use std::process::{Command, Output, Stdio};
+
+fn weir(args: &[&str]) -> Output {
+    Command::new(WEIR).args(args).stdin(Stdio::null()).output().expect("weir starts")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn several_arguments_are_a_command_and_its_arguments() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = directory.path().join("report.sh");
+    std::fs::write(&script, "echo \"$# $1 $2\"\n").expect("written");
+    let path = script.to_str().expect("UTF-8");
+    let ran = weir_run(&["bash", path, "-x", "a b; c"]);
+    assert_eq!((ran.code(), ran.stdout().as_str()), (0, "2 -x a b; c\n"));
+    assert_eq!(ran.json["command"], format!("bash {path} -x a b; c"));
+    // Options of the same name are the command's.
+    let ran = weir_run(&["echo", "--quiet", "-o", "--", "*"]);
+    assert_eq!(ran.stdout(), "--quiet -o -- *\n");
+    assert!(ran.stderr().contains("weir: "), "a report: {}", ran.stderr());
+    let ran = weir_run(&["printf", "b\\na\\n", "|", "sort"]);
+    assert_eq!((ran.stages(), ran.stdout().as_str()), (2, "a\nb\n"));
+}
+
+#[test]
+fn one_argument_is_a_text_and_options_may_stand_around_it() {
+    for args in [["-q", "echo a | cat"], ["echo a | cat", "-q"]] {
+        let ran = weir_run(&args);
+        assert_eq!((ran.stdout().as_str(), ran.stderr().as_str()), ("a\n", ""), "{args:?}");
+    }
+    let ran = weir_run(&["sort -u", "/etc/passwd"]);
+    assert_eq!(ran.code(), 2);
+    assert!(ran.stderr().contains("weir run 'sort -u /etc/passwd'"), "{}", ran.stderr());
+}
+
+#[test]
+fn a_text_without_a_command_ends_with_0_as_in_bash() {
+    for text in ["", "  ", "# only a comment", "\n# two\n"] {
+        let ran = weir_run(&[text]);
+        assert_eq!((ran.code(), ran.stdout().as_str()), (0, ""), "{text}");
+        assert_eq!(ran.stderr(), "weir: nothing to run: the text holds no command\n");
+        assert_eq!(ran.json["stages"].as_array().map(Vec::len), Some(0), "{}", ran.json);
+        let elastic = weir_run(&["--elastic=1", text]);
+        assert_eq!(elastic.code(), 0, "{}", elastic.stderr());
+    }
+}
+
+#[test]
+fn a_pipeline_or_a_command_without_the_verb_is_met_with_the_right_form() {
+    let text = weir(&["echo a | cat"]);
+    assert_eq!(text.status.code(), Some(2));
+    let right = "'echo a | cat' is no verb of weir; to run it: weir run 'echo a | cat'";
+    assert!(said(&text).contains(right), "{}", said(&text));
+    let command = weir(&["ls", "-l", "a b"]);
+    assert!(said(&command).contains("weir run ls -l 'a b'"), "{}", said(&command));
+    let typo = weir(&["rum"]);
+    assert!(said(&typo).contains("'run'"), "{}", said(&typo));
+}
+
+#[test]
+fn help_leads_on() {
+    let out = |args: &[&str]| {
+        let output = weir(args);
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert_eq!(out(&["help", "run"]), out(&["run", "--help"]));
+    let first = out(&["help"]);
+    assert!(first.contains("weir run '") && first.contains("Manual: https://"), "{first}");
+    let run = out(&["help", "run"]);
+    for promise in ["6 to 2048", "/dev/fd/3", "--brief", "Exit status", "columns go in this order"]
+    {
+        assert!(run.contains(promise), "{promise}");
+    }
+    let alone = weir(&[]);
+    assert_eq!(alone.status.code(), Some(2));
+    assert!(said(&alone).starts_with(concat!("weir ", env!("CARGO_PKG_VERSION"))));
+}
+
+#[test]
+fn elastic_takes_its_pipes_with_a_blank_too() {
+    let ran = weir_run(&["--elastic", "1", "echo a | cat"]);
+    assert_eq!((ran.stages(), ran.stdout().as_str()), (3, "a\n"), "{}", ran.stderr());
+    assert_eq!(ran.json["stages"][1]["inserted"], true);
+}

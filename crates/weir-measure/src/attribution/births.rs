@@ -1,0 +1,191 @@
+//! Processes that a group started: how many, which programs, how long they lived.
+//!
+//! A process that lives for a millisecond is seen at one tick in ten, if at all. But the kernel
+//! numbers all processes, so it is known how many ids were given out, and how many of them were
+//! seen alive. The rest belongs to whoever starts processes too short-lived to be seen twice: it is
+//! divided among the groups, and the other processes of the host, by how many such they had.
+
+use crate::record::{Evidence, Program, Started};
+use std::collections::BTreeMap;
+
+/// Ids that the kernel gave out since the run began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Ids given out; `None` where the newest id is hidden.
+    pub given: Option<u64>,
+    /// Those that were seen alive, or are known to be the run's.
+    pub seen: u64,
+    /// Of those seen, the ones that are processes of others.
+    pub foreign: u64,
+}
+
+/// What was seen of the processes that a group started.
+#[derive(Clone, Debug, Default)]
+pub struct Births {
+    programs: BTreeMap<String, Seen>,
+    /// Time in which at least one of them was alive.
+    pub any_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    processes: u64,
+    /// Those of them that were seen at one tick only.
+    once: u64,
+    life_ns: u64,
+}
+
+impl Births {
+    /// A process that ran this program is gone, after it was seen at so many ticks and for so long.
+    pub fn note(&mut self, program: &str, looks: u64, life_ns: u64) {
+        let seen = self.programs.entry(program.to_owned()).or_default();
+        seen.processes += 1;
+        seen.once += u64::from(looks <= 1);
+        seen.life_ns += life_ns;
+    }
+
+    /// Adds those of another group.
+    pub fn merge(&mut self, other: &Births) {
+        for (program, theirs) in &other.programs {
+            let mine = self.programs.entry(program.clone()).or_default();
+            mine.processes += theirs.processes;
+            mine.once += theirs.once;
+            mine.life_ns += theirs.life_ns;
+        }
+        self.any_ns += other.any_ns;
+    }
+
+    fn total(&self, of: fn(&Seen) -> u64) -> u64 {
+        self.programs.values().map(of).sum()
+    }
+
+    /// How many were seen at one tick only.
+    pub fn once(&self) -> u64 {
+        self.total(|seen| seen.once)
+    }
+
+    /// What is known of them. `parent` is the program that started them, `once` the number of
+    /// processes in all groups together that were seen at one tick only.
+    pub fn started(
+        &self,
+        parent: &str,
+        wall_ns: u64,
+        census: &Census,
+        once: u64,
+    ) -> Option<Started> {
+        let seen = self.total(|seen| seen.processes);
+        if seen == 0 {
+            return None;
+        }
+        let (unseen, evidence) = self.unseen(census, once);
+        let processes = seen + unseen;
+        let life_ns = self.total(|seen| seen.life_ns);
+        Some(Started {
+            processes,
+            evidence,
+            mean_life_ns: life_ns / processes,
+            wall_share: (self.any_ns as f64 / wall_ns.max(1) as f64).min(1.0),
+            programs: self.programs(parent, unseen),
+        })
+    }
+
+    /// How many more there were than were seen.
+    fn unseen(&self, census: &Census, once: u64) -> (u64, Evidence) {
+        let Some(given) = census.given else { return (0, Evidence::LowerBound) };
+        let unseen = given.saturating_sub(census.seen);
+        let all = once + census.foreign;
+        match (unseen, self.once()) {
+            (0, _) => (0, Evidence::Exact),
+            (_, 0) => (0, Evidence::LowerBound),
+            (unseen, mine) => {
+                let share = u128::from(unseen) * u128::from(mine) / u128::from(all.max(mine));
+                (share as u64, Evidence::Estimated)
+            }
+        }
+    }
+
+    /// The programs, with their part of those that were not seen.
+    fn programs(&self, parent: &str, unseen: u64) -> Vec<Program> {
+        // A process that has just been forked has its parent's name still.
+        let is_program = |name: &str| !name.is_empty() && name != parent;
+        let told = self.programs.keys().any(|name| is_program(name));
+        let (kept, forked): (Vec<_>, Vec<_>) =
+            self.programs.iter().partition(|(name, _)| is_program(name) || !told);
+        let once: u64 = kept.iter().map(|(_, seen)| seen.once).sum();
+        let life_ns: u64 = kept.iter().map(|(_, seen)| seen.life_ns).sum();
+        let rest = unseen + forked.iter().map(|(_, seen)| seen.once).sum::<u64>();
+        let mut programs: Vec<Program> = kept
+            .into_iter()
+            .filter(|(name, _)| !name.is_empty())
+            .map(|(name, of)| Program {
+                name: name.clone(),
+                processes: of.processes + rest * of.once / once.max(1),
+                share: of.life_ns as f64 / life_ns.max(1) as f64,
+            })
+            .collect();
+        programs.sort_by_key(|program| std::cmp::Reverse(program.processes));
+        programs.truncate(Started::MOST_PROGRAMS);
+        programs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A loop that starts `basename`, of which one in ten was seen, mostly as it was forked.
+    fn births() -> Births {
+        let mut births = Births { any_ns: 2730 * MS, ..Births::default() };
+        (0..200).for_each(|_| births.note("basename", 1, 10 * MS));
+        (0..100).for_each(|_| births.note("bash", 1, 10 * MS));
+        births
+    }
+
+    #[test]
+    fn what_was_not_seen_is_told_by_the_ids_given_out() {
+        let census = Census { given: Some(3010), seen: 310, foreign: 0 };
+        let started = births().started("bash", 3000 * MS, &census, 300).expect("some");
+        assert_eq!((started.processes, started.evidence), (3000, Evidence::Estimated));
+        assert_eq!(started.mean_life_ns, MS);
+        assert!((started.wall_share - 0.91).abs() < 1e-9);
+        // Those named like their parent had not become what they were to be.
+        let expected = Program { name: String::from("basename"), processes: 3000, share: 1.0 };
+        assert_eq!(started.programs, [expected]);
+    }
+
+    #[test]
+    fn a_program_that_was_seen_for_long_is_not_multiplied() {
+        let mut births = births();
+        births.note("perl", 40, 400 * MS);
+        let census = Census { given: Some(3011), seen: 311, foreign: 0 };
+        let started = births.started("bash", 3000 * MS, &census, 300).expect("some");
+        let counts: Vec<(&str, u64)> =
+            started.programs.iter().map(|of| (of.name.as_str(), of.processes)).collect();
+        assert_eq!(counts, [("basename", 3000), ("perl", 1)]);
+    }
+
+    #[test]
+    fn others_have_their_part_of_what_was_not_seen() {
+        let census = Census { given: Some(3010), seen: 610, foreign: 300 };
+        let started = births().started("bash", 3000 * MS, &census, 300).expect("some");
+        assert_eq!(started.processes, 300 + 2400 / 2);
+    }
+
+    #[test]
+    fn long_lived_processes_are_counted_and_not_guessed() {
+        let mut births = Births::default();
+        births.note("gzip", 50, 500 * MS);
+        let census = Census { given: Some(100), seen: 3, foreign: 1 };
+        let started = births.started("xargs", 1000 * MS, &census, 7).expect("one");
+        assert_eq!((started.processes, started.evidence), (1, Evidence::LowerBound));
+        let all = Census { given: Some(3), seen: 3, foreign: 0 };
+        let started = births.started("xargs", 1000 * MS, &all, 0).expect("one");
+        assert_eq!(started.evidence, Evidence::Exact);
+        let hidden = Census::default();
+        let started = births.started("xargs", 1000 * MS, &hidden, 0).expect("one");
+        assert_eq!(started.evidence, Evidence::LowerBound);
+        assert_eq!(Births::default().started("sh", MS, &all, 0), None);
+    }
+}

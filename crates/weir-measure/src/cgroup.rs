@@ -1,0 +1,127 @@
+//! The control groups this process is in, in version 1 and in version 2.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The directories of this process's control groups for a controller (`cpu`, `memory`): its own
+/// group first, then those above it as far as they are mounted here. Where both versions are
+/// mounted there are directories of both; only one has the controller's files.
+pub fn directories(controller: &str) -> Vec<PathBuf> {
+    let read = |path| fs::read(path).map(|text| String::from_utf8_lossy(&text).into_owned());
+    let (Ok(mounts), Ok(groups)) = (read("/proc/self/mountinfo"), read("/proc/self/cgroup")) else {
+        return Vec::new();
+    };
+    directories_in(&mounts, &groups, controller)
+}
+
+/// The same from the texts of `/proc/PID/mountinfo` and `/proc/PID/cgroup`.
+fn directories_in(mounts: &str, groups: &str, controller: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for line in groups.lines() {
+        // HIERARCHY:CONTROLLERS:PATH; version 2 has no controllers there.
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let second = controllers.is_empty();
+        if !second && !has(controllers, controller) {
+            continue;
+        }
+        let mounts = mounts.lines().filter_map(Mount::parse);
+        let mut fitting = mounts.filter(|mount| match second {
+            true => mount.kind == "cgroup2",
+            false => mount.kind == "cgroup" && has(mount.options, controller),
+        });
+        let Some(mount) = fitting.next() else { continue };
+        let own = mount.directory(path);
+        let above = own.ancestors().take_while(|directory| directory.starts_with(&mount.point));
+        found.extend(above.map(Path::to_owned));
+    }
+    found
+}
+
+fn has(list: &str, word: &str) -> bool {
+    list.split(',').any(|entry| entry == word)
+}
+
+/// A line of `mountinfo`; see proc_pid_mountinfo(5).
+struct Mount<'a> {
+    root: &'a str,
+    point: PathBuf,
+    kind: &'a str,
+    options: &'a str,
+}
+
+impl Mount<'_> {
+    fn parse(line: &str) -> Option<Mount<'_>> {
+        let (first, last) = line.split_once(" - ")?;
+        let mut first = first.split(' ').skip(3);
+        let (root, point) = (first.next()?, first.next()?);
+        let mut last = last.split(' ');
+        let (kind, options) = (last.next()?, last.nth(1)?);
+        // Blanks and such in a path stand as octal numbers.
+        let point = PathBuf::from(point.replace("\\040", " ").replace("\\011", "\t"));
+        Some(Mount { root, point, kind, options })
+    }
+
+    /// Where the group `path` lies below this mount. A container may see only a part of the
+    /// hierarchy: its mount starts at `root`, and what is above that cannot be seen.
+    fn directory(&self, path: &str) -> PathBuf {
+        let inside = match self.root {
+            "/" => Some(path),
+            root => path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/')),
+        };
+        let parts = inside.unwrap_or("").split('/').filter(|part| !part.is_empty());
+        // A group outside of the namespace's own is shown by dots.
+        if parts.clone().any(|part| part == "..") {
+            return self.point.clone();
+        }
+        parts.fold(self.point.clone(), |directory, part| directory.join(part))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+        23 1 0:28 / /sys rw shared:7 - sysfs sysfs rw\n\
+        32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct\n\
+        35 31 0:32 /jobs /cg\\040mem rw - cgroup cgroup rw,memory\n\
+        41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+
+    fn found(groups: &str, controller: &str) -> Vec<String> {
+        let directories = directories_in(MOUNTS, groups, controller);
+        directories.iter().map(|path| path.display().to_string()).collect()
+    }
+
+    #[test]
+    fn version_1_and_version_2_lead_from_the_own_group_to_the_mount() {
+        let groups = "4:memory:/jobs/one\n1:cpu,cpuacct:/a/b\n0::/user.slice\n";
+        assert_eq!(
+            found(groups, "cpu"),
+            [
+                "/sys/fs/cgroup/cpu/a/b",
+                "/sys/fs/cgroup/cpu/a",
+                "/sys/fs/cgroup/cpu",
+                "/sys/fs/cgroup/unified/user.slice",
+                "/sys/fs/cgroup/unified",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_container_s_mount_starts_at_its_own_group() {
+        assert_eq!(found("4:memory:/jobs/one\n", "memory"), ["/cg mem/one", "/cg mem"]);
+        assert_eq!(found("4:memory:/jobs\n", "memory"), ["/cg mem"]);
+        // A namespace shows what is elsewhere in the tree by dots, and a path may not fit at all.
+        assert_eq!(found("4:memory:/jobsX/one\n", "memory"), ["/cg mem"]);
+        assert_eq!(found("1:cpu:/../other\n", "cpu"), ["/sys/fs/cgroup/cpu"]);
+    }
+
+    #[test]
+    fn nonsense_is_no_directory() {
+        for groups in ["", "x", "1:cpu", "9:pids:/a\n"] {
+            assert_eq!(found(groups, "cpu"), Vec::<String>::new(), "{groups}");
+        }
+        assert!(directories_in("1 2 3 - cgroup", "1:cpu:/\n", "cpu").is_empty());
+    }
+}

@@ -1,0 +1,210 @@
+//! What the CPUs of the host did over some time, and how much of that was the doing of others: all
+//! time that `/proc/stat` calls busy, less the CPU time of this process and of the children that it
+//! has reaped.
+//!
+//! Threads of the kernel count as others, also where they work for this process. So do children
+//! that are still there: look again when they have ended.
+
+use std::time::Instant;
+use weir_sys::usage::Usage;
+
+/// One look at the counters.
+#[derive(Clone, Debug)]
+pub struct HostCpu {
+    at: Instant,
+    cpus: Vec<usize>,
+    busy_ns: u64,
+    idle_ns: u64,
+    steal_ns: u64,
+    own_ns: u64,
+    pressure_us: Option<u64>,
+}
+
+/// What happened between two looks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostUse {
+    /// Time between the looks.
+    pub wall_s: f64,
+    /// How many CPUs were looked at.
+    pub cpus: u64,
+    /// CPUs that others used, on average: good to a clock tick a CPU (mostly 10 ms).
+    pub others_cpus: f64,
+    /// CPUs that this process and its reaped children used.
+    pub own_cpus: f64,
+    /// CPUs that were idle, waiting for disks included.
+    pub idle_cpus: f64,
+    /// CPUs that the hypervisor took away for other guests.
+    pub steal_cpus: f64,
+    /// Share of the time in which some task waited for a CPU (`/proc/pressure/cpu`, of the whole
+    /// host), where the kernel counts it.
+    pub pressure_share: Option<f64>,
+}
+
+impl HostCpu {
+    /// Looks at these CPUs, or at all of them if none is named; `None` where `/proc/stat` cannot be
+    /// read or does not show them.
+    pub fn read(cpus: &[usize]) -> Option<HostCpu> {
+        let text = std::fs::read_to_string("/proc/stat").ok()?;
+        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+        let wanted = |cpu: &usize| cpus.is_empty() || cpus.contains(cpu);
+        let (mut seen, mut all) = (Vec::new(), Ticks::default());
+        for (cpu, ticks) in text.lines().filter_map(parse) {
+            if wanted(&cpu) {
+                seen.push(cpu);
+                all.busy = all.busy.saturating_add(ticks.busy);
+                all.idle = all.idle.saturating_add(ticks.idle);
+                all.steal = all.steal.saturating_add(ticks.steal);
+            }
+        }
+        if seen.is_empty() {
+            return None;
+        }
+        let own = [Usage::of_self(), Usage::of_children()];
+        Some(HostCpu {
+            at: Instant::now(),
+            cpus: seen,
+            busy_ns: all.busy.saturating_mul(tick_ns),
+            idle_ns: all.idle.saturating_mul(tick_ns),
+            steal_ns: all.steal.saturating_mul(tick_ns),
+            own_ns: own.iter().map(|usage| usage.user_ns + usage.system_ns).sum(),
+            pressure_us: pressure_us(),
+        })
+    }
+
+    /// What happened since an earlier look; `None` when no time has passed, or CPUs came or went.
+    pub fn since(&self, earlier: &HostCpu) -> Option<HostUse> {
+        let wall_s = self.at.saturating_duration_since(earlier.at).as_secs_f64();
+        if wall_s <= 0.0 || self.cpus != earlier.cpus {
+            return None;
+        }
+        let cpus = self.cpus.len() as f64;
+        let used = |now: u64, then: u64| now.saturating_sub(then) as f64 / 1e9 / wall_s;
+        let [busy_cpus, idle_cpus, steal_cpus] = [
+            used(self.busy_ns, earlier.busy_ns),
+            used(self.idle_ns, earlier.idle_ns),
+            used(self.steal_ns, earlier.steal_ns),
+        ]
+        .map(|of| of.min(cpus));
+        let own_cpus = used(self.own_ns, earlier.own_ns);
+        let pressure = self.pressure_us.zip(earlier.pressure_us);
+        let pressure = pressure.map(|(now, then)| now.saturating_sub(then) as f64 / 1e6 / wall_s);
+        Some(HostUse {
+            wall_s,
+            cpus: self.cpus.len() as u64,
+            others_cpus: (busy_cpus - own_cpus).max(0.0),
+            own_cpus,
+            idle_cpus,
+            steal_cpus,
+            pressure_share: pressure.map(|share| share.min(1.0)),
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Ticks {
+    busy: u64,
+    idle: u64,
+    steal: u64,
+}
+
+/// A line "cpuN user nice system idle iowait irq softirq steal ...". Guests are in user and nice
+/// already.
+fn parse(line: &str) -> Option<(usize, Ticks)> {
+    let numbered =
+        line.strip_prefix("cpu").filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))?;
+    let mut words = numbered.split_ascii_whitespace();
+    let cpu = words.next()?.parse().ok()?;
+    let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+    let [user, nice, system, idle, iowait, rest @ ..] = ticks.as_slice() else { return None };
+    let sum = |parts: &[u64]| parts.iter().fold(0_u64, |sum, part| sum.saturating_add(*part));
+    let interrupts = sum(rest.get(..2).unwrap_or(rest));
+    let busy = sum(&[*user, *nice, *system, interrupts]);
+    Some((
+        cpu,
+        Ticks { busy, idle: sum(&[*idle, *iowait]), steal: rest.get(2).copied().unwrap_or(0) },
+    ))
+}
+
+fn pressure_us() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/pressure/cpu").ok()?;
+    let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    some.split(' ').find_map(|word| word.strip_prefix("total="))?.trim().parse().ok()
+}
+
+/// How fast these CPUs run now, on average, in hertz: what cpufreq says, else `/proc/cpuinfo`;
+/// `None` where neither does. In a guest that is often a constant.
+pub fn frequency_hz(cpus: &[usize]) -> Option<f64> {
+    let current = |cpu: &usize| {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
+        std::fs::read_to_string(path).ok()?.trim().parse::<f64>().ok().map(|khz| khz * 1e3)
+    };
+    let known: Option<Vec<f64>> = cpus.iter().map(current).collect();
+    let known = known.filter(|known| !known.is_empty()).or_else(|| {
+        let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+        Some(from_cpuinfo(&text, cpus))
+    })?;
+    let mean = known.iter().sum::<f64>() / known.len() as f64;
+    (mean.is_finite() && mean > 0.0).then_some(mean)
+}
+
+fn from_cpuinfo(text: &str, cpus: &[usize]) -> Vec<f64> {
+    let (mut cpu, mut found) = (None, Vec::new());
+    for (name, value) in text.lines().filter_map(|line| line.split_once(':')) {
+        match name.trim() {
+            "processor" => cpu = value.trim().parse::<usize>().ok(),
+            "cpu MHz" if cpu.is_some_and(|cpu| cpus.contains(&cpu)) => {
+                found.extend(value.trim().parse::<f64>().ok().map(|mhz| mhz * 1e6));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_is_what_is_neither_idle_nor_waiting_nor_stolen() {
+        let ticks = |busy, idle, steal| Ticks { busy, idle, steal };
+        assert_eq!(parse("cpu1 10 1 20 400 50 3 4 7 2 0"), Some((1, ticks(38, 450, 7))));
+        assert_eq!(parse("cpu0 10 1 20 400 50"), Some((0, ticks(31, 450, 0))));
+        for line in ["cpu  10 1 20 400 50 3 4 7 2 0", "cpu0", "cpux 1 2 3 4 5", "ctxt 5", ""] {
+            assert_eq!(parse(line), None, "{line}");
+        }
+        let huge = format!("cpu0 {0} {0} {0} {0} {0} {0} {0} {0}", u64::MAX);
+        assert_eq!(parse(&huge), Some((0, ticks(u64::MAX, u64::MAX, u64::MAX))));
+    }
+
+    #[test]
+    fn what_this_process_used_is_not_the_others() {
+        let look = |busy_ns, own_ns, at| HostCpu {
+            at,
+            cpus: vec![0, 1],
+            busy_ns,
+            idle_ns: 2 * own_ns,
+            steal_ns: busy_ns / 10,
+            own_ns,
+            pressure_us: None,
+        };
+        let now = Instant::now();
+        let then =
+            now.checked_sub(std::time::Duration::from_secs(2)).expect("it is later than 2 s");
+        let used = look(3_000_000_000, 800_000_000, now).since(&look(0, 0, then)).expect("sound");
+        assert!((used.others_cpus - 1.1).abs() < 1e-6, "{used:?}");
+        assert!((used.own_cpus - 0.4).abs() < 1e-6 && (used.steal_cpus - 0.15).abs() < 1e-6);
+        assert!((used.idle_cpus - 0.8).abs() < 1e-6, "{used:?}");
+        // Counters that fall are no use.
+        let fallen = look(0, 0, now).since(&look(5, 0, then)).expect("sound");
+        assert!(fallen.others_cpus.abs() < 1e-9);
+        assert_eq!(look(0, 0, now).since(&look(0, 0, now)), None);
+    }
+
+    #[test]
+    fn frequencies_of_the_cpus_that_are_asked_for() {
+        let text = "processor\t: 0\ncpu MHz\t\t: 1000.0\nprocessor : 1\ncpu MHz : 3000.5\n";
+        assert_eq!(from_cpuinfo(text, &[1]), [3_000_500_000.0]);
+        assert!(from_cpuinfo("processor : 0\n", &[0]).is_empty());
+    }
+}

@@ -1,0 +1,61 @@
+//! Processes that the kernel killed because memory had run out.
+//!
+//! The kernel counts them for each control group (`memory.events`, or `memory.oom_control` of
+//! version 1) and for the whole host (`/proc/vmstat`). It does not say to whoever looks from
+//! outside which processes they were, so the difference over a run is evidence, not proof.
+
+use crate::cgroup;
+use std::path::Path;
+use weir_policy::ending::MemoryKills;
+
+/// The counts now, since the control group was made and since the host was started.
+pub fn kills() -> MemoryKills {
+    let group = cgroup::directories("memory")
+        .iter()
+        .find_map(|directory| FILES.iter().find_map(|file| count(&directory.join(file))));
+    MemoryKills { group, host: count(Path::new("/proc/vmstat")) }
+}
+
+/// Where a control group counts, in version 2 and in version 1.
+const FILES: [&str; 2] = ["memory.events", "memory.oom_control"];
+
+/// How many there were since `then`.
+pub fn kills_since(then: MemoryKills) -> MemoryKills {
+    let now = kills();
+    let grown = |then: Option<u64>, now: Option<u64>| Some(now?.saturating_sub(then?));
+    MemoryKills { group: grown(then.group, now.group), host: grown(then.host, now.host) }
+}
+
+/// The number behind `oom_kill` in a file of names and numbers.
+fn count(file: &Path) -> Option<u64> {
+    number(&std::fs::read_to_string(file).ok()?)
+}
+
+fn number(text: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines.find(|(name, _)| *name == "oom_kill")?.1.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_is_found_in_all_three_files() {
+        assert_eq!(number("low 0\noom 3\noom_kill 2\noom_group_kill 0\n"), Some(2));
+        assert_eq!(number("oom_kill_disable 0\nunder_oom 0\noom_kill 7\n"), Some(7));
+        for none in ["", "oom_kill", "oom_kill x\n", "oom_kill_disable 1\n"] {
+            assert_eq!(number(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn counts_grow_and_what_is_not_known_stays_so() {
+        let then = MemoryKills { group: None, host: Some(0) };
+        let since = kills_since(then);
+        assert_eq!(since.group, None);
+        assert_eq!(since.host, kills().host);
+        let counted = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
+        assert_eq!(since.host.is_some(), counted.contains("\noom_kill "));
+    }
+}

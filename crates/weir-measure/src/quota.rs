@@ -1,0 +1,158 @@
+//! The limits that control groups set on CPU time, and how often they were reached.
+
+use crate::cgroup;
+use crate::record::Quota;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A control group with a limit, at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    directory: PathBuf,
+    cpus: f64,
+    counts: Counts,
+}
+
+/// What a group's `cpu.stat` counts since the group was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    periods: u64,
+    throttled_periods: u64,
+    throttled_ns: u64,
+}
+
+/// The groups of this process that have a limit, its own and those above.
+pub fn limits() -> Vec<Limit> {
+    cgroup::directories("cpu").into_iter().filter_map(Limit::read).collect()
+}
+
+/// The smallest limit, in CPUs.
+pub fn smallest(limits: &[Limit]) -> Option<f64> {
+    limits.iter().map(|limit| limit.cpus).min_by(f64::total_cmp)
+}
+
+/// Of the limits `then` and `now` the one that held most up between the two: a group above may
+/// be held up by others in it, whatever the process's own group allows. If none did, the smallest.
+pub fn between(then: &[Limit], now: &[Limit]) -> Option<Quota> {
+    let quotas = now.iter().map(|limit| {
+        let before = then.iter().find(|before| before.directory == limit.directory);
+        let (old, new) = (before.map_or(limit.counts, |before| before.counts), limit.counts);
+        Quota {
+            cpus: limit.cpus,
+            periods: new.periods.saturating_sub(old.periods),
+            throttled_periods: new.throttled_periods.saturating_sub(old.throttled_periods),
+            throttled_ns: new.throttled_ns.saturating_sub(old.throttled_ns),
+        }
+    });
+    quotas.max_by(|a, b| {
+        let smaller = b.cpus.total_cmp(&a.cpus);
+        a.throttled_ns.cmp(&b.throttled_ns).then(smaller)
+    })
+}
+
+impl Limit {
+    fn read(directory: PathBuf) -> Option<Limit> {
+        let cpus = second(&directory).or_else(|| first(&directory))?;
+        let stat = text_of(&directory.join("cpu.stat")).unwrap_or_default();
+        Some(Limit { directory, cpus, counts: Counts::parse(&stat) })
+    }
+}
+
+/// Version 2: `cpu.max` is "max PERIOD" or "QUOTA PERIOD", in microseconds.
+fn second(directory: &Path) -> Option<f64> {
+    let text = text_of(&directory.join("cpu.max"))?;
+    let (quota, period) = text.split_once(' ')?;
+    ratio(quota, period)
+}
+
+/// Version 1: the two in files of their own; a quota of -1 is none.
+fn first(directory: &Path) -> Option<f64> {
+    let quota = text_of(&directory.join("cpu.cfs_quota_us"))?;
+    ratio(&quota, &text_of(&directory.join("cpu.cfs_period_us"))?)
+}
+
+fn ratio(quota: &str, period: &str) -> Option<f64> {
+    let (quota, period) = (quota.trim().parse::<u64>().ok()?, period.trim().parse::<u64>().ok()?);
+    (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
+}
+
+fn text_of(path: &Path) -> Option<String> {
+    fs::read_to_string(path).ok()
+}
+
+impl Counts {
+    /// Version 1 counts the time in nanoseconds, version 2 in microseconds.
+    fn parse(text: &str) -> Counts {
+        let field = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+            lines.find(|(key, _)| *key == name)?.1.trim().parse::<u64>().ok()
+        };
+        let in_us = field("throttled_usec").map(|us| us.saturating_mul(1000));
+        Counts {
+            periods: field("nr_periods").unwrap_or(0),
+            throttled_periods: field("nr_throttled").unwrap_or(0),
+            throttled_ns: in_us.or_else(|| field("throttled_time")).unwrap_or(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().expect("a directory");
+        for (name, text) in files {
+            fs::write(directory.path().join(name), text).expect("written");
+        }
+        directory
+    }
+
+    fn read(files: &[(&str, &str)]) -> Option<Limit> {
+        Limit::read(group(files).path().to_owned())
+    }
+
+    #[test]
+    fn version_1_has_its_quota_in_two_files() {
+        let stat = "nr_periods 51\nnr_throttled 50\nthrottled_time 3900000000\n";
+        let of = |quota| {
+            read(&[
+                ("cpu.cfs_quota_us", quota),
+                ("cpu.cfs_period_us", "100000\n"),
+                ("cpu.stat", stat),
+            ])
+        };
+        let limit = of("20000\n").expect("a limit");
+        let counts = Counts { periods: 51, throttled_periods: 50, throttled_ns: 3_900_000_000 };
+        assert_eq!((limit.cpus, limit.counts), (0.2, counts));
+        assert_eq!(of("-1\n"), None);
+    }
+
+    #[test]
+    fn version_2_has_it_in_one_line() {
+        let stat = "usage_usec 5\nnr_periods 10\nnr_throttled 4\nthrottled_usec 250\n";
+        let limit = read(&[("cpu.max", "150000 100000\n"), ("cpu.stat", stat)]).expect("a limit");
+        let counts = Counts { periods: 10, throttled_periods: 4, throttled_ns: 250_000 };
+        assert_eq!((limit.cpus, limit.counts), (1.5, counts));
+        assert_eq!(read(&[("cpu.max", "max 100000\n")]), None);
+        assert_eq!(read(&[("cpu.max", "5 0\n")]), None);
+        assert_eq!(read(&[]), None);
+    }
+
+    #[test]
+    fn the_group_that_was_held_up_is_named_although_another_allows_less() {
+        let limit = |name: &str, cpus: f64, throttled_ns: u64| Limit {
+            directory: PathBuf::from(name),
+            cpus,
+            counts: Counts { periods: throttled_ns, throttled_periods: 1, throttled_ns },
+        };
+        let then = [limit("own", 0.5, 7), limit("above", 2.0, 100)];
+        let quiet = between(&then, &then).expect("a quota");
+        assert_eq!((quiet.cpus, quiet.throttled_ns, quiet.throttled_periods), (0.5, 0, 0));
+        let now = [limit("own", 0.5, 7), limit("above", 2.0, 150)];
+        let held = between(&then, &now).expect("a quota");
+        assert_eq!((held.cpus, held.throttled_ns, held.periods), (2.0, 50, 50));
+        assert_eq!(smallest(&now), Some(0.5));
+        assert_eq!(between(&[], &[]), None);
+    }
+}

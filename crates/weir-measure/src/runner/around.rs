@@ -1,0 +1,42 @@
+//! What is around a run: what others do with the CPUs, and the quota.
+
+use crate::host_cpu::HostCpu;
+use crate::machine;
+use crate::quota::{self, Limit};
+use crate::record::{Host, Quota};
+
+/// The kernel counts in ticks of 10 ms: of shorter runs it tells too little.
+const SHORTEST_NS: u64 = 200_000_000;
+
+/// A look at what is around, before the run.
+#[derive(Debug)]
+pub(super) struct Around {
+    cpus: Option<HostCpu>,
+    limits: Vec<Limit>,
+}
+
+impl Around {
+    pub fn look() -> Around {
+        Around { cpus: HostCpu::read(&machine::allowed_cpus()), limits: quota::limits() }
+    }
+
+    /// What happened since, where `unreaped_ns` of CPU time is the run's too although nobody has
+    /// waited for the processes that used it.
+    pub fn since(&self, wall_ns: u64, unreaped_ns: u64) -> (Host, Option<Quota>) {
+        let allowed = machine::allowed_cpus();
+        let mut host = Host {
+            online_cpus: machine::online_cpus(),
+            cpus: allowed.len() as u32,
+            ..Host::default()
+        };
+        let now = HostCpu::read(&allowed);
+        let used = self.cpus.as_ref().zip(now).and_then(|(then, now)| now.since(then));
+        if let Some(used) = used.filter(|_| wall_ns >= SHORTEST_NS) {
+            let unreaped = unreaped_ns as f64 / 1e9 / used.wall_s;
+            host.others_cpus = Some((used.others_cpus - unreaped).max(0.0));
+            host.idle_cpus = Some(used.idle_cpus);
+            host.steal_cpus = Some(used.steal_cpus);
+        }
+        (host, quota::between(&self.limits, &quota::limits()))
+    }
+}

@@ -1,0 +1,140 @@
+//! Advice on what one stage does.
+
+use super::{Advice, Gain, Kind, estimate, programs, weight};
+use crate::facts::{Run, Stage};
+use crate::limits::{self, are_tiny};
+use crate::verdict::around::is_short_of_cpu;
+use crate::verdict::load::starting_share;
+use crate::verdict::reasons::{frequent, started_words};
+use crate::verdict::{Culprit, Reason, Verdict};
+use crate::words;
+use alloc::format;
+
+/// Of a stage that is not the bottleneck, less system time than this is no reason.
+const MUCH_SYSTEM: f64 = 0.10;
+/// Less time in user mode than this is no reason to change the locale.
+const MUCH_CPU: f64 = 0.3;
+/// Fewer idle CPUs than this are not worth sharing work with.
+const IDLE_CPUS: f64 = 0.5;
+/// Processes that live longer than this do work of their own.
+const SHORT_LIFE_NS: u64 = 50_000_000;
+/// The least share of its time that a loop takes when it starts no processes.
+const IN_ONE_PROCESS: f64 = 0.05;
+/// A reader whose reads are this many times smaller than its writer's writes chose so itself.
+const SMALLER: u64 = 2;
+
+/// Fewer processes where most of the time goes into starting them.
+pub(super) fn fewer_processes(run: &Run, position: usize) -> Option<Advice> {
+    let stage = &run.stages[position];
+    let started = stage.started.as_ref()?;
+    let share = starting_share(run, stage)?;
+    if started.mean_life_ns > SHORT_LIFE_NS {
+        return None;
+    }
+    let name = words::stage(position, &stage.label);
+    let hint = programs::instead_of_processes(&stage.label, frequent(started));
+    let text = format!("{name} {}: {hint}", started_words(started));
+    // What the same work takes within one process is not known; it is not nothing.
+    let gain = Gain::About(estimate(share.min(1.0 - IN_ONE_PROCESS)));
+    Some(Advice { kind: Kind::FewerProcesses, stage: Some(position), pipe: None, gain, text })
+}
+
+/// Larger reads or writes where a stage makes many tiny ones of its own accord.
+pub(super) fn larger_transfers(run: &Run, verdict: &Verdict, position: usize) -> Option<Advice> {
+    let stage = run.stages.get(position).filter(|stage| !stage.relay)?;
+    if starting_share(run, stage).is_some() {
+        return None;
+    }
+    let writes = are_tiny(stage.write_calls, stage.write_bytes);
+    let reads = are_tiny(stage.read_calls, stage.read_bytes) && !is_fed_small(run, position);
+    let by_reads = match (writes, reads) {
+        (true, true) => stage.read_calls > stage.write_calls,
+        (false, false) => return None,
+        (_, reads) => reads,
+    };
+    let (kind, verb, calls, bytes) = match by_reads {
+        true => (Kind::LargerReads, "reads", stage.read_calls, stage.read_bytes),
+        false => (Kind::LargerWrites, "writes", stage.write_calls, stage.write_bytes),
+    };
+    let saved_ns = stage.system_ns.min(stage.times.busy_ns());
+    let share = weight(run, saved_ns, stage.system_ns);
+    let culprit = verdict.culprit.as_ref().is_some_and(|culprit| culprit.stage == position);
+    if !culprit && share < MUCH_SYSTEM {
+        return None;
+    }
+    let name = words::stage(position, &stage.label);
+    let each = words::things(bytes / calls.max(1), "byte");
+    let calls = words::count(calls);
+    let hint = programs::buffering_hint(&stage.label, kind);
+    let text = format!("{name} {verb} {each} a call in {calls} calls: {hint}");
+    let gain = transfer_gain(run, stage, position, share);
+    Some(Advice { kind, stage: Some(position), pipe: None, gain, text })
+}
+
+/// What larger transfers gain: a shell's loop is replaced as a whole, so all of its time may go;
+/// of another program about its time in the kernel. What a neighbour that exchanges tiny pieces
+/// with the loop would need then, nobody knows.
+fn transfer_gain(run: &Run, stage: &Stage, position: usize, system_share: f64) -> Gain {
+    let bound = limits::without_stage(run, position);
+    let replaced = programs::is_loop(&stage.label);
+    match bound {
+        Some(bound) if replaced && limits::has_tiny_neighbour(run, position) => Gain::About(bound),
+        Some(bound) if replaced => Gain::AtMost(bound),
+        Some(bound) => Gain::About(estimate(system_share).min(bound)),
+        None => Gain::About(estimate(system_share)),
+    }
+}
+
+/// Whether the reads of a stage are as small as the writes that feed it: then it cannot help it.
+fn is_fed_small(run: &Run, position: usize) -> bool {
+    let stage = &run.stages[position];
+    let feeds = run.pipes.iter().find(|pipe| pipe.to == position);
+    let writer = feeds.and_then(|pipe| run.stages.get(pipe.from));
+    writer.is_some_and(|writer| {
+        let written = writer.write_bytes / writer.write_calls.max(1);
+        let read = stage.read_bytes / stage.read_calls.max(1);
+        writer.write_calls > 0 && written < SMALLER * read.max(1)
+    })
+}
+
+/// Comparing text as bytes, where the locale costs.
+pub(super) fn c_locale(run: &Run, position: usize) -> Option<Advice> {
+    let stage = &run.stages[position];
+    let locale = stage.locale.as_ref().filter(|locale| !is_plain(locale))?;
+    let user_ns = stage.cpu_sum_ns.saturating_sub(stage.system_ns);
+    let share = weight(run, stage.times.cpu_ns, user_ns);
+    if !programs::locale_matters(&stage.program) || share < MUCH_CPU {
+        return None;
+    }
+    let gain = Gain::AtMost(limits::without_user_time(run, position));
+    let (name, program) = (words::stage(position, &stage.label), &stage.program);
+    let text = format!(
+        "set LC_ALL=C for {name}, if bytes will do: {program} compares text by the rules of {locale}"
+    );
+    Some(Advice { kind: Kind::CLocale, stage: Some(position), pipe: None, gain, text })
+}
+
+/// Whether a locale compares text as bytes.
+fn is_plain(locale: &str) -> bool {
+    matches!(locale.split('.').next(), None | Some("" | "C" | "POSIX"))
+}
+
+/// A compressor that uses the CPUs that were idle.
+pub(super) fn parallel_compressor(run: &Run, culprit: &Culprit) -> Option<Advice> {
+    let stage = &run.stages[culprit.stage];
+    let idle_cpus = run.host.idle_cpus.filter(|idle| *idle >= IDLE_CPUS)?;
+    let instead = programs::parallel_form(&stage.label)?;
+    if culprit.reason != Reason::Cpu || !stage.single_task || is_short_of_cpu(run) {
+        return None;
+    }
+    // The work is shared with the idle CPUs; another program may also do it better or worse.
+    let saved = stage.times.cpu_ns as f64 * (1.0 - 1.0 / (1.0 + idle_cpus));
+    let bound = culprit.speedup_limit.unwrap_or(f64::INFINITY);
+    let gain = Gain::About(estimate(run.share(saved as u64)).min(bound));
+    let name = words::stage(culprit.stage, &stage.label);
+    let idle = words::of_cpus(libm::round(idle_cpus * 10.0) / 10.0);
+    let were = if idle == "1 CPU" { "was" } else { "were" };
+    let text = format!("{name} used one CPU while {idle} {were} idle: try {instead}");
+    let (kind, stage) = (Kind::ParallelCompressor, Some(culprit.stage));
+    Some(Advice { kind, stage, pipe: None, gain, text })
+}

@@ -1,0 +1,88 @@
+//! Bounds on runs written down by hand.
+
+use super::*;
+use crate::facts::{Pipe, Quota};
+use crate::partition::Times;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+const MS: u64 = 1_000_000;
+
+fn stage(cpu_ms: u64, sleep_ms: u64) -> Stage {
+    let times = Times { cpu_ns: cpu_ms * MS, sleep_ns: sleep_ms * MS, ..Times::default() };
+    let cpu_sum_ns = times.cpu_ns;
+    Stage { times, cpu_sum_ns, single_task: true, wall_ns: 1000 * MS, ..Stage::default() }
+}
+
+fn run(stages: Vec<Stage>) -> Run {
+    Run { wall_ns: 1000 * MS, cpus: 2.0, stages, ..Run::default() }
+}
+
+fn is(found: f64, expected: f64) -> bool {
+    (found - expected).abs() < 1e-9
+}
+
+#[test]
+fn the_longest_of_the_others_bounds_and_so_does_their_cpu_time() {
+    assert!(is(without_stage(&run(vec![stage(900, 0), stage(500, 0)]), 0).expect("bound"), 2.0));
+    let four = run(vec![stage(1000, 0), stage(400, 0), stage(400, 0), stage(400, 0)]);
+    assert!(is(without_stage(&four, 0).expect("bound"), 1000.0 / 600.0));
+    assert_eq!(without_stage(&run(vec![stage(900, 0)]), 0), None);
+}
+
+#[test]
+fn a_quota_bounds_as_cpus_do() {
+    // At a fifth of a CPU the 100 ms of the other stage take 500 ms.
+    let mut throttled = run(vec![stage(100, 0), stage(100, 0)]);
+    assert!(is(without_stage(&throttled, 0).expect("bound"), 10.0));
+    throttled.quota = Some(Quota { cpus: 0.2, ..Quota::default() });
+    assert!(is(without_stage(&throttled, 0).expect("bound"), 2.0));
+    assert!(is(without_waits(&throttled), 1.0));
+}
+
+#[test]
+fn the_tasks_of_one_stage_may_share_the_cpus_better_than_they_did() {
+    let mut threads = stage(800, 0);
+    (threads.single_task, threads.cpu_sum_ns) = (false, 1000 * MS);
+    let run = run(vec![stage(900, 0), threads]);
+    assert!(is(without_stage(&run, 0).expect("bound"), 2.0));
+    assert!(is(with_cpus(&run, 8.0), 1000.0 / 900.0), "one task gains nothing by more CPUs");
+}
+
+#[test]
+fn a_reader_of_tiny_pieces_needs_less_when_its_writer_is_replaced() {
+    // The reader spends 250 of 300 ms in calls that bring a few bytes each.
+    let mut loops = run(vec![stage(950, 0), stage(300, 0)]);
+    loops.stages[1].system_ns = 250 * MS;
+    loops.pipes = vec![Pipe { from: 0, to: 1, ..Pipe::default() }];
+    assert!(is(without_stage(&loops, 0).expect("bound"), 1000.0 / 300.0));
+    assert!(!has_tiny_neighbour(&loops, 0));
+    // The 20,000 calls cost 250 ms in the kernel and about 20 ms outside of it.
+    (loops.stages[1].read_calls, loops.stages[1].read_bytes) = (20_000, 480_000);
+    assert!(is(without_stage(&loops, 0).expect("bound"), 1000.0 / 30.0));
+    assert!(has_tiny_neighbour(&loops, 0) && !has_tiny_neighbour(&loops, 1));
+}
+
+#[test]
+fn sleep_stays_and_user_time_can_go() {
+    let mut sorts = run(vec![stage(900, 50)]);
+    sorts.stages[0].system_ns = 150 * MS;
+    assert!(is(without_user_time(&sorts, 0), 5.0));
+    assert!(is(without_waits(&sorts), 1000.0 / 950.0));
+}
+
+#[test]
+fn a_rate_stays_whatever_the_others_do() {
+    // It slept for half of the run and was held in writes for the rest; it would sleep instead.
+    let mut limiter = stage(10, 500);
+    limiter.label = String::from("pv -qL 20m");
+    limiter.times.output_ns = 490 * MS;
+    let mut reader = stage(450, 0);
+    reader.times.input_ns = 550 * MS;
+    let mut run = run(vec![limiter, reader]);
+    run.pipes = vec![Pipe { from: 0, to: 1, ..Pipe::default() }];
+    assert!(is(without_stage(&run, 1).expect("bound"), 1.0));
+    assert!(is(with_cpus(&run, 8.0), 1.0));
+    assert!(is(without_stage(&run, 0).expect("bound"), 1000.0 / 450.0));
+}

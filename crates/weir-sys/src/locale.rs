@@ -1,0 +1,39 @@
+//! Whether a locale is installed.
+
+use std::ffi::CString;
+
+/// Whether programs of this host's C library can be set to the locale of this name, as
+/// `setlocale(3)` would.
+#[cfg(target_env = "gnu")]
+pub fn is_installed(name: &str) -> bool {
+    let Ok(name) = CString::new(name) else { return false };
+    // SAFETY: `name` is a string that ends with a zero byte and lives until the call returns; no
+    // locale is given as a base.
+    let locale = unsafe { libc::newlocale(libc::LC_ALL_MASK, name.as_ptr(), std::ptr::null_mut()) };
+    if locale.is_null() {
+        return false;
+    }
+    // SAFETY: the locale was made just now, and nothing uses it.
+    unsafe { libc::freelocale(locale) };
+    true
+}
+
+/// The same where this program's C library knows no locales: whether the host has one of this
+/// name in a directory, or any archive of locales.
+#[cfg(not(target_env = "gnu"))]
+pub fn is_installed(name: &str) -> bool {
+    let base = std::path::Path::new("/usr/lib/locale");
+    let plain = CString::new(name).is_ok() && !name.contains('/');
+    plain && (base.join(name).is_dir() || base.join("locale-archive").is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c_is_always_there_and_nonsense_never() {
+        assert!(is_installed("C"));
+        assert!(!is_installed("xx_XX.no-such") && !is_installed("C\0"));
+    }
+}

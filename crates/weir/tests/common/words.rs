@@ -1,0 +1,105 @@
+//! Ends that keep to the words of the protocol of ports and not to its sense: whole records, in the
+//! right places, in any order. Written without the library.
+
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use crate::raw::{dial, receive_file, send};
+use rustix::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use weir::{Handle, Options, Port};
+
+pub const FIRST: u32 = 1 << 8;
+pub const LAST: u32 = 2 << 8;
+const DATA: u32 = 1;
+const COMMITTED: u32 = 1 << 31;
+const HEADER_BYTES: u64 = 4096;
+/// Longest record that lies in the ring itself.
+pub const INLINE_BYTES: usize = 1024;
+
+/// A writer of a port: its ring, its socket, and the board, if it was given it.
+pub struct Words {
+    pub ring: OwnedFd,
+    pub socket: OwnedFd,
+    pub board: Option<OwnedFd>,
+    ring_bytes: u64,
+    written: u64,
+}
+
+impl Words {
+    /// Comes in by the door, with a ring that is sound.
+    pub fn enter(name: &Path, port: &mut Port, ring_bytes: u64) -> Words {
+        let had = port.writers().expect("mine").len();
+        let (ring, socket) = Words::connect(name, ring_bytes);
+        crate::common::until("it is let in", || port.writers().expect("mine").len() > had);
+        let board = receive_file(socket.as_fd());
+        Words { ring, socket, board, ring_bytes, written: 0 }
+    }
+
+    /// Hands a ring over, and does not wait.
+    pub fn connect(name: &Path, ring_bytes: u64) -> (OwnedFd, OwnedFd) {
+        let options = Options::new().capacity_bytes(ring_bytes);
+        let (writer, _reader) = Handle::record_pair(&options).expect("a pipe");
+        let (ring, _) = writer.into_descriptors();
+        // A ring of a port, by the kind its header says.
+        rustix::io::pwrite(&ring, &3_u32.to_le_bytes(), 12).expect("written");
+        let socket = dial(name);
+        send(socket.as_fd(), b"weir-port", &[ring.as_fd()]);
+        (ring, socket)
+    }
+
+    /// Bytes of the ring that are free, by the reader's word.
+    pub fn room(&self) -> u64 {
+        let mut read = [0; 8];
+        rustix::io::pread(&self.ring, &mut read, 256).expect("read");
+        self.ring_bytes - self.written.wrapping_sub(u64::from_le_bytes(read))
+    }
+
+    fn put_at(&self, position: u64, bytes: &[u8]) {
+        let at = position & (self.ring_bytes - 1);
+        let first = bytes.len().min((self.ring_bytes - at) as usize);
+        for (at, part) in [(at, &bytes[..first]), (0, &bytes[first..])] {
+            if !part.is_empty() {
+                rustix::io::pwrite(&self.ring, part, HEADER_BYTES + at).expect("written");
+            }
+        }
+    }
+
+    /// Puts a record of at most [`INLINE_BYTES`], if there is room: whether there was.
+    pub fn put(&mut self, flags: u32, bytes: &[u8]) -> bool {
+        let room = footprint(bytes.len());
+        if self.room() < room {
+            return false;
+        }
+        self.half(flags, bytes);
+        let word = COMMITTED | bytes.len() as u32;
+        self.put_at(self.written, &word.to_le_bytes());
+        self.written += room;
+        true
+    }
+
+    /// Puts all of a record but the word that makes it one.
+    pub fn half(&mut self, flags: u32, bytes: &[u8]) {
+        let record = [&(DATA | flags).to_le_bytes(), bytes].concat();
+        self.put_at(self.written + 4, &record);
+    }
+
+    /// Puts as many records of no bytes as there is room for, at most so many: how many.
+    pub fn flood(&mut self, flags: u32, most: u64) -> u64 {
+        let count = (self.room() / 8).min(most);
+        let record = [COMMITTED.to_le_bytes(), (DATA | flags).to_le_bytes()].concat();
+        self.put_at(self.written, &record.repeat(count as usize));
+        self.written += count * 8;
+        count
+    }
+
+    /// Says that it has closed.
+    pub fn say_closed(&self) {
+        rustix::io::pwrite(&self.ring, &1_u32.to_le_bytes(), 512 + 4).expect("written");
+    }
+}
+
+/// Bytes of the ring that a record takes.
+pub fn footprint(bytes: usize) -> u64 {
+    let needed = (8 + bytes as u64).max(8);
+    if needed <= 64 { needed.next_power_of_two() } else { needed.next_multiple_of(64) }
+}

@@ -1,0 +1,38 @@
+//! Those who open while who listens goes: between their connect and their first message
+//! (docs/contracts/port.md, 4).
+
+mod common;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
+use weir::{ErrorKind, MpxOptions, MpxPeer, Options, PortOptions, PortWriter, connect_stream};
+
+/// Each is told that there is no reader, and not what that looks like in the kernel.
+#[test]
+fn a_reader_that_goes_while_one_opens_is_no_reader() {
+    let opens: [fn(&std::path::Path) -> weir::Result<()>; 3] = [
+        |name| PortWriter::open(name, &PortOptions::new()).map(drop),
+        |name| MpxPeer::connect(name, &MpxOptions::new()).map(drop),
+        |name| connect_stream(name, &Options::new()).map(drop),
+    ];
+    for (number, open) in opens.iter().cycle().take(900).enumerate() {
+        let (_directory, name) = common::place();
+        let kind = SocketType::SEQPACKET;
+        let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+        let socket = socket.expect("a socket");
+        bind(&socket, &SocketAddrUnix::new(&name).expect("short")).expect("bound");
+        listen(&socket, 8).expect("listens");
+        let going = std::thread::spawn(move || {
+            poll(&mut [PollFd::new(&socket, PollFlags::IN)], None).expect("polled");
+            drop(socket);
+        });
+        // One that was quicker has handed its memory over, which nobody can tell from a reader
+        // that is busy.
+        if let Err(error) = open(&name) {
+            assert_eq!(error.kind(), ErrorKind::NoReader, "round {number}: {error}");
+        }
+        going.join().expect("no panic");
+    }
+}

@@ -1,0 +1,386 @@
+//! Peers that play the protocol of an mpx by its words: each frame is sound, and what it says, and
+//! on which channel, is the peer's choice. No call of the owner takes longer for it than was
+//! promised, and honest peers are served meanwhile (docs/contracts/mpx.md, 15).
+
+mod common;
+#[path = "common/exchange.rs"]
+mod exchange;
+
+use common::alone;
+use exchange::{Exchange, LONG, drain, exchange, receive};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weir::mpx::{ChannelId, Kind, Record};
+use weir::{ErrorKind, Mpx, MpxOptions, MpxPeer, Wait};
+
+/// What a call of 50 ms may take here: many times what is promised, for machines that are busy.
+const BOUND: Duration = Duration::from_secs(3);
+const TIME: Duration = Duration::from_millis(50);
+/// Channels of the peer that is hostile, and bytes of its arena.
+const CHANNELS: u32 = 32;
+const ARENA_BYTES: u32 = 65_536;
+const PAGE: u64 = 4096;
+/// Bytes of a lane, and of the ring that is always there.
+const LANE: u64 = 256;
+const INLINE: u64 = 128;
+
+const OPEN: u8 = 1;
+const DATA: u8 = 4;
+const CLOSE: u8 = 7;
+
+/// A part of this process's memory that a memory file is mapped to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mapped(u64);
+
+fn mapped(name: &str) -> Vec<Mapped> {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("there");
+    let lines = maps.lines().filter(|line| line.contains(name));
+    let from = |line: &str| line.split('-').next().and_then(|at| u64::from_str_radix(at, 16).ok());
+    lines.map(|line| Mapped(from(line).expect("an address"))).collect()
+}
+
+/// A peer whose lanes are written without the library.
+struct Words {
+    memory: File,
+    link: Mapped,
+    board: Mapped,
+    written: [u64; CHANNELS as usize],
+}
+
+impl Words {
+    fn connect(exchange: &Exchange) -> (Words, MpxPeer) {
+        let before = mapped("weir-link");
+        let options = MpxOptions::new().channels(CHANNELS).arena_bytes(ARENA_BYTES);
+        let peer = MpxPeer::connect(&exchange.name, &options).expect("connected");
+        let mut links = mapped("weir-link");
+        links.retain(|map| !before.contains(map));
+        let board = mapped("weir-board").remove(0);
+        let memory = File::options().read(true).write(true).open("/proc/self/mem").expect("mine");
+        let written = [0; CHANNELS as usize];
+        (Words { memory, link: links.remove(0), board, written }, peer)
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) {
+        self.memory.write_all_at(bytes, self.link.0 + at).expect("written");
+    }
+
+    fn word(&self, at: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.memory.read_exact_at(&mut bytes, self.link.0 + at).expect("read");
+        u64::from_ne_bytes(bytes)
+    }
+
+    fn lane(channel: u32) -> u64 {
+        3 * PAGE + u64::from(channel) * 2 * LANE
+    }
+
+    /// Puts a frame into the small ring of a channel, if there is room.
+    fn put(&mut self, channel: u32, kind: u8, more: bool, bytes: &[u8]) {
+        let lane = Words::lane(channel);
+        let written = &mut self.written[channel as usize];
+        let read = self.memory.clone_word(self.link.0 + lane + 64);
+        let takes = 4 + (bytes.len() as u64).next_multiple_of(4);
+        if written.wrapping_sub(read) + takes > INLINE {
+            return;
+        }
+        let head = [bytes.len() as u8, 0, kind, u8::from(more)];
+        let frame = [&head, bytes].concat();
+        let position = *written;
+        *written += takes;
+        let written = *written;
+        for (at, byte) in (position..).zip(frame) {
+            self.write(lane + INLINE + (at & (INLINE - 1)), &[byte]);
+        }
+        self.write(lane + 8, &0_u64.to_ne_bytes());
+        self.write(lane, &written.to_ne_bytes());
+        self.ring();
+    }
+
+    /// Says that there is something on each of its channels.
+    fn ring(&self) {
+        let bits = |at: u64, board: u64| {
+            let set = |offset: u64, word: u64| {
+                self.memory.write_all_at(&word.to_ne_bytes(), board + at + offset).expect("set");
+            };
+            set(544, u64::MAX);
+            set(512, 1);
+            set(384, 1);
+        };
+        bits(PAGE, self.link.0);
+        bits(0, self.board.0);
+    }
+
+    /// Alleges again and again, until told to stop, that a block full of frames of no bytes is
+    /// there on each channel.
+    fn flood(&self, kind: u8, is_on: &AtomicBool, goes_on: impl Fn() -> bool) {
+        let arena = 3 * PAGE + u64::from(CHANNELS) * 2 * LANE;
+        let frames = [0, 0, kind, 0].repeat(ARENA_BYTES as usize / 4);
+        self.write(arena.next_multiple_of(PAGE), &frames);
+        let is_read = |lane| self.word(lane) == self.word(lane + 64);
+        for lane in (0..CHANNELS).map(Words::lane) {
+            // All of it must have been read before it moves to the block.
+            common::until("it is read", || {
+                self.ring();
+                is_read(lane) || !goes_on()
+            });
+            self.write(lane + 8, &(u64::from(ARENA_BYTES) << 32).to_ne_bytes());
+        }
+        while goes_on() {
+            for lane in (0..CHANNELS).map(Words::lane) {
+                let read = self.word(lane + 64);
+                self.write(lane, &(read + u64::from(ARENA_BYTES)).to_ne_bytes());
+            }
+            self.ring();
+            is_on.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A word of this process's memory.
+trait CloneWord {
+    fn clone_word(&self, at: u64) -> u64;
+}
+
+impl CloneWord for File {
+    fn clone_word(&self, at: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.read_exact_at(&mut bytes, at).expect("read");
+        u64::from_ne_bytes(bytes)
+    }
+}
+
+/// A call of the owner, shown what it receives.
+type Call = fn(&mut Mpx, &mut dyn FnMut(Record<'_>)) -> weir::Result<usize>;
+
+const CALLS: [(&str, Call); 3] = [
+    ("receive_each_for", |owner, see| owner.receive_each_for(&mut [0; 4096], TIME, see)),
+    ("try_receive_each", |owner, see| owner.try_receive_each(&mut [0; 4096], see)),
+    ("Wait", |owner, see| {
+        let _ = Wait::new().mpx(owner).and_then(|mut wait| wait.wait(Some(TIME)));
+        owner.try_receive_each(&mut [0; 4096], see)
+    }),
+];
+
+/// What an honest peer sends comes, and its answer; each call until then returns in time.
+fn honest_is_served(
+    what: &str,
+    call: Call,
+    exchange: &mut Exchange,
+    (here, there): (ChannelId, ChannelId),
+    honest: &mut MpxPeer,
+) {
+    honest.send(there, b"ask").expect("sent");
+    let (begun, mut came) = (Instant::now(), false);
+    while !came {
+        assert!(begun.elapsed() < 3 * BOUND, "{what}: an honest peer is held up");
+        let call_begun = Instant::now();
+        let got = call(&mut exchange.owner, &mut |record| came |= record.channel == here);
+        let took = call_begun.elapsed();
+        assert!(took < BOUND, "{what}: one call took {took:?}");
+        if let Err(error) = got {
+            assert!(matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock), "{error}");
+        }
+    }
+    exchange.owner.send(here, b"answer").expect("sent");
+    assert_eq!(receive(honest, 1)[0].bytes, b"answer");
+}
+
+/// How a channel comes to be one of which nothing is shown.
+#[derive(Clone, Copy, Debug)]
+enum Channel {
+    Refused,
+    Closed,
+    /// One that is open: each frame is a record, and there is no end of them.
+    Open,
+}
+
+#[test]
+fn floods_of_sound_frames_hold_up_no_call_and_no_honest_peer() {
+    let _alone = alone();
+    for channel in [Channel::Refused, Channel::Closed, Channel::Open] {
+        for (name, call) in CALLS {
+            let mut exchange = exchange();
+            let mut honest = exchange.peer();
+            let ids = exchange.open(&mut honest, "honest");
+            let (hostile, mut peer) = Words::connect(&exchange);
+            for _ in 0..CHANNELS {
+                peer.open(b"hostile").expect("opened");
+                let opened = receive(&mut exchange.owner, 1).remove(0).channel;
+                if let Channel::Refused = channel {
+                    exchange.owner.refuse(opened, "no").expect("refused");
+                    continue;
+                }
+                exchange.owner.accept(opened).expect("accepted");
+                if let Channel::Closed = channel {
+                    exchange.owner.close(opened).expect("closed");
+                }
+            }
+            let (is_on, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+            let begun = Instant::now();
+            std::thread::scope(|scope| {
+                // It ends by itself where a call never does.
+                let goes_on = || !stop.load(Ordering::Relaxed) && begun.elapsed() < 2 * BOUND;
+                let (hostile, is_on) = (&hostile, &is_on);
+                scope.spawn(move || hostile.flood(DATA, is_on, goes_on));
+                while !is_on.load(Ordering::Relaxed) || begun.elapsed() < 10 * TIME {
+                    let what = format!("{channel:?}, {name}");
+                    honest_is_served(&what, call, &mut exchange, ids, &mut honest);
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+            assert_eq!(exchange.owner.peers(), 2, "it kept to the words");
+        }
+    }
+}
+
+/// What happens next.
+#[derive(Clone, Debug)]
+enum Step {
+    /// A frame of this kind on a channel, with so many bytes, of which more follows or not.
+    Frame(u32, u8, bool, usize),
+    /// So many frames of no bytes.
+    Many(u32, u8, usize),
+    /// The owner answers what was asked: accepts, or refuses.
+    Answer(bool),
+    /// The owner closes one it has accepted.
+    Close(usize),
+    /// It sends on one.
+    Send(usize, usize),
+    Receive,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let kind = || prop_oneof![4 => Just(DATA), 3 => Just(OPEN), 2 => Just(CLOSE), 2 => 1..=7_u8];
+    let bytes = prop_oneof![Just(0), Just(4), 0..64_usize];
+    let step = prop_oneof![
+        8 => (0..CHANNELS, kind(), prop::bool::weighted(0.1), bytes)
+            .prop_map(|(channel, kind, more, bytes)| Step::Frame(channel, kind, more, bytes)),
+        3 => (0..CHANNELS).prop_map(|channel| Step::Frame(channel, OPEN, false, 5)),
+        3 => (0..CHANNELS).prop_map(|channel| Step::Frame(channel, DATA, false, 9)),
+        1 => (0..CHANNELS, kind(), 1..32_usize)
+            .prop_map(|(channel, kind, count)| Step::Many(channel, kind, count)),
+        4 => prop::bool::weighted(0.7).prop_map(Step::Answer),
+        2 => any::<usize>().prop_map(Step::Close),
+        1 => (any::<usize>(), 0..9_000_usize).prop_map(|(which, bytes)| Step::Send(which, bytes)),
+        5 => Just(Step::Receive),
+    ];
+    prop::collection::vec(step, 1..100)
+}
+
+/// What the owner knows of the channels of the hostile peer.
+#[derive(Default)]
+struct Seen {
+    asked: Vec<ChannelId>,
+    /// Those that it accepted and did not close: how often each has closed.
+    accepted: HashMap<ChannelId, u32>,
+    honest: Option<ChannelId>,
+    heard: Vec<u8>,
+}
+
+impl Seen {
+    fn receive(&mut self, exchange: &mut Exchange) {
+        let begun = Instant::now();
+        let records = drain(&mut exchange.owner);
+        assert!(begun.elapsed() < BOUND, "the calls took {:?}", begun.elapsed());
+        for record in records {
+            match record.kind {
+                _ if Some(record.channel) == self.honest => self.heard.extend(&record.bytes),
+                Kind::Open => self.asked.push(record.channel),
+                Kind::Close(_) if self.asked.contains(&record.channel) => {
+                    self.asked.retain(|channel| *channel != record.channel);
+                }
+                Kind::Close(_) => {
+                    let closes = self.accepted.get_mut(&record.channel).expect("one that is open");
+                    *closes += 1;
+                    assert_eq!(*closes, 1, "closed twice");
+                }
+                _ => assert_eq!(self.accepted.get(&record.channel), Some(&0), "{record:?}"),
+            }
+        }
+    }
+
+    fn open(&self, which: usize) -> Option<ChannelId> {
+        let mut open: Vec<_> = self.accepted.keys().copied().collect();
+        open.sort_by_key(|id| id.to_u64());
+        open.get(which % open.len().max(1)).copied()
+    }
+}
+
+fn act(step: Step, exchange: &mut Exchange, hostile: &mut Words, seen: &mut Seen) {
+    match step {
+        Step::Frame(channel, kind, more, bytes) => {
+            hostile.put(channel, kind, more, &vec![7; bytes])
+        }
+        Step::Many(channel, kind, count) => {
+            (0..count).for_each(|_| hostile.put(channel, kind, false, &[]));
+        }
+        Step::Answer(accept) => {
+            let Some(channel) = seen.asked.pop() else { return };
+            if accept {
+                seen.accepted.insert(channel, 0);
+                let _ = exchange.owner.accept(channel);
+            } else {
+                let _ = exchange.owner.refuse(channel, "no");
+            }
+        }
+        Step::Close(which) => {
+            if let Some(channel) = seen.open(which)
+                && exchange.owner.close(channel).is_ok()
+            {
+                seen.accepted.remove(&channel);
+            }
+        }
+        Step::Send(which, bytes) => {
+            let sent = seen.open(which).map(|id| exchange.owner.send(id, &vec![8; bytes]));
+            drop(sent);
+        }
+        Step::Receive => seen.receive(exchange),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 150,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+    #[test]
+    fn whatever_a_peer_says_harms_nobody_else(steps in steps()) {
+        let _alone = alone();
+        let mut exchange = exchange();
+        let mut honest = exchange.peer();
+        let (here, there) = exchange.open(&mut honest, "honest");
+        let (mut hostile, peer) = Words::connect(&exchange);
+        let mut seen = Seen { honest: Some(here), ..Seen::default() };
+        common::until("it is let in", || {
+            seen.receive(&mut exchange);
+            exchange.owner.peers() == 2
+        });
+        for step in steps {
+            act(step, &mut exchange, &mut hostile, &mut seen);
+        }
+        honest.send(there, b"goes on").expect("sent");
+        common::until("it comes", || {
+            seen.receive(&mut exchange);
+            seen.heard == b"goes on"
+        });
+        exchange.owner.send(here, b"and back").expect("sent");
+        assert_eq!(receive(&mut honest, 1)[0].bytes, b"and back");
+        drop((hostile, peer));
+        common::until("all has ended", || {
+            seen.receive(&mut exchange);
+            for channel in std::mem::take(&mut seen.asked) {
+                let _ = exchange.owner.refuse(channel, "no");
+            }
+            exchange.owner.peers() == 1
+        });
+        let lost: Vec<_> = seen.accepted.iter().filter(|(_, closes)| **closes != 1).collect();
+        assert!(lost.is_empty(), "{lost:?}");
+        let error = exchange.owner.receive_each_for(&mut [0; 64], LONG / 1000, |_| {});
+        assert_eq!(error.expect_err("nothing").kind(), ErrorKind::TimedOut);
+    }
+}

@@ -1,0 +1,91 @@
+//! Kernels that do not sleep on several words at once: Linux before 5.16, and filters that forbid
+//! futex_waitv (docs/contracts/wait.md, 8).
+
+mod common;
+
+use common::{hear, say, start};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use std::time::{Duration, Instant};
+use weir::{ErrorKind, Flags, Mpx, MpxOptions, MpxPeer, Port, PortOptions, PortWriter, Wait};
+
+/// The CPU time of this process so far.
+fn cpu_time() -> Duration {
+    // SAFETY: a plain out-pointer to a live local.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        assert_eq!(libc::getrusage(libc::RUSAGE_SELF, &raw mut usage), 0);
+        usage
+    };
+    [usage.ru_utime, usage.ru_stime]
+        .map(|time| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000))
+        .iter()
+        .sum()
+}
+
+/// From here on this thread may not sleep on several words.
+fn forbid(errno: i32) {
+    let filter = SeccompFilter::new(
+        [(libc::SYS_futex_waitv, Vec::new())].into(),
+        SeccompAction::Allow,
+        SeccompAction::Errno(errno as u32),
+        std::env::consts::ARCH.try_into().expect("an architecture"),
+    );
+    let program: BpfProgram = filter.and_then(|filter| filter.try_into()).expect("a filter");
+    seccompiler::apply_filter(&program).expect("filtered");
+}
+
+/// What sleeps on several words sleeps, and hears of each.
+fn works() {
+    let (_directory, name) = common::place();
+    let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
+    let flags = Flags::local();
+    let other = name.with_extension("other");
+    let third = name.with_extension("third");
+    let mut owner = Mpx::create(&other, &MpxOptions::new()).expect("an owner");
+    owner.join(Mpx::create(&third, &MpxOptions::new()).expect("another"), 1).expect("joined");
+    let idle = Duration::from_millis(500);
+    let before = cpu_time();
+    let error = Wait::new().port(&mut port).and_then(|wait| wait.flags(&flags, 1));
+    let error = error.and_then(|mut wait| wait.wait(Some(idle))).expect_err("nothing");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    let error = owner.receive_each_for(&mut [0; 64], idle, |_| {}).expect_err("nothing");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    let used = cpu_time() - before;
+    assert!(used < idle, "{used:?} of CPU time in {:?} of sleep", 2 * idle);
+    let sending = std::thread::spawn(move || {
+        let mut writer = PortWriter::open(&name, &PortOptions::new()).expect("a writer");
+        writer.send(b"x").expect("sent");
+        // Kept: its end would be an event of the port as well.
+        writer
+    });
+    let ready = Wait::new().port(&mut port).and_then(|wait| wait.flags(&flags, 1));
+    let time = Some(Duration::from_secs(20));
+    assert_eq!(ready.and_then(|mut wait| wait.wait(time)).expect("the port"), [0]);
+    drop(sending.join().expect("no panic"));
+    let calling = std::thread::spawn(move || {
+        let mut peer = MpxPeer::connect(&third, &MpxOptions::new()).expect("connected");
+        peer.open(b"third").expect("opened");
+        peer
+    });
+    let begun = Instant::now();
+    owner.receive_each_for(&mut [0; 64], Duration::from_secs(20), |_| {}).expect("it opened");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    drop(calling.join().expect("no panic"));
+}
+
+#[test]
+fn in_a_role() {
+    let Some(role) = common::role() else { return };
+    forbid(role.parse().expect("an error"));
+    works();
+    say(std::io::stdin(), b"works");
+}
+
+#[test]
+fn without_futex_waitv_everything_works_and_sleeps() {
+    for errno in [libc::ENOSYS, libc::EPERM] {
+        let (mut child, socket) = start(&errno.to_string());
+        assert_eq!(hear(&socket), b"works", "error {errno}");
+        child.wait().expect("ended");
+    }
+}

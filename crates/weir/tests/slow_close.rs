@@ -1,0 +1,177 @@
+//! Descriptors whose closing takes as long as their sender likes, sent where memory is expected or
+//! nothing is: nobody waits for it (docs/contracts/port.md, 16, 19; mpx.md, 15).
+
+mod common;
+#[path = "common/raw.rs"]
+mod raw;
+#[path = "common/words.rs"]
+mod words;
+
+use rustix::fd::{AsFd, OwnedFd};
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weir::{Ending, Event, Mpx, MpxOptions, MpxPeer, Port, PortOptions, PortWriter, Wait};
+use words::Words;
+
+/// How long the closing takes, and what a call may take that does not wait for it.
+const LINGER: Duration = Duration::from_secs(12);
+const BOUND: Duration = Duration::from_secs(4);
+const TIME: Duration = Duration::from_millis(50);
+
+/// A socket whose closing takes its time: what is in it is never read by the other, which is kept.
+fn slow() -> (OwnedFd, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut slow = TcpStream::connect(listener.local_addr().expect("one")).expect("connected");
+    let (other, _) = listener.accept().expect("accepted");
+    rustix::net::sockopt::set_socket_linger(&slow, Some(LINGER)).expect("set");
+    slow.set_nonblocking(true).expect("set");
+    while slow.write(&[0; 65_536]).is_ok() {}
+    slow.set_nonblocking(false).expect("set");
+    (slow.into(), other)
+}
+
+/// What its closing takes, where nobody else has it.
+#[test]
+fn a_descriptor_that_is_slow_to_close_is() {
+    let (slow, _other) = slow();
+    rustix::net::sockopt::set_socket_linger(&slow, Some(Duration::from_secs(1))).expect("set");
+    let begun = Instant::now();
+    drop(slow);
+    assert!(begun.elapsed() >= Duration::from_secs(1), "or these tests test nothing");
+}
+
+fn in_time<T>(what: &str, call: impl FnOnce() -> T) -> T {
+    let begun = Instant::now();
+    let value = call();
+    assert!(begun.elapsed() < BOUND, "{what} took {:?}", begun.elapsed());
+    value
+}
+
+/// Sends one that is slow to close, and keeps no copy: what keeps it slow.
+fn send_slow(socket: impl AsFd, text: &[u8], count: usize) -> Vec<TcpStream> {
+    let (files, others): (Vec<_>, Vec<_>) = (0..count).map(|_| slow()).unzip();
+    let borrowed: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+    raw::send(socket.as_fd(), text, &borrowed);
+    others
+}
+
+/// Connects and hands over what is no memory, in each of these ways.
+fn come_to(name: &Path, hello: &[u8]) -> Vec<(OwnedFd, Vec<TcpStream>)> {
+    [(hello, 1), (hello, 5), (b"nonsense".as_slice(), 1), (b"", 1)]
+        .map(|(text, count)| {
+            let socket = raw::dial(name);
+            let others = send_slow(&socket, text, count);
+            (socket, others)
+        })
+        .into()
+}
+
+#[test]
+fn what_is_handed_over_to_a_port_holds_up_nobody() {
+    let (_directory, name) = common::place();
+    let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
+    let mut honest = PortWriter::open(&name, &PortOptions::new()).expect("a writer");
+    let calls: [fn(&mut Port); 3] = [
+        |port| _ = port.receive_for(&mut [0; 64], TIME),
+        |port| _ = Wait::new().port(port).and_then(|mut wait| wait.wait(Some(TIME))),
+        |port| _ = port.try_receive(&mut [0; 64]),
+    ];
+    for call in calls {
+        let mut all = come_to(&name, b"weir-port");
+        // One that has gone again by now.
+        all.remove(1).1.truncate(1);
+        for _ in 0..5 {
+            in_time("a call", || call(&mut port));
+        }
+        for (socket, _) in &all[..2] {
+            common::until("it is refused", || {
+                in_time("a call", || call(&mut port));
+                common::hears(socket).is_some_and(|said| said.starts_with(b"weir-no "))
+            });
+        }
+        honest.send(b"honest").expect("sent");
+        let got = in_time("an honest message", || port.receive_for(&mut [0; 64], BOUND));
+        assert_eq!(got.expect("it comes").event, Event::Message { bytes: 6 });
+    }
+    // And those whom nobody has let in.
+    let _all = come_to(&name, b"weir-port");
+    in_time("the close", || drop(port));
+}
+
+/// One who is in sends descriptors: it is shut out, or they are left until it is gone.
+#[test]
+fn what_a_writer_sends_later_holds_up_nobody() {
+    for is_polled in [false, true] {
+        let (_directory, name) = common::place();
+        let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
+        let mut hostile = Words::enter(&name, &mut port, 8192);
+        if is_polled {
+            port.poll_descriptor().expect("one");
+        }
+        let _others = [send_slow(&hostile.socket, b"b", 1), send_slow(&hostile.socket, b"", 3)];
+        let mut call = |port: &mut Port| {
+            in_time("a call", || port.try_receive(&mut [0; 64]).map(|received| received.event).ok())
+        };
+        assert!(hostile.put(words::FIRST | words::LAST, b"last"));
+        let mut events = Vec::new();
+        common::until("its message comes", || {
+            events.extend(call(&mut port));
+            !events.is_empty()
+        });
+        assert_eq!(events, [Event::Message { bytes: 4 }]);
+        drop(hostile);
+        common::until("its end comes", || {
+            events.extend(call(&mut port));
+            events.len() == 2
+        });
+        assert_eq!(events[1], Event::Closed(Ending::Died));
+        in_time("the close", || drop(port));
+    }
+}
+
+#[test]
+fn what_is_handed_over_to_an_mpx_holds_up_nobody() {
+    let (_directory, name) = common::place();
+    let mut owner = Mpx::create(&name, &MpxOptions::new()).expect("an owner");
+    let _all = come_to(&name, b"weir-mpx");
+    for _ in 0..5 {
+        let _ = in_time("a call", || owner.try_receive_each(&mut [0; 64], |_| {}));
+        let _ = in_time("a wait", || {
+            Wait::new().mpx(&mut owner).and_then(|mut wait| wait.wait(Some(TIME)))
+        });
+    }
+    let mut honest = MpxPeer::connect(&name, &MpxOptions::new()).expect("connected");
+    honest.open(b"honest").expect("opened");
+    let got = in_time("an open", || owner.receive_each_for(&mut [0; 64], BOUND, |_| {}));
+    assert_eq!(got.expect("it comes"), 1);
+    let _more = come_to(&name, b"weir-mpx");
+    in_time("the close", || drop(owner));
+}
+
+/// A reader that sends its writer what is no board.
+#[test]
+fn what_a_reader_sends_holds_up_no_writer() {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let (_directory, name) = common::place();
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    let listening = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).expect("one");
+    rustix::net::bind(&listening, &SocketAddrUnix::new(&name).expect("short")).expect("bound");
+    rustix::net::listen(&listening, 8).expect("listens");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let socket = rustix::net::accept_with(&listening, flags).expect("accepted");
+            let _others = send_slow(&socket, b"weir-in 0 1000 0", 1);
+            common::until("it is over", || is_over.load(Ordering::Relaxed));
+        });
+        let mut writer =
+            in_time("the open", || PortWriter::open(&name, &PortOptions::new()).expect("opened"));
+        let _ = in_time("a question", || writer.is_let_in());
+        let _ = in_time("a send", || writer.send_for(b"x", TIME));
+        in_time("the close", || drop(writer));
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
