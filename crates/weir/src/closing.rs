@@ -6,6 +6,7 @@
 //! has looked at it, and what it does not want goes to threads that do nothing but close, for which
 //! nobody waits.
 
+use crate::map::errno_of;
 use crate::watcher;
 use rustix::event::epoll;
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -15,7 +16,7 @@ use rustix::net::{
     shutdown, sockopt,
 };
 use std::collections::VecDeque;
-use std::io::IoSliceMut;
+use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -148,31 +149,39 @@ fn has_message(socket: BorrowedFd) -> bool {
 pub fn receive(
     socket: BorrowedFd,
     text: &mut [u8],
-) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+) -> rustix::io::Result<(usize, Option<ParentOnly>)> {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let mut parts = [IoSliceMut::new(text)];
-    let got = recvmsg(socket, &mut parts, &mut ancillary, flags)?;
-    let mut files = Vec::new();
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            files.extend(rights);
+    let mut got = None;
+    // One step for a fork: no child has what came. There is space for two where there is for one.
+    let files = ParentOnly::make_all::<2, io::Error>(|| {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [IoSliceMut::new(text)];
+        got = Some(recvmsg(socket, &mut parts, &mut ancillary, flags)?);
+        let mut files = [None, None];
+        let rights = ancillary.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(rights) => Some(rights),
+            _ => None,
+        });
+        for (place, file) in files.iter_mut().zip(rights.flatten()) {
+            *place = Some(file);
         }
-    }
+        Ok(files)
+    });
+    let mut files = files.map_err(|cause| errno_of(&cause))?;
+    let got = got.ok_or(Errno::IO)?;
     let is_cut = got.flags.contains(ReturnFlags::CTRUNC);
-    if is_cut && files.is_empty() {
+    let count = files.iter().flatten().count();
+    if is_cut && count == 0 {
         return Err(Errno::MFILE);
     }
     // Sealed memory is what is wanted, and its closing never waits; of nothing else are there seals.
-    let is_memory = |file: &OwnedFd| rustix::fs::fcntl_get_seals(file).is_ok();
-    if is_cut || files.len() > 1 || !files.iter().all(is_memory) {
-        // Where there is no memory to keep them from children, they are closed here.
-        let kept = files.into_iter().filter_map(|file| ParentOnly::new(file).ok());
-        kept.for_each(watcher::put_away);
+    let is_memory = |file: &ParentOnly| file.here().and_then(rustix::fs::fcntl_get_seals).is_ok();
+    if is_cut || count > 1 || !files.iter().flatten().all(is_memory) {
+        files.into_iter().flatten().for_each(watcher::put_away);
         return Err(Errno::BADMSG);
     }
     // Of what is taken with the message another descriptor is held here: nothing is closed by it.
     recv(socket, &mut [0; 0][..], RecvFlags::DONTWAIT)?;
-    Ok((got.bytes, files.pop()))
+    Ok((got.bytes, files.iter_mut().find_map(Option::take)))
 }

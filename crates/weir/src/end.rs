@@ -11,7 +11,7 @@ use crate::poll::Doorbell;
 use crate::primitive::{AtomicU32, Ordering};
 use crate::ring::layout::{AccountLine, Header};
 use crate::ring::{Area, Memory, nap};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_policy::pipe::{Fencing, Peer, Shape, Slip, Spin, Wishes, Yielding};
@@ -84,7 +84,7 @@ pub struct End {
     wishes: Wishes,
     pub doorbell: Option<Doorbell>,
     /// A memory that came by the socket and is not yet used.
-    pub arrived: Option<OwnedFd>,
+    pub arrived: Option<ParentOnly>,
     /// Records or calls since the end last ran dry.
     pub since_dry: u32,
 }
@@ -376,13 +376,13 @@ impl End {
         let file = self.arrived.take().or_else(|| self.life.take_messages());
         let wrong = |why: &str| self.error(ErrorKind::Corrupt, why);
         let file = file.ok_or_else(|| wrong("its new memory did not come"))?;
-        let map = crate::pipe::open_kind(file.as_fd(), kind)?;
+        let map = crate::pipe::open_kind(&file, kind)?;
         if map.extent().generation != self.map.extent().generation + 1 {
             return Err(wrong("its new memory is not the next"));
         }
         let capacity = map.extent().ring_bytes;
         let shape = Shape::new(map::page_bytes(), capacity, None, None);
-        Ok((keep(file)?, map, shape.map_err(crate::options::out_of_range)?))
+        Ok((file, map, shape.map_err(crate::options::out_of_range)?))
     }
 
     /// The memory's file.
@@ -456,8 +456,4 @@ impl End {
     pub fn arena_bytes(&self) -> u64 {
         self.map.bytes(Area::Arena)
     }
-}
-
-fn keep(file: OwnedFd) -> Result<ParentOnly> {
-    ParentOnly::new(file).map_err(|cause| Error::os("keep", "memory", cause))
 }

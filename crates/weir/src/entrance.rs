@@ -8,7 +8,7 @@ use crate::life::send_with;
 use crate::map::errno_of;
 use crate::name::{self, Claim, What};
 use crate::watcher::{self, Watched};
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::BorrowedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
@@ -44,7 +44,7 @@ pub struct Identity {
 #[derive(Debug)]
 pub struct Arrival {
     pub socket: ParentOnly,
-    pub memory: OwnedFd,
+    pub memory: ParentOnly,
     pub identity: Identity,
 }
 
@@ -208,7 +208,7 @@ impl Entrance {
     fn hello_of(
         &self,
         socket: &ParentOnly,
-    ) -> std::result::Result<Option<(OwnedFd, Identity)>, &'static str> {
+    ) -> std::result::Result<Option<(ParentOnly, Identity)>, &'static str> {
         let socket = socket.get().ok_or("its reader has gone")?;
         let mut text = [0; 32];
         let (count, memory) = match closing::receive(socket, &mut text) {

@@ -154,9 +154,10 @@ impl Handle {
             return Err(Error::new(ErrorKind::Invalid, "open", object, why));
         }
         let keep = |file| ParentOnly::new(file).map_err(|cause| Error::os("keep", "an end", cause));
-        let map = open_kind(self.memory.as_fd(), kind)?;
+        let half = Half { memory: keep(self.memory)?, socket: keep(self.socket)? };
+        let map = open_kind(&half.memory, kind)?;
         // Who opens a handle wants its memory.
         map.populate();
-        Ok((Half { memory: keep(self.memory)?, socket: keep(self.socket)? }, map))
+        Ok((half, map))
     }
 }

@@ -17,7 +17,7 @@ use crate::ring::layout::{Header, NapLine};
 use crate::ring::rouse::{Heard, Rouse, Sleep};
 use crate::ring::{Memory, nap};
 use crate::watcher::{self, Watched};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -295,16 +295,16 @@ impl Life {
     }
 
     /// Takes doorbells and the like off the socket; the next memory, if one came.
-    pub fn take_messages(&self) -> Option<OwnedFd> {
+    pub fn take_messages(&self) -> Option<ParentOnly> {
         self.take_until(false)
     }
 
     /// The same up to the first doorbell: while there is another, the socket stays readable.
-    pub fn take_bell(&self) -> Option<OwnedFd> {
+    pub fn take_bell(&self) -> Option<ParentOnly> {
         self.take_until(true)
     }
 
-    fn take_until(&self, to_the_bell: bool) -> Option<OwnedFd> {
+    fn take_until(&self, to_the_bell: bool) -> Option<ParentOnly> {
         let socket = self.socket()?;
         let mut moved = None;
         for _ in 0..MOST_MESSAGES {
@@ -338,9 +338,10 @@ impl Life {
     }
 
     /// A writer was let in: keeps the board, if it is one.
-    fn is_let_in(&self, file: &OwnedFd, [ring, limits @ ..]: [u64; 3]) {
+    fn is_let_in(&self, file: &ParentOnly, [ring, limits @ ..]: [u64; 3]) {
         // What is no board is as if none had come: its sender is told of nothing.
-        if let (Ok(board), Ok(ring)) = (Page::open(file.as_fd()), u32::try_from(ring)) {
+        let Some(file) = file.get() else { return };
+        if let (Ok(board), Ok(ring)) = (Page::open(file), u32::try_from(ring)) {
             let _ = self.limits.set(limits);
             let _ = self.bell.set(Bell { board, ring });
         }
@@ -401,8 +402,8 @@ impl Drop for Life {
 
 enum Message {
     Bell,
-    Memory(OwnedFd),
-    Welcome(OwnedFd, [u64; 3]),
+    Memory(ParentOnly),
+    Welcome(ParentOnly, [u64; 3]),
     Refused(String),
     End,
 }

@@ -24,7 +24,6 @@ use crate::map::{self, Map, Use};
 use crate::options::Options;
 use crate::ring::Corrupt;
 use crate::ring::layout::{self, STREAM};
-use rustix::fd::BorrowedFd;
 use std::io;
 use std::sync::Arc;
 use weir_sys::forks::ParentOnly;
@@ -42,8 +41,7 @@ pub fn pipe(options: &Options) -> Result<(Writer, Reader)> {
 pub(crate) fn both_ends(kind: u32, options: &Options) -> Result<(End, End)> {
     let resolved = options.resolve()?;
     let Halves { writer, reader, map } = Halves::make(kind, &resolved)?;
-    let copy = reader.memory.here().map_err(|cause| Error::os("open", "memory", cause))?;
-    let of_reader = open_kind(copy, kind)?;
+    let of_reader = open_kind(&reader.memory, kind)?;
     of_reader.populate();
     let writer = End::of(writer, map, Role::Writer, &resolved)?;
     Ok((writer, End::of(reader, of_reader, Role::Reader, &resolved)?))
@@ -55,7 +53,8 @@ pub(crate) fn copy_of(file: &ParentOnly) -> Result<ParentOnly> {
 }
 
 /// Opens received memory of a kind, as it is opened by that kind's ends.
-pub(crate) fn open_kind(file: BorrowedFd, kind: u32) -> Result<Arc<Map>> {
+pub(crate) fn open_kind(file: &ParentOnly, kind: u32) -> Result<Arc<Map>> {
+    let file = file.here().map_err(|cause| Error::os("open", "memory", cause))?;
     // A writer's end of a port stays where it is, and so does its reader's.
     let how = if kind == layout::MESSAGE { Use::ForGood } else { Use::Movable };
     let map = map::open(file, how)?;

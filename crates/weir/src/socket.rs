@@ -14,13 +14,12 @@ use crate::pipe::{Reader, Writer, copy_of, open_kind};
 use crate::record::{RecordReader, RecordWriter};
 use crate::ring::layout::{self, NapLine};
 use crate::ring::nap;
-use rustix::fd::AsFd;
 use rustix::fs::Mode;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use weir_sys::forks::{self, ParentOnly};
+use weir_sys::forks;
 
 /// What the first message of a connection begins with.
 const HELLO: &[u8] = b"weir-open";
@@ -85,9 +84,8 @@ impl Listener {
             return Err(Error::new(ErrorKind::Forked, "accept", object, "forked meanwhile"));
         }
         let Arrival { socket, memory, .. } = self.next_arrival();
-        let map = open_kind(memory.as_fd(), kind)?;
+        let map = open_kind(&memory, kind)?;
         let resolved = options.resolve_over(&map)?;
-        let memory = ParentOnly::new(memory).map_err(|cause| Error::os("keep", "memory", cause))?;
         End::of(Half { memory, socket }, map, Role::Reader, &resolved)
     }
 

@@ -107,16 +107,16 @@ impl Line {
     }
 
     /// Takes what there is off the socket: the owner's board, if it came, and the link's number.
-    pub fn take_messages(&self) -> Option<(OwnedFd, u32)> {
+    pub fn take_messages(&self) -> Option<(ParentOnly, u32)> {
         self.take_until(false)
     }
 
     /// The same up to the first doorbell: while there is another, the socket stays readable.
-    pub fn take_bell(&self) -> Option<(OwnedFd, u32)> {
+    pub fn take_bell(&self) -> Option<(ParentOnly, u32)> {
         self.take_until(true)
     }
 
-    fn take_until(&self, to_the_bell: bool) -> Option<(OwnedFd, u32)> {
+    fn take_until(&self, to_the_bell: bool) -> Option<(ParentOnly, u32)> {
         let socket = self.socket()?;
         let (mut text, mut welcome) = ([0; 256], None);
         for _ in 0..MOST_MESSAGES {

@@ -18,7 +18,7 @@ use crate::record::RecordReader;
 use crate::ring::board::Board;
 use crate::ring::layout::MESSAGE;
 use crate::ring::{Area, Memory, nap};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -128,7 +128,7 @@ impl Choice {
             return None;
         }
         let Arrival { socket, memory, identity } = arrival;
-        let Ok(map) = open_kind(memory.as_fd(), MESSAGE) else {
+        let Ok(map) = open_kind(&memory, MESSAGE) else {
             turn_off(socket, "what was handed over is no ring");
             return None;
         };
