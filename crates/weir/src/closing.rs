@@ -175,7 +175,7 @@ pub fn receive(
     if is_cut && count == 0 {
         return Err(Errno::MFILE);
     }
-    // Sealed memory is what is wanted, and its closing never waits; of nothing else are there seals.
+    // Sealed memory is what is wanted, and its closing never waits; nothing else has seals.
     let is_memory = |file: &ParentOnly| file.here().and_then(rustix::fs::fcntl_get_seals).is_ok();
     if is_cut || count > 1 || !files.iter().flatten().all(is_memory) {
         files.into_iter().flatten().for_each(watcher::put_away);

@@ -55,8 +55,8 @@ impl Options {
         self
     }
 
-    /// Largest capacity that the writer takes up when it is asked from outside: by `weir tune`, or by
-    /// the reader, who could mean harm. 0 for none. Where nothing else is said, 16 times the
+    /// Largest capacity that the writer takes up when it is asked from outside: by `weir tune`, or
+    /// by the reader, who could mean harm. 0 for none. Where nothing else is said, 16 times the
     /// capacity it begins with, or what a pipe has by default where that is more. What is taken up
     /// in a writer's life is four times that in all.
     pub fn most_bytes(mut self, bytes: u64) -> Options {

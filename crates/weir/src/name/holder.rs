@@ -111,7 +111,7 @@ fn stat_of(pid: i32) -> Option<Stat> {
     Stat::parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Whether somebody has the lock of a file. It is taken for a moment, together with others who look:
+/// Whether somebody has the lock of a file. It is taken for a moment, shared with others who look:
 /// one who comes for it just now tries again.
 pub fn is_locked(lock: BorrowedFd) -> bool {
     match rustix::fs::flock(lock, FlockOperation::NonBlockingLockShared) {
