@@ -59,7 +59,7 @@ pub fn suite() -> Suite {
     groups.extend(icmp::groups());
     Suite {
         name: "allen-echo",
-        about: "turnaround of a packet on lo, veth and TUN: alone, four at once, with logs",
+        about: "How long a network packet takes to come back (ping): from the kernel and from weir net.",
         source: "L. Allen (MIT), the packet driver's test and the ICMP echo",
         groups,
     }

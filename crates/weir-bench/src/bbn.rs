@@ -79,7 +79,7 @@ pub fn pipe() -> Suite {
     stream.standard = vec![Placement::SameCpu, Placement::OtherCpu];
     Suite {
         name: "bbn-pipe",
-        about: "one writer, one reader, blocks through a pipe: real, user, system, CPU, throughput",
+        about: "Blocks from one process to another through a pipe: throughput, time and CPU time of each.",
         source: "BBN Report 3970 (M. Kranc, November 1978), tables 1 and 2, t.pipe1",
         groups: vec![stream, group("t.pipe1", Sides::Two, costs)],
     }

@@ -49,7 +49,7 @@ const MEMORY: Measure = Measure::new("memory", Unit::Megabytes);
 pub fn suite() -> Suite {
     Suite {
         name: "buffers",
-        about: "weir buffer beside mbuffer, pv and a plain pipe: a steady stream, and bursts",
+        about: "weir buffer beside mbuffer, pv and a plain pipe: a steady stream, and bursts.",
         source: "the peers are of today",
         groups: vec![steady(), bursts()],
     }
@@ -63,7 +63,7 @@ pub fn backlog() -> Suite {
     let cases: Vec<Case> = disks.into_iter().chain(ways).collect();
     Suite {
         name: "buffers-backlog",
-        about: "4 GB that wait for a reader: weir buffer and mbuffer beside the disk's own rate",
+        about: "4 GB that wait for their reader: weir buffer and mbuffer beside the disk's own rate.",
         source: "the peers are of today",
         groups: vec![free("backlog", cases, 6)],
     }

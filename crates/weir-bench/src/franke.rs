@@ -53,7 +53,7 @@ pub fn weir_shapes() -> impl Iterator<Item = Shape> {
 pub fn pipe() -> Suite {
     Suite {
         name: "franke-pipe",
-        about: "throughput of a pipe by its size and by chunk (bw_pipe)",
+        about: "How much a pipe carries, by its capacity and by the bytes of each write.",
         source: "H. Franke, October 2001, lmbench's bw_pipe over larger pipes",
         groups: CHUNK_BYTES.map(by_pipe_size).into(),
     }

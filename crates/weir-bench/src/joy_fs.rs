@@ -50,7 +50,7 @@ pub fn suite() -> Suite {
     let access = [Access::Cached, Access::Direct, Access::Mapped];
     Suite {
         name: "joy-fs",
-        about: "file reading and writing by unit: cached, direct, mapped; in order and in none",
+        about: "How fast files are read and written, by the size of each access: cached, direct, mapped.",
         source: "W. Joy, March 1980, on larger file-system blocks",
         groups: access.into_iter().flat_map(groups).collect(),
     }

@@ -42,7 +42,7 @@ const REQUESTS: u64 = 200;
 pub fn suite() -> Suite {
     Suite {
         name: "joy-ipc",
-        about: "4- and 512-byte packets to self, one way, two ways; latency at a stated rate",
+        about: "Small messages between two processes, one way and there and back, by every mechanism.",
         source: "W. Joy, March 1980: pipes beside VMS mailboxes",
         groups: vec![
             direction("self", Sides::One, to_self),

@@ -32,7 +32,7 @@ const WAKE: i32 = 10; // SIGUSR1
 pub fn suite() -> Suite {
     Suite {
         name: "joy-switch",
-        about: "a context switch by pipe, eventfd, futex, kill, weir; rings by working set",
+        about: "How long it takes to hand the turn to another process: by pipe, eventfd, futex, signal, weir.",
         source: "Kashtan 1980 and W. Joy, March 1980; rings as McVoy and Staelin 1996",
         groups: vec![pairs(), rings(), trace::group_of_phases()],
     }

@@ -22,7 +22,7 @@ use weir_sys::uring::Nops;
 pub fn suite() -> Suite {
     Suite {
         name: "joy-syscall",
-        about: "a system call by phase, through differences between calls",
+        about: "What a system call costs, taken apart: entry, finding the file, copying the bytes.",
         source: "W. Joy, March 1980, on the system call of the VAX-11/780",
         groups: vec![phases(), filters(), rings()],
     }

@@ -70,7 +70,7 @@ pub fn suite() -> Suite {
     }
     Suite {
         name: "kashtan-paging",
-        about: "8192 pages that are all modified, in a half and a quarter of the memory",
+        about: "What paging costs when a program has less memory than it touches.",
         source: "D. Kashtan 1980, after W. Joy, March 1980",
         groups,
     }

@@ -27,7 +27,7 @@ pub fn suite() -> Suite {
     wake.standard = vec![Placement::SameCpu, Placement::OtherCpu];
     Suite {
         name: "limits",
-        about: "memcpy, cache-line exchange, system call, wake-up, page fault, disk: the floors",
+        about: "What the machine itself allows: copying memory, a system call, a wake-up, a page fault, the disk.",
         source: "findings of this project; McVoy and Staelin 1996",
         groups: vec![here, across, wake, disk::group()],
     }

@@ -47,7 +47,7 @@ pub fn suite() -> Suite {
     groups.extend([64, 16].map(alike));
     Suite {
         name: "port-writers",
-        about: "1 to 256 writers into one reader: messages a second, and who is served how often",
+        about: "1 to 256 writers into one reader: messages a second, and whether all are served alike.",
         source: "BBN Report 3970 (1978): ports; the peers are of today",
         groups,
     }

@@ -2,37 +2,56 @@
 //!
 //! The runs were not interleaved, so every difference may be the hour's; that is said each time.
 //! Both are brought to one speed of the reference loop, and each process of a run is one value.
+//! Three things keep an unchanged host from being called changed: intervals are widened by how far
+//! hosts drift between runs, p values are corrected for the number of cases, and where the host was
+//! in two states no case is called faster or slower. [`text`] prints it.
+
+mod text;
 
 use crate::args::{CompareOptions, FailOn};
 use crate::bench::history::{History, unknown};
-use crate::bench::{figure, measure_again, trimmed, write_json};
-use crate::fault::Fault;
+use crate::bench::measure_again;
+use crate::fault::{Fault, tell};
 use crate::history::read;
-use crate::output::print;
-use comfy_table::{CellAlignment, Table, presets};
+use crate::json::document;
+use crate::output::{Output, print};
 use serde::Serialize;
-use std::fmt::Write;
+use std::f64::consts::SQRT_2;
 use std::process::ExitCode;
-use weir_measure::bench::estimate::{median, typical};
+use weir_measure::bench::estimate::{drift_between, median, typical};
 use weir_measure::bench::params::{Placement, Unit};
-use weir_measure::bench::record::{CaseRecord, Report};
-use weir_measure::pairs::{Unpaired, Verdict};
+use weir_measure::bench::record::{CaseRecord, HostState, Report, VerdictRecord};
+use weir_measure::pairs::{Unpaired, Verdict, holm, p_of_intervals};
 
+const SCHEMA: &str = "weir.compare/2";
 const UNPAIRED: &str =
     "unpaired: the two runs were not interleaved; a difference may be the hour's, not the host's";
+/// The share of comparisons of a host with itself in which any case is called different.
+const ERROR_SHARE: f64 = 0.05;
 
-/// The document of schema weir.compare/1.
+/// The document of the schema.
 #[derive(Debug, Serialize)]
 struct Compared {
-    schema: &'static str,
     a: String,
     b: String,
-    unpaired: &'static str,
-    band: f64,
+    text: &'static str,
+    band_share: f64,
+    correction: &'static str,
+    error_share: f64,
+    state: States,
     host_differences: Vec<Difference>,
     cases: Vec<Row>,
     only_a: Vec<String>,
     only_b: Vec<String>,
+}
+
+/// What the host did beside the two runs.
+#[derive(Debug, Serialize)]
+struct States {
+    a: HostState,
+    b: HostState,
+    /// In what they differ so much that differences of figures may be theirs.
+    difference: Option<String>,
 }
 
 /// Something in which the two runs differ beside their figures.
@@ -57,7 +76,8 @@ struct Row {
     low: f64,
     high: f64,
     p: Option<f64>,
-    verdict: String,
+    p_corrected: Option<f64>,
+    verdict: VerdictRecord,
 }
 
 /// Carries out the verb.
@@ -69,19 +89,22 @@ pub fn compare(options: &CompareOptions) -> Result<ExitCode, Fault> {
     };
     let b_name = options.b.clone().unwrap_or_else(|| String::from("now"));
     let compared = compared(&a, &b, &options.a, &b_name, options.band)?;
-    let text = text(&compared, options.verbose);
-    match &options.json {
-        Some(path) => {
-            let document = serde_json::to_string_pretty(&compared)
-                .map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
-            write_json(path, &(document + "\n"))?;
-        }
-        None => print(&text)?,
+    if let Some(mut file) = Output::open(&options.json)? {
+        file.write(&document(SCHEMA, &compared)?)?;
+    }
+    if !options.json.is_stdout() {
+        print(&text::text(&compared, options.verbose))?;
+    }
+    if let (Some(difference), Some(FailOn::Slower)) = (&compared.state.difference, options.fail_on)
+    {
+        tell(&format!(
+            "--fail-on slower cannot fail here: the host was in two states ({difference})"
+        ));
     }
     let failed = |row: &Row| match options.fail_on {
         None => false,
-        Some(FailOn::Slower) => row.verdict == Verdict::Slower.to_string(),
-        Some(FailOn::Changed) => row.verdict != Verdict::Equivalent.to_string(),
+        Some(FailOn::Slower) => row.is(Verdict::Slower),
+        Some(FailOn::Changed) => !row.is(Verdict::Equivalent),
     };
     Ok(ExitCode::from(u8::from(compared.cases.iter().any(failed))))
 }
@@ -106,7 +129,7 @@ fn compared(
     b_name: &str,
     band: f64,
 ) -> Result<Compared, Fault> {
-    let mut cases = Vec::new();
+    let mut pairs = Vec::new();
     for one in &a.cases {
         let Some(other) = b.cases.iter().find(|other| other.key() == one.key()) else { continue };
         if one.unit != other.unit || one.quantity != other.quantity {
@@ -121,27 +144,31 @@ fn compared(
                 other.unit
             )));
         }
-        cases.push(row(one, other, a.reference.nominal_ns, band));
+        pairs.push((one, other));
     }
     let only = |these: &Report, those: &Report| -> Vec<String> {
         let missing = |case: &&CaseRecord| those.cases.iter().all(|c| c.key() != case.key());
         these.cases.iter().filter(missing).map(full_name).collect()
     };
-    if cases.is_empty() {
+    if pairs.is_empty() {
         return Err(Fault::failed(format!(
             "cannot compare '{a_name}' with '{b_name}': they have no case in common"
         )));
     }
+    let difference = a.host.state.differs(&b.host.state);
+    let judge = Judge { nominal_ns: a.reference.nominal_ns, band, state: difference.as_deref() };
     Ok(Compared {
-        schema: "weir.compare/1",
         a: a_name.into(),
         b: b_name.into(),
-        unpaired: UNPAIRED,
-        band,
+        text: UNPAIRED,
+        band_share: band,
+        correction: "holm",
+        error_share: ERROR_SHARE,
         host_differences: differences(a, b),
         only_a: only(a, b),
         only_b: only(b, a),
-        cases,
+        cases: judge.rows(&pairs),
+        state: States { a: a.host.state.clone(), b: b.host.state.clone(), difference },
     })
 }
 
@@ -167,7 +194,8 @@ fn differences(a: &Report, b: &Report) -> Vec<Difference> {
             ("huge pages", host.huge_pages.clone()),
             ("CPUs of placements", format!("{:?}", host.placements)),
             ("load", report.load.name().into()),
-            ("weir", report.weir.clone()),
+            ("weir", report.weir_version.clone()),
+            ("interrupted", String::from(if report.interrupted { "yes" } else { "no" })),
         ]
     };
     let pairs = list(a).into_iter().zip(list(b));
@@ -205,30 +233,96 @@ fn values(case: &CaseRecord, nominal_ns: f64) -> Vec<f64> {
     processes.iter().map(|(_, values)| of_process(values)).collect()
 }
 
-fn row(one: &CaseRecord, other: &CaseRecord, nominal_ns: f64, band: f64) -> Row {
-    let (a, b) = (values(one, nominal_ns), values(other, nominal_ns));
-    let found = Unpaired::from_samples(&a, &b);
-    let verdict = match &found {
-        Ok(found) => turned(found.verdict(band), one.unit),
-        // Differences and shares may be 0 or below: only what lies apart is told apart.
-        Err(_) if other.low > one.high => turned(Verdict::Slower, one.unit),
-        Err(_) if other.high < one.low => turned(Verdict::Faster, one.unit),
-        Err(_) => Verdict::Inconclusive,
-    };
-    let plain = other.estimate / one.estimate;
-    Row {
-        suite: one.suite.clone(),
-        case: one.case.clone(),
-        placement: one.placement,
-        stratum: one.stratum.clone(),
-        unit: one.unit,
-        a: median(&a),
-        b: median(&b),
-        ratio: found.as_ref().map_or(plain, |found| found.ratio),
-        low: found.as_ref().map_or(plain, |found| found.low),
-        high: found.as_ref().map_or(plain, |found| found.high),
-        p: found.ok().map(|found| found.p),
-        verdict: verdict.to_string(),
+/// What verdicts depend on.
+struct Judge<'a> {
+    nominal_ns: f64,
+    band: f64,
+    state: Option<&'a str>,
+}
+
+/// What two runs say of a case, before all cases are looked at together.
+struct Found {
+    ratio: f64,
+    low: f64,
+    high: f64,
+    p: Option<f64>,
+    equivalent: bool,
+}
+
+impl Judge<'_> {
+    fn rows(&self, pairs: &[(&CaseRecord, &CaseRecord)]) -> Vec<Row> {
+        let found: Vec<Found> = pairs.iter().map(|(one, other)| self.look(one, other)).collect();
+        let corrected = holm(&found.iter().map(|found| found.p).collect::<Vec<_>>());
+        let all = pairs.iter().zip(found).zip(corrected);
+        all.map(|(((one, other), found), p)| self.row(one, other, found, p)).collect()
+    }
+
+    /// The ratio with what one run cannot see of itself: how far hosts drift between runs, once for
+    /// each of the two.
+    fn look(&self, one: &CaseRecord, other: &CaseRecord) -> Found {
+        let (a, b) = (values(one, self.nominal_ns), values(other, self.nominal_ns));
+        match Unpaired::from_samples(&a, &b) {
+            Ok(found) => {
+                let found = found.widened(drift_between(one.placement, &a, &b) * SQRT_2);
+                let equivalent = found.verdict(self.band) == Verdict::Equivalent;
+                let Unpaired { ratio, low, high, p, .. } = found;
+                Found { ratio, low, high, p: Some(p), equivalent }
+            }
+            // Differences and shares may be 0 or below: only what lies apart is told apart. Their
+            // intervals have the drift already.
+            Err(_) => {
+                let interval = |case: &CaseRecord| (case.estimate, case.low, case.high);
+                let ratio = other.estimate / one.estimate;
+                let p = p_of_intervals(interval(one), interval(other));
+                Found { ratio, low: ratio, high: ratio, p, equivalent: false }
+            }
+        }
+    }
+
+    fn row(&self, one: &CaseRecord, other: &CaseRecord, found: Found, p: Option<f64>) -> Row {
+        let more = other.estimate > one.estimate;
+        let (verdict, why) = match p {
+            _ if found.equivalent => (Verdict::Equivalent, String::new()),
+            Some(corrected) if corrected <= ERROR_SHARE => {
+                let longer = if found.ratio > 0.0 { found.ratio > 1.0 } else { more };
+                let verdict = if longer { Verdict::Slower } else { Verdict::Faster };
+                let verdict = turned(verdict, one.unit);
+                match self.state {
+                    None => (verdict, String::new()),
+                    Some(state) => (
+                        Verdict::Inconclusive,
+                        format!(", {verdict} as measured, but the host's state differs: {state}"),
+                    ),
+                }
+            }
+            _ if found.p.is_some_and(|p| p <= ERROR_SHARE) => {
+                (Verdict::Inconclusive, String::from(", not sure among so many cases"))
+            }
+            _ => (Verdict::Inconclusive, String::new()),
+        };
+        let Found { ratio, low, high, .. } = found;
+        let text = format!("{ratio:.3}x ({low:.3} to {high:.3}): {verdict}{why}");
+        Row {
+            suite: one.suite.clone(),
+            case: one.case.clone(),
+            placement: one.placement,
+            stratum: one.stratum.clone(),
+            unit: one.unit,
+            a: median(&values(one, self.nominal_ns)),
+            b: median(&values(other, self.nominal_ns)),
+            ratio,
+            low,
+            high,
+            p: found.p,
+            p_corrected: p,
+            verdict: VerdictRecord { kind: verdict.to_string(), text },
+        }
+    }
+}
+
+impl Row {
+    fn is(&self, verdict: Verdict) -> bool {
+        self.verdict.kind == verdict.to_string()
     }
 }
 
@@ -239,65 +333,4 @@ fn turned(verdict: Verdict, unit: Unit) -> Verdict {
         (Verdict::Slower, true) => Verdict::Faster,
         (verdict, _) => verdict,
     }
-}
-
-fn text(compared: &Compared, verbose: bool) -> String {
-    let mut text = format!("{} against {}\n{UNPAIRED}\n", compared.b, compared.a);
-    for difference in &compared.host_differences {
-        let Difference { what, a, b } = difference;
-        let _ = writeln!(text, "differs: {what}: {a} -> {b}");
-    }
-    let is = |row: &Row, verdict: Verdict| row.verdict == verdict.to_string();
-    let count = |verdict| compared.cases.iter().filter(|row| is(row, verdict)).count();
-    let shown: Vec<&Row> = compared
-        .cases
-        .iter()
-        .filter(|row| verbose || is(row, Verdict::Faster) || is(row, Verdict::Slower))
-        .collect();
-    if !shown.is_empty() {
-        let _ = write!(text, "\n{}\n\n", trimmed(&table(&shown, compared)));
-    }
-    let _ = writeln!(
-        text,
-        "{} cases: {} faster, {} slower, {} equivalent within {} %, {} inconclusive",
-        compared.cases.len(),
-        count(Verdict::Faster),
-        count(Verdict::Slower),
-        count(Verdict::Equivalent),
-        compared.band * 100.0,
-        count(Verdict::Inconclusive)
-    );
-    for (only, name) in [(&compared.only_a, &compared.a), (&compared.only_b, &compared.b)] {
-        if !only.is_empty() {
-            let _ = writeln!(text, "{} cases only in {name}", only.len());
-        }
-        for case in only.iter().filter(|_| verbose) {
-            let _ = writeln!(text, "  {case}");
-        }
-    }
-    text
-}
-
-fn table(rows: &[&Row], compared: &Compared) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["case", "place", &compared.a, &compared.b, "ratio", "95 %", "verdict"]);
-    for column in 2..=5 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    for row in rows {
-        let far = row.stratum.as_deref() == Some("far");
-        table.add_row([
-            format!("{}: {}", row.suite, row.case),
-            format!("{}{}", row.placement, if far { " (far)" } else { "" }),
-            figure(row.a, row.unit),
-            figure(row.b, row.unit),
-            format!("{:.3}", row.ratio),
-            format!("{:.3} to {:.3}", row.low, row.high),
-            row.verdict.clone(),
-        ]);
-    }
-    table
 }

@@ -13,7 +13,7 @@ pub struct Fault {
 }
 
 /// What a shell shows of a command that died of SIGINT.
-const INTERRUPTED: u8 = 130;
+pub const INTERRUPTED: u8 = 130;
 
 impl Fault {
     /// The command was used wrongly: exit status 2.

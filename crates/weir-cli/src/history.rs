@@ -1,65 +1,85 @@
 //! `weir history`: the saved runs of `weir bench`.
 
-use crate::args::{Export, HistoryOptions};
+use crate::args::{Export, HistoryCommand, HistoryShowOptions, HistoryVerb, JsonOption};
 use crate::bench::history::{Entry, History, unknown};
-use crate::bench::{export, trimmed};
+use crate::bench::{self, export, trimmed};
 use crate::fault::Fault;
-use crate::output::{print, print_json};
+use crate::json::document;
+use crate::output::{Output, print, print_json};
 use comfy_table::{CellAlignment, Table, presets};
+use serde_json::json;
 use std::process::ExitCode;
 use weir_measure::bench::record::Report;
 
+const SCHEMA: &str = "weir.history/1";
+
 /// Carries out the verb.
-pub fn history(options: &HistoryOptions) -> Result<ExitCode, Fault> {
-    let named = options.show.as_ref().or(options.remove.as_ref()).or(options.export.as_ref());
-    let Some(mut history) = History::open_existing()? else {
-        return match named {
-            Some(name) => Err(unknown(name, None)),
-            None => empty(options.json),
-        };
-    };
-    if let Some(name) = &options.show {
-        print_json(&format!("{}\n", history.load(name)?))?;
-    } else if let Some(name) = &options.remove {
-        history.remove(name)?;
-    } else if let Some(name) = &options.export {
-        let report = read(&history.load(name)?, name)?;
-        print(&match options.format {
-            Export::Weir => format!("{}\n", history.load(name)?),
-            Export::Hyperfine => export::hyperfine(&report),
-            Export::Bencher => export::bencher(&report),
-            Export::Go => export::go(&report),
-        })?;
-    } else {
-        let entries = history.list()?;
-        if entries.is_empty() {
-            return empty(options.json);
-        }
-        match options.json {
-            true => print_json(&json(&entries)?)?,
-            false => print(&table(&entries))?,
-        }
+pub fn history(command: &HistoryCommand) -> Result<ExitCode, Fault> {
+    match &command.verb {
+        Some(HistoryVerb::List(options)) => list(&options.json)?,
+        Some(HistoryVerb::Show(options)) => show(options)?,
+        Some(HistoryVerb::Export(options)) => export(&options.name, options.format)?,
+        Some(HistoryVerb::Remove(options)) => opened(&options.name)?.remove(&options.name)?,
+        None => match (&command.show, &command.remove, &command.export) {
+            (Some(name), ..) => export(name, Export::Weir)?,
+            (_, Some(name), _) => opened(name)?.remove(name)?,
+            (.., Some(name)) => export(name, command.format)?,
+            _ => list(&command.list.json)?,
+        },
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The history in which a run of this name is looked for.
+fn opened(name: &str) -> Result<History, Fault> {
+    History::open_existing()?.ok_or_else(|| unknown(name, None))
+}
+
+fn list(option: &JsonOption) -> Result<(), Fault> {
+    let entries = match History::open_existing()? {
+        Some(history) => history.list()?,
+        None => Vec::new(),
+    };
+    if let Some(mut file) = Output::open(option)? {
+        file.write(&document(SCHEMA, json!({ "runs": entries }))?)?;
+    }
+    if option.is_stdout() {
+        return Ok(());
+    }
+    if entries.is_empty() {
+        crate::fault::tell("no run is saved yet; weir bench --save NAME saves one");
+        return Ok(());
+    }
+    print(&table(&entries))
+}
+
+fn show(options: &HistoryShowOptions) -> Result<(), Fault> {
+    let report = read(&opened(&options.name)?.load(&options.name)?, &options.name)?;
+    if let Some(mut file) = Output::open(&options.json)? {
+        file.write(&bench::as_json(&report)?)?;
+    }
+    if let Some(path) = &options.html {
+        bench::write_page(path, &report)?;
+    }
+    if options.json.file.is_none() && options.html.is_none() {
+        print(&bench::text(&report))?;
+    }
+    Ok(())
+}
+
+fn export(name: &str, format: Export) -> Result<(), Fault> {
+    let report = read(&opened(name)?.load(name)?, name)?;
+    match format {
+        Export::Weir => print_json(&bench::as_json(&report)?),
+        Export::Hyperfine => print_json(&export::hyperfine(&report)),
+        Export::Bencher => print_json(&export::bencher(&report)),
+        Export::Go => print(&export::go(&report)),
+    }
 }
 
 /// A report, or what is wrong with the text under this name.
 pub fn read(text: &str, name: &str) -> Result<Report, Fault> {
     Report::from_json(text).map_err(|error| Fault::failed(format!("cannot read '{name}': {error}")))
-}
-
-fn empty(as_json: bool) -> Result<ExitCode, Fault> {
-    if as_json {
-        print_json("[]\n")?;
-    } else {
-        crate::fault::tell("no run is saved yet; weir bench --save NAME saves one");
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn json(entries: &[Entry]) -> Result<String, Fault> {
-    let text = serde_json::to_string_pretty(entries);
-    Ok(text.map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))? + "\n")
 }
 
 fn table(entries: &[Entry]) -> String {
@@ -76,7 +96,7 @@ fn table(entries: &[Entry]) -> String {
             entry.name.clone(),
             utc(entry.started_unix_s),
             entry.cases.to_string(),
-            format!("{:.1} %", entry.resolves_percent),
+            format!("{:.1} %", entry.resolves_share * 100.0),
             entry.kernel.split(' ').nth(1).unwrap_or("").to_owned(),
             entry.cpu.clone(),
         ]);

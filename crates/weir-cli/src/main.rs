@@ -3,8 +3,8 @@
 //! One file or folder a verb: [`run`], [`mod@bench`], [`compare`], [`history`], [`stat`],
 //! [`tune`], [`port`], [`mod@buffer`], [`net`], [`pages`] (completions and manual pages). What they
 //! share: [`args`] (the command line), [`shell`] (cutting a pipeline's text into stages),
-//! [`report`] (what people and programs read of a run), [`fault`] (errors of the command),
-//! [`output`] (standard output).
+//! [`report`] (what people and programs read of a run), [`json`] and
+//! [`output`] (what all verbs print), [`fault`] (errors of the command).
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ mod buffer;
 mod compare;
 mod fault;
 mod history;
+mod json;
 mod net;
 mod output;
 mod pages;

@@ -1,90 +1,187 @@
-//! Standard output of the command, for people ([`print`]) and for programs ([`print_json`]).
+//! What a verb prints: to people on standard output, to programs where `--json` says.
 //!
+//! Nothing is buffered by line, and output that nobody reads any more is given up without a word.
 //! What is printed holds text that others chose: names of processes and files, reports of others.
-//! Nothing of it reaches a terminal as a control character: here, and for messages on standard
-//! error in [`crate::fault::tell`].
+//! Nothing of it reaches a terminal as a control character: here, in [`crate::json`], and for
+//! messages on standard error in [`crate::fault::tell`].
 
+use crate::args::JsonOption;
 use crate::fault::Fault;
-use std::borrow::Cow;
-use std::fmt::Write as _;
-use std::io::Write as _;
-use weir_policy::text::{is_unsafe_to_print, printable_lines};
+use crate::json;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use serde::Serialize;
+use signal_hook::consts::SIGPIPE;
+use std::fs::File;
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use weir_policy::text::printable_lines;
+use weir_sys::signals::die_of;
 
 /// Writes text for people to standard output; a reader that has seen enough is no error.
 pub fn print(text: &str) -> Result<(), Fault> {
-    is_read(text).map(drop)
-}
-
-/// The same; false when nobody reads on.
-pub fn is_read(text: &str) -> Result<bool, Fault> {
-    is_written(&printable_lines(text))
+    Output::stdout()?.write(printable_lines(text)).map(drop)
 }
 
 /// Writes JSON to standard output; a reader that has seen enough is no error.
 pub fn print_json(text: &str) -> Result<(), Fault> {
-    is_json_read(text).map(drop)
+    Output::stdout()?.write(json::escaped(text).as_ref()).map(drop)
 }
 
-/// The same; false when nobody reads on.
-pub fn is_json_read(text: &str) -> Result<bool, Fault> {
-    is_written(&escaped(text))
+/// Standard output, or a file.
+#[derive(Debug)]
+pub struct Output {
+    file: File,
+    /// Nothing for standard output.
+    path: Option<PathBuf>,
 }
 
-/// Shows text for people in place of what stands on the terminal; false when nobody reads on.
-pub fn is_redrawn(text: &str) -> Result<bool, Fault> {
+impl Output {
+    /// Standard output, by a descriptor of its own: the standard library prints at every newline.
+    pub fn stdout() -> Result<Output, Fault> {
+        let own: OwnedFd =
+            io::stdout().as_fd().try_clone_to_owned().map_err(|error| unwritten(None, error))?;
+        Ok(Output { file: own.into(), path: None })
+    }
+
+    /// A file, which is made, or emptied.
+    fn create(path: &Path) -> Result<Output, Fault> {
+        let file = File::create(path).map_err(|error| unwritten(Some(path), error))?;
+        Ok(Output { file, path: Some(path.to_owned()) })
+    }
+
+    /// What the option `--json` names, if it is given. A verb opens that before its work, so that a
+    /// bad name is told at once.
+    pub fn open(option: &JsonOption) -> Result<Option<Output>, Fault> {
+        match &option.file {
+            None => Ok(None),
+            Some(_) if option.is_stdout() => Output::stdout().map(Some),
+            Some(path) => Output::create(path).map(Some),
+        }
+    }
+
+    /// Where records go, which are printed in one form only: as JSON where the option says, and
+    /// otherwise to standard output.
+    pub fn of_records(option: &JsonOption) -> Result<Output, Fault> {
+        Output::open(option)?.map_or_else(Output::stdout, Ok)
+    }
+
+    /// Writes all of it. False when nobody reads it any more.
+    pub fn write(&mut self, bytes: impl AsRef<[u8]>) -> Result<bool, Fault> {
+        match self.file.write_all(bytes.as_ref()) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            written => {
+                written.map(|()| true).map_err(|error| unwritten(self.path.as_deref(), error))
+            }
+        }
+    }
+
+    /// Waits that long, less than a second; false, and at once, when nobody reads what would be
+    /// written: a pipe without a reader says so before it is written to.
+    pub fn wait(&self, time: Duration) -> Result<bool, Fault> {
+        let mut asked = [PollFd::new(&self.file, PollFlags::empty())];
+        // Fits: pauses are short.
+        let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
+        match poll(&mut asked, Some(&time)) {
+            Err(rustix::io::Errno::INTR) => Ok(true),
+            found => {
+                found.map_err(|cause| unwritten(self.path.as_deref(), cause))?;
+                Ok(!asked[0].revents().contains(PollFlags::ERR))
+            }
+        }
+    }
+
+    /// Dies of SIGPIPE, as others in a pipeline do.
+    pub fn die() -> ExitCode {
+        // If it does not kill (it is blocked), the status says the same.
+        let _ = die_of(SIGPIPE);
+        ExitCode::from(128 + SIGPIPE as u8)
+    }
+}
+
+/// An error that names what could not be written.
+fn unwritten(path: Option<&Path>, error: impl Into<io::Error>) -> Fault {
+    let error = error.into();
+    Fault::failed(match path {
+        Some(path) => format!("cannot write '{}': {error}", path.display()),
+        None => format!("cannot write to standard output: {error}"),
+    })
+}
+
+/// Text for people in place of what stands on the terminal.
+fn redrawn(text: &str) -> String {
     let mut screen = String::from("\x1b[H");
     for line in printable_lines(text).lines() {
         screen += line;
         screen += "\x1b[K\n";
     }
-    screen += "\x1b[J";
-    is_written(&screen)
+    screen + "\x1b[J"
 }
 
-fn is_written(text: &str) -> Result<bool, Fault> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Fault::failed(format!("cannot write to standard output: {error}"))),
-    }
+/// Where a verb says what it found: text to standard output, and JSON where the option says. If
+/// that is standard output, there is no text.
+#[derive(Debug)]
+pub struct Outlet {
+    text: Option<Output>,
+    json: Option<Output>,
+    in_lines: bool,
+    in_place: bool,
 }
 
-/// JSON that says the same and can be looked at: what a terminal would act on can only stand in
-/// strings, where JSON has escapes for it.
-fn escaped(json: &str) -> Cow<'_, str> {
-    let is_unsafe = |c: char| !matches!(c, '\n' | '\t') && is_unsafe_to_print(c);
-    if !json.contains(is_unsafe) {
-        return Cow::Borrowed(json);
+impl Outlet {
+    /// Opened before a verb does its work, so that a bad name is told at once.
+    pub fn open(option: &JsonOption) -> Result<Outlet, Fault> {
+        let text = if option.is_stdout() { None } else { Some(Output::stdout()?) };
+        Ok(Outlet { text, json: Output::open(option)?, in_lines: false, in_place: false })
     }
-    let mut out = String::with_capacity(json.len() + 32);
-    for c in json.chars() {
-        match c {
-            // It can only stand between values.
-            '\r' => out.push(' '),
-            c if is_unsafe(c) => {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    // Writing to a string cannot fail.
-                    let _ = write!(out, "\\u{unit:04x}");
-                }
+
+    /// Each document on a line, for verbs that write several.
+    pub fn in_lines(self, in_lines: bool) -> Outlet {
+        Outlet { in_lines, ..self }
+    }
+
+    /// Text in place of what stands on the terminal, where standard output is one.
+    pub fn in_place(self, in_place: bool) -> Outlet {
+        Outlet { in_place: in_place && io::stdout().is_terminal(), ..self }
+    }
+
+    /// Whether people read what is found.
+    pub fn has_text(&self) -> bool {
+        self.text.is_some()
+    }
+
+    /// Says it. False when nobody reads it any more.
+    pub fn say<B: Serialize>(
+        &mut self,
+        schema: &str,
+        body: impl FnOnce() -> B,
+        text: impl FnOnce() -> String,
+    ) -> Result<bool, Fault> {
+        if let Some(output) = &mut self.json {
+            let write = if self.in_lines { json::line } else { json::document };
+            if !output.write(write(schema, body())?)? {
+                return Ok(false);
             }
-            c => out.push(c),
+        }
+        match &mut self.text {
+            Some(output) if self.in_place => output.write(redrawn(&text())),
+            Some(output) => output.write(printable_lines(&text())),
+            None => Ok(true),
         }
     }
-    Cow::Owned(out)
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// Says something to people only. False when nobody reads it any more.
+    pub fn tell(&mut self, text: &str) -> Result<bool, Fault> {
+        self.text.as_mut().map_or(Ok(true), |output| output.write(printable_lines(text)))
+    }
 
-    #[test]
-    fn json_says_the_same_and_holds_nothing_that_a_terminal_acts_on() {
-        let value =
-            serde_json::json!({"name": "a\u{9b}2J\u{7f}\u{202e}\u{2028}b\u{1b}\u{e0041}\n"});
-        let text = format!("{value:#}\n");
-        let safe = escaped(&text);
-        assert!(safe.chars().all(|c| c == '\n' || !is_unsafe_to_print(c)), "{safe:?}");
-        assert!(serde_json::from_str::<serde_json::Value>(&safe).is_ok_and(|read| read == value));
-        assert!(matches!(escaped("{\"a\": \"\u{fc}\"}\n"), Cow::Borrowed(_)));
+    /// Waits as [`Output::wait`] does.
+    pub fn wait(&self, time: Duration) -> Result<bool, Fault> {
+        match self.text.as_ref().or(self.json.as_ref()) {
+            Some(output) => output.wait(time),
+            None => Ok(true),
+        }
     }
 }

@@ -3,7 +3,8 @@
 use crate::args::StatOptions;
 use crate::bench::trimmed;
 use crate::fault::{Fault, tell};
-use crate::output::{is_json_read, is_read, is_redrawn};
+use crate::json;
+use crate::output::Outlet;
 use crate::report::layout::cut;
 use crate::report::units::{bytes, capacity, count, seconds};
 use comfy_table::{CellAlignment, Table, presets};
@@ -16,6 +17,8 @@ use std::time::Instant;
 use weir::stat::{EndStat, Kind, PipeStat, pipes};
 use weir_policy::text::printable;
 
+const SCHEMA: &str = "weir.stat/2";
+
 /// Carries out the verb.
 pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
     if let Some(pid) = options.pid
@@ -23,6 +26,8 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
     {
         return Err(Fault::failed(format!("cannot look at process {pid}: there is none")));
     }
+    let watches = options.watch.is_some();
+    let mut outlet = Outlet::open(&options.json)?.in_lines(watches).in_place(watches);
     let mut before = BTreeMap::new();
     let mut seen = Instant::now();
     // Until an interrupt, or nobody reads on.
@@ -35,19 +40,17 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
             let then = before.get(&pipe.inode)?;
             Some(pipe.reader.account.bytes.saturating_sub(*then) as f64 / elapsed_s)
         };
-        let is_read = if options.json {
+        let body = || {
             let pipes: Vec<Value> = found.iter().map(|pipe| pipe_json(pipe, rate(pipe))).collect();
             let running: Vec<Value> = running.iter().map(running_json).collect();
-            let stat = json!({"schema": "weir.stat/1", "pipes": pipes, "running": running});
-            is_json_read(&format!("{stat}\n"))?
-        } else if options.watch.is_some() && std::io::stdout().is_terminal() {
-            is_redrawn(&text(&found, &running, rate))?
-        } else if found.is_empty() && running.is_empty() {
-            tell(NONE);
-            true
-        } else {
-            is_read(&text(&found, &running, rate))?
+            json!({"pipes": pipes, "running": running})
         };
+        let is_bare = found.is_empty() && running.is_empty() && options.watch.is_none();
+        if is_bare && outlet.has_text() {
+            tell(NONE);
+        }
+        let text = || if is_bare { String::new() } else { text(&found, &running, rate) };
+        let is_read = outlet.say(SCHEMA, body, text)?;
         let Some(every) = options.watch.filter(|_| is_read) else {
             return Ok(ExitCode::SUCCESS);
         };
@@ -94,7 +97,7 @@ fn running(only: Option<i32>) -> Vec<Running> {
 }
 
 fn running_json(running: &Running) -> Value {
-    json!({"pid": running.pid, "command": running.command})
+    json!({"pid": running.pid, "command": running.command, "uid": json::uid(running.pid)})
 }
 
 /// All there is to see, as wide as the terminal.
@@ -234,38 +237,11 @@ pub fn process(pid: u32) -> String {
     if pid == 0 {
         return String::from("not open");
     }
-    let name = command(pid as i32).map(|name| printable(&name));
+    let name = json::command(pid as i32).map(|name| printable(&name));
     format!("{pid} {}", name.as_deref().unwrap_or("(gone)"))
 }
 
-/// The name of a process, as it chose it: for programs, not for a terminal.
-pub fn command(pid: i32) -> Option<String> {
-    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
-    Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
-}
-
 fn pipe_json(pipe: &PipeStat, rate: Option<f64>) -> Value {
-    let end = |stat: &EndStat| {
-        let account = &stat.account;
-        json!({
-            "pid": account.pid,
-            "bytes": account.bytes,
-            "records": account.records,
-            "waits": account.waits,
-            "spun": account.spun,
-            "slept": account.slept,
-            "slept_ns": account.slept_ns,
-            "wakes_given": account.wakes_given,
-            "wakes_taken": account.wakes_taken,
-            "largest_fill_bytes": account.largest_fill_bytes,
-            "delayed_bytes": account.delayed_bytes,
-            "cancelled_bytes": account.cancelled_bytes,
-            "spilled_bytes": account.spilled_bytes,
-            "read_back_bytes": account.read_back_bytes,
-            "closed": stat.closed,
-            "waits_now": stat.waits,
-        })
-    };
     let holders: Vec<Value> =
         pipe.holders.iter().map(|(pid, fd)| json!({"pid": pid, "fd": fd})).collect();
     json!({
@@ -277,8 +253,32 @@ fn pipe_json(pipe: &PipeStat, rate: Option<f64>) -> Value {
         "generation": pipe.generation,
         "fill_bytes": pipe.fill_bytes,
         "bytes_per_s": rate,
-        "writer": end(&pipe.writer),
-        "reader": end(&pipe.reader),
+        "writer": end_json(&pipe.writer, "bytes_out"),
+        "reader": end_json(&pipe.reader, "bytes_in"),
         "holders": holders,
     })
+}
+
+/// An end, with the name that its bytes have: those of a reader come in.
+fn end_json(stat: &EndStat, bytes_name: &str) -> Value {
+    let account = &stat.account;
+    let pid = i32::try_from(account.pid).unwrap_or(0);
+    let more = json!({
+        bytes_name: account.bytes,
+        "records": account.records,
+        "waits": account.waits,
+        "spins": account.spun,
+        "sleeps": account.slept,
+        "slept_s": json::seconds(account.slept_ns),
+        "wakes_given": account.wakes_given,
+        "wakes_taken": account.wakes_taken,
+        "largest_fill_bytes": account.largest_fill_bytes,
+        "delayed_bytes": account.delayed_bytes,
+        "cancelled_bytes": account.cancelled_bytes,
+        "spilled_bytes": account.spilled_bytes,
+        "read_back_bytes": account.read_back_bytes,
+        "closed": stat.closed,
+        "waiting": stat.waits,
+    });
+    json::process(pid, None, more)
 }

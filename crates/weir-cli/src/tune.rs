@@ -2,20 +2,26 @@
 
 use crate::args::TuneOptions;
 use crate::fault::{Fault, tell};
-use crate::output::{print, print_json};
+use crate::json;
+use crate::output::Outlet;
 use crate::report::units::capacity;
 use rustix::fd::AsFd;
 use serde_json::json;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use weir::ErrorKind;
 use weir::tune::{Ask, Settings, ask, caches, calibrate, path};
-use weir::{ErrorKind, Shape};
+
+const SCHEMA: &str = "weir.tune/2";
+/// Of a pipe in use.
+const PIPE_SCHEMA: &str = "weir.tune.pipe/1";
 
 /// Carries out the verb.
 pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
     if options.pipe.is_some() {
         return live(options);
     }
+    let mut outlet = Outlet::open(&options.json)?;
     let mut settings = if options.reset { Settings::default() } else { read()? };
     if let Some(size) = size(options) {
         settings.capacity_bytes = Some(size);
@@ -40,7 +46,7 @@ pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
     if changed {
         settings.write().map_err(fault)?;
     }
-    show(&settings, options.json)?;
+    show(&mut outlet, &settings)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -75,6 +81,7 @@ fn segment(options: &TuneOptions, capacity: u64) -> Option<u64> {
 }
 
 fn live(options: &TuneOptions) -> Result<ExitCode, Fault> {
+    let mut outlet = Outlet::open(&options.json)?;
     let (pid, descriptor) = options.pipe.unwrap_or_default();
     let file = weir::stat::open(pid, descriptor, true).map_err(fault)?;
     let now = weir::stat::read(&file).map_err(fault)?;
@@ -89,9 +96,18 @@ fn live(options: &TuneOptions) -> Result<ExitCode, Fault> {
     let segment_bytes = segment(options, capacity_bytes.unwrap_or(now.capacity_bytes));
     let asked = Ask { capacity_bytes, segment_bytes, atomic_bytes: options.atomic };
     let shape = ask(file.as_fd(), asked).map_err(fault)?;
-    if options.json {
-        print_json(&format!("{}\n", json!({"schema": "weir.tune/1", "asked": shape_json(shape)})))?;
-    } else {
+    let asked = || {
+        json!({
+            "pipe": {"pid": pid, "fd": descriptor},
+            "asked": {
+                "capacity_bytes": shape.capacity_bytes(),
+                "segment_bytes": shape.segment_bytes(),
+                "atomic_bytes": shape.atomic_bytes(),
+            },
+        })
+    };
+    outlet.say(PIPE_SCHEMA, asked, String::new)?;
+    if outlet.has_text() {
         tell(&format!(
             "asked for {}, segments of {}, atomic bound {}; the writer takes them up",
             capacity(shape.capacity_bytes()),
@@ -116,15 +132,7 @@ fn measure() -> Result<weir::tune::Levers, Fault> {
     levers.map_err(fault)
 }
 
-fn shape_json(shape: Shape) -> serde_json::Value {
-    json!({
-        "size_bytes": shape.capacity_bytes(),
-        "segment_bytes": shape.segment_bytes(),
-        "atomic_bytes": shape.atomic_bytes(),
-    })
-}
-
-fn show(settings: &Settings, as_json: bool) -> Result<(), Fault> {
+fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
     let shape = settings.shape().map_err(fault)?;
     let levers = settings.levers();
     let measured = settings.measured.is_some();
@@ -134,18 +142,20 @@ fn show(settings: &Settings, as_json: bool) -> Result<(), Fault> {
     let segment_from = from(settings.segment_bytes.is_some(), "default");
     let atomic_from = from(settings.atomic_bytes.is_some(), "default");
     let kept = path().map(|path| path.display().to_string());
-    if as_json {
-        let mut value = shape_json(shape);
-        value["schema"] = json!("weir.tune/1");
-        value["page_bytes"] = json!(page_bytes());
-        value["from"] = json!({"size": size_from, "segment": segment_from, "atomic": atomic_from});
-        value["measured"] = json!(measured);
-        value["reader_dirties"] = json!(levers.dirties);
-        value["slip_ns"] = json!(levers.slip_ns);
-        value["wake_ns"] = json!(levers.wake_ns);
-        value["file"] = json!(kept);
-        return print_json(&format!("{value:#}\n"));
-    }
+    let body = || {
+        json!({
+            "capacity_bytes": shape.capacity_bytes(),
+            "segment_bytes": shape.segment_bytes(),
+            "atomic_bytes": shape.atomic_bytes(),
+            "page_bytes": page_bytes(),
+            "from": {"capacity": size_from, "segment": segment_from, "atomic": atomic_from},
+            "measured": measured,
+            "reader_dirties": levers.dirties,
+            "slip_s": json::seconds(levers.slip_ns),
+            "wake_s": json::seconds(levers.wake_ns),
+            "file": kept,
+        })
+    };
     let (size, segment, atomic) =
         (shape.capacity_bytes(), shape.segment_bytes(), shape.atomic_bytes());
     let order = (size / page_bytes()).ilog2();
@@ -171,8 +181,8 @@ fn show(settings: &Settings, as_json: bool) -> Result<(), Fault> {
         levers.wake_ns,
         if measured { "measured" } else { "not measured, see weir tune --calibrate" }
     );
-    if let Some(kept) = kept {
+    if let Some(kept) = &kept {
         text += &format!("kept in {kept}\n");
     }
-    print(&text)
+    outlet.say(SCHEMA, body, || text).map(drop)
 }

@@ -3,8 +3,7 @@
 
 mod common;
 
-use common::{WEIR, alone, have};
-use serde_json::Value;
+use common::{WEIR, alone, have, schema};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -41,6 +40,12 @@ const QUICK: [&str; 3] = ["joy-syscall", "--budget", "2.5s"];
 fn wrong_usage_is_told_in_a_sentence() {
     refused(&["joy-ipcc"], 2, "weir: there is no suite 'joy-ipcc'; did you mean 'joy-ipc'?");
     refused(&["qqq"], 2, "weir: there is no suite 'qqq'; weir bench --list names them");
+    refused(&["nosuch"], 2, "weir: there is no suite 'nosuch'; weir bench --list names them");
+    refused(&["futex"], 2, "there is no suite 'futex'; --filter 'futex' runs the ");
+    refused(&["joy-ipc/("], 2, "weir: '(' is not a regular expression: unclosed group");
+    refused(&["--filter", "nosuch"], 2, "weir: no case matches nosuch");
+    refused(&["--list", "--filter", "nosuch"], 2, "weir: no case matches nosuch");
+    refused(&["--json"], 2, "a value is required for '--json <FILE>'");
     refused(&["joy-syscall", "--budget", "1ms"], 2, "cases in fresh processes: at least ");
     refused(&["--budget", "soon"], 2, "not a time; write 20s, 500ms or 5m");
     refused(&["joy-syscall", "--placement", "other-cpu"], 2, "possible: same-cpu, free");
@@ -82,10 +87,16 @@ fn the_list_names_every_suite_and_its_cases() {
     for suite in weir_bench::catalogue() {
         assert!(text.contains(suite.name), "{text}");
     }
-    let output = bench(&["--list", "--json", "joy-ipc"]);
-    let list: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert!(list.iter().any(|case| case["params"]["mechanism"] == "posix-mq"));
-    assert!(list.iter().all(|case| case["suite"] == "joy-ipc"));
+    assert!(text.contains(" time  what"), "{text}");
+    let output = bench(&["--list", "--json", "-", "joy-ipc/posix-mq", "limits"]);
+    let list = schema::check_text("weir.bench-list/1", &output.stdout);
+    let suites = list["suites"].as_array().expect("suites");
+    let names: Vec<_> = suites.iter().map(|suite| suite["suite"].as_str()).collect();
+    assert_eq!(names, [Some("limits"), Some("joy-ipc")]);
+    assert!(suites.iter().all(|suite| suite["expected_s"].as_f64() > Some(1.0)));
+    let picked = suites[1]["cases"].as_array().expect("cases");
+    assert!(!picked.is_empty());
+    assert!(picked.iter().all(|case| case["params"]["mechanism"] == "posix-mq"));
     let output = bench(&["--list", "joy-syscall"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("read of 1 byte"));
 }
@@ -93,10 +104,11 @@ fn the_list_names_every_suite_and_its_cases() {
 #[test]
 fn the_report_has_what_the_schema_promises() {
     let _alone = alone();
-    let output = bench(&[QUICK.as_slice(), &["--json", "--quiet", "--seed", "7"]].concat());
+    let output = bench(&[QUICK.as_slice(), &["--json", "-", "--quiet", "--seed", "7"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
-    assert_eq!((&json["schema"], &json["seed"]), (&"weir.bench/1".into(), &7.into()));
+    let json = schema::check_text("weir.bench/2", &output.stdout);
+    assert_eq!((&json["seed"], &json["interrupted"]), (&7.into(), &false.into()));
+    assert_eq!(json["suites_asked"], serde_json::json!(["joy-syscall"]));
     assert!(json["host"]["kernel"].as_str().is_some_and(|kernel| kernel.starts_with("Linux")));
     assert!(json["self_test"]["sentence"].as_str().is_some_and(|text| text.contains("resolves")));
     let cases = json["cases"].as_array().expect("cases");
@@ -105,7 +117,7 @@ fn the_report_has_what_the_schema_promises() {
         let (low, high) = (case["low"].as_f64(), case["high"].as_f64());
         let estimate = case["estimate"].as_f64();
         assert!(low <= estimate && estimate <= high, "{case}");
-        let n = case["n"].as_u64().expect("n");
+        let n = case["batches"].as_u64().expect("a number");
         assert_eq!(case["samples"].as_array().map(|samples| samples.len() as u64), Some(n));
         assert!(case["processes"].as_u64() >= Some(6), "{case}");
         assert_eq!((&case["unit"], &case["placement"]), (&"ns".into(), &"same-cpu".into()));
@@ -120,7 +132,7 @@ fn what_cannot_be_written_is_named_after_the_figures_were_shown() {
     let _alone = alone();
     let full = bench(&[QUICK.as_slice(), &["--json=/dev/full"]].concat());
     assert_eq!(full.status.code(), Some(1));
-    assert!(said(&full).contains("weir: cannot write /dev/full: No space left on device"));
+    assert!(said(&full).contains("weir: cannot write '/dev/full': No space left on device"));
     assert!(String::from_utf8_lossy(&full.stdout).contains("read of 1 byte"), "nothing shown");
 }
 
@@ -129,7 +141,7 @@ fn what_could_not_be_written_is_refused_before_anything_is_measured() {
     for option in ["--json=/nonexistent/report.json", "--html=/proc/report.html", "--html=/proc"] {
         let refused = bench(&[QUICK.as_slice(), &[option]].concat());
         assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
-        assert!(said(&refused).starts_with("weir: cannot write /"), "{}", said(&refused));
+        assert!(said(&refused).starts_with("weir: cannot write '/"), "{}", said(&refused));
         assert!(refused.stdout.is_empty(), "measured all the same");
     }
 }
@@ -183,8 +195,79 @@ fn interrupted_it_says_so_and_leaves_no_process() {
     weir_sys::signals::send(weir.id() as i32, 2).expect("sent");
     let output = weir.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130));
-    assert_eq!(said(&output), "weir: interrupted\n");
+    assert!(said(&output).contains("weir: interrupted"), "{}", said(&output));
     wait_until("all its processes are gone", || !family.iter().any(|pid| is_running(*pid)));
+}
+
+/// Ctrl-C after some passes: what was measured is worth keeping, and says what it is.
+#[test]
+fn interrupted_later_it_keeps_what_was_measured() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("report.json");
+    let mut command = Command::new(WEIR);
+    command.args(["bench", "joy-syscall/read", "--budget", "60s", "--json"]).arg(&file);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let weir = command.spawn().expect("weir starts");
+    let mut seen = std::collections::BTreeSet::new();
+    wait_until("five cells have been there", || {
+        seen.extend(children(weir.id()));
+        seen.len() > 5
+    });
+    weir_sys::signals::send(weir.id() as i32, 2).expect("sent");
+    let output = weir.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
+    assert!(said(&output).contains("weir: interrupted: the report holds what was measured"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("interrupted after ") && text.contains("read of 1 byte"), "{text}");
+    let json = schema::check_text("weir.bench/2", &std::fs::read(&file).expect("written"));
+    assert_eq!(json["interrupted"], true);
+    let cases = json["cases"].as_array().expect("cases");
+    assert!(!cases.is_empty() && cases.iter().all(|case| case["processes"].as_u64() >= Some(2)));
+}
+
+/// Programs that compute, killed when this goes.
+struct Hogs(Vec<Child>);
+
+impl Hogs {
+    fn start(count: usize) -> Hogs {
+        let hog = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
+            command.spawn().expect("sh starts")
+        };
+        Hogs((0..count).map(|_| hog()).collect())
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        for hog in &mut self.0 {
+            let _ = hog.kill();
+            let _ = hog.wait();
+        }
+    }
+}
+
+/// Two hogs burn the CPUs: that is no "load none" and a quiet host, but a busy one.
+#[test]
+fn what_others_do_with_the_cpus_is_seen_and_told() {
+    let _alone = alone();
+    let hogs = Hogs::start(2);
+    let output = bench(&[QUICK.as_slice(), &["--json", "/dev/stderr"]].concat());
+    drop(hogs);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("weir: the host is busy: others used "), "{text}");
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(shown.contains("CPUs while it ran (busy: figures of a busy host)"), "{shown}");
+    let json = text.lines().find(|line| line.starts_with('{')).expect("a report");
+    let json = schema::check_text("weir.bench/2", json.as_bytes());
+    let state = &json["host"]["state"];
+    assert_eq!((&json["load"], &state["busy"]), (&"none".into(), &true.into()));
+    for when in ["before", "during"] {
+        assert!(state[when]["others_cpus"].as_f64() > Some(0.5), "{when}: {state}");
+    }
 }
 
 /// What a cell of a group with all its cases is told.

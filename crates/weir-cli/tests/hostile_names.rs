@@ -85,8 +85,9 @@ fn pipes_and_ports_show_hostile_names_as_text() {
     let json = OsStr::new("--json");
     shown_as_text("port list", &port("list", &[]));
     shown_as_text("port stat", &port("stat", &[&name]));
-    for more in [&[json][..], &[json, &name]] {
-        let verb = if more.len() == 1 { "list" } else { "stat" };
+    let stdout = OsStr::new("-");
+    for more in [&[json, stdout][..], &[json, stdout, &name]] {
+        let verb = if more.len() == 2 { "list" } else { "stat" };
         let output = port(verb, more);
         assert!(is_text(&output.stdout), "{verb}: {}", output.stdout.escape_ascii());
         assert!(serde_json::from_slice::<serde_json::Value>(&output.stdout).is_ok());

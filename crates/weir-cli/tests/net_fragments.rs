@@ -25,8 +25,11 @@ fn fragments_in_any_order_make_the_datagram() {
         }
         // Two pieces came twice; one datagram never got its first.
         let stat = bed.stat();
-        assert_eq!(stat["drops"], json!({"duplicate-fragment": 2}));
-        assert_eq!((&stat["reassembled"], &stat["reassembly"]["waiting"]), (&54.into(), &1.into()));
+        assert_eq!(stat["drops"], json!({"duplicate_fragment": 2}));
+        assert_eq!(
+            (&stat["datagrams_reassembled"], &stat["reassembly"]["datagrams"]),
+            (&54.into(), &1.into())
+        );
         host.end();
     }
 }
@@ -58,7 +61,7 @@ fn fragments_that_cannot_be_are_dropped_for_what_they_are() {
             assert_eq!(*outcome, silent, "{game}");
         }
         // Beyond the longest datagram twice, not of eight bytes, empty twice; TCP's header hidden.
-        assert_eq!(bed.stat()["drops"], json!({"bad-fragment": 5, "tiny-fragment": 3}));
+        assert_eq!(bed.stat()["drops"], json!({"bad_fragment": 5, "tiny_fragment": 3}));
         host.end();
     }
 }
@@ -73,8 +76,8 @@ fn ten_thousand_stuck_datagrams_do_not_keep_honest_ones_out() {
         // All that is stuck fits its memory, and what gave way for it was counted.
         let stat = bed.stat();
         let reassembly = &stat["reassembly"];
-        assert!(reassembly["waiting_bytes"].as_u64() <= Some(4 << 20), "{stat}");
-        let waiting = reassembly["waiting"].as_u64().expect("a count");
+        assert!(reassembly["held_bytes"].as_u64() <= Some(4 << 20), "{stat}");
+        let waiting = reassembly["datagrams"].as_u64().expect("a count");
         let evicted = stat["drops"]["evicted"].as_u64();
         assert_eq!(Some(waiting), 10_000u64.checked_sub(evicted.unwrap_or(0)), "{stat}");
         host.end();
@@ -89,9 +92,9 @@ fn one_source_cannot_take_the_memory_of_the_others() {
     // The other's datagram had begun before, and ends after: it is there.
     assert_eq!(outcome["other"]["right"], 1, "{outcome}");
     let stat = bed.stat();
-    assert!(stat["reassembly"]["waiting_bytes"].as_u64() <= Some(512 << 10), "{stat}");
-    let waiting = stat["reassembly"]["waiting"].as_u64().expect("a count");
-    let evicted = stat["drops"]["evicted-of-source"].as_u64();
+    assert!(stat["reassembly"]["held_bytes"].as_u64() <= Some(512 << 10), "{stat}");
+    let waiting = stat["reassembly"]["datagrams"].as_u64().expect("a count");
+    let evicted = stat["drops"]["evicted_of_source"].as_u64();
     assert_eq!(Some(waiting), 2000u64.checked_sub(evicted.unwrap_or(0)), "{stat}");
     host.end();
 }

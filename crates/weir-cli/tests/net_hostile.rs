@@ -60,11 +60,11 @@ fn garbage_harms_nothing() {
     let Some(bed) = Bed::new(&["ping"]) else { return };
     for answers in ANSWERS {
         let mut host = bed.host(answers, "", "--ggp");
-        let before = bed.stat()["received"].as_u64();
+        let before = bed.stat()["packets_in"].as_u64();
         assert_eq!(bed.script("hostile.py garbage 20000")["sent"], 20_000);
         let stat = bed.stat();
         // With every hundred a request by which it is known that they were dealt with.
-        let came = stat["received"].as_u64().zip(before).map(|(after, before)| after - before);
+        let came = stat["packets_in"].as_u64().zip(before).map(|(after, before)| after - before);
         // The kernel has something to say to some of the answers.
         assert!(came.is_some_and(|came| (20_200..20_400).contains(&came)), "{stat}");
         lives(&bed, &mut host);
@@ -123,7 +123,7 @@ fn a_daemon_that_takes_nothing_for_a_while_harms_only_itself() {
     // What lay in its ring is answered, all of it, and then the rest.
     until("it has answered", || {
         let stat = bed.stat();
-        stat["sent"].as_u64() >= stat["delivered"].as_u64()
+        stat["datagrams_sent"].as_u64() >= stat["datagrams_delivered"].as_u64()
     });
     lives(&bed, &mut host);
     host.end();

@@ -3,6 +3,7 @@
 mod common;
 
 use common::port::{Place, Running, refused, said, sent, until};
+use common::schema;
 use common::{WEIR, have};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -11,7 +12,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use weir::{Port, PortOptions};
-use weir_net::log::{Change, Direction, Dropped, Kinds, Log, Packet, Station};
+use weir_net::log::{Change, Direction, Dropped, Failure, Kinds, Log, Packet, Station};
 
 /// An echo request.
 const ECHO: [u8; 28] = [
@@ -97,7 +98,8 @@ fn wrong_usage_is_said_with_status_2() {
     refused(&net_log(&place, "--tun ../weir0"), 2, "1 to 15 of A-Z a-z 0-9 _ . -");
     refused(&net_log(&place, "--kinds drop"), 2, "there are transactions, errors, dumps-in");
     refused(&net_log(&place, "--set drops,"), 2, "cannot log kind \"\"");
-    for args in ["--json --pcap", "--set all -f", "--cost --last 3", "log --tun weir0", "--last x"]
+    for args in
+        ["--json - --pcap", "--set all -f", "--cost --last 3", "log --tun weir0", "--last x"]
     {
         assert_eq!(net_log(&place, args).status.code(), Some(2), "{args}");
     }
@@ -130,10 +132,40 @@ fn what_writers_left_is_printed_when_they_are_gone() {
     assert_eq!(lines(&net_log(&place, "--last 0")), [""; 0]);
     assert_eq!(lines(&net_log(&place, "--kinds drops,dumps-in")), expected[1..3]);
     assert_eq!(lines(&net_log(&place, "--kinds transactions --last 1")), expected[..1]);
-    let json = net_log(&place, "--json --kinds drops");
-    let line: Value = serde_json::from_slice(&json.stdout).expect("a line of JSON");
-    assert_eq!(line["schema"], "weir.net.log/1");
+    let json = net_log(&place, "--json - --kinds drops");
+    let line = schema::check_text("weir.net.log/1", &json.stdout);
     assert_eq!((&line["kind"], &line["reason_name"]), (&"drops".into(), &"no-port".into()));
+}
+
+#[test]
+fn events_of_every_kind_are_lines_of_their_schema() {
+    let place = Place::new();
+    let log = made(&place);
+    log.set_mask(Kinds::ALL);
+    // ICMP, ports, neither, and what is cut off.
+    for (protocol, length) in [(1, 28), (17, 28), (132, 28), (17, 22), (1, 3)] {
+        let mut packet = ECHO;
+        packet[9] = protocol;
+        log.packet(Direction::Out, &packet[..length]);
+        log.dropped(&Dropped { packet: Packet::of(&packet[..length]), ..dropped() });
+    }
+    let reason = weir_net::log::Reason::CHECKSUM;
+    let (source, target) = ([10, 9, 0, 1].into(), [10, 9, 0, 2].into());
+    log.error(&Failure { reason, protocol: 2, source, target, value: 7 });
+    for change in [Change::Attached, Change::Detached, Change::Died, Change::Refused] {
+        log.station(&Station { change, ..station(0) });
+    }
+    let file = place.path("net/weir0/lines");
+    let output = net_log(&place, &format!("--json {}", file.display()));
+    assert_eq!((output.stdout.len(), said(&output).as_str()), (0, ""));
+    let text = std::fs::read_to_string(&file).expect("written");
+    let check = |line: &str| schema::check_text("weir.net.log/1", line.as_bytes());
+    let kinds: Vec<Value> = text.lines().map(|line| check(line)["kind"].clone()).collect();
+    for (kind, count) in
+        [("transactions", 5), ("dumps-out", 5), ("drops", 5), ("errors", 1), ("stations", 4)]
+    {
+        assert_eq!(kinds.iter().filter(|is| *is == kind).count(), count, "{kind}: {text}");
+    }
 }
 
 #[test]
@@ -153,9 +185,9 @@ fn a_follower_prints_events_as_they_come() {
     running.kill(Signal::INT);
     let (status, out, err) = running.end();
     assert_eq!((status.signal(), out, err.as_str()), (Some(2), vec![], ""));
-    let mut all = start(&place, "-f --since-start --json");
+    let mut all = start(&place, "-f --since-start --json -");
     for pid in 0..23 {
-        let line: Value = serde_json::from_str(&all.line()).expect("JSON");
+        let line = schema::check_text("weir.net.log/1", all.line().as_bytes());
         assert_eq!(line["pid"], pid);
     }
 }
@@ -187,7 +219,7 @@ fn a_follower_goes_on_when_the_switch_is_started_again() {
 fn a_follower_whose_output_nobody_reads_dies_of_sigpipe() {
     let place = Place::new();
     let _log = made(&place);
-    for args in ["-f", "-f --pcap --since-start", "-f --json"] {
+    for args in ["-f", "-f --pcap --since-start", "-f --json -"] {
         let mut running = start(&place, args);
         // While nothing comes: only that nobody reads any more can end it.
         if args.contains("pcap") {
@@ -242,7 +274,7 @@ fn kinds_are_chosen_while_the_switch_runs() {
 #[test]
 fn what_a_follower_missed_is_said() {
     let place = Place::new();
-    for (args, expected) in [("-f", ""), ("-f --json", "\"missing\"")] {
+    for (args, expected) in [("-f", ""), ("-f --json -", "\"missing\"")] {
         let log = made(&place);
         let mut running = start(&place, args);
         log.station(&station(1));
@@ -260,7 +292,7 @@ fn what_a_follower_missed_is_said() {
             line.contains("process 999") || line.contains("\"pid\":999")
         });
         if !expected.is_empty() {
-            let line: Value = serde_json::from_str(&running.line()).expect("JSON");
+            let line = schema::check_text("weir.net.log/1", running.line().as_bytes());
             assert_eq!(line["kind"], "missing");
             assert_eq!(line["overwritten_units"], 1000 - 128);
         }
@@ -310,14 +342,13 @@ fn the_cost_of_each_kind_is_measured() {
     // Beside a log that is given, which is left alone.
     let file = path(&place);
     let log = Log::create(&file, 4096).expect("made");
-    let json = net_log(&place, &format!("--cost --json {}", file.display()));
-    let report: Value = serde_json::from_slice(&json.stdout).expect("JSON");
-    assert_eq!(report["schema"], "weir.net.log.cost/1");
+    let json = net_log(&place, &format!("--cost --json - {}", file.display()));
+    let report = schema::check_text("weir.net.log.cost/2", &json.stdout);
     let cases = report["cases"].as_array().expect("cases");
     assert!(cases.len() >= 11, "{report}");
     for case in cases {
         let figure = |name: &str| case[name].as_f64().expect("a figure");
-        let (low, median, high) = (figure("low_ns"), figure("median_ns"), figure("high_ns"));
+        let (low, median, high) = (figure("low_s"), figure("median_s"), figure("high_s"));
         assert!(0.0 < low && low <= median && median <= high, "{case}");
     }
     assert_eq!(log.mask(), Kinds::USUAL);

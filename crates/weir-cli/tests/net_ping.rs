@@ -4,6 +4,7 @@
 mod common;
 
 use common::net::{ANSWERS, Answers, Bed, HOST, KERNEL, both, until};
+use common::schema;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -48,8 +49,11 @@ fn a_flood_is_answered_to_the_last() {
         is_right(&text);
         // Here ping waits for the last answer for as long as two of them took, which may be too
         // short: the switch knows better.
-        until("all are answered", || bed.stat()["sent"] == 2000);
-        assert_eq!((&bed.stat()["delivered"], &bed.stat()["drops"]), (&2000.into(), &json!({})));
+        until("all are answered", || bed.stat()["datagrams_sent"] == 2000);
+        assert_eq!(
+            (&bed.stat()["datagrams_delivered"], &bed.stat()["drops"]),
+            (&2000.into(), &json!({}))
+        );
         assert!(text.contains("2000 packets transmitted, "), "{text}");
         let received = text.split(", ").find_map(|part| part.strip_suffix(" received"));
         let received: Option<u32> = received.and_then(|count| count.parse().ok());
@@ -159,7 +163,7 @@ fn requests_for_the_time_are_answered_with_the_time() {
         let text = both(&output);
         // Both clients listen by a capture, which misses some while the machine is busy: what
         // they did see must be right, and all was answered if the switch says so.
-        until("all are answered", || bed.stat()["sent"] == 3);
+        until("all are answered", || bed.stat()["datagrams_sent"] == 3);
         let stamps: Vec<_> = text.lines().filter(|line| line.contains("Originate=")).collect();
         assert!(!stamps.is_empty(), "{text}");
         for stamp in stamps {
@@ -169,7 +173,7 @@ fn requests_for_the_time_are_answered_with_the_time() {
         let words = "--icmp --icmp-type timestamp -c 3 --delay 2ms";
         let text = bed.ok(&format!("nping {words} {HOST}"));
         let replies: Vec<_> = text.lines().filter(|line| line.contains("RCVD")).collect();
-        until("all are answered", || bed.stat()["sent"] == 6);
+        until("all are answered", || bed.stat()["datagrams_sent"] == 6);
         assert!(!replies.is_empty(), "{text}");
         for reply in replies {
             assert!(reply.contains("type=14/code=0"), "{reply}");
@@ -204,13 +208,15 @@ fn the_host_asks_the_kernel_and_itself() {
         let host = bed.host(answers, "", "");
         for args in ["", "--size 4000", "--size 0", "--timestamp"] {
             for whom in [KERNEL, HOST] {
-                let output = bed.run_net(&format!("ping --json -c 5 -i 2ms -W 20s {args} {whom}"));
+                let output =
+                    bed.run_net(&format!("ping --json - -c 5 -i 2ms -W 20s {args} {whom}"));
                 let text = both(&output);
                 assert_eq!(output.status.code(), Some(0), "{whom} {args}: {text}");
-                let said: Value = serde_json::from_str(&text).expect("JSON");
-                assert_eq!(said["schema"], "weir.net.ping/1");
-                assert_eq!((&said["sent"], &said["received"]), (&5.into(), &5.into()), "{said}");
-                assert_eq!((&said["changed"], &said["lost"]), (&0.into(), &0.into()), "{said}");
+                let said = schema::check_text("weir.net.ping/2", text.as_bytes());
+                let counts = [&said["requests"], &said["replies"]];
+                assert_eq!(counts, [&Value::from(5); 2], "{said}");
+                let none = [&said["changed_replies"], &said["lost_requests"]];
+                assert_eq!(none, [&Value::from(0); 2], "{said}");
             }
         }
         // Nobody has this address: a status of its own, in the time that was asked for.

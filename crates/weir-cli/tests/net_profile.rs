@@ -4,9 +4,10 @@
 mod common;
 
 use common::port::{Place, Running, refused};
+use common::schema;
 use common::{WEIR, alone};
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -62,28 +63,28 @@ fn a_packet_s_time_is_what_all_processes_of_the_switch_used() {
     let path = of_switch(&place).join(format!("profile.switch.{me}"));
     let _published = profile::publish(&path, "switch").expect("published");
     switches_until(|| {
-        let text = ended(place.start(net_profile(&place, "--seconds 0.3 --json")));
-        let json: Value = serde_json::from_str(&text).expect("JSON");
-        assert_eq!((json["schema"].as_str(), &json["gone"]), (Some("weir.profile/1"), &json!([])));
+        let text = ended(place.start(net_profile(&place, "--seconds 0.3 --json -")));
+        let json = schema::check_text("weir.net.profile/2", text.as_bytes());
+        assert_eq!(json["gone"], json!([]));
         let switch = &json["processes"][0];
         assert_eq!((switch["process"].as_str(), &switch["pid"]), (Some("switch"), &json!(me)));
-        let reads = switch["calls"][0]["calls"].as_u64().expect("calls");
+        let reads = switch["system_calls"][0]["calls"].as_u64().expect("calls");
         let packets = switch["subroutines"][0]["calls"].as_u64().expect("calls");
         assert!(packets > 0 && packets.abs_diff(reads) <= 1, "{text}");
         assert_eq!(json["sum"]["unit"], json!({"name": "packet", "count": packets}));
-        let cpu_ns = switch["cpu"]["total_ns"].as_f64().expect("known");
-        let packet = ["cpu_ns", "profile_ns"].map(|key| json["packet"][key].as_f64());
-        let took_ns = packet[0].zip(packet[1]).map(|(one, other)| (one + other) * packets as f64);
-        assert!(took_ns.is_some_and(|ns| (ns - cpu_ns).abs() < 1e-6 * cpu_ns), "{text}");
+        let cpu_s = switch["cpu"]["cpu_s"].as_f64().expect("known");
+        let packet = ["cpu_s", "profile_s"].map(|key| json["packet"][key].as_f64());
+        let took_s = packet[0].zip(packet[1]).map(|(one, other)| (one + other) * packets as f64);
+        assert!(took_s.is_some_and(|s| (s - cpu_s).abs() < 1e-6 * cpu_s), "{text}");
         assert!(packet[1] > Some(0.0), "{text}");
         // A process by its number, and by its file; a line each time.
         let by_number = ended(place.start(net_profile(&place, &format!("-s 0.1 {me}"))));
         assert!(by_number.starts_with(&format!("switch (process {me}), 0.1")), "{by_number}");
         assert!(by_number.contains("\na packet's time: "), "{by_number}");
-        let file = format!("-i 0.1 --json {}", path.display());
+        let file = format!("-i 0.1 --json - {}", path.display());
         let mut lines = place.start(net_profile(&place, &file));
         for _ in 0..2 {
-            let line: Value = serde_json::from_str(&lines.line()).expect("a line of JSON");
+            let line = schema::check_text("weir.net.profile/2", lines.line().as_bytes());
             assert_eq!(line["processes"][0]["pid"], json!(me));
         }
         lines.kill(Signal::INT);

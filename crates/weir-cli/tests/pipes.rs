@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::WEIR;
+use common::{WEIR, schema};
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 use weir::{Options, pipe, records};
@@ -46,34 +46,36 @@ fn refused(output: &Output, status: i32, expected: &str) {
 #[test]
 fn defaults_are_set_shown_and_forgotten() {
     let place = Place::new();
-    let plain = place.json(&["tune", "--json"]);
-    assert_eq!(
-        (&plain["schema"], &plain["from"]["size"]),
-        (&"weir.tune/1".into(), &"caches".into())
-    );
-    let set = place.json(&["tune", "--order", "8", "--shift", "4", "--json"]);
+    let plain = place.json(&["tune", "--json", "-"]);
+    schema::check("weir.tune/2", &plain);
+    assert_eq!(plain["from"]["capacity"], "caches");
+    let set = place.json(&["tune", "--order", "8", "--shift", "4", "--json", "-"]);
     let page = set["page_bytes"].as_u64().expect("a number");
     assert_eq!(
-        (set["size_bytes"].as_u64(), set["segment_bytes"].as_u64()),
+        (set["capacity_bytes"].as_u64(), set["segment_bytes"].as_u64()),
         (Some(page << 8), Some(page << 4))
     );
     assert_eq!(set["from"]["segment"], "set");
     // A smaller size later: the segment that no longer fits follows again.
-    let smaller = place.json(&["tune", "--size", "16K", "--json"]);
+    let smaller = place.json(&["tune", "--size", "16K", "--json", "-"]);
     assert_eq!(smaller["segment_bytes"], 2048);
     let text = String::from_utf8(place.weir(&["tune"]).stdout).expect("text");
     assert!(text.contains("size       16 KiB  page << 2   set"), "{text}");
-    assert_eq!(place.json(&["tune", "--reset", "--json"])["size_bytes"], plain["size_bytes"]);
+    assert_eq!(
+        place.json(&["tune", "--reset", "--json", "-"])["capacity_bytes"],
+        plain["capacity_bytes"]
+    );
 }
 
 #[test]
 fn what_is_measured_is_kept() {
     let place = Place::new();
-    let measured = place.json(&["tune", "--calibrate", "--json"]);
+    let measured = place.json(&["tune", "--calibrate", "--json", "-"]);
+    schema::check("weir.tune/2", &measured);
     assert_eq!(measured["measured"], true);
-    let size = measured["size_bytes"].as_u64().expect("a number");
+    let size = measured["capacity_bytes"].as_u64().expect("a number");
     assert!((256 << 10..=4 << 20).contains(&size), "{size}");
-    assert_eq!(place.json(&["tune", "--json"]), measured);
+    assert_eq!(place.json(&["tune", "--json", "-"]), measured);
 }
 
 #[test]
@@ -97,27 +99,39 @@ fn a_pipe_in_use_is_shown_and_set() {
     writer.write(&[1; 5000]).expect("written");
     reader.read(&mut [0; 2000]).expect("read");
     let own = std::process::id().to_string();
-    let seen = place.json(&["stat", &own, "--json"]);
-    assert_eq!(seen["schema"], "weir.stat/1");
+    let seen = place.json(&["stat", &own, "--json", "-"]);
+    schema::check("weir.stat/2", &seen);
     let with = |bytes: u64, seen: &Value| {
         let all = seen["pipes"].as_array().expect("a list").clone();
-        all.into_iter().find(|pipe| pipe["writer"]["bytes"] == bytes).expect("found")
+        all.into_iter().find(|pipe| pipe["writer"]["bytes_out"] == bytes).expect("found")
     };
     let mine = |seen: &Value| with(5000, seen);
     let ours = mine(&seen);
     assert_eq!((&ours["kind"], &ours["fill_bytes"]), (&"stream".into(), &3000.into()));
-    assert_eq!((&ours["reader"]["bytes"], &ours["reader"]["records"]), (&2000.into(), &1.into()));
+    assert_eq!(
+        (&ours["reader"]["bytes_in"], &ours["reader"]["records"]),
+        (&2000.into(), &1.into())
+    );
+    let uid = rustix::process::geteuid().as_raw();
+    let of = &ours["writer"];
+    assert_eq!((&of["pid"], &of["uid"]), (&std::process::id().into(), &uid.into()));
     let name = format!("{own}/{}", ours["holders"][1]["fd"]);
     let asked = place.weir(&["tune", "--pipe", &name, "--segment", "16K"]);
     assert!(said(&asked).contains("asked for 64 KiB, segments of 16 KiB"), "{}", said(&asked));
-    assert_eq!(mine(&place.json(&["stat", "--json"]))["segment_bytes"], 16_384);
+    assert_eq!(mine(&place.json(&["stat", "--json", "-"]))["segment_bytes"], 16_384);
+    let asked = place.json(&["tune", "--pipe", &name, "--atomic", "2K", "--json", "-"]);
+    schema::check("weir.tune.pipe/1", &asked);
+    assert_eq!(
+        (&asked["pipe"]["pid"], &asked["asked"]["atomic_bytes"]),
+        (&std::process::id().into(), &2048.into())
+    );
     refused(&place.weir(&["tune", "--pipe", &name, "--size", "4G"]), 2, "out of range");
     writer.write(&[1; 50_000]).expect("written");
     let shrunk = place.weir(&["tune", "--pipe", &name, "--size", "32K"]);
     refused(&shrunk, 2, "cannot shrink a pipe to 32768 bytes: 53000 bytes are in it");
     drop(writer);
     // Which of the two descriptors was the writer's depends on what other tests had open.
-    let left = with(55_000, &place.json(&["stat", &own, "--json"]));
+    let left = with(55_000, &place.json(&["stat", &own, "--json", "-"]));
     let name = format!("{own}/{}", left["holders"][0]["fd"]);
     refused(&place.weir(&["tune", "--pipe", &name, "--size", "1M"]), 1, "it is closed");
 }
@@ -148,7 +162,7 @@ fn runs_and_buffers_at_work_are_listed() {
     // The process may not have become weir yet.
     common::port::until("it is listed", || !text().is_empty());
     assert_eq!(text(), format!("no pipe of weir is in use\n{pid} weir buffer --name a?b\n"));
-    let json = place.json(&["stat", &pid, "--json"]);
+    let json = place.json(&["stat", &pid, "--json", "-"]);
     assert_eq!(json["running"][0]["command"], "weir buffer --name a\u{1b}b");
     drop(buffer.stdin.take());
     assert!(buffer.wait().expect("ends").success());
@@ -199,7 +213,7 @@ fn watching_shows_rates_until_nobody_reads() {
     let place = Place::new();
     let (mut writer, mut reader) = pipe(&Options::new().capacity_bytes(65_536)).expect("made");
     let mut child = Command::new(WEIR)
-        .args(["stat", &std::process::id().to_string(), "--watch=0.05", "--json"])
+        .args(["stat", &std::process::id().to_string(), "--watch=0.05", "--json", "-"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -212,6 +226,7 @@ fn watching_shows_rates_until_nobody_reads() {
         reader.read(&mut [0; 1000]).expect("read");
         let line = lines.next().expect("a line").expect("text");
         let seen: Value = serde_json::from_str(&line).expect("JSON");
+        schema::check("weir.stat/2", &seen);
         rates.push(seen["pipes"][0]["bytes_per_s"].clone());
     }
     assert!(rates[0].is_null() && rates[3].as_f64().is_some(), "{rates:?}");

@@ -5,6 +5,7 @@ mod common;
 
 use common::WEIR;
 use common::port::{Place, refused, sent, until};
+use common::schema;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::Write;
@@ -101,16 +102,26 @@ fn headers_and_json_say_who_sent_what() {
     sent(&place.write("log", b"a\nb\n"));
     sent(&place.write("log -m c -m=d", b"not read"));
     assert_eq!(reader.printed(), b"1:1\ta\n1:2\tb\n2:1\tc\n2:2\td\n");
-    let mut reader = place.read("log --json --until-closed");
+    let mut reader = place.read("log --json - --until-closed");
     sent(&place.write("log", b"a \"word\"\n\xff\xfe\n"));
     let printed = String::from_utf8(reader.printed()).expect("text");
     let seen: Vec<Value> =
         printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!((&seen[0]["text"], &seen[0]["base64"]), (&"a \"word\"".into(), &Value::Null));
     assert_eq!((&seen[1]["text"], &seen[1]["base64"]), (&Value::Null, &"//4=".into()));
-    assert_eq!((&seen[1]["writer"], &seen[1]["sequence"]), (&1.into(), &2.into()));
-    assert_eq!(seen[1]["uid"], rustix::process::getuid().as_raw());
-    assert!(seen[1]["pid"].as_u64() > Some(1) && seen.len() == 2, "{printed}");
+    seen.iter().for_each(|line| schema::check("weir.port.read/1", line));
+    let writer = &seen[1]["writer"];
+    assert_eq!((&writer["number"], &seen[1]["sequence"]), (&1.into(), &2.into()));
+    assert_eq!(writer["uid"], rustix::process::getuid().as_raw());
+    assert!(writer["pid"].as_u64() > Some(1) && seen.len() == 2, "{printed}");
+    // To a file, and then nothing is printed.
+    let mut reader = place.read("log --json lines --until-closed");
+    sent(&place.write("log -m one -m two", b""));
+    assert_eq!(reader.printed(), b"");
+    let lines = std::fs::read_to_string(place.directory.path().join("lines")).expect("written");
+    let mut last =
+        lines.lines().map(|line| schema::check_text("weir.port.read/1", line.as_bytes()));
+    assert_eq!(last.next_back().expect("lines")["text"], "two");
 }
 
 #[test]
@@ -153,7 +164,7 @@ fn a_reader_that_is_told_to_end_takes_its_name_away() {
     let mut command = place.command("bash");
     command.args(["-c", "yes | $WEIR port write --wait 60s log"]);
     let mut writer = place.start(command);
-    until("its writer waits", || place.first_writer("log")["waits_now"] == true);
+    until("its writer waits", || place.first_writer("log")["waiting"] == true);
     reader.kill(Signal::TERM);
     let (status, _, err) = writer.end();
     assert_eq!(status.code(), Some(1), "{err}");

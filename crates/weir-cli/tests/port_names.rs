@@ -4,8 +4,10 @@
 mod common;
 
 use common::port::{Place, refused, sent, until};
+use common::schema;
 use common::{WEIR, have};
 use rustix::process::Signal;
+use serde_json::Value;
 use std::io::Write;
 use std::process::Stdio;
 
@@ -108,18 +110,23 @@ fn ports_are_listed_shown_and_removed() {
     writer user sent bytes received ring waits slept asleep
     WRITER weir 0 2 10 B 2 256 KiB 0 0 -
     ");
-    let stat = place.json("stat live --json");
-    assert_eq!((&stat["schema"], &stat["stale"]), (&"weir.port.stat/1".into(), &false.into()));
+    let stat = place.json("stat live --json -");
+    schema::check("weir.port.stat/2", &stat);
+    assert_eq!((&stat["stale"], &stat["reader"]["command"]), (&false.into(), &"weir".into()));
     assert_eq!(stat["reader"]["pid"], live.child.id());
-    assert_eq!((&stat["account"]["messages"], &stat["account"]["open"]), (&2.into(), &1.into()));
+    let account = &stat["account"];
+    assert_eq!((&account["messages"], &account["writers_open"]), (&2.into(), &1.into()));
+    schema::check("weir.port.stat/2", &place.json("stat dead --json -"));
     assert_eq!(stat["writers"][0]["pid"], writer.child.id());
-    let list = place.json("list --json");
+    let list = place.json("list --json -");
+    schema::check("weir.port.list/2", &list);
     assert_eq!(
-        (&list["ports"][0]["stale"], &list["ports"][1]["command"]),
-        (&true.into(), &"weir".into())
+        (&list["ports"][0]["stale"], &list["ports"][0]["reader"]),
+        (&true.into(), &Value::Null)
     );
+    assert_eq!(list["ports"][1]["reader"], stat["reader"]);
     sent(&place.port("remove dead"));
-    assert_eq!(place.json("list --json")["ports"].as_array().map(Vec::len), Some(1));
+    assert_eq!(place.json("list --json -")["ports"].as_array().map(Vec::len), Some(1));
     // What a dead reader left can be read again as well.
     live.kill(Signal::KILL);
     live.child.wait().expect("ends");

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{WEIR, alone};
+use common::{WEIR, alone, schema};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -89,7 +89,9 @@ fn a_run_is_saved_listed_shown_exported_and_forgotten() {
     let place = Place::new();
     let empty = place.weir(&["history"]);
     refused(&empty, 0, "weir: no run is saved yet");
-    assert_eq!(stdout(&place.weir(&["history", "--json"])), "[]\n");
+    let none =
+        schema::check_text("weir.history/1", &place.weir(&["history", "--json", "-"]).stdout);
+    assert_eq!(none["runs"], json!([]));
     {
         let _alone = alone();
         let saved = place.weir(&[RUN.as_slice(), &["--save", "first"]].concat());
@@ -98,15 +100,25 @@ fn a_run_is_saved_listed_shown_exported_and_forgotten() {
     let again = place.weir(&[RUN.as_slice(), &["--save", "first"]].concat());
     let taken = "cannot save as 'first': there is a run of that name (--replace overwrites it)";
     refused(&again, 1, taken);
-    let list: Value =
-        serde_json::from_slice(&place.weir(&["history", "--json"]).stdout).expect("a list as JSON");
-    assert_eq!(list[0]["name"], "first");
+    let list = place.weir(&["history", "list", "--json", "-"]);
+    let list = schema::check_text("weir.history/1", &list.stdout);
+    assert_eq!(list["runs"][0]["name"], "first");
     assert!(stdout(&place.weir(&["history"])).contains("first"));
-    let shown: Value = serde_json::from_slice(&place.weir(&["history", "--show", "first"]).stdout)
-        .expect("a report");
-    assert_eq!(shown["schema"], "weir.bench/1");
+    assert!(stdout(&place.weir(&["history", "list"])).contains("first"));
+    let shown = stdout(&place.weir(&["history", "show", "first"]));
+    assert!(shown.starts_with("A/A: ") && shown.contains("CPUs while it ran"), "{shown}");
+    for args in [["history", "show", "first", "--json=-"], ["history", "--show", "first", "--"]] {
+        let args: Vec<&str> = args.into_iter().filter(|word| *word != "--").collect();
+        schema::check_text("weir.bench/2", &place.weir(&args).stdout);
+    }
+    let page = place.directory.path().join("page.html");
+    let page = page.to_str().expect("UTF-8");
+    assert!(place.weir(&["history", "show", "first", "--html", page]).status.success());
+    assert!(std::fs::read_to_string(page).expect("written").contains("<h1>weir bench</h1>"));
     let export =
-        |format: &str| stdout(&place.weir(&["history", "--export", "first", "--format", format]));
+        |format: &str| stdout(&place.weir(&["history", "export", "first", "--format", format]));
+    let spelt_as_before = ["history", "--export", "first", "--format", "go"];
+    assert_eq!(stdout(&place.weir(&spelt_as_before)), export("go"));
     let hyperfine: Value = serde_json::from_str(&export("hyperfine")).expect("JSON");
     assert!(hyperfine["results"][0]["mean"].as_f64().is_some_and(|mean| mean > 0.0));
     let bencher: Value = serde_json::from_str(&export("bencher")).expect("JSON");
@@ -115,8 +127,9 @@ fn a_run_is_saved_listed_shown_exported_and_forgotten() {
     let go = export("go");
     assert!(go.lines().count() > 100);
     assert!(go.lines().all(|line| line.starts_with("Benchmark") && line.ends_with(" ns/op")));
-    refused(&place.weir(&["history", "--show", "frist"]), 1, "did you mean 'first'?");
-    assert!(place.weir(&["history", "--remove", "first"]).status.success());
+    refused(&place.weir(&["history", "show", "frist"]), 1, "did you mean 'first'?");
+    assert!(place.weir(&["history", "remove", "first"]).status.success());
+    refused(&place.weir(&["history", "remove", "first"]), 1, "there is no saved run 'first'");
     refused(&place.weir(&["history", "--remove", "first"]), 1, "there is no saved run 'first'");
 }
 
@@ -186,7 +199,7 @@ fn check_sound(path: &Path) {
     let reports = reports.query_map([], |row| row.get::<_, String>(0)).expect("queried");
     for report in reports {
         let report: Value = serde_json::from_str(&report.expect("text")).expect("whole");
-        assert_eq!(report["schema"], "weir.bench/1");
+        assert_eq!(report["schema"], "weir.bench/2");
     }
 }
 
@@ -203,17 +216,117 @@ fn runs_are_compared_case_by_case_and_said_to_be_unpaired() {
     assert!(text.contains("unpaired: the two runs were not interleaved"), "{text}");
     assert!(text.contains("differs: kernel: Linux 6.18 -> Linux 7.0"), "{text}");
     assert!(text.contains("2 cases: 0 faster, 1 slower, 1 equivalent within 5 %"), "{text}");
-    assert!(text.contains("1 cases only in"), "{text}");
+    assert!(text.contains("1 case only in"), "{text}");
+    assert!(text.contains("what others did beside the runs is not known of both"), "{text}");
     let failing = place.weir(&["compare", &a, &b, "--fail-on", "slower"]);
     assert_eq!(failing.status.code(), Some(1));
-    let json: Value =
-        serde_json::from_slice(&place.weir(&["compare", &a, &b, "--json"]).stdout).expect("JSON");
-    assert_eq!(json["schema"], "weir.compare/1");
+    let json = place.weir(&["compare", &a, &b, "--json", "-"]);
+    let json = schema::check_text("weir.compare/2", &json.stdout);
+    assert_eq!(json["cases"][1]["verdict"]["kind"], "slower");
     let ratio = json["cases"][1]["ratio"].as_f64().expect("a ratio");
     assert!((ratio - 1.3).abs() < 0.01, "{ratio}");
     // Exchanged, the slower becomes the faster.
     let turned = stdout(&place.weir(&["compare", &b, &a]));
     assert!(turned.contains("1 faster, 0 slower"), "{turned}");
+}
+
+/// A run that weir saved before this one, in the words of its schema, is listed, shown and
+/// compared.
+#[test]
+fn runs_saved_by_an_older_weir_are_read() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.history().parent().expect("it has one")).expect("made");
+    let history = rusqlite::Connection::open(place.history()).expect("opened");
+    let table = "CREATE TABLE runs (name TEXT PRIMARY KEY, started_unix_s INTEGER NOT NULL,
+        kernel TEXT NOT NULL, cpu TEXT NOT NULL, cases INTEGER NOT NULL,
+        resolves_percent REAL NOT NULL, report TEXT NOT NULL); PRAGMA user_version = 1;";
+    history.execute_batch(table).expect("made");
+    let old = report(&[("one", 100.0)]);
+    assert_eq!((&old["schema"], &old["weir"]), (&"weir.bench/1".into(), &"0.1.0".into()));
+    let row = ("old", 5, "Linux", "CPU", 1, 2.5, old.to_string());
+    history.execute("INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)", row).expect("kept");
+    drop(history);
+    let listed = stdout(&place.weir(&["history"]));
+    assert!(listed.contains("old") && listed.contains("2.5 %"), "{listed}");
+    let shown = place.weir(&["history", "show", "old", "--json", "-"]);
+    let shown: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    assert_eq!(
+        (&shown["schema"], &shown["weir_version"]),
+        (&"weir.bench/2".into(), &"0.1.0".into())
+    );
+    assert_eq!(shown["cases"][0]["batches"], 40);
+    let text = stdout(&place.weir(&["history", "show", "old"]));
+    assert!(text.contains("what others did while it ran is not known"), "{text}");
+    let now = place.report("now.json", &[("one", 130.0)], |_| {});
+    assert!(stdout(&place.weir(&["compare", "old", &now])).contains("1 slower"));
+}
+
+/// Gives a report of the first schema a state, as the second has it.
+fn others_used(report: &mut Value, cpus: f64) {
+    let seen = json!({
+        "wall_s": 10.0, "cpus": 2, "others_cpus": cpus, "own_cpus": 0.9, "idle_cpus": 0.5,
+        "steal_cpus": 0.0, "cpu_pressure_share": null, "frequency_hz": null,
+    });
+    *report = serde_json::from_str::<Value>(&as_second(report)).expect("JSON");
+    report["host"]["state"] = json!({
+        "before": null, "during": seen, "busy": cpus > 0.2,
+        "text": format!("others used {cpus:.1} of 2 CPUs while it ran"),
+    });
+}
+
+fn as_second(report: &Value) -> String {
+    let report = weir_measure::bench::record::Report::from_json(&report.to_string());
+    serde_json::to_string(&report.expect("a report")).expect("JSON")
+}
+
+/// A is of a quiet host, B of one whose CPUs others used: what differs may be their doing.
+#[test]
+fn what_another_state_of_the_host_explains_is_not_called_slower() {
+    let place = Place::new();
+    let cases = [("same", 100.0), ("slower", 100.0)];
+    let a = place.report("a.json", &cases, |report| others_used(report, 0.1));
+    let slower = [("same", 100.2), ("slower", 130.0)];
+    let quiet = place.report("quiet.json", &slower, |report| others_used(report, 0.1));
+    let busy = place.report("busy.json", &slower, |report| others_used(report, 1.1));
+    let same_state = place.weir(&["compare", &a, &quiet, "--fail-on", "slower"]);
+    assert_eq!(same_state.status.code(), Some(1));
+    assert!(stdout(&same_state).contains("1 slower"), "{}", stdout(&same_state));
+    let output = place.weir(&["compare", &a, &busy, "--fail-on", "slower"]);
+    let text = stdout(&output);
+    assert!(
+        text.contains("the host was in two states: others used 0.1 against 1.1 CPUs"),
+        "{text}"
+    );
+    assert!(text.contains("(1 case would have been)"), "{text}");
+    assert!(text.contains("2 cases: 0 faster, 0 slower, 1 equivalent"), "{text}");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(said(&output).contains("--fail-on slower cannot fail here"), "{}", said(&output));
+    let changed = place.weir(&["compare", &a, &busy, "--fail-on", "changed"]);
+    assert_eq!(changed.status.code(), Some(1));
+    let json = place.weir(&["compare", &a, &busy, "--json", "-"]);
+    let json = schema::check_text("weir.compare/2", &json.stdout);
+    assert_eq!(json["state"]["difference"], "others used 0.1 against 1.1 CPUs");
+    let verdict = &json["cases"][1]["verdict"];
+    assert_eq!(verdict["kind"], "inconclusive");
+    assert!(verdict["text"].as_str().is_some_and(|text| text.contains("slower as measured")));
+}
+
+/// A difference that would be sure of one case is not sure of one among forty.
+#[test]
+fn many_cases_are_judged_together() {
+    let place = Place::new();
+    let names: Vec<String> = (0..40).map(|case| format!("case {case}")).collect();
+    let times = |time: f64| names.iter().map(|name| (name.as_str(), time)).collect::<Vec<_>>();
+    let compare = |count: usize| {
+        let mut b = times(100.0)[..count].to_vec();
+        b[0].1 = 107.0;
+        let a = place.report("a.json", &times(100.0)[..count], |_| {});
+        let b = place.report("b.json", &b, |_| {});
+        stdout(&place.weir(&["compare", &a, &b]))
+    };
+    assert!(compare(1).contains("1 case: 0 faster, 1 slower"), "{}", compare(1));
+    let all = compare(40);
+    assert!(all.contains("40 cases: 0 faster, 0 slower, 39 equivalent"), "{all}");
 }
 
 /// A run on a CPU in a slower state is brought to the same speed before it is compared.
@@ -241,11 +354,11 @@ fn what_cannot_be_compared_is_told() {
         report["schema"] = json!("weir.bench/7");
     });
     let output = place.weir(&["compare", &a, &newer]);
-    refused(&output, 1, "schema 'weir.bench/7' is newer than 'weir.bench/1'");
+    refused(&output, 1, "schema 'weir.bench/7' is newer than 'weir.bench/2'");
     let foreign = place.report("foreign.json", &[], |report| {
         report["schema"] = json!("weir.run/1");
     });
-    refused(&place.weir(&["compare", &a, &foreign]), 1, "'weir.bench/1' is expected");
+    refused(&place.weir(&["compare", &a, &foreign]), 1, "'weir.bench/2' is expected");
     let other = place.report("other.json", &[("two", 1.0)], |_| {});
     refused(&place.weir(&["compare", &a, &other]), 1, "they have no case in common");
     refused(&place.weir(&["compare", "nosuch", &a]), 1, "there is no saved run 'nosuch'");

@@ -201,6 +201,19 @@ mod tests {
         assert_eq!(look(0, 0, now).since(&look(0, 0, now)), None);
     }
 
+    /// A child that was waited for is this process's own doing.
+    #[test]
+    fn what_a_reaped_child_used_is_own() {
+        let before = HostCpu::read(&[]).expect("/proc/stat is there");
+        let script = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+        let status = std::process::Command::new("sh").args(["-c", script]).status();
+        assert!(status.expect("sh starts").success());
+        let used = HostCpu::read(&[]).and_then(|now| now.since(&before)).expect("it took time");
+        let own_s = used.own_cpus * used.wall_s;
+        assert!(own_s > 0.005, "a hundred thousand rounds of a shell: {own_s} s");
+        assert!(used.cpus as f64 * used.wall_s * 1.2 > own_s, "{used:?}");
+    }
+
     #[test]
     fn frequencies_of_the_cpus_that_are_asked_for() {
         let text = "processor\t: 0\ncpu MHz\t\t: 1000.0\nprocessor : 1\ncpu MHz : 3000.5\n";

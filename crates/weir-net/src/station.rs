@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 use weir::{Event, Port, PortOptions, PortWriter};
 use weir_measure::profile;
 
+/// What the statistics of a switch call themselves.
+pub const STATISTICS_SCHEMA: &str = "weir.net.stat/2";
 /// How long attaching may take.
 const ATTACH_TIME: Duration = Duration::from_secs(5);
 /// Room for what the switch has not sent yet; a datagram is never split in it.
@@ -179,7 +181,7 @@ impl Station {
         sender.failure.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// What the switch has counted, as JSON: `weir.net.stat/1`.
+    /// What the switch has counted, as JSON: [`STATISTICS_SCHEMA`].
     ///
     /// # Errors
     /// [`ErrorKind::NoSwitch`]; [`ErrorKind::TimedOut`].

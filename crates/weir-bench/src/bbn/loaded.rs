@@ -43,7 +43,7 @@ pub fn suite() -> Suite {
     pairs.standard = vec![Placement::Free, Placement::OtherCpu];
     Suite {
         name: "bbn-loaded",
-        about: "two pairs of writer and reader beside a file that is copied without end",
+        about: "How much two pipes still carry while a file is copied beside them all the time.",
         source: "BBN Report 3970 (M. Kranc, November 1978), the loaded system",
         groups: vec![pairs],
     }

@@ -44,7 +44,7 @@ pub fn suite() -> Suite {
     bare.standard = vec![Placement::SameCpu];
     Suite {
         name: "bbn-port",
-        about: "records from writers to one reader, with header and checking, and bare",
+        about: "Messages from several writers to one reader that checks who sent each and that none is missing.",
         source: "BBN Report 3970 (M. Kranc, November 1978), tables 3 and 4, t.port1",
         groups: vec![
             group("t.port1", Sides::Two, checked),

@@ -41,7 +41,7 @@ pub fn suite() -> Suite {
     });
     Suite {
         name: "franke-grep",
-        about: "cat of a warm 50 MB file | grep of an absent pattern, by size of the pipe",
+        about: "cat FILE | grep PATTERN as a whole, by the capacity of the pipe between them.",
         source: "H. Franke, October 2001, the Grep experiment",
         groups: vec![Group {
             baseline: Some(format!("cat | grep through {}", size(64 << 10))),

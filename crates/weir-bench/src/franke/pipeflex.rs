@@ -34,8 +34,7 @@ pub fn suite() -> Suite {
     groups.push(super::first_byte::first_byte());
     Suite {
         name: "franke-pipeflex",
-        about: "a writer and c readers that compute 0.5 r to 1.5 r us per read, by chunk and pipe; \
-                time to the first bytes by segment",
+        about: "Readers that compute between reads, behind one writer: what larger pipes and wake-ups gain.",
         source: "H. Franke, October 2001, Pipeflex",
         groups,
     }

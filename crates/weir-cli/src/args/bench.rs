@@ -1,5 +1,6 @@
 //! Options of `weir bench`.
 
+use super::JsonOption;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,13 +8,19 @@ use weir_measure::bench::params::{Load, Placement};
 
 /// Options of `weir bench`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, after_long_help = MANUAL)]
+#[command(after_help = EXAMPLES, after_long_help = manual())]
+#[command(mut_arg("json", |arg| arg.help(JSON)))]
 pub struct BenchOptions {
-    /// Suites to run whole; without any, the default set (a part of most suites, under 60 s)
-    #[arg(value_name = "SUITE")]
+    /// Suites to run whole, or SUITE/REGEX for those cases of one whose names match; without any,
+    /// the default set (a part of most suites, under 60 s)
+    #[arg(value_name = "SUITE[/REGEX]")]
     pub suites: Vec<String>,
 
-    /// List the suites, or the cases of the suites named
+    /// Run only cases whose names, as SUITE/CASE, match this regular expression
+    #[arg(short, long, value_name = "REGEX")]
+    pub filter: Option<String>,
+
+    /// List the suites and what they take, or the cases of those asked for
     #[arg(short, long)]
     pub list: bool,
 
@@ -29,10 +36,8 @@ pub struct BenchOptions {
     #[arg(short, long, value_name = "TIME", value_parser = super::values::budget)]
     pub budget: Option<Duration>,
 
-    /// Write the report as JSON (schema weir.bench/1) to FILE; - or nothing is standard output
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-",
-          require_equals = true)]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub json: JsonOption,
 
     /// Write the report as one self-contained HTML page to FILE
     #[arg(long, value_name = "FILE")]
@@ -59,16 +64,26 @@ pub struct BenchOptions {
     pub quiet: bool,
 }
 
+const JSON: &str = "\
+Write the report as JSON (schema weir.bench/2; with --list weir.bench-list/1) to FILE; - is \
+standard output, and the table then goes to standard error";
+
 const EXAMPLES: &str = "\
 Examples:
-  weir bench
-  weir bench joy-ipc --placement same-cpu,other-cpu --html ipc.html
+  weir bench                                  the default set, less than a minute
+  weir bench --list                           what there is
+  weir bench joy-ipc --html ipc.html          one suite, as a page
+  weir bench 'joy-ipc/one-way kernel-pipe'    some of its cases
+  weir bench --filter 'futex|eventfd' --placement same-cpu
   weir bench --save before; reboot; weir bench --save after; weir compare before after";
 
 const MANUAL: &str = "\
 Examples:
-  weir bench
-  weir bench joy-ipc --placement same-cpu,other-cpu --html ipc.html
+  weir bench                                  the default set, less than a minute
+  weir bench --list                           what there is
+  weir bench joy-ipc --html ipc.html          one suite, as a page
+  weir bench 'joy-ipc/one-way kernel-pipe'    some of its cases
+  weir bench --filter 'futex|eventfd' --placement same-cpu
   weir bench --save before; reboot; weir bench --save after; weir compare before after
 
 What the table says:
@@ -79,11 +94,29 @@ What the table says:
   place      where the two sides ran; figures are compared only within a placement
   n          batches x processes
 
+Before it starts and while it runs, weir bench watches what others do with the CPUs: the second
+line of the table says it (others used 1.1 of 2 CPUs while it ran), and a busy host is told before
+the run begins. --load is another thing: a load that weir bench itself puts on the host.
+
+--budget is kept: rounds are made fewer, then processes, down to six of each group. What takes
+longer even so is told before it starts (at least N s).
+
+Ctrl-C ends the run and keeps what was measured so far, marked as interrupted; a second Ctrl-C
+gives up.
+
 The cases of a group run round after round in random order, so every two of them are compared
 in pairs. A/A is the same case twice: what it resolves is what this host can tell apart.
 
 Exit status: 0; 1 when nothing could be measured or a file not written; 2 for wrong usage; 130
-when interrupted.";
+when interrupted, also where a part of the report was kept.";
+
+/// The manual, with a sentence for each suite.
+fn manual() -> String {
+    let suites = weir_bench::catalogue();
+    let suites: String =
+        suites.iter().map(|suite| format!("\n  {}\n      {}", suite.name, suite.about)).collect();
+    format!("{MANUAL}\n\nSuites (named after the reports whose experiments they repeat):{suites}")
+}
 
 /// Value of `--placement`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

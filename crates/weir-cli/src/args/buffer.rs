@@ -1,11 +1,13 @@
 //! Options of `weir buffer`.
 
+use super::JsonOption;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Options of `weir buffer`.
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |arg| arg.help(JSON)))]
 #[command(after_help = EXAMPLES, after_long_help = MANUAL)]
 pub struct BufferOptions {
     /// What to read instead of standard input
@@ -55,9 +57,8 @@ pub struct BufferOptions {
     #[arg(long)]
     pub stats: bool,
 
-    /// At the end, write the same as JSON (schema weir.buffer/1) to FILE
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub json: JsonOption,
 
     /// Show no progress
     #[arg(short, long)]
@@ -75,6 +76,8 @@ pub struct BufferOptions {
     #[arg(short = 'N', long)]
     pub name: Option<String>,
 }
+
+const JSON: &str = "At the end, write the same as JSON (schema weir.buffer/2) to FILE";
 
 const EXAMPLES: &str = "\
 Examples:

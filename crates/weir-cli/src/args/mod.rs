@@ -2,6 +2,7 @@
 
 mod bench;
 mod buffer;
+mod json;
 mod net;
 mod net_profile;
 mod pipes;
@@ -15,16 +16,19 @@ mod words;
 pub use bench::BenchOptions;
 pub use buffer::BufferOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use json::JsonOption;
 pub use net::{
     NetCommand, NetIcmpdOptions, NetLogOptions, NetPingOptions, NetStatOptions, NetUpOptions,
     NetVerb,
 };
 pub use net_profile::NetProfileOptions;
 pub use pipes::{StatOptions, TuneOptions};
-pub use port::{PortCommand, PortReadOptions, PortVerb, PortWriteOptions};
+pub use port::{
+    PortCommand, PortListOptions, PortReadOptions, PortStatOptions, PortVerb, PortWriteOptions,
+};
 pub use relay::RelayOptions;
 pub use run::RunOptions;
-pub use saved::{CompareOptions, Export, FailOn, HistoryOptions};
+pub use saved::{CompareOptions, Export, FailOn, HistoryCommand, HistoryShowOptions, HistoryVerb};
 use std::path::PathBuf;
 pub use words::{Asked, parse};
 
@@ -61,10 +65,10 @@ pub enum Command {
     Run(RunOptions),
     /// Measure what passes between processes on this host, so that the figures repeat
     Bench(BenchOptions),
-    /// Compare two saved runs of weir bench, or a saved one with now
+    /// Of weir bench: compare two saved runs, or a saved one with now
     Compare(CompareOptions),
-    /// List, show, export or forget saved runs of weir bench
-    History(HistoryOptions),
+    /// Of weir bench: list, show, export or forget saved runs
+    History(HistoryCommand),
     /// Show the accounts of weir's pipes in use: bytes, waits, sleeps, wake-ups
     Stat(StatOptions),
     /// Show or set the sizes of weir's pipes: those made from now on, or one in use

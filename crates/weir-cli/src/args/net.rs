@@ -1,5 +1,6 @@
 //! Options of `weir net`.
 
+use super::JsonOption;
 use super::NetProfileOptions;
 use super::relay::RelayOptions;
 use clap::{Args, Subcommand};
@@ -39,6 +40,7 @@ pub enum NetVerb {
 /// Options of `weir net log`.
 #[derive(Debug, Args)]
 #[command(after_help = LOG_EXAMPLES)]
+#[command(mut_arg("json", |arg| arg.help(LOG_JSON).group("form")))]
 pub struct NetLogOptions {
     /// The log, if not that of a switch
     #[arg(conflicts_with = "tun")]
@@ -52,9 +54,8 @@ pub struct NetLogOptions {
     #[arg(short, long)]
     pub follow: bool,
 
-    /// Print each event as a line of JSON (schema weir.net.log/1)
-    #[arg(long, group = "form")]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonOption,
 
     /// Print the packets of dumps as a capture file, which tcpdump and wireshark read
     #[arg(long, group = "form")]
@@ -86,6 +87,15 @@ pub struct NetLogOptions {
 }
 
 /// Options that read the log: they do not go with those that change it.
+const LOG_JSON: &str = "\
+Write each event as a line of JSON (schema weir.net.log/1), or with --cost what was measured \
+(weir.net.log.cost/2), to FILE; - is standard output";
+
+const PING_JSON: &str = "\
+Write the summary as JSON (schema weir.net.ping/2) to FILE; - is standard output";
+
+const STAT_JSON: &str = "Write JSON (schema weir.net.stat/2) to FILE; - is standard output";
+
 const READS: [&str; 6] = ["follow", "json", "pcap", "kinds", "since_start", "last"];
 
 /// Options of `weir net up`.
@@ -174,6 +184,7 @@ pub struct NetIcmpdOptions {
 /// Options of `weir net ping`.
 #[derive(Debug, Args)]
 #[command(after_help = PING_EXAMPLES)]
+#[command(mut_arg("json", |arg| arg.help(PING_JSON)))]
 pub struct NetPingOptions {
     /// Whom to ask
     #[arg(value_parser = address)]
@@ -210,21 +221,20 @@ pub struct NetPingOptions {
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// Print the summary as JSON (schema weir.net.ping/1)
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonOption,
 }
 
 /// Options of `weir net stat`.
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |arg| arg.help(STAT_JSON)))]
 pub struct NetStatOptions {
     /// The device of the switch [default: the only one that is up, else weir0]
     #[arg(long, value_name = "DEVICE")]
     pub tun: Option<String>,
 
-    /// Print JSON (schema weir.net.stat/1)
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonOption,
 }
 
 fn net(text: &str) -> Result<(Ipv4Addr, u8), String> {

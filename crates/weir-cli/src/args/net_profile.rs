@@ -1,5 +1,6 @@
 //! Options of `weir net profile`.
 
+use super::JsonOption;
 use clap::Args;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 /// Options of `weir net profile`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = MANUAL)]
+#[command(mut_arg("json", |arg| arg.help(JSON)))]
 pub struct NetProfileOptions {
     /// Profiles, or processes of the switch; without it, all processes of the switch
     #[arg(value_name = "FILE|PID")]
@@ -26,22 +28,25 @@ pub struct NetProfileOptions {
           value_parser = super::values::period)]
     pub interval: Option<Duration>,
 
-    /// Print JSON (schema weir.profile/1); with --interval a line each time
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonOption,
 }
+
+const JSON: &str = "\
+Write JSON (schema weir.net.profile/2) to FILE, with --interval a line each time; - is standard \
+output";
 
 const EXAMPLES: &str = "\
 Examples:
-  weir net profile                       what a packet costs, and where, over 5 seconds
-  weir net profile --seconds 60 --json   for a program
-  weir net profile --interval 1 4711     one process of the switch, every second";
+  weir net profile                         what a packet costs, and where, over 5 seconds
+  weir net profile --seconds 60 --json -   for a program
+  weir net profile --interval 1 4711       one process of the switch, every second";
 
 const MANUAL: &str = "\
 Examples:
-  weir net profile                       what a packet costs, and where, over 5 seconds
-  weir net profile --seconds 60 --json   for a program
-  weir net profile --interval 1 4711     one process of the switch, every second
+  weir net profile                         what a packet costs, and where, over 5 seconds
+  weir net profile --seconds 60 --json -   for a program
+  weir net profile --interval 1 4711       one process of the switch, every second
 
 Counting is off until this switches it on, and goes off by itself two seconds after the last who
 wanted it; several may look at once.

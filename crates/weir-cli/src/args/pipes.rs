@@ -1,10 +1,12 @@
 //! Options of `weir tune` and `weir stat`.
 
+use super::JsonOption;
 use clap::{ArgGroup, Args};
 use std::time::Duration;
 
 /// Options of `weir tune`.
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |arg| arg.help(TUNE_JSON)))]
 #[command(after_help = TUNE_EXAMPLES, group = ArgGroup::new("sizes").multiple(true))]
 pub struct TuneOptions {
     /// Bytes a pipe holds, such as 65536, 64K or 1M; rounded up to a power of two
@@ -41,14 +43,14 @@ pub struct TuneOptions {
     #[arg(long, conflicts_with = "sizes")]
     pub reset: bool,
 
-    /// Print JSON (schema weir.tune/1)
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonOption,
 }
 
 /// Options of `weir stat`.
 #[derive(Debug, Args)]
 #[command(after_help = STAT_EXAMPLES)]
+#[command(mut_arg("json", |arg| arg.help(STAT_JSON)))]
 pub struct StatOptions {
     /// Only pipes that this process holds an end of
     #[arg(value_name = "PID")]
@@ -59,9 +61,8 @@ pub struct StatOptions {
           require_equals = true, value_parser = super::values::period)]
     pub watch: Option<Duration>,
 
-    /// Print JSON (schema weir.stat/1); with --watch a line each time
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonOption,
 }
 
 const TUNE_EXAMPLES: &str = "\
@@ -76,15 +77,21 @@ Examples:
 
 For one program: WEIR_PIPE_SIZE and WEIR_PIPE_SEGMENT in its environment rank over these.";
 
+const TUNE_JSON: &str = "\
+Write JSON (schema weir.tune/2, with --pipe weir.tune.pipe/1) to FILE; - is standard output";
+
+const STAT_JSON: &str = "\
+Write JSON (schema weir.stat/2) to FILE, with --watch a line each time; - is standard output";
+
 const STAT_EXAMPLES: &str = "\
 Pipes are those that programs make with the library weir. Runs and buffers at work (weir run, weir
 buffer) are listed by name below them: of what passes through them they say themselves (--live;
 kill -USR1 to a buffer).
 
 Examples:
-  weir stat              every pipe of weir that this user may look at
-  weir stat 4711 --json  those of a process
-  weir stat --watch=2s   with rates, every two seconds, in place on a terminal
+  weir stat                every pipe of weir that this user may look at
+  weir stat 4711 --json -  those of a process, for a program
+  weir stat --watch=2s     with rates, every two seconds, in place on a terminal
 
 waits   times the end found nothing to do; spun: of these, ended by looking again and again
 slept   times it slept, and for how long; woke, woken: wake-ups given and taken";

@@ -1,5 +1,6 @@
 //! Options of `weir port`.
 
+use super::JsonOption;
 use clap::{Args, Subcommand, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ pub enum PortVerb {
 /// Options of `weir port read`.
 #[derive(Debug, Args)]
 #[command(after_help = READ_EXAMPLES)]
+#[command(mut_arg("json", |arg| arg.help(READ_JSON).group("form")))]
 pub struct PortReadOptions {
     /// The port: a path, or a name without a / (it then lies in a directory of this user's)
     pub name: PathBuf,
@@ -48,9 +50,8 @@ pub struct PortReadOptions {
     #[arg(long, group = "form")]
     pub raw: bool,
 
-    /// Print each message as a line of JSON: writer, sequence, pid, uid, and text or base64
-    #[arg(long, group = "form")]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonOption,
 
     /// Print the number of the writer and of its message, as 3:17 and a tab, before each line of it
     #[arg(long, conflicts_with_all = ["raw", "length_prefixed", "json"])]
@@ -108,26 +109,26 @@ pub struct PortWriteOptions {
 
 /// Options of `weir port list`.
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |arg| arg.help(LIST_JSON)))]
 pub struct PortListOptions {
     /// Where to look; without it, where names without a / lie
     #[arg(value_hint = ValueHint::DirPath)]
     pub directory: Option<PathBuf>,
 
-    /// Print JSON (schema weir.port.list/1)
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonOption,
 }
 
 /// Options of `weir port stat`.
 #[derive(Debug, Args)]
 #[command(after_help = STAT_NOTE)]
+#[command(mut_arg("json", |arg| arg.help(STAT_JSON)))]
 pub struct PortStatOptions {
     /// The port, as weir port read has it
     pub name: PathBuf,
 
-    /// Print JSON (schema weir.port.stat/1)
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonOption,
 }
 
 /// Options of `weir port remove`.
@@ -136,6 +137,14 @@ pub struct PortRemoveOptions {
     /// The port, as weir port read has it; one that has a reader is refused
     pub name: PathBuf,
 }
+
+const READ_JSON: &str = "\
+Write each message as a line of JSON (schema weir.port.read/1), with who sent it, to FILE; - is \
+standard output";
+
+const LIST_JSON: &str = "Write JSON (schema weir.port.list/2) to FILE; - is standard output";
+
+const STAT_JSON: &str = "Write JSON (schema weir.port.stat/2) to FILE; - is standard output";
 
 const EXAMPLES: &str = "\
 A port has a name, one reader and any number of writers. What a writer sends as one message comes
@@ -166,6 +175,7 @@ Examples:
   weir port read log > log.txt                    until an interrupt (Ctrl-C, kill)
   weir port read --until-closed=8 log | sort      until 8 writers have come and gone
   weir port read --header log                     each line with who sent it: WRITER:SEQUENCE
+  weir port read --json - log                     the same and more, for a program
   weir port read --null paths | xargs -0 ls -d    for messages that may hold newlines
 
 A reader that is interrupted closes the port and dies of the signal. When nobody reads its output

@@ -1,5 +1,6 @@
 //! Options of `weir net relay`.
 
+use super::JsonOption;
 use super::values::duration;
 use clap::Args;
 use std::net::Ipv4Addr;
@@ -15,6 +16,7 @@ use weir_net::relay::{Place, Rate};
     after_help = RELAY_EXAMPLE,
     after_long_help = RELAY_MANUAL,
 )]
+#[command(mut_arg("json", |arg| arg.help(JSON)))]
 pub struct RelayOptions {
     /// One end: network namespace (a name of ip netns, a process id, a path, or nothing for this
     /// one), name of the TUN device to make there, address of the kernel's side of it
@@ -65,10 +67,12 @@ pub struct RelayOptions {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 
-    /// Print the counts as JSON (schema weir.net.relay/1)
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonOption,
 }
+
+const JSON: &str = "\
+Write the counts as JSON (schema weir.net.relay/1) to FILE; - is standard output";
 
 const RELAY_EXAMPLE: &str = "\
 Example:

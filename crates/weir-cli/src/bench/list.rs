@@ -1,95 +1,177 @@
-//! `weir bench --list`: the suites and their cases.
+//! `weir bench --list`: the suites and their cases, and what a plan will take.
 
+use crate::args::JsonOption;
 use crate::fault::Fault;
-use crate::output::{print, print_json};
-use comfy_table::{Table, presets};
+use crate::json::document;
+use crate::output::{Output, print};
+use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
+use serde_json::json;
 use std::process::ExitCode;
-use weir_measure::bench::case::Suite;
-use weir_measure::bench::params::{Params, Placement};
+use std::time::Duration;
+use weir_measure::bench::case::{Measure, Suite};
+use weir_measure::bench::params::{Load, Params, Placement, Unit};
+use weir_measure::bench::pick::{Pick, Picks};
+use weir_measure::bench::place::Topology;
+use weir_measure::bench::plan::{Plan, Wish};
 use weir_policy::text::printable;
+
+const SCHEMA: &str = "weir.bench-list/1";
+
+#[derive(Serialize)]
+struct ListedSuite<'a> {
+    suite: &'a str,
+    text: &'a str,
+    source: &'a str,
+    expected_s: f64,
+    cases: Vec<Listed<'a>>,
+}
 
 #[derive(Serialize)]
 struct Listed<'a> {
-    suite: &'a str,
     case: &'a str,
     params: &'a Params,
-    quantities: Vec<String>,
-    placements: Vec<Placement>,
+    measures: Vec<ListedMeasure>,
+    placements: &'a [Placement],
     default: bool,
 }
 
-/// Lists the suites, or the cases of those named; as JSON, all cases.
-pub fn list(suites: &[Suite], named: &[String], json: bool) -> Result<ExitCode, Fault> {
-    let wanted = |suite: &&Suite| named.is_empty() || named.iter().any(|name| name == suite.name);
-    let chosen: Vec<&Suite> = suites.iter().filter(wanted).collect();
-    let listed = cases(&chosen);
-    let text = if json {
-        let text = serde_json::to_string_pretty(&listed);
-        text.map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))? + "\n"
-    } else if named.is_empty() {
-        overview(&chosen)
-    } else {
-        details(&chosen, &listed)
-    };
-    if json {
-        print_json(&text)?
-    } else {
-        print(&text)?
+#[derive(Serialize)]
+struct ListedMeasure {
+    quantity: &'static str,
+    unit: Unit,
+}
+
+/// Lists the suites, or the cases of those asked for.
+pub fn list(suites: &[Suite], picks: &Picks, option: &JsonOption) -> Result<ExitCode, Fault> {
+    let topology = Topology::read();
+    let chosen: Vec<ListedSuite> = suites
+        .iter()
+        .map(|suite| listed(suite, picks, &topology))
+        .filter(|listed| !listed.cases.is_empty())
+        .collect();
+    if chosen.is_empty() {
+        return Err(Fault::usage(format!("no case matches {}", picks.words())));
+    }
+    if let Some(mut file) = Output::open(option)? {
+        let whole = expected(suites, Picks::default(), &topology).as_secs_f64();
+        let body = json!({ "default_expected_s": whole, "suites": chosen });
+        file.write(&document(SCHEMA, body)?)?;
+    }
+    if !option.is_stdout() {
+        let all = picks.is_standard();
+        print(&if all { overview(suites, &chosen, &topology) } else { details(&chosen) })?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn cases<'a>(suites: &[&'a Suite]) -> Vec<Listed<'a>> {
-    let mut listed = Vec::new();
-    for suite in suites {
-        for group in &suite.groups {
-            for case in &group.cases {
-                let quantity =
-                    |m: &weir_measure::bench::case::Measure| format!("{} ({})", m.quantity, m.unit);
-                listed.push(Listed {
-                    suite: suite.name,
-                    case: &case.name,
-                    params: &case.params,
-                    quantities: case.measures.iter().map(quantity).collect(),
-                    placements: group.standard.clone(),
-                    default: case.standard,
-                });
-            }
+/// A suite with those of its cases that are asked for: all, where nothing is.
+fn listed<'a>(suite: &'a Suite, picks: &Picks, topology: &Topology) -> ListedSuite<'a> {
+    let whole = Picks { suites: Pick::parse(suite.name).into_iter().collect(), filter: None };
+    let picks = if picks.is_standard() { &whole } else { picks };
+    let mut cases = Vec::new();
+    for group in &suite.groups {
+        for index in picks.of_group(suite, group) {
+            let case = &group.cases[index];
+            let measure = |m: &Measure| ListedMeasure { quantity: m.quantity, unit: m.unit };
+            cases.push(Listed {
+                case: &case.name,
+                params: &case.params,
+                measures: case.measures.iter().map(measure).collect(),
+                placements: &group.standard,
+                default: case.standard,
+            });
         }
     }
-    listed
+    let expected_s = expected(std::slice::from_ref(suite), picks.clone(), topology).as_secs_f64();
+    ListedSuite { suite: suite.name, text: suite.about, source: suite.source, expected_s, cases }
 }
 
-fn overview(suites: &[&Suite]) -> String {
+/// How long a run of this would take; nothing, where it cannot be.
+fn expected(suites: &[Suite], picks: Picks, topology: &Topology) -> Duration {
+    let wish = Wish {
+        picks,
+        placements: Vec::new(),
+        load: Load::None,
+        budget: None,
+        standard_budget: super::STANDARD_BUDGET,
+        directory: std::env::temp_dir(),
+        seed: 0,
+        floors_s: super::nominal::floors_s(),
+    };
+    Plan::new(suites, wish, topology).map_or(Duration::ZERO, |plan| plan.expected())
+}
+
+/// What a plan will do and take, as a sentence.
+pub fn promise(plan: &Plan) -> String {
+    let (cases, cells) = (counted(plan.cases()), plan.cells());
+    let time = round(plan.expected());
+    if plan.expected() > plan.budget {
+        return format!(
+            "{cases}: at least {time}, longer than the budget of {}: setting them up takes so \
+             long, in the six processes of each group that an interval needs",
+            round(plan.budget)
+        );
+    }
+    format!("{cases} in up to {cells} fresh processes, about {time}")
+}
+
+fn counted(cases: usize) -> String {
+    if cases == 1 { String::from("1 case") } else { format!("{cases} cases") }
+}
+
+/// "48s", "13m 34s".
+pub fn round(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    match seconds {
+        s if s < 120 => format!("{s}s"),
+        s => format!("{}m {:02}s", s / 60, s % 60),
+    }
+}
+
+fn overview(suites: &[Suite], chosen: &[ListedSuite], topology: &Topology) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["suite", "cases", "default", "what"]);
-    for suite in suites {
-        let cases = || suite.groups.iter().flat_map(|group| &group.cases);
-        let standard = cases().filter(|case| case.standard).count();
+    table.set_header(["suite", "cases", "default", "time", "what"]);
+    for column in [1, 2, 3] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for suite in chosen {
+        let standard = suite.cases.iter().filter(|case| case.default).count();
         table.add_row([
-            suite.name.to_owned(),
-            cases().count().to_string(),
+            suite.suite.to_owned(),
+            suite.cases.len().to_string(),
             standard.to_string(),
-            suite.about.to_owned(),
+            round(Duration::from_secs_f64(suite.expected_s)),
+            suite.text.to_owned(),
         ]);
     }
-    format!("{}\n", trimmed(&table))
+    let whole = round(expected(suites, Picks::default(), topology));
+    format!(
+        "{}\n\nweir bench runs the cases counted under \"default\" in about {whole}, weir bench \
+         SUITE all of a\nsuite's. weir bench --list SUITE names its cases, SUITE/REGEX picks some \
+         of them.\n",
+        trimmed(&table)
+    )
 }
 
-fn details(suites: &[&Suite], listed: &[Listed]) -> String {
+fn details(suites: &[ListedSuite]) -> String {
     let mut text = String::new();
     for suite in suites {
-        text += &format!("{}: {}\n  from {}\n", suite.name, suite.about, suite.source);
+        let time = round(Duration::from_secs_f64(suite.expected_s));
+        text += &format!("{}: {}\n  from {}\n", suite.suite, suite.text, suite.source);
+        text += &format!("  takes about {time}\n");
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         table.set_header(["  case", "gives", "placements", "default"]);
-        for case in listed.iter().filter(|case| case.suite == suite.name) {
+        for case in &suite.cases {
             let places = case.placements.iter().map(|p| p.name()).collect::<Vec<_>>().join(", ");
+            let gives = |m: &ListedMeasure| format!("{} ({})", m.quantity, m.unit);
             table.add_row([
                 format!("  {}", case.case),
-                case.quantities.join(", "),
+                case.measures.iter().map(gives).collect::<Vec<_>>().join(", "),
                 places,
                 String::from(if case.default { "yes" } else { "" }),
             ]);

@@ -9,14 +9,14 @@ mod page;
 mod progress;
 mod table;
 
-use crate::output::print;
-use crate::output::print_json;
+use crate::output::{Output, print};
 pub use list::trimmed;
-pub use table::figure;
 use table::figure as nice;
+pub use table::{figure, text};
 
 use crate::args::BenchOptions;
-use crate::fault::{Fault, tell};
+use crate::fault::{Fault, INTERRUPTED, tell};
+use crate::json;
 use history::History;
 use progress::Progress;
 use std::collections::BTreeSet;
@@ -27,42 +27,52 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_measure::bench::assemble::{self, About};
 use weir_measure::bench::case::Suite;
 use weir_measure::bench::cell::Request;
-use weir_measure::bench::drive::{self, DriveError};
+use weir_measure::bench::drive::{self, Observer};
 use weir_measure::bench::host;
 use weir_measure::bench::params::Placement;
+use weir_measure::bench::pick::{self, Pick, Picks};
 use weir_measure::bench::place::Topology;
 use weir_measure::bench::plan::{Plan, PlanError, Wish};
-use weir_measure::bench::record::Report;
+use weir_measure::bench::record::{Host, HostState, Report, Seen};
+use weir_measure::bench::state::Watch;
 
 /// The word with which the command starts itself for a cell.
 pub const CELL: &str = "bench-cell";
 /// How long the host is watched before the run.
 const WATCH: Duration = Duration::from_secs(1);
+/// ... and for how long at the least: the kernel counts in ticks of up to 10 ms.
+const LOOK: Duration = Duration::from_millis(200);
+/// Passes of which an interrupted run is worth a report: one value has no interval.
+const PASSES_KEPT: u64 = 2;
+/// Names as near as this are taken for misspelt ones (Jaro and Winkler); "nosuch" and "joy-switch"
+/// are not.
+const NEAR: f64 = 0.8;
 /// The default set, with the watching, takes less than a minute.
 const STANDARD_BUDGET: Duration = Duration::from_secs(48);
 
 /// Carries out the verb.
 pub fn bench(options: &BenchOptions) -> Result<ExitCode, Fault> {
     let suites = weir_bench::catalogue();
-    check_names(&suites, &options.suites)?;
+    let picks = picks(&suites, options)?;
     if options.list {
-        return list::list(&suites, &options.suites, options.json.is_some());
+        return list::list(&suites, &picks, &options.json);
     }
     let wish = Wish {
-        suites: options.suites.clone(),
+        picks,
         placements: options.placement.iter().map(|placement| Placement::from(*placement)).collect(),
         load: options.load.into(),
         budget: options.budget,
         standard_budget: STANDARD_BUDGET,
         directory: directory(options.dir.as_deref())?,
         seed: options.seed.unwrap_or_else(seed),
+        floors_s: nominal::floors_s(),
     };
     // What would be refused after a minute is refused before it.
     if let Some(name) = &options.save {
         history::check_name(name)?;
         History::open()?.check_free(name, options.replace)?;
     }
-    for path in options.json.iter().chain(&options.html) {
+    for path in options.json.file.iter().chain(&options.html) {
         check_writable(path)?;
     }
     let mut progress = Progress::new(options.quiet);
@@ -71,25 +81,29 @@ pub fn bench(options: &BenchOptions) -> Result<ExitCode, Fault> {
     give(options, &report)
 }
 
-/// Measures the suites of a report once more, as it was measured.
+/// Measures the cases of a report once more, as they were measured.
 pub fn measure_again(report: &Report) -> Result<Report, Fault> {
     let suites = weir_bench::catalogue();
-    let names: BTreeSet<&str> = report.cases.iter().map(|case| case.suite.as_str()).collect();
-    let known = suites.iter().filter(|suite| names.contains(suite.name));
-    let standard = report.standard;
+    let mut asked: Vec<String> = report.suites_asked.clone();
+    if asked.is_empty() && report.filter.is_none() && !report.standard {
+        // A report that does not say what was asked for: all suites that it has.
+        let names: BTreeSet<&str> = report.cases.iter().map(|case| case.suite.as_str()).collect();
+        asked = suites.iter().map(|s| s.name.to_owned()).filter(|n| names.contains(&**n)).collect();
+    }
     let wish = Wish {
-        suites: if standard { Vec::new() } else { known.map(|s| s.name.to_owned()).collect() },
+        picks: picked(&asked, report.filter.as_deref())?,
         placements: report.placements_asked.clone(),
         load: report.load,
         budget: Some(Duration::from_secs_f64(report.budget_s.max(1.0))),
         standard_budget: STANDARD_BUDGET,
         directory: directory(None)?,
         seed: seed(),
+        floors_s: nominal::floors_s(),
     };
     let mut progress = Progress::new(false);
     let now = measure(&suites, wish, &mut progress)?;
     progress.end();
-    Ok(now)
+    if now.interrupted { Err(Fault::interrupted()) } else { Ok(now) }
 }
 
 /// Runs the cases and makes the report.
@@ -97,30 +111,74 @@ fn measure(suites: &[Suite], wish: Wish, progress: &mut Progress) -> Result<Repo
     let topology = Topology::read();
     let plan = Plan::new(suites, wish, &topology).map_err(|error| plan_fault(&error))?;
     progress.begin(&plan)?;
+    if plan.expected() > plan.budget && !progress.is_shown() {
+        tell(&list::promise(&plan));
+    }
     let begun = Instant::now();
+    // What a cell leaves behind when it is killed is this process's to reap, and its CPU time this
+    // run's; where the kernel refuses that, it counts as the host's.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let host = host::fingerprint(&topology);
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let rates = host::present_rates(WATCH.min(plan.budget / 20));
+    let mut watch = Watch::begin(topology.allowed());
+    let rates = host::present_rates((plan.budget / 20).clamp(LOOK, WATCH));
+    let before = watch.seen();
+    if let Some(before) = before.filter(Seen::is_busy) {
+        progress.warn(&format!(
+            "the host is busy: {} before the run began; the figures will be those of a busy host",
+            before.words()
+        ));
+    }
     let launch = || {
         let mut command = Command::new("/proc/self/exe");
         command.arg(CELL);
         command
     };
-    let collected = drive::run(suites, &plan, &launch, progress).map_err(|error| match error {
-        DriveError::Stopped => Fault::interrupted(),
-        DriveError::Start(error) => Fault::failed(format!("cannot start a cell: {error}")),
-    })?;
+    let mut watch = Watch::begin(topology.allowed());
+    let mut observer = Watched { progress, watch: &mut watch };
+    let driven = drive::run(suites, &plan, begun, &launch, &mut observer)
+        .map_err(|error| Fault::failed(format!("cannot start a cell: {error}")))?;
+    let state = HostState::new(before, watch.seen());
+    let floors = plan.blocks.iter().zip(&driven.floors);
+    nominal::keep_floors(
+        floors.filter_map(|(block, floor)| floor.map(|floor| (block.cost_name(suites), floor))),
+    );
+    if driven.interrupted && driven.passes < PASSES_KEPT {
+        return Err(Fault::interrupted());
+    }
     let about = About {
-        weir: env!("CARGO_PKG_VERSION").into(),
+        weir_version: env!("CARGO_PKG_VERSION").into(),
         started_unix_s: started.as_secs(),
         duration: begun.elapsed(),
         nominal_ns: nominal::known(&host),
-        host,
+        host: Host { state, ..host },
         rates,
+        interrupted: driven.interrupted,
     };
-    let report = assemble::report(suites, &plan, &collected, about);
+    let report = assemble::report(suites, &plan, &driven.collected, about);
     nominal::keep(&report);
     Ok(report)
+}
+
+/// Shows progress, and looks at the host beside.
+struct Watched<'a> {
+    progress: &'a mut Progress,
+    watch: &'a mut Watch,
+}
+
+impl Observer for Watched<'_> {
+    fn cell(&mut self, what: &str, left: Duration) {
+        self.watch.look();
+        self.progress.cell(what, left);
+    }
+
+    fn overrun(&mut self, whole: Duration) {
+        self.progress.overrun(whole);
+    }
+
+    fn stop(&mut self) -> bool {
+        self.progress.stop()
+    }
 }
 
 /// Writes the report wherever it was asked for. What cannot be written is told after the rest is.
@@ -133,25 +191,26 @@ fn give(options: &BenchOptions, report: &Report) -> Result<ExitCode, Fault> {
             tell(&old.to_string());
         }
     };
-    let json_to_stdout = options.json.as_deref().is_some_and(|path| path == Path::new("-"));
     if !options.quiet {
         let text = table::text(report);
-        keep(if json_to_stdout { print_err(&text) } else { print(&text) });
+        keep(if options.json.is_stdout() { print_err(&text) } else { print(&text) });
     }
-    if let Some(path) = &options.json {
-        let mut text = serde_json::to_string(report)
-            .map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
-        text.push('\n');
-        keep(write_json(path, &text));
-    }
+    keep(Output::open(&options.json).and_then(|file| match file {
+        Some(mut file) => file.write(&as_json(report)?).map(drop),
+        None => Ok(()),
+    }));
     if let Some(path) = &options.html {
-        keep(page::html(report).and_then(|text| write_file(path, &text)));
+        keep(write_page(path, report));
     }
     if let Some(name) = &options.save {
         keep(History::open().and_then(|mut h| h.save(name, report, options.replace)));
     }
     if let Some(fault) = fault {
         return Err(fault);
+    }
+    if report.interrupted {
+        tell("interrupted: the report holds what was measured until then");
+        return Ok(ExitCode::from(INTERRUPTED));
     }
     if report.cases.is_empty() {
         return Err(Fault::failed("nothing could be measured; the notes say why"));
@@ -179,16 +238,36 @@ pub fn cell() -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn check_names(suites: &[Suite], asked: &[String]) -> Result<(), Fault> {
-    let Some(unknown) = asked.iter().find(|name| suites.iter().all(|s| s.name != **name)) else {
-        return Ok(());
-    };
+/// What the words of the command line ask for; suites that do not exist are refused.
+fn picks(suites: &[Suite], options: &BenchOptions) -> Result<Picks, Fault> {
+    let picks = picked(&options.suites, options.filter.as_deref())?;
+    match picks.suites.iter().find(|pick| suites.iter().all(|s| s.name != pick.suite())) {
+        Some(unknown) => Err(unknown_suite(suites, unknown.suite())),
+        None => Ok(picks),
+    }
+}
+
+fn picked(asked: &[String], filter: Option<&str>) -> Result<Picks, Fault> {
+    let suites: Result<Vec<Pick>, String> = asked.iter().map(|text| Pick::parse(text)).collect();
+    let filter = filter.map(pick::pattern).transpose();
+    Ok(Picks { suites: suites.map_err(Fault::usage)?, filter: filter.map_err(Fault::usage)? })
+}
+
+/// A name may be misspelt, or be that of something that cases have in their names.
+fn unknown_suite(suites: &[Suite], unknown: &str) -> Fault {
     let near = suites.iter().map(|suite| (strsim::jaro_winkler(unknown, suite.name), suite.name));
-    let nearest = near.filter(|(score, _)| *score > 0.6).max_by(|a, b| a.0.total_cmp(&b.0));
-    Err(Fault::usage(match nearest {
-        Some((_, name)) => format!("there is no suite '{unknown}'; did you mean '{name}'?"),
-        None => format!("there is no suite '{unknown}'; weir bench --list names them"),
-    }))
+    let nearest = near.filter(|(score, _)| *score > NEAR).max_by(|a, b| a.0.total_cmp(&b.0));
+    let cases = suites.iter().flat_map(|suite| &suite.groups).flat_map(|group| &group.cases);
+    let word = unknown.to_lowercase();
+    let found = cases.filter(|case| case.name.to_lowercase().contains(&word)).count();
+    Fault::usage(match (nearest, found) {
+        (Some((_, name)), _) => format!("there is no suite '{unknown}'; did you mean '{name}'?"),
+        (None, 0) => format!("there is no suite '{unknown}'; weir bench --list names them"),
+        (None, found) => format!(
+            "there is no suite '{unknown}'; --filter '{unknown}' runs the {found} cases whose names \
+             have it"
+        ),
+    })
 }
 
 fn plan_fault(error: &PlanError) -> Fault {
@@ -224,9 +303,16 @@ fn print_err(text: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Writes JSON to a file, or to standard output for "-".
-pub fn write_json(path: &Path, text: &str) -> Result<(), Fault> {
-    if path == Path::new("-") { print_json(text) } else { write_file(path, text) }
+/// Writes a report as a page.
+pub fn write_page(path: &Path, report: &Report) -> Result<(), Fault> {
+    page::html(report).and_then(|text| write_file(path, &text))
+}
+
+/// A report as JSON, on one line: most of it is samples.
+pub fn as_json(report: &Report) -> Result<String, Fault> {
+    let text = serde_json::to_string(report);
+    let text = text.map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
+    Ok(json::escaped(&text).into_owned() + "\n")
 }
 
 /// Whether a report can be written there later on. Leaves nothing behind.
@@ -242,7 +328,7 @@ fn check_writable(path: &Path) -> Result<(), Fault> {
         .append(true)
         .create(true)
         .open(path)
-        .map_err(|error| Fault::failed(format!("cannot write {}: {error}", path.display())))?;
+        .map_err(|error| Fault::failed(format!("cannot write '{}': {error}", path.display())))?;
     if new {
         // Only what was just made.
         let _ = std::fs::remove_file(path);
@@ -252,5 +338,5 @@ fn check_writable(path: &Path) -> Result<(), Fault> {
 
 fn write_file(path: &Path, text: &str) -> Result<(), Fault> {
     std::fs::write(path, text)
-        .map_err(|error| Fault::failed(format!("cannot write {}: {error}", path.display())))
+        .map_err(|error| Fault::failed(format!("cannot write '{}': {error}", path.display())))
 }

@@ -1,30 +1,57 @@
-//! The speed to which this host's figures are normalised: the reference loop's step in the first
-//! run, kept in a small file beside the history, so that later runs are brought to the same.
+//! What later runs go by, in small files beside the history.
+//!
+//! - `reference.json`: the reference loop's step in the first run on a CPU, to which later runs are
+//!   normalised.
+//! - `cells.json`: what cells of each group took at the least, by which the time of a run is
+//!   foretold.
 //!
 //! A directory that cannot be written costs nothing but that: each run is then normalised to its
-//! own middle, and says so.
+//! own middle and says so, and foretells by guesses.
 
 use super::history;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 use weir_measure::bench::record::{Host, Report};
 
-/// CPU to nanoseconds a step.
+const REFERENCE: &str = "reference.json";
+const CELLS: &str = "cells.json";
+/// What is measured now counts as much as all that was measured before.
+const NEW: f64 = 0.5;
+
+/// Names and numbers.
 type Known = BTreeMap<String, f64>;
 
-fn file() -> Option<PathBuf> {
-    Some(history::place().ok()?.with_file_name("reference.json"))
+fn file(name: &str) -> Option<PathBuf> {
+    Some(history::place().ok()?.with_file_name(name))
 }
 
-fn read() -> Known {
-    let text = file().and_then(|path| std::fs::read_to_string(path).ok());
-    text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+fn read(name: &str) -> Known {
+    let text = file(name).and_then(|path| std::fs::read_to_string(path).ok());
+    let mut known: Known =
+        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    known.retain(|_, number| number.is_finite() && *number > 0.0);
+    known
+}
+
+fn write(name: &str, known: &Known) {
+    let Some(path) = file(name) else { return };
+    let Ok(text) = serde_json::to_string_pretty(known) else { return };
+    let Some(directory) = path.parent() else { return };
+    let fresh = directory.join(format!(".{name}-{}", std::process::id()));
+    let written = std::fs::create_dir_all(directory)
+        .and_then(|()| std::fs::File::create(&fresh))
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .and_then(|()| std::fs::rename(&fresh, &path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&fresh);
+    }
 }
 
 /// The step of this host's first run.
 pub fn known(host: &Host) -> Option<f64> {
-    read().get(&host.cpu).copied().filter(|step| step.is_finite() && *step > 0.0)
+    read(REFERENCE).get(&host.cpu).copied()
 }
 
 /// Keeps the nominal step of a run that had to find its own.
@@ -33,17 +60,23 @@ pub fn keep(report: &Report) {
     if reference.from_first_run || reference.nominal_ns <= 0.0 {
         return;
     }
-    let mut known = read();
+    let mut known = read(REFERENCE);
     known.insert(report.host.cpu.clone(), reference.nominal_ns);
-    let Some(path) = file() else { return };
-    let Ok(text) = serde_json::to_string_pretty(&known) else { return };
-    let Some(directory) = path.parent() else { return };
-    let fresh = directory.join(format!(".reference-{}.json", std::process::id()));
-    let written = std::fs::create_dir_all(directory)
-        .and_then(|()| std::fs::File::create(&fresh))
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .and_then(|()| std::fs::rename(&fresh, &path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&fresh);
+    write(REFERENCE, &known);
+}
+
+/// What cells took at the least in earlier runs, in seconds.
+pub fn floors_s() -> BTreeMap<String, f64> {
+    read(CELLS)
+}
+
+/// Keeps what cells took at the least in this run.
+pub fn keep_floors(floors: impl Iterator<Item = (String, Duration)>) {
+    let mut known = read(CELLS);
+    for (name, floor) in floors {
+        let floor_s = floor.as_secs_f64();
+        let before_s = known.get(&name).copied().unwrap_or(floor_s);
+        known.insert(name, before_s + NEW * (floor_s - before_s));
     }
+    write(CELLS, &known);
 }

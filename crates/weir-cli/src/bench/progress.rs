@@ -1,11 +1,12 @@
 //! How a run goes: a bar on a terminal, nothing elsewhere; and whether to stop.
 
-use crate::fault::Fault;
+use super::list;
+use crate::fault::{Fault, INTERRUPTED, tell};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_measure::bench::drive::Observer;
 use weir_measure::bench::plan::Plan;
 
@@ -14,6 +15,7 @@ use weir_measure::bench::plan::Plan;
 pub struct Progress {
     bar: ProgressBar,
     stop: Arc<AtomicBool>,
+    begun: Instant,
 }
 
 impl Progress {
@@ -26,30 +28,42 @@ impl Progress {
         } else {
             ProgressDrawTarget::hidden()
         });
-        let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {eta:>4} left  {msg}");
+        let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}");
         if let Ok(style) = style {
             bar.set_style(style.progress_chars("=> "));
         }
-        Progress { bar, stop: Arc::default() }
+        Progress { bar, stop: Arc::default(), begun: Instant::now() }
     }
 
-    /// Says what will be done, and listens for interrupts from here on.
+    /// Says what will be done, and listens for interrupts from here on. The first interrupt ends
+    /// the run and keeps what it has measured, a second one the command.
     pub fn begin(&mut self, plan: &Plan) -> Result<(), Fault> {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        use signal_hook::flag;
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::flag::register(signal, self.stop.clone())
+            let again = i32::from(INTERRUPTED);
+            flag::register_conditional_shutdown(signal, again, self.stop.clone())
+                .and_then(|_| flag::register(signal, self.stop.clone()))
                 .map_err(|error| Fault::failed(format!("cannot listen for signals: {error}")))?;
         }
-        self.bar.set_length(plan.cells());
+        self.begun = Instant::now();
         if !self.bar.is_hidden() {
-            let budget = Duration::from_secs(plan.budget.as_secs());
             self.bar.println(format!(
-                "{} cases, {} fresh processes, about {budget:?}; leave the machine alone meanwhile",
-                plan.cases(),
-                plan.cells()
+                "{}; leave the machine alone meanwhile, Ctrl-C keeps what is measured so far",
+                list::promise(plan)
             ));
         }
         Ok(())
+    }
+
+    /// Whether anybody sees how it goes.
+    pub fn is_shown(&self) -> bool {
+        !self.bar.is_hidden()
+    }
+
+    /// A line of its own above the bar, also where there is none.
+    pub fn warn(&self, text: &str) {
+        self.bar.suspend(|| tell(text));
     }
 
     /// Takes the bar away.
@@ -59,9 +73,19 @@ impl Progress {
 }
 
 impl Observer for Progress {
-    fn cell(&mut self, done: u64, _total: u64, what: &str) {
-        self.bar.set_position(done);
-        self.bar.set_message(what.to_owned());
+    fn cell(&mut self, what: &str, left: Duration) {
+        let spent = self.begun.elapsed();
+        self.bar.set_length((spent + left).as_millis() as u64);
+        self.bar.set_position(spent.as_millis() as u64);
+        self.bar.set_message(format!("{:.0}s left  {what}", left.as_secs_f64().ceil()));
+    }
+
+    fn overrun(&mut self, whole: Duration) {
+        self.warn(&format!(
+            "this takes at least {}, longer than its budget: setting the cases up takes so long, in \
+             the six processes of each group that an interval needs",
+            list::round(whole)
+        ));
     }
 
     fn stop(&mut self) -> bool {

@@ -3,7 +3,7 @@
 use super::list::trimmed;
 use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write;
-use weir_measure::bench::params::Unit;
+use weir_measure::bench::params::{Load, Unit};
 use weir_measure::bench::record::{CaseRecord, Report};
 
 /// The whole report as text.
@@ -12,8 +12,8 @@ pub fn text(report: &Report) -> String {
     let mut suites: Vec<&str> = report.cases.iter().map(|case| case.suite.as_str()).collect();
     suites.dedup();
     for suite in suites {
-        let cases: Vec<&CaseRecord> =
-            report.cases.iter().filter(|case| case.suite == suite).collect();
+        let shown = |case: &&CaseRecord| case.suite == suite && !case.is_too_rare(&report.cases);
+        let cases: Vec<&CaseRecord> = report.cases.iter().filter(shown).collect();
         let _ = write!(text, "\n{suite}\n{}\n", trimmed(&table(&cases)));
         if let Some(published) = super::beside::beside(suite, &cases, &report.comparisons) {
             let _ = writeln!(text, "\n{published}");
@@ -29,12 +29,19 @@ fn head(report: &Report) -> String {
     let mut text = format!("{}\n", report.self_test.sentence);
     let _ = writeln!(
         text,
-        "{}, {cpus} of {} CPUs allowed, {}, load {}",
+        "{}, {cpus} of {} CPUs allowed, {}",
         host.cpu,
         host.cpus_online,
         host.kernel.split(' ').take(2).collect::<Vec<_>>().join(" "),
-        report.load.name()
     );
+    let _ = writeln!(text, "{}", state(report));
+    if report.interrupted {
+        let _ = writeln!(
+            text,
+            "interrupted after {:.0} s: what was measured until then",
+            report.duration_s
+        );
+    }
     let placements: Vec<String> = host
         .placements
         .iter()
@@ -55,6 +62,37 @@ fn head(report: &Report) -> String {
     text
 }
 
+/// What else the host did, and what the run put on it.
+pub fn state(report: &Report) -> String {
+    let state = &report.host.state;
+    let busy = if state.busy == Some(true) { " (busy: figures of a busy host)" } else { "" };
+    let seen = if state.text.is_empty() {
+        "what others did while it ran is not known"
+    } else {
+        state.text.as_str()
+    };
+    let own = match report.load {
+        Load::None => String::from("no load of its own"),
+        load => format!("a load of its own beside it: {}", load.name()),
+    };
+    format!("{seen}{busy}; {own}")
+}
+
+/// What is left out of the tables since it says nothing; nothing, if there is none.
+pub fn too_rare(report: &Report) -> Option<String> {
+    let rare: Vec<&CaseRecord> =
+        report.cases.iter().filter(|case| case.is_too_rare(&report.cases)).collect();
+    let stratum = rare.first()?.stratum.as_deref().unwrap_or("far");
+    let count = match rare.len() {
+        1 => String::from("1 figure of a state"),
+        count => format!("{count} figures of states"),
+    };
+    Some(format!(
+        "{count} of the cache line (such as {stratum}) that was seen too seldom, with intervals of \
+         half the estimate and more to each side: only in the JSON"
+    ))
+}
+
 fn table(cases: &[&CaseRecord]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -71,7 +109,7 @@ fn table(cases: &[&CaseRecord]) -> Table {
             estimate(case),
             interval(case),
             figure(case.as_timed, case.unit),
-            format!("{}x{}", case.n / case.processes.max(1), case.processes),
+            format!("{}x{}", case.batches / case.processes.max(1), case.processes),
             notes(case),
         ]);
     }
@@ -141,8 +179,12 @@ fn tail(report: &Report) -> String {
             let _ = writeln!(text, "  {remark}");
         }
     }
-    if !report.notes.is_empty() {
+    let rare = too_rare(report);
+    if !report.notes.is_empty() || rare.is_some() {
         text += "\nleft out\n";
+        if let Some(rare) = rare {
+            let _ = writeln!(text, "  {rare}");
+        }
         for note in &report.notes {
             let _ = writeln!(text, "  {}: {}", note.suite, note.text);
         }

@@ -16,7 +16,8 @@ mod wait;
 
 use crate::args::BufferOptions;
 use crate::fault::{Fault, tell};
-use crate::report::units::{binary, capacity, signal_name};
+use crate::output::Output as JsonOutput;
+use crate::report::units::{binary, capacity};
 use display::{Display, Frame, Wishes};
 use ends::{Input, Output};
 use flow::{End, Flow};
@@ -25,9 +26,7 @@ use rustix::io::Errno;
 use signal_hook::consts::SIGPIPE;
 use signals::Heard;
 use stats::Stats;
-use std::fs::File;
 use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 use weir::{ErrorKind, Pool, PoolOptions};
@@ -38,12 +37,12 @@ use weir_sys::usage::Usage;
 
 /// Carries out the verb.
 pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
-    if options.json.as_deref() == Some(Path::new("-")) {
+    if options.json.is_stdout() {
         return Err(Fault::usage("standard output is for the data: --json needs a file"));
     }
     let (pool, spills) = make_pool(options)?;
     // Before anything is read: a bad name is told at once, and costs nobody any bytes.
-    let mut json = options.json.as_deref().map(create).transpose()?;
+    let mut json = JsonOutput::open(&options.json)?;
     ends::take_files(options.file.as_deref(), options.output.as_deref())?;
     let (input, output) =
         (Input::new(options.file.is_some())?, Output::new(options.output.is_some())?);
@@ -83,10 +82,10 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         let table = printable_lines(&stats.table());
         let _ = std::io::stderr().lock().write_all(table.as_bytes());
     }
-    let written = json.as_mut().map_or(Ok(()), |(file, path)| {
-        let text = stats.json().map_err(|error| unwritten(path, error))?;
-        file.write_all(&text).map_err(|error| unwritten(path, error))
-    });
+    let written = match &mut json {
+        Some(output) => stats.json().and_then(|text| output.write(text).map(drop)),
+        None => Ok(()),
+    };
     match end? {
         End::Done => written.map(|()| ExitCode::SUCCESS),
         End::ReaderGone => {
@@ -144,15 +143,6 @@ fn make_pool(options: &BufferOptions) -> Result<(Pool, bool), Fault> {
     Ok((pool, false))
 }
 
-fn create(path: &Path) -> Result<(File, &Path), Fault> {
-    let file = File::create(path).map_err(|error| unwritten(path, error))?;
-    Ok((file, path))
-}
-
-fn unwritten(path: &Path, error: impl std::fmt::Display) -> Fault {
-    Fault::failed(format!("cannot write '{}': {error}", path.display()))
-}
-
 fn sum_up(
     flow: &Flow<'_>,
     end: &Result<End, Fault>,
@@ -168,7 +158,7 @@ fn sum_up(
         Ok(End::Done) => {}
         Ok(End::Signal(signal)) => {
             stats.ended = "interrupted";
-            stats.signal = Some(signal_name(*signal));
+            stats.signal = Some(*signal);
         }
         Ok(End::ReaderGone) => stats.ended = "reader gone",
         Err(fault) => {

@@ -1,6 +1,8 @@
 //! What is said at the end: to people (`table`) and to programs (`json`).
 
 use super::display::Shown;
+use crate::fault::Fault;
+use crate::json;
 use crate::report::units::{binary as bytes, capacity, seconds};
 use serde::Serialize;
 use std::time::Duration;
@@ -11,31 +13,25 @@ const WORTH_BYTES: u64 = 100_000_000;
 /// All that there is to say.
 #[derive(Debug, Serialize)]
 pub struct Stats {
-    schema: &'static str,
     /// `done`, `reader gone`, `interrupted`, or `failed`.
     pub ended: &'static str,
     /// What failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// What could not be done, though all bytes passed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
     /// What interrupted it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub signal: Option<String>,
+    pub signal: Option<i32>,
     /// Which buffer it is, where it was given a name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     wall_s: f64,
     /// When the input had been read to its end: its writer was done by then.
-    #[serde(skip_serializing_if = "Option::is_none")]
     input_ended_s: Option<f64>,
-    in_bytes: u64,
-    out_bytes: u64,
+    bytes_in: u64,
+    bytes_out: u64,
     /// Read, and lost with the buffer, which was ended before its output took them.
     pub not_passed_on_bytes: u64,
-    in_bytes_per_s: f64,
-    out_bytes_per_s: f64,
+    bytes_in_per_s: f64,
+    bytes_out_per_s: f64,
     spliced_bytes: u64,
     buffered_bytes: u64,
     delayed_bytes: u64,
@@ -43,11 +39,10 @@ pub struct Stats {
     spilled_bytes: u64,
     read_back_bytes: u64,
     memory_bytes: u64,
-    most_memory_bytes: u64,
-    most_file_bytes: u64,
+    max_memory_bytes: u64,
+    max_file_bytes: u64,
     user_s: f64,
-    system_s: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    sys_s: f64,
     cpu_s_per_gb: Option<f64>,
     engine: String,
 }
@@ -58,14 +53,13 @@ impl Stats {
     pub fn new(
         shown: &Shown,
         wall: Duration,
-        (user_s, system_s): (f64, f64),
+        (user_s, sys_s): (f64, f64),
         (memory_bytes, engine): (u64, String),
     ) -> Stats {
         let per_s = |bytes: u64, time: Duration| bytes as f64 / time.as_secs_f64().max(1e-9);
         let gb = shown.out_bytes as f64 / 1e9;
         let pool = &shown.pool;
         Stats {
-            schema: "weir.buffer/1",
             ended: "done",
             error: None,
             warning: None,
@@ -73,11 +67,11 @@ impl Stats {
             name: None,
             wall_s: wall.as_secs_f64(),
             input_ended_s: shown.input_ended.map(|time| time.as_secs_f64()),
-            in_bytes: shown.in_bytes,
-            out_bytes: shown.out_bytes,
+            bytes_in: shown.in_bytes,
+            bytes_out: shown.out_bytes,
             not_passed_on_bytes: shown.in_bytes - shown.out_bytes,
-            in_bytes_per_s: per_s(shown.in_bytes, shown.input_ended.unwrap_or(wall)),
-            out_bytes_per_s: per_s(shown.out_bytes, wall),
+            bytes_in_per_s: per_s(shown.in_bytes, shown.input_ended.unwrap_or(wall)),
+            bytes_out_per_s: per_s(shown.out_bytes, wall),
             spliced_bytes: shown.moved_bytes,
             buffered_bytes: pool.put_bytes,
             delayed_bytes: pool.delayed_bytes,
@@ -85,11 +79,11 @@ impl Stats {
             spilled_bytes: pool.spilled_bytes,
             read_back_bytes: pool.read_back_bytes,
             memory_bytes,
-            most_memory_bytes: pool.most_memory_bytes,
-            most_file_bytes: pool.most_file_bytes,
+            max_memory_bytes: pool.most_memory_bytes,
+            max_file_bytes: pool.most_file_bytes,
             user_s,
-            system_s,
-            cpu_s_per_gb: (shown.out_bytes > 0).then(|| (user_s + system_s) / gb),
+            sys_s,
+            cpu_s_per_gb: (shown.out_bytes > 0).then(|| (user_s + sys_s) / gb),
             engine,
         }
     }
@@ -98,22 +92,22 @@ impl Stats {
     pub fn table(&self) -> String {
         let time = |s: f64| seconds((s * 1e9) as u64);
         let rate = |per_s: f64| format!("{}/s", bytes(per_s as u64));
-        let input = rate(self.in_bytes_per_s);
+        let input = rate(self.bytes_in_per_s);
         let input = match self.input_ended_s {
             Some(s) => format!("{input}, all of it read after {}", time(s)),
             None => input,
         };
         let ended = if self.ended == "done" { "" } else { self.ended };
         let ended = if ended.is_empty() { String::new() } else { format!(" ({ended})") };
-        let share = 100 * self.most_memory_bytes / self.memory_bytes.max(1);
+        let share = 100 * self.max_memory_bytes / self.memory_bytes.max(1);
         let memory = format!("at most: {share}% of {}", capacity(self.memory_bytes));
         let row = |name: &str, count: u64, note: &str| {
             let line = format!("  {name:<10}{:>8}  {note}", bytes(count));
             format!("{}\n", line.trim_end())
         };
-        let cpu = format!("{} user, {} system", time(self.user_s), time(self.system_s));
+        let cpu = format!("{} user, {} system", time(self.user_s), time(self.sys_s));
         // Of less it says how long a process takes to start.
-        let worth = self.out_bytes >= WORTH_BYTES;
+        let worth = self.bytes_out >= WORTH_BYTES;
         let cpu = match self.cpu_s_per_gb.filter(|_| worth) {
             Some(s) => format!("{cpu}: {s:.2}s per GB"),
             None => cpu,
@@ -123,11 +117,11 @@ impl Stats {
             0 => String::new(),
             count => row("lost", count, "read, and not passed on"),
         };
-        let (passed, wall) = (bytes(self.out_bytes), time(self.wall_s));
+        let (passed, wall) = (bytes(self.bytes_out), time(self.wall_s));
         [
             format!("weir buffer{name}: {passed} in {wall}{ended}\n"),
-            row("in", self.in_bytes, &input),
-            row("out", self.out_bytes, &rate(self.out_bytes_per_s)),
+            row("in", self.bytes_in, &input),
+            row("out", self.bytes_out, &rate(self.bytes_out_per_s)),
             lost,
             row("moved", self.spliced_bytes, "from input to output without being copied"),
             row("kept", self.buffered_bytes, "copied, until the output took them"),
@@ -135,19 +129,17 @@ impl Stats {
             row("avoided", self.cancelled_bytes, "of those chosen, taken before they were written"),
             row("spilled", self.spilled_bytes, "of those chosen, written to the file"),
             row("read back", self.read_back_bytes, "from the file"),
-            row("memory", self.most_memory_bytes, &memory),
-            row("file", self.most_file_bytes, "at most"),
+            row("memory", self.max_memory_bytes, &memory),
+            row("file", self.max_file_bytes, "at most"),
             format!("  cpu       {cpu}\n"),
             format!("  engine    {}\n", self.engine),
         ]
         .concat()
     }
 
-    /// As JSON, on a line.
-    pub fn json(&self) -> serde_json::Result<Vec<u8>> {
-        let mut text = serde_json::to_vec_pretty(self)?;
-        text.push(b'\n');
-        Ok(text)
+    /// As JSON.
+    pub fn json(&self) -> Result<String, Fault> {
+        json::document("weir.buffer/2", self)
     }
 }
 

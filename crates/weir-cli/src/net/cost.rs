@@ -4,9 +4,10 @@
 //! median over the rounds, with its 95 % interval by ranks; the loop around the events is included.
 
 use super::failed;
+use crate::args::JsonOption;
 use crate::bench::trimmed;
 use crate::fault::Fault;
-use crate::output::{print, print_json};
+use crate::output::Outlet;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::json;
@@ -50,10 +51,10 @@ struct Case {
 #[derive(Debug, Serialize)]
 struct Cost {
     case: &'static str,
-    events_a_batch: u32,
-    median_ns: f64,
-    low_ns: f64,
-    high_ns: f64,
+    events_per_batch: u32,
+    median_s: f64,
+    low_s: f64,
+    high_s: f64,
 }
 
 /// What is logged.
@@ -139,7 +140,8 @@ fn cases() -> Vec<Case> {
 }
 
 /// Measures, in a log of its own in this directory, and prints.
-pub fn cost(directory: &Path, as_json: bool) -> Result<ExitCode, Fault> {
+pub fn cost(directory: &Path, json: &JsonOption) -> Result<ExitCode, Fault> {
+    let mut outlet = Outlet::open(json)?;
     let path = directory.join(format!("log.cost.{}", std::process::id()));
     let log = Log::create(&path, RING_BYTES).map_err(failed)?;
     let in_memory = is_in_memory(&path);
@@ -147,19 +149,16 @@ pub fn cost(directory: &Path, as_json: bool) -> Result<ExitCode, Fault> {
     let _ = std::fs::remove_file(&path);
     let costs = measure(&log);
     let build = if cfg!(debug_assertions) { "debug" } else { "release" };
-    if as_json {
-        let report = json!({
-            "schema": "weir.net.log.cost/1",
+    let body = || {
+        json!({
             "build": build,
             "in_memory": in_memory,
             "ring_bytes": RING_BYTES,
             "rounds": ROUNDS,
             "cases": costs,
-        });
-        print_json(&format!("{report}\n"))?;
-    } else {
-        print(&text(&costs, build, in_memory))?;
-    }
+        })
+    };
+    outlet.say("weir.net.log.cost/2", body, || text(&costs, build, in_memory))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -188,10 +187,10 @@ fn measure(log: &Log) -> Vec<Cost> {
         figures.sort_by(f64::total_cmp);
         Cost {
             case: case.name,
-            events_a_batch: case.events,
-            median_ns: figures[ROUNDS / 2],
-            low_ns: figures[BOUNDS.0],
-            high_ns: figures[BOUNDS.1],
+            events_per_batch: case.events,
+            median_s: figures[ROUNDS / 2] / 1e9,
+            low_s: figures[BOUNDS.0] / 1e9,
+            high_s: figures[BOUNDS.1] / 1e9,
         }
     };
     cases.iter().zip(figures).map(cost).collect()
@@ -238,12 +237,13 @@ fn text(costs: &[Cost], build: &str, in_memory: bool) -> String {
         }
     }
     for cost in costs {
-        let Cost { median_ns, low_ns, high_ns, .. } = cost;
+        let [median_ns, low_ns, high_ns] =
+            [cost.median_s, cost.low_s, cost.high_s].map(|s| s * 1e9);
         table.add_row([
             format!("  {}", cost.case),
-            figure(*median_ns),
-            format!("{} to {}", figure(*low_ns), figure(*high_ns)),
-            cost.events_a_batch.to_string(),
+            figure(median_ns),
+            format!("{} to {}", figure(low_ns), figure(high_ns)),
+            cost.events_per_batch.to_string(),
         ]);
     }
     let mut text = format!(

@@ -1,17 +1,17 @@
 //! `weir net log`: prints and follows the log of a switch, and chooses what is logged.
 
-use super::output::Output;
 use super::{asked, cost, device, failed, those_up};
 use crate::args::NetLogOptions;
 use crate::fault::{Fault, tell};
-use crate::output::print;
+use crate::json;
+use crate::output::{Output, print};
 use serde_json::json;
 use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use weir_net::log::format::{SCHEMA, Zone, json, pcap, pcap_header, text};
+use weir_net::log::format::{self, SCHEMA, Zone, pcap, pcap_header, text};
 use weir_net::log::{Counts, Event, IDLE, Kinds, Log, Reader};
 use weir_net::{ErrorKind, names};
 
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub fn log(options: &NetLogOptions) -> Result<ExitCode, Fault> {
     let (set, sync) = (kinds(&options.set)?, kinds(&options.sync)?);
     if options.cost {
-        return cost::cost(&directory(options)?, options.json);
+        return cost::cost(&directory(options)?, &options.json);
     }
     let path = path(options)?;
     if set.is_some() || sync.is_some() {
@@ -43,7 +43,7 @@ pub fn log(options: &NetLogOptions) -> Result<ExitCode, Fault> {
         wanted,
         zone: Zone::local(),
         reader: Reader::open(&path).map_err(failed)?,
-        output: Output::new()?,
+        output: Output::of_records(&options.json)?,
         text: String::new(),
         bytes: Vec::new(),
         told: Counts::default(),
@@ -258,8 +258,8 @@ impl Session<'_> {
         }
         if self.options.pcap {
             self.printed += u64::from(pcap(&mut self.bytes, event));
-        } else if self.options.json {
-            json(&mut self.text, event);
+        } else if self.options.json.file.is_some() {
+            format::json(&mut self.text, event);
         } else {
             text(&mut self.text, event, &mut self.zone);
         }
@@ -293,15 +293,14 @@ impl Session<'_> {
         if overwritten + unfinished + unsynced == 0 {
             return Ok(());
         }
-        if self.options.json {
+        if self.options.json.file.is_some() {
             let line = json!({
-                "schema": SCHEMA,
                 "kind": "missing",
                 "overwritten_units": overwritten,
                 "unfinished": unfinished,
                 "unsynced": unsynced,
             });
-            self.text += &format!("{line}\n");
+            self.text += &json::line(SCHEMA, line)?;
             return Ok(());
         }
         let mut parts = Vec::new();

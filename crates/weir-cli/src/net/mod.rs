@@ -3,13 +3,12 @@
 //! [`up`] is the switch, [`icmpd`] the daemon that answers, [`ping`] asks, [`stat`] shows what the
 //! switch has counted, [`log`] prints and follows the log that they share; [`profile`] counts
 //! and times what they do; [`relay`] impairs packets on purpose. [`cost`]
-//! measures what logging costs; [`output`] is standard output of what goes on for long.
+//! measures what logging costs.
 
 mod cost;
 mod icmpd;
 mod log;
 mod netns;
-mod output;
 mod ping;
 mod profile;
 mod relay;

@@ -3,11 +3,13 @@
 use super::{device, failed, not_attached, stop_flag, switch_of};
 use crate::args::NetPingOptions;
 use crate::fault::Fault;
-use crate::output::{print, print_json};
+use crate::output::Outlet;
+use serde_json::{Value, json};
+use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_net::icmp::ping::{Pinger, Probe, Took};
+use weir_net::icmp::ping::{PingSummary, Pinger, Probe, Took};
 use weir_net::icmp::{Notice, Trouble};
 use weir_net::message::Want;
 use weir_net::outgoing::Outgoing;
@@ -20,6 +22,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Carries out the verb: status 1 where nothing answered.
 pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
+    let outlet = Outlet::open(&options.json)?;
     let stop = stop_flag()?;
     let tun = device(options.tun.as_deref())?;
     let (switch, directory) = switch_of(&tun)?;
@@ -35,6 +38,7 @@ pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
     let mut asking = Asking {
         options,
         station,
+        outlet,
         pinger: Pinger::new(id, probe, late_ns),
         begun: Instant::now(),
         answered: 0,
@@ -65,6 +69,7 @@ pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
 struct Asking<'a> {
     options: &'a NetPingOptions,
     station: Station,
+    outlet: Outlet,
     pinger: Pinger,
     begun: Instant,
     answered: u64,
@@ -80,7 +85,7 @@ impl Asking<'_> {
 
     /// Takes what comes in that time.
     fn hear(&mut self, time: Duration) -> Result<(), Fault> {
-        let Asking { options, station, pinger, begun, answered } = self;
+        let Asking { options, station, outlet, pinger, begun, answered } = self;
         let mut lines = String::new();
         let heard = station.receive_for(time, |_, arrival| match arrival {
             Arrival::Packet { bytes, .. } => {
@@ -103,21 +108,16 @@ impl Asking<'_> {
             _ => {}
         });
         heard.map_err(failed)?;
-        if !self.options.quiet && !self.options.json {
-            print(&lines)?;
+        if !options.quiet {
+            outlet.tell(&lines)?;
         }
         Ok(())
     }
 
-    fn finish(self) -> Result<ExitCode, Fault> {
+    fn finish(mut self) -> Result<ExitCode, Fault> {
         let summary = self.pinger.summary();
-        if self.options.json {
-            let text = serde_json::to_string(&summary);
-            let text = text.map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
-            print_json(&format!("{text}\n"))?;
-        } else {
-            print(&format!("-- {}: {summary}\n", self.options.destination))?;
-        }
+        let text = || format!("-- {}: {summary}\n", self.options.destination);
+        self.outlet.say("weir.net.ping/2", || json(self.options.destination, &summary), text)?;
         Ok(if summary.counts.received > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
@@ -145,4 +145,44 @@ fn trouble(notice: &Notice) -> String {
     };
     let Notice { from, code, remote_port, .. } = notice;
     format!("from {from}: {what} (code {code}), sequence {remote_port}\n")
+}
+
+/// The summary for programs.
+fn json(destination: Ipv4Addr, summary: &PingSummary) -> Value {
+    let PingSummary { probe, counts, lost, loss_share, rtt, clock } = summary;
+    let probe = match probe {
+        Probe::Echo { data_bytes } => json!({"kind": "echo", "data_bytes": data_bytes}),
+        Probe::Timestamp => json!({"kind": "timestamp", "data_bytes": null}),
+    };
+    json!({
+        "destination": destination,
+        "probe": probe,
+        "requests": counts.sent,
+        "replies": counts.received,
+        "late_replies": counts.late,
+        "duplicate_replies": counts.duplicates,
+        "changed_replies": counts.changed,
+        "nonstandard_times": counts.nonstandard_times,
+        "errors": {
+            "unreachable": counts.unreachable,
+            "time_exceeded": counts.time_exceeded,
+            "parameter_problem": counts.parameter_problem,
+        },
+        "lost_requests": lost,
+        "loss_share": loss_share,
+        "rtt": rtt.map(|rtt| json!({
+            "min_s": rtt.min_ns / 1e9,
+            "mean_s": rtt.mean_ns / 1e9,
+            "p50_s": rtt.p50_ns / 1e9,
+            "p90_s": rtt.p90_ns / 1e9,
+            "p99_s": rtt.p99_ns / 1e9,
+            "max_s": rtt.max_ns / 1e9,
+        })),
+        "clock": clock.map(|clock| json!({
+            "ahead_s": clock.ahead_ms / 1e3,
+            "uncertain_s": clock.uncertain_ms / 1e3,
+            "there_s": clock.there_ms as f64 / 1e3,
+            "back_s": clock.back_ms as f64 / 1e3,
+        })),
+    })
 }

@@ -1,12 +1,12 @@
 //! `weir net profile`: switches the profiles of a switch's processes on, waits, and says what a
 //! packet costs, and where.
 
-use super::output::Output;
 use super::{device, not_attached};
 use crate::args::NetProfileOptions;
 use crate::fault::{Fault, tell};
+use crate::json;
+use crate::output::{Outlet, Output};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde::Serialize;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ffi::OsStr;
@@ -16,10 +16,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_measure::profile::{LEASE, Observed, Report, Sight};
+use weir_measure::profile::{LEASE, Observed, Report, Row, Sight};
 use weir_net::names;
-use weir_policy::text::printable_lines;
 
+const SCHEMA: &str = "weir.net.profile/2";
 /// The process and the subroutine whose calls are packets.
 const PACKETS: (&str, &str) = ("switch", "ip.verify");
 /// Most files that are looked at.
@@ -27,21 +27,20 @@ const MOST_FILES: usize = 256;
 
 /// Carries out the verb.
 pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
-    let (stop, mut output) = (interrupts()?, Output::new()?);
+    let stop = interrupts()?;
+    let mut outlet = Outlet::open(&options.json)?.in_lines(options.interval.is_some());
     let mut observed = open_all(options)?;
     let length = options.interval.unwrap_or(options.seconds);
     let mut before = begin(&mut observed)?;
     loop {
-        if !count(&mut observed, length, &stop, &output)? {
+        if !count(&mut observed, length, &stop, &outlet)? {
             return Ok(Output::die());
         }
         let after = look(&observed)?;
         let outcome = Outcome::new(&before, &after)?;
-        let text = if options.json { outcome.json(options) } else { outcome.text() };
         // Relaxed: the flag says it all.
         let go_on = options.interval.is_some() && !stop.load(Ordering::Relaxed);
-        let text = if options.json { text } else { printable_lines(&text) };
-        if !output.write(text.as_bytes())? {
+        if !outlet.say(SCHEMA, || outcome.json(), || outcome.text())? {
             return Ok(Output::die());
         }
         if !go_on || after.iter().all(Sight::is_gone) {
@@ -157,7 +156,7 @@ fn count(
     observed: &mut [(PathBuf, Observed)],
     length: Duration,
     stop: &AtomicBool,
-    output: &Output,
+    outlet: &Outlet,
 ) -> Result<bool, Fault> {
     let begun = Instant::now();
     let bar = bar(length);
@@ -167,7 +166,7 @@ fn count(
             break;
         }
         // An interrupt ends it, which the loop sees.
-        if !output.wait(left.min(LEASE / 8))? {
+        if !outlet.wait(left.min(LEASE / 8))? {
             return Ok(false);
         }
         renew(observed)?;
@@ -203,7 +202,7 @@ struct Outcome {
 }
 
 /// CPU time a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Packet {
     /// Without what the profile took.
     cpu_ns: f64,
@@ -270,32 +269,59 @@ impl Outcome {
         text
     }
 
-    fn json(&self, options: &NetProfileOptions) -> String {
-        let text = json!({
-            "schema": "weir.profile/1",
-            "processes": self.reports.iter().map(process).collect::<Vec<_>>(),
-            "gone": self.gone.iter().map(process).collect::<Vec<_>>(),
-            "sum": process(&self.sum),
-            "packet": self.packet(),
-        });
-        // A line each time where there are several.
-        if options.interval.is_some() { format!("{text}\n") } else { format!("{text:#}\n") }
+    fn json(&self) -> Value {
+        let several = |reports: &[Report]| reports.iter().map(report).collect::<Vec<_>>();
+        json!({
+            "processes": several(&self.reports),
+            "gone": several(&self.gone),
+            "sum": report(&self.sum),
+            "packet": self.packet().map(|packet| json!({
+                "cpu_s": packet.cpu_ns / 1e9,
+                "explained_share": packet.explained,
+                "profile_s": packet.profile_ns / 1e9,
+            })),
+        })
     }
 }
 
 /// A report with what follows from it.
-fn process(report: &Report) -> Value {
-    let mut value = json!(report);
-    value["explained_ns"] = json!(report.explained_ns());
-    value["not_explained_ns"] = json!(report.not_explained_ns());
-    value
+fn report(report: &Report) -> Value {
+    let rows = |rows: &[Row]| rows.iter().map(row).collect::<Vec<_>>();
+    json!({
+        "process": report.process,
+        "pid": Some(report.pid).filter(|pid| *pid > 0),
+        "gone": report.gone,
+        "interval_s": json::seconds(report.interval_ns),
+        "threads": report.threads,
+        "cpu": report.cpu.map(|cpu| json!({
+            "cpu_s": json::seconds(cpu.total_ns),
+            "user_s": json::seconds(cpu.user_ns),
+            "sys_s": json::seconds(cpu.system_ns),
+            "runq_s": json::seconds(cpu.queue_ns),
+        })),
+        "explained_s": json::seconds(report.explained_ns()),
+        "not_explained_s": report.not_explained_ns().map(|ns| ns as f64 / 1e9),
+        "unit": report.unit.as_ref().map(|unit| json!({"name": unit.name, "count": unit.count})),
+        "subroutines": rows(&report.subroutines),
+        "system_calls": rows(&report.calls),
+        "notes": report.notes,
+    })
+}
+
+fn row(row: &Row) -> Value {
+    json!({
+        "name": row.name,
+        "calls": row.calls,
+        "user_s": json::seconds(row.user_ns),
+        "sys_s": json::seconds(row.system_ns),
+        "wait_s": json::seconds(row.wait_ns),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-    use weir_measure::profile::{Cpu, Row};
+    use weir_measure::profile::Cpu;
 
     fn row(name: &str, calls: u64, user_us: u64, system_us: u64, wait_us: u64) -> Row {
         let [user_ns, system_ns, wait_ns] = [user_us, system_us, wait_us].map(|us| us * 1000);
@@ -356,10 +382,8 @@ mod tests {
 
     #[test]
     fn the_json_is_of_its_schema() {
-        let options = crate::args::Options::parse_from(["weir", "net", "profile", "--json"]);
-        let crate::args::Command::Net(command) = options.command else { return };
-        let crate::args::NetVerb::Profile(options) = command.verb else { return };
-        insta::assert_snapshot!(fixed().json(&options));
+        let text = json::document(SCHEMA, fixed().json()).expect("JSON");
+        insta::assert_snapshot!(text);
     }
 
     #[test]

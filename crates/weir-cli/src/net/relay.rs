@@ -4,7 +4,7 @@ use super::{asked, failed};
 use crate::args::RelayOptions;
 use crate::bench::trimmed;
 use crate::fault::{Fault, tell};
-use crate::output::{print, print_json};
+use crate::output::Outlet;
 use crate::report::units::count;
 use comfy_table::{CellAlignment, Table, presets};
 use rustix::fd::{AsFd, OwnedFd};
@@ -19,6 +19,7 @@ use weir_sys::signals::is_ignored;
 
 /// Carries out the verb.
 pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {
+    let mut outlet = Outlet::open(&options.json)?;
     let stop =
         hear_signals().map_err(|error| Fault::failed(format!("cannot take signals: {error}")))?;
     let seed = options.seed.unwrap_or_else(seed_of_the_clock);
@@ -28,10 +29,9 @@ pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {
     tell(&format!("relay is up: {} and {}", end(&options.left), end(&options.right)));
     let ran = relay.run(stop.as_fd());
     let counts = relay.counts();
-    match options.json {
-        true => print_json(&json(seed, &counts))?,
-        false => print(&text(seed, &counts))?,
-    }
+    let [to_right, to_left] = &counts;
+    let body = || json!({"seed": seed, "to_right": to_right, "to_left": to_left});
+    outlet.say("weir.net.relay/1", body, || text(seed, &counts))?;
     ran.map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -73,12 +73,6 @@ fn hear_signals() -> io::Result<OwnedFd> {
 
 fn end(place: &Place) -> String {
     format!("{} {}/{}", place.device, place.address, place.prefix_bits)
-}
-
-fn json(seed: u64, [to_right, to_left]: &[Counts; 2]) -> String {
-    let schema = "weir.net.relay/1";
-    let value = json!({"schema": schema, "seed": seed, "to_right": to_right, "to_left": to_left});
-    format!("{value}\n")
 }
 
 fn text(seed: u64, counts: &[Counts; 2]) -> String {

@@ -3,28 +3,53 @@
 use super::{device, failed, not_attached, switch_of};
 use crate::args::NetStatOptions;
 use crate::fault::Fault;
-use crate::output::{print, print_json};
+use crate::json;
+use crate::output::Outlet;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use weir_net::station::Station;
+use weir_net::icmp::Counts;
+use weir_net::station::{STATISTICS_SCHEMA, Station};
 
 /// Carries out the verb.
 pub fn stat(options: &NetStatOptions) -> Result<ExitCode, Fault> {
+    let mut outlet = Outlet::open(&options.json)?;
     let tun = device(options.tun.as_deref())?;
     let (switch, directory) = switch_of(&tun)?;
     let attached = Station::attach(&switch, &directory, &[]);
     let mut station = attached.map_err(|error| not_attached(&tun, error))?;
     let text = station.statistics().map_err(failed)?;
-    let mut stat = serde_json::from_str(&text).map_err(|error| {
-        Fault::failed(format!("cannot understand the switch of '{tun}': {error}"))
+    let mut body = understood(&text).ok_or_else(|| {
+        let why = format!("it does not speak {STATISTICS_SCHEMA}");
+        Fault::failed(format!("cannot understand the switch of '{tun}': {why}"))
     })?;
-    leave_out_this_process(&mut stat);
-    match options.json {
-        true => print_json(&format!("{stat}\n"))?,
-        false => print(&table(&stat))?,
-    }
+    leave_out_this_process(&mut body);
+    outlet.say(STATISTICS_SCHEMA, || named(&body), || table(&body))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the switch said, without what a document begins with.
+fn understood(text: &str) -> Option<Value> {
+    let mut said: Value = serde_json::from_str(text).ok()?;
+    let object = said.as_object_mut()?;
+    object.shift_remove("weir_version");
+    (object.shift_remove("schema")? == STATISTICS_SCHEMA).then_some(said)
+}
+
+/// The same with the names of the stations' processes.
+fn named(said: &Value) -> Value {
+    let mut said = said.clone();
+    for station in said["stations"].as_array_mut().into_iter().flatten() {
+        let number = |value: &Value| value.as_i64().and_then(|number| i32::try_from(number).ok());
+        let pid = number(&station["pid"]).unwrap_or(0);
+        let uid = station["uid"].as_u64().and_then(|uid| u32::try_from(uid).ok());
+        let mut more = station.take();
+        for name in ["pid", "uid"] {
+            more.as_object_mut().and_then(|more| more.shift_remove(name));
+        }
+        *station = json::process(pid, uid, more);
+    }
+    said
 }
 
 /// Who asks is attached for that only.
@@ -52,26 +77,33 @@ fn table(stat: &Value) -> String {
         number("pid"),
     );
     line("switch", device);
-    let (packets, bytes) = (number("received"), number("received_bytes"));
+    let (packets, bytes) = (number("packets_in"), number("bytes_in"));
     line("received", format!("{packets} packets, {bytes} bytes"));
-    let put_together = number("reassembled");
-    line("delivered", format!("{} datagrams, {put_together} reassembled", number("delivered")));
-    let (sent, packets, bytes) = (number("sent"), number("sent_packets"), number("sent_bytes"));
+    let put_together = number("datagrams_reassembled");
+    line(
+        "delivered",
+        format!("{} datagrams, {put_together} reassembled", number("datagrams_delivered")),
+    );
+    let (sent, packets, bytes) =
+        (number("datagrams_sent"), number("packets_out"), number("bytes_out"));
     line("sent", format!("{sent} datagrams in {packets} packets, {bytes} bytes"));
     let waiting = &stat["reassembly"];
-    let datagrams = waiting["waiting"].as_u64().unwrap_or(0);
-    let held_bytes = waiting["waiting_bytes"].as_u64().unwrap_or(0);
+    let datagrams = waiting["datagrams"].as_u64().unwrap_or(0);
+    let held_bytes = waiting["held_bytes"].as_u64().unwrap_or(0);
     line("waiting", format!("{datagrams} datagrams for fragments, {held_bytes} bytes"));
     let drops = stat["drops"].as_object().into_iter().flatten();
     // The kernel's own, on any device, says nothing of what goes wrong.
     let (ipv6, drops): (Vec<_>, Vec<_>) = drops.partition(|(why, _)| *why == "ipv6");
-    let drops: Vec<String> = drops.iter().map(|(why, count)| format!("{why} {count}")).collect();
+    let drops: Vec<String> =
+        drops.iter().map(|(why, count)| format!("{} {count}", why.replace('_', "-"))).collect();
     line("dropped", if drops.is_empty() { String::from("nothing") } else { drops.join(", ") });
     for (_, count) in ipv6 {
         line("IPv6", format!("{count} packets dropped: not supported"));
     }
     let icmp = stat["icmp"].as_object().into_iter().flatten();
-    let icmp: Vec<String> = icmp.map(|(what, count)| format!("{what} {count}")).collect();
+    let icmp: Vec<String> = icmp
+        .map(|(what, count)| format!("{} {count}", Counts::words(what).unwrap_or(what)))
+        .collect();
     if !icmp.is_empty() {
         line("icmp", icmp.join(", "));
     }
@@ -79,22 +111,9 @@ fn table(stat: &Value) -> String {
         line("station", String::from("ICMP in the switch itself"));
     }
     for station in stat["stations"].as_array().into_iter().flatten() {
-        let wants = station["wants"].as_array().into_iter().flatten();
-        let wants: Vec<String> = wants
-            .map(|want| match want["port"].as_u64() {
-                Some(port) => format!("{} port {port}", protocol(&want["protocol"])),
-                None => protocol(&want["protocol"]),
-            })
-            .collect();
-        let (delivered, full) = (&station["delivered"], &station["full"]);
-        let wants = if wants.is_empty() { String::from("nothing") } else { wants.join(", ") };
-        let said = format!(
-            "process {} takes {wants}: {delivered} datagrams, {full} more did not fit",
-            station["pid"]
-        );
-        line("station", said);
+        line("station", station_text(station));
     }
-    let (taken, refused) = (number("redirects"), number("redirects_refused"));
+    let (taken, refused) = (number("redirects_taken"), number("redirects_refused"));
     line("redirects", format!("{taken} taken, {refused} refused"));
     for known in stat["gateways"].as_array().into_iter().flatten() {
         let said = format!(
@@ -106,6 +125,22 @@ fn table(stat: &Value) -> String {
         line("gateway", said);
     }
     out
+}
+
+fn station_text(station: &Value) -> String {
+    let wants = station["wants"].as_array().into_iter().flatten();
+    let wants: Vec<String> = wants
+        .map(|want| match want["port"].as_u64() {
+            Some(port) => format!("{} port {port}", protocol(&want["protocol"])),
+            None => protocol(&want["protocol"]),
+        })
+        .collect();
+    let (delivered, full) = (&station["datagrams_delivered"], &station["datagrams_refused"]);
+    let wants = if wants.is_empty() { String::from("nothing") } else { wants.join(", ") };
+    format!(
+        "process {} takes {wants}: {delivered} datagrams, {full} more did not fit",
+        station["pid"]
+    )
 }
 
 fn protocol(number: &Value) -> String {

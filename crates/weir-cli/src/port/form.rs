@@ -1,11 +1,15 @@
 //! How messages are printed.
 
 use crate::args::PortReadOptions;
+use crate::json;
 use serde::Serialize;
+use std::collections::HashMap;
 use weir::Received;
 
+const SCHEMA: &str = "weir.port.read/1";
+
 /// How messages are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Form {
     /// This after each; with the writer and its count before each line, if asked.
     Ended(u8, bool),
@@ -13,51 +17,59 @@ pub enum Form {
     Prefixed,
     /// Nothing but the messages.
     Raw,
-    /// A line of JSON each.
-    Json,
+    /// A line of JSON each, with the names of the writers' processes.
+    Json(Commands),
 }
+
+/// The names of processes, by the number of the writer; looked up at its first message.
+pub type Commands = HashMap<u64, Option<String>>;
 
 /// A message as JSON.
 #[derive(Debug, Serialize)]
 struct Line<'a> {
-    writer: u64,
+    writer: WriterBody<'a>,
     sequence: u64,
-    /// None of a process that has no number in this pid namespace.
-    pid: Option<i32>,
-    uid: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Nothing where it is no UTF-8.
     text: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Nothing where there is text.
     base64: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct WriterBody<'a> {
+    pid: Option<i32>,
+    command: Option<&'a str>,
+    uid: u32,
+    number: u64,
 }
 
 impl Form {
     pub fn new(options: &PortReadOptions) -> Form {
-        match (options.length_prefixed, options.raw, options.json) {
+        match (options.length_prefixed, options.raw, options.json.file.is_some()) {
             (true, ..) => Form::Prefixed,
             (_, true, _) => Form::Raw,
-            (.., true) => Form::Json,
+            (.., true) => Form::Json(Commands::new()),
             _ => Form::Ended(if options.null { 0 } else { b'\n' }, options.header),
         }
     }
 
     /// Puts a message into what is to be printed.
-    pub fn put(self, out: &mut Vec<u8>, received: &Received, message: &[u8]) {
+    pub fn put(&mut self, out: &mut Vec<u8>, received: &Received, message: &[u8]) {
         let (writer, sequence) = (received.writer, received.sequence);
         match self {
             Form::Ended(end, header) => {
-                if !header {
+                if !*header {
                     out.extend_from_slice(message);
-                    out.push(end);
+                    out.push(*end);
                     return;
                 }
                 // A message may hold what ends a line. Were the header before its first line alone,
                 // it could make others look like those of another writer.
                 let header = format!("{writer}:{sequence}\t");
-                for line in message.split(|byte| *byte == end) {
+                for line in message.split(|byte| *byte == *end) {
                     out.extend_from_slice(header.as_bytes());
                     out.extend_from_slice(line);
-                    out.push(end);
+                    out.push(*end);
                 }
             }
             Form::Prefixed => {
@@ -66,22 +78,31 @@ impl Form {
                 out.extend_from_slice(message);
             }
             Form::Raw => out.extend_from_slice(message),
-            Form::Json => {
-                let text = std::str::from_utf8(message).ok();
-                let line = Line {
-                    writer: writer.number(),
-                    sequence,
-                    pid: Some(received.identity.pid).filter(|pid| *pid != 0),
-                    uid: received.identity.uid,
-                    text,
-                    base64: text.is_none().then(|| base64(message)),
-                };
-                // Numbers and texts can always be written.
-                out.extend_from_slice(&serde_json::to_vec(&line).unwrap_or_default());
-                out.push(b'\n');
-            }
+            Form::Json(commands) => put_line(out, commands, received, message),
         }
     }
+
+    /// Forgets a writer that has closed.
+    pub fn forget(&mut self, writer: u64) {
+        if let Form::Json(commands) = self {
+            commands.remove(&writer);
+        }
+    }
+}
+
+fn put_line(out: &mut Vec<u8>, commands: &mut Commands, received: &Received, message: &[u8]) {
+    let number = received.writer.number();
+    let pid = Some(received.identity.pid).filter(|pid| *pid > 0);
+    let command = commands.entry(number).or_insert_with(|| pid.and_then(json::command));
+    let text = std::str::from_utf8(message).ok();
+    let line = Line {
+        writer: WriterBody { pid, command: command.as_deref(), uid: received.identity.uid, number },
+        sequence: received.sequence,
+        text,
+        base64: text.is_none().then(|| base64(message)),
+    };
+    // Numbers and texts can always be written.
+    out.extend_from_slice(json::line(SCHEMA, line).unwrap_or_default().as_bytes());
 }
 
 /// RFC 4648, with padding.

@@ -19,8 +19,8 @@ pub fn port(command: &PortCommand) -> Result<ExitCode, Fault> {
     match &command.verb {
         PortVerb::Read(options) => read::read(options),
         PortVerb::Write(options) => write::write(options),
-        PortVerb::List(options) => names::list(options.directory.as_deref(), options.json),
-        PortVerb::Stat(options) => names::stat(&options.name, options.json),
+        PortVerb::List(options) => names::list(options),
+        PortVerb::Stat(options) => names::stat(options),
         PortVerb::Remove(options) => names::remove(&options.name),
     }
 }

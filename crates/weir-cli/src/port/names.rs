@@ -1,11 +1,13 @@
 //! `weir port list`, `stat` and `remove`.
 
 use super::{check_name, failed};
+use crate::args::{PortListOptions, PortStatOptions};
 use crate::bench::trimmed;
 use crate::fault::{Fault, tell};
-use crate::output::{print, print_json};
+use crate::json;
+use crate::output::Outlet;
 use crate::report::units::{bytes, capacity, count, seconds};
-use crate::stat::{command, process};
+use crate::stat::process;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -15,20 +17,25 @@ use weir::stat::{PortAccount, PortStat, PortWriterStat};
 use weir_policy::text::printable;
 
 /// Lists the ports in a directory.
-pub fn list(directory: Option<&Path>, as_json: bool) -> Result<ExitCode, Fault> {
+pub fn list(options: &PortListOptions) -> Result<ExitCode, Fault> {
+    let directory = options.directory.as_deref();
+    let mut outlet = Outlet::open(&options.json)?;
     let found = weir::port_names(directory).map_err(failed)?;
-    if as_json {
-        let ports: Vec<Value> = found.iter().map(name_json).collect();
-        print_json(&format!("{}\n", json!({"schema": "weir.port.list/1", "ports": ports})))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if found.is_empty() {
+    if found.is_empty() && outlet.has_text() {
         let of = directory.map_or_else(String::new, |path| format!(" in '{}'", path.display()));
         tell(&format!("there is no port{of}"));
-        return Ok(ExitCode::SUCCESS);
+    }
+    let body = || json!({"ports": found.iter().map(name_json).collect::<Vec<_>>()});
+    outlet.say("weir.port.list/2", body, || list_text(directory, &found))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list_text(directory: Option<&Path>, found: &[PortName]) -> String {
+    if found.is_empty() {
+        return String::new();
     }
     let mut table = table(["port", "reader"], 2);
-    for port in &found {
+    for port in found {
         // As it is to be written in the next command.
         let name = match (directory, port.path.file_name()) {
             (None, Some(name)) => printable(&name.to_string_lossy()),
@@ -37,27 +44,27 @@ pub fn list(directory: Option<&Path>, as_json: bool) -> Result<ExitCode, Fault> 
         let reader = port.reader.map_or_else(|| String::from("gone (stale)"), reader);
         table.add_row([name, reader]);
     }
-    print(&(trimmed(&table) + "\n"))?;
-    Ok(ExitCode::SUCCESS)
+    trimmed(&table) + "\n"
 }
 
 fn name_json(port: &PortName) -> Value {
     json!({
         "path": port.path.display().to_string(),
-        "reader": port.reader.and_then(known),
-        "command": port.reader.and_then(known).and_then(command),
         "stale": port.reader.is_none(),
+        "reader": port.reader.map(reader_json),
     })
 }
 
+/// The reader: of one in another pid namespace nothing is known but that it is there.
+fn reader_json(pid: i32) -> Value {
+    json::process(pid, None, Value::Null)
+}
+
 /// Shows one port.
-pub fn stat(name: &Path, as_json: bool) -> Result<ExitCode, Fault> {
-    check_name(name)?;
-    let found = weir::stat::port(name).map_err(failed)?;
-    match as_json {
-        true => print_json(&format!("{}\n", stat_json(&found)))?,
-        false => print(&text(&found))?,
-    }
+pub fn stat(options: &PortStatOptions) -> Result<ExitCode, Fault> {
+    check_name(&options.name)?;
+    let found = weir::stat::port(&options.name).map_err(failed)?;
+    Outlet::open(&options.json)?.say("weir.port.stat/2", || stat_json(&found), || text(&found))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -129,45 +136,39 @@ fn writer_row(writer: &PortWriterStat) -> [String; 10] {
 }
 
 fn stat_json(port: &PortStat) -> Value {
-    let writers: Vec<Value> = port.writers.iter().map(writer_json).collect();
     json!({
-        "schema": "weir.port.stat/1",
         "path": port.path.display().to_string(),
         "stale": port.reader.is_none(),
-        "reader": port.reader.map(|pid| {
-            json!({"pid": known(pid), "command": known(pid).and_then(command)})
-        }),
+        "reader": port.reader.map(reader_json),
         "account": port.account.map(|account| json!({
-            "open": account.open,
             "messages": account.messages,
-            "bytes": account.bytes,
-            "opened": account.opened,
-            "closed": account.closed,
-            "died": account.died,
+            "bytes_in": account.bytes,
             "waits": account.waits,
-            "slept": account.slept,
-            "slept_ns": account.slept_ns,
+            "sleeps": account.slept,
+            "slept_s": json::seconds(account.slept_ns),
+            "writers_open": account.open,
+            "writers_opened": account.opened,
+            "writers_closed": account.closed,
+            "writers_died": account.died,
         })),
-        "writers": writers,
+        "writers": port.writers.iter().map(writer_json).collect::<Vec<_>>(),
     })
 }
 
 fn writer_json(writer: &PortWriterStat) -> Value {
     let own = &writer.end.account;
-    json!({
-        "pid": writer.pid,
-        "command": command(writer.pid),
-        "uid": writer.uid,
+    let more = json!({
         "let_in": writer.let_in,
+        "bytes_out": writer.bytes,
         "pieces": writer.pieces,
-        "bytes": writer.bytes,
-        "received": writer.received,
+        "pieces_received": writer.received,
         "capacity_bytes": writer.capacity_bytes,
         "waits": own.waits,
-        "slept": own.slept,
-        "slept_ns": own.slept_ns,
-        "waits_now": writer.end.waits,
-    })
+        "sleeps": own.slept,
+        "slept_s": json::seconds(own.slept_ns),
+        "waiting": writer.end.waits,
+    });
+    json::process(writer.pid, Some(writer.uid), more)
 }
 
 fn table<const N: usize>(header: [&str; N], texts: usize) -> Table {

@@ -4,12 +4,10 @@ use super::form::Form;
 use super::{asked, check_name, failed};
 use crate::args::PortReadOptions;
 use crate::fault::Fault;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, OwnedFd};
+use crate::output::Output;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,6 +57,7 @@ impl Shared {
 /// Carries out the verb.
 pub fn read(options: &PortReadOptions) -> Result<ExitCode, Fault> {
     check_name(&options.name)?;
+    let output = Output::of_records(&options.json)?;
     let shared = Arc::new(Shared::default());
     hear_signals(&shared)?;
     let wanted = PortOptions::new()
@@ -66,7 +65,7 @@ pub fn read(options: &PortReadOptions) -> Result<ExitCode, Fault> {
         .most_message_bytes(options.max_message)
         .most_writers(options.max_writers);
     *shared.port() = Some(Port::create(&options.name, &wanted).map_err(asked)?);
-    let end = Session::new(options, &shared)?.run();
+    let end = Session::new(options, &shared, output).run();
     shared.close();
     match end? {
         End::Done => Ok(ExitCode::SUCCESS),
@@ -102,7 +101,7 @@ struct Session<'a> {
     form: Form,
     buffer: Vec<u8>,
     out: Vec<u8>,
-    output: File,
+    output: Output,
     /// Writers that have come and gone.
     closed: u64,
     /// When something came last.
@@ -110,19 +109,17 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn new(options: &'a PortReadOptions, shared: &'a Shared) -> Result<Session<'a>, Fault> {
-        // Not the standard library's own, which prints at every newline.
-        let output: OwnedFd = io::stdout().as_fd().try_clone_to_owned().map_err(unwritable)?;
-        Ok(Session {
+    fn new(options: &'a PortReadOptions, shared: &'a Shared, output: Output) -> Session<'a> {
+        Session {
             options,
             shared,
             form: Form::new(options),
             buffer: vec![0; MESSAGE_BYTES],
             out: Vec::new(),
-            output: output.into(),
+            output,
             closed: 0,
             last: Instant::now(),
-        })
+        }
     }
 
     fn run(&mut self) -> Result<End, Fault> {
@@ -147,7 +144,7 @@ impl<'a> Session<'a> {
             if self.options.until_idle.is_some_and(|time| self.last.elapsed() >= time) {
                 return Ok(End::Done);
             }
-            if !self.is_read() {
+            if !self.output.wait(Duration::ZERO)? {
                 return Ok(End::Signal(SIGPIPE));
             }
         }
@@ -164,9 +161,12 @@ impl<'a> Session<'a> {
         let mut port = self.shared.port();
         // Closed already: weir is about to die.
         let Some(port) = port.as_mut() else { return Ok(false) };
-        let (form, out, closed) = (self.form, &mut self.out, &mut self.closed);
+        let (form, out, closed) = (&mut self.form, &mut self.out, &mut self.closed);
         let see = |received: Received, bytes: &[u8]| match received.event {
-            Event::Closed(_) => *closed += 1,
+            Event::Closed(_) => {
+                *closed += 1;
+                form.forget(received.writer.number());
+            }
             _ => form.put(out, &received, bytes),
         };
         let got = if time.is_zero() {
@@ -205,9 +205,8 @@ impl<'a> Session<'a> {
         if self.out.is_empty() {
             return Ok(true);
         }
-        match self.output.write_all(&self.out) {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(false),
-            written => written.map_err(unwritable)?,
+        if !self.output.write(&self.out)? {
+            return Ok(false);
         }
         self.out.clear();
         self.out.shrink_to(KEPT_BYTES);
@@ -215,15 +214,4 @@ impl<'a> Session<'a> {
         self.last = Instant::now();
         Ok(true)
     }
-
-    /// Whether the output has a reader: a pipe without one says so before it is written to.
-    fn is_read(&self) -> bool {
-        let mut asked = [PollFd::new(&self.output, PollFlags::empty())];
-        let looked = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-        !(looked.is_ok() && asked[0].revents().contains(PollFlags::ERR))
-    }
-}
-
-fn unwritable(error: io::Error) -> Fault {
-    Fault::failed(format!("cannot write to standard output: {error}"))
 }

@@ -17,16 +17,12 @@ use weir_policy::verdict::Verdict;
 
 /// Writes the report as one JSON document, with a newline at its end.
 pub fn json(report: &Report) -> String {
-    let document = document(report);
-    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
-    text.push('\n');
-    text
+    // Numbers and texts can always be written.
+    crate::json::document("weir.run/1", document(report)).unwrap_or_default()
 }
 
 #[derive(Serialize)]
 struct Document<'a> {
-    schema: &'static str,
-    weir_version: &'static str,
     command: &'a str,
     mode: &'static str,
     wall_s: f64,
@@ -43,15 +39,12 @@ struct Document<'a> {
     quota: Option<Value>,
     started: Option<Value>,
     weir: Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
     compare: Option<&'a Compared>,
 }
 
 fn document(report: &Report) -> Document<'_> {
     let run = &report.run;
     Document {
-        schema: "weir.run/1",
-        weir_version: env!("CARGO_PKG_VERSION"),
         command: &report.command,
         mode: if run.discovered { "script" } else { "pipeline" },
         wall_s: seconds(run.wall_ns),

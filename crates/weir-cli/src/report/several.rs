@@ -1,5 +1,5 @@
 //! What is said of several pipelines that were compared: to people and, as schema
-//! `weir.run-compare/1`, to programs.
+//! `weir.run.compare/1`, to programs.
 
 use super::layout::{Column, Grid, Name, cut, wrap};
 use super::look::{Detail, Look};
@@ -221,8 +221,6 @@ pub fn json(several: &Several) -> String {
         })
     });
     let document = json!({
-        "schema": "weir.run-compare/1",
-        "weir_version": env!("CARGO_PKG_VERSION"),
         "cpus": several.cpus,
         "rounds": several.rounds,
         "pipelines": pipelines.collect::<Vec<_>>(),
@@ -231,17 +229,21 @@ pub fn json(several: &Several) -> String {
         "same_output": several.same_output,
         "same_status": several.same_status,
     });
-    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
-    text.push('\n');
-    text
+    // Numbers and texts can always be written.
+    crate::json::document("weir.run.compare/1", document).unwrap_or_default()
 }
 
 fn against_json(against: &Against) -> Value {
+    let (found, word) = (&against.found, against.word());
+    let text = format!(
+        "{:.3} times the time of the first (95 %: {:.3} to {:.3}): {word}",
+        found.ratio, found.low, found.high
+    );
     json!({
         "ratio": against.found.ratio,
         "low": against.found.low,
         "high": against.found.high,
         "p": against.found.p,
-        "verdict": against.word(),
+        "verdict": { "kind": word, "text": text },
     })
 }

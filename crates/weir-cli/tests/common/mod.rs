@@ -6,6 +6,7 @@ pub mod buffer;
 pub mod net;
 pub mod port;
 pub mod quota;
+pub mod schema;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -73,7 +74,11 @@ pub fn weir_run_in(state: &Path, args: &[&str]) -> Ran {
     bound(&child);
     let output = child.wait_with_output().expect("weir ends");
     let text = std::fs::read_to_string(&file).unwrap_or_default();
-    let json = serde_json::from_str(&text).unwrap_or(Value::Null);
+    let json: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
+    // Whatever was run: what programs read of it is what was promised.
+    if json["schema"] == "weir.run/1" {
+        schema::check("weir.run/1", &json);
+    }
     Ran { output, json }
 }
 

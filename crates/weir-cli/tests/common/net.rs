@@ -5,7 +5,7 @@
 //! groups when they are dropped, and by the kernel when the test's thread ends. A namespace has no
 //! name: it goes with its last process. No packet leaves it.
 
-use super::{WEIR, bound, have};
+use super::{WEIR, bound, have, schema};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use serde_json::Value;
@@ -146,13 +146,13 @@ impl Bed {
 
     /// What the switch has counted.
     pub fn stat(&self) -> Value {
-        let text = self.ok(&format!("{WEIR} net stat --tun weir0 --json"));
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+        let text = self.ok(&format!("{WEIR} net stat --tun weir0 --json -"));
+        schema::check_text("weir.net.stat/2", text.as_bytes())
     }
 
     /// Packets dropped so far for a reason.
     pub fn drops(&self, reason: &str) -> u64 {
-        self.stat()["drops"][reason].as_u64().unwrap_or(0)
+        self.stat()["drops"][reason.replace('-', "_")].as_u64().unwrap_or(0)
     }
 
     /// Runs a script of `tests/net` to its end; what it prints is JSON.

@@ -85,7 +85,7 @@ impl Place {
 
     /// The first writer to a port, as it is shown; nothing where there is none yet.
     pub fn first_writer(&self, name: &str) -> Value {
-        let output = self.port(&format!("stat {name} --json"));
+        let output = self.port(&format!("stat {name} --json -"));
         let seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         seen["writers"][0].clone()
     }

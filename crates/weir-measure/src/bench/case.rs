@@ -135,6 +135,16 @@ impl Measure {
         Measure { quantity, unit, by_ticks: false }
     }
 
+    /// Whether it is time of a CPU, or becomes that when it is turned over: on one CPU the sides
+    /// take turns, so that it is never idle. Across CPUs a time is mostly that of waking one.
+    pub fn is_cpu_time(&self, placement: Placement) -> bool {
+        let on_one = placement == Placement::SameCpu && matches!(self.quantity, "time" | "rate");
+        on_one || self.quantity == Measure::CPU
+    }
+
+    /// The name of CPU time, wherever the sides are.
+    pub const CPU: &'static str = "CPU";
+
     /// A quantity that is counted by ticks.
     pub const fn by_ticks(quantity: &'static str, unit: Unit) -> Measure {
         Measure { quantity, unit, by_ticks: true }

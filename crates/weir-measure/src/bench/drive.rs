@@ -3,11 +3,12 @@
 
 use super::case::{Site, Suite, Trouble};
 use super::cell::{Line, Request, Row};
+use super::pace::Pace;
 use super::plan::{Block, Plan};
 use crate::pairs::PairOrder;
 use crate::random::Random;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpgid};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -22,8 +23,10 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Who watches a run.
 pub trait Observer {
-    /// A cell begins: how many are done, of how many, and what it is.
-    fn cell(&mut self, done: u64, total: u64, what: &str);
+    /// A cell begins: what it is, and how long the run is expected to go on.
+    fn cell(&mut self, what: &str, left: Duration);
+    /// Not even the fewest processes fit the budget: the whole run will take so long.
+    fn overrun(&mut self, whole: Duration);
     /// Whether to stop now.
     fn stop(&mut self) -> bool;
 }
@@ -47,33 +50,43 @@ pub struct Collected {
     pub killed: bool,
 }
 
-/// Why a run has no end.
-#[derive(Debug)]
-pub enum DriveError {
-    /// The observer asked to stop.
-    Stopped,
-    /// A cell could not be started.
-    Start(std::io::Error),
+/// What a run gave.
+#[derive(Debug, Default)]
+pub struct Driven {
+    /// What its cells said.
+    pub collected: Vec<Collected>,
+    /// Whether the observer asked to stop before all was done.
+    pub interrupted: bool,
+    /// Fresh processes of a block at the most, fewer than planned where the budget said so.
+    pub passes: u64,
+    /// What a cell of each block takes at the least, as far as that was measured.
+    pub floors: Vec<Option<Duration>>,
 }
 
-/// Carries out `plan`. `launch` makes the command of a cell.
+/// Carries out `plan`, whose budget began at `begun`. `launch` makes the command of a cell.
 ///
 /// # Errors
-/// See [`DriveError`].
+/// A cell cannot be started.
 pub fn run(
     suites: &[Suite],
     plan: &Plan,
+    begun: Instant,
     launch: &dyn Fn() -> Command,
     observer: &mut dyn Observer,
-) -> Result<Vec<Collected>, DriveError> {
-    let begun = Instant::now();
+) -> std::io::Result<Driven> {
     let mut order = PairOrder::new(plan.wish.seed);
     let mut seeds = Random::new(plan.wish.seed ^ 0x5eed);
-    let most = plan.blocks.iter().map(|block| block.processes).max().unwrap_or(0);
-    let mut collected = Vec::new();
+    let mut pace = Pace::new(plan);
+    let mut driven = Driven::default();
     let mut counts: Vec<Vec<Option<u64>>> = vec![Vec::new(); plan.blocks.len()];
+    let started = Instant::now();
     // Each pass takes one cell of every block, so that all blocks see all of the run's time.
-    for process in 0..most {
+    while pace.goes_on(driven.passes, begun.elapsed()) {
+        let process = driven.passes;
+        // The second pass has seen what cells take that have nothing to find out.
+        if let Some(whole) = pace.overrun(begun.elapsed()).filter(|_| process == 2) {
+            observer.overrun(whole);
+        }
         let wanted = |index: &usize| process < plan.blocks[*index].processes;
         let mut pass: Vec<usize> = (0..plan.blocks.len()).filter(wanted).collect();
         order.shuffle(&mut pass);
@@ -81,11 +94,17 @@ pub fn run(
             let block = &plan.blocks[index];
             let group = &suites[block.suite].groups[block.group];
             let what = format!("{} {} {}", suites[block.suite].name, group.name, block.placement);
-            observer.cell(collected.len() as u64, plan.cells(), &what);
+            observer.cell(&what, pace.left());
             let mut request = request(suites, plan, block, seeds.next_u64());
+            request.time_ns = u64::try_from(pace.time(index).as_nanos()).unwrap_or(u64::MAX);
             request.counts = counts[index].iter().map(|c| vary(*c, &mut seeds)).collect();
-            let began_ms = begun.elapsed().as_millis() as u64;
-            let mut cell = run_cell(&request, launch, observer)?;
+            let cell_begun = Instant::now();
+            let began_ms = cell_begun.duration_since(started).as_millis() as u64;
+            let (mut cell, stopped) = run_cell(&request, pace.patience(index), launch, observer)?;
+            match cell.killed {
+                false => pace.learn(index, pace.time(index), cell_begun.elapsed()),
+                true => pace.gave_up(index),
+            }
             cell.block = index;
             cell.process = process;
             cell.began_ms = began_ms;
@@ -94,11 +113,16 @@ pub fn run(
                 // The twin is to be the same in everything.
                 counts[index][block.cases.len()] = counts[index][0];
             }
-            collected.push(cell);
+            driven.collected.push(cell);
+            if stopped {
+                driven.interrupted = true;
+                return Ok(driven);
+            }
         }
+        driven.passes += 1;
+        driven.floors = (0..plan.blocks.len()).map(|index| pace.floor(index)).collect();
     }
-    observer.cell(plan.cells(), plan.cells(), "");
-    Ok(collected)
+    Ok(driven)
 }
 
 /// Keeps what the first cell of a block found out.
@@ -134,34 +158,40 @@ fn request(suites: &[Suite], plan: &Plan, block: &Block, seed: u64) -> Request {
             directory: plan.wish.directory.clone(),
         },
         seed,
-        time_ns: u64::try_from(block.cell.as_nanos()).unwrap_or(u64::MAX),
+        time_ns: 0,
         counts: Vec::new(),
     }
 }
 
 /// Runs one cell in a process group of its own, which is killed at the end whatever is left of it.
+/// Says whether the observer asked to stop.
 fn run_cell(
     request: &Request,
+    patience: Duration,
     launch: &dyn Fn() -> Command,
     observer: &mut dyn Observer,
-) -> Result<Collected, DriveError> {
+) -> std::io::Result<(Collected, bool)> {
     let mut command = launch();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-    let mut child = command.spawn().map_err(DriveError::Start)?;
+    let mut child = command.spawn()?;
     let text = serde_json::to_string(request).unwrap_or_default();
     if let Some(mut stdin) = child.stdin.take() {
         // A cell that died has no reader; what it said before tells why.
         let _ = stdin.write_all(text.as_bytes());
     }
-    let limit = Duration::from_nanos(request.time_ns).saturating_mul(PATIENCE) + GRACE;
+    let limit = patience.saturating_mul(PATIENCE) + GRACE;
     let (said, end) = listen(&mut child, Instant::now() + limit, observer);
-    if let Some(group) = Pid::from_raw(child.id() as i32) {
+    let group = Pid::from_raw(child.id() as i32);
+    if let Some(group) = group {
         let _ = kill_process_group(group, Signal::KILL);
     }
     let status = child.wait();
+    if let Some(group) = group {
+        reap_orphans(group);
+    }
     let mut cell = understand(&said);
     match end {
-        End::Stopped => return Err(DriveError::Stopped),
+        End::Stopped => return Ok((cell, true)),
         End::TimeOver => cell.killed = true,
         End::Silent => {
             let well = status.is_ok_and(|status| status.success());
@@ -170,7 +200,13 @@ fn run_cell(
             }
         }
     }
-    Ok(cell)
+    Ok((cell, false))
+}
+
+/// What a cell left behind comes to this process where it is a subreaper, as the command is: the
+/// CPU time of those that are reaped counts as its own, and not as the host's.
+fn reap_orphans(group: Pid) {
+    while matches!(waitpgid(group, WaitOptions::empty()), Ok(Some(_))) {}
 }
 
 enum End {

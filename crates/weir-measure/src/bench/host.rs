@@ -1,7 +1,7 @@
 //! The host's fingerprint, and what it does at present.
 
 use super::place::Topology;
-use super::record::{Host, Rates};
+use super::record::{Host, HostState, Rates};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,7 @@ pub fn fingerprint(topology: &Topology) -> Host {
         mitigations: mitigations(),
         huge_pages: line("/sys/kernel/mm/transparent_hugepage/enabled"),
         placements: Vec::new(),
+        state: HostState::default(),
     }
 }
 

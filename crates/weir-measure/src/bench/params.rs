@@ -93,6 +93,20 @@ impl Placement {
         }
     }
 
+    /// What it means, in a sentence.
+    pub fn about(self) -> &'static str {
+        match self {
+            Placement::SameCpu => "Both sides on one CPU, taking turns.",
+            Placement::Sibling => "On two hardware threads of one core.",
+            Placement::SameCache => "On two cores that share their last cache.",
+            Placement::OtherCpu => {
+                "On two CPUs; one that has nothing to do goes idle and must be woken."
+            }
+            Placement::OtherCpuAwake => "On two CPUs that are kept from going idle.",
+            Placement::Free => "Wherever the kernel puts them.",
+        }
+    }
+
     /// Whether the two sides are on two CPUs that are known.
     pub fn is_across(self) -> bool {
         !matches!(self, Placement::SameCpu | Placement::Free)

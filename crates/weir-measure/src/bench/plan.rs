@@ -1,9 +1,12 @@
 //! What a run will do: which cases, in how many cells, for how long each.
 
 use super::case::{Sides, Suite};
+use super::pace::PASSES_MIN;
 use super::params::{Load, Placement};
+use super::pick::Picks;
 use super::place::Topology;
 use super::record::Note;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,11 +17,14 @@ const CASE: Duration = Duration::from_millis(2);
 /// What a case likes to have in a cell, where nothing is said of the budget.
 const CASE_COMFORT: Duration = Duration::from_millis(25);
 
+/// A budget in which not even this part of the processes can be started is refused.
+const HARDLY: u32 = 5;
+
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// Suites by name; none for the default set.
-    pub suites: Vec<String>,
+    /// Which cases.
+    pub picks: Picks,
     /// Placements; none for those of each group.
     pub placements: Vec<Placement>,
     /// The competing load.
@@ -31,6 +37,9 @@ pub struct Wish {
     pub directory: PathBuf,
     /// Seed of all orders.
     pub seed: u64,
+    /// What cells took at the least in earlier runs on this host, in seconds, by
+    /// [`Block::cost_name`].
+    pub floors_s: BTreeMap<String, f64>,
 }
 
 /// A group at a placement.
@@ -50,6 +59,11 @@ pub struct Block {
     pub processes: u64,
     /// Time of each.
     pub cell: Duration,
+    /// What each takes at the least, however little it is given: what earlier runs on this host
+    /// measured, else a guess.
+    pub floor: Duration,
+    /// A time that is enough for each: what takes much longer hangs.
+    pub ample: Duration,
 }
 
 /// What will be done.
@@ -81,6 +95,16 @@ pub enum PlanError {
     },
 }
 
+impl Block {
+    /// A name under which what its cells take can be remembered: of whole groups, and of parts by
+    /// how many cases they have.
+    pub fn cost_name(&self, suites: &[Suite]) -> String {
+        let suite = &suites[self.suite];
+        let group = &suite.groups[self.group];
+        format!("{}/{}/{}/{}", suite.name, group.name, self.placement, self.cases.len())
+    }
+}
+
 impl Plan {
     /// Plans a run of `suites`, all of which are in the wish.
     ///
@@ -90,10 +114,6 @@ impl Plan {
         let mut notes = Vec::new();
         let mut blocks = Vec::new();
         for (suite_index, suite) in suites.iter().enumerate() {
-            let asked = wish.suites.iter().any(|name| name == suite.name);
-            if !asked && !wish.suites.is_empty() {
-                continue;
-            }
             for index in 0..suite.groups.len() {
                 let found = blocks_of(suite, index, &wish, topology, &mut notes)?;
                 blocks.extend(found.into_iter().map(|block| Block { suite: suite_index, ..block }));
@@ -106,7 +126,12 @@ impl Plan {
         Ok(Plan { blocks, notes, budget, wish })
     }
 
-    /// How many cells it has.
+    /// How long it takes: its budget, or what the fewest processes take where that is longer.
+    pub fn expected(&self) -> Duration {
+        self.budget.max(least(&self.blocks))
+    }
+
+    /// How many cells it has, if the budget allows all of them.
     pub fn cells(&self) -> u64 {
         self.blocks.iter().map(|block| block.processes).sum()
     }
@@ -126,16 +151,14 @@ fn blocks_of(
     notes: &mut Vec<Note>,
 ) -> Result<Vec<Block>, PlanError> {
     let group = &suite.groups[index];
-    let standard = wish.suites.is_empty();
-    let wanted = |case: &usize| !standard || group.cases[*case].standard;
-    let cases: Vec<usize> = (0..group.cases.len()).filter(wanted).collect();
+    let cases = wish.picks.of_group(suite, group);
     if cases.is_empty() {
         return Ok(Vec::new());
     }
     let asked = !wish.placements.is_empty();
     let placements = if asked { &wish.placements } else { &group.standard };
     let to_self = |case: &usize| group.cases[*case].params.direction.as_deref() == Some("self");
-    let mut blocks = Vec::new();
+    let mut blocks: Vec<Block> = Vec::new();
     for placement in placements.iter().filter(|placement| group.sides.allow(**placement)) {
         match topology.find(*placement) {
             Ok(cpus) => blocks.push(Block {
@@ -151,6 +174,8 @@ fn blocks_of(
                 cpus,
                 processes: group.processes,
                 cell: Duration::ZERO,
+                floor: Duration::ZERO,
+                ample: Duration::ZERO,
             }),
             Err(why) if asked => return Err(PlanError::Placement(*placement, why)),
             Err(why) => notes.push(Note {
@@ -159,52 +184,66 @@ fn blocks_of(
             }),
         }
     }
+    blocks.retain(|block| !block.cases.is_empty());
     Ok(blocks)
 }
 
 fn why_nothing(suites: &[Suite], wish: &Wish) -> String {
-    let names = wish.placements.iter().map(|p| p.name()).collect::<Vec<_>>().join(", ");
-    let what = if wish.suites.is_empty() {
-        String::from("no case of the default set")
-    } else if wish.suites.len() == 1 {
-        format!("no case of {}", wish.suites[0])
-    } else {
-        format!("no case of the {} suites", wish.suites.len())
+    let picked = |suite: &&Suite| {
+        suite.groups.iter().any(|group| !wish.picks.of_group(suite, group).is_empty())
     };
-    let known = suites.iter().filter(|suite| wish.suites.iter().any(|name| name == suite.name));
-    let sides: Vec<_> = known.flat_map(|suite| &suite.groups).map(|group| group.sides).collect();
+    let picked: Vec<&Suite> = suites.iter().filter(picked).collect();
+    let what = match picked.as_slice() {
+        [] => return format!("no case matches {}", wish.picks.words()),
+        _ if wish.picks.is_standard() => String::from("no case of the default set"),
+        [one] => format!("no case of {}", one.name),
+        all => format!("no case of the {} suites", all.len()),
+    };
+    let names = wish.placements.iter().map(|p| p.name()).collect::<Vec<_>>().join(", ");
+    let sides: Vec<_> =
+        picked.iter().flat_map(|suite| &suite.groups).map(|group| group.sides).collect();
     let possible = Placement::ALL.iter().filter(|p| sides.iter().any(|sides| sides.allow(**p)));
     let possible = possible.map(|p| p.name()).collect::<Vec<_>>().join(", ");
-    if possible.is_empty() {
-        format!("{what} can be placed at {names}")
-    } else {
-        format!("{what} can be placed at {names}; possible: {possible}")
-    }
+    format!("{what} can be placed at {names}; possible: {possible}")
 }
 
-/// Gives every cell its time.
+/// Gives every cell its time. A budget that is too small for all processes makes them fewer in
+/// time (see [`super::pace`]); one that is too small for the fewest is refused.
 fn share_out(blocks: &mut [Block], suites: &[Suite], wish: &Wish) -> Result<Duration, PlanError> {
     let weight = |block: &Block| -> f64 {
         let group = &suites[block.suite].groups[block.group];
         let twin = if group.twin { 1.0 } else { 0.0 };
         block.cases.iter().map(|case| group.cases[*case].weight).sum::<f64>() + twin
     };
+    for block in blocks.iter_mut() {
+        let known = wish.floors_s.get(&block.cost_name(suites)).copied();
+        let known = known.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        block.floor = known.unwrap_or(START + CASE.mul_f64(weight(block)));
+    }
     let cells = |blocks: &[Block]| blocks.iter().map(|block| block.processes).sum::<u64>();
     let weighted: f64 = blocks.iter().map(|block| weight(block) * block.processes as f64).sum();
     let starts = START * u32::try_from(cells(blocks)).unwrap_or(u32::MAX);
-    let least = starts + CASE.mul_f64(weighted);
+    let least = least(blocks);
+    let hardly = START * u32::try_from(cells(blocks)).unwrap_or(u32::MAX) / HARDLY;
     let budget = match wish.budget {
-        Some(budget) if budget < least => {
+        Some(budget) if budget < hardly => {
             let cases = blocks.iter().map(|block| block.cases.len()).sum();
-            return Err(PlanError::Budget { least, cases });
+            return Err(PlanError::Budget { least: least.max(hardly), cases });
         }
         Some(budget) => budget,
-        None if wish.suites.is_empty() => wish.standard_budget.max(least),
-        None => starts + CASE_COMFORT.mul_f64(weighted),
+        None if wish.picks.is_standard() => wish.standard_budget,
+        None => (starts + CASE_COMFORT.mul_f64(weighted)).max(least),
     };
-    let unit = (budget - starts).div_f64(weighted);
+    let unit = budget.saturating_sub(starts).div_f64(weighted).max(CASE);
     for block in blocks.iter_mut() {
         block.cell = START + unit.mul_f64(weight(block));
+        block.ample = block.cell.max(block.floor).max(START + CASE_COMFORT.mul_f64(weight(block)));
     }
     Ok(budget)
+}
+
+/// What the fewest processes that allow an interval take.
+fn least(blocks: &[Block]) -> Duration {
+    let of = |block: &Block| block.floor.mul_f64(block.processes.min(PASSES_MIN) as f64);
+    blocks.iter().map(of).sum()
 }

@@ -1,17 +1,20 @@
-//! What a run of `weir bench` gives: the document of schema `weir.bench/1`.
+//! What a run of `weir bench` gives: the document of schema `weir.bench/2`.
 //!
-//! Times are nanoseconds, rates are of 10^6 bytes or of operations a second; what a name does not
-//! say otherwise is as timed. Readers of an older program meet new fields without harm; a number
-//! after the slash above ours is refused by [`Report::from_json`].
+//! Figures have the unit that stands beside them, times of one step are nanoseconds (`_ns`), all
+//! other times seconds (`_s`); what a name does not say otherwise is as timed. Readers of an older
+//! program meet new fields without harm. [`Report::from_json`] reads older schemas too; a number
+//! after the slash above ours is refused.
 
 use super::params::{Load, Params, Placement, Unit};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The schema written.
-pub const SCHEMA: &str = "weir.bench/1";
+pub const SCHEMA: &str = "weir.bench/2";
 const SCHEMA_FAMILY: &str = "weir.bench/";
-const SCHEMA_NUMBER: u64 = 1;
+const SCHEMA_NUMBER: u64 = 2;
+/// Intervals of a rare state that are wider than this, as a fraction of the estimate, say nothing.
+const RARE_WIDTH: f64 = 1.0;
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,7 +22,7 @@ pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
     /// The version of weir that measured.
-    pub weir: String,
+    pub weir_version: String,
     /// When the run began, in seconds since 1970 (UTC).
     pub started_unix_s: u64,
     /// How long it took.
@@ -30,9 +33,18 @@ pub struct Report {
     /// Whether it was the default set.
     #[serde(default)]
     pub standard: bool,
+    /// The suites asked for, or cases of them ("joy-ipc/futex"), as they were typed.
+    #[serde(default)]
+    pub suites_asked: Vec<String>,
+    /// The regular expression that the names of cases had to match.
+    #[serde(default)]
+    pub filter: Option<String>,
     /// The placements asked for, if any were.
     #[serde(default)]
     pub placements_asked: Vec<Placement>,
+    /// Whether it was interrupted: it holds what was measured until then.
+    #[serde(default)]
+    pub interrupted: bool,
     /// The seed of all orders.
     pub seed: u64,
     /// The competing load that was switched on.
@@ -85,6 +97,45 @@ pub struct Host {
     pub huge_pages: String,
     /// The CPUs of each placement used, such as ("other-cpu", [0, 1]).
     pub placements: Vec<(Placement, Vec<u64>)>,
+    /// What it did beside the run.
+    pub state: HostState,
+}
+
+/// What the host did beside a run. `load` is what the run itself put on it; this is what others
+/// did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostState {
+    /// Before the first cell was started, while nothing was measured.
+    pub before: Option<Seen>,
+    /// While cells ran.
+    pub during: Option<Seen>,
+    /// Whether others used, or the hypervisor took, so much of it that the figures are those of a
+    /// busy host; `None` where that is not known.
+    pub busy: Option<bool>,
+    /// The same as a sentence.
+    pub text: String,
+}
+
+/// What the CPUs did that the run may use.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Seen {
+    /// For how long they were watched.
+    pub wall_s: f64,
+    /// How many there are.
+    pub cpus: u64,
+    /// Used by processes that are not the run's, on average.
+    pub others_cpus: f64,
+    /// Used by the run.
+    pub own_cpus: f64,
+    /// Idle, waiting for disks included.
+    pub idle_cpus: f64,
+    /// Taken away by the hypervisor.
+    pub steal_cpus: f64,
+    /// Share of the time in which some task of the host waited for a CPU, the run's own too.
+    pub cpu_pressure_share: Option<f64>,
+    /// Mean frequency, as the kernel says; in a guest often a constant.
+    pub frequency_hz: Option<f64>,
 }
 
 /// What the host did in the second before the run, from /proc.
@@ -131,10 +182,10 @@ pub struct Reference {
 pub struct SelfTest {
     /// One entry a group of cases.
     pub entries: Vec<SelfTestEntry>,
-    /// Median over the entries of what was resolved, in percent.
-    pub resolves_percent: f64,
+    /// Median over the entries of what was resolved.
+    pub resolves_share: f64,
     /// Entries whose interval holds 1; of honest ones about 19 of 20 do.
-    pub hold_one: u64,
+    pub same_entries: u64,
     /// The same as a sentence.
     pub sentence: String,
 }
@@ -156,8 +207,8 @@ pub struct SelfTestEntry {
     pub high: f64,
     /// Processes, each of which gave one ratio.
     pub pairs: u64,
-    /// Half the width of the interval, in percent.
-    pub resolves_percent: f64,
+    /// Half the width of the interval.
+    pub resolves_share: f64,
 }
 
 /// One figure.
@@ -186,12 +237,12 @@ pub struct CaseRecord {
     pub normalised: bool,
     /// The estimate before normalising.
     pub as_timed: f64,
-    /// Batches.
-    pub n: u64,
+    /// Their number.
+    pub batches: u64,
     /// Fresh processes the batches come from.
     pub processes: u64,
-    /// Spread of the processes' own medians: the widest over the narrowest, less 1, in percent.
-    pub between_processes_percent: f64,
+    /// Spread of the processes' own medians: the widest over the narrowest, less 1.
+    pub between_processes_share: f64,
     /// For figures across CPUs, the median round trip of a cache line beside the batches.
     pub line_rtt_ns: Option<f64>,
     /// "near" or "far" where that round trip was seen in two states.
@@ -220,7 +271,7 @@ pub struct Beside {
     /// Which fresh process, from 0.
     pub process: Vec<u64>,
     /// When it ended, since the start of the run.
-    pub at_ms: Vec<u64>,
+    pub at_s: Vec<f64>,
     /// A step of the reference loop.
     pub reference_ns: Vec<f64>,
     /// The CPU the measuring side was on.
@@ -255,9 +306,18 @@ pub struct ComparisonRecord {
     /// Processes, each of which gave one ratio.
     pub pairs: u64,
     /// The difference that is taken for none, as a fraction.
-    pub band: f64,
-    /// "faster", "slower", "equivalent" or "inconclusive": of b.
-    pub verdict: String,
+    pub band_share: f64,
+    /// Of b.
+    pub verdict: VerdictRecord,
+}
+
+/// What a comparison says of the second of the two.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerdictRecord {
+    /// "faster", "slower", "equivalent" or "inconclusive".
+    pub kind: String,
+    /// The same as a sentence.
+    pub text: String,
 }
 
 /// Something left out.
@@ -298,7 +358,7 @@ impl fmt::Display for ReportError {
 impl std::error::Error for ReportError {}
 
 impl Report {
-    /// Reads a report.
+    /// Reads a report; one of an older schema as what it is in the present one.
     ///
     /// # Errors
     /// Not JSON, another or a newer schema, or not of its shape.
@@ -314,7 +374,15 @@ impl Report {
         match number {
             None => Err(ReportError::Foreign(schema)),
             Some(number) if number > SCHEMA_NUMBER => Err(ReportError::Newer(schema)),
-            Some(_) => serde_json::from_str(text).map_err(shape),
+            Some(SCHEMA_NUMBER) => serde_json::from_str(text).map_err(shape),
+            Some(_) => {
+                let mut older: serde_json::Value = serde_json::from_str(text).map_err(shape)?;
+                super::upgrade::from_first(&mut older);
+                let report: Report = serde_json::from_value(older).map_err(shape)?;
+                // Nobody looked then at what others did.
+                let host = Host { state: HostState::new(None, None), ..report.host };
+                Ok(Report { schema: SCHEMA.into(), host, ..report })
+            }
         }
     }
 }
@@ -323,6 +391,19 @@ impl CaseRecord {
     /// What tells it from all others of a report: two runs are compared key by key.
     pub fn key(&self) -> (String, String, Placement, Option<String>) {
         (self.suite.clone(), self.case.clone(), self.placement, self.stratum.clone())
+    }
+
+    /// Whether this is the rarer of two states of the cache line (see `stratum`), seen too seldom
+    /// for a figure: its interval reaches half of the estimate and more to each side.
+    pub fn is_too_rare(&self, all: &[CaseRecord]) -> bool {
+        let commoner = |other: &CaseRecord| {
+            other.case == self.case
+                && other.suite == self.suite
+                && other.placement == self.placement
+                && other.stratum != self.stratum
+                && other.batches > self.batches
+        };
+        self.stratum.is_some() && self.relative_width() > RARE_WIDTH && all.iter().any(commoner)
     }
 
     /// Width of the interval as a fraction of the estimate.

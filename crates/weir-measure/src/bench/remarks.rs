@@ -86,7 +86,11 @@ fn placement_sentence(
 /// Throughput that falls as the chunk grows.
 fn falls(cases: &[CaseRecord]) -> Vec<String> {
     let mut found = Vec::new();
-    for small in cases.iter().filter(|case| case.unit == Unit::MegabytesPerSecond) {
+    // Copies of memory fall where a cache ends: that is known.
+    let moved = |case: &&CaseRecord| {
+        case.unit == Unit::MegabytesPerSecond && case.params.operation.as_deref() != Some("copy")
+    };
+    for small in cases.iter().filter(moved) {
         let Some(chunk) = small.params.chunk_bytes else { continue };
         let follows = |case: &&CaseRecord| {
             let mut params = case.params.clone();

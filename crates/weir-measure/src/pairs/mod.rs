@@ -9,15 +9,18 @@
 //! - [`Comparison`]: the estimate, its 95 % interval and the p value, from the log ratios of the
 //!   pairs by Wilcoxon's signed-rank test (`signed_rank`).
 //! - [`Unpaired`]: two samples that were not run in pairs, which is worse.
+//! - [`holm`]: p values of many comparisons at once.
 //! - [`Verdict`], [`Sentence`], [`Resolution`]: what that means, in words.
 
+mod family;
 mod order;
 pub(crate) mod signed_rank;
 mod unpaired;
 mod verdict;
 
+pub use family::holm;
 pub use order::PairOrder;
-pub use unpaired::Unpaired;
+pub use unpaired::{Unpaired, p_of_intervals};
 pub use verdict::{Resolution, Sentence, Verdict};
 
 use std::fmt;

@@ -63,6 +63,20 @@ impl Unpaired {
         })
     }
 
+    /// The same with an uncertainty that neither sample shows: how far the host drifts from one run
+    /// to the next, as the half width of its 95 % interval on the logarithmic scale. Errors that
+    /// have nothing to do with each other add as squares; the p value goes by the wider interval,
+    /// and is never below what the samples themselves say.
+    #[must_use]
+    pub fn widened(self, drift: f64) -> Unpaired {
+        let (middle, low, high) = (self.ratio.ln(), self.low.ln(), self.high.ln());
+        let (down, up) = ((middle - low).hypot(drift), (high - middle).hypot(drift));
+        let towards_one = if middle > 0.0 { down } else { up };
+        let deviations = middle.abs() / towards_one * TAIL_DEVIATIONS;
+        let p = if towards_one > 0.0 { two_sided(deviations) } else { self.p };
+        Unpaired { low: (middle - down).exp(), high: (middle + up).exp(), p: p.max(self.p), ..self }
+    }
+
     /// Judges b as [`Comparison::verdict`] does.
     pub fn verdict(&self, band: f64) -> Verdict {
         let Unpaired { ratio, low, high, p, .. } = *self;
@@ -88,6 +102,21 @@ fn critical(m: usize, n: usize) -> usize {
 }
 
 /// Two-sided p value, from how many of the differences are below 0. Ties count half.
+/// Two-sided p value of a normal variable so many standard deviations from 0.
+fn two_sided(deviations: f64) -> f64 {
+    libm::erfc(deviations.abs() / std::f64::consts::SQRT_2).min(1.0)
+}
+
+/// Two-sided p value of "the same" for two figures of which only the 95 % intervals are known, each
+/// as `(value, low, high)`: for differences and shares, which may be 0 or below and have no ratio.
+/// `None` where an interval has no width.
+pub fn p_of_intervals(a: (f64, f64, f64), b: (f64, f64, f64)) -> Option<f64> {
+    let (upper, lower) = if a.0 > b.0 { (a, b) } else { (b, a) };
+    let width = (upper.0 - upper.1).hypot(lower.2 - lower.0);
+    let p = two_sided((upper.0 - lower.0) / width * TAIL_DEVIATIONS);
+    (width > 0.0 && p.is_finite()).then_some(p)
+}
+
 fn p_value(differences: &[f64], m: usize, n: usize) -> f64 {
     let below = differences.iter().filter(|difference| **difference < 0.0).count();
     let ties = differences.iter().filter(|difference| **difference == 0.0).count();
@@ -182,6 +211,30 @@ mod tests {
         assert_eq!(same.verdict(0.1), Verdict::Equivalent);
         let other = Unpaired::from_samples(&b, &a).expect("sound");
         assert!((other.ratio * found.ratio - 1.0).abs() < 1e-9, "exchanged, inverted");
+    }
+
+    /// What a run cannot see of itself makes the interval wider and the p value larger.
+    #[test]
+    fn a_drift_between_runs_widens_and_is_no_difference() {
+        let a: Vec<f64> = (0..30).map(|at| 100.0 + f64::from(at) / 30.0).collect();
+        let b: Vec<f64> = a.iter().map(|value| value * 1.03).collect();
+        let found = Unpaired::from_samples(&a, &b).expect("sound");
+        assert!(found.p < 1e-6 && found.low > 1.02, "{found:?}");
+        let wide = found.widened(0.042);
+        assert!(wide.low < 1.0 && wide.high > 1.06 && wide.p > 0.1, "{wide:?}");
+        let far = Unpaired::from_samples(&a, &b.iter().map(|b| b * 1.3).collect::<Vec<_>>());
+        let far = far.expect("sound").widened(0.042);
+        assert!(far.low > 1.2 && far.p < 1e-6, "{far:?}");
+        assert_eq!(found.widened(0.0).verdict(0.01), found.verdict(0.01));
+    }
+
+    #[test]
+    fn intervals_tell_what_lies_apart() {
+        let p = |b| p_of_intervals((0.0, -1.0, 1.0), b).expect("it has a width");
+        assert!(p((0.5, -0.5, 1.5)) > 0.3);
+        assert!((p((2.0_f64.sqrt(), 0.414, 2.414)) - 0.05).abs() < 0.01);
+        assert!(p((5.0, 4.0, 6.0)) < 1e-6);
+        assert_eq!(p_of_intervals((1.0, 1.0, 1.0), (2.0, 2.0, 2.0)), None);
     }
 
     #[test]

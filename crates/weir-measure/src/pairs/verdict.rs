@@ -47,6 +47,13 @@ impl Comparison {
         }
     }
 
+    /// The comparison as words about b, with a verdict that may be a turned one (of rates) or a
+    /// corrected one (of many comparisons): "1.30x (1.25 to 1.36) of a: slower".
+    pub fn words(&self, a: &str, verdict: Verdict) -> String {
+        let (Comparison { ratio, low, high, .. }, digits) = (self, self.digits());
+        format!("{ratio:.digits$}x ({low:.digits$} to {high:.digits$}) of {a}: {verdict}")
+    }
+
     /// The comparison and its verdict as a sentence, with names for the two.
     pub fn sentence<'a>(&'a self, a: &'a str, b: &'a str, band: f64) -> Sentence<'a> {
         Sentence { comparison: self, a, b, band }

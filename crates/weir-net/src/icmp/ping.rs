@@ -23,8 +23,7 @@ const DAY_MS: i64 = 86_400_000;
 const NONSTANDARD: u32 = 1 << 31;
 
 /// What is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// An echo of this many bytes of data, at most [`MOST_DATA_BYTES`].
     Echo {
@@ -72,7 +71,7 @@ struct Request {
 }
 
 /// The clock of the one who answers timestamps, by the reply of the shortest round trip.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClockView {
     /// By how much the other clock is ahead of ours, in milliseconds, if both ways take as long.
     pub ahead_ms: f64,
@@ -107,7 +106,7 @@ pub struct Pinger {
 }
 
 /// What was sent and what came.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PingCounts {
     /// Requests made.
     pub sent: u64,
@@ -284,7 +283,6 @@ impl Pinger {
         });
         let lost = counts.sent - counts.received;
         PingSummary {
-            schema: "weir.net.ping/1",
             probe: self.probe,
             counts,
             lost,
@@ -310,7 +308,7 @@ fn since(now: u32, then: u32) -> i64 {
 }
 
 /// Round trips.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rtt {
     /// The shortest.
     pub min_ns: f64,
@@ -326,15 +324,12 @@ pub struct Rtt {
     pub max_ns: f64,
 }
 
-/// What there is to say in the end; as JSON `weir.net.ping/1`.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+/// What there is to say in the end.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PingSummary {
-    /// `weir.net.ping/1`.
-    pub schema: &'static str,
     /// What was asked.
     pub probe: Probe,
     /// What was sent and what came.
-    #[serde(flatten)]
     pub counts: PingCounts,
     /// Requests without an answer.
     pub lost: u64,

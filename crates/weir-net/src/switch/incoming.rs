@@ -227,7 +227,7 @@ impl Incoming {
 
     /// What ICMP within the switch has done, by name, where it is there.
     pub fn icmp_counts(&self) -> Vec<(&'static str, u64)> {
-        self.inline.iter().flat_map(|inline| inline.engine.counts().named()).collect()
+        self.inline.iter().flat_map(|inline| inline.engine.counts().keyed()).collect()
     }
 
     /// Counts the datagrams that have given way since the last time: it is others' fragments that

@@ -1,7 +1,8 @@
-//! What the switch has counted, for people and programs: `weir.net.stat/1`.
+//! What the switch has counted, for people and programs: `weir.net.stat/2`.
 
 use super::stations::Station;
 use super::{Shared, now_ns};
+use crate::station::STATISTICS_SCHEMA;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,9 +15,9 @@ impl Shared {
         let mut incoming = self.lock();
         incoming.count_evicted(self);
         let drops: Map<String, Value> =
-            counts.drops().map(|(why, number)| (why.as_str().to_owned(), json!(number))).collect();
+            counts.drops().map(|(why, number)| (key(why.as_str()), json!(number))).collect();
         let stations: Vec<Value> = incoming.stations.iter().map(station).collect();
-        let (waiting, waiting_bytes) =
+        let (waiting, held_bytes) =
             (incoming.reassembly.waiting(), incoming.reassembly.held_bytes());
         let icmp: Map<String, Value> = incoming
             .icmp_counts()
@@ -40,7 +41,8 @@ impl Shared {
             .collect();
         let settings = &self.settings;
         let text = json!({
-            "schema": "weir.net.stat/1",
+            "schema": STATISTICS_SCHEMA,
+            "weir_version": env!("CARGO_PKG_VERSION"),
             "device": settings.device,
             "pid": std::process::id(),
             "address": settings.address,
@@ -49,16 +51,16 @@ impl Shared {
             "mtu": settings.mtu,
             "vnet_header": self.tun.has_vnet_header(),
             "inline": settings.inline.is_some(),
-            "received": count(&counts.received),
-            "received_bytes": count(&counts.received_bytes),
-            "reassembled": count(&counts.reassembled),
-            "delivered": count(&counts.delivered),
-            "sent": count(&counts.sent),
-            "sent_packets": count(&counts.sent_packets),
-            "sent_bytes": count(&counts.sent_bytes),
-            "redirects": count(&counts.redirects),
+            "packets_in": count(&counts.received),
+            "bytes_in": count(&counts.received_bytes),
+            "datagrams_reassembled": count(&counts.reassembled),
+            "datagrams_delivered": count(&counts.delivered),
+            "datagrams_sent": count(&counts.sent),
+            "packets_out": count(&counts.sent_packets),
+            "bytes_out": count(&counts.sent_bytes),
+            "redirects_taken": count(&counts.redirects),
             "redirects_refused": count(&counts.redirects_refused),
-            "reassembly": { "waiting": waiting, "waiting_bytes": waiting_bytes },
+            "reassembly": { "datagrams": waiting, "held_bytes": held_bytes },
             "icmp": icmp,
             "drops": drops,
             "stations": stations,
@@ -66,6 +68,11 @@ impl Shared {
         });
         text.to_string()
     }
+}
+
+/// A name as a key.
+fn key(name: &str) -> String {
+    name.replace('-', "_")
 }
 
 /// A station as it is shown.
@@ -79,7 +86,7 @@ fn station(station: &Station) -> Value {
         "pid": station.identity.pid,
         "uid": station.identity.uid,
         "wants": wants,
-        "delivered": station.delivered,
-        "full": station.full,
+        "datagrams_delivered": station.delivered,
+        "datagrams_refused": station.full,
     })
 }

@@ -2,7 +2,6 @@
 
 use crate::{FAR, SECOND_NS, US, message};
 use proptest::prelude::*;
-use serde_json::json;
 use weir_net::icmp::ping::{MOST_DATA_BYTES, Pinger, Probe, Took};
 use weir_net::icmp::{Notice, Trouble};
 use weir_net::wire::icmp::{Echo, Message, Timestamp};
@@ -242,22 +241,6 @@ fn the_summary_reads_as_pings_last_lines() {
                 its clock is -5.0 ms from ours, give or take 2.0 ms \
                 (there -4 ms, back 6 ms by the two clocks)";
     assert_eq!(pinger.summary().to_string(), text);
-}
-
-#[test]
-fn the_summary_is_json() {
-    let mut pinger = echo(56);
-    let answer = reply(pinger.request(0, 0));
-    pinger.take(&answer, 1500, 0);
-    let value = serde_json::to_value(pinger.summary()).expect("JSON");
-    assert_eq!(value["schema"], "weir.net.ping/1");
-    assert_eq!(value["probe"], json!({"echo": {"data_bytes": 56}}));
-    assert_eq!((&value["sent"], &value["received"]), (&json!(1), &json!(1)));
-    assert_eq!((&value["lost"], &value["clock"]), (&json!(0), &json!(null)));
-    assert_eq!(
-        (&value["rtt"]["min_ns"], &value["rtt"]["p99_ns"]),
-        (&json!(1500.0), &json!(1500.0))
-    );
 }
 
 proptest! {

@@ -97,6 +97,7 @@ fn verdict(row: &ComparisonRecord, bound: f64) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_measure::bench::record::VerdictRecord;
 
     fn row(unit: Unit, low: f64, high: f64) -> ComparisonRecord {
         ComparisonRecord {
@@ -110,8 +111,8 @@ mod tests {
             high,
             p: 0.0,
             pairs: 30,
-            band: 0.05,
-            verdict: String::new(),
+            band_share: 0.05,
+            verdict: VerdictRecord { kind: String::new(), text: String::new() },
         }
     }
 

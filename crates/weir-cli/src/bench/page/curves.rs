@@ -1,6 +1,9 @@
 //! Throughput by chunk, and distributions of samples.
 
-use super::draw::{DrawError, GRID, HALF, SERIES, bytes, drawing, figure, key, range, rate, trim};
+use super::draw::{
+    DrawError, GRID, HALF, SERIES, bytes, drawing, figure, key, range, rate, scrolled, titled, trim,
+};
+use super::ratios::{scale, ticks};
 use plotters::prelude::*;
 use std::collections::BTreeMap;
 use weir_measure::bench::estimate::median;
@@ -36,11 +39,18 @@ pub fn chunks(report: &Report) -> Result<String, DrawError> {
         curves.truncate(SERIES.len());
         curves.iter_mut().for_each(|(_, points)| points.sort_by(|a, b| a.0.total_cmp(&b.0)));
         let svg = curve_chart(&curves, &copy)?;
+        let titles: Vec<String> =
+            curves.iter().flat_map(|(name, points)| points_of(name, points)).collect();
+        let svg = titled(&svg, "circle", &titles);
         let names: Vec<(RGBColor, &str)> =
             SERIES.iter().copied().zip(curves.iter().map(|(name, _)| name.as_str())).collect();
         html += &figure(&format!("{suite} at {placement}"), &(key(&names) + &svg));
     }
     Ok(if html.is_empty() { html } else { format!("<div class=\"grid\">\n{html}</div>\n") })
+}
+
+fn points_of(name: &str, points: &[(f64, f64)]) -> Vec<String> {
+    points.iter().map(|(x, y)| format!("{name}, {} B a write: {}", bytes(*x), rate(*y))).collect()
 }
 
 /// The chunk of a case, and which curve it belongs to: all else that it was measured with.
@@ -93,7 +103,7 @@ fn curve_chart(curves: &[Curve], copy: &[(f64, f64)]) -> Result<String, DrawErro
             .configure_mesh()
             .x_labels(9)
             .y_labels(6)
-            .x_label_formatter(&|x| bytes(*x))
+            .x_label_formatter(&|x| format!("{} B", bytes(*x)))
             .y_label_formatter(&|y| rate(*y))
             .label_style(("sans-serif", 12))
             .axis_style(GRID)
@@ -142,29 +152,57 @@ pub fn distributions(report: &Report) -> Result<String, DrawError> {
     let curves: Vec<Curve> = cases.iter().map(|case| distribution(case)).collect();
     let names: Vec<(RGBColor, &str)> =
         SERIES.iter().copied().zip(curves.iter().map(|(name, _)| name.as_str())).collect();
+    let (low, high) = reach(&curves);
     let svg = drawing(super::draw::FULL, 320, |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(6)
             .x_label_area_size(34)
             .y_label_area_size(60)
-            .build_cartesian_2d((0.5..3.0).log_scale(), 0.0..1.0)?;
+            .build_cartesian_2d((low..high).log_scale(), 0.0..1.0)?;
         chart
             .configure_mesh()
-            .x_labels(12)
+            .disable_x_mesh()
+            .x_labels(0)
             .y_labels(5)
-            .x_label_formatter(&|x| format!("{}x", trim(*x)))
             .y_label_formatter(&|y| format!("{:.0} %", y * 100.0))
             .label_style(("sans-serif", 12))
             .axis_style(GRID)
             .bold_line_style(GRID.mix(0.25))
             .light_line_style(TRANSPARENT)
             .draw()?;
-        for ((_, points), colour) in curves.iter().zip(SERIES) {
-            chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?;
+        let ticks = ticks(low, high);
+        for tick in &ticks {
+            chart.draw_series([PathElement::new([(*tick, 0.0), (*tick, 1.0)], GRID.mix(0.25))])?;
         }
-        Ok(())
+        for ((_, points), colour) in curves.iter().zip(SERIES) {
+            let inside = points.iter().map(|(x, y)| (x.clamp(low, high), *y));
+            chart.draw_series(LineSeries::new(inside, colour.stroke_width(2)))?;
+        }
+        let places: Vec<(i32, f64)> =
+            ticks.iter().map(|tick| (chart.backend_coord(&(*tick, 0.0)).0, *tick)).collect();
+        scale(area, &places, 290)
     })?;
-    Ok(key(&names) + &svg)
+    let outside = curves
+        .iter()
+        .flat_map(|(_, points)| points)
+        .filter(|(x, _)| !(low..=high).contains(x))
+        .count();
+    let rest = match outside {
+        0 => String::new(),
+        count => format!(
+            "<p class=\"why\">{count} batches lie outside of {}x to {}x and are drawn at the ends.</p>\n",
+            trim(low),
+            trim(high)
+        ),
+    };
+    Ok(key(&names) + &scrolled(&svg) + &rest)
+}
+
+/// From where to where the axis goes: nearly all batches, but no further than tenfold.
+fn reach(curves: &[Curve]) -> (f64, f64) {
+    let all: Vec<f64> = curves.iter().flat_map(|(_, points)| points).map(|(x, _)| *x).collect();
+    let end = |share: f64| weir_measure::bench::estimate::quantile(&all, share);
+    (end(0.005).clamp(0.1, 0.8) / 1.05, end(0.995).clamp(1.25, 10.0) * 1.05)
 }
 
 fn distribution(case: &CaseRecord) -> Curve {
@@ -173,6 +211,6 @@ fn distribution(case: &CaseRecord) -> Curve {
     samples.sort_unstable_by(f64::total_cmp);
     let count = samples.len() as f64;
     let points = samples.iter().enumerate();
-    let points = points.map(|(at, x)| (x.clamp(0.5, 3.0), (at as f64 + 0.5) / count)).collect();
+    let points = points.map(|(at, x)| (*x, (at as f64 + 0.5) / count)).collect();
     (format!("{}: {} ({})", case.suite, case.case, case.placement), points)
 }

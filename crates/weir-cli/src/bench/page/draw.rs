@@ -27,6 +27,17 @@ pub const SERIES: [RGBColor; 8] = [
     RGBColor(0x80, 0x6a, 0x4d),
     RGBColor(0x7a, 0x7f, 0x87),
 ];
+/// Colours of a second set of series beside the first, none of them in it (Tol's muted ones).
+pub const OTHERS: [RGBColor; 8] = [
+    RGBColor(0x33, 0x22, 0x88),
+    RGBColor(0x88, 0x22, 0x55),
+    RGBColor(0x11, 0x77, 0x33),
+    RGBColor(0xcc, 0x66, 0x77),
+    RGBColor(0x99, 0x99, 0x33),
+    RGBColor(0x44, 0xaa, 0x99),
+    RGBColor(0xaa, 0x44, 0x99),
+    RGBColor(0x66, 0x11, 0x00),
+];
 /// A better figure, a worse one, the same, and not known.
 pub const GOOD: RGBColor = RGBColor(0x1f, 0x93, 0x60);
 /// A worse figure.
@@ -64,6 +75,30 @@ pub fn section(title: &str, why: &str, inside: String) -> String {
     }
     let why = if why.is_empty() { String::new() } else { format!("<p class=\"why\">{why}</p>\n") };
     format!("<section>\n<h2>{title}</h2>\n{why}{inside}</section>\n")
+}
+
+/// Gives the elements of a drawing that have this name their texts, in their order: browsers show
+/// them where the pointer is.
+pub fn titled(svg: &str, element: &str, titles: &[String]) -> String {
+    let opening = format!("<{element} ");
+    let mut parts = svg.split(&opening);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    let mut titles = titles.iter();
+    for part in parts {
+        text += &opening;
+        match (part.split_once("/>"), titles.next()) {
+            (Some((attributes, rest)), Some(title)) => {
+                text += &format!("{attributes}><title>{}</title></{element}>{rest}", escape(title));
+            }
+            _ => text += part,
+        }
+    }
+    text
+}
+
+/// A drawing that is moved sideways where the page is narrower than its words bear.
+pub fn scrolled(svg: &str) -> String {
+    format!("<div class=\"draw\">{svg}</div>\n")
 }
 
 /// What colours mean.

@@ -1,6 +1,6 @@
 //! Every case over the time of the run: how far its batches were from its median.
 
-use super::draw::{Area, DrawError, FULL, drawing, trim};
+use super::draw::{Area, DrawError, FULL, drawing, scrolled, trim};
 use plotters::prelude::*;
 use weir_measure::bench::estimate::median;
 use weir_measure::bench::record::{CaseRecord, Report};
@@ -17,8 +17,8 @@ type Row = (String, Vec<Option<f64>>);
 
 /// The map; nothing without samples.
 pub fn heat(report: &Report) -> Result<String, DrawError> {
-    let at = report.cases.iter().flat_map(|case| &case.beside.at_ms);
-    let end_ms = at.copied().max().unwrap_or(0) as f64 + 1.0;
+    let at = report.cases.iter().flat_map(|case| &case.beside.at_s);
+    let end_s = at.copied().filter(|at| at.is_finite()).fold(0.0, f64::max) + 1e-3;
     let sound = |case: &&CaseRecord| {
         case.samples.len() >= 10 && median(&case.samples) > 0.0 && !case.below_resolution
     };
@@ -31,41 +31,41 @@ pub fn heat(report: &Report) -> Result<String, DrawError> {
         cases.truncate(ROWS);
         cases.sort_by_key(|case| case.key());
     }
-    let mut rows = vec![reference(report, end_ms)];
-    rows.extend(cases.iter().map(|case| row(case, end_ms)));
+    let mut rows = vec![reference(report, end_s)];
+    rows.extend(cases.iter().map(|case| row(case, end_s)));
     let height = (ROW * rows.len() as i32 + 60) as u32;
-    drawing(FULL, height, |area| paint(area, &rows, end_ms / 1e3))
+    Ok(scrolled(&drawing(FULL, height, |area| paint(area, &rows, end_s))?))
 }
 
 /// Medians by column of values over their middle; of rates, inverted, so that red is slower.
-fn binned(samples: impl Iterator<Item = (u64, f64)>, end_ms: f64) -> Vec<Option<f64>> {
+fn binned(samples: impl Iterator<Item = (f64, f64)>, end_s: f64) -> Vec<Option<f64>> {
     let mut bins: Vec<Vec<f64>> = vec![Vec::new(); COLUMNS];
-    for (at_ms, value) in samples {
-        let bin = (at_ms as f64 / end_ms * COLUMNS as f64) as usize;
+    for (at_s, value) in samples {
+        let bin = (at_s / end_s * COLUMNS as f64) as usize;
         bins[bin.min(COLUMNS - 1)].push(value);
     }
     bins.iter().map(|bin| (!bin.is_empty()).then(|| median(bin))).collect()
 }
 
-fn reference(report: &Report, end_ms: f64) -> Row {
+fn reference(report: &Report, end_s: f64) -> Row {
     let steps = report.cases.iter().flat_map(|case| {
-        case.beside.at_ms.iter().copied().zip(case.beside.reference_ns.iter().copied())
+        case.beside.at_s.iter().copied().zip(case.beside.reference_ns.iter().copied())
     });
     let middle = report.reference.median_ns;
     let steps = steps.map(|(at, step)| (at, step / middle));
-    (String::from("reference loop"), binned(steps, end_ms))
+    (String::from("reference loop"), binned(steps, end_s))
 }
 
-fn row(case: &CaseRecord, end_ms: f64) -> Row {
+fn row(case: &CaseRecord, end_s: f64) -> Row {
     let middle = median(&case.samples);
     let slower = |sample: f64| match case.unit.more_is_better() {
         true if sample > 0.0 => middle / sample,
         _ => sample / middle,
     };
-    let samples = case.beside.at_ms.iter().copied().zip(case.samples.iter().map(|s| slower(*s)));
+    let samples = case.beside.at_s.iter().copied().zip(case.samples.iter().map(|s| slower(*s)));
     let far = if case.stratum.as_deref() == Some("far") { ", far" } else { "" };
     let name = format!("{}: {} ({}{far})", case.suite, case.case, case.placement);
-    (name, binned(samples, end_ms))
+    (name, binned(samples, end_s))
 }
 
 /// Blue is faster than usual, red slower, grey as usual.

@@ -2,6 +2,7 @@
 //! no request.
 //!
 //! - [`draw`]: axes, colours and words that the drawings share.
+//! - [`glossary`]: what the page says, what the suites measure, where the sides ran.
 //! - [`ratios`]: dots with intervals, for comparisons and for the self-test.
 //! - [`curves`]: throughput by chunk, beside memcpy; distributions of samples.
 //! - [`phases`]: Joy's system call, then and now.
@@ -10,6 +11,7 @@
 
 mod curves;
 mod draw;
+mod glossary;
 mod heat;
 mod phases;
 mod ratios;
@@ -30,6 +32,7 @@ pub fn html(report: &Report) -> Result<String, Fault> {
     let cannot = |error: draw::DrawError| Fault::failed(format!("cannot draw the page: {error}"));
     let mut body = head(report);
     body += &remarks(report);
+    body += &glossary::glossary(report);
     body += &section(
         "Compared in pairs",
         "Each case against the baseline of its group, one ratio a process from rounds in random \
@@ -46,7 +49,7 @@ pub fn html(report: &Report) -> Result<String, Fault> {
     body += &section(
         "Throughput by chunk",
         "What one side writes at a time, and what arrives; both axes are logarithmic. The dashed \
-         line is memcpy on one CPU, which no copy can pass.",
+         line is memcpy on one CPU, which no copy can pass. Across: bytes a write; up: bytes a second.",
         curves::chunks(report).map_err(cannot)?,
     );
     body += &section(
@@ -83,12 +86,15 @@ pub fn html(report: &Report) -> Result<String, Fault> {
 fn head(report: &Report) -> String {
     let host = &report.host;
     let kernel = host.kernel.split(' ').take(2).collect::<Vec<_>>().join(" ");
+    let state = &host.state;
+    let seen = if state.text.is_empty() { "not known" } else { state.text.as_str() };
     let facts = [
         ("CPU", host.cpu.clone()),
         ("CPUs", format!("{} of {}", host.cpus_allowed.len(), host.cpus_online)),
         ("kernel", kernel),
         ("virtualisation", host.virtualisation.clone()),
-        ("load", report.load.name().to_owned()),
+        ("others on these CPUs", seen.to_owned()),
+        ("load put on by the run", report.load.name().to_owned()),
         ("run", format!("{} UTC, {:.0} s", utc(report.started_unix_s), report.duration_s)),
         ("figures", report.cases.len().to_string()),
         ("reference step", nice(report.reference.median_ns, weir_measure::bench::params::Unit::Ns)),
@@ -97,11 +103,26 @@ fn head(report: &Report) -> String {
         .iter()
         .map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escape(value)))
         .collect();
+    let mut warnings = String::new();
+    if state.busy == Some(true) {
+        warnings += &warning(&format!(
+            "The host was busy: {}. These are the figures of a busy host, not what it can do.",
+            state.text
+        ));
+    }
+    if report.interrupted {
+        warnings += &warning("The run was interrupted: this is what was measured until then.");
+    }
     format!(
-        "<header>\n<h1>weir bench</h1>\n<p class=\"lead\">{}</p>\n<dl class=\"facts\">\n{facts}</dl>\n\
-         </header>\n",
-        escape(&report.self_test.sentence)
+        "<header>\n<h1>weir bench</h1>\n<p class=\"lead\">{}</p>\n{warnings}<p>{}</p>\n\
+         <dl class=\"facts\">\n{facts}</dl>\n</header>\n",
+        escape(&glossary::says(report)),
+        escape(&format!("How far to trust them: {}.", report.self_test.sentence)),
     )
+}
+
+fn warning(text: &str) -> String {
+    format!("<p class=\"warning\">{}</p>\n", escape(text))
 }
 
 fn remarks(report: &Report) -> String {

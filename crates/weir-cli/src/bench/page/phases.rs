@@ -1,6 +1,6 @@
 //! Joy's parts of a system call in 1980, and this host's phases, each bar the whole.
 
-use super::draw::{Area, DrawError, FULL, SERIES, drawing, escape, key};
+use super::draw::{Area, DrawError, FULL, OTHERS, SERIES, drawing, escape, key, scrolled, titled};
 use plotters::prelude::*;
 use weir_bench::published::{JOY_SYSCALL, lines};
 use weir_measure::bench::record::{CaseRecord, Report};
@@ -32,21 +32,35 @@ pub fn phases(report: &Report) -> Result<String, DrawError> {
         .map(|line| (line.name, line.figures.first().copied().flatten().unwrap_or(0.0)))
         .collect();
     let svg = drawing(FULL, 130, |area| {
-        bar(area, 8, "VAX-11/780, 1980", "us", &then)?;
-        bar(area, 72, "this host", "ns", &now)
+        bar(area, 8, "VAX-11/780, 1980", "us", &then, &SERIES)?;
+        bar(area, 72, "this host", "ns", &now, &OTHERS)
     })?;
-    Ok(format!("{svg}{}{}", legend("1980", &then, "us"), legend("now", &now, "ns")))
+    let titles: Vec<String> = texts(&then, "us").into_iter().chain(texts(&now, "ns")).collect();
+    let svg = scrolled(&titled(&svg, "rect", &titles));
+    let (then, now) = (legend("1980", &then, "us", &SERIES), legend("now", &now, "ns", &OTHERS));
+    Ok(format!("{svg}{then}{now}"))
 }
 
-fn legend(when: &str, parts: &[Part], unit: &str) -> String {
-    let texts: Vec<String> =
-        parts.iter().map(|(name, value)| format!("{name} {value:.1} {unit}")).collect();
+fn texts(parts: &[Part], unit: &str) -> Vec<String> {
+    parts.iter().map(|(name, value)| format!("{name} {value:.1} {unit}")).collect()
+}
+
+/// The phases of then and now are not the same ones, so they have no colour in common.
+fn legend(when: &str, parts: &[Part], unit: &str, colours: &[RGBColor]) -> String {
+    let texts = texts(parts, unit);
     let entries: Vec<(RGBColor, &str)> =
-        SERIES.iter().copied().zip(texts.iter().map(String::as_str)).collect();
+        colours.iter().copied().zip(texts.iter().map(String::as_str)).collect();
     format!("<p class=\"why\">{}</p>\n{}", escape(when), key(&entries))
 }
 
-fn bar(area: &Area<'_>, top: i32, name: &str, unit: &str, parts: &[Part]) -> Result<(), DrawError> {
+fn bar(
+    area: &Area<'_>,
+    top: i32,
+    name: &str,
+    unit: &str,
+    parts: &[Part],
+    colours: &[RGBColor],
+) -> Result<(), DrawError> {
     use plotters::style::text_anchor::{HPos, Pos, VPos};
     let all: f64 = parts.iter().map(|(_, value)| value).sum();
     if all <= 0.0 {
@@ -61,7 +75,7 @@ fn bar(area: &Area<'_>, top: i32, name: &str, unit: &str, parts: &[Part]) -> Res
     let white = ("sans-serif", 12).into_text_style(area).color(&WHITE);
     let inside = white.pos(Pos::new(HPos::Center, VPos::Center));
     let mut from = 0.0;
-    for ((_, value), colour) in parts.iter().zip(SERIES.iter().cycle()) {
+    for ((_, value), colour) in parts.iter().zip(colours.iter().cycle()) {
         let (x0, x1) = (from * scale, (from + value) * scale);
         let corners = [(LEFT + x0 as i32, top), (LEFT + x1 as i32 - 1, top + BAR)];
         area.draw(&Rectangle::new(corners, colour.filled()))?;

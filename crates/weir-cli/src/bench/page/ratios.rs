@@ -1,10 +1,11 @@
 //! Ratios as dots with their intervals, a row each, on a logarithmic axis around 1.
 
 use super::draw::{
-    Area, BAD, DrawError, FULL, GOOD, GRID, SAME, UNKNOWN, drawing, figure, key, trim,
+    Area, BAD, DrawError, FULL, GOOD, GRID, SAME, UNKNOWN, drawing, figure, key, scrolled, titled,
+    trim,
 };
 use plotters::prelude::*;
-use weir_measure::bench::record::{ComparisonRecord, Report, SelfTestEntry};
+use weir_measure::bench::record::{CaseRecord, ComparisonRecord, Report, SelfTestEntry};
 
 const ROW: u32 = 20;
 const NAMES: u32 = 380;
@@ -26,8 +27,9 @@ pub fn comparisons(report: &Report) -> Result<String, DrawError> {
     for rows in all.chunk_by(|a, b| (&a.suite, &a.a, a.placement) == (&b.suite, &b.a, b.placement))
     {
         let first = &rows[0];
-        let dots: Vec<Dot> = rows.iter().filter_map(of_comparison).collect();
-        let band = first.band;
+        let fair = |row: &&ComparisonRecord| asks_the_same(report, row);
+        let dots: Vec<Dot> = rows.iter().filter(fair).filter_map(of_comparison).collect();
+        let band = first.band_share;
         let caption =
             format!("{} at {}: against {} ({})", first.suite, first.placement, first.a, first.unit);
         html += &chart(&caption, &dots, Some(band))?;
@@ -40,8 +42,26 @@ pub fn comparisons(report: &Report) -> Result<String, DrawError> {
     Ok(key(&colours) + &html)
 }
 
+/// Whether a case and its baseline answer one question: bytes of the same size, sent the same way.
+/// A pipe to oneself is no faster switch, and a larger message no slower one.
+pub fn asks_the_same(report: &Report, row: &ComparisonRecord) -> bool {
+    let of = |name: &str| {
+        let is_it = |case: &&CaseRecord| {
+            let rest = case.case.strip_prefix(name);
+            case.suite == row.suite
+                && case.placement == row.placement
+                && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
+        };
+        report.cases.iter().find(is_it).map(|case| &case.params)
+    };
+    match (of(&row.a), of(&row.b)) {
+        (Some(a), Some(b)) => a.direction == b.direction && a.chunk_bytes == b.chunk_bytes,
+        _ => true,
+    }
+}
+
 fn of_comparison(row: &ComparisonRecord) -> Option<Dot> {
-    let colour = match row.verdict.as_str() {
+    let colour = match row.verdict.kind.as_str() {
         "faster" => GOOD,
         "slower" => BAD,
         "equivalent" => SAME,
@@ -78,6 +98,9 @@ fn chart(caption: &str, dots: &[Dot], band: Option<f64>) -> Result<String, DrawE
     // What is above the first row and below the last: see `paint`.
     let height = ROW * dots.len() as u32 + 34;
     let svg = drawing(FULL, height, |area| paint(area, dots, band, low, high))?;
+    let title =
+        |dot: &Dot| format!("{}: {:.3}x ({:.3} to {:.3})", dot.name, dot.ratio, dot.low, dot.high);
+    let svg = scrolled(&titled(&svg, "circle", &dots.iter().map(title).collect::<Vec<_>>()));
     Ok(if caption.is_empty() { svg } else { figure(caption, &svg) })
 }
 
@@ -118,7 +141,7 @@ fn paint(
 }
 
 /// Round ratios between the ends, no more than fit.
-fn ticks(low: f64, high: f64) -> Vec<f64> {
+pub fn ticks(low: f64, high: f64) -> Vec<f64> {
     const ROUND: [f64; 27] = [
         0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0, 1.01, 1.02,
         1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0,
@@ -138,7 +161,7 @@ fn ticks(low: f64, high: f64) -> Vec<f64> {
     ticks
 }
 
-fn scale(area: &Area<'_>, places: &[(i32, f64)], top: i32) -> Result<(), DrawError> {
+pub fn scale(area: &Area<'_>, places: &[(i32, f64)], top: i32) -> Result<(), DrawError> {
     use plotters::style::text_anchor::{HPos, Pos, VPos};
     let style = ("sans-serif", 12).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Top));
     for (x, tick) in places {

@@ -3,7 +3,7 @@
 use super::super::nice;
 use super::draw::escape;
 use std::fmt::Write;
-use weir_measure::bench::record::{CaseRecord, Report};
+use weir_measure::bench::record::{CaseRecord, Report, Seen};
 
 /// An interval is marked when it is wider than this on each side, as a fraction.
 const WIDE: f64 = 0.15;
@@ -12,10 +12,11 @@ const WIDE: f64 = 0.15;
 pub fn tables(report: &Report) -> String {
     let mut html = String::new();
     for cases in report.cases.chunk_by(|a, b| a.suite == b.suite) {
-        let rows: String = cases.iter().map(row).collect();
+        let shown = cases.iter().filter(|case| !case.is_too_rare(&report.cases));
+        let rows: String = shown.map(row).collect();
         let _ = write!(
             html,
-            "<h3>{}</h3>\n<div class=\"wide\"><table>\n<thead><tr><th>case</th><th>place</th>\
+            "<h3 id=\"{0}\">{0}</h3>\n<div class=\"wide\"><table>\n<thead><tr><th>case</th><th>place</th>\
              <th class=\"r\">estimate</th><th class=\"r\">interval</th>\
              <th class=\"r\">as timed</th><th class=\"r\">n</th><th class=\"r\">line</th>\
              <th>notes</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n",
@@ -47,7 +48,7 @@ fn row(case: &CaseRecord) -> String {
         case.placement,
         if half > WIDE { " wideint" } else { "" },
         nice(case.as_timed, case.unit),
-        case.n / case.processes.max(1),
+        case.batches / case.processes.max(1),
         case.processes,
         case.line_rtt_ns.map_or(String::new(), |ns| format!("{ns:.0} ns")),
         escape(&notes.join("; "))
@@ -56,14 +57,13 @@ fn row(case: &CaseRecord) -> String {
 
 /// What was left out.
 pub fn notes(report: &Report) -> String {
-    if report.notes.is_empty() {
+    let rare = super::super::table::too_rare(report);
+    if report.notes.is_empty() && rare.is_none() {
         return String::new();
     }
-    let items: String = report
-        .notes
-        .iter()
-        .map(|note| format!("<li>{}: {}</li>\n", escape(&note.suite), escape(&note.text)))
-        .collect();
+    let notes = report.notes.iter().map(|note| format!("{}: {}", note.suite, note.text));
+    let items: String =
+        rare.into_iter().chain(notes).map(|text| format!("<li>{}</li>\n", escape(&text))).collect();
     format!("<ul class=\"remarks\">\n{items}</ul>\n")
 }
 
@@ -94,8 +94,10 @@ pub fn host(report: &Report) -> String {
                 reference.nominal_ns
             ),
         ),
+        ("others before it ran".into(), seen(host.state.before.as_ref())),
+        ("others while it ran".into(), seen(host.state.during.as_ref())),
         (
-            "at present".into(),
+            "in the second before".into(),
             format!(
                 "{:.0} switches/s, {:.0} faults/s, {:.0} read and write calls/s, {:.0} forks/s, \
                  {:.0} packets/s",
@@ -106,7 +108,7 @@ pub fn host(report: &Report) -> String {
                 report.rates.packets_per_s
             ),
         ),
-        ("weir".into(), format!("{}, seed {}", report.weir, report.seed)),
+        ("weir".into(), format!("{}, seed {}", report.weir_version, report.seed)),
     ];
     for (placement, cpus) in &host.placements {
         rows.push((format!("CPUs at {placement}"), format!("{cpus:?}")));
@@ -121,4 +123,21 @@ pub fn host(report: &Report) -> String {
         })
         .collect();
     format!("<details>\n<summary>The host</summary>\n<table>\n{rows}</table>\n</details>\n")
+}
+
+fn seen(seen: Option<&Seen>) -> String {
+    let Some(seen) = seen else { return String::from("not known") };
+    let mut words = seen.words();
+    let _ = write!(
+        words,
+        "; idle {:.1}, this run {:.1}, taken by the hypervisor {:.2}, for {:.1} s",
+        seen.idle_cpus, seen.own_cpus, seen.steal_cpus, seen.wall_s
+    );
+    if let Some(share) = seen.cpu_pressure_share {
+        let _ = write!(words, "; somebody waited for a CPU {:.0} % of the time", share * 100.0);
+    }
+    if let Some(hz) = seen.frequency_hz {
+        let _ = write!(words, "; {:.2} GHz", hz / 1e9);
+    }
+    words
 }

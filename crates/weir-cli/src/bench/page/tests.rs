@@ -1,9 +1,10 @@
 //! The page is whole, needs nothing else, and bears odd figures.
 
+use super::draw::{OTHERS, SERIES};
 use super::html;
 use weir_measure::bench::params::{Params, Placement, Unit};
 use weir_measure::bench::record::{
-    Beside, CaseRecord, ComparisonRecord, Note, Report, SelfTestEntry,
+    Beside, CaseRecord, ComparisonRecord, Note, Report, SelfTestEntry, VerdictRecord,
 };
 
 const EMPTY: &str = r#"{"schema":"weir.bench/1","weir":"0","started_unix_s":0,"duration_s":1.0,
@@ -32,9 +33,9 @@ fn case(name: &str, estimate: f64, chunk: Option<u64>) -> CaseRecord {
         high: estimate * 1.05,
         normalised: true,
         as_timed: estimate,
-        n: 40,
+        batches: 40,
         processes: 10,
-        between_processes_percent: 1.0,
+        between_processes_share: 0.01,
         line_rtt_ns: Some(55.0),
         stratum: Some("near".into()),
         below_resolution: false,
@@ -44,7 +45,7 @@ fn case(name: &str, estimate: f64, chunk: Option<u64>) -> CaseRecord {
         samples,
         beside: Beside {
             process: (0..40).map(|at| at / 4).collect(),
-            at_ms: (0..40).map(|at| at * 100).collect(),
+            at_s: (0..40).map(|at| f64::from(at) / 10.0).collect(),
             reference_ns: vec![1.25; 40],
             ..Beside::default()
         },
@@ -73,8 +74,8 @@ fn full() -> Report {
         high: 1.4,
         p: 0.01,
         pairs: 10,
-        band: 0.05,
-        verdict: "slower".into(),
+        band_share: 0.05,
+        verdict: VerdictRecord { kind: "slower".into(), text: "slower".into() },
     });
     report.self_test.entries.push(SelfTestEntry {
         suite: "suite".into(),
@@ -84,7 +85,7 @@ fn full() -> Report {
         low: 0.99,
         high: 1.01,
         pairs: 10,
-        resolves_percent: 1.0,
+        resolves_share: 0.01,
     });
     report.notes.push(Note { suite: "suite".into(), text: "no <swap>".into() });
     report
@@ -103,6 +104,66 @@ fn the_page_is_whole_and_needs_nothing_else() {
         let (open, close) = (format!("<{tag}"), format!("</{tag}>"));
         assert_eq!(page.matches(&open).count(), page.matches(&close).count(), "{tag}");
     }
+}
+
+/// It begins with what it says, names the host's state, and every dot tells its figures.
+#[test]
+fn the_page_says_what_it_is_about() {
+    let mut report = full();
+    let page = html(&report).expect("a page");
+    let lead = "8 figures from 1 suite. Compared with the baseline of its group, of 1 case 0 are faster \
+                and 1 slower.";
+    let lead = lead.replace("8 figures", &format!("{} figures", report.cases.len()));
+    assert!(page.contains(&lead), "{}", page.lines().take(90).collect::<Vec<_>>().join("\n"));
+    assert!(page.contains("On two CPUs; one that has nothing to do goes idle"), "no glossary");
+    assert!(page.contains("<title>other &lt;one&gt;: 1.300x (1.200 to 1.400)</title></circle>"));
+    assert!(page.contains("<title>kernel-pipe, 4K B a write: 5 GB/s</title></circle>"));
+    assert!(!page.contains("The host was busy"));
+    report.host.state.busy = Some(true);
+    report.host.state.text = "others used 1.1 of 2 CPUs while it ran".into();
+    report.interrupted = true;
+    let page = html(&report).expect("a page");
+    assert!(page.contains("The host was busy: others used 1.1 of 2 CPUs while it ran."));
+    assert!(page.contains("The run was interrupted"));
+}
+
+/// A smaller message is no faster way, and a pipe to oneself no faster switch.
+#[test]
+fn only_cases_that_answer_one_question_stand_beside_each_other() {
+    let mut report = full();
+    report.cases.push(case("base", 10.0, Some(4)));
+    report.cases.push(case("large", 20.0, Some(512)));
+    let base = report.comparisons[0].clone();
+    report.comparisons.push(ComparisonRecord { b: "large".into(), ..base });
+    let page = html(&report).expect("a page");
+    assert!(page.contains("<title>other &lt;one&gt;: ") && !page.contains("<title>large: "));
+}
+
+/// Seven processes that once each met a far line are a note, not a row of +-100 %.
+#[test]
+fn what_was_seen_too_seldom_is_a_note() {
+    let mut report = full();
+    let common = case("twice", 100.0, None);
+    let rare = CaseRecord {
+        stratum: Some("far".into()),
+        batches: 7,
+        processes: 7,
+        low: 10.0,
+        high: 310.0,
+        ..common.clone()
+    };
+    report.cases.extend([common, rare]);
+    let text = crate::bench::text(&report);
+    assert_eq!(text.matches("  twice ").count(), 1, "{text}");
+    assert!(text.contains("1 figure of a state of the cache line (such as far)"), "{text}");
+    let page = html(&report).expect("a page");
+    assert_eq!(page.matches("<td>twice</td>").count(), 1);
+}
+
+#[test]
+fn phases_of_then_and_now_have_no_colour_in_common() {
+    let shared = OTHERS.iter().filter(|colour| SERIES.contains(colour));
+    assert_eq!(shared.count(), 0);
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub const BAND: f64 = 0.05;
 #[derive(Clone, Debug)]
 pub struct About {
     /// The version of weir.
-    pub weir: String,
+    pub weir_version: String,
     /// When it began, in seconds since 1970.
     pub started_unix_s: u64,
     /// How long it took.
@@ -32,6 +32,8 @@ pub struct About {
     pub host: Host,
     /// What the host did just before.
     pub rates: Rates,
+    /// Whether it was stopped before its end.
+    pub interrupted: bool,
     /// A step of the reference loop on this host, from an earlier run.
     pub nominal_ns: Option<f64>,
 }
@@ -41,12 +43,15 @@ pub fn report(suites: &[Suite], plan: &Plan, collected: &[Collected], about: Abo
     let reference = reference(collected, about.nominal_ns);
     let mut report = Report {
         schema: SCHEMA.into(),
-        weir: about.weir,
+        weir_version: about.weir_version,
         started_unix_s: about.started_unix_s,
         duration_s: about.duration.as_secs_f64(),
         budget_s: plan.budget.as_secs_f64(),
-        standard: plan.wish.suites.is_empty(),
+        standard: plan.wish.picks.is_standard(),
+        suites_asked: plan.wish.picks.suites.iter().map(|pick| pick.text().into()).collect(),
+        filter: plan.wish.picks.filter.as_ref().map(|filter| filter.as_str().into()),
         placements_asked: plan.wish.placements.clone(),
+        interrupted: about.interrupted,
         seed: plan.wish.seed,
         load: plan.wish.load,
         host: about.host,
@@ -195,9 +200,13 @@ impl<'a> Assembler<'a> {
         if !may_be_zero && is_bimodal(&batches.normalised()) {
             labels.push(String::from("bimodal"));
         }
+        if values.len() < super::pace::PASSES_MIN as usize {
+            labels.push(String::from("few processes"));
+        }
         let samples: Vec<f64> = batches.timed().into_iter().map(significant).collect();
-        let perspective =
-            perspective(seen.perspective, &seen.measure, found.value, &self.report.rates);
+        let placement = self.block.placement;
+        let here = seen.perspective.filter(|_| seen.measure.is_cpu_time(placement));
+        let perspective = perspective(here, &seen.measure, found.value, &self.report.rates);
         self.report.cases.push(CaseRecord {
             suite: self.suite.name.into(),
             case: seen.name,
@@ -210,9 +219,9 @@ impl<'a> Assembler<'a> {
             high: if below { found.high.max(seen.floor.unwrap_or(0.0)) } else { found.high },
             normalised: scaled,
             as_timed: as_timed.map_or(found.value, |timed| timed.value),
-            n: samples.len() as u64,
+            batches: samples.len() as u64,
             processes: values.len() as u64,
-            between_processes_percent: found.between_percent,
+            between_processes_share: found.between_percent / 100.0,
             line_rtt_ns: batches.line_rtt_ns(),
             stratum: batches.stratum.map(String::from),
             below_resolution: below || batches.is_difference && found.low <= 0.0,
@@ -283,7 +292,7 @@ fn beside(batches: &Batches, nominal_ns: f64) -> Beside {
     let mut beside = Beside::default();
     for batch in &batches.list {
         beside.process.push(batch.process);
-        beside.at_ms.push(batch.at_ms);
+        beside.at_s.push(batch.at_ms as f64 / 1e3);
         beside.reference_ns.push(significant(batch.reference_ns));
         beside.cpu.push(batch.cpu);
         beside.involuntary.push(batch.involuntary);

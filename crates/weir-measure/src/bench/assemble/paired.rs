@@ -2,7 +2,7 @@
 
 use super::super::case::{Group, Suite};
 use super::super::plan::Block;
-use super::super::record::{ComparisonRecord, Report, SelfTest, SelfTestEntry};
+use super::super::record::{ComparisonRecord, Report, SelfTest, SelfTestEntry, VerdictRecord};
 use super::BAND;
 use super::series::Series;
 use crate::bench::estimate::median;
@@ -22,7 +22,7 @@ pub fn compare(suite: &Suite, group: &Group, block: &Block, series: &Series, rep
             low: found.low,
             high: found.high,
             pairs: found.pairs as u64,
-            resolves_percent: found.resolution().fraction * 100.0,
+            resolves_share: found.resolution().fraction,
         });
     }
     let Some(baseline) = &group.baseline else { return };
@@ -51,8 +51,11 @@ pub fn compare(suite: &Suite, group: &Group, block: &Block, series: &Series, rep
             high: found.high,
             p: found.p,
             pairs: found.pairs as u64,
-            band: BAND,
-            verdict: verdict.to_string(),
+            band_share: BAND,
+            verdict: VerdictRecord {
+                kind: verdict.to_string(),
+                text: found.words(&case(a).name, verdict),
+            },
         });
     }
 }
@@ -64,20 +67,23 @@ fn conclusion(ratios: &[f64]) -> Option<Comparison> {
 
 /// Sums up the self-test.
 pub fn conclude(test: &mut SelfTest) {
-    let resolved: Vec<f64> = test.entries.iter().map(|entry| entry.resolves_percent).collect();
+    let resolved: Vec<f64> = test.entries.iter().map(|entry| entry.resolves_share).collect();
     if resolved.is_empty() {
         test.sentence = String::from("no self-test: too few processes");
         return;
     }
     let holds = |entry: &&SelfTestEntry| entry.low <= 1.0 && 1.0 <= entry.high;
-    test.resolves_percent = median(&resolved);
-    test.hold_one = test.entries.iter().filter(holds).count() as u64;
+    test.resolves_share = median(&resolved);
+    test.same_entries = test.entries.iter().filter(holds).count() as u64;
     let worst = resolved.iter().copied().fold(0.0, f64::max);
+    let groups = test.entries.len();
     test.sentence = format!(
-        "A/A: this host resolves {:.1} % (worst group {worst:.1} %); of {} groups run against \
-         themselves, {} came out as the same",
-        test.resolves_percent,
-        test.entries.len(),
-        test.hold_one
+        "A/A: this host resolves {:.1} % (worst group {:.1} %); of {groups} {} run against {}, {} \
+         came out as the same",
+        test.resolves_share * 100.0,
+        worst * 100.0,
+        if groups == 1 { "group" } else { "groups" },
+        if groups == 1 { "itself" } else { "themselves" },
+        test.same_entries
     );
 }

@@ -1,6 +1,7 @@
 //! From what cells said to the report.
 
 use super::super::assemble::{About, report};
+use super::super::case::{Activity, Case, Perspective};
 use super::super::cell::Row;
 use super::super::drive::Collected;
 use super::super::params::Placement;
@@ -72,11 +73,12 @@ impl Host2 {
 
 fn about() -> About {
     About {
-        weir: "0".into(),
+        weir_version: "0".into(),
         started_unix_s: 0,
         duration: Duration::from_secs(1),
         host: Host::default(),
         rates: Rates::default(),
+        interrupted: false,
         nominal_ns: Some(1.25),
     }
 }
@@ -92,7 +94,7 @@ fn the_reference_loop_takes_two_speeds_out() {
     assert!((a.estimate / 995.0 - 1.0).abs() < 0.02, "{}", a.estimate);
     assert!(a.low < a.estimate && a.estimate < a.high && a.relative_width() < 0.08);
     assert!(a.as_timed > a.estimate, "half of the processes were slow");
-    assert_eq!((a.n, a.processes, a.samples.len()), (72, 12, 72));
+    assert_eq!((a.batches, a.processes, a.samples.len()), (72, 12, 72));
     assert!(a.beside.label.iter().any(|label| label.contains("slow")));
     assert!(a.beside.label.iter().any(|label| label.contains("preempted")));
     assert!(report.reference.slow_batches > 0);
@@ -106,12 +108,12 @@ fn differences_within_rounds_and_pairs_against_the_baseline() {
     assert!(!difference.below_resolution);
     let verdict = |b: &str| {
         let found = report.comparisons.iter().find(|comparison| comparison.b == b);
-        found.map(|comparison| comparison.verdict.clone()).expect("compared")
+        found.map(|comparison| comparison.verdict.kind.clone()).expect("compared")
     };
     assert_eq!(verdict("b"), "slower");
     assert_eq!(verdict("c"), "equivalent");
     let own = &report.self_test.entries[0];
-    assert!(own.low <= 1.0 && own.high >= 1.0 && own.resolves_percent < 2.0, "{own:?}");
+    assert!(own.low <= 1.0 && own.high >= 1.0 && own.resolves_share < 0.02, "{own:?}");
     assert!(report.self_test.sentence.starts_with("A/A: this host resolves "));
 }
 
@@ -158,15 +160,67 @@ fn a_report_comes_back_from_json_and_others_are_refused() {
     let report = host(6, false).run(&[1_000.0, 1_100.0]);
     let text = serde_json::to_string(&report).expect("JSON");
     assert!(Report::from_json(&text).expect("read") == report, "another report came back");
-    let newer = text.replacen("weir.bench/1", "weir.bench/2", 1);
+    let newer = text.replacen("weir.bench/2", "weir.bench/3", 1);
     assert!(matches!(Report::from_json(&newer), Err(ReportError::Newer(_))));
-    let foreign = text.replacen("weir.bench/1", "weir.run/1", 1);
+    let foreign = text.replacen("weir.bench/2", "weir.run/1", 1);
     assert!(matches!(Report::from_json(&foreign), Err(ReportError::Foreign(_))));
     assert!(matches!(Report::from_json("{}"), Err(ReportError::Shape(_))));
     assert!(matches!(
-        Report::from_json(r#"{"schema":"weir.bench/1"}"#),
+        Report::from_json(r#"{"schema":"weir.bench/2"}"#),
         Err(ReportError::Shape(_))
     ));
+}
+
+/// A report as weir 0.1 wrote it: its history is read as if it were of today.
+#[test]
+fn a_report_of_the_first_schema_is_read_as_one_of_the_present() {
+    let first = r#"{"schema":"weir.bench/1","weir":"0.1.0","started_unix_s":5,"duration_s":1.0,
+        "budget_s":2.0,"seed":1,"load":"none","host":{"kernel":"Linux"},"rates":{},"reference":{},
+        "self_test":{"entries":[{"suite":"s","case":"c","placement":"same-cpu","ratio":1.0,
+            "low":0.9,"high":1.1,"pairs":6,"resolves_percent":10.0}],
+            "resolves_percent":10.0,"hold_one":1,"sentence":"A/A"},
+        "cases":[{"suite":"s","case":"c","params":{},"placement":"same-cpu","quantity":"time",
+            "unit":"ns","estimate":5.0,"low":4.0,"high":6.0,"normalised":true,"as_timed":5.0,
+            "n":2,"processes":2,"between_processes_percent":3.0,"line_rtt_ns":null,"stratum":null,
+            "perspective":null,"samples":[4.0,6.0],"beside":{"process":[0,1],"at_ms":[10,2500],
+            "reference_ns":[1.0,1.0],"cpu":[0,0],"involuntary":[0,0],"label":["",""]}}],
+        "comparisons":[{"suite":"s","a":"c","b":"d","placement":"same-cpu","unit":"ns","ratio":1.3,
+            "low":1.2,"high":1.4,"p":0.01,"pairs":6,"band":0.05,"verdict":"slower"}],
+        "notes":[],"remarks":[]}"#;
+    let report = Report::from_json(first).expect("it is read");
+    assert_eq!((report.schema.as_str(), report.weir_version.as_str()), ("weir.bench/2", "0.1.0"));
+    let case = &report.cases[0];
+    assert_eq!((case.batches, case.beside.at_s.as_slice()), (2, [0.01, 2.5].as_slice()));
+    assert!((case.between_processes_share - 0.03).abs() < 1e-9);
+    let test = &report.self_test;
+    assert!((test.resolves_share - 0.1).abs() < 1e-9 && test.same_entries == 1);
+    assert!((test.entries[0].resolves_share - 0.1).abs() < 1e-9);
+    assert_eq!(report.comparisons[0].verdict.kind, "slower");
+    assert_eq!(report.host.state.busy, None, "nobody looked");
+    let text = serde_json::to_string(&report).expect("JSON");
+    assert!(Report::from_json(&text).expect("read") == report);
+}
+
+/// Latencies across CPUs are those of idle CPUs that are woken: no CPU time, whatever the rate.
+#[test]
+fn only_time_of_a_cpu_is_put_into_perspective() {
+    let of = |across: bool| {
+        let switches = Perspective { of: Activity::Switches, per_operation: 1.0 };
+        let put = |case: Case| Case { perspective: Some(switches), ..case };
+        let suites = [suite(vec![put(case("a", 1_000.0))])];
+        let plan = Plan::new(&suites, wish(&["suite"]), &Topology::read()).expect("a plan");
+        let placement = if across { Placement::OtherCpu } else { Placement::SameCpu };
+        let block = Block { placement, ..plan.blocks[0].clone() };
+        let plan = Plan { blocks: vec![block], ..plan };
+        let collected: Vec<Collected> =
+            (0..8).map(|process| host(process, false).process(process, &[45_000.0])).collect();
+        let rates = Rates { switches_per_s: 26_059.0, ..Rates::default() };
+        let report = report(&suites, &plan, &collected, About { rates, ..about() });
+        report.cases[0].perspective.clone()
+    };
+    let here = of(false).expect("time of one CPU");
+    assert!(here.ends_with(" % of a CPU at 26059 switches/s"), "{here}");
+    assert_eq!(of(true), None);
 }
 
 /// Honest runs, one after the other: the estimate of each lies in the interval of the next.

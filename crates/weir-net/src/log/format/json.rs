@@ -17,6 +17,7 @@ pub const SCHEMA: &str = "weir.net.log/1";
 #[derive(Debug, Serialize)]
 struct Line<'a> {
     schema: &'static str,
+    weir_version: &'static str,
     kind: &'a str,
     /// RFC 3339, in UTC: a number of so many ns is more than some readers of JSON can hold.
     time: String,
@@ -116,6 +117,7 @@ pub fn json(out: &mut String, event: &Event) {
     let named = Kinds::EACH.iter().find(|(each, _)| *each == kind);
     let line = Line {
         schema: SCHEMA,
+        weir_version: env!("CARGO_PKG_VERSION"),
         kind: named.map_or("", |(_, name)| name),
         time: format!("{:.9}", timestamp(event.time_ns)),
         time_ns: event.time_ns,

@@ -1,0 +1,72 @@
+//! What the page says in a sentence, and what the words on it mean: for who meets it first.
+
+use super::draw::{escape, section};
+use super::ratios::asks_the_same;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use weir_measure::bench::params::Placement;
+use weir_measure::bench::record::{ComparisonRecord, Report};
+
+/// The page in a sentence.
+pub fn says(report: &Report) -> String {
+    let suites: BTreeSet<&str> = report.cases.iter().map(|case| case.suite.as_str()).collect();
+    if suites.is_empty() {
+        return String::from("Nothing could be measured; the notes below say why.");
+    }
+    let fair = |row: &&ComparisonRecord| asks_the_same(report, row);
+    let fair: Vec<&ComparisonRecord> = report.comparisons.iter().filter(fair).collect();
+    let verdicts = |kind: &str| fair.iter().filter(|row| row.verdict.kind == kind).count();
+    let mut text = format!(
+        "How long this host takes to move bytes and to pass the turn between processes: {} figures \
+         from {} {}.",
+        report.cases.len(),
+        suites.len(),
+        if suites.len() == 1 { "suite" } else { "suites" }
+    );
+    if !fair.is_empty() {
+        let _ = write!(
+            text,
+            " Compared with the baseline of its group, of {} {} {} are faster and {} slower.",
+            fair.len(),
+            if fair.len() == 1 { "case" } else { "cases" },
+            verdicts("faster"),
+            verdicts("slower")
+        );
+    }
+    text
+}
+
+/// The suites and places that are on the page, and the words of its tables.
+pub fn glossary(report: &Report) -> String {
+    let shown = |suite: &str| report.cases.iter().any(|case| case.suite == suite);
+    let mut html = String::from("<dl class=\"glossary\">\n");
+    for suite in weir_bench::catalogue().iter().filter(|suite| shown(suite.name)) {
+        let _ = writeln!(
+            html,
+            "<dt>{}</dt><dd>{} <span class=\"soft\">After {}.</span></dd>",
+            escape(suite.name),
+            escape(suite.about),
+            escape(suite.source)
+        );
+    }
+    let places: BTreeSet<Placement> = report.cases.iter().map(|case| case.placement).collect();
+    for place in places {
+        let _ = writeln!(html, "<dt>{place}</dt><dd>{}</dd>", escape(place.about()));
+    }
+    for (word, means) in [
+        ("interval", "95 %, widened by how far hosts drift: the intervals of two runs overlap"),
+        ("as timed", "before figures were brought to the CPU's speed in the first run here"),
+        ("n", "batches of each process x fresh processes"),
+        ("near, far", "how long a cache line took between the two CPUs meanwhile: hosts move them"),
+        ("A/A", "the same case twice, as if it were two: what comes out as different is error"),
+    ] {
+        let _ = writeln!(html, "<dt>{word}</dt><dd>{means}</dd>");
+    }
+    html += "</dl>\n";
+    if report.cases.is_empty() {
+        return String::new();
+    }
+    let inside =
+        format!("<details>\n<summary>Suites, places and terms</summary>\n{html}</details>\n");
+    section("What the words mean", "", inside)
+}

@@ -1,0 +1,116 @@
+//! A comparison as text for people.
+
+use super::{Compared, Difference, Row};
+use crate::bench::{figure, trimmed};
+use comfy_table::{CellAlignment, Table, presets};
+use std::fmt::Write;
+use weir_measure::pairs::Verdict;
+
+/// What is printed; with `verbose` also what is equivalent or only in one of the two.
+pub fn text(compared: &Compared, verbose: bool) -> String {
+    let mut text = format!("{} against {}\n{}\n", compared.b, compared.a, compared.text);
+    for difference in &compared.host_differences {
+        let Difference { what, a, b } = difference;
+        let _ = writeln!(text, "differs: {what}: {a} -> {b}");
+    }
+    text += &state(compared);
+    let is = |verdict| move |row: &&&Row| row.is(verdict);
+    let rows: Vec<&Row> = compared.cases.iter().collect();
+    let count = |verdict| rows.iter().filter(is(verdict)).count();
+    let told = |row: &&Row| {
+        let settled = row.is(Verdict::Faster) || row.is(Verdict::Slower);
+        verbose || settled || is_held_back(compared, row)
+    };
+    let shown: Vec<&Row> = compared.cases.iter().filter(told).collect();
+    if !shown.is_empty() {
+        let _ = write!(text, "\n{}\n\n", trimmed(&table(&shown, compared)));
+    }
+    let _ = writeln!(
+        text,
+        "{}: {} faster, {} slower, {} equivalent within {} %, {} inconclusive",
+        cases(rows.len()),
+        count(Verdict::Faster),
+        count(Verdict::Slower),
+        count(Verdict::Equivalent),
+        compared.band_share * 100.0,
+        count(Verdict::Inconclusive)
+    );
+    let _ = writeln!(
+        text,
+        "faster and slower are sure at {} % for all cases together (Holm); intervals hold how far \
+         hosts drift between runs",
+        (1.0 - compared.error_share) * 100.0
+    );
+    for (only, name) in [(&compared.only_a, &compared.a), (&compared.only_b, &compared.b)] {
+        if !only.is_empty() {
+            let _ = writeln!(text, "{} only in {name}", cases(only.len()));
+        }
+        for case in only.iter().filter(|_| verbose) {
+            let _ = writeln!(text, "  {case}");
+        }
+    }
+    text
+}
+
+fn cases(count: usize) -> String {
+    if count == 1 { String::from("1 case") } else { format!("{count} cases") }
+}
+
+/// Whether a case would have been called different but for the state of the host.
+fn is_held_back(compared: &Compared, row: &Row) -> bool {
+    let sure = row.p_corrected.is_some_and(|p| p <= compared.error_share);
+    compared.state.difference.is_some() && sure && row.is(Verdict::Inconclusive)
+}
+
+fn state(compared: &Compared) -> String {
+    let states = &compared.state;
+    let mut text = String::new();
+    match &states.difference {
+        Some(difference) => {
+            let held = compared.cases.iter().filter(|row| is_held_back(compared, row)).count();
+            let _ = writeln!(
+                text,
+                "the host was in two states: {difference}. That alone can make cases differ, so \
+                 none is called faster or slower ({} would have been)",
+                cases(held)
+            );
+        }
+        None if states.a.busy.is_none() || states.b.busy.is_none() => {
+            text += "what others did beside the runs is not known of both: a difference may be \
+                     theirs\n";
+        }
+        None if states.a.busy == Some(true) || states.b.busy == Some(true) => {
+            let _ = writeln!(
+                text,
+                "the host was busy: {} ({}), {} ({})",
+                states.a.text, compared.a, states.b.text, compared.b
+            );
+        }
+        None => {}
+    }
+    text
+}
+
+fn table(rows: &[&Row], compared: &Compared) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["case", "place", &compared.a, &compared.b, "ratio", "95 %", "verdict"]);
+    for column in 2..=5 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for row in rows {
+        let far = row.stratum.as_deref() == Some("far");
+        table.add_row([
+            format!("{}: {}", row.suite, row.case),
+            format!("{}{}", row.placement, if far { " (far)" } else { "" }),
+            figure(row.a, row.unit),
+            figure(row.b, row.unit),
+            format!("{:.3}", row.ratio),
+            format!("{:.3} to {:.3}", row.low, row.high),
+            row.verdict.kind.clone(),
+        ]);
+    }
+    table
+}

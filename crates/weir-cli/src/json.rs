@@ -1,0 +1,113 @@
+//! The JSON documents of all verbs: how they begin, and what the same thing is called in each.
+//!
+//! `docs/contracts/json.md` states the grammar: a document is an object that begins with `schema`
+//! and `weir_version`, and its keys keep the order in which they are written.
+
+use crate::fault::Fault;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use weir_policy::text::is_unsafe_to_print;
+
+/// What every document begins with, and then what a verb says.
+#[derive(Serialize)]
+struct Document<'a, B> {
+    schema: &'a str,
+    weir_version: &'static str,
+    #[serde(flatten)]
+    body: B,
+}
+
+/// The document of a schema as indented text, with a newline at its end.
+pub fn document(schema: &str, body: impl Serialize) -> Result<String, Fault> {
+    ended(serde_json::to_string_pretty(&begun(schema, body)))
+}
+
+/// The same on one line, for documents that follow one another.
+pub fn line(schema: &str, body: impl Serialize) -> Result<String, Fault> {
+    ended(serde_json::to_string(&begun(schema, body)))
+}
+
+fn begun<B>(schema: &str, body: B) -> Document<'_, B> {
+    Document { schema, weir_version: env!("CARGO_PKG_VERSION"), body }
+}
+
+fn ended(text: serde_json::Result<String>) -> Result<String, Fault> {
+    let text = text.map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
+    Ok(escaped(&text).into_owned() + "\n")
+}
+
+/// JSON that says the same and can be looked at: what a terminal would act on can only stand in
+/// strings, where JSON has escapes for it.
+pub fn escaped(json: &str) -> Cow<'_, str> {
+    let is_unsafe = |c: char| !matches!(c, '\n' | '\t') && is_unsafe_to_print(c);
+    if !json.contains(is_unsafe) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 32);
+    for c in json.chars() {
+        match c {
+            // It can only stand between values.
+            '\r' => out.push(' '),
+            c if is_unsafe(c) => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    // Writing to a string cannot fail.
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Seconds, as every duration is given.
+pub fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// A process, such as the reader of something: `pid`, `command` and `uid`, and then what the verb
+/// adds. What is not known is null; the user is looked up where the verb does not know it.
+pub fn process(pid: i32, known_uid: Option<u32>, more: Value) -> Value {
+    let pid = Some(pid).filter(|pid| *pid > 0);
+    let uid = known_uid.or_else(|| pid.and_then(uid));
+    let mut object = Map::new();
+    object.insert(String::from("pid"), json!(pid));
+    object.insert(String::from("command"), json!(pid.and_then(command)));
+    object.insert(String::from("uid"), json!(uid));
+    if let Value::Object(more) = more {
+        object.extend(more);
+    }
+    Value::Object(object)
+}
+
+/// The name of a process, as it chose it: for programs, not for a terminal. 15 bytes at most.
+pub fn command(pid: i32) -> Option<String> {
+    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
+}
+
+/// The effective user of a process.
+pub fn uid(pid: i32) -> Option<u32> {
+    let status = std::fs::read(format!("/proc/{pid}/status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_says_the_same_and_holds_nothing_that_a_terminal_acts_on() {
+        let value =
+            serde_json::json!({"name": "a\u{9b}2J\u{7f}\u{202e}\u{2028}b\u{1b}\u{e0041}\n"});
+        let text = format!("{value:#}\n");
+        let safe = escaped(&text);
+        assert!(safe.chars().all(|c| c == '\n' || !is_unsafe_to_print(c)), "{safe:?}");
+        assert!(serde_json::from_str::<serde_json::Value>(&safe).is_ok_and(|read| read == value));
+        assert!(matches!(escaped("{\"a\": \"\u{fc}\"}\n"), Cow::Borrowed(_)));
+    }
+}

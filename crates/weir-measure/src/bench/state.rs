@@ -1,0 +1,170 @@
+//! What the host did beside a run: before it began and while it went on.
+//!
+//! A figure of a busy host is a figure of that host in that state: it is to say so.
+
+use super::record::{HostState, Seen};
+use crate::host_cpu::{HostCpu, frequency_hz};
+
+/// A host is busy when others use more than this part of the CPUs that a run may use ...
+pub const BUSY_SHARE: f64 = 0.1;
+/// ... or the hypervisor takes more than this part of them away.
+pub const STOLEN_SHARE: f64 = 0.05;
+/// A frequency that differs by more than this part is another state.
+const FREQUENCY_SHARE: f64 = 0.1;
+
+/// Looks at the host from its beginning on.
+#[derive(Debug)]
+pub struct Watch {
+    cpus: Vec<usize>,
+    begun: Option<HostCpu>,
+    frequencies_hz: Vec<f64>,
+}
+
+impl Watch {
+    /// Begins to watch these CPUs.
+    pub fn begin(cpus: &[usize]) -> Watch {
+        let mut watch =
+            Watch { cpus: cpus.to_vec(), begun: HostCpu::read(cpus), frequencies_hz: Vec::new() };
+        watch.look();
+        watch
+    }
+
+    /// Looks at what only the moment shows.
+    pub fn look(&mut self) {
+        self.frequencies_hz.extend(frequency_hz(&self.cpus));
+    }
+
+    /// What was seen since it began.
+    pub fn seen(&mut self) -> Option<Seen> {
+        self.look();
+        let used = HostCpu::read(&self.cpus)?.since(self.begun.as_ref()?)?;
+        let count = self.frequencies_hz.len() as f64;
+        let mean_hz = self.frequencies_hz.iter().sum::<f64>() / count;
+        Some(Seen {
+            wall_s: used.wall_s,
+            cpus: used.cpus,
+            others_cpus: used.others_cpus,
+            own_cpus: used.own_cpus,
+            idle_cpus: used.idle_cpus,
+            steal_cpus: used.steal_cpus,
+            cpu_pressure_share: used.pressure_share,
+            frequency_hz: Some(mean_hz).filter(|mean| mean.is_finite()),
+        })
+    }
+}
+
+impl Seen {
+    /// Whether figures of this time are those of a busy host.
+    pub fn is_busy(&self) -> bool {
+        let cpus = self.cpus as f64;
+        self.others_cpus > BUSY_SHARE * cpus || self.steal_cpus > STOLEN_SHARE * cpus
+    }
+
+    /// "others used 1.1 of 2 CPUs, the hypervisor took 0.2", without what is nothing.
+    pub fn words(&self) -> String {
+        let mut words = format!("others used {:.1} of {} CPUs", self.others_cpus, self.cpus);
+        if self.steal_cpus > STOLEN_SHARE * self.cpus as f64 {
+            words += &format!(", the hypervisor took {:.1}", self.steal_cpus);
+        }
+        words
+    }
+
+    /// What tells two states apart, so that a difference of figures may be theirs.
+    fn differs(&self, other: &Seen) -> Option<String> {
+        let share = |used: f64, seen: &Seen| used / seen.cpus.max(1) as f64;
+        let apart = |of: fn(&Seen) -> f64| (share(of(self), self) - share(of(other), other)).abs();
+        if apart(|seen| seen.others_cpus) > BUSY_SHARE {
+            return Some(format!(
+                "others used {:.1} against {:.1} CPUs",
+                self.others_cpus, other.others_cpus
+            ));
+        }
+        if apart(|seen| seen.steal_cpus) > STOLEN_SHARE {
+            return Some(format!(
+                "the hypervisor took {:.1} against {:.1} CPUs",
+                self.steal_cpus, other.steal_cpus
+            ));
+        }
+        let (one_hz, other_hz) = (self.frequency_hz?, other.frequency_hz?);
+        let far = (one_hz / other_hz).max(other_hz / one_hz) > 1.0 + FREQUENCY_SHARE;
+        far.then(|| format!("CPUs at {:.1} against {:.1} GHz", one_hz / 1e9, other_hz / 1e9))
+    }
+}
+
+impl HostState {
+    /// Puts together what was seen before a run and during it.
+    pub fn new(before: Option<Seen>, during: Option<Seen>) -> HostState {
+        let text = match &during {
+            Some(during) => format!("{} while it ran", during.words()),
+            None => String::from("what others did while it ran is not known"),
+        };
+        let busy = during.map(|during| during.is_busy());
+        HostState { before, during, busy, text }
+    }
+
+    /// In what two runs were in different states, if they were. `None` as well where one of them
+    /// did not look.
+    pub fn differs(&self, other: &HostState) -> Option<String> {
+        self.during.as_ref()?.differs(other.during.as_ref()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(others_cpus: f64, steal_cpus: f64, frequency_hz: Option<f64>) -> Seen {
+        Seen {
+            wall_s: 1.0,
+            cpus: 2,
+            others_cpus,
+            own_cpus: 0.5,
+            idle_cpus: 1.5 - others_cpus,
+            steal_cpus,
+            cpu_pressure_share: None,
+            frequency_hz,
+        }
+    }
+
+    fn state(seen: Seen) -> HostState {
+        HostState::new(None, Some(seen))
+    }
+
+    #[test]
+    fn a_busy_host_is_named_so() {
+        let busy = state(seen(1.1, 0.0, None));
+        assert_eq!(
+            (busy.busy, busy.text.as_str()),
+            (Some(true), "others used 1.1 of 2 CPUs while it ran")
+        );
+        assert_eq!(state(seen(0.1, 0.0, None)).busy, Some(false));
+        let robbed = state(seen(0.1, 0.3, None));
+        assert_eq!(robbed.text, "others used 0.1 of 2 CPUs, the hypervisor took 0.3 while it ran");
+        assert_eq!(robbed.busy, Some(true));
+        assert_eq!(HostState::new(None, None).busy, None);
+    }
+
+    #[test]
+    fn states_differ_by_more_than_a_tenth() {
+        let quiet = state(seen(0.1, 0.0, Some(3e9)));
+        assert_eq!(quiet.differs(&state(seen(0.25, 0.0, Some(3.1e9)))), None);
+        let apart = |other: Seen| quiet.differs(&state(other));
+        assert_eq!(
+            apart(seen(1.1, 0.0, None)).as_deref(),
+            Some("others used 0.1 against 1.1 CPUs")
+        );
+        assert!(apart(seen(0.1, 0.2, None)).is_some_and(|text| text.contains("hypervisor")));
+        assert!(apart(seen(0.1, 0.0, Some(2e9))).is_some_and(|text| text.contains("GHz")));
+        assert_eq!(quiet.differs(&HostState::default()), None);
+    }
+
+    #[test]
+    fn watching_sees_something() {
+        let mut watch = Watch::begin(&[]);
+        // sleep: counters of the kernel move in ticks.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let seen = watch.seen().expect("/proc/stat is there");
+        assert!(seen.cpus > 0 && seen.wall_s > 0.02, "{seen:?}");
+        assert!(seen.others_cpus <= seen.cpus as f64 && seen.idle_cpus <= seen.cpus as f64);
+    }
+}
