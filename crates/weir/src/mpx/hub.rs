@@ -181,7 +181,8 @@ impl Hub {
             turn_off(socket, &format!("it has {peers} peers, and takes no more"));
             return;
         }
-        let map = match LinkMap::open(memory.as_fd()) {
+        let Some(file) = memory.get() else { return };
+        let map = match LinkMap::open(file) {
             Ok(map) => map,
             Err(error) => {
                 turn_off(socket, &error.to_string());

@@ -59,14 +59,13 @@ pub struct Choice {
 
 impl Choice {
     pub fn new(options: &PortOptions) -> Result<Choice> {
-        let (file, board) = Page::<Board>::create()?;
+        let (board_file, board) = Page::<Board>::create()?;
         let board = Arc::new(board);
         board.words().account.pid.store(std::process::id(), Ordering::Relaxed);
-        let keep = ParentOnly::new(file).map_err(|cause| Error::os("keep", "a board", cause))?;
         Ok(Choice {
             inbox: Inbox::new(board.clone()),
             board,
-            board_file: keep,
+            board_file,
             slots: Vec::new(),
             free: Vec::new(),
             hot: Rotation::default(),
@@ -139,7 +138,7 @@ impl Choice {
         // Descriptors are scarce: the mapping is enough. A second, of the process, while there are
         // plenty.
         drop(memory);
-        let pidfd = weir_sys::peer::pidfd(&socket).ok();
+        let pidfd = socket.get().and_then(|socket| weir_sys::peer::pidfd(socket).ok());
         let pidfd = pidfd.filter(|pidfd| !self.are_scarce(pidfd));
         let place = self.free.pop().unwrap_or(self.slots.len() as u32);
         match self.start(map, socket, pidfd, place, options) {
@@ -169,7 +168,7 @@ impl Choice {
     fn start(
         &self,
         map: Arc<crate::map::Map>,
-        socket: OwnedFd,
+        socket: ParentOnly,
         pidfd: Option<OwnedFd>,
         place: u32,
         options: &PortOptions,

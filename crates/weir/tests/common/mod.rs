@@ -29,6 +29,20 @@ pub fn start_as(role: &str, uid: u32, directory: &std::path::Path) -> (Child, Ow
     start_command(role, command)
 }
 
+/// The same, started by another program, which is given this one and its arguments: none where that
+/// program is missing or not allowed what it does.
+pub fn start_by(role: &str, by: &[&str]) -> Option<(Child, OwnedFd)> {
+    let (first, rest) = by.split_first()?;
+    let able = Command::new(first).args(rest).arg("true").stderr(Stdio::null()).status();
+    if !able.is_ok_and(|status| status.success()) {
+        println!("SKIPPED: '{}' does not work here", by.join(" "));
+        return None;
+    }
+    let mut command = Command::new(first);
+    command.args(rest).arg(program());
+    Some(start_command(role, command))
+}
+
 fn program() -> std::path::PathBuf {
     std::env::current_exe().expect("a program")
 }
