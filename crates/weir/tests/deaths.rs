@@ -75,7 +75,7 @@ fn hear_of_a_death(ends: u64) -> (Duration, Duration) {
 }
 
 /// Each hears of it, and none waits for the others to have heard: a thousand hear of it in some
-/// 20 ms where two CPUs are idle. A millisecond for each, as it was, makes more than a second,
+/// 50 ms on two CPUs that are busy. A millisecond for each, as it was, makes more than a second,
 /// always; a machine that is busy with other things gets some tries.
 #[test]
 fn a_thousand_sleepers_hear_of_a_death_at_once() {
