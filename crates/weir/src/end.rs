@@ -375,7 +375,10 @@ impl End {
     pub fn next_memory(&mut self, kind: u32) -> Result<(ParentOnly, Arc<Map>, Shape)> {
         let file = self.arrived.take().or_else(|| self.life.take_messages());
         let wrong = |why: &str| self.error(ErrorKind::Corrupt, why);
-        let file = file.ok_or_else(|| wrong("its new memory did not come"))?;
+        let file = file.ok_or_else(|| match self.life.is_spoilt() {
+            true => wrong("its new memory is no file that can be sealed"),
+            false => wrong("its new memory did not come"),
+        })?;
         let map = crate::pipe::open_kind(&file, kind)?;
         if map.extent().generation != self.map.extent().generation + 1 {
             return Err(wrong("its new memory is not the next"));

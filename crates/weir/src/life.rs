@@ -79,6 +79,8 @@ pub struct Life {
     told: OnceLock<Told>,
     /// The other end is a process that connected, or was connected to: nobody shares this side.
     is_strange: AtomicBool,
+    /// A descriptor came that is no memory.
+    is_spoilt: AtomicBool,
     /// The epoll that knows the socket.
     polled: OnceLock<Arc<OwnedFd>>,
     /// The process at the other end, where it is watched too.
@@ -122,6 +124,7 @@ impl Life {
             limits: OnceLock::new(),
             told: OnceLock::new(),
             is_strange: AtomicBool::new(false),
+            is_spoilt: AtomicBool::new(false),
             polled: OnceLock::new(),
             process: Mutex::default(),
         });
@@ -326,8 +329,14 @@ impl Life {
         moved
     }
 
+    /// Whether a descriptor came that is no memory.
+    pub fn is_spoilt(&self) -> bool {
+        self.is_spoilt.load(Ordering::Relaxed)
+    }
+
     /// The other end does not keep to the protocol of the socket: it is as good as dead.
     fn give_up(&self) {
+        self.is_spoilt.store(true, Ordering::Relaxed);
         match self.socket() {
             // The watcher sees that, and tells whom it would tell of a death.
             Some(socket) if self.is_strange.load(Ordering::Relaxed) => {

@@ -420,7 +420,7 @@ fn a_stopped_peer_is_not_dead() {
     let mut reader = weir::Reader::open(reader, &small()).expect("opened");
     assert_eq!(reader.read(&mut [0; 9]).expect("read"), 1);
     let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("stopped");
+    common::stop(pid);
     let how = rustix::process::WaitOptions::UNTRACED;
     let (_, status) = rustix::process::waitpid(Some(pid), how).expect("waited").expect("one");
     assert!(status.stopped());

@@ -123,6 +123,18 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Stops a process, all of it: a thread that has not yet heard of the signal goes on for a while.
+pub fn stop(pid: rustix::process::Pid) {
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("sent");
+    let tasks = format!("/proc/{}/task", pid.as_raw_nonzero());
+    until("all its threads are stopped", || {
+        std::fs::read_dir(&tasks).expect("it lives").flatten().all(|task| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+        })
+    });
+}
+
 /// Bytes that depend on the seed and on the place.
 pub fn patterned(count: usize, seed: usize) -> Vec<u8> {
     (0..count).map(|at| (((at + seed) * 167) >> 3) as u8).collect()
