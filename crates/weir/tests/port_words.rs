@@ -18,6 +18,8 @@ use words::{FIRST, INLINE_BYTES, LAST, Words};
 
 /// What a call of 50 ms may take here: many times what is promised, for machines that are busy.
 const BOUND: Duration = Duration::from_secs(3);
+/// CPU time that one call may take, its waiting apart.
+const WORK: Duration = Duration::from_millis(100);
 const TIME: Duration = Duration::from_millis(50);
 
 /// A call of the reader, shown what it receives.
@@ -89,14 +91,15 @@ fn honest_comes(name: &str, call: Call, port: &mut Port, honest: &mut PortWriter
     let sender = port.writers().expect("mine")[0].id;
     while !came {
         assert!(begun.elapsed() < 3 * BOUND, "{name}: an honest message is held up");
-        let call_begun = Instant::now();
+        let (call_begun, had) = (Instant::now(), common::cpu_time());
         let mut see = |received: Received| came |= received.writer == sender;
         match call(port, &mut buffer, &mut see) {
             Ok(_) => {}
             Err(error) => assert!(is_nothing(&error), "{name}: {error}"),
         }
-        let took = call_begun.elapsed();
+        let (took, worked) = (call_begun.elapsed(), common::cpu_time() - had);
         assert!(took < BOUND, "{name}: one call took {took:?}");
+        assert!(worked < TIME + WORK, "{name}: one call used {worked:?} of a CPU");
     }
 }
 

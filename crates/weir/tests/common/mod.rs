@@ -135,6 +135,13 @@ pub fn stop(pid: rustix::process::Pid) {
     });
 }
 
+/// CPU time that this thread has used. What a call may cost is held by this, not by the clock on
+/// the wall: beside other tests a thread may wait long for a CPU.
+pub fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// Bytes that depend on the seed and on the place.
 pub fn patterned(count: usize, seed: usize) -> Vec<u8> {
     (0..count).map(|at| (((at + seed) * 167) >> 3) as u8).collect()
