@@ -189,7 +189,7 @@ fn a_directory_that_is_removed_later_changes_nothing() {
     assert!(pool.account().spilled_bytes > 0);
 }
 
-/// A backlog that takes nothing for so long is full: the disk is not merely slow beside other tests.
+/// A backlog that takes nothing for so long is full: its disk is not merely slow.
 const FULL: Duration = Duration::from_secs(2);
 
 /// Puts until there has been no room for a while: how much.

@@ -37,7 +37,7 @@ impl Words {
         words
     }
 
-    /// Hands a ring over, and does not wait. The ring is mapped here first: nobody can do that later.
+    /// Hands a ring over, and does not wait. It is mapped here first: nobody can do that later.
     pub fn connect(name: &Path, ring_bytes: u64) -> Words {
         let options = Options::new().capacity_bytes(ring_bytes);
         let (writer, _reader) = Handle::record_pair(&options).expect("a pipe");
