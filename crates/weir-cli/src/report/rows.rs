@@ -72,9 +72,10 @@ fn sentence(stages: &[&Stage]) -> String {
         said.push_str(", ...");
     }
     let longest = stages.iter().map(|stage| stage.wall_ns / stage.processes.max(1)).max();
-    let longest = match seconds(longest.unwrap_or(0)).as_str() {
-        "-" => String::from("1ms"),
-        time => time.to_owned(),
+    // One that was seen once may have lived from one look to the next.
+    let brief = match seconds(longest.unwrap_or(0)).as_str() {
+        "-" => String::from("too brief for figures"),
+        time => format!("seen for {time} or less each"),
     };
-    format!("and {count} more commands, each of {longest} or less: {said}")
+    format!("and {count} more commands, {brief}: {said}")
 }

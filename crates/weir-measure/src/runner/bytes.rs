@@ -61,6 +61,10 @@ pub(super) fn cross_pipes(stages: &mut [Stage]) {
 }
 
 fn crossed(writer: &Stage, reader: &Stage) -> (Option<u64>, Evidence) {
+    if writer.failure.is_some() {
+        // Who was never started wrote nothing.
+        return (Some(0), Evidence::Exact);
+    }
     let counted = |stage: &Stage, bytes: fn(Io) -> u64| {
         let complete = stage.bytes_evidence == Evidence::Exact;
         stage.io.filter(|_| complete).map(bytes)
@@ -104,6 +108,15 @@ mod tests {
         // The counts of the second pipe differ by half: that is no bound any more.
         assert_eq!(stages[1].pipe_evidence, Evidence::Estimated);
         assert_eq!(stages[2].pipe_out_bytes, None);
+    }
+
+    #[test]
+    fn nothing_crosses_a_pipe_whose_writer_was_never_started() {
+        // The reader's count is the loading of its program.
+        let mut stages = [Stage::default(), stage(7_000, 0)];
+        stages[0].failure = Some(String::from("command not found"));
+        cross_pipes(&mut stages);
+        assert_eq!((stages[1].pipe_in_bytes, stages[1].pipe_evidence), (Some(0), Evidence::Exact));
     }
 
     #[test]
