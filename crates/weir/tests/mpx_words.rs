@@ -312,7 +312,9 @@ impl Seen {
 
 fn act(step: Step, exchange: &mut Exchange, hostile: &mut Words, seen: &mut Seen) {
     match step {
-        Step::Frame(channel, kind, more, bytes) => hostile.put(channel, kind, more, &vec![7; bytes]),
+        Step::Frame(channel, kind, more, bytes) => {
+            hostile.put(channel, kind, more, &vec![7; bytes])
+        }
         Step::Many(channel, kind, count) => {
             (0..count).for_each(|_| hostile.put(channel, kind, false, &[]));
         }
