@@ -71,11 +71,5 @@ fn sentence(stages: &[&Stage]) -> String {
     if programs.len() > NAMED {
         said.push_str(", ...");
     }
-    let longest = stages.iter().map(|stage| stage.wall_ns / stage.processes.max(1)).max();
-    // One that was seen once may have lived from one look to the next.
-    let brief = match seconds(longest.unwrap_or(0)).as_str() {
-        "-" => String::from("too brief for figures"),
-        time => format!("seen for {time} or less each"),
-    };
-    format!("and {count} more commands, {brief}: {said}")
+    format!("and {count} more commands, too brief for figures: {said}")
 }

@@ -112,7 +112,11 @@ fn headline(report: &Report) -> String {
         n => format!("{n} {what}s"),
     };
     let cpus = if run.cpus == 1.0 { String::from("1 CPU") } else { format!("{} CPUs", run.cpus) };
-    let mut text = format!("weir: {} for {stages} on {cpus}", seconds(run.wall_ns));
+    let wall = match seconds(run.wall_ns).as_str() {
+        "-" => String::from("under 1ms"),
+        wall => wall.to_owned(),
+    };
+    let mut text = format!("weir: {wall} for {stages} on {cpus}");
     if run.stopped_ns > 0 {
         text.push_str(&format!(", {} stopped not counted", seconds(run.stopped_ns)));
     }

@@ -58,7 +58,9 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     let mut report = judge(run, &command, closed, ending.shell_status());
     elastic::tell_losses(&report.run);
     elastic::remember(&report);
-    if let Some(standard) = standard.filter(|_| report.run.signals.is_empty()) {
+    if standard.is_some() && report.run.stages.iter().any(|stage| stage.failure.is_some()) {
+        tell("nothing is compared: not all stages could be started");
+    } else if let Some(standard) = standard.filter(|_| report.run.signals.is_empty()) {
         report.compared = compare::compare(&job, &report.advice, options.runs, &standard)?;
         elastic::remember_compared(&report);
     }
