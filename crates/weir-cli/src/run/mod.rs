@@ -28,7 +28,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use weir_measure::record::{Ending, Run};
+use weir_measure::machine;
+use weir_measure::record::{Ending, Host, Run};
 use weir_measure::runner::{self, Job};
 use weir_sys::proc::{Descriptor, Kind};
 use weir_sys::startup::closed_standard_descriptors;
@@ -71,7 +72,13 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
 /// A text of blanks and comments: a shell does nothing then, and is content.
 fn nothing(options: &RunOptions) -> ExitCode {
     let outputs = Outputs::open(options, closed_standard_descriptors());
-    let run = Run { ending: Some(Ending::Code(0)), ..Run::default() };
+    let (online_cpus, cpus) = (machine::online_cpus(), machine::allowed_cpus().len() as u32);
+    let run = Run {
+        ending: Some(Ending::Code(0)),
+        cpus: machine::usable_cpus(),
+        host: Host { online_cpus, cpus, ..Host::default() },
+        ..Run::default()
+    };
     outputs.write(&judge(run, "", [false; 3], 0));
     ExitCode::SUCCESS
 }
