@@ -221,7 +221,7 @@ fn advice_is_given_on_evidence_and_not_without() {
 #[test]
 fn a_script_s_cpu_time_is_counted_to_its_end() {
     truth(|| {
-        // Processes that ended right before their shell were once forgotten with all their CPU time.
+        // Processes that ended right before their shell were once forgotten with their CPU time.
         let ran = pipeline(&format!("true && seq 60000 | {} | tail -1", worker(200)));
         let perl = ran.running("perl");
         assert_eq!(

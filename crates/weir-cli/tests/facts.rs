@@ -155,8 +155,8 @@ fn a_shell_s_own_errors_stay_as_they_are() {
 fn loop_is_told(started: &serde_json::Value, ran: &Ran) {
     assert_eq!(started["programs"][0]["program"], "basename", "{}", ran.json);
     let of = |name: &str| started[name].as_u64().expect("a number");
-    // Most are never seen. Beside others that start processes only those that were seen are counted;
-    // a subshell that starts each is a process too.
+    // Most are never seen. Beside others that start processes only those that were seen are
+    // counted; a subshell that starts each is a process too.
     let most = 1210;
     match started["evidence"].as_str() {
         Some("lower bound") => assert!((1..=most).contains(&of("processes")), "{started}"),

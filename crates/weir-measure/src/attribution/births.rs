@@ -38,8 +38,8 @@ struct Seen {
     life_ns: u64,
 }
 
-/// Where one in so many of those seen once was another's, or more, the number of those that were not
-/// seen is not known: others may live for a shorter or a longer time than the run's own.
+/// Where one in so many of those seen once was another's, or more, the number of those that were
+/// not seen is not known: others may live for a shorter or a longer time than the run's own.
 const OTHERS_ONE_IN: u64 = 12;
 
 impl Births {

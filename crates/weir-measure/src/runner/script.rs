@@ -76,8 +76,10 @@ type Members<'a> = BTreeMap<String, Vec<&'a Group>>;
 /// that starts `basename` for each file would else fill the screen.
 fn fold(members: Members<'_>, wall_ns: u64) -> Members<'_> {
     let is_short = |groups: &[&Group]| {
+        // The script itself is none of many.
+        let found = groups.iter().all(|group| group.parent.is_some());
         let samples: u64 = groups.iter().map(|group| group.samples.count()).sum();
-        samples <= FEW_SAMPLES || alive_ns(groups) < wall_ns / 100
+        found && (samples <= FEW_SAMPLES || alive_ns(groups) < wall_ns / 100)
     };
     let program = |groups: &[&Group]| groups[0].program.clone();
     let mut short: BTreeMap<String, u64> = BTreeMap::new();
@@ -252,8 +254,11 @@ mod tests {
 
     #[test]
     fn short_lived_commands_of_a_program_are_shown_as_one() {
-        let named =
-            |program: &str, last_ns| Group { program: program.to_owned(), ..group(0, last_ns) };
+        let named = |program: &str, last_ns| Group {
+            program: program.to_owned(),
+            parent: Some(0),
+            ..group(0, last_ns)
+        };
         let (a, b, long) = (named("basename", 1), named("basename", 2), named("basename", 900));
         let once = named("seq", 1);
         let mut seen = long;
