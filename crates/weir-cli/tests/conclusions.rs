@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Ran, alone, have, pipeline, quota, weir_run};
+use common::{Ran, have, pipeline, quota, truth, weir_run};
 use std::process::{Child, Command, Stdio};
 
 /// Takes 64 KiB every 3 ms, about 20 MB/s.
@@ -18,30 +18,37 @@ fn advice(ran: &Ran, kind: &str) -> Vec<String> {
 
 #[test]
 fn a_rate_limiter_is_named_and_gets_no_buffer() {
-    let _alone = alone();
-    if !have(&["pv"]) {
-        return;
-    }
-    // The reader needs less than half the time that the rate leaves it; while it reads a burst,
-    // the limiter is held in a write and sleeps the less afterwards.
-    let ran = pipeline(&format!("head -c 12000000 /dev/zero | pv -qL 8m | {SIP}"));
-    assert_eq!((ran.culprit(), ran.reason()), (2, "sleep"), "{}", ran.stderr());
-    assert!(ran.stderr().contains("it keeps to a rate"), "{}", ran.stderr());
-    assert_eq!(ran.advices("elastic-buffer") + ran.advices("larger-pipe"), 0, "{}", ran.stderr());
-    // One that its reader cannot keep up with holds nobody up.
-    let slow = pipeline(&format!("head -c 8000000 /dev/zero | pv -qL 200m | {SIP}"));
-    assert_eq!(slow.culprit(), 3, "{}", slow.stderr());
+    truth(|| {
+        if !have(&["pv"]) {
+            return;
+        }
+        // The reader needs less than half the time that the rate leaves it; while it reads a burst,
+        // the limiter is held in a write and sleeps the less afterwards.
+        let ran = pipeline(&format!("head -c 12000000 /dev/zero | pv -qL 8m | {SIP}"));
+        assert_eq!((ran.culprit(), ran.reason()), (2, "sleep"), "{}", ran.stderr());
+        assert!(ran.stderr().contains("it keeps to a rate"), "{}", ran.stderr());
+        assert_eq!(
+            ran.advices("elastic-buffer") + ran.advices("larger-pipe"),
+            0,
+            "{}",
+            ran.stderr()
+        );
+        // One that its reader cannot keep up with holds nobody up.
+        let slow = pipeline(&format!("head -c 8000000 /dev/zero | pv -qL 200m | {SIP}"));
+        assert_eq!(slow.culprit(), 3, "{}", slow.stderr());
+    });
 }
 
 #[test]
 fn a_stage_that_works_beside_a_full_pipe_is_not_what_holds_the_run_up() {
-    let _alone = alone();
-    // Some task of the first stage computes all the time, but nothing comes of it: the pipe
-    // behind it is full, and its reader sleeps.
-    let aside = "perl -e '$t=time+2;1 while time<$t'";
-    let writer = format!("sh -c \"{aside} & head -c 6000000 /dev/zero; wait\"");
-    let ran = pipeline(&format!("{} | {SLOW}", writer.replace('$', "\\$"), SLOW = SLOW_SIP));
-    assert_eq!(ran.culprit(), 2, "{}", ran.stderr());
+    truth(|| {
+        // Some task of the first stage computes all the time, but nothing comes of it: the pipe
+        // behind it is full, and its reader sleeps.
+        let aside = "perl -e '$t=time+2;1 while time<$t'";
+        let writer = format!("sh -c \"{aside} & head -c 6000000 /dev/zero; wait\"");
+        let ran = pipeline(&format!("{} | {SLOW}", writer.replace('$', "\\$"), SLOW = SLOW_SIP));
+        assert_eq!(ran.culprit(), 2, "{}", ran.stderr());
+    });
 }
 
 /// Takes 64 KiB every 20 ms: 6 MB in two seconds.
@@ -49,55 +56,59 @@ const SLOW_SIP: &str = "perl -e 'while(sysread STDIN,$b,65536){select(undef,unde
 
 #[test]
 fn the_reader_of_small_writes_is_not_told_to_read_in_larger_blocks() {
-    let _alone = alone();
-    let ran = pipeline("perl -e '$|=1;for(1..300000){print \"twelve bytes\"}' | wc -c");
-    assert_eq!(advice(&ran, "larger-reads"), Vec::<String>::new(), "{}", ran.stderr());
-    let loops = pipeline("seq 60000 | while read -r n; do :; done");
-    let found = advice(&loops, "larger-reads");
-    assert!(found[0].contains("reads 1 byte a call in"), "{found:?}");
+    truth(|| {
+        let ran = pipeline("perl -e '$|=1;for(1..300000){print \"twelve bytes\"}' | wc -c");
+        assert_eq!(advice(&ran, "larger-reads"), Vec::<String>::new(), "{}", ran.stderr());
+        let loops = pipeline("seq 60000 | while read -r n; do :; done");
+        let found = advice(&loops, "larger-reads");
+        assert!(found[0].contains("reads 1 byte a call in"), "{found:?}");
+    });
 }
 
 #[test]
 fn each_gain_says_whether_it_is_a_bound() {
-    let _alone = alone();
-    let ran = pipeline("seq 100000 | while read -r n; do echo $n; done | tail -1");
-    let all = ran.json["advice"].as_array().expect("advice");
-    assert!(!all.is_empty() && all.len() <= 3, "{}", ran.stderr());
-    for advice in all {
-        let factor = advice["expected_speedup"].as_f64().expect("a factor");
-        assert!(factor >= 1.05, "{advice}");
-        match advice["gain"].as_str() {
-            Some("bound") => assert_eq!(advice["expected_speedup_at_most"], factor),
-            Some("estimate") => assert!(advice["expected_speedup_at_most"].is_null()),
-            _ => panic!("{advice}"),
+    truth(|| {
+        let ran = pipeline("seq 100000 | while read -r n; do echo $n; done | tail -1");
+        let all = ran.json["advice"].as_array().expect("advice");
+        assert!(!all.is_empty() && all.len() <= 3, "{}", ran.stderr());
+        for advice in all {
+            let factor = advice["expected_speedup"].as_f64().expect("a factor");
+            assert!(factor >= 1.05, "{advice}");
+            match advice["gain"].as_str() {
+                Some("bound") => assert_eq!(advice["expected_speedup_at_most"], factor),
+                Some("estimate") => assert!(advice["expected_speedup_at_most"].is_null()),
+                _ => panic!("{advice}"),
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn a_loop_that_is_replaced_may_gain_all_of_its_time() {
-    let _alone = alone();
-    let ran = pipeline("seq 200000 | while read -r n; do echo $n; done | sort -n | tail -1");
-    let all = ran.json["advice"].as_array().expect("advice").iter();
-    let advice = all.filter(|advice| advice["kind"] == "larger-reads").collect::<Vec<_>>();
-    let said = advice[0]["expected_speedup"].as_f64().expect("a factor");
-    // Its time in the kernel alone was once taken for all that could go. What stays is no more
-    // than what the other stages did, one after the other.
-    let cpu_s = |stage: usize| ran.stage(stage, "user_s") + ran.stage(stage, "sys_s");
-    let others_s = cpu_s(1) + cpu_s(3) + cpu_s(4);
-    let wall_s = ran.json["wall_s"].as_f64().expect("a time");
-    assert!(said >= (wall_s / others_s).min(100.0), "{said:.1}\n{}", ran.stderr());
+    truth(|| {
+        let ran = pipeline("seq 200000 | while read -r n; do echo $n; done | sort -n | tail -1");
+        let all = ran.json["advice"].as_array().expect("advice").iter();
+        let advice = all.filter(|advice| advice["kind"] == "larger-reads").collect::<Vec<_>>();
+        let said = advice[0]["expected_speedup"].as_f64().expect("a factor");
+        // Its time in the kernel alone was once taken for all that could go. What stays is no more
+        // than what the other stages did, one after the other.
+        let cpu_s = |stage: usize| ran.stage(stage, "user_s") + ran.stage(stage, "sys_s");
+        let others_s = cpu_s(1) + cpu_s(3) + cpu_s(4);
+        let wall_s = ran.json["wall_s"].as_f64().expect("a time");
+        assert!(said >= (wall_s / others_s).min(100.0), "{said:.1}\n{}", ran.stderr());
+    });
 }
 
 #[test]
 fn a_loop_that_starts_a_program_for_each_line_is_told_so() {
-    let _alone = alone();
-    let ran = pipeline("for i in $(seq 1500); do basename /a/$i; done | tail -1");
-    assert_eq!((ran.stdout().as_str(), ran.culprit()), ("1500\n", 1), "{}", ran.stderr());
-    assert_eq!(ran.reason(), "processes", "{}", ran.stderr());
-    let found = advice(&ran, "fewer-processes");
-    assert!(found[0].contains("${i##*/} in place of basename"), "{found:?}");
-    assert_eq!(ran.advices("larger-writes"), 0, "{}", ran.stderr());
+    truth(|| {
+        let ran = pipeline("for i in $(seq 1500); do basename /a/$i; done | tail -1");
+        assert_eq!((ran.stdout().as_str(), ran.culprit()), ("1500\n", 1), "{}", ran.stderr());
+        assert_eq!(ran.reason(), "processes", "{}", ran.stderr());
+        let found = advice(&ran, "fewer-processes");
+        assert!(found[0].contains("${i##*/} in place of basename"), "{found:?}");
+        assert_eq!(ran.advices("larger-writes"), 0, "{}", ran.stderr());
+    });
 }
 
 /// Programs that use all CPUs while it lives.
@@ -126,17 +137,18 @@ impl Drop for Hogs {
 
 #[test]
 fn a_busy_host_is_named_and_its_cpus_are_not_called_idle() {
-    let _alone = alone();
-    if !have(&["gzip"]) {
-        return;
-    }
-    let hogs = Hogs::start();
-    let ran = pipeline("head -c 20000000 /dev/urandom | gzip -1 | wc -c");
-    drop(hogs);
-    assert!(ran.stderr().contains("other processes used"), "{}", ran.stderr());
-    assert_eq!(ran.advices("parallel-compressor"), 0, "{}", ran.stderr());
-    let pipes = ran.advices("larger-pipe") + ran.advices("elastic-buffer");
-    assert_eq!(pipes, 0, "{}", ran.stderr());
+    truth(|| {
+        if !have(&["gzip"]) {
+            return;
+        }
+        let hogs = Hogs::start();
+        let ran = pipeline("head -c 20000000 /dev/urandom | gzip -1 | wc -c");
+        drop(hogs);
+        assert!(ran.stderr().contains("other processes used"), "{}", ran.stderr());
+        assert_eq!(ran.advices("parallel-compressor"), 0, "{}", ran.stderr());
+        let pipes = ran.advices("larger-pipe") + ran.advices("elastic-buffer");
+        assert_eq!(pipes, 0, "{}", ran.stderr());
+    });
 }
 
 #[test]
@@ -148,22 +160,23 @@ fn an_empty_script_names_nobody_without_a_name() {
 
 #[test]
 fn a_quota_is_the_reason_and_nothing_is_advised_that_it_makes_useless() {
-    let _alone = alone();
-    let Some(group) = quota::Group::make() else {
-        eprintln!("SKIPPED: no control group with a CPU quota can be made here");
-        return;
-    };
-    let work = "perl -e 'while((times)[0]+(times)[1]<.3){$x++ for 1..1000}print \"x\" x 4e6'";
-    let ran = group.run(&format!("{work} | gzip -1 | wc -c"));
-    assert_eq!((ran.culprit(), ran.reason()), (1, "quota"), "{}", ran.stderr());
-    let said = "held up by 1 perl -e";
-    let why = "throttled by a CPU quota of 0.2 CPUs in";
-    assert!(ran.stderr().contains(said) && ran.stderr().contains(why), "{}", ran.stderr());
-    let all = ran.json["advice"].as_array().expect("advice");
-    assert!(all.iter().all(|advice| advice["kind"] == "more-cpus"), "{}", ran.stderr());
-    // The others' CPU time takes five times as long here: no absurd bound comes of it.
-    let cpu = |index: usize| ran.stage(index, "user_s") + ran.stage(index, "sys_s");
-    let wall = ran.json["wall_s"].as_f64().expect("a time");
-    let limit = ran.json["verdict"]["speedup_limit"].as_f64().expect("a limit");
-    assert!(limit <= 1.01 * wall / ((cpu(2) + cpu(3)) / 0.2), "{limit}\n{}", ran.stderr());
+    truth(|| {
+        let Some(group) = quota::Group::make() else {
+            eprintln!("SKIPPED: no control group with a CPU quota can be made here");
+            return;
+        };
+        let work = "perl -e 'while((times)[0]+(times)[1]<.3){$x++ for 1..1000}print \"x\" x 4e6'";
+        let ran = group.run(&format!("{work} | gzip -1 | wc -c"));
+        assert_eq!((ran.culprit(), ran.reason()), (1, "quota"), "{}", ran.stderr());
+        let said = "held up by 1 perl -e";
+        let why = "throttled by a CPU quota of 0.2 CPUs in";
+        assert!(ran.stderr().contains(said) && ran.stderr().contains(why), "{}", ran.stderr());
+        let all = ran.json["advice"].as_array().expect("advice");
+        assert!(all.iter().all(|advice| advice["kind"] == "more-cpus"), "{}", ran.stderr());
+        // The others' CPU time takes five times as long here: no absurd bound comes of it.
+        let cpu = |index: usize| ran.stage(index, "user_s") + ran.stage(index, "sys_s");
+        let wall = ran.json["wall_s"].as_f64().expect("a time");
+        let limit = ran.json["verdict"]["speedup_limit"].as_f64().expect("a limit");
+        assert!(limit <= 1.01 * wall / ((cpu(2) + cpu(3)) / 0.2), "{limit}\n{}", ran.stderr());
+    });
 }

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{alone, have, pipeline};
+use common::{have, pipeline, truth};
 
 /// Reads a block, then sleeps.
 const SLOW_READER: &str =
@@ -20,258 +20,279 @@ fn worker(hard: u32) -> String {
 
 #[test]
 fn a_reader_that_sleeps_holds_up_all_before_it() {
-    let _alone = alone();
-    let ran = pipeline(&format!("head -c 6000000 /dev/zero | tr '\\0' a | {SLOW_READER}"));
-    ran.at_least(3, "blocked_other_s", 0.8);
-    ran.at_least(2, "blocked_out_s", 0.8);
-    ran.at_least(1, "blocked_out_s", 0.8);
-    assert_eq!((ran.culprit(), ran.reason()), (3, "sleep"));
-    assert!(ran.json["stages"][2]["blocked_other"]["sleep_s"].as_f64() > Some(0.5));
+    truth(|| {
+        let ran = pipeline(&format!("head -c 6000000 /dev/zero | tr '\\0' a | {SLOW_READER}"));
+        ran.at_least(3, "blocked_other_s", 0.8);
+        ran.at_least(2, "blocked_out_s", 0.8);
+        ran.at_least(1, "blocked_out_s", 0.8);
+        assert_eq!((ran.culprit(), ran.reason()), (3, "sleep"));
+        assert!(ran.json["stages"][2]["blocked_other"]["sleep_s"].as_f64() > Some(0.5));
+    });
 }
 
 #[test]
 fn a_writer_that_sleeps_starves_all_behind_it() {
-    let _alone = alone();
-    let ran = pipeline(&format!("{SLOW_WRITER} | cat | wc -c"));
-    assert_eq!(ran.stdout(), "6000\n");
-    ran.at_least(1, "blocked_other_s", 0.8);
-    ran.at_least(2, "blocked_in_s", 0.8);
-    ran.at_least(3, "blocked_in_s", 0.8);
-    assert_eq!((ran.culprit(), ran.reason()), (1, "sleep"));
+    truth(|| {
+        let ran = pipeline(&format!("{SLOW_WRITER} | cat | wc -c"));
+        assert_eq!(ran.stdout(), "6000\n");
+        ran.at_least(1, "blocked_other_s", 0.8);
+        ran.at_least(2, "blocked_in_s", 0.8);
+        ran.at_least(3, "blocked_in_s", 0.8);
+        assert_eq!((ran.culprit(), ran.reason()), (1, "sleep"));
+    });
 }
 
 #[test]
 fn a_stage_that_computes_in_the_middle() {
-    let _alone = alone();
-    let ran = pipeline(&format!("seq 60000 | {} | tail -1", worker(200)));
-    assert_eq!(ran.stdout(), "60000\n");
-    // On a machine that is busy with other things it waits for a CPU as long as it has one.
-    assert_eq!(ran.culprit(), 2);
-    assert!(matches!(ran.reason(), "cpu" | "runq"), "{}", ran.stderr());
-    ran.at_least(3, "blocked_in_s", 0.8);
-    let limit = ran.json["verdict"]["speedup_limit"].as_f64().expect("a limit");
-    assert!(limit > 2.0, "seq and tail are far faster: {limit}");
+    truth(|| {
+        let ran = pipeline(&format!("seq 60000 | {} | tail -1", worker(200)));
+        assert_eq!(ran.stdout(), "60000\n");
+        // On a machine that is busy with other things it waits for a CPU as long as it has one.
+        assert_eq!(ran.culprit(), 2);
+        assert!(matches!(ran.reason(), "cpu" | "runq"), "{}", ran.stderr());
+        ran.at_least(3, "blocked_in_s", 0.8);
+        let limit = ran.json["verdict"]["speedup_limit"].as_f64().expect("a limit");
+        assert!(limit > 2.0, "seq and tail are far faster: {limit}");
+    });
 }
 
 #[test]
 fn a_barrier_is_the_stage_that_sorts() {
-    let _alone = alone();
-    // The keys are made in no order, so that sorting them is work.
-    let text = "awk 'BEGIN{x=1;for(i=0;i<400000;i++){x=(x*16807)%2147483647;print x}}' \
+    truth(|| {
+        // The keys are made in no order, so that sorting them is work.
+        let text = "awk 'BEGIN{x=1;for(i=0;i<400000;i++){x=(x*16807)%2147483647;print x}}' \
                 | LC_ALL=C sort | tail -1";
-    let ran = pipeline(text);
-    ran.at_least(3, "blocked_in_s", 0.8);
-    let (first, second) = (ran.stage(1, "wall_s"), ran.stage(2, "wall_s"));
-    assert!(second > first, "sort goes on after its input has ended: {first} {second}");
-    assert_ne!(ran.culprit(), 3);
+        let ran = pipeline(text);
+        ran.at_least(3, "blocked_in_s", 0.8);
+        let (first, second) = (ran.stage(1, "wall_s"), ran.stage(2, "wall_s"));
+        assert!(second > first, "sort goes on after its input has ended: {first} {second}");
+        assert_ne!(ran.culprit(), 3);
+    });
 }
 
 #[test]
 fn two_equal_stages_are_no_single_bottleneck() {
-    let _alone = alone();
-    let sleepy = "perl -ne '$|=1;select(undef,undef,undef,.004);print'";
-    let ran = pipeline(&format!("seq 300 | {sleepy} | {sleepy} | tail -1"));
-    assert_eq!(ran.culprit(), 0, "{}", ran.stderr());
-    assert_eq!(ran.json["verdict"]["kind"], "none");
-    assert!(ran.stderr().contains("no single bottleneck: 2 perl"), "{}", ran.stderr());
+    truth(|| {
+        let sleepy = "perl -ne '$|=1;select(undef,undef,undef,.004);print'";
+        let ran = pipeline(&format!("seq 300 | {sleepy} | {sleepy} | tail -1"));
+        assert_eq!(ran.culprit(), 0, "{}", ran.stderr());
+        assert_eq!(ran.json["verdict"]["kind"], "none");
+        assert!(ran.stderr().contains("no single bottleneck: 2 perl"), "{}", ran.stderr());
+    });
 }
 
 #[test]
 fn two_stages_that_compute_equally_are_no_single_bottleneck() {
-    let _alone = alone();
-    let ran = pipeline(&format!("seq 200000 | {0} | {0} | tail -1", worker(200)));
-    let (one, other) = (ran.stage(2, "cpu_s"), ran.stage(3, "cpu_s"));
-    // Who shares a core makes one CPU slower than the other: then the slower stage holds it up.
-    if one.max(other) < 1.08 * one.min(other) {
-        assert_eq!(ran.culprit(), 0, "{}", ran.stderr());
-        assert!(ran.stderr().contains("no single bottleneck: 2 perl"), "{}", ran.stderr());
-    }
+    truth(|| {
+        let ran = pipeline(&format!("seq 200000 | {0} | {0} | tail -1", worker(200)));
+        let (one, other) = (ran.stage(2, "cpu_s"), ran.stage(3, "cpu_s"));
+        // Who shares a core makes one CPU slower than the other: then the slower stage holds it up.
+        if one.max(other) < 1.08 * one.min(other) {
+            assert_eq!(ran.culprit(), 0, "{}", ran.stderr());
+            assert!(ran.stderr().contains("no single bottleneck: 2 perl"), "{}", ran.stderr());
+        }
+    });
 }
 
 #[test]
 fn a_subshell_counts_as_one_stage_with_all_it_starts() {
-    let _alone = alone();
-    let ran = pipeline(&format!("({0}; {0}) | cat | wc -c", SLOW_WRITER));
-    assert_eq!(ran.stdout(), "12000\n");
-    ran.at_least(1, "blocked_other_s", 0.8);
-    assert_eq!((ran.culprit(), ran.reason()), (1, "sleep"));
-    assert!(ran.stage(1, "most_tasks") >= 2.0);
+    truth(|| {
+        let ran = pipeline(&format!("({0}; {0}) | cat | wc -c", SLOW_WRITER));
+        assert_eq!(ran.stdout(), "12000\n");
+        ran.at_least(1, "blocked_other_s", 0.8);
+        assert_eq!((ran.culprit(), ran.reason()), (1, "sleep"));
+        assert!(ran.stage(1, "most_tasks") >= 2.0);
+    });
 }
 
 #[test]
 fn several_processes_at_once_may_use_more_cpu_than_wall() {
-    let _alone = alone();
-    let work = "for($i=0;$i<4e6;$i++){$x+=$i}";
-    let ran = pipeline(&format!("yes go | head -6 | xargs -P2 -n1 perl -e '{work}' | wc -c"));
-    assert_eq!(ran.culprit(), 3);
-    assert!(matches!(ran.reason(), "cpu" | "runq"), "{}", ran.stderr());
-    assert!(ran.stage(3, "most_tasks") >= 3.0, "{}", ran.json);
-    let evidence = &ran.json["stages"][2]["evidence"];
-    assert_eq!(
-        (&evidence["cpu_sums"], &evidence["cpu_and_runq"]),
-        (&"exact".into(), &"sampled".into())
-    );
-    let parts = ["cpu_s", "runq_s", "blocked_in_s", "blocked_out_s", "blocked_other_s"];
-    let sum: f64 = parts.iter().map(|part| ran.share(3, part)).sum();
-    assert!((sum - 1.0).abs() < 0.01, "the parts make up the wall time: {sum}");
+    truth(|| {
+        let work = "for($i=0;$i<4e6;$i++){$x+=$i}";
+        let ran = pipeline(&format!("yes go | head -6 | xargs -P2 -n1 perl -e '{work}' | wc -c"));
+        assert_eq!(ran.culprit(), 3);
+        assert!(matches!(ran.reason(), "cpu" | "runq"), "{}", ran.stderr());
+        assert!(ran.stage(3, "most_tasks") >= 3.0, "{}", ran.json);
+        let evidence = &ran.json["stages"][2]["evidence"];
+        assert_eq!(
+            (&evidence["cpu_sums"], &evidence["cpu_and_runq"]),
+            (&"exact".into(), &"sampled".into())
+        );
+        let parts = ["cpu_s", "runq_s", "blocked_in_s", "blocked_out_s", "blocked_other_s"];
+        let sum: f64 = parts.iter().map(|part| ran.share(3, part)).sum();
+        assert!((sum - 1.0).abs() < 0.01, "the parts make up the wall time: {sum}");
+    });
 }
 
 #[test]
 fn a_pipeline_inside_a_stage_is_looked_through() {
-    let _alone = alone();
-    let ran = pipeline(&format!("{SLOW_WRITER} | sh -c 'cat | cat' | wc -c"));
-    assert_eq!(ran.stdout(), "6000\n");
-    ran.at_least(2, "blocked_in_s", 0.8);
-    assert_eq!(ran.culprit(), 1);
+    truth(|| {
+        let ran = pipeline(&format!("{SLOW_WRITER} | sh -c 'cat | cat' | wc -c"));
+        assert_eq!(ran.stdout(), "6000\n");
+        ran.at_least(2, "blocked_in_s", 0.8);
+        assert_eq!(ran.culprit(), 1);
+    });
 }
 
 #[test]
 fn a_threaded_stage_is_judged_by_all_its_threads() {
-    let _alone = alone();
-    if !have(&["zstd"]) {
-        return;
-    }
-    let quick = pipeline("head -c 60000000 /dev/urandom | cat | zstd -q -T2 | wc -c");
-    assert!(quick.stage(3, "most_tasks") >= 2.0, "{}", quick.json);
-    let starved = pipeline(&format!("{SLOW_WRITER} | zstd -q -T2 | wc -c"));
-    starved.at_least(2, "blocked_in_s", 0.8);
-    assert_eq!(starved.culprit(), 1);
+    truth(|| {
+        if !have(&["zstd"]) {
+            return;
+        }
+        let quick = pipeline("head -c 60000000 /dev/urandom | cat | zstd -q -T2 | wc -c");
+        assert!(quick.stage(3, "most_tasks") >= 2.0, "{}", quick.json);
+        let starved = pipeline(&format!("{SLOW_WRITER} | zstd -q -T2 | wc -c"));
+        starved.at_least(2, "blocked_in_s", 0.8);
+        assert_eq!(starved.culprit(), 1);
+    });
 }
 
 #[test]
 fn a_stage_that_waits_in_poll_is_seen_waiting_for_the_right_side() {
-    let _alone = alone();
-    if !have(&["xz"]) {
-        return;
-    }
-    let starved = pipeline(&format!("{SLOW_WRITER} | xz -0 | wc -c"));
-    starved.at_least(2, "blocked_in_s", 0.8);
-    let sip = "perl -e 'while(sysread(STDIN,$b,16384)){select(undef,undef,undef,.015)}'";
-    let held = pipeline(&format!("head -c 2000000 /dev/urandom | xz -0 | {sip}"));
-    // How much of its time that is depends on how fast this host compresses.
-    held.at_least(2, "blocked_out_s", 0.1);
-    assert!(held.share(2, "blocked_in_s") < 0.1 * held.share(2, "blocked_out_s"));
-    assert_eq!(held.culprit(), 3);
+    truth(|| {
+        if !have(&["xz"]) {
+            return;
+        }
+        let starved = pipeline(&format!("{SLOW_WRITER} | xz -0 | wc -c"));
+        starved.at_least(2, "blocked_in_s", 0.8);
+        let sip = "perl -e 'while(sysread(STDIN,$b,16384)){select(undef,undef,undef,.015)}'";
+        let held = pipeline(&format!("head -c 2000000 /dev/urandom | xz -0 | {sip}"));
+        // How much of its time that is depends on how fast this host compresses.
+        held.at_least(2, "blocked_out_s", 0.1);
+        assert!(held.share(2, "blocked_in_s") < 0.1 * held.share(2, "blocked_out_s"));
+        assert_eq!(held.culprit(), 3);
+    });
 }
 
 #[test]
 fn the_pipes_tell_the_same_story() {
-    let _alone = alone();
-    let ran = pipeline(&format!("head -c 5000000 /dev/zero | {SLOW_READER}"));
-    let pipe = &ran.json["pipes"][0];
-    assert_eq!((&pipe["from"], &pipe["to"]), (&1.into(), &2.into()));
-    assert_eq!(pipe["capacity_bytes"], 262_144);
-    assert!(pipe["mean_fill"].as_f64() > Some(0.8), "{pipe}");
-    assert!(pipe["full_share"].as_f64() > Some(0.7), "{pipe}");
-    assert!(pipe["empty_share"].as_f64() < Some(0.1), "{pipe}");
-    let starved = pipeline(&format!("{SLOW_WRITER} | cat"));
-    assert!(starved.json["pipes"][0]["empty_share"].as_f64() > Some(0.9));
+    truth(|| {
+        let ran = pipeline(&format!("head -c 5000000 /dev/zero | {SLOW_READER}"));
+        let pipe = &ran.json["pipes"][0];
+        assert_eq!((&pipe["from"], &pipe["to"]), (&1.into(), &2.into()));
+        assert_eq!(pipe["capacity_bytes"], 262_144);
+        assert!(pipe["mean_fill"].as_f64() > Some(0.8), "{pipe}");
+        assert!(pipe["full_share"].as_f64() > Some(0.7), "{pipe}");
+        assert!(pipe["empty_share"].as_f64() < Some(0.1), "{pipe}");
+        let starved = pipeline(&format!("{SLOW_WRITER} | cat"));
+        assert!(starved.json["pipes"][0]["empty_share"].as_f64() > Some(0.9));
+    });
 }
 
 #[test]
 fn a_larger_pipe_is_advised_and_taken_where_both_sides_wait_in_turn() {
-    let _alone = alone();
-    // Both sides sleep between bursts of a pipe's size, out of step with each other.
-    let burst =
-        "perl -e '$|=1;for(1..60){syswrite STDOUT,\"x\" x 200000;select(undef,undef,undef,.02)}'";
-    let gulp = "perl -e 'while(1){for(1..3){sysread(STDIN,$b,65536)||exit}select(undef,undef,undef,.018)}'";
-    let small = format!("{burst} | {gulp}");
-    let fixed = common::weir_run(&["--pipe-size", "64K", &small]);
-    assert_eq!(fixed.json["pipes"][0]["capacity_bytes"], 65_536);
-    let grown = common::weir_run(&["--pipe-size", "auto", &small]);
-    assert_eq!(grown.code(), 0, "{}", grown.stderr());
-    assert!(grown.json["pipes"][0]["capacity_bytes"].as_u64() >= Some(262_144), "{}", grown.json);
+    truth(|| {
+        // Both sides sleep between bursts of a pipe's size, out of step with each other.
+        let burst = "perl -e '$|=1;for(1..60){syswrite STDOUT,\"x\" x 200000;select(undef,undef,undef,.02)}'";
+        let gulp = "perl -e 'while(1){for(1..3){sysread(STDIN,$b,65536)||exit}select(undef,undef,undef,.018)}'";
+        let small = format!("{burst} | {gulp}");
+        let fixed = common::weir_run(&["--pipe-size", "64K", &small]);
+        assert_eq!(fixed.json["pipes"][0]["capacity_bytes"], 65_536);
+        let grown = common::weir_run(&["--pipe-size", "auto", &small]);
+        assert_eq!(grown.code(), 0, "{}", grown.stderr());
+        assert!(
+            grown.json["pipes"][0]["capacity_bytes"].as_u64() >= Some(262_144),
+            "{}",
+            grown.json
+        );
+    });
 }
 
 #[test]
 fn advice_is_given_on_evidence_and_not_without() {
-    let _alone = alone();
-    let tiny = "perl -e '$|=1;for(1..300000){print \"twelve bytes\"}' | wc -c";
-    let ran = pipeline(tiny);
-    assert_eq!(ran.advices("larger-writes"), 1, "{}", ran.stderr());
-    assert!(ran.stderr().contains("writes 12 bytes a call in 300 k calls"));
-    let sleepy = pipeline("sleep 0.3 | sleep 0.3");
-    assert_eq!(sleepy.json["advice"].as_array().map(Vec::len), Some(0), "{}", sleepy.stderr());
-    if have(&["gzip"]) {
-        let zipped = pipeline("head -c 30000000 /dev/urandom | gzip -1 | wc -c");
-        // Where other programs took the CPUs there is none left to use.
-        if zipped.share(2, "cpu_s") > 0.8 {
-            assert_eq!(zipped.advices("parallel-compressor"), 1, "{}", zipped.stderr());
+    truth(|| {
+        let tiny = "perl -e '$|=1;for(1..300000){print \"twelve bytes\"}' | wc -c";
+        let ran = pipeline(tiny);
+        assert_eq!(ran.advices("larger-writes"), 1, "{}", ran.stderr());
+        assert!(ran.stderr().contains("writes 12 bytes a call in 300 k calls"));
+        let sleepy = pipeline("sleep 0.3 | sleep 0.3");
+        assert_eq!(sleepy.json["advice"].as_array().map(Vec::len), Some(0), "{}", sleepy.stderr());
+        if have(&["gzip"]) {
+            let zipped = pipeline("head -c 30000000 /dev/urandom | gzip -1 | wc -c");
+            // Where other programs took the CPUs there is none left to use.
+            if zipped.share(2, "cpu_s") > 0.8 {
+                assert_eq!(zipped.advices("parallel-compressor"), 1, "{}", zipped.stderr());
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn a_script_s_cpu_time_is_counted_to_its_end() {
-    let _alone = alone();
-    // Processes that ended right before their shell were once forgotten with all their CPU time.
-    let ran = pipeline(&format!("true && seq 60000 | {} | tail -1", worker(200)));
-    let perl = ran.running("perl");
-    assert_eq!(
-        (ran.culprit(), ran.stdout().as_str()),
-        (perl as u64, "60000\n"),
-        "{}",
-        ran.stderr()
-    );
-    assert!(ran.share(perl, "cpu_s") + ran.share(perl, "runq_s") > 0.8, "{}", ran.stderr());
-    assert!(ran.share(perl, "user_s") > 0.3, "{}", ran.stderr());
+    truth(|| {
+        // Processes that ended right before their shell were once forgotten with their CPU time.
+        let ran = pipeline(&format!("true && seq 60000 | {} | tail -1", worker(200)));
+        let perl = ran.running("perl");
+        assert_eq!(
+            (ran.culprit(), ran.stdout().as_str()),
+            (perl as u64, "60000\n"),
+            "{}",
+            ran.stderr()
+        );
+        assert!(ran.share(perl, "cpu_s") + ran.share(perl, "runq_s") > 0.8, "{}", ran.stderr());
+        assert!(ran.share(perl, "user_s") > 0.3, "{}", ran.stderr());
+    });
 }
 
 #[test]
 fn an_event_loop_is_seen_waiting_for_its_input() {
-    let _alone = alone();
-    if !have(&["python3"]) {
-        return;
-    }
-    // asyncio also waits for a socket pair of its own, which once passed for the network.
-    let directory = tempfile::tempdir().expect("a directory");
-    let script = directory.path().join("read.py");
-    let text = "import asyncio, sys\n\
+    truth(|| {
+        if !have(&["python3"]) {
+            return;
+        }
+        // asyncio also waits for a socket pair of its own, which once passed for the network.
+        let directory = tempfile::tempdir().expect("a directory");
+        let script = directory.path().join("read.py");
+        let text = "import asyncio, sys\n\
         async def main():\n    loop = asyncio.get_running_loop()\n    \
         reader = asyncio.StreamReader()\n    \
         protocol = asyncio.StreamReaderProtocol(reader)\n    \
         await loop.connect_read_pipe(lambda: protocol, sys.stdin)\n    \
         while await reader.read(4096):\n        pass\n\
         asyncio.run(main())\n";
-    std::fs::write(&script, text).expect("written");
-    let ran = pipeline(&format!("{SLOW_WRITER} | python3 {}", script.display()));
-    assert_eq!((ran.culprit(), ran.reason()), (1, "sleep"), "{}", ran.stderr());
-    ran.at_least(2, "blocked_in_s", 0.6);
+        std::fs::write(&script, text).expect("written");
+        let ran = pipeline(&format!("{SLOW_WRITER} | python3 {}", script.display()));
+        assert_eq!((ran.culprit(), ran.reason()), (1, "sleep"), "{}", ran.stderr());
+        ran.at_least(2, "blocked_in_s", 0.6);
+    });
 }
 
 #[test]
 fn the_locale_is_blamed_where_it_costs() {
-    let _alone = alone();
-    let locales = std::process::Command::new("locale").arg("-a").output();
-    let installed = locales.map(|o| String::from_utf8_lossy(&o.stdout).contains("en_US.utf8"));
-    if !installed.unwrap_or(false) {
-        eprintln!("SKIPPED: locale en_US.utf8 is not installed");
-        return;
-    }
-    let make = "awk 'BEGIN{x=1;for(i=0;i<400000;i++){x=(x*16807)%2147483647;print x}}'";
-    let slow = pipeline(&format!("{make} | LC_ALL=en_US.UTF-8 sort | tail -1"));
-    assert_eq!(slow.advices("c-locale"), 1, "{}", slow.stderr());
-    let quick = pipeline(&format!("{make} | LC_ALL=C sort | tail -1"));
-    assert_eq!(quick.advices("c-locale"), 0, "{}", quick.stderr());
+    truth(|| {
+        let locales = std::process::Command::new("locale").arg("-a").output();
+        let installed = locales.map(|o| String::from_utf8_lossy(&o.stdout).contains("en_US.utf8"));
+        if !installed.unwrap_or(false) {
+            eprintln!("SKIPPED: locale en_US.utf8 is not installed");
+            return;
+        }
+        let make = "awk 'BEGIN{x=1;for(i=0;i<400000;i++){x=(x*16807)%2147483647;print x}}'";
+        let slow = pipeline(&format!("{make} | LC_ALL=en_US.UTF-8 sort | tail -1"));
+        assert_eq!(slow.advices("c-locale"), 1, "{}", slow.stderr());
+        let quick = pipeline(&format!("{make} | LC_ALL=C sort | tail -1"));
+        assert_eq!(quick.advices("c-locale"), 0, "{}", quick.stderr());
+    });
 }
 
 #[test]
 fn a_script_s_processes_are_found_from_outside() {
-    let _alone = alone();
-    let ran = pipeline(&format!("true && {SLOW_WRITER} | cat | wc -c; echo done"));
-    assert_eq!(ran.stdout(), "6000\ndone\n");
-    assert_eq!(ran.json["mode"], "script");
-    let commands: Vec<&str> = ran.json["stages"]
-        .as_array()
-        .expect("stages")
-        .iter()
-        .filter_map(|stage| stage["command"].as_str())
-        .filter(|command| !command.contains("the script itself"))
-        .collect();
-    assert_eq!(commands.len(), 3, "{commands:?}");
-    assert!(commands[0].starts_with("perl") && commands[1] == "cat" && commands[2] == "wc -c");
-    assert_eq!((ran.culprit(), ran.reason()), (ran.running("perl") as u64, "sleep"));
-    ran.at_least(ran.running("cat"), "blocked_in_s", 0.8);
-    assert_eq!(ran.json["pipes"].as_array().map(Vec::len), Some(2));
-    assert_eq!(ran.json["pipes"][0]["capacity_bytes"], 262_144, "found pipes are enlarged too");
+    truth(|| {
+        let ran = pipeline(&format!("true && {SLOW_WRITER} | cat | wc -c; echo done"));
+        assert_eq!(ran.stdout(), "6000\ndone\n");
+        assert_eq!(ran.json["mode"], "script");
+        let commands: Vec<&str> = ran.json["stages"]
+            .as_array()
+            .expect("stages")
+            .iter()
+            .filter_map(|stage| stage["command"].as_str())
+            .filter(|command| !command.contains("the script itself"))
+            .collect();
+        assert_eq!(commands.len(), 3, "{commands:?}");
+        assert!(commands[0].starts_with("perl") && commands[1] == "cat" && commands[2] == "wc -c");
+        assert_eq!((ran.culprit(), ran.reason()), (ran.running("perl") as u64, "sleep"));
+        ran.at_least(ran.running("cat"), "blocked_in_s", 0.8);
+        assert_eq!(ran.json["pipes"].as_array().map(Vec::len), Some(2));
+        assert_eq!(ran.json["pipes"][0]["capacity_bytes"], 262_144, "found pipes are enlarged too");
+    });
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::port::{Place, said};
-use common::{Ran, WEIR, alone, have, weir_run, weir_run_in};
+use common::{Ran, WEIR, have, truth, weir_run, weir_run_in};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -122,96 +122,96 @@ fn a_directory_that_is_missing_costs_a_line_and_no_bytes() {
 
 #[test]
 fn what_a_run_has_shown_is_used_by_the_next() {
-    let _alone = alone();
-    let state = tempfile::tempdir().expect("a directory");
-    // Without evidence nothing is put in; what this run shows is remembered, also when quiet.
-    let first = weir_run_in(state.path(), &["--elastic", &bursty()]);
-    assert_eq!((first.stdout().as_str(), first.stages()), (BYTES, 2), "{}", first.stderr());
-    assert!(first.stderr().contains(NOT_PUT_IN), "{}", first.stderr());
-    assert!(first.stderr().contains("run again with --elastic"), "{}", first.stderr());
-    let seen = remembered(state.path());
-    assert_eq!((seen.len(), &seen[0]["pipe"]), (1, &1.into()));
-    assert!(seen[0]["longest_full_ms"].as_u64() >= Some(50), "{seen:?}");
-    let file = state.path().join("weir/elastic.json");
-    let text = std::fs::read_to_string(&file).expect("text");
-    assert!(!text.contains("perl"), "a pipeline's text may hold secrets");
-    let mode = std::fs::metadata(&file).expect("there").permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
+    truth(|| {
+        let state = tempfile::tempdir().expect("a directory");
+        // Without evidence nothing is put in; what this run shows is remembered, also when quiet.
+        let first = weir_run_in(state.path(), &["--elastic", &bursty()]);
+        assert_eq!((first.stdout().as_str(), first.stages()), (BYTES, 2), "{}", first.stderr());
+        assert!(first.stderr().contains(NOT_PUT_IN), "{}", first.stderr());
+        assert!(first.stderr().contains("run again with --elastic"), "{}", first.stderr());
+        let seen = remembered(state.path());
+        assert_eq!((seen.len(), &seen[0]["pipe"]), (1, &1.into()));
+        assert!(seen[0]["longest_full_ms"].as_u64() >= Some(50), "{seen:?}");
+        let file = state.path().join("weir/elastic.json");
+        let text = std::fs::read_to_string(&file).expect("text");
+        assert!(!text.contains("perl"), "a pipeline's text may hold secrets");
+        let mode = std::fs::metadata(&file).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
 
-    let second = weir_run_in(state.path(), &["--elastic", &bursty()]);
-    assert_eq!((second.stdout().as_str(), second.code()), (BYTES, 0));
-    assert_eq!(inserted(&second), [false, true, false], "{}", second.stderr());
-    assert!(second.stderr().contains("an elastic buffer was put into pipe 1"));
-    assert_ne!(second.culprit(), 2, "{}", second.stderr());
-    assert_eq!(second.advices("elastic-buffer"), 0, "{}", second.stderr());
-    // A run with buffers disproves nothing, and another text is another pipeline.
-    assert_eq!(remembered(state.path()), seen);
-    let other = weir_run_in(state.path(), &["--elastic", "seq 3 | cat"]);
-    assert_eq!(other.stages(), 2);
-    assert!(other.stderr().contains(NOT_PUT_IN), "{}", other.stderr());
-    assert_eq!(remembered(state.path()), seen);
+        let second = weir_run_in(state.path(), &["--elastic", &bursty()]);
+        assert_eq!((second.stdout().as_str(), second.code()), (BYTES, 0));
+        assert_eq!(inserted(&second), [false, true, false], "{}", second.stderr());
+        assert!(second.stderr().contains("an elastic buffer was put into pipe 1"));
+        assert_ne!(second.culprit(), 2, "{}", second.stderr());
+        assert_eq!(second.advices("elastic-buffer"), 0, "{}", second.stderr());
+        // A run with buffers disproves nothing, and another text is another pipeline.
+        assert_eq!(remembered(state.path()), seen);
+        let other = weir_run_in(state.path(), &["--elastic", "seq 3 | cat"]);
+        assert_eq!(other.stages(), 2);
+        assert!(other.stderr().contains(NOT_PUT_IN), "{}", other.stderr());
+        assert_eq!(remembered(state.path()), seen);
+    });
 }
 
 #[test]
 fn one_run_that_shows_the_opposite_is_not_believed_and_three_are() {
-    let _alone = alone();
-    let state = tempfile::tempdir().expect("a directory");
-    let script = state.path().join("write.sh");
-    let text = format!("sh {} | {PACED}", script.display());
-    std::fs::write(&script, BURSTS).expect("written");
-    let ran = weir_run_in(state.path(), &["-q", &text]);
-    assert_eq!((ran.stdout().as_str(), ran.stderr().as_str()), (BYTES, ""));
-    assert_eq!(remembered(state.path()).len(), 1);
-    // Now it writes more slowly than is read.
-    let slow = "perl -e '$|=1;for(1..60){print \"x\";select(undef,undef,undef,.01)}'";
-    std::fs::write(&script, slow).expect("written");
-    assert_eq!(weir_run_in(state.path(), &[&text]).stdout(), "60");
-    let seen = remembered(state.path());
-    assert_eq!(seen[0]["runs"], serde_json::json!([true, false]));
-    let still = weir_run_in(state.path(), &["--elastic", &text]);
-    assert_eq!(inserted(&still), [false, true, false], "{}", still.stderr());
-    for _ in 0..2 {
-        weir_run_in(state.path(), &["-q", &text]);
-    }
-    let no_more = weir_run_in(state.path(), &["--elastic", &text]);
-    assert_eq!(no_more.stages(), 2);
-    let said = "no elastic buffer was put in: only 1 of the last 4 runs of this pipeline has shown";
-    assert!(no_more.stderr().contains(said), "{}", no_more.stderr());
+    truth(|| {
+        let state = tempfile::tempdir().expect("a directory");
+        let script = state.path().join("write.sh");
+        let text = format!("sh {} | {PACED}", script.display());
+        std::fs::write(&script, BURSTS).expect("written");
+        let ran = weir_run_in(state.path(), &["-q", &text]);
+        assert_eq!((ran.stdout().as_str(), ran.stderr().as_str()), (BYTES, ""));
+        assert_eq!(remembered(state.path()).len(), 1);
+        // Now it writes more slowly than is read.
+        let slow = "perl -e '$|=1;for(1..60){print \"x\";select(undef,undef,undef,.01)}'";
+        std::fs::write(&script, slow).expect("written");
+        assert_eq!(weir_run_in(state.path(), &[&text]).stdout(), "60");
+        let seen = remembered(state.path());
+        assert_eq!(seen[0]["runs"], serde_json::json!([true, false]));
+        let still = weir_run_in(state.path(), &["--elastic", &text]);
+        assert_eq!(inserted(&still), [false, true, false], "{}", still.stderr());
+        for _ in 0..2 {
+            weir_run_in(state.path(), &["-q", &text]);
+        }
+        let no_more = weir_run_in(state.path(), &["--elastic", &text]);
+        assert_eq!(no_more.stages(), 2);
+        let said =
+            "no elastic buffer was put in: only 1 of the last 4 runs of this pipeline has shown";
+        assert!(no_more.stderr().contains(said), "{}", no_more.stderr());
+    });
 }
 
 #[test]
 fn advice_that_comparing_refuted_is_not_given_again() {
-    let _alone = alone();
-    let state = tempfile::tempdir().expect("a directory");
-    // Bursts at fixed times: a writer that is let go earlier only sleeps the longer.
-    let punctual = "perl -MTime::HiRes=time,sleep -e '$b=\"x\" x 4e6;$t=time;for(1..2)\
+    truth(|| {
+        let state = tempfile::tempdir().expect("a directory");
+        // Bursts at fixed times: a writer that is let go earlier only sleeps the longer.
+        let punctual = "perl -MTime::HiRes=time,sleep -e '$b=\"x\" x 4e6;$t=time;for(1..2)\
                     {syswrite STDOUT,$b;$t+=.4;$d=$t-time;sleep $d if $d>0}'";
-    let text = format!("{punctual} | {PACED}");
-    let first = weir_run_in(state.path(), &["--compare", "--runs", "6", &text]);
-    if first.advices("elastic-buffer") == 0 && first.json["host"]["idle_cpus"].as_f64() < Some(0.3)
-    {
-        eprintln!("SKIPPED: other processes leave no CPU, so no buffer is advised");
-        return;
-    }
-    assert_eq!(first.advices("elastic-buffer"), 1, "{}", first.stderr());
-    let second = weir_run_in(state.path(), &[&text]);
-    assert_eq!(second.advices("elastic-buffer"), 0, "{}", second.stderr());
-    let third = weir_run_in(state.path(), &["--elastic", &text]);
-    assert_eq!(third.stages(), 2, "{}", third.stderr());
+        let text = format!("{punctual} | {PACED}");
+        let first = weir_run_in(state.path(), &["--compare", "--runs", "6", &text]);
+        assert_eq!(first.advices("elastic-buffer"), 1, "{}", first.stderr());
+        let second = weir_run_in(state.path(), &[&text]);
+        assert_eq!(second.advices("elastic-buffer"), 0, "{}", second.stderr());
+        let third = weir_run_in(state.path(), &["--elastic", &text]);
+        assert_eq!(third.stages(), 2, "{}", third.stderr());
+    });
 }
 
 #[test]
 fn where_nothing_can_be_remembered_the_buffer_is_advised_by_hand() {
-    let _alone = alone();
-    let mut command = Command::new(WEIR);
-    command.args(["run", &bursty()]).env_remove("WEIR_ELASTIC").env_remove("XDG_STATE_HOME");
-    let output = command.env_remove("HOME").stdin(Stdio::null()).output().expect("weir starts");
-    let said = said(&output);
-    assert!(
-        said.contains("put an elastic buffer into pipe 1->2 (... | weir buffer | ...)"),
-        "{said}"
-    );
-    assert!(!said.contains("--elastic"), "{said}");
+    truth(|| {
+        let mut command = Command::new(WEIR);
+        command.args(["run", &bursty()]).env_remove("WEIR_ELASTIC").env_remove("XDG_STATE_HOME");
+        let output = command.env_remove("HOME").stdin(Stdio::null()).output().expect("weir starts");
+        let said = said(&output);
+        assert!(
+            said.contains("put an elastic buffer into pipe 1->2 (... | weir buffer | ...)"),
+            "{said}"
+        );
+        assert!(!said.contains("--elastic"), "{said}");
+    });
 }
 
 #[test]
@@ -225,30 +225,31 @@ fn without_evidence_nothing_is_written() {
 
 #[test]
 fn what_cannot_be_read_or_written_costs_a_line() {
-    let _alone = alone();
-    let state = tempfile::tempdir().expect("a directory");
-    let file = state.path().join("weir/elastic.json");
-    std::fs::create_dir(state.path().join("weir")).expect("made");
-    std::fs::write(&file, "{\"schema\":").expect("written");
-    let ran = weir_run_in(state.path(), &["--elastic", &bursty()]);
-    assert_eq!((ran.stdout().as_str(), ran.code()), (BYTES, 0), "{}", ran.stderr());
-    let said = "weir: cannot read what earlier runs have shown from";
-    assert!(ran.stderr().contains(said), "{}", ran.stderr());
-    assert!(ran.stderr().contains("was damaged and is begun anew"), "{}", ran.stderr());
-    assert_eq!(remembered(state.path()).len(), 1);
+    truth(|| {
+        let state = tempfile::tempdir().expect("a directory");
+        let file = state.path().join("weir/elastic.json");
+        std::fs::create_dir(state.path().join("weir")).expect("made");
+        std::fs::write(&file, "{\"schema\":").expect("written");
+        let ran = weir_run_in(state.path(), &["--elastic", &bursty()]);
+        assert_eq!((ran.stdout().as_str(), ran.code()), (BYTES, 0), "{}", ran.stderr());
+        let said = "weir: cannot read what earlier runs have shown from";
+        assert!(ran.stderr().contains(said), "{}", ran.stderr());
+        assert!(ran.stderr().contains("was damaged and is begun anew"), "{}", ran.stderr());
+        assert_eq!(remembered(state.path()).len(), 1);
 
-    let refused = |place: &str| {
-        let mut command = Command::new(WEIR);
-        command.args(["run", "-q", "--elastic", &bursty()]).env("WEIR_ELASTIC", place);
-        let output = command.stdin(Stdio::null()).output().expect("weir starts");
-        assert_eq!((&output.stdout[..], output.status.code()), (BYTES.as_bytes(), Some(0)));
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    };
-    // Not for root either.
-    let said = refused("/dev/null/elastic.json");
-    assert!(said.contains("weir: cannot remember in '/dev/null/elastic.json'"), "{said}");
-    let directory = state.path().join("weir").display().to_string();
-    assert!(refused(&directory).contains("not a file"));
+        let refused = |place: &str| {
+            let mut command = Command::new(WEIR);
+            command.args(["run", "-q", "--elastic", &bursty()]).env("WEIR_ELASTIC", place);
+            let output = command.stdin(Stdio::null()).output().expect("weir starts");
+            assert_eq!((&output.stdout[..], output.status.code()), (BYTES.as_bytes(), Some(0)));
+            String::from_utf8_lossy(&output.stderr).into_owned()
+        };
+        // Not for root either.
+        let said = refused("/dev/null/elastic.json");
+        assert!(said.contains("weir: cannot remember in '/dev/null/elastic.json'"), "{said}");
+        let directory = state.path().join("weir").display().to_string();
+        assert!(refused(&directory).contains("not a file"));
+    });
 }
 
 #[test]
@@ -275,25 +276,27 @@ fn a_script_runs_without_buffers_and_says_so() {
 
 #[test]
 fn a_buffer_that_was_typed_is_a_relay_and_needs_no_other() {
-    let _alone = alone();
-    let state = tempfile::tempdir().expect("a directory");
-    let typed = format!("{BURSTS} | '{WEIR}' buffer -q | {PACED}");
-    let ran = weir_run_in(state.path(), &[&typed]);
-    assert_eq!((ran.stdout().as_str(), ran.stages()), (BYTES, 3), "{}", ran.stderr());
-    let buffer = &ran.json["stages"][1];
-    assert_eq!((&buffer["relay"], &buffer["inserted"]), (&true.into(), &false.into()));
-    assert_ne!(ran.culprit(), 2, "{}", ran.stderr());
-    assert_eq!(ran.advices("elastic-buffer"), 0, "{}", ran.stderr());
+    truth(|| {
+        let state = tempfile::tempdir().expect("a directory");
+        let typed = format!("{BURSTS} | '{WEIR}' buffer -q | {PACED}");
+        let ran = weir_run_in(state.path(), &[&typed]);
+        assert_eq!((ran.stdout().as_str(), ran.stages()), (BYTES, 3), "{}", ran.stderr());
+        let buffer = &ran.json["stages"][1];
+        assert_eq!((&buffer["relay"], &buffer["inserted"]), (&true.into(), &false.into()));
+        assert_ne!(ran.culprit(), 2, "{}", ran.stderr());
+        assert_eq!(ran.advices("elastic-buffer"), 0, "{}", ran.stderr());
+    });
 }
 
 #[test]
 fn compare_tries_the_buffer() {
-    let _alone = alone();
-    let short = bursty().replace("1..3", "1..2").replace("4e6", "3e6");
-    let ran = weir_run(&["--compare", "--runs", "6", &short]);
-    let compare = &ran.json["compare"];
-    let advised = compare["advised"].to_string();
-    assert!(advised.contains("elastic buffer in pipe 1->2"), "{}", ran.stderr());
-    assert_eq!(compare["not_tried"].as_array().map(Vec::len), Some(0), "{compare}");
-    assert_eq!(compare["same_output"], true);
+    truth(|| {
+        let short = bursty().replace("1..3", "1..2").replace("4e6", "3e6");
+        let ran = weir_run(&["--compare", "--runs", "6", &short]);
+        let compare = &ran.json["compare"];
+        let advised = compare["advised"].to_string();
+        assert!(advised.contains("elastic buffer in pipe 1->2"), "{}", ran.stderr());
+        assert_eq!(compare["not_tried"].as_array().map(Vec::len), Some(0), "{compare}");
+        assert_eq!(compare["same_output"], true);
+    });
 }

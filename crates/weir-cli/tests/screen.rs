@@ -249,9 +249,20 @@ fn a_script_and_a_build_are_looked_into() {
             .expect("written");
         let ran = weir_run(&["make", "-f", &path("Makefile")]);
         assert!(ran.running("perl") > 0, "{}", ran.stderr());
+        // The shell that make starts for the line only waits.
+        assert!(!ran.stderr().contains("/sh -c"), "{}", ran.stderr());
     }
     assert_eq!(weir_run(&["sh -c 'echo x' | cat"]).json["mode"], "pipeline");
     // What lives too briefly to be seen did run.
     let brief = weir_run(&["sh", "-c", "exit 0"]).stderr();
     assert!(!brief.contains("nothing ran") && !brief.contains("nothing to run"), "{brief}");
+}
+
+#[test]
+fn what_could_not_be_started_is_not_compared() {
+    let ran = weir_run(&["--compare", "--runs", "6", "nosuchcommand | cat"]);
+    assert!(ran.stderr().contains("nothing is compared: not all stages"), "{}", ran.stderr());
+    assert!(ran.json["compare"].is_null());
+    // The reader's count is the loading of its program.
+    assert_eq!(ran.stage(2, "pipe_bytes_in") as u64, 0);
 }

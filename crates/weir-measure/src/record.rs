@@ -143,14 +143,28 @@ pub struct Pipe {
     pub samples: u64,
 }
 
+/// A stage that read so many times what came through its pipe, and the loading of some programs
+/// besides, read other things.
+const FAR_MORE: u64 = 4;
+/// What programs read while they are loaded.
+const LOADING_BYTES: u64 = 1 << 20;
+
 impl Run {
     /// Bytes that passed through a stage, and how they are known: what came through the pipe in
     /// front of it, else what went through the pipe behind it, else the larger of what it read and
-    /// wrote.
+    /// wrote. Where it read far more than came through its pipe, the pipe carried names of files or
+    /// patterns, and what it read is what passed.
     pub fn passed(&self, position: usize) -> (Option<u64>, Evidence) {
         let Some(stage) = self.stages.get(position) else { return (None, Evidence::Unknown) };
         let larger = stage.io.map(|io| io.read_bytes.max(io.write_bytes));
+        let read = stage.io.map_or(0, |io| io.read_bytes);
         match stage.pipe_in_bytes.or(stage.pipe_out_bytes) {
+            _ if stage
+                .pipe_in_bytes
+                .is_some_and(|bytes| read > FAR_MORE * bytes + LOADING_BYTES) =>
+            {
+                (Some(read), stage.bytes_evidence)
+            }
             Some(bytes) => (Some(bytes), stage.pipe_evidence),
             None => (larger, stage.bytes_evidence),
         }

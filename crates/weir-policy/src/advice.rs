@@ -21,7 +21,7 @@ pub(crate) mod programs;
 mod stages;
 
 pub(crate) use programs::starts_slowly;
-pub use programs::{is_relay, keeps_a_pace, program_name};
+pub use programs::{is_relay, is_shell, keeps_a_pace, program_name};
 
 /// Kinds of advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -78,6 +78,8 @@ pub fn remark(ended: &Ended) -> Option<Remark> {
     match ended.end {
         End::Code(0) | End::Signal(SIGPIPE, _) => None,
         End::Code(code) if code == BY_SIGNAL + SIGPIPE => None,
+        // It does nothing else.
+        End::Code(1) if programs::program_name(ended.label) == Some("false") => None,
         End::NotStarted(reason) => grave(format!("{name} was not started: {reason}")),
         End::Signal(_, signal) if ended.interrupted => {
             mild(format!("interrupted by {signal}: the figures are those until then"))
@@ -145,7 +147,8 @@ fn meaning(label: &str, code: i32) -> Option<&'static str> {
         ("diff" | "cmp" | "zdiff" | "zcmp" | "xzdiff" | "bzdiff" | "diff3" | "sdiff", 1) => {
             Some("there were differences")
         }
-        ("test" | "[" | "[[" | "expr" | "false", 1) => Some("false"),
+        ("test" | "[" | "[[", 1) => Some("the condition is not true"),
+        ("expr", 1) => Some("the result is empty or 0"),
         // GNU timeout says by this that the time was over.
         ("timeout", 124) => Some("the time was over"),
         _ => None,
@@ -169,6 +172,7 @@ mod tests {
         for end in [End::Code(0), End::Signal(13, "SIGPIPE"), End::Code(141)] {
             assert_eq!(remark(&ended("yes", end)), None, "{end:?}");
         }
+        assert_eq!(remark(&ended("/bin/false", End::Code(1))), None);
     }
 
     #[test]

@@ -155,16 +155,6 @@ impl Run {
         self.stages.iter().map(|stage| stage.cpu_sum_ns).sum()
     }
 
-    /// CPU time the run could have used.
-    pub fn cpu_capacity_ns(&self) -> f64 {
-        self.cpus.max(0.01) * self.wall_ns as f64
-    }
-
-    /// Whether the CPUs were all but full for the whole run.
-    pub fn cpus_full(&self) -> bool {
-        self.cpu_sum_ns() as f64 >= 0.85 * self.cpu_capacity_ns()
-    }
-
     /// A time as a share of the wall time of the run.
     pub fn share(&self, time_ns: u64) -> f64 {
         if self.wall_ns == 0 { 0.0 } else { time_ns as f64 / self.wall_ns as f64 }

@@ -208,6 +208,12 @@ fn unseen(run: &Run, work: &[usize], busiest: f64) -> Option<String> {
     Some(format!("cannot say: {name} was blocked {part} of the time on something that is hidden"))
 }
 
+/// Whether the run was held up by what feeds it or reads from it, and not by its stages.
+pub(crate) fn is_held_from_outside(run: &Run) -> bool {
+    let busiest = load::loads(run).iter().map(|load| load.busy).fold(0.0, f64::max);
+    outside(run, &workers(run), busiest).is_some()
+}
+
 /// Whether the pipeline mostly waited for what feeds it or reads from it: a relay at its end may
 /// well wait while the stage behind it has enough.
 fn outside(run: &Run, work: &[usize], busiest: f64) -> Option<String> {

@@ -45,6 +45,12 @@ pub fn count(value: u64) -> String {
     }
 }
 
+/// A count that is only roughly known, with one digit: `2000`, `30 k`.
+pub fn rough_count(value: u64) -> String {
+    let step = 10_u64.pow(value.checked_ilog10().unwrap_or(0));
+    count((value + step / 2) / step * step)
+}
+
 /// A number of things: `1 byte`, `24 bytes`.
 pub fn things(value: u64, noun: &str) -> String {
     let plural = if value == 1 { "" } else { "s" };
@@ -102,6 +108,7 @@ mod tests {
             (things(1, "byte").as_str(), things(24, "byte").as_str()),
             ("1 byte", "24 bytes")
         );
+        assert_eq!([0, 7, 1480, 34_900].map(rough_count), ["0", "7", "1000", "30 k"]);
         assert_eq!(size(262_144), "256 KiB");
         assert_eq!(
             (cpus(1.84).as_str(), cpus(0.25).as_str(), cpus(2.0).as_str()),

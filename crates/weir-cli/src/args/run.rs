@@ -132,18 +132,19 @@ What the report says:
   wall     from the start of the stage to its end
   busy     share of that in which it waited for neither neighbour
   cpu      on a CPU
-  user sys CPU time of the stage and all it started (exact; may exceed wall)
+  user sys CPU time of the stage and all it started (may exceed wall)
   runq     ready to run, waiting for a CPU
   in out   blocked on its input, on its output
-  other    blocked elsewhere: disk, file, lock, child, sleep, network, device
+  other    blocked elsewhere: disk, file, lock, child, sleep, socket, device
   MB/s     what came through the pipe it reads (of the first stage, what it wrote into its pipe;
-           of one without pipes, the larger of what it read and wrote), by its wall time
+           of one without pipes, the larger of what it read and wrote; of one that read far more
+           than came through its pipe, as xargs may, what it read), by its wall time
   exit     its status, or the signal that killed it; reader left: by SIGPIPE, which is normal
   pipe     passed, size; fill: mean share of the size, most: the largest; full, empty: share of
            the time
 cpu, runq, in, out and other are parts of the stage's wall time. CPU time, runq, bytes and calls
-are the kernel's own counts (< marks a bound, ~ a sampled figure); what a stage was blocked on
-is sampled, and the last lines of --verbose say from how many samples.
+are the kernel's own counts, unless marked: < at most, > at least, ~ sampled or estimated. What a
+stage was blocked on is sampled; the last lines of --verbose say from how many samples.
 
 The report is as wide as the terminal; elsewhere as COLUMNS says, else 100 columns. Where a table
 does not fit, columns go in this order: exit (when all is well), runq, other, out, in, MB/s, cpu;

@@ -13,11 +13,6 @@ pub fn gaps(run: &Run) -> Vec<String> {
     let mut gaps = Vec::new();
     for (position, stage) in run.stages.iter().enumerate() {
         let name = name(position, stage);
-        if stage.uncounted {
-            gaps.push(format!(
-                "{name} moves bytes by calls that the kernel does not count (splice, recv, ...)"
-            ));
-        }
         if stage.hidden {
             gaps.push(format!("{name} may not be looked into: why it waited is not known"));
         }
@@ -31,6 +26,12 @@ pub fn print(run: &Run) -> Vec<String> {
     let mut remarks = Vec::new();
     for (position, stage) in run.stages.iter().enumerate() {
         let name = name(position, stage);
+        if stage.uncounted {
+            // The tables mark its bytes as lower bounds.
+            remarks.push(format!(
+                "{name} moves bytes by calls that the kernel does not count (splice, recv, ...)"
+            ));
+        }
         if let Some(parts) = other_parts(stage) {
             remarks.push(format!("{name}: other is {parts}"));
         }

@@ -71,10 +71,5 @@ fn sentence(stages: &[&Stage]) -> String {
     if programs.len() > NAMED {
         said.push_str(", ...");
     }
-    let longest = stages.iter().map(|stage| stage.wall_ns / stage.processes.max(1)).max();
-    let longest = match seconds(longest.unwrap_or(0)).as_str() {
-        "-" => String::from("1ms"),
-        time => time.to_owned(),
-    };
-    format!("and {count} more commands, each of {longest} or less: {said}")
+    format!("and {count} more commands, too brief for figures: {said}")
 }

@@ -1,8 +1,9 @@
 //! What is said of several pipelines that were compared: to people and, as schema
 //! `weir.run.compare/1`, to programs.
 
-use super::layout::{Column, Grid, Name, cut, wrap};
+use super::layout::{Column, Grid, Name, cut};
 use super::look::{Detail, Look};
+use super::text::Page;
 use super::units::{seconds, signal_name};
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
@@ -70,35 +71,28 @@ const DROPS: [&str; 4] = ["most", "least", "95 % interval", ""];
 
 /// Writes it for people: the table, what the comparison rests on, and last the answer.
 pub fn text(several: &Several, look: &Look) -> String {
-    let mut lines = Vec::new();
-    let mut say = |sentence: &str, style: Style| {
-        let wrapped = if look.wraps { wrap(sentence, look.columns) } else { vec![sentence.into()] };
-        for line in wrapped {
-            let coloured = look.colour && style != Style::new();
-            lines.push(if coloured { format!("{style}{line}{style:#}\n") } else { line + "\n" });
-        }
-    };
+    let mut page = Page::new(look);
     let cpus = if several.cpus == 1.0 { "1 CPU".into() } else { format!("{} CPUs", several.cpus) };
     let (n, rounds) = (several.pipelines.len(), several.rounds);
     let head = format!("weir: {n} pipelines, {rounds} rounds of them in random order, on {cpus}");
-    say(&head, Style::new());
+    page.sentence(&head, Style::new());
     if look.detail != Detail::Brief {
         let mut grid = grid(several);
         grid.fit(look.columns, &DROPS);
         let table = grid.lines(grid.name_columns(look.columns), look.columns);
         for (at, line) in table.iter().enumerate() {
-            say(line, if at == 0 { Style::new().dimmed() } else { Style::new() });
+            page.line(line, if at == 0 { Style::new().dimmed() } else { Style::new() });
         }
-        say(&format!("1 against itself: {}", several.resolves), Style::new());
+        page.sentence(&format!("1 against itself: {}", several.resolves), Style::new());
     }
     let warning = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
     for (position, pipeline) in several.pipelines.iter().enumerate() {
         for sentence in doubts(several, position, pipeline) {
-            say(&sentence, warning);
+            page.sentence(&sentence, warning);
         }
     }
     if several.same_output {
-        say("output: the same bytes in all runs", Style::new());
+        page.sentence("output: the same bytes in all runs", Style::new());
     }
     let names: Vec<String> = several
         .pipelines
@@ -112,9 +106,9 @@ pub fn text(several: &Several, look: &Look) -> String {
             continue;
         };
         let sentence = against.found.sentence(&names[0], name, against.band).to_string();
-        say(&sentence, Style::new().bold());
+        page.sentence(&sentence, Style::new().bold());
     }
-    lines.concat()
+    page.finish()
 }
 
 /// Why a pipeline may not do the work of the first.

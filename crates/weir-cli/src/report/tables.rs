@@ -150,6 +150,8 @@ fn mark(exact: bool, bound: bool) -> &'static str {
 fn marked(mark: &str, figure: String) -> String {
     match (mark, figure.as_str()) {
         (_, "-") | ("<", "0 B") => figure,
+        // "At least nothing" says nothing.
+        (">", "0 B") => unknown(),
         (_, "0.00") => String::from("<0.01"),
         _ => format!("{mark}{figure}"),
     }

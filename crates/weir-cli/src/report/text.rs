@@ -15,7 +15,7 @@ const LINES_BETWEEN: usize = 20;
 
 /// Writes the report.
 pub fn text(report: &Report, look: &Look) -> String {
-    let mut page = Page { look, lines: Vec::new() };
+    let mut page = Page::new(look);
     let run = &report.run;
     page.sentence(&headline(report), Style::new());
     if nothing_ran(run) {
@@ -72,19 +72,25 @@ fn body(report: &Report, page: &mut Page) {
     }
 }
 
-/// The lines of a report.
-struct Page<'a> {
+/// The lines of a report, as wide and as coloured as it is looked at.
+pub(super) struct Page<'a> {
     look: &'a Look,
     lines: Vec<String>,
 }
 
-impl Page<'_> {
-    fn line(&mut self, line: &str, style: Style) {
+impl<'a> Page<'a> {
+    pub(super) fn new(look: &'a Look) -> Page<'a> {
+        Page { look, lines: Vec::new() }
+    }
+
+    /// A line of a table.
+    pub(super) fn line(&mut self, line: &str, style: Style) {
         let coloured = self.look.colour && style != Style::new();
         self.lines.push(if coloured { format!("{style}{line}{style:#}") } else { line.to_owned() });
     }
 
-    fn sentence(&mut self, sentence: &str, style: Style) {
+    /// A sentence, on as many lines as it needs.
+    pub(super) fn sentence(&mut self, sentence: &str, style: Style) {
         let sentence = printable(sentence);
         if !self.look.wraps {
             return self.line(&sentence, style);
@@ -94,7 +100,8 @@ impl Page<'_> {
         }
     }
 
-    fn finish(self) -> String {
+    /// All of it.
+    pub(super) fn finish(self) -> String {
         self.lines.into_iter().map(|line| line + "\n").collect()
     }
 }
@@ -112,7 +119,11 @@ fn headline(report: &Report) -> String {
         n => format!("{n} {what}s"),
     };
     let cpus = if run.cpus == 1.0 { String::from("1 CPU") } else { format!("{} CPUs", run.cpus) };
-    let mut text = format!("weir: {} for {stages} on {cpus}", seconds(run.wall_ns));
+    let wall = match seconds(run.wall_ns).as_str() {
+        "-" => String::from("under 1ms"),
+        wall => wall.to_owned(),
+    };
+    let mut text = format!("weir: {wall} for {stages} on {cpus}");
     if run.stopped_ns > 0 {
         text.push_str(&format!(", {} stopped not counted", seconds(run.stopped_ns)));
     }

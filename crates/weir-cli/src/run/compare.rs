@@ -160,6 +160,8 @@ fn apply(job: &Job, advice: &[Advice]) -> Applied {
             (Kind::ElasticBuffer, _) if !job.script => {
                 buffers.extend(piece.pipe.map(|from| (from, piece)));
             }
+            // Nothing that could be changed here.
+            (Kind::MoreCpus, _) => {}
             _ => not_tried.push(piece.text.clone()),
         }
     }

@@ -28,7 +28,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use weir_measure::record::{Ending, Run};
+use weir_measure::machine;
+use weir_measure::record::{Ending, Host, Run};
 use weir_measure::runner::{self, Job};
 use weir_sys::proc::{Descriptor, Kind};
 use weir_sys::startup::closed_standard_descriptors;
@@ -58,7 +59,9 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     let mut report = judge(run, &command, closed, ending.shell_status());
     elastic::tell_losses(&report.run);
     elastic::remember(&report);
-    if let Some(standard) = standard.filter(|_| report.run.signals.is_empty()) {
+    if standard.is_some() && report.run.stages.iter().any(|stage| stage.failure.is_some()) {
+        tell("nothing is compared: not all stages could be started");
+    } else if let Some(standard) = standard.filter(|_| report.run.signals.is_empty()) {
         report.compared = compare::compare(&job, &report.advice, options.runs, &standard)?;
         elastic::remember_compared(&report);
     }
@@ -69,7 +72,13 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
 /// A text of blanks and comments: a shell does nothing then, and is content.
 fn nothing(options: &RunOptions) -> ExitCode {
     let outputs = Outputs::open(options, closed_standard_descriptors());
-    let run = Run { ending: Some(Ending::Code(0)), ..Run::default() };
+    let (online_cpus, cpus) = (machine::online_cpus(), machine::allowed_cpus().len() as u32);
+    let run = Run {
+        ending: Some(Ending::Code(0)),
+        cpus: machine::usable_cpus(),
+        host: Host { online_cpus, cpus, ..Host::default() },
+        ..Run::default()
+    };
     outputs.write(&judge(run, "", [false; 3], 0));
     ExitCode::SUCCESS
 }

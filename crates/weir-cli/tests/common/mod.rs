@@ -11,6 +11,8 @@ pub mod schema;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,6 +24,34 @@ pub const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+thread_local! {
+    /// What the last runs of this test show of others that took the CPUs they waited for.
+    static CROWDED: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Checks a truth about pipelines that are timed, one test at a time. It is one by construction on
+/// a host that has nothing else to do. Where it fails, and others took CPU time that the runs
+/// waited for (or that is seen to be so right afterwards), the test is skipped and says why.
+pub fn truth(check: impl FnOnce()) {
+    let _alone = alone();
+    CROWDED.set(None);
+    let Err(failure) = catch_unwind(AssertUnwindSafe(check)) else { return };
+    let noted = CROWDED.take();
+    weir_run(&["perl -e 'while((times)[0]<.3){$x++for 1..1000}' | cat"]);
+    let Some(busy) = noted.or(CROWDED.take()) else { resume_unwind(failure) };
+    eprintln!("SKIPPED: the host is busy: {busy}");
+}
+
+/// What a run shows of others that took the CPUs it waited for: weir's own figures.
+fn crowded(json: &Value) -> Option<String> {
+    let of = |value: &Value| value.as_f64().unwrap_or(0.0);
+    let others = of(&json["host"]["others_cpus"]) + of(&json["host"]["steal_cpus"]);
+    let waited = json["stages"].as_array()?.iter().map(|stage| of(&stage["runq_s"])).sum::<f64>();
+    let share = waited / of(&json["wall_s"]).max(1e-9);
+    let many = others >= 0.25 && (share >= 0.05 || of(&json["host"]["idle_cpus"]) < 0.3);
+    many.then(|| format!("others used {others:.2} CPUs, stages waited {waited:.2} s for one"))
 }
 
 /// Seconds after which what still runs is killed: a test fails then, and does not hang.
@@ -78,6 +108,7 @@ pub fn weir_run_in(state: &Path, args: &[&str]) -> Ran {
     // Whatever was run: what programs read of it is what was promised.
     if json["schema"] == "weir.run/1" {
         schema::check("weir.run/1", &json);
+        CROWDED.with_borrow_mut(|noted| *noted = noted.take().or_else(|| crowded(&json)));
     }
     Ran { output, json }
 }

@@ -1,9 +1,11 @@
 //! Processes that a group started: how many, which programs, how long they lived.
 //!
 //! A process that lives for a millisecond is seen at one tick in ten, if at all. But the kernel
-//! numbers all processes, so it is known how many ids were given out, and how many of them were
-//! seen alive. The rest belongs to whoever starts processes too short-lived to be seen twice: it is
-//! divided among the groups, and the other processes of the host, by how many such they had.
+//! numbers all processes and threads, so it is known how many ids were given out, and how many of
+//! them were seen alive. The rest belongs to whoever starts processes too short-lived to be seen
+//! twice: it is divided among the groups by how many such each had. Others on the host may have
+//! started short-lived ones too. Where these were more than a few, nobody knows which of those that
+//! were not seen were the run's: then only those that were seen are counted, as "at least".
 
 use crate::record::{Evidence, Program, Started};
 use std::collections::BTreeMap;
@@ -15,8 +17,9 @@ pub struct Census {
     pub given: Option<u64>,
     /// Those that were seen alive, or are known to be the run's.
     pub seen: u64,
-    /// Of those seen, the ones that are processes of others.
-    pub foreign: u64,
+    /// Of those seen, the ones that are no processes of the run (but processes of others, and
+    /// threads) and that were seen at one tick only.
+    pub others_once: u64,
 }
 
 /// What was seen of the processes that a group started.
@@ -34,6 +37,10 @@ struct Seen {
     once: u64,
     life_ns: u64,
 }
+
+/// Where one in so many of those seen once was another's, or more, the number of those that were
+/// not seen is not known: others may live for a shorter or a longer time than the run's own.
+const OTHERS_ONE_IN: u64 = 12;
 
 impl Births {
     /// A process that ran this program is gone, after it was seen at so many ticks and for so long.
@@ -78,29 +85,31 @@ impl Births {
             return None;
         }
         let (unseen, evidence) = self.unseen(census, once);
-        let processes = seen + unseen;
+        let counted = if evidence == Evidence::Estimated { unseen } else { 0 };
+        let processes = seen + counted;
         let life_ns = self.total(|seen| seen.life_ns);
         Some(Started {
             processes,
+            likely_processes: seen + unseen,
             evidence,
             mean_life_ns: life_ns / processes,
             wall_share: (self.any_ns as f64 / wall_ns.max(1) as f64).min(1.0),
-            programs: self.programs(parent, unseen),
+            programs: self.programs(parent, counted),
         })
     }
 
-    /// How many more there were than were seen.
+    /// How many more there were, most likely, than were seen; and how their number is known.
     fn unseen(&self, census: &Census, once: u64) -> (u64, Evidence) {
         let Some(given) = census.given else { return (0, Evidence::LowerBound) };
         let unseen = given.saturating_sub(census.seen);
-        let all = once + census.foreign;
-        match (unseen, self.once()) {
-            (0, _) => (0, Evidence::Exact),
-            (_, 0) => (0, Evidence::LowerBound),
-            (unseen, mine) => {
-                let share = u128::from(unseen) * u128::from(mine) / u128::from(all.max(mine));
-                (share as u64, Evidence::Estimated)
-            }
+        let (mine, all) = (self.once(), (once + census.others_once).max(1));
+        let share = (u128::from(unseen) * u128::from(mine) / u128::from(all.max(mine))) as u64;
+        if unseen == 0 {
+            (0, Evidence::Exact)
+        } else if mine > 0 && census.others_once * OTHERS_ONE_IN <= all {
+            (share, Evidence::Estimated)
+        } else {
+            (share, Evidence::LowerBound)
         }
     }
 
@@ -145,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_was_not_seen_is_told_by_the_ids_given_out() {
-        let census = Census { given: Some(3010), seen: 310, foreign: 0 };
+        let census = Census { given: Some(3010), seen: 310, others_once: 0 };
         let started = births().started("bash", 3000 * MS, &census, 300).expect("some");
         assert_eq!((started.processes, started.evidence), (3000, Evidence::Estimated));
         assert_eq!(started.mean_life_ns, MS);
@@ -159,7 +168,7 @@ mod tests {
     fn a_program_that_was_seen_for_long_is_not_multiplied() {
         let mut births = births();
         births.note("perl", 40, 400 * MS);
-        let census = Census { given: Some(3011), seen: 311, foreign: 0 };
+        let census = Census { given: Some(3011), seen: 311, others_once: 0 };
         let started = births.started("bash", 3000 * MS, &census, 300).expect("some");
         let counts: Vec<(&str, u64)> =
             started.programs.iter().map(|of| (of.name.as_str(), of.processes)).collect();
@@ -167,20 +176,28 @@ mod tests {
     }
 
     #[test]
-    fn others_have_their_part_of_what_was_not_seen() {
-        let census = Census { given: Some(3010), seen: 610, foreign: 300 };
+    fn beside_others_that_start_as_many_only_those_seen_are_counted() {
+        // A compiler ran beside: half of what was seen once was its.
+        let census = Census { given: Some(3010), seen: 610, others_once: 300 };
         let started = births().started("bash", 3000 * MS, &census, 300).expect("some");
-        assert_eq!(started.processes, 300 + 2400 / 2);
+        assert_eq!((started.processes, started.evidence), (300, Evidence::LowerBound));
+        assert_eq!(started.likely_processes, 300 + 2400 / 2);
+        // A life of 10 ms is then the longest that they can have had.
+        assert_eq!(started.mean_life_ns, 10 * MS);
+        // A few of others make the number a little smaller, and no worse.
+        let census = Census { given: Some(3010), seen: 330, others_once: 20 };
+        let started = births().started("bash", 3000 * MS, &census, 300).expect("some");
+        assert_eq!((started.processes, started.evidence), (2812, Evidence::Estimated));
     }
 
     #[test]
     fn long_lived_processes_are_counted_and_not_guessed() {
         let mut births = Births::default();
         births.note("gzip", 50, 500 * MS);
-        let census = Census { given: Some(100), seen: 3, foreign: 1 };
+        let census = Census { given: Some(100), seen: 3, others_once: 1 };
         let started = births.started("xargs", 1000 * MS, &census, 7).expect("one");
         assert_eq!((started.processes, started.evidence), (1, Evidence::LowerBound));
-        let all = Census { given: Some(3), seen: 3, foreign: 0 };
+        let all = Census { given: Some(3), seen: 3, others_once: 0 };
         let started = births.started("xargs", 1000 * MS, &all, 0).expect("one");
         assert_eq!(started.evidence, Evidence::Exact);
         let hidden = Census::default();

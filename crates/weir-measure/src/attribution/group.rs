@@ -57,6 +57,9 @@ pub struct Group {
     pub program: String,
     /// Arguments of that process.
     pub command: String,
+    /// The program and the arguments it started with, as first seen: a shell often replaces itself
+    /// by the last command of a script.
+    pub first: (String, String),
     /// Locale of that process, unless C.
     pub locale: Option<String>,
     /// Peak memory of any one of its processes, as sampled.

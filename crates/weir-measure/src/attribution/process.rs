@@ -124,9 +124,20 @@ impl Process {
         self.parent != 0
     }
 
+    /// From now on its bytes are its own: the kernel adds to the count of a process those of the
+    /// children that it waited for, but not to that of its one thread.
+    pub fn count_alone(&mut self) {
+        let pid = self.pid;
+        self.io = ProcFile::open(&format!("/proc/{pid}/task/{pid}/io")).ok();
+    }
+
     /// Adds a thread if it is not known yet.
     pub fn add_task(&mut self, id: Pid) {
         if self.tasks.iter().all(|task| task.id != id) {
+            if self.tasks.len() == 1 {
+                // Threads that end leave their bytes to the count of the process.
+                self.io = ProcFile::open(&format!("/proc/{}/io", self.pid)).ok();
+            }
             self.tasks.push(Task::new(self.pid, id));
         }
     }

@@ -58,7 +58,11 @@ impl Sampler {
     pub fn add_group(&mut self, pid: Pid, ends: Endpoints, now_ns: u64) -> usize {
         let group = self.groups.len();
         self.groups.push(Group::new(pid, ends, now_ns));
-        self.processes.insert(pid, Process::new(pid, group));
+        let mut process = Process::new(pid, group);
+        if self.grouping == Grouping::ByProcess {
+            process.count_alone();
+        }
+        self.processes.insert(pid, process);
         group
     }
 
@@ -232,7 +236,11 @@ impl Sampler {
                 starter
             };
             if own || !self.groups[starter].ended {
-                self.processes.insert(found.pid, Process::found(found, group, starter));
+                let mut process = Process::found(found, group, starter);
+                if own {
+                    process.count_alone();
+                }
+                self.processes.insert(process.pid, process);
             }
         }
     }
@@ -344,6 +352,9 @@ fn refresh_ends(group: &mut Group, process: &Process, grouping: Grouping) {
 fn describe(group: &mut Group, process: &Process) {
     group.program.clone_from(&process.name);
     group.command.clone_from(&process.command);
+    if group.first.0.is_empty() {
+        group.first = (process.name.clone(), process.command.clone());
+    }
     group.locale.clone_from(&process.locale);
     group.io = process.last_io.or(group.io);
     group.system_permille = process.system_permille;

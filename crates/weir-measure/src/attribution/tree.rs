@@ -29,6 +29,8 @@ pub struct Discovery {
     most: Pid,
     /// How many ids were given out meanwhile, and to whom.
     pub census: Census,
+    /// Ids met at the last look that belong to no process of the run, or to one of its threads.
+    met: Vec<Pid>,
 }
 
 /// A process that was found.
@@ -48,7 +50,8 @@ impl Discovery {
         let loadavg = ProcFile::open("/proc/loadavg").ok();
         let seen = loadavg.as_ref().and_then(last_id);
         let census = Census { given: seen.map(|_| 0), ..Census::default() };
-        Discovery { loadavg, seen, counted: seen, walked_ns: 0, most: largest_id(), census }
+        let (walked_ns, most, met) = (0, largest_id(), Vec::new());
+        Discovery { loadavg, seen, counted: seen, walked_ns, most, census, met }
     }
 
     /// The run has ended: counts the ids given out since the last look.
@@ -67,6 +70,7 @@ impl Discovery {
     /// Adds new threads to the known processes and returns new processes whose parent is known,
     /// parents before their children.
     pub fn look(&mut self, now_ns: u64, known: &mut BTreeMap<Pid, Process>) -> Vec<Found> {
+        self.look_at_met();
         let newest = self.loadavg.as_ref().and_then(last_id);
         self.count(newest);
         let new_ids = match (self.seen, newest) {
@@ -85,32 +89,32 @@ impl Discovery {
                 let taken = is_taken(id);
                 let parent = taken.then(|| hidden_parent(id, known)).flatten();
                 self.census.seen += u64::from(parent.is_some());
-                self.meet_other(taken && parent.is_none());
+                self.census.seen += u64::from(taken && parent.is_none());
+                self.met.extend(Some(id).filter(|_| taken && parent.is_none()));
                 found.extend(parent.map(|parent| Found { pid: id, parent, name: String::new() }));
                 continue;
             };
+            self.census.seen += 1;
             if who.process != id {
-                self.census.seen += 1;
+                self.met.push(id);
                 if let Some(process) = known.get_mut(&who.process) {
                     process.add_task(id);
                 }
             } else if known.contains_key(&who.parent) || is_found(&found, who.parent) {
-                self.census.seen += 1;
                 found.push(Found { pid: id, parent: who.parent, name: who.name });
-            } else {
-                // A stage is no other, although its parent is not of the run.
-                self.meet_other(!known.contains_key(&id));
-                self.census.seen += u64::from(known.contains_key(&id));
+            } else if !known.contains_key(&id) {
+                // A stage is known, although its parent is not of the run.
+                self.met.push(id);
             }
         }
         found.retain(|process| !known.contains_key(&process.pid));
         found
     }
 
-    /// A process of somebody else has one of the new ids, if so.
-    fn meet_other(&mut self, met: bool) {
-        self.census.seen += u64::from(met);
-        self.census.foreign += u64::from(met);
+    /// Counts those of the ids met at the last look that are gone already.
+    fn look_at_met(&mut self) {
+        let gone = self.met.drain(..).filter(|id| !is_taken(*id)).count() as u64;
+        self.census.others_once += gone;
     }
 
     fn walk(
@@ -155,7 +159,8 @@ impl Discovery {
         }
         self.census.seen += found.iter().filter(|process| is_new(process.pid)).count() as u64;
         parents.retain(|process| is_new(process.pid) && !is_found(&found, process.pid));
-        parents.iter().for_each(|_| self.meet_other(true));
+        self.census.seen += parents.len() as u64;
+        self.met.extend(parents.iter().map(|process| process.pid));
         found
     }
 }

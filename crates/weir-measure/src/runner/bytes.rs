@@ -61,19 +61,32 @@ pub(super) fn cross_pipes(stages: &mut [Stage]) {
 }
 
 fn crossed(writer: &Stage, reader: &Stage) -> (Option<u64>, Evidence) {
+    if writer.failure.is_some() {
+        // Who was never started wrote nothing.
+        return (Some(0), Evidence::Exact);
+    }
     let counted = |stage: &Stage, bytes: fn(Io) -> u64| {
         let complete = stage.bytes_evidence == Evidence::Exact;
         stage.io.filter(|_| complete).map(bytes)
     };
+    let agree =
+        |written: u64, read: u64| written.abs_diff(read) <= LOADING_BYTES + written.max(read) / 64;
     let written = counted(writer, |io| io.write_bytes);
     let read = counted(reader, |io| io.read_bytes);
     match (written, read) {
         (Some(written), Some(read)) => {
-            let agree = written.abs_diff(read) <= LOADING_BYTES + written.max(read) / 64;
-            let evidence = if agree { Evidence::UpperBound } else { Evidence::Estimated };
+            let evidence =
+                if agree(written, read) { Evidence::UpperBound } else { Evidence::Estimated };
             (Some(written.min(read)), evidence)
         }
-        (Some(one), None) | (None, Some(one)) => (Some(one), Evidence::Estimated),
+        (None, Some(read)) => {
+            // Calls that are not counted may have been reads alone (of a socket). What was seen of
+            // its writes then says more than the reader's count, which has the program's loading.
+            let seen = writer.io.map(|io| io.write_bytes).filter(|seen| *seen > 0);
+            let seen = seen.filter(|seen| agree(*seen, read));
+            (Some(seen.map_or(read, |seen| seen.min(read))), Evidence::Estimated)
+        }
+        (Some(one), None) => (Some(one), Evidence::Estimated),
         (None, None) => (None, Evidence::Unknown),
     }
 }
@@ -107,6 +120,15 @@ mod tests {
     }
 
     #[test]
+    fn nothing_crosses_a_pipe_whose_writer_was_never_started() {
+        // The reader's count is the loading of its program.
+        let mut stages = [Stage::default(), stage(7_000, 0)];
+        stages[0].failure = Some(String::from("command not found"));
+        cross_pipes(&mut stages);
+        assert_eq!((stages[1].pipe_in_bytes, stages[1].pipe_evidence), (Some(0), Evidence::Exact));
+    }
+
+    #[test]
     fn a_side_that_did_not_count_all_tells_nothing() {
         let mut stages = [stage(0, 70), stage(5_000_000, 0)];
         stages[0].bytes_evidence = Evidence::LowerBound;
@@ -115,6 +137,17 @@ mod tests {
         stages[1].bytes_evidence = Evidence::Unknown;
         cross_pipes(&mut stages);
         assert_eq!((stages[1].pipe_in_bytes, stages[1].pipe_evidence), (None, Evidence::Unknown));
+    }
+
+    #[test]
+    fn what_a_writer_that_reads_a_socket_was_seen_to_write_is_not_the_readers_loading() {
+        let mut stages = [stage(1_500_000, 11), stage(7_000, 11)];
+        stages[0].bytes_evidence = Evidence::LowerBound;
+        cross_pipes(&mut stages);
+        assert_eq!(
+            (stages[1].pipe_in_bytes, stages[1].pipe_evidence),
+            (Some(11), Evidence::Estimated)
+        );
     }
 
     /// A program that uses `splice` is not always found in that call.

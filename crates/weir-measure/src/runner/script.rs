@@ -7,8 +7,8 @@
 use super::{Job, finish};
 use crate::attribution::{Births, Group, Peers, PipeWatch, Sampler};
 use crate::record::{Evidence, Run, Stage};
-use std::collections::BTreeMap;
-use weir_policy::advice::is_relay;
+use std::collections::{BTreeMap, BTreeSet};
+use weir_policy::advice::{is_relay, is_shell};
 use weir_policy::partition::Samples;
 use weir_sys::proc::{Descriptor, Io};
 
@@ -25,8 +25,12 @@ const SHELL_SHARE: f64 = 0.02;
 pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job) {
     let shell = job.shell.file_name().unwrap_or_default().to_string_lossy();
     let mut members = Members::new();
-    for group in &sampler.groups {
-        if let Some(label) = label(group, sampler, run.wall_ns, &shell) {
+    let starters: BTreeSet<usize> =
+        sampler.groups.iter().filter_map(|group| group.parent).collect();
+    for (position, group) in sampler.groups.iter().enumerate() {
+        let starts = starters.contains(&position);
+        let waits = only_waits(group, run.wall_ns);
+        if let Some(label) = label(group, sampler, (starts, waits), &shell) {
             members.entry(label).or_default().push(group);
         }
     }
@@ -72,8 +76,10 @@ type Members<'a> = BTreeMap<String, Vec<&'a Group>>;
 /// that starts `basename` for each file would else fill the screen.
 fn fold(members: Members<'_>, wall_ns: u64) -> Members<'_> {
     let is_short = |groups: &[&Group]| {
+        // The script itself is none of many.
+        let found = groups.iter().all(|group| group.parent.is_some());
         let samples: u64 = groups.iter().map(|group| group.samples.count()).sum();
-        samples <= FEW_SAMPLES || alive_ns(groups) < wall_ns / 100
+        found && (samples <= FEW_SAMPLES || alive_ns(groups) < wall_ns / 100)
     };
     let program = |groups: &[&Group]| groups[0].program.clone();
     let mut short: BTreeMap<String, u64> = BTreeMap::new();
@@ -92,15 +98,32 @@ fn fold(members: Members<'_>, wall_ns: u64) -> Members<'_> {
     folded
 }
 
-/// What a found process is shown as; `None` for a shell that only waited.
-fn label(group: &Group, sampler: &Sampler, wall_ns: u64, shell_name: &str) -> Option<String> {
+/// Whether a process did hardly more than wait for what it started.
+fn only_waits(group: &Group, wall_ns: u64) -> bool {
+    let times = group.samples.divide_wall(group.last_ns.saturating_sub(group.first_ns));
+    let active_ns = times.cpu_ns + times.queue_ns + times.input_ns + times.output_ns;
+    (active_ns as f64) < SHELL_SHARE * wall_ns as f64
+}
+
+/// What a found process is shown as; `None` for a shell that only waited, as those do that make
+/// starts for each line of a recipe.
+fn label(
+    group: &Group,
+    sampler: &Sampler,
+    (starts, waits): (bool, bool),
+    shell_name: &str,
+) -> Option<String> {
     let shell = &sampler.groups[0];
     let parent = group.parent.map_or(shell, |parent| &sampler.groups[parent]);
     let is_given = group.parent.is_none();
     // A child of a shell that has not replaced itself still has its parent's arguments.
     // One that is hidden was that only when it was last looked at.
-    let is_same = group.program == shell.program && group.command == parent.command;
+    let of_parent = group.command == parent.command || group.command == parent.first.1;
+    let is_same = group.program == shell.first.0 && of_parent;
     let is_subshell = is_same && !group.hidden;
+    if !is_given && starts && waits && is_shell(&group.program) {
+        return None;
+    }
     if !is_given && !is_subshell {
         return Some(match (group.command.as_str(), group.program.as_str()) {
             (command, program) if is_same || command.is_empty() && program.is_empty() => {
@@ -110,12 +133,15 @@ fn label(group: &Group, sampler: &Sampler, wall_ns: u64, shell_name: &str) -> Op
             (command, _) => command.to_owned(),
         });
     }
-    let times = group.samples.divide_wall(group.last_ns.saturating_sub(group.first_ns));
-    let active_ns = times.cpu_ns + times.queue_ns + times.input_ns + times.output_ns;
-    let worth = active_ns as f64 >= SHELL_SHARE * wall_ns as f64;
-    let what = if is_given { "the script itself" } else { "a subshell" };
-    let name = if shell.program.is_empty() { shell_name } else { &shell.program };
-    worth.then(|| format!("{name} ({what})"))
+    let name = if shell.first.0.is_empty() { shell_name } else { &shell.first.0 };
+    let last = &group.program;
+    // It replaced itself, mostly by its last command: that waits for nothing it started.
+    let replaced = is_given && *last != shell.first.0;
+    (!waits || replaced).then(|| match is_given {
+        true if replaced => format!("{name} (the script itself), at last {last}"),
+        true => format!("{name} (the script itself)"),
+        false => format!("{name} (a subshell)"),
+    })
 }
 
 /// Time in which at least one of the groups was alive.
@@ -228,8 +254,11 @@ mod tests {
 
     #[test]
     fn short_lived_commands_of_a_program_are_shown_as_one() {
-        let named =
-            |program: &str, last_ns| Group { program: program.to_owned(), ..group(0, last_ns) };
+        let named = |program: &str, last_ns| Group {
+            program: program.to_owned(),
+            parent: Some(0),
+            ..group(0, last_ns)
+        };
         let (a, b, long) = (named("basename", 1), named("basename", 2), named("basename", 900));
         let once = named("seq", 1);
         let mut seen = long;

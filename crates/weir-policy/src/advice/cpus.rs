@@ -3,8 +3,8 @@
 use super::{Advice, Gain, Kind};
 use crate::facts::Run;
 use crate::limits;
-use crate::verdict::around;
 use crate::verdict::load::starting_share;
+use crate::verdict::{around, is_held_from_outside};
 use crate::words;
 use alloc::format;
 use alloc::string::String;
@@ -18,6 +18,10 @@ pub(super) fn more_cpus(run: &Run) -> Option<Advice> {
     let usable = limits::usable_cpus(run);
     let throttled = around::throttled(run);
     if throttled.is_none() && queued < QUEUED {
+        return None;
+    }
+    // However many CPUs there are, who feeds the run or reads from it is no faster.
+    if is_held_from_outside(run) {
         return None;
     }
     // What processes too short to be looked at need is not known, so there is no bound.

@@ -39,6 +39,16 @@ pub fn is_loop(label: &str) -> bool {
     matches!(split(label), Some(("while" | "until" | "for", _)))
 }
 
+/// Whether a command starts others again and again by its nature.
+pub fn starts_in_a_loop(label: &str) -> bool {
+    is_loop(label) || matches!(split(label), Some(("xargs" | "parallel" | "find", _)))
+}
+
+/// Whether a program is a shell: what runs it was forked by a script and started nothing else.
+pub fn is_shell(program: &str) -> bool {
+    matches!(program, "sh" | "bash" | "dash" | "ash" | "busybox" | "ksh" | "mksh" | "zsh" | "fish")
+}
+
 /// Whether a one-letter option is given, alone or within a group as in `pv -qL 20m`.
 fn has_short(arguments: &[&str], flag: char) -> bool {
     let group = |word: &str| word.starts_with('-') && !word.starts_with("--");

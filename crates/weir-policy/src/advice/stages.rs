@@ -18,17 +18,29 @@ const MUCH_CPU: f64 = 0.3;
 const IDLE_CPUS: f64 = 0.5;
 /// Processes that live longer than this do work of their own.
 const SHORT_LIFE_NS: u64 = 50_000_000;
+/// A loop that starts processes for a smaller share of the run has other things to do as well.
+const MOST_OF_THE_TIME: f64 = 0.5;
+/// A loop that starts fewer in a second does something with each.
+const MANY_PER_S: f64 = 10.0;
+/// A loop that is over in less time is not worth rewriting; starting an interpreter takes as long.
+const LOOP_NS: f64 = 400e6;
 /// The least share of its time that a loop takes when it starts no processes.
 const IN_ONE_PROCESS: f64 = 0.05;
 /// A reader whose reads are this many times smaller than its writer's writes chose so itself.
 const SMALLER: u64 = 2;
 
-/// Fewer processes where most of the time goes into starting them.
+/// Fewer processes where a loop spends most of its time starting them. A program that starts a few
+/// before it begins its own work (a wrapper of an interpreter, say) has no loop to rewrite.
 pub(super) fn fewer_processes(run: &Run, position: usize) -> Option<Advice> {
     let stage = &run.stages[position];
     let started = stage.started.as_ref()?;
     let share = starting_share(run, stage)?;
-    if started.mean_life_ns > SHORT_LIFE_NS {
+    let long_ns = run.wall_ns as f64 * share;
+    let rate_per_s = started.likely_processes as f64 * 1e9 / long_ns.max(1.0);
+    let worth = share >= MOST_OF_THE_TIME && rate_per_s >= MANY_PER_S && long_ns >= LOOP_NS;
+    let loops = run.script || programs::starts_in_a_loop(&stage.label);
+    let names_one = frequent(started).any(|program| !programs::is_shell(program));
+    if started.likely_life_ns() > SHORT_LIFE_NS || !worth || !(loops || names_one) {
         return None;
     }
     let name = words::stage(position, &stage.label);

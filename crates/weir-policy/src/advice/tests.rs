@@ -235,6 +235,7 @@ fn many_short_processes_are_the_reason_and_not_their_small_writes() {
     (looping.write_calls, looping.write_bytes, looping.system_ns) = (3003, 27_000, 500 * MS);
     looping.started = Some(Started {
         processes: 3000,
+        likely_processes: 3000,
         mean_life_ns: 1_100_000,
         wall_share: 0.91,
         programs: ["basename", "seq"]
@@ -250,8 +251,42 @@ fn many_short_processes_are_the_reason_and_not_their_small_writes() {
     let found = advice(&forks);
     assert_eq!(found.iter().map(|a| a.kind).collect::<Vec<_>>(), [Kind::FewerProcesses]);
     assert!(found[0].text.contains("${i##*/} in place of basename, awk"), "{}", found[0].text);
-    forks.stages[0].started.as_mut().expect("started").processes = 6;
+    forks.stages[0].started.as_mut().expect("started").likely_processes = 6;
     assert!(!kinds(&forks).contains(&Kind::FewerProcesses));
+}
+
+#[test]
+fn a_wrapper_that_starts_a_few_is_not_told_to_use_awk() {
+    // A script that looks for the right interpreter forks some subshells before it starts it.
+    let mut wrapped = run(vec![stage("python3 report.py", [200, 50, 0, 0])]);
+    wrapped.wall_ns = 300 * MS;
+    let python = &mut wrapped.stages[0];
+    (python.wall_ns, python.single_task) = (300 * MS, false);
+    let programs = vec![Program { name: String::from("bash"), processes: 79, share: 1.0 }];
+    python.started = Some(Started {
+        processes: 79,
+        likely_processes: 79,
+        mean_life_ns: 2 * MS,
+        wall_share: 0.9,
+        programs,
+        ..Started::default()
+    });
+    assert!(!kinds(&wrapped).contains(&Kind::FewerProcesses));
+    // The same in a loop that goes on for a second.
+    wrapped.wall_ns = 1000 * MS;
+    let looping = &mut wrapped.stages[0];
+    looping.label = String::from("while read -r x; do echo $(f $x); done");
+    (looping.wall_ns, looping.times.child_ns) = (1000 * MS, 700 * MS);
+    assert!(kinds(&wrapped).contains(&Kind::FewerProcesses));
+}
+
+#[test]
+fn who_reads_the_output_slowly_does_so_on_any_host() {
+    let mut paged = run(vec![stage("cat", [100, 200, 0, 700])]);
+    paged.host = Host { cpus: 2, others_cpus: Some(1.5), idle_cpus: Some(0.1), ..Host::default() };
+    assert!(kinds(&paged).contains(&Kind::MoreCpus));
+    paged.output_to_outside = true;
+    assert_eq!(kinds(&paged), []);
 }
 
 #[test]

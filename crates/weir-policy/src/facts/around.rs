@@ -41,6 +41,9 @@ pub struct Quota {
 pub struct Started {
     /// Their number.
     pub processes: u64,
+    /// Where `processes` is only a lower bound, the number that is likely: an estimate that may be
+    /// wrong by several times. Else the same as `processes`.
+    pub likely_processes: u64,
     /// How the number is known: exact, estimated or a lower bound.
     pub evidence: Evidence,
     /// Time from start to end of one of them, on average; sampled. Where their number is a lower
@@ -56,6 +59,11 @@ pub struct Started {
 impl Started {
     /// The number of programs that are told apart.
     pub const MOST_PROGRAMS: usize = 8;
+
+    /// The time that one of them lived, most likely.
+    pub fn likely_life_ns(&self) -> u64 {
+        self.mean_life_ns.saturating_mul(self.processes) / self.likely_processes.max(1)
+    }
 }
 
 /// A program among those that a stage started.

@@ -120,13 +120,13 @@ pub(super) fn seems_paced(run: &Run, position: usize) -> bool {
 /// The share of the run in which short processes lived that a stage started, if there were many,
 /// that was much, and they did little besides starting.
 pub(crate) fn starting_share(run: &Run, stage: &Stage) -> Option<f64> {
-    let started = stage.started.as_ref().filter(|s| s.processes >= MANY_PROCESSES)?;
+    let started = stage.started.as_ref().filter(|s| s.likely_processes >= MANY_PROCESSES)?;
     // In a script the processes started are stages of their own.
     let cpu_ns = if run.script { run.cpu_sum_ns() } else { stage.cpu_sum_ns };
     let slow = started.programs.first().is_some_and(|program| starts_slowly(&program.name));
     let start_ns = if slow { SLOW_START_NS } else { START_NS };
-    let starts = cpu_ns / started.processes <= start_ns;
+    let starts = cpu_ns / started.likely_processes <= start_ns;
     let share = started.wall_share * run.share(stage.wall_ns);
-    let short = started.mean_life_ns <= SHORT_LIFE_NS;
+    let short = started.likely_life_ns() <= SHORT_LIFE_NS;
     (starts && short && share >= MUCH).then_some(share.min(1.0))
 }

@@ -49,19 +49,28 @@ pub(super) fn reasons(run: &Run, stage: &Stage, load: &Load) -> String {
     if load.paced { format!("it keeps to a rate: {said}") } else { said }
 }
 
-/// `started 3000 processes (basename), about 1 ms each`.
+/// `started about 3000 processes (basename), about 1 ms each`. Where their number is a lower bound:
+/// `started at least 400 processes, perhaps 3000 (basename)`.
 pub(crate) fn started_words(started: &Started) -> String {
-    let about = match started.evidence {
-        Evidence::Exact => "",
-        Evidence::LowerBound => "at least ",
-        _ => "about ",
+    let seen = words::count(started.processes);
+    let mut text = match started.evidence {
+        Evidence::Exact => format!("started {seen} processes"),
+        Evidence::LowerBound if started.likely_processes > 2 * started.processes => {
+            let likely = words::rough_count(started.likely_processes);
+            format!("started at least {seen} processes, perhaps {likely}")
+        }
+        Evidence::LowerBound => format!("started at least {seen} processes"),
+        _ => format!("started about {seen} processes"),
     };
-    let mut text = format!("started {about}{} processes", words::count(started.processes));
     let names: Vec<&str> = frequent(started).take(3).collect();
     if !names.is_empty() {
         text.push_str(&format!(" ({})", names.join(", ")));
     }
-    format!("{text}, about {} each", words::short_time(started.mean_life_ns))
+    // Divided among fewer than there were, their lives would be too long.
+    if started.evidence != Evidence::LowerBound {
+        text.push_str(&format!(", about {} each", words::short_time(started.mean_life_ns)));
+    }
+    text
 }
 
 /// The programs that many of the processes ran, the most frequent first.

@@ -334,16 +334,26 @@ fn a_shell_that_starts_thousands_of_programs_is_not_waiting_for_its_stages() {
     shell.times.stage_child_ns = shell.times.child_ns;
     let programs = vec![Program { name: String::from("basename"), processes: 2000, share: 1.0 }];
     let wall_share = 0.85;
-    let started =
-        Started { processes: 2000, mean_life_ns: MS, wall_share, programs, ..Started::default() };
+    let started = Started {
+        processes: 2000,
+        likely_processes: 2000,
+        mean_life_ns: MS,
+        wall_share,
+        programs,
+        ..Started::default()
+    };
     shell.started = Some(started);
     let verdict = judge(&Run { script: true, ..run(vec![shell.clone()]) });
     let culprit = verdict.culprit.expect("a culprit");
     assert_eq!(culprit.reason.name(), "processes");
     assert!(culprit.share > 0.9);
     let mut working = stage("xargs -n 200 md5sum", [900, 0, 0, 0, 0]);
-    working.started =
-        Some(Started { mean_life_ns: 46 * MS, processes: 60, ..shell.started.unwrap_or_default() });
+    working.started = Some(Started {
+        mean_life_ns: 46 * MS,
+        processes: 60,
+        likely_processes: 60,
+        ..shell.started.unwrap_or_default()
+    });
     // Processes that use 15 ms each do work of their own.
     let text = judge(&run(vec![working])).text;
     assert!(text.starts_with("held up by 1 xargs -n 200 md5sum: on CPU 90 %"), "{text}");

@@ -33,6 +33,7 @@ pub fn started(started: &Started) -> Value {
     };
     json!({
         "processes": started.processes,
+        "likely_processes": started.likely_processes,
         "evidence": started.evidence.name(),
         "mean_life_s": seconds(started.mean_life_ns),
         "wall_share": started.wall_share,
