@@ -47,6 +47,18 @@ fn the_only_log_there_is_is_meant() {
     assert!(both(&log).contains("weir: the switch on 'other1' has ended"), "{}", both(&log));
 }
 
+/// A daemon that weir starts through /proc/self/exe was called "exe" in the list of stations.
+#[test]
+fn a_daemon_that_the_switch_starts_is_called_weir() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let mut switch = bed.switch("--icmpd");
+    switch.said("icmpd answers");
+    let stat = bed.run_net("stat --json -");
+    let stat: serde_json::Value = serde_json::from_slice(&stat.stdout).expect("JSON");
+    assert_eq!(stat["stations"][0]["command"], "weir", "{stat}");
+    switch.end();
+}
+
 #[test]
 fn a_log_of_a_switch_that_is_up_is_printed_without_a_word() {
     let Some(bed) = Bed::new(&[]) else { return };

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub mod buffer;
+pub mod hogs;
 pub mod net;
 pub mod port;
 pub mod quota;
