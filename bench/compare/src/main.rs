@@ -6,6 +6,7 @@
 mod libraries;
 mod peers;
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -16,15 +17,25 @@ use weir_measure::bench::cell::{self, Request};
 use weir_measure::bench::drive::{self, Observer};
 use weir_measure::bench::host;
 use weir_measure::bench::params::Load;
+use weir_measure::bench::pick::{Pick, Picks};
 use weir_measure::bench::place::Topology;
 use weir_measure::bench::plan::{Plan, Wish};
-use weir_measure::bench::record::Report;
+use weir_measure::bench::record::{Host, HostState, Report};
+use weir_measure::bench::state::Watch;
 
-struct Lines;
+/// Shows progress, and looks at the host beside.
+struct Lines {
+    watch: Watch,
+}
 
 impl Observer for Lines {
-    fn cell(&mut self, done: u64, total: u64, what: &str) {
-        eprint!("\r\x1b[K{done}/{total} {what}");
+    fn cell(&mut self, what: &str, left: Duration) {
+        self.watch.look();
+        eprint!("\r\x1b[K{:.0}s left  {what}", left.as_secs_f64().ceil());
+    }
+
+    fn overrun(&mut self, whole: Duration) {
+        eprintln!("\r\x1b[Kthis takes at least {:.0} s", whole.as_secs_f64().ceil());
     }
 
     fn stop(&mut self) -> bool {
@@ -89,39 +100,47 @@ fn measure(names: &[String]) -> Result<Report, String> {
     let seconds = |name: &str| if of_libraries.contains(&name) { 120 } else { 15 };
     let topology = Topology::read();
     let standard_budget = Duration::from_secs(chosen.iter().map(|name| seconds(name)).sum());
+    let picks: Result<Vec<Pick>, String> = chosen.iter().map(|name| Pick::parse(name)).collect();
+    let picks = picks?;
     let wish = Wish {
-        suites: chosen,
+        picks: Picks { suites: picks, filter: None },
         placements: Vec::new(),
         load: Load::None,
         budget: None,
         standard_budget,
         directory: std::env::temp_dir(),
         seed: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+        floors_s: BTreeMap::new(),
     };
     let plan = Plan::new(&suites, wish, &topology).map_err(|error| format!("{error:?}"))?;
     let begun = Instant::now();
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let host = host::fingerprint(&topology);
+    let mut watch = Watch::begin(topology.allowed());
     let rates = host::present_rates(Duration::from_secs(1));
+    let before = watch.seen();
     let executable: PathBuf = "/proc/self/exe".into();
     let launch = || {
         let mut command = Command::new(&executable);
         command.arg("cell");
         command
     };
-    let collected = drive::run(&suites, &plan, &launch, &mut Lines);
+    let mut lines = Lines { watch: Watch::begin(topology.allowed()) };
+    let driven = drive::run(&suites, &plan, begun, &launch, &mut lines);
     libraries::remove_leftovers();
     eprint!("\r\x1b[K");
-    let collected = collected.map_err(|error| format!("{error:?}"))?;
+    let driven = driven.map_err(|error| error.to_string())?;
+    let state = HostState::new(before, lines.watch.seen());
     let about = About {
-        weir: env!("CARGO_PKG_VERSION").into(),
+        weir_version: env!("CARGO_PKG_VERSION").into(),
         started_unix_s: started.as_secs(),
         duration: begun.elapsed(),
-        host,
+        host: Host { state, ..host },
         rates,
+        interrupted: driven.interrupted,
         nominal_ns: None,
     };
-    Ok(assemble::report(&suites, &plan, &collected, about))
+    Ok(assemble::report(&suites, &plan, &driven.collected, about))
 }
 
 fn print(report: &Report) {
@@ -136,7 +155,7 @@ fn print(report: &Report) {
             case.placement,
             case.estimate,
             case.unit,
-            case.between_processes_percent
+            case.between_processes_share * 100.0
         );
     }
     for comparison in &report.comparisons {
@@ -149,7 +168,7 @@ fn print(report: &Report) {
             comparison.low,
             comparison.high,
             comparison.placement,
-            comparison.verdict
+            comparison.verdict.text
         );
     }
     for note in &report.notes {

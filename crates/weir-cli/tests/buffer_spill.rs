@@ -96,6 +96,41 @@ fn a_full_device_is_said_and_loses_nothing() {
     assert!(json(&place)["warning"].as_str().is_some_and(|text| text.contains("No space left")));
 }
 
+/// A disk whose own disk is full, and which does not say so.
+#[test]
+fn what_a_device_lost_without_a_word_is_an_error_with_verify() {
+    if !have(&["mkfs.ext4", "losetup", "truncate"]) {
+        return;
+    }
+    let place = Place::new();
+    let bytes = sample(60_000_000);
+    std::fs::write(place.directory.path().join("in"), &bytes).expect("written");
+    let script = "mkdir small big && mount -t tmpfs -o size=24M none small &&
+        truncate -s 200M small/image && mkfs.ext4 -q -O ^has_journal small/image &&
+        loop=$(losetup -f --show small/image) && mount $loop big ||
+            { losetup -d $loop; echo no loop device >&2; exit 77; }
+        cat in | $WEIR buffer --memory 1M --spill big --verify 2> said |
+        { timeout 60 bash -c 'until grep -q going said; do :; done'; cat > out; }
+        status=${PIPESTATUS[1]}; cat said >&2; umount big; losetup -d $loop; exit $status";
+    let Some(output) = with_mounts(&place, script) else { return };
+    if output.status.code() == Some(77) {
+        eprintln!("SKIPPED: {}", said(&output));
+        return;
+    }
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let out = std::fs::read(place.directory.path().join("out")).expect("written");
+    assert!(bytes.starts_with(&out), "no wrong byte is passed on: {} bytes, {said}", out.len());
+    if out.len() == bytes.len() {
+        eprintln!("SKIPPED: this kernel says what it loses");
+        return;
+    }
+    assert!(
+        said.contains("weir: cannot read back the backlog: the file in 'big' has lost "),
+        "{said}"
+    );
+}
+
 #[test]
 fn many_buffers_spill_at_once() {
     let place = Place::new();

@@ -8,11 +8,13 @@ mod fencing;
 mod levers;
 mod slip;
 mod spin;
+mod wishes;
 
 pub use fencing::Fencing;
 pub use levers::{Caches, Levers, Trial, choose, fallback};
 pub use slip::Slip;
 pub use spin::{Peer, Spin, Yielding};
+pub use wishes::Wishes;
 
 /// The largest capacity of a pipe.
 pub const MOST_BYTES: u64 = 1 << 30;
@@ -69,6 +71,25 @@ impl Shape {
         let atomic_bytes = atomic.unwrap_or(ATOMIC_BYTES.min(segment_bytes));
         within("atomic bound", atomic_bytes, 1, segment_bytes)?;
         Ok(Shape { capacity_bytes, segment_bytes, atomic_bytes })
+    }
+
+    /// A shape of this capacity. Segment and atomic bound are those `asked` for; what was not asked
+    /// for is what it is `now`, where that fits, and else follows from the rest.
+    ///
+    /// # Errors
+    /// As of [`Shape::new`].
+    pub fn fitted(
+        page_bytes: u64,
+        capacity: u64,
+        asked: (Option<u64>, Option<u64>),
+        now: (Option<u64>, Option<u64>),
+    ) -> Result<Shape, OutOfRange> {
+        let plain = Shape::new(page_bytes, capacity, asked.0, None)?;
+        let segments = (plain.capacity_bytes >> MOST_SHIFT).max(64)..=plain.capacity_bytes;
+        let segment = asked.0.or(now.0.filter(|bytes| segments.contains(bytes)));
+        let plain = Shape::new(page_bytes, capacity, segment, None)?;
+        let atomic = asked.1.or(now.1.filter(|bytes| (1..=plain.segment_bytes).contains(bytes)));
+        Shape::new(page_bytes, capacity, segment, atomic)
     }
 
     /// Bytes the pipe holds.
@@ -141,6 +162,29 @@ mod tests {
         assert_eq!((segment.what, segment.least, segment.most), ("segment", 4096, 1 << 20));
         let atomic = refused(1 << 20, Some(8192), Some(8193));
         assert_eq!((atomic.what, atomic.asked, atomic.most), ("atomic bound", 8193, 8192));
+    }
+
+    #[test]
+    fn what_was_not_asked_for_gives_way_to_another_capacity() {
+        let sizes = |capacity, asked, now| {
+            let shape = Shape::fitted(4096, capacity, asked, now).expect("in range");
+            (shape.segment_bytes(), shape.atomic_bytes())
+        };
+        let now = (Some(8192), Some(1000));
+        assert_eq!(sizes(65_536, (None, None), now), (8192, 1000), "it fits");
+        assert_eq!(
+            sizes(4 << 20, (None, None), now),
+            (512 << 10, 1000),
+            "the segment is too small"
+        );
+        assert_eq!(sizes(MOST_BYTES, (None, None), now), (128 << 20, 1000));
+        assert_eq!(sizes(4096, (None, None), now), (512, 512), "both are too large");
+        assert_eq!(sizes(65_536, (Some(512), None), now), (512, 512));
+        assert_eq!(sizes(65_536, (None, Some(9)), now), (8192, 9));
+        assert_eq!(sizes(65_536, (None, None), (None, Some(0))), (8192, 4096));
+        let asked = (Some(8192), None);
+        let refused = Shape::fitted(4096, 4 << 20, asked, now).expect_err("asked for, and no fit");
+        assert_eq!((refused.what, refused.least), ("segment", 16_384));
     }
 
     #[test]

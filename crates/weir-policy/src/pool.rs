@@ -21,7 +21,7 @@ mod transfers;
 
 pub use transfers::Transfer;
 
-use alloc::collections::VecDeque;
+use alloc::collections::{TryReserveError, VecDeque};
 use alloc::vec::Vec;
 use blocks::{Blocks, List, NONE, State};
 use slots::Slots;
@@ -239,7 +239,10 @@ pub struct Pool {
 
 impl Pool {
     /// A pool without streams.
-    pub fn new(settings: Settings) -> Pool {
+    ///
+    /// # Errors
+    /// There is no memory for the tables of frames and blocks.
+    pub fn new(settings: Settings) -> Result<Pool, TryReserveError> {
         let frames = settings.frames.max(LEAST_FRAMES);
         let transfers = settings.transfers.clamp(1, MOST_TRANSFERS);
         let share = (frames / 100).max(1);
@@ -250,18 +253,20 @@ impl Pool {
         let settings = Settings { frames, transfers, ..settings };
         // The frame that is handed out first is 0, and the last to come back is the next to go:
         // what is still in the caches.
-        let free = (0..frames).rev().collect();
-        Pool {
+        let mut free = Vec::new();
+        free.try_reserve_exact(frames as usize)?;
+        free.extend((0..frames).rev());
+        Ok(Pool {
             settings,
             cluster,
-            blocks: Blocks::new(frames as usize + settings.slots as usize),
-            slots: Slots::new(settings.slots),
+            blocks: Blocks::new(frames as usize + settings.slots as usize)?,
+            slots: Slots::new(settings.slots)?,
             streams: Vec::new(),
             free,
             clean: List::new(),
             ahead: List::new(),
             laundry: List::new(),
-            transfers: Transfers::new(transfers),
+            transfers: Transfers::new(transfers)?,
             pressed: 1,
             writing: 0,
             appending: VecDeque::new(),
@@ -275,7 +280,7 @@ impl Pool {
             trouble: None,
             retry_ns: 0,
             patience_ns: 0,
-        }
+        })
     }
 
     /// Opens a stream: its number. Those of closed ones are used again.

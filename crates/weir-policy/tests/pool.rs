@@ -24,7 +24,7 @@ struct Table {
 impl Table {
     fn new(rule: Rule, streams: u32) -> Table {
         let settings = Settings { frames: FRAMES, slots: 5000, cluster: 4, transfers: 32, rule };
-        let mut pool = Pool::new(settings);
+        let mut pool = Pool::new(settings).expect("memory");
         (0..streams).for_each(|_| _ = pool.open(0));
         let (granted, failed) = (Vec::new(), Vec::new());
         let (shown, begun) = (VecDeque::new(), VecDeque::new());

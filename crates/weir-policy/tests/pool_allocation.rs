@@ -29,7 +29,7 @@ fn on(pool: &mut Pool, under_way: &mut UnderWay, now_ns: u64, event: Event) {
 fn no_event_allocates() {
     for rule in Rule::ALL {
         let settings = Settings { frames: 300, slots: 5_000, cluster: 4, transfers: 16, rule };
-        let mut pool = Pool::new(settings);
+        let mut pool = Pool::new(settings).expect("memory");
         (0..STREAMS).for_each(|_| _ = pool.open(0));
         let mut under_way = UnderWay { numbers: [0; 16], count: 0 };
         let used = allocation_counter::measure(|| {

@@ -53,7 +53,7 @@ struct Naive {
 
 impl Naive {
     fn new(settings: Settings, streams: u32) -> Naive {
-        let mut pool = Pool::new(settings);
+        let mut pool = Pool::new(settings).expect("memory");
         (0..streams).for_each(|_| _ = pool.open(0));
         let frames = vec![None; pool.settings().frames as usize];
         let file = vec![None; settings.slots as usize];

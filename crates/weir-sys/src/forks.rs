@@ -3,61 +3,162 @@
 //! `O_CLOEXEC` closes descriptors at exec. A child that is forked and goes on without exec would
 //! keep its parent's ends of channels open, so that nobody sees the parent die. A handler of
 //! `pthread_atfork(3)` closes them in the child; [`epoch`] tells both apart.
+//!
+//! A descriptor must be in the table before any thread forks. So the system call that makes it and
+//! the store into the table are one step for `fork(3)`: both pass the [`gate`](hold_off), one after
+//! the other. The step holds no lock of anybody else and allocates nothing, since a thread that
+//! forks may hold the allocator's lock while it waits here.
+//!
+//! A descriptor leaves the table after it was closed. It is not closed inside of the gate: close(2)
+//! can wait for as long as a peer likes. So a child may find the number of a descriptor that was
+//! closed before the fork, and given to another file. It closes the number only where the file is
+//! the one that the table says.
+
+mod gate;
+
+pub use gate::hold_off;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// Descriptors of one link of the table.
 const LINK: usize = 256;
 const FREE: RawFd = -1;
+/// A place that is somebody's who is about to make a descriptor.
+const RESERVED: RawFd = -2;
 
 /// How often this process was forked from one that used this module.
 static EPOCH: AtomicU32 = AtomicU32::new(0);
 static TABLE: Link = Link::new();
 static HANDLER: OnceLock<Result<(), i32>> = OnceLock::new();
 
+/// A place of the table.
+#[derive(Debug)]
+struct Entry {
+    descriptor: AtomicI32,
+    /// Inode and device of the file while its owner closes it; 0 before.
+    inode: AtomicU64,
+    device: AtomicU64,
+}
+
+impl Entry {
+    const fn new() -> Entry {
+        let (inode, device) = (AtomicU64::new(0), AtomicU64::new(0));
+        Entry { descriptor: AtomicI32::new(FREE), inode, device }
+    }
+
+    /// Gives the place back.
+    fn free(&self) {
+        self.inode.store(0, Ordering::Relaxed);
+        // Release pairs with the acquire in `Link::add`.
+        self.descriptor.store(FREE, Ordering::Release);
+    }
+
+    /// Closes the descriptor, and then gives the place back.
+    fn close(&self, descriptor: OwnedFd) {
+        let Ok(file) = rustix::fs::fstat(&descriptor) else {
+            // Of whoever was sent it: a child may keep it.
+            hold_off(|| self.free());
+            return;
+        };
+        if rustix::fs::FileType::from_raw_mode(file.st_mode) == rustix::fs::FileType::Unknown {
+            // An event counter, epoll, a process: all of a kind have one inode, and none waits.
+            hold_off(|| {
+                self.free();
+                drop(descriptor);
+            });
+            return;
+        }
+        self.device.store(file.st_dev, Ordering::Relaxed);
+        // Release: a child that sees it sees the device.
+        self.inode.store(file.st_ino, Ordering::Release);
+        drop(descriptor);
+        // The kernel copies the descriptors of a child before its memory. A child must not find the
+        // place free whose descriptor it got.
+        hold_off(|| self.free());
+    }
+
+    /// In a forked child, which may call fstat(2) and close(2).
+    fn close_in_child(&self) {
+        let descriptor = self.descriptor.swap(FREE, Ordering::Relaxed);
+        let inode = self.inode.swap(0, Ordering::Acquire);
+        if descriptor < 0 {
+            return;
+        }
+        // SAFETY: looked at by its number only: it may be closed.
+        let number = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        let is_same = || {
+            let file = rustix::fs::fstat(number).map(|file| (file.st_ino, file.st_dev));
+            file == Ok((inode, self.device.load(Ordering::Relaxed)))
+        };
+        if inode == 0 || is_same() {
+            // SAFETY: the table holds descriptors of `ParentOnly`s; those know by the epoch that
+            // they own nothing in this process any more. One that was being closed is the same
+            // file still.
+            unsafe { libc::close(descriptor) };
+        }
+    }
+}
+
 /// The table only grows: the handler walks it without a lock, as a handler must.
 struct Link {
-    descriptors: [AtomicI32; LINK],
+    entries: [Entry; LINK],
     next: OnceLock<Box<Link>>,
 }
 
 impl Link {
     const fn new() -> Link {
-        Link { descriptors: [const { AtomicI32::new(FREE) }; LINK], next: OnceLock::new() }
+        Link { entries: [const { Entry::new() }; LINK], next: OnceLock::new() }
     }
 
-    fn add(&'static self, descriptor: RawFd) -> &'static AtomicI32 {
-        for place in &self.descriptors {
+    fn add(&'static self, descriptor: RawFd) -> &'static Entry {
+        for entry in &self.entries {
             // AcqRel: the place is this caller's from here on.
-            let taken =
-                place.compare_exchange(FREE, descriptor, Ordering::AcqRel, Ordering::Relaxed);
+            let taken = entry.descriptor.compare_exchange(
+                FREE,
+                descriptor,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
             if taken.is_ok() {
-                return place;
+                return entry;
             }
         }
         self.next.get_or_init(|| Box::new(Link::new())).add(descriptor)
     }
 }
 
+extern "C" fn before_the_fork() {
+    gate::enter_to_fork();
+}
+
+extern "C" fn in_the_parent() {
+    gate::leave_after_fork();
+}
+
 extern "C" fn in_the_child() {
+    gate::reset_in_child();
     // Relaxed: the child has one thread.
     EPOCH.fetch_add(1, Ordering::Relaxed);
     let mut link = Some(&TABLE);
     while let Some(here) = link {
-        for place in &here.descriptors {
-            let descriptor = place.swap(FREE, Ordering::Relaxed);
-            if descriptor != FREE {
-                // SAFETY: the table holds descriptors of living `ParentOnly`s; those know by the
-                // epoch that they own nothing in this process any more. close(2) may be called in
-                // a forked child.
-                unsafe { libc::close(descriptor) };
-            }
-        }
+        here.entries.iter().for_each(Entry::close_in_child);
         link = here.next.get().map(Box::as_ref);
     }
+}
+
+/// Installs the handlers, once.
+fn install() -> io::Result<()> {
+    let installed = HANDLER.get_or_init(|| {
+        // SAFETY: the handlers are functions of this module that do what they may around a fork.
+        let error = unsafe {
+            libc::pthread_atfork(Some(before_the_fork), Some(in_the_parent), Some(in_the_child))
+        };
+        if error == 0 { Ok(()) } else { Err(error) }
+    });
+    installed.map_err(io::Error::from_raw_os_error)
 }
 
 /// How often this process was forked since the first descriptor was kept here.
@@ -71,26 +172,67 @@ pub fn epoch() -> u32 {
 #[derive(Debug)]
 pub struct ParentOnly {
     descriptor: Option<OwnedFd>,
-    place: &'static AtomicI32,
+    place: &'static Entry,
     epoch: u32,
 }
 
 impl ParentOnly {
-    /// Keeps a descriptor from children forked from now on.
+    /// Keeps a descriptor from children forked from now on. One that this process makes itself is
+    /// better made by [`ParentOnly::make`], so that no child has it that was forked meanwhile.
     ///
     /// # Errors
-    /// `ENOMEM`: the handler could not be installed.
+    /// `ENOMEM`: the handlers could not be installed.
     pub fn new(descriptor: OwnedFd) -> io::Result<ParentOnly> {
-        let installed = HANDLER.get_or_init(|| {
-            // SAFETY: the handler is a function of this module that does what a forked child may.
-            match unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) } {
-                0 => Ok(()),
-                error => Err(error),
-            }
-        });
-        installed.map_err(io::Error::from_raw_os_error)?;
+        install()?;
         let place = TABLE.add(descriptor.as_raw_fd());
         Ok(ParentOnly { descriptor: Some(descriptor), place, epoch: epoch() })
+    }
+
+    /// Makes a descriptor that no forked child has, whenever it was forked. `make` is a system call
+    /// that does not wait, and nothing else: see [`hold_off`].
+    ///
+    /// # Errors
+    /// Those of `make`; `ENOMEM`: the handlers could not be installed.
+    pub fn make<E: From<io::Error>>(
+        make: impl FnOnce() -> Result<OwnedFd, E>,
+    ) -> Result<ParentOnly, E> {
+        let [made] = ParentOnly::make_all(|| make().map(|made| [Some(made)]))?;
+        made.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF).into())
+    }
+
+    /// Makes two at once, under the same rule.
+    ///
+    /// # Errors
+    /// As of [`ParentOnly::make`].
+    pub fn make_two<E: From<io::Error>>(
+        make: impl FnOnce() -> Result<(OwnedFd, OwnedFd), E>,
+    ) -> Result<(ParentOnly, ParentOnly), E> {
+        let made = ParentOnly::make_all(|| make().map(|(one, two)| [Some(one), Some(two)]))?;
+        let [Some(one), Some(two)] = made else {
+            return Err(io::Error::from_raw_os_error(libc::EBADF).into());
+        };
+        Ok((one, two))
+    }
+
+    /// Makes up to `N` at once, under the same rule.
+    ///
+    /// # Errors
+    /// As of [`ParentOnly::make`].
+    pub fn make_all<const N: usize, E: From<io::Error>>(
+        make: impl FnOnce() -> Result<[Option<OwnedFd>; N], E>,
+    ) -> Result<[Option<ParentOnly>; N], E> {
+        install()?;
+        // Before the gate: the table may have to grow for it.
+        let places = [(); N].map(|()| Place(TABLE.add(RESERVED)));
+        hold_off(|| {
+            let mut places = places.into_iter();
+            Ok(make()?.map(|descriptor| {
+                let (descriptor, place) = (descriptor?, places.next()?.keep());
+                // Relaxed: for this process the place is this one's, for a child the gate orders.
+                place.descriptor.store(descriptor.as_raw_fd(), Ordering::Relaxed);
+                Some(ParentOnly { descriptor: Some(descriptor), place, epoch: epoch() })
+            }))
+        })
     }
 
     /// The descriptor, unless this is a forked child.
@@ -101,11 +243,26 @@ impl ParentOnly {
         self.descriptor.as_ref().map(OwnedFd::as_fd)
     }
 
+    /// The descriptor.
+    ///
+    /// # Errors
+    /// `BADF`: this is a forked child.
+    pub fn here(&self) -> rustix::io::Result<BorrowedFd<'_>> {
+        self.get().ok_or(rustix::io::Errno::BADF)
+    }
+
+    /// Moves the descriptor to another; none in a forked child, or where it was given up.
+    pub fn pass_on(&mut self) -> Option<ParentOnly> {
+        self.get()?;
+        let (descriptor, place, epoch) = (self.descriptor.take(), self.place, self.epoch);
+        Some(ParentOnly { descriptor, place, epoch })
+    }
+
     /// Gives the descriptor up, so that children inherit it again; none in a forked child.
     pub fn take(&mut self) -> Option<OwnedFd> {
         let descriptor = self.descriptor.take()?;
         if self.epoch == epoch() {
-            self.place.store(FREE, Ordering::Release);
+            self.place.free();
             return Some(descriptor);
         }
         // The handler has closed it; its number may be another file's by now.
@@ -114,9 +271,31 @@ impl ParentOnly {
     }
 }
 
+/// A place of the table that is given back unless it is kept.
+struct Place(&'static Entry);
+
+impl Place {
+    fn keep(self) -> &'static Entry {
+        let place = self.0;
+        std::mem::forget(self);
+        place
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.free();
+    }
+}
+
 impl Drop for ParentOnly {
     fn drop(&mut self) {
-        drop(self.take());
+        match self.descriptor.take() {
+            Some(descriptor) if self.epoch == epoch() => self.place.close(descriptor),
+            // The handler has closed it; its number may be another file's by now.
+            Some(descriptor) => drop(descriptor.into_raw_fd()),
+            None => {}
+        }
     }
 }
 
@@ -148,6 +327,74 @@ mod tests {
         go.1.write_all(b".").expect("told");
         // SAFETY: waits for the child above.
         assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
+    }
+
+    /// Descriptors of this process that refer to an event counter or a socket.
+    fn count_kept() -> usize {
+        let entries = std::fs::read_dir("/proc/self/fd").expect("/proc");
+        let links = entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        let is_kept = |link: &std::path::PathBuf| {
+            let link = link.to_string_lossy();
+            link.contains("[eventfd]") || link.contains("socket:")
+        };
+        links.filter(is_kept).count()
+    }
+
+    #[test]
+    fn a_child_forked_at_any_instant_has_none_that_was_being_made() {
+        use rustix::event::{EventfdFlags, eventfd};
+        use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+        use std::sync::atomic::AtomicBool;
+        let before = count_kept();
+        let stops = AtomicBool::new(false);
+        let counter = || eventfd(0, EventfdFlags::empty()).map_err(io::Error::from);
+        let sockets = || {
+            let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+            socketpair(unix, kind, SocketFlags::empty(), None).map_err(io::Error::from)
+        };
+        let make = || {
+            let mut made = 0;
+            while !stops.load(Ordering::Relaxed) {
+                let counter = ParentOnly::make(counter).expect("made");
+                let sockets = ParentOnly::make_two(sockets).expect("made");
+                assert!(counter.get().is_some() && sockets.1.get().is_some());
+                made += 1;
+            }
+            made
+        };
+        let (made, kept) = std::thread::scope(|scope| {
+            let makers = [scope.spawn(make), scope.spawn(make)];
+            let mut kept = 0;
+            for _ in 0..1000 {
+                // SAFETY: the child makes system calls and allocates, which it may with this C
+                // library, and ends by a system call.
+                let child = unsafe { libc::fork() };
+                if child == 0 {
+                    let count = i32::from(count_kept() > before);
+                    // SAFETY: ends the child without running what the parent's exit would run.
+                    unsafe { libc::_exit(count) };
+                }
+                let mut status = 0;
+                // SAFETY: waits for the child above; the pointer is to a live local.
+                assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+                kept += u32::from(status != 0);
+            }
+            stops.store(true, Ordering::Relaxed);
+            let made = makers.map(|maker| maker.join().expect("no panic"));
+            (made.iter().sum::<u32>(), kept)
+        });
+        assert_eq!(kept, 0, "of 1000 children have one");
+        assert!(made >= 100, "{made} were made meanwhile: nobody is kept out");
+    }
+
+    #[test]
+    fn one_who_makes_inside_of_a_step_and_one_that_fails_leave_the_gate_open() {
+        let failed = ParentOnly::make(|| Err(io::Error::from_raw_os_error(libc::EMFILE)));
+        assert_eq!(failed.expect_err("fails").raw_os_error(), Some(libc::EMFILE));
+        assert_eq!(hold_off(|| hold_off(|| 7)), 7);
+        let panics = std::panic::catch_unwind(|| hold_off(|| panic!("inside")));
+        assert!(panics.is_err());
+        assert_eq!(hold_off(|| 8), 8);
     }
 
     #[test]

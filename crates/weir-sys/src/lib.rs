@@ -9,6 +9,7 @@
 //! - [`locale`]: whether a locale is installed.
 //! - [`peer`]: the process at the other end of a socket.
 //! - [`forks`]: descriptors that forked children do not keep.
+//! - [`threads`]: threads of the library's own.
 //! - [`spill`]: a file without a name, and engines that move memory to and from it.
 //! - [`fork`], [`shared`], [`usage`], [`sched`]: a second process, memory for both, what they used.
 //! - [`tun`], [`gather`]: a TUN device, and a write to it of two pieces of memory.
@@ -47,6 +48,7 @@ pub mod spawn;
 pub mod spill;
 pub mod startup;
 pub mod swap;
+pub mod threads;
 pub mod tun;
 pub mod uring;
 pub mod usage;

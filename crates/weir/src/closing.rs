@@ -6,19 +6,21 @@
 //! has looked at it, and what it does not want goes to threads that do nothing but close, for which
 //! nobody waits.
 
+use crate::map::errno_of;
 use crate::watcher;
 use rustix::event::epoll;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, Shutdown, recv, recvmsg,
     shutdown, sockopt,
 };
 use std::collections::VecDeque;
-use std::io::IoSliceMut;
+use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use weir_sys::forks::ParentOnly;
 
 /// Most threads that close.
 const MOST_THREADS: usize = 16;
@@ -38,7 +40,7 @@ pub struct Closers {
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: VecDeque<OwnedFd>,
+    waiting: VecDeque<ParentOnly>,
     threads: usize,
     idle: usize,
 }
@@ -49,7 +51,7 @@ impl Closers {
     }
 
     /// Takes a descriptor over.
-    pub fn take(self: &Arc<Closers>, descriptor: OwnedFd) {
+    pub fn take(self: &Arc<Closers>, descriptor: ParentOnly) {
         let mut state = self.state();
         state.waiting.push_back(descriptor);
         if state.idle >= state.waiting.len() {
@@ -98,7 +100,8 @@ impl Closers {
 
 /// Takes what is left in a socket: the other side of one that is closed before that hears of a
 /// broken connection, and not first of what it was told.
-fn drain(socket: &OwnedFd) {
+fn drain(socket: &ParentOnly) {
+    let Some(socket) = socket.get() else { return };
     for _ in 0..MOST_LEFT {
         match recv(socket, &mut [0; 1][..], RecvFlags::DONTWAIT) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -110,19 +113,17 @@ fn drain(socket: &OwnedFd) {
 
 /// Closes a connection with a stranger, from whom nothing more is heard from now on. `polled` is
 /// the epoll that knows the socket, if one does.
-pub fn hang_up(socket: OwnedFd, polled: Option<&OwnedFd>) {
+pub fn hang_up(socket: ParentOnly, polled: Option<&OwnedFd>) {
     // After this nothing more can come.
-    let _ = shutdown(&socket, Shutdown::Both);
+    let _ = socket.here().map(|socket| shutdown(socket, Shutdown::Both));
     leave(socket, polled);
 }
 
 /// Closes this side's descriptor of a connection that others may share.
-pub fn leave(socket: OwnedFd, polled: Option<&OwnedFd>) {
-    if !has_message(socket.as_fd()) {
-        return;
-    }
+pub fn leave(socket: ParentOnly, polled: Option<&OwnedFd>) {
+    let Some(descriptor) = socket.get().filter(|socket| has_message(*socket)) else { return };
     if let Some(polled) = polled {
-        let _ = epoll::delete(polled, &socket);
+        let _ = epoll::delete(polled, descriptor);
     }
     watcher::put_away(socket);
 }
@@ -145,29 +146,42 @@ fn has_message(socket: BorrowedFd) -> bool {
 /// Receives a message without waiting, with its memory if it has one. `BADMSG`: it has another
 /// descriptor, or several; it is still there, nothing behind it is received, and the connection is
 /// to be ended. `MFILE`: there was no room for the memory; it is still there as well.
-pub fn receive(socket: BorrowedFd, text: &mut [u8]) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+pub fn receive(
+    socket: BorrowedFd,
+    text: &mut [u8],
+) -> rustix::io::Result<(usize, Option<ParentOnly>)> {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let mut parts = [IoSliceMut::new(text)];
-    let got = recvmsg(socket, &mut parts, &mut ancillary, flags)?;
-    let mut files = Vec::new();
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            files.extend(rights);
+    let mut got = None;
+    // One step for a fork: no child has what came. There is space for two where there is for one.
+    let files = ParentOnly::make_all::<2, io::Error>(|| {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [IoSliceMut::new(text)];
+        got = Some(recvmsg(socket, &mut parts, &mut ancillary, flags)?);
+        let mut files = [None, None];
+        let rights = ancillary.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(rights) => Some(rights),
+            _ => None,
+        });
+        for (place, file) in files.iter_mut().zip(rights.flatten()) {
+            *place = Some(file);
         }
-    }
+        Ok(files)
+    });
+    let mut files = files.map_err(|cause| errno_of(&cause))?;
+    let got = got.ok_or(Errno::IO)?;
     let is_cut = got.flags.contains(ReturnFlags::CTRUNC);
-    if is_cut && files.is_empty() {
+    let count = files.iter().flatten().count();
+    if is_cut && count == 0 {
         return Err(Errno::MFILE);
     }
-    // Sealed memory is what is wanted, and its closing never waits; of nothing else are there seals.
-    let is_memory = |file: &OwnedFd| rustix::fs::fcntl_get_seals(file).is_ok();
-    if is_cut || files.len() > 1 || !files.iter().all(is_memory) {
-        files.into_iter().for_each(watcher::put_away);
+    // Sealed memory is what is wanted, and its closing never waits; nothing else has seals.
+    let is_memory = |file: &ParentOnly| file.here().and_then(rustix::fs::fcntl_get_seals).is_ok();
+    if is_cut || count > 1 || !files.iter().flatten().all(is_memory) {
+        files.into_iter().flatten().for_each(watcher::put_away);
         return Err(Errno::BADMSG);
     }
     // Of what is taken with the message another descriptor is held here: nothing is closed by it.
     recv(socket, &mut [0; 0][..], RecvFlags::DONTWAIT)?;
-    Ok((got.bytes, files.pop()))
+    Ok((got.bytes, files.iter_mut().find_map(Option::take)))
 }

@@ -120,9 +120,7 @@ impl Reader {
             kept_out: AtomicBool::new(false),
         });
         let drained = ring.clone();
-        let builder = std::thread::Builder::new().name("weir-drain".into());
-        let thread = builder
-            .spawn(move || drain::run(&drained))
+        let thread = weir_sys::threads::start("weir-drain", move || drain::run(&drained))
             .map_err(|cause| Error::os("start", "the thread of an elastic pipe", cause))?;
         Ok(ElasticReader { ring, backlog: Some(backlog), thread: Some(thread), nested: None })
     }

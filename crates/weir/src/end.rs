@@ -2,6 +2,8 @@
 
 use crate::account::{Account, add};
 use crate::error::{Error, ErrorKind, Result};
+use crate::futex;
+use crate::handle::{Half, Handle};
 use crate::life::{Life, Role};
 use crate::map::{self, Extent, Map};
 use crate::options::{Resolved, Waiting};
@@ -9,15 +11,17 @@ use crate::poll::Doorbell;
 use crate::primitive::{AtomicU32, Ordering};
 use crate::ring::layout::{AccountLine, Header};
 use crate::ring::{Area, Memory, nap};
-use crate::{futex, handle::Handle};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_policy::pipe::{Fencing, Peer, Shape, Slip, Spin, Yielding};
+use weir_policy::pipe::{Fencing, Peer, Shape, Slip, Spin, Wishes, Yielding};
 use weir_sys::forks::ParentOnly;
 
 pub mod elastic;
 mod fences;
+mod tuning;
+
+pub use tuning::say_shape;
 
 /// Looks before the clock is read, or the CPU looked up: some times what a line takes to travel.
 const QUICK_LOOKS: u32 = 250;
@@ -77,15 +81,16 @@ pub struct End {
     /// The number of the reader's trouble that was told last.
     trouble_seen: u32,
     tuning_seen: u32,
+    wishes: Wishes,
     pub doorbell: Option<Doorbell>,
     /// A memory that came by the socket and is not yet used.
-    pub arrived: Option<OwnedFd>,
+    pub arrived: Option<ParentOnly>,
     /// Records or calls since the end last ran dry.
     pub since_dry: u32,
 }
 
 /// Makes the memory of a pipe.
-pub fn make_memory(kind: u32, resolved: &Resolved) -> Result<(OwnedFd, Arc<Map>)> {
+pub fn make_memory(kind: u32, resolved: &Resolved) -> Result<(ParentOnly, Arc<Map>)> {
     let capacity = resolved.shape.capacity_bytes();
     let arena_bytes = if kind == crate::ring::layout::STREAM { 0 } else { capacity };
     let (file, map) =
@@ -95,16 +100,20 @@ pub fn make_memory(kind: u32, resolved: &Resolved) -> Result<(OwnedFd, Arc<Map>)
 }
 
 impl End {
+    /// An end over both halves of it, which were made or checked.
+    pub fn of(half: Half, map: Arc<Map>, role: Role, resolved: &Resolved) -> Result<End> {
+        End::new(Some(half.memory), map, half.socket, role, resolved)
+    }
+
     /// An end over memory and socket that were made or checked.
     pub fn new(
-        file: Option<OwnedFd>,
+        file: Option<ParentOnly>,
         map: Arc<Map>,
-        socket: OwnedFd,
+        socket: ParentOnly,
         role: Role,
         resolved: &Resolved,
     ) -> Result<End> {
         let life = Life::start(socket, role, map.clone())?;
-        let file = file.map(keep).transpose()?;
         let mut end = End {
             shape: resolved.shape,
             slip: Slip::new(resolved.levers.slip_ns),
@@ -119,6 +128,11 @@ impl End {
             reached: false,
             trouble_seen: 0,
             tuning_seen: 0,
+            wishes: Wishes::new(
+                resolved.shape.capacity_bytes(),
+                resolved.levers.capacity_bytes,
+                resolved.most_bytes,
+            ),
             doorbell: None,
             arrived: None,
             since_dry: 0,
@@ -126,6 +140,7 @@ impl End {
             life,
         };
         end.take_up_tuning();
+        end.say_wishes();
         end.give_back_fences();
         end.account_line().pid.store(std::process::id(), Ordering::Relaxed);
         end.say_cpu();
@@ -183,30 +198,6 @@ impl End {
     pub fn other_has_closed(&self) -> bool {
         // Acquire: as in `is_gone`.
         self.role.other().nap(self.header()).closed.load(Ordering::Acquire) != 0
-    }
-
-    /// Takes up sizes that were asked for from outside. Whether a capacity is wished that is not
-    /// this one.
-    pub fn take_up_tuning(&mut self) -> Option<u64> {
-        let tuning = &self.map.header().tuning;
-        // Acquire pairs with the release in `tune::ask`.
-        let change = tuning.change.load(Ordering::Acquire);
-        if change == self.tuning_seen {
-            return None;
-        }
-        self.tuning_seen = change;
-        let (segment, atomic, capacity) = (
-            tuning.segment_bytes.load(Ordering::Relaxed),
-            tuning.atomic_bytes.load(Ordering::Relaxed),
-            tuning.capacity_bytes.load(Ordering::Relaxed),
-        );
-        let now = self.shape.capacity_bytes();
-        let asked = Shape::new(map::page_bytes(), capacity, Some(segment), Some(atomic)).ok()?;
-        if asked.capacity_bytes() != now {
-            return Some(capacity);
-        }
-        self.shape = asked;
-        None
     }
 
     /// Says to the other end on which CPU this one is.
@@ -381,10 +372,13 @@ impl End {
     }
 
     /// The memory that follows this one, which the writer says it has sent.
-    pub fn next_memory(&mut self, kind: u32) -> Result<(OwnedFd, Arc<Map>, Shape)> {
+    pub fn next_memory(&mut self, kind: u32) -> Result<(ParentOnly, Arc<Map>, Shape)> {
         let file = self.arrived.take().or_else(|| self.life.take_messages());
         let wrong = |why: &str| self.error(ErrorKind::Corrupt, why);
-        let file = file.ok_or_else(|| wrong("its new memory did not come"))?;
+        let file = file.ok_or_else(|| match self.life.is_spoilt() {
+            true => wrong("its new memory is no file that can be sealed"),
+            false => wrong("its new memory did not come"),
+        })?;
         let map = crate::pipe::open_kind(&file, kind)?;
         if map.extent().generation != self.map.extent().generation + 1 {
             return Err(wrong("its new memory is not the next"));
@@ -423,8 +417,8 @@ impl End {
     }
 
     /// Goes over to another memory, whose file this is.
-    pub fn move_to(&mut self, file: OwnedFd, map: Arc<Map>, shape: Shape) -> Result<()> {
-        self.file = Some(keep(file)?);
+    pub fn move_to(&mut self, file: ParentOnly, map: Arc<Map>, shape: Shape) -> Result<()> {
+        self.file = Some(file);
         self.life.move_to(map.clone());
         let account = self.account();
         self.map = map;
@@ -432,6 +426,7 @@ impl End {
         self.shape = shape;
         self.tuning_seen = 0;
         self.take_up_tuning();
+        self.say_wishes();
         self.give_back_fences();
         self.account_line().pid.store(std::process::id(), Ordering::Relaxed);
         self.say_cpu();
@@ -464,18 +459,4 @@ impl End {
     pub fn arena_bytes(&self) -> u64 {
         self.map.bytes(Area::Arena)
     }
-}
-
-fn keep(file: OwnedFd) -> Result<ParentOnly> {
-    ParentOnly::new(file).map_err(|cause| Error::os("keep", "memory", cause))
-}
-
-/// Writes the sizes where `weir stat` and `weir tune` find them.
-pub fn say_shape(header: &Header, shape: Shape) {
-    let tuning = &header.tuning;
-    tuning.capacity_bytes.store(shape.capacity_bytes(), Ordering::Relaxed);
-    tuning.segment_bytes.store(shape.segment_bytes(), Ordering::Relaxed);
-    tuning.atomic_bytes.store(shape.atomic_bytes(), Ordering::Relaxed);
-    // Release pairs with the acquire in `take_up_tuning`.
-    tuning.change.store(1, Ordering::Release);
 }

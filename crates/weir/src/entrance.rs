@@ -5,15 +5,17 @@ use crate::closing;
 use crate::error::{ErrorKind, Result};
 use crate::gathering::Inbox;
 use crate::life::send_with;
+use crate::map::errno_of;
 use crate::name::{self, Claim, What};
 use crate::watcher::{self, Watched};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::BorrowedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use weir_sys::forks::ParentOnly;
 
 /// Connections that may wait to be accepted (the kernel's bound is `net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
@@ -29,9 +31,10 @@ pub const REFUSED: &[u8] = b"weir-no ";
 /// Who is at the other end, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// The process that connected.
+    /// The process that connected; 0 where it is of a pid namespace that this process does not see,
+    /// in which it has no number here.
     pub pid: i32,
-    /// Its user.
+    /// Its user; one of a user namespace that has no number here is the kernel's overflow user.
     pub uid: u32,
     /// Its group.
     pub gid: u32,
@@ -40,21 +43,21 @@ pub struct Identity {
 /// One who came, and handed a memory over.
 #[derive(Debug)]
 pub struct Arrival {
-    pub socket: OwnedFd,
-    pub memory: OwnedFd,
+    pub socket: ParentOnly,
+    pub memory: ParentOnly,
     pub identity: Identity,
 }
 
 #[derive(Debug)]
 struct Pending {
-    socket: OwnedFd,
+    socket: ParentOnly,
     since: Instant,
     watched: Option<Watched>,
 }
 
 impl Pending {
     /// Waits no longer.
-    fn end(self) -> OwnedFd {
+    fn end(self) -> ParentOnly {
         if let Some(watched) = &self.watched {
             watched.end();
         }
@@ -70,7 +73,7 @@ pub struct Entrance {
     inbox: Arc<Inbox>,
     pending: Vec<Pending>,
     // Given up for a moment to refuse those for whom there are no descriptors.
-    spare: Option<OwnedFd>,
+    spare: Option<ParentOnly>,
     watched: Watched,
     /// Somebody waits whom there are no means to let in, or to turn away.
     held_up: bool,
@@ -91,7 +94,7 @@ impl Entrance {
         let socket = claim.socket().ok_or(Errno::BADF).map_err(failed)?;
         rustix::fs::fcntl_setfl(socket, OFlags::RDWR | OFlags::NONBLOCK).map_err(failed)?;
         let watched = watcher::watch_knocks(socket, inbox)?;
-        let spare = Some(rustix::io::fcntl_dupfd_cloexec(socket, 3).map_err(failed)?);
+        let spare = Some(spare_of(socket).map_err(failed)?);
         let (inbox, pending) = (inbox.clone(), Vec::new());
         let epoch = weir_sys::forks::epoch();
         Ok(Entrance { claim, hello, inbox, pending, spare, watched, held_up: false, epoch })
@@ -123,7 +126,7 @@ impl Entrance {
         }
         for _ in 0..MOST_AT_ONCE {
             let Some(socket) = self.claim.socket() else { return arrivals };
-            match accept_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            match accept(socket) {
                 Ok(socket) => self.receive(socket, Instant::now(), &mut arrivals),
                 Err(Errno::AGAIN) => return arrivals,
                 Err(Errno::MFILE | Errno::NFILE) if self.turn_away() => {}
@@ -146,14 +149,14 @@ impl Entrance {
             return false;
         }
         let Some(listening) = self.claim.socket() else { return false };
-        let done = match accept_with(listening, SocketFlags::CLOEXEC) {
+        let done = match accept(listening) {
             Ok(socket) => {
                 turn_off(socket, "its reader has no descriptors left");
                 true
             }
             Err(_) => false,
         };
-        self.spare = rustix::io::fcntl_dupfd_cloexec(listening, 3).ok();
+        self.spare = spare_of(listening).ok();
         done
     }
 
@@ -163,7 +166,7 @@ impl Entrance {
         let Some(socket) = self.claim.socket() else { return };
         let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
         for _ in 0..2 * BACKLOG {
-            match accept_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            match accept(socket) {
                 Ok(socket) => closing::hang_up(socket, None),
                 Err(Errno::INTR) => {}
                 Err(_) => return,
@@ -173,7 +176,7 @@ impl Entrance {
 
     fn look_at_pending(&mut self, arrivals: &mut Vec<Arrival>) {
         for pending in std::mem::take(&mut self.pending) {
-            match self.hello_of(pending.socket.as_fd()) {
+            match self.hello_of(&pending.socket) {
                 Ok(Some((memory, identity))) => {
                     arrivals.push(Arrival { socket: pending.end(), memory, identity });
                 }
@@ -184,8 +187,8 @@ impl Entrance {
         }
     }
 
-    fn receive(&mut self, socket: OwnedFd, since: Instant, arrivals: &mut Vec<Arrival>) {
-        match self.hello_of(socket.as_fd()) {
+    fn receive(&mut self, socket: ParentOnly, since: Instant, arrivals: &mut Vec<Arrival>) {
+        match self.hello_of(&socket) {
             Ok(Some((memory, identity))) => arrivals.push(Arrival { socket, memory, identity }),
             Ok(None) => {
                 if self.pending.len() >= MOST_PENDING {
@@ -193,7 +196,8 @@ impl Entrance {
                     turn_off(oldest, "others came who also handed over no ring");
                 }
                 // Not watched for want of descriptors: then it is looked at with the next.
-                let watched = watcher::watch_knocks(socket.as_fd(), &self.inbox).ok();
+                let watched =
+                    socket.get().and_then(|socket| watcher::watch_knocks(socket, &self.inbox).ok());
                 self.pending.push(Pending { socket, since, watched });
             }
             Err(why) => turn_off(socket, why),
@@ -203,8 +207,9 @@ impl Entrance {
     /// The memory that was handed over, if it has come.
     fn hello_of(
         &self,
-        socket: BorrowedFd,
-    ) -> std::result::Result<Option<(OwnedFd, Identity)>, &'static str> {
+        socket: &ParentOnly,
+    ) -> std::result::Result<Option<(ParentOnly, Identity)>, &'static str> {
+        let socket = socket.get().ok_or("its reader has gone")?;
         let mut text = [0; 32];
         let (count, memory) = match closing::receive(socket, &mut text) {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
@@ -215,10 +220,9 @@ impl Entrance {
         };
         let memory = memory.filter(|_| &text[..count] == self.hello);
         let memory = memory.ok_or("what was handed over is no ring")?;
-        let who = rustix::net::sockopt::socket_peercred(socket)
-            .map_err(|_| "the kernel does not say who it is")?;
-        let identity =
-            Identity { pid: who.pid.as_raw_pid(), uid: who.uid.as_raw(), gid: who.gid.as_raw() };
+        let who =
+            weir_sys::peer::credentials(socket).map_err(|_| "the kernel does not say who it is")?;
+        let identity = Identity { pid: who.pid, uid: who.uid, gid: who.gid };
         Ok(Some((memory, identity)))
     }
 }
@@ -240,23 +244,37 @@ pub fn hand_over(
     path: &Path,
     until: Option<Instant>,
     hello: &[u8],
-    memory: BorrowedFd,
-) -> Result<OwnedFd> {
+    memory: &ParentOnly,
+) -> Result<ParentOnly> {
     loop {
-        let socket = name::dial(what, path, until)?;
-        match send_with(socket.as_fd(), hello, &[memory]) {
-            Ok(()) => return Ok(socket),
+        let made = name::dial(what, path, until)?;
+        let socket = made.here().map_err(|cause| what.os(path, cause))?;
+        match memory.here().and_then(|memory| send_with(socket, hello, &[memory])) {
+            Ok(()) => return Ok(made),
             // It has ended already: refused, or with who listened.
             Err(Errno::PIPE | Errno::CONNRESET) => {}
             Err(cause) => return Err(what.os(path, cause)),
         }
-        if let Some(why) = refusal_of(socket.as_fd()) {
+        if let Some(why) = refusal_of(socket) {
             return Err(what.error(ErrorKind::Refused, path, why));
         }
         if until.is_none_or(|until| Instant::now() >= until) {
             return Err(what.error(ErrorKind::NoReader, path, "its reader has just gone"));
         }
     }
+}
+
+/// The next who knocks. No forked child has the connection.
+fn accept(listening: BorrowedFd) -> rustix::io::Result<ParentOnly> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    ParentOnly::make(|| accept_with(listening, flags).map_err(std::io::Error::from))
+        .map_err(|cause| errno_of(&cause))
+}
+
+/// A copy of the socket that listens, which takes the place of another descriptor.
+fn spare_of(listening: BorrowedFd) -> rustix::io::Result<ParentOnly> {
+    let copy = || rustix::io::fcntl_dupfd_cloexec(listening, 3).map_err(std::io::Error::from);
+    ParentOnly::make(copy).map_err(|cause| errno_of(&cause))
 }
 
 /// Why a connection was refused, if that was said.
@@ -268,8 +286,10 @@ fn refusal_of(socket: BorrowedFd) -> Option<String> {
 }
 
 /// Says no, and why, and ends the connection.
-pub fn turn_off(socket: OwnedFd, why: &str) {
-    refuse(socket.as_fd(), why);
+pub fn turn_off(socket: ParentOnly, why: &str) {
+    if let Some(socket) = socket.get() {
+        refuse(socket, why);
+    }
     closing::hang_up(socket, None);
 }
 

@@ -45,7 +45,11 @@ impl Flags {
     /// # Errors
     /// The kernel has no memory or descriptors.
     pub fn shared() -> Result<Flags> {
-        let (file, page) = Page::create()?;
+        let (mut file, page) = Page::create()?;
+        // Whoever is forked has the cluster, too.
+        let file = file.take().ok_or_else(|| {
+            Error::new(ErrorKind::Forked, "make", "a cluster of flags", "forked meanwhile")
+        })?;
         Ok(Flags { home: Arc::new(Home::Shared { file, page }) })
     }
 

@@ -3,12 +3,15 @@
 use crate::end::make_memory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::life::{Role, receive_with, send_with, sockets};
-use crate::options::Options;
-use crate::pipe::copy_of;
+use crate::map::Map;
+use crate::options::{Options, Resolved};
+use crate::pipe::{copy_of, open_kind};
 use crate::ring::layout;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::io::FdFlags;
 use rustix::net::RecvFlags;
+use std::sync::Arc;
+use weir_sys::forks::ParentOnly;
 
 /// An end that is not open: its memory and its socket. Inherited by children that are forked;
 /// by programs that are executed after [`Handle::keep_over_exec`].
@@ -17,6 +20,41 @@ pub struct Handle {
     role: Role,
     memory: OwnedFd,
     socket: OwnedFd,
+}
+
+/// Memory and socket of an end that is being made. No forked child has them.
+#[derive(Debug)]
+pub(crate) struct Half {
+    pub memory: ParentOnly,
+    pub socket: ParentOnly,
+}
+
+impl Half {
+    /// As a handle, which forked children inherit.
+    fn give_up(mut self, role: Role) -> Result<Handle> {
+        match (self.memory.take(), self.socket.take()) {
+            (Some(memory), Some(socket)) => Ok(Handle::new(role, memory, socket)),
+            _ => Err(Error::new(ErrorKind::Forked, "hand on", "an end", "forked meanwhile")),
+        }
+    }
+}
+
+/// Both halves of a pipe, and its memory as it was mapped when it was made.
+#[derive(Debug)]
+pub(crate) struct Halves {
+    pub writer: Half,
+    pub reader: Half,
+    pub map: Arc<Map>,
+}
+
+impl Halves {
+    pub fn make(kind: u32, resolved: &Resolved) -> Result<Halves> {
+        let (memory, map) = make_memory(kind, resolved)?;
+        let (ours, theirs) = sockets()?;
+        let copy = copy_of(&memory)?;
+        let writer = Half { memory, socket: ours };
+        Ok(Halves { writer, reader: Half { memory: copy, socket: theirs }, map })
+    }
 }
 
 /// What precedes the descriptors when they are sent.
@@ -45,10 +83,8 @@ impl Handle {
     }
 
     fn pair(kind: u32, options: &Options) -> Result<(Handle, Handle)> {
-        let (file, _map) = make_memory(kind, &options.resolve()?)?;
-        let (ours, theirs) = sockets()?;
-        let copy = copy_of(&file)?;
-        Ok((Handle::writer(file, ours), Handle::reader(copy, theirs)))
+        let Halves { writer, reader, .. } = Halves::make(kind, &options.resolve()?)?;
+        Ok((writer.give_up(Role::Writer)?, reader.give_up(Role::Reader)?))
     }
 
     /// A handle out of descriptors that were inherited.
@@ -108,7 +144,8 @@ impl Handle {
         Ok(Handle::new(role, memory, socket))
     }
 
-    pub(crate) fn open_as(self, role: Role) -> Result<(OwnedFd, OwnedFd)> {
+    /// The descriptors, which forked children have no more, and the memory, mapped.
+    pub(crate) fn open_as(self, role: Role, kind: u32) -> Result<(Half, Arc<Map>)> {
         if self.role != role {
             let (object, why) = match role {
                 Role::Writer => ("a writer", "the handle is a reader's"),
@@ -116,6 +153,11 @@ impl Handle {
             };
             return Err(Error::new(ErrorKind::Invalid, "open", object, why));
         }
-        Ok((self.memory, self.socket))
+        let keep = |file| ParentOnly::new(file).map_err(|cause| Error::os("keep", "an end", cause));
+        let half = Half { memory: keep(self.memory)?, socket: keep(self.socket)? };
+        let map = open_kind(&half.memory, kind)?;
+        // Who opens a handle wants its memory.
+        map.populate();
+        Ok((half, map))
     }
 }

@@ -17,7 +17,7 @@ use crate::ring::layout::{Header, NapLine};
 use crate::ring::rouse::{Heard, Rouse, Sleep};
 use crate::ring::{Memory, nap};
 use crate::watcher::{self, Watched};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -79,6 +79,8 @@ pub struct Life {
     told: OnceLock<Told>,
     /// The other end is a process that connected, or was connected to: nobody shares this side.
     is_strange: AtomicBool,
+    /// A descriptor came that is no memory.
+    is_spoilt: AtomicBool,
     /// The epoll that knows the socket.
     polled: OnceLock<Arc<OwnedFd>>,
     /// The process at the other end, where it is watched too.
@@ -101,16 +103,15 @@ struct Told {
 }
 
 /// A pair of sockets for both ends of a pipe.
-pub fn sockets() -> Result<(OwnedFd, OwnedFd)> {
-    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-        .map_err(|cause| Error::os("make", "a pair of sockets", cause))
+pub fn sockets() -> Result<(ParentOnly, ParentOnly)> {
+    let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let make = || socketpair(unix, kind, SocketFlags::CLOEXEC, None).map_err(std::io::Error::from);
+    ParentOnly::make_two(make).map_err(|cause| Error::os("make", "a pair of sockets", cause))
 }
 
 impl Life {
     /// Begins to watch the other side of `socket`.
-    pub fn start(socket: OwnedFd, role: Role, map: Arc<Map>) -> Result<Arc<Life>> {
-        let failed = |cause: std::io::Error| Error::os("watch", "the other end", cause);
-        let socket = ParentOnly::new(socket).map_err(failed)?;
+    pub fn start(socket: ParentOnly, role: Role, map: Arc<Map>) -> Result<Arc<Life>> {
         let map = Mutex::new(map);
         let life = Arc::new(Life {
             socket,
@@ -123,6 +124,7 @@ impl Life {
             limits: OnceLock::new(),
             told: OnceLock::new(),
             is_strange: AtomicBool::new(false),
+            is_spoilt: AtomicBool::new(false),
             polled: OnceLock::new(),
             process: Mutex::default(),
         });
@@ -296,16 +298,16 @@ impl Life {
     }
 
     /// Takes doorbells and the like off the socket; the next memory, if one came.
-    pub fn take_messages(&self) -> Option<OwnedFd> {
+    pub fn take_messages(&self) -> Option<ParentOnly> {
         self.take_until(false)
     }
 
     /// The same up to the first doorbell: while there is another, the socket stays readable.
-    pub fn take_bell(&self) -> Option<OwnedFd> {
+    pub fn take_bell(&self) -> Option<ParentOnly> {
         self.take_until(true)
     }
 
-    fn take_until(&self, to_the_bell: bool) -> Option<OwnedFd> {
+    fn take_until(&self, to_the_bell: bool) -> Option<ParentOnly> {
         let socket = self.socket()?;
         let mut moved = None;
         for _ in 0..MOST_MESSAGES {
@@ -327,8 +329,14 @@ impl Life {
         moved
     }
 
+    /// Whether a descriptor came that is no memory.
+    pub fn is_spoilt(&self) -> bool {
+        self.is_spoilt.load(Ordering::Relaxed)
+    }
+
     /// The other end does not keep to the protocol of the socket: it is as good as dead.
     fn give_up(&self) {
+        self.is_spoilt.store(true, Ordering::Relaxed);
         match self.socket() {
             // The watcher sees that, and tells whom it would tell of a death.
             Some(socket) if self.is_strange.load(Ordering::Relaxed) => {
@@ -339,9 +347,10 @@ impl Life {
     }
 
     /// A writer was let in: keeps the board, if it is one.
-    fn is_let_in(&self, file: &OwnedFd, [ring, limits @ ..]: [u64; 3]) {
+    fn is_let_in(&self, file: &ParentOnly, [ring, limits @ ..]: [u64; 3]) {
         // What is no board is as if none had come: its sender is told of nothing.
-        if let (Ok(board), Ok(ring)) = (Page::open(file.as_fd()), u32::try_from(ring)) {
+        let Some(file) = file.get() else { return };
+        if let (Ok(board), Ok(ring)) = (Page::open(file), u32::try_from(ring)) {
             let _ = self.limits.set(limits);
             let _ = self.bell.set(Bell { board, ring });
         }
@@ -390,8 +399,10 @@ impl Drop for Life {
     fn drop(&mut self) {
         self.stop_watching();
         let polled = self.polled.get().map(Arc::as_ref);
-        match self.socket.take() {
-            Some(socket) if self.is_strange.load(Ordering::Relaxed) => closing::hang_up(socket, polled),
+        match self.socket.pass_on() {
+            Some(socket) if self.is_strange.load(Ordering::Relaxed) => {
+                closing::hang_up(socket, polled)
+            }
             Some(socket) => closing::leave(socket, polled),
             None => {}
         }
@@ -400,8 +411,8 @@ impl Drop for Life {
 
 enum Message {
     Bell,
-    Memory(OwnedFd),
-    Welcome(OwnedFd, [u64; 3]),
+    Memory(ParentOnly),
+    Welcome(ParentOnly, [u64; 3]),
     Refused(String),
     End,
 }

@@ -1,40 +1,43 @@
 //! Sealed shared memory, mapped so that its areas go on where they end.
 //!
 //! A memory file is `header page | ring | arena`. Ring and arena are each mapped twice in a row, so
-//! that a part that reaches beyond the end is one piece. The file is sealed against shrinking,
-//! growing and unsealing: no peer can cut it off under a mapping. All of it is allocated when it is
-//! made, so that a lack of memory is an error and not a SIGBUS.
+//! that a part that reaches beyond the end is one piece. The file is sealed against shrinking and
+//! growing: no peer can cut it off under a mapping. All of it is allocated when it is made, so that
+//! a lack of memory is an error and not a SIGBUS. [`file`] says what else holds for it.
 
+mod file;
 mod frames;
 mod link;
 mod page;
 mod transfers;
 mod views;
 
+pub use file::{Use, errno_of};
 pub(crate) use frames::{FrameReader, FrameWriter, Frames, Loan};
 pub use link::{LinkExtent, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS};
 pub use page::{BOARD, Page};
-pub(crate) use transfers::{Transfers, usual_directory};
+pub(crate) use transfers::{Failure, Transfers, usual_directory};
 pub use views::{View, ViewMut};
 
-use crate::error::{Error, ErrorKind, Result};
+use file::{Beginning, refused};
+
+use crate::error::{Error, Result};
 use crate::primitive::{AtomicU32, Ordering};
-use crate::ring::layout::{self, Header};
+use crate::ring::layout::{self, Fixed, Header};
 use crate::ring::{Area, Memory};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::fd::BorrowedFd;
+use rustix::fs::SealFlags;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::ffi::c_void;
+use std::mem::offset_of;
 use std::ptr::NonNull;
-use weir_sys::forks;
+use weir_sys::forks::{self, ParentOnly};
 
 /// Bytes a CPU moves as one.
 const LINE_BYTES: usize = 64;
-/// What every memory file is sealed with.
-const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
-/// Areas of up to so much are mapped page by page when they are opened: some 0.1 ms a megabyte.
-const POPULATED_BYTES: usize = 64 << 20;
+/// Areas of up to so much are mapped page by page when they are made: some 0.1 ms a megabyte.
+const POPULATED_BYTES: u64 = 64 << 20;
 /// The name of memory files in /proc.
 pub const NAME: &str = "weir-pipe";
 
@@ -56,15 +59,13 @@ impl Extent {
         page_bytes() + self.ring_bytes + self.arena_bytes
     }
 
-    /// As alleged by a header, if it can be.
-    fn read(header: &Header) -> Option<Extent> {
-        let fixed = &header.fixed;
-        // Relaxed: written before the file was handed over, which orders it.
+    /// As alleged by the beginning of a file, if it can be.
+    fn read(words: &Beginning) -> Option<Extent> {
         let extent = Extent {
-            kind: fixed.kind.load(Ordering::Relaxed),
-            ring_bytes: fixed.ring_bytes.load(Ordering::Relaxed),
-            arena_bytes: fixed.arena_bytes.load(Ordering::Relaxed),
-            generation: fixed.generation.load(Ordering::Relaxed),
+            kind: words.u32(offset_of!(Fixed, kind)),
+            ring_bytes: words.u64(offset_of!(Fixed, ring_bytes)),
+            arena_bytes: words.u64(offset_of!(Fixed, arena_bytes)),
+            generation: words.u64(offset_of!(Fixed, generation)),
         };
         let size = |bytes: u64| {
             (page_bytes()..=weir_policy::pipe::MOST_BYTES).contains(&bytes)
@@ -102,23 +103,11 @@ unsafe impl Send for Map {}
 unsafe impl Sync for Map {}
 
 /// Makes a memory file of these sizes and maps it.
-pub fn create(extent: Extent) -> Result<(OwnedFd, Map)> {
+pub fn create(extent: Extent) -> Result<(ParentOnly, Map)> {
     let failed = |cause: Errno| Error::os("make", memory_of(extent), cause);
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // Kernels before 6.3 do not know the flag.
-    let file = rustix::fs::memfd_create(NAME, flags | MemfdFlags::NOEXEC_SEAL)
-        .or_else(|_| rustix::fs::memfd_create(NAME, flags))
-        .map_err(failed)?;
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
-    if limit.is_some_and(|limit| extent.file_bytes() > limit) {
-        // The kernel would send SIGXFSZ.
-        return Err(failed(Errno::FBIG));
-    }
-    rustix::fs::ftruncate(&file, extent.file_bytes()).map_err(failed)?;
-    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, extent.file_bytes())
-        .map_err(failed)?;
-    rustix::fs::fcntl_add_seals(&file, SEALS).map_err(failed)?;
-    let map = Map::new(file.as_fd(), extent)?;
+    let made = file::make(NAME, extent.file_bytes(), SealFlags::empty()).map_err(failed)?;
+    let map = Map::new(made.here().map_err(failed)?, extent)?;
+    map.populate();
     let fixed = &map.header().fixed;
     fixed.kind.store(extent.kind, Ordering::Relaxed);
     fixed.version.store(layout::VERSION, Ordering::Relaxed);
@@ -127,61 +116,63 @@ pub fn create(extent: Extent) -> Result<(OwnedFd, Map)> {
     fixed.generation.store(extent.generation, Ordering::Relaxed);
     // Release: whoever finds the name finds the rest.
     fixed.magic.store(layout::MAGIC, Ordering::Release);
-    Ok((file, map))
+    Ok((made, map))
 }
 
 fn memory_of(extent: Extent) -> String {
     format!("shared memory of {} bytes", extent.file_bytes())
 }
 
-/// Maps a memory file that came from elsewhere, after checking all there is to check.
-pub fn open(file: BorrowedFd) -> Result<Map> {
+/// Maps a memory file that came from elsewhere, after checking all there is to check. It is not
+/// touched here: whoever handed it over has paid for its pages.
+pub fn open(file: BorrowedFd, how: Use) -> Result<Map> {
     let extent = inspect(file)?;
-    Map::new(file, extent)
+    let map = Map::new(file, extent)?;
+    file::check_whole(file, extent.file_bytes(), how)?;
+    Ok(map)
 }
 
 /// The sizes of a memory file, if it is one of ours and sealed.
 pub fn inspect(file: BorrowedFd) -> Result<Extent> {
-    let refused = |why: &str| Error::new(ErrorKind::Corrupt, "use", "the memory received", why);
-    let seals = rustix::fs::fcntl_get_seals(file)
-        .map_err(|_| refused("it is no file that can be sealed"))?;
-    if !seals.contains(SEALS) {
-        return Err(refused("it is not sealed"));
-    }
-    let bytes = rustix::fs::fstat(file).map_err(|cause| Error::os("use", "memory", cause))?.st_size;
-    if (bytes as u64) < page_bytes() {
-        return Err(refused("it is too short"));
-    }
-    let page = HeaderPage::new(file)?;
-    let fixed = &page.header().fixed;
-    if fixed.magic.load(Ordering::Acquire) != layout::MAGIC {
+    let bytes = file::length(file)?;
+    let words = Beginning::of(file)?;
+    if words.u64(offset_of!(Fixed, magic)) != layout::MAGIC {
         return Err(refused("it is not a pipe's"));
     }
-    let version = fixed.version.load(Ordering::Relaxed);
+    let version = words.u32(offset_of!(Fixed, version));
     if version != layout::VERSION {
         let known = layout::VERSION;
         return Err(refused(&format!("its layout is version {version}, known is {known}")));
     }
-    let extent = Extent::read(page.header()).ok_or_else(|| refused("its sizes cannot be"))?;
-    if extent.file_bytes() != bytes as u64 {
+    let extent = Extent::read(&words).ok_or_else(|| refused("its sizes cannot be"))?;
+    if extent.file_bytes() != bytes {
         return Err(refused("its file is not as long as it says"));
     }
     Ok(extent)
 }
 
-/// The first page of a memory file, mapped for reading: what `weir stat` looks at.
+/// The first page of a memory file, mapped: what `weir stat` looks at, and `weir tune` writes.
 #[derive(Debug)]
 pub struct HeaderPage {
     start: NonNull<u8>,
 }
 
 impl HeaderPage {
-    /// Maps it.
-    pub fn new(file: BorrowedFd) -> Result<HeaderPage> {
-        let (bytes, read) = (page_bytes() as usize, ProtFlags::READ);
+    /// Maps it to be read: its words are only to be loaded.
+    pub fn to_read(file: BorrowedFd) -> Result<HeaderPage> {
+        HeaderPage::new(file, ProtFlags::READ)
+    }
+
+    /// Maps it to be written as well.
+    pub fn to_write(file: BorrowedFd) -> Result<HeaderPage> {
+        HeaderPage::new(file, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    fn new(file: BorrowedFd, how: ProtFlags) -> Result<HeaderPage> {
+        let bytes = page_bytes() as usize;
         // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
         let start = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), bytes, read, MapFlags::SHARED, file, 0)
+            rustix::mm::mmap(std::ptr::null_mut(), bytes, how, MapFlags::SHARED, file, 0)
         };
         let start = start.map_err(|cause| Error::os("map", "shared memory", cause))?;
         NonNull::new(start.cast())
@@ -189,7 +180,7 @@ impl HeaderPage {
             .ok_or_else(|| Error::os("map", "shared memory", Errno::NOMEM))
     }
 
-    /// The words in it, which are only to be loaded: the mapping cannot be written.
+    /// The words in it.
     pub fn header(&self) -> &Header {
         // SAFETY: the page is mapped as long as `self`, longer than a header and aligned; a header
         // is atomics, for which any bytes are a value.
@@ -210,26 +201,7 @@ impl Map {
         let (page, ring, arena) =
             (page_bytes() as usize, extent.ring_bytes as usize, extent.arena_bytes as usize);
         let mapped_bytes = page + 2 * ring + 2 * arena;
-        // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
-        let start = unsafe {
-            rustix::mm::mmap_anonymous(
-                std::ptr::null_mut(),
-                mapped_bytes,
-                ProtFlags::empty(),
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )
-        };
-        let start = NonNull::new(start.map_err(failed)?.cast::<u8>()).ok_or(Errno::NOMEM);
-        let start = start.map_err(failed)?;
         let (ring_at, arena_at) = (page, page + 2 * ring);
-        let map = Map {
-            start,
-            mapped_bytes,
-            ring: ring_at,
-            arena: arena_at,
-            extent,
-            epoch: forks::epoch(),
-        };
         let parts = [
             (0, page, 0),
             (ring_at, ring, page),
@@ -237,14 +209,30 @@ impl Map {
             (arena_at, arena, page + ring),
             (arena_at + arena, arena, page + ring),
         ];
-        for (at, bytes, from) in parts {
-            map.place(file, at, bytes, from as u64).map_err(failed)?;
-        }
-        // SAFETY: the range is exactly this mapping; the advice changes nothing in this process.
-        let advised =
-            unsafe { rustix::mm::madvise(map.base().cast(), mapped_bytes, Advice::LinuxDontFork) };
-        advised.map_err(failed)?;
-        Ok(map)
+        // One step for a fork: a child has all of it or none, and of what is advised, none.
+        let mapped = forks::hold_off(|| {
+            // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
+            let start = unsafe {
+                rustix::mm::mmap_anonymous(
+                    std::ptr::null_mut(),
+                    mapped_bytes,
+                    ProtFlags::empty(),
+                    MapFlags::PRIVATE | MapFlags::NORESERVE,
+                )
+            }?;
+            let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::NOMEM)?;
+            let (ring, arena, epoch) = (ring_at, arena_at, forks::epoch());
+            let map = Map { start, mapped_bytes, ring, arena, extent, epoch };
+            for (at, bytes, from) in parts {
+                map.place(file, at, bytes, from as u64)?;
+            }
+            let (whole, no_child) = (map.base().cast(), Advice::LinuxDontFork);
+            // SAFETY: the range is exactly this mapping; the advice changes nothing in this
+            // process.
+            unsafe { rustix::mm::madvise(whole, mapped_bytes, no_child) }?;
+            Ok(map)
+        });
+        mapped.map_err(failed)
     }
 
     /// Maps part of the file over part of the reserved range.
@@ -260,15 +248,28 @@ impl Map {
         }
         assert!(at + bytes <= self.mapped_bytes);
         let how = ProtFlags::READ | ProtFlags::WRITE;
-        let mut kind = MapFlags::SHARED | MapFlags::FIXED;
-        if bytes <= POPULATED_BYTES {
-            // A fault at the first touch of each page would cost a stream its first lap: 1 us where
-            // a record takes 0.1 us.
-            kind |= MapFlags::POPULATE;
-        }
+        let kind = MapFlags::SHARED | MapFlags::FIXED;
         let to: *mut c_void = self.base().wrapping_add(at).cast();
         // SAFETY: the range lies in what `new` reserved (asserted), where nothing else is.
         unsafe { rustix::mm::mmap(to, bytes, how, kind, file, from) }.map(drop)
+    }
+
+    /// Maps small areas page by page. A fault at the first touch of each page would cost a stream
+    /// its first lap: 1 us where a record takes 0.1 us.
+    ///
+    /// What is not there is made, at this process's cost: for memory that it made itself, or whose
+    /// maker it trusts.
+    pub fn populate(&self) {
+        let areas = [(0, page_bytes()), (self.ring, 2 * self.extent.ring_bytes)];
+        let arena = (self.arena, 2 * self.extent.arena_bytes);
+        for (at, bytes) in areas.into_iter().chain([arena]) {
+            if bytes > 0 && bytes <= 2 * POPULATED_BYTES {
+                let (from, now) = (self.base().wrapping_add(at), Advice::LinuxPopulateWrite);
+                // SAFETY: the range is part of this mapping; the advice changes none of its bytes.
+                // Kernels before 5.14 do not know it: there the first lap is slower.
+                let _ = unsafe { rustix::mm::madvise(from.cast(), bytes as usize, now) };
+            }
+        }
     }
 
     fn base(&self) -> *mut u8 {

@@ -2,60 +2,35 @@
 //!
 //! Whoever listens holds the lock, and says in it who it is. A socket without a holder of its lock
 //! is stale and is replaced. A lock can outlive its holder, where a child was forked that kept it:
-//! then the recorded process decides, which is gone, and the lock file is replaced. All of that
-//! concerns only files that are ours: what else lies at the names is left alone.
+//! then the recorded process decides, which is gone, and the lock file is replaced, by one in the
+//! holder's pid namespace; for others the lock alone decides. All of that concerns only files that
+//! are ours: what else lies at the names is left alone.
+
+mod holder;
+mod place;
+
+pub use holder::Holder;
+pub use place::directory;
 
 use crate::error::{Error, ErrorKind, Result};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags};
+use crate::map::errno_of;
+use holder::{is_locked, open};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
+use std::io;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use weir_sys::forks::ParentOnly;
-use weir_sys::proc::Stat;
 
-/// What the lock file of a name begins with.
-const MARK: &str = "weir ";
 /// Tries for a lock that others take and leave meanwhile.
 const TRIES: u32 = 8;
 /// Between two looks whether a reader has come.
 const LOOK: Duration = Duration::from_millis(5);
-
-/// The directory for temporary files; a stale `TMPDIR` (of cron, or a session that has ended) is as
-/// none.
-fn temporary() -> PathBuf {
-    let named = std::env::temp_dir();
-    if named.is_dir() { named } else { PathBuf::from("/tmp") }
-}
-
-/// The directory of names that are no paths: `$XDG_RUNTIME_DIR/weir`, or one in the directory for
-/// temporary files that is the user's alone. It is made if it is missing.
-///
-/// # Errors
-/// It cannot be made, or is not the user's alone.
-pub fn directory() -> Result<PathBuf> {
-    let uid = rustix::process::getuid().as_raw();
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let directory = match runtime.filter(|path| path.is_absolute()) {
-        Some(runtime) => runtime.join("weir"),
-        None => temporary().join(format!("weir-{uid}")),
-    };
-    let object = || format!("the directory of names '{}'", directory.display());
-    match rustix::fs::mkdir(&directory, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(cause) => return Err(Error::os("make", object(), cause)),
-    }
-    let found = rustix::fs::lstat(&directory).map_err(|cause| Error::os("use", object(), cause))?;
-    let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
-    if !is_directory || found.st_uid != uid || found.st_mode & 0o022 != 0 {
-        let why = "it is no directory of this user's that only this user may write";
-        return Err(Error::new(ErrorKind::Taken, "use", object(), why));
-    }
-    Ok(directory)
-}
 
 /// The path of a name: itself if it has a `/`, else one in [`directory`].
 pub fn resolve(what: &What, name: &Path) -> Result<PathBuf> {
@@ -119,9 +94,8 @@ impl Claim {
             // Ours, and held: a name that is not to be had is left without one.
             let _ = rustix::fs::unlink(lock_path(path));
         })?;
-        let keep = |fd| ParentOnly::new(fd).map_err(|cause| Error::os("keep", "a name", cause));
         let epoch = weir_sys::forks::epoch();
-        Ok(Claim { socket: keep(socket)?, _lock: keep(lock)?, path: path.to_owned(), epoch })
+        Ok(Claim { socket, _lock: lock, path: path.to_owned(), epoch })
     }
 
     fn listen_at(
@@ -130,17 +104,18 @@ impl Claim {
         mode: Mode,
         backlog: i32,
         orphaned: bool,
-    ) -> Result<OwnedFd> {
+    ) -> Result<ParentOnly> {
         let failed = |cause: Errno| what.os(path, cause);
         make_way(what, path, orphaned)?;
-        let (socket, address) = unix_socket(what, path)?;
+        let (made, address) = unix_socket(what, path)?;
+        let socket = made.here().map_err(failed)?;
         // The socket's file gets its mode when it is bound, less the umask; what is missing then is
         // added, so that it never was open to more than it should be.
-        rustix::fs::fchmod(&socket, mode).map_err(failed)?;
-        bind(&socket, &address).map_err(failed)?;
-        rustix::fs::chmod(path, mode).map_err(failed)?;
-        listen(&socket, backlog).map_err(failed)?;
-        Ok(socket)
+        rustix::fs::fchmod(socket, mode).map_err(failed)?;
+        bind(socket, &address).map_err(failed)?;
+        set_mode(path, mode).map_err(failed)?;
+        listen(socket, backlog).map_err(failed)?;
+        Ok(made)
     }
 
     /// The socket that listens, unless this is a forked child.
@@ -164,6 +139,23 @@ impl Drop for Claim {
     }
 }
 
+/// Sets the mode of a socket, unless the umask left it as it is to be. Not by its path: another may
+/// lie there by now.
+fn set_mode(path: &Path, mode: Mode) -> rustix::io::Result<()> {
+    let there = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let there = there.here()?;
+    let found = rustix::fs::fstat(there)?;
+    let own = rustix::process::geteuid().as_raw();
+    if FileType::from_raw_mode(found.st_mode) != FileType::Socket || found.st_uid != own {
+        return Err(Errno::AGAIN);
+    }
+    if Mode::from_raw_mode(found.st_mode) & Mode::from_raw_mode(0o7777) == mode {
+        return Ok(());
+    }
+    // What the descriptor refers to, and nothing else: fchmod(2) takes none of this kind.
+    rustix::fs::chmod(format!("/proc/self/fd/{}", there.as_raw_fd()), mode)
+}
+
 /// Where the lock of a name lies.
 pub fn lock_path(path: &Path) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
@@ -172,7 +164,7 @@ pub fn lock_path(path: &Path) -> PathBuf {
 }
 
 struct Lock {
-    file: OwnedFd,
+    file: ParentOnly,
     /// A child of a holder that died had kept the lock, and may have kept the socket.
     orphaned: bool,
 }
@@ -182,28 +174,30 @@ fn take_lock(what: &What, path: &Path) -> Result<Lock> {
     let failed = |cause: Errno| what.os(path, cause);
     let beside = lock_path(path);
     let mut orphaned = false;
-    for _ in 0..TRIES {
+    for tried in 0..TRIES {
         let how = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let how = how | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let lock = rustix::fs::open(&beside, how, Mode::RUSR | Mode::WUSR);
-        let lock = lock.map_err(|cause| match cause {
+        let file = open(&beside, how, Mode::RUSR | Mode::WUSR).map_err(|cause| match cause {
             Errno::LOOP | Errno::ISDIR => foreign_lock(what, path),
             cause => failed(cause),
         })?;
-        let holder = read_holder(&lock).map_err(|()| foreign_lock(what, path))?;
-        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        let lock = file.here().map_err(failed)?;
+        let holder = Holder::read(lock).map_err(|()| foreign_lock(what, path))?;
+        if rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             // What was locked may have been removed or replaced meanwhile.
-            if is_at(&lock, &beside) {
-                say_holder(&lock).map_err(failed)?;
-                return Ok(Lock { file: lock, orphaned });
+            if is_at(lock, &beside) {
+                Holder::say_own(lock).map_err(failed)?;
+                return Ok(Lock { file, orphaned });
             }
             continue;
         }
         match holder {
             // Taken a moment ago, by someone who has not yet said who it is.
             None => std::thread::sleep(LOOK),
-            Some(holder) if holder.lives() => {
-                let why = format!("process {} is its reader", holder.pid);
+            // One of another namespace: perhaps one who only looked had the lock.
+            Some(holder) if holder.pid().is_none() && tried + 1 < TRIES => std::thread::sleep(LOOK),
+            Some(holder) if holder.lives(|| true) => {
+                let why = format!("{} is its reader", holder.describe());
                 return Err(what.error(ErrorKind::Taken, path, why));
             }
             Some(_) => {
@@ -225,82 +219,26 @@ fn foreign_lock(what: &What, path: &Path) -> Error {
 fn replace_lock(beside: &Path) -> rustix::io::Result<()> {
     let parent = beside.parent().filter(|parent| !parent.as_os_str().is_empty());
     let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = rustix::fs::open(parent.unwrap_or(Path::new(".")), how, Mode::empty())?;
-    if rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err() {
+    let directory = open(parent.unwrap_or(Path::new(".")), how, Mode::empty())?;
+    if rustix::fs::flock(directory.here()?, FlockOperation::NonBlockingLockExclusive).is_err() {
         std::thread::sleep(LOOK);
         return Ok(());
     }
     let how = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let lock = match rustix::fs::open(beside, how, Mode::empty()) {
+    let file = match open(beside, how, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(()),
-        lock => lock?,
+        file => file?,
     };
-    let held = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).is_err();
-    let gone = matches!(read_holder(&lock), Ok(Some(holder)) if !holder.lives());
+    let lock = file.here()?;
+    let held = is_locked(lock);
+    let gone = matches!(Holder::read(lock), Ok(Some(holder)) if !holder.lives(|| held));
     if held && gone { rustix::fs::unlink(beside) } else { Ok(()) }
 }
 
-fn is_at(file: &OwnedFd, path: &Path) -> bool {
+fn is_at(file: BorrowedFd, path: &Path) -> bool {
     let (ours, there) = (rustix::fs::fstat(file), rustix::fs::lstat(path));
     let (Ok(ours), Ok(there)) = (ours, there) else { return false };
     (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
-}
-
-/// Who holds a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holder {
-    pub pid: i32,
-    started_ticks: u64,
-}
-
-impl Holder {
-    fn of(pid: i32) -> Option<Holder> {
-        let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-        let stat = Stat::parse(&text)?;
-        // A zombie holds nothing.
-        (stat.state != b'Z').then_some(Holder { pid, started_ticks: stat.started_ticks })
-    }
-
-    /// Whether the process is still there, stopped or not, and the same.
-    pub fn lives(&self) -> bool {
-        let alive = rustix::process::Pid::from_raw(self.pid).is_some_and(|pid| {
-            let found = rustix::process::test_kill_process(pid);
-            found.is_ok() || found == Err(Errno::PERM)
-        });
-        // Where /proc cannot be read, the number must do.
-        alive && Holder::of(self.pid).is_none_or(|now| now == *self) && !self.is_zombie()
-    }
-
-    fn is_zombie(&self) -> bool {
-        let text = std::fs::read(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
-        Stat::parse(&text).is_some_and(|stat| stat.state == b'Z')
-    }
-}
-
-/// What a lock file says; an error if it is another's file.
-fn read_holder(lock: &OwnedFd) -> std::result::Result<Option<Holder>, ()> {
-    let found = rustix::fs::fstat(lock).map_err(drop)?;
-    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
-        return Err(());
-    }
-    let mut text = [0; 64];
-    let count = rustix::io::pread(lock, &mut text, 0).map_err(drop)?;
-    if count == 0 {
-        return Ok(None);
-    }
-    let text = std::str::from_utf8(&text[..count]).map_err(drop)?;
-    let mut words = text.strip_prefix(MARK).ok_or(())?.split_ascii_whitespace();
-    let mut next = || words.next()?.parse::<u64>().ok();
-    let (pid, started) = (next().ok_or(())?, next().ok_or(())?);
-    Ok(Some(Holder { pid: i32::try_from(pid).map_err(drop)?, started_ticks: started }))
-}
-
-fn say_holder(lock: &OwnedFd) -> rustix::io::Result<()> {
-    let pid = std::process::id() as i32;
-    let started = Holder::of(pid).map_or(0, |own| own.started_ticks);
-    let text = format!("{MARK}{pid} {started}\n");
-    rustix::fs::ftruncate(lock, 0)?;
-    rustix::io::pwrite(lock, text.as_bytes(), 0).map(drop)
 }
 
 /// Removes what a former holder has left at the path, and nothing else.
@@ -314,18 +252,19 @@ fn make_way(what: &What, path: &Path, orphaned: bool) -> Result<()> {
         return Err(what.error(ErrorKind::Taken, path, why));
     }
     let (socket, address) = unix_socket(what, path)?;
+    let connected = || connect(socket.here()?, &address);
     // Orphaned, it may still listen, for nobody.
-    if !orphaned && connect(&socket, &address) != Err(Errno::CONNREFUSED) {
+    if !orphaned && connected() != Err(Errno::CONNREFUSED) {
         let why = "the socket of another program has the name";
         return Err(what.error(ErrorKind::Taken, path, why));
     }
     rustix::fs::unlink(path).map_err(|cause| what.os(path, cause))
 }
 
-fn unix_socket(what: &What, path: &Path) -> Result<(OwnedFd, SocketAddrUnix)> {
+fn unix_socket(what: &What, path: &Path) -> Result<(ParentOnly, SocketAddrUnix)> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None)
-        .map_err(|cause| what.os(path, cause))?;
+    let make = || socket_with(family, kind, SocketFlags::CLOEXEC, None).map_err(io::Error::from);
+    let socket = ParentOnly::make(make).map_err(|cause| what.os(path, errno_of(&cause)))?;
     let address = SocketAddrUnix::new(path).map_err(|_| {
         let why = format!("the path is longer than {MOST_PATH_BYTES} bytes");
         what.error(ErrorKind::Invalid, path, why)
@@ -334,12 +273,13 @@ fn unix_socket(what: &What, path: &Path) -> Result<(OwnedFd, SocketAddrUnix)> {
 }
 
 /// Connects to who listens at a path, waiting for someone to, until then.
-pub fn dial(what: &What, path: &Path, until: Option<Instant>) -> Result<OwnedFd> {
+pub fn dial(what: &What, path: &Path, until: Option<Instant>) -> Result<ParentOnly> {
     loop {
-        let (socket, address) = unix_socket(what, path)?;
-        let cause = match connect_in_time(&socket, &address, until) {
-            Ok(()) if listens_for_nobody(&socket) => Errno::CONNREFUSED,
-            Ok(()) => return Ok(socket),
+        let (made, address) = unix_socket(what, path)?;
+        let socket = made.here().map_err(|cause| what.os(path, cause))?;
+        let cause = match connect_in_time(socket, &address, until) {
+            Ok(()) if listens_for_nobody(socket) => Errno::CONNREFUSED,
+            Ok(()) => return Ok(made),
             Err(cause) => cause,
         };
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -363,7 +303,7 @@ pub fn dial(what: &What, path: &Path, until: Option<Instant>) -> Result<OwnedFd>
 }
 
 /// Whether the process that listened is dead, and a child of it has kept the socket.
-fn listens_for_nobody(socket: &OwnedFd) -> bool {
+fn listens_for_nobody(socket: BorrowedFd) -> bool {
     match weir_sys::peer::pidfd(socket) {
         Ok(pidfd) => wait_readable(pidfd, Duration::ZERO),
         // Reaped already; on kernels that do not know, nothing is known.
@@ -373,7 +313,7 @@ fn listens_for_nobody(socket: &OwnedFd) -> bool {
 
 /// Where the queue of connections is full, connect(2) waits as long as sends may.
 fn connect_in_time(
-    socket: &OwnedFd,
+    socket: BorrowedFd,
     address: &SocketAddrUnix,
     until: Option<Instant>,
 ) -> rustix::io::Result<()> {
@@ -396,8 +336,8 @@ const QUEUE_PATIENCE: Duration = Duration::from_secs(1);
 /// What lies at a name, seen from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// A process listens.
-    Held(i32),
+    /// A process listens, of this number; one of another pid namespace has none here.
+    Held(Holder),
     /// Its reader is gone.
     Stale,
 }
@@ -405,18 +345,20 @@ pub enum State {
 /// The state of a name; `None` if it is none of ours.
 pub fn state(path: &Path) -> Option<State> {
     let how = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let lock = rustix::fs::openat(CWD, lock_path(path), how, Mode::empty()).ok()?;
-    let holder = read_holder(&lock).ok()??;
-    // Not by trying the lock: that would keep a reader from it that comes just now.
-    Some(if holder.lives() { State::Held(holder.pid) } else { State::Stale })
+    let file = open(&lock_path(path), how, Mode::empty()).ok()?;
+    let lock = file.here().ok()?;
+    let holder = Holder::read(lock).ok()??;
+    // The lock is tried only where nothing else can tell: a reader that comes just now has to try
+    // once more then.
+    Some(if holder.lives(|| is_locked(lock)) { State::Held(holder) } else { State::Stale })
 }
 
 /// Removes what a reader that is gone has left.
 pub fn remove(what: &What, path: &Path) -> Result<()> {
     match state(path) {
         Some(State::Stale) => {}
-        Some(State::Held(pid)) => {
-            let why = format!("process {pid} is its reader");
+        Some(State::Held(holder)) => {
+            let why = format!("{} is its reader", holder.describe());
             return Err(what.error(ErrorKind::Taken, path, why));
         }
         None => return Err(what.error(ErrorKind::Invalid, path, "there is none of that name")),

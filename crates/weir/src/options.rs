@@ -27,6 +27,7 @@ pub struct Options {
     pub(crate) waiting: Waiting,
     pub(crate) dirties: Option<bool>,
     pub(crate) slip_ns: Option<u64>,
+    pub(crate) most_bytes: Option<u64>,
 }
 
 impl Options {
@@ -51,6 +52,15 @@ impl Options {
     /// Longest write that appears whole: 1 to a segment.
     pub fn atomic_bytes(mut self, bytes: u64) -> Options {
         self.atomic_bytes = Some(bytes);
+        self
+    }
+
+    /// Largest capacity that the writer takes up when it is asked from outside: by `weir tune`, or
+    /// by the reader, who could mean harm. 0 for none. Where nothing else is said, 16 times the
+    /// capacity it begins with, or what a pipe has by default where that is more. What is taken up
+    /// in a writer's life is four times that in all.
+    pub fn most_bytes(mut self, bytes: u64) -> Options {
+        self.most_bytes = Some(bytes);
         self
     }
 
@@ -81,11 +91,13 @@ impl Options {
         // A size that was not asked for fits itself to those that were.
         let capacity = self.capacity_bytes.or(settings.capacity_bytes);
         let capacity = capacity.unwrap_or(levers.capacity_bytes);
-        let fitting = |bytes: Option<u64>, most: u64| bytes.filter(|bytes| *bytes <= most);
-        let segment = self.segment_bytes.or(fitting(settings.segment_bytes, capacity));
-        let atomic = self.atomic_bytes.or(fitting(settings.atomic_bytes, segment.unwrap_or(0)));
-        let shape = Shape::new(map::page_bytes(), capacity, segment, atomic);
-        Ok(Resolved { shape: shape.map_err(out_of_range)?, levers, waiting: self.waiting })
+        let (asked, usual) = (
+            (self.segment_bytes, self.atomic_bytes),
+            (settings.segment_bytes, settings.atomic_bytes),
+        );
+        let shape = Shape::fitted(map::page_bytes(), capacity, asked, usual);
+        let (waiting, most_bytes) = (self.waiting, self.most_bytes);
+        Ok(Resolved { shape: shape.map_err(out_of_range)?, levers, waiting, most_bytes })
     }
 }
 
@@ -105,6 +117,7 @@ pub struct Resolved {
     pub shape: Shape,
     pub levers: Levers,
     pub waiting: Waiting,
+    pub most_bytes: Option<u64>,
 }
 
 /// A size out of its range, as an error.

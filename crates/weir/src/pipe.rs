@@ -16,32 +16,48 @@ mod writer;
 pub use reader::Reader;
 pub use writer::Writer;
 
+use crate::end::End;
 use crate::error::{Error, ErrorKind, Result};
-use crate::handle::Handle;
+use crate::handle::Halves;
 use crate::life::Role;
-use crate::map::{self, Map};
+use crate::map::{self, Map, Use};
 use crate::options::Options;
 use crate::ring::Corrupt;
-use crate::ring::layout;
-use rustix::fd::{AsFd, OwnedFd};
+use crate::ring::layout::{self, STREAM};
+use std::io;
 use std::sync::Arc;
+use weir_sys::forks::ParentOnly;
 
 /// Makes a stream; both ends are in this process until one is handed on.
 ///
 /// # Errors
 /// A size is out of its range; the kernel has no memory or descriptors.
 pub fn pipe(options: &Options) -> Result<(Writer, Reader)> {
-    let (writer, reader) = Handle::stream_pair(options)?;
-    Ok((Writer::open(writer, options)?, Reader::open(reader, options)?))
+    let (writer, reader) = both_ends(STREAM, options)?;
+    Ok((Writer::over(writer)?, Reader::over(reader)?))
 }
 
-pub(crate) fn copy_of(file: &OwnedFd) -> Result<OwnedFd> {
-    rustix::io::fcntl_dupfd_cloexec(file, 3).map_err(|cause| Error::os("copy", "memory", cause))
+/// Both ends of a new pipe, each with a mapping of its own.
+pub(crate) fn both_ends(kind: u32, options: &Options) -> Result<(End, End)> {
+    let resolved = options.resolve()?;
+    let Halves { writer, reader, map } = Halves::make(kind, &resolved)?;
+    let of_reader = open_kind(&reader.memory, kind)?;
+    of_reader.populate();
+    let writer = End::of(writer, map, Role::Writer, &resolved)?;
+    Ok((writer, End::of(reader, of_reader, Role::Reader, &resolved)?))
 }
 
-/// Opens received memory of a kind.
-pub(crate) fn open_kind(file: &OwnedFd, kind: u32) -> Result<Arc<Map>> {
-    let map = map::open(file.as_fd())?;
+pub(crate) fn copy_of(file: &ParentOnly) -> Result<ParentOnly> {
+    let copy = || rustix::io::fcntl_dupfd_cloexec(file.here()?, 3).map_err(io::Error::from);
+    ParentOnly::make(copy).map_err(|cause| Error::os("copy", "memory", cause))
+}
+
+/// Opens received memory of a kind, as it is opened by that kind's ends.
+pub(crate) fn open_kind(file: &ParentOnly, kind: u32) -> Result<Arc<Map>> {
+    let file = file.here().map_err(|cause| Error::os("open", "memory", cause))?;
+    // A writer's end of a port stays where it is, and so does its reader's.
+    let how = if kind == layout::MESSAGE { Use::ForGood } else { Use::Movable };
+    let map = map::open(file, how)?;
     if map.extent().kind != kind {
         let what = if kind == layout::STREAM { "a stream" } else { "a record pipe" };
         return Err(Error::new(ErrorKind::Invalid, "open", what, "the memory is the other kind"));

@@ -75,8 +75,11 @@ impl Pool {
     fn with(
         options: &PoolOptions,
         settings: Settings,
-        transfers: Option<(Transfers, std::path::PathBuf)>,
+        mut transfers: Option<(Transfers, std::path::PathBuf)>,
     ) -> Result<Pool> {
+        if let Some((transfers, _)) = transfers.as_mut().filter(|_| options.verifies) {
+            transfers.verify();
+        }
         let frames = Frames::new(options.frame_bytes as usize, settings.frames)?;
         let spill = transfers.as_ref().map(|(transfers, directory)| Spill {
             directory: directory.clone(),

@@ -25,6 +25,7 @@ mod lent;
 mod options;
 mod reader;
 mod slot;
+mod unfinished;
 mod waiting;
 mod writer;
 
@@ -121,7 +122,8 @@ pub struct Received {
 pub struct PortName {
     /// The path of its socket.
     pub path: PathBuf,
-    /// The process that reads; none where that is gone and has left the name.
+    /// The process that reads, 0 for one of another pid namespace; none where that is gone and has
+    /// left the name.
     pub reader: Option<i32>,
 }
 
@@ -144,7 +146,10 @@ pub fn port_names(directory: Option<&Path>) -> Result<Vec<PortName>> {
         }
         let path = path.with_extension("");
         match name::state(&path) {
-            Some(name::State::Held(pid)) => names.push(PortName { path, reader: Some(pid) }),
+            Some(name::State::Held(holder)) => {
+                let reader = Some(holder.pid().unwrap_or_default());
+                names.push(PortName { path, reader });
+            }
             Some(name::State::Stale) => names.push(PortName { path, reader: None }),
             None => {}
         }

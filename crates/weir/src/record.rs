@@ -23,14 +23,15 @@ pub use reader::{Loan, RecordReader};
 pub use writer::{RecordWriter, Reservation};
 
 use crate::error::Result;
-use crate::handle::Handle;
 use crate::options::Options;
+use crate::pipe::both_ends;
+use crate::ring::layout::RECORD;
 
 /// Makes a record pipe; both ends are in this process until one is handed on.
 ///
 /// # Errors
 /// A size is out of its range; the kernel has no memory or descriptors.
 pub fn records(options: &Options) -> Result<(RecordWriter, RecordReader)> {
-    let (writer, reader) = Handle::record_pair(options)?;
-    Ok((RecordWriter::open(writer, options)?, RecordReader::open(reader, options)?))
+    let (writer, reader) = both_ends(RECORD, options)?;
+    Ok((RecordWriter::over(writer)?, RecordReader::over(reader)?))
 }

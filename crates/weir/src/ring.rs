@@ -4,8 +4,8 @@
 //! [`board`] of many rings with one reader;
 //! [`stream`] and [`record`] are the two kinds of ring over it; [`nap`] is the protocol by which an
 //! end falls asleep without missing what the other does meanwhile, [`rouse`] how one thread of a
-//! process tells another what lies in no ring. None of it waits or calls the kernel. [`Memory`] is what the rings are written against: a mapping, a heap (tests, miri), or a
-//! model (loom).
+//! process tells another what lies in no ring. None of it waits or calls the kernel. [`Memory`] is
+//! what the rings are written against: a mapping, a heap (tests, miri), or a model (loom).
 //!
 //! A peer is hostile: whatever is loaded from the memory is loaded once, checked and then used.
 

@@ -6,6 +6,7 @@ use crate::entrance::{Arrival, Entrance, hand_over};
 use crate::error::{Error, ErrorKind, Result};
 use crate::futex;
 use crate::gathering::Inbox;
+use crate::handle::Half;
 use crate::life::Role;
 use crate::name::What;
 use crate::options::Options;
@@ -13,7 +14,6 @@ use crate::pipe::{Reader, Writer, copy_of, open_kind};
 use crate::record::{RecordReader, RecordWriter};
 use crate::ring::layout::{self, NapLine};
 use crate::ring::nap;
-use rustix::fd::AsFd;
 use rustix::fs::Mode;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ impl Listener {
         let Arrival { socket, memory, .. } = self.next_arrival();
         let map = open_kind(&memory, kind)?;
         let resolved = options.resolve_over(&map)?;
-        End::new(Some(memory), map, socket, Role::Reader, &resolved)
+        End::of(Half { memory, socket }, map, Role::Reader, &resolved)
     }
 
     /// Who comes next. Several that wait for it wait for each other.
@@ -115,7 +115,7 @@ fn connect_end(path: &Path, kind: u32, options: &Options) -> Result<End> {
     let resolved = options.resolve()?;
     let (file, map) = make_memory(kind, &resolved)?;
     let copy = copy_of(&file)?;
-    let socket = hand_over(&CONNECT, path, None, HELLO, copy.as_fd())?;
+    let socket = hand_over(&CONNECT, path, None, HELLO, &copy)?;
     End::new(Some(file), Arc::clone(&map), socket, Role::Writer, &resolved)
 }
 

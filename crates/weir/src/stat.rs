@@ -113,7 +113,7 @@ pub fn open(pid: i32, descriptor: i32, for_writing: bool) -> Result<OwnedFd> {
 pub fn read(file: &OwnedFd) -> Result<PipeStat> {
     let extent = map::inspect(file.as_fd())?;
     let inode = rustix::fs::fstat(file).map_err(|cause| Error::os("look at", "a pipe", cause))?;
-    let page = HeaderPage::new(file.as_fd())?;
+    let page = HeaderPage::to_read(file.as_fd())?;
     let header = page.header();
     let tuning = &header.tuning;
     let end = |nap: &NapLine, line| EndStat {

@@ -12,10 +12,11 @@ use crate::error::{Error, Result};
 use crate::futex;
 use crate::gathering::Inbox;
 use crate::life::Life;
+use crate::map::errno_of;
 use crate::mpx::Line;
 use crate::ring::rouse::{Heard, Rounds, Rouse};
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -39,12 +40,12 @@ enum Target {
     /// The socket of a link.
     Line(Weak<Line>),
     /// The process at the other end of it, readable once it has died.
-    Process { life: Weak<Life>, pidfd: OwnedFd },
+    Process { life: Weak<Life>, pidfd: ParentOnly },
     /// A descriptor of a wait, which ends the watching, and whom to tell; it is closed with the
     /// target.
-    Descriptor { tell: Arc<Rung>, copy: OwnedFd },
+    Descriptor { tell: Arc<Rung>, copy: ParentOnly },
     /// A descriptor where somebody comes, again and again, and who is told each time.
-    Door { inbox: Weak<Inbox>, copy: OwnedFd },
+    Door { inbox: Weak<Inbox>, copy: ParentOnly },
 }
 
 struct Watcher {
@@ -88,21 +89,21 @@ pub fn watch_line(line: &Arc<Line>) -> Result<Watched> {
 
 /// Watches the process at the other end as well: its socket can outlive it.
 pub fn watch_process(life: &Arc<Life>, pidfd: OwnedFd) -> Result<Watched> {
+    let pidfd = ParentOnly::new(pidfd).map_err(|cause| Error::os("watch", "a process", cause))?;
     let target = Target::Process { life: Arc::downgrade(life), pidfd };
     current()?.add(EventFlags::IN | EventFlags::ONESHOT, target).map(Watched)
 }
 
 /// Watches a descriptor at which somebody comes, or goes, each time.
 pub fn watch_knocks(descriptor: BorrowedFd, inbox: &Arc<Inbox>) -> Result<Watched> {
-    let copy = rustix::io::fcntl_dupfd_cloexec(descriptor, 3)
-        .map_err(|cause| Error::os("watch", "a descriptor", cause))?;
+    let copy = copy_of(descriptor)?;
     let target = Target::Door { inbox: Arc::downgrade(inbox), copy };
     let events = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
     current()?.add(events, target).map(Watched)
 }
 
 /// Has a descriptor closed by a thread for which nobody waits.
-pub fn put_away(descriptor: OwnedFd) {
+pub fn put_away(descriptor: ParentOnly) {
     // Without a watcher there is no end, and no stranger who has sent it.
     if let Ok(watcher) = current() {
         watcher.closers.take(descriptor);
@@ -133,20 +134,23 @@ pub fn watch_descriptor(
     events: EventFlags,
     tell: &Arc<Rung>,
 ) -> Result<Watched> {
-    let failed = |cause: Errno| Error::os("watch", "a descriptor", cause);
-    // A copy, since epoll knows a descriptor of one number only once.
-    let copy = rustix::io::fcntl_dupfd_cloexec(descriptor, 3).map_err(failed)?;
+    let copy = copy_of(descriptor)?;
     let target = Target::Descriptor { tell: tell.clone(), copy };
     current()?.add(events | EventFlags::ONESHOT, target).map(Watched)
 }
 
+/// A copy, since epoll knows a descriptor of one number only once. No forked child has it.
+fn copy_of(descriptor: BorrowedFd) -> Result<ParentOnly> {
+    let copy = || rustix::io::fcntl_dupfd_cloexec(descriptor, 3).map_err(std::io::Error::from);
+    ParentOnly::make(copy).map_err(|cause| Error::os("watch", "a descriptor", cause))
+}
+
 impl Watcher {
     fn new() -> std::result::Result<Watcher, Errno> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let copy = rustix::io::fcntl_dupfd_cloexec(&epoll, 3)?;
-        let builder = std::thread::Builder::new().name("weir-watcher".into());
-        builder.spawn(move || run(&copy)).map_err(|_| Errno::AGAIN)?;
-        let epoll = ParentOnly::new(epoll).map_err(|_| Errno::NOMEM)?;
+        let make = || epoll::create(CreateFlags::CLOEXEC).map_err(std::io::Error::from);
+        let epoll = ParentOnly::make(make).map_err(|cause| errno_of(&cause))?;
+        let copy = copy_of(epoll.here()?).map_err(|_| Errno::MFILE)?;
+        weir_sys::threads::start("weir-watcher", move || run(&copy)).map_err(|_| Errno::AGAIN)?;
         let (targets, next) = (Mutex::new(HashMap::new()), AtomicU64::new(0));
         Ok(Watcher { epoll, targets, next, closers: Arc::default() })
     }
@@ -188,7 +192,9 @@ impl Watcher {
             }
             Target::Descriptor { copy, .. }
             | Target::Door { copy, .. }
-            | Target::Process { pidfd: copy, .. } => epoll::add(epoll, copy, data, events),
+            | Target::Process { pidfd: copy, .. } => {
+                copy.here().and_then(|copy| epoll::add(epoll, copy, data, events))
+            }
         }
     }
 
@@ -206,9 +212,9 @@ impl Watcher {
     }
 
     /// Before a copy is closed: the file lives on, and epoll would go on knowing the number.
-    fn release(&self, copy: &OwnedFd) {
+    fn release(&self, copy: &ParentOnly) {
         if let Some(epoll) = self.epoll.get() {
-            let _ = epoll::delete(epoll, copy);
+            let _ = copy.here().and_then(|copy| epoll::delete(epoll, copy));
         }
     }
 
@@ -294,8 +300,9 @@ impl Again {
     }
 }
 
-fn run(epoll: &OwnedFd) {
+fn run(epoll: &ParentOnly) {
     weir_sys::signals::block_all();
+    let Ok(epoll) = epoll.here() else { return };
     let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
     let mut events = vec![none; MOST_EVENTS];
     let (mut rounds, mut again) = (Rounds::default(), Again::new());

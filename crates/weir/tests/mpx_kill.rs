@@ -215,12 +215,12 @@ fn signal(child: &Child, signal: rustix::process::Signal) {
 
 #[test]
 fn a_stopped_process_is_not_dead() {
-    use rustix::process::Signal;
+    use rustix::process::{Pid, Signal};
     let _alone = alone();
     let mut here = exchange();
     let (mut child, _socket) = start_in("quiet", &here);
     let channel = receive(&mut here.owner, 1)[0].channel;
-    signal(&child, Signal::STOP);
+    common::stop(Pid::from_child(&child));
     here.owner.accept(channel).expect("accepted");
     here.owner.send(channel, b"while it is stopped").expect("sent");
     let time = Duration::from_millis(300);
@@ -235,7 +235,7 @@ fn a_stopped_process_is_not_dead() {
     let name = directory.path().join("exchange");
     let (mut child, socket) = start(&format!("owner:{}", name.display()));
     assert_eq!(hear(&socket), b"up");
-    signal(&child, Signal::STOP);
+    common::stop(Pid::from_child(&child));
     let mut peer = MpxPeer::connect(&name, &MpxOptions::new()).expect("connected");
     let channel = peer.open(b"patient").expect("opened");
     assert_eq!(peer.send(channel, b"early").expect("sent"), 5);

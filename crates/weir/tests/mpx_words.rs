@@ -19,6 +19,8 @@ use weir::{ErrorKind, Mpx, MpxOptions, MpxPeer, Wait};
 
 /// What a call of 50 ms may take here: many times what is promised, for machines that are busy.
 const BOUND: Duration = Duration::from_secs(3);
+/// CPU time that one call may take, its waiting apart.
+const WORK: Duration = Duration::from_millis(100);
 const TIME: Duration = Duration::from_millis(50);
 /// Channels of the peer that is hostile, and bytes of its arena.
 const CHANNELS: u32 = 32;
@@ -177,10 +179,11 @@ fn honest_is_served(
     let (begun, mut came) = (Instant::now(), false);
     while !came {
         assert!(begun.elapsed() < 3 * BOUND, "{what}: an honest peer is held up");
-        let call_begun = Instant::now();
+        let (call_begun, had) = (Instant::now(), common::cpu_time());
         let got = call(&mut exchange.owner, &mut |record| came |= record.channel == here);
-        let took = call_begun.elapsed();
+        let (took, worked) = (call_begun.elapsed(), common::cpu_time() - had);
         assert!(took < BOUND, "{what}: one call took {took:?}");
+        assert!(worked < TIME + WORK, "{what}: one call used {worked:?} of a CPU");
         if let Err(error) = got {
             assert!(matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock), "{error}");
         }
@@ -312,7 +315,9 @@ impl Seen {
 
 fn act(step: Step, exchange: &mut Exchange, hostile: &mut Words, seen: &mut Seen) {
     match step {
-        Step::Frame(channel, kind, more, bytes) => hostile.put(channel, kind, more, &vec![7; bytes]),
+        Step::Frame(channel, kind, more, bytes) => {
+            hostile.put(channel, kind, more, &vec![7; bytes])
+        }
         Step::Many(channel, kind, count) => {
             (0..count).for_each(|_| hostile.put(channel, kind, false, &[]));
         }

@@ -4,22 +4,15 @@
 mod common;
 
 use common::{hear, say, start};
+use rustix::time::{ClockId, clock_gettime};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use std::time::{Duration, Instant};
 use weir::{ErrorKind, Flags, Mpx, MpxOptions, MpxPeer, Port, PortOptions, PortWriter, Wait};
 
 /// The CPU time of this process so far.
 fn cpu_time() -> Duration {
-    // SAFETY: a plain out-pointer to a live local.
-    let usage = unsafe {
-        let mut usage = std::mem::zeroed::<libc::rusage>();
-        assert_eq!(libc::getrusage(libc::RUSAGE_SELF, &raw mut usage), 0);
-        usage
-    };
-    [usage.ru_utime, usage.ru_stime]
-        .map(|time| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000))
-        .iter()
-        .sum()
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// From here on this thread may not sleep on several words.

@@ -267,7 +267,11 @@ fn a_live_pipe_is_resized() {
                         Ok(()) => {
                             assert_eq!(writer.shape().expect("here").capacity_bytes(), capacity)
                         }
-                        Err(error) => assert_eq!(error.kind(), ErrorKind::Invalid, "{error}"),
+                        // Less than is filled, or the reader has not followed yet.
+                        Err(error) => assert!(
+                            matches!(error.kind(), ErrorKind::Invalid | ErrorKind::WouldBlock),
+                            "{error}"
+                        ),
                     }
                 }
             }
@@ -282,6 +286,24 @@ fn a_live_pipe_is_resized() {
         assert!(&got == sent);
         assert_eq!(reader.account().expect("here").bytes, 2_000_000, "it goes on counting");
     });
+}
+
+#[test]
+fn a_reader_that_has_not_followed_is_waited_for() {
+    let (mut writer, mut reader) = pipe(&small()).expect("made");
+    writer.write(b"one").expect("written");
+    writer.resize(65_536).expect("the first");
+    writer.write(b"two").expect("written");
+    // Two memories on their way would be one too many for the reader.
+    let error = writer.resize(16_384).expect_err("not followed");
+    assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
+    let mut buffer = [0; 8];
+    assert_eq!(reader.read(&mut buffer).expect("read"), 3);
+    assert_eq!(reader.read(&mut buffer).expect("read"), 3);
+    writer.resize(16_384).expect("followed");
+    writer.write(b"three").expect("written");
+    assert_eq!(reader.read(&mut buffer).expect("read"), 5);
+    assert_eq!(&buffer[..5], b"three");
 }
 
 #[test]
@@ -323,6 +345,73 @@ fn sizes_are_asked_for_from_outside() {
     assert_eq!(ask(memory.as_fd(), wrong).expect_err("refused").kind(), ErrorKind::Invalid);
 }
 
+/// Wishes for a capacity as a reader may who writes into the memory what it likes.
+fn wish(memory: &impl AsFd, now: u64, capacity: u64) {
+    // Where the wishes lie: a count of changes, segment, atomic bound, capacity.
+    const TUNING: u64 = 640;
+    let mut words = [0; 32];
+    rustix::io::pread(memory, &mut words, TUNING).expect("read");
+    let word = |at: usize| u64::from_ne_bytes(words[at..at + 8].try_into().expect("eight"));
+    assert_eq!(word(24), now, "the capacity lies there");
+    let change = (word(0) as u32).wrapping_add(1);
+    let sizes = [capacity / 8, 1024, capacity].map(u64::to_ne_bytes).concat();
+    rustix::io::pwrite(memory, &sizes, TUNING + 8).expect("written");
+    rustix::io::pwrite(memory, &change.to_ne_bytes(), TUNING).expect("written");
+}
+
+#[test]
+fn what_a_reader_wishes_costs_its_writer_no_more_than_is_said() {
+    use weir::tune::{Ask, ask};
+    let first = 65_536;
+    let most = 16 * first;
+    // What is usual on this machine must not come into it.
+    let options = small().capacity_bytes(first).most_bytes(most);
+    let (mut writer, mut reader) = pipe(&options).expect("made");
+    let mut buffer = [0; 1000];
+    let mut granted = 0;
+    let mut now = first;
+    for round in 0..40 {
+        let memory = reader.memory().expect("here").try_clone_to_owned().expect("copied");
+        let wished = if round < 4 { 1 << 30 } else { [most, first][round % 2] };
+        wish(&memory, now, wished);
+        for _ in 0..600 {
+            writer.write(b"x").expect("written");
+            assert_eq!(reader.read(&mut buffer).expect("read"), 1);
+        }
+        let shape = writer.shape().expect("here").capacity_bytes();
+        assert!(shape == now || shape == wished, "{shape}");
+        granted += if shape == now { 0 } else { shape };
+        if shape == now {
+            // As it was, for the next wish.
+            wish(&memory, wished, now);
+        }
+        now = shape;
+        assert!(now <= most && granted <= 4 * most, "{now}, {granted} in all");
+    }
+    assert!(granted > 2 * most, "{granted}: wishes within the bound are granted");
+    let memory = reader.memory().expect("here").try_clone_to_owned().expect("copied");
+    let asked = Ask { capacity_bytes: Some(2 * most), ..Ask::default() };
+    let error = ask(memory.as_fd(), asked).expect_err("more than is granted").to_string();
+    assert!(
+        error.starts_with("cannot enlarge a pipe to 2097152 bytes: its writer takes"),
+        "{error}"
+    );
+    // The writer itself may do as it likes.
+    writer.resize(4 * most).expect("its own wish");
+}
+
+#[test]
+fn a_segment_gives_way_to_another_capacity() {
+    let (mut writer, mut reader) = pipe(&small().capacity_bytes(65_536)).expect("made");
+    writer.resize(1 << 30).expect("enlarged 16384 times");
+    assert_eq!(writer.shape().expect("here").segment_bytes(), 128 << 20);
+    writer.write(b"over there").expect("written");
+    let mut buffer = [0; 16];
+    assert_eq!(reader.read(&mut buffer).expect("read"), 10);
+    writer.resize(4096).expect("made small");
+    assert_eq!(writer.shape().expect("here").segment_bytes(), 512);
+}
+
 #[test]
 fn a_stopped_peer_is_not_dead() {
     let (writer, reader) = weir::Handle::stream_pair(&small()).expect("made");
@@ -331,7 +420,7 @@ fn a_stopped_peer_is_not_dead() {
     let mut reader = weir::Reader::open(reader, &small()).expect("opened");
     assert_eq!(reader.read(&mut [0; 9]).expect("read"), 1);
     let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("stopped");
+    common::stop(pid);
     let how = rustix::process::WaitOptions::UNTRACED;
     let (_, status) = rustix::process::waitpid(Some(pid), how).expect("waited").expect("one");
     assert!(status.stopped());

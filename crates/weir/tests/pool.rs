@@ -189,13 +189,16 @@ fn a_directory_that_is_removed_later_changes_nothing() {
     assert!(pool.account().spilled_bytes > 0);
 }
 
+/// A backlog that takes nothing for so long is full: its disk is not merely slow.
+const FULL: Duration = Duration::from_secs(2);
+
 /// Puts until there has been no room for a while: how much.
 fn stuff(writer: &mut BacklogWriter, from: u64) -> u64 {
     let mut at = from;
     let mut block = [0; PAGE as usize];
     loop {
         pattern(at, &mut block);
-        match writer.put_for(&block, Duration::from_millis(300)) {
+        match writer.put_for(&block, FULL) {
             Ok(n) => at += n as u64,
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");

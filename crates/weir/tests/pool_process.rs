@@ -49,6 +49,7 @@ fn in_a_role() {
             assert!(error.to_string().contains("WEIR_SPILL_ENGINE"), "{error}");
             assert!(error.to_string().contains("'fast'"), "{error}");
         }
+        Some("little-space") => under_every_limit(),
         Some(other) => panic!("no role {other}"),
     }
 }
@@ -111,25 +112,66 @@ fn memory_stays_within_the_budget() {
     run("memory", &[]);
 }
 
+/// Makes pools where there is ever more space for memory, from almost none to enough.
+fn under_every_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let before = getrlimit(Resource::As);
+    let options = PoolOptions::new().memory_bytes(1 << 20);
+    // Once without a limit: what a process needs once is there.
+    let before_it = held();
+    let gone = || until("the pool is gone", || held() == before_it && pool_maps() == 0);
+    drop(Pool::new(&options).expect("pool"));
+    gone();
+    let held = std::fs::read_to_string("/proc/self/statm").expect("readable");
+    let pages: u64 = held.split(' ').next().expect("a word").parse().expect("a number");
+    let now = pages * rustix::param::page_size() as u64;
+    let (mut refused, mut made) = (0, 0);
+    for more in (0..24 << 20).step_by(192 << 10) {
+        let limit = Rlimit { current: Some(now + more), maximum: before.maximum };
+        setrlimit(Resource::As, limit).expect("limited");
+        let pool = Pool::new(&options);
+        setrlimit(Resource::As, before).expect("not limited");
+        match pool {
+            Ok(pool) => {
+                made += 1;
+                drop(pool);
+                gone();
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), weir::ErrorKind::Os, "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 10 && made > 10, "{refused} {made}");
+}
+
+#[test]
+fn a_lack_of_memory_is_an_error_and_no_abort() {
+    run("little-space", &[]);
+}
+
 fn held() -> (usize, usize) {
     let count = |place: &str| std::fs::read_dir(place).expect("readable").count();
     (count("/proc/self/fd"), count("/proc/self/task"))
 }
 
+/// Mappings of pools' memory.
+fn pool_maps() -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("readable");
+    maps.lines().filter(|line| line.contains("weir-pool")).count()
+}
+
 fn leave_nothing() {
     let directory = tempfile::tempdir().expect("directory");
     let options = PoolOptions::new().memory_bytes(1 << 20).spill_directory(directory.path());
-    let maps = || {
-        let maps = std::fs::read_to_string("/proc/self/maps").expect("readable");
-        maps.lines().filter(|line| line.contains("weir-pool")).count()
-    };
     let before = held();
     for round in 0..3 {
         let pool = Pool::new(&options).expect("pool");
         let (mut writer, reader) = pool.backlog().expect("backlog");
         writer.put_for(&vec![1; 3 << 20], PATIENCE).expect("put");
         assert_eq!(std::fs::read_dir(directory.path()).expect("readable").count(), 0);
-        assert!(held() > before && maps() == 1);
+        assert!(held() > before && pool_maps() == 1);
         match round {
             // With transfers under way, or none.
             0 => drop((pool, writer, reader)),
@@ -140,7 +182,9 @@ fn leave_nothing() {
                 drop(pool);
             }
         }
-        until("descriptors, threads and memory are given back", || held() == before && maps() == 0);
+        until("descriptors, threads and memory are given back", || {
+            held() == before && pool_maps() == 0
+        });
     }
     directory.close().expect("empty");
 }

@@ -375,7 +375,7 @@ fn a_stopped_writer_is_not_dead() {
     let (mut child, _socket) = start(&format!("port write {}", name.display()));
     let (id, _) = message(&mut port);
     let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("stopped");
+    common::stop(pid);
     // All it sent before is received, and then nothing, least of all its end.
     let mut buffer = [0; 64];
     while port.receive_for(&mut buffer, Duration::from_millis(300)).is_ok() {}

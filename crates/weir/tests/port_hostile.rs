@@ -16,10 +16,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir::{Ending, ErrorKind, Event, Handle, Options, Port, PortOptions, PortWriter};
+use weir_sys::words::Words;
 
 /// A writer that keeps to no protocol: its ring, its socket, and the board, if it was given it.
 struct Hostile {
-    ring: OwnedFd,
+    ring: Words,
     socket: OwnedFd,
     board: Option<OwnedFd>,
 }
@@ -33,6 +34,8 @@ impl Hostile {
         let (ring, _) = writer.into_descriptors();
         // A ring of a port, by the kind its header says.
         rustix::io::pwrite(&ring, &3_u32.to_le_bytes(), 12).expect("written");
+        // Mapped before it is handed over: nobody can do so later.
+        let mapped = words_of(&ring);
         let kind = SocketType::SEQPACKET;
         let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
         let socket = socket.expect("a socket");
@@ -40,8 +43,15 @@ impl Hostile {
         send(socket.as_fd(), b"weir-port", &[ring.as_fd()]);
         common::until("it is let in", || port.writers().expect("mine").len() > had);
         let board = receive_file(socket.as_fd());
-        Hostile { ring, socket, board }
+        Hostile { ring: mapped, socket, board }
     }
+}
+
+/// The words of a file, mapped.
+fn words_of(file: &OwnedFd) -> Words {
+    let file = std::fs::File::from(file.try_clone().expect("copied"));
+    let bytes = file.metadata().expect("known").len() as usize;
+    Words::of_file(&file, bytes).expect("mapped")
 }
 
 fn send(socket: BorrowedFd, text: &[u8], files: &[BorrowedFd]) {
@@ -65,9 +75,8 @@ fn receive_file(socket: BorrowedFd) -> Option<OwnedFd> {
 }
 
 /// Writes words without order, and such as are nearly right.
-fn scribble(file: &OwnedFd, random: &mut Random, from: u64) {
-    let bytes = rustix::fs::fstat(file).expect("known").st_size as u64;
-    let at = from + random.below((bytes - from) / 8) * 8;
+fn scribble(words: &Words, random: &mut Random, from: u64) {
+    let at = from / 8 + random.below(words.len() as u64 - from / 8);
     let word = match random.below(6) {
         0 => random.below(u64::MAX),
         1 => random.below(20_000),
@@ -76,7 +85,7 @@ fn scribble(file: &OwnedFd, random: &mut Random, from: u64) {
         4 => 0x8000_0000 | random.below(2000) | (1 << 32) | (3 << 40),
         _ => 0xC000_0000 | random.below(9000),
     };
-    rustix::io::pwrite(file, &word.to_le_bytes(), at).expect("scribbled");
+    words.word(at as usize).store(word, Ordering::Relaxed);
 }
 
 /// A hundred messages of an honest writer come, each within what the contract says a hostile one
@@ -147,6 +156,7 @@ fn one_that_spoils_the_board_holds_up_nobody_for_long() {
     let hostile = Hostile::enter(&name, &mut port);
     let board = hostile.board.as_ref().expect("the board");
     assert!(rustix::fs::ftruncate(board, 0).is_err(), "sealed");
+    let board = words_of(board);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -154,9 +164,9 @@ fn one_that_spoils_the_board_holds_up_nobody_for_long() {
             while !stop.load(Ordering::Relaxed) {
                 // Mostly it takes all bits, and the reader's word that it sleeps, away.
                 if random.below(4) == 0 {
-                    scribble(board, &mut random, 256);
+                    scribble(&board, &mut random, 256);
                 } else {
-                    rustix::io::pwrite(board, &zeros, 256).expect("cleared");
+                    board.store_bytes(32, &zeros);
                 }
             }
         });
@@ -191,7 +201,7 @@ fn nonsense_shuts_its_writer_out() {
     ];
     for words in nonsense {
         let hostile = Hostile::enter(&name, &mut port);
-        rustix::io::pwrite(&hostile.ring, &words, page).expect("written");
+        hostile.ring.store_bytes(page as usize / 8, &words);
         let received = port.receive_for(&mut [0; 1024], Duration::from_secs(10)).expect("an end");
         assert_eq!(received.event, Event::Closed(Ending::ShutOut), "{words:?}");
         assert_eq!(port.writers().expect("mine").len(), 0);

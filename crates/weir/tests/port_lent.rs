@@ -1,5 +1,11 @@
 //! Messages shown where they lie in their writer's ring.
 
+mod common;
+#[path = "common/raw.rs"]
+mod raw;
+#[path = "common/words.rs"]
+mod words;
+
 use std::io::Read;
 use std::os::fd::AsFd;
 use weir::{Event, Lent, Port, PortOptions, PortWriter};
@@ -67,4 +73,25 @@ fn a_message_of_several_pieces_is_put_together_and_an_end_is_shown() {
         shown.expect("received");
     }
     assert_eq!(seen, [b"short".to_vec(), long]);
+}
+
+/// A writer that has sent a part of a message, as each does for a moment whose message has several
+/// pieces: who looks again and again finds nothing, and no error.
+#[test]
+fn a_look_that_finds_a_part_of_a_message_is_no_error() {
+    let (_directory, name) = common::place();
+    let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
+    let mut writer = words::Words::enter(&name, &mut port, 8192);
+    let mut buffer = [0; 64];
+    assert!(writer.put(words::FIRST, b"two "));
+    for _ in 0..5 {
+        assert_eq!(port.look_each_lent(&mut buffer, |_, _| {}).expect("no error"), 0);
+    }
+    assert!(writer.put(words::LAST, b"pieces"));
+    let mut seen = Vec::new();
+    let shown = port.look_each_lent(&mut buffer, |_, lent| {
+        seen.resize(lent.len(), 0);
+        lent.copy_to(0, &mut seen);
+    });
+    assert_eq!((shown.expect("shown"), &seen[..]), (1, &b"two pieces"[..]));
 }

@@ -226,7 +226,7 @@ fn a_paused_reader_can_be_written_to() {
     let (_directory, name) = place();
     let (mut child, _socket) = start_up(&format!("hold {}", name.display()));
     let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("stopped");
+    common::stop(pid);
     let mut writer = writer(&name).expect("opened");
     writer.send(b"kept").expect("sent");
     assert!(!writer.is_let_in().expect("mine"));

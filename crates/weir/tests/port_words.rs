@@ -18,6 +18,8 @@ use words::{FIRST, INLINE_BYTES, LAST, Words};
 
 /// What a call of 50 ms may take here: many times what is promised, for machines that are busy.
 const BOUND: Duration = Duration::from_secs(3);
+/// CPU time that one call may take, its waiting apart.
+const WORK: Duration = Duration::from_millis(100);
 const TIME: Duration = Duration::from_millis(50);
 
 /// A call of the reader, shown what it receives.
@@ -57,11 +59,15 @@ type Flood = (&'static str, fn(&mut Words), fn(&mut Words));
 const FLOODS: [Flood; 5] = [
     ("pieces of no bytes", begin, |words| _ = words.flood(0, u64::MAX)),
     ("messages that begin and do not end", |_| {}, |words| _ = words.flood(FIRST, u64::MAX)),
-    ("a message of a byte and no bytes", |_| {}, |words| {
-        words.put(FIRST, b"x");
-        words.flood(0, 2000);
-        words.put(LAST, b"");
-    }),
+    (
+        "a message of a byte and no bytes",
+        |_| {},
+        |words| {
+            words.put(FIRST, b"x");
+            words.flood(0, 2000);
+            words.put(LAST, b"");
+        },
+    ),
     ("pieces of a byte, and then again", begin, |words| {
         (0..200).for_each(|_| _ = words.put(0, b"y"));
         words.put(FIRST, b"x");
@@ -85,14 +91,15 @@ fn honest_comes(name: &str, call: Call, port: &mut Port, honest: &mut PortWriter
     let sender = port.writers().expect("mine")[0].id;
     while !came {
         assert!(begun.elapsed() < 3 * BOUND, "{name}: an honest message is held up");
-        let call_begun = Instant::now();
+        let (call_begun, had) = (Instant::now(), common::cpu_time());
         let mut see = |received: Received| came |= received.writer == sender;
         match call(port, &mut buffer, &mut see) {
             Ok(_) => {}
             Err(error) => assert!(is_nothing(&error), "{name}: {error}"),
         }
-        let took = call_begun.elapsed();
+        let (took, worked) = (call_begun.elapsed(), common::cpu_time() - had);
         assert!(took < BOUND, "{name}: one call took {took:?}");
+        assert!(worked < TIME + WORK, "{name}: one call used {worked:?} of a CPU");
     }
 }
 
@@ -265,7 +272,8 @@ fn play(path: &Path, words: Vec<Word>, buffer_bytes: usize, closes: bool) {
         receive_all(&mut port, buffer_bytes, &mut seen);
         seen.ended.is_some()
     });
-    let numbers: Vec<_> = (0..seen.honest.len()).map(|number| number.to_le_bytes().to_vec()).collect();
+    let numbers: Vec<_> =
+        (0..seen.honest.len()).map(|number| number.to_le_bytes().to_vec()).collect();
     assert_eq!(seen.honest, numbers, "each honest message, in order");
     assert_eq!(seen.messages, model.messages, "what makes a message comes, and nothing else");
     let ending = if closes { Ending::Closed } else { Ending::Died };
@@ -280,7 +288,9 @@ proptest! {
     })]
     #[test]
     fn whatever_a_writer_says_comes_as_what_it_is(
-        words in sequences(), buffer in prop_oneof![Just(64_usize), Just(8192)], closes in any::<bool>(),
+        words in sequences(),
+        buffer in prop_oneof![Just(64_usize), Just(8192)],
+        closes in any::<bool>(),
     ) {
         let (_directory, path) = common::place();
         play(&path, words, buffer, closes);

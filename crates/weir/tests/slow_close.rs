@@ -112,7 +112,7 @@ fn what_a_writer_sends_later_holds_up_nobody() {
             port.poll_descriptor().expect("one");
         }
         let _others = [send_slow(&hostile.socket, b"b", 1), send_slow(&hostile.socket, b"", 3)];
-        let mut call = |port: &mut Port| {
+        let call = |port: &mut Port| {
             in_time("a call", || port.try_receive(&mut [0; 64]).map(|received| received.event).ok())
         };
         assert!(hostile.put(words::FIRST | words::LAST, b"last"));

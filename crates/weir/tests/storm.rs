@@ -13,7 +13,9 @@ use std::sync::Barrier;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use weir::mpx::Kind;
-use weir::{Ending, Event, Handle, Mpx, MpxOptions, MpxPeer, Options, Port, PortOptions, PortWriter};
+use weir::{
+    Ending, Event, Handle, Mpx, MpxOptions, MpxPeer, Options, Port, PortOptions, PortWriter,
+};
 use weir::{Reader, Wait, Writer};
 
 /// Who open at once.

@@ -37,6 +37,10 @@ pub struct BufferOptions {
           value_parser = limit)]
     pub limit: u64,
 
+    /// Keep a checksum of all that is written to the file, and check what is read back
+    #[arg(long, conflicts_with = "no_spill")]
+    pub verify: bool,
+
     /// Pass on at most so many bytes a second, such as 10M
     #[arg(short = 'L', long, value_name = "SIZE", allow_hyphen_values = true, value_parser = rate)]
     pub rate: Option<u64>,
@@ -111,6 +115,9 @@ by the output before that was done, spilled were written.
 
 Sizes are 65536, 64K, 1.5G or 2T: K, M, G and T are powers of 1024 (KB and KiB as well), here and in
 what is shown (34 MiB).
+
+With --verify what the file's device lost although it said that all went well is an error (status
+1): no wrong byte is passed on. It costs a pass over each block at each way to the file and back.
 
 The file has no name and goes with the process. A regular file as input is not read ahead of the
 output: it keeps its bytes itself.

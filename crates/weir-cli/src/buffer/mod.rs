@@ -117,6 +117,7 @@ fn die(signal: i32) -> ExitCode {
 /// and no end: memory alone is what most streams need.
 fn make_pool(options: &BufferOptions) -> Result<(Pool, bool), Fault> {
     let wanted = PoolOptions::new().memory_bytes(options.memory).limit_bytes(options.limit);
+    let wanted = wanted.verify(options.verify);
     let in_memory = || Pool::new(&wanted.clone().no_spill());
     let too_large = |error: weir::Error| match error.kind() {
         ErrorKind::Invalid => Fault::usage(error.to_string()),

@@ -55,6 +55,7 @@ fn name_json(port: &PortName) -> Value {
     })
 }
 
+/// The reader: of one in another pid namespace nothing is known but that it is there.
 fn reader_json(pid: i32) -> Value {
     json::process(pid, None, Value::Null)
 }
@@ -183,5 +184,13 @@ fn table<const N: usize>(header: [&str; N], texts: usize) -> Table {
 }
 
 fn reader(pid: i32) -> String {
-    process(pid as u32)
+    match known(pid) {
+        Some(pid) => process(pid as u32),
+        None => String::from("a process of another pid namespace"),
+    }
+}
+
+/// The number of a process, where it has one in this pid namespace.
+fn known(pid: i32) -> Option<i32> {
+    (pid != 0).then_some(pid)
 }

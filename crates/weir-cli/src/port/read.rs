@@ -26,6 +26,11 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long an interrupted reader has to print what it has received.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// How often one that was told to end tries to close the port, and what is between two tries: a
+/// call that receives takes no longer than a tenth of a second.
+const CLOSE_TRIES: u32 = 100;
+const CLOSE_PAUSE: Duration = Duration::from_millis(2);
+
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
@@ -51,6 +56,18 @@ impl Shared {
     /// The name goes.
     fn close(&self) {
         drop(self.port().take());
+    }
+
+    /// The same, where whoever receives gives the port up soon.
+    fn close_soon(&self) {
+        for _ in 0..CLOSE_TRIES {
+            if let Ok(mut port) = self.port.try_lock() {
+                drop(port.take());
+                return;
+            }
+            std::thread::sleep(CLOSE_PAUSE);
+        }
+        // The name stays, as that of a reader that died: the next reader replaces it.
     }
 }
 
@@ -88,7 +105,7 @@ fn hear_signals(shared: &Arc<Shared>) -> Result<(), Fault> {
         if let Some(signal) = signals.forever().next() {
             shared.came.store(signal, Ordering::Relaxed);
             std::thread::sleep(PATIENCE);
-            shared.close();
+            shared.close_soon();
             let _ = die_of(signal);
         }
     };

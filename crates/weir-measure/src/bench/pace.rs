@@ -3,7 +3,7 @@
 //!
 //! A cell has a floor: starting it, setting its cases up and one round take as long as they take. A
 //! cell that is given less than its floor takes its floor all the same. So the time of the cells is
-//! cut first, down to [`SHRINK`]; then passes are left out, down to [`PASSES_MIN`]; then the time
+//! cut first, down to a third; then passes are left out, down to [`PASSES_MIN`]; then the time
 //! of the cells is cut to their floors. Only a run whose floors alone are longer takes longer than
 //! its budget.
 

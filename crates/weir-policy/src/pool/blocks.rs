@@ -1,6 +1,7 @@
 //! Blocks, and the lists they are in. All of them lie in one table that never grows beyond what
 //! memory and file hold, so that nothing is allocated once it is full.
 
+use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
 /// No block, frame or slot.
@@ -78,9 +79,11 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// A table of at most so many blocks.
-    pub fn new(most: usize) -> Blocks {
-        Blocks { all: Vec::with_capacity(most), unused: NONE, most }
+    /// A table of at most so many blocks, if there is memory for it.
+    pub fn new(most: usize) -> Result<Blocks, TryReserveError> {
+        let mut all = Vec::new();
+        all.try_reserve_exact(most)?;
+        Ok(Blocks { all, unused: NONE, most })
     }
 
     /// A new block, unless the table is full.

@@ -1,7 +1,7 @@
 //! Which places of the spill file are taken. A run of blocks gets places in a row where there are
 //! some, below the highest that was ever used if possible: a file that stays small.
 
-use alloc::vec;
+use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
 const BITS: u32 = u64::BITS;
@@ -19,10 +19,12 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// So many places, all free.
-    pub fn new(most: u32) -> Slots {
-        let taken = vec![0; most.div_ceil(BITS) as usize];
-        Slots { taken, most, used: 0, high: 0, next: 0 }
+    /// So many places, all free, if there is memory to keep account of them.
+    pub fn new(most: u32) -> Result<Slots, TryReserveError> {
+        let (mut taken, words) = (Vec::new(), most.div_ceil(BITS) as usize);
+        taken.try_reserve_exact(words)?;
+        taken.resize(words, 0);
+        Ok(Slots { taken, most, used: 0, high: 0, next: 0 })
     }
 
     /// Places taken.
@@ -131,7 +133,7 @@ mod tests {
 
     #[test]
     fn runs_are_in_a_row_and_never_taken_twice() {
-        let mut slots = Slots::new(100);
+        let mut slots = Slots::new(100).expect("memory");
         let runs: Vec<_> = (0..25).map(|_| slots.take(4).expect("free")).collect();
         assert!(runs.iter().enumerate().all(|(i, run)| *run == (i as u32 * 4, 4)));
         assert_eq!((slots.take(1), slots.left()), (None, 0));
@@ -144,7 +146,7 @@ mod tests {
 
     #[test]
     fn an_empty_file_is_filled_from_its_beginning() {
-        let mut slots = Slots::new(1 << 20);
+        let mut slots = Slots::new(1 << 20).expect("memory");
         for _ in 0..1000 {
             let (first, count) = slots.take(4).expect("free");
             (first..first + count).for_each(|slot| slots.give_back(slot));

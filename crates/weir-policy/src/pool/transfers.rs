@@ -2,6 +2,7 @@
 
 use super::MOST_CLUSTER;
 use super::blocks::NONE;
+use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
 /// One transfer: some frames, and places in a row in the file.
@@ -51,11 +52,14 @@ pub struct Transfers {
 }
 
 impl Transfers {
-    /// At most so many at once.
-    pub fn new(most: u32) -> Transfers {
-        let none = Transfer::new(false, 0, 0);
-        let all = (0..most).map(|_| none).collect();
-        Transfers { all, unused: (0..most).rev().collect() }
+    /// At most so many at once, if there is memory for them.
+    pub fn new(most: u32) -> Result<Transfers, TryReserveError> {
+        let (mut all, mut unused) = (Vec::new(), Vec::new());
+        all.try_reserve_exact(most as usize)?;
+        all.resize(most as usize, Transfer::new(false, 0, 0));
+        unused.try_reserve_exact(most as usize)?;
+        unused.extend((0..most).rev());
+        Ok(Transfers { all, unused })
     }
 
     /// Whether one more can be begun.

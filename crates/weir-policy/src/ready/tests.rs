@@ -1,6 +1,9 @@
 //! The ready queue against a naive one, and the fairness of turns.
 
-use super::{LONG_TURN_BYTES, MOST_NEW_TURNS, Pace, ReadyQueue, Rotation, TURN_BYTES, Turn, Usual};
+use super::{
+    LONG_TURN_BYTES, MOST_NEW_TURNS, Pace, ReadyQueue, Rotation, TURN_BYTES, Turn, Usual,
+    WORK_UNITS, Work,
+};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use proptest::prelude::*;

@@ -60,7 +60,7 @@ pub struct World {
 
 impl World {
     pub fn new(settings: Settings, streams: u32) -> World {
-        let mut pool = Pool::new(settings);
+        let mut pool = Pool::new(settings).expect("memory");
         for _ in 0..streams {
             pool.open(0);
         }

@@ -24,6 +24,8 @@ struct Plan {
     /// The errors of single transfers, by which of those started it is.
     single: Vec<(Direction, u64, Errno)>,
     all: [Option<Errno>; 2],
+    /// Writes that are told as done and never reach the file, by which of those started they are.
+    lost: Vec<u64>,
     holds: [bool; 2],
     /// The first of all that were started, which are told though their direction is held.
     let_go: u64,
@@ -41,6 +43,14 @@ impl Faults {
         let mut plan = self.plan();
         let which = plan.started[direction as usize] + after;
         plan.single.push((direction, which, cause));
+    }
+
+    /// The write that is started after `after` others from now on is told as done, and the file
+    /// stays as it was: what some kernels and devices do.
+    pub fn lose_after(&self, after: u64) {
+        let mut plan = self.plan();
+        let which = plan.started[Direction::ToDisk as usize] + after;
+        plan.lost.push(which);
     }
 
     /// All transfers of this direction that are started from now on fail, or none any more.
@@ -86,7 +96,7 @@ struct Under {
     which: u64,
 }
 
-/// An engine around another. A transfer that fails does not touch the file.
+/// An engine around another. A transfer that fails, or is lost, does not touch the file.
 #[derive(Debug)]
 pub struct Faulty {
     engine: Box<dyn Engine>,
@@ -125,8 +135,11 @@ impl Engine for Faulty {
         let single = plan.single.iter().find(|(at, nth, _)| (*at, *nth) == (to, which));
         let cause = single.map(|(_, _, cause)| *cause).or(plan.all[to as usize]);
         let under = Under { token, direction: to, which: plan.started.iter().sum() };
+        let is_lost = to == Direction::ToDisk && plan.lost.contains(&which);
         if let Some(cause) = cause {
             self.done.push((under, Err(cause)));
+        } else if is_lost {
+            self.done.push((under, Ok(())));
         // SAFETY: the caller's promise is handed on.
         } else if unsafe { self.engine.start(token, to, offset, pieces) } {
             self.under_way.push(under);

@@ -132,8 +132,7 @@ impl Threads {
         };
         for _ in 0..THREADS {
             let shared = Arc::clone(&threads.shared);
-            let builder = std::thread::Builder::new().name("weir-spill".into());
-            match builder.spawn(move || shared.work()) {
+            match crate::threads::start("weir-spill", move || shared.work()) {
                 Ok(worker) => threads.workers.push(worker),
                 Err(error) if threads.workers.is_empty() => return Err(error),
                 // Fewer do as well.

@@ -48,8 +48,12 @@ impl Frames {
             Error::new(ErrorKind::Invalid, "make", object(), "no memory has that size")
         })?;
         let memory = Memory::new(bytes).map_err(|cause| Error::os("make", object(), cause))?;
-        let states = (0..count).map(|_| AtomicU64::new(0)).collect();
-        Ok(Arc::new(Frames { memory, frame_bytes, states }))
+        let mut states = Vec::new();
+        states
+            .try_reserve_exact(count as usize)
+            .map_err(|_| Error::os("make", object(), rustix::io::Errno::NOMEM))?;
+        states.extend((0..count).map(|_| AtomicU64::new(0)));
+        Ok(Arc::new(Frames { memory, frame_bytes, states: states.into() }))
     }
 
     /// Bytes of a frame.
@@ -228,6 +232,19 @@ impl Loan {
     /// Where it lies.
     pub(super) fn piece(&self) -> Piece {
         Piece { start: self.frames.address(self.frame), bytes: self.frames.frame_bytes }
+    }
+
+    /// A checksum of the frame.
+    ///
+    /// # Safety
+    /// One from disk is done: the kernel does not write it any more.
+    pub(super) unsafe fn checksum(&self) -> u64 {
+        let start = self.frames.address(self.frame);
+        // SAFETY: a frame of ours, mapped while `frames` lives. Nobody writes what is lent to disk:
+        // it is committed, or has no writer; what was lent from disk is this loan's alone, and that
+        // the kernel is done is the caller's promise.
+        let bytes = unsafe { std::slice::from_raw_parts(start, self.frames.frame_bytes) };
+        twox_hash::XxHash3_64::oneshot(bytes)
     }
 
     /// Ends a loan from disk: the kernel has written all of it.

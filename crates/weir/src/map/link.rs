@@ -1,21 +1,23 @@
 //! The memory of a link, one mapping: a page with the header, two boards, lanes, two arenas.
 //!
 //! It is made by the peer, sealed and allocated as a pipe's is, and opened by the owner, who
-//! believes nothing of it but what was checked.
+//! believes nothing of it but what was checked, and seals it for good.
 
-use super::{SEALS, page_bytes};
-use crate::error::{Error, ErrorKind, Result};
+use super::file::{self, Beginning, Use, refused};
+use super::page_bytes;
+use crate::error::{Error, Result};
 use crate::primitive::Ordering;
 use crate::ring::board::{Board, MOST_RINGS};
-use crate::ring::lane::link::{self, LinkHeader};
+use crate::ring::lane::link::{self, LinkFixed, LinkHeader};
 use crate::ring::lane::{INLINE_BYTES, LaneId, LaneMemory, LaneWords, Place, Side};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FallocateFlags, MemfdFlags};
+use rustix::fd::BorrowedFd;
+use rustix::fs::SealFlags;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::mem::offset_of;
 use std::ptr::NonNull;
 use weir_policy::arena::LARGEST_BYTES;
-use weir_sys::forks;
+use weir_sys::forks::{self, ParentOnly};
 
 /// Most channels of a link: as many as a board has bits.
 pub const MOST_CHANNELS: u32 = MOST_RINGS;
@@ -73,24 +75,12 @@ unsafe impl Sync for LinkMap {}
 impl LinkMap {
     /// Makes a memory of these sizes, and maps it. The owner counts as told of what comes, until
     /// it says otherwise.
-    pub fn create(extent: LinkExtent) -> Result<(OwnedFd, LinkMap)> {
+    pub fn create(extent: LinkExtent) -> Result<(ParentOnly, LinkMap)> {
         let bytes = extent.bytes() as u64;
         let failed =
             |cause: Errno| Error::os("make", format!("shared memory of {bytes} bytes"), cause);
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        // Kernels before 6.3 do not know the flag.
-        let file = rustix::fs::memfd_create(NAME, flags | MemfdFlags::NOEXEC_SEAL)
-            .or_else(|_| rustix::fs::memfd_create(NAME, flags))
-            .map_err(failed)?;
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
-        if limit.is_some_and(|limit| bytes > limit) {
-            // The kernel would send SIGXFSZ.
-            return Err(failed(Errno::FBIG));
-        }
-        rustix::fs::ftruncate(&file, bytes).map_err(failed)?;
-        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes).map_err(failed)?;
-        rustix::fs::fcntl_add_seals(&file, SEALS).map_err(failed)?;
-        let map = LinkMap::new(file.as_fd(), extent)?;
+        let made = file::make(NAME, bytes, SealFlags::empty()).map_err(failed)?;
+        let map = LinkMap::new(made.here().map_err(failed)?, extent)?;
         let fixed = &map.header().fixed;
         fixed.version.store(link::VERSION, Ordering::Relaxed);
         fixed.channels.store(extent.channels, Ordering::Relaxed);
@@ -98,54 +88,49 @@ impl LinkMap {
         map.header().side(Side::Owner).told.store(1, Ordering::Relaxed);
         // Release: whoever finds the name finds the rest.
         fixed.magic.store(link::MAGIC, Ordering::Release);
-        Ok((file, map))
+        Ok((made, map))
     }
 
-    /// Maps one that came from elsewhere, after checking all there is to check.
+    /// Maps one that came from elsewhere, after checking all there is to check, and for good:
+    /// whoever made it has mapped it.
     pub fn open(file: BorrowedFd) -> Result<LinkMap> {
-        let refused = |why| Error::new(ErrorKind::Corrupt, "use", "the memory received", why);
-        let seals = rustix::fs::fcntl_get_seals(file)
-            .map_err(|_| refused("it is no file that can be sealed"))?;
-        if !seals.contains(SEALS) {
-            return Err(refused("it is not sealed"));
-        }
-        let stat = rustix::fs::fstat(file).map_err(|cause| Error::os("use", "memory", cause))?;
-        let least = LinkExtent { channels: 1, arena_bytes: 0 };
-        if (stat.st_size as u64) < least.bytes() as u64 {
-            return Err(refused("it is too short"));
-        }
-        // Mapped as the smallest there is, which is no longer than the file.
-        let probe = LinkMap::new(file, least)?;
-        let fixed = &probe.header().fixed;
-        if fixed.magic.load(Ordering::Acquire) != link::MAGIC
-            || fixed.version.load(Ordering::Relaxed) != link::VERSION
+        let bytes = file::length(file)?;
+        let words = Beginning::of(file)?;
+        if words.u64(offset_of!(LinkFixed, magic)) != link::MAGIC
+            || words.u32(offset_of!(LinkFixed, version)) != link::VERSION
         {
             return Err(refused("it is no link's, or of another version"));
         }
         let extent = LinkExtent {
-            channels: fixed.channels.load(Ordering::Relaxed),
-            arena_bytes: fixed.arena_bytes.load(Ordering::Relaxed),
+            channels: words.u32(offset_of!(LinkFixed, channels)),
+            arena_bytes: words.u32(offset_of!(LinkFixed, arena_bytes)),
         };
-        if !extent.is_sound() || extent.bytes() as u64 != stat.st_size as u64 {
+        if !extent.is_sound() || extent.bytes() as u64 != bytes {
             return Err(refused("its sizes cannot be"));
         }
-        LinkMap::new(file, extent)
+        let map = LinkMap::new(file, extent)?;
+        file::check_whole(file, bytes, Use::ForGood)?;
+        Ok(map)
     }
 
     fn new(file: BorrowedFd, extent: LinkExtent) -> Result<LinkMap> {
         let failed = |cause: Errno| Error::os("map", "shared memory", cause);
         let (bytes, how) = (extent.bytes(), ProtFlags::READ | ProtFlags::WRITE);
-        // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
-        let start = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), bytes, how, MapFlags::SHARED, file, 0)
-        };
-        let start = NonNull::new(start.map_err(failed)?.cast::<u8>()).ok_or(Errno::NOMEM);
-        let map = LinkMap { start: start.map_err(failed)?, extent, epoch: forks::epoch() };
-        // SAFETY: the range is exactly this mapping; the advice changes nothing in this process.
-        let advised =
-            unsafe { rustix::mm::madvise(map.start.as_ptr().cast(), bytes, Advice::LinuxDontFork) };
-        advised.map_err(failed)?;
-        Ok(map)
+        // One step for a fork: no child has it.
+        let mapped = forks::hold_off(|| {
+            // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
+            let start = unsafe {
+                rustix::mm::mmap(std::ptr::null_mut(), bytes, how, MapFlags::SHARED, file, 0)
+            }?;
+            let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::NOMEM)?;
+            let map = LinkMap { start, extent, epoch: forks::epoch() };
+            let (whole, no_child) = (start.as_ptr().cast(), Advice::LinuxDontFork);
+            // SAFETY: the range is exactly this mapping; the advice changes nothing in this
+            // process.
+            unsafe { rustix::mm::madvise(whole, bytes, no_child) }?;
+            Ok(map)
+        });
+        mapped.map_err(failed)
     }
 
     /// The sizes.
@@ -245,16 +230,18 @@ impl Drop for LinkMap {
 
 #[cfg(test)]
 mod tests {
+    use super::file::SEALS;
     use super::*;
     use crate::ring::lane::{FrameKind, LaneReader, LaneWriter};
-    use rustix::fs::SealFlags;
+    use rustix::fd::{AsFd, OwnedFd};
+    use rustix::fs::{FallocateFlags, MemfdFlags};
 
     const EXTENT: LinkExtent = LinkExtent { channels: 40, arena_bytes: 64 << 10 };
 
     #[test]
     fn each_side_finds_what_the_other_wrote() {
         let (file, peer) = LinkMap::create(EXTENT).expect("made");
-        let owner = LinkMap::open(file.as_fd()).expect("opened");
+        let owner = LinkMap::open(file.get().expect("mine")).expect("opened");
         assert_eq!(owner.extent(), EXTENT);
         for (channel, writer) in [(0, Side::Peer), (39, Side::Peer), (0, Side::Owner)] {
             let lane = LaneId { writer, channel };
@@ -276,8 +263,25 @@ mod tests {
     }
 
     #[test]
+    fn a_link_with_holes_is_refused_and_one_in_use_keeps_its_pages() {
+        let (made, _map) = LinkMap::create(EXTENT).expect("made");
+        let (made, bytes) = (made.here().expect("mine"), EXTENT.bytes() as u64);
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let page = page_bytes();
+        rustix::fs::fallocate(made, punch, bytes - page, page).expect("before it is in use");
+        let error = LinkMap::open(made).expect_err("a hole").to_string();
+        assert!(error.contains("the rest are holes"), "{error}");
+        let (made, peer) = LinkMap::create(EXTENT).expect("made");
+        let made = made.here().expect("mine");
+        let owner = LinkMap::open(made).expect("whole");
+        assert_eq!(rustix::fs::fallocate(made, punch, bytes - page, page), Err(Errno::PERM));
+        assert!(LinkMap::open(made).is_err(), "it is in use");
+        assert_eq!(owner.extent(), peer.extent());
+    }
+
+    #[test]
     fn foreign_memory_is_refused() {
-        let refusal = |file: &OwnedFd| LinkMap::open(file.as_fd()).expect_err("no").to_string();
+        let refusal = |file: BorrowedFd| LinkMap::open(file).expect_err("no").to_string();
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file_of = |bytes: u64, seals: SealFlags| {
             let file = rustix::fs::memfd_create("other", flags).expect("a file");
@@ -285,17 +289,18 @@ mod tests {
             rustix::fs::fcntl_add_seals(&file, seals).expect("sealed");
             file
         };
-        assert!(refusal(&tempfile::tempfile().expect("a file").into()).contains("sealed"));
-        assert!(refusal(&file_of(1 << 20, SealFlags::SHRINK)).contains("not sealed"));
-        assert!(refusal(&file_of(100, SEALS)).contains("too short"));
-        assert!(refusal(&file_of(1 << 20, SEALS)).contains("no link's"));
+        let other: OwnedFd = tempfile::tempfile().expect("a file").into();
+        assert!(refusal(other.as_fd()).contains("sealed"));
+        assert!(refusal(file_of(1 << 20, SealFlags::SHRINK).as_fd()).contains("not sealed"));
+        assert!(refusal(file_of(100, SEALS).as_fd()).contains("too short"));
+        assert!(refusal(file_of(1 << 20, SEALS).as_fd()).contains("no link's"));
         for (channels, arena_bytes) in
             [(0, 65_536), (41, 65_536), (u32::MAX, 65_536), (40, 0), (40, 65_535), (40, u32::MAX)]
         {
             let (file, map) = LinkMap::create(EXTENT).expect("made");
             map.header().fixed.channels.store(channels, Ordering::Relaxed);
             map.header().fixed.arena_bytes.store(arena_bytes, Ordering::Relaxed);
-            let text = refusal(&file);
+            let text = refusal(file.get().expect("mine"));
             assert!(text.contains("sizes cannot be"), "{channels} {arena_bytes}: {text}");
         }
     }

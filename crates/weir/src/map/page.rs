@@ -1,19 +1,20 @@
 //! One page of shared memory out of atomic words, a cluster of flags or a board: sealed, or a file
 //! with a name.
 
-use super::{SEALS, page_bytes};
+use super::{file, page_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::primitive::Ordering;
 use crate::primitive::{AtomicU32, AtomicU64};
 use crate::ring::board::{self, Board};
 use crate::ring::cluster::{self, Cluster};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, MemfdFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::NonNull;
+use weir_sys::forks::ParentOnly;
 
 mod sealed {
     /// What can lie on a page: only atomics, at most 4096 bytes, for which any bytes are a value.
@@ -71,20 +72,17 @@ unsafe impl<C: Content> Send for Page<C> {}
 unsafe impl<C: Content> Sync for Page<C> {}
 
 impl<C: Content> Page<C> {
-    /// Makes a page and its file.
-    pub fn create() -> Result<(OwnedFd, Page<C>)> {
+    /// Makes a page and its file, which is sealed against further seals as well: more than two may
+    /// map it, and none of them is to keep others from that.
+    pub fn create() -> Result<(ParentOnly, Page<C>)> {
         let failed = |cause: Errno| Error::os("make", C::WHAT, cause);
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = rustix::fs::memfd_create(C::FILE, flags).map_err(failed)?;
-        rustix::fs::ftruncate(&file, page_bytes()).map_err(failed)?;
-        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, page_bytes()).map_err(failed)?;
-        rustix::fs::fcntl_add_seals(&file, SEALS).map_err(failed)?;
-        let page = Self::map(file.as_fd())?;
+        let made = file::make(C::FILE, page_bytes(), SealFlags::SEAL).map_err(failed)?;
+        let page = Self::map(made.here().map_err(failed)?)?;
         let (magic, version) = page.words().beginning();
         version.store(C::VERSION, Ordering::Relaxed);
         // Release: whoever finds the name finds the rest.
         magic.store(C::MAGIC, Ordering::Release);
-        Ok((file, page))
+        Ok((made, page))
     }
 
     /// Maps one that came from elsewhere, after checking it.
@@ -92,13 +90,10 @@ impl<C: Content> Page<C> {
         let refused = |why| {
             Error::new(ErrorKind::Corrupt, "use", format!("what was received as {}", C::WHAT), why)
         };
-        let seals = rustix::fs::fcntl_get_seals(file);
-        if !seals.is_ok_and(|seals| seals.contains(SEALS)) {
-            return Err(refused("it is not sealed memory"));
-        }
-        let size = rustix::fs::fstat(file).map(|stat| stat.st_size as u64);
-        if size != Ok(page_bytes()) {
-            return Err(refused("it is not one page"));
+        match file::length(file) {
+            Ok(bytes) if bytes == page_bytes() => {}
+            Ok(_) => return Err(refused("it is not one page")),
+            Err(_) => return Err(refused("it is not sealed memory")),
         }
         let page = Page::map(file)?;
         if page.is_sound() { Ok(page) } else { Err(refused("it is none, or of another version")) }

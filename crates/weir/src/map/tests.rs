@@ -1,7 +1,9 @@
 //! Memory that is ours, and memory that is not.
 
+use super::file::SEALS;
 use super::*;
-use rustix::fs::MemfdFlags;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{FallocateFlags, MemfdFlags};
 
 const STREAM: Extent =
     Extent { kind: layout::STREAM, ring_bytes: 8192, arena_bytes: 0, generation: 0 };
@@ -12,7 +14,7 @@ const RECORD: Extent =
 fn what_is_made_can_be_opened_and_its_areas_go_on_where_they_end() {
     for extent in [STREAM, RECORD] {
         let (file, made) = create(extent).expect("made");
-        let opened = open(file.as_fd()).expect("opened");
+        let opened = open(file.here().expect("mine"), Use::Movable).expect("opened");
         assert_eq!(opened.extent(), extent);
         let areas = [(Area::Ring, extent.ring_bytes), (Area::Arena, extent.arena_bytes)];
         for (area, bytes) in areas.into_iter().filter(|(_, bytes)| *bytes > 0) {
@@ -43,7 +45,7 @@ fn a_part_beyond_the_area_is_our_own_fault() {
 }
 
 fn refusal(file: &OwnedFd) -> String {
-    open(file.as_fd()).expect_err("refused").to_string()
+    open(file.as_fd(), Use::Movable).expect_err("refused").to_string()
 }
 
 fn file_of(bytes: u64, seals: SealFlags) -> OwnedFd {
@@ -56,9 +58,9 @@ fn file_of(bytes: u64, seals: SealFlags) -> OwnedFd {
 
 /// A sealed copy of a sound memory whose header is spoilt.
 fn spoilt(spoil: impl FnOnce(&Header)) -> OwnedFd {
-    let (file, map) = create(STREAM).expect("made");
+    let (mut file, map) = create(STREAM).expect("made");
     spoil(map.header());
-    file
+    file.take().expect("mine")
 }
 
 #[test]
@@ -83,9 +85,106 @@ fn foreign_memory_is_refused_by_name() {
 #[test]
 fn sealed_memory_cannot_be_cut_off() {
     let (file, _map) = create(STREAM).expect("made");
-    assert_eq!(rustix::fs::ftruncate(&file, 0), Err(Errno::PERM));
-    assert_eq!(rustix::fs::ftruncate(&file, 1 << 20), Err(Errno::PERM));
-    assert_eq!(rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE), Err(Errno::PERM));
+    let file = file.here().expect("mine");
+    assert_eq!(rustix::fs::ftruncate(file, 0), Err(Errno::PERM));
+    assert_eq!(rustix::fs::ftruncate(file, 1 << 20), Err(Errno::PERM));
+    assert_eq!(rustix::fs::fcntl_add_seals(file, SealFlags::WRITE), Err(Errno::BUSY));
+}
+
+/// Bytes of a file that are there.
+fn there(file: BorrowedFd) -> u64 {
+    rustix::fs::fstat(file).expect("a file").st_blocks as u64 * 512
+}
+
+/// A file like a ring's, with the header of one, of which only so many bytes at the beginning are
+/// there.
+fn sparse(extent: Extent, bytes_there: u64, behind: u64) -> OwnedFd {
+    let (made, _map) = create(extent).expect("made");
+    let mut header = [0; 1024];
+    rustix::io::pread(made.here().expect("mine"), &mut header, 0).expect("read");
+    let file = file_of(extent.file_bytes(), SealFlags::empty());
+    let keep = FallocateFlags::KEEP_SIZE;
+    if behind > 0 {
+        rustix::fs::fallocate(&file, keep, extent.file_bytes(), behind).expect("allocated");
+    }
+    rustix::fs::fallocate(&file, keep, 0, bytes_there).expect("allocated");
+    rustix::io::pwrite(&file, &header, 0).expect("written");
+    rustix::fs::fcntl_add_seals(&file, SEALS).expect("sealed");
+    file
+}
+
+#[test]
+fn memory_with_holes_is_refused_and_not_paid_for() {
+    let page = page_bytes();
+    let ring = Extent { kind: layout::MESSAGE, ring_bytes: 1 << 20, ..RECORD };
+    let whole = ring.file_bytes();
+    for how in [Use::Movable, Use::ForGood] {
+        // What lies behind the end makes up for no hole.
+        for (bytes_there, behind) in
+            [(page, 0), (whole - page, 0), (page, whole), (page, 8 * whole)]
+        {
+            let file = sparse(ring, bytes_there, behind);
+            let error = open(file.as_fd(), how).expect_err("refused").to_string();
+            assert!(
+                error.ends_with(&format!(
+                    "{bytes_there} of its {whole} bytes are there, the rest are holes"
+                )),
+                "{error}"
+            );
+            assert_eq!(there(file.as_fd()), bytes_there, "nothing of it was touched");
+        }
+        // One that is empty altogether.
+        let file = file_of(whole, SEALS);
+        assert!(refusal(&file).contains("not a pipe's"));
+        assert_eq!(there(file.as_fd()), 0);
+        open(sparse(ring, whole, 0).as_fd(), how).expect("whole");
+        open(sparse(ring, whole, whole).as_fd(), how).expect("whole, and more behind it");
+    }
+}
+
+#[test]
+fn memory_in_use_for_good_keeps_its_pages_and_gets_no_other_writer() {
+    let ring = Extent { kind: layout::MESSAGE, ..RECORD };
+    let (file, made) = create(ring).expect("made");
+    let file = file.here().expect("mine");
+    let opened = open(file, Use::ForGood).expect("opened");
+    let (punch, page) = (FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, page_bytes());
+    assert_eq!(rustix::fs::fallocate(file, punch, page, page), Err(Errno::PERM));
+    let start = made.base().cast();
+    // SAFETY: the range is the first page of this mapping, of whose bytes any are a value.
+    let removed = unsafe { rustix::mm::madvise(start, page as usize, Advice::LinuxRemove) };
+    assert_eq!(removed, Err(Errno::PERM));
+    assert_eq!(there(file), ring.file_bytes());
+    // The same memory is not had twice, and what is handed over in vain is mapped by nobody.
+    let error = open(file, Use::ForGood).expect_err("in use").to_string();
+    assert!(error.contains("cannot map") || error.contains("handed over before"), "{error}");
+    made.copy_in(Area::Ring, 5, b"still");
+    let mut out = [0; 5];
+    opened.copy_out(Area::Ring, 5, &mut out);
+    assert_eq!(&out, b"still", "both sides that have it go on");
+}
+
+/// Mappings of this process whose file has this name.
+fn mappings(name: &str) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc");
+    maps.lines().filter(|line| line.contains(name)).count()
+}
+
+#[test]
+fn memory_of_huge_pages_is_refused_and_not_mapped() {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
+    let Ok(file) = rustix::fs::memfd_create("weir-huge-test", flags) else {
+        println!("SKIPPED: this kernel has no huge pages");
+        return;
+    };
+    rustix::fs::ftruncate(&file, 4 << 20).expect("sized");
+    rustix::fs::fcntl_add_seals(&file, SEALS).expect("sealed");
+    for _ in 0..3 {
+        assert!(refusal(&file).contains("not made of ordinary pages"));
+        let link = LinkMap::open(file.as_fd()).expect_err("refused").to_string();
+        assert!(link.contains("not made of ordinary pages"), "{link}");
+    }
+    assert_eq!(mappings("weir-huge-test"), 0);
 }
 
 /// Runs `child` in a forked child, which must do little: true if it said so.

@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
-use weir_sys::spill::{self, Engine, MOST_PIECES, Piece, SpillFile, Wanted};
+use weir_sys::spill::{self, Direction, Engine, MOST_PIECES, Piece, SpillFile, Wanted};
 
 /// Says which engine is wanted: `uring` or `threads`.
 const WANTED: &str = "WEIR_SPILL_ENGINE";
@@ -19,12 +19,24 @@ pub(crate) struct Transfers {
     free: Vec<usize>,
     is_direct: bool,
     remarks: Vec<String>,
+    /// By place in the file, where what is read back is checked.
+    checksums: Option<Vec<u64>>,
+}
+
+/// Why a transfer failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The kernel says so.
+    Os(Errno),
+    /// It says that all went well, but the frame it read from here is not the one that it wrote.
+    Lost { offset: u64 },
 }
 
 /// A transfer in flight, or the room for one.
 #[derive(Debug)]
 struct Slot {
     token: u64,
+    offset: u64,
     loans: Vec<Loan>,
 }
 
@@ -58,14 +70,25 @@ impl Transfers {
     /// With an engine made elsewhere.
     pub(crate) fn with_engine(engine: Box<dyn Engine>) -> Transfers {
         let most = engine.most_in_flight();
-        let slot = |_| Slot { token: 0, loans: Vec::with_capacity(MOST_PIECES) };
+        let slot = |_| Slot { token: 0, offset: 0, loans: Vec::with_capacity(MOST_PIECES) };
         Transfers {
             engine,
             slots: (0..most).map(slot).collect(),
             free: (0..most).rev().collect(),
             is_direct: false,
             remarks: Vec::new(),
+            checksums: None,
         }
+    }
+
+    /// From now on keeps a checksum of each frame that is written, and checks what is read back.
+    pub(crate) fn verify(&mut self) {
+        self.checksums.get_or_insert_default();
+    }
+
+    /// Whether it does.
+    pub(crate) fn verifies(&self) -> bool {
+        self.checksums.is_some()
     }
 
     /// Puts something between the engine and its user.
@@ -116,6 +139,9 @@ impl Transfers {
         if !same || loans.len() > MOST_PIECES {
             return false;
         }
+        if direction == Direction::ToDisk && !self.note_checksums(offset, loans) {
+            return false;
+        }
         let Some(at) = self.free.pop() else { return false };
         let mut pieces = [Piece { start: std::ptr::null_mut(), bytes: 0 }; MOST_PIECES];
         pieces.iter_mut().zip(loans.iter()).for_each(|(piece, loan)| *piece = loan.piece());
@@ -125,12 +151,30 @@ impl Transfers {
         // is done, or is gone.
         let started = unsafe { self.engine.start(at as u64, direction, offset, pieces) };
         if started {
-            self.slots[at].token = token;
+            (self.slots[at].token, self.slots[at].offset) = (token, offset);
             self.slots[at].loans.append(loans);
         } else {
             self.free.push(at);
         }
         started
+    }
+
+    /// Notes what is about to be written. False if there is no memory for that.
+    fn note_checksums(&mut self, offset: u64, loans: &[Loan]) -> bool {
+        let Some(checksums) = &mut self.checksums else { return true };
+        let first = place_of(offset, loans);
+        let end = first + loans.len();
+        if end > checksums.len() {
+            if checksums.try_reserve(end - checksums.len()).is_err() {
+                return false;
+            }
+            checksums.resize(end, 0);
+        }
+        for (checksum, loan) in checksums[first..end].iter_mut().zip(loans) {
+            // SAFETY: it goes to disk.
+            *checksum = unsafe { loan.checksum() };
+        }
+        true
     }
 
     /// Hands over what was started. One thread, that lasts, is to do this and to wait for it.
@@ -140,13 +184,19 @@ impl Transfers {
 
     /// Calls `each` for every transfer that is done by now, after its loans have ended: frames from
     /// disk are full if it went well, and empty if it did not.
-    pub(crate) fn completed(&mut self, mut each: impl FnMut(u64, std::result::Result<(), Errno>)) {
-        let (slots, free) = (&mut self.slots, &mut self.free);
+    pub(crate) fn completed(
+        &mut self,
+        mut each: impl FnMut(u64, std::result::Result<(), Failure>),
+    ) {
+        let (slots, free, checksums) = (&mut self.slots, &mut self.free, &self.checksums);
         self.engine.completed(&mut |at, result| {
             let at = at as usize;
             let Some(slot) = slots.get_mut(at).filter(|slot| !slot.loans.is_empty()) else {
                 return;
             };
+            // SAFETY: the engine says that it is done with all of them.
+            let sound = || unsafe { check(checksums.as_deref(), slot.offset, &slot.loans) };
+            let result = result.map_err(Failure::Os).and_then(|()| sound());
             match result {
                 Ok(()) => slot.loans.drain(..).for_each(Loan::filled),
                 Err(_) => slot.loans.clear(),
@@ -160,6 +210,35 @@ impl Transfers {
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.engine.descriptor()
     }
+}
+
+/// Which of the file's frames the first of these is.
+fn place_of(offset: u64, loans: &[Loan]) -> usize {
+    let frame_bytes = loans.first().map_or(1, |loan| loan.piece().bytes as u64);
+    (offset / frame_bytes) as usize
+}
+
+/// Checks frames that were read back against what is noted of them.
+///
+/// # Safety
+/// The kernel does not write them any more.
+unsafe fn check(
+    checksums: Option<&[u64]>,
+    offset: u64,
+    loans: &[Loan],
+) -> std::result::Result<(), Failure> {
+    let from_disk = loans.first().is_some_and(|loan| loan.direction() == Direction::FromDisk);
+    let Some(checksums) = checksums.filter(|_| from_disk) else { return Ok(()) };
+    let first = place_of(offset, loans);
+    for (at, loan) in loans.iter().enumerate() {
+        // SAFETY: as the caller promises.
+        let found = unsafe { loan.checksum() };
+        if checksums.get(first + at) != Some(&found) {
+            let offset = offset + at as u64 * loan.piece().bytes as u64;
+            return Err(Failure::Lost { offset });
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -159,7 +159,8 @@ impl Hub {
             }
             self.core.on_gone(link);
         }
-        if let Some(door) = self.door.as_mut().filter(|door| news.knocked || door.entrance.is_busy())
+        if let Some(door) =
+            self.door.as_mut().filter(|door| news.knocked || door.entrance.is_busy())
         {
             // Whoever comes only to be refused is work as well.
             count += 1;
@@ -180,7 +181,8 @@ impl Hub {
             turn_off(socket, &format!("it has {peers} peers, and takes no more"));
             return;
         }
-        let map = match LinkMap::open(memory.as_fd()) {
+        let Some(file) = memory.get() else { return };
+        let map = match LinkMap::open(file) {
             Ok(map) => map,
             Err(error) => {
                 turn_off(socket, &error.to_string());

@@ -2,7 +2,7 @@
 
 use crate::closing;
 use crate::entrance::REFUSED;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::futex;
 use crate::gathering::Inbox;
 use crate::life::send_with;
@@ -42,13 +42,12 @@ pub struct Line {
 
 impl Line {
     /// Begins to watch the other side of `socket`; the inbox hears of its death.
-    pub fn start(socket: OwnedFd, inbox: &Arc<Inbox>, number: u32) -> Result<Arc<Line>> {
-        let failed = |cause: std::io::Error| Error::os("watch", "the other side", cause);
-        let socket = ParentOnly::new(socket).map_err(failed)?;
+    pub fn start(socket: ParentOnly, inbox: &Arc<Inbox>, number: u32) -> Result<Arc<Line>> {
         let (dead, is_said) = (AtomicBool::new(false), AtomicBool::new(false));
         let inbox = inbox.clone();
         let (watched, refusal, polled) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        let line = Arc::new(Line { socket, inbox, number, dead, is_said, watched, refusal, polled });
+        let line =
+            Arc::new(Line { socket, inbox, number, dead, is_said, watched, refusal, polled });
         let _ = line.watched.set(watcher::watch_line(&line)?);
         Ok(line)
     }
@@ -108,16 +107,16 @@ impl Line {
     }
 
     /// Takes what there is off the socket: the owner's board, if it came, and the link's number.
-    pub fn take_messages(&self) -> Option<(OwnedFd, u32)> {
+    pub fn take_messages(&self) -> Option<(ParentOnly, u32)> {
         self.take_until(false)
     }
 
     /// The same up to the first doorbell: while there is another, the socket stays readable.
-    pub fn take_bell(&self) -> Option<(OwnedFd, u32)> {
+    pub fn take_bell(&self) -> Option<(ParentOnly, u32)> {
         self.take_until(true)
     }
 
-    fn take_until(&self, to_the_bell: bool) -> Option<(OwnedFd, u32)> {
+    fn take_until(&self, to_the_bell: bool) -> Option<(ParentOnly, u32)> {
         let socket = self.socket()?;
         let (mut text, mut welcome) = ([0; 256], None);
         for _ in 0..MOST_MESSAGES {
@@ -173,7 +172,7 @@ impl Drop for Line {
         if let (Some(watched), Some(_)) = (self.watched.get(), self.socket()) {
             watched.end();
         }
-        if let Some(socket) = self.socket.take() {
+        if let Some(socket) = self.socket.pass_on() {
             closing::hang_up(socket, self.polled.get().map(Arc::as_ref));
         }
     }

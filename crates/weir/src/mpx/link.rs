@@ -11,7 +11,6 @@ use crate::ring::lane::{
     footprint, go_cold, must_tell, needed,
 };
 use crate::ring::{Corrupt, nap};
-use rustix::fd::AsFd;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_policy::arena::{Arena, LARGEST_BYTES, SMALLEST_BYTES, block_for};
@@ -308,7 +307,7 @@ impl Link {
     pub fn hear(&mut self) {
         if let Some((file, link)) = self.line.take_messages()
             // What is no board is as if none had come: its sender is told of nothing.
-            && let Ok(board) = Page::open(file.as_fd())
+            && let Some(Ok(board)) = file.get().map(Page::open)
         {
             self.bell = Some((board, link));
         }

@@ -19,7 +19,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_policy::ready::PRIORITIES;
-use weir_sys::forks::ParentOnly;
 
 const CREATE: What = What { operation: "make", noun: "mpx" };
 /// Most others that can be joined to one, those joined to them included: what one sleep can be for.
@@ -46,7 +45,6 @@ impl Mpx {
         let inbox = Inbox::new(page.clone());
         let mode = Mode::from_raw_mode(options.mode);
         let entrance = Entrance::new(&CREATE, &path, mode, HELLO, &inbox)?;
-        let file = ParentOnly::new(file).map_err(|cause| Error::os("keep", "a board", cause))?;
         let board = OwnBoard { page: page.clone(), file };
         let door = Door { entrance, board, options: options.clone() };
         Ok(Mpx { hub: Hub::new(Side::Owner, page, inbox, Some(door), options.waiting) })

@@ -14,7 +14,7 @@ use crate::map::LinkMap;
 use crate::name::{self, What};
 use crate::ring::Corrupt;
 use crate::ring::lane::{FrameKind, Side};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ impl MpxPeer {
         let (memory, map) = LinkMap::create(extent)?;
         let map = Arc::new(map);
         let until = options.owner_time.and_then(|time| Instant::now().checked_add(time));
-        let socket = hand_over(&CONNECT, &path, until, HELLO, memory.as_fd())?;
+        let socket = hand_over(&CONNECT, &path, until, HELLO, &memory)?;
         let inbox = Inbox::new(map.clone());
         let line = Line::start(socket, &inbox, 0)?;
         let mut hub = Hub::new(Side::Peer, map.clone(), inbox, None, options.waiting);

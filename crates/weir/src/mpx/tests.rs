@@ -12,8 +12,8 @@ fn an_id_is_a_number_and_back() {
 /// The number of a channel names no other, ever: an entry whose numbers are used up is left.
 #[test]
 fn an_entry_whose_numbers_are_used_up_is_not_used_again() {
-    use crate::ring::lane::Side;
     use super::core::{Core, State};
+    use crate::ring::lane::Side;
     let mut core = Core::new(Side::Owner);
     let first = core.enter(link::NONE, link::NONE, State::Joined);
     core.leave(first);

@@ -1,10 +1,10 @@
 //! How a participant waits: looks for as long as that has paid of late, then says so, looks once
 //! more, and sleeps on the words of its board and of those that were joined to it.
 
+use super::OBJECT;
 use super::hub::{Hub, LOOK_AT_ALL};
 use super::link::Link;
 use crate::end::Until;
-use super::OBJECT;
 use crate::error::{Error, Result};
 use crate::futex;
 use crate::options::{Options, Waiting};

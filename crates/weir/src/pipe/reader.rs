@@ -1,6 +1,6 @@
 //! The end of a stream that reads.
 
-use super::{corrupt, open_kind};
+use super::corrupt;
 use crate::account::{Account, add, raise};
 use crate::end::{End, Ended, Until};
 use crate::error::{Error, ErrorKind, Result};
@@ -46,10 +46,9 @@ impl Reader {
     /// # Errors
     /// The handle is a writer's, or its memory is not what it must be.
     pub fn open(handle: Handle, options: &Options) -> Result<Reader> {
-        let (file, socket) = handle.open_as(Role::Reader)?;
-        let map = open_kind(&file, STREAM)?;
+        let (half, map) = handle.open_as(Role::Reader, STREAM)?;
         let resolved = options.resolve_over(&map)?;
-        Reader::over(End::new(Some(file), map, socket, Role::Reader, &resolved)?)
+        Reader::over(End::of(half, map, Role::Reader, &resolved)?)
     }
 
     /// Hands the end on.

@@ -1,6 +1,6 @@
 //! The end of a stream that writes.
 
-use super::{corrupt, open_kind};
+use super::corrupt;
 use crate::account::{Account, add};
 use crate::end::{End, Ended, Until, elastic, say_shape};
 use crate::error::{Error, ErrorKind, Result};
@@ -12,7 +12,7 @@ use crate::primitive::Ordering;
 use crate::ring::Memory;
 use crate::ring::layout::STREAM;
 use crate::ring::stream::StreamWriter;
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
@@ -42,10 +42,9 @@ impl Writer {
     /// # Errors
     /// The handle is a reader's, or its memory is not what it must be.
     pub fn open(handle: Handle, options: &Options) -> Result<Writer> {
-        let (file, socket) = handle.open_as(Role::Writer)?;
-        let map = open_kind(&file, STREAM)?;
+        let (half, map) = handle.open_as(Role::Writer, STREAM)?;
         let resolved = options.resolve_over(&map)?;
-        Writer::over(End::new(Some(file), map, socket, Role::Writer, &resolved)?)
+        Writer::over(End::of(half, map, Role::Writer, &resolved)?)
     }
 
     /// Hands the end on.
@@ -178,7 +177,11 @@ impl Writer {
         end.be_reached();
         if let Some(capacity) = end.take_up_tuning() {
             // What cannot be done now was refused when it was asked for, or is by now.
-            let _ = self.resize(capacity);
+            if self.resize(capacity).is_ok()
+                && let Some(end) = &mut self.end
+            {
+                end.grant(capacity);
+            }
         }
     }
 
@@ -190,17 +193,19 @@ impl Writer {
     /// reader has not yet followed to the memory before.
     pub fn resize(&mut self, capacity_bytes: u64) -> Result<()> {
         let shape = self.end()?.shape;
-        let fits = |bytes: u64, most: u64| Some(bytes).filter(|bytes| *bytes <= most);
-        let segment = fits(shape.segment_bytes(), capacity_bytes);
-        let atomic = fits(shape.atomic_bytes(), segment.unwrap_or(0));
-        let page = map::page_bytes();
-        let shape = Shape::new(page, capacity_bytes, segment, atomic).map_err(out_of_range)?;
+        let now = (Some(shape.segment_bytes()), Some(shape.atomic_bytes()));
+        let shape = Shape::fitted(map::page_bytes(), capacity_bytes, (None, None), now);
+        let shape = shape.map_err(out_of_range)?;
         let old = self.end()?.map.clone();
         let fail = |c| corrupt(Role::Writer, c);
         self.ring.room(&*old, u64::MAX).map_err(fail)?;
         if self.ring.fill() > shape.capacity_bytes() {
             let why = format!("{} bytes are in it", self.ring.fill());
             return Err(Error::new(ErrorKind::Invalid, "shrink", "the pipe", why));
+        }
+        if !self.end()?.is_followed() {
+            let why = "the reader has not followed yet";
+            return Err(self.end()?.error(ErrorKind::WouldBlock, why));
         }
         let generation = old.extent().generation + 1;
         let (ring_bytes, arena_bytes) = (shape.capacity_bytes(), 0);
@@ -212,7 +217,8 @@ impl Writer {
         new.header().writer.position.store(position, Ordering::Relaxed);
         new.header().reader.position.store(position, Ordering::Relaxed);
         let end = self.end()?;
-        end.life.send_memory(file.as_fd()).map_err(|cause| match cause {
+        let sent = file.here().and_then(|file| end.life.send_memory(file));
+        sent.map_err(|cause| match cause {
             Errno::AGAIN => end.error(ErrorKind::WouldBlock, "the reader has not followed yet"),
             cause => Error::os("resize", "the pipe", cause),
         })?;

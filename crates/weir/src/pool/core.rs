@@ -3,9 +3,10 @@
 use super::account::PoolAccount;
 use super::wake::Wake;
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::Frames;
+use crate::map::{Failure, Frames};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -89,7 +90,8 @@ pub struct Seat {
     pub shared: Option<Arc<Shared>>,
     pub granted: Option<u32>,
     pub shown: Option<Shown>,
-    pub failed: Option<i32>,
+    /// Why its block could not be read back, and where it lies if the file has lost it.
+    pub failed: Option<(i32, u64)>,
     /// The writer has a frame.
     pub writes: bool,
     /// The trouble its writer was told of last.
@@ -114,6 +116,24 @@ pub struct State {
     pub stopping: bool,
     /// The disk's thread sleeps, or is about to.
     pub idle: bool,
+    /// Where in the file a block was found last that is not the one that was written.
+    pub lost_at: u64,
+}
+
+/// The policy's word for a block that the file has lost. No error of the kernel has this number.
+const LOST: i32 = i32::MIN;
+
+impl State {
+    /// What the policy is told of a failure.
+    pub fn fault_of(&mut self, failure: Failure) -> i32 {
+        match failure {
+            Failure::Os(cause) => cause.raw_os_error(),
+            Failure::Lost { offset } => {
+                self.lost_at = offset;
+                LOST
+            }
+        }
+    }
 }
 
 /// A pool.
@@ -139,13 +159,18 @@ impl Core {
         let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|cause| Error::os("make", "a pool", cause))?;
         let most = settings.transfers as usize;
+        let policy = Policy::new(settings).map_err(|_| {
+            let blocks = settings.frames as usize + settings.slots as usize;
+            Error::os("make", format!("the tables of a pool of {blocks} blocks"), Errno::NOMEM)
+        })?;
         let state = State {
-            policy: Policy::new(settings),
+            policy,
             seats: Vec::new(),
             jobs: VecDeque::with_capacity(most),
             troubles: 0,
             stopping: false,
             idle: false,
+            lost_at: 0,
         };
         let (put, taken) = (AtomicU64::new(0), AtomicU64::new(0));
         Ok(Core { state: Mutex::new(state), frames, spill, clock, kick, put, taken })
@@ -206,7 +231,7 @@ impl Core {
             }
             Action::Fail { stream, fault } => {
                 let seat = &mut state.seats[stream as usize];
-                seat.failed = Some(fault);
+                seat.failed = Some((fault, state.lost_at));
                 seat.shared.iter().for_each(|shared| shared.reader.wake());
             }
             Action::Trouble { .. } => {
@@ -292,6 +317,21 @@ impl Core {
         let counts = state.policy.stream_counts(shared.stream);
         let bytes = self.frames.frame_bytes() as u64;
         [counts.delayed, counts.cancelled, counts.spilled, counts.read_back].map(|n| n * bytes)
+    }
+
+    /// An error of reading back.
+    pub fn read_error(&self, (fault, offset): (i32, u64)) -> Error {
+        if fault != LOST {
+            let cause = std::io::Error::from_raw_os_error(fault);
+            return Error::os("read back", "the backlog", cause);
+        }
+        let directory = self.spill.as_ref().map(|spill| spill.directory.display().to_string());
+        let (bytes, directory) = (self.frames.frame_bytes(), directory.unwrap_or_default());
+        let why = format!(
+            "the file in '{directory}' has lost what was written to it: the {bytes} bytes at \
+             {offset} are others"
+        );
+        Error::new(ErrorKind::Corrupt, "read back", "the backlog", why)
     }
 
     /// An error of the file.

@@ -2,8 +2,7 @@
 
 use super::core::{Core, Job};
 use crate::error::{Error, Result};
-use crate::map::Loan;
-use crate::map::Transfers;
+use crate::map::{Failure, Loan, Transfers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -14,6 +13,9 @@ use weir_sys::spill::Direction;
 pub fn describe(transfers: &Transfers) -> String {
     let cache = if transfers.is_direct() { "O_DIRECT" } else { "cached" };
     let mut line = format!("{}, {cache}", transfers.engine());
+    if transfers.verifies() {
+        line.push_str(", with checksums");
+    }
     transfers.remarks().iter().for_each(|remark| {
         line.push_str("; ");
         line.push_str(remark);
@@ -23,20 +25,17 @@ pub fn describe(transfers: &Transfers) -> String {
 
 /// Starts the thread.
 pub fn start(core: Arc<Core>, transfers: Transfers) -> Result<()> {
-    let builder = std::thread::Builder::new().name("weir-pool".into());
-    let started = builder.spawn(move || run(&core, transfers));
+    let started = weir_sys::threads::start("weir-pool", move || run(&core, transfers));
     started.map(drop).map_err(|cause| Error::os("start", "the thread of a pool", cause))
 }
 
 fn run(core: &Core, mut transfers: Transfers) {
     weir_sys::signals::block_all();
-    let mut done: Vec<(u64, i32)> = Vec::with_capacity(transfers.room());
+    let mut done: Vec<(u64, Option<Failure>)> = Vec::with_capacity(transfers.room());
     let mut jobs: Vec<Job> = Vec::with_capacity(transfers.room());
     let mut loans = Vec::with_capacity(weir_sys::spill::MOST_PIECES);
     loop {
-        transfers.completed(|token, result| {
-            done.push((token, result.map_or_else(Errno::raw_os_error, |()| 0)));
-        });
+        transfers.completed(|token, result| done.push((token, result.err())));
         let deadline = {
             let mut state = core.lock();
             if state.stopping {
@@ -46,8 +45,8 @@ fn run(core: &Core, mut transfers: Transfers) {
             if done.is_empty() && deadline.is_some() {
                 core.on(&mut state, Event::Tick);
             }
-            for (token, fault) in done.drain(..) {
-                let fault = (fault != 0).then_some(fault);
+            for (token, failure) in done.drain(..) {
+                let fault = failure.map(|failure| state.fault_of(failure));
                 core.on(&mut state, Event::Done { transfer: token as u32, fault });
             }
             jobs.extend(state.jobs.drain(..));
@@ -59,7 +58,7 @@ fn run(core: &Core, mut transfers: Transfers) {
             if !begin(core, &mut transfers, &job, &mut loans) {
                 // The policy gives the frames to others when it hears of it.
                 loans.clear();
-                done.push((job.transfer.into(), Errno::IO.raw_os_error()));
+                done.push((job.transfer.into(), Some(Failure::Os(Errno::IO))));
             }
         }
         transfers.submit();

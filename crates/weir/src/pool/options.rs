@@ -18,6 +18,7 @@ pub struct PoolOptions {
     pub(super) limit_bytes: u64,
     pub(super) directory: Option<PathBuf>,
     pub(super) spills: bool,
+    pub(super) verifies: bool,
     pub(super) rule: Rule,
     pub(super) clock: Clock,
 }
@@ -31,6 +32,7 @@ impl Default for PoolOptions {
             limit_bytes: 10 << 30,
             directory: None,
             spills: true,
+            verifies: false,
             rule: Rule::default(),
             clock: Clock::default(),
         }
@@ -78,6 +80,17 @@ impl PoolOptions {
     /// Most bytes in the file.
     pub fn limit_bytes(mut self, bytes: u64) -> PoolOptions {
         self.limit_bytes = bytes;
+        self
+    }
+
+    /// Whether a checksum is kept of each block that is written to the file, and what is read back
+    /// checked by it. There are kernels and devices that report success for bytes which they lost:
+    /// with it, that is an error of the read, and wrong bytes are given to nobody.
+    ///
+    /// It is XXH3 of 64 bits, kept in memory (8 bytes a block of the file), and costs a pass over
+    /// each block both ways in the pool's thread: docs/contracts/pool.md has the figures.
+    pub fn verify(mut self, verifies: bool) -> PoolOptions {
+        self.verifies = verifies;
         self
     }
 

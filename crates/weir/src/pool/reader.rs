@@ -107,9 +107,8 @@ impl BacklogReader {
         let stream = self.shared.stream;
         let mut state = core.lock();
         // Told before it is tried again: the next answer is that of the next look.
-        if let Some(fault) = state.seats[stream as usize].failed.take() {
-            let cause = io::Error::from_raw_os_error(fault);
-            return Err(Error::os("read back", "the backlog", cause));
+        if let Some(failed) = state.seats[stream as usize].failed.take() {
+            return Err(core.read_error(failed));
         }
         if state.seats[stream as usize].shown.is_none() {
             core.on(&mut state, Event::Want { stream });

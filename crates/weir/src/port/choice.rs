@@ -2,6 +2,7 @@
 
 use super::reader::is_a_death;
 use super::slot::{Sight, Slot};
+use super::unfinished::Unfinished;
 use super::{Ending, PortOptions, WriterId, WriterStat};
 use crate::account::add;
 use crate::end::End;
@@ -53,18 +54,18 @@ pub struct Choice {
     /// The descriptors of processes were given up.
     shed: bool,
     pub resolved: Resolved,
+    pub unfinished: Unfinished,
 }
 
 impl Choice {
     pub fn new(options: &PortOptions) -> Result<Choice> {
-        let (file, board) = Page::<Board>::create()?;
+        let (board_file, board) = Page::<Board>::create()?;
         let board = Arc::new(board);
         board.words().account.pid.store(std::process::id(), Ordering::Relaxed);
-        let keep = ParentOnly::new(file).map_err(|cause| Error::os("keep", "a board", cause))?;
         Ok(Choice {
             inbox: Inbox::new(board.clone()),
             board,
-            board_file: keep,
+            board_file,
             slots: Vec::new(),
             free: Vec::new(),
             hot: Rotation::default(),
@@ -76,6 +77,7 @@ impl Choice {
             next_serial: 1,
             shed: false,
             resolved: options.resolve()?,
+            unfinished: Unfinished::new(options.most_unfinished_bytes),
         })
     }
 
@@ -101,7 +103,7 @@ impl Choice {
     #[inline]
     pub fn current_slot(&mut self) -> Option<&mut Slot> {
         let slot = self.slots.get_mut(self.current? as usize)?.as_deref_mut()?;
-        (slot.turn.goes_on() && !slot.suspended).then_some(slot)
+        (slot.turn.goes_on() && !slot.is_set_aside()).then_some(slot)
     }
 
     pub fn id_at(&self, place: u32) -> Option<WriterId> {
@@ -136,7 +138,7 @@ impl Choice {
         // Descriptors are scarce: the mapping is enough. A second, of the process, while there are
         // plenty.
         drop(memory);
-        let pidfd = weir_sys::peer::pidfd(&socket).ok();
+        let pidfd = socket.get().and_then(|socket| weir_sys::peer::pidfd(socket).ok());
         let pidfd = pidfd.filter(|pidfd| !self.are_scarce(pidfd));
         let place = self.free.pop().unwrap_or(self.slots.len() as u32);
         match self.start(map, socket, pidfd, place, options) {
@@ -166,7 +168,7 @@ impl Choice {
     fn start(
         &self,
         map: Arc<crate::map::Map>,
-        socket: OwnedFd,
+        socket: ParentOnly,
         pidfd: Option<OwnedFd>,
         place: u32,
         options: &PortOptions,
@@ -202,12 +204,13 @@ impl Choice {
     }
 
     /// A writer is gone.
-    pub fn remove(&mut self, place: u32, ending: Ending) {
+    pub fn remove(&mut self, place: u32, ending: Ending) -> Result<()> {
         self.hot.remove(place);
         self.current = self.current.filter(|current| *current != place);
         self.last = self.last.filter(|last| *last != place);
         if let Some(mut slot) = self.slots.get_mut(place as usize).and_then(Option::take) {
             self.free.push(place);
+            self.account_for_gone(place, &slot)?;
             if ending == Ending::ShutOut
                 && let Ok((end, _)) = slot.reader.parts()
                 && let Some(socket) = end.life.socket()
@@ -218,6 +221,7 @@ impl Choice {
         let account = &self.board().account;
         add(if is_a_death(ending) { &account.died } else { &account.closed }, 1);
         account.open.store(self.len() as u32, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Counts what was received.
@@ -241,7 +245,7 @@ impl Choice {
     pub fn ready_now(&mut self) -> Result<Option<u32>> {
         if let Some(place) = self.current {
             let slot = self.slot(place)?;
-            if slot.turn.goes_on() && !slot.suspended && slot.look()? == Sight::Something {
+            if slot.turn.goes_on() && !slot.is_set_aside() && slot.look()? == Sight::Something {
                 return Ok(Some(place));
             }
             self.current = None;
@@ -268,7 +272,7 @@ impl Choice {
                     Pace::New => 0,
                 };
                 let Ok(slot) = self.slot(place) else { continue };
-                if slot.suspended {
+                if slot.is_set_aside() {
                     continue;
                 }
                 if slot.look()? == Sight::Something {
@@ -303,10 +307,10 @@ impl Choice {
     }
 
     /// A writer is looked at from now on.
-    fn warm(&mut self, place: u32) -> Result<()> {
+    pub fn warm(&mut self, place: u32) -> Result<()> {
         let slot = self.slot(place)?;
         slot.warm()?;
-        if !slot.suspended {
+        if !slot.is_set_aside() {
             self.hot.push(place, Pace::New);
         }
         Ok(())
@@ -342,6 +346,7 @@ impl Choice {
     /// Looks at all rings, since the bits may have been spoiled.
     pub fn look_at_all(&mut self) -> Result<()> {
         self.all_seen = Instant::now();
+        self.look_after_unfinished()?;
         for place in 0..self.slots.len() as u32 {
             let Ok(slot) = self.slot(place) else { continue };
             if slot.cold && slot.look()? == Sight::Something {
@@ -359,7 +364,7 @@ impl Choice {
         for _ in 0..self.hot.len() {
             let Some((place, _)) = self.hot.pop() else { break };
             let Ok(slot) = self.slot(place) else { continue };
-            if !slot.suspended && !slot.cool()? {
+            if !slot.is_set_aside() && !slot.cool()? {
                 self.warm(place)?;
             }
         }
@@ -369,9 +374,14 @@ impl Choice {
     /// A writer is not to be received from.
     pub fn suspend(&mut self, place: u32) -> Result<()> {
         self.slot(place)?.suspended = true;
+        self.set_aside(place);
+        self.is_not_first(place)
+    }
+
+    /// Has a writer not looked at.
+    pub fn set_aside(&mut self, place: u32) {
         self.hot.remove(place);
         self.current = self.current.filter(|current| *current != place);
-        Ok(())
     }
 
     /// It is again.

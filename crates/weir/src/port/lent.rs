@@ -151,6 +151,7 @@ impl Port {
             })?;
             if served > 0 {
                 let bytes = slot.bytes - before;
+                self.choice.account_for(place)?;
                 self.choice.count(served as u64, bytes);
                 self.acted();
                 return Ok(served);

@@ -11,6 +11,8 @@ use weir_policy::pipe::Shape;
 const RING_BYTES: u64 = 256 << 10;
 /// Most bytes of a message.
 const MESSAGE_BYTES: u64 = 16 << 20;
+/// Most bytes of messages that are not yet whole, of all writers.
+const UNFINISHED_BYTES: u64 = 64 << 20;
 /// Most writers.
 const WRITERS: u32 = 1024;
 
@@ -19,6 +21,7 @@ const WRITERS: u32 = 1024;
 pub struct PortOptions {
     pipe: Options,
     pub(super) most_message_bytes: u64,
+    pub(super) most_unfinished_bytes: u64,
     pub(super) most_writers: u32,
     pub(super) mode: u32,
     pub(super) in_pieces: bool,
@@ -31,6 +34,7 @@ impl Default for PortOptions {
         PortOptions {
             pipe: Options::new().capacity_bytes(RING_BYTES),
             most_message_bytes: MESSAGE_BYTES,
+            most_unfinished_bytes: UNFINISHED_BYTES,
             most_writers: WRITERS,
             mode: 0o600,
             in_pieces: false,
@@ -69,6 +73,14 @@ impl PortOptions {
     /// Of a port: the longest message it takes, 16 MiB by default, at most 1 GiB.
     pub fn most_message_bytes(mut self, bytes: u64) -> PortOptions {
         self.most_message_bytes = bytes;
+        self
+    }
+
+    /// Of a port: the most memory for messages of which there are pieces yet to come, of all its
+    /// writers, 64 MiB by default. A writer for whose piece there is no room is held up; the one
+    /// whose message was begun first may always finish it.
+    pub fn most_unfinished_bytes(mut self, bytes: u64) -> PortOptions {
+        self.most_unfinished_bytes = bytes;
         self
     }
 

@@ -184,6 +184,7 @@ impl Port {
             })?;
             if served > 0 {
                 let bytes = slot.bytes - before;
+                self.choice.account_for(place)?;
                 self.choice.count(served as u64, bytes);
                 self.acted();
                 return Ok(served);
@@ -203,6 +204,7 @@ impl Port {
         Manner {
             in_pieces: self.options.in_pieces,
             most_message_bytes: self.options.most_message_bytes,
+            room_bytes: 0,
         }
     }
 
@@ -213,9 +215,12 @@ impl Port {
         buffer: &mut [u8],
         effort: &mut Effort,
     ) -> Result<Option<Received>> {
-        let manner = self.manner();
+        let room_bytes = self.choice.unfinished.room_for(place);
+        let manner = Manner { room_bytes, ..self.manner() };
         let slot = self.choice.slot(place)?;
-        let step = slot.step(buffer, manner).map_err(|error| self.named(error))?;
+        let step = slot.step(buffer, manner);
+        self.choice.account_for(place)?;
+        let step = step.map_err(|error| self.named(error))?;
         self.acted();
         let slot = self.choice.slot(place)?;
         let (writer, identity, sequence) = (slot.id, slot.identity, slot.sequence);
@@ -226,13 +231,18 @@ impl Port {
                 effort.was_in_vain(bytes);
                 return Ok(None);
             }
+            Step::NoRoom => {
+                effort.was_in_vain(0);
+                self.choice.hold_up(place)?;
+                return Ok(None);
+            }
             Step::Nothing => {
                 effort.was_in_vain(0);
                 self.choice.ran_dry(place);
                 return Ok(None);
             }
             Step::Closed(ending) => {
-                self.choice.remove(place, ending);
+                self.choice.remove(place, ending)?;
                 let event = Event::Closed(ending);
                 return Ok(Some(Received { writer, identity, sequence, event }));
             }
@@ -326,6 +336,7 @@ impl Port {
     pub fn shut_out(&mut self, writer: WriterId) -> Result<()> {
         let place = self.place_of(writer)?;
         self.choice.slot(place)?.shut_out();
+        self.choice.account_for(place)?;
         self.choice.resume(place)
     }
 

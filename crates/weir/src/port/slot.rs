@@ -6,6 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::map::View;
 use crate::record::RecordReader;
 use crate::ring::nap;
+use std::time::Instant;
 use weir_policy::ready::Turn;
 
 /// Pieces put together in one go: they may have no bytes.
@@ -35,6 +36,13 @@ pub struct Slot {
     partial: Vec<u8>,
     in_message: bool,
     complete: bool,
+    /// When the message was begun of which pieces were put away.
+    pub begun: Option<Instant>,
+    /// Of the memory for such messages: what is counted as this writer's, whether it waits for
+    /// some, whether it may have more than there is.
+    pub kept_bytes: u64,
+    pub held_up: bool,
+    pub is_first: bool,
 }
 
 /// What is to be seen at a writer.
@@ -53,6 +61,8 @@ pub enum Step {
     Piece(usize, bool, bool),
     /// A piece was put away, so many bytes.
     PutAway(usize),
+    /// There is no room to put the next piece away.
+    NoRoom,
     /// There is nothing.
     Nothing,
     /// The writer is gone, and all it sent was received.
@@ -64,6 +74,8 @@ pub enum Step {
 pub struct Manner {
     pub in_pieces: bool,
     pub most_message_bytes: u64,
+    /// Memory there is for pieces of messages to come, beside what the writer has.
+    pub room_bytes: u64,
 }
 
 /// A record at the front of a ring, checked.
@@ -90,6 +102,10 @@ impl Slot {
             partial: Vec::new(),
             in_message: false,
             complete: false,
+            begun: None,
+            kept_bytes: 0,
+            held_up: false,
+            is_first: false,
         }
     }
 
@@ -111,7 +127,56 @@ impl Slot {
     pub fn shut_out(&mut self) {
         self.ending = Some(Ending::ShutOut);
         self.partial = Vec::new();
-        self.complete = false;
+        (self.complete, self.in_message, self.begun) = (false, false, None);
+    }
+
+    /// Memory it has for messages that are not whole.
+    pub fn partial_bytes(&self) -> u64 {
+        self.partial.capacity() as u64
+    }
+
+    /// Whether there are pieces of a message, and more to come.
+    pub fn is_unfinished(&self) -> bool {
+        self.begun.is_some()
+    }
+
+    /// Whether it can go on with its message by itself.
+    pub fn can_finish(&self) -> bool {
+        self.is_unfinished() && !self.complete && !self.suspended && self.ending.is_none()
+    }
+
+    /// Whether it is not to be received from.
+    #[inline]
+    pub fn is_set_aside(&self) -> bool {
+        self.suspended || self.held_up
+    }
+
+    /// Gives memory back that is only kept for later: how many bytes.
+    pub fn give_back_memory(&mut self) -> u64 {
+        if !self.partial.is_empty() || self.complete {
+            return 0;
+        }
+        self.partial = Vec::new();
+        std::mem::take(&mut self.kept_bytes)
+    }
+
+    /// Whether there is room for so many bytes more of a message that is put away.
+    fn has_room(&self, bytes: usize, manner: Manner) -> bool {
+        let room = (self.partial.capacity() as u64).saturating_add(manner.room_bytes);
+        (self.partial.len() + bytes) as u64 <= room
+    }
+
+    /// Makes room for so many bytes, and for some more where there is memory.
+    fn make_room(&mut self, bytes: usize, manner: Manner) {
+        let (had, has) = (self.partial.len(), self.partial.capacity());
+        if had == 0 {
+            self.begun = Some(Instant::now());
+        }
+        if has - had < bytes {
+            let room = usize::try_from(manner.room_bytes).unwrap_or(usize::MAX);
+            let more = (has - had).saturating_add(room).min(bytes.max(had / 4));
+            self.partial.reserve_exact(more.max(bytes));
+        }
     }
 
     /// The next record, its header checked; `None` if there is none; an error if it cannot be.
@@ -147,6 +212,7 @@ impl Slot {
         if front.first {
             // A message that was not finished before never will be.
             self.partial.clear();
+            self.begun = None;
         } else if !self.in_message {
             return Ok(self.give_up());
         }
@@ -162,10 +228,13 @@ impl Slot {
             }
             return Ok(Step::Message(bytes));
         }
+        if !self.has_room(bytes, manner) {
+            return Ok(Step::NoRoom);
+        }
         if front.first && bytes <= buffer.len() {
             return self.put_together(buffer, bytes, manner);
         }
-        self.put_away(bytes)?;
+        self.put_away(bytes, manner)?;
         self.in_message = !front.last;
         if !front.last {
             return Ok(Step::PutAway(bytes));
@@ -184,7 +253,10 @@ impl Slot {
         for _ in 1..MOST_PIECES {
             let Ok(Some(Front { bytes, first: false, last })) = self.front()? else { break };
             let whole = done + bytes;
-            if whole > buffer.len() || whole as u64 > manner.most_message_bytes {
+            if whole > buffer.len()
+                || whole as u64 > manner.most_message_bytes
+                || !(last || self.has_room(whole, manner))
+            {
                 break;
             }
             self.take_into(&mut buffer[done..], bytes)?;
@@ -195,6 +267,7 @@ impl Slot {
                 return Ok(Step::Message(done));
             }
         }
+        self.make_room(done, manner);
         self.partial.extend_from_slice(&buffer[..done]);
         Ok(Step::PutAway(done))
     }
@@ -234,7 +307,8 @@ impl Slot {
         self.reader.settle(1, bytes)
     }
 
-    fn put_away(&mut self, bytes: usize) -> Result<()> {
+    fn put_away(&mut self, bytes: usize, manner: Manner) -> Result<()> {
+        self.make_room(bytes, manner);
         let had = self.partial.len();
         self.partial.resize(had + bytes, 0);
         let (end, ring) = self.reader.parts()?;
@@ -250,7 +324,7 @@ impl Slot {
             return Err(too_small(bytes, buffer.len()));
         }
         buffer[..bytes].copy_from_slice(&self.partial);
-        self.complete = false;
+        (self.complete, self.begun) = (false, None);
         self.partial.clear();
         // The memory of a very long message is not kept.
         self.partial.shrink_to(KEPT_BYTES);
@@ -296,7 +370,7 @@ impl Slot {
             ring.copy_out(&*end.map, bytes, 0, &mut buffer[..bytes]);
             ring.consume(&*end.map, bytes, end.dirties);
             if self.in_message {
-                self.in_message = false;
+                (self.in_message, self.begun) = (false, None);
                 self.partial = Vec::new();
             }
             self.count(bytes);
@@ -335,7 +409,7 @@ impl Slot {
                 break;
             }
             if self.in_message {
-                self.in_message = false;
+                (self.in_message, self.begun) = (false, None);
                 self.partial = Vec::new();
             }
             self.count(bytes);

@@ -3,15 +3,15 @@
 use super::{DATA, FIRST, HELLO, LAST, PortOptions};
 use crate::account::Account;
 use crate::end::{End, Until, make_memory};
-use crate::error::{Error, ErrorKind, Result};
 use crate::entrance::hand_over;
+use crate::error::{Error, ErrorKind, Result};
 use crate::life::Role;
 use crate::name::{self, What};
 use crate::pipe::copy_of;
 use crate::primitive::Ordering;
 use crate::record::RecordWriter;
 use crate::ring::layout::MESSAGE;
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,9 +49,9 @@ impl PortWriter {
         // Made before the connection, so that the reader need not wait for it.
         let (file, map) = make_memory(MESSAGE, &resolved)?;
         let copy = copy_of(&file)?;
-        let socket = hand_over(&OPEN, &path, until, HELLO, copy.as_fd())?;
+        let socket = hand_over(&OPEN, &path, until, HELLO, &copy)?;
         drop(copy);
-        let heard = name::wait_readable(&socket, ANSWER_TIME);
+        let heard = socket.get().is_some_and(|over| name::wait_readable(over, ANSWER_TIME));
         let end = End::new(Some(file), Arc::clone(&map), socket, Role::Writer, &resolved)?;
         end.life.watch_process()?;
         if let Some((device, inode)) = name::socket_id(&path) {

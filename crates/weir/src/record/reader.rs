@@ -7,7 +7,7 @@ use crate::handle::Handle;
 use crate::life::Role;
 use crate::map::{Map, View};
 use crate::options::Options;
-use crate::pipe::{corrupt, open_kind};
+use crate::pipe::corrupt;
 use crate::primitive::Ordering;
 use crate::ring::layout::RECORD;
 use crate::ring::record;
@@ -33,10 +33,9 @@ impl RecordReader {
     /// # Errors
     /// The handle is a writer's, or its memory is not what it must be.
     pub fn open(handle: Handle, options: &Options) -> Result<RecordReader> {
-        let (file, socket) = handle.open_as(Role::Reader)?;
-        let map = open_kind(&file, RECORD)?;
+        let (half, map) = handle.open_as(Role::Reader, RECORD)?;
         let resolved = options.resolve_over(&map)?;
-        RecordReader::over(End::new(Some(file), map, socket, Role::Reader, &resolved)?)
+        RecordReader::over(End::of(half, map, Role::Reader, &resolved)?)
     }
 
     /// Hands the end on.

@@ -7,7 +7,7 @@ use crate::handle::Handle;
 use crate::life::Role;
 use crate::map::{Map, ViewMut};
 use crate::options::Options;
-use crate::pipe::{corrupt, open_kind};
+use crate::pipe::corrupt;
 use crate::primitive::Ordering;
 use crate::ring::layout::RECORD;
 use crate::ring::record;
@@ -38,10 +38,9 @@ impl RecordWriter {
     /// # Errors
     /// The handle is a reader's, or its memory is not what it must be.
     pub fn open(handle: Handle, options: &Options) -> Result<RecordWriter> {
-        let (file, socket) = handle.open_as(Role::Writer)?;
-        let map = open_kind(&file, RECORD)?;
+        let (half, map) = handle.open_as(Role::Writer, RECORD)?;
         let resolved = options.resolve_over(&map)?;
-        RecordWriter::over(End::new(Some(file), map, socket, Role::Writer, &resolved)?)
+        RecordWriter::over(End::of(half, map, Role::Writer, &resolved)?)
     }
 
     /// Hands the end on.

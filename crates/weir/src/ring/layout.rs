@@ -6,7 +6,7 @@ use crate::primitive::{AtomicU32, AtomicU64};
 /// "weirpipe" as a little-endian number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirpipe");
 /// Of this layout. Another is refused.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// [`Fixed::kind`] of a stream.
 pub const STREAM: u32 = 1;
 /// [`Fixed::kind`] of a record pipe.
@@ -85,6 +85,8 @@ pub struct TuningLine {
     pub atomic_bytes: AtomicU64,
     /// Bytes of the capacity.
     pub capacity_bytes: AtomicU64,
+    /// Said by the writer, once it is open: the largest capacity it takes up.
+    pub most_bytes: AtomicU64,
 }
 
 /// What an end counts; written by it alone, read by anyone.

@@ -98,7 +98,8 @@ fn news_reach_a_sleeper_whose_word_another_process_sets_back() {
         let sleeper = Sleeper::new(&Arc::new(Kernel::new()));
         let (watched, spoilt) = (sleeper.clone(), sleeper.clone());
         let watcher = loom::thread::spawn(move || tell(&[&watched]));
-        let hostile = loom::thread::spawn(move || spoilt.word.store(nap::ASLEEP, Ordering::Relaxed));
+        let hostile =
+            loom::thread::spawn(move || spoilt.word.store(nap::ASLEEP, Ordering::Relaxed));
         sleeper.until_news();
         hostile.join().expect("no panic");
         watcher.join().expect("no panic");
@@ -129,7 +130,11 @@ fn one_that_does_not_go_on_keeps_no_news_from_another() {
 
 /// Waits for any of these, in the order of `Wait`: a look, all say that they sleep, a second look,
 /// and the sleep on all words.
-fn wait_for_any(kernel: &Kernel, sleepers: &[&Sleeper], mut is_ready: impl FnMut(&Sleeper) -> bool) {
+fn wait_for_any(
+    kernel: &Kernel,
+    sleepers: &[&Sleeper],
+    mut is_ready: impl FnMut(&Sleeper) -> bool,
+) {
     while !sleepers.iter().any(|one| is_ready(one)) {
         let said: Vec<_> =
             sleepers.iter().map(|one| (&one.word, nap::announce(&one.word, nap::ASLEEP))).collect();

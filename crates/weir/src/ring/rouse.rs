@@ -35,7 +35,7 @@ impl Sleep {
     /// There is news. Who says so for somebody else wakes them next, if they are to be woken; who
     /// says so for itself is awake, and sees them before it sleeps.
     pub fn note(&self) {
-        // Release pairs with the acquire in `has_news` and `take_news`: what they are about is seen.
+        // Release pairs with the acquire in `has_news`: what the news are about is seen.
         self.news.store(1, Ordering::Release);
         // Pairs with the fence in `falls_asleep`.
         fence(Ordering::SeqCst);
@@ -52,7 +52,8 @@ impl Sleep {
         self.has_news() && self.news.swap(0, Ordering::AcqRel) != 0
     }
 
-    /// Whether it is to be woken: it sleeps, and has not taken the news. To be asked after [`Sleep::note`].
+    /// Whether it is to be woken: it sleeps, and has not taken the news. To be asked after
+    /// [`Sleep::note`].
     pub fn is_unheard(&self) -> bool {
         self.asleep.load(Ordering::Relaxed) != 0 && self.has_news()
     }

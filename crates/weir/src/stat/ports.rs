@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 pub struct PortStat {
     /// The path of its socket.
     pub path: PathBuf,
-    /// The process that reads; none where that is gone and has left the name.
+    /// The process that reads, 0 for one of another pid namespace; none where that is gone and has
+    /// left the name.
     pub reader: Option<i32>,
     /// What the reader says; none where it may not be looked at.
     pub account: Option<PortAccount>,
@@ -77,7 +78,7 @@ const LOOK: What = What { operation: "look at", noun: "port" };
 pub fn port(name: impl AsRef<Path>) -> Result<PortStat> {
     let path = name::resolve(&LOOK, name.as_ref())?;
     let reader = match name::state(&path) {
-        Some(State::Held(pid)) => pid,
+        Some(State::Held(holder)) => holder.pid().unwrap_or_default(),
         Some(State::Stale) => {
             return Ok(PortStat { path, reader: None, account: None, writers: Vec::new() });
         }

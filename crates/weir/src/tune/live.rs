@@ -1,10 +1,9 @@
 //! Sizes of a pipe in use, asked for from outside.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{self, page_bytes};
+use crate::map::{self, HeaderPage, page_bytes};
 use crate::options::out_of_range;
 use crate::primitive::Ordering;
-use crate::ring::Memory;
 use rustix::fd::BorrowedFd;
 use weir_policy::pipe::Shape;
 
@@ -23,21 +22,32 @@ pub struct Ask {
 /// write that waits, at the latest after some writes.
 ///
 /// # Errors
-/// The file is no pipe's; a size is out of its range; the capacity is less than is filled.
+/// The file is no pipe's; a size is out of its range; the capacity is less than is filled, or more
+/// than its writer takes up.
 pub fn ask(file: BorrowedFd, ask: Ask) -> Result<Shape> {
-    let map = map::open(file)?;
-    let header = map.header();
+    let extent = map::inspect(file)?;
+    let page = HeaderPage::to_write(file)?;
+    let header = page.header();
     let tuning = &header.tuning;
     let now = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Relaxed);
     let capacity = ask.capacity_bytes.unwrap_or_else(|| now(&tuning.capacity_bytes));
-    // A segment and a bound that were not asked for give way to a smaller capacity.
-    let segment = ask
-        .segment_bytes
-        .or_else(|| Some(now(&tuning.segment_bytes)).filter(|bytes| *bytes <= capacity));
-    let atomic = ask.atomic_bytes.or_else(|| {
-        Some(now(&tuning.atomic_bytes)).filter(|bytes| *bytes <= segment.unwrap_or(capacity >> 3))
-    });
-    let shape = Shape::new(page_bytes(), capacity, segment, atomic).map_err(out_of_range)?;
+    // A segment and a bound that were not asked for give way to another capacity.
+    let (asked, is) = (
+        (ask.segment_bytes, ask.atomic_bytes),
+        (Some(now(&tuning.segment_bytes)), Some(now(&tuning.atomic_bytes))),
+    );
+    let shape = Shape::fitted(page_bytes(), capacity, asked, is).map_err(out_of_range)?;
+    let most = now(&tuning.most_bytes);
+    if ask.capacity_bytes.is_some() && shape.capacity_bytes() > most.max(extent.ring_bytes) {
+        let is_open = header.writer_account.pid.load(Ordering::Relaxed) != 0;
+        let why = if is_open {
+            format!("its writer takes up {most} bytes at most")
+        } else {
+            String::from("its writer is not open yet")
+        };
+        let object = format!("a pipe to {} bytes", shape.capacity_bytes());
+        return Err(Error::new(ErrorKind::Invalid, "enlarge", object, why));
+    }
     let (written, read) = (now(&header.writer.position), now(&header.reader.position));
     let fill = written.saturating_sub(read);
     if fill > shape.capacity_bytes() {

@@ -29,6 +29,20 @@ pub fn start_as(role: &str, uid: u32, directory: &std::path::Path) -> (Child, Ow
     start_command(role, command)
 }
 
+/// The same, started by another program, which is given this one and its arguments: none where that
+/// program is missing or not allowed what it does.
+pub fn start_by(role: &str, by: &[&str]) -> Option<(Child, OwnedFd)> {
+    let (first, rest) = by.split_first()?;
+    let able = Command::new(first).args(rest).arg("true").stderr(Stdio::null()).status();
+    if !able.is_ok_and(|status| status.success()) {
+        println!("SKIPPED: '{}' does not work here", by.join(" "));
+        return None;
+    }
+    let mut command = Command::new(first);
+    command.args(rest).arg(program());
+    Some(start_command(role, command))
+}
+
 fn program() -> std::path::PathBuf {
     std::env::current_exe().expect("a program")
 }
@@ -107,6 +121,25 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(begun.elapsed() < Duration::from_secs(10), "{what} in ten seconds");
         std::thread::yield_now();
     }
+}
+
+/// Stops a process, all of it: a thread that has not yet heard of the signal goes on for a while.
+pub fn stop(pid: rustix::process::Pid) {
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("sent");
+    let tasks = format!("/proc/{}/task", pid.as_raw_nonzero());
+    until("all its threads are stopped", || {
+        std::fs::read_dir(&tasks).expect("it lives").flatten().all(|task| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+        })
+    });
+}
+
+/// CPU time that this thread has used. What a call may cost is held by this, not by the clock on
+/// the wall: beside other tests a thread may wait long for a CPU.
+pub fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Bytes that depend on the seed and on the place.

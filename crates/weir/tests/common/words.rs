@@ -6,6 +6,7 @@
 use crate::raw::{dial, receive_file, send};
 use rustix::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use weir::{Handle, Options, Port};
 
 pub const FIRST: u32 = 1 << 8;
@@ -19,6 +20,7 @@ pub const INLINE_BYTES: usize = 1024;
 /// A writer of a port: its ring, its socket, and the board, if it was given it.
 pub struct Words {
     pub ring: OwnedFd,
+    mapped: weir_sys::words::Words,
     pub socket: OwnedFd,
     pub board: Option<OwnedFd>,
     ring_bytes: u64,
@@ -29,22 +31,25 @@ impl Words {
     /// Comes in by the door, with a ring that is sound.
     pub fn enter(name: &Path, port: &mut Port, ring_bytes: u64) -> Words {
         let had = port.writers().expect("mine").len();
-        let (ring, socket) = Words::connect(name, ring_bytes);
+        let mut words = Words::connect(name, ring_bytes);
         crate::common::until("it is let in", || port.writers().expect("mine").len() > had);
-        let board = receive_file(socket.as_fd());
-        Words { ring, socket, board, ring_bytes, written: 0 }
+        words.board = receive_file(words.socket.as_fd());
+        words
     }
 
-    /// Hands a ring over, and does not wait.
-    pub fn connect(name: &Path, ring_bytes: u64) -> (OwnedFd, OwnedFd) {
+    /// Hands a ring over, and does not wait. It is mapped here first: nobody can do that later.
+    pub fn connect(name: &Path, ring_bytes: u64) -> Words {
         let options = Options::new().capacity_bytes(ring_bytes);
         let (writer, _reader) = Handle::record_pair(&options).expect("a pipe");
         let (ring, _) = writer.into_descriptors();
         // A ring of a port, by the kind its header says.
         rustix::io::pwrite(&ring, &3_u32.to_le_bytes(), 12).expect("written");
+        let file = std::fs::File::from(ring.try_clone().expect("copied"));
+        let bytes = file.metadata().expect("known").len() as usize;
+        let mapped = weir_sys::words::Words::of_file(&file, bytes).expect("mapped");
         let socket = dial(name);
         send(socket.as_fd(), b"weir-port", &[ring.as_fd()]);
-        (ring, socket)
+        Words { ring, mapped, socket, board: None, ring_bytes, written: 0 }
     }
 
     /// Bytes of the ring that are free, by the reader's word.
@@ -54,12 +59,22 @@ impl Words {
         self.ring_bytes - self.written.wrapping_sub(u64::from_le_bytes(read))
     }
 
+    /// Writes bytes through the mapping, and leaves those beside them as they are.
+    fn write(&self, at: u64, bytes: &[u8]) {
+        for (place, byte) in (at..).zip(bytes) {
+            let (index, shift) = ((place / 8) as usize, 8 * (place % 8));
+            let put = |word: u64| Some(word & !(0xFF << shift) | u64::from(*byte) << shift);
+            let word = self.mapped.word(index);
+            let _ = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, put);
+        }
+    }
+
     fn put_at(&self, position: u64, bytes: &[u8]) {
         let at = position & (self.ring_bytes - 1);
         let first = bytes.len().min((self.ring_bytes - at) as usize);
         for (at, part) in [(at, &bytes[..first]), (0, &bytes[first..])] {
             if !part.is_empty() {
-                rustix::io::pwrite(&self.ring, part, HEADER_BYTES + at).expect("written");
+                self.write(HEADER_BYTES + at, part);
             }
         }
     }
@@ -94,7 +109,7 @@ impl Words {
 
     /// Says that it has closed.
     pub fn say_closed(&self) {
-        rustix::io::pwrite(&self.ring, &1_u32.to_le_bytes(), 512 + 4).expect("written");
+        self.write(512 + 4, &1_u32.to_le_bytes());
     }
 }
 

@@ -7,6 +7,7 @@ pub(super) use mapping::{Memory, page_bytes};
 
 #[cfg(not(miri))]
 mod mapping {
+    use crate::map::file;
     use rustix::fs::MemfdFlags;
     use rustix::io::Errno;
     use rustix::mm::{Advice, MapFlags, ProtFlags};
@@ -37,27 +38,23 @@ mod mapping {
     impl Memory {
         /// A mapping of zeros of which nothing is allocated yet.
         pub(in super::super) fn new(bytes: usize) -> rustix::io::Result<Memory> {
-            // Kernels before 6.3 do not know the flag.
-            let file =
-                rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL)
-                    .or_else(|_| rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC))?;
-            let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
-            if limit.is_some_and(|limit| bytes as u64 > limit) {
-                // The kernel would send SIGXFSZ.
-                return Err(Errno::FBIG);
-            }
-            rustix::fs::ftruncate(&file, bytes as u64)?;
+            let made = file::bare(NAME, MemfdFlags::empty())?;
+            let file = made.here()?;
+            file::set_length(file, bytes as u64)?;
             let both = ProtFlags::READ | ProtFlags::WRITE;
             let (anywhere, shared) = (std::ptr::null_mut(), MapFlags::SHARED);
-            // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
-            let start = unsafe { rustix::mm::mmap(anywhere, bytes, both, shared, &file, 0) }?;
-            let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::NOMEM)?;
-            let memory = Memory { start, bytes, epoch: forks::epoch() };
-            // A child would share the frames, and write what its parent reads.
-            // SAFETY: the range is exactly this mapping; the advice changes nothing in this
-            // process.
-            unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, Advice::LinuxDontFork) }?;
-            Ok(memory)
+            // One step for a fork: a child would share the frames, and write what its parent reads.
+            forks::hold_off(|| {
+                // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
+                let start = unsafe { rustix::mm::mmap(anywhere, bytes, both, shared, file, 0) }?;
+                let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::NOMEM)?;
+                let memory = Memory { start, bytes, epoch: forks::epoch() };
+                let (whole, no_child) = (start.as_ptr().cast(), Advice::LinuxDontFork);
+                // SAFETY: the range is exactly this mapping; the advice changes nothing in this
+                // process.
+                unsafe { rustix::mm::madvise(whole, bytes, no_child) }?;
+                Ok(memory)
+            })
         }
 
         /// Whether it is in this process, and not only in the one it was forked from.

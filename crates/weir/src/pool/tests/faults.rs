@@ -159,6 +159,66 @@ fn a_failing_read_is_an_error() {
     }
 }
 
+/// What a reader gets of 100 blocks of which the file loses a cluster without a word.
+fn read_what_was_lost(made: &Made) -> (usize, Option<Error>) {
+    made.faults.lose_after(3);
+    let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
+    assert_eq!(writer.put_for(&data(0, 100 * PAGE), PATIENCE).expect("put"), 100 * PAGE);
+    drop(writer);
+    let (mut sound, mut buffer) = (0, vec![0; PAGE]);
+    loop {
+        match reader.take_for(&mut buffer, PATIENCE) {
+            Ok(0) => return (sound, None),
+            Ok(n) if buffer[..n] == data(sound, n) => sound += n,
+            Ok(_) => return (sound, None),
+            Err(error) => {
+                // Again and again: it does not come back, and nothing else comes in its place.
+                for _ in 0..3 {
+                    rest(&made.pool);
+                    let again = reader.take_for(&mut buffer, PATIENCE).expect_err("lost");
+                    assert_eq!(again.to_string(), error.to_string());
+                }
+                return (sound, Some(error));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_file_lost_without_a_word_is_an_error_where_it_is_verified() {
+    let made = make(options(16, 4096));
+    let (sound, error) = read_what_was_lost(&made);
+    assert!(sound < 100 * PAGE && error.is_none(), "wrong bytes where nobody checks");
+    let made = make(options(16, 4096).verify(true));
+    assert!(made.pool.engine().contains("with checksums"), "{}", made.pool.engine());
+    let (sound, error) = read_what_was_lost(&made);
+    let error = error.expect("said");
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    let text = error.to_string();
+    let directory = made._directory.path().display();
+    let begins = format!(
+        "cannot read back the backlog: the file in '{directory}' has lost what was written to it: \
+         the 4096 bytes at "
+    );
+    let place = text.strip_prefix(&begins).and_then(|rest| rest.strip_suffix(" are others"));
+    let place: usize = place.unwrap_or_else(|| panic!("{text}")).parse().expect("a place");
+    assert!(place.is_multiple_of(PAGE) && sound < 100 * PAGE, "{text}");
+}
+
+#[test]
+fn all_that_is_verified_comes_as_it_went() {
+    let made = make(options(16, 4096).verify(true));
+    let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
+    let whole = 300 * PAGE + 17;
+    assert_eq!(writer.put_for(&data(0, whole), PATIENCE).expect("put"), whole);
+    drop(writer);
+    take(&mut reader, 0, whole);
+    let account = made.pool.account();
+    assert!(account.read_back_bytes > 200 * PAGE as u64, "{account:?}");
+    drop(reader);
+    all_is_given_back(&made.pool);
+}
+
 #[test]
 fn a_stream_that_cannot_be_read_back_keeps_no_other_up() {
     let made = make(options(16, 4096));

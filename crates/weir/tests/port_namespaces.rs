@@ -1,0 +1,185 @@
+//! Ports between containers: processes whose numbers, or clocks, are told in different namespaces
+//! (docs/contracts/port.md). As root; where namespaces cannot be made the tests are skipped.
+
+mod common;
+
+use common::{hear, kill, place, say, start, start_by, until};
+use rustix::fd::OwnedFd;
+use std::path::Path;
+use std::process::Child;
+use std::time::Duration;
+use weir::{ErrorKind, Event, Port, PortOptions, PortWriter};
+
+const PID: &[&str] = &["unshare", "--pid", "--fork", "--kill-child"];
+const PID_AND_PROC: &[&str] = &["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+const TIME: &[&str] = &[
+    "unshare",
+    "--time",
+    "--boottime",
+    "1000000",
+    "--monotonic",
+    "1000000",
+    "--fork",
+    "--kill-child",
+];
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn port(name: &Path) -> weir::Result<Port> {
+    Port::create(name, &PortOptions::new())
+}
+
+fn writer(name: &Path) -> weir::Result<PortWriter> {
+    PortWriter::open(name, &PortOptions::new())
+}
+
+/// The next message of a port, and who sent it.
+fn next(port: &mut Port) -> (Vec<u8>, i32) {
+    let mut buffer = [0; 64];
+    loop {
+        let received = port.receive_for(&mut buffer, PATIENCE).expect("received");
+        if let Event::Message { bytes } = received.event {
+            return (buffer[..bytes].to_vec(), received.identity.pid);
+        }
+    }
+}
+
+#[test]
+fn in_a_role() {
+    let Some(role) = common::role() else { return };
+    let words: Vec<&str> = role.split(' ').collect();
+    let input = std::io::stdin();
+    match words[..] {
+        // Reads what comes, and says what it was and whose, until the test goes.
+        ["read", name] => {
+            let mut port = port(Path::new(name)).expect("a port");
+            say(&input, b"up");
+            loop {
+                let (message, pid) = next(&mut port);
+                let text = format!("{} of {pid}", String::from_utf8_lossy(&message));
+                if !say(&input, text.as_bytes()) {
+                    return;
+                }
+            }
+        }
+        // Looks at the name again and again.
+        ["look", name] => {
+            say(&input, b"up");
+            loop {
+                let _ = weir::port_names(Path::new(name).parent());
+                std::thread::yield_now();
+            }
+        }
+        // What becomes of a second reader, of a removal, and of a message.
+        ["try", name] => {
+            let name = Path::new(name);
+            let second = port(name).map(drop).err().map(|error| error.kind());
+            let removal = weir::remove_port(name).err().map(|error| error.kind());
+            let sent = writer(name).and_then(|mut writer| writer.send(b"from inside"));
+            let said = format!("{second:?} {removal:?} {:?}", sent.map_err(|error| error.kind()));
+            say(&input, said.as_bytes());
+            hear(&input);
+        }
+        _ => panic!("no role: {role}"),
+    }
+}
+
+fn reader_in(name: &Path, by: &[&str]) -> Option<(Child, OwnedFd)> {
+    let (child, socket) = start_by(&format!("read {}", name.display()), by)?;
+    assert_eq!(hear(&socket), b"up");
+    Some((child, socket))
+}
+
+/// What it is to be found like by somebody who sees it, as `reader`, from elsewhere.
+fn is_found_alive(name: &Path, reader: Option<i32>) {
+    let error = port(name).map(drop).expect_err("it has a reader");
+    assert_eq!(error.kind(), ErrorKind::Taken, "{error}");
+    assert!(error.to_string().contains("is its reader"), "{error}");
+    let error = weir::remove_port(name).expect_err("it has a reader");
+    assert_eq!(error.kind(), ErrorKind::Taken, "{error}");
+    let names = weir::port_names(name.parent()).expect("names");
+    assert_eq!(names[0].reader, reader);
+}
+
+#[test]
+fn a_reader_in_another_pid_namespace_is_alive_and_can_be_written_to() {
+    for by in [PID, PID_AND_PROC] {
+        let (_directory, name) = place();
+        let Some((mut child, socket)) = reader_in(&name, by) else { return };
+        is_found_alive(&name, Some(0));
+        writer(&name).expect("opened").send(b"from outside").expect("sent");
+        // The kernel has no number for a process that the reader does not see.
+        assert_eq!(hear(&socket), b"from outside of 0");
+        is_found_alive(&name, Some(0));
+        kill(&mut child);
+        until("its death is seen by its lock", || {
+            weir::port_names(name.parent()).expect("names")[0].reader.is_none()
+        });
+        let mut port = port(&name).expect("replaced");
+        writer(&name).expect("opened").send(b"again").expect("sent");
+        assert_eq!(next(&mut port), (b"again".to_vec(), std::process::id() as i32));
+    }
+}
+
+#[test]
+fn a_reader_outside_is_alive_for_who_is_inside_and_knows_its_writers() {
+    for by in [PID, PID_AND_PROC, TIME] {
+        let (_directory, name) = place();
+        let mut port = port(&name).expect("a port");
+        let Some((mut child, socket)) = start_by(&format!("try {}", name.display()), by) else {
+            return;
+        };
+        let (message, pid) = next(&mut port);
+        assert_eq!(message, b"from inside");
+        assert!(pid > 0, "who is inside has a number outside");
+        assert_eq!(hear(&socket), b"Some(Taken) Some(Taken) Ok(())");
+        drop(socket);
+        child.wait().expect("ended");
+    }
+}
+
+#[test]
+fn two_containers_share_a_name() {
+    let (_directory, name) = place();
+    let Some((mut reader, of_reader)) = reader_in(&name, PID) else { return };
+    let Some((mut writer, of_writer)) = start_by(&format!("try {}", name.display()), PID) else {
+        return;
+    };
+    assert_eq!(hear(&of_writer), b"Some(Taken) Some(Taken) Ok(())");
+    assert_eq!(hear(&of_reader), b"from inside of 0");
+    drop(of_writer);
+    writer.wait().expect("ended");
+    kill(&mut reader);
+}
+
+#[test]
+fn a_reader_in_another_time_namespace_is_alive() {
+    let (_directory, name) = place();
+    let Some((mut child, socket)) = reader_in(&name, TIME) else { return };
+    let names = weir::port_names(name.parent()).expect("names");
+    let pid = names[0].reader.expect("alive");
+    assert!(pid > 0, "the pid namespace is the same");
+    is_found_alive(&name, Some(pid));
+    writer(&name).expect("opened").send(b"hello").expect("sent");
+    assert_eq!(hear(&socket), format!("hello of {}", std::process::id()).as_bytes());
+    kill(&mut child);
+    until("its death is seen", || {
+        weir::port_names(name.parent()).expect("names")[0].reader.is_none()
+    });
+    port(&name).expect("replaced");
+}
+
+#[test]
+fn one_who_only_looks_keeps_no_reader_from_a_stale_name() {
+    let (_directory, name) = place();
+    let Some((mut child, socket)) = reader_in(&name, PID) else { return };
+    kill(&mut child);
+    drop(socket);
+    until("its death is seen by its lock", || {
+        weir::port_names(name.parent()).expect("names")[0].reader.is_none()
+    });
+    let (mut looking, lookers) = start(&format!("look {}", name.display()));
+    assert_eq!(hear(&lookers), b"up");
+    let port = port(&name);
+    kill(&mut looking);
+    port.expect("replaced, though others look");
+}

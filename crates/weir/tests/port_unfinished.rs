@@ -1,0 +1,140 @@
+//! Messages of which there are pieces yet to come: their memory is bounded over all writers, and
+//! who holds it holds up nobody for ever (docs/contracts/port.md, 8).
+
+mod common;
+#[path = "common/raw.rs"]
+mod raw;
+#[path = "common/words.rs"]
+mod words;
+
+use common::{alone, patterned};
+use std::time::{Duration, Instant};
+use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter};
+use words::{FIRST, INLINE_BYTES, Words};
+
+const MIB: usize = 1 << 20;
+const TIME: Duration = Duration::from_millis(20);
+
+/// The memory of this process that is its own, in bytes.
+fn private_bytes() -> usize {
+    let text = std::fs::read_to_string("/proc/self/status").expect("there");
+    let line = text.lines().find(|line| line.starts_with("RssAnon:")).expect("told");
+    let number = line.split_ascii_whitespace().nth(1).and_then(|word| word.parse::<usize>().ok());
+    number.expect("a number") * 1024
+}
+
+fn is_nothing(error: &weir::Error) -> bool {
+    matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock)
+}
+
+#[test]
+fn unfinished_messages_of_all_writers_have_bounded_memory() {
+    let _alone = alone();
+    let (_directory, name) = common::place();
+    let options = PortOptions::new().most_unfinished_bytes(8 << 20).most_message_bytes(4 << 20);
+    let mut port = Port::create(&name, &options).expect("a port");
+    let mut all: Vec<_> = (0..16).map(|_| Words::enter(&name, &mut port, 64 << 10)).collect();
+    let piece = [7; INLINE_BYTES];
+    all.iter_mut().for_each(|words| assert!(words.put(FIRST, &piece)));
+    let before = private_bytes();
+    let mut sent = [0; 16];
+    let mut buffer = [0; 4096];
+    for _ in 0..400 {
+        for (words, sent) in all.iter_mut().zip(&mut sent) {
+            while *sent < 3 * MIB && words.put(0, &piece) {
+                *sent += INLINE_BYTES;
+            }
+        }
+        let error = port.try_receive(&mut buffer).expect_err("nothing is whole");
+        assert!(is_nothing(&error), "{error}");
+    }
+    let (sent, grew) = (sent.iter().sum::<usize>(), private_bytes().saturating_sub(before));
+    // The bound, one message beyond it, and what else there may be.
+    assert!(grew < 15 * MIB, "{grew} bytes for {sent}");
+    assert!(sent > 8 * MIB, "{sent} bytes were taken");
+}
+
+/// Many send long messages at once, for which there is memory for a part of one: each comes whole.
+#[test]
+fn long_messages_of_many_honest_writers_all_come() {
+    let _alone = alone();
+    let (_directory, name) = common::place();
+    let options = PortOptions::new().most_unfinished_bytes(256 << 10);
+    let mut port = Port::create(&name, &options).expect("a port");
+    let threads: Vec<_> = (0..6)
+        .map(|number| {
+            let name = name.clone();
+            std::thread::spawn(move || {
+                let options = PortOptions::new().capacity_bytes(64 << 10);
+                let mut writer = PortWriter::open(&name, &options).expect("a writer");
+                for round in 0..4 {
+                    writer.send(&patterned(MIB, number * 10 + round)).expect("sent");
+                }
+            })
+        })
+        .collect();
+    let (mut came, mut closed) = (Vec::new(), 0);
+    let mut buffer = vec![0; 64];
+    while closed < 6 {
+        match port.receive_for(&mut buffer, Duration::from_secs(20)) {
+            Ok(received) => match received.event {
+                Event::Message { bytes } => {
+                    assert_eq!(bytes, MIB);
+                    let starts = |seed: &usize| buffer[..4096] == patterned(4096, *seed)[..];
+                    let seed = (0..60).find(starts).expect("one that was sent");
+                    assert!(buffer[..bytes] == patterned(MIB, seed)[..], "message {seed} is torn");
+                    came.push(seed);
+                    // The next is again longer than the buffer.
+                    buffer = vec![0; 64];
+                }
+                event => {
+                    assert_eq!(event, Event::Closed(Ending::Closed));
+                    closed += 1;
+                }
+            },
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::TooSmall, "{error}");
+                buffer.resize(error.needed_bytes() as usize, 0);
+            }
+        }
+    }
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    came.sort();
+    let all: Vec<_> =
+        (0..6).flat_map(|number| (0..4).map(move |round| number * 10 + round)).collect();
+    assert_eq!(came, all);
+}
+
+/// Who leaves its message unfinished, while others wait for the memory, is shut out.
+#[test]
+fn who_never_finishes_is_shut_out_and_others_go_on() {
+    let _alone = alone();
+    let (_directory, name) = common::place();
+    let options = PortOptions::new().most_unfinished_bytes(64 << 10);
+    let mut port = Port::create(&name, &options).expect("a port");
+    let mut all: Vec<_> = (0..4).map(|_| Words::enter(&name, &mut port, 64 << 10)).collect();
+    let mut buffer = vec![0; 2 * MIB];
+    for words in &mut all {
+        assert!(words.put(FIRST, &[1; INLINE_BYTES]));
+        (0..30).for_each(|_| _ = words.put(0, &[2; INLINE_BYTES]));
+    }
+    let error = port.receive_for(&mut buffer, TIME).expect_err("nothing is whole");
+    assert!(is_nothing(&error), "{error}");
+    let sending = std::thread::spawn(move || {
+        let options = PortOptions::new().capacity_bytes(64 << 10);
+        let mut writer = PortWriter::open(&name, &options).expect("a writer");
+        writer.send(&patterned(MIB, 3)).expect("sent");
+    });
+    let (mut ends, begun) = (Vec::new(), Instant::now());
+    let came = loop {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it comes; {ends:?}");
+        match port.receive_for(&mut buffer, TIME).map(|received| received.event) {
+            Ok(Event::Message { bytes }) => break bytes,
+            Ok(Event::Closed(ending)) => ends.push(ending),
+            other => assert!(other.as_ref().is_err_and(is_nothing), "{other:?}"),
+        }
+    };
+    assert_eq!(&buffer[..came], &patterned(MIB, 3)[..]);
+    assert!(!ends.is_empty() && ends.iter().all(|ending| *ending == Ending::ShutOut), "{ends:?}");
+    sending.join().expect("no panic");
+}
