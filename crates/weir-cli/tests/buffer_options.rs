@@ -3,8 +3,9 @@
 mod common;
 
 use common::buffer::{Buffer, sample, with_mounts};
-use common::port::{Place, refused, said, sent, until};
+use common::port::{Place, refused, said, sent};
 use common::schema;
+use common::until;
 use common::{WEIR, have};
 use serde_json::Value;
 use std::time::{Duration, Instant};

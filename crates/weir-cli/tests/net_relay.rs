@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::net::{Answers, Bed, HOST, Process, both, until};
+use common::net::{Answers, Bed, HOST, Process, both};
 use common::schema;
+use common::until;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::net::{Bed, HOST, KERNEL, both, until};
+use common::net::{Bed, HOST, KERNEL, both};
+use common::until;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 

@@ -170,3 +170,12 @@ impl Ran {
         all.iter().filter(|advice| advice["kind"] == kind).count()
     }
 }
+
+/// Looks until it holds, for at most half a minute.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !holds() {
+        assert!(begun.elapsed().as_secs() < 30, "{what} within half a minute");
+        std::thread::yield_now();
+    }
+}
