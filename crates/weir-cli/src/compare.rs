@@ -192,7 +192,7 @@ fn differences(a: &Report, b: &Report) -> Vec<Difference> {
             ("virtualisation", host.virtualisation.clone()),
             ("mitigations", mitigations.join("; ")),
             ("huge pages", host.huge_pages.clone()),
-            ("CPUs of placements", format!("{:?}", host.placements)),
+            ("CPUs of placements", crate::bench::placements(host)),
             ("load", report.load.name().into()),
             ("weir", report.weir_version.clone()),
             ("interrupted", String::from(if report.interrupted { "yes" } else { "no" })),

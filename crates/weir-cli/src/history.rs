@@ -3,12 +3,13 @@
 use crate::args::{Export, HistoryCommand, HistoryShowOptions, HistoryVerb, JsonOption};
 use crate::bench::history::{Entry, History, unknown};
 use crate::bench::{self, export, trimmed};
-use crate::fault::Fault;
+use crate::fault::{Fault, tell};
 use crate::json::document;
 use crate::output::{Output, print, print_json};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
 use std::process::ExitCode;
+use weir_measure::bench::params::Unit;
 use weir_measure::bench::record::Report;
 
 const SCHEMA: &str = "weir.history/1";
@@ -47,7 +48,7 @@ fn list(option: &JsonOption) -> Result<(), Fault> {
         return Ok(());
     }
     if entries.is_empty() {
-        crate::fault::tell("no run is saved yet; weir bench --save NAME saves one");
+        tell("no run is saved yet; weir bench --save NAME saves one");
         return Ok(());
     }
     print(&table(&entries))
@@ -71,7 +72,12 @@ fn export(name: &str, format: Export) -> Result<(), Fault> {
     let report = read(&opened(name)?.load(name)?, name)?;
     match format {
         Export::Weir => print_json(&bench::as_json(&report)?),
-        Export::Hyperfine => print_json(&export::hyperfine(&report)),
+        Export::Hyperfine => {
+            if report.cases.iter().all(|case| case.unit != Unit::Ns) {
+                tell("none of these figures is a time, and hyperfine's JSON has nothing else");
+            }
+            print_json(&export::hyperfine(&report))
+        }
         Export::Bencher => print_json(&export::bencher(&report)),
         Export::Go => print(&export::go(&report)),
     }
@@ -96,7 +102,7 @@ fn table(entries: &[Entry]) -> String {
             entry.name.clone(),
             utc(entry.started_unix_s),
             entry.cases.to_string(),
-            format!("{:.1} %", entry.resolves_share * 100.0),
+            entry.resolves_share.map_or("-".into(), |share| format!("{:.1} %", share * 100.0)),
             entry.kernel.split(' ').nth(1).unwrap_or("").to_owned(),
             entry.cpu.clone(),
         ]);

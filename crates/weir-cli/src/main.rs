@@ -29,6 +29,10 @@ use args::Command;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Started by itself through /proc/self/exe, it would be called that in ps and in weir net stat.
+    if rustix::thread::name().is_ok_and(|name| name.as_c_str() == c"exe") {
+        let _ = rustix::thread::set_name(c"weir");
+    }
     // No verb for people: weir bench starts itself with this word.
     if std::env::args_os().skip(1).eq([bench::CELL]) {
         return end(bench::cell());

@@ -1,15 +1,14 @@
 //! `weir completions` and `weir man`: made from the command line's own definition.
 
-use crate::args::{CompletionsOptions, ManOptions, Options};
+use crate::args::{CompletionsOptions, ManOptions, command};
 use crate::fault::Fault;
-use clap::CommandFactory;
 use std::io::Write;
 use std::process::ExitCode;
 
 /// Prints a completion script.
 pub fn completions(options: &CompletionsOptions) -> Result<ExitCode, Fault> {
     let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut Options::command(), "weir", &mut script);
+    clap_complete::generate(options.shell, &mut command(), "weir", &mut script);
     print(&script)
 }
 
@@ -24,12 +23,12 @@ pub fn man(options: &ManOptions) -> Result<ExitCode, Fault> {
                 ))
             };
             std::fs::create_dir_all(directory).map_err(cannot)?;
-            clap_mangen::generate_to(Options::command(), directory).map_err(cannot)?;
+            clap_mangen::generate_to(command(), directory).map_err(cannot)?;
             Ok(ExitCode::SUCCESS)
         }
         None => {
             let mut page = Vec::new();
-            let rendered = clap_mangen::Man::new(Options::command()).render(&mut page);
+            let rendered = clap_mangen::Man::new(command()).render(&mut page);
             rendered.map_err(|error| Fault::failed(format!("cannot make the page: {error}")))?;
             print(&page)
         }

@@ -113,7 +113,7 @@ fn text(
     };
     text.extend(found.iter().filter_map(backlog));
     for Running { pid, command } in running {
-        let line = format!("{pid} {command}");
+        let line = format!("at work: {pid} {command}");
         text += &cut(&line, width.unwrap_or(usize::MAX));
         text.push('\n');
     }

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::hogs::Hogs;
 use common::{WEIR, alone, have, schema};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -224,29 +225,6 @@ fn interrupted_later_it_keeps_what_was_measured() {
     assert_eq!(json["interrupted"], true);
     let cases = json["cases"].as_array().expect("cases");
     assert!(!cases.is_empty() && cases.iter().all(|case| case["processes"].as_u64() >= Some(2)));
-}
-
-/// Programs that compute, killed when this goes.
-struct Hogs(Vec<Child>);
-
-impl Hogs {
-    fn start(count: usize) -> Hogs {
-        let hog = || {
-            let mut command = Command::new("sh");
-            command.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
-            command.spawn().expect("sh starts")
-        };
-        Hogs((0..count).map(|_| hog()).collect())
-    }
-}
-
-impl Drop for Hogs {
-    fn drop(&mut self) {
-        for hog in &mut self.0 {
-            let _ = hog.kill();
-            let _ = hog.wait();
-        }
-    }
 }
 
 /// Two hogs burn the CPUs: that is no "load none" and a quiet host, but a busy one.

@@ -3,7 +3,8 @@
 mod common;
 
 use common::buffer::{Buffer, sample, with_mounts};
-use common::port::{Place, refused, said, sent, until};
+use common::port::{Place, refused, said, sent};
+use common::until;
 use common::{WEIR, bound, have};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read, Write};

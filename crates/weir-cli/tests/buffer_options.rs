@@ -3,8 +3,9 @@
 mod common;
 
 use common::buffer::{Buffer, sample, with_mounts};
-use common::port::{Place, refused, said, sent, until};
+use common::port::{Place, refused, said, sent};
 use common::schema;
+use common::until;
 use common::{WEIR, have};
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -27,7 +28,10 @@ fn wrong_usage_is_refused() {
         ("--no-spill --spill .", "cannot be used with"),
         ("--json -", "standard output is for the data"),
         ("one two", "unexpected argument"),
-        ("--start 0", "1..=100"),
+        ("--start 0", "write 1 to 100"),
+        ("--start half", "not a share of the memory"),
+        ("--rate -1", "'-1' for '--rate <SIZE>': not a size"),
+        ("--memory -1", "not a size"),
         ("--interval 1ms", "too short: 50ms at least"),
         ("--force --quiet", "cannot be used with"),
     ] {
@@ -36,7 +40,9 @@ fn wrong_usage_is_refused() {
         assert!(output.stdout.is_empty());
     }
     // What it takes at least and at most is what the library does.
-    for options in ["--memory 256K", "--memory 4T --no-spill", "--limit 4096G", "--limit 0"] {
+    for options in
+        ["--memory 256K", "--memory 4T --no-spill", "--limit 4096G", "--limit 0", "-P 50%"]
+    {
         assert_eq!(
             place.bash(&format!("echo | $WEIR buffer {options}")).stdout,
             b"\n",
@@ -45,6 +51,16 @@ fn wrong_usage_is_refused() {
     }
     let output = place.bash("echo | WEIR_SPILL_ENGINE=aio $WEIR buffer");
     refused(&output, 2, "weir: cannot use WEIR_SPILL_ENGINE: engine 'aio' is neither");
+}
+
+/// A named file takes the place of standard input or output; what is wrong with it is told of it.
+#[test]
+fn what_fails_on_a_named_file_is_told_by_its_name() {
+    let place = Place::new();
+    refused(&place.bash("$WEIR buffer ."), 1, "cannot read '.': Is a directory");
+    let full = "echo | $WEIR buffer -o /dev/full";
+    refused(&place.bash(full), 1, "cannot write '/dev/full': No space left");
+    refused(&place.bash("$WEIR buffer - < ."), 1, "cannot read standard input: Is a directory");
 }
 
 #[test]

@@ -4,8 +4,9 @@ mod common;
 
 use common::buffer::{Buffer, sample, with_mounts};
 use common::have;
-use common::port::{Place, said, sent, until};
+use common::port::{Place, said, sent};
 use common::schema;
+use common::until;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::Read;

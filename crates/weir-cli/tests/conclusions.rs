@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::{Ran, have, pipeline, quota, truth, weir_run};
-use std::process::{Child, Command, Stdio};
+use common::hogs::Hogs;
+use common::{Ran, alone, have, pipeline, quota, truth, weir_run};
 
 /// Takes 64 KiB every 3 ms, about 20 MB/s.
 const SIP: &str = "perl -e 'while(sysread STDIN,$b,65536){select(undef,undef,undef,.003)}'";
@@ -111,44 +111,19 @@ fn a_loop_that_starts_a_program_for_each_line_is_told_so() {
     });
 }
 
-/// Programs that use all CPUs while it lives.
-struct Hogs(Vec<Child>);
-
-impl Hogs {
-    fn start() -> Hogs {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let one = |_| {
-            let mut command = Command::new("perl");
-            command.args(["-e", "$t=time+60;1 while time<$t"]).stdin(Stdio::null());
-            command.spawn().expect("perl starts")
-        };
-        Hogs((0..2 * cpus).map(one).collect())
-    }
-}
-
-impl Drop for Hogs {
-    fn drop(&mut self) {
-        for hog in &mut self.0 {
-            let _ = hog.kill();
-            let _ = hog.wait();
-        }
-    }
-}
-
 #[test]
 fn a_busy_host_is_named_and_its_cpus_are_not_called_idle() {
-    truth(|| {
-        if !have(&["gzip"]) {
-            return;
-        }
-        let hogs = Hogs::start();
-        let ran = pipeline("head -c 20000000 /dev/urandom | gzip -1 | wc -c");
-        drop(hogs);
-        assert!(ran.stderr().contains("other processes used"), "{}", ran.stderr());
-        assert_eq!(ran.advices("parallel-compressor"), 0, "{}", ran.stderr());
-        let pipes = ran.advices("larger-pipe") + ran.advices("elastic-buffer");
-        assert_eq!(pipes, 0, "{}", ran.stderr());
-    });
+    let _alone = alone();
+    if !have(&["gzip"]) {
+        return;
+    }
+    let hogs = Hogs::start(2 * std::thread::available_parallelism().map_or(1, usize::from));
+    let ran = pipeline("head -c 20000000 /dev/urandom | gzip -1 | wc -c");
+    drop(hogs);
+    assert!(ran.stderr().contains("other processes used"), "{}", ran.stderr());
+    assert_eq!(ran.advices("parallel-compressor"), 0, "{}", ran.stderr());
+    let pipes = ran.advices("larger-pipe") + ran.advices("elastic-buffer");
+    assert_eq!(pipes, 0, "{}", ran.stderr());
 }
 
 #[test]

@@ -4,7 +4,8 @@
 mod common;
 
 use common::WEIR;
-use common::port::{Place, until};
+use common::port::Place;
+use common::until;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;

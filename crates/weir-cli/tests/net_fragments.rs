@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::net::{ANSWERS, Answers, Bed, python, until};
+use common::net::{ANSWERS, Answers, Bed, python};
+use common::until;
 use serde_json::{Value, json};
 use std::process::Command;
 

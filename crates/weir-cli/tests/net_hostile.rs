@@ -4,7 +4,8 @@
 mod common;
 
 use common::WEIR;
-use common::net::{ANSWERS, Answers, Bed, Host, both, until};
+use common::net::{ANSWERS, Answers, Bed, Host, both};
+use common::until;
 use rustix::process::Signal;
 use serde_json::json;
 

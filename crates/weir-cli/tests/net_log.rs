@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::port::{Place, Running, refused, said, sent, until};
+use common::port::{Place, Running, refused, said, sent};
 use common::schema;
+use common::until;
 use common::{WEIR, have};
 use rustix::process::Signal;
 use serde_json::Value;

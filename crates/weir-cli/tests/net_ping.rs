@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::net::{ANSWERS, Answers, Bed, HOST, KERNEL, both, until};
+use common::net::{ANSWERS, Answers, Bed, HOST, KERNEL, both};
 use common::schema;
+use common::until;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

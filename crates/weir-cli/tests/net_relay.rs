@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::net::{Answers, Bed, HOST, Process, both, until};
+use common::net::{Answers, Bed, HOST, Process, both};
 use common::schema;
+use common::until;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -44,7 +45,7 @@ fn counts(mut relay: Process) -> [Value; 2] {
     };
     until("it has said what it counted", || document().is_some());
     let counts = document().expect("said");
-    schema::check("weir.net.relay/1", &counts);
+    schema::check("weir.net.relay/2", &counts);
     [counts["to_right"].clone(), counts["to_left"].clone()]
 }
 
@@ -62,10 +63,12 @@ fn a_relay_that_does_nothing_passes_everything() {
     }
     let [right, left] = counts(relay);
     assert_eq!(right, left);
-    assert_eq!(number(&right, "taken"), 100 + 2 * 41);
-    assert_eq!(number(&right, "delivered"), number(&right, "taken"));
-    for nothing in ["lost", "duplicated", "corrupted", "held_back", "overflowed", "refused"] {
-        assert_eq!(number(&right, nothing), 0, "{nothing}");
+    assert_eq!(number(&right, "packets_in"), 100 + 2 * 41);
+    assert_eq!(number(&right, "packets_out"), number(&right, "packets_in"));
+    for nothing in ["lost", "duplicated", "corrupted", "held_back", "overflowed", "refused"]
+        .map(|what| format!("packets_{what}"))
+    {
+        assert_eq!(number(&right, &nothing), 0, "{nothing}");
     }
 }
 
@@ -86,14 +89,14 @@ fn what_the_relay_counts_is_what_became_of_the_packets() {
         let relay = between.relay("--loss 20% --duplicate 10% --seed 11 --json -");
         between.client.run(&format!("ping -n -q -c 300 -l 300 -W 1 {HOST}"));
         let [right, left] = counts(relay);
-        assert_eq!(icmp(&between.host, "InEchos"), number(&right, "delivered"));
-        assert_eq!(icmp(&between.client, "InEchoReps"), number(&left, "delivered"));
+        assert_eq!(icmp(&between.host, "InEchos"), number(&right, "packets_out"));
+        assert_eq!(icmp(&between.client, "InEchoReps"), number(&left, "packets_out"));
         Some([right, left])
     };
     let Some([right, left]) = run() else { return };
-    assert_eq!(number(&right, "taken"), 300);
-    let (lost, doubled) = (number(&right, "lost"), number(&right, "duplicated"));
-    assert_eq!(number(&left, "taken"), 300 - lost + doubled);
+    assert_eq!(number(&right, "packets_in"), 300);
+    let (lost, doubled) = (number(&right, "packets_lost"), number(&right, "packets_duplicated"));
+    assert_eq!(number(&left, "packets_in"), 300 - lost + doubled);
     assert!((30..=90).contains(&lost) && (10..=60).contains(&doubled), "{right}");
     // The same seed and packets: the same.
     assert_eq!(run(), Some([right, left]));
@@ -115,7 +118,10 @@ fn packets_overtake_each_other_and_take_their_time() {
     // There and back, give or take the clock of the one who waits.
     assert!(times.clone().count() == 100 && times.clone().all(|ms| ms >= 39.0), "{text}");
     let [right, left] = counts(relay);
-    assert!(number(&right, "held_back") > 5 && number(&left, "held_back") > 5, "{right}");
+    assert!(
+        number(&right, "packets_held_back") > 5 && number(&left, "packets_held_back") > 5,
+        "{right}"
+    );
 }
 
 #[test]
@@ -194,10 +200,13 @@ fn a_host_behind_a_bad_net_answers_right_or_not_at_all() {
     assert_eq!(other, Vec::<&String>::new(), "what came through the kernel has a sound header");
     let [right, left] = counts(relay);
     // The kernel drops what has a bad header; all else came, and is accounted for.
-    let delivered = number(&right, "delivered");
+    let delivered = number(&right, "packets_out");
     assert!(number(&stat, "packets_in") <= delivered, "{stat} {right}");
-    assert!(number(&right, "corrupted") > 20 && number(&right, "lost") > 50, "{right}");
-    assert!(number(&left, "taken") <= number(&stat, "packets_out") + 100, "{left}");
+    assert!(
+        number(&right, "packets_corrupted") > 20 && number(&right, "packets_lost") > 50,
+        "{right}"
+    );
+    assert!(number(&left, "packets_in") <= number(&stat, "packets_out") + 100, "{left}");
     host.end();
 }
 

@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::net::{Answers, Bed, HOST, KERNEL, until};
+use common::net::{Answers, Bed, HOST, KERNEL};
+use common::until;
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;

@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::net::{Bed, HOST, KERNEL, both, until};
+use common::net::{Bed, HOST, KERNEL, both};
+use common::until;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 
@@ -45,6 +46,18 @@ fn the_only_log_there_is_is_meant() {
     let log = bed.run_net("log");
     assert!(log.status.success(), "{}", both(&log));
     assert!(both(&log).contains("weir: the switch on 'other1' has ended"), "{}", both(&log));
+}
+
+/// A daemon that weir starts through /proc/self/exe was called "exe" in the list of stations.
+#[test]
+fn a_daemon_that_the_switch_starts_is_called_weir() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let mut switch = bed.switch("--icmpd");
+    switch.said("icmpd answers");
+    let stat = bed.run_net("stat --json -");
+    let stat: serde_json::Value = serde_json::from_slice(&stat.stdout).expect("JSON");
+    assert_eq!(stat["stations"][0]["command"], "weir", "{stat}");
+    switch.end();
 }
 
 #[test]

@@ -160,8 +160,11 @@ fn runs_and_buffers_at_work_are_listed() {
     let pid = buffer.id().to_string();
     let text = || String::from_utf8(place.weir(&["stat", &pid]).stdout).expect("text");
     // The process may not have become weir yet.
-    common::port::until("it is listed", || !text().is_empty());
-    assert_eq!(text(), format!("no pipe of weir is in use\n{pid} weir buffer --name a?b\n"));
+    common::until("it is listed", || !text().is_empty());
+    assert_eq!(
+        text(),
+        format!("no pipe of weir is in use\nat work: {pid} weir buffer --name a?b\n")
+    );
     let json = place.json(&["stat", &pid, "--json", "-"]);
     assert_eq!(json["running"][0]["command"], "weir buffer --name a\u{1b}b");
     drop(buffer.stdin.take());

@@ -4,8 +4,9 @@
 mod common;
 
 use common::WEIR;
-use common::port::{Place, refused, sent, until};
+use common::port::{Place, refused, sent};
 use common::schema;
+use common::until;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::Write;

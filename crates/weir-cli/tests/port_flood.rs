@@ -1,6 +1,7 @@
 //! `weir port read` while a writer floods it with records that are sound and make no message
 //! (docs/contracts/port.md, 19, 26).
 
+mod common;
 #[path = "../../weir/tests/common/raw.rs"]
 mod raw;
 #[path = "../../weir/tests/common/words.rs"]

@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::port::{Place, refused, sent, until};
+use common::port::{Place, refused, sent};
 use common::schema;
+use common::until;
 use common::{WEIR, have};
 use rustix::process::Signal;
 use serde_json::Value;

@@ -248,6 +248,19 @@ fn runs_saved_by_an_older_weir_are_read() {
     drop(history);
     let listed = stdout(&place.weir(&["history"]));
     assert!(listed.contains("old") && listed.contains("2.5 %"), "{listed}");
+    // One without a self-test resolves nothing that is known: "0.0 %" would be the best of hosts.
+    let none = place.report("none.json", &[("one", 1.0)], |report| {
+        report["self_test"] = json!({ "entries": [], "resolves_percent": 0.0 });
+    });
+    let history = rusqlite::Connection::open(place.history()).expect("opened");
+    let row = ("none", 4, "Linux", "CPU", 1, 0.0, std::fs::read_to_string(none).expect("text"));
+    history.execute("INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)", row).expect("kept");
+    drop(history);
+    let listed = stdout(&place.weir(&["history"]));
+    assert!(listed.contains("2.5 %") && !listed.contains("0.0 %"), "{listed}");
+    let listed = place.weir(&["history", "list", "--json", "-"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).expect("JSON");
+    assert_eq!(listed["runs"][1]["resolves_share"], Value::Null);
     let shown = place.weir(&["history", "show", "old", "--json", "-"]);
     let shown: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
     assert_eq!(

@@ -94,7 +94,7 @@ What the table says:
   place      where the two sides ran; figures are compared only within a placement
   n          batches x processes
 
-Before it starts and while it runs, weir bench watches what others do with the CPUs: the second
+Before it starts and while it runs, weir bench watches what others do with the CPUs: the third
 line of the table says it (others used 1.1 of 2 CPUs while it ran), and a busy host is told before
 the run begins. --load is another thing: a load that weir bench itself puts on the host.
 

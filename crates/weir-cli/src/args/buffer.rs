@@ -19,7 +19,7 @@ pub struct BufferOptions {
     pub output: Option<PathBuf>,
 
     /// Memory for bytes that the output does not take at once
-    #[arg(short, long, value_name = "SIZE", default_value = "256M",
+    #[arg(short, long, value_name = "SIZE", default_value = "256M", allow_hyphen_values = true,
           value_parser = memory)]
     pub memory: u64,
 
@@ -33,7 +33,8 @@ pub struct BufferOptions {
     pub no_spill: bool,
 
     /// Most the file holds; memory and file full, the writer waits
-    #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = limit)]
+    #[arg(long, value_name = "SIZE", default_value = "10G", allow_hyphen_values = true,
+          value_parser = limit)]
     pub limit: u64,
 
     /// Keep a checksum of all that is written to the file, and check what is read back
@@ -41,16 +42,17 @@ pub struct BufferOptions {
     pub verify: bool,
 
     /// Pass on at most so many bytes a second, such as 10M
-    #[arg(short = 'L', long, value_name = "SIZE", value_parser = rate)]
+    #[arg(short = 'L', long, value_name = "SIZE", allow_hyphen_values = true, value_parser = rate)]
     pub rate: Option<u64>,
 
     /// Bytes to expect, for share and time left; known where input is a file
-    #[arg(short, long, value_name = "SIZE", value_parser = super::values::size)]
+    #[arg(short, long, value_name = "SIZE", allow_hyphen_values = true,
+          value_parser = super::values::size)]
     pub size: Option<u64>,
 
     /// Pass nothing on until so many percent of the memory are in use, or all input was read
     #[arg(short = 'P', long, value_name = "PERCENT",
-          value_parser = clap::value_parser!(u8).range(1..=100))]
+          allow_hyphen_values = true, value_parser = percent)]
     pub start: Option<u8>,
 
     /// At the end, print on standard error what passed, and how
@@ -144,6 +146,12 @@ fn limit(text: &str) -> Result<u64, String> {
         bytes if bytes > MOST_BYTES => Err(String::from("too much: 4T at most")),
         bytes => Ok(bytes),
     }
+}
+
+fn percent(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse();
+    let percent = number.ok().filter(|percent| (1..=100).contains(percent));
+    percent.ok_or_else(|| String::from("not a share of the memory; write 1 to 100, such as 50"))
 }
 
 fn rate(text: &str) -> Result<u64, String> {

@@ -3,6 +3,7 @@
 mod bench;
 mod buffer;
 mod json;
+mod manual;
 mod net;
 mod net_profile;
 mod pipes;
@@ -17,6 +18,7 @@ pub use bench::BenchOptions;
 pub use buffer::BufferOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use json::JsonOption;
+pub use manual::command;
 pub use net::{
     NetCommand, NetIcmpdOptions, NetLogOptions, NetPingOptions, NetStatOptions, NetUpOptions,
     NetVerb,

@@ -139,7 +139,7 @@ pub struct CompareOptions {
     #[arg(long, value_name = "VERDICT")]
     pub fail_on: Option<FailOn>,
 
-    /// List also what is equivalent, and what only one run has
+    /// List also what is equivalent or inconclusive, and what only one run has
     #[arg(short, long)]
     pub verbose: bool,
 }

@@ -7,8 +7,8 @@
 
 use super::{Command, Elastic, Options, RunOptions, elastic};
 use crate::fault::Fault;
+use clap::FromArgMatches;
 use clap::error::{ContextKind, ErrorKind};
-use clap::{CommandFactory, FromArgMatches, Parser};
 use std::ffi::{OsStr, OsString};
 
 /// What is to be run.
@@ -33,7 +33,7 @@ pub fn parse() -> Result<Options, Fault> {
 }
 
 fn read(args: &[OsString]) -> Result<Options, clap::Error> {
-    let mut options = Options::try_parse_from(args)?;
+    let mut options = Options::from_arg_matches(&super::command().try_get_matches_from(args)?)?;
     let Command::Run(run) = &mut options.command else { return Ok(options) };
     // The words are the last arguments, taken as they are.
     let first = args.len() - run.words.len();
@@ -55,7 +55,7 @@ fn read(args: &[OsString]) -> Result<Options, clap::Error> {
 
 /// Reads a command line whose arguments are texts, with options anywhere between them.
 fn read_texts(args: &[OsString]) -> Result<Options, clap::Error> {
-    let mut command = Options::command()
+    let mut command = super::command()
         .mut_subcommand("run", |run| run.mut_arg("words", |words| words.trailing_var_arg(false)));
     let matches = command.try_get_matches_from_mut(args)?;
     let mut options = Options::from_arg_matches(&matches)?;

@@ -35,7 +35,7 @@ pub struct Entry {
     /// How many figures it has.
     pub cases: u64,
     /// What the host resolved.
-    pub resolves_share: f64,
+    pub resolves_share: Option<f64>,
 }
 
 /// Where the history is: `WEIR_HISTORY`, or below `XDG_STATE_HOME` or `~/.local/state`.
@@ -159,7 +159,7 @@ impl History {
             host.kernel,
             host.cpu,
             report.cases.len() as i64,
-            report.self_test.resolves_share * 100.0,
+            report.self_test.resolves_share.unwrap_or(0.0) * 100.0,
             text
         ];
         transaction.execute(insert, columns).map_err(cannot)?;
@@ -189,7 +189,8 @@ impl History {
                 kernel: row.get(2)?,
                 cpu: row.get(3)?,
                 cases: row.get::<_, i64>(4)?.max(0).cast_unsigned(),
-                resolves_share: row.get::<_, f64>(5)? / 100.0,
+                // 0 stands for a run without a self-test: no host resolves that.
+                resolves_share: Some(row.get::<_, f64>(5)? / 100.0).filter(|share| *share > 0.0),
             })
         });
         rows.map_err(cannot)?.collect::<Result<_, _>>().map_err(cannot)

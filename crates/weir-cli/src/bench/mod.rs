@@ -12,7 +12,7 @@ mod table;
 use crate::output::{Output, print};
 pub use list::trimmed;
 use table::figure as nice;
-pub use table::{figure, text};
+pub use table::{figure, placements, text};
 
 use crate::args::BenchOptions;
 use crate::fault::{Fault, INTERRUPTED, tell};

@@ -4,7 +4,7 @@ use super::list::trimmed;
 use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write;
 use weir_measure::bench::params::{Load, Unit};
-use weir_measure::bench::record::{CaseRecord, Report};
+use weir_measure::bench::record::{CaseRecord, Host, Report};
 
 /// The whole report as text.
 pub fn text(report: &Report) -> String {
@@ -12,8 +12,11 @@ pub fn text(report: &Report) -> String {
     let mut suites: Vec<&str> = report.cases.iter().map(|case| case.suite.as_str()).collect();
     suites.dedup();
     for suite in suites {
-        let shown = |case: &&CaseRecord| case.suite == suite && !case.is_too_rare(&report.cases);
+        let shown = |case: &&CaseRecord| case.suite == suite && is_shown(case, report);
         let cases: Vec<&CaseRecord> = report.cases.iter().filter(shown).collect();
+        if cases.is_empty() {
+            continue;
+        }
         let _ = write!(text, "\n{suite}\n{}\n", trimmed(&table(&cases)));
         if let Some(published) = super::beside::beside(suite, &cases, &report.comparisons) {
             let _ = writeln!(text, "\n{published}");
@@ -42,24 +45,25 @@ fn head(report: &Report) -> String {
             report.duration_s
         );
     }
-    let placements: Vec<String> = host
-        .placements
-        .iter()
-        .filter(|(_, cpus)| !cpus.is_empty())
-        .map(|(placement, cpus)| match cpus.as_slice() {
-            [a, b] if a != b => format!("{placement} {a}+{b}"),
-            cpus => format!("{placement} {}", cpus[0]),
-        })
-        .collect();
     let _ = writeln!(
         text,
         "CPUs: {}; a step of the reference loop took {:.3} ns, figures are normalised to {:.3} ns{}",
-        placements.join(", "),
+        placements(host),
         report.reference.median_ns,
         report.reference.nominal_ns,
         if report.reference.from_first_run { " (this host's first run)" } else { "" }
     );
     text
+}
+
+/// Where cases ran: "same-cpu 1, other-cpu 0+1".
+pub fn placements(host: &Host) -> String {
+    let pinned = host.placements.iter().filter_map(|(placement, cpus)| match cpus.as_slice() {
+        [] => None,
+        [a, b] if a != b => Some(format!("{placement} {a}+{b}")),
+        cpus => Some(format!("{placement} {}", cpus[0])),
+    });
+    pinned.collect::<Vec<_>>().join(", ")
 }
 
 /// What else the host did, and what the run put on it.
@@ -78,10 +82,39 @@ pub fn state(report: &Report) -> String {
     format!("{seen}{busy}; {own}")
 }
 
-/// What is left out of the tables since it says nothing; nothing, if there is none.
-pub fn too_rare(report: &Report) -> Option<String> {
-    let rare: Vec<&CaseRecord> =
-        report.cases.iter().filter(|case| case.is_too_rare(&report.cases)).collect();
+/// Whether a figure says something, so that it stands in the tables.
+pub fn is_shown(case: &CaseRecord, report: &Report) -> bool {
+    !case.is_too_rare(&report.cases) && !case.is_too_vague()
+}
+
+/// What is left out of the tables since it says nothing, a sentence each.
+pub fn not_shown(report: &Report) -> Vec<String> {
+    let cases = || report.cases.iter();
+    let (rare, vague): (Vec<&CaseRecord>, Vec<&CaseRecord>) = cases()
+        .filter(|case| !is_shown(case, report))
+        .partition(|case| case.is_too_rare(&report.cases));
+    too_rare(&rare).into_iter().chain(too_vague(&vague)).collect()
+}
+
+fn too_vague(vague: &[&CaseRecord]) -> Option<String> {
+    const NAMED: usize = 3;
+    let name = |case: &&CaseRecord| format!("{}: {} ({})", case.suite, case.case, place(case));
+    let mut names = vague.iter().take(NAMED).map(name).collect::<Vec<_>>().join(", ");
+    if vague.len() > NAMED {
+        let _ = write!(names, " and {} more", vague.len() - NAMED);
+    }
+    let count = match vague.len() {
+        0 => return None,
+        1 => String::from("1 figure"),
+        count => format!("{count} figures"),
+    };
+    Some(format!(
+        "{count} with intervals of more than 100 % to each side, only in the JSON (more time by \
+         --budget helps): {names}"
+    ))
+}
+
+fn too_rare(rare: &[&CaseRecord]) -> Option<String> {
     let stratum = rare.first()?.stratum.as_deref().unwrap_or("far");
     let count = match rare.len() {
         1 => String::from("1 figure of a state"),
@@ -110,20 +143,22 @@ fn table(cases: &[&CaseRecord]) -> Table {
             interval(case),
             figure(case.as_timed, case.unit),
             format!("{}x{}", case.batches / case.processes.max(1), case.processes),
-            notes(case),
+            labels(case),
         ]);
     }
     table
 }
 
-fn place(case: &CaseRecord) -> String {
+/// Where a case ran, as it is shown.
+pub fn place(case: &CaseRecord) -> String {
     match &case.stratum {
         Some(stratum) if stratum == "far" => format!("{} (far)", case.placement),
         _ => case.placement.to_string(),
     }
 }
 
-fn estimate(case: &CaseRecord) -> String {
+/// A figure, or what it lies below.
+pub fn estimate(case: &CaseRecord) -> String {
     if case.below_resolution {
         format!("< {}", figure(case.high.max(0.0), case.unit))
     } else {
@@ -131,21 +166,25 @@ fn estimate(case: &CaseRecord) -> String {
     }
 }
 
-fn interval(case: &CaseRecord) -> String {
-    let half = (case.high - case.low) / 2.0;
-    if case.below_resolution || case.estimate == 0.0 {
-        let (low, high) = (figure(case.low, case.unit), figure(case.high, case.unit));
-        return format!("{low} to {high}");
+/// The interval of a figure: its half in percent, or its two ends where that says nothing; of one
+/// process there is none.
+pub fn interval(case: &CaseRecord) -> String {
+    if case.processes < 2 {
+        return String::from("-");
     }
-    let percent = half / case.estimate.abs() * 100.0;
+    let percent = case.relative_width() / 2.0 * 100.0;
+    if case.below_resolution || case.estimate == 0.0 || percent > 100.0 {
+        return format!("{} to {}", figure(case.low, case.unit), figure(case.high, case.unit));
+    }
     let digits = usize::from(percent < 10.0);
     format!("+-{percent:.digits$} %")
 }
 
-fn notes(case: &CaseRecord) -> String {
-    let mut notes: Vec<String> = case.perspective.iter().cloned().collect();
-    notes.extend(case.labels.iter().cloned());
-    notes.join("; ")
+/// What is to be known of a figure beside it.
+pub fn labels(case: &CaseRecord) -> String {
+    let labels: Vec<&str> =
+        case.perspective.iter().chain(&case.labels).map(String::as_str).collect();
+    labels.join("; ")
 }
 
 /// A figure with three significant digits and a unit that suits its size.
@@ -179,11 +218,11 @@ fn tail(report: &Report) -> String {
             let _ = writeln!(text, "  {remark}");
         }
     }
-    let rare = too_rare(report);
-    if !report.notes.is_empty() || rare.is_some() {
+    let not_shown = not_shown(report);
+    if !report.notes.is_empty() || !not_shown.is_empty() {
         text += "\nleft out\n";
-        if let Some(rare) = rare {
-            let _ = writeln!(text, "  {rare}");
+        for sentence in not_shown {
+            let _ = writeln!(text, "  {sentence}");
         }
         for note in &report.notes {
             let _ = writeln!(text, "  {}: {}", note.suite, note.text);

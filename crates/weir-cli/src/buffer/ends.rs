@@ -14,7 +14,7 @@ use rustix::pipe::{SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, splice};
 use rustix::stdio::{dup2_stdin, dup2_stdout, stdin, stdout};
 use std::fmt::Display;
 use std::io::{IoSlice, IoSliceMut};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use weir_sys::startup::closed_standard_descriptors;
 
 /// What pipes are enlarged to, as far as this user may.
@@ -81,11 +81,11 @@ pub fn take_files(input: Option<&Path>, output: Option<&Path>) -> Result<(), Fau
     let cannot = |verb: &str, path: &Path, error: Errno| {
         Fault::failed(format!("cannot {verb} '{}': {error}", path.display()))
     };
-    if let Some(path) = input.filter(|path| *path != Path::new("-")) {
+    if let Some(path) = input {
         let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
         file.and_then(dup2_stdin).map_err(|error| cannot("read", path, error))?;
     }
-    if let Some(path) = output.filter(|path| *path != Path::new("-")) {
+    if let Some(path) = output {
         if is_input(path) {
             let path = path.display();
             return Err(Fault::failed(format!("cannot write '{path}': it is the input as well")));
@@ -107,6 +107,8 @@ fn is_input(path: &Path) -> bool {
 /// Standard input.
 #[derive(Debug)]
 pub struct Input {
+    /// The file in its place, where one was named.
+    file: Option<PathBuf>,
     pub kind: Kind,
     manner: Manner,
     /// What is left of a file.
@@ -115,12 +117,13 @@ pub struct Input {
 
 impl Input {
     /// Makes it ready for use.
-    pub fn new(named: bool) -> Result<Input, Fault> {
+    pub fn new(file: Option<&Path>) -> Result<Input, Fault> {
+        let unreadable = |why: &dyn Display| unreadable(file, why);
         // One that was named has taken its place.
-        if closed_standard_descriptors()[0] && !named {
-            return Err(unreadable("it is closed"));
+        if closed_standard_descriptors()[0] && file.is_none() {
+            return Err(unreadable(&"it is closed"));
         }
-        let stat = fstat(stdin()).map_err(unreadable)?;
+        let stat = fstat(stdin()).map_err(|error| unreadable(&error))?;
         let kind = Kind::of(&stat, rustix::termios::isatty(stdin()));
         let write_only = fcntl_getfl(stdin()).is_ok_and(|flags| flags.contains(OFlags::WRONLY));
         let opened = matches!(kind, Kind::Pipe | Kind::Terminal)
@@ -136,7 +139,17 @@ impl Input {
             let size = u64::try_from(stat.st_size).ok().filter(|size| *size > 0);
             remaining_bytes = size.map(|size| size.saturating_sub(at));
         }
-        Ok(Input { kind, manner: kind.manner(opened), remaining_bytes })
+        Ok(Input {
+            file: file.map(Path::to_path_buf),
+            kind,
+            manner: kind.manner(opened),
+            remaining_bytes,
+        })
+    }
+
+    /// The fault that it cannot be read.
+    pub fn unreadable(&self, why: impl Display) -> Fault {
+        unreadable(self.file.as_deref(), &why)
     }
 
     /// Whether `poll` has to say that it is readable before each call.
@@ -173,19 +186,22 @@ impl Input {
 /// Standard output.
 #[derive(Debug)]
 pub struct Output {
+    /// The file in its place, where one was named.
+    file: Option<PathBuf>,
     pub kind: Kind,
     manner: Manner,
 }
 
 impl Output {
     /// Makes it ready for use.
-    pub fn new(named: bool) -> Result<Output, Fault> {
-        if closed_standard_descriptors()[1] && !named {
-            return Err(unwritable("it is closed"));
+    pub fn new(file: Option<&Path>) -> Result<Output, Fault> {
+        let unwritable = |why: &dyn Display| unwritable(file, why);
+        if closed_standard_descriptors()[1] && file.is_none() {
+            return Err(unwritable(&"it is closed"));
         }
-        let stat = fstat(stdout()).map_err(unwritable)?;
+        let stat = fstat(stdout()).map_err(|error| unwritable(&error))?;
         let kind = Kind::of(&stat, rustix::termios::isatty(stdout()));
-        let flags = fcntl_getfl(stdout()).map_err(unwritable)?;
+        let flags = fcntl_getfl(stdout()).map_err(|error| unwritable(&error))?;
         let read_only = !flags.intersects(OFlags::WRONLY | OFlags::RDWR);
         // A FIFO without a reader is refused here, and told by the first write.
         let opened = matches!(kind, Kind::Pipe | Kind::Terminal)
@@ -199,7 +215,12 @@ impl Output {
         if same && kind == Kind::File && flags.contains(OFlags::APPEND) {
             return Err(Fault::failed("standard input is the file that output is appended to"));
         }
-        Ok(Output { kind, manner: kind.manner(opened) })
+        Ok(Output { file: file.map(Path::to_path_buf), kind, manner: kind.manner(opened) })
+    }
+
+    /// The fault that it cannot be written.
+    pub fn unwritable(&self, why: impl Display) -> Fault {
+        unwritable(self.file.as_deref(), &why)
     }
 
     /// Whether `poll` has to say that it is writable before each call.
@@ -272,10 +293,16 @@ fn enlarge(pipe: rustix::fd::BorrowedFd<'_>) {
     let _ = larger.into_iter().find(|size| fcntl_setpipe_size(pipe, **size).is_ok());
 }
 
-pub fn unreadable(why: impl Display) -> Fault {
-    Fault::failed(format!("cannot read standard input: {why}"))
+fn unreadable(file: Option<&Path>, why: &dyn Display) -> Fault {
+    Fault::failed(match file {
+        Some(path) => format!("cannot read '{}': {why}", path.display()),
+        None => format!("cannot read standard input: {why}"),
+    })
 }
 
-pub fn unwritable(why: impl Display) -> Fault {
-    Fault::failed(format!("cannot write to standard output: {why}"))
+fn unwritable(file: Option<&Path>, why: &dyn Display) -> Fault {
+    Fault::failed(match file {
+        Some(path) => format!("cannot write '{}': {why}", path.display()),
+        None => format!("cannot write to standard output: {why}"),
+    })
 }

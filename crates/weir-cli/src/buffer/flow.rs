@@ -6,7 +6,7 @@
 //! one that does not wait: waiting is for `wait` alone.
 
 use super::display::{Display, Shown};
-use super::ends::{Input, Kind, Output, can_splice, move_on, unreadable, unwritable};
+use super::ends::{Input, Kind, Output, can_splice, move_on};
 use super::rate::Rate;
 use super::signals::Heard;
 use super::wait::{Ready, Want, wait_for};
@@ -148,6 +148,11 @@ impl<'a> Flow<'a> {
         self.display.finish(&shown);
     }
 
+    /// The fault that the output cannot be written.
+    pub fn unwritable(&self, error: Errno) -> Fault {
+        self.output.unwritable(error)
+    }
+
     /// Says something beside the progress.
     pub fn say(&self, text: &str) {
         self.display.say(text);
@@ -258,14 +263,14 @@ impl<'a> Flow<'a> {
     /// Not for these two; or an error, and reading and writing will say of which. Only a socket
     /// tells its errors once: they would be lost.
     fn move_failed(&mut self, error: Errno) -> Result<(), Fault> {
-        let from_socket = self.input.as_ref().is_some_and(|input| input.kind == Kind::Socket);
+        let from_socket = self.input.as_ref().filter(|input| input.kind == Kind::Socket);
         if matches!(error, Errno::INVAL | Errno::OPNOTSUPP) {
             self.moves = false;
-        } else if from_socket {
-            self.failure = Some(unreadable(error));
+        } else if let Some(input) = from_socket {
+            self.failure = Some(input.unreadable(error));
             self.end_input();
         } else if self.output.kind == Kind::Socket {
-            return Err(unwritable(error));
+            return Err(self.output.unwritable(error));
         } else {
             self.moves = false;
         }
@@ -382,7 +387,7 @@ impl<'a> Flow<'a> {
         };
         self.failed_reads = 0;
         match self.output.write(bytes) {
-            Ok(0) => return Err(unwritable("it takes nothing")),
+            Ok(0) => return Err(self.output.unwritable("it takes nothing")),
             Ok(count) => {
                 self.reader.consume(count);
                 self.taken_bytes += count as u64;
@@ -394,7 +399,7 @@ impl<'a> Flow<'a> {
                 return Ok((false, None));
             }
             Err(Errno::PIPE) => return Ok((false, Some(End::ReaderGone))),
-            Err(error) => return Err(unwritable(error)),
+            Err(error) => return Err(self.output.unwritable(error)),
         }
         Ok((true, None))
     }
@@ -436,7 +441,7 @@ impl<'a> Flow<'a> {
                 return false;
             }
             Err(error) => {
-                self.failure = Some(unreadable(error));
+                self.failure = Some(input.unreadable(error));
                 self.end_input();
             }
         }

@@ -27,6 +27,7 @@ use signal_hook::consts::SIGPIPE;
 use signals::Heard;
 use stats::Stats;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 use weir::{ErrorKind, Pool, PoolOptions};
@@ -43,9 +44,10 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     let (pool, spills) = make_pool(options)?;
     // Before anything is read: a bad name is told at once, and costs nobody any bytes.
     let mut json = JsonOutput::open(&options.json)?;
-    ends::take_files(options.file.as_deref(), options.output.as_deref())?;
-    let (input, output) =
-        (Input::new(options.file.is_some())?, Output::new(options.output.is_some())?);
+    let input_file = named(options.file.as_deref());
+    let output_file = named(options.output.as_deref());
+    ends::take_files(input_file, output_file)?;
+    let (input, output) = (Input::new(input_file)?, Output::new(output_file)?);
     let heard = Heard::new()?;
     let begun = Instant::now();
     let frame = Frame {
@@ -69,7 +71,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         end = Err(failure);
     }
     if matches!(end, Ok(End::ReaderGone)) && sigpipe_was_ignored() {
-        end = Err(ends::unwritable(Errno::PIPE));
+        end = Err(flow.unwritable(Errno::PIPE));
     }
     flow.finish();
     let mut stats = sum_up(&flow, &end, begun, (&pool, options.memory));
@@ -98,6 +100,11 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
             Ok(die(signal))
         }
     }
+}
+
+/// A file in the place of standard input or output; `-` is that itself.
+fn named(file: Option<&Path>) -> Option<&Path> {
+    file.filter(|path| *path != Path::new("-"))
 }
 
 fn die(signal: i32) -> ExitCode {

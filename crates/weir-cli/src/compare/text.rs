@@ -27,13 +27,14 @@ pub fn text(compared: &Compared, verbose: bool) -> String {
     }
     let _ = writeln!(
         text,
-        "{}: {} faster, {} slower, {} equivalent within {} %, {} inconclusive",
+        "{}: {} faster, {} slower, {} equivalent within {} %, {} inconclusive{}",
         cases(rows.len()),
         count(Verdict::Faster),
         count(Verdict::Slower),
         count(Verdict::Equivalent),
         compared.band_share * 100.0,
-        count(Verdict::Inconclusive)
+        count(Verdict::Inconclusive),
+        if shown.len() < rows.len() { " (--verbose lists all)" } else { "" }
     );
     let _ = writeln!(
         text,

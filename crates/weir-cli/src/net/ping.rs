@@ -174,8 +174,8 @@ fn json(destination: Ipv4Addr, summary: &PingSummary) -> Value {
             "min_s": rtt.min_ns / 1e9,
             "mean_s": rtt.mean_ns / 1e9,
             "p50_s": rtt.p50_ns / 1e9,
-            "p90_s": rtt.p90_ns / 1e9,
-            "p99_s": rtt.p99_ns / 1e9,
+            "p90_s": rtt.p90_ns.map(|ns| ns / 1e9),
+            "p99_s": rtt.p99_ns.map(|ns| ns / 1e9),
             "max_s": rtt.max_ns / 1e9,
         })),
         "clock": clock.map(|clock| json!({

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub mod buffer;
+pub mod hogs;
 pub mod net;
 pub mod port;
 pub mod quota;
@@ -198,5 +199,14 @@ impl Ran {
     pub fn advices(&self, kind: &str) -> usize {
         let all = self.json["advice"].as_array().map_or(&[][..], Vec::as_slice);
         all.iter().filter(|advice| advice["kind"] == kind).count()
+    }
+}
+
+/// Looks until it holds, for at most half a minute.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !holds() {
+        assert!(begun.elapsed().as_secs() < 30, "{what} within half a minute");
+        std::thread::yield_now();
     }
 }

@@ -398,12 +398,3 @@ impl Capture {
         assert_eq!(found, "", "of tshark");
     }
 }
-
-/// Looks until it holds, a little apart.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "{what} within {PATIENCE:?}");
-        std::thread::yield_now();
-    }
-}

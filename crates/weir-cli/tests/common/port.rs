@@ -160,12 +160,3 @@ pub fn refused(output: &Output, status: i32, expected: &str) {
 pub fn sent(output: &Output) {
     assert_eq!((output.status.code(), said(output).as_str()), (Some(0), ""));
 }
-
-/// Looks until it holds, for at most half a minute.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = std::time::Instant::now();
-    while !holds() {
-        assert!(begun.elapsed().as_secs() < 30, "{what} in half a minute");
-        std::thread::yield_now();
-    }
-}

@@ -2,6 +2,7 @@
 
 use super::place::Topology;
 use super::record::{Host, HostState, Rates};
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,7 @@ pub fn fingerprint(topology: &Topology) -> Host {
         virtualisation: virtualisation(&cpuinfo),
         mitigations: mitigations(),
         huge_pages: line("/sys/kernel/mm/transparent_hugepage/enabled"),
-        placements: Vec::new(),
+        placements: BTreeMap::new(),
         state: HostState::default(),
     }
 }
@@ -111,9 +112,9 @@ fn virtualisation(cpuinfo: &str) -> String {
     }
 }
 
-fn mitigations() -> Vec<(String, String)> {
+fn mitigations() -> BTreeMap<String, String> {
     let directory = "/sys/devices/system/cpu/vulnerabilities";
-    let mut found: Vec<(String, String)> = fs::read_dir(directory)
+    fs::read_dir(directory)
         .into_iter()
         .flatten()
         .flatten()
@@ -123,9 +124,7 @@ fn mitigations() -> Vec<(String, String)> {
             (name, state)
         })
         .filter(|(_, state)| state != "Not affected")
-        .collect();
-    found.sort();
-    found
+        .collect()
 }
 
 /// What the host has done so often since it started.

@@ -7,6 +7,7 @@
 
 use super::params::{Load, Params, Placement, Unit};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The schema written.
@@ -15,6 +16,8 @@ const SCHEMA_FAMILY: &str = "weir.bench/";
 const SCHEMA_NUMBER: u64 = 2;
 /// Intervals of a rare state that are wider than this, as a fraction of the estimate, say nothing.
 const RARE_WIDTH: f64 = 1.0;
+/// Nor do those of any figure that are wider than this: half of it is the figure itself.
+const VAGUE_WIDTH: f64 = 2.0;
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -91,12 +94,12 @@ pub struct Host {
     pub governor: String,
     /// "none", or the hypervisor's name where it is known.
     pub virtualisation: String,
-    /// Mitigations: vulnerability and what the kernel says of it.
-    pub mitigations: Vec<(String, String)>,
+    /// Vulnerabilities, each with what the kernel says of its mitigation.
+    pub mitigations: BTreeMap<String, String>,
     /// Transparent huge pages, as the kernel brackets its choice.
     pub huge_pages: String,
-    /// The CPUs of each placement used, such as ("other-cpu", [0, 1]).
-    pub placements: Vec<(Placement, Vec<u64>)>,
+    /// The CPUs of each placement used, such as "other-cpu": [0, 1].
+    pub placements: BTreeMap<Placement, Vec<u64>>,
     /// What it did beside the run.
     pub state: HostState,
 }
@@ -182,8 +185,8 @@ pub struct Reference {
 pub struct SelfTest {
     /// One entry a group of cases.
     pub entries: Vec<SelfTestEntry>,
-    /// Median over the entries of what was resolved.
-    pub resolves_share: f64,
+    /// Median over the entries of what was resolved; `None` without entries.
+    pub resolves_share: Option<f64>,
     /// Entries whose interval holds 1; of honest ones about 19 of 20 do.
     pub same_entries: u64,
     /// The same as a sentence.
@@ -404,6 +407,14 @@ impl CaseRecord {
                 && other.batches > self.batches
         };
         self.stratum.is_some() && self.relative_width() > RARE_WIDTH && all.iter().any(commoner)
+    }
+
+    /// Whether the interval reaches further to each side than the figure is large: that is no
+    /// figure to show. Differences that may be 0 and counted ticks have such intervals and are none
+    /// the worse; what came from one process has no interval at all.
+    pub fn is_too_vague(&self) -> bool {
+        let may_be_zero = self.below_resolution || matches!(&*self.quantity, "user" | "system");
+        !may_be_zero && self.relative_width() > VAGUE_WIDTH
     }
 
     /// Width of the interval as a fraction of the estimate.

@@ -29,13 +29,14 @@ pub fn remarks(report: &Report) -> Vec<String> {
 fn placements(cases: &[CaseRecord]) -> Vec<String> {
     let mut found: Vec<(f64, &CaseRecord, &CaseRecord)> = Vec::new();
     let whole = |case: &&CaseRecord| case.params.operation.as_deref() != Some("switch");
-    let near = cases.iter().filter(|case| case.placement == Placement::SameCpu);
+    let sure = || cases.iter().filter(|case| !case.is_too_vague());
+    let near = sure().filter(|case| case.placement == Placement::SameCpu);
     for near in near.filter(whole) {
         let alike = |case: &&CaseRecord| {
             case.suite == near.suite && case.case == near.case && case.placement != near.placement
         };
         let whole_time = |case: &&CaseRecord| matches!(&*case.quantity, "time" | "real");
-        for far in cases.iter().filter(alike).filter(whole_time) {
+        for far in sure().filter(alike).filter(whole_time) {
             found.push((far.estimate / near.estimate, near, far));
         }
     }
@@ -136,8 +137,9 @@ fn states(report: &Report) -> Vec<String> {
     }
     let far = report.cases.iter().filter(|case| case.stratum.as_deref() == Some("far")).count();
     if far > 0 {
+        let figures = if far == 1 { "1 figure" } else { &format!("{far} figures") };
         found.push(format!(
-            "in {far} figures the two CPUs were far from each other (a cache line took twice its \
+            "in {figures} the two CPUs were far from each other (a cache line took twice its \
              shortest time or more): compare them with far figures only"
         ));
     }
@@ -172,10 +174,13 @@ fn wide(cases: &[CaseRecord]) -> Vec<String> {
     let mut wide: Vec<&CaseRecord> = cases.iter().filter(plain).collect();
     wide.sort_by(|a, b| b.relative_width().total_cmp(&a.relative_width()));
     wide.first().map_or_else(Vec::new, |widest| {
+        let what = match wide.len() {
+            1 => String::from("1 figure has an interval"),
+            count => format!("{count} figures have intervals"),
+        };
         vec![format!(
-            "{} figures have intervals wider than {:.0} %, the widest {} {} at {}: give them more \
-             time (--budget) before building on them",
-            wide.len(),
+            "{what} wider than {:.0} %, the widest {} {} at {}: give more time (--budget) before \
+             building on that",
             WIDE * 100.0,
             widest.suite,
             widest.case,

@@ -40,8 +40,28 @@ pub fn from_first(report: &mut Value) {
         rename(test);
         let mut entries = of(test, "entries");
         entries.iter_mut().filter_map(Value::as_object_mut).for_each(rename);
+        if entries.is_empty() {
+            test.insert("resolves_share".into(), Value::Null);
+        }
         test.insert("entries".into(), Value::Array(entries));
     }
+    if let Some(Value::Object(host)) = report.get_mut("host") {
+        for list in ["mitigations", "placements"] {
+            if let Some(pairs) = host.get_mut(list) {
+                *pairs = object(pairs.take());
+            }
+        }
+    }
+}
+
+/// Pairs of a name and a value as an object; what is something else stays what it is.
+fn object(pairs: Value) -> Value {
+    let Value::Array(pairs) = pairs else { return pairs };
+    let named = pairs.into_iter().filter_map(|pair| {
+        let [name, value] = <[Value; 2]>::try_from(pair.as_array()?.clone()).ok()?;
+        Some((name.as_str()?.to_owned(), value))
+    });
+    Value::Object(named.collect())
 }
 
 fn rename(object: &mut Map<String, Value>) {

@@ -277,8 +277,8 @@ impl Pinger {
             min_ns: self.rtt_least_ns as f64,
             mean_ns: self.rtt_sum_ns as f64 / counts.received as f64,
             p50_ns: quantile(0.5),
-            p90_ns: quantile(0.9),
-            p99_ns: quantile(0.99),
+            p90_ns: (counts.received >= 10).then(|| quantile(0.9)),
+            p99_ns: (counts.received >= 100).then(|| quantile(0.99)),
             max_ns: self.rtt_most_ns as f64,
         });
         let lost = counts.sent - counts.received;
@@ -316,10 +316,10 @@ pub struct Rtt {
     pub mean_ns: f64,
     /// Half are below, within a thousandth, as of the following.
     pub p50_ns: f64,
-    /// 9 of 10 are below.
-    pub p90_ns: f64,
-    /// 99 of 100 are below.
-    pub p99_ns: f64,
+    /// 9 of 10 are below; `None` of fewer than 10, where it is their maximum or nearly so.
+    pub p90_ns: Option<f64>,
+    /// 99 of 100 are below; `None` of fewer than 100.
+    pub p99_ns: Option<f64>,
     /// The longest.
     pub max_ns: f64,
 }
@@ -363,19 +363,17 @@ impl fmt::Display for PingSummary {
             percent => write!(f, ", {percent:.1}% loss")?,
         }
         if let Some(rtt) = self.rtt {
-            // A percentile of fewer is their maximum, or nearly so.
-            let has = |least: u64| counts.received >= least;
             let all = [
-                (true, "min", rtt.min_ns),
-                (true, "mean", rtt.mean_ns),
-                (true, "p50", rtt.p50_ns),
-                (has(10), "p90", rtt.p90_ns),
-                (has(100), "p99", rtt.p99_ns),
-                (true, "max", rtt.max_ns),
+                ("min", Some(rtt.min_ns)),
+                ("mean", Some(rtt.mean_ns)),
+                ("p50", Some(rtt.p50_ns)),
+                ("p90", rtt.p90_ns),
+                ("p99", rtt.p99_ns),
+                ("max", Some(rtt.max_ns)),
             ];
-            let shown = all.iter().filter(|(shown, ..)| *shown);
-            let names: Vec<&str> = shown.clone().map(|(_, name, _)| *name).collect();
-            let times: Vec<String> = shown.map(|(.., ns)| format!("{:.3}", ns / 1e6)).collect();
+            let known = all.iter().filter_map(|(name, ns)| Some((*name, (*ns)?)));
+            let (names, times): (Vec<&str>, Vec<String>) =
+                known.map(|(name, ns)| (name, format!("{:.3}", ns / 1e6))).unzip();
             write!(f, "\nrtt {} = {} ms", names.join("/"), times.join("/"))?;
         }
         if let Some(clock) = self.clock {

@@ -41,6 +41,7 @@ pub struct Counts {
     #[serde(flatten)]
     pub impairment: ImpairmentCounts,
     /// Copies that left and the kernel did not take: a corrupted version, a device that is down.
+    #[serde(rename = "packets_refused")]
     pub refused: u64,
 }
 

@@ -69,22 +69,31 @@ impl Default for Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ImpairmentCounts {
     /// Packets that came.
+    #[serde(rename = "packets_in")]
     pub taken: u64,
     /// Their bytes.
+    #[serde(rename = "bytes_in")]
     pub taken_bytes: u64,
     /// Packets lost on purpose.
+    #[serde(rename = "packets_lost")]
     pub lost: u64,
     /// Packets of which there were two copies.
+    #[serde(rename = "packets_duplicated")]
     pub duplicated: u64,
     /// Copies with a bit inverted.
+    #[serde(rename = "packets_corrupted")]
     pub corrupted: u64,
     /// Copies held back behind later ones.
+    #[serde(rename = "packets_held_back")]
     pub held_back: u64,
     /// Copies dropped since too much waited; they count as nothing else but `duplicated`.
+    #[serde(rename = "packets_overflowed")]
     pub overflowed: u64,
     /// Copies that left.
+    #[serde(rename = "packets_out")]
     pub delivered: u64,
     /// Their bytes.
+    #[serde(rename = "bytes_out")]
     pub delivered_bytes: u64,
 }
 

@@ -1,6 +1,7 @@
 //! All figures as tables, what was left out, and the host.
 
 use super::super::nice;
+use super::super::table::{estimate, interval, is_shown, labels, not_shown, place};
 use super::draw::escape;
 use std::fmt::Write;
 use weir_measure::bench::record::{CaseRecord, Report, Seen};
@@ -12,7 +13,7 @@ const WIDE: f64 = 0.15;
 pub fn tables(report: &Report) -> String {
     let mut html = String::new();
     for cases in report.cases.chunk_by(|a, b| a.suite == b.suite) {
-        let shown = cases.iter().filter(|case| !case.is_too_rare(&report.cases));
+        let shown = cases.iter().filter(|case| is_shown(case, report));
         let rows: String = shown.map(row).collect();
         let _ = write!(
             html,
@@ -28,42 +29,37 @@ pub fn tables(report: &Report) -> String {
 
 fn row(case: &CaseRecord) -> String {
     let params = serde_json::to_string(&case.params).unwrap_or_default();
-    let half = (case.high - case.low) / 2.0 / case.estimate.abs();
-    let (estimate, interval) = if case.below_resolution || !half.is_finite() {
-        let range = format!("{} to {}", nice(case.low, case.unit), nice(case.high, case.unit));
-        (format!("&lt; {}", nice(case.high.max(0.0), case.unit)), range)
-    } else {
-        let digits = usize::from(half < 0.1);
-        (nice(case.estimate, case.unit), format!("&plusmn;{:.digits$} %", half * 100.0))
-    };
-    let far = if case.stratum.as_deref() == Some("far") { " (far)" } else { "" };
-    let mut notes: Vec<String> = case.perspective.iter().cloned().collect();
-    notes.extend(case.labels.iter().cloned());
+    let half = case.relative_width() / 2.0;
     format!(
-        "<tr title=\"{}\"><td>{}</td><td>{}{far}</td><td class=\"r\">{estimate}</td>\
-         <td class=\"r{}\">{interval}</td><td class=\"r n\">{}</td><td class=\"r n\">{}x{}</td>\
+        "<tr title=\"{}\"><td>{}</td><td>{}</td><td class=\"r\">{}</td>\
+         <td class=\"r{}\">{}</td><td class=\"r n\">{}</td><td class=\"r n\">{}x{}</td>\
          <td class=\"r n\">{}</td><td class=\"n\">{}</td></tr>\n",
         escape(&params),
         escape(&case.case),
-        case.placement,
-        if half > WIDE { " wideint" } else { "" },
+        place(case),
+        escape(&estimate(case)),
+        if half > WIDE && !case.below_resolution { " wideint" } else { "" },
+        interval(case).replace("+-", "&plusmn;"),
         nice(case.as_timed, case.unit),
         case.batches / case.processes.max(1),
         case.processes,
         case.line_rtt_ns.map_or(String::new(), |ns| format!("{ns:.0} ns")),
-        escape(&notes.join("; "))
+        escape(&labels(case))
     )
 }
 
 /// What was left out.
 pub fn notes(report: &Report) -> String {
-    let rare = super::super::table::too_rare(report);
-    if report.notes.is_empty() && rare.is_none() {
+    let not_shown = not_shown(report);
+    if report.notes.is_empty() && not_shown.is_empty() {
         return String::new();
     }
     let notes = report.notes.iter().map(|note| format!("{}: {}", note.suite, note.text));
-    let items: String =
-        rare.into_iter().chain(notes).map(|text| format!("<li>{}</li>\n", escape(&text))).collect();
+    let items: String = not_shown
+        .into_iter()
+        .chain(notes)
+        .map(|text| format!("<li>{}</li>\n", escape(&text)))
+        .collect();
     format!("<ul class=\"remarks\">\n{items}</ul>\n")
 }
 

@@ -160,6 +160,26 @@ fn what_was_seen_too_seldom_is_a_note() {
     assert_eq!(page.matches("<td>twice</td>").count(), 1);
 }
 
+/// "+-1134 %" of two processes stood in the table as if it were an estimate, and one process had an
+/// interval of 8 %.
+#[test]
+fn what_is_too_vague_is_a_note_and_one_process_has_no_interval() {
+    let mut report = full();
+    let vague = CaseRecord { low: 10.0, high: 2_300.0, processes: 2, ..case("vague", 100.0, None) };
+    let zero = CaseRecord { below_resolution: true, ..case("nearly nothing", -3.0, None) };
+    let single = CaseRecord { processes: 1, ..case("single", 100.0, None) };
+    report.cases.extend([vague, zero, single]);
+    let text = crate::bench::text(&report);
+    let note = "1 figure with intervals of more than 100 % to each side";
+    assert!(text.contains(note), "{text}");
+    let lines = |name: &str| text.lines().filter(|line| line.contains(name)).collect::<Vec<_>>();
+    assert_eq!(lines("vague").len(), 1, "only the note: {text}");
+    assert_eq!(lines("nearly nothing").len(), 1, "{text}");
+    assert!(lines("single")[0].split_whitespace().any(|word| word == "-"), "{text}");
+    let page = html(&report).expect("a page");
+    assert!(page.contains(note) && !page.contains("<td>vague</td>"));
+}
+
 #[test]
 fn phases_of_then_and_now_have_no_colour_in_common() {
     let shared = OTHERS.iter().filter(|colour| SERIES.contains(colour));

@@ -10,6 +10,7 @@ use super::params::{Params, Unit};
 use super::plan::{Block, Plan};
 use super::record::{Beside, CaseRecord, Host, Note, Rates, Reference, Report, SCHEMA, SelfTest};
 use series::{Batches, Series};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A batch is labelled slow when the reference loop beside it took this much longer than nominal.
@@ -75,12 +76,8 @@ pub fn report(suites: &[Suite], plan: &Plan, collected: &[Collected], about: Abo
     report
 }
 
-fn placements(blocks: &[Block]) -> Vec<(super::params::Placement, Vec<u64>)> {
-    let mut found: Vec<_> =
-        blocks.iter().map(|block| (block.placement, block.cpus.clone())).collect();
-    found.sort_unstable();
-    found.dedup();
-    found
+fn placements(blocks: &[Block]) -> BTreeMap<super::params::Placement, Vec<u64>> {
+    blocks.iter().map(|block| (block.placement, block.cpus.clone())).collect()
 }
 
 /// The nominal step is that of the host's first run, if it is known and still about right.

@@ -73,14 +73,15 @@ pub fn conclude(test: &mut SelfTest) {
         return;
     }
     let holds = |entry: &&SelfTestEntry| entry.low <= 1.0 && 1.0 <= entry.high;
-    test.resolves_share = median(&resolved);
+    let resolves_share = median(&resolved);
+    test.resolves_share = Some(resolves_share);
     test.same_entries = test.entries.iter().filter(holds).count() as u64;
     let worst = resolved.iter().copied().fold(0.0, f64::max);
     let groups = test.entries.len();
     test.sentence = format!(
         "A/A: this host resolves {:.1} % (worst group {:.1} %); of {groups} {} run against {}, {} \
          came out as the same",
-        test.resolves_share * 100.0,
+        resolves_share * 100.0,
         worst * 100.0,
         if groups == 1 { "group" } else { "groups" },
         if groups == 1 { "itself" } else { "themselves" },

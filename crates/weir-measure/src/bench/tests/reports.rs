@@ -175,7 +175,8 @@ fn a_report_comes_back_from_json_and_others_are_refused() {
 #[test]
 fn a_report_of_the_first_schema_is_read_as_one_of_the_present() {
     let first = r#"{"schema":"weir.bench/1","weir":"0.1.0","started_unix_s":5,"duration_s":1.0,
-        "budget_s":2.0,"seed":1,"load":"none","host":{"kernel":"Linux"},"rates":{},"reference":{},
+        "budget_s":2.0,"seed":1,"load":"none","host":{"kernel":"Linux",
+        "mitigations":[["mds","clear"]],"placements":[["same-cpu",[1,1]],["free",[]]]},"rates":{},"reference":{},
         "self_test":{"entries":[{"suite":"s","case":"c","placement":"same-cpu","ratio":1.0,
             "low":0.9,"high":1.1,"pairs":6,"resolves_percent":10.0}],
             "resolves_percent":10.0,"hold_one":1,"sentence":"A/A"},
@@ -193,9 +194,11 @@ fn a_report_of_the_first_schema_is_read_as_one_of_the_present() {
     assert_eq!((case.batches, case.beside.at_s.as_slice()), (2, [0.01, 2.5].as_slice()));
     assert!((case.between_processes_share - 0.03).abs() < 1e-9);
     let test = &report.self_test;
-    assert!((test.resolves_share - 0.1).abs() < 1e-9 && test.same_entries == 1);
+    assert!((test.resolves_share.expect("entries") - 0.1).abs() < 1e-9 && test.same_entries == 1);
     assert!((test.entries[0].resolves_share - 0.1).abs() < 1e-9);
     assert_eq!(report.comparisons[0].verdict.kind, "slower");
+    assert_eq!(report.host.mitigations["mds"], "clear");
+    assert_eq!(report.host.placements[&Placement::SameCpu], [1, 1]);
     assert_eq!(report.host.state.busy, None, "nobody looked");
     let text = serde_json::to_string(&report).expect("JSON");
     assert!(Report::from_json(&text).expect("read") == report);

@@ -1,0 +1,71 @@
+//! The texts below the options, as wide as the terminal.
+//!
+//! In the source a paragraph is several lines. clap wraps each line of a text for itself, so that
+//! lines of 100 columns would break into long and short ones on a narrower terminal. Here the lines
+//! of a paragraph become one, which clap then wraps.
+
+use super::Options;
+use clap::builder::StyledStr;
+use clap::{Command, CommandFactory};
+
+/// The command line, its texts ready for any width.
+pub fn command() -> Command {
+    reflowed(Options::command())
+}
+
+fn reflowed(command: Command) -> Command {
+    let [short, long] = [command.get_after_help(), command.get_after_long_help()]
+        .map(|text| text.map(|text| paragraphs(&text.to_string())));
+    let names: Vec<String> =
+        command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+    let mut command = command;
+    if let Some(text) = short {
+        command = command.after_help(StyledStr::from(text));
+    }
+    if let Some(text) = long {
+        command = command.after_long_help(StyledStr::from(text));
+    }
+    names.iter().fold(command, |command, name| command.mut_subcommand(name, reflowed))
+}
+
+/// Joins the lines of each paragraph. Lines that are indented, that are rows of a table (two blanks
+/// in a row stand between columns) and headings (a colon at the end) stay lines of their own.
+fn paragraphs(text: &str) -> String {
+    let mut joined = String::new();
+    let mut open = false;
+    for line in text.lines() {
+        let own = line.is_empty() || line.starts_with(' ') || line.contains("  ");
+        if !joined.is_empty() {
+            joined.push(if open && !own { ' ' } else { '\n' });
+        }
+        joined.push_str(line);
+        open = !own && !line.ends_with(':');
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_paragraph_are_joined_and_tables_are_not() {
+        let text = "One idea\nof two lines.\n\nExamples:\n  weir run a\n  weir run b\nwaits   a row\n\
+                    slept   another";
+        let expected = "One idea of two lines.\n\nExamples:\n  weir run a\n  weir run b\n\
+                        waits   a row\nslept   another";
+        assert_eq!(paragraphs(text), expected);
+    }
+
+    #[test]
+    fn every_verb_has_its_text() {
+        let help = |command: &mut Command, verb: &str| {
+            let verb = command.find_subcommand_mut(verb).expect("a verb");
+            verb.render_long_help().to_string()
+        };
+        for verb in ["run", "bench", "buffer", "port", "stat", "tune", "net", "compare"] {
+            let text = help(&mut command(), verb);
+            assert!(text.contains("\nExamples"), "{verb}: {text}");
+        }
+    }
+}

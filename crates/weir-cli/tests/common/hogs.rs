@@ -1,0 +1,27 @@
+//! Other work on the host.
+
+use std::process::{Child, Command, Stdio};
+
+/// Programs that compute, each on a CPU of its own while there are enough, killed when this goes.
+pub struct Hogs(Vec<Child>);
+
+impl Hogs {
+    /// So many of them. They end by themselves after a minute: a test that is killed leaves none.
+    pub fn start(count: usize) -> Hogs {
+        let one = |_| {
+            let mut command = Command::new("perl");
+            command.args(["-e", "$t=time+60;1 while time<$t"]).stdin(Stdio::null());
+            command.spawn().expect("perl starts")
+        };
+        Hogs((0..count).map(one).collect())
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        for hog in &mut self.0 {
+            let _ = hog.kill();
+            let _ = hog.wait();
+        }
+    }
+}
