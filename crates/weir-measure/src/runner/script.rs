@@ -130,7 +130,7 @@ fn label(
                 String::from(UNSEEN)
             }
             ("", program) => format!("({program})"),
-            (command, _) => command.to_owned(),
+            (command, _) => without_directory(command).to_owned(),
         });
     }
     let name = if shell.first.0.is_empty() { shell_name } else { &shell.first.0 };
@@ -142,6 +142,15 @@ fn label(
         true => format!("{name} (the script itself)"),
         false => format!("{name} (a subshell)"),
     })
+}
+
+/// A command without the directory of its program, which compilers and the like write out in full.
+fn without_directory(command: &str) -> &str {
+    let program = command.split(' ').next().unwrap_or_default();
+    match program.rfind('/').filter(|_| program.starts_with('/')) {
+        Some(slash) => &command[slash + 1..],
+        None => command,
+    }
 }
 
 /// Time in which at least one of the groups was alive.
@@ -242,6 +251,14 @@ mod tests {
 
     fn group(first_ns: u64, last_ns: u64) -> Group {
         Group { last_ns, ..Group::new(1, Endpoints::default(), first_ns) }
+    }
+
+    #[test]
+    fn a_program_is_shown_without_its_directory() {
+        assert_eq!(without_directory("/usr/lib/gcc/cc1 -quiet /tmp/a.c"), "cc1 -quiet /tmp/a.c");
+        assert_eq!(without_directory("./report.sh /tmp/in"), "./report.sh /tmp/in");
+        assert_eq!(without_directory("sed s/a/b/"), "sed s/a/b/");
+        assert_eq!(without_directory(""), "");
     }
 
     #[test]
