@@ -340,8 +340,25 @@ mod tests {
         links.filter(is_kept).count()
     }
 
+    /// Runs one test of this program once more, in a process of its own: other tests make
+    /// descriptors too. Whether this is that process.
+    fn is_alone(test: &str) -> bool {
+        if std::env::var_os("WEIR_TEST_ALONE").is_some() {
+            return true;
+        }
+        let mut command = std::process::Command::new(std::env::current_exe().expect("a program"));
+        command.args([test, "--exact", "--nocapture"]).env("WEIR_TEST_ALONE", "1");
+        let output = command.output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+        false
+    }
+
     #[test]
     fn a_child_forked_at_any_instant_has_none_that_was_being_made() {
+        if !is_alone("forks::tests::a_child_forked_at_any_instant_has_none_that_was_being_made") {
+            return;
+        }
         use rustix::event::{EventfdFlags, eventfd};
         use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
         use std::sync::atomic::AtomicBool;

@@ -28,7 +28,8 @@ pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job
     let starters: BTreeSet<usize> =
         sampler.groups.iter().filter_map(|group| group.parent).collect();
     for (position, group) in sampler.groups.iter().enumerate() {
-        let starts = starters.contains(&position);
+        // What it started may have been seen only after it had become the child of another.
+        let starts = starters.contains(&position) || waits_for_a_child(group);
         let waits = only_waits(group, run.wall_ns);
         if let Some(label) = label(group, sampler, (starts, waits), &shell) {
             members.entry(label).or_default().push(group);
@@ -103,6 +104,12 @@ fn only_waits(group: &Group, wall_ns: u64) -> bool {
     let times = group.samples.divide_wall(group.last_ns.saturating_sub(group.first_ns));
     let active_ns = times.cpu_ns + times.queue_ns + times.input_ns + times.output_ns;
     (active_ns as f64) < SHELL_SHARE * wall_ns as f64
+}
+
+/// Whether a process spent most of its life waiting for a child.
+fn waits_for_a_child(group: &Group) -> bool {
+    let life_ns = group.last_ns.saturating_sub(group.first_ns);
+    group.samples.divide_wall(life_ns).child_ns * 2 > life_ns
 }
 
 /// What a found process is shown as; `None` for a shell that only waited, as those do that make
