@@ -20,6 +20,9 @@ const FEW_SAMPLES: u64 = 2;
 const UNSEEN: &str = "(a process that is hidden)";
 /// A shell is shown when it worked, read or wrote for at least this share of the run.
 const SHELL_SHARE: f64 = 0.02;
+/// One that is not the script itself is not shown below this either: on a busy host a few samples
+/// that found it ready to run are more than a share of a short run.
+const SHELL_NS: u64 = 30_000_000;
 
 /// Fills in the stages and pipes of a script's run.
 pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job) {
@@ -29,8 +32,10 @@ pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job
         sampler.groups.iter().filter_map(|group| group.parent).collect();
     for (position, group) in sampler.groups.iter().enumerate() {
         // What it started may have been seen only after it had become the child of another.
-        let starts = starters.contains(&position) || waits_for_a_child(group);
-        let waits = only_waits(group, run.wall_ns);
+        let with_child = waits_for_a_child(group);
+        let starts = starters.contains(&position) || with_child;
+        let brief = group.parent.is_some() && with_child && active_ns(group) < SHELL_NS;
+        let waits = brief || only_waits(group, run.wall_ns);
         if let Some(label) = label(group, sampler, (starts, waits), &shell) {
             members.entry(label).or_default().push(group);
         }
@@ -99,11 +104,15 @@ fn fold(members: Members<'_>, wall_ns: u64) -> Members<'_> {
     folded
 }
 
+/// Time in which a process computed, wanted to, read or wrote, by its samples.
+fn active_ns(group: &Group) -> u64 {
+    let times = group.samples.divide_wall(group.last_ns.saturating_sub(group.first_ns));
+    times.cpu_ns + times.queue_ns + times.input_ns + times.output_ns
+}
+
 /// Whether a process did hardly more than wait for what it started.
 fn only_waits(group: &Group, wall_ns: u64) -> bool {
-    let times = group.samples.divide_wall(group.last_ns.saturating_sub(group.first_ns));
-    let active_ns = times.cpu_ns + times.queue_ns + times.input_ns + times.output_ns;
-    (active_ns as f64) < SHELL_SHARE * wall_ns as f64
+    (active_ns(group) as f64) < SHELL_SHARE * wall_ns as f64
 }
 
 /// Whether a process spent most of its life waiting for a child.
