@@ -243,6 +243,7 @@ fn a_spoilt_board_holds_nobody_up_for_long() {
 
 #[test]
 fn who_hands_over_no_link_is_refused() {
+    let _alone = alone();
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect};
     let mut exchange = exchange_with(&MpxOptions::new());
     let dial = || {
