@@ -17,10 +17,11 @@ enum May {
 }
 
 /// The table of arrows. A new crate is added here, by the one who makes it.
-const ARROWS: [(&str, May); 11] = [
+const ARROWS: [(&str, May); 12] = [
     ("weir-policy", May::Only(&[])),
     ("weir-sys", May::Only(&[])),
-    ("weir", May::Only(&["weir-policy", "weir-sys"])),
+    ("weir-ring", May::Only(&["weir-policy"])),
+    ("weir", May::Only(&["weir-policy", "weir-ring", "weir-sys"])),
     ("weir-measure", May::Only(&["weir", "weir-policy", "weir-sys"])),
     ("weir-net", May::Only(&["weir", "weir-measure", "weir-policy", "weir-sys"])),
     ("weir-bench", May::Only(&["weir", "weir-measure", "weir-net", "weir-policy", "weir-sys"])),
