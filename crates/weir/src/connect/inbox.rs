@@ -107,14 +107,9 @@ impl Inbox {
         News { knocked: self.knocked.swap(false, Ordering::AcqRel), gone }
     }
 
-    /// The reader is about to sleep. Whether it may: there is no news.
-    pub fn falls_asleep(&self) -> bool {
-        self.sleep.falls_asleep()
-    }
-
-    /// The reader sleeps no more.
-    pub fn wakes_up(&self) {
-        self.sleep.wakes_up();
+    /// How the reader sleeps.
+    pub fn sleep(&self) -> &Sleep {
+        &self.sleep
     }
 }
 

@@ -228,14 +228,9 @@ impl Life {
         self.sleep.note();
     }
 
-    /// The end is about to sleep. Whether it may: the other is not known to be gone.
-    pub fn falls_asleep(&self) -> bool {
-        self.sleep.falls_asleep()
-    }
-
-    /// The end sleeps no more.
-    pub fn wakes_up(&self) {
-        self.sleep.wakes_up();
+    /// How this end sleeps; its only news is that the other end is dead.
+    pub fn sleep(&self) -> &Sleep {
+        &self.sleep
     }
 
     /// The end has moved to another memory.

@@ -9,15 +9,14 @@ use super::link::Link;
 use super::owner::Mpx;
 use super::record::{LABEL_BYTES, Record};
 use super::serve::Show;
-use super::waiting::Habits;
+use super::waiting::spinner;
 use super::{MpxOptions, OBJECT};
 use crate::connect::acceptor::{Arrival, Entrance, turn_off};
 use crate::connect::inbox::{Bed, Inbox};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::LinkMap;
 use crate::park::doorbell::Doorbell;
-use crate::pipe::end::Until;
-use crate::pipe::options::Waiting;
+use crate::park::{Spinner, Until, Waiting};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -67,7 +66,9 @@ pub struct Hub {
     calls: u32,
     /// What it has said of its sleep.
     pub(super) said: u32,
-    pub(super) habits: Habits,
+    pub(super) spinner: Spinner,
+    /// The link that was served last.
+    pub(super) last: u32,
     epoch: u32,
 }
 
@@ -89,7 +90,8 @@ impl Hub {
             looked: Instant::now(),
             calls: 0,
             said: 0,
-            habits: Habits::new(waiting),
+            spinner: spinner(waiting),
+            last: 0,
             epoch: forks::epoch(),
         }
     }
@@ -222,7 +224,7 @@ impl Hub {
             if self.core.channels[index as usize].state == State::Joined {
                 self.serve_child(index, show);
             } else {
-                self.habits.last = self.core.channels[index as usize].link;
+                self.last = self.core.channels[index as usize].link;
                 self.core.serve(index, show);
             }
             if show.records >= MOST_RECORDS || show.bytes >= MOST_BYTES || show.work.is_over() {
@@ -322,7 +324,7 @@ impl Hub {
                 _ if more => continue,
                 _ => {}
             }
-            if !self.looks_a_while(until) {
+            if !self.looks_a_while(until)? {
                 self.sleep(until)?;
             }
         }

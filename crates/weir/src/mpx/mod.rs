@@ -38,7 +38,6 @@ mod serve;
 mod tests;
 mod waiting;
 
-pub(crate) use hub::Hub;
 pub(crate) use line::Line;
 pub use options::{MOST_PEERS, MpxOptions};
 pub use owner::Mpx;

@@ -6,3 +6,4 @@ pub mod options;
 pub mod record;
 pub mod socket;
 pub mod stream;
+mod wait;

@@ -6,7 +6,7 @@ use crate::connect::inbox::Inbox;
 use crate::connect::lifeline::Role;
 use crate::connect::name::What;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::futex;
+use crate::park::Parked;
 use crate::pipe::end::{End, make_memory};
 use crate::pipe::handle::Half;
 use crate::pipe::options::Options;
@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use weir_ring::layout::{self, SleepLine};
-use weir_ring::sleep;
 use weir_sys::forks;
 
 /// What the first message of a connection begins with.
@@ -100,13 +99,8 @@ impl Listener {
             if let Some(arrival) = arrived.pop_front() {
                 return arrival;
             }
-            let word = &self.bed.word;
-            let said = sleep::announce(word, sleep::ASLEEP);
-            if self.inbox.falls_asleep() {
-                futex::wait(word, said, entrance.is_busy().then_some(LOOK));
-            }
-            self.inbox.wakes_up();
-            sleep::retract(word, sleep::ASLEEP);
+            let parked = Parked::announce(&self.bed.word, self.inbox.sleep());
+            parked.sleep(entrance.is_busy().then_some(LOOK));
         }
     }
 }

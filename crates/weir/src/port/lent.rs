@@ -5,7 +5,7 @@ use super::waiting::Effort;
 use super::{Event, Received};
 use crate::error::{ErrorKind, Result};
 use crate::memory::View;
-use crate::pipe::end::Until;
+use crate::park::Until;
 use rustix::fd::BorrowedFd;
 use std::time::Duration;
 
