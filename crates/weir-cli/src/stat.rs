@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 use std::time::Instant;
 use weir::stat::{EndStat, Kind, PipeStat, pipes};
-use weir_policy::text::printable;
+use weir_doctor::text::printable;
 
 const SCHEMA: &str = "weir.stat/2";
 

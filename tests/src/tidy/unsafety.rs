@@ -5,10 +5,18 @@ use super::source::{Kind, Source};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Crates whose roots hold `#![forbid(unsafe_code)]`.
-const FORBID: [&str; 6] =
-    ["weir-policy", "weir-measure", "weir-net", "weir-model", "weir-bridge", "weir-cli"];
+const FORBID: [&str; 8] = [
+    "weir-policy",
+    "weir-doctor",
+    "weir-measure",
+    "weir-net",
+    "weir-bench",
+    "weir-model",
+    "weir-bridge",
+    "weir-cli",
+];
 /// Crates whose roots hold `#![no_std]`.
-const NO_STD: [&str; 1] = ["weir-policy"];
+const NO_STD: [&str; 2] = ["weir-policy", "weir-doctor"];
 /// Beginnings of the paths where `unsafe` may stand.
 const PLACES: [&str; 4] =
     ["crates/weir-sys/", "crates/weir-ffi/", "crates/weir/src/map", "crates/weir/src/ring"];

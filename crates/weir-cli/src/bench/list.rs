@@ -9,12 +9,12 @@ use serde::Serialize;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
+use weir_doctor::text::printable;
 use weir_measure::bench::case::{Measure, Suite};
 use weir_measure::bench::params::{Load, Params, Placement, Unit};
 use weir_measure::bench::pick::{Pick, Picks};
 use weir_measure::bench::place::Topology;
 use weir_measure::bench::plan::{Plan, Wish};
-use weir_policy::text::printable;
 
 const SCHEMA: &str = "weir.bench.list/1";
 

@@ -298,7 +298,7 @@ fn seed() -> u64 {
 }
 
 fn print_err(text: &str) -> Result<(), Fault> {
-    let text = weir_policy::text::printable_lines(text);
+    let text = weir_doctor::text::printable_lines(text);
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
     Ok(())
 }

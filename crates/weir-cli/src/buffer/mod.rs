@@ -31,7 +31,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 use weir::{ErrorKind, Pool, PoolOptions};
-use weir_policy::text::printable_lines;
+use weir_doctor::text::printable_lines;
 use weir_sys::signals::die_of;
 use weir_sys::startup::sigpipe_was_ignored;
 use weir_sys::usage::Usage;

@@ -2,8 +2,8 @@
 
 use super::layout::cut;
 use super::units::{percent, seconds};
+use weir_doctor::words;
 use weir_measure::record::{Run, Stage};
-use weir_policy::words;
 
 /// Longest name of a stage in a remark.
 const NAME: usize = 24;

@@ -17,9 +17,9 @@ pub use several::{Against, Pipeline, Several, json as several_json, text as seve
 pub use text::text;
 
 use crate::run::Compared;
+use weir_doctor::advice::Advice;
+use weir_doctor::verdict::Verdict;
 use weir_measure::record::Run;
-use weir_policy::advice::Advice;
-use weir_policy::verdict::Verdict;
 
 /// All that a report is made from.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 
 use super::units::seconds;
 use std::collections::BTreeMap;
+use weir_doctor::verdict::Verdict;
 use weir_measure::record::{Evidence, Run, Stage};
-use weir_policy::verdict::Verdict;
 
 /// At most this many folded commands are named.
 const NAMED: usize = 4;

@@ -5,9 +5,9 @@ use super::look::{Detail, Look};
 use super::units::seconds;
 use super::{Report, fine, layout, rows, tables};
 use anstyle::{AnsiColor, Style};
+use weir_doctor::ending::{End, Ended, Remark, remark};
+use weir_doctor::text::printable;
 use weir_measure::record::{Ending, Run};
-use weir_policy::ending::{End, Ended, Remark, remark};
-use weir_policy::text::printable;
 
 /// When more lines than this stand between the verdict and the advice, its first line is repeated:
 /// the top may have left the screen.

@@ -1,9 +1,9 @@
 //! How figures are written in the report.
 
 use std::time::Duration;
+use weir_doctor::words;
+pub use weir_doctor::words::count;
 use weir_measure::record::{Ending, Stage};
-use weir_policy::words;
-pub use weir_policy::words::count;
 
 /// A time in a table cell: seconds, `-` for nothing worth a digit.
 pub fn seconds(ns: u64) -> String {

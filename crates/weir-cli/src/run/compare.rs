@@ -8,9 +8,9 @@ use super::elastic;
 use super::rounds::{BAND, Entrant, Standard};
 use crate::fault::{Fault, tell};
 use serde::Serialize;
+use weir_doctor::advice::{Advice, Kind};
 use weir_measure::pairs::Comparison;
 use weir_measure::runner::{Job, Launch};
-use weir_policy::advice::{Advice, Kind};
 
 /// Capacity of a pipe as Linux makes it.
 const PLAIN_PIPE_BYTES: u64 = 65_536;

@@ -14,7 +14,7 @@ use std::fmt;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use weir_policy::advice::Kind;
+use weir_doctor::advice::Kind;
 
 /// Version of the file.
 const SCHEMA: &str = "weir.elastic/1";

@@ -9,8 +9,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
+use weir_doctor::state::State;
 use weir_measure::attribution::{Group, Sampler};
-use weir_policy::state::State;
 use weir_sys::Pid;
 use weir_sys::proc::{Io, read_small};
 

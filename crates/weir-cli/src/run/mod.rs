@@ -116,9 +116,9 @@ fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report 
     };
     let (input, output) = (Descriptor::of(io::stdin()), Descriptor::of(io::stdout()));
     let facts = run.facts(flows(input), flows(output));
-    let verdict = weir_policy::verdict::judge(&facts);
+    let verdict = weir_doctor::verdict::judge(&facts);
     let past = elastic::past(&run, command);
-    let advice = weir_policy::advice::advise(&facts, &verdict, &past);
+    let advice = weir_doctor::advice::advise(&facts, &verdict, &past);
     Report { run, command: command.to_owned(), verdict, advice, status, compared: None }
 }
 

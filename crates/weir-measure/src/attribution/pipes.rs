@@ -8,7 +8,7 @@ use rustix::io::ioctl_fionread;
 use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
 use rustix::process::{Pid as RawPid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::os::fd::OwnedFd;
-use weir_policy::sizing::Sizing;
+use weir_doctor::sizing::Sizing;
 use weir_sys::Pid;
 use weir_sys::proc::Descriptor;
 

@@ -5,7 +5,7 @@ use super::group::Unreaped;
 use super::locale::locale_of;
 use super::tree::Found;
 use rustix::io::Errno;
-use weir_policy::state::State;
+use weir_doctor::state::State;
 use weir_sys::Pid;
 use weir_sys::calls::Call;
 use weir_sys::proc::{Blocked, Io, ProcFile, Sched, Stat, is_taken, peak_rss_bytes, read_small};

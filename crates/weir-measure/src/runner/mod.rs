@@ -29,8 +29,8 @@ use rustix::process::{Pid, Resource, WaitId, WaitIdOptions, getrlimit, setrlimit
 use std::ffi::OsString;
 use std::path::PathBuf;
 use stops::Stops;
-use weir_policy::ending::MemoryKills;
-use weir_policy::sizing::Sizing;
+use weir_doctor::ending::MemoryKills;
+use weir_doctor::sizing::Sizing;
 use weir_sys::signals;
 
 /// What to run.

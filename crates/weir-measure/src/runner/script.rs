@@ -8,8 +8,8 @@ use super::{Job, finish};
 use crate::attribution::{Births, Group, Peers, PipeWatch, Sampler};
 use crate::record::{Evidence, Run, Stage};
 use std::collections::{BTreeMap, BTreeSet};
-use weir_policy::advice::{is_relay, is_shell};
-use weir_policy::partition::Samples;
+use weir_doctor::advice::{is_relay, is_shell};
+use weir_doctor::partition::Samples;
 use weir_sys::proc::{Descriptor, Io};
 
 /// At most this many stages are shown; the longest-lived are kept.
@@ -295,7 +295,7 @@ mod tests {
         let (a, b, long) = (named("basename", 1), named("basename", 2), named("basename", 900));
         let once = named("seq", 1);
         let mut seen = long;
-        (0..9).for_each(|_| seen.samples.add(weir_policy::state::State::Running, 100, 1000));
+        (0..9).for_each(|_| seen.samples.add(weir_doctor::state::State::Running, 100, 1000));
         let members = Members::from([
             (String::from("basename /a"), vec![&a]),
             (String::from("basename /b"), vec![&b]),
