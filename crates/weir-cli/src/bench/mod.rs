@@ -10,9 +10,7 @@ mod progress;
 mod table;
 
 use crate::output::{Output, print};
-pub use list::trimmed;
-use table::figure as nice;
-pub use table::{figure, placements, text};
+pub use table::{placements, text};
 
 use crate::args::BenchOptions;
 use crate::fault::{Fault, INTERRUPTED, tell};

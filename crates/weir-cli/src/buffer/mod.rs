@@ -17,7 +17,7 @@ mod wait;
 use crate::args::BufferOptions;
 use crate::fault::{Fault, tell};
 use crate::output::Output as JsonOutput;
-use crate::report::units::{binary, capacity};
+use crate::units::{binary, capacity};
 use display::{Display, Frame, Wishes};
 use ends::{Input, Output};
 use flow::{End, Flow};

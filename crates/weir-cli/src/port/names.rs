@@ -2,12 +2,12 @@
 
 use super::{check_name, failed};
 use crate::args::{PortListOptions, PortStatOptions};
-use crate::bench::trimmed;
 use crate::fault::{Fault, tell};
 use crate::json;
 use crate::output::Outlet;
-use crate::report::units::{bytes, capacity, count, seconds};
+use crate::output::trimmed;
 use crate::stat::process;
+use crate::units::{bytes, capacity, count, seconds};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use std::path::Path;

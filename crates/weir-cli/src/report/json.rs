@@ -6,8 +6,7 @@
 
 mod around;
 
-use super::Report;
-use crate::run::Compared;
+use super::{Compared, Report};
 use serde::Serialize;
 use serde_json::{Value, json};
 use weir_doctor::advice::{Advice, Gain};

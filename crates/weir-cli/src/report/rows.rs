@@ -1,7 +1,7 @@
 //! Which stages of a run get a row. A script may start hundreds of commands that lived too briefly
 //! for a single figure: these share one line.
 
-use super::units::seconds;
+use crate::units::seconds;
 use std::collections::BTreeMap;
 use weir_doctor::verdict::Verdict;
 use weir_measure::record::{Evidence, Run, Stage};

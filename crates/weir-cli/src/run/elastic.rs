@@ -10,7 +10,7 @@ use super::status::lossy_buffers;
 use crate::args::Elastic;
 use crate::fault::{Fault, tell};
 use crate::report::Report;
-use crate::report::units::ending;
+use crate::units::ending;
 use weir_doctor::advice::{ENOUGH_SAMPLES, Kind, Past, Refuted};
 use weir_measure::record::{Pipe, Run};
 use weir_measure::runner::{Launch, StageSpec, files_suffice};

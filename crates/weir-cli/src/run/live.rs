@@ -2,7 +2,8 @@
 //!
 //! What a person wants to know most stands first, and what does not fit goes last first.
 
-use crate::report::{cut, units};
+use crate::report::cut;
+use crate::units;
 use std::collections::VecDeque;
 use std::fs::{read_link, read_to_string};
 use std::os::unix::fs::MetadataExt;

@@ -4,7 +4,7 @@
 //! as a loop starts one command many times; shells that only waited for what they started are
 //! left out. All figures are as last seen while a process lived, so all are sampled.
 
-use super::{Job, finish};
+use super::job::Job;
 use crate::attribution::{Births, Group, Peers, PipeWatch, Sampler};
 use crate::record::{Evidence, Run, Stage};
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,7 +64,7 @@ pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job
     for ((from, to), watches) in joints {
         let mut whole = PipeWatch::new(watches[0].identity, None);
         watches.iter().for_each(|watch| whole.totals.merge(&watch.totals));
-        run.pipes.push(finish::pipe(&whole, place(from), place(to), limit_bytes));
+        run.pipes.push(whole.record(place(from), place(to), limit_bytes));
     }
     run.pipes.sort_by_key(|pipe| (pipe.from, pipe.to));
     let found =
