@@ -5,17 +5,19 @@ use super::source::{Kind, Source};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Crates whose roots hold `#![forbid(unsafe_code)]`.
-const FORBID: [&str; 7] = [
+const FORBID: [&str; 9] = [
     "weir-policy",
+    "weir-doctor",
     "weir-ring",
     "weir-measure",
     "weir-net",
+    "weir-bench",
     "weir-model",
     "weir-bridge",
     "weir-cli",
 ];
 /// Crates whose roots hold `#![no_std]`.
-const NO_STD: [&str; 1] = ["weir-policy"];
+const NO_STD: [&str; 2] = ["weir-policy", "weir-doctor"];
 /// Beginnings of the paths where `unsafe` may stand.
 const PLACES: [&str; 3] = ["crates/weir-sys/", "crates/weir-ffi/", "crates/weir/src/memory/"];
 
