@@ -15,13 +15,14 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("weir-doctor", &[]),
     ("weir-ring", &["weir-policy"]),
     ("weir-sys", &[]),
-    ("weir", &["weir-policy", "weir-ring", "weir-sys"]),
     ("weir-measure-sys", &["weir-sys"]),
     ("weir-bench-sys", &["weir-measure-sys", "weir-sys"]),
-    ("weir-cli-sys", &["weir-measure-sys", "weir-sys"]),
-    ("weir-profile", &["weir-measure-sys", "weir-policy", "weir-sys"]),
-    ("weir-measure", &["weir-doctor", "weir-measure-sys", "weir-policy", "weir-sys"]),
-    ("weir-net", &["weir", "weir-measure", "weir-measure-sys", "weir-profile", "weir-sys"]),
+    ("weir-cli-sys", &["weir-measure-sys"]),
+    // Tests of the library start a second process by weir-measure-sys.
+    ("weir", &["weir-measure-sys", "weir-policy", "weir-ring", "weir-sys"]),
+    ("weir-profile", &["weir-doctor", "weir-measure-sys", "weir-sys"]),
+    ("weir-measure", &["weir-doctor", "weir-measure-sys", "weir-sys"]),
+    ("weir-net", &["weir", "weir-measure-sys", "weir-profile", "weir-sys"]),
     (
         "weir-bench",
         &[
@@ -30,7 +31,6 @@ const ARROWS: [(&str, &[&str]); 12] = [
             "weir-measure",
             "weir-measure-sys",
             "weir-net",
-            "weir-policy",
             "weir-profile",
             "weir-sys",
         ],

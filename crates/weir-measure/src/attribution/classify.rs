@@ -8,7 +8,7 @@
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::{socket_domain, socket_peercred};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-use weir_policy::state::State;
+use weir_doctor::state::State;
 use weir_sys::Pid;
 use weir_sys::calls::Call;
 use weir_sys::memory::read_remote;

@@ -4,8 +4,8 @@ use super::births::Births;
 use super::classify::Endpoints;
 use super::peers::Peers;
 use std::collections::BTreeMap;
-use weir_policy::partition::Samples;
-use weir_policy::state::State;
+use weir_doctor::partition::Samples;
+use weir_doctor::state::State;
 use weir_sys::Pid;
 use weir_sys::proc::{Io, Sched};
 

@@ -3,12 +3,22 @@
 use super::classify::{Endpoints, Hints, classify, socket};
 use super::group::Unreaped;
 use super::locale::locale_of;
-use super::tree::Found;
 use rustix::io::Errno;
-use weir_policy::state::State;
+use weir_doctor::state::State;
 use weir_sys::Pid;
 use weir_sys::calls::Call;
 use weir_sys::proc::{Blocked, Io, ProcFile, Sched, Stat, is_taken, peak_rss_bytes, read_small};
+
+/// A process that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its id.
+    pub pid: Pid,
+    /// Its parent's.
+    pub parent: Pid,
+    /// The name of its program.
+    pub name: String,
+}
 
 /// A process: its tasks, and what was last seen of it.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use super::pipes::{Fill, PipeWatch};
 use super::process::{Look, Process};
 use super::tree::Discovery;
 use std::collections::BTreeMap;
-use weir_policy::state::State;
+use weir_doctor::state::State;
 use weir_sys::Pid;
 use weir_sys::proc::{Descriptor, descriptor};
 
