@@ -128,7 +128,7 @@ fn a_forked_child_is_off_and_has_a_profile_of_its_own() {
     profile::switch(true).expect("on");
     // Both have them: the child as if main had returned there.
     let (published, open) = (RefCell::new(Some(published)), RefCell::new(Some(WORK.enter())));
-    let child = weir_sys::fork::copy(|| {
+    let child = weir_measure_sys::fork::copy(|| {
         if profile::is_on() {
             return 1;
         }
@@ -146,7 +146,7 @@ fn a_forked_child_is_off_and_has_a_profile_of_its_own() {
         u8::from(!right || path("child").exists()) * 3
     });
     let ended = child.expect("forked").wait().expect("reaped");
-    assert_eq!(ended.ending, weir_sys::wait::Ending::Code(0));
+    assert_eq!(ended.ending, weir_measure_sys::wait::Ending::Code(0));
     let parent = Observed::open(&path("parent")).expect("it is still there");
     let report = Report::whole(&parent.look().expect("looked")).expect("sound");
     assert_eq!(report.process, "parent");

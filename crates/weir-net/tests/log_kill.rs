@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_measure::random::Random;
+use weir_measure_sys::fork;
 use weir_net::log::{Direction, Event, Failure, Kinds, Log, Reader, Reason, What};
-use weir_sys::fork;
 use weir_sys::words::Words;
 
 /// Rounds of kills; more of them by `WEIR_KILLS`.
@@ -121,7 +121,7 @@ fn what_was_acknowledged_is_there_after_kill_9() {
                 std::hint::spin_loop();
             }
             (0..random.below(300)).for_each(|_| std::hint::spin_loop());
-            weir_sys::signals::send(child.pid(), 9).expect("killed");
+            weir_measure_sys::signals::send(child.pid(), 9).expect("killed");
             child.wait().expect("reaped");
         }
         let mut reader = Reader::open(&path).expect("opened");

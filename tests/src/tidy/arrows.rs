@@ -17,13 +17,27 @@ enum May {
 }
 
 /// The table of arrows. A new crate is added here, by the one who makes it.
-const ARROWS: [(&str, May); 11] = [
+const ARROWS: [(&str, May); 14] = [
     ("weir-policy", May::Only(&[])),
     ("weir-sys", May::Only(&[])),
-    ("weir", May::Only(&["weir-policy", "weir-sys"])),
-    ("weir-measure", May::Only(&["weir", "weir-policy", "weir-sys"])),
-    ("weir-net", May::Only(&["weir", "weir-measure", "weir-policy", "weir-sys"])),
-    ("weir-bench", May::Only(&["weir", "weir-measure", "weir-net", "weir-policy", "weir-sys"])),
+    ("weir-measure-sys", May::Only(&["weir-sys"])),
+    ("weir-bench-sys", May::Only(&["weir-measure-sys", "weir-sys"])),
+    ("weir-cli-sys", May::Only(&["weir-measure-sys"])),
+    // Of weir-measure-sys their tests take a second process.
+    ("weir", May::Only(&["weir-measure-sys", "weir-policy", "weir-sys"])),
+    ("weir-measure", May::Only(&["weir-measure-sys", "weir-policy", "weir-sys"])),
+    ("weir-net", May::Only(&["weir", "weir-measure", "weir-measure-sys", "weir-sys"])),
+    (
+        "weir-bench",
+        May::Only(&[
+            "weir",
+            "weir-bench-sys",
+            "weir-measure",
+            "weir-measure-sys",
+            "weir-net",
+            "weir-sys",
+        ]),
+    ),
     ("weir-bridge", May::Only(&["weir", "weir-policy", "weir-sys"])),
     ("weir-ffi", May::Only(&["weir", "weir-policy", "weir-sys"])),
     ("weir-model", May::Only(&["weir-policy"])),

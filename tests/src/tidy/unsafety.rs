@@ -5,13 +5,27 @@ use super::source::{Kind, Source};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Crates whose roots hold `#![forbid(unsafe_code)]`.
-const FORBID: [&str; 6] =
-    ["weir-policy", "weir-measure", "weir-net", "weir-model", "weir-bridge", "weir-cli"];
+const FORBID: [&str; 7] = [
+    "weir-policy",
+    "weir-measure",
+    "weir-net",
+    "weir-model",
+    "weir-bridge",
+    "weir-bench",
+    "weir-cli",
+];
 /// Crates whose roots hold `#![no_std]`.
 const NO_STD: [&str; 1] = ["weir-policy"];
 /// Beginnings of the paths where `unsafe` may stand.
-const PLACES: [&str; 4] =
-    ["crates/weir-sys/", "crates/weir-ffi/", "crates/weir/src/map", "crates/weir/src/ring"];
+const PLACES: [&str; 7] = [
+    "crates/weir-sys/",
+    "crates/weir-measure-sys/",
+    "crates/weir-bench-sys/",
+    "crates/weir-cli-sys/",
+    "crates/weir-ffi/",
+    "crates/weir/src/map",
+    "crates/weir/src/ring",
+];
 
 /// The roots of the crates say what the compiler is to hold.
 pub fn headers(source: &Source) -> Vec<Fault> {
@@ -53,7 +67,7 @@ pub fn places(source: &Source) -> Vec<Fault> {
         .iter()
         .filter(|token| token.kind == Kind::Word && token.text == "unsafe")
         .map(|token| {
-            let text = "`unsafe` outside weir-sys, weir-ffi and weir's map and ring";
+            let text = "`unsafe` outside the -sys crates, weir-ffi and weir's map and ring";
             Fault::new(&source.path, token.start.line, "unsafe-place", text)
         })
         .collect()

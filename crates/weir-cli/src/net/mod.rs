@@ -22,8 +22,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use weir_measure_sys::signals::is_ignored;
 use weir_net::{Error, ErrorKind};
-use weir_sys::signals::is_ignored;
 
 /// Carries out the verb.
 pub fn net(command: &NetCommand) -> Result<ExitCode, Fault> {

@@ -1,10 +1,10 @@
 //! The report of a run written down by hand: what people read is held by a snapshot.
 
 use super::*;
+use weir_measure::proc::Io;
 use weir_measure::record::{Ending, Evidence, Pipe, Stage};
 use weir_policy::advice::{Advice, Gain, Kind};
 use weir_policy::partition::Times;
-use weir_sys::proc::Io;
 
 const MS: u64 = 1_000_000;
 

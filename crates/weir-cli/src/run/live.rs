@@ -10,9 +10,10 @@ use std::path::Path;
 use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
 use weir_measure::attribution::{Group, Sampler};
+use weir_measure::proc::Io;
 use weir_policy::state::State;
 use weir_sys::Pid;
-use weir_sys::proc::{Io, read_small};
+use weir_sys::proc::read_small;
 
 /// Rates are those of this time.
 const RATE_NS: u64 = 3_000_000_000;

@@ -28,11 +28,11 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use weir_cli_sys::closed_standard_descriptors;
 use weir_measure::machine;
+use weir_measure::proc::{Descriptor, Kind};
 use weir_measure::record::{Ending, Host, Run};
 use weir_measure::runner::{self, Job};
-use weir_sys::proc::{Descriptor, Kind};
-use weir_sys::startup::closed_standard_descriptors;
 
 /// Runs the verb.
 pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {

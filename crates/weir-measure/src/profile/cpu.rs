@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use weir_sys::Pid;
+use weir_sys::cpu::cpu_ns_of;
 use weir_sys::proc::{Sched, Stat, read_small, tasks};
-use weir_sys::usage::cpu_ns_of;
 
 /// CPU time of a process, all its threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

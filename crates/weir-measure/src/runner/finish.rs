@@ -5,14 +5,15 @@ use super::{Job, Running, StageSpec, bytes, sums};
 use crate::attribution::{Births, Group, Peers, PipeWatch, Sampler};
 use crate::machine;
 use crate::oom;
+use crate::proc::Io;
 use crate::record::{Ending, Evidence, Pipe, Run, Stage};
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
+use weir_measure_sys::wait::{Reaped, reap};
 use weir_policy::advice::is_relay;
 use weir_policy::partition::Sums;
 use weir_sys::Pid;
-use weir_sys::proc::{Io, ProcFile, Sched, Stat, is_own, read_small};
-use weir_sys::wait::{Reaped, reap};
+use weir_sys::proc::{ProcFile, Sched, Stat, is_own, read_small};
 
 /// A stage that was started, or could not be.
 pub(super) struct Live {

@@ -29,9 +29,9 @@ use rustix::process::{Pid, Resource, WaitId, WaitIdOptions, getrlimit, setrlimit
 use std::ffi::OsString;
 use std::path::PathBuf;
 use stops::Stops;
+use weir_measure_sys::signals;
 use weir_policy::ending::MemoryKills;
 use weir_policy::sizing::Sizing;
-use weir_sys::signals;
 
 /// What to run.
 #[derive(Clone, Debug)]

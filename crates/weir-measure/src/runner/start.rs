@@ -4,6 +4,7 @@ use super::finish::Live;
 use super::{Job, Launch, Running, StageSpec, Watcher};
 use crate::attribution::{Endpoints, PipeWatch};
 use crate::machine;
+use crate::proc::Descriptor;
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::ffi::OsStr;
@@ -11,9 +12,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use weir_measure_sys::spawn::{Differences, spawn_with};
 use weir_sys::Pid;
-use weir_sys::proc::Descriptor;
-use weir_sys::spawn::{Differences, spawn_with};
 
 /// Why a stage could not be started: the status a shell would give it, and a sentence.
 pub struct Failure {

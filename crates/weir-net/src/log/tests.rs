@@ -7,7 +7,7 @@ use super::*;
 use layout::UNIT_BYTES;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
-use weir_sys::fork;
+use weir_measure_sys::fork;
 
 /// A log of 128 units in a directory of its own.
 struct Small {
@@ -51,7 +51,7 @@ fn a_writer_killed_within_a_record_stalls_nobody() {
     // It dies with three units reserved; others go on behind them.
     let mut child = fork::copy(|| {
         log.die_within(3);
-        weir_sys::signals::send(std::process::id() as i32, 9).map_or(1, |()| 2)
+        weir_measure_sys::signals::send(std::process::id() as i32, 9).map_or(1, |()| 2)
     })
     .expect("forked");
     child.wait().expect("reaped");
@@ -76,7 +76,7 @@ fn several_writers_and_one_dies_within_a_record() {
                     if writer == 1 && number == 1000 {
                         // As a dump of some bytes: its beginning is never written, nor its end.
                         log.die_within(5);
-                        let _ = weir_sys::signals::send(std::process::id() as i32, 9);
+                        let _ = weir_measure_sys::signals::send(std::process::id() as i32, 9);
                     }
                     log.station(&station(writer << 16 | number));
                 }

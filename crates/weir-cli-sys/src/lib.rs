@@ -27,7 +27,7 @@ extern "C" fn record_closed() {
             closed |= 1 << fd;
         }
     }
-    if crate::signals::is_ignored(libc::SIGPIPE) {
+    if weir_measure_sys::signals::is_ignored(libc::SIGPIPE) {
         closed |= PIPE_IGNORED;
     }
     // Relaxed: no other thread exists yet; threads started later synchronise by their start.

@@ -4,10 +4,8 @@
 //! While it stands still no process and no thread was started, so nobody need be looked for; when
 //! it moved by a few, only those few ids need a look. Walking all of `/proc` is the fallback.
 
-use super::file::refuse_foreign;
-use super::{ProcFile, read_small};
-use crate::Pid;
-use rustix::fs::{Dir, Mode, OFlags};
+use weir_sys::Pid;
+use weir_sys::proc::{ProcFile, read_small, tasks};
 
 /// Whose thread an id is, and who started that process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,19 +44,10 @@ pub fn identity(id: Pid) -> Option<Identity> {
 
 /// Whether somebody has this id, be it hidden or not.
 pub fn is_taken(id: Pid) -> bool {
-    const EPERM: i32 = 1;
-    let sent = crate::signals::send(id, 0);
-    sent.map_or_else(|error| error.raw_os_error() == Some(EPERM), |()| true)
-}
-
-/// Ids of all processes that can be seen.
-pub fn processes() -> Vec<Pid> {
-    numbers_in("/proc")
-}
-
-/// Ids of the threads of a process; empty when it is gone or hidden.
-pub fn tasks(process: Pid) -> Vec<Pid> {
-    numbers_in(&format!("/proc/{process}/task"))
+    rustix::process::Pid::from_raw(id).is_some_and(|id| {
+        let found = rustix::process::test_kill_process(id);
+        found.is_ok() || found == Err(rustix::io::Errno::PERM)
+    })
 }
 
 /// Whether `child` is a child of process `parent`, one that is hidden included; `false` where the
@@ -71,19 +60,10 @@ pub fn is_child(child: Pid, parent: Pid) -> bool {
     })
 }
 
-fn numbers_in(directory: &str) -> Vec<Pid> {
-    if refuse_foreign(directory).is_err() {
-        return Vec::new();
-    }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(fd) = rustix::fs::open(directory, flags, Mode::empty()) else { return Vec::new() };
-    let Ok(dir) = Dir::new(fd) else { return Vec::new() };
-    dir.filter_map(|entry| entry.ok()?.file_name().to_str().ok()?.parse().ok()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_sys::proc::processes;
 
     #[test]
     fn this_process_is_found() {

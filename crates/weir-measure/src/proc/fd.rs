@@ -1,9 +1,9 @@
 //! What a descriptor of another process refers to, and what an epoll set waits for.
 
-use super::file::refuse_foreign;
-use crate::Pid;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use std::os::fd::OwnedFd;
+use weir_sys::Pid;
+use weir_sys::proc::refuse_foreign;
 
 /// What a descriptor refers to, enough to tell two apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

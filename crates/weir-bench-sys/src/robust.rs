@@ -1,9 +1,9 @@
 //! A robust mutex of POSIX threads in memory shared with forked children: who takes it after its
 //! holder died is told so.
 
-use crate::shared::Mapping;
 use std::io;
 use std::marker::PhantomData;
+use weir_sys::mapping::Mapping;
 
 /// The mutex. Processes forked after it was made have it too.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl RobustMutex {
     }
 
     fn place(&self) -> *mut libc::pthread_mutex_t {
-        self.mapping.start.cast()
+        self.mapping.start().cast()
     }
 
     /// Takes it, waiting for as long as another has it.
@@ -102,7 +102,7 @@ mod tests {
             // SAFETY: _exit(2) has no preconditions.
             unsafe { libc::_exit(0) };
         }
-        crate::wait::reap_blocking(pid).expect("reaped");
+        weir_measure_sys::wait::reap_blocking(pid).expect("reaped");
         assert!(mutex.lock().expect("taken").after_a_death(), "the child died with it");
         assert!(!mutex.lock().expect("taken").after_a_death(), "it is sound again");
     }

@@ -1,13 +1,13 @@
 //! What a disk gives when a spill file is written from end to end, and then read: the floor of
 //! whatever keeps a backlog there.
 
-use super::{Direction, Engine, MOST_IN_FLIGHT, Piece, SpillFile, Wanted};
 use crate::shared::Buffer;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 use std::time::Instant;
+use weir_sys::spill::{self, Direction, Engine, MOST_IN_FLIGHT, Piece, SpillFile, Wanted};
 
 /// Times of a file that was written and then read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub fn measure_sequential(
     }
     let in_flight = in_flight.clamp(1, MOST_IN_FLIGHT);
     let mut run = Run {
-        engine: super::open(file, Wanted::Best)?.0,
+        engine: spill::open(file, Wanted::Best)?.0,
         memory: Buffer::new(cluster_bytes * in_flight)?,
         cluster_bytes,
         clusters,

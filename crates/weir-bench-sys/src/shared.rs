@@ -3,47 +3,11 @@
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, AtomicU64};
+use weir_sys::mapping::Mapping;
 
 /// Bytes that travel between CPUs together. Words that two sides write are put this far apart
 /// twice over, since some CPUs fetch lines in pairs.
 pub const LINE_BYTES: usize = 64;
-
-/// An anonymous mapping, unmapped when dropped.
-#[derive(Debug)]
-pub(crate) struct Mapping {
-    pub(crate) start: *mut u8,
-    bytes: usize,
-}
-
-impl Mapping {
-    pub(crate) fn new(bytes: usize, sharing: libc::c_int) -> io::Result<Mapping> {
-        let (protection, kind) =
-            (libc::PROT_READ | libc::PROT_WRITE, sharing | libc::MAP_ANONYMOUS);
-        // SAFETY: a new anonymous mapping at a place of the kernel's choice overlaps nothing.
-        let start =
-            unsafe { libc::mmap(std::ptr::null_mut(), bytes.max(1), protection, kind, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Mapping { start: start.cast(), bytes })
-    }
-
-    fn advise(&self, advice: libc::c_int) -> io::Result<()> {
-        // SAFETY: the range is exactly this mapping. The callers' advice keeps it mapped; what
-        // MADV_DONTNEED drops reads as zeros afterwards, which every byte may be.
-        if unsafe { libc::madvise(self.start.cast(), self.bytes.max(1), advice) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the range is exactly this mapping, and what borrowed from it borrowed `self`.
-        unsafe { libc::munmap(self.start.cast(), self.bytes.max(1)) };
-    }
-}
 
 /// Memory shared with the children forked after it was made. Zeros at first.
 #[derive(Debug)]
@@ -65,10 +29,10 @@ impl Shared {
     /// # Panics
     /// When the line is beyond the end.
     pub fn word(&self, line: usize) -> &AtomicU64 {
-        assert!((line + 1) * LINE_BYTES <= self.mapping.bytes, "line {line} is beyond the end");
+        assert!((line + 1) * LINE_BYTES <= self.mapping.bytes(), "line {line} is beyond the end");
         // SAFETY: the place is inside of the mapping (asserted) and aligned to a line, lives as
         // long as `self`, and is only ever reached as an atomic or by the copies below.
-        unsafe { &*self.mapping.start.wrapping_add(line * LINE_BYTES).cast::<AtomicU64>() }
+        unsafe { &*self.mapping.start().wrapping_add(line * LINE_BYTES).cast::<AtomicU64>() }
     }
 
     /// The 32-bit word at the start of line `line`, as futexes need it.
@@ -76,9 +40,9 @@ impl Shared {
     /// # Panics
     /// When the line is beyond the end.
     pub fn half(&self, line: usize) -> &AtomicU32 {
-        assert!((line + 1) * LINE_BYTES <= self.mapping.bytes, "line {line} is beyond the end");
+        assert!((line + 1) * LINE_BYTES <= self.mapping.bytes(), "line {line} is beyond the end");
         // SAFETY: as in `word`.
-        unsafe { &*self.mapping.start.wrapping_add(line * LINE_BYTES).cast::<AtomicU32>() }
+        unsafe { &*self.mapping.start().wrapping_add(line * LINE_BYTES).cast::<AtomicU32>() }
     }
 
     /// The 64-bit word at byte `at`.
@@ -87,10 +51,10 @@ impl Shared {
     /// When it is not a multiple of eight, or beyond the end.
     #[inline]
     pub fn word_at(&self, at: usize) -> &AtomicU64 {
-        let inside = at.checked_add(8).is_some_and(|end| end <= self.mapping.bytes);
+        let inside = at.checked_add(8).is_some_and(|end| end <= self.mapping.bytes());
         assert!(inside && at.is_multiple_of(8), "no word at {at}");
         // SAFETY: as in `word`, aligned to eight.
-        unsafe { &*self.mapping.start.wrapping_add(at).cast::<AtomicU64>() }
+        unsafe { &*self.mapping.start().wrapping_add(at).cast::<AtomicU64>() }
     }
 
     /// Copies `bytes` in at `at`. The sides hand the range over by an atomic word; without that a
@@ -100,11 +64,11 @@ impl Shared {
     /// When they reach beyond the end.
     #[inline]
     pub fn copy_in(&self, at: usize, bytes: &[u8]) {
-        assert!(at <= self.mapping.bytes && bytes.len() <= self.mapping.bytes - at);
+        assert!(at <= self.mapping.bytes() && bytes.len() <= self.mapping.bytes() - at);
         // SAFETY: the range is inside of the mapping (asserted); no reference to it exists.
         unsafe {
             libc::memcpy(
-                self.mapping.start.wrapping_add(at).cast(),
+                self.mapping.start().wrapping_add(at).cast(),
                 bytes.as_ptr().cast(),
                 bytes.len(),
             )
@@ -117,12 +81,12 @@ impl Shared {
     /// When they reach beyond the end.
     #[inline]
     pub fn copy_out(&self, at: usize, bytes: &mut [u8]) {
-        assert!(at <= self.mapping.bytes && bytes.len() <= self.mapping.bytes - at);
+        assert!(at <= self.mapping.bytes() && bytes.len() <= self.mapping.bytes() - at);
         // SAFETY: the range is inside of the mapping (asserted); no reference to it exists.
         unsafe {
             libc::memcpy(
                 bytes.as_mut_ptr().cast(),
-                self.mapping.start.wrapping_add(at).cast(),
+                self.mapping.start().wrapping_add(at).cast(),
                 bytes.len(),
             )
         };
@@ -149,7 +113,7 @@ impl Buffer {
     /// # Errors
     /// `EINVAL` on a kernel that has none.
     pub fn refuse_huge_pages(&self) -> io::Result<()> {
-        self.mapping.advise(libc::MADV_NOHUGEPAGE)
+        self.advise(libc::MADV_NOHUGEPAGE)
     }
 
     /// Gives all pages back; they are zeros when touched again.
@@ -157,7 +121,7 @@ impl Buffer {
     /// # Errors
     /// Those of madvise(2).
     pub fn give_back(&mut self) -> io::Result<()> {
-        self.mapping.advise(libc::MADV_DONTNEED)
+        self.advise(libc::MADV_DONTNEED)
     }
 
     /// Tells the kernel that access will be in no order.
@@ -165,7 +129,19 @@ impl Buffer {
     /// # Errors
     /// Those of madvise(2).
     pub fn advise_random(&self) -> io::Result<()> {
-        self.mapping.advise(libc::MADV_RANDOM)
+        self.advise(libc::MADV_RANDOM)
+    }
+
+    fn advise(&self, advice: libc::c_int) -> io::Result<()> {
+        // SAFETY: the range is exactly the mapping. The callers' advice keeps it mapped; what
+        // MADV_DONTNEED drops reads as zeros afterwards, which every byte may be.
+        if unsafe {
+            libc::madvise(self.mapping.start().cast(), self.mapping.bytes().max(1), advice)
+        } != 0
+        {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
     }
 }
 
@@ -175,14 +151,14 @@ impl Deref for Buffer {
     fn deref(&self) -> &[u8] {
         // SAFETY: the mapping is private, readable, zeroed or written by this process, and as
         // long as said; it lives as long as `self`.
-        unsafe { std::slice::from_raw_parts(self.mapping.start, self.mapping.bytes) }
+        unsafe { std::slice::from_raw_parts(self.mapping.start(), self.mapping.bytes()) }
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `deref`; `self` is borrowed mutably, so no other reference exists.
-        unsafe { std::slice::from_raw_parts_mut(self.mapping.start, self.mapping.bytes) }
+        unsafe { std::slice::from_raw_parts_mut(self.mapping.start(), self.mapping.bytes()) }
     }
 }
 
