@@ -25,6 +25,11 @@ impl Usage {
         get(libc::RUSAGE_SELF)
     }
 
+    /// User and system time together.
+    pub fn cpu_ns(&self) -> u64 {
+        self.user_ns + self.system_ns
+    }
+
     /// Of the children it has reaped, and theirs.
     pub fn of_children() -> Usage {
         get(libc::RUSAGE_CHILDREN)

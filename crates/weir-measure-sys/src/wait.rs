@@ -84,12 +84,6 @@ pub(crate) fn nanoseconds(time: libc::timeval) -> u64 {
     time.tv_sec.max(0) as u64 * 1_000_000_000 + time.tv_usec.max(0) as u64 * 1_000
 }
 
-/// CPU time this process has used so far, user and system together.
-pub fn own_cpu_ns() -> u64 {
-    let usage = crate::usage::Usage::of_self();
-    usage.user_ns + usage.system_ns
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,7 +17,7 @@ enum May {
 }
 
 /// The table of arrows. A new crate is added here, by the one who makes it.
-const ARROWS: [(&str, May); 14] = [
+const ARROWS: [(&str, May); 15] = [
     ("weir-policy", May::Only(&[])),
     ("weir-sys", May::Only(&[])),
     ("weir-measure-sys", May::Only(&["weir-sys"])),
@@ -26,7 +26,8 @@ const ARROWS: [(&str, May); 14] = [
     // Of weir-measure-sys their tests take a second process.
     ("weir", May::Only(&["weir-measure-sys", "weir-policy", "weir-sys"])),
     ("weir-measure", May::Only(&["weir-measure-sys", "weir-policy", "weir-sys"])),
-    ("weir-net", May::Only(&["weir", "weir-measure", "weir-measure-sys", "weir-sys"])),
+    ("weir-profile", May::Only(&["weir-measure-sys", "weir-policy", "weir-sys"])),
+    ("weir-net", May::Only(&["weir", "weir-measure-sys", "weir-profile", "weir-sys"])),
     (
         "weir-bench",
         May::Only(&[
@@ -35,6 +36,7 @@ const ARROWS: [(&str, May); 14] = [
             "weir-measure",
             "weir-measure-sys",
             "weir-net",
+            "weir-profile",
             "weir-sys",
         ]),
     ),

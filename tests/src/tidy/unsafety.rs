@@ -5,8 +5,9 @@ use super::source::{Kind, Source};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Crates whose roots hold `#![forbid(unsafe_code)]`.
-const FORBID: [&str; 7] = [
+const FORBID: [&str; 8] = [
     "weir-policy",
+    "weir-profile",
     "weir-measure",
     "weir-net",
     "weir-model",

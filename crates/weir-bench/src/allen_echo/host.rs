@@ -147,7 +147,7 @@ impl Host {
 
     /// CPU time that its processes have used; nothing, where it is the kernel.
     pub fn cpu_ns(&self) -> Option<u64> {
-        let used = self.pids.iter().map(|pid| weir_sys::cpu::cpu_ns_of(*pid).unwrap_or(0));
+        let used = self.pids.iter().map(|pid| weir_sys::cpu::process_ns(*pid).unwrap_or(0));
         (!self.pids.is_empty()).then(|| used.sum())
     }
 }

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_measure::bench::case::{Site, Trouble};
-use weir_measure::profile::Observed;
 use weir_measure_sys::signals;
 use weir_net::log::Log;
+use weir_profile::Observed;
 use weir_sys::tun::Tun;
 use weir_sys::{Pid, proc};
 

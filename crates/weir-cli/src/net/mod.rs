@@ -51,9 +51,9 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Fault> {
 }
 
 /// Lets `weir net profile` look into this process.
-fn publish(tun: &str, who: &str) -> Result<weir_measure::profile::Published, Fault> {
+fn publish(tun: &str, who: &str) -> Result<weir_profile::Published, Fault> {
     let path = weir_net::names::profile(tun, who, std::process::id()).map_err(asked)?;
-    weir_measure::profile::publish(&path, who).map_err(|error| {
+    weir_profile::publish(&path, who).map_err(|error| {
         Fault::failed(format!("cannot publish a profile at '{}': {error}", path.display()))
     })
 }

@@ -282,7 +282,7 @@ fn what_a_gap_hid_is_written_after_all_and_a_later_reader_sees_it() {
 
 #[test]
 fn any_bytes_in_the_ring_are_no_panic() {
-    let mut random = weir_measure::random::Random::new(7);
+    let mut random = fastrand::Rng::with_seed(7);
     for round in 0..200 {
         let Small { path, log, .. } = &small();
         for number in 0..round {
@@ -290,8 +290,8 @@ fn any_bytes_in_the_ring_are_no_panic() {
         }
         let file = std::fs::File::options().write(true).open(path).expect("opened");
         for _ in 0..16 {
-            let bytes = random.next_u64().to_ne_bytes();
-            file.write_all_at(&bytes, 4096 + random.below(4096 - 8)).expect("written");
+            let bytes = random.u64(..).to_ne_bytes();
+            file.write_all_at(&bytes, 4096 + random.u64(..4096 - 8)).expect("written");
         }
         let mut reader = Reader::open(path).expect("opened");
         let found = numbers_or_other(&mut reader);

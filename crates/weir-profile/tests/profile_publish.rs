@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weir_measure::profile::{self, LEASE, Observed, Report, Subroutine};
+use weir_profile::{LEASE, Observed, Report, Subroutine};
 
 static WORK: Subroutine = Subroutine::new("work");
 
@@ -31,15 +31,15 @@ fn a_place_that_is_taken_is_refused_and_left_alone() {
     fs::create_dir(path("directory")).expect("made");
     rustix::fs::mkfifoat(rustix::fs::CWD, path("fifo"), rustix::fs::Mode::RWXU).expect("made");
     for name in ["foreign", "link", "directory", "fifo"] {
-        let refused = profile::publish(&path(name), "test").expect_err(name);
+        let refused = weir_profile::publish(&path(name), "test").expect_err(name);
         assert_eq!(refused.kind(), ErrorKind::AlreadyExists, "{name}: {refused}");
     }
     assert_eq!(fs::read_to_string(path("foreign")).expect("there"), "a letter");
     assert!(!path("nowhere").exists());
-    let refused = profile::publish(&path("none/there"), "test").expect_err("no directory");
+    let refused = weir_profile::publish(&path("none/there"), "test").expect_err("no directory");
     assert_eq!(refused.kind(), ErrorKind::NotFound);
     for name in ["", "a\nb", "a name that is longer than thirty-two"] {
-        let refused = profile::publish(&path("new"), name).expect_err(name);
+        let refused = weir_profile::publish(&path("new"), name).expect_err(name);
         assert_eq!(refused.kind(), ErrorKind::InvalidInput);
     }
     assert!(!path("new").exists());
@@ -50,8 +50,9 @@ fn a_process_publishes_once_at_a_time_and_replaces_what_is_stale() {
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("profile");
-    let published = profile::publish(&path, "first").expect("published");
-    let again = profile::publish(&directory.path().join("other"), "second").expect_err("refused");
+    let published = weir_profile::publish(&path, "first").expect("published");
+    let again =
+        weir_profile::publish(&directory.path().join("other"), "second").expect_err("refused");
     assert_eq!(again.kind(), ErrorKind::AlreadyExists);
     let kept = directory.path().join("kept");
     fs::hard_link(&path, &kept).expect("linked");
@@ -59,7 +60,7 @@ fn a_process_publishes_once_at_a_time_and_replaces_what_is_stale() {
     assert!(!path.exists(), "it goes with its guard");
     // What this process left, as one that executes another program does.
     fs::rename(&kept, &path).expect("renamed");
-    let published = profile::publish(&path, "second").expect("it was stale");
+    let published = weir_profile::publish(&path, "second").expect("it was stale");
     assert_eq!(Observed::open(&path).expect("opened").look().expect("looked").process(), "second");
     // Of another that lives: its number and its start are those of process 1.
     let other = directory.path().join("other");
@@ -71,11 +72,11 @@ fn a_process_publishes_once_at_a_time_and_replaces_what_is_stale() {
     for (word, value) in [(2, 1), (3, started)] {
         file.write_all_at(&u64::to_ne_bytes(value), word * 8).expect("written");
     }
-    let refused = profile::publish(&other, "test").expect_err("it lives");
+    let refused = weir_profile::publish(&other, "test").expect_err("it lives");
     assert!(refused.to_string().contains("process 1 has it"), "{refused}");
     // The same number, but not the same process.
     file.write_all_at(&u64::to_ne_bytes(started + 1), 24).expect("written");
-    let published = profile::publish(&other, "test").expect("it was stale");
+    let published = weir_profile::publish(&other, "test").expect("it was stale");
     fs::remove_file(published.path()).expect("removed");
     fs::write(&other, "somebody else's").expect("written");
     drop(published);
@@ -87,11 +88,11 @@ fn what_this_process_wants_lasts_beside_an_observer() {
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("profile");
-    profile::switch(true).expect("on");
+    weir_profile::switch(true).expect("on");
     WORK.run(|| ());
-    let _published = profile::publish(&path, "test").expect("published");
+    let _published = weir_profile::publish(&path, "test").expect("published");
     WORK.run(|| ());
-    assert_eq!(work_calls(&profile::report().expect("on")), 2, "counts go into the file");
+    assert_eq!(work_calls(&weir_profile::report().expect("on")), 2, "counts go into the file");
     let mut observed = Observed::open(&path).expect("opened");
     observed.renew().expect("on");
     let before = observed.look().expect("looked");
@@ -102,21 +103,21 @@ fn what_this_process_wants_lasts_beside_an_observer() {
     let file = fs::File::options().write(true).open(&path).expect("opened");
     file.write_all_at(&1_u64.to_ne_bytes(), 16 * 8).expect("written");
     WORK.run(|| ());
-    assert!(profile::is_on());
-    profile::switch(false).expect("off");
+    assert!(weir_profile::is_on());
+    weir_profile::switch(false).expect("off");
     let before = observed.look().expect("looked");
     WORK.run(|| ());
     observed.renew().expect("on");
     let report = Report::between(&before, &observed.look().expect("looked")).expect("in order");
     assert_eq!((work_calls(&report), report.notes.len()), (1, 0), "the observer still wants it");
     drop(observed);
-    assert_eq!(work_calls(&profile::report().expect("it was on")), 4);
+    assert_eq!(work_calls(&weir_profile::report().expect("it was on")), 4);
     let begun = std::time::Instant::now();
-    while profile::is_on() {
+    while weir_profile::is_on() {
         WORK.run(|| ());
         assert!(begun.elapsed() < 10 * LEASE, "nobody wants it any more");
     }
-    assert_eq!(work_calls(&profile::report().expect("it was on")), 4, "those are not its own");
+    assert_eq!(work_calls(&weir_profile::report().expect("it was on")), 4, "those are not its own");
 }
 
 #[test]
@@ -124,17 +125,17 @@ fn a_forked_child_is_off_and_has_a_profile_of_its_own() {
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);
-    let published = profile::publish(&path("parent"), "parent").expect("published");
-    profile::switch(true).expect("on");
+    let published = weir_profile::publish(&path("parent"), "parent").expect("published");
+    weir_profile::switch(true).expect("on");
     // Both have them: the child as if main had returned there.
     let (published, open) = (RefCell::new(Some(published)), RefCell::new(Some(WORK.enter())));
     let child = weir_measure_sys::fork::copy(|| {
-        if profile::is_on() {
+        if weir_profile::is_on() {
             return 1;
         }
         // The span of the parent's ends here too, and leaves nothing.
         drop(open.take());
-        let Ok(own) = profile::publish(&path("child"), "child") else { return 2 };
+        let Ok(own) = weir_profile::publish(&path("child"), "child") else { return 2 };
         let mut observed = Observed::open(own.path()).expect("opened");
         observed.renew().expect("on");
         WORK.run(|| ());
@@ -150,9 +151,9 @@ fn a_forked_child_is_off_and_has_a_profile_of_its_own() {
     let parent = Observed::open(&path("parent")).expect("it is still there");
     let report = Report::whole(&parent.look().expect("looked")).expect("sound");
     assert_eq!(report.process, "parent");
-    let own = profile::report().expect("on");
+    let own = weir_profile::report().expect("on");
     assert_eq!(work_calls(&own), 1, "what a child counts is not its parent's");
-    profile::switch(false).expect("off");
+    weir_profile::switch(false).expect("off");
 }
 
 #[test]
@@ -181,7 +182,7 @@ fn a_file_that_is_shortened_while_it_is_looked_at_is_an_error() {
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("profile");
-    let published = profile::publish(&path, "test").expect("published");
+    let published = weir_profile::publish(&path, "test").expect("published");
     let copy = directory.path().join("copy");
     fs::copy(&path, &copy).expect("copied");
     drop(published);

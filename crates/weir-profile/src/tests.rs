@@ -102,7 +102,7 @@ fn the_difference_of_two_looks_is_added_up_over_threads_and_names() {
     row(&mut words, 3, KIND_CALL, b"write");
     let renamed = Snapshot::parse(&words).expect("sound");
     assert_eq!(renamed.since(&after), Err("a row has changed its name"));
-    assert_eq!(after.since(&after), Ok(super::snapshot::Difference::default()));
+    assert_eq!(after.since(&after), Ok(super::row::Difference::default()));
 }
 
 #[test]

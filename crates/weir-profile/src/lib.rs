@@ -2,10 +2,10 @@
 //! was called, in any program, always compiled in and switched on at run time, from outside too.
 //!
 //! ```
-//! use weir_measure::profile;
+//! use weir_profile::Subroutine;
 //!
-//! static VERIFY: profile::Subroutine = profile::Subroutine::new("ip.verify");
-//! static SEND: profile::Subroutine = profile::Subroutine::new("tun.write");
+//! static VERIFY: Subroutine = Subroutine::new("ip.verify");
+//! static SEND: Subroutine = Subroutine::new("tun.write");
 //!
 //! fn verify(packet: &[u8]) -> bool {
 //!     let _span = VERIFY.enter();
@@ -13,12 +13,12 @@
 //! }
 //!
 //! # fn main() -> std::io::Result<()> {
-//! profile::switch(true)?;
+//! weir_profile::switch(true)?;
 //! if verify(&[1, 1]) {
-//!     profile::system(&SEND, || std::thread::yield_now());
+//!     weir_profile::system(&SEND, || std::thread::yield_now());
 //! }
-//! profile::switch(false)?;
-//! println!("{}", profile::report().expect("it was on").per(1, "packet"));
+//! weir_profile::switch(false)?;
+//! println!("{}", weir_profile::report().expect("it was on").per(1, "packet"));
 //! # Ok(())
 //! # }
 //! ```
@@ -40,6 +40,8 @@
 //!   thread of the parent is just within [`switch`] or [`report`], the child cannot call these:
 //!   they hold a lock.
 
+#![forbid(unsafe_code)]
+
 mod clock;
 mod cpu;
 mod layout;
@@ -47,6 +49,7 @@ mod observe;
 mod own;
 mod publish;
 mod report;
+mod row;
 mod snapshot;
 mod table;
 #[cfg(test)]
@@ -57,7 +60,8 @@ pub use cpu::Cpu;
 pub use observe::{Observed, Sight};
 pub use own::{report, switch};
 pub use publish::{Published, publish};
-pub use report::{Report, Row, Unit};
+pub use report::{Report, Unit};
+pub use row::Row;
 pub use table::is_on;
 
 use std::fmt;

@@ -277,7 +277,7 @@ impl State {
     #[cold]
     fn ask(&self, now: u64, passed: u64, since: u64) -> Passed {
         let Some(clock) = clock::made() else { return Passed { on_cpu: passed, off_cpu: 0 } };
-        let (cpu_ns, looked) = (crate::clock::cpu_ns(), self.looked.get());
+        let (cpu_ns, looked) = (weir_sys::cpu::thread_ns(), self.looked.get());
         let after = clock.now();
         let used = clock.cpu_ticks(self.cpu_ns.replace(cpu_ns), cpu_ns);
         let lacked = now.saturating_sub(looked).saturating_sub(used).min(passed);

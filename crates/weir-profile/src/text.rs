@@ -1,6 +1,7 @@
 //! A report as a table for people.
 
-use super::report::{Report, Row};
+use super::report::Report;
+use super::row::Row;
 use std::fmt::{self, Formatter};
 
 /// Width of the column of names, at least.

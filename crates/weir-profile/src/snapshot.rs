@@ -6,7 +6,7 @@ use super::layout::{
     SINCE_AT, STARTED_AT, SUBROUTINES_LOST_AT, SYSTEM, TABLE_WORDS, TABLES_AT, THREADS,
     THREADS_LOST_AT, UNTIL_AT, USER, VERSION, VERSION_AT, WAIT, WORDS,
 };
-use super::report::Row;
+use super::row::{Difference, Row};
 use weir_sys::Pid;
 
 /// What is wrong with a table.
@@ -37,14 +37,6 @@ struct Ticks {
     name: String,
     /// Calls, user, system, wait. The sum of 32 words does not overflow.
     columns: [u128; ROW_WORDS],
-}
-
-/// What happened between two looks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Difference {
-    pub subroutines: Vec<Row>,
-    pub calls: Vec<Row>,
-    pub threads: usize,
 }
 
 impl Snapshot {

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use weir_measure::profile::{self, Report, Row, Subroutine};
+use weir_profile::{Report, Row, Subroutine};
 
 static OUTER: Subroutine = Subroutine::new("outer");
 static INNER: Subroutine = Subroutine::new("inner");
@@ -15,10 +15,10 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn profiled(body: impl FnOnce()) -> Report {
-    profile::switch(true).expect("on");
+    weir_profile::switch(true).expect("on");
     body();
-    profile::switch(false).expect("off");
-    profile::report().expect("it was on")
+    weir_profile::switch(false).expect("off");
+    weir_profile::report().expect("it was on")
 }
 
 fn calls(report: &Report, name: &str) -> u64 {
@@ -84,13 +84,13 @@ fn recursion_is_counted_and_its_time_once() {
 #[test]
 fn a_span_that_runs_is_seen_meanwhile() {
     let _alone = alone();
-    profile::switch(true).expect("on");
+    weir_profile::switch(true).expect("on");
     let outer = OUTER.enter();
     busy(SHORT);
     INNER.run(|| ());
-    let report = profile::report().expect("on");
+    let report = weir_profile::report().expect("on");
     drop(outer);
-    profile::switch(false).expect("off");
+    weir_profile::switch(false).expect("off");
     let row = report.subroutine("outer").expect("called");
     assert!(row.calls == 1 && elapsed_ns(row) + SLACK_NS >= SHORT_NS, "{report}");
 }
@@ -99,8 +99,8 @@ fn a_span_that_runs_is_seen_meanwhile() {
 fn a_system_call_is_its_caller_s_and_has_a_row_of_its_own() {
     let _alone = alone();
     let report = profiled(|| {
-        OUTER.run(|| profile::system(&CALL, || busy(SHORT)));
-        profile::system(&CALL, || busy(SHORT));
+        OUTER.run(|| weir_profile::system(&CALL, || busy(SHORT)));
+        weir_profile::system(&CALL, || busy(SHORT));
     });
     let [outer, outside] = ["outer", "(outside)"].map(|name| report.subroutine(name));
     let (outer, outside) = (outer.expect("called"), outside.expect("called"));
@@ -118,8 +118,8 @@ fn a_wait_is_told_apart_from_what_it_used() {
     let report = profiled(|| {
         OUTER.run(|| {
             // sleep: it waits, which is what is counted.
-            profile::wait(&CALL, || std::thread::sleep(10 * SHORT));
-            profile::wait(&CALL, || busy(10 * SHORT));
+            weir_profile::wait(&CALL, || std::thread::sleep(10 * SHORT));
+            weir_profile::wait(&CALL, || busy(10 * SHORT));
         });
     });
     let (outer, call) = (report.subroutine("outer"), report.call("call").expect("called"));
@@ -147,9 +147,9 @@ fn what_sleeps_without_saying_so_is_no_cpu_time_either() {
 fn spans_within_a_system_call_are_not_counted() {
     let _alone = alone();
     let report = profiled(|| {
-        profile::system(&CALL, || {
-            INNER.run(|| profile::wait(&CALL, || ()));
-            profile::system(&CALL, || ());
+        weir_profile::system(&CALL, || {
+            INNER.run(|| weir_profile::wait(&CALL, || ()));
+            weir_profile::system(&CALL, || ());
         });
         INNER.run(|| ());
     });
@@ -162,7 +162,7 @@ fn one_name_as_a_subroutine_and_as_a_system_call_is_two_rows() {
     static BOTH: Subroutine = Subroutine::new("both");
     static SAME: Subroutine = Subroutine::new("both");
     let report = profiled(|| {
-        BOTH.run(|| profile::system(&BOTH, || ()));
+        BOTH.run(|| weir_profile::system(&BOTH, || ()));
         SAME.run(|| ());
     });
     assert_eq!((calls(&report, "both"), report.call("both").expect("called").calls), (2, 1));
@@ -196,8 +196,9 @@ fn what_unwinds_ends() {
     std::panic::set_hook(Box::new(|_| ()));
     let report = profiled(|| {
         let of_span = std::panic::catch_unwind(|| OUTER.run(|| panic!("as it should")));
-        let of_call =
-            std::panic::catch_unwind(|| profile::wait(&CALL, || -> () { panic!("as it should") }));
+        let of_call = std::panic::catch_unwind(|| {
+            weir_profile::wait(&CALL, || -> () { panic!("as it should") })
+        });
         assert!(of_span.is_err() && of_call.is_err());
         busy(SHORT);
         INNER.run(|| ());
@@ -211,9 +212,9 @@ fn what_unwinds_ends() {
 fn off_nothing_is_counted() {
     let _alone = alone();
     let counted = profiled(|| OUTER.run(|| ()));
-    assert!(!profile::is_on());
-    OUTER.run(|| profile::system(&CALL, || ()));
-    assert_eq!(profile::report().expect("it was on"), counted);
+    assert!(!weir_profile::is_on());
+    OUTER.run(|| weir_profile::system(&CALL, || ()));
+    assert_eq!(weir_profile::report().expect("it was on"), counted);
     let report = profiled(|| ());
     assert_eq!((report.subroutines.len(), report.calls.len()), (0, 0), "{report}");
 }
@@ -221,9 +222,9 @@ fn off_nothing_is_counted() {
 #[test]
 fn a_span_open_while_it_is_off_gets_no_time_of_that() {
     let _alone = alone();
-    profile::switch(true).expect("on");
+    weir_profile::switch(true).expect("on");
     let outer = OUTER.enter();
-    profile::switch(false).expect("off");
+    weir_profile::switch(false).expect("off");
     busy(10 * SHORT);
     let report = profiled(|| INNER.run(|| ()));
     drop(outer);
@@ -234,10 +235,10 @@ fn a_span_open_while_it_is_off_gets_no_time_of_that() {
 fn what_is_off_at_its_end_or_at_its_beginning_is_not_mistaken() {
     let _alone = alone();
     let before = OUTER.enter();
-    profile::switch(true).expect("on");
+    weir_profile::switch(true).expect("on");
     let inner = INNER.enter();
     drop(before);
-    profile::switch(false).expect("off");
+    weir_profile::switch(false).expect("off");
     drop(inner);
     let report = profiled(|| OUTER.run(|| INNER.run(|| ())));
     assert_eq!((calls(&report, "outer"), calls(&report, "inner")), (1, 1));

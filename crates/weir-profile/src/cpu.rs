@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use weir_sys::Pid;
-use weir_sys::cpu::cpu_ns_of;
+use weir_sys::cpu::process_ns;
 use weir_sys::proc::{Sched, Stat, read_small, tasks};
 
 /// CPU time of a process, all its threads.
@@ -26,7 +26,7 @@ impl Cpu {
         if stat.started_ticks != started_ticks || matches!(stat.state, b'Z' | b'X') {
             return None;
         }
-        let total_ns = cpu_ns_of(pid)?;
+        let total_ns = process_ns(pid)?;
         let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
         let mut queue_ns = 0;
         for task in tasks(pid) {

@@ -1,7 +1,7 @@
 //! More subroutines and more threads than there is room for; one test, as it uses up its process's.
 
 use std::sync::Barrier;
-use weir_measure::profile::{self, Subroutine};
+use weir_profile::Subroutine;
 
 /// As many as are counted.
 const SUBROUTINES: usize = 126;
@@ -13,11 +13,11 @@ fn what_there_is_no_room_for_is_not_counted_and_is_said() {
         (0..SUBROUTINES + 4).map(|n| format!("sub {n:3}").leak() as &str).collect();
     let all: Vec<&'static Subroutine> =
         names.iter().map(|name| &*Box::leak(Box::new(Subroutine::new(name)))).collect();
-    profile::switch(true).expect("on");
+    weir_profile::switch(true).expect("on");
     for _ in 0..2 {
         all.iter().for_each(|subroutine| subroutine.run(|| ()));
     }
-    let report = profile::report().expect("on");
+    let report = weir_profile::report().expect("on");
     let counted: Vec<_> =
         report.subroutines.iter().filter(|row| row.name.starts_with("sub ")).collect();
     assert_eq!(counted.len(), SUBROUTINES);
@@ -33,7 +33,7 @@ fn what_there_is_no_room_for_is_not_counted_and_is_said() {
             });
         }
     });
-    let report = profile::report().expect("on");
+    let report = weir_profile::report().expect("on");
     let calls = report.subroutine(names[0]).expect("called").calls;
     assert_eq!((calls, report.threads), (2 + THREADS as u64 - 1, THREADS));
     let of_threads = "threads not counted: 3, there were more than 32 at once";
@@ -42,9 +42,12 @@ fn what_there_is_no_room_for_is_not_counted_and_is_said() {
     for turn in 0..100_u64 {
         let first = all[0];
         std::thread::spawn(|| first.run(|| ())).join().expect("it ends");
-        let report = profile::report().expect("on");
+        let report = weir_profile::report().expect("on");
         assert_eq!(report.subroutine(names[0]).expect("called").calls, calls + turn + 1);
     }
-    assert_eq!(profile::report().expect("on").notes.first().map(String::as_str), Some(of_threads));
+    assert_eq!(
+        weir_profile::report().expect("on").notes.first().map(String::as_str),
+        Some(of_threads)
+    );
     assert!(report.to_string().contains(of_threads));
 }

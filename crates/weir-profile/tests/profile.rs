@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
-use weir_measure::profile::{LEASE, Observed, Report};
+use weir_profile::{LEASE, Observed, Report};
 
 /// Longest that anything may take.
 const DEADLINE: Duration = Duration::from_secs(60);

@@ -41,8 +41,8 @@ impl Clock {
         let ns = source.delta_as_nanos(0, ticks).max(1);
         let ticks_per_ns = ticks as f64 / ns as f64;
         let pairs = (0..64).map(|_| {
-            let before = crate::clock::cpu_ns();
-            crate::clock::cpu_ns() - before
+            let before = weir_sys::cpu::thread_ns();
+            weir_sys::cpu::thread_ns() - before
         });
         let cpu_bias_ns = pairs.min().unwrap_or(0);
         let hz = (ticks_per_ns * 1e9) as u64;
@@ -62,7 +62,7 @@ impl Clock {
         (ns as f64 * self.ticks_per_ns) as u64
     }
 
-    /// CPU time between two looks at [`crate::clock::cpu_ns`], in ticks, without what looking cost.
+    /// CPU time between two looks at the thread's CPU clock, in ticks, without what looking cost.
     pub fn cpu_ticks(&self, before_ns: u64, after_ns: u64) -> u64 {
         self.ticks(after_ns.saturating_sub(before_ns).saturating_sub(self.cpu_bias_ns))
     }

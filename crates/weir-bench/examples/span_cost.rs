@@ -3,9 +3,9 @@
 
 use std::hint::black_box;
 use weir_measure::bench::estimate::quantile;
-use weir_measure::clock::cpu_ns;
 use weir_measure::pairs::PairOrder;
-use weir_measure::profile::{self, Subroutine};
+use weir_profile::Subroutine;
+use weir_sys::cpu::thread_ns;
 
 static OUTER: Subroutine = Subroutine::new("outer");
 static INNER: Subroutine = Subroutine::new("inner");
@@ -24,7 +24,7 @@ const CASES: [Case; 11] = [
     ("two spans, one in the other, on", true, 400_000, spans),
     ("system(), on", true, 400_000, system),
     ("wait(), on", true, 40_000, wait),
-    ("a look at the CPU clock", false, 40_000, |turn| turn ^ cpu_ns()),
+    ("a look at the CPU clock", false, 40_000, |turn| turn ^ thread_ns()),
     ("two looks at the counter", false, 400_000, |turn| {
         COUNTER.with(|it| it.raw() ^ it.raw() ^ turn)
     }),
@@ -43,11 +43,11 @@ fn spans(turn: u64) -> u64 {
 }
 
 fn system(turn: u64) -> u64 {
-    profile::system(&CALL, || black_box(turn))
+    weir_profile::system(&CALL, || black_box(turn))
 }
 
 fn wait(turn: u64) -> u64 {
-    profile::wait(&CALL, || black_box(turn))
+    weir_profile::wait(&CALL, || black_box(turn))
 }
 
 fn main() -> std::io::Result<()> {
@@ -59,7 +59,7 @@ fn main() -> std::io::Result<()> {
         order.shuffle(&mut round);
         for case in round {
             let (_, on, turns, body) = CASES[case];
-            profile::switch(on)?;
+            weir_profile::switch(on)?;
             values[case].push(batch(turns, body));
         }
     }
@@ -74,9 +74,9 @@ fn main() -> std::io::Result<()> {
 
 /// CPU time a turn.
 fn batch(turns: u64, body: fn(u64) -> u64) -> f64 {
-    let begun_ns = cpu_ns();
+    let begun_ns = thread_ns();
     for turn in 0..turns {
         black_box(body(black_box(turn)));
     }
-    (cpu_ns() - begun_ns) as f64 / turns as f64
+    (thread_ns() - begun_ns) as f64 / turns as f64
 }

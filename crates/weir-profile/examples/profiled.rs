@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufRead, Read, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use weir_measure::profile::{self, Subroutine};
+use weir_profile::Subroutine;
 
 static PACKET: Subroutine = Subroutine::new("packet");
 static CHECK: Subroutine = Subroutine::new("check");
@@ -19,14 +19,14 @@ static LISTEN: Subroutine = Subroutine::new("listen");
 fn main() -> std::io::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let (Some(path), threads) = (arguments.next(), arguments.next()) else {
-        profile::switch(true)?;
+        weir_profile::switch(true)?;
         rounds(100_000, &mut File::create("/dev/null")?)?;
-        profile::switch(false)?;
-        print!("{}", profile::report().expect("it was on").per(100_000, "packet"));
+        weir_profile::switch(false)?;
+        print!("{}", weir_profile::report().expect("it was on").per(100_000, "packet"));
         return Ok(());
     };
     let threads = threads.and_then(|threads| threads.parse().ok()).unwrap_or(1);
-    let _published = profile::publish(Path::new(&path), "profiled")?;
+    let _published = weir_profile::publish(Path::new(&path), "profiled")?;
     let (done, all_done) = channel();
     let workers: Vec<Sender<u64>> = (0..threads).map(|_| worker(done.clone())).collect();
     say("ready")?;
@@ -34,7 +34,7 @@ fn main() -> std::io::Result<()> {
     loop {
         let mut line = String::new();
         // What its user takes for a line is time waited here.
-        if profile::wait(&LISTEN, || input.read_line(&mut line))? == 0 {
+        if weir_profile::wait(&LISTEN, || input.read_line(&mut line))? == 0 {
             return Ok(());
         }
         let count = line.trim().parse().expect("a number of rounds");
@@ -72,8 +72,8 @@ fn rounds(count: u64, null: &mut File) -> std::io::Result<()> {
             let sum = CHECK.run(|| (0..8).fold(round, |sum, at| (sum ^ at).rotate_left(part + 1)));
             word = std::hint::black_box(sum).to_ne_bytes();
         }
-        profile::system(&WRITE, || null.write_all(&word))?;
-        profile::wait(&READ, || zero.read_exact(&mut word))?;
+        weir_profile::system(&WRITE, || null.write_all(&word))?;
+        weir_profile::wait(&READ, || zero.read_exact(&mut word))?;
     }
     Ok(())
 }
