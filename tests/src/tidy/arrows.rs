@@ -18,15 +18,31 @@ enum May {
 }
 
 /// The table of arrows. A new crate is added here, by the one who makes it.
-const ARROWS: [(&str, May); 13] = [
+const ARROWS: [(&str, May); 17] = [
     ("weir-policy", May::Only(&[])),
     ("weir-doctor", May::Only(&[])),
     ("weir-sys", May::Only(&[])),
     ("weir-ring", May::Only(&["weir-policy"])),
-    ("weir", May::Only(&["weir-policy", "weir-ring", "weir-sys"])),
-    ("weir-measure", May::Only(&["weir-doctor", "weir-sys"])),
-    ("weir-net", May::Only(&["weir", "weir-measure", "weir-policy", "weir-sys"])),
-    ("weir-bench", May::Only(&["weir", "weir-measure", "weir-net", "weir-policy", "weir-sys"])),
+    ("weir-measure-sys", May::Only(&["weir-sys"])),
+    ("weir-bench-sys", May::Only(&["weir-measure-sys", "weir-sys"])),
+    ("weir-cli-sys", May::Only(&["weir-measure-sys"])),
+    // The tests of weir start a second process by weir-measure-sys.
+    ("weir", May::Only(&["weir-measure-sys", "weir-policy", "weir-ring", "weir-sys"])),
+    ("weir-measure", May::Only(&["weir-doctor", "weir-measure-sys", "weir-sys"])),
+    ("weir-profile", May::Only(&["weir-doctor", "weir-measure-sys", "weir-sys"])),
+    ("weir-net", May::Only(&["weir", "weir-measure-sys", "weir-profile", "weir-sys"])),
+    (
+        "weir-bench",
+        May::Only(&[
+            "weir",
+            "weir-bench-sys",
+            "weir-measure",
+            "weir-measure-sys",
+            "weir-net",
+            "weir-profile",
+            "weir-sys",
+        ]),
+    ),
     ("weir-bridge", May::Only(&["weir", "weir-policy", "weir-sys"])),
     ("weir-ffi", May::Only(&["weir", "weir-policy", "weir-sys"])),
     ("weir-model", May::Only(&["weir-policy"])),

@@ -5,10 +5,11 @@ use super::source::{Kind, Source};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Crates whose roots hold `#![forbid(unsafe_code)]`.
-const FORBID: [&str; 9] = [
+const FORBID: [&str; 10] = [
     "weir-policy",
     "weir-doctor",
     "weir-ring",
+    "weir-profile",
     "weir-measure",
     "weir-net",
     "weir-bench",
@@ -19,7 +20,14 @@ const FORBID: [&str; 9] = [
 /// Crates whose roots hold `#![no_std]`.
 const NO_STD: [&str; 2] = ["weir-policy", "weir-doctor"];
 /// Beginnings of the paths where `unsafe` may stand.
-const PLACES: [&str; 3] = ["crates/weir-sys/", "crates/weir-ffi/", "crates/weir/src/memory/"];
+const PLACES: [&str; 6] = [
+    "crates/weir-sys/",
+    "crates/weir-measure-sys/",
+    "crates/weir-bench-sys/",
+    "crates/weir-cli-sys/",
+    "crates/weir-ffi/",
+    "crates/weir/src/memory/",
+];
 
 /// The roots of the crates say what the compiler is to hold.
 pub fn headers(source: &Source) -> Vec<Fault> {
@@ -61,7 +69,7 @@ pub fn places(source: &Source) -> Vec<Fault> {
         .iter()
         .filter(|token| token.kind == Kind::Word && token.text == "unsafe")
         .map(|token| {
-            let text = "`unsafe` outside weir-sys, weir-ffi and weir's memory";
+            let text = "`unsafe` outside the -sys crates, weir-ffi and weir's memory";
             Fault::new(&source.path, token.start.line, "unsafe-place", text)
         })
         .collect()
