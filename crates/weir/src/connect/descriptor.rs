@@ -2,12 +2,11 @@
 
 use super::watcher::watch_descriptor;
 use crate::error::{Error, Result};
-use crate::park::{EndWatch, Interest, Wait};
+use crate::park::{Interest, Rung, Wait};
 use rustix::event::epoll::EventFlags;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 
 impl<'a> Wait<'a> {
     /// For a descriptor to be ready, or in error.
@@ -19,13 +18,13 @@ impl<'a> Wait<'a> {
     }
 }
 
-fn watch(fd: BorrowedFd, interest: Interest, rung: &Arc<AtomicU32>) -> Result<Option<EndWatch>> {
+fn watch(fd: BorrowedFd, interest: Interest, rung: &Arc<Rung>) -> Result<Option<Box<dyn Send>>> {
     let events = match interest {
         Interest::Read => EventFlags::IN | EventFlags::RDHUP,
         Interest::Write => EventFlags::OUT,
     };
     match watch_descriptor(fd, events, rung) {
-        Ok(watched) => Ok(Some(Box::new(move || watched.end()))),
+        Ok(watched) => Ok(Some(Box::new(watched))),
         // A file of a disk is always ready.
         Err(error) if is_no_event_source(&error) => Ok(None),
         Err(error) => Err(error),

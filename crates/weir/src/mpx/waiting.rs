@@ -62,11 +62,11 @@ impl Hub {
         }
         for link in doorbell.rung() {
             if let Some(Some(link)) = self.core.links.get(link as usize) {
-                link.line.take_bell();
+                link.line.take_messages(true, |_, _| {});
             }
         }
         // Somebody at the door shows here as well as at the watcher's.
-        self.inbox.knock();
+        self.inbox.notify();
         sleep::announce(&self.bed.sleep().word, sleep::POLLING);
         Ok(!self.is_ready()?)
     }
@@ -87,8 +87,7 @@ impl Hub {
     }
 
     fn may_sleep(&self) -> bool {
-        self.inbox.sleep().falls_asleep()
-            && self.children.iter().all(|(_, child)| child.hub.may_sleep())
+        self.inbox.falls_asleep() && self.children.iter().all(|(_, child)| child.hub.may_sleep())
     }
 
     /// After a sleep of that length.
@@ -144,7 +143,7 @@ impl Source for Hub {
     }
 
     fn retract(&mut self) {
-        Parked::retract(&self.bed.sleep().word, self.inbox.sleep());
+        Parked::retract(&self.bed.sleep().word, &self.inbox);
         self.children.iter_mut().for_each(|(_, child)| child.hub.retract());
     }
 

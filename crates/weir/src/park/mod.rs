@@ -28,7 +28,7 @@ mod wait;
 
 pub use parked::Parked;
 pub use spin::{Spinner, Waiting, look_quickly, peer_of};
-pub use wait::{EndWatch, Interest, Source, Wait};
+pub use wait::{Interest, Rung, Source, Wait};
 
 use std::time::{Duration, Instant};
 

@@ -2,15 +2,15 @@
 
 use super::futex;
 use std::time::{Duration, Instant};
+use weir_ring::inbox::{Inbox, Sleeper};
 use weir_ring::primitive::AtomicU32;
-use weir_ring::{rouse, sleep};
+use weir_ring::sleep;
 
 /// Whoever holds it has said that it sleeps on a word. Dropping it takes that back.
-#[derive(Debug)]
-pub struct Parked<'a> {
+pub struct Parked<'a, S: Sleeper + ?Sized> {
     word: &'a AtomicU32,
     said: u32,
-    news: &'a rouse::Sleep,
+    news: &'a Inbox<S>,
 }
 
 /// How a sleep went.
@@ -22,10 +22,10 @@ pub struct Slept {
     pub woken: bool,
 }
 
-impl<'a> Parked<'a> {
+impl<'a, S: Sleeper + ?Sized> Parked<'a, S> {
     /// Says that the caller sleeps on `word`. The caller looks once more before it does. `news` is
     /// where other threads of this process tell it what lies in no shared memory.
-    pub fn announce(word: &'a AtomicU32, news: &'a rouse::Sleep) -> Parked<'a> {
+    pub fn announce(word: &'a AtomicU32, news: &'a Inbox<S>) -> Parked<'a, S> {
         Parked { word, said: sleep::announce(word, sleep::ASLEEP), news }
     }
 
@@ -46,13 +46,13 @@ impl<'a> Parked<'a> {
     }
 
     /// Takes back what was left.
-    pub fn retract(word: &AtomicU32, news: &rouse::Sleep) {
+    pub fn retract(word: &AtomicU32, news: &Inbox<S>) {
         news.wakes_up();
         sleep::retract(word, sleep::ASLEEP);
     }
 }
 
-impl Drop for Parked<'_> {
+impl<S: Sleeper + ?Sized> Drop for Parked<'_, S> {
     fn drop(&mut self) {
         Parked::retract(self.word, self.news);
     }

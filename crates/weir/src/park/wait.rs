@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use weir_ring::cluster::{Cluster, matching};
+use weir_ring::notify::{Heard, Observer};
 
 /// Most ends and clusters of one wait.
 pub const MOST_WORDS: usize = 120;
@@ -62,6 +63,23 @@ pub trait Source {
     }
 }
 
+/// How often a descriptor of a wait became ready: what the wait sleeps on meanwhile.
+#[derive(Debug, Default)]
+pub struct Rung(pub AtomicU32);
+
+impl Observer for Rung {
+    fn note(&self) {
+        // Release pairs with the acquire of the wait: the descriptor is ready.
+        self.0.fetch_add(1, Ordering::Release);
+    }
+
+    fn wake(&self) -> Heard {
+        // No other process has the word: a sleep that begins later sees that it has changed.
+        futex::wake(&self.0, u32::MAX);
+        Heard::Yes
+    }
+}
+
 /// What a descriptor is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
@@ -71,16 +89,23 @@ pub enum Interest {
     Write,
 }
 
-/// Has a word counted up and woken once a descriptor is ready, until what it returns is called.
-/// `None`: the descriptor is always ready.
-pub type Watch = fn(BorrowedFd, Interest, &Arc<AtomicU32>) -> Result<Option<EndWatch>>;
-/// Ends what [`Watch`] began.
-pub type EndWatch = Box<dyn FnOnce() + Send>;
+/// Tells who sleeps once a descriptor is ready, until what it returns is dropped. `None`: the
+/// descriptor is always ready.
+pub type Watch = fn(BorrowedFd, Interest, &Arc<Rung>) -> Result<Option<Box<dyn Send>>>;
 
 enum Kind<'a> {
     Object(&'a mut (dyn Source + Send), u64),
-    Cluster { cluster: &'a Cluster, mask: u64, all: bool },
-    Descriptor { fd: BorrowedFd<'a>, interest: Interest, watch: Watch, watched: Option<EndWatch> },
+    Cluster {
+        cluster: &'a Cluster,
+        mask: u64,
+        all: bool,
+    },
+    Descriptor {
+        fd: BorrowedFd<'a>,
+        interest: Interest,
+        watch: Watch,
+        watched: Option<Box<dyn Send>>,
+    },
 }
 
 struct Item<'a> {
@@ -153,7 +178,7 @@ impl<'a> Wait<'a> {
         if self.items.is_empty() && until == Until::Ever {
             return Err(Error::new(ErrorKind::Invalid, "wait", "for ever", "nothing was added"));
         }
-        let rung: Arc<AtomicU32> = Arc::default();
+        let rung: Arc<Rung> = Arc::default();
         loop {
             let ready = self.ready()?;
             if !ready.is_empty() {
@@ -178,9 +203,9 @@ impl<'a> Wait<'a> {
         Ok(ready)
     }
 
-    fn sleep_unless_ready(&mut self, rung: &Arc<AtomicU32>, until: Until) -> Result<()> {
+    fn sleep_unless_ready(&mut self, rung: &Arc<Rung>, until: Until) -> Result<()> {
         // Acquire pairs with the release of who counts it up.
-        let seen = rung.load(Ordering::Acquire);
+        let seen = rung.0.load(Ordering::Acquire);
         let announced = Announced(&mut self.items);
         for item in announced.0.iter_mut() {
             item.said = item.announce(rung)?;
@@ -188,7 +213,7 @@ impl<'a> Wait<'a> {
                 return Ok(());
             }
         }
-        let mut words: Vec<(&AtomicU32, u32)> = vec![(&**rung, seen)];
+        let mut words: Vec<(&AtomicU32, u32)> = vec![(&rung.0, seen)];
         announced.0.iter().for_each(|item| item.words(&mut words));
         let most = announced.0.iter().filter_map(Item::most_sleep).min();
         let begun = Instant::now();
@@ -226,7 +251,7 @@ impl Item<'_> {
     }
 
     /// Says that it is about to be slept on, and looks once more. `None` if there is something.
-    fn announce(&mut self, rung: &Arc<AtomicU32>) -> Result<Option<u32>> {
+    fn announce(&mut self, rung: &Arc<Rung>) -> Result<Option<u32>> {
         match &mut self.kind {
             Kind::Object(source, wanted) => source.announce(*wanted),
             Kind::Cluster { cluster, mask, all } => {
@@ -248,11 +273,7 @@ impl Item<'_> {
     fn retract(&mut self) {
         let said = self.said.take();
         match &mut self.kind {
-            Kind::Descriptor { watched, .. } => {
-                if let Some(end) = watched.take() {
-                    end();
-                }
-            }
+            Kind::Descriptor { watched, .. } => *watched = None,
             Kind::Cluster { cluster, .. } if said.is_some() => cluster.count_out(),
             Kind::Object(source, _) if said.is_some() => source.retract(),
             _ => {}

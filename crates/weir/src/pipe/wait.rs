@@ -57,7 +57,7 @@ macro_rules! source {
                 let end: &mut End = $wants;
                 let said = end.announce(sleep::ASLEEP);
                 // That the other is gone is seen by the look that follows.
-                end.life.sleep().falls_asleep();
+                end.life.inbox().falls_asleep();
                 let is_ready = Source::is_ready(self, $wanted);
                 if !matches!(is_ready, Ok(false)) {
                     Source::retract(self);
@@ -68,7 +68,7 @@ macro_rules! source {
             fn retract(&mut self) {
                 // One that is not this process's did not sleep either.
                 if let Some(end) = self.end.as_ref().filter(|end| end.map.is_here()) {
-                    Parked::retract(end.sleep_word(), end.life.sleep());
+                    Parked::retract(end.sleep_word(), end.life.inbox());
                 }
             }
 

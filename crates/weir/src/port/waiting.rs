@@ -4,6 +4,7 @@
 use super::choice::LOOK_AT_ALL;
 use super::reader::{Port, READ};
 use super::slot::Sight;
+use crate::connect::site::ParkSite;
 use crate::error::{ErrorKind, Result};
 use crate::park::doorbell::Doorbell;
 use crate::park::{Parked, Source, Until, Wait};
@@ -89,7 +90,7 @@ impl Port {
     pub(super) fn let_in(&mut self) -> Result<()> {
         let news = self.choice.inbox().take();
         self.choice.on_gone(&news.gone)?;
-        if news.knocked || self.entrance.is_busy() {
+        if news.notified || self.entrance.is_busy() {
             for arrival in self.entrance.admit() {
                 let place = self.choice.let_in(arrival, &self.options);
                 if let (Some(place), Some(doorbell)) = (place, &self.doorbell) {
@@ -210,12 +211,12 @@ impl Port {
     }
 
     /// Says that the reader is about to sleep on the board. `None` if there is something after all.
-    fn announce(&mut self) -> Result<Option<Parked<'_>>> {
+    fn announce(&mut self) -> Result<Option<Parked<'_, dyn ParkSite>>> {
         if !self.choice.cool_all()? {
             return Ok(None);
         }
         let (board, inbox) = (self.choice.board(), self.choice.inbox());
-        let parked = Parked::announce(&board.sleep.word, inbox.sleep());
+        let parked = Parked::announce(&board.sleep.word, inbox);
         Ok((!board.any() && !inbox.has_news()).then_some(parked))
     }
 
@@ -248,7 +249,7 @@ impl Port {
             }
         }
         // Somebody at the door, or a death, shows here as well as at the watcher's.
-        self.choice.inbox().knock();
+        self.choice.inbox().notify();
         self.let_in()
     }
 
@@ -280,7 +281,7 @@ impl Source for Port {
     }
 
     fn retract(&mut self) {
-        Parked::retract(&self.choice.board().sleep.word, self.choice.inbox().sleep());
+        Parked::retract(&self.choice.board().sleep.word, self.choice.inbox());
     }
 
     fn words<'w>(&'w self, said: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
