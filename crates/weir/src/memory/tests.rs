@@ -196,7 +196,7 @@ fn memory_of_huge_pages_is_refused_and_not_mapped() {
 }
 
 /// Runs `child` in a forked child, which must do little: true if it said so.
-pub(super) fn in_forked_child(child: impl FnOnce() -> bool) -> bool {
+pub(crate) fn in_forked_child(child: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child runs what a forked child of a process with threads may with this C library
     // (memory can be allocated), and ends by a system call.
     let pid = unsafe { libc::fork() };
