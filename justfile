@@ -47,10 +47,15 @@ ci:
 loom:
     RUSTFLAGS="--cfg loom" cargo test --locked -p weir-ring --lib --release --target-dir target/loom model
 
-# The rings and the frames of a pool on the heap under miri (a nightly toolchain with miri)
+# The rings, and the mappings they and the frames of a pool lie on, under miri: on the heap (a nightly
+# toolchain with miri). Tree borrows: stacked borrows allow no atomics over memory that is read only
 miri:
-    MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --locked -p weir-ring -p weir --lib \
-        --target-dir target/miri -- ring:: frames::
+    MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" \
+        CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(rustup which --toolchain nightly cargo-miri) runner" \
+        cargo +nightly miri test --locked -p weir-ring --lib --target-dir target/miri
+    MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" \
+        CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(rustup which --toolchain nightly cargo-miri) runner" \
+        cargo +nightly miri test --locked -p weir --lib --target-dir target/miri -- memory::races memory::frames
 
 # The library's tests under ThreadSanitizer (a nightly toolchain with rust-src)
 tsan:
