@@ -69,7 +69,7 @@ fn document(report: &Report) -> Document<'_> {
         started: run.started.as_ref().map(around::started),
         weir: json!({
             "max_rss_bytes": machine::own_peak_rss_bytes(),
-            "cpu_s": seconds(weir_sys::wait::own_cpu_ns()),
+            "cpu_s": seconds(weir_measure_sys::usage::Usage::of_self().cpu_ns()),
             "ticks": run.ticks,
         }),
         compare: report.compared.as_ref(),

@@ -3,8 +3,8 @@
 use super::*;
 use weir_doctor::advice::{Advice, Gain, Kind};
 use weir_doctor::partition::Times;
+use weir_measure::proc::Io;
 use weir_measure::record::{Ending, Evidence, Pipe, Stage};
-use weir_sys::proc::Io;
 
 const MS: u64 = 1_000_000;
 

@@ -22,11 +22,11 @@ use crate::report::{Report, Said, advice_text, verdict_text};
 use outputs::Outputs;
 use std::io;
 use std::process::ExitCode;
+use weir_cli_sys::closed_standard_descriptors;
 use weir_measure::machine;
+use weir_measure::proc::{Descriptor, Kind};
 use weir_measure::record::{Ending, Host, Run};
 use weir_measure::runner;
-use weir_sys::proc::{Descriptor, Kind};
-use weir_sys::startup::closed_standard_descriptors;
 
 /// Runs the verb.
 pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {

@@ -1,0 +1,208 @@
+//! The socket of a connection, which dies with its last holder.
+//!
+//! Each side of a connection holds one of a pair of sockets. When the last descriptor of the other
+//! side is closed, by its owner or by the kernel after a kill -9, this side hangs up; the process's
+//! watcher sees it, and tells the inbox of whoever sleeps. The same socket carries doorbells for who
+//! waits in poll, and memory that is handed over later.
+
+use super::passing;
+use super::site::{Fate, Inbox};
+use super::watcher::Watched;
+use crate::error::{Error, Result};
+use crate::park::futex;
+use rustix::event::epoll::EventFlags;
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, Shutdown, shutdown};
+use std::cell::{Cell, OnceCell};
+use std::sync::{Arc, Weak};
+use weir_ring::notify::Observer;
+use weir_ring::primitive::AtomicU32;
+use weir_ring::sleep;
+use weir_sys::forks::ParentOnly;
+
+/// A message that rings the doorbell of one who polls.
+const BELL: &[u8] = b"b";
+/// Messages looked at in one go: a peer that sends without end holds nobody up.
+const MOST_MESSAGES: usize = 64;
+
+/// One side of a connection.
+#[derive(Debug)]
+pub struct Lifeline {
+    socket: Watched,
+    /// The process at the other side, where it is watched too.
+    process: Option<Watched>,
+    fate: Arc<Fate>,
+    /// Nobody else holds this side of the connection.
+    is_exclusive: bool,
+    /// The other side does not keep to the protocol of the socket.
+    is_broken: Cell<bool>,
+    refusal: OnceCell<String>,
+    /// The epoll that knows the socket.
+    polled: OnceCell<Arc<OwnedFd>>,
+}
+
+impl Lifeline {
+    /// Begins to watch the other side of `socket`, which has this number with whom the inbox is.
+    pub fn start(socket: ParentOnly, inbox: Arc<Inbox>, peer: u32) -> Result<Lifeline> {
+        let mut lifeline = Lifeline {
+            socket: Watched::new(socket),
+            process: None,
+            fate: Arc::new(Fate::new(inbox, peer)),
+            is_exclusive: false,
+            is_broken: Cell::new(false),
+            refusal: OnceCell::new(),
+            polled: OnceCell::new(),
+        };
+        let observer = lifeline.observer();
+        lifeline.socket.start(EventFlags::RDHUP | EventFlags::ONESHOT, observer)?;
+        Ok(lifeline)
+    }
+
+    fn observer(&self) -> Weak<dyn Observer> {
+        let fate: Weak<Fate> = Arc::downgrade(&self.fate);
+        fate
+    }
+
+    /// Says that nobody else holds this side: dropping it ends the connection.
+    pub fn exclusive(mut self) -> Lifeline {
+        self.is_exclusive = true;
+        self
+    }
+
+    /// Watches the process at the other side as well: a child may have kept its socket.
+    pub fn watch_process(&mut self, pidfd: OwnedFd) -> Result<()> {
+        let pidfd = ParentOnly::new(pidfd);
+        let pidfd = pidfd.map_err(|cause| Error::os("watch", "a process", cause))?;
+        let observer = self.observer();
+        let process = self.process.insert(Watched::new(pidfd));
+        process.start(EventFlags::IN | EventFlags::ONESHOT, observer)
+    }
+
+    /// Gives the descriptor of that process up: the socket must do.
+    pub fn forget_process(&mut self) {
+        self.process = None;
+    }
+
+    /// The socket, unless this is a forked child.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.get()
+    }
+
+    /// Gives up watching and returns the socket; none in a forked child.
+    pub fn into_socket(mut self) -> Option<OwnedFd> {
+        self.socket.stop()?.take()
+    }
+
+    /// Who hears of the other side's death.
+    pub fn inbox(&self) -> &Inbox {
+        self.fate.inbox()
+    }
+
+    /// Whether the other side is known to be gone.
+    #[inline]
+    pub fn is_dead(&self) -> bool {
+        self.fate.is_dead()
+    }
+
+    /// Ends the connection, from this side.
+    pub fn hang_up(&self) {
+        if let Some(socket) = self.socket() {
+            // A connection that has ended already is as good.
+            let _ = shutdown(socket, Shutdown::Both);
+        }
+    }
+
+    /// Wakes one who said at this word how it waits.
+    pub fn wake(&self, word: &AtomicU32, how: u32) {
+        if how & sleep::ASLEEP != 0 {
+            futex::wake(word, 1);
+        }
+        if how & sleep::POLLING != 0
+            && let Some(socket) = self.socket()
+        {
+            // Never waits: a full socket has unread bells in it, or no reader.
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let _ = rustix::net::send(socket, BELL, flags);
+        }
+    }
+
+    /// After something was published: wakes one who waits at this word, if somebody does.
+    pub fn wake_if_wanted(&self, word: &AtomicU32) {
+        if sleep::is_wanted(word) {
+            self.wake(word, sleep::take(word));
+        }
+    }
+
+    /// Sends a message that brings memory.
+    ///
+    /// # Errors
+    /// `AGAIN` when the socket is full of doorbells.
+    pub fn send_memory(&self, text: &[u8], memory: BorrowedFd) -> rustix::io::Result<()> {
+        passing::send(self.socket().ok_or(Errno::BADF)?, text, &[memory])
+    }
+
+    /// Takes what there is off the socket, and shows each message that brings memory.
+    /// `to_the_bell`: up to the first doorbell only, so that another keeps the socket readable.
+    pub fn take_messages(&self, to_the_bell: bool, mut each: impl FnMut(&[u8], ParentOnly)) {
+        let Some(socket) = self.socket() else { return };
+        let mut text = [0; 256];
+        for _ in 0..MOST_MESSAGES {
+            let (count, memory) = match passing::receive(socket, &mut text) {
+                Ok(got) => got,
+                Err(Errno::INTR) => continue,
+                Err(Errno::BADMSG) => return self.give_up(),
+                Err(_) => return,
+            };
+            match (&text[..count], memory) {
+                (said, Some(memory)) => each(said, memory),
+                (b"", None) => return,
+                (BELL, None) if to_the_bell => return,
+                (said, None) => {
+                    if let Some(why) = passing::refusal_in(said) {
+                        let _ = self.refusal.set(why);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The other side does not keep to the protocol of the socket: it is as good as dead.
+    fn give_up(&self) {
+        self.is_broken.set(true);
+        if self.is_exclusive {
+            // The watcher sees that.
+            self.hang_up();
+        } else {
+            self.fate.give_up();
+        }
+    }
+
+    /// Whether a descriptor came that is no memory.
+    pub fn is_broken(&self) -> bool {
+        self.is_broken.get()
+    }
+
+    /// Why the other side did not take this one, if it said so.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.get().map(String::as_str)
+    }
+
+    /// The socket is known to this epoll.
+    pub fn is_polled_by(&self, epoll: Arc<OwnedFd>) {
+        let _ = self.polled.set(epoll);
+    }
+}
+
+impl Drop for Lifeline {
+    fn drop(&mut self) {
+        // In a forked child there is none, and the connection is the parent's.
+        let Some(socket) = self.socket.stop() else { return };
+        let polled = self.polled.get().map(Arc::as_ref);
+        if self.is_exclusive {
+            passing::hang_up(socket, polled);
+        } else {
+            passing::leave(socket, polled);
+        }
+    }
+}
