@@ -45,11 +45,11 @@ ci:
 
 # The ring, the flags and their wake-ups in every interleaving of two threads
 loom:
-    RUSTFLAGS="--cfg loom" cargo test --locked -p weir --lib --release --target-dir target/loom model
+    RUSTFLAGS="--cfg loom" cargo test --locked -p weir-ring --lib --release --target-dir target/loom model
 
 # The rings and the frames of a pool on the heap under miri (a nightly toolchain with miri)
 miri:
-    MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --locked -p weir --lib \
+    MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --locked -p weir-ring -p weir --lib \
         --target-dir target/miri -- ring:: frames::
 
 # The library's tests under ThreadSanitizer (a nightly toolchain with rust-src)

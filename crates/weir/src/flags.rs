@@ -11,13 +11,13 @@
 //! ```
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::futex;
-use crate::map::Page;
-use crate::ring::cluster::{Cluster, matching};
+use crate::memory::Page;
+use crate::park::futex;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use weir_ring::cluster::{Cluster, matching};
 
 /// Looks before a waiter sleeps.
 const LOOKS: u32 = 100;

@@ -20,83 +20,36 @@
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("weir runs on 64-bit Linux only");
 
+mod connect;
 mod error;
-mod primitive;
-mod ring;
-
-#[cfg(not(loom))]
-mod account;
-#[cfg(not(loom))]
-mod barrier;
-#[cfg(not(loom))]
-mod closing;
-#[cfg(not(loom))]
-mod elastic;
-#[cfg(not(loom))]
-mod end;
-#[cfg(not(loom))]
-mod entrance;
-#[cfg(not(loom))]
 mod flags;
-#[cfg(not(loom))]
-mod futex;
-#[cfg(not(loom))]
-mod gathering;
-#[cfg(not(loom))]
-mod handle;
-#[cfg(not(loom))]
-mod life;
-#[cfg(not(loom))]
-mod map;
-#[cfg(not(loom))]
+mod inspect;
+mod memory;
 pub mod mpx;
-#[cfg(not(loom))]
-mod name;
-#[cfg(not(loom))]
-mod options;
-#[cfg(not(loom))]
+mod park;
 mod pipe;
-#[cfg(not(loom))]
-mod poll;
-#[cfg(not(loom))]
 mod pool;
-#[cfg(not(loom))]
 mod port;
-#[cfg(not(loom))]
-mod record;
-#[cfg(not(loom))]
-mod socket;
-#[cfg(not(loom))]
-pub mod stat;
-#[cfg(all(not(loom), feature = "tokio"))]
+#[cfg(feature = "tokio")]
 pub mod tokio;
-#[cfg(not(loom))]
-pub mod tune;
-#[cfg(not(loom))]
-mod wait;
-#[cfg(not(loom))]
-mod watcher;
 
 pub use error::{Error, ErrorKind, Result};
-
-#[cfg(not(loom))]
-pub use {
-    account::Account,
-    elastic::ElasticReader,
-    flags::Flags,
-    handle::Handle,
-    map::{View, ViewMut},
-    mpx::{Mpx, MpxOptions, MpxPeer},
-    options::{Options, Waiting},
-    pipe::{Reader, Writer, pipe},
-    pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions},
-    port::{
-        Counts, Ending, Event, Identity, Lent, Port, PortName, PortOptions, PortWriter, Received,
-        WriterId, WriterStat, port_names, port_path, remove_port,
-    },
-    record::{Loan, RecordReader, RecordWriter, Reservation, records},
-    socket::{Listener, connect_records, connect_stream},
-    wait::{Interest, Wait},
-    weir_policy::pipe::Shape,
-    weir_policy::pool::Rule,
+pub use flags::Flags;
+pub use inspect::{stat, tune};
+pub use memory::{View, ViewMut};
+pub use mpx::{Mpx, MpxOptions, MpxPeer};
+pub use park::wait::{Interest, Wait};
+pub use pipe::handle::Handle;
+pub use pipe::options::{Options, Waiting};
+pub use pipe::record::{Loan, RecordReader, RecordWriter, Reservation, records};
+pub use pipe::socket::{Listener, connect_records, connect_stream};
+pub use pipe::stream::{Reader, Writer, pipe};
+pub use pool::elastic::ElasticReader;
+pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions};
+pub use port::{
+    Counts, Ending, Event, Identity, Lent, Port, PortName, PortOptions, PortWriter, Received,
+    WriterId, WriterStat, port_names, port_path, remove_port,
 };
+pub use weir_policy::pipe::Shape;
+pub use weir_policy::pool::Rule;
+pub use weir_ring::account::Account;

@@ -17,14 +17,15 @@ enum May {
 }
 
 /// The table of arrows. A new crate is added here, by the one who makes it.
-const ARROWS: [(&str, May); 15] = [
+const ARROWS: [(&str, May); 16] = [
     ("weir-policy", May::Only(&[])),
     ("weir-sys", May::Only(&[])),
+    ("weir-ring", May::Only(&["weir-policy"])),
     ("weir-measure-sys", May::Only(&["weir-sys"])),
     ("weir-bench-sys", May::Only(&["weir-measure-sys", "weir-sys"])),
     ("weir-cli-sys", May::Only(&["weir-measure-sys"])),
     // Of weir-measure-sys their tests take a second process.
-    ("weir", May::Only(&["weir-measure-sys", "weir-policy", "weir-sys"])),
+    ("weir", May::Only(&["weir-measure-sys", "weir-policy", "weir-ring", "weir-sys"])),
     ("weir-measure", May::Only(&["weir-measure-sys", "weir-policy", "weir-sys"])),
     ("weir-profile", May::Only(&["weir-measure-sys", "weir-policy", "weir-sys"])),
     ("weir-net", May::Only(&["weir", "weir-measure-sys", "weir-profile", "weir-sys"])),

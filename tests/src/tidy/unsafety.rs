@@ -5,8 +5,9 @@ use super::source::{Kind, Source};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Crates whose roots hold `#![forbid(unsafe_code)]`.
-const FORBID: [&str; 8] = [
+const FORBID: [&str; 9] = [
     "weir-policy",
+    "weir-ring",
     "weir-profile",
     "weir-measure",
     "weir-net",
@@ -18,14 +19,13 @@ const FORBID: [&str; 8] = [
 /// Crates whose roots hold `#![no_std]`.
 const NO_STD: [&str; 1] = ["weir-policy"];
 /// Beginnings of the paths where `unsafe` may stand.
-const PLACES: [&str; 7] = [
+const PLACES: [&str; 6] = [
     "crates/weir-sys/",
     "crates/weir-measure-sys/",
     "crates/weir-bench-sys/",
     "crates/weir-cli-sys/",
     "crates/weir-ffi/",
-    "crates/weir/src/map",
-    "crates/weir/src/ring",
+    "crates/weir/src/memory/",
 ];
 
 /// The roots of the crates say what the compiler is to hold.
@@ -68,7 +68,7 @@ pub fn places(source: &Source) -> Vec<Fault> {
         .iter()
         .filter(|token| token.kind == Kind::Word && token.text == "unsafe")
         .map(|token| {
-            let text = "`unsafe` outside the -sys crates, weir-ffi and weir's map and ring";
+            let text = "`unsafe` outside the -sys crates, weir-ffi and weir's memory";
             Fault::new(&source.path, token.start.line, "unsafe-place", text)
         })
         .collect()

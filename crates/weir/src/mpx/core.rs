@@ -7,9 +7,9 @@ use super::link::{Link, NONE};
 use super::record::{ChannelId, DEFAULT_PRIORITY, invalid};
 use crate::error::{Error, ErrorKind, Result};
 use crate::port::Ending;
-use crate::ring::Corrupt;
-use crate::ring::lane::{FrameKind, Side, go_cold};
 use weir_policy::ready::{ReadyQueue, Turn};
+use weir_ring::Corrupt;
+use weir_ring::lane::{FrameKind, Side, go_cold};
 
 /// Where a channel stands, from this side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

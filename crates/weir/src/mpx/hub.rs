@@ -11,20 +11,20 @@ use super::record::{LABEL_BYTES, Record};
 use super::serve::Show;
 use super::waiting::Habits;
 use super::{MpxOptions, OBJECT};
-use crate::end::Until;
-use crate::entrance::{Arrival, Entrance, turn_off};
+use crate::connect::acceptor::{Arrival, Entrance, turn_off};
+use crate::connect::inbox::{Bed, Inbox};
 use crate::error::{Error, ErrorKind, Result};
-use crate::gathering::{Bed, Inbox};
-use crate::map::LinkMap;
-use crate::options::Waiting;
-use crate::poll::Doorbell;
-use crate::ring::board::Board;
-use crate::ring::lane::Side;
+use crate::memory::LinkMap;
+use crate::park::doorbell::Doorbell;
+use crate::pipe::end::Until;
+use crate::pipe::options::Waiting;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_policy::ready::{CONNECTION_UNITS, Work};
+use weir_ring::board::Board;
+use weir_ring::lane::Side;
 use weir_sys::forks::{self, ParentOnly};
 
 /// An owner looks at all its links so often, since one peer can spoil the board of all.
@@ -41,7 +41,7 @@ const MOST_MOVES: u32 = 16;
 /// The board of an owner.
 #[derive(Debug)]
 pub struct OwnBoard {
-    pub page: Arc<crate::map::Page<Board>>,
+    pub page: Arc<crate::memory::Page<Board>>,
     pub file: ParentOnly,
 }
 

@@ -1,20 +1,20 @@
 //! The socket of a link: it dies with its last holder, and carries what is said once.
 
-use crate::closing;
-use crate::entrance::REFUSED;
+use crate::connect::acceptor::REFUSED;
+use crate::connect::closing;
+use crate::connect::inbox::Inbox;
+use crate::connect::lifeline::send_with;
+use crate::connect::watcher::{self, Watched};
 use crate::error::Result;
-use crate::futex;
-use crate::gathering::Inbox;
-use crate::life::send_with;
-use crate::primitive::AtomicU32;
-use crate::ring::nap;
-use crate::ring::rouse::{Heard, Rouse};
-use crate::watcher::{self, Watched};
+use crate::park::futex;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use weir_ring::primitive::AtomicU32;
+use weir_ring::rouse::{Heard, Rouse};
+use weir_ring::sleep;
 use weir_sys::forks::ParentOnly;
 
 /// What the message that brings the owner's board begins with; the link's number there follows.
@@ -78,14 +78,14 @@ impl Line {
 
     /// After something was set on a board: wakes who said that it sleeps or polls there.
     pub fn wake(&self, word: &AtomicU32) {
-        if !nap::is_wanted(word) {
+        if !sleep::is_wanted(word) {
             return;
         }
-        let how = nap::take(word);
-        if how & nap::ASLEEP != 0 {
+        let how = sleep::take(word);
+        if how & sleep::ASLEEP != 0 {
             futex::wake(word, 1);
         }
-        if how & nap::POLLING != 0
+        if how & sleep::POLLING != 0
             && let Some(socket) = self.socket()
         {
             // Never waits: a full socket has unread bells in it, or no reader.

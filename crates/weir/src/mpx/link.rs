@@ -1,19 +1,19 @@
 //! One link, from one side: its lanes, the blocks of its own arena, and how the other side is told.
 
 use super::line::Line;
-use crate::entrance::Identity;
-use crate::map::{LinkMap, Page};
+use crate::connect::acceptor::Identity;
+use crate::memory::{LinkMap, Page};
 use crate::port::Ending;
-use crate::primitive::Ordering;
-use crate::ring::board::Board;
-use crate::ring::lane::{
-    FrameKind, INLINE_BYTES, LaneId, LaneMemory, LaneReader, LaneWords, LaneWriter, Place, Side,
-    footprint, go_cold, must_tell, needed,
-};
-use crate::ring::{Corrupt, nap};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_policy::arena::{Arena, LARGEST_BYTES, SMALLEST_BYTES, block_for};
+use weir_ring::board::Board;
+use weir_ring::lane::{
+    FrameKind, INLINE_BYTES, LaneId, LaneMemory, LaneReader, LaneWords, LaneWriter, Place, Side,
+    footprint, go_cold, must_tell, needed,
+};
+use weir_ring::primitive::Ordering;
+use weir_ring::{Corrupt, sleep};
 
 /// No entry of the table of channels.
 pub const NONE: u32 = u32::MAX;
@@ -190,7 +190,7 @@ impl Link {
     /// Says that this side wants to be told of room, and looks once more: whether there is some.
     pub fn want_room(&mut self, number: u32) -> Result<bool, Corrupt> {
         let id = self.out(number);
-        nap::announce(&self.map.lane(id).reader.wanted, 1);
+        sleep::announce(&self.map.lane(id).reader.wanted, 1);
         let lanes = &mut self.lanes[number as usize];
         let bytes = lanes.out.place().as_block().map_or(FIRST_WISH_BYTES, |(_, bytes)| 2 * bytes);
         lanes.wish_bytes = lanes.wish_bytes.max(bytes.min(LARGEST_BYTES));
@@ -200,7 +200,7 @@ impl Link {
 
     /// Room is no longer wanted.
     pub fn content(&self, number: u32) {
-        nap::retract(&self.map.lane(self.out(number)).reader.wanted, 1);
+        sleep::retract(&self.map.lane(self.out(number)).reader.wanted, 1);
     }
 
     /// Whether there is room for a writer that waited for it; if not, it goes on waiting.
@@ -285,7 +285,7 @@ impl Link {
         let board = self.map.board(self.side.other());
         board.set(number);
         if self.side == Side::Owner {
-            self.line.wake(&board.nap.word);
+            self.line.wake(&board.sleep.word);
         } else if must_tell(&self.map.header().side(Side::Owner).told) {
             self.ring();
         }
@@ -299,7 +299,7 @@ impl Link {
         }
         if let Some((board, link)) = &self.bell {
             board.words().set(*link);
-            self.line.wake(&board.words().nap.word);
+            self.line.wake(&board.words().sleep.word);
         }
     }
 
@@ -315,7 +315,7 @@ impl Link {
 
     /// Of a peer: the CPU its owner last ran on, and one, as that says.
     pub fn owner_cpu(&self) -> Option<u32> {
-        self.bell.as_ref().map(|(board, _)| board.words().nap.cpu.load(Ordering::Relaxed))
+        self.bell.as_ref().map(|(board, _)| board.words().sleep.cpu.load(Ordering::Relaxed))
     }
 
     /// Whether the owner has taken this peer in.

@@ -1,8 +1,8 @@
 //! What an mpx, or a peer of one, is asked to be.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{LinkExtent, MOST_ARENA_BYTES, MOST_CHANNELS};
-use crate::options::Waiting;
+use crate::memory::{LinkExtent, MOST_ARENA_BYTES, MOST_CHANNELS};
+use crate::pipe::options::Waiting;
 use std::time::Duration;
 use weir_policy::arena::LARGEST_BYTES;
 

@@ -5,20 +5,20 @@ use super::hub::{Door, Hub, OwnBoard};
 use super::link::NONE;
 use super::record::{Answer, ChannelId, LABEL_BYTES, Record, Taken};
 use super::{HELLO, MpxOptions};
-use crate::end::Until;
-use crate::entrance::{Entrance, Identity};
+use crate::connect::acceptor::{Entrance, Identity};
+use crate::connect::inbox::Inbox;
+use crate::connect::name::{self, What};
 use crate::error::{Error, ErrorKind, Result};
-use crate::gathering::Inbox;
-use crate::map::Page;
-use crate::name::{self, What};
-use crate::ring::board::Board;
-use crate::ring::lane::{FrameKind, Side};
+use crate::memory::Page;
+use crate::pipe::end::Until;
 use rustix::fd::BorrowedFd;
 use rustix::fs::Mode;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_policy::ready::PRIORITIES;
+use weir_ring::board::Board;
+use weir_ring::lane::{FrameKind, Side};
 
 const CREATE: What = What { operation: "make", noun: "mpx" };
 /// Most others that can be joined to one, those joined to them included: what one sleep can be for.
@@ -41,7 +41,7 @@ impl Mpx {
         let path = name::resolve(&CREATE, name.as_ref())?;
         let (file, page) = Page::<Board>::create()?;
         let page = Arc::new(page);
-        page.words().account.pid.store(std::process::id(), crate::primitive::Ordering::Relaxed);
+        page.words().account.pid.store(std::process::id(), weir_ring::primitive::Ordering::Relaxed);
         let inbox = Inbox::new(page.clone());
         let mode = Mode::from_raw_mode(options.mode);
         let entrance = Entrance::new(&CREATE, &path, mode, HELLO, &inbox)?;

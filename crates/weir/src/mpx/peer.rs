@@ -6,18 +6,18 @@ use super::line::Line;
 use super::link::Link;
 use super::record::{ChannelId, LABEL_BYTES, Record};
 use super::{HELLO, MpxOptions};
-use crate::end::Until;
-use crate::entrance::{Identity, hand_over};
+use crate::connect::acceptor::{Identity, hand_over};
+use crate::connect::inbox::Inbox;
+use crate::connect::name::{self, What};
 use crate::error::{Error, ErrorKind, Result};
-use crate::gathering::Inbox;
-use crate::map::LinkMap;
-use crate::name::{self, What};
-use crate::ring::Corrupt;
-use crate::ring::lane::{FrameKind, Side};
+use crate::memory::LinkMap;
+use crate::pipe::end::Until;
 use rustix::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use weir_ring::Corrupt;
+use weir_ring::lane::{FrameKind, Side};
 
 const CONNECT: What = What { operation: "connect to", noun: "mpx" };
 

@@ -5,8 +5,8 @@ use super::core::{Channel, Core, State};
 use super::link::NONE;
 use super::record::{ChannelId, Kind, LABEL_BYTES, Record};
 use crate::port::Ending;
-use crate::ring::lane::{Frame, FrameKind, Side, go_warm};
 use weir_policy::ready::Work;
+use weir_ring::lane::{Frame, FrameKind, Side, go_warm};
 
 /// Where records go.
 pub struct Show<'a> {

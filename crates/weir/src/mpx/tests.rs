@@ -13,7 +13,7 @@ fn an_id_is_a_number_and_back() {
 #[test]
 fn an_entry_whose_numbers_are_used_up_is_not_used_again() {
     use super::core::{Core, State};
-    use crate::ring::lane::Side;
+    use weir_ring::lane::Side;
     let mut core = Core::new(Side::Owner);
     let first = core.enter(link::NONE, link::NONE, State::Joined);
     core.leave(first);

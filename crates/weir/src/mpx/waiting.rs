@@ -4,15 +4,15 @@
 use super::OBJECT;
 use super::hub::{Hub, LOOK_AT_ALL};
 use super::link::Link;
-use crate::end::Until;
 use crate::error::{Error, Result};
-use crate::futex;
-use crate::options::{Options, Waiting};
-use crate::primitive::{AtomicU32, Ordering};
-use crate::ring::lane::Side;
-use crate::ring::nap;
+use crate::park::futex;
+use crate::pipe::end::Until;
+use crate::pipe::options::{Options, Waiting};
 use std::time::{Duration, Instant};
 use weir_policy::pipe::{Peer, Spin, Yielding};
+use weir_ring::lane::Side;
+use weir_ring::primitive::{AtomicU32, Ordering};
+use weir_ring::sleep;
 
 /// Looks before the clock is read: some times what a line takes to travel.
 const QUICK_LOOKS: u32 = 250;
@@ -111,13 +111,13 @@ impl Hub {
     /// this one. What it says is a hint.
     fn other_cpu(&self) -> Peer {
         let own = rustix::thread::sched_getcpu() as u32 + 1;
-        let word = &self.bed.nap().cpu;
+        let word = &self.bed.sleep().cpu;
         if word.load(Ordering::Relaxed) != own {
             word.store(own, Ordering::Relaxed);
         }
         let link = self.core.links.get(self.habits.last as usize).and_then(Option::as_ref);
         let other = link.and_then(|link| match self.core.side {
-            Side::Owner => Some(link.map.board(Side::Peer).nap.cpu.load(Ordering::Relaxed)),
+            Side::Owner => Some(link.map.board(Side::Peer).sleep.cpu.load(Ordering::Relaxed)),
             Side::Peer => link.owner_cpu(),
         });
         match other {
@@ -142,7 +142,7 @@ impl Hub {
         }
         // Somebody at the door shows here as well as at the watcher's.
         self.inbox.knock();
-        nap::announce(&self.bed.nap().word, nap::POLLING);
+        sleep::announce(&self.bed.sleep().word, sleep::POLLING);
         Ok(!self.is_ready()?)
     }
 
@@ -154,12 +154,12 @@ impl Hub {
             return Ok(true);
         }
         self.retract();
-        self.said = !&self.bed.nap().word.load(Ordering::Relaxed);
+        self.said = !&self.bed.sleep().word.load(Ordering::Relaxed);
         Ok(false)
     }
 
     fn says_sleep(&mut self) {
-        self.said = nap::announce(&self.bed.nap().word, nap::ASLEEP);
+        self.said = sleep::announce(&self.bed.sleep().word, sleep::ASLEEP);
         self.children.iter_mut().for_each(|(_, child)| child.hub.says_sleep());
     }
 
@@ -169,14 +169,14 @@ impl Hub {
 
     /// The words to sleep on, and what to expect of each.
     pub fn words<'a>(&'a self, words: &mut Vec<(&'a AtomicU32, u32)>) {
-        words.push((&self.bed.nap().word, self.said));
+        words.push((&self.bed.sleep().word, self.said));
         self.children.iter().for_each(|(_, child)| child.hub.words(words));
     }
 
     /// It sleeps no more.
     pub fn retract(&mut self) {
         self.inbox.wakes_up();
-        nap::retract(&self.bed.nap().word, nap::ASLEEP);
+        sleep::retract(&self.bed.sleep().word, sleep::ASLEEP);
         self.children.iter_mut().for_each(|(_, child)| child.hub.retract());
     }
 

@@ -3,7 +3,7 @@
 use super::account::PoolAccount;
 use super::wake::Wake;
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{Failure, Frames};
+use crate::memory::{Failure, Frames};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;

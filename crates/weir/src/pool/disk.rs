@@ -2,7 +2,7 @@
 
 use super::core::{Core, Job};
 use crate::error::{Error, Result};
-use crate::map::{Failure, Loan, Transfers};
+use crate::memory::{Failure, Loan, Transfers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::sync::Arc;

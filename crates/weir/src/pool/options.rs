@@ -1,7 +1,7 @@
 //! What a pool is asked to be.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::usual_directory;
+use crate::memory::usual_directory;
 use crate::pool::core::Clock;
 use std::path::PathBuf;
 use weir_policy::pool::{LEAST_FRAMES, Rule, Settings};
@@ -111,7 +111,7 @@ impl PoolOptions {
         let refuse = |what: &str, why: String| {
             Err(Error::new(ErrorKind::Invalid, "set", format!("the {what} of a pool"), why))
         };
-        let (frame, page) = (self.frame_bytes, crate::map::page_bytes());
+        let (frame, page) = (self.frame_bytes, crate::memory::page_bytes());
         if !frame.is_power_of_two() || !(page..=16 << 20).contains(&frame) {
             let why = format!("{frame} bytes: it must be a power of two from {page} to 16777216");
             return refuse("frames", why);

@@ -3,7 +3,7 @@
 use super::Pool;
 use super::core::{Core, Shared, Shown};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::FrameReader;
+use crate::memory::FrameReader;
 use rustix::fd::BorrowedFd;
 use std::io;
 use std::sync::Arc;

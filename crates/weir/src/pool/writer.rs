@@ -3,7 +3,7 @@
 use super::core::{Core, Shared};
 use super::{Pool, closed};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::FrameWriter;
+use crate::memory::FrameWriter;
 use rustix::fd::BorrowedFd;
 use std::io;
 use std::sync::Arc;

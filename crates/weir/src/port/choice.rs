@@ -4,27 +4,27 @@ use super::reader::is_a_death;
 use super::slot::{Sight, Slot};
 use super::unfinished::Unfinished;
 use super::{Ending, PortOptions, WriterId, WriterStat};
-use crate::account::add;
-use crate::end::End;
-use crate::entrance::{Arrival, refuse, turn_off};
+use crate::connect::acceptor::{Arrival, refuse, turn_off};
+use crate::connect::inbox::Inbox;
+use crate::connect::lifeline::Role;
+use crate::connect::name;
 use crate::error::{Error, ErrorKind, Result};
-use crate::gathering::Inbox;
-use crate::life::Role;
-use crate::map::Page;
-use crate::name;
-use crate::options::Resolved;
-use crate::pipe::open_kind;
-use crate::primitive::Ordering;
-use crate::record::RecordReader;
-use crate::ring::board::Board;
-use crate::ring::layout::MESSAGE;
-use crate::ring::{Area, Memory, nap};
+use crate::memory::Page;
+use crate::pipe::end::End;
+use crate::pipe::options::Resolved;
+use crate::pipe::record::RecordReader;
+use crate::pipe::stream::open_kind;
 use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_policy::pipe::Shape;
 use weir_policy::ready::{Pace, Rotation, Usual};
+use weir_ring::account::add;
+use weir_ring::board::Board;
+use weir_ring::layout::MESSAGE;
+use weir_ring::primitive::Ordering;
+use weir_ring::{Area, Memory, sleep};
 use weir_sys::forks::ParentOnly;
 
 /// Looks at a hot ring that found nothing before it goes cold while others are busy.
@@ -167,14 +167,15 @@ impl Choice {
 
     fn start(
         &self,
-        map: Arc<crate::map::Map>,
+        map: Arc<crate::memory::Map>,
         socket: ParentOnly,
         pidfd: Option<OwnedFd>,
         place: u32,
         options: &PortOptions,
     ) -> Result<RecordReader> {
-        let (page, bytes) = (crate::map::page_bytes(), map.bytes(Area::Ring));
-        let shape = Shape::new(page, bytes, None, None).map_err(crate::options::out_of_range)?;
+        let (page, bytes) = (crate::memory::page_bytes(), map.bytes(Area::Ring));
+        let shape =
+            Shape::new(page, bytes, None, None).map_err(crate::pipe::options::out_of_range)?;
         let resolved = Resolved { shape, ..self.resolved };
         let end = End::new(None, map, socket, Role::Reader, &resolved)?;
         let board = self.board_file.get().ok_or_else(|| {
@@ -406,7 +407,7 @@ impl Choice {
         let mut stats = Vec::with_capacity(self.len());
         for slot in self.slots.iter_mut().flatten() {
             let (end, _) = slot.reader.parts()?;
-            let naps = end.header().writer_nap.word.load(Ordering::Relaxed);
+            let naps = end.header().writer_sleep.word.load(Ordering::Relaxed);
             stats.push(WriterStat {
                 id: slot.id,
                 identity: slot.identity,
@@ -414,7 +415,7 @@ impl Choice {
                 bytes: slot.bytes,
                 share: slot.share,
                 suspended: slot.suspended,
-                waiting: naps & (nap::ASLEEP | nap::POLLING) != 0,
+                waiting: naps & (sleep::ASLEEP | sleep::POLLING) != 0,
             });
         }
         stats.sort_by_key(|stat| stat.id.number());

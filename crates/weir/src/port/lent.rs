@@ -3,9 +3,9 @@
 use super::reader::Port;
 use super::waiting::Effort;
 use super::{Event, Received};
-use crate::end::Until;
 use crate::error::{ErrorKind, Result};
-use crate::map::View;
+use crate::memory::View;
+use crate::pipe::end::Until;
 use rustix::fd::BorrowedFd;
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
 //! What a port, or a writer to it, is asked to be.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{Options, Resolved, Waiting};
-use crate::ring::board::MOST_RINGS;
+use crate::pipe::options::{Options, Resolved, Waiting};
 use rustix::fs::Mode;
 use std::time::Duration;
 use weir_policy::pipe::Shape;
+use weir_ring::board::MOST_RINGS;
 
 /// Bytes of a writer's ring.
 const RING_BYTES: u64 = 256 << 10;

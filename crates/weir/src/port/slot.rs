@@ -1,13 +1,13 @@
 //! One writer, as the reader of the port sees it.
 
 use super::{DATA, Ending, FIRST, LAST, WriterId};
-use crate::entrance::Identity;
+use crate::connect::acceptor::Identity;
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::View;
-use crate::record::RecordReader;
-use crate::ring::nap;
+use crate::memory::View;
+use crate::pipe::record::RecordReader;
 use std::time::Instant;
 use weir_policy::ready::Turn;
+use weir_ring::sleep;
 
 /// Pieces put together in one go: they may have no bytes.
 const MOST_PIECES: u32 = 1024;
@@ -447,8 +447,8 @@ impl Slot {
     /// Tells the writer to say on the board when it has something. Whether it has nothing now.
     pub fn cool(&mut self) -> Result<bool> {
         let (end, ring) = self.reader.parts()?;
-        crate::record::give_back(end, ring);
-        end.announce(nap::COLD);
+        crate::pipe::record::give_back(end, ring);
+        end.announce(sleep::COLD);
         self.cold = true;
         Ok(self.look()? == Sight::Nothing)
     }
@@ -457,7 +457,7 @@ impl Slot {
     pub fn warm(&mut self) -> Result<()> {
         if std::mem::take(&mut self.cold) {
             let (end, _) = self.reader.parts()?;
-            nap::retract(end.nap_word(), nap::COLD);
+            sleep::retract(end.sleep_word(), sleep::COLD);
         }
         self.empty_looks = 0;
         Ok(())

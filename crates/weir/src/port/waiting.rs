@@ -4,16 +4,16 @@
 use super::choice::LOOK_AT_ALL;
 use super::reader::{Port, READ};
 use super::slot::Sight;
-use crate::account::add;
-use crate::end::Until;
 use crate::error::{ErrorKind, Result};
-use crate::futex;
-use crate::poll::Doorbell;
-use crate::primitive::AtomicU32;
-use crate::ring::nap;
+use crate::park::doorbell::Doorbell;
+use crate::park::futex;
+use crate::pipe::end::Until;
 use rustix::io::Errno;
 use std::time::{Duration, Instant};
 use weir_policy::ready::{WAIT_UNITS, Work};
+use weir_ring::account::add;
+use weir_ring::primitive::AtomicU32;
+use weir_ring::sleep;
 
 /// What one call has done so far, and until when it may go on.
 #[derive(Debug)]
@@ -152,7 +152,7 @@ impl Port {
         if self.doorbell.is_some() {
             self.hear_bells()?;
             if self.choice.cool_all()? {
-                nap::announce(&self.choice.board().nap.word, nap::POLLING);
+                sleep::announce(&self.choice.board().sleep.word, sleep::POLLING);
             }
         }
         if self.is_ready()?
@@ -210,7 +210,7 @@ impl Port {
         };
         let begun = Instant::now();
         let inbox = self.choice.inbox();
-        let word = &self.choice.board().nap.word;
+        let word = &self.choice.board().sleep.word;
         if inbox.falls_asleep() {
             futex::wait(word, said, time);
         }
@@ -237,9 +237,9 @@ impl Port {
             return Ok(None);
         }
         let board = self.choice.board();
-        let said = nap::announce(&board.nap.word, nap::ASLEEP);
+        let said = sleep::announce(&board.sleep.word, sleep::ASLEEP);
         if board.any() || self.choice.inbox().has_news() {
-            nap::retract(&board.nap.word, nap::ASLEEP);
+            sleep::retract(&board.sleep.word, sleep::ASLEEP);
             return Ok(None);
         }
         Ok(Some(said))
@@ -248,7 +248,7 @@ impl Port {
     /// The reader sleeps no more.
     pub(crate) fn retract(&mut self) {
         self.choice.inbox().wakes_up();
-        nap::retract(&self.choice.board().nap.word, nap::ASLEEP);
+        sleep::retract(&self.choice.board().sleep.word, sleep::ASLEEP);
     }
 
     /// For [`crate::Wait`]: it goes to sleep now; false if there is news.
@@ -257,8 +257,8 @@ impl Port {
     }
 
     /// For [`crate::Wait`]: the word to sleep on.
-    pub(crate) fn nap_word(&self) -> &AtomicU32 {
-        &self.choice.board().nap.word
+    pub(crate) fn sleep_word(&self) -> &AtomicU32 {
+        &self.choice.board().sleep.word
     }
 
     /// For [`crate::Wait`]: the most it may sleep, and what is to be done when that is over.

@@ -1,20 +1,20 @@
 //! A writer to a port.
 
 use super::{DATA, FIRST, HELLO, LAST, PortOptions};
-use crate::account::Account;
-use crate::end::{End, Until, make_memory};
-use crate::entrance::hand_over;
+use crate::connect::acceptor::hand_over;
+use crate::connect::lifeline::Role;
+use crate::connect::name::{self, What};
 use crate::error::{Error, ErrorKind, Result};
-use crate::life::Role;
-use crate::name::{self, What};
-use crate::pipe::copy_of;
-use crate::primitive::Ordering;
-use crate::record::RecordWriter;
-use crate::ring::layout::MESSAGE;
+use crate::pipe::end::{End, Until, make_memory};
+use crate::pipe::record::RecordWriter;
+use crate::pipe::stream::copy_of;
 use rustix::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use weir_ring::account::Account;
+use weir_ring::layout::MESSAGE;
+use weir_ring::primitive::Ordering;
 
 const OPEN: What = What { operation: "open", noun: "port" };
 const WRITE: What = What { operation: "write to", noun: "port" };

@@ -2,8 +2,8 @@
 
 use super::{Registered, closed};
 use crate::error::{Error, ErrorKind, Result};
+use crate::pipe::record::{RecordReader, RecordWriter};
 use crate::port::{Event, Port, PortWriter, Received};
-use crate::record::{RecordReader, RecordWriter};
 use futures_core::Stream;
 use futures_sink::Sink;
 use std::pin::Pin;

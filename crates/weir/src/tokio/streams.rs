@@ -2,7 +2,7 @@
 
 use super::{Registered, closed};
 use crate::error::Result;
-use crate::pipe::{Reader, Writer};
+use crate::pipe::stream::{Reader, Writer};
 use ::tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use std::io;
 use std::pin::Pin;

@@ -1,0 +1,106 @@
+//! A cluster of 64 flags: the words, and the protocol by which waiters sleep.
+//!
+//! A waiter counts itself in, looks, and sleeps on the generation it saw before; a setter sets,
+//! looks whether anyone is counted in, and then counts the generation up. The fences between are a
+//! pair (Dekker): one of the two sees the other.
+
+use crate::primitive::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// "weirflag" as a little-endian number.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"weirflag");
+/// Of this layout.
+pub const VERSION: u32 = 1;
+
+/// The words of a cluster.
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+pub struct Cluster {
+    /// [`MAGIC`].
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU32,
+    /// The futex: counts changes that someone waited for.
+    pub generation: AtomicU32,
+    /// The flags.
+    pub bits: AtomicU64,
+    /// Waiters that sleep or are about to. One that was killed stays counted: then setting calls
+    /// the kernel for nothing.
+    pub sleepers: AtomicU32,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Cluster>() == 128);
+
+impl Cluster {
+    /// The flags now.
+    #[inline]
+    pub fn read(&self) -> u64 {
+        // Acquire pairs with the release in `set`: what was done before is seen.
+        self.bits.load(Ordering::Acquire)
+    }
+
+    /// Sets flags: the state before, and whether waiters are to be woken.
+    #[inline]
+    pub fn set(&self, mask: u64) -> (u64, bool) {
+        let before = self.bits.fetch_or(mask, Ordering::AcqRel);
+        if mask & !before == 0 {
+            return (before, false);
+        }
+        // Pairs with the fence in `count_in`.
+        fence(Ordering::SeqCst);
+        if self.sleepers.load(Ordering::Relaxed) == 0 {
+            return (before, false);
+        }
+        // Release pairs with the acquire in `generation`.
+        self.generation.fetch_add(1, Ordering::Release);
+        (before, true)
+    }
+
+    /// Clears flags: the state before.
+    #[inline]
+    pub fn clear(&self, mask: u64) -> u64 {
+        self.bits.fetch_and(!mask, Ordering::AcqRel)
+    }
+
+    /// Takes the flags that a wait is for, if it is over: those that were taken.
+    #[inline]
+    pub fn take(&self, mask: u64, all: bool) -> Option<u64> {
+        let mut now = self.read();
+        loop {
+            let found = matching(now, mask, all)?;
+            let cleared = now & !found;
+            // AcqRel: as `set` and `clear`.
+            let swapped =
+                self.bits.compare_exchange(now, cleared, Ordering::AcqRel, Ordering::Acquire);
+            match swapped {
+                Ok(_) => return Some(found),
+                Err(other) => now = other,
+            }
+        }
+    }
+
+    /// Says that this waiter is about to sleep: the generation to sleep on. It looks once more
+    /// before it does, and counts itself out afterwards.
+    #[inline]
+    pub fn count_in(&self) -> u32 {
+        let generation = self.generation.load(Ordering::Acquire);
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        // Pairs with the fence in `set`.
+        fence(Ordering::SeqCst);
+        generation
+    }
+
+    /// The waiter sleeps no more.
+    #[inline]
+    pub fn count_out(&self) {
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The flags that end a wait for any or all of `mask`, if it is over.
+#[inline]
+pub fn matching(bits: u64, mask: u64, all: bool) -> Option<u64> {
+    let found = bits & mask;
+    let over = if all { found == mask } else { found != 0 };
+    over.then_some(found)
+}

@@ -1,0 +1,182 @@
+//! A lane against a queue of frames, and any words there can be in its memory.
+
+use super::heap::LaneHeap;
+use super::*;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use weir_policy::arena::{Arena, block_for};
+
+// What the heap is made of takes miri long.
+const ARENA_BYTES: u32 = if cfg!(miri) { 64 << 10 } else { 128 << 10 };
+const LANE: LaneId = LaneId { writer: Side::Peer, channel: 1 };
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(usize, bool, bool),
+    Take(usize),
+    Skip,
+    GiveBack,
+    Move(usize),
+    Refresh,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let longest: usize = if cfg!(miri) { 300 } else { 9000 };
+    let length = prop_oneof![0..20_usize, 0..130_usize, 0..longest];
+    let step = prop_oneof![
+        4 => (length.clone(), any::<bool>(), prop::bool::weighted(0.1))
+            .prop_map(|(length, more, close)| Step::Put(length, more, close)),
+        4 => length.clone().prop_map(Step::Take),
+        1 => Just(Step::Skip),
+        2 => Just(Step::GiveBack),
+        1 => length.prop_map(Step::Move),
+        2 => Just(Step::Refresh),
+    ];
+    prop::collection::vec(step, 0..200)
+}
+
+fn patterned(count: usize, seed: usize) -> Vec<u8> {
+    (0..count).map(|at| (((at + seed) * 167) >> 3) as u8).collect()
+}
+
+proptest! {
+    #[test]
+    fn behaves_as_a_queue_of_frames_does(steps in steps()) {
+        let heap = LaneHeap::new(2, ARENA_BYTES);
+        let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
+        let mut arena = Arena::new(ARENA_BYTES);
+        // Bytes not taken of each frame, and whether more follow.
+        let mut naive: VecDeque<(FrameKind, bool, VecDeque<u8>)> = VecDeque::new();
+        for (number, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Put(length, more, is_close) => {
+                    let length = if is_close { 0 } else { length };
+                    let kind = if is_close { FrameKind::Close } else { FrameKind::Data };
+                    if footprint(length) <= writer.room() || (is_close && writer.takes_last()) {
+                        let bytes = patterned(length, number);
+                        writer.put(&heap, LANE, kind, more, &bytes);
+                        writer.publish(&heap, LANE);
+                        naive.push_back((kind, more, bytes.into()));
+                    }
+                }
+                Step::Take(count) => {
+                    let frame = reader.look(&heap, LANE).expect("sound");
+                    prop_assert_eq!(frame.is_some(), !naive.is_empty());
+                    let Some(frame) = frame else { continue };
+                    let (kind, more, bytes) = naive.front_mut().expect("there");
+                    let wanted = Frame { kind: *kind, more: *more, left: bytes.len() };
+                    prop_assert_eq!(frame, wanted);
+                    let mut out = vec![0; count];
+                    let taken = reader.take(&heap, LANE, &mut out);
+                    prop_assert_eq!(taken, count.min(bytes.len()));
+                    let wanted: Vec<u8> = bytes.drain(..taken).collect();
+                    prop_assert_eq!(&out[..taken], &wanted);
+                    if bytes.is_empty() {
+                        naive.pop_front();
+                    }
+                }
+                Step::Skip => {
+                    if reader.look(&heap, LANE).expect("sound").is_some() {
+                        reader.skip();
+                        naive.pop_front();
+                    }
+                }
+                Step::GiveBack => prop_assert!(!reader.give_back(&heap, LANE)),
+                Step::Refresh => writer.refresh(&heap, LANE).expect("sound"),
+                Step::Move(bytes) if writer.is_empty() => {
+                    if let Some((offset, block_bytes)) = writer.place().as_block() {
+                        arena.give(offset, block_bytes);
+                    }
+                    let block_bytes = block_for(bytes);
+                    let found = arena.take(block_bytes);
+                    let place = |offset| Place::block(offset, block_bytes);
+                    writer.move_to(found.filter(|_| bytes > 124).map_or(Place::INLINE, place));
+                    if let Some(offset) = found.filter(|_| bytes <= 124) {
+                        arena.give(offset, block_bytes);
+                    }
+                }
+                Step::Move(_) => {}
+            }
+            prop_assert_eq!(reader.has(&heap, LANE), !naive.is_empty());
+        }
+    }
+
+    #[test]
+    fn any_words_are_survived(
+        written in any::<u64>(), place in any::<u64>(), read in any::<u64>(),
+        near in any::<bool>(), inline in any::<[u32; 32]>(),
+    ) {
+        let heap = LaneHeap::new(2, ARENA_BYTES);
+        let words = heap.lane(LANE);
+        let written = if near { written % 32 * 4 } else { written };
+        words.writer.written.store(written, Ordering::Relaxed);
+        words.writer.place.store(if near { 0 } else { place }, Ordering::Relaxed);
+        words.reader.read.store(read, Ordering::Relaxed);
+        for (word, value) in words.inline.iter().zip(inline) {
+            word.store(if near { value & 0x0107_003f } else { value }, Ordering::Relaxed);
+        }
+        let mut reader = LaneReader::default();
+        for _ in 0..40 {
+            let Ok(Some(frame)) = reader.look(&heap, LANE) else { break };
+            prop_assert!(frame.left <= LARGEST_BYTES as usize);
+            reader.take(&heap, LANE, &mut [0; 100]);
+            reader.give_back(&heap, LANE);
+        }
+        let mut writer = LaneWriter::default();
+        prop_assert_eq!(writer.refresh(&heap, LANE).is_ok(), read == 0 || words_agree(&heap));
+    }
+}
+
+/// Whether the reader's position is now the one a fresh writer may believe.
+fn words_agree(heap: &LaneHeap) -> bool {
+    heap.lane(LANE).reader.read.load(Ordering::Relaxed) == 0
+}
+
+#[test]
+fn the_end_of_a_channel_always_fits() {
+    let heap = LaneHeap::new(2, 0);
+    let mut writer = LaneWriter::default();
+    while footprint(3) <= writer.room() {
+        writer.put(&heap, LANE, FrameKind::Data, false, b"abc");
+    }
+    writer.put(&heap, LANE, FrameKind::Close, false, b"");
+    writer.publish(&heap, LANE);
+    let mut reader = LaneReader::default();
+    let mut kinds = Vec::new();
+    while let Some(frame) = reader.look(&heap, LANE).expect("sound") {
+        reader.skip();
+        kinds.push(frame.kind);
+    }
+    assert_eq!((kinds.len(), kinds.last()), (16, Some(&FrameKind::Close)));
+}
+
+#[test]
+fn the_writer_is_told_of_room_when_it_wants_to_be() {
+    let heap = LaneHeap::new(2, 8192);
+    let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
+    writer.move_to(Place::block(4096, 4096));
+    (0..4).for_each(|_| writer.put(&heap, LANE, FrameKind::Data, false, &[7; 1000]));
+    writer.publish(&heap, LANE);
+    super::super::sleep::announce(&heap.lane(LANE).reader.wanted, 1);
+    let told: Vec<bool> = (0..4)
+        .map(|_| {
+            reader.look(&heap, LANE).expect("sound").expect("there");
+            reader.skip();
+            reader.give_back(&heap, LANE)
+        })
+        .collect();
+    assert_eq!(told, [false, true, false, false], "once half of it is free");
+    writer.refresh(&heap, LANE).expect("sound");
+    assert!(writer.is_empty() && writer.is_roomy());
+}
+
+#[test]
+fn who_does_not_look_is_told_once() {
+    let told = AtomicU32::new(0);
+    assert!(must_tell(&told) && !must_tell(&told));
+    go_cold(&told);
+    assert!(must_tell(&told));
+    go_cold(&told);
+    go_warm(&told);
+    assert!(!must_tell(&told));
+}

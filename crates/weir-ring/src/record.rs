@@ -1,0 +1,318 @@
+//! A ring of records. A record is there once the word at its place is not zero: that word is its
+//! length, and the commit. A small record so moves one line between the CPUs.
+//!
+//! The memory begins as zeros, and the reader sets what it has read to zeros again before it gives
+//! the room back; so the word at the next place is zero until it is committed. Giving back is put
+//! off until an eighth of the ring has gathered, the writer waits for it, or the reader rests. As a
+//! side effect the reader has then dirtied the lines, which some CPUs need to be fast.
+//!
+//! Messages of ports have a second word, which says what they are; it is written before the first.
+//!
+//! Records above [`INLINE_BYTES`] lie in the arena, in the order of the ring; their word says so.
+
+use super::layout::EndLine;
+use super::{Area, Corrupt, Memory, check_behind};
+use crate::primitive::Ordering;
+
+/// Longest record that lies in the ring itself.
+pub const INLINE_BYTES: usize = 1024;
+/// Bytes before a record: the word.
+const WORD_BYTES: u64 = 4;
+/// Bytes before a message of a port: the word, and a second that says what it is.
+const HEADER_BYTES: u64 = 8;
+const LINE_BYTES: u64 = 64;
+const COMMITTED: u32 = 1 << 31;
+const IN_ARENA: u32 = 1 << 30;
+const LENGTH: u32 = IN_ARENA - 1;
+
+/// Bytes a record takes of the ring and of the arena.
+#[cfg(any(test, loom))]
+#[inline]
+pub fn footprint(bytes: usize) -> (u64, u64) {
+    footprint_after(WORD_BYTES, bytes)
+}
+
+/// The same, with so many bytes before it. Small ones never straddle lines as long as all are of
+/// one size.
+#[inline]
+fn footprint_after(head: u64, bytes: usize) -> (u64, u64) {
+    if bytes > INLINE_BYTES {
+        return (8, (bytes as u64).next_multiple_of(LINE_BYTES));
+    }
+    let needed = (head + bytes as u64).max(8);
+    let ring = if needed <= LINE_BYTES {
+        needed.next_power_of_two()
+    } else {
+        needed.next_multiple_of(LINE_BYTES)
+    };
+    (ring, 0)
+}
+
+/// A position in both areas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    ring: u64,
+    arena: u64,
+}
+
+impl Place {
+    /// What a line alleges, if a record can begin there.
+    #[inline]
+    fn alleged(line: &EndLine) -> Result<Place, Corrupt> {
+        // Acquire: an end that was handed on finds what its former owner did.
+        let ring = line.position.load(Ordering::Acquire);
+        let arena = line.arena.load(Ordering::Acquire);
+        let right = ring.is_multiple_of(8) && arena.is_multiple_of(LINE_BYTES);
+        if right { Ok(Place { ring, arena }) } else { Err(Corrupt("the position of an end")) }
+    }
+
+    #[inline]
+    fn after(self, (ring, arena): (u64, u64)) -> Place {
+        Place { ring: self.ring.wrapping_add(ring), arena: self.arena.wrapping_add(arena) }
+    }
+}
+
+/// The sizes of both areas, and of what is before a record.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    ring: u64,
+    arena: u64,
+    head: u64,
+}
+
+impl Sizes {
+    fn of(memory: &impl Memory) -> Sizes {
+        let head = if memory.has_headers() { HEADER_BYTES } else { WORD_BYTES };
+        Sizes { ring: memory.bytes(Area::Ring), arena: memory.bytes(Area::Arena), head }
+    }
+
+    #[inline]
+    fn footprint(self, bytes: usize) -> (u64, u64) {
+        footprint_after(self.head, bytes)
+    }
+
+    #[inline]
+    fn ring_at(self, position: u64) -> usize {
+        (position & (self.ring - 1)) as usize
+    }
+
+    /// Where the bytes of a record at a place lie.
+    #[inline]
+    fn payload(self, place: Place, bytes: usize) -> (Area, usize) {
+        if bytes > INLINE_BYTES {
+            (Area::Arena, (place.arena & (self.arena - 1)) as usize)
+        } else {
+            (Area::Ring, self.ring_at(place.ring.wrapping_add(self.head)))
+        }
+    }
+
+    #[inline]
+    fn part(self, area: Area, at: usize, offset: usize) -> usize {
+        let bytes = if area == Area::Ring { self.ring } else { self.arena };
+        (at + offset) & (bytes as usize - 1)
+    }
+}
+
+/// The writer's side.
+#[derive(Debug)]
+pub struct RecordWriter {
+    written: Place,
+    seen: Place,
+    sizes: Sizes,
+}
+
+impl RecordWriter {
+    /// Goes on where the memory says the writer was.
+    pub fn resume(memory: &impl Memory) -> Result<RecordWriter, Corrupt> {
+        let written = Place::alleged(&memory.header().writer)?;
+        let mut writer = RecordWriter { written, seen: written, sizes: Sizes::of(memory) };
+        writer.refresh(memory)?;
+        Ok(writer)
+    }
+
+    fn refresh(&mut self, memory: &impl Memory) -> Result<(), Corrupt> {
+        let line = &memory.header().reader;
+        let what = "the reader's position";
+        // Acquire pairs with the release in `RecordReader::give_back`: the ring is zeros there.
+        let ring = line.position.load(Ordering::Acquire);
+        let arena = line.arena.load(Ordering::Acquire);
+        self.seen.ring = check_behind(self.written.ring, ring, self.sizes.ring, what)?;
+        self.seen.arena = check_behind(self.written.arena, arena, self.sizes.arena, what)?;
+        Ok(())
+    }
+
+    #[inline]
+    fn known_to_fit(&self, ring: u64, arena: u64) -> bool {
+        let room = |size: u64, written: u64, seen: u64| size - written.wrapping_sub(seen);
+        room(self.sizes.ring, self.written.ring, self.seen.ring) >= ring
+            && room(self.sizes.arena, self.written.arena, self.seen.arena) >= arena
+    }
+
+    /// Whether there is room of both kinds.
+    pub fn has_room(&mut self, memory: &impl Memory, room: (u64, u64)) -> Result<bool, Corrupt> {
+        if self.known_to_fit(room.0, room.1) {
+            return Ok(true);
+        }
+        self.refresh(memory)?;
+        Ok(self.known_to_fit(room.0, room.1))
+    }
+
+    /// Room of both kinds that is known.
+    #[inline]
+    pub fn room(&self) -> (u64, u64) {
+        (
+            self.sizes.ring - self.written.ring.wrapping_sub(self.seen.ring),
+            self.sizes.arena - self.written.arena.wrapping_sub(self.seen.arena),
+        )
+    }
+
+    /// Bytes a record takes of the ring and of the arena.
+    #[inline]
+    pub fn footprint(&self, bytes: usize) -> (u64, u64) {
+        self.sizes.footprint(bytes)
+    }
+
+    /// Says what the next record is, where records have headers.
+    #[inline]
+    pub fn put_header(&self, memory: &impl Memory, header: u32) {
+        debug_assert_eq!(self.sizes.head, HEADER_BYTES);
+        let at = self.sizes.ring_at(self.written.ring.wrapping_add(WORD_BYTES));
+        // Relaxed: published by the commit that follows.
+        memory.word(at).store(header, Ordering::Relaxed);
+    }
+
+    /// Copies part of a record of `whole` bytes in, for which there is room.
+    pub fn fill(&self, memory: &impl Memory, whole: usize, offset: usize, bytes: &[u8]) {
+        let (area, at) = self.sizes.payload(self.written, whole);
+        memory.copy_in(area, self.sizes.part(area, at, offset), bytes);
+    }
+
+    /// Where a record of so many bytes lies, for those who write it in place.
+    #[inline]
+    pub fn place(&self, whole: usize) -> (Area, usize) {
+        self.sizes.payload(self.written, whole)
+    }
+
+    /// Makes the record of `bytes` appear, and goes to the next place.
+    pub fn commit(&mut self, memory: &impl Memory, bytes: usize) {
+        let kind = if bytes > INLINE_BYTES { IN_ARENA } else { 0 };
+        let word = COMMITTED | kind | (bytes as u32 & LENGTH);
+        // Release pairs with the acquire in `RecordReader::look`: the bytes are there.
+        memory.word(self.sizes.ring_at(self.written.ring)).store(word, Ordering::Release);
+        self.written = self.written.after(self.sizes.footprint(bytes));
+    }
+
+    /// Leaves zeros where a record was begun and not committed.
+    pub fn abandon(&self, memory: &impl Memory, bytes: usize) {
+        if bytes <= INLINE_BYTES {
+            let (ring, _) = self.sizes.footprint(bytes);
+            memory.zero(self.sizes.ring_at(self.written.ring), ring as usize);
+        }
+    }
+
+    /// Says in the header where the writer is: before it sleeps, or is handed on.
+    pub fn say_position(&self, memory: &impl Memory) {
+        let line = &memory.header().writer;
+        line.arena.store(self.written.arena, Ordering::Release);
+        line.position.store(self.written.ring, Ordering::Release);
+    }
+}
+
+/// The reader's side.
+#[derive(Debug)]
+pub struct RecordReader {
+    read: Place,
+    given_back: Place,
+    sizes: Sizes,
+}
+
+impl RecordReader {
+    /// Goes on where the memory says the reader was.
+    pub fn resume(memory: &impl Memory) -> Result<RecordReader, Corrupt> {
+        let read = Place::alleged(&memory.header().reader)?;
+        Ok(RecordReader { read, given_back: read, sizes: Sizes::of(memory) })
+    }
+
+    /// The length of the next record, if there is one.
+    pub fn look(&self, memory: &impl Memory) -> Result<Option<usize>, Corrupt> {
+        // Acquire pairs with the release in `RecordWriter::commit`.
+        let word = memory.word(self.sizes.ring_at(self.read.ring)).load(Ordering::Acquire);
+        if word == 0 {
+            return Ok(None);
+        }
+        let bytes = (word & LENGTH) as usize;
+        let in_arena = word & IN_ARENA != 0;
+        let right = word & COMMITTED != 0
+            && in_arena == (bytes > INLINE_BYTES)
+            && (!in_arena || bytes as u64 <= self.sizes.arena);
+        if right { Ok(Some(bytes)) } else { Err(Corrupt("the length of a record")) }
+    }
+
+    /// What the next record is, where records have headers and there is one.
+    #[inline]
+    pub fn header(&self, memory: &impl Memory) -> u32 {
+        let at = self.sizes.ring_at(self.read.ring.wrapping_add(WORD_BYTES));
+        // Relaxed: published by the commit that `look` has seen.
+        memory.word(at).load(Ordering::Relaxed)
+    }
+
+    /// Copies part of the next record out, which has `whole` bytes.
+    pub fn copy_out(&self, memory: &impl Memory, whole: usize, offset: usize, to: &mut [u8]) {
+        let (area, at) = self.sizes.payload(self.read, whole);
+        memory.copy_out(area, self.sizes.part(area, at, offset), to);
+    }
+
+    /// Where the next record of so many bytes lies, for those who read it in place.
+    #[inline]
+    pub fn place(&self, whole: usize) -> (Area, usize) {
+        self.sizes.payload(self.read, whole)
+    }
+
+    /// Goes past the next record, which has so many bytes.
+    pub fn consume(&mut self, memory: &impl Memory, bytes: usize, dirties: bool) {
+        if dirties && bytes > INLINE_BYTES {
+            let (area, at) = self.sizes.payload(self.read, bytes);
+            memory.dirty(area, at, bytes);
+        }
+        self.read = self.read.after(self.sizes.footprint(bytes));
+        debug_assert!(
+            self.read.ring.wrapping_sub(self.given_back.ring) <= self.sizes.ring,
+            "a lap of the ring without giving back"
+        );
+    }
+
+    /// Whether so much has gathered that it should be given back.
+    #[inline]
+    pub fn owes_much(&self) -> bool {
+        self.read.ring.wrapping_sub(self.given_back.ring) >= self.sizes.ring / 8
+            || self.read.arena.wrapping_sub(self.given_back.arena) >= self.sizes.arena / 8
+    }
+
+    /// Whether anything has gathered.
+    #[inline]
+    pub fn owes(&self) -> bool {
+        self.read != self.given_back
+    }
+
+    /// Gives what was read back to the writer.
+    pub fn give_back(&mut self, memory: &impl Memory) {
+        let bytes = self.read.ring.wrapping_sub(self.given_back.ring);
+        memory.zero(self.sizes.ring_at(self.given_back.ring), bytes as usize);
+        self.given_back = self.read;
+        let line = &memory.header().reader;
+        line.arena.store(self.read.arena, Ordering::Release);
+        // Release pairs with the acquire in `RecordWriter::refresh`: zeros first.
+        line.position.store(self.read.ring, Ordering::Release);
+    }
+
+    /// Room of both kinds for a writer that says it is at `ring`, `arena`; 0 for nonsense.
+    #[inline]
+    pub fn room(&self, ring: u64, arena: u64) -> (u64, u64) {
+        let room =
+            |size: u64, alleged: u64, own: u64| size.saturating_sub(alleged.wrapping_sub(own));
+        (
+            room(self.sizes.ring, ring, self.given_back.ring),
+            room(self.sizes.arena, arena, self.given_back.arena),
+        )
+    }
+}

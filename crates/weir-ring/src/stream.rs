@@ -1,0 +1,124 @@
+//! A ring of bytes. Full is `written - read == capacity`.
+
+use super::{Area, Corrupt, Memory, check_behind};
+use crate::primitive::Ordering;
+
+/// The writer's side.
+#[derive(Debug, Default)]
+pub struct StreamWriter {
+    written: u64,
+    read_seen: u64,
+    capacity: u64,
+}
+
+/// The reader's side.
+#[derive(Debug, Default)]
+pub struct StreamReader {
+    read: u64,
+    written_seen: u64,
+    capacity: u64,
+}
+
+#[inline]
+fn offset(position: u64, capacity: u64) -> usize {
+    (position & (capacity - 1)) as usize
+}
+
+impl StreamWriter {
+    /// Goes on where the memory says the writer was.
+    pub fn resume(memory: &impl Memory) -> Result<StreamWriter, Corrupt> {
+        let capacity = memory.bytes(Area::Ring);
+        // Acquire: an end that was handed on finds what its former owner published.
+        let written = memory.header().writer.position.load(Ordering::Acquire);
+        let read = memory.header().reader.position.load(Ordering::Acquire);
+        let read_seen = check_behind(written, read, capacity, "the reader's position")?;
+        Ok(StreamWriter { written, read_seen, capacity })
+    }
+
+    /// Room that is known, or the room there is where that is less than `needed`.
+    pub fn room(&mut self, memory: &impl Memory, needed: u64) -> Result<u64, Corrupt> {
+        let known = self.capacity - self.fill();
+        if known >= needed {
+            return Ok(known);
+        }
+        // Acquire pairs with the release in `StreamReader::publish`: the bytes have been copied
+        // out before they are written over.
+        let alleged = memory.header().reader.position.load(Ordering::Acquire);
+        self.read_seen =
+            check_behind(self.written, alleged, self.capacity, "the reader's position")?;
+        Ok(self.capacity - self.fill())
+    }
+
+    /// Copies bytes in, for which there is room. The reader does not see them yet.
+    pub fn put(&mut self, memory: &impl Memory, bytes: &[u8]) {
+        memory.copy_in(Area::Ring, offset(self.written, self.capacity), bytes);
+        self.written = self.written.wrapping_add(bytes.len() as u64);
+    }
+
+    /// Shows the reader all that was put.
+    pub fn publish(&self, memory: &impl Memory) {
+        // Release pairs with the acquire in `StreamReader::available`: the bytes are there.
+        memory.header().writer.position.store(self.written, Ordering::Release);
+    }
+
+    /// Bytes written and not known to be read.
+    #[inline]
+    pub fn fill(&self) -> u64 {
+        self.written.wrapping_sub(self.read_seen)
+    }
+
+    /// Bytes written in all.
+    #[inline]
+    pub fn position(&self) -> u64 {
+        self.written
+    }
+}
+
+impl StreamReader {
+    /// Goes on where the memory says the reader was.
+    pub fn resume(memory: &impl Memory) -> Result<StreamReader, Corrupt> {
+        let capacity = memory.bytes(Area::Ring);
+        let read = memory.header().reader.position.load(Ordering::Acquire);
+        let mut reader = StreamReader { read, written_seen: read, capacity };
+        reader.available(memory, u64::MAX)?;
+        Ok(reader)
+    }
+
+    /// Bytes known to be there, or those there are where that is less than `needed`.
+    pub fn available(&mut self, memory: &impl Memory, needed: u64) -> Result<u64, Corrupt> {
+        let known = self.written_seen.wrapping_sub(self.read);
+        if known >= needed {
+            return Ok(known);
+        }
+        // Acquire pairs with the release in `StreamWriter::publish`.
+        let alleged = memory.header().writer.position.load(Ordering::Acquire);
+        let ahead = alleged.wrapping_sub(self.read);
+        if ahead > self.capacity || ahead < known {
+            return Err(Corrupt("the writer's position"));
+        }
+        self.written_seen = alleged;
+        Ok(ahead)
+    }
+
+    /// Copies out the next bytes, which are there, and skips them.
+    pub fn take(&mut self, memory: &impl Memory, to: &mut [u8], dirties: bool) {
+        let at = offset(self.read, self.capacity);
+        memory.copy_out(Area::Ring, at, to);
+        if dirties {
+            memory.dirty(Area::Ring, at, to.len());
+        }
+        self.read = self.read.wrapping_add(to.len() as u64);
+    }
+
+    /// Gives the room of what was taken back to the writer.
+    pub fn publish(&self, memory: &impl Memory) {
+        // Release pairs with the acquire in `StreamWriter::room`.
+        memory.header().reader.position.store(self.read, Ordering::Release);
+    }
+
+    /// Bytes read in all.
+    #[inline]
+    pub fn position(&self) -> u64 {
+        self.read
+    }
+}

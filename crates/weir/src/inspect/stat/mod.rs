@@ -1,0 +1,149 @@
+//! The accounts of pipes and ports in use, read from outside: through `/proc/PID/fd`, by whoever
+//! may open what is there (the owner, root). Reading changes nothing: memory is mapped for reading.
+
+mod ports;
+
+pub use ports::{PortAccount, PortStat, PortWriterStat, port};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{self, HeaderPage};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use weir_ring::account::Account;
+use weir_ring::layout::{self, SleepLine};
+use weir_ring::primitive::Ordering;
+use weir_ring::sleep;
+
+/// What a pipe carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes.
+    Stream,
+    /// Records.
+    Records,
+}
+
+/// One end of a pipe at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndStat {
+    /// What it has counted.
+    pub account: Account,
+    /// Whether it has closed.
+    pub closed: bool,
+    /// Whether it sleeps, or waits in poll.
+    pub waits: bool,
+}
+
+/// One pipe at a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PipeStat {
+    /// The inode of its memory, by which it is known.
+    pub inode: u64,
+    /// What it carries.
+    pub kind: Kind,
+    /// Bytes it holds.
+    pub capacity_bytes: u64,
+    /// Bytes of a segment.
+    pub segment_bytes: u64,
+    /// Bytes of the atomic bound.
+    pub atomic_bytes: u64,
+    /// How often it was given a new memory.
+    pub generation: u64,
+    /// Bytes in it; of records it is not known from outside.
+    pub fill_bytes: Option<u64>,
+    /// Of a writer to a port: device and inode of the port's socket, as the writer says.
+    pub port: Option<(u64, u64)>,
+    /// The end that writes.
+    pub writer: EndStat,
+    /// The end that reads.
+    pub reader: EndStat,
+    /// Processes that hold its memory, and the descriptor in each.
+    pub holders: Vec<(i32, i32)>,
+}
+
+/// All pipes whose memory this user may open, by inode.
+pub fn pipes() -> Vec<PipeStat> {
+    let mut pipes: BTreeMap<u64, PipeStat> = BTreeMap::new();
+    for pid in numbers("/proc".into()) {
+        for descriptor in numbers(format!("/proc/{pid}/fd").into()) {
+            let path = PathBuf::from(format!("/proc/{pid}/fd/{descriptor}"));
+            let is_ours = std::fs::read_link(&path).is_ok_and(|to| {
+                to.to_string_lossy().starts_with(&format!("/memfd:{}", memory::NAME))
+            });
+            if !is_ours {
+                continue;
+            }
+            if let Ok(file) = open(pid, descriptor, false)
+                && let Ok(stat) = read(&file)
+            {
+                let known = pipes.entry(stat.inode).or_insert(stat);
+                known.holders.push((pid, descriptor));
+            }
+        }
+    }
+    pipes.into_values().collect()
+}
+
+fn numbers(directory: PathBuf) -> Vec<i32> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut found: Vec<i32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    found.sort_unstable();
+    found
+}
+
+/// Opens the memory of a pipe that another process holds.
+///
+/// # Errors
+/// There is no such process or descriptor, or it may not be opened.
+pub fn open(pid: i32, descriptor: i32, for_writing: bool) -> Result<OwnedFd> {
+    let path = format!("/proc/{pid}/fd/{descriptor}");
+    let access = if for_writing { OFlags::RDWR } else { OFlags::RDONLY };
+    // Not waiting: what lies there may be a FIFO by now.
+    let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    rustix::fs::open(path.as_str(), flags, Mode::empty())
+        .map_err(|cause| Error::os("open", path, cause))
+}
+
+/// Reads the memory of a pipe.
+///
+/// # Errors
+/// [`ErrorKind::Corrupt`]: it is none.
+pub fn read(file: &OwnedFd) -> Result<PipeStat> {
+    let extent = memory::inspect(file.as_fd())?;
+    let inode = rustix::fs::fstat(file).map_err(|cause| Error::os("look at", "a pipe", cause))?;
+    let page = HeaderPage::to_read(file.as_fd())?;
+    let header = page.header();
+    let tuning = &header.tuning;
+    let end = |sleep: &SleepLine, line| EndStat {
+        account: Account::read(line),
+        closed: sleep.closed.load(Ordering::Acquire) != 0,
+        waits: sleep.word.load(Ordering::Relaxed) & (sleep::ASLEEP | sleep::POLLING) != 0,
+    };
+    // Read before what is behind it, so that the fill is not below nothing.
+    let read = header.reader.position.load(Ordering::Acquire);
+    let written = header.writer.position.load(Ordering::Acquire);
+    let kind = match extent.kind {
+        layout::STREAM => Kind::Stream,
+        layout::RECORD | layout::MESSAGE => Kind::Records,
+        _ => return Err(Error::new(ErrorKind::Corrupt, "look at", "a pipe", "of no known kind")),
+    };
+    let line = &header.writer_account;
+    let port = (line.port_device.load(Ordering::Relaxed), line.port_inode.load(Ordering::Relaxed));
+    let fill = written.wrapping_sub(read).min(extent.ring_bytes);
+    Ok(PipeStat {
+        inode: inode.st_ino,
+        kind,
+        capacity_bytes: extent.ring_bytes,
+        segment_bytes: tuning.segment_bytes.load(Ordering::Relaxed),
+        atomic_bytes: tuning.atomic_bytes.load(Ordering::Relaxed),
+        generation: extent.generation,
+        fill_bytes: (kind == Kind::Stream).then_some(fill),
+        port: (port != (0, 0)).then_some(port),
+        writer: end(&header.writer_sleep, &header.writer_account),
+        reader: end(&header.reader_sleep, &header.reader_account),
+        holders: Vec::new(),
+    })
+}

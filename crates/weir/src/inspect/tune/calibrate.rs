@@ -1,0 +1,141 @@
+//! Which capacity and habits are fast on this machine: short streams between two CPUs.
+
+use crate::error::Result;
+use crate::pipe::options::{Options, Waiting};
+use crate::pipe::stream::pipe;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::time::{Duration, Instant};
+use weir_policy::pipe::{Caches, Levers, Trial, choose, fallback};
+
+/// Capacities tried.
+const CAPACITY_BYTES: [u64; 4] = [256 << 10, 1 << 20, 2 << 20, 4 << 20];
+/// Rounds over all trials; the best of a trial counts, since others only disturb.
+const ROUNDS: usize = 5;
+const TRIAL: Duration = Duration::from_millis(20);
+const CHUNK_BYTES: usize = 16 << 10;
+/// Round trips by which a wake-up is measured.
+const WAKES: u32 = 400;
+
+/// How far calibration is.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// Trials done.
+    pub done: usize,
+    /// Trials in all.
+    pub total: usize,
+}
+
+/// Measures and chooses; takes about a second. On one CPU there is nothing to measure.
+///
+/// # Errors
+/// Those of making pipes.
+pub fn calibrate(caches: Caches, mut progress: impl FnMut(Step)) -> Result<Levers> {
+    let Some(cpus) = two_cpus() else { return Ok(fallback(caches)) };
+    let kinds: Vec<(u64, bool)> =
+        CAPACITY_BYTES.iter().flat_map(|bytes| [(*bytes, false), (*bytes, true)]).collect();
+    let mut best = vec![0.0_f64; kinds.len()];
+    let total = ROUNDS * kinds.len();
+    for round in 0..ROUNDS {
+        for step in 0..kinds.len() {
+            // Another order each round, so that a drift does not favour one.
+            let at = (step * 3 + round) % kinds.len();
+            let (capacity, dirties) = kinds[at];
+            best[at] = best[at].max(stream(cpus, capacity, dirties)?);
+            progress(Step { done: round * kinds.len() + step + 1, total });
+        }
+    }
+    let trials: Vec<Trial> = kinds
+        .iter()
+        .zip(best)
+        .map(|((capacity_bytes, dirties), rate)| Trial {
+            capacity_bytes: *capacity_bytes,
+            dirties: *dirties,
+            rate,
+        })
+        .collect();
+    Ok(choose(caches, &trials, wake_ns(cpus)?))
+}
+
+/// Two CPUs this process may use.
+fn two_cpus() -> Option<[usize; 2]> {
+    let set = sched_getaffinity(None).ok()?;
+    let mut allowed = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
+    Some([allowed.next()?, allowed.next()?])
+}
+
+fn pin(cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    // Where it is refused the trial is what it is.
+    let _ = sched_setaffinity(None, &set);
+}
+
+/// Runs both closures at once, each on its CPU; what the first returns.
+fn on_two<T: Send>(
+    cpus: [usize; 2],
+    first: impl FnOnce() -> Result<T> + Send,
+    second: impl FnOnce() -> Result<()> + Send,
+) -> Result<T> {
+    std::thread::scope(|scope| {
+        let there = scope.spawn(move || {
+            pin(cpus[1]);
+            second()
+        });
+        let here = scope.spawn(move || {
+            pin(cpus[0]);
+            first()
+        });
+        let result = here.join().expect("no panic in calibration");
+        there.join().expect("no panic in calibration")?;
+        result
+    })
+}
+
+/// Bytes a nanosecond through a pipe of these.
+fn stream(cpus: [usize; 2], capacity: u64, dirties: bool) -> Result<f64> {
+    let options = Options::new().capacity_bytes(capacity).dirties(dirties);
+    let (mut writer, mut reader) = pipe(&options)?;
+    on_two(
+        cpus,
+        move || {
+            let (chunk, mut bytes) = (vec![7; CHUNK_BYTES], 0);
+            let begun = Instant::now();
+            while begun.elapsed() < TRIAL {
+                bytes += writer.write(&chunk)?;
+            }
+            Ok(bytes as f64 / begun.elapsed().as_nanos() as f64)
+        },
+        move || {
+            let mut buffer = vec![0; CHUNK_BYTES];
+            while reader.read(&mut buffer)? > 0 {}
+            Ok(())
+        },
+    )
+}
+
+/// What it costs to wake a sleeper on the other CPU: half of a round trip of sleepers.
+fn wake_ns(cpus: [usize; 2]) -> Result<u64> {
+    let options = Options::new().capacity_bytes(4096).waiting(Waiting::Sleep);
+    let ((mut there, mut end), (mut back, mut answer)) = (pipe(&options)?, pipe(&options)?);
+    on_two(
+        cpus,
+        move || {
+            let mut shortest = u64::MAX;
+            for _ in 0..WAKES {
+                let begun = Instant::now();
+                there.write(&[1])?;
+                answer.read(&mut [0])?;
+                shortest = shortest.min(begun.elapsed().as_nanos() as u64 / 2);
+            }
+            Ok(shortest)
+        },
+        move || {
+            while end.read(&mut [0])? > 0 {
+                if back.write(&[1]).is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        },
+    )
+}

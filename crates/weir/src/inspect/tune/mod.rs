@@ -1,0 +1,251 @@
+//! Defaults of pipes, set while programs run: what Franke had in `/proc`, a file of the user here.
+//!
+//! In order of rank: the call, the environment (`WEIR_PIPE_SIZE`, `WEIR_PIPE_SEGMENT`), the file
+//! (`weir tune`), what calibration found (in the same file), the sizes of the caches.
+
+mod calibrate;
+mod live;
+
+pub use calibrate::{Step, calibrate};
+pub use live::{Ask, ask};
+pub use weir_policy::pipe::{Caches, Levers};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory;
+use std::path::PathBuf;
+use weir_policy::pipe::{self, Shape};
+
+/// The defaults that are set, and what was measured. `None` is not set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes a pipe holds.
+    pub capacity_bytes: Option<u64>,
+    /// Bytes of a segment.
+    pub segment_bytes: Option<u64>,
+    /// Bytes of the atomic bound.
+    pub atomic_bytes: Option<u64>,
+    /// What calibration found.
+    pub measured: Option<Levers>,
+}
+
+const CAPACITY: &str = "capacity_bytes";
+const SEGMENT: &str = "segment_bytes";
+const ATOMIC: &str = "atomic_bytes";
+const MEASURED: &str = "measured";
+
+/// Where the defaults are kept: `WEIR_TUNE`, else `weir/tune` under `XDG_STATE_HOME` or
+/// `~/.local/state`. `None` where there is no home.
+pub fn path() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
+    set("WEIR_TUNE").or_else(|| Some(state?.join("weir/tune")))
+}
+
+/// Sizes of the caches of the first CPU, as the kernel tells them.
+pub fn caches() -> Caches {
+    let mut caches = Caches::default();
+    for index in 0..8 {
+        let read = |what: &str| {
+            let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{what}");
+            std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+        };
+        let bytes = read("size").and_then(|size| parse_size(&size)).unwrap_or(0);
+        match read("level").as_deref() {
+            Some("2") => caches.second_bytes = bytes,
+            Some("3") => caches.third_bytes = bytes,
+            _ => {}
+        }
+    }
+    caches
+}
+
+/// A size as people write it, in bytes: `65536`, `64K`, `1.5G`, `2T`.
+///
+/// K, M, G and T are powers of 1024, in either case, also as `KB` or `KiB` (as `pv` has them). A
+/// fraction needs a unit, and what is left of a byte is cut off. `None` for what is no size, or
+/// does not fit 64 bits.
+pub fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return None,
+    };
+    let Some((whole, fraction)) = number.split_once('.') else {
+        return number.parse::<u64>().ok()?.checked_mul(1 << shift);
+    };
+    if shift == 0 {
+        return None;
+    }
+    let whole = whole.parse::<u64>().ok()?.checked_mul(1 << shift)?;
+    // Parts of a byte, which further digits would be, are cut off in any case.
+    let fraction = &fraction[..fraction.len().min(MOST_DIGITS)];
+    let parts = u128::from(fraction.parse::<u64>().ok()?) << shift;
+    // A part of the unit: less than 2^40.
+    whole.checked_add((parts / 10_u128.pow(fraction.len() as u32)) as u64)
+}
+
+/// Digits of a fraction that count: a byte is more than 10^-13 of the largest unit.
+const MOST_DIGITS: usize = 15;
+
+impl Settings {
+    /// What is in the file; nothing where there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds what is no setting.
+    pub fn read() -> Result<Settings> {
+        let Some(path) = path() else { return Ok(Settings::default()) };
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Settings::parse(&text).map_err(|line| {
+                let (object, reason) = (path.display(), format!("'{line}' is no setting"));
+                Error::new(ErrorKind::Invalid, "read", object.to_string(), reason)
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Settings::default()),
+            Err(error) => Err(Error::os("read", path.display().to_string(), error)),
+        }
+    }
+
+    /// Writes the file: all of it or nothing.
+    ///
+    /// # Errors
+    /// There is no home, or the file cannot be written.
+    pub fn write(&self) -> Result<()> {
+        let Some(path) = path() else {
+            let why = "neither WEIR_TUNE, XDG_STATE_HOME nor HOME is set";
+            return Err(Error::new(ErrorKind::Invalid, "write", "the defaults of pipes", why));
+        };
+        let failed = |cause| Error::os("write", path.display().to_string(), cause);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(failed)?;
+        }
+        let new = path.with_extension(format!("new.{}", std::process::id()));
+        std::fs::write(&new, self.text()).map_err(failed)?;
+        std::fs::rename(&new, &path).map_err(failed)
+    }
+
+    /// What pipes made now get: the file, and over it the environment.
+    ///
+    /// # Errors
+    /// A variable or a line is no size. A file that cannot be read is passed over.
+    pub fn in_force() -> Result<Settings> {
+        let mut settings = match Settings::read() {
+            Err(error) if error.kind() == ErrorKind::Os => Settings::default(),
+            read => read?,
+        };
+        let size = |name: &'static str| match std::env::var(name) {
+            Ok(text) => parse_size(&text).map(Some).ok_or_else(|| {
+                let reason = format!("'{text}' is no size, such as 65536, 64K or 1.5M");
+                Error::new(ErrorKind::Invalid, "use", name, reason)
+            }),
+            Err(_) => Ok(None),
+        };
+        settings.capacity_bytes = size("WEIR_PIPE_SIZE")?.or(settings.capacity_bytes);
+        settings.segment_bytes = size("WEIR_PIPE_SEGMENT")?.or(settings.segment_bytes);
+        Ok(settings)
+    }
+
+    /// The habits of pipes under these settings.
+    pub fn levers(&self) -> Levers {
+        self.measured.unwrap_or_else(|| pipe::fallback(caches()))
+    }
+
+    /// The sizes a pipe gets under these settings.
+    ///
+    /// # Errors
+    /// The first that is out of its range.
+    pub fn shape(&self) -> Result<Shape> {
+        let capacity = self.capacity_bytes.unwrap_or_else(|| self.levers().capacity_bytes);
+        Shape::new(memory::page_bytes(), capacity, self.segment_bytes, self.atomic_bytes)
+            .map_err(crate::pipe::options::out_of_range)
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::from("# Defaults of weir's pipes; see `weir tune --help`.\n");
+        let sizes = [
+            (CAPACITY, self.capacity_bytes),
+            (SEGMENT, self.segment_bytes),
+            (ATOMIC, self.atomic_bytes),
+        ];
+        for (name, bytes) in sizes {
+            if let Some(bytes) = bytes {
+                text.push_str(&format!("{name} {bytes}\n"));
+            }
+        }
+        if let Some(Levers { capacity_bytes, dirties, slip_ns, wake_ns }) = self.measured {
+            let dirties = u8::from(dirties);
+            text.push_str(&format!("{MEASURED} {capacity_bytes} {dirties} {slip_ns} {wake_ns}\n"));
+        }
+        text
+    }
+
+    fn parse(text: &str) -> std::result::Result<Settings, String> {
+        let mut settings = Settings::default();
+        let lines = text.lines().map(str::trim);
+        for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let wrong = || line.to_owned();
+            let mut words = line.split_whitespace();
+            let name = words.next().unwrap_or_default();
+            let numbers: Option<Vec<u64>> = words.map(|word| word.parse().ok()).collect();
+            match (name, numbers.ok_or_else(wrong)?.as_slice()) {
+                (CAPACITY, [bytes]) => settings.capacity_bytes = Some(*bytes),
+                (SEGMENT, [bytes]) => settings.segment_bytes = Some(*bytes),
+                (ATOMIC, [bytes]) => settings.atomic_bytes = Some(*bytes),
+                (MEASURED, [capacity_bytes, dirties, slip_ns, wake_ns]) => {
+                    let (capacity_bytes, dirties) = (*capacity_bytes, *dirties != 0);
+                    let (slip_ns, wake_ns) = (*slip_ns, *wake_ns);
+                    settings.measured = Some(Levers { capacity_bytes, dirties, slip_ns, wake_ns });
+                }
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        let sizes =
+            [("4096", 4096), ("64K", 65_536), ("1m", 1 << 20), ("2GiB", 2 << 30), ("7 ", 7)];
+        let fractions = [("1.5G", 3 << 29), ("2T", 2 << 40), ("0.5tib", 1 << 39), ("1.0K", 1024)];
+        let cut =
+            [("0.1K", 102), ("1.99999999999999999999999K", 2047), ("16777215T", 0xff_ffff << 40)];
+        let sizes = [&sizes[..], &fractions, &cut].concat();
+        sizes.iter().for_each(|(text, bytes)| assert_eq!(parse_size(text), Some(*bytes), "{text}"));
+        ["", "K", "-1", "1.5", "1.5B", ".5M", "1.M", "1.2.3M", "64X", "64KK", "1e3"]
+            .iter()
+            .chain(&["99999999999999999999", "99999999999999G", "16777216T", "+1K", "1. 5K"])
+            .for_each(|text| assert_eq!(parse_size(text), None, "{text}"));
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_what_is_not_ours_is_named() {
+        let levers =
+            Levers { capacity_bytes: 1 << 20, dirties: true, slip_ns: 900, wake_ns: 21_000 };
+        let settings = Settings {
+            capacity_bytes: Some(1 << 21),
+            segment_bytes: None,
+            atomic_bytes: Some(512),
+            measured: Some(levers),
+        };
+        assert_eq!(Settings::parse(&settings.text()), Ok(settings));
+        assert_eq!(Settings::parse("\n# all\n"), Ok(Settings::default()));
+        for line in ["capacity_bytes", "capacity_bytes x", "speed 9", "measured 1 2"] {
+            assert_eq!(Settings::parse(line), Err(line.to_owned()));
+        }
+    }
+
+    #[test]
+    fn the_kernel_tells_the_caches_or_nothing() {
+        let caches = caches();
+        assert!(caches.third_bytes == 0 || caches.third_bytes >= caches.second_bytes);
+    }
+}

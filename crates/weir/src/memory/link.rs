@@ -1,0 +1,307 @@
+//! The memory of a link, one mapping: a page with the header, two boards, lanes, two arenas.
+//!
+//! It is made by the peer, sealed and allocated as a pipe's is, and opened by the owner, who
+//! believes nothing of it but what was checked, and seals it for good.
+
+use super::file::{self, Beginning, Use, refused};
+use super::page_bytes;
+use crate::error::{Error, Result};
+use rustix::fd::BorrowedFd;
+use rustix::fs::SealFlags;
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::mem::offset_of;
+use std::ptr::NonNull;
+use weir_policy::arena::LARGEST_BYTES;
+use weir_ring::board::{Board, MOST_RINGS};
+use weir_ring::lane::link::{self, LinkFixed, LinkHeader};
+use weir_ring::lane::{INLINE_BYTES, LaneId, LaneMemory, LaneWords, Place, Side};
+use weir_ring::primitive::Ordering;
+use weir_sys::forks::{self, ParentOnly};
+
+/// Most channels of a link: as many as a board has bits.
+pub const MOST_CHANNELS: u32 = MOST_RINGS;
+/// Most bytes of each of its arenas.
+pub const MOST_ARENA_BYTES: u32 = 256 << 20;
+/// The name of its files in /proc.
+const NAME: &str = "weir-link";
+
+/// Sizes of a link's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkExtent {
+    /// Channels there are lanes for.
+    pub channels: u32,
+    /// Bytes of each arena: a multiple of 64 KiB.
+    pub arena_bytes: u32,
+}
+
+impl LinkExtent {
+    /// Whether there can be a memory of these sizes.
+    pub fn is_sound(&self) -> bool {
+        (1..=MOST_CHANNELS).contains(&self.channels)
+            && self.arena_bytes <= MOST_ARENA_BYTES
+            && self.arena_bytes.is_multiple_of(LARGEST_BYTES)
+    }
+
+    fn lanes_at(&self) -> usize {
+        3 * page_bytes() as usize
+    }
+
+    fn arenas_at(&self) -> usize {
+        let lanes = 2 * self.channels as usize * size_of::<LaneWords>();
+        self.lanes_at() + lanes.next_multiple_of(page_bytes() as usize)
+    }
+
+    /// Bytes of the file and of the mapping.
+    pub fn bytes(&self) -> usize {
+        self.arenas_at() + 2 * self.arena_bytes as usize
+    }
+}
+
+/// A mapping of a link's memory.
+#[derive(Debug)]
+pub struct LinkMap {
+    start: NonNull<u8>,
+    extent: LinkExtent,
+    epoch: u32,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread; all access to it is by atomics, or
+// by copies that the two sides hand over by atomics.
+unsafe impl Send for LinkMap {}
+// SAFETY: as for Send; no method hands out a reference to plain bytes.
+unsafe impl Sync for LinkMap {}
+
+impl LinkMap {
+    /// Makes a memory of these sizes, and maps it. The owner counts as told of what comes, until
+    /// it says otherwise.
+    pub fn create(extent: LinkExtent) -> Result<(ParentOnly, LinkMap)> {
+        let bytes = extent.bytes() as u64;
+        let failed =
+            |cause: Errno| Error::os("make", format!("shared memory of {bytes} bytes"), cause);
+        let made = file::make(NAME, bytes, SealFlags::empty()).map_err(failed)?;
+        let map = LinkMap::new(made.here().map_err(failed)?, extent)?;
+        let fixed = &map.header().fixed;
+        fixed.version.store(link::VERSION, Ordering::Relaxed);
+        fixed.channels.store(extent.channels, Ordering::Relaxed);
+        fixed.arena_bytes.store(extent.arena_bytes, Ordering::Relaxed);
+        map.header().side(Side::Owner).told.store(1, Ordering::Relaxed);
+        // Release: whoever finds the name finds the rest.
+        fixed.magic.store(link::MAGIC, Ordering::Release);
+        Ok((made, map))
+    }
+
+    /// Maps one that came from elsewhere, after checking all there is to check, and for good:
+    /// whoever made it has mapped it.
+    pub fn open(file: BorrowedFd) -> Result<LinkMap> {
+        let bytes = file::length(file)?;
+        let words = Beginning::of(file)?;
+        if words.u64(offset_of!(LinkFixed, magic)) != link::MAGIC
+            || words.u32(offset_of!(LinkFixed, version)) != link::VERSION
+        {
+            return Err(refused("it is no link's, or of another version"));
+        }
+        let extent = LinkExtent {
+            channels: words.u32(offset_of!(LinkFixed, channels)),
+            arena_bytes: words.u32(offset_of!(LinkFixed, arena_bytes)),
+        };
+        if !extent.is_sound() || extent.bytes() as u64 != bytes {
+            return Err(refused("its sizes cannot be"));
+        }
+        let map = LinkMap::new(file, extent)?;
+        file::check_whole(file, bytes, Use::ForGood)?;
+        Ok(map)
+    }
+
+    fn new(file: BorrowedFd, extent: LinkExtent) -> Result<LinkMap> {
+        let failed = |cause: Errno| Error::os("map", "shared memory", cause);
+        let (bytes, how) = (extent.bytes(), ProtFlags::READ | ProtFlags::WRITE);
+        // One step for a fork: no child has it.
+        let mapped = forks::hold_off(|| {
+            // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
+            let start = unsafe {
+                rustix::mm::mmap(std::ptr::null_mut(), bytes, how, MapFlags::SHARED, file, 0)
+            }?;
+            let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::NOMEM)?;
+            let map = LinkMap { start, extent, epoch: forks::epoch() };
+            let (whole, no_child) = (start.as_ptr().cast(), Advice::LinuxDontFork);
+            // SAFETY: the range is exactly this mapping; the advice changes nothing in this
+            // process.
+            unsafe { rustix::mm::madvise(whole, bytes, no_child) }?;
+            Ok(map)
+        });
+        mapped.map_err(failed)
+    }
+
+    /// The sizes.
+    pub fn extent(&self) -> LinkExtent {
+        self.extent
+    }
+
+    /// Whether the mapping is in this process, and not only in the one it was forked from.
+    #[inline]
+    pub fn is_here(&self) -> bool {
+        self.epoch == forks::epoch()
+    }
+
+    /// The words both sides use.
+    #[inline]
+    pub fn header(&self) -> &LinkHeader {
+        assert!(self.is_here(), "mapped in the parent only");
+        // SAFETY: the first page is mapped as long as `self`, longer than a header and aligned; a
+        // header is atomics, for which any bytes are a value.
+        unsafe { self.start.cast::<LinkHeader>().as_ref() }
+    }
+
+    /// What has come for a side.
+    #[inline]
+    pub fn board(&self, reader: Side) -> &Board {
+        assert!(self.is_here(), "mapped in the parent only");
+        let page = if reader == Side::Owner { 1 } else { 2 };
+        let at = self.start.as_ptr().wrapping_add(page * page_bytes() as usize);
+        // SAFETY: the second and third page are mapped as long as `self`, each at least as long as
+        // a board and aligned; a board is atomics, for which any bytes are a value.
+        unsafe { &*at.cast::<Board>() }
+    }
+
+    #[inline]
+    fn words_at(&self, lane: LaneId) -> *mut u8 {
+        assert!(lane.channel < self.extent.channels && self.is_here(), "a lane of no channel");
+        let index = 2 * lane.channel as usize + usize::from(lane.writer == Side::Owner);
+        let at = self.extent.lanes_at() + index * size_of::<LaneWords>();
+        self.start.as_ptr().wrapping_add(at)
+    }
+
+    /// Where `bytes` of the ring of a lane from `at` lie.
+    #[inline]
+    fn part(&self, lane: LaneId, place: Place, at: usize, bytes: usize) -> *mut u8 {
+        assert!(at <= place.bytes() && bytes <= place.bytes() - at, "a part of no ring");
+        let Some((offset, block_bytes)) = place.as_block() else {
+            let inline = size_of::<LaneWords>() - INLINE_BYTES;
+            return self.words_at(lane).wrapping_add(inline + at);
+        };
+        let (arena, offset) = (self.extent.arena_bytes as usize, offset as usize);
+        let inside = offset <= arena && block_bytes as usize <= arena - offset;
+        assert!(inside && self.is_here(), "a block of no arena");
+        let first = if lane.writer == Side::Owner { arena } else { 0 };
+        self.start.as_ptr().wrapping_add(self.extent.arenas_at() + first + offset + at)
+    }
+}
+
+impl LaneMemory for LinkMap {
+    #[inline]
+    fn lane(&self, lane: LaneId) -> &LaneWords {
+        // SAFETY: one of the lanes (`words_at` asserts), mapped as long as `self` and aligned (the
+        // lanes begin at a page and are 256 bytes each); it is atomics, for which any bytes are a
+        // value, and the ring in it is reached by copies only.
+        unsafe { &*self.words_at(lane).cast::<LaneWords>() }
+    }
+
+    fn arena_bytes(&self) -> u32 {
+        self.extent.arena_bytes
+    }
+
+    #[inline]
+    fn copy_in(&self, lane: LaneId, place: Place, at: usize, from: &[u8]) {
+        let to = self.part(lane, place, at, from.len());
+        // SAFETY: the range is inside of the ring, and that inside of the mapping (`part` asserts);
+        // no reference to plain bytes of it exists. A peer that writes there meanwhile breaks its
+        // own bytes.
+        unsafe { super::copy(from.as_ptr(), to, from.len()) };
+    }
+
+    #[inline]
+    fn copy_out(&self, lane: LaneId, place: Place, at: usize, to: &mut [u8]) {
+        let from = self.part(lane, place, at, to.len());
+        // SAFETY: as in `copy_in`; what a peer writes meanwhile are other bytes, and any bytes are
+        // a value.
+        unsafe { super::copy(from, to.as_mut_ptr(), to.len()) };
+    }
+}
+
+impl Drop for LinkMap {
+    fn drop(&mut self) {
+        if self.is_here() {
+            // SAFETY: exactly what `new` mapped; what borrowed from it borrowed `self`.
+            let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.extent.bytes()) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file::SEALS;
+    use super::*;
+    use rustix::fd::{AsFd, OwnedFd};
+    use rustix::fs::{FallocateFlags, MemfdFlags};
+    use weir_ring::lane::{FrameKind, LaneReader, LaneWriter};
+
+    const EXTENT: LinkExtent = LinkExtent { channels: 40, arena_bytes: 64 << 10 };
+
+    #[test]
+    fn each_side_finds_what_the_other_wrote() {
+        let (file, peer) = LinkMap::create(EXTENT).expect("made");
+        let owner = LinkMap::open(file.get().expect("mine")).expect("opened");
+        assert_eq!(owner.extent(), EXTENT);
+        for (channel, writer) in [(0, Side::Peer), (39, Side::Peer), (0, Side::Owner)] {
+            let lane = LaneId { writer, channel };
+            let (mut end, mut reader) = (LaneWriter::default(), LaneReader::default());
+            for place in [Place::INLINE, Place::block(61_440, 4096)] {
+                end.refresh(&peer, lane).expect("sound");
+                end.move_to(place);
+                end.put(&peer, lane, FrameKind::Data, false, b"some bytes");
+                end.publish(&peer, lane);
+                let mut out = [0; 10];
+                reader.look(&owner, lane).expect("sound").expect("there");
+                assert_eq!(reader.take(&owner, lane, &mut out), 10);
+                assert_eq!(&out, b"some bytes");
+                reader.give_back(&owner, lane);
+            }
+        }
+        peer.board(Side::Owner).set(7);
+        assert!(owner.board(Side::Owner).any() && !owner.board(Side::Peer).any());
+    }
+
+    #[test]
+    fn a_link_with_holes_is_refused_and_one_in_use_keeps_its_pages() {
+        let (made, _map) = LinkMap::create(EXTENT).expect("made");
+        let (made, bytes) = (made.here().expect("mine"), EXTENT.bytes() as u64);
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let page = page_bytes();
+        rustix::fs::fallocate(made, punch, bytes - page, page).expect("before it is in use");
+        let error = LinkMap::open(made).expect_err("a hole").to_string();
+        assert!(error.contains("the rest are holes"), "{error}");
+        let (made, peer) = LinkMap::create(EXTENT).expect("made");
+        let made = made.here().expect("mine");
+        let owner = LinkMap::open(made).expect("whole");
+        assert_eq!(rustix::fs::fallocate(made, punch, bytes - page, page), Err(Errno::PERM));
+        assert!(LinkMap::open(made).is_err(), "it is in use");
+        assert_eq!(owner.extent(), peer.extent());
+    }
+
+    #[test]
+    fn foreign_memory_is_refused() {
+        let refusal = |file: BorrowedFd| LinkMap::open(file).expect_err("no").to_string();
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file_of = |bytes: u64, seals: SealFlags| {
+            let file = rustix::fs::memfd_create("other", flags).expect("a file");
+            rustix::fs::ftruncate(&file, bytes).expect("sized");
+            rustix::fs::fcntl_add_seals(&file, seals).expect("sealed");
+            file
+        };
+        let other: OwnedFd = tempfile::tempfile().expect("a file").into();
+        assert!(refusal(other.as_fd()).contains("sealed"));
+        assert!(refusal(file_of(1 << 20, SealFlags::SHRINK).as_fd()).contains("not sealed"));
+        assert!(refusal(file_of(100, SEALS).as_fd()).contains("too short"));
+        assert!(refusal(file_of(1 << 20, SEALS).as_fd()).contains("no link's"));
+        for (channels, arena_bytes) in
+            [(0, 65_536), (41, 65_536), (u32::MAX, 65_536), (40, 0), (40, 65_535), (40, u32::MAX)]
+        {
+            let (file, map) = LinkMap::create(EXTENT).expect("made");
+            map.header().fixed.channels.store(channels, Ordering::Relaxed);
+            map.header().fixed.arena_bytes.store(arena_bytes, Ordering::Relaxed);
+            let text = refusal(file.get().expect("mine"));
+            assert!(text.contains("sizes cannot be"), "{channels} {arena_bytes}: {text}");
+        }
+    }
+}

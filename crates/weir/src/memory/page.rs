@@ -1,0 +1,195 @@
+//! One page of shared memory out of atomic words, a cluster of flags or a board: sealed, or a file
+//! with a name.
+
+use super::{file, page_bytes};
+use crate::error::{Error, ErrorKind, Result};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::ptr::NonNull;
+use weir_ring::board::{self, Board};
+use weir_ring::cluster::{self, Cluster};
+use weir_ring::primitive::Ordering;
+use weir_ring::primitive::{AtomicU32, AtomicU64};
+use weir_sys::forks::ParentOnly;
+
+mod sealed {
+    /// What can lie on a page: only atomics, at most 4096 bytes, for which any bytes are a value.
+    pub trait Words {}
+}
+
+/// What can lie on a page. Only this module says what does.
+pub trait Content: sealed::Words {
+    /// The name of its files in /proc.
+    const FILE: &'static str;
+    /// What it is called.
+    const WHAT: &'static str;
+    /// What it begins with.
+    const MAGIC: u64;
+    /// Its version.
+    const VERSION: u32;
+    /// Where both lie.
+    fn beginning(&self) -> (&AtomicU64, &AtomicU32);
+}
+
+impl sealed::Words for Cluster {}
+impl Content for Cluster {
+    const FILE: &'static str = "weir-flags";
+    const WHAT: &'static str = "a cluster of flags";
+    const MAGIC: u64 = cluster::MAGIC;
+    const VERSION: u32 = cluster::VERSION;
+    fn beginning(&self) -> (&AtomicU64, &AtomicU32) {
+        (&self.magic, &self.version)
+    }
+}
+
+impl sealed::Words for Board {}
+impl Content for Board {
+    const FILE: &'static str = BOARD;
+    const WHAT: &'static str = "a board";
+    const MAGIC: u64 = board::MAGIC;
+    const VERSION: u32 = board::VERSION;
+    fn beginning(&self) -> (&AtomicU64, &AtomicU32) {
+        (&self.magic, &self.version)
+    }
+}
+
+/// The name of the file of a board in /proc.
+pub const BOARD: &str = "weir-board";
+
+/// A mapping of such a page. Forked children have it too: it has no ends.
+#[derive(Debug)]
+pub struct Page<C: Content> {
+    start: NonNull<C>,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and is reached as atomics only.
+unsafe impl<C: Content> Send for Page<C> {}
+// SAFETY: as for Send.
+unsafe impl<C: Content> Sync for Page<C> {}
+
+impl<C: Content> Page<C> {
+    /// Makes a page and its file, which is sealed against further seals as well: more than two may
+    /// map it, and none of them is to keep others from that.
+    pub fn create() -> Result<(ParentOnly, Page<C>)> {
+        let failed = |cause: Errno| Error::os("make", C::WHAT, cause);
+        let made = file::make(C::FILE, page_bytes(), SealFlags::SEAL).map_err(failed)?;
+        let page = Self::map(made.here().map_err(failed)?)?;
+        let (magic, version) = page.words().beginning();
+        version.store(C::VERSION, Ordering::Relaxed);
+        // Release: whoever finds the name finds the rest.
+        magic.store(C::MAGIC, Ordering::Release);
+        Ok((made, page))
+    }
+
+    /// Maps one that came from elsewhere, after checking it.
+    pub fn open(file: BorrowedFd) -> Result<Page<C>> {
+        let refused = |why| {
+            Error::new(ErrorKind::Corrupt, "use", format!("what was received as {}", C::WHAT), why)
+        };
+        match file::length(file) {
+            Ok(bytes) if bytes == page_bytes() => {}
+            Ok(_) => return Err(refused("it is not one page")),
+            Err(_) => return Err(refused("it is not sealed memory")),
+        }
+        let page = Page::map(file)?;
+        if page.is_sound() { Ok(page) } else { Err(refused("it is none, or of another version")) }
+    }
+
+    fn is_sound(&self) -> bool {
+        let (magic, version) = self.words().beginning();
+        magic.load(Ordering::Acquire) == C::MAGIC && version.load(Ordering::Relaxed) == C::VERSION
+    }
+
+    fn map(file: BorrowedFd) -> Result<Page<C>> {
+        let (bytes, how) = (page_bytes() as usize, ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
+        let start = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), bytes, how, MapFlags::SHARED, file, 0)
+        };
+        let start = start.map_err(|cause| Error::os("map", C::WHAT, cause))?;
+        NonNull::new(start.cast())
+            .map(|start| Page { start })
+            .ok_or_else(|| Error::os("map", C::WHAT, Errno::NOMEM))
+    }
+
+    /// The words.
+    pub fn words(&self) -> &C {
+        // SAFETY: the page is mapped as long as `self`, at least as long as what lies on it
+        // (`sealed::Words`) and aligned; that is atomics, for which any bytes are a value.
+        unsafe { self.start.as_ref() }
+    }
+}
+
+impl Page<Cluster> {
+    /// Opens the file of this name, or makes it, for this user alone.
+    pub fn named(path: &Path) -> Result<(OwnedFd, Page<Cluster>)> {
+        let object = || format!("flags '{}'", path.display());
+        let failed = |cause: Errno| Error::os("open", object(), cause);
+        // Twice, for a name that goes or comes between the two.
+        for _ in 0..2 {
+            match Page::find(path) {
+                Err(Errno::NOENT) => {}
+                Err(cause) => return Err(failed(cause)),
+                Ok(file) => return Page::check_named(&file, &object).map(|page| (file, page)),
+            }
+            match Page::make(path) {
+                Err(Errno::EXIST) => {}
+                made => {
+                    let file = made.map_err(failed)?;
+                    return Page::map(file.as_fd()).map(|page| (file, page));
+                }
+            }
+        }
+        Err(failed(Errno::AGAIN))
+    }
+
+    fn find(path: &Path) -> rustix::io::Result<OwnedFd> {
+        // NONBLOCK: a FIFO of that name must not hold this up.
+        let how = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        rustix::fs::open(path, how, Mode::empty())
+    }
+
+    fn check_named(file: &OwnedFd, object: &dyn Fn() -> String) -> Result<Page<Cluster>> {
+        let refused = |why| Error::new(ErrorKind::Corrupt, "open", object(), why);
+        let found = rustix::fs::fstat(file).map_err(|cause| Error::os("open", object(), cause))?;
+        let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+        if !is_file || found.st_size as u64 != page_bytes() {
+            return Err(refused("it is another file, not a cluster of flags"));
+        }
+        let page = Page::map(file.as_fd())?;
+        if page.is_sound() {
+            Ok(page)
+        } else {
+            Err(refused("it is another file, or of another version"))
+        }
+    }
+
+    /// Makes the file whole before it has its name, so that nobody finds half of it.
+    fn make(path: &Path) -> rustix::io::Result<OwnedFd> {
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let how = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let owner = Mode::RUSR | Mode::WUSR;
+        let file = rustix::fs::open(directory.unwrap_or(Path::new(".")), how, owner)?;
+        let mut bytes = vec![0; page_bytes() as usize];
+        bytes[..8].copy_from_slice(&cluster::MAGIC.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&cluster::VERSION.to_ne_bytes());
+        let mut left = &bytes[..];
+        while !left.is_empty() {
+            left = &left[rustix::io::write(&file, left)?..];
+        }
+        let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+        rustix::fs::linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
+        Ok(file)
+    }
+}
+
+impl<C: Content> Drop for Page<C> {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `map` mapped; what borrowed from it borrowed `self`.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), page_bytes() as usize) };
+    }
+}

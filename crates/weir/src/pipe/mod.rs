@@ -1,0 +1,8 @@
+//! Pipes of bytes and of records: their ends, and how ends get to other processes.
+
+pub mod end;
+pub mod handle;
+pub mod options;
+pub mod record;
+pub mod socket;
+pub mod stream;

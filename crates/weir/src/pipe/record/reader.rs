@@ -1,0 +1,313 @@
+//! The end of a record pipe that reads.
+
+use crate::connect::lifeline::Role;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{Map, View};
+use crate::pipe::end::{End, Ended, Until};
+use crate::pipe::handle::Handle;
+use crate::pipe::options::Options;
+use crate::pipe::stream::corrupt;
+use rustix::fd::BorrowedFd;
+use std::time::Duration;
+use weir_ring::account::{Account, add};
+use weir_ring::layout::RECORD;
+use weir_ring::primitive::Ordering;
+use weir_ring::record;
+
+/// The end of a record pipe that reads. Dropping it closes the pipe.
+#[derive(Debug)]
+pub struct RecordReader {
+    // `None` once it was handed on.
+    end: Option<End>,
+    ring: record::RecordReader,
+}
+
+impl RecordReader {
+    pub(crate) fn over(end: End) -> Result<RecordReader> {
+        let ring = record::RecordReader::resume(&*end.map).map_err(|c| corrupt(Role::Reader, c))?;
+        Ok(RecordReader { end: Some(end), ring })
+    }
+
+    /// Opens an end that was handed on. Of the options its waiting and its habits count.
+    ///
+    /// # Errors
+    /// The handle is a writer's, or its memory is not what it must be.
+    pub fn open(handle: Handle, options: &Options) -> Result<RecordReader> {
+        let (half, map) = handle.open_as(Role::Reader, RECORD)?;
+        let resolved = options.resolve_over(&map)?;
+        RecordReader::over(End::of(half, map, Role::Reader, &resolved)?)
+    }
+
+    /// Hands the end on.
+    ///
+    /// # Errors
+    /// This is a forked child, and the end its parent's.
+    pub fn into_handle(mut self) -> Result<Handle> {
+        let (end, ring) = self.parts()?;
+        ring.give_back(&*end.map);
+        self.end.take().ok_or_else(gone_on)?.into_handle()
+    }
+
+    #[inline]
+    pub(crate) fn parts(&mut self) -> Result<(&mut End, &mut record::RecordReader)> {
+        let RecordReader { end, ring } = self;
+        let end = end.as_mut().ok_or_else(gone_on)?;
+        end.check_here()?;
+        Ok((end, ring))
+    }
+
+    /// Receives the next record into `buffer`, waiting for it as long as it takes: its length, or
+    /// `None` once the writer is gone and all is received.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooSmall`]: the buffer; the record stays, [`Error::needed_bytes`] is its
+    /// length. [`ErrorKind::Corrupt`].
+    pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
+        self.receive_until(buffer, Until::Ever)
+    }
+
+    /// The same, if there is one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`]: there is none. Those of [`RecordReader::receive`].
+    pub fn try_receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
+        self.receive_until(buffer, Until::Now)
+    }
+
+    /// The same, if one comes in that time.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`]: none came. Those of [`RecordReader::receive`].
+    pub fn receive_for(&mut self, buffer: &mut [u8], time: Duration) -> Result<Option<usize>> {
+        self.receive_until(buffer, Until::after(time))
+    }
+
+    #[inline]
+    fn receive_until(&mut self, buffer: &mut [u8], until: Until) -> Result<Option<usize>> {
+        let Some(bytes) = self.next(until)? else { return Ok(None) };
+        let (end, ring) = self.parts()?;
+        if bytes > buffer.len() {
+            return Err(too_small(end, bytes, buffer.len()));
+        }
+        ring.copy_out(&*end.map, bytes, 0, &mut buffer[..bytes]);
+        let dirties = end.dirties;
+        self.consume(bytes, dirties)?;
+        Ok(Some(bytes))
+    }
+
+    /// Receives the next record as [`RecordReader::receive`] does, and with it those that have
+    /// followed it by then, each through `buffer`, which is shown to `see`: how many they were, 0
+    /// at the end. Cheaper than one at a time where records are small and many.
+    ///
+    /// It stops before a record longer than the buffer, and after an eighth of the capacity, so
+    /// that the writer is not kept waiting for room.
+    ///
+    /// # Errors
+    /// Those of [`RecordReader::receive`].
+    pub fn receive_each(&mut self, buffer: &mut [u8], mut see: impl FnMut(&[u8])) -> Result<usize> {
+        let Some(mut next) = self.next(Until::Ever)? else { return Ok(0) };
+        let (end, ring) = self.parts()?;
+        if next > buffer.len() {
+            return Err(too_small(end, next, buffer.len()));
+        }
+        let (mut records, mut bytes) = (0, 0);
+        loop {
+            ring.copy_out(&*end.map, next, 0, &mut buffer[..next]);
+            ring.consume(&*end.map, next, end.dirties);
+            records += 1;
+            bytes += next;
+            see(&buffer[..next]);
+            // What is corrupt is said by the next call: these have been received.
+            match ring.look(&*end.map) {
+                Ok(Some(more)) if more <= buffer.len() && !ring.owes_much() => next = more,
+                _ => break,
+            }
+        }
+        self.settle(records, bytes)?;
+        Ok(records)
+    }
+
+    /// Lends the next record to be read in place, waiting for it as long as it takes. It is
+    /// consumed by [`Loan::consume`], and stays when the loan is dropped.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`].
+    pub fn peek(&mut self) -> Result<Option<Loan<'_>>> {
+        self.peek_until(Until::Ever)
+    }
+
+    /// The same, if there is one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`], [`ErrorKind::Corrupt`].
+    pub fn try_peek(&mut self) -> Result<Option<Loan<'_>>> {
+        self.peek_until(Until::Now)
+    }
+
+    fn peek_until(&mut self, until: Until) -> Result<Option<Loan<'_>>> {
+        let bytes = self.next(until)?;
+        Ok(bytes.map(|bytes| Loan { reader: self, bytes }))
+    }
+
+    #[inline]
+    fn consume(&mut self, bytes: usize, dirties: bool) -> Result<()> {
+        let (end, ring) = self.parts()?;
+        ring.consume(&*end.map, bytes, dirties);
+        self.settle(1, bytes)
+    }
+
+    /// Counts what was received, and gives room back if it is time.
+    #[inline]
+    pub(crate) fn settle(&mut self, records: usize, bytes: usize) -> Result<()> {
+        let (end, ring) = self.parts()?;
+        let line = end.account_line();
+        add(&line.bytes, bytes as u64);
+        add(&line.records, records as u64);
+        end.moved(records as u32);
+        // Relaxed: that the writer waits is looked at again, with a fence, before this end rests.
+        if ring.owes_much() || end.header().writer_sleep.word.load(Ordering::Relaxed) != 0 {
+            give_back(end, ring);
+        }
+        end.acted();
+        Ok(())
+    }
+
+    /// The length of the next record, once there is one.
+    #[inline]
+    fn next(&mut self, until: Until) -> Result<Option<usize>> {
+        let (end, ring) = self.parts()?;
+        match ring.look(&*end.map).map_err(|c| corrupt(Role::Reader, c))? {
+            Some(bytes) => Ok(Some(bytes)),
+            None => self.wait_for_next(until),
+        }
+    }
+
+    #[cold]
+    fn wait_for_next(&mut self, until: Until) -> Result<Option<usize>> {
+        let (end, ring) = self.parts()?;
+        let next = |ring: &record::RecordReader, map: &Map| {
+            ring.look(map).map_err(|c| corrupt(Role::Reader, c))
+        };
+        if until == Until::Now {
+            give_back(end, ring);
+            end.arm();
+            let gone = end.is_gone();
+            // Looked at after the end was: what came before it counts.
+            let found = next(ring, &end.map)?;
+            if found.is_some() || gone {
+                return Ok(found);
+            }
+            return Err(end.error(ErrorKind::WouldBlock, "it is empty"));
+        }
+        let dry = std::mem::take(&mut end.since_dry);
+        end.pause(dry);
+        if end.spin(|map: &Map| Ok(next(ring, map)?.is_some()))? {
+            return next(ring, &end.map);
+        }
+        give_back(end, ring);
+        match end.sleep(until, &mut |map| Ok(next(ring, map)?.is_some()))? {
+            Ended::Ready => next(ring, &end.map),
+            Ended::Gone => Ok(None),
+            Ended::TimedOut => Err(end.error(ErrorKind::TimedOut, "it stayed empty")),
+        }
+    }
+
+    /// Whether receiving would not wait.
+    pub(crate) fn is_ready(&mut self) -> Result<bool> {
+        let (end, ring) = self.parts()?;
+        let gone = end.is_gone();
+        let next = ring.look(&*end.map).map_err(|c| corrupt(Role::Reader, c))?;
+        if next.is_none() {
+            give_back(end, ring);
+        }
+        Ok(next.is_some() || gone)
+    }
+
+    /// What the end has counted.
+    ///
+    /// # Errors
+    /// This is a forked child, and the end its parent's.
+    pub fn account(&mut self) -> Result<Account> {
+        Ok(self.parts()?.0.account())
+    }
+
+    /// As [`crate::Reader::poll_descriptor`].
+    ///
+    /// # Errors
+    /// The kernel has no descriptors.
+    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        self.end.as_mut().ok_or_else(gone_on)?.poll_descriptor()
+    }
+}
+
+/// Gives the room of what was received back, and wakes a writer that waits for it.
+pub(crate) fn give_back(end: &End, ring: &mut record::RecordReader) {
+    if ring.owes() {
+        ring.give_back(&*end.map);
+    }
+    let shape = end.shape;
+    end.wake_other(|header| {
+        // Acquire pairs with the release in `say_position`; nonsense only wakes or does not.
+        let position = header.writer.position.load(Ordering::Acquire);
+        let (room, arena_room) = ring.room(position, header.writer.arena.load(Ordering::Acquire));
+        let wanted = header.writer_sleep.wanted.load(Ordering::Relaxed);
+        let wanted_arena = header.writer_sleep.wanted_arena.load(Ordering::Relaxed);
+        let arena_will_do = wanted_arena == 0 || shape.wakes_writer(arena_room, wanted_arena);
+        shape.wakes_writer(room, wanted) && arena_will_do
+    });
+}
+
+/// A record that is being read in place.
+#[derive(Debug)]
+pub struct Loan<'a> {
+    reader: &'a mut RecordReader,
+    bytes: usize,
+}
+
+impl Loan<'_> {
+    /// Its length.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it is empty.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// This is a forked child, and the end its parent's.
+    pub fn view(&mut self) -> Result<View<'_>> {
+        let bytes = self.bytes;
+        let (end, ring) = self.reader.parts()?;
+        Ok(View::new(&end.map, ring.place(bytes), bytes))
+    }
+
+    /// Goes past it, and gives its room back.
+    ///
+    /// # Errors
+    /// This is a forked child, and the end its parent's.
+    pub fn consume(self) -> Result<()> {
+        self.reader.consume(self.bytes, false)
+    }
+}
+
+#[cold]
+fn too_small(end: &End, record: usize, buffer: usize) -> Error {
+    let why = format!("the record has {record} bytes, the buffer {buffer}");
+    end.error(ErrorKind::TooSmall, &why).with_bytes(record as u64)
+}
+
+fn gone_on() -> Error {
+    Error::new(ErrorKind::Invalid, "use", "the reader", "it was handed on")
+}
+
+impl Drop for RecordReader {
+    fn drop(&mut self) {
+        if let Some(end) = &self.end {
+            end.close();
+        }
+    }
+}

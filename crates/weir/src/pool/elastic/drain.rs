@@ -1,0 +1,136 @@
+//! The thread that moves bytes from a full ring to the backlog.
+
+use super::{Ring, Sides};
+use crate::error::{Error, ErrorKind, Result};
+use crate::pipe::end::elastic;
+use crate::pipe::stream::Reader;
+use crate::pool::RoomWaiter;
+use std::sync::{Arc, MutexGuard};
+use weir_ring::Memory;
+use weir_ring::primitive::Ordering;
+
+/// What is said of an error without a number: EIO.
+const UNKNOWN: i32 = rustix::io::Errno::IO.raw_os_error();
+/// Times its capacity that are moved before others may have the ring.
+const ROUNDS: u64 = 4;
+
+/// What became of a pass over the ring.
+enum Pass {
+    /// The ring is empty.
+    Empty,
+    /// It may not be: others may have it.
+    More,
+    /// The pool has no room.
+    Full,
+    /// There is nothing more to do, ever.
+    Over,
+}
+
+/// Writes into the account of a reader what its backlog counted.
+pub fn say(reader: &mut Reader, counts: [u64; 4]) {
+    let Ok((end, _)) = reader.parts() else { return };
+    let line = end.account_line();
+    let words = [&line.delayed, &line.cancelled, &line.spilled, &line.read_back];
+    // Relaxed: counts.
+    words.iter().zip(counts).for_each(|(word, count)| word.store(count, Ordering::Relaxed));
+}
+
+/// Drains the ring whenever it is full, until the reader goes, or the writer has gone.
+pub fn run(ring: &Arc<Ring>) {
+    weir_sys::signals::block_all();
+    let mut troubles = 0;
+    // Relaxed: whoever sets it wakes this thread, which looks again.
+    while !ring.stops.load(Ordering::Relaxed) {
+        if sleep(ring).is_err() {
+            return;
+        }
+        loop {
+            let mut sides = ring.lock();
+            let passed = pass(ring, &mut sides, &mut troubles);
+            let waiter = leave(ring, sides);
+            match passed {
+                Ok(Pass::Empty) => break,
+                Ok(Pass::More) => std::thread::yield_now(),
+                Ok(Pass::Full) => waiter.wait(),
+                // What is wrong with the ring the reader finds, too.
+                Ok(Pass::Over) | Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Lets others have the ring. A reader that found it in use waits for the backlog, and looks again
+/// now: there may be nothing in that.
+fn leave(ring: &Ring, sides: MutexGuard<'_, Sides>) -> RoomWaiter {
+    let waiter = sides.backlog.waiter();
+    drop(sides);
+    if ring.kept_one_out() {
+        waiter.wake_reader();
+    }
+    waiter
+}
+
+/// Sleeps until the ring is full.
+fn sleep(ring: &Arc<Ring>) -> Result<()> {
+    let mut sides = ring.lock();
+    let parts = sides.reader.parts().map(|(end, _)| (end.map.clone(), end.shape.segment_bytes()));
+    leave(ring, sides);
+    let (map, segment_bytes) = parts?;
+    let header = map.header();
+    elastic::announce(header);
+    let is_full = elastic::fill(header).saturating_add(segment_bytes) > map.extent().ring_bytes;
+    // Relaxed: as in `run`; the fence in `announce` comes before. Another memory has a writer that
+    // knows nothing of this thread yet: that is gone over to at once.
+    let has_moved = elastic::has_moved(header);
+    if !is_full && !has_moved && !ring.stops.load(Ordering::Relaxed) {
+        elastic::sleep(header);
+    }
+    elastic::rise(header);
+    Ok(())
+}
+
+/// Moves what is in the ring, as far as there is room.
+fn pass(ring: &Arc<Ring>, sides: &mut Sides, troubles: &mut u32) -> Result<Pass> {
+    let mut left = ROUNDS * sides.reader.parts()?.0.shape.capacity_bytes();
+    loop {
+        if left == 0 {
+            return Ok(Pass::More);
+        }
+        // Relaxed: as in `run`.
+        if ring.stops.load(Ordering::Relaxed) {
+            return Ok(Pass::Over);
+        }
+        let space = match sides.backlog.reserve() {
+            Ok(space) => space,
+            Err(error) => return refused(sides, &error, troubles),
+        };
+        match sides.reader.try_read(space) {
+            Ok(0) => return Ok(Pass::Over),
+            Ok(bytes) => {
+                sides.backlog.commit(bytes);
+                left = left.saturating_sub(bytes as u64);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                say(&mut sides.reader, sides.backlog.counts());
+                return Ok(Pass::Empty);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// There is no room: because there is none now, or because nothing can be spilled, which the
+/// writer is to know.
+fn refused(sides: &mut Sides, error: &Error, troubles: &mut u32) -> Result<Pass> {
+    match error.kind() {
+        ErrorKind::WouldBlock => Ok(Pass::Full),
+        ErrorKind::Os => {
+            *troubles = troubles.wrapping_add(1).max(1);
+            let (end, _) = sides.reader.parts()?;
+            elastic::say_trouble(end.header(), *troubles, error.os_code().unwrap_or(UNKNOWN));
+            end.wake_other(|_| true);
+            Ok(Pass::Full)
+        }
+        _ => Ok(Pass::Over),
+    }
+}

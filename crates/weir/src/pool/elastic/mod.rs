@@ -1,0 +1,335 @@
+//! A stream whose reader has a backlog larger than the ring.
+//!
+//! While the reader keeps up nothing changes. Once the writer finds the ring full, a thread in the
+//! reader's process moves what is in it to the reader's pool, so that the writer goes on. The
+//! reader takes from there first, then from the ring: the same bytes in the same order. What was
+//! written is the reader's, whatever becomes of the writer.
+
+mod drain;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Map;
+use crate::pipe::end::elastic;
+use crate::pipe::stream::Reader;
+use crate::pool::{BacklogReader, BacklogWriter, Pool};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use weir_ring::Memory;
+use weir_ring::account::Account;
+use weir_ring::primitive::{Ordering, fence};
+
+/// Looks whether the thread has ended, before it is woken once more; and the time until then.
+const LOOKS: u32 = 100;
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// How a read waits.
+#[derive(Clone, Copy, Debug)]
+enum Patience {
+    None,
+    Until(Option<Instant>),
+}
+
+/// The end of a stream that reads, with a backlog in a pool. Dropping it closes the stream and
+/// gives up what is left.
+#[derive(Debug)]
+pub struct ElasticReader {
+    ring: Arc<Ring>,
+    // `None` only while it is dropped.
+    backlog: Option<BacklogReader>,
+    thread: Option<JoinHandle<()>>,
+    nested: Option<OwnedFd>,
+}
+
+/// What a look at the ring came to.
+enum Look {
+    /// So many bytes were read.
+    Read(usize),
+    /// What was in it is in the backlog.
+    Moved,
+    /// The thread is moving its bytes.
+    InUse,
+}
+
+/// What the reader and the thread that drains share.
+#[derive(Debug)]
+struct Ring {
+    sides: Mutex<Sides>,
+    stops: AtomicBool,
+    /// The reader found the ring in use.
+    kept_out: AtomicBool,
+}
+
+/// Where bytes come from, and where they go when the ring is full.
+#[derive(Debug)]
+struct Sides {
+    reader: Reader,
+    backlog: BacklogWriter,
+}
+
+impl Ring {
+    fn lock(&self) -> MutexGuard<'_, Sides> {
+        self.sides.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, Sides>> {
+        match self.sides.try_lock() {
+            Ok(sides) => Some(sides),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// The ring for the reader, unless the thread is at it, which will wake the reader then.
+    fn enter(&self) -> Option<MutexGuard<'_, Sides>> {
+        self.try_lock().or_else(|| {
+            // Relaxed: ordered by the fence, which pairs with that in `kept_one_out`: the thread
+            // sees this after it has left, or the ring is found free now.
+            self.kept_out.store(true, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            self.try_lock()
+        })
+    }
+
+    /// Whether the reader found the ring in use. To be asked after it was left.
+    fn kept_one_out(&self) -> bool {
+        // Pairs with the fence in `enter`.
+        fence(Ordering::SeqCst);
+        self.kept_out.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl Reader {
+    /// Gives the reader a backlog in a pool of this process.
+    ///
+    /// # Errors
+    /// This is a forked child, and the end or the pool its parent's; there is no thread.
+    pub fn elastic(self, pool: &Pool) -> Result<ElasticReader> {
+        let mut reader = self;
+        reader.parts()?;
+        let (writer, backlog) = pool.backlog()?;
+        let sides = Mutex::new(Sides { reader, backlog: writer });
+        let ring = Arc::new(Ring {
+            sides,
+            stops: AtomicBool::new(false),
+            kept_out: AtomicBool::new(false),
+        });
+        let drained = ring.clone();
+        let thread = weir_sys::threads::start("weir-drain", move || drain::run(&drained))
+            .map_err(|cause| Error::os("start", "the thread of an elastic pipe", cause))?;
+        Ok(ElasticReader { ring, backlog: Some(backlog), thread: Some(thread), nested: None })
+    }
+}
+
+impl ElasticReader {
+    /// Reads what is there, at least a byte, waiting for it as long as it takes; 0 once the writer
+    /// is gone and all is read.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`]: the memory says what cannot be. [`ErrorKind::Os`]: what comes next
+    /// could not be read back; it is tried again.
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        self.read_until(buffer, Patience::Until(None))
+    }
+
+    /// Reads what is there.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`]: nothing is in memory now.
+    pub fn try_read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        self.read_until(buffer, Patience::None)
+    }
+
+    /// Reads what comes in that time.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`]: nothing came.
+    pub fn read_for(&mut self, buffer: &mut [u8], time: Duration) -> Result<usize> {
+        self.read_until(buffer, Patience::Until(Instant::now().checked_add(time)))
+    }
+
+    fn backlog(&mut self) -> Result<&mut BacklogReader> {
+        self.backlog
+            .as_mut()
+            .ok_or_else(|| Error::new(ErrorKind::Invalid, "read from", "the pipe", "it was closed"))
+    }
+
+    fn read_until(&mut self, buffer: &mut [u8], patience: Patience) -> Result<usize> {
+        loop {
+            match self.backlog()?.try_take(buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Ok(bytes) if bytes > 0 || buffer.is_empty() => {
+                    self.count();
+                    return Ok(bytes);
+                }
+                Ok(_) => {}
+                Err(error) => return Err(error),
+            }
+            // What is in the backlog comes before what is in the ring.
+            if self.backlog()?.backlog_bytes() > 0 {
+                self.wait_backlog(patience)?;
+                continue;
+            }
+            match self.read_ring(buffer, patience)? {
+                Look::Read(read) => return Ok(read),
+                Look::Moved => {}
+                Look::InUse => self.wait_backlog(patience)?,
+            }
+        }
+    }
+
+    /// Waits until something is in the backlog, in memory, or the thread has left the ring. The
+    /// backlog has said that it would have to wait.
+    fn wait_backlog(&mut self, patience: Patience) -> Result<()> {
+        let until = match patience {
+            Patience::None => return Err(would_block()),
+            Patience::Until(until) => until,
+        };
+        if self.backlog()?.wait(until) {
+            return Ok(());
+        }
+        let why = "nothing came into memory";
+        Err(Error::new(ErrorKind::TimedOut, "read from", "the pipe", why))
+    }
+
+    /// From the ring, unless the thread moves its bytes to the backlog, or has.
+    fn read_ring(&mut self, buffer: &mut [u8], patience: Patience) -> Result<Look> {
+        let ring = self.ring.clone();
+        // Not waited for: with a writer that is fast enough the thread is at it for long.
+        let Some(mut sides) = ring.enter() else { return Ok(Look::InUse) };
+        // Under the lock: the thread puts nothing into the backlog now.
+        if self.backlog()?.backlog_bytes() > 0 {
+            return Ok(Look::Moved);
+        }
+        let before = sides.reader.parts()?.0.map.clone();
+        let read = match patience {
+            Patience::None => sides.reader.try_read(buffer),
+            Patience::Until(None) => sides.reader.read(buffer),
+            Patience::Until(Some(until)) => {
+                let time = until.saturating_duration_since(Instant::now());
+                sides.reader.read_for(buffer, time)
+            }
+        };
+        // The pipe was given another memory: the thread is to look at that.
+        if !Arc::ptr_eq(&before, &sides.reader.parts()?.0.map) {
+            elastic::wake(before.header());
+        }
+        read.map(Look::Read)
+    }
+
+    /// Brings the account up to date with what the pool counted.
+    fn count(&mut self) {
+        let Some(backlog) = &self.backlog else { return };
+        let counts = backlog.counts();
+        // The thread moves bytes: it will count when it is done.
+        if counts != [0; 4]
+            && let Some(mut sides) = self.ring.try_lock()
+        {
+            drain::say(&mut sides.reader, counts);
+        }
+    }
+
+    /// What the end has counted. Bytes are counted when they leave the ring, for the backlog or for
+    /// the reader.
+    ///
+    /// # Errors
+    /// This is a forked child, and the end its parent's.
+    pub fn account(&mut self) -> Result<Account> {
+        let counts = self.backlog()?.counts();
+        let mut sides = self.ring.lock();
+        drain::say(&mut sides.reader, counts);
+        sides.reader.account()
+    }
+
+    /// Bytes that are in the backlog now, and not in the ring.
+    pub fn backlog_bytes(&self) -> u64 {
+        self.backlog.as_ref().map_or(0, BacklogReader::backlog_bytes)
+    }
+
+    /// A lower bound of the bytes that can be read, with waiting for the file at most.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`].
+    pub fn available(&mut self) -> Result<u64> {
+        let mut sides = self.ring.lock();
+        Ok(self.backlog_bytes() + sides.reader.available()?)
+    }
+
+    /// A descriptor for poll(2) and epoll(7): readable until a `try_read` has answered
+    /// [`ErrorKind::WouldBlock`], and again once there is something to read or the writer is gone.
+    ///
+    /// # Errors
+    /// The kernel has no descriptors.
+    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        let failed = |cause: Errno| Error::os("make", "a descriptor to poll", cause);
+        if self.nested.is_none() {
+            let nested = epoll::create(CreateFlags::CLOEXEC).map_err(failed)?;
+            let data = EventData::new_u64(0);
+            let backlog = self.backlog()?.descriptor()?;
+            epoll::add(&nested, backlog, data, EventFlags::IN).map_err(failed)?;
+            let mut sides = self.ring.lock();
+            let ring = sides.reader.poll_descriptor()?;
+            epoll::add(&nested, ring, data, EventFlags::IN).map_err(failed)?;
+            drop(sides);
+            self.nested = Some(nested);
+        }
+        self.nested.as_ref().map(AsFd::as_fd).ok_or_else(|| failed(Errno::BADF))
+    }
+
+    /// The descriptor, readable only if there is something.
+    pub(crate) fn armed_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        self.poll_descriptor()?;
+        if self.backlog()?.backlog_bytes() == 0 && self.backlog()?.arm() {
+            let mut sides = self.ring.lock();
+            sides.reader.parts()?.0.arm();
+            // Looked at after it was said: what came before would ring nobody.
+            if sides.reader.is_ready()? {
+                sides.reader.parts()?.0.acted();
+            }
+        }
+        self.poll_descriptor()
+    }
+}
+
+fn would_block() -> Error {
+    Error::new(ErrorKind::WouldBlock, "read from", "the pipe", "it is being read back")
+}
+
+impl Drop for ElasticReader {
+    fn drop(&mut self) {
+        let map: Option<Arc<Map>> = {
+            // In a forked child there is no thread, and the lock may be held by nobody.
+            if self.backlog.as_ref().is_none_or(|backlog| !backlog.is_here()) {
+                std::mem::forget(self.thread.take());
+                return;
+            }
+            // Relaxed: the wake-ups below order it.
+            self.ring.stops.store(true, Ordering::Relaxed);
+            // A thread that waits for room learns that nobody reads.
+            drop(self.backlog.take());
+            let mut sides = self.ring.lock();
+            sides.reader.parts().ok().map(|(end, _)| end.map.clone())
+        };
+        let (Some(thread), Some(map)) = (self.thread.take(), map) else { return };
+        // Once, as a rule. Again and again where a hostile writer puts it to sleep meanwhile.
+        while !thread.is_finished() {
+            elastic::wake(map.header());
+            (0..LOOKS).take_while(|_| !thread.is_finished()).for_each(|_| std::thread::yield_now());
+            if !thread.is_finished() {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        let _ = thread.join();
+    }
+}
+
+impl io::Read for ElasticReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(ElasticReader::read(self, buffer)?)
+    }
+}

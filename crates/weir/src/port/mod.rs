@@ -1,0 +1,177 @@
+//! Ports: many writers, one reader, a name. [`Port`] is the reader, [`PortWriter`] a writer.
+//!
+//! ```
+//! use weir::{Event, Port, PortOptions, PortWriter};
+//! # let directory = tempfile::tempdir().expect("a directory");
+//! # let name = directory.path().join("log");
+//! let mut port = Port::create(&name, &PortOptions::new())?;
+//! let mut writer = PortWriter::open(&name, &PortOptions::new())?;
+//! writer.send(b"hello")?;
+//! drop(writer);
+//! let mut buffer = [0; 64];
+//! assert_eq!(port.receive(&mut buffer)?.event, Event::Message { bytes: 5 });
+//! assert_eq!(port.receive(&mut buffer)?.event, Event::Closed(weir::Ending::Closed));
+//! # Ok::<(), weir::Error>(())
+//! ```
+//!
+//! Each writer has a ring of its own, which it makes and hands over; nobody else can write to it.
+//! A ring is *hot* while the reader looks at it, or *cold*: then its writer says on the board, at
+//! its next message, that it has something. The modules, in the order of flow: [`writer`] sends;
+//! [`slot`] is a writer as its reader sees it; [`choice`] finds the next; [`waiting`] spins and
+//! sleeps when there is none; [`reader`] is the port.
+
+mod choice;
+mod lent;
+mod options;
+mod reader;
+mod slot;
+mod unfinished;
+mod waiting;
+mod writer;
+
+pub use crate::connect::acceptor::Identity;
+pub use lent::Lent;
+pub use options::PortOptions;
+pub use reader::{Counts, Port, WriterStat};
+pub use writer::PortWriter;
+
+use crate::connect::name::{self, What};
+use crate::error::Result;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What a writer says first, with its memory.
+const HELLO: &[u8] = b"weir-port";
+// The header of a record is the ring's own word, which says its length and where it lies, and a
+// second word: kind in the lowest byte, flags in the next, the rest zeros.
+/// The kind of a record that holds part of a message.
+const DATA: u32 = 1;
+/// The record begins a message.
+const FIRST: u32 = 1 << 8;
+/// The record ends a message.
+const LAST: u32 = 2 << 8;
+
+/// One open of a port: the same process may have several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WriterId {
+    /// Writers are counted from 1, in the order in which they were let in.
+    serial: u64,
+    slot: u32,
+}
+
+impl WriterId {
+    /// Its number: writers are counted from 1, in the order in which they were let in.
+    pub fn number(self) -> u64 {
+        self.serial
+    }
+}
+
+impl fmt::Display for WriterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.serial)
+    }
+}
+
+/// How a writer ended, or a channel that this side did not close.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It closed its end.
+    Closed,
+    /// It died.
+    Died,
+    /// What it wrote was nonsense, or the reader did not want it any more.
+    ShutOut,
+}
+
+/// What came from a writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A message, so many bytes of the buffer.
+    Message {
+        /// Its length.
+        bytes: usize,
+    },
+    /// Of ports that show pieces: part of a message.
+    Piece {
+        /// Its length.
+        bytes: usize,
+        /// It begins a message. If the writer's last did not end before, it never will.
+        first: bool,
+        /// It ends a message.
+        last: bool,
+    },
+    /// The writer is gone; all it sent was received.
+    Closed(Ending),
+}
+
+/// What was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// From whom.
+    pub writer: WriterId,
+    /// Its process and user.
+    pub identity: Identity,
+    /// Which message (or piece) of this writer's, counted from 1; of `Closed` how many there were.
+    pub sequence: u64,
+    /// What.
+    pub event: Event,
+}
+
+/// The name of a port as it is found outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortName {
+    /// The path of its socket.
+    pub path: PathBuf,
+    /// The process that reads, 0 for one of another pid namespace; none where that is gone and has
+    /// left the name.
+    pub reader: Option<i32>,
+}
+
+const LIST: What = What { operation: "list", noun: "ports in" };
+const REMOVE: What = What { operation: "remove", noun: "port" };
+
+/// The ports in a directory, by name; in that of names without a `/` where none is given.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn port_names(directory: Option<&Path>) -> Result<Vec<PortName>> {
+    let directory = directory.map_or_else(name::directory, |path| Ok(path.to_owned()))?;
+    let failed =
+        |cause: std::io::Error| crate::Error::os(LIST.operation, LIST.object(&directory), cause);
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(&directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_none_or(|extension| extension != "lock") {
+            continue;
+        }
+        let path = path.with_extension("");
+        match name::state(&path) {
+            Some(name::State::Held(holder)) => {
+                let reader = Some(holder.pid().unwrap_or_default());
+                names.push(PortName { path, reader });
+            }
+            Some(name::State::Stale) => names.push(PortName { path, reader: None }),
+            None => {}
+        }
+    }
+    names.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(names)
+}
+
+/// Removes what a reader that is gone has left of a port.
+///
+/// # Errors
+/// [`crate::ErrorKind::Taken`]: it has a reader; [`crate::ErrorKind::Invalid`]: there is none of
+/// that name.
+pub fn remove_port(name: impl AsRef<Path>) -> Result<()> {
+    let path = name::resolve(&REMOVE, name.as_ref())?;
+    name::remove(&REMOVE, &path)
+}
+
+/// The path of a port's socket.
+///
+/// # Errors
+/// [`crate::ErrorKind::Invalid`]: the name cannot be one.
+pub fn port_path(name: impl AsRef<Path>) -> Result<PathBuf> {
+    name::resolve(&What { operation: "name", noun: "port" }, name.as_ref())
+}
