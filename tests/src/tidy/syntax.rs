@@ -133,19 +133,22 @@ fn gives_reason(line: &str) -> bool {
     line.split_once("// sleep:").is_some_and(|(_, reason)| !reason.trim().is_empty())
 }
 
-/// The policy crate reads no clock and touches nothing outside; its tests may.
+/// The crates of decisions read no clock and touch nothing outside; their tests may.
 pub fn pure_policy(source: &Source) -> Vec<Fault> {
     let tokens = &source.tokens;
     let mut faults = Vec::new();
-    if !source.path.starts_with("crates/weir-policy/") {
+    let pure = ["crates/weir-policy/", "crates/weir-doctor/"];
+    if !pure.iter().any(|place| source.path.starts_with(place)) {
         return faults;
     }
     for (index, token) in tokens.iter().enumerate().filter(|(_, token)| !token.test) {
         let uses_std =
             token.is("std") && (is_at(tokens, index, -1, "crate") || is_at(tokens, index, 1, ":"));
         if uses_std || token.kind == Kind::Word && CLOCKS.contains(&token.text.as_str()) {
-            let text =
-                format!("`{}` in the policy crate: facts and the time are passed in", token.text);
+            let text = format!(
+                "`{}` in a crate of decisions: facts and the time are passed in",
+                token.text
+            );
             faults.push(Fault::new(&source.path, token.start.line, "pure-policy", text));
         }
     }

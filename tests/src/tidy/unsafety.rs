@@ -5,19 +5,20 @@ use super::source::{Kind, Source};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Crates whose roots hold `#![forbid(unsafe_code)]`.
-const FORBID: [&str; 9] = [
+const FORBID: [&str; 10] = [
     "weir-policy",
+    "weir-doctor",
     "weir-ring",
     "weir-profile",
     "weir-measure",
     "weir-net",
+    "weir-bench",
     "weir-model",
     "weir-bridge",
-    "weir-bench",
     "weir-cli",
 ];
 /// Crates whose roots hold `#![no_std]`.
-const NO_STD: [&str; 1] = ["weir-policy"];
+const NO_STD: [&str; 2] = ["weir-policy", "weir-doctor"];
 /// Beginnings of the paths where `unsafe` may stand.
 const PLACES: [&str; 6] = [
     "crates/weir-sys/",

@@ -2,10 +2,10 @@
 
 use super::{asked, failed};
 use crate::args::RelayOptions;
-use crate::bench::trimmed;
 use crate::fault::{Fault, tell};
 use crate::output::Outlet;
-use crate::report::units::count;
+use crate::output::trimmed;
+use crate::units::count;
 use comfy_table::{CellAlignment, Table, presets};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};

@@ -6,14 +6,13 @@
 
 mod around;
 
-use super::Report;
-use crate::run::Compared;
+use super::{Compared, Report};
 use serde::Serialize;
 use serde_json::{Value, json};
+use weir_doctor::advice::{Advice, Gain};
+use weir_doctor::verdict::Verdict;
 use weir_measure::record::{Ending, Pipe, Run, Stage};
 use weir_measure::{machine, record};
-use weir_policy::advice::{Advice, Gain};
-use weir_policy::verdict::Verdict;
 
 /// Writes the report as one JSON document, with a newline at its end.
 pub fn json(report: &Report) -> String {

@@ -1,5 +1,6 @@
 //! What is said of a run: to people (`text`) and to programs (`json`).
 
+mod compared;
 mod fine;
 mod json;
 pub mod layout;
@@ -8,18 +9,17 @@ mod rows;
 mod several;
 mod tables;
 mod text;
-pub mod units;
 
+pub use compared::Compared;
 pub use json::json;
 pub use layout::cut;
 pub use look::{Detail, Look};
 pub use several::{Against, Pipeline, Several, json as several_json, text as several_text};
 pub use text::text;
 
-use crate::run::Compared;
+use weir_doctor::advice::Advice;
+use weir_doctor::verdict::Verdict;
 use weir_measure::record::Run;
-use weir_policy::advice::Advice;
-use weir_policy::verdict::Verdict;
 
 /// All that a report is made from.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 //! The report of a run written down by hand: what people read is held by a snapshot.
 
 use super::*;
+use weir_doctor::advice::{Advice, Gain, Kind};
+use weir_doctor::partition::Times;
 use weir_measure::proc::Io;
 use weir_measure::record::{Ending, Evidence, Pipe, Stage};
-use weir_policy::advice::{Advice, Gain, Kind};
-use weir_policy::partition::Times;
 
 const MS: u64 = 1_000_000;
 
@@ -46,7 +46,7 @@ fn stage(label: &str, wall_ms: u64, [cpu, queue, input, output, sleep]: [u64; 5]
 /// A report whose sentences stay the same whatever policy comes to say.
 fn told(run: Run) -> Report {
     let facts = run.facts(false, false);
-    let mut verdict = weir_policy::verdict::judge(&facts);
+    let mut verdict = weir_doctor::verdict::judge(&facts);
     let advice = vec![Advice {
         kind: Kind::LargerPipe,
         stage: None,

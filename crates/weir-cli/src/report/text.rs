@@ -2,12 +2,12 @@
 //! to do about it. How each figure is known is said with `--verbose` (`fine`).
 
 use super::look::{Detail, Look};
-use super::units::seconds;
 use super::{Report, fine, layout, rows, tables};
+use crate::units::seconds;
 use anstyle::{AnsiColor, Style};
+use weir_doctor::ending::{End, Ended, Remark, remark};
+use weir_doctor::text::printable;
 use weir_measure::record::{Ending, Run};
-use weir_policy::ending::{End, Ended, Remark, remark};
-use weir_policy::text::printable;
 
 /// When more lines than this stand between the verdict and the advice, its first line is repeated:
 /// the top may have left the screen.
@@ -150,7 +150,7 @@ fn remarks(run: &Run, command: &str) -> Vec<Remark> {
             (_, Some(reason)) => (End::NotStarted(reason), false),
             (Some(Ending::Code(code)), _) => (End::Code(code), false),
             (Some(Ending::Signal(number)), _) => {
-                name = super::units::signal_name(number);
+                name = crate::units::signal_name(number);
                 (End::Signal(number, name.as_str()), run.signals.contains(&number))
             }
             (None, _) => return None,

@@ -10,10 +10,10 @@ use super::status::lossy_buffers;
 use crate::args::Elastic;
 use crate::fault::{Fault, tell};
 use crate::report::Report;
-use crate::report::units::ending;
+use crate::units::ending;
+use weir_doctor::advice::{ENOUGH_SAMPLES, Kind, Past, Refuted};
 use weir_measure::record::{Pipe, Run};
 use weir_measure::runner::{Launch, StageSpec, files_suffice};
-use weir_policy::advice::{ENOUGH_SAMPLES, Kind, Past, Refuted};
 
 /// What an inserted stage is shown as.
 const LABEL: &str = "weir buffer";
@@ -195,7 +195,7 @@ pub fn remember(report: &Report) {
     let pipeline = evidence::pipeline_key(&report.command);
     let number = |pipe: &Pipe| typed_number(run.stages.iter().map(|s| s.inserted), pipe.from);
     let advised = |position: usize| {
-        let about = |advice: &&weir_policy::advice::Advice| advice.pipe == Some(position);
+        let about = |advice: &&weir_doctor::advice::Advice| advice.pipe == Some(position);
         report.advice.iter().filter(about).any(|advice| advice.kind == Kind::ElasticBuffer)
     };
     let (shown, not): (Vec<_>, Vec<_>) =

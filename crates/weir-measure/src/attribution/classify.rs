@@ -10,8 +10,8 @@ use crate::proc::{Descriptor, Kind, descriptor, epoll_interest};
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::{socket_domain, socket_peercred};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use weir_doctor::state::State;
 use weir_measure_sys::memory::read_remote;
-use weir_policy::state::State;
 use weir_sys::Pid;
 
 /// What a stage reads from and writes to.

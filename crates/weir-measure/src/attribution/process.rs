@@ -3,13 +3,23 @@
 use super::classify::{Endpoints, Hints, classify, socket};
 use super::group::Unreaped;
 use super::locale::locale_of;
-use super::tree::Found;
 use crate::attribution::calls::Call;
 use crate::proc::{Blocked, Io, is_taken, peak_rss_bytes};
 use rustix::io::Errno;
-use weir_policy::state::State;
+use weir_doctor::state::State;
 use weir_sys::Pid;
 use weir_sys::proc::{ProcFile, Sched, Stat, read_small};
+
+/// A process that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its id.
+    pub pid: Pid,
+    /// Its parent's.
+    pub parent: Pid,
+    /// The name of its program.
+    pub name: String,
+}
 
 /// A process: its tasks, and what was last seen of it.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use super::process::{Look, Process};
 use super::tree::Discovery;
 use crate::proc::{Descriptor, descriptor};
 use std::collections::BTreeMap;
-use weir_policy::state::State;
+use weir_doctor::state::State;
 use weir_sys::Pid;
 
 /// How found processes are put into groups.

@@ -16,7 +16,7 @@ use weir_policy::arena::LARGEST_BYTES;
 use weir_ring::board::{Board, MOST_RINGS};
 use weir_ring::lane::link::{self, LinkFixed, LinkHeader};
 use weir_ring::lane::{INLINE_BYTES, LaneId, LaneMemory, LaneWords, Place, Side};
-use weir_ring::primitive::Ordering;
+use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_sys::forks::{self, ParentOnly};
 
 /// Most channels of a link: as many as a board has bits.
@@ -199,6 +199,16 @@ impl LaneMemory for LinkMap {
 
     fn arena_bytes(&self) -> u32 {
         self.extent.arena_bytes
+    }
+
+    #[inline]
+    fn word(&self, lane: LaneId, place: Place, at: usize) -> &AtomicU32 {
+        assert!(at.is_multiple_of(4), "a word lies at a multiple of 4");
+        let word = self.part(lane, place, at, 4).cast::<AtomicU32>();
+        // SAFETY: inside of the ring (`part` asserts), aligned (asserted: rings begin at multiples
+        // of 4), mapped as long as `self`. The protocol keeps copies away from a word that the
+        // other side may load.
+        unsafe { &*word }
     }
 
     #[inline]
