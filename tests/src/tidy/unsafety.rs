@@ -20,13 +20,17 @@ const FORBID: [&str; 10] = [
 /// Crates whose roots hold `#![no_std]`.
 const NO_STD: [&str; 2] = ["weir-policy", "weir-doctor"];
 /// Beginnings of the paths where `unsafe` may stand.
-const PLACES: [&str; 6] = [
+const PLACES: [&str; 9] = [
     "crates/weir-sys/",
     "crates/weir-measure-sys/",
     "crates/weir-bench-sys/",
     "crates/weir-cli-sys/",
     "crates/weir-ffi/",
     "crates/weir/src/memory/",
+    // To fork a process of several threads, as tests of what a child inherits do.
+    "crates/weir/tests/",
+    "crates/weir-net/tests/",
+    "crates/weir-profile/tests/",
 ];
 
 /// The roots of the crates say what the compiler is to hold.
