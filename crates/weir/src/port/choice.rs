@@ -15,7 +15,7 @@ use crate::pipe::connection::Connection;
 use crate::pipe::end::End;
 use crate::pipe::options::Resolved;
 use crate::pipe::record::RecordReader;
-use crate::pipe::stream::open_kind;
+use crate::pipe::storage::open_kind;
 use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -178,7 +178,7 @@ impl Choice {
     ) -> Result<RecordReader> {
         let (page, bytes) = (crate::memory::page_bytes(), map.bytes(Area::Ring));
         let shape =
-            Shape::new(page, bytes, None, None).map_err(crate::pipe::options::out_of_range)?;
+            Shape::new(page, bytes, None, None).map_err(crate::pipe::defaults::out_of_range)?;
         let resolved = Resolved { shape, ..self.resolved };
         let connection = Connection::of_port_ring(socket, &self.inbox, place, pidfd)?;
         let end = End::new(None, map, connection, &resolved)?;
