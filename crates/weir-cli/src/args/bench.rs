@@ -81,14 +81,6 @@ Examples:
   weir bench --save before; reboot; weir bench --save after; weir compare before after";
 
 const MANUAL: &str = "\
-Examples:
-  weir bench                                  the default set, less than a minute
-  weir bench --list                           what there is
-  weir bench joy-ipc --html ipc.html          one suite, as a page
-  weir bench 'joy-ipc/one-way kernel-pipe'    some of its cases
-  weir bench --filter 'futex|eventfd' --placement same-cpu
-  weir bench --save before; reboot; weir bench --save after; weir compare before after
-
 What the table says:
   estimate   the middle of some thirty fresh processes, each the better quarter of its batches,
              normalised to the CPU's speed in the first run on this host
