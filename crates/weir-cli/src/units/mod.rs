@@ -1,12 +1,12 @@
 //! How figures are written: times, sizes, rates, counts; and, in `parse`, how they are read.
 
 pub mod parse;
+pub mod words;
 
 use std::time::Duration;
-use weir_doctor::words;
-pub use weir_doctor::words::count;
 use weir_measure::bench::params::Unit;
 use weir_measure::record::{Ending, Stage};
+pub use words::count;
 
 /// A time in a table cell: seconds, `-` for nothing worth a digit.
 pub fn seconds(ns: u64) -> String {
@@ -99,12 +99,17 @@ pub fn figure(value: f64, unit: Unit) -> String {
         Unit::Percent => (value, "%"),
         Unit::Megabytes => scale(value, &[(1e3, "GB"), (1.0, "MB")]),
     };
-    let digits = match scaled.abs() {
+    format!("{} {name}", three_digits(scaled))
+}
+
+/// A number with three significant digits.
+pub fn three_digits(value: f64) -> String {
+    let digits = match value.abs() {
         v if v >= 100.0 => 0,
         v if v >= 10.0 => 1,
         _ => 2,
     };
-    format!("{scaled:.digits$} {name}")
+    format!("{value:.digits$}")
 }
 
 fn scale<'n>(value: f64, steps: &[(f64, &'n str)]) -> (f64, &'n str) {
