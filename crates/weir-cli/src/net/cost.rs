@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use weir_measure::pairs::{PairOrder, quantile};
-use weir_net::counts::Drop;
+use weir_net::drop_reason::DropReason;
 use weir_net::log::{
     Change, Direction, Dropped, Failure, Kinds, Log, Packet, Reason, Station, Transaction,
 };
@@ -78,7 +78,7 @@ impl Samples {
         let protocol = packet.protocol;
         Samples {
             transaction: Transaction { direction: Direction::In, packet },
-            dropped: Dropped { reason: Drop::NoPort.reason(), packet },
+            dropped: Dropped { reason: DropReason::NoPort.into(), packet },
             failure: Failure { reason: Reason::CHECKSUM, protocol, source, target, value: 0 },
             station: Station { change: Change::Attached, pid: 1, protocol, port: 0 },
             echo,
