@@ -142,7 +142,9 @@ impl Place {
     }
 }
 
-/// What a lane is written against.
+/// What a lane is written against. As of [`super::Memory`], copies are plain, and each side makes
+/// them of its own bytes only: the writer of those that are given back, the reader of those that are
+/// published. Heads are words: a hostile peer may store to them at any time.
 pub trait LaneMemory {
     /// The words of a lane.
     fn lane(&self, lane: LaneId) -> &LaneWords;

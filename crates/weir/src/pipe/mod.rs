@@ -1,8 +1,10 @@
 //! Pipes of bytes and of records: their ends, and how ends get to other processes.
 
+pub mod connection;
 pub mod end;
 pub mod handle;
 pub mod options;
 pub mod record;
 pub mod socket;
 pub mod stream;
+mod wait;

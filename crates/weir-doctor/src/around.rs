@@ -1,10 +1,6 @@
 //! What was around the run and took its CPU time: a quota, other processes, a hypervisor.
 
 use crate::facts::{Quota, Run};
-use crate::limits::usable_cpus;
-use crate::words;
-use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 /// A quota that stopped the run in fewer of its periods did not decide.
@@ -17,6 +13,24 @@ const MUCH_CPUS: f64 = 0.25;
 const QUEUED: f64 = 0.10;
 /// With fewer idle CPUs than this there is none left to use.
 const NONE_IDLE: f64 = 0.25;
+
+/// Something that took CPU time of the run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Around {
+    /// A quota of so many CPUs stopped the run in this share of the periods.
+    Throttled {
+        /// The quota.
+        cpus: f64,
+        /// The share of its periods.
+        share: f64,
+    },
+    /// Other processes used so many CPUs.
+    Others(f64),
+    /// The hypervisor took so many CPUs away.
+    Steal(f64),
+    /// The run's own stages filled the CPUs it may use.
+    Full,
+}
 
 /// The quota that stopped the run again and again, if one did, with the share of the periods.
 pub(crate) fn throttled(run: &Run) -> Option<(&Quota, f64)> {
@@ -38,54 +52,32 @@ pub(crate) fn is_crowded(run: &Run) -> bool {
 }
 
 /// Time that all stages together waited for a CPU, as a share of the run.
-pub(crate) fn queued(run: &Run) -> f64 {
+pub fn queued(run: &Run) -> f64 {
     run.share(run.stages.iter().map(|stage| stage.times.queue_ns).sum())
 }
 
-/// `throttled by a CPU quota of 0.2 CPUs in 98 % of the periods`.
-pub(crate) fn quota_words(quota: &Quota, share: f64) -> String {
-    let (cpus, part) = (words::of_cpus(quota.cpus), words::percent(share));
-    format!("throttled by a CPU quota of {cpus} in {part} of the periods")
+/// What others took, as far as it was much.
+pub fn others(run: &Run) -> impl Iterator<Item = Around> {
+    let much = |used: Option<f64>| used.filter(|used| *used >= MUCH_CPUS);
+    let others = much(run.host.others_cpus).map(Around::Others);
+    others.into_iter().chain(much(run.host.steal_cpus).map(Around::Steal))
 }
 
-/// What others took, each in a clause with its figure.
-pub(crate) fn others_words(run: &Run) -> Vec<String> {
-    let host = &run.host;
-    let of = words::of_cpus(if host.cpus > 0 { f64::from(host.cpus) } else { run.cpus });
-    let worth = |used: Option<f64>| used.filter(|used| *used >= MUCH_CPUS).map(words::cpus);
-    let mut said = Vec::new();
-    if let Some(used) = worth(host.others_cpus) {
-        said.push(format!("other processes used {used} of {of}"));
-    }
-    if let Some(used) = worth(host.steal_cpus) {
-        said.push(format!("the hypervisor took {used} of {of} away (steal)"));
-    }
-    said
-}
-
-/// What explains a wait for a CPU, a line each: the quota, others, or that the run's own stages
-/// filled the CPUs.
-pub(super) fn lines(run: &Run) -> Vec<String> {
-    let mut lines: Vec<String> =
-        throttled(run).map(|(quota, share)| quota_words(quota, share)).into_iter().collect();
+/// What explains a wait for a CPU: the quota, others, or that the run's own stages filled the
+/// CPUs.
+pub(crate) fn explain(run: &Run) -> Vec<Around> {
+    let quota = throttled(run).map(|(quota, share)| Around::Throttled { cpus: quota.cpus, share });
+    let mut found: Vec<Around> = quota.into_iter().collect();
     if queued(run) >= QUEUED {
-        lines.extend(others_words(run));
+        found.extend(others(run));
     }
-    if lines.is_empty() && cpus_full(run) {
-        lines.push(full_words(run));
+    if found.is_empty() && cpus_full(run) {
+        found.push(Around::Full);
     }
-    lines
+    found
 }
 
 /// Whether the run itself filled all CPUs it may use, all but for the whole time.
 pub(crate) fn cpus_full(run: &Run) -> bool {
-    run.cpu_sum_ns() as f64 >= 0.85 * usable_cpus(run) * run.wall_ns as f64
-}
-
-/// `the 2 CPUs were full`.
-pub(super) fn full_words(run: &Run) -> String {
-    match usable_cpus(run) {
-        1.0 => String::from("the one CPU was full"),
-        cpus => format!("the {} were full", words::of_cpus(cpus)),
-    }
+    run.cpu_sum_ns() as f64 >= 0.85 * run.usable_cpus() * run.wall_ns as f64
 }

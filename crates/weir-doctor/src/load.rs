@@ -1,8 +1,10 @@
 //! How much of the run each stage was busy, and what makes that figure uncertain.
 
-use super::lean::{self, Side};
-use crate::advice::{keeps_a_pace, starts_slowly};
 use crate::facts::{Run, Stage};
+use crate::programs::{keeps_a_pace, starts_slowly};
+use lean::Side;
+
+pub(crate) mod lean;
 
 /// Fewer processes than this are no reason for anything.
 const MANY_PROCESSES: u64 = 50;
@@ -23,7 +25,7 @@ const LITTLE: f64 = 0.10;
 
 /// What one stage did, as shares of the run.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Load {
+pub(crate) struct Load {
     /// Waiting for no neighbour.
     pub busy: f64,
     /// The same without the wait for a CPU.
@@ -36,7 +38,7 @@ pub(super) struct Load {
 }
 
 /// The load of each stage.
-pub(super) fn loads(run: &Run) -> alloc::vec::Vec<Load> {
+pub(crate) fn loads(run: &Run) -> alloc::vec::Vec<Load> {
     (0..run.stages.len()).map(|position| load(run, position)).collect()
 }
 
@@ -107,7 +109,7 @@ pub(crate) fn sleeps_for_a_rate(run: &Run, stage: &Stage) -> bool {
 /// Whether a stage that nobody told a rate seems to keep to one: between its short sleeps it is
 /// held in writes, and its reader has nothing to do meanwhile. It may as well sleep for fixed
 /// times, so this only decides between stages that are otherwise equal.
-pub(super) fn seems_paced(run: &Run, position: usize) -> bool {
+pub(crate) fn seems_paced(run: &Run, position: usize) -> bool {
     let stage = &run.stages[position];
     let reader = run.pipes.iter().find(|pipe| pipe.from == position);
     let Some(reader) = reader.and_then(|pipe| run.stages.get(pipe.to)) else { return false };

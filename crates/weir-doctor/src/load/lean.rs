@@ -1,7 +1,6 @@
 //! What a pipe tells of the two stages beside it: one that is often full and hardly ever empty
 //! has the slower stage behind it, one that is often empty and hardly ever full before it.
 
-use crate::advice::ENOUGH_SAMPLES;
 use crate::facts::{Pipe, Run};
 
 /// A pipe full (or empty) for less than this share of the time says nothing.
@@ -21,7 +20,7 @@ pub(crate) enum Side {
 /// The slower side of a pipe, if it tells.
 pub(crate) fn slower(pipe: &Pipe) -> Option<Side> {
     let (full, empty) = (pipe.full_share, pipe.empty_share);
-    match pipe.samples >= ENOUGH_SAMPLES {
+    match pipe.samples >= Pipe::ENOUGH_SAMPLES {
         true if full >= OFTEN && full >= CLEARLY * empty => Some(Side::Reader),
         true if empty >= OFTEN && empty >= CLEARLY * full => Some(Side::Writer),
         _ => None,
@@ -29,7 +28,7 @@ pub(crate) fn slower(pipe: &Pipe) -> Option<Side> {
 }
 
 /// Which of two stages is the slower one by the pipes between them, if all of these agree.
-pub(super) fn slower_of(run: &Run, one: usize, other: usize) -> Option<usize> {
+pub(crate) fn slower_of(run: &Run, one: usize, other: usize) -> Option<usize> {
     let (left, right) = (one.min(other), one.max(other));
     let mut found = None;
     for from in left..right {

@@ -1,8 +1,6 @@
-//! What is known of well-known programs: which care for the locale, which have a parallel form,
-//! and how each is told to buffer.
+//! What is known of well-known programs: which care for the locale, which keep to a rate, which
+//! have a form that uses several CPUs.
 
-use super::Kind;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Whether the program's speed depends on the locale.
@@ -15,7 +13,7 @@ pub fn locale_matters(program: &str) -> bool {
 }
 
 /// The program name and arguments of a command as typed: directories and assignments dropped.
-pub(crate) fn split(label: &str) -> Option<(&str, Vec<&str>)> {
+pub fn split(label: &str) -> Option<(&str, Vec<&str>)> {
     let is_assignment = |word: &&str| {
         let name = word.split('=').next().unwrap_or("");
         word.contains('=')
@@ -80,32 +78,6 @@ pub fn keeps_a_pace(label: &str) -> bool {
     }
 }
 
-/// What to do instead of starting these programs (the most frequent first) again and again.
-pub fn instead_of_processes<'a>(label: &str, programs: impl Iterator<Item = &'a str>) -> String {
-    match split(label) {
-        Some(("xargs" | "parallel", _)) => {
-            return String::from("give each of them more arguments (xargs -n 100)");
-        }
-        Some(("find", _)) => return String::from("end -exec with + instead of \\;"),
-        _ => {}
-    }
-    let known = programs.filter_map(|program| {
-        Some(match program {
-            "basename" => "${i##*/} in place of basename",
-            "dirname" => "${i%/*} in place of dirname",
-            "expr" | "bc" => "$((...)) in place of expr or bc",
-            "cat" => "$(<file) in place of cat",
-            "seq" => "{1..9} in place of seq",
-            "date" => "printf '%(%F %T)T' in place of date",
-            _ => return None,
-        })
-    });
-    let mut ways: Vec<&str> = known.take(2).collect();
-    ways.extend(["awk for the whole loop", "or xargs -n 100 to start fewer"]);
-    let text = ways.join(", ");
-    alloc::format!("use {text}")
-}
-
 /// Whether a command is `weir buffer`.
 pub fn is_buffer(label: &str) -> bool {
     let Some((program, words)) = split(label) else { return false };
@@ -118,51 +90,40 @@ pub fn is_relay(label: &str) -> bool {
     is_buffer(label) && !label.split_whitespace().any(|word| word.starts_with("--rate"))
 }
 
+/// A form of a (de)compressor that uses several CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parallel {
+    /// `pigz`, for `gzip`.
+    Pigz,
+    /// `rapidgzip` or `pigz`, for `gzip -d`.
+    Rapidgzip,
+    /// `lbzip2`, for `bzip2`.
+    Lbzip2,
+    /// `xz` with threads.
+    Xz,
+    /// `xz -d` with threads, which helps where the file was compressed in blocks.
+    Unxz,
+    /// `zstd` with threads.
+    Zstd,
+}
+
 /// The form of a one-CPU (de)compressor that uses several, if it is known.
-pub fn parallel_form(label: &str) -> Option<String> {
+pub fn parallel_form(label: &str) -> Option<Parallel> {
     let (program, arguments) = split(label)?;
     let short = |flag: char| has_short(&arguments, flag);
     let long = |name: &str| arguments.iter().any(|a| a.starts_with(name));
     let decompress = short('d') || long("--decompress") || long("--uncompress");
     let threads = short('T') || long("--threads");
-    let text = match program {
-        "gzip" if !decompress => "pigz in its place (same format)",
-        "gzip" | "zcat" | "gunzip" => "rapidgzip -d -c, or pigz -dc, in its place (same format)",
-        "bzip2" | "bzcat" | "bunzip2" => "lbzip2 in its place (same format)",
+    Some(match program {
+        "gzip" if !decompress => Parallel::Pigz,
+        "gzip" | "zcat" | "gunzip" => Parallel::Rapidgzip,
+        "bzip2" | "bzcat" | "bunzip2" => Parallel::Lbzip2,
         "xz" if threads => return None,
-        "xz" if !decompress => "xz -T0",
-        "xz" | "xzcat" | "unxz" => "xz -T0 -dc (helps where the file was compressed in blocks)",
-        "zstd" if !decompress && !threads => "zstd -T0",
+        "xz" if !decompress => Parallel::Xz,
+        "xz" | "xzcat" | "unxz" => Parallel::Unxz,
+        "zstd" if !decompress && !threads => Parallel::Zstd,
         _ => return None,
-    };
-    Some(String::from(text))
-}
-
-/// How the program is told to make larger transfers.
-pub fn buffering_hint(label: &str, kind: Kind) -> String {
-    let (program, arguments) = split(label).unwrap_or(("", Vec::new()));
-    let has = |flag: &str| arguments.contains(&flag);
-    let hint = match program {
-        "grep" | "egrep" | "fgrep" if has("--line-buffered") => "leave out --line-buffered",
-        "sed" if has("-u") || has("--unbuffered") => "leave out -u",
-        "stdbuf" => "leave out stdbuf",
-        "dd" if kind == Kind::LargerWrites => "give it a larger block size (bs=64K)",
-        "dd" => "give it a larger block size (bs=64K iflag=fullblock)",
-        "tail" | "head" | "cut" | "tr" => "what feeds it or calls it makes it so",
-        "while" | "until" | "for" if kind == Kind::LargerReads => {
-            "the shell's read takes a byte a call from a pipe; awk reads in blocks"
-        }
-        "while" | "until" | "for" => "redirect the whole loop once, or use awk",
-        p if p.starts_with("python") && has("-u") => "leave out -u",
-        p if p.starts_with("python") => "let it buffer (no flush=True, no PYTHONUNBUFFERED)",
-        "awk" | "gawk" | "mawk" => "leave out fflush() and -W interactive",
-        "perl" => "leave $| unset",
-        _ if kind == Kind::LargerWrites => {
-            "let it buffer its output (stdbuf -o64K, or its own option)"
-        }
-        _ => "let it read in larger blocks",
-    };
-    String::from(hint)
+    })
 }
 
 #[cfg(test)]
@@ -171,12 +132,12 @@ mod tests {
 
     #[test]
     fn parallel_forms_fit_the_command() {
-        assert!(parallel_form("gzip -dc a.gz").expect("known").starts_with("rapidgzip"));
-        assert!(parallel_form("LANG=C /bin/gzip -9").expect("known").starts_with("pigz"));
+        assert_eq!(parallel_form("gzip -dc a.gz"), Some(Parallel::Rapidgzip));
+        assert_eq!(parallel_form("LANG=C /bin/gzip -9"), Some(Parallel::Pigz));
         assert_eq!(parallel_form("xz -T4"), None);
         assert_eq!(parallel_form("zstd -dc a.zst"), None);
         assert_eq!(parallel_form("zstd -T0 -19"), None);
-        assert_eq!(parallel_form("zstd -19").expect("known"), "zstd -T0");
+        assert_eq!(parallel_form("zstd -19"), Some(Parallel::Zstd));
         assert_eq!(parallel_form(""), None);
     }
 
@@ -186,13 +147,5 @@ mod tests {
         assert!(is_relay("/usr/bin/weir buffer --memory 1G 2>log"));
         assert!(is_buffer("weir buffer --rate 1M") && !is_relay("weir buffer --rate=1M"));
         assert!(!is_buffer("weir run x") && !is_buffer("mbuffer -q") && !is_buffer(""));
-    }
-
-    #[test]
-    fn hints_name_the_flag_that_was_given() {
-        let hint = |label| buffering_hint(label, Kind::LargerWrites);
-        assert_eq!(hint("python3 -u gen.py"), "leave out -u");
-        assert_eq!(hint("grep --line-buffered x"), "leave out --line-buffered");
-        assert!(hint("mytool").contains("stdbuf"));
     }
 }

@@ -1,8 +1,6 @@
 //! How numbers read in sentences.
 
-use crate::text::printable;
-use alloc::format;
-use alloc::string::String;
+use weir_doctor::text::printable;
 
 /// A share as a percentage: `93 %`.
 pub fn percent(share: f64) -> String {
@@ -14,9 +12,9 @@ pub fn factor_at_most(value: f64) -> String {
     // What lies above a step only by the rounding of floating-point numbers is not rounded up.
     const NOISE: f64 = 1e-6;
     if value <= 9.9 + NOISE {
-        format!("{:.1}x", libm::ceil(value * 10.0 - NOISE) / 10.0)
+        format!("{:.1}x", (value * 10.0 - NOISE).ceil() / 10.0)
     } else {
-        format!("{:.0}x", libm::ceil(value - NOISE))
+        format!("{:.0}x", (value - NOISE).ceil())
     }
 }
 
@@ -28,7 +26,7 @@ pub fn factor_about(value: f64) -> String {
 /// A number of CPUs: `2`, `1.8`, `0.25`.
 pub fn cpus(value: f64) -> String {
     let digits = if value < 0.95 { 100.0 } else { 10.0 };
-    format!("{}", libm::round(value * digits) / digits)
+    format!("{}", (value * digits).round() / digits)
 }
 
 /// A number of CPUs with its noun: `one CPU`, `2 CPUs`, `0.2 CPUs`.
@@ -78,7 +76,7 @@ pub fn size(bytes: u64) -> String {
 /// name is named by its place.
 pub fn stage(position: usize, label: &str) -> String {
     const LONGEST: usize = 40;
-    let line: String = label.split_whitespace().collect::<alloc::vec::Vec<_>>().join(" ");
+    let line: String = label.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = printable(&line);
     if line.is_empty() || line == "()" {
         return format!("stage {}", position + 1);
