@@ -53,7 +53,7 @@ loom:
 # is read only
 miri:
     for tests in "-p weir-ring --lib" "-p weir --lib -- memory::races memory::frames"; do \
-        MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" \
+        PROPTEST_CASES=4 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" \
             CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(rustup which --toolchain nightly cargo-miri) runner" \
             cargo +nightly miri test --locked --target-dir target/miri $tests || exit; \
     done
