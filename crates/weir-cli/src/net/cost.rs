@@ -7,9 +7,8 @@ use super::failed;
 use crate::args::JsonOption;
 use crate::fault::Fault;
 use crate::output::Outlet;
-use crate::output::trimmed;
+use crate::output::{aligned, trimmed};
 use crate::units::three_digits;
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::json;
 use std::hint::black_box;
@@ -224,14 +223,7 @@ fn batch(log: &Log, case: &Case, samples: &Samples) -> f64 {
 }
 
 fn text(costs: &[Cost], build: &str, in_memory: bool) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["  event", "ns", "95 % interval", "events a round"]);
-    for column in [1, 2, 3] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    let mut table = aligned(["  event", "ns", "95 % interval", "events a round"], [1, 2, 3]);
     for cost in costs {
         let [median_ns, low_ns, high_ns] =
             [cost.median_s, cost.low_s, cost.high_s].map(|s| s * 1e9);
