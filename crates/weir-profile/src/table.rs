@@ -90,7 +90,8 @@ thread_local! {
             cpu_ns: Cell::new(0),
             longs: Cell::new(0),
             long_ticks: Cell::new(0),
-            long: [const { Cell::new(Long { row: 0, call: 0, waits: false, ticks: 0 }) }; MOST_LONG],
+            long: [const { Cell::new(Long { row: 0, call: 0, waits: false, ticks: 0 }) };
+                MOST_LONG],
         }
     };
     static RELEASE: Release = const { Release };
