@@ -460,3 +460,16 @@ fn in_a_role() {
         common::hear(std::io::stdin());
     }
 }
+
+/// An end that only spins once did so beyond the time it was given.
+#[test]
+fn an_end_that_spins_ends_in_time() {
+    let (_writer, mut reader) = pipe(&small().waiting(Waiting::Spin)).expect("made");
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let ended = reader.read_for(&mut [0], Duration::from_millis(5));
+        let _ = tell.send(ended.map_err(|error| error.kind()));
+    });
+    let ended = told.recv_timeout(Duration::from_secs(10)).expect("it ends");
+    assert_eq!(ended, Err(ErrorKind::TimedOut));
+}

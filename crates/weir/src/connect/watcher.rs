@@ -9,16 +9,17 @@ use super::passing;
 use super::process::PerProcess;
 use crate::error::{Error, Result};
 use crate::memory::errno_of;
+use crate::park::Rung;
 use crate::park::futex;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
-use weir_ring::notify::{Heard, Observer, Rounds};
+use weir_ring::notify::{Observer, Rounds};
 use weir_sys::forks::ParentOnly;
 
 /// Events taken from the kernel in one go.
@@ -93,23 +94,6 @@ impl Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-/// How often a descriptor of a wait became ready: what the wait sleeps on meanwhile.
-#[derive(Debug, Default)]
-pub struct Rung(pub AtomicU32);
-
-impl Observer for Rung {
-    fn note(&self) {
-        // Release pairs with the acquire of the wait: the descriptor is ready.
-        self.0.fetch_add(1, Ordering::Release);
-    }
-
-    fn wake(&self) -> Heard {
-        // No other process has the word: a sleep that begins later sees that it has changed.
-        futex::wake(&self.0, u32::MAX);
-        Heard::Yes
     }
 }
 

@@ -25,6 +25,8 @@ mod link;
 mod map;
 mod mapping;
 mod page;
+#[cfg(test)]
+mod races;
 mod sealed;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -32,7 +34,7 @@ mod transfers;
 mod views;
 
 pub(crate) use frames::{FrameReader, FrameWriter, Frames, Loan};
-pub use header::HeaderPage;
+pub use header::{EndSnapshot, HeaderPage, Snapshot};
 pub use link::{LinkExtent, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS};
 pub use map::{Extent, Map, NAME, create, inspect, open};
 pub use mapping::page_bytes;
