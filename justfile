@@ -55,7 +55,7 @@ miri:
         cargo +nightly miri test --locked -p weir-ring --lib --target-dir target/miri
     MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" \
         CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(rustup which --toolchain nightly cargo-miri) runner" \
-        cargo +nightly miri test --locked -p weir --lib --target-dir target/miri -- memory::races memory::frames
+        cargo +nightly miri test --locked -p weir --lib --target-dir target/miri -- memory::tests::races memory::frames
 
 # The library's tests under ThreadSanitizer (a nightly toolchain with rust-src)
 tsan:
