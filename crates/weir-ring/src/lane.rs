@@ -13,7 +13,7 @@ use super::{Corrupt, check_behind};
 use crate::primitive::{AtomicU32, AtomicU64, Ordering, fence};
 use weir_policy::arena::{LARGEST_BYTES, SMALLEST_BYTES};
 
-#[cfg(any(test, loom))]
+#[cfg(any(test, loom, fuzzing))]
 pub mod heap;
 pub mod link;
 #[cfg(all(test, not(loom)))]

@@ -28,7 +28,7 @@ pub mod record;
 pub mod sleep;
 pub mod stream;
 
-#[cfg(any(test, loom))]
+#[cfg(any(test, loom, fuzzing))]
 pub mod heap;
 #[cfg(all(test, loom))]
 mod model;

@@ -27,7 +27,7 @@ mod mapping;
 mod page;
 mod sealed;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod transfers;
 mod views;
 

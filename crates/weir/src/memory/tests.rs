@@ -245,7 +245,7 @@ fn memory_that_may_not_be_so_long_is_an_error_and_no_signal() {
 }
 
 /// Runs `child` in a forked child, which must do little: true if it said so.
-pub(super) fn in_forked_child(child: impl FnOnce() -> bool) -> bool {
+pub(crate) fn in_forked_child(child: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child runs what a forked child of a process with threads may with this C library
     // (memory can be allocated), and ends by a system call.
     let pid = unsafe { libc::fork() };
