@@ -51,8 +51,6 @@ loom:
 # (`rustup +nightly component add miri rust-src`). Memory is the heap in place of a mapping, and one
 # interleaving of many is run: it sees neither what another process does nor futexes, mmap and io_uring.
 # Tree borrows, since stacked borrows allow no atomics over memory that is read only.
-miri: on the heap (a nightly
-# toolchain with miri). Tree borrows: stacked borrows allow no atomics over memory that is read only
 miri:
     MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" \
         CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(rustup which --toolchain nightly cargo-miri) runner" \
