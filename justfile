@@ -52,7 +52,7 @@ loom:
 # interleaving of many is run: it sees neither what another process does nor futexes, mmap and io_uring.
 # Tree borrows, since stacked borrows allow no atomics over memory that is read only.
 miri:
-    MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" \
+    PROPTEST_CASES=2 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" \
         CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(rustup which --toolchain nightly cargo-miri) runner" \
         cargo +nightly miri test --locked -p weir-ring --lib --target-dir target/miri
     MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" \

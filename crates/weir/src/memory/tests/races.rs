@@ -9,7 +9,6 @@ use crate::memory::link::{LinkExtent, LinkMap};
 use crate::memory::map::{self, Extent, Map};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use weir_ring::Memory;
 use weir_ring::lane::{FrameKind, LaneId, LaneMemory, LaneReader, LaneWriter, Place, Side};
 use weir_ring::layout::{self, Header};
 use weir_ring::record::{RecordReader, RecordWriter};
@@ -195,6 +194,7 @@ fn a_header_that_is_only_read_is_loaded_relaxed() {
 #[test]
 #[cfg(not(miri))]
 fn a_snapshot_says_what_the_header_says() {
+    use weir_ring::Memory;
     let extent = Extent { kind: layout::STREAM, ring_bytes: 4096, arena_bytes: 0, generation: 0 };
     let (file, map) = map::create(extent).expect("made");
     let header = map.header();
