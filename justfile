@@ -52,8 +52,8 @@ loom:
 # another process nor mmap, futexes and io_uring. Tree borrows: stacked borrows allow no atomics over memory that
 # is read only
 miri:
-    for tests in "-p weir-ring --lib" "-p weir --lib -- memory::races memory::frames"; do \
-        PROPTEST_CASES=4 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" \
+    for tests in "-p weir-ring --lib" "-p weir --lib -- memory::tests::races memory::frames"; do \
+        PROPTEST_CASES=2 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" \
             CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(rustup which --toolchain nightly cargo-miri) runner" \
             cargo +nightly miri test --locked --target-dir target/miri $tests || exit; \
     done

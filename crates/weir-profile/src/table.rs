@@ -91,7 +91,6 @@ thread_local! {
             longs: Cell::new(0),
             long_ticks: Cell::new(0),
             long: [const { Cell::new(Long::NONE) }; MOST_LONG],
-=======
         }
     };
     static RELEASE: Release = const { Release };

@@ -320,7 +320,7 @@ impl Core {
         found.map_err(|Corrupt(what)| {
             let object = format!("channel {}", self.id(index));
             self.shut_out(self.channels[index as usize].link);
-            let why = format!("{what} cannot be as it is");
+            let why = format!("{what} is invalid");
             Error::new(ErrorKind::Corrupt, operation, object, why)
         })
     }

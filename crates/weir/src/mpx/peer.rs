@@ -87,7 +87,7 @@ impl MpxPeer {
             }
             Err(Corrupt(what)) => {
                 core.shut_out(0);
-                return failed(ErrorKind::Corrupt, format!("{what} cannot be as it is"));
+                return failed(ErrorKind::Corrupt, format!("{what} is invalid"));
             }
         };
         let index = core.enter(0, number, State::Opening);
