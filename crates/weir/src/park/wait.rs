@@ -24,7 +24,7 @@ use crate::pipe::end::{End, WRITER_SLICE};
 use crate::pipe::record::{RecordReader, RecordWriter};
 use crate::pipe::stream::{Reader, Writer};
 use crate::pool::elastic::ElasticReader;
-use crate::port::{Port, PortWriter};
+use crate::port::{Port, PortWriter, Rings};
 use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::BorrowedFd;
@@ -53,7 +53,7 @@ enum Item<'a> {
     Room(&'a mut Writer, u64),
     Records(&'a mut RecordReader),
     Sending(&'a mut RecordWriter, usize),
-    Port(&'a mut Port),
+    Port(&'a mut Rings),
     Hub(&'a mut Hub),
     Flags(&'a Flags, u64, bool),
     Descriptor(BorrowedFd<'a>, Interest),
@@ -136,7 +136,7 @@ impl<'a> Wait<'a> {
     /// # Errors
     /// There are too many already.
     pub fn port(self, port: &'a mut Port) -> Result<Wait<'a>> {
-        self.add(Item::Port(port))
+        self.add(Item::Port(port.rings()))
     }
 
     /// For room for a message of so many bytes, or for its first piece; or for the reader to be

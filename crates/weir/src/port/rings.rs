@@ -1,14 +1,18 @@
-//! How the reader of a port waits: spins on the rings it looks at, then makes all of them cold and
-//! sleeps on the board.
+//! All rings of a port: lets writers in, finds one that has something, and waits for it. The reader
+//! spins on the rings it looks at, then makes all of them cold and sleeps on the board.
 
-use super::choice::LOOK_AT_ALL;
-use super::reader::{Port, READ};
+use super::choice::{Choice, LOOK_AT_ALL};
 use super::slot::Sight;
+use super::{HELLO, PortOptions, READ};
+use crate::connect::acceptor::Entrance;
+use crate::connect::name::What;
 use crate::error::{ErrorKind, Result};
 use crate::park::doorbell::Doorbell;
 use crate::park::futex;
 use crate::pipe::end::Until;
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use weir_policy::ready::{WAIT_UNITS, Work};
 use weir_ring::account::add;
@@ -17,7 +21,7 @@ use weir_ring::sleep;
 
 /// What one call has done so far, and until when it may go on.
 #[derive(Debug)]
-pub(super) struct Effort {
+pub struct Effort {
     until: Until,
     work: Work,
     is_first: bool,
@@ -35,10 +39,42 @@ impl Effort {
     }
 }
 
-impl Port {
+/// All rings of a port. Dropping it closes the port, and its name goes.
+#[derive(Debug)]
+pub struct Rings {
+    // First, so that nobody comes meanwhile: fields are dropped in their order.
+    entrance: Entrance,
+    pub choice: Choice,
+    pub options: PortOptions,
+    doorbell: Option<Doorbell>,
+}
+
+impl Rings {
+    /// Listens at `path`.
+    pub fn listen(what: &What, path: &Path, options: &PortOptions) -> Result<Rings> {
+        options.check()?;
+        let choice = Choice::new(options)?;
+        let entrance = Entrance::new(what, path, options.mode_bits(), HELLO, choice.inbox())?;
+        choice.say_where(path);
+        Ok(Rings { entrance, choice, options: options.clone(), doorbell: None })
+    }
+
+    pub fn path(&self) -> &Path {
+        self.entrance.path()
+    }
+
+    /// Refuses to work in a forked child.
+    pub fn check_here(&self) -> Result<()> {
+        if self.entrance.socket().is_some() {
+            return Ok(());
+        }
+        let why = "it belongs to the process this one was forked from";
+        Err(READ.error(ErrorKind::Forked, self.path(), why))
+    }
+
     /// A writer that has something, for a call that may have looked at others in vain.
     #[inline]
-    pub(super) fn next_of(&mut self, effort: &mut Effort) -> Result<u32> {
+    pub fn next_of(&mut self, effort: &mut Effort) -> Result<u32> {
         if std::mem::take(&mut effort.is_first) {
             return self.next(effort.until);
         }
@@ -75,7 +111,7 @@ impl Port {
 
     /// A writer that has something, once there is one.
     #[inline]
-    pub(super) fn next(&mut self, until: Until) -> Result<u32> {
+    pub fn next(&mut self, until: Until) -> Result<u32> {
         self.check_here()?;
         if self.choice.inbox().has_news() {
             self.let_in()?;
@@ -87,33 +123,22 @@ impl Port {
     }
 
     /// Lets in who came, and hears of who is gone.
-    pub(super) fn let_in(&mut self) -> Result<()> {
+    pub fn let_in(&mut self) -> Result<()> {
         let news = self.choice.inbox().take();
         self.choice.on_gone(&news.gone)?;
         if news.knocked || self.entrance.is_busy() {
             for arrival in self.entrance.admit() {
                 let place = self.choice.let_in(arrival, &self.options);
                 if let (Some(place), Some(doorbell)) = (place, &self.doorbell) {
-                    let (end, _) = self.choice.slot(place)?.reader.parts()?;
-                    if let Some(socket) = end.life.socket() {
-                        end.life.is_polled_by(doorbell.add(socket, u64::from(place))?);
-                    }
+                    self.choice.slot(place)?.is_polled_by(doorbell)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Waits until there is something to receive, for that time at most; receives nothing.
-    ///
-    /// # Errors
-    /// [`ErrorKind::TimedOut`]: nothing came. [`ErrorKind::Forked`].
-    pub fn wait_for(&mut self, time: Duration) -> Result<()> {
-        self.next(Until::after(time)).map(drop)
-    }
-
     /// Whether there is something, looking at everything.
-    pub(crate) fn is_ready(&mut self) -> Result<bool> {
+    pub fn is_ready(&mut self) -> Result<bool> {
         self.check_here()?;
         if self.choice.inbox().has_news() || self.entrance.is_busy() {
             self.let_in()?;
@@ -232,7 +257,7 @@ impl Port {
 
     /// Says that the reader is about to sleep on the board: what to expect of its word. `None` if
     /// there is something after all.
-    pub(crate) fn announce(&mut self) -> Result<Option<u32>> {
+    pub fn announce(&mut self) -> Result<Option<u32>> {
         if !self.choice.cool_all()? {
             return Ok(None);
         }
@@ -246,46 +271,45 @@ impl Port {
     }
 
     /// The reader sleeps no more.
-    pub(crate) fn retract(&mut self) {
+    pub fn retract(&mut self) {
         self.choice.inbox().wakes_up();
         sleep::retract(&self.choice.board().sleep.word, sleep::ASLEEP);
     }
 
     /// For [`crate::Wait`]: it goes to sleep now; false if there is news.
-    pub(crate) fn falls_asleep(&self) -> bool {
+    pub fn falls_asleep(&self) -> bool {
         self.choice.inbox().falls_asleep()
     }
 
     /// For [`crate::Wait`]: the word to sleep on.
-    pub(crate) fn sleep_word(&self) -> &AtomicU32 {
+    pub fn sleep_word(&self) -> &AtomicU32 {
         &self.choice.board().sleep.word
     }
 
     /// For [`crate::Wait`]: the most it may sleep, and what is to be done when that is over.
-    pub(crate) fn most_sleep(&self) -> Option<Duration> {
+    pub fn most_sleep(&self) -> Option<Duration> {
         self.slice()
     }
 
-    pub(crate) fn look_at_all(&mut self) -> Result<()> {
+    pub fn look_at_all(&mut self) -> Result<()> {
         self.choice.look_at_all()
     }
 
-    pub(super) fn make_doorbell(&mut self) -> Result<()> {
-        if self.doorbell.is_some() {
-            return Ok(());
-        }
-        let path = self.entrance.path();
-        let socket = self.entrance.socket().ok_or_else(|| READ.os(path, Errno::BADF))?;
-        let doorbell = Doorbell::new(socket)?;
-        for slot in self.choice.slots.iter_mut().flatten() {
-            let place = u64::from(slot.id.slot);
-            let (end, _) = slot.reader.parts()?;
-            if let Some(socket) = end.life.socket() {
-                end.life.is_polled_by(doorbell.add(socket, place)?);
+    /// The descriptor for poll and epoll.
+    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        self.check_here()?;
+        if self.doorbell.is_none() {
+            let socket = self.entrance.socket().ok_or_else(|| READ.os(self.path(), Errno::BADF))?;
+            let doorbell = Doorbell::new(socket)?;
+            for slot in self.choice.slots.iter_mut().flatten() {
+                slot.is_polled_by(&doorbell)?;
             }
+            self.doorbell = Some(doorbell);
         }
-        self.doorbell = Some(doorbell);
-        Ok(())
+        match &self.doorbell {
+            Some(doorbell) => Ok(doorbell.as_fd()),
+            None => Err(READ.error(ErrorKind::Os, self.path(), "no descriptor")),
+        }
     }
 
     /// Takes the bells that writers have rung off their sockets.
@@ -304,9 +328,17 @@ impl Port {
     }
 
     /// Something was done: the descriptor is readable until the next `WouldBlock`.
-    pub(super) fn acted(&self) {
+    pub fn acted(&self) {
         if let Some(doorbell) = &self.doorbell {
             doorbell.ring();
+        }
+    }
+}
+
+impl Drop for Rings {
+    fn drop(&mut self) {
+        if self.check_here().is_ok() {
+            self.choice.say_closed();
         }
     }
 }
