@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
-use weir_policy::text::printable_lines;
+use weir_doctor::text::printable_lines;
 
 /// What went wrong.
 #[derive(Debug)]

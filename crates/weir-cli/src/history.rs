@@ -2,10 +2,11 @@
 
 use crate::args::{Export, HistoryCommand, HistoryShowOptions, HistoryVerb, JsonOption};
 use crate::bench::history::{Entry, History, unknown};
-use crate::bench::{self, export, trimmed};
+use crate::bench::{self, export};
 use crate::fault::{Fault, tell};
 use crate::json::document;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_json, trimmed};
+use crate::units::utc;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
 use std::process::ExitCode;
@@ -108,31 +109,4 @@ fn table(entries: &[Entry]) -> String {
         ]);
     }
     trimmed(&table) + "\n"
-}
-
-/// "2026-11-21 08:15", by the civil calendar (H. Hinnant's days_from_civil, turned round).
-pub fn utc(unix_s: u64) -> String {
-    let days = unix_s / 86_400 + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute) = (unix_s / 3_600 % 24, unix_s / 60 % 60);
-    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::utc;
-
-    #[test]
-    fn times_are_those_of_the_calendar() {
-        assert_eq!(utc(0), "1970-01-01 00:00");
-        assert_eq!(utc(951_782_400), "2000-02-29 00:00");
-        assert_eq!(utc(1_795_248_900), "2026-11-21 08:15");
-    }
 }

@@ -18,12 +18,14 @@ mod json;
 mod net;
 mod output;
 mod pages;
+mod places;
 mod port;
 mod report;
 mod run;
 mod shell;
 mod stat;
 mod tune;
+mod units;
 
 use args::Command;
 use std::process::ExitCode;

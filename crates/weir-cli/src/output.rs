@@ -8,6 +8,7 @@
 use crate::args::JsonOption;
 use crate::fault::Fault;
 use crate::json;
+use comfy_table::Table;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use serde::Serialize;
@@ -17,8 +18,8 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use weir_policy::text::printable_lines;
-use weir_sys::signals::die_of;
+use weir_doctor::text::{printable, printable_lines};
+use weir_measure_sys::signals::die_of;
 
 /// Writes text for people to standard output; a reader that has seen enough is no error.
 pub fn print(text: &str) -> Result<(), Fault> {
@@ -184,4 +185,10 @@ impl Outlet {
             None => Ok(true),
         }
     }
+}
+
+/// A table without the blanks at the ends of its lines, and with nothing in it that a terminal acts
+/// on.
+pub fn trimmed(table: &Table) -> String {
+    table.lines().map(|line| printable(line.trim_end())).collect::<Vec<_>>().join("\n")
 }

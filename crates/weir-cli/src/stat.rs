@@ -1,12 +1,12 @@
 //! `weir stat`: the accounts of pipes in use.
 
 use crate::args::StatOptions;
-use crate::bench::trimmed;
 use crate::fault::{Fault, tell};
 use crate::json;
 use crate::output::Outlet;
+use crate::output::trimmed;
 use crate::report::layout::cut;
-use crate::report::units::{bytes, capacity, count, seconds};
+use crate::units::{bytes, capacity, count, seconds};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 use std::time::Instant;
 use weir::stat::{EndStat, Kind, PipeStat, pipes};
-use weir_policy::text::printable;
+use weir_doctor::text::printable;
 
 const SCHEMA: &str = "weir.stat/2";
 

@@ -4,7 +4,7 @@ use crate::args::TuneOptions;
 use crate::fault::{Fault, tell};
 use crate::json;
 use crate::output::Outlet;
-use crate::report::units::capacity;
+use crate::units::capacity;
 use rustix::fd::AsFd;
 use serde_json::json;
 use std::io::{IsTerminal, Write};

@@ -6,7 +6,7 @@
 
 use crate::cgroup;
 use std::path::Path;
-use weir_policy::ending::MemoryKills;
+use weir_doctor::ending::MemoryKills;
 
 /// The counts now, since the control group was made and since the host was started.
 pub fn kills() -> MemoryKills {

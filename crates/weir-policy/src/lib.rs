@@ -1,40 +1,19 @@
-//! The decisions of weir, and nothing else: no clock, no input or output, no unsafe code.
+//! The decisions of the library, and nothing else: no clock, no input or output, no unsafe code.
 //!
 //! Facts come in, decisions go out, so that the same code runs on the real machine, in a model of
 //! one, and in a test that writes the facts down by hand.
 //!
-//! - [`state`]: what a stage is doing at an instant, and which of several states counts.
-//! - [`partition`]: samples of states, brought into line with exact totals.
-//! - [`facts`]: what was measured of one run, the input of the next two.
-//! - [`verdict`]: which stage held the pipeline up, and why.
-//! - [`advice`]: what would make it faster, where the evidence supports saying so.
-//! - [`ending`]: what is worth saying of how a stage ended.
-//! - `limits`: how short a run could become, which bounds what advice can gain.
-//! - [`words`]: how figures read in sentences and tables.
-//! - [`arena`]: who has which blocks of an arena.
-//! - [`ready`]: which of many channels is next, and for how long.
-//! - [`sizing`]: when to enlarge a kernel pipe that is in use.
-//! - [`pool`]: which blocks are written, when, and when they are read back.
-//! - [`text`]: what of foreign text may be shown on a terminal.
 //! - [`pipe`]: sizes of weir's own pipe, when to wake, how long to spin, when to slip.
+//! - [`ready`]: which of many channels is next, and for how long.
+//! - [`arena`]: who has which blocks of an arena.
+//! - [`pool`]: which blocks are written, when, and when they are read back.
 
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
-pub mod advice;
 pub mod arena;
-pub mod ending;
-pub mod facts;
-pub mod partition;
 pub mod pipe;
 pub mod pool;
 pub mod ready;
-pub mod sizing;
-pub mod state;
-pub mod text;
-pub mod verdict;
-
-mod limits;
-pub mod words;

@@ -1,11 +1,14 @@
 //! The ring: one writer, one reader, free-running positions, in memory both can write.
 //!
-//! [`layout`] is what lies in a pipe's memory, [`cluster`] what lies in that of flags, [`board`]
-//! what many rings with one reader share. [`stream`], [`record`] and [`lane`] are the kinds of ring
-//! over it. [`sleep`] is the protocol by which an end falls asleep without missing what the other
-//! does meanwhile, [`rouse`] how one thread of a process tells another what lies in no ring. None of
-//! it waits or calls the kernel. [`Memory`] is what the rings are written against: a mapping, a heap
-//! (tests, miri), or a model (loom).
+//! - [`layout`] is what lies in a pipe's memory, [`cluster`] what lies in that of flags, [`board`]
+//!   what many rings with one reader share.
+//! - [`stream`], [`record`] and [`lane`] are the kinds of ring over it.
+//! - [`sleep`] is the protocol by which an end falls asleep without missing what the other does
+//!   meanwhile; [`inbox`] and [`notify`] are how one thread of a process tells another what lies in
+//!   no ring.
+//!
+//! None of it waits or calls the kernel. [`Memory`] is what the rings are written against: a
+//! mapping, a heap (tests, miri), or a model (loom).
 //!
 //! A peer is hostile: whatever is loaded from the memory is loaded once, checked and then used.
 
@@ -14,11 +17,12 @@
 pub mod account;
 pub mod board;
 pub mod cluster;
+pub mod inbox;
 pub mod lane;
 pub mod layout;
+pub mod notify;
 pub mod primitive;
 pub mod record;
-pub mod rouse;
 pub mod sleep;
 pub mod stream;
 
@@ -29,7 +33,7 @@ mod model;
 #[cfg(all(test, loom))]
 mod model_lane;
 #[cfg(all(test, loom))]
-mod model_rouse;
+mod model_notify;
 #[cfg(all(test, not(loom)))]
 mod tests;
 

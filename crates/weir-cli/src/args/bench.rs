@@ -33,7 +33,7 @@ pub struct BenchOptions {
     pub load: LoadArg,
 
     /// Time for all of it, such as 20s or 5m [default: 48s, or what the suites need]
-    #[arg(short, long, value_name = "TIME", value_parser = super::values::budget)]
+    #[arg(short, long, value_name = "TIME", value_parser = crate::units::parse::budget)]
     pub budget: Option<Duration>,
 
     #[command(flatten)]

@@ -47,7 +47,7 @@ pub struct BufferOptions {
 
     /// Bytes to expect, for share and time left; known where input is a file
     #[arg(short, long, value_name = "SIZE", allow_hyphen_values = true,
-          value_parser = super::values::size)]
+          value_parser = crate::units::parse::size)]
     pub size: Option<u64>,
 
     /// Pass nothing on until so many percent of the memory are in use, or all input was read
@@ -71,7 +71,7 @@ pub struct BufferOptions {
     pub force: bool,
 
     /// Time between two looks at the progress, such as 2s
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = super::values::period)]
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = crate::units::parse::period)]
     pub interval: Duration,
 
     /// Put NAME before what is shown, to tell several buffers apart
@@ -142,7 +142,7 @@ fn memory(text: &str) -> Result<u64, String> {
 }
 
 fn limit(text: &str) -> Result<u64, String> {
-    match super::values::size(text)? {
+    match crate::units::parse::size(text)? {
         bytes if bytes > MOST_BYTES => Err(String::from("too much: 4T at most")),
         bytes => Ok(bytes),
     }
@@ -155,7 +155,7 @@ fn percent(text: &str) -> Result<u8, String> {
 }
 
 fn rate(text: &str) -> Result<u64, String> {
-    match super::values::size(text)? {
+    match crate::units::parse::size(text)? {
         0 => Err(String::from("nothing would ever pass; write 500K or 10M")),
         bytes => Ok(bytes),
     }

@@ -11,7 +11,6 @@ mod port;
 mod relay;
 mod run;
 mod saved;
-mod values;
 mod words;
 
 pub use bench::BenchOptions;
@@ -29,10 +28,10 @@ pub use port::{
     PortCommand, PortListOptions, PortReadOptions, PortStatOptions, PortVerb, PortWriteOptions,
 };
 pub use relay::RelayOptions;
-pub use run::RunOptions;
+pub use run::{Asked, RunOptions};
 pub use saved::{CompareOptions, Export, FailOn, HistoryCommand, HistoryShowOptions, HistoryVerb};
 use std::path::PathBuf;
-pub use words::{Asked, parse};
+pub use words::parse;
 
 /// Find out where the time goes between your processes, and take it back.
 #[derive(Debug, Parser)]
@@ -150,7 +149,7 @@ fn pipe_size(text: &str) -> Result<PipeSize, String> {
     }
     let (least, most) =
         (weir_measure::machine::page_bytes(), weir_measure::machine::pipe_limit_bytes());
-    match values::size(text).map_err(|why| format!("{why}, or auto"))? {
+    match crate::units::parse::size(text).map_err(|why| format!("{why}, or auto"))? {
         bytes if (least..=most).contains(&bytes) => Ok(PipeSize::Bytes(bytes)),
         _ => Err(format!(
             "out of range: a pipe here holds {least} to {most} bytes (fs.pipe-max-size in sysctl)"

@@ -141,11 +141,11 @@ pub struct NetUpOptions {
 
     /// How long a datagram waits for its fragments
     #[arg(long, value_name = "TIME", default_value = "30s",
-          value_parser = super::values::duration)]
+          value_parser = crate::units::parse::duration)]
     pub reassembly_timeout: Duration,
 
     /// Memory for datagrams that wait for fragments
-    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = super::values::size)]
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = crate::units::parse::size)]
     pub reassembly_memory: u64,
 
     /// Take packets without the device's header before them
@@ -157,7 +157,7 @@ pub struct NetUpOptions {
     pub log: String,
 
     /// Size of the log, a ring: the oldest events give way
-    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = super::values::size)]
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = crate::units::parse::size)]
     pub log_size: u64,
 
     /// Run this command once the switch is up, and end with it and its status
@@ -200,7 +200,7 @@ pub struct NetPingOptions {
 
     /// Time between two requests
     #[arg(short, long, value_name = "TIME", default_value = "1s",
-          value_parser = super::values::duration)]
+          value_parser = crate::units::parse::duration)]
     pub interval: Duration,
 
     /// Bytes of data in an echo request
@@ -210,7 +210,7 @@ pub struct NetPingOptions {
 
     /// How long to wait for the last reply
     #[arg(short = 'W', long, value_name = "TIME", default_value = "1s",
-          value_parser = super::values::duration)]
+          value_parser = crate::units::parse::duration)]
     pub wait: Duration,
 
     /// Ask for the time of day (ICMP timestamp) instead of an echo

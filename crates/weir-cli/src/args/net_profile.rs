@@ -20,12 +20,12 @@ pub struct NetProfileOptions {
 
     /// How long to count, such as 5s or 1m; an interrupt ends it earlier
     #[arg(short, long, value_name = "TIME", default_value = "5",
-          value_parser = super::values::period)]
+          value_parser = crate::units::parse::period)]
     pub seconds: Duration,
 
     /// Print a profile of each such time, until an interrupt
     #[arg(short, long, value_name = "TIME", conflicts_with = "seconds",
-          value_parser = super::values::period)]
+          value_parser = crate::units::parse::period)]
     pub interval: Option<Duration>,
 
     #[command(flatten)]

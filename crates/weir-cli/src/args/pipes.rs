@@ -10,7 +10,7 @@ use std::time::Duration;
 #[command(after_help = TUNE_EXAMPLES, group = ArgGroup::new("sizes").multiple(true))]
 pub struct TuneOptions {
     /// Bytes a pipe holds, such as 65536, 64K or 1M; rounded up to a power of two
-    #[arg(long, value_name = "SIZE", value_parser = super::values::size, group = "sizes")]
+    #[arg(long, value_name = "SIZE", value_parser = crate::units::parse::size, group = "sizes")]
     pub size: Option<u64>,
 
     /// The same as pages: size = page << N
@@ -19,7 +19,7 @@ pub struct TuneOptions {
     pub order: Option<u32>,
 
     /// Bytes after which a longer write is published
-    #[arg(long, value_name = "SIZE", value_parser = super::values::size, group = "sizes")]
+    #[arg(long, value_name = "SIZE", value_parser = crate::units::parse::size, group = "sizes")]
     pub segment: Option<u64>,
 
     /// The same as a part of the size: segment = size >> N
@@ -28,7 +28,7 @@ pub struct TuneOptions {
     pub shift: Option<u32>,
 
     /// Longest write that appears whole
-    #[arg(long, value_name = "BYTES", value_parser = super::values::size, group = "sizes")]
+    #[arg(long, value_name = "BYTES", value_parser = crate::units::parse::size, group = "sizes")]
     pub atomic: Option<u64>,
 
     /// Set the sizes of a pipe in use, as weir stat names it, instead of the defaults
@@ -58,7 +58,7 @@ pub struct StatOptions {
 
     /// Look again every so often, such as 2s or 500ms, and show rates
     #[arg(short, long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1",
-          require_equals = true, value_parser = super::values::period)]
+          require_equals = true, value_parser = crate::units::parse::period)]
     pub watch: Option<Duration>,
 
     #[command(flatten)]

@@ -58,7 +58,7 @@ pub struct PortReadOptions {
     pub header: bool,
 
     /// End once nothing has come for so long, such as 5s or 200ms
-    #[arg(long, value_name = "TIME", value_parser = super::values::duration)]
+    #[arg(long, value_name = "TIME", value_parser = crate::units::parse::duration)]
     pub until_idle: Option<Duration>,
 
     /// End once no writer is left, and at least N (1 if not said) have come and gone
@@ -71,7 +71,7 @@ pub struct PortReadOptions {
     pub mode: u32,
 
     /// Longest message it takes, such as 64K; at most 1G
-    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = super::values::size)]
+    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = crate::units::parse::size)]
     pub max_message: u64,
 
     /// Most writers at once, at most 16384; each takes a file descriptor
@@ -99,11 +99,11 @@ pub struct PortWriteOptions {
     pub length_prefixed: bool,
 
     /// Where no reader listens, wait for one so long, such as 5s or 200ms
-    #[arg(long, value_name = "TIME", value_parser = super::values::duration)]
+    #[arg(long, value_name = "TIME", value_parser = crate::units::parse::duration)]
     pub wait: Option<Duration>,
 
     /// Bytes that can be on their way before it has to wait for the reader
-    #[arg(long, value_name = "SIZE", default_value = "256K", value_parser = super::values::size)]
+    #[arg(long, value_name = "SIZE", default_value = "256K", value_parser = crate::units::parse::size)]
     pub capacity: u64,
 }
 

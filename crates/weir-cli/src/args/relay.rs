@@ -1,7 +1,7 @@
 //! Options of `weir net relay`.
 
 use super::JsonOption;
-use super::values::duration;
+use crate::units::parse::duration;
 use clap::Args;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;

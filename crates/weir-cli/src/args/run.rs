@@ -1,11 +1,25 @@
 //! The options of `weir run`, its help and its manual page.
 
-use super::words::Asked;
 use super::{Elastic, PipeSize, When, elastic, pipe_size};
 use crate::report::Detail;
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
+
+/// What is to be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Texts for the shell: one, or several that are compared.
+    Texts(Vec<OsString>),
+    /// A pipeline as words, with no shell.
+    Words(Vec<OsString>),
+}
+
+impl Default for Asked {
+    fn default() -> Asked {
+        Asked::Texts(Vec::new())
+    }
+}
 
 /// Options of `weir run`.
 #[derive(Debug, Args)]

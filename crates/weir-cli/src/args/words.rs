@@ -5,26 +5,11 @@
 //! the first argument alone: one with blanks or signs of the shell in it is a text, and options
 //! behind it are weir's. Behind `--` all arguments are words; with `--compare` each is a text.
 
-use super::{Command, Elastic, Options, RunOptions, elastic};
+use super::{Asked, Command, Elastic, Options, RunOptions, elastic};
 use crate::fault::Fault;
 use clap::FromArgMatches;
 use clap::error::{ContextKind, ErrorKind};
 use std::ffi::{OsStr, OsString};
-
-/// What is to be run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// Texts for the shell: one, or several that are compared.
-    Texts(Vec<OsString>),
-    /// A pipeline as words, with no shell.
-    Words(Vec<OsString>),
-}
-
-impl Default for Asked {
-    fn default() -> Asked {
-        Asked::Texts(Vec::new())
-    }
-}
 
 /// Reads the command line; help and most mistakes end the program here.
 pub fn parse() -> Result<Options, Fault> {
@@ -105,7 +90,7 @@ fn no_verb(args: &[OsString], error: &clap::Error) -> Option<Fault> {
     let unlike = error.kind() == ErrorKind::InvalidSubcommand
         && error.get(ContextKind::SuggestedSubcommand).is_none();
     let first = args.get(1).filter(|_| unlike)?;
-    if !is_text(first) && !crate::run::is_program(first) {
+    if !is_text(first) && crate::places::find_program(first.as_ref()).is_none() {
         return None;
     }
     let words = args[1..].iter().map(|word| quoted(&word.to_string_lossy()));

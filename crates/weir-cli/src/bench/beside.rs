@@ -3,8 +3,8 @@
 
 mod allen;
 
-use super::list::trimmed;
-use super::table::figure;
+use crate::output::trimmed;
+use crate::units::figure;
 use comfy_table::{CellAlignment, Table, presets};
 use weir_bench::published::{FRANKE, JOY_IPC, JOY_SWITCH, JOY_SYSCALL, Line, lines};
 use weir_measure::bench::params::{Placement, Unit};

@@ -40,15 +40,9 @@ pub struct Entry {
 
 /// Where the history is: `WEIR_HISTORY`, or below `XDG_STATE_HOME` or `~/.local/state`.
 pub fn place() -> Result<PathBuf, Fault> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(path) = set("WEIR_HISTORY") {
-        return Ok(path);
-    }
-    let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
-    let state = state.ok_or_else(|| {
+    crate::places::kept("WEIR_HISTORY", "history.db").ok_or_else(|| {
         Fault::failed("no place for the history: neither WEIR_HISTORY nor HOME is set")
-    })?;
-    Ok(state.join("weir/history.db"))
+    })
 }
 
 /// A name by which a run can be asked for: not a path, not an option.
@@ -57,7 +51,7 @@ pub fn check_name(name: &str) -> Result<(), Fault> {
         || name.starts_with('-')
         || name.ends_with(".json")
         || name.contains('/')
-        || name.chars().any(weir_policy::text::is_unsafe_to_print);
+        || name.chars().any(weir_doctor::text::is_unsafe_to_print);
     if bad {
         return Err(Fault::usage(format!(
             "cannot save as '{}': a name is not empty, has no '/', no control characters, no '-' \

@@ -3,7 +3,7 @@
 use crate::args::JsonOption;
 use crate::fault::Fault;
 use crate::json::document;
-use crate::output::{Output, print};
+use crate::output::{Output, print, trimmed};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::json;
@@ -14,7 +14,6 @@ use weir_measure::bench::params::{Load, Params, Placement, Unit};
 use weir_measure::bench::pick::{Pick, Picks};
 use weir_measure::bench::place::Topology;
 use weir_measure::bench::plan::{Plan, Wish};
-use weir_policy::text::printable;
 
 const SCHEMA: &str = "weir.bench.list/1";
 
@@ -179,10 +178,4 @@ fn details(suites: &[ListedSuite]) -> String {
         text += &format!("{}\n", trimmed(&table));
     }
     text
-}
-
-/// A table without the blanks at the ends of its lines, and with nothing in it that a terminal acts
-/// on.
-pub fn trimmed(table: &Table) -> String {
-    table.lines().map(|line| printable(line.trim_end())).collect::<Vec<_>>().join("\n")
 }

@@ -10,9 +10,7 @@ mod progress;
 mod table;
 
 use crate::output::{Output, print};
-pub use list::trimmed;
-use table::figure as nice;
-pub use table::{figure, placements, text};
+pub use table::{placements, text};
 
 use crate::args::BenchOptions;
 use crate::fault::{Fault, INTERRUPTED, tell};
@@ -298,7 +296,7 @@ fn seed() -> u64 {
 }
 
 fn print_err(text: &str) -> Result<(), Fault> {
-    let text = weir_policy::text::printable_lines(text);
+    let text = weir_doctor::text::printable_lines(text);
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! The readable table of a report.
 
-use super::list::trimmed;
+use crate::output::trimmed;
+use crate::units::figure;
 use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write;
-use weir_measure::bench::params::{Load, Unit};
+use weir_measure::bench::params::Load;
 use weir_measure::bench::record::{CaseRecord, Host, Report};
 
 /// The whole report as text.
@@ -187,29 +188,6 @@ pub fn labels(case: &CaseRecord) -> String {
     labels.join("; ")
 }
 
-/// A figure with three significant digits and a unit that suits its size.
-pub fn figure(value: f64, unit: Unit) -> String {
-    let (scaled, name) = match unit {
-        Unit::Ns => scale(value, &[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")]),
-        Unit::MegabytesPerSecond => scale(value, &[(1e3, "GB/s"), (1.0, "MB/s")]),
-        Unit::PerSecond => scale(value, &[(1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")]),
-        Unit::Percent => (value, "%"),
-        Unit::Megabytes => scale(value, &[(1e3, "GB"), (1.0, "MB")]),
-    };
-    let digits = match scaled.abs() {
-        v if v >= 100.0 => 0,
-        v if v >= 10.0 => 1,
-        _ => 2,
-    };
-    format!("{scaled:.digits$} {name}")
-}
-
-fn scale<'n>(value: f64, steps: &[(f64, &'n str)]) -> (f64, &'n str) {
-    let fits = steps.iter().find(|(factor, _)| value.abs() >= *factor);
-    let (factor, name) = fits.or(steps.last()).copied().unwrap_or((1.0, ""));
-    (value / factor, name)
-}
-
 fn tail(report: &Report) -> String {
     let mut text = String::new();
     if !report.remarks.is_empty() {
@@ -229,22 +207,4 @@ fn tail(report: &Report) -> String {
         }
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_have_three_digits_and_a_unit_that_suits() {
-        assert_eq!(figure(82.41, Unit::Ns), "82.4 ns");
-        assert_eq!(figure(4_512.0, Unit::Ns), "4.51 us");
-        assert_eq!(figure(0.4, Unit::Ns), "0.40 ns");
-        assert_eq!(figure(1_250_000_000.0, Unit::Ns), "1.25 s");
-        assert_eq!(figure(12_345.0, Unit::MegabytesPerSecond), "12.3 GB/s");
-        assert_eq!(figure(45.6, Unit::MegabytesPerSecond), "45.6 MB/s");
-        assert_eq!(figure(268.4, Unit::Megabytes), "268 MB");
-        assert_eq!(figure(281.0, Unit::PerSecond), "281 /s");
-        assert_eq!(figure(-3.0, Unit::Ns), "-3.00 ns");
-    }
 }

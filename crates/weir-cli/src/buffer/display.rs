@@ -2,7 +2,7 @@
 
 use super::rows::Row;
 use crate::fault::tell;
-use crate::report::units::{binary as bytes, clock};
+use crate::units::{binary as bytes, clock};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio::stderr;
 use rustix::termios::{tcgetpgrp, tcgetwinsize};
@@ -11,7 +11,7 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir::PoolAccount;
-use weir_policy::text::printable;
+use weir_doctor::text::printable;
 
 /// Rates are those of this time.
 const RATE_TIME: Duration = Duration::from_secs(3);

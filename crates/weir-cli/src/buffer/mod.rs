@@ -17,7 +17,7 @@ mod wait;
 use crate::args::BufferOptions;
 use crate::fault::{Fault, tell};
 use crate::output::Output as JsonOutput;
-use crate::report::units::{binary, capacity};
+use crate::units::{binary, capacity};
 use display::{Display, Frame, Wishes};
 use ends::{Input, Output};
 use flow::{End, Flow};
@@ -31,10 +31,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 use weir::{ErrorKind, Pool, PoolOptions};
-use weir_policy::text::printable_lines;
-use weir_sys::signals::die_of;
-use weir_sys::startup::sigpipe_was_ignored;
-use weir_sys::usage::Usage;
+use weir_cli_sys::sigpipe_was_ignored;
+use weir_doctor::text::printable_lines;
+use weir_measure_sys::signals::die_of;
+use weir_measure_sys::usage::Usage;
 
 /// Carries out the verb.
 pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {

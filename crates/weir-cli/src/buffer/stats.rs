@@ -3,7 +3,7 @@
 use super::display::Shown;
 use crate::fault::Fault;
 use crate::json;
-use crate::report::units::{binary as bytes, capacity, seconds};
+use crate::units::{binary as bytes, capacity, seconds};
 use serde::Serialize;
 use std::time::Duration;
 

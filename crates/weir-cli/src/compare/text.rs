@@ -1,7 +1,8 @@
 //! A comparison as text for people.
 
 use super::{Compared, Difference, Row};
-use crate::bench::{figure, trimmed};
+use crate::output::trimmed;
+use crate::units::figure;
 use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write;
 use weir_measure::pairs::Verdict;

@@ -5,9 +5,9 @@
 
 use super::failed;
 use crate::args::JsonOption;
-use crate::bench::trimmed;
 use crate::fault::Fault;
 use crate::output::Outlet;
+use crate::output::trimmed;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::json;

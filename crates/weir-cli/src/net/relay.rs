@@ -2,10 +2,10 @@
 
 use super::{asked, failed};
 use crate::args::RelayOptions;
-use crate::bench::trimmed;
 use crate::fault::{Fault, tell};
 use crate::output::Outlet;
-use crate::report::units::count;
+use crate::output::trimmed;
+use crate::units::count;
 use comfy_table::{CellAlignment, Table, presets};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -14,8 +14,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
+use weir_measure_sys::signals::is_ignored;
 use weir_net::relay::{Counts, Place, Relay, Settings};
-use weir_sys::signals::is_ignored;
 
 /// Carries out the verb.
 pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {

@@ -2,19 +2,19 @@
 
 use super::{check_name, failed};
 use crate::args::{PortListOptions, PortStatOptions};
-use crate::bench::trimmed;
 use crate::fault::{Fault, tell};
 use crate::json;
 use crate::output::Outlet;
-use crate::report::units::{bytes, capacity, count, seconds};
+use crate::output::trimmed;
 use crate::stat::process;
+use crate::units::{bytes, capacity, count, seconds};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
 use weir::PortName;
 use weir::stat::{PortAccount, PortStat, PortWriterStat};
-use weir_policy::text::printable;
+use weir_doctor::text::printable;
 
 /// Lists the ports in a directory.
 pub fn list(options: &PortListOptions) -> Result<ExitCode, Fault> {

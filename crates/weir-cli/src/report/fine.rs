@@ -1,9 +1,9 @@
 //! The fine print: what the tables cannot say, and how each figure is known.
 
 use super::layout::cut;
-use super::units::{percent, seconds};
+use crate::units::words;
+use crate::units::{percent, seconds};
 use weir_measure::record::{Run, Stage};
-use weir_policy::words;
 
 /// Longest name of a stage in a remark.
 const NAME: usize = 24;

@@ -1,10 +1,10 @@
 //! Which stages of a run get a row. A script may start hundreds of commands that lived too briefly
 //! for a single figure: these share one line.
 
-use super::units::seconds;
+use crate::units::seconds;
 use std::collections::BTreeMap;
+use weir_doctor::verdict::Verdict;
 use weir_measure::record::{Evidence, Run, Stage};
-use weir_policy::verdict::Verdict;
 
 /// At most this many folded commands are named.
 const NAMED: usize = 4;

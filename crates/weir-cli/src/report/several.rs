@@ -4,7 +4,7 @@
 use super::layout::{Column, Grid, Name, cut};
 use super::look::{Detail, Look};
 use super::text::Page;
-use super::units::{seconds, signal_name};
+use crate::units::{seconds, signal_name};
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 use weir_measure::pairs::{Comparison, Resolution, Verdict, quantile};

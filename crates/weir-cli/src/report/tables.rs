@@ -1,9 +1,9 @@
 //! The three tables: where the time went, what was used and moved, and the pipes.
 
 use super::layout::{Column, Grid, Name};
-use super::units::{bytes, capacity, count, ending, percent, rate, seconds};
+use crate::units::{bytes, capacity, count, ending, percent, rate, seconds};
+use weir_measure::proc::Io;
 use weir_measure::record::{Evidence, Pipe, Run, Stage};
-use weir_sys::proc::Io;
 
 /// In which order columns go when the terminal is too narrow. Statuses go first, but only where
 /// all is well.

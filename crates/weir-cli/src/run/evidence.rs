@@ -14,7 +14,7 @@ use std::fmt;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use weir_policy::advice::Kind;
+use weir_doctor::advice::Kind;
 
 /// Version of the file.
 const SCHEMA: &str = "weir.elastic/1";
@@ -135,9 +135,7 @@ impl From<std::io::Error> for Trouble {
 /// Where it is kept: `WEIR_ELASTIC`, else `weir/elastic.json` under `XDG_STATE_HOME` or
 /// `~/.local/state`. `None` where there is no home.
 pub fn place() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let state = || set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
-    set("WEIR_ELASTIC").or_else(|| Some(state()?.join("weir/elastic.json")))
+    crate::places::kept("WEIR_ELASTIC", "elastic.json")
 }
 
 /// What a pipeline is known by.

@@ -2,17 +2,19 @@
 //!
 //! What a person wants to know most stands first, and what does not fit goes last first.
 
-use crate::report::{cut, units};
+use crate::report::cut;
+use crate::units;
 use std::collections::VecDeque;
 use std::fs::{read_link, read_to_string};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
+use weir_doctor::state::State;
 use weir_measure::attribution::{Group, Sampler};
-use weir_policy::state::State;
+use weir_measure::proc::Io;
 use weir_sys::Pid;
-use weir_sys::proc::{Io, read_small};
+use weir_sys::proc::read_small;
 
 /// Rates are those of this time.
 const RATE_NS: u64 = 3_000_000_000;

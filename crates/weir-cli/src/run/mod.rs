@@ -9,30 +9,24 @@ mod compare;
 mod elastic;
 mod evidence;
 mod live;
+mod outputs;
 mod plan;
 mod rounds;
 mod several;
 mod status;
 mod watch;
 
-pub use compare::Compared;
-pub use plan::is_program;
-
-use crate::args::{PIPE_BYTES, PipeSize, RunOptions};
+use crate::args::RunOptions;
 use crate::fault::{Fault, tell};
-use crate::output::print_json;
-use crate::report::{self, Detail, Look, Report};
-use signal_hook::consts::SIGXFSZ;
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::Path;
+use crate::report::{Report, Said, advice_text, verdict_text};
+use outputs::Outputs;
+use std::io;
 use std::process::ExitCode;
-use std::sync::Arc;
+use weir_cli_sys::closed_standard_descriptors;
 use weir_measure::machine;
+use weir_measure::proc::{Descriptor, Kind};
 use weir_measure::record::{Ending, Host, Run};
-use weir_measure::runner::{self, Job};
-use weir_sys::proc::{Descriptor, Kind};
-use weir_sys::startup::closed_standard_descriptors;
+use weir_measure::runner;
 
 /// Runs the verb.
 pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
@@ -47,7 +41,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     let notes = elastic::put_in(options.elastic.as_ref(), &mut planned)?;
     let closed = closed_standard_descriptors();
     let (command, negated) = (planned.command.clone(), planned.negated);
-    let job = job(options, planned, closed);
+    let job = planned.job(options, closed);
     let standard = options.compare.then(rounds::Standard::keep).transpose()?;
     let outputs = Outputs::open(options, closed);
     let mut watch = watch::Watch::new(options.live, &job);
@@ -83,24 +77,6 @@ fn nothing(options: &RunOptions) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The job that runs a plan.
-fn job(options: &RunOptions, planned: plan::Planned, closed: [bool; 3]) -> Job {
-    Job {
-        stages: planned.stages,
-        script: planned.script,
-        whole_because: planned.whole_because,
-        shell: planned.shell,
-        shell_options: planned.shell_options,
-        pipe_bytes: match options.pipe_size {
-            PipeSize::Auto => PIPE_BYTES,
-            PipeSize::Bytes(bytes) => bytes,
-        },
-        pipe_auto: options.pipe_size == PipeSize::Auto,
-        tick_ns: options.sample_ms * 1_000_000,
-        closed,
-    }
-}
-
 fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report {
     for (closed, note) in closed.iter().zip([
         "standard input was closed: the first stage has none",
@@ -116,93 +92,11 @@ fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report 
     };
     let (input, output) = (Descriptor::of(io::stdin()), Descriptor::of(io::stdout()));
     let facts = run.facts(flows(input), flows(output));
-    let verdict = weir_policy::verdict::judge(&facts);
+    let verdict = weir_doctor::verdict::judge(&facts);
     let past = elastic::past(&run, command);
-    let advice = weir_policy::advice::advise(&facts, &verdict, &past);
+    let advice = weir_doctor::advice::advise(&facts, &verdict, &past.refuted);
+    let said = |found| Said { text: advice_text(&facts, &found, past.remembers), found };
+    let advice = advice.into_iter().map(said).collect();
+    let verdict = Said { text: verdict_text(&facts, &verdict), found: verdict };
     Report { run, command: command.to_owned(), verdict, advice, status, compared: None }
-}
-
-/// Where the report goes; opened before the run, so that a bad name is told at once and still
-/// costs nobody the pipeline's work.
-struct Outputs {
-    text: Option<Target>,
-    json: Option<Target>,
-    detail: Detail,
-}
-
-enum Target {
-    Stdout,
-    Stderr,
-    File(File, String),
-}
-
-impl Outputs {
-    fn open(options: &RunOptions, closed: [bool; 3]) -> Outputs {
-        let text = match &options.output {
-            _ if options.quiet => None,
-            Some(path) => open(path, "report"),
-            None if closed[2] => None,
-            None => Some(Target::Stderr),
-        };
-        let json = options.json.as_ref().and_then(|path| match path.as_os_str() == "-" {
-            true => Some(Target::Stdout),
-            false => open(path, "JSON report"),
-        });
-        Outputs { text, json, detail: options.detail() }
-    }
-
-    fn write(&self, report: &Report) {
-        if let Some(target) = &self.text {
-            target.write(&report::text(report, &target.look(self.detail)));
-        }
-        if let Some(target) = &self.json {
-            target.write(&report::json(report));
-        }
-    }
-
-    /// The same of a comparison of several pipelines.
-    fn write_several(&self, several: &report::Several) {
-        if let Some(target) = &self.text {
-            target.write(&report::several_text(several, &target.look(self.detail)));
-        }
-        if let Some(target) = &self.json {
-            target.write(&report::several_json(several));
-        }
-    }
-}
-
-fn open(path: &Path, what: &str) -> Option<Target> {
-    match File::create(path) {
-        Ok(file) => Some(Target::File(file, path.display().to_string())),
-        Err(error) => {
-            let path = path.display();
-            tell(&format!(
-                "cannot write the {what} to '{path}': {error}; the pipeline runs all the same"
-            ));
-            None
-        }
-    }
-}
-
-impl Target {
-    fn look(&self, detail: Detail) -> Look {
-        match self {
-            Target::Stderr => Look::of_stderr(detail),
-            _ => Look::of_file(detail),
-        }
-    }
-
-    fn write(&self, text: &str) {
-        // A file that may not be so large is an error, and not the end of weir. Not ignored from
-        // the start: the stages would inherit that.
-        let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
-        let (result, name) = match self {
-            Target::Stdout => return print_json(text).unwrap_or_else(|fault| fault.tell()),
-            Target::Stderr => (io::stderr().lock().write_all(text.as_bytes()), "standard error"),
-            Target::File(file, name) => ((&*file).write_all(text.as_bytes()), name.as_str()),
-        };
-        if let Err(error) = result {
-            tell(&format!("cannot write the report to {name}: {error}"));
-        }
-    }
 }

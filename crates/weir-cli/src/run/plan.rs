@@ -1,14 +1,15 @@
 //! From the command line to the stages of a job.
 
-use crate::args::{Asked, RunOptions};
+use crate::args::{Asked, PIPE_BYTES, PipeSize, RunOptions};
 use crate::fault::Fault;
+use crate::places::find_program;
 use crate::shell::{self, Direct, Plan, PlanError, StageText};
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use weir_measure::runner::{Launch, StageSpec, files_needed, files_suffice};
+use weir_measure::runner::{Job, Launch, StageSpec, files_needed, files_suffice};
 
 /// What is to be run.
 pub struct Planned {
@@ -26,6 +27,26 @@ pub struct Planned {
     pub shell_options: Vec<OsString>,
     /// The command as typed, for the report.
     pub command: String,
+}
+
+impl Planned {
+    /// The job that runs it.
+    pub fn job(self, options: &RunOptions, closed: [bool; 3]) -> Job {
+        Job {
+            stages: self.stages,
+            script: self.script,
+            whole_because: self.whole_because,
+            shell: self.shell,
+            shell_options: self.shell_options,
+            pipe_bytes: match options.pipe_size {
+                PipeSize::Auto => PIPE_BYTES,
+                PipeSize::Bytes(bytes) => bytes,
+            },
+            pipe_auto: options.pipe_size == PipeSize::Auto,
+            tick_ns: options.sample_ms * 1_000_000,
+            closed,
+        }
+    }
 }
 
 /// Shells whose grammar the splitter knows; texts for others are run whole.
@@ -197,13 +218,13 @@ fn spec(stage: StageText, replaces: bool) -> StageSpec {
 /// Whether a program is sure to start once it is found: `exec` words its errors in its own way, so
 /// whatever may fail is left to the shell without it.
 fn can_start(program: &str) -> bool {
-    let start = in_path(Path::new(program)).and_then(|path| beginning(&path));
+    let start = find_program(Path::new(program)).and_then(|path| beginning(&path));
     let Some(start) = start else { return false };
     interpreter(&start).map_or_else(
         || start.starts_with(b"\x7fELF"),
         |words| {
             let path = words.first().map_or(Path::new(""), Path::new);
-            path.is_absolute() && in_path(path).is_some()
+            path.is_absolute() && find_program(path).is_some()
         },
     )
 }
@@ -218,28 +239,12 @@ fn accepts(shell: &Path, text: &OsStr) -> bool {
 /// The shell asked for, or bash, or sh.
 fn find_shell(asked: Option<&Path>) -> Result<PathBuf, Fault> {
     match asked {
-        Some(shell) => in_path(shell).ok_or_else(|| {
+        Some(shell) => find_program(shell).ok_or_else(|| {
             Fault::usage(format!("cannot use shell '{}': command not found", shell.display()))
         }),
         None => {
-            let found = in_path(Path::new("bash")).or_else(|| in_path(Path::new("sh")));
+            let found = find_program(Path::new("bash")).or_else(|| find_program(Path::new("sh")));
             Ok(found.unwrap_or_else(|| PathBuf::from("/bin/sh")))
         }
     }
-}
-
-/// Whether a word names a program.
-pub fn is_program(name: &OsStr) -> bool {
-    in_path(Path::new(name)).is_some()
-}
-
-fn in_path(name: &Path) -> Option<PathBuf> {
-    let usable = |path: &PathBuf| {
-        path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
-    };
-    if name.components().count() > 1 || name.is_absolute() {
-        return Some(name.to_owned()).filter(usable);
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(name)).find(usable)
 }

@@ -3,16 +3,17 @@
 //! Each round runs all of them once in random order, and the first a second time: that pair, which
 //! is the same thing twice, says what this host can tell apart.
 
+use super::elastic;
+use super::outputs::Outputs;
 use super::plan::Planned;
 use super::rounds::{BAND, Entrant, Sample, Standard, rounds};
-use super::{Outputs, elastic, job};
 use crate::args::RunOptions;
 use crate::fault::Fault;
 use crate::report::{Against, Pipeline, Several};
 use std::process::ExitCode;
+use weir_cli_sys::closed_standard_descriptors;
 use weir_measure::machine;
 use weir_measure::pairs::Comparison;
-use weir_sys::startup::closed_standard_descriptors;
 
 /// Runs the verb for several pipelines.
 pub fn compare(options: &RunOptions, mut plans: Vec<Planned>) -> Result<ExitCode, Fault> {
@@ -29,7 +30,7 @@ pub fn compare(options: &RunOptions, mut plans: Vec<Planned>) -> Result<ExitCode
         .into_iter()
         .map(|plan| {
             let negated = plan.negated;
-            Entrant { job: job(options, plan, closed), pipefail: options.pipefail, negated }
+            Entrant { job: plan.job(options, closed), pipefail: options.pipefail, negated }
         })
         .collect();
     let standard = Standard::keep()?;

@@ -3,11 +3,6 @@
 
 use std::fmt;
 
-use super::scan::{Kind, Scanner, Token};
-
-/// The characters of an unexpected word that are shown in a message.
-const MAX_SHOWN: usize = 24;
-
 /// A text the shell would refuse, with the place it goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
@@ -75,38 +70,3 @@ impl fmt::Display for SyntaxError {
 }
 
 impl std::error::Error for SyntaxError {}
-
-impl Scanner<'_> {
-    pub fn unexpected(&self, token: Token) -> Stop {
-        if token.kind == Kind::End {
-            return Stop::fault(token.start, "the text ends too soon");
-        }
-        Stop::fault(token.start, format!("unexpected {}", self.shown(token)))
-    }
-
-    /// A command or a file name is wanted where `found` stands, because of `after`.
-    pub fn missing(&self, after: Option<Token>, found: Token) -> Stop {
-        match (after, found.kind) {
-            (Some(after), Kind::End) => {
-                Stop::fault(after.start, format!("nothing after {}", self.shown(after)))
-            }
-            (Some(after), _) => Stop::fault(
-                found.start,
-                format!("nothing between {} and {}", self.shown(after), self.shown(found)),
-            ),
-            (None, Kind::Op("|" | "|&" | "&&" | "||" | ";" | "&")) => {
-                Stop::fault(found.start, format!("nothing before {}", self.shown(found)))
-            }
-            (None, _) => self.unexpected(found),
-        }
-    }
-
-    fn shown(&self, token: Token) -> String {
-        let text = &self.text[token.start..token.end];
-        if text == "\n" {
-            return "end of line".to_owned();
-        }
-        let short: String = text.chars().take(MAX_SHOWN).collect();
-        if short.len() < text.len() { format!("'{short}...'") } else { format!("'{short}'") }
-    }
-}

@@ -5,8 +5,7 @@
 //! pipelines, a pipeline reads commands, a compound command reads lists again.
 
 use super::fault::Stop;
-use super::scan::{Kind, Scanner, Token, is_name};
-use super::second::MAX_DESCRIPTOR_DIGITS;
+use super::scan::{Kind, MAX_DESCRIPTOR_DIGITS, Scanner, Token, is_name};
 
 /// Words that end a list when they stand where a command would.
 const CLOSERS: [&str; 8] = ["}", "then", "else", "elif", "fi", "do", "done", "esac"];

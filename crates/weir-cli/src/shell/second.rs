@@ -8,13 +8,11 @@
 use brush_parser::{ParserOptions, Token, TokenizerOptions, ast};
 
 use super::grammar::{Shape, Stage};
+use super::scan::MAX_DESCRIPTOR_DIGITS;
 
 /// Openings a wrong text may hold and still be shown to brush-parser. Its grammar backtracks,
 /// and takes time exponential in the depth of what is never closed (`<(<(<(`).
 const MAX_OPENINGS: usize = 8;
-
-/// Digits of a file descriptor that surely fit; brush-parser 0.4 unwraps the conversion.
-pub(super) const MAX_DESCRIPTOR_DIGITS: usize = 9;
 
 /// Whether it takes the text at all. Asked about a text our scanner calls wrong.
 pub(super) fn accepts(text: &str) -> bool {

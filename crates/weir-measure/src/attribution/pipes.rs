@@ -3,14 +3,15 @@
 //! weir keeps no end of a pipe: a reader's or writer's death must be seen by the other side. An
 //! end is borrowed from its owner with `pidfd_getfd(2)` for the microseconds of one look.
 
+use crate::proc::Descriptor;
+use crate::record::Pipe;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionread;
 use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
 use rustix::process::{Pid as RawPid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::os::fd::OwnedFd;
-use weir_policy::sizing::Sizing;
+use weir_doctor::sizing::Sizing;
 use weir_sys::Pid;
-use weir_sys::proc::Descriptor;
 
 /// What one look at a pipe shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +123,27 @@ impl PipeWatch {
     /// A pipe that somebody else made, to be enlarged to `wanted_bytes`.
     pub fn found(identity: Descriptor, wanted_bytes: u64) -> PipeWatch {
         PipeWatch { wanted_bytes: Some(wanted_bytes), ..PipeWatch::new(identity, None) }
+    }
+
+    /// What was seen of it, as the pipe between two stages.
+    pub fn record(&self, from: usize, to: usize, limit_bytes: u64) -> Pipe {
+        let totals = &self.totals;
+        Pipe {
+            from,
+            to,
+            capacity_bytes: totals.capacity_bytes,
+            limit_bytes,
+            mean_fill: totals.mean_fill(),
+            max_bytes: totals.max_bytes,
+            full_share: totals.share(totals.full_ns),
+            empty_share: totals.share(totals.empty_ns),
+            times_full: totals.times_full,
+            times_empty: totals.times_empty,
+            longest_full_ns: totals.longest_full_ns,
+            longest_empty_ns: totals.longest_empty_ns,
+            longest_turn_ns: totals.longest_turn_ns,
+            samples: totals.samples,
+        }
     }
 
     /// Process `pid` has the writing end as its descriptor `fd`.

@@ -5,12 +5,11 @@
 //! all of `/proc` is walked, but not more often than every [`WALK_NS`].
 
 use super::births::Census;
-use super::process::Process;
+use super::process::{Found, Process};
+use crate::proc::{identity, is_child, is_taken, largest_id, last_id};
 use std::collections::BTreeMap;
 use weir_sys::Pid;
-use weir_sys::proc::{
-    ProcFile, identity, is_child, is_taken, largest_id, last_id, processes, tasks,
-};
+use weir_sys::proc::{ProcFile, processes, tasks};
 
 /// Shortest time between two walks of `/proc`.
 const WALK_NS: u64 = 50_000_000;
@@ -31,17 +30,6 @@ pub struct Discovery {
     pub census: Census,
     /// Ids met at the last look that belong to no process of the run, or to one of its threads.
     met: Vec<Pid>,
-}
-
-/// A process that was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// Its id.
-    pub pid: Pid,
-    /// Its parent's.
-    pub parent: Pid,
-    /// The name of its program.
-    pub name: String,
 }
 
 impl Discovery {

@@ -7,11 +7,9 @@
 //! of the cells is cut to their floors. Only a run whose floors alone are longer takes longer than
 //! its budget.
 
-use super::plan::Plan;
+use super::plan::{PASSES_MIN, Plan};
 use std::time::Duration;
 
-/// Fewer processes allow no interval of the signed ranks.
-pub const PASSES_MIN: u64 = 6;
 /// Cells are cut to this part of their time before any pass is left out: the intervals come from
 /// the number of processes rather than from the rounds in each.
 const SHRINK: f64 = 1.0 / 3.0;

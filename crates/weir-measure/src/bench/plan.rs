@@ -1,7 +1,6 @@
 //! What a run will do: which cases, in how many cells, for how long each.
 
 use super::case::{Sides, Suite};
-use super::pace::PASSES_MIN;
 use super::params::{Load, Placement};
 use super::pick::Picks;
 use super::place::Topology;
@@ -10,6 +9,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Fewer processes allow no interval of the signed ranks.
+pub const PASSES_MIN: u64 = 6;
 /// Setting up a cell: starting the process, making its works, its load.
 const START: Duration = Duration::from_millis(12);
 /// The least that a case needs in a cell.

@@ -1,18 +1,27 @@
 //! The end of a stage: the kernel's final counters, and the stage's record from them.
 
-use super::start::Failure;
-use super::{Job, Running, StageSpec, bytes, sums};
-use crate::attribution::{Births, Group, Peers, PipeWatch, Sampler};
+use super::job::{Job, StageSpec};
+use super::{Running, bytes, sums};
+use crate::attribution::{Births, Group, Peers, Sampler};
 use crate::machine;
 use crate::oom;
+use crate::proc::Io;
 use crate::record::{Ending, Evidence, Pipe, Run, Stage};
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
-use weir_policy::advice::is_relay;
-use weir_policy::partition::Sums;
+use weir_doctor::partition::Sums;
+use weir_doctor::programs::is_relay;
+use weir_measure_sys::wait::{Reaped, reap};
 use weir_sys::Pid;
-use weir_sys::proc::{Io, ProcFile, Sched, Stat, is_own, read_small};
-use weir_sys::wait::{Reaped, reap};
+use weir_sys::proc::{ProcFile, Sched, Stat, is_own, read_small};
+
+/// Why a stage could not be started: the status a shell would give it, and a sentence.
+pub struct Failure {
+    /// 127 when there is no such command, 126 when it cannot be executed.
+    pub status: i32,
+    /// The reason.
+    pub reason: String,
+}
 
 /// A stage that was started, or could not be.
 pub(super) struct Live {
@@ -187,28 +196,7 @@ impl Running {
 
     fn pipes(&self) -> Vec<Pipe> {
         let watches = self.sampler.pipes.iter().enumerate();
-        watches.map(|(left, watch)| pipe(watch, left, left + 1, self.limit_bytes)).collect()
-    }
-}
-
-/// The record of one pipe.
-pub(super) fn pipe(watch: &PipeWatch, from: usize, to: usize, limit_bytes: u64) -> Pipe {
-    let totals = &watch.totals;
-    Pipe {
-        from,
-        to,
-        capacity_bytes: totals.capacity_bytes,
-        limit_bytes,
-        mean_fill: totals.mean_fill(),
-        max_bytes: totals.max_bytes,
-        full_share: totals.share(totals.full_ns),
-        empty_share: totals.share(totals.empty_ns),
-        times_full: totals.times_full,
-        times_empty: totals.times_empty,
-        longest_full_ns: totals.longest_full_ns,
-        longest_empty_ns: totals.longest_empty_ns,
-        longest_turn_ns: totals.longest_turn_ns,
-        samples: totals.samples,
+        watches.map(|(left, watch)| watch.record(left, left + 1, self.limit_bytes)).collect()
     }
 }
 

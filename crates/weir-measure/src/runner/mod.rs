@@ -9,15 +9,17 @@
 mod around;
 mod bytes;
 mod finish;
+mod job;
 mod script;
 mod start;
 mod stops;
 mod sums;
 
+pub use job::{Job, Launch, StageSpec, Watcher};
 pub use start::{files_needed, files_suffice};
 
 use crate::attribution::{Grouping, Sampler};
-use crate::clock::{Clock, cpu_ns};
+use crate::clock::Clock;
 use crate::machine;
 use crate::oom;
 use crate::random::Random;
@@ -26,72 +28,11 @@ use around::Around;
 use finish::Live;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Resource, WaitId, WaitIdOptions, getrlimit, setrlimit, waitid};
-use std::ffi::OsString;
-use std::path::PathBuf;
 use stops::Stops;
-use weir_policy::ending::MemoryKills;
-use weir_policy::sizing::Sizing;
-use weir_sys::signals;
-
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Job {
-    /// The stages, or a single one that is a whole script.
-    pub stages: Vec<StageSpec>,
-    /// The single stage is a script: account the processes it starts, found from outside.
-    pub script: bool,
-    /// Why it is a script and not stages, as it is said before "ran whole under the shell".
-    pub whole_because: String,
-    /// The shell for stages that need one.
-    pub shell: PathBuf,
-    /// Options of that shell, before `-c`.
-    pub shell_options: Vec<OsString>,
-    /// Capacity of the pipes.
-    pub pipe_bytes: u64,
-    /// Enlarge pipes in use when that helps.
-    pub pipe_auto: bool,
-    /// Time between two ticks after the first 200 ms, which are looked at more closely.
-    pub tick_ns: u64,
-    /// Which of descriptors 0 to 2 the stages are to have closed, as this process did.
-    pub closed: [bool; 3],
-}
-
-/// One stage to run.
-#[derive(Clone, Debug)]
-pub struct StageSpec {
-    /// How it is named to people.
-    pub label: String,
-    /// How it is started.
-    pub launch: Launch,
-    /// It is a buffer that nobody typed.
-    pub inserted: bool,
-}
-
-/// How a stage is started.
-#[derive(Clone, Debug)]
-pub enum Launch {
-    /// A program, started directly.
-    Exec {
-        /// Variables set for it alone.
-        env: Vec<(OsString, OsString)>,
-        /// Its name and arguments.
-        argv: Vec<OsString>,
-        /// The same for a shell, which is asked where starting it fails in an unusual way.
-        text: Option<OsString>,
-    },
-    /// A text for the shell.
-    Shell(OsString),
-}
-
-/// Who looks on while a job runs.
-pub trait Watcher {
-    /// Signals that came since the last call.
-    fn signals(&mut self) -> Vec<i32>;
-    /// A stage could not be started, for this reason.
-    fn failed(&mut self, position: usize, label: &str, reason: &str);
-    /// Called at most every 100 ms or so.
-    fn progress(&mut self, now_ns: u64, sampler: &Sampler);
-}
+use weir_doctor::ending::MemoryKills;
+use weir_doctor::sizing::Sizing;
+use weir_measure_sys::signals;
+use weir_sys::cpu::thread_ns;
 
 /// The close look at the beginning.
 const CLOSE_NS: u64 = 200_000_000;
@@ -173,11 +114,11 @@ impl Running {
             let now_ns = self.clock.now_ns();
             if now_ns >= due_ns {
                 let weight_ns = now_ns.saturating_sub(last_ns).min(job.tick_ns * LONGEST_TICKS);
-                let begun_ns = cpu_ns();
+                let begun_ns = thread_ns();
                 self.sampler.tick(now_ns, weight_ns);
                 last_ns = now_ns;
                 // Not by the clock: a job stopped just here would be sampled no more for minutes.
-                let cost_ns = cpu_ns().saturating_sub(begun_ns);
+                let cost_ns = thread_ns().saturating_sub(begun_ns);
                 let tick_ns = if now_ns < CLOSE_NS { CLOSE_TICK_NS } else { job.tick_ns };
                 let tick_ns = tick_ns.max(cost_ns << COST_SHIFT);
                 // Jitter keeps the ticks out of step with whatever is periodic in the stages.

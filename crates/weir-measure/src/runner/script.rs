@@ -4,13 +4,13 @@
 //! as a loop starts one command many times; shells that only waited for what they started are
 //! left out. All figures are as last seen while a process lived, so all are sampled.
 
-use super::{Job, finish};
+use super::job::Job;
 use crate::attribution::{Births, Group, Peers, PipeWatch, Sampler};
+use crate::proc::{Descriptor, Io};
 use crate::record::{Evidence, Run, Stage};
 use std::collections::{BTreeMap, BTreeSet};
-use weir_policy::advice::{is_relay, is_shell};
-use weir_policy::partition::Samples;
-use weir_sys::proc::{Descriptor, Io};
+use weir_doctor::partition::Samples;
+use weir_doctor::programs::{is_relay, is_shell};
 
 /// At most this many stages are shown; the longest-lived are kept.
 const MOST_STAGES: usize = 24;
@@ -64,7 +64,7 @@ pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job
     for ((from, to), watches) in joints {
         let mut whole = PipeWatch::new(watches[0].identity, None);
         watches.iter().for_each(|watch| whole.totals.merge(&watch.totals));
-        run.pipes.push(finish::pipe(&whole, place(from), place(to), limit_bytes));
+        run.pipes.push(whole.record(place(from), place(to), limit_bytes));
     }
     run.pipes.sort_by_key(|pipe| (pipe.from, pipe.to));
     let found =
@@ -295,7 +295,7 @@ mod tests {
         let (a, b, long) = (named("basename", 1), named("basename", 2), named("basename", 900));
         let once = named("seq", 1);
         let mut seen = long;
-        (0..9).for_each(|_| seen.samples.add(weir_policy::state::State::Running, 100, 1000));
+        (0..9).for_each(|_| seen.samples.add(weir_doctor::state::State::Running, 100, 1000));
         let members = Members::from([
             (String::from("basename /a"), vec![&a]),
             (String::from("basename /b"), vec![&b]),

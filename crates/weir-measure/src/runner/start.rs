@@ -1,9 +1,11 @@
 //! Starting the stages: pipes first, then the processes from the left, as shells do.
 
-use super::finish::Live;
-use super::{Job, Launch, Running, StageSpec, Watcher};
+use super::Running;
+use super::finish::{Failure, Live};
+use super::job::{Job, Launch, StageSpec, Watcher};
 use crate::attribution::{Endpoints, PipeWatch};
 use crate::machine;
+use crate::proc::Descriptor;
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::ffi::OsStr;
@@ -11,17 +13,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use weir_measure_sys::spawn::{Differences, spawn_with};
 use weir_sys::Pid;
-use weir_sys::proc::Descriptor;
-use weir_sys::spawn::{Differences, spawn_with};
-
-/// Why a stage could not be started: the status a shell would give it, and a sentence.
-pub struct Failure {
-    /// 127 when there is no such command, 126 when it cannot be executed.
-    pub status: i32,
-    /// The reason.
-    pub reason: String,
-}
 
 /// The two ends of the pipe between two stages.
 struct Ends {

@@ -2,8 +2,11 @@
 //! its last holder, the thread that watches, names, and who is let in.
 
 pub mod acceptor;
-pub mod closing;
-pub mod inbox;
+pub mod board;
+mod closing;
 pub mod lifeline;
 pub mod name;
+pub mod passing;
+mod process;
+pub mod site;
 pub mod watcher;

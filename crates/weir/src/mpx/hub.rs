@@ -4,15 +4,17 @@
 //! participant that finds nothing says so, looks once more, and sleeps.
 
 use super::core::{Core, State};
-use super::line::Line;
 use super::link::Link;
 use super::owner::Mpx;
 use super::record::{LABEL_BYTES, Record};
 use super::serve::Show;
 use super::waiting::Habits;
 use super::{MpxOptions, OBJECT};
-use crate::connect::acceptor::{Arrival, Entrance, turn_off};
-use crate::connect::inbox::{Bed, Inbox};
+use crate::connect::acceptor::{Acceptor, Arrival};
+use crate::connect::board::welcome;
+use crate::connect::lifeline::Lifeline;
+use crate::connect::passing::turn_away;
+use crate::connect::site::{Inbox, ParkSite};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::LinkMap;
 use crate::park::doorbell::Doorbell;
@@ -48,7 +50,7 @@ pub struct OwnBoard {
 /// What is an owner's alone.
 #[derive(Debug)]
 pub struct Door {
-    pub entrance: Entrance,
+    pub entrance: Acceptor,
     pub board: OwnBoard,
     pub options: MpxOptions,
 }
@@ -61,7 +63,7 @@ pub struct Hub {
     /// Those that were joined, and their channels here.
     pub children: Vec<(u32, Mpx)>,
     pub(super) inbox: Arc<Inbox>,
-    pub(super) bed: Arc<dyn Bed>,
+    pub(super) bed: Arc<dyn ParkSite>,
     pub(super) doorbell: Option<Doorbell>,
     pub(super) looked: Instant,
     calls: u32,
@@ -74,7 +76,7 @@ pub struct Hub {
 impl Hub {
     pub fn new(
         side: Side,
-        bed: Arc<dyn Bed>,
+        bed: Arc<dyn ParkSite>,
         inbox: Arc<Inbox>,
         door: Option<Door>,
         waiting: Waiting,
@@ -140,7 +142,7 @@ impl Hub {
             self.core.gather_link(link);
         }
         if self.door.as_ref().is_some_and(|door| door.entrance.is_busy()) {
-            self.inbox.knock();
+            self.inbox.notify();
             self.let_in();
         }
     }
@@ -160,7 +162,7 @@ impl Hub {
             self.core.on_gone(link);
         }
         if let Some(door) =
-            self.door.as_mut().filter(|door| news.knocked || door.entrance.is_busy())
+            self.door.as_mut().filter(|door| news.notified || door.entrance.is_busy())
         {
             // Whoever comes only to be refused is work as well.
             count += 1;
@@ -178,27 +180,28 @@ impl Hub {
         let Arrival { socket, memory, identity } = arrival;
         let peers = self.core.peers();
         if peers >= door.options.peers as usize {
-            turn_off(socket, &format!("it has {peers} peers, and takes no more"));
+            turn_away(socket, &format!("it has {peers} peers, and takes no more"));
             return;
         }
         let Some(file) = memory.get() else { return };
         let map = match LinkMap::open(file) {
             Ok(map) => map,
             Err(error) => {
-                turn_off(socket, &error.to_string());
+                turn_away(socket, &error.to_string());
                 return;
             }
         };
         if let Some(why) = door.options.objection(map.extent()) {
-            turn_off(socket, &why);
+            turn_away(socket, &why);
             return;
         }
         let number = self.core.number_for_link();
         // There are not the means to watch it: it is dropped, and others are not held up.
-        let Ok(line) = Line::start(socket, &self.inbox, number) else { return };
+        let started = Lifeline::start(socket, self.inbox.clone(), number);
+        let Ok(line) = started.map(Lifeline::exclusive) else { return };
         // Who is gone already has sent what is to be received all the same.
         if let Some(board) = door.board.file.get() {
-            let _ = line.welcome(board);
+            let _ = welcome(&line, board, number, 0);
         }
         if let (Some(doorbell), Some(socket)) = (&self.doorbell, line.socket()) {
             // It is heard all the same, if late.

@@ -1,13 +1,13 @@
 //! One link, from one side: its lanes, the blocks of its own arena, and how the other side is told.
 
-use super::line::Line;
 use crate::connect::acceptor::Identity;
-use crate::memory::{LinkMap, Page};
+use crate::connect::board::BoardSlot;
+use crate::connect::lifeline::Lifeline;
+use crate::memory::LinkMap;
 use crate::port::Ending;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_policy::arena::{Arena, LARGEST_BYTES, SMALLEST_BYTES, block_for};
-use weir_ring::board::Board;
 use weir_ring::lane::{
     FrameKind, INLINE_BYTES, LaneId, LaneMemory, LaneReader, LaneWords, LaneWriter, Place, Side,
     footprint, go_cold, must_tell, needed,
@@ -39,7 +39,7 @@ pub struct Lanes {
 #[derive(Debug)]
 pub struct Link {
     pub map: Arc<LinkMap>,
-    pub line: Arc<Line>,
+    pub line: Lifeline,
     pub identity: Identity,
     /// How it ended, once it has.
     pub ending: Option<Ending>,
@@ -52,13 +52,13 @@ pub struct Link {
     lent: Vec<u32>,
     next_lent: usize,
     /// Of a peer: where the owner is told, once it has said so.
-    bell: Option<(Page<Board>, u32)>,
+    bell: Option<BoardSlot>,
     /// Of a peer: numbers that were used and are free again.
     free: VecDeque<u32>,
 }
 
 impl Link {
-    pub fn new(map: Arc<LinkMap>, line: Arc<Line>, side: Side, identity: Identity) -> Link {
+    pub fn new(map: Arc<LinkMap>, line: Lifeline, side: Side, identity: Identity) -> Link {
         let arena = Arena::new(map.extent().arena_bytes);
         Link {
             map,
@@ -285,7 +285,7 @@ impl Link {
         let board = self.map.board(self.side.other());
         board.set(number);
         if self.side == Side::Owner {
-            self.line.wake(&board.sleep.word);
+            self.line.wake_if_wanted(&board.sleep.word);
         } else if must_tell(&self.map.header().side(Side::Owner).told) {
             self.ring();
         }
@@ -297,25 +297,22 @@ impl Link {
             // It was sent before the owner stopped looking at the link.
             self.hear();
         }
-        if let Some((board, link)) = &self.bell {
-            board.words().set(*link);
-            self.line.wake(&board.words().sleep.word);
+        if let Some(bell) = &self.bell {
+            bell.ring(&self.line);
         }
     }
 
     /// Takes what the owner has said.
     pub fn hear(&mut self) {
-        if let Some((file, link)) = self.line.take_messages()
-            // What is no board is as if none had come: its sender is told of nothing.
-            && let Some(Ok(board)) = file.get().map(Page::open)
-        {
-            self.bell = Some((board, link));
-        }
+        let bell = &mut self.bell;
+        self.line.take_messages(false, |text, memory| {
+            *bell = BoardSlot::open(text, &memory).or(bell.take());
+        });
     }
 
     /// Of a peer: the CPU its owner last ran on, and one, as that says.
     pub fn owner_cpu(&self) -> Option<u32> {
-        self.bell.as_ref().map(|(board, _)| board.words().sleep.cpu.load(Ordering::Relaxed))
+        self.bell.as_ref().map(BoardSlot::reader_cpu)
     }
 
     /// Whether the owner has taken this peer in.

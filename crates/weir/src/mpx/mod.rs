@@ -27,7 +27,6 @@
 
 mod core;
 mod hub;
-mod line;
 mod link;
 mod options;
 mod owner;
@@ -39,7 +38,6 @@ mod tests;
 mod waiting;
 
 pub(crate) use hub::Hub;
-pub(crate) use line::Line;
 pub use options::{MOST_PEERS, MpxOptions};
 pub use owner::Mpx;
 pub use peer::MpxPeer;

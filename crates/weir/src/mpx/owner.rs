@@ -5,9 +5,9 @@ use super::hub::{Door, Hub, OwnBoard};
 use super::link::NONE;
 use super::record::{Answer, ChannelId, LABEL_BYTES, Record, Taken};
 use super::{HELLO, MpxOptions};
-use crate::connect::acceptor::{Entrance, Identity};
-use crate::connect::inbox::Inbox;
-use crate::connect::name::{self, What};
+use crate::connect::acceptor::{Acceptor, Identity};
+use crate::connect::name::{self, Subject};
+use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Page;
 use crate::pipe::end::Until;
@@ -20,7 +20,7 @@ use weir_policy::ready::PRIORITIES;
 use weir_ring::board::Board;
 use weir_ring::lane::{FrameKind, Side};
 
-const CREATE: What = What { operation: "make", noun: "mpx" };
+const CREATE: Subject = Subject { operation: "make", noun: "mpx" };
 /// Most others that can be joined to one, those joined to them included: what one sleep can be for.
 const MOST_JOINED: usize = 32;
 
@@ -44,7 +44,7 @@ impl Mpx {
         page.words().account.pid.store(std::process::id(), weir_ring::primitive::Ordering::Relaxed);
         let inbox = Inbox::new(page.clone());
         let mode = Mode::from_raw_mode(options.mode);
-        let entrance = Entrance::new(&CREATE, &path, mode, HELLO, &inbox)?;
+        let entrance = Acceptor::new(&CREATE, &path, mode, HELLO, &inbox)?;
         let board = OwnBoard { page: page.clone(), file };
         let door = Door { entrance, board, options: options.clone() };
         Ok(Mpx { hub: Hub::new(Side::Owner, page, inbox, Some(door), options.waiting) })

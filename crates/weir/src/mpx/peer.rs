@@ -2,13 +2,13 @@
 
 use super::core::State;
 use super::hub::Hub;
-use super::line::Line;
 use super::link::Link;
 use super::record::{ChannelId, LABEL_BYTES, Record};
 use super::{HELLO, MpxOptions};
 use crate::connect::acceptor::{Identity, hand_over};
-use crate::connect::inbox::Inbox;
-use crate::connect::name::{self, What};
+use crate::connect::lifeline::Lifeline;
+use crate::connect::name::{self, Subject};
+use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::LinkMap;
 use crate::pipe::end::Until;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use weir_ring::Corrupt;
 use weir_ring::lane::{FrameKind, Side};
 
-const CONNECT: What = What { operation: "connect to", noun: "mpx" };
+const CONNECT: Subject = Subject { operation: "connect to", noun: "mpx" };
 
 /// One that is connected to an mpx, and opens channels there. Dropping it ends them; the owner
 /// still receives what was sent.
@@ -44,7 +44,7 @@ impl MpxPeer {
         let until = options.owner_time.and_then(|time| Instant::now().checked_add(time));
         let socket = hand_over(&CONNECT, &path, until, HELLO, &memory)?;
         let inbox = Inbox::new(map.clone());
-        let line = Line::start(socket, &inbox, 0)?;
+        let line = Lifeline::start(socket, inbox.clone(), 0)?.exclusive();
         let mut hub = Hub::new(Side::Peer, map.clone(), inbox, None, options.waiting);
         let nobody = Identity { pid: 0, uid: 0, gid: 0 };
         hub.core.add_link(0, Link::new(map, line, Side::Peer, nobody));

@@ -137,11 +137,11 @@ impl Hub {
         }
         for link in doorbell.rung() {
             if let Some(Some(link)) = self.core.links.get(link as usize) {
-                link.line.take_bell();
+                link.line.take_messages(true, |_, _| {});
             }
         }
         // Somebody at the door shows here as well as at the watcher's.
-        self.inbox.knock();
+        self.inbox.notify();
         sleep::announce(&self.bed.sleep().word, sleep::POLLING);
         Ok(!self.is_ready()?)
     }

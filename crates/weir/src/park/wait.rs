@@ -202,17 +202,6 @@ impl<'a> Wait<'a> {
         }
         let rung: Arc<Rung> = Arc::default();
         let mut watched = Vec::new();
-        let ended = self.wait_watched(until, &rung, &mut watched);
-        watched.iter().for_each(Watched::end);
-        ended
-    }
-
-    fn wait_watched(
-        &mut self,
-        until: Option<Instant>,
-        rung: &Arc<Rung>,
-        watched: &mut Vec<Watched>,
-    ) -> Result<Vec<usize>> {
         loop {
             let ready = self.ready()?;
             if !ready.is_empty() {
@@ -223,15 +212,14 @@ impl<'a> Wait<'a> {
                 return Err(Error::new(ErrorKind::TimedOut, "wait for", "any of these", why));
             }
             // Acquire pairs with the release of the watcher.
-            let seen = rung.load(Ordering::Acquire);
-            watched.iter().for_each(Watched::end);
+            let seen = rung.0.load(Ordering::Acquire);
             watched.clear();
             for item in &self.items {
                 if let Item::Descriptor(descriptor, interest) = item {
-                    watched.extend(watch(*descriptor, *interest, rung)?);
+                    watched.extend(watch(*descriptor, *interest, &rung)?);
                 }
             }
-            let slept = self.sleep_unless_ready((rung, seen), until);
+            let slept = self.sleep_unless_ready((&rung.0, seen), until);
             self.retract();
             slept?;
         }

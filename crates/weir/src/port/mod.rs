@@ -37,7 +37,7 @@ pub use reader::Port;
 pub(crate) use rings::Rings;
 pub use writer::PortWriter;
 
-use crate::connect::name::{self, What};
+use crate::connect::name::{self, Subject};
 use crate::error::Result;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -167,9 +167,9 @@ pub struct PortName {
     pub reader: Option<i32>,
 }
 
-const READ: What = What { operation: "read from", noun: "port" };
-const LIST: What = What { operation: "list", noun: "ports in" };
-const REMOVE: What = What { operation: "remove", noun: "port" };
+const READ: Subject = Subject { operation: "read from", noun: "port" };
+const LIST: Subject = Subject { operation: "list", noun: "ports in" };
+const REMOVE: Subject = Subject { operation: "remove", noun: "port" };
 
 /// The ports in a directory, by name; in that of names without a `/` where none is given.
 ///
@@ -214,5 +214,5 @@ pub fn remove_port(name: impl AsRef<Path>) -> Result<()> {
 /// # Errors
 /// [`crate::ErrorKind::Invalid`]: the name cannot be one.
 pub fn port_path(name: impl AsRef<Path>) -> Result<PathBuf> {
-    name::resolve(&What { operation: "name", noun: "port" }, name.as_ref())
+    name::resolve(&Subject { operation: "name", noun: "port" }, name.as_ref())
 }

@@ -4,7 +4,7 @@ use super::lent::Lent;
 use super::rings::{Effort, Rings};
 use super::slot::{Manner, Most, Step};
 use super::{Counts, Event, PortOptions, READ, Received, WriterId, WriterStat};
-use crate::connect::name::{self, What};
+use crate::connect::name::{self, Subject};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::View;
 use crate::pipe::end::Until;
@@ -12,7 +12,7 @@ use rustix::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Duration;
 
-const CREATE: What = What { operation: "make", noun: "port" };
+const CREATE: Subject = Subject { operation: "make", noun: "port" };
 /// Rounds of letting in before writers are counted: those who come without end are not waited for.
 const MOST_ROUNDS: u32 = 64;
 
@@ -330,7 +330,7 @@ impl Port {
     pub fn writers(&mut self) -> Result<Vec<WriterStat>> {
         self.rings.check_here()?;
         // Whoever is at the door by now counts, whether the watcher has said so or not.
-        self.rings.choice.inbox().knock();
+        self.rings.choice.inbox().notify();
         for _ in 0..MOST_ROUNDS {
             if self.rings.choice.inbox().has_news() {
                 self.rings.let_in()?;

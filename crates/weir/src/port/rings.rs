@@ -4,8 +4,8 @@
 use super::choice::{Choice, LOOK_AT_ALL};
 use super::slot::Sight;
 use super::{HELLO, PortOptions, READ};
-use crate::connect::acceptor::Entrance;
-use crate::connect::name::What;
+use crate::connect::acceptor::Acceptor;
+use crate::connect::name::Subject;
 use crate::error::{ErrorKind, Result};
 use crate::park::doorbell::Doorbell;
 use crate::park::futex;
@@ -43,7 +43,7 @@ impl Effort {
 #[derive(Debug)]
 pub struct Rings {
     // First, so that nobody comes meanwhile: fields are dropped in their order.
-    entrance: Entrance,
+    acceptor: Acceptor,
     pub choice: Choice,
     pub options: PortOptions,
     doorbell: Option<Doorbell>,
@@ -51,21 +51,21 @@ pub struct Rings {
 
 impl Rings {
     /// Listens at `path`.
-    pub fn listen(what: &What, path: &Path, options: &PortOptions) -> Result<Rings> {
+    pub fn listen(what: &Subject, path: &Path, options: &PortOptions) -> Result<Rings> {
         options.check()?;
         let choice = Choice::new(options)?;
-        let entrance = Entrance::new(what, path, options.mode_bits(), HELLO, choice.inbox())?;
+        let acceptor = Acceptor::new(what, path, options.mode_bits(), HELLO, choice.inbox())?;
         choice.say_where(path);
-        Ok(Rings { entrance, choice, options: options.clone(), doorbell: None })
+        Ok(Rings { acceptor, choice, options: options.clone(), doorbell: None })
     }
 
     pub fn path(&self) -> &Path {
-        self.entrance.path()
+        self.acceptor.path()
     }
 
     /// Refuses to work in a forked child.
     pub fn check_here(&self) -> Result<()> {
-        if self.entrance.socket().is_some() {
+        if self.acceptor.socket().is_some() {
             return Ok(());
         }
         let why = "it belongs to the process this one was forked from";
@@ -126,8 +126,8 @@ impl Rings {
     pub fn let_in(&mut self) -> Result<()> {
         let news = self.choice.inbox().take();
         self.choice.on_gone(&news.gone)?;
-        if news.knocked || self.entrance.is_busy() {
-            for arrival in self.entrance.admit() {
+        if news.notified || self.acceptor.is_busy() {
+            for arrival in self.acceptor.admit() {
                 let place = self.choice.let_in(arrival, &self.options);
                 if let (Some(place), Some(doorbell)) = (place, &self.doorbell) {
                     self.choice.slot(place)?.is_polled_by(doorbell)?;
@@ -140,7 +140,7 @@ impl Rings {
     /// Whether there is something, looking at everything.
     pub fn is_ready(&mut self) -> Result<bool> {
         self.check_here()?;
-        if self.choice.inbox().has_news() || self.entrance.is_busy() {
+        if self.choice.inbox().has_news() || self.acceptor.is_busy() {
             self.let_in()?;
         }
         Ok(self.choice.ready_now()?.is_some())
@@ -252,7 +252,7 @@ impl Rings {
     /// How long to sleep at most: bits on the board may have been spoiled by a writer, and someone
     /// who has come may have to be sent away.
     fn slice(&self) -> Option<Duration> {
-        (self.choice.len() > 0 || self.entrance.is_busy()).then_some(LOOK_AT_ALL)
+        (self.choice.len() > 0 || self.acceptor.is_busy()).then_some(LOOK_AT_ALL)
     }
 
     /// Says that the reader is about to sleep on the board: what to expect of its word. `None` if
@@ -299,7 +299,7 @@ impl Rings {
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.check_here()?;
         if self.doorbell.is_none() {
-            let socket = self.entrance.socket().ok_or_else(|| READ.os(self.path(), Errno::BADF))?;
+            let socket = self.acceptor.socket().ok_or_else(|| READ.os(self.path(), Errno::BADF))?;
             let doorbell = Doorbell::new(socket)?;
             for slot in self.choice.slots.iter_mut().flatten() {
                 slot.is_polled_by(&doorbell)?;
@@ -323,7 +323,7 @@ impl Rings {
             }
         }
         // Somebody at the door, or a death, shows here as well as at the watcher's.
-        self.choice.inbox().knock();
+        self.choice.inbox().notify();
         self.let_in()
     }
 

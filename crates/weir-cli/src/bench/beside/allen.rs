@@ -1,6 +1,8 @@
 //! Allen's figures beside an echo at user level of today, and what such an echo may cost.
 
-use super::{figure, first, table, trimmed};
+use super::{first, table};
+use crate::output::trimmed;
+use crate::units::figure;
 use comfy_table::Table;
 use weir_bench::allen_echo::goals;
 use weir_bench::published::{ALLEN, Line, lines};

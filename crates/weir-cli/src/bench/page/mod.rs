@@ -19,9 +19,8 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use super::nice;
 use crate::fault::Fault;
-use crate::history::utc;
+use crate::units::{figure as nice, utc};
 use draw::{escape, section};
 use weir_measure::bench::record::Report;
 

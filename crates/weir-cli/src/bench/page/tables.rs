@@ -1,8 +1,8 @@
 //! All figures as tables, what was left out, and the host.
 
-use super::super::nice;
 use super::super::table::{estimate, interval, is_shown, labels, not_shown, place};
 use super::draw::escape;
+use crate::units::figure as nice;
 use std::fmt::Write;
 use weir_measure::bench::record::{CaseRecord, Report, Seen};
 

@@ -197,7 +197,7 @@ impl<'a> Assembler<'a> {
         if !may_be_zero && is_bimodal(&batches.normalised()) {
             labels.push(String::from("bimodal"));
         }
-        if values.len() < super::pace::PASSES_MIN as usize {
+        if values.len() < super::plan::PASSES_MIN as usize {
             labels.push(String::from("few processes"));
         }
         let samples: Vec<f64> = batches.timed().into_iter().map(significant).collect();

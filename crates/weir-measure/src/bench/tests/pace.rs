@@ -1,7 +1,8 @@
 //! Budgets are kept by the arithmetic of the planner, in made-up time: no clock runs here.
 
-use super::super::pace::{PASSES_MIN, Pace};
+use super::super::pace::Pace;
 use super::super::place::Topology;
+use super::super::plan::PASSES_MIN;
 use super::super::plan::{Block, Plan};
 use super::{case, suite, wish};
 use std::time::Duration;

@@ -1,0 +1,23 @@
+//! Where things lie: programs by their names, and what weir keeps from one run to the next.
+
+use std::path::{Path, PathBuf};
+
+/// The file that a name stands for when a shell is to start it.
+pub fn find_program(name: &Path) -> Option<PathBuf> {
+    let usable = |path: &PathBuf| {
+        path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+    };
+    if name.components().count() > 1 || name.is_absolute() {
+        return Some(name.to_owned()).filter(usable);
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(name)).find(usable)
+}
+
+/// Where weir keeps this file: where the variable says, else below `XDG_STATE_HOME` or
+/// `~/.local/state`. `None` where there is no home.
+pub fn kept(variable: &str, file: &str) -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = || set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
+    set(variable).or_else(|| Some(state()?.join("weir").join(file)))
+}

@@ -1,0 +1,154 @@
+//! How figures are written: times, sizes, rates, counts; and, in `parse`, how they are read.
+
+pub mod parse;
+pub mod words;
+
+use std::time::Duration;
+use weir_measure::bench::params::Unit;
+use weir_measure::record::{Ending, Stage};
+pub use words::count;
+
+/// A time in a table cell: seconds, `-` for nothing worth a digit.
+pub fn seconds(ns: u64) -> String {
+    let s = ns as f64 / 1e9;
+    match s {
+        s if s < 0.0005 => String::from("-"),
+        s if s < 0.0995 => format!("{:.0}ms", s * 1e3),
+        s if s < 99.5 => format!("{s:.2}s"),
+        s => format!("{s:.0}s"),
+    }
+}
+
+/// Hours, minutes and seconds.
+pub fn clock(time: Duration) -> String {
+    let s = time.as_secs();
+    format!("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+}
+
+/// A size in decimal units.
+pub fn bytes(count: u64) -> String {
+    scaled(count, 1000.0, &["B", "kB", "MB", "GB", "TB"])
+}
+
+/// A size in binary units, in which sizes are given (64K is 64 KiB).
+pub fn binary(count: u64) -> String {
+    scaled(count, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
+}
+
+fn scaled(count: u64, step: f64, units: &[&str; 5]) -> String {
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= step;
+        unit += 1;
+    }
+    if unit == 0 || value >= 9.95 {
+        format!("{value:.0} {}", units[unit])
+    } else {
+        format!("{value:.1} {}", units[unit])
+    }
+}
+
+/// A size in binary units, as pipes have them.
+pub fn capacity(count: u64) -> String {
+    match count {
+        0 => String::from("?"),
+        c if c.is_multiple_of(1 << 20) => format!("{} MiB", c >> 20),
+        c if c.is_multiple_of(1 << 10) => format!("{} KiB", c >> 10),
+        c => format!("{c} B"),
+    }
+}
+
+/// A rate in MB/s, for a column that says so.
+pub fn rate(bytes_per_s: f64) -> String {
+    match bytes_per_s / 1e6 {
+        0.0 => String::from("-"),
+        mb if mb < 0.095 => format!("{mb:.2}"),
+        mb if mb < 9.95 => format!("{mb:.1}"),
+        mb => format!("{mb:.0}"),
+    }
+}
+
+/// A share as a percentage; `?` where it is not known.
+pub fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| String::from("?"), words::percent)
+}
+
+/// How a stage ended.
+pub fn ending(stage: &Stage) -> String {
+    match stage.ending {
+        _ if stage.closed_by_downstream() => String::from("reader left"),
+        Some(Ending::Code(code)) => code.to_string(),
+        Some(Ending::Signal(signal)) => signal_name(signal),
+        None => String::from("?"),
+    }
+}
+
+/// The name of a signal.
+pub fn signal_name(signal: i32) -> String {
+    let name = signal_hook::low_level::signal_name(signal);
+    name.map_or_else(|| format!("signal {signal}"), String::from)
+}
+
+/// A figure with three significant digits and a unit that suits its size.
+pub fn figure(value: f64, unit: Unit) -> String {
+    let (scaled, name) = match unit {
+        Unit::Ns => scale(value, &[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")]),
+        Unit::MegabytesPerSecond => scale(value, &[(1e3, "GB/s"), (1.0, "MB/s")]),
+        Unit::PerSecond => scale(value, &[(1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")]),
+        Unit::Percent => (value, "%"),
+        Unit::Megabytes => scale(value, &[(1e3, "GB"), (1.0, "MB")]),
+    };
+    let digits = match scaled.abs() {
+        v if v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{scaled:.digits$} {name}")
+}
+
+fn scale<'n>(value: f64, steps: &[(f64, &'n str)]) -> (f64, &'n str) {
+    let fits = steps.iter().find(|(factor, _)| value.abs() >= *factor);
+    let (factor, name) = fits.or(steps.last()).copied().unwrap_or((1.0, ""));
+    (value / factor, name)
+}
+
+/// "2026-11-21 08:15", by the civil calendar (H. Hinnant's days_from_civil, turned round).
+pub fn utc(unix_s: u64) -> String {
+    let days = unix_s / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute) = (unix_s / 3_600 % 24, unix_s / 60 % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        assert_eq!(utc(0), "1970-01-01 00:00");
+        assert_eq!(utc(951_782_400), "2000-02-29 00:00");
+        assert_eq!(utc(1_795_248_900), "2026-11-21 08:15");
+    }
+
+    #[test]
+    fn figures_have_three_digits_and_a_unit_that_suits() {
+        assert_eq!(figure(82.41, Unit::Ns), "82.4 ns");
+        assert_eq!(figure(4_512.0, Unit::Ns), "4.51 us");
+        assert_eq!(figure(0.4, Unit::Ns), "0.40 ns");
+        assert_eq!(figure(1_250_000_000.0, Unit::Ns), "1.25 s");
+        assert_eq!(figure(12_345.0, Unit::MegabytesPerSecond), "12.3 GB/s");
+        assert_eq!(figure(45.6, Unit::MegabytesPerSecond), "45.6 MB/s");
+        assert_eq!(figure(268.4, Unit::Megabytes), "268 MB");
+        assert_eq!(figure(281.0, Unit::PerSecond), "281 /s");
+        assert_eq!(figure(-3.0, Unit::Ns), "-3.00 ns");
+    }
+}

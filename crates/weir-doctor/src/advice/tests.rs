@@ -1,0 +1,349 @@
+//! Advice on runs written down by hand: given where the evidence is there, silent where not.
+
+use super::*;
+use crate::facts::{Evidence, Host, Pipe, Program, Quota, Stage, Started};
+use crate::partition::Times;
+use crate::verdict::{Busy, Finding, judge};
+use alloc::string::{String, ToString};
+use alloc::vec;
+
+const MS: u64 = 1_000_000;
+
+/// A stage by milliseconds: on CPU, queue, input, output.
+fn stage(label: &str, [cpu, queue, input, output]: [u64; 4]) -> Stage {
+    let times = Times {
+        cpu_ns: cpu * MS,
+        queue_ns: queue * MS,
+        input_ns: input * MS,
+        output_ns: output * MS,
+        ..Times::default()
+    };
+    let program = label.split(' ').next().unwrap_or("").to_string();
+    let (wall_ns, cpu_sum_ns) = (1000 * MS, cpu * MS);
+    let label = label.to_string();
+    let single_task = true;
+    Stage {
+        label,
+        program,
+        wall_ns,
+        times,
+        cpu_sum_ns,
+        single_task,
+        samples: 200,
+        ..Stage::default()
+    }
+}
+
+fn run(stages: Vec<Stage>) -> Run {
+    let used: u64 = stages.iter().map(|stage| stage.cpu_sum_ns).sum();
+    let idle_cpus = Some((2.0 - used as f64 / 1e9).max(0.0));
+    let host = Host { cpus: 2, online_cpus: 2, idle_cpus, ..Host::default() };
+    Run { wall_ns: 1000 * MS, cpus: 2.0, stages, host, ..Run::default() }
+}
+
+fn advice(run: &Run) -> Vec<Advice> {
+    advise(run, &judge(run), &[])
+}
+
+fn kinds(run: &Run) -> Vec<Kind> {
+    advice(run).iter().map(|advice| advice.kind).collect()
+}
+
+fn with_pipe(full_share: f64, empty_share: f64, longest_ns: u64) -> Run {
+    let mut run = run(vec![stage("a", [500, 0, 0, 500]), stage("b", [500, 0, 500, 0])]);
+    run.pipes = vec![Pipe {
+        from: 0,
+        to: 1,
+        capacity_bytes: 65_536,
+        limit_bytes: 1 << 20,
+        full_share,
+        empty_share,
+        longest_full_ns: longest_ns,
+        longest_empty_ns: longest_ns,
+        longest_turn_ns: longest_ns,
+        samples: 200,
+    }];
+    run
+}
+
+#[test]
+fn a_pipe_full_and_empty_in_turn_should_be_larger() {
+    let found = advice(&with_pipe(0.4, 0.4, 5 * MS));
+    assert_eq!(found[0].kind, Kind::LargerPipe);
+    assert_eq!(found[0].gain, Gain::AtMost(2.0));
+}
+
+#[test]
+fn a_pipe_that_is_only_full_needs_no_memory() {
+    assert_eq!(kinds(&with_pipe(0.9, 0.0, 5 * MS)), vec![]);
+    assert_eq!(kinds(&with_pipe(0.0, 0.9, 5 * MS)), vec![]);
+}
+
+#[test]
+fn bursts_longer_than_a_pipe_ask_for_an_elastic_buffer() {
+    assert_eq!(kinds(&with_pipe(0.4, 0.4, 200 * MS)), vec![Kind::ElasticBuffer]);
+    let mut largest = with_pipe(0.4, 0.4, 5 * MS);
+    largest.pipes[0].capacity_bytes = 1 << 20;
+    assert_eq!(kinds(&largest), vec![], "a pipe at its limit without bursts cannot be helped");
+}
+
+#[test]
+fn bursts_are_seen_though_the_writer_lags_behind_a_reader_that_works() {
+    // dd in a loop into gzip: while the burst lasts, every few samples find some room.
+    let mut bursts = with_pipe(0.38, 0.46, 300 * MS);
+    bursts.pipes[0].longest_full_ns = 30 * MS;
+    assert_eq!(kinds(&bursts), vec![Kind::ElasticBuffer]);
+}
+
+#[test]
+fn a_slow_start_before_a_slow_reader_is_no_burst() {
+    // An interpreter starts for 150 ms, and then writes faster than is read: no memory helps.
+    let mut start = with_pipe(0.7, 0.3, 150 * MS);
+    start.pipes[0].longest_turn_ns = 0;
+    assert_eq!(kinds(&start), vec![]);
+}
+
+#[test]
+fn beside_a_buffer_no_other_is_advised() {
+    for position in [0, 1] {
+        let mut buffered = with_pipe(0.4, 0.4, 200 * MS);
+        buffered.stages[position].label = "weir buffer --rate 10M".to_string();
+        assert_eq!(kinds(&buffered), vec![]);
+        let mut buffered = with_pipe(0.4, 0.4, 5 * MS);
+        buffered.stages[position].relay = true;
+        assert_eq!(kinds(&buffered), vec![]);
+    }
+}
+
+#[test]
+fn the_locale_is_blamed_only_where_it_is_used_and_costs() {
+    let mut utf8 = run(vec![stage("cat f", [50, 0, 0, 950]), stage("sort -k4", [950, 0, 50, 0])]);
+    assert_eq!(kinds(&utf8), vec![]);
+    utf8.stages[1].locale = Some("en_US.UTF-8".to_string());
+    let found = advice(&utf8);
+    assert_eq!((found[0].kind, found[0].stage), (Kind::CLocale, Some(1)));
+    utf8.stages[1].program = "mawk".to_string();
+    assert_eq!(kinds(&utf8), vec![]);
+}
+
+#[test]
+fn a_one_cpu_decompressor_beside_idle_cpus() {
+    let mut zipped =
+        run(vec![stage("gzip -dc f.gz", [950, 0, 0, 50]), stage("wc -l", [100, 0, 900, 0])]);
+    let found = advice(&zipped);
+    assert_eq!(found[0].kind, Kind::ParallelCompressor);
+    assert!(matches!(found[0].gain, Gain::About(factor) if (factor - 1.9).abs() < 0.05));
+    // Others had the second CPU: it was not this run that left it idle.
+    zipped.host = Host { idle_cpus: Some(0.05), others_cpus: Some(0.9), ..zipped.host };
+    assert!(!kinds(&zipped).contains(&Kind::ParallelCompressor));
+    zipped.host.idle_cpus = None;
+    assert!(!kinds(&zipped).contains(&Kind::ParallelCompressor), "what is not known is not idle");
+}
+
+#[test]
+fn tiny_writes_are_shown_with_their_size() {
+    let mut tiny =
+        run(vec![stage("python3 -u g.py", [950, 0, 0, 50]), stage("wc", [50, 0, 950, 0])]);
+    tiny.pipes = vec![Pipe { from: 0, to: 1, ..Pipe::default() }];
+    tiny.stages[0].write_calls = 1_000_000;
+    tiny.stages[0].write_bytes = 14_000_000;
+    tiny.stages[0].system_ns = 600 * MS;
+    let found = advice(&tiny);
+    assert_eq!((found[0].kind, found[0].gain), (Kind::LargerWrites, Gain::About(2.5)));
+    tiny.stages[0].write_bytes = 4_000_000_000;
+    assert_eq!(kinds(&tiny), vec![]);
+}
+
+#[test]
+fn full_cpus_ask_for_more_only_when_stages_waited_for_them() {
+    let stages = vec![stage("a", [900, 100, 0, 0]), stage("b", [900, 100, 0, 0])];
+    assert_eq!(kinds(&run(stages)), vec![Kind::MoreCpus]);
+    assert_eq!(kinds(&run(vec![stage("a", [990, 0, 0, 0]), stage("b", [950, 0, 50, 0])])), vec![]);
+}
+
+#[test]
+fn the_reader_of_small_writes_is_not_blamed_for_them() {
+    let mut fed = run(vec![stage("while read", [900, 0, 0, 50]), stage("sort", [500, 0, 500, 0])]);
+    fed.pipes = vec![Pipe { from: 0, to: 1, ..Pipe::default() }];
+    for (stage, calls) in fed.stages.iter_mut().zip([400_000, 329_000]) {
+        (stage.write_calls, stage.write_bytes) = (calls, calls * 24);
+        stage.system_ns = 400 * MS;
+    }
+    let sort = &mut fed.stages[1];
+    (sort.write_calls, sort.write_bytes) = (100, 9_600_000);
+    (sort.read_calls, sort.read_bytes) = (329_000, 9_600_000);
+    let found = advice(&fed);
+    assert_eq!((found.len(), found[0].kind, found[0].stage), (1, Kind::LargerWrites, Some(0)));
+    // A reader that takes a byte at a time of what was written in blocks does it by itself.
+    (fed.stages[0].write_calls, fed.stages[0].write_bytes) = (2400, 9_600_000);
+    (fed.stages[1].read_calls, fed.stages[1].read_bytes) = (9_600_000, 9_600_000);
+    let found = advice(&fed);
+    assert_eq!((found[0].kind, found[0].stage), (Kind::LargerReads, Some(1)));
+}
+
+#[test]
+fn a_loop_that_is_replaced_has_the_bound_of_a_stage_that_is_free() {
+    let mut loops = run(vec![
+        stage("head -400000 f", [10, 0, 0, 900]),
+        stage("while read -r a b; do echo $b; done", [900, 0, 0, 0]),
+        stage("sort", [200, 0, 700, 0]),
+    ]);
+    loops.pipes = vec![
+        Pipe { from: 0, to: 1, ..Pipe::default() },
+        Pipe { from: 1, to: 2, ..Pipe::default() },
+    ];
+    let shell = &mut loops.stages[1];
+    (shell.read_calls, shell.read_bytes, shell.system_ns) = (34_300_000, 34_300_000, 650 * MS);
+    (loops.stages[0].write_calls, loops.stages[0].write_bytes) = (600, 34_300_000);
+    // Its reader spends most of its time on reads of a few bytes, which go as well.
+    let sort = &mut loops.stages[2];
+    (sort.read_calls, sort.read_bytes, sort.system_ns) = (400_000, 9_600_000, 180 * MS);
+    let found = advice(&loops);
+    assert_eq!(found[0].kind, Kind::LargerReads);
+    assert!(found[0].gain.factor() > 49.8, "that much was gained once: {:?}", found[0].gain);
+    assert!(matches!(found[0].gain, Gain::About(_)), "what sort would need is not known");
+    loops.stages[2].read_calls = 100;
+    let found = advice(&loops);
+    assert_eq!(found[0].gain, Gain::AtMost(5.0));
+}
+
+#[test]
+fn many_short_processes_are_the_reason_and_not_their_small_writes() {
+    let mut forks = run(vec![
+        stage("for i in $(seq 3000); do basename /a/$i; done", [900, 50, 0, 0]),
+        stage("sort", [20, 0, 980, 0]),
+    ]);
+    let looping = &mut forks.stages[0];
+    looping.single_task = false;
+    (looping.write_calls, looping.write_bytes, looping.system_ns) = (3003, 27_000, 500 * MS);
+    looping.started = Some(Started {
+        processes: 3000,
+        likely_processes: 3000,
+        mean_life_ns: 1_100_000,
+        wall_share: 0.91,
+        programs: ["basename", "seq"]
+            .into_iter()
+            .zip([2990, 1])
+            .map(|(name, processes)| Program { name: name.to_string(), processes, share: 0.5 })
+            .collect(),
+        evidence: Evidence::Exact,
+    });
+    let verdict = judge(&forks);
+    assert_eq!(verdict.finding, Finding::HeldUp(Busy::Starting(0.91)));
+    let found = advice(&forks);
+    assert_eq!(found.iter().map(|a| a.kind).collect::<Vec<_>>(), [Kind::FewerProcesses]);
+    forks.stages[0].started.as_mut().expect("started").likely_processes = 6;
+    assert!(!kinds(&forks).contains(&Kind::FewerProcesses));
+}
+
+#[test]
+fn a_wrapper_that_starts_a_few_is_not_told_to_use_awk() {
+    // A script that looks for the right interpreter forks some subshells before it starts it.
+    let mut wrapped = run(vec![stage("python3 report.py", [200, 50, 0, 0])]);
+    wrapped.wall_ns = 300 * MS;
+    let python = &mut wrapped.stages[0];
+    (python.wall_ns, python.single_task) = (300 * MS, false);
+    let programs = vec![Program { name: String::from("bash"), processes: 79, share: 1.0 }];
+    python.started = Some(Started {
+        processes: 79,
+        likely_processes: 79,
+        mean_life_ns: 2 * MS,
+        wall_share: 0.9,
+        programs,
+        ..Started::default()
+    });
+    assert!(!kinds(&wrapped).contains(&Kind::FewerProcesses));
+    // The same in a loop that goes on for a second.
+    wrapped.wall_ns = 1000 * MS;
+    let looping = &mut wrapped.stages[0];
+    looping.label = String::from("while read -r x; do echo $(f $x); done");
+    (looping.wall_ns, looping.times.child_ns) = (1000 * MS, 700 * MS);
+    assert!(kinds(&wrapped).contains(&Kind::FewerProcesses));
+}
+
+#[test]
+fn who_reads_the_output_slowly_does_so_on_any_host() {
+    let mut paged = run(vec![stage("cat", [100, 200, 0, 700])]);
+    paged.host = Host { cpus: 2, others_cpus: Some(1.5), idle_cpus: Some(0.1), ..Host::default() };
+    assert!(kinds(&paged).contains(&Kind::MoreCpus));
+    paged.output_to_outside = true;
+    assert_eq!(kinds(&paged), []);
+}
+
+#[test]
+fn under_a_quota_nothing_is_advised_that_only_does_more_at_once() {
+    let mut throttled = with_pipe(0.4, 0.4, 200 * MS);
+    for stage in &mut throttled.stages {
+        stage.cpu_sum_ns = 100 * MS;
+    }
+    throttled.cpus = 0.2;
+    throttled.quota =
+        Some(Quota { cpus: 0.2, periods: 50, throttled_periods: 49, throttled_ns: 800 * MS });
+    let found = advice(&throttled);
+    assert_eq!(found.iter().map(|a| a.kind).collect::<Vec<_>>(), [Kind::MoreCpus]);
+    assert_eq!(scarcity(&throttled), Some(Scarcity::Quota(0.2, 0.98)));
+}
+
+#[test]
+fn on_a_full_host_nothing_is_advised_that_only_does_more_at_once() {
+    let mut crowded = with_pipe(0.4, 0.4, 5 * MS);
+    crowded.host.others_cpus = Some(1.8);
+    crowded.host.idle_cpus = Some(0.0);
+    for stage in &mut crowded.stages {
+        stage.times = Times { queue_ns: 400 * MS, cpu_ns: 100 * MS, ..stage.times };
+    }
+    let found = advice(&crowded);
+    assert_eq!(found.iter().map(|a| a.kind).collect::<Vec<_>>(), [Kind::MoreCpus]);
+    assert_eq!(scarcity(&crowded), Some(Scarcity::Crowded));
+}
+
+#[test]
+fn a_rate_limiter_gets_no_elastic_buffer() {
+    let mut limited = with_pipe(0.4, 0.4, 60 * MS);
+    limited.stages[0].times = Times { sleep_ns: 500 * MS, output_ns: 500 * MS, ..Times::default() };
+    limited.stages[0].times_asleep = 5;
+    assert_eq!(kinds(&limited), vec![Kind::ElasticBuffer], "a few long sleeps are bursts");
+    limited.stages[0].times_asleep = 20;
+    assert_eq!(kinds(&limited), vec![], "twenty short ones a second keep a rate");
+    limited.stages[0].times_asleep = 5;
+    limited.stages[0].label = "pv -qL 20m".to_string();
+    assert_eq!(kinds(&limited), vec![], "pv says itself that it does");
+}
+
+#[test]
+fn at_most_three_lines_and_none_below_what_the_run_resolves() {
+    let mut many = run(vec![stage("w -u", [900, 0, 0, 100]); 9]);
+    many.pipes = (0..8).map(|from| Pipe { from, to: from + 1, ..Pipe::default() }).collect();
+    for stage in &mut many.stages {
+        (stage.write_calls, stage.write_bytes) = (100_000, 1_000_000);
+        stage.system_ns = 300 * MS;
+    }
+    many.cpus = 16.0;
+    assert_eq!(advice(&many).len(), MOST);
+    // 6 % to gain, seen in 100 samples, is nothing that was seen.
+    let mut little = with_pipe(0.4, 0.4, 5 * MS);
+    little.stages[0].times = Times { cpu_ns: 940 * MS, output_ns: 60 * MS, ..Times::default() };
+    little.stages.iter_mut().for_each(|stage| stage.samples = 1000);
+    assert_eq!(kinds(&little), vec![Kind::LargerPipe]);
+    little.stages.iter_mut().for_each(|stage| stage.samples = 100);
+    assert_eq!(kinds(&little), vec![]);
+}
+
+#[test]
+fn what_was_refuted_is_not_said_again() {
+    let bursts = with_pipe(0.4, 0.4, 200 * MS);
+    let verdict = judge(&bursts);
+    let refuted = Refuted { kind: Kind::ElasticBuffer, stage: None, pipe: Some(0) };
+    let elsewhere = Refuted { pipe: Some(1), ..refuted };
+    assert_eq!(advise(&bursts, &verdict, &[elsewhere]).len(), 1, "that was another pipe");
+    assert_eq!(advise(&bursts, &verdict, &[refuted]), vec![]);
+}
+
+#[test]
+fn bytes_are_bytes_also_in_c_utf_8() {
+    let mut sorts = run(vec![stage("sort -k4", [950, 0, 50, 0])]);
+    for plain in ["C", "POSIX", "C.UTF-8", "C.utf8"] {
+        sorts.stages[0].locale = Some(plain.to_string());
+        assert_eq!(kinds(&sorts), vec![], "{plain}");
+    }
+}

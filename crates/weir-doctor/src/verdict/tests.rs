@@ -1,0 +1,362 @@
+//! Verdicts on runs written down by hand, whose truth is known.
+
+use super::*;
+use crate::facts::{Host, Pipe, Program, Quota, Started};
+use alloc::string::String;
+use alloc::vec;
+
+const MS: u64 = 1_000_000;
+
+/// A stage by milliseconds: on CPU, queue, input, output, asleep.
+fn stage(label: &str, [cpu, queue, input, output, sleep]: [u64; 5]) -> Stage {
+    let times = Times {
+        cpu_ns: cpu * MS,
+        queue_ns: queue * MS,
+        input_ns: input * MS,
+        output_ns: output * MS,
+        sleep_ns: sleep * MS,
+        ..Times::default()
+    };
+    Stage {
+        label: String::from(label),
+        program: String::from(label.split(' ').next().unwrap_or("")),
+        wall_ns: 1000 * MS,
+        times,
+        cpu_sum_ns: cpu * MS,
+        single_task: true,
+        samples: 200,
+        ..Stage::default()
+    }
+}
+
+fn run(stages: Vec<Stage>) -> Run {
+    Run { wall_ns: 1000 * MS, cpus: 2.0, stages, ..Run::default() }
+}
+
+#[test]
+fn a_cpu_bound_middle_is_named_with_the_next_limit() {
+    let verdict = judge(&run(vec![
+        stage("cat f", [50, 0, 0, 950, 0]),
+        stage("grep host7", [930, 20, 50, 0, 0]),
+        stage("wc -l", [500, 0, 500, 0, 0]),
+    ]));
+    let culprit = verdict.culprit.expect("a culprit");
+    assert_eq!((culprit.stage, culprit.reason, culprit.next_stage), (1, Reason::Cpu, Some(2)));
+    assert!((culprit.speedup_limit.expect("a limit") - 2.0).abs() < 1e-9);
+    assert_eq!(verdict.finding, Finding::HeldUp(Busy::Parts(vec![(Part::Cpu, 0.93)])));
+    assert_eq!(verdict.around, []);
+}
+
+#[test]
+fn a_reader_that_sleeps_is_named_as_asleep() {
+    let verdict =
+        judge(&run(vec![stage("yes", [20, 0, 0, 980, 0]), stage("slow", [30, 0, 20, 0, 950])]));
+    let culprit = verdict.culprit.expect("a culprit");
+    assert_eq!((culprit.stage, culprit.reason), (1, Reason::Sleep));
+    assert_eq!(verdict.finding, Finding::HeldUp(Busy::Parts(vec![(Part::Sleep, 0.95)])));
+}
+
+#[test]
+fn two_equal_stages_are_no_single_bottleneck() {
+    let verdict =
+        judge(&run(vec![stage("a", [880, 0, 0, 120, 0]), stage("b", [930, 0, 70, 0, 0])]));
+    assert_eq!(verdict.culprit, None);
+    assert_eq!(verdict.finding, Finding::Tie([(0, 0.88), (1, 0.93)]));
+    assert_eq!(verdict.around, [Around::Full]);
+}
+
+#[test]
+fn equal_work_is_a_tie_even_if_one_waited_longer_for_a_cpu() {
+    let verdict =
+        judge(&run(vec![stage("a", [480, 500, 0, 20, 0]), stage("b", [480, 200, 320, 0, 0])]));
+    assert_eq!(verdict.culprit, None);
+}
+
+#[test]
+fn the_cpu_time_that_remains_bounds_the_gain() {
+    // Three stages of 400 ms on two CPUs need 600 ms even when the fourth is free.
+    let mut stages = vec![stage("big", [1000, 0, 0, 0, 0])];
+    stages.extend((0..3).map(|_| stage("small", [400, 0, 600, 0, 0])));
+    let limit = judge(&run(stages)).culprit.expect("a culprit").speedup_limit;
+    assert!((limit.expect("a limit") - 1000.0 / 600.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_stage_that_waits_for_a_cpu_is_told_so() {
+    let verdict =
+        judge(&run(vec![stage("a", [200, 700, 50, 50, 0]), stage("b", [100, 100, 800, 0, 0])]));
+    assert_eq!(verdict.culprit.expect("a culprit").reason, Reason::Queue);
+    let parts = vec![(Part::Queue, 0.7), (Part::Cpu, 0.2)];
+    assert_eq!(verdict.finding, Finding::HeldUp(Busy::Parts(parts)));
+}
+
+#[test]
+fn a_slow_reader_outside_is_not_blamed_on_a_stage() {
+    let mut outside = run(vec![stage("cat", [20, 0, 0, 980, 0]), stage("tr", [50, 0, 0, 950, 0])]);
+    outside.output_to_outside = true;
+    let verdict = judge(&outside);
+    assert_eq!(verdict.culprit, None);
+    assert_eq!(verdict.finding, Finding::SlowOutput(0.95));
+}
+
+#[test]
+fn a_short_run_is_not_judged() {
+    let mut short = run(vec![stage("true", [1, 0, 0, 0, 0])]);
+    short.stages[0].samples = 2;
+    assert_eq!(judge(&short).finding, Finding::TooShort);
+    assert_eq!(judge(&Run::default()).finding, Finding::NothingRan);
+}
+
+#[test]
+fn a_pipeline_of_one_has_no_next_limit() {
+    let culprit = judge(&run(vec![stage("gzip x", [990, 0, 0, 0, 0])])).culprit;
+    let culprit = culprit.expect("a culprit");
+    assert_eq!((culprit.next_stage, culprit.speedup_limit), (None, None));
+}
+
+#[test]
+fn a_stage_that_may_not_be_looked_into_is_not_accused() {
+    let mut hidden = run(vec![stage("sudo x", [10, 0, 0, 0, 0]), stage("cat", [10, 0, 990, 0, 0])]);
+    hidden.stages[0].times.unknown_ns = 990 * MS;
+    let verdict = judge(&hidden);
+    assert_eq!(verdict.culprit, None);
+    assert_eq!(verdict.finding, Finding::Hidden(0, 0.99));
+}
+
+#[test]
+fn a_script_waiting_for_its_stages_holds_nobody_up() {
+    // Once the shell tied with the one program that kept it waiting.
+    let mut shell = stage("bash (the script itself)", [20, 0, 0, 0, 0]);
+    shell.times.child_ns = 980 * MS;
+    shell.times.stage_child_ns = shell.times.child_ns;
+    let worker = stage("perl", [950, 0, 50, 0, 0]);
+    let culprit = judge(&run(vec![shell, worker])).culprit.expect("a culprit");
+    assert_eq!((culprit.stage, culprit.reason), (1, Reason::Cpu));
+}
+
+/// Any stage made a relay.
+fn relay(label: &str, times: [u64; 5]) -> Stage {
+    Stage { relay: true, ..stage(label, times) }
+}
+
+#[test]
+fn a_relay_is_looked_through_however_busy_it_was() {
+    let verdict = judge(&run(vec![
+        stage("tar c src", [300, 0, 0, 0, 0]),
+        relay("weir buffer", [700, 50, 100, 150, 0]),
+        stage("xz", [600, 0, 400, 0, 0]),
+    ]));
+    let culprit = verdict.culprit.expect("a culprit");
+    assert_eq!((culprit.stage, culprit.next_stage), (2, Some(0)));
+    // The buffer's CPU time stays: 1,000 ms on two CPUs.
+    assert!((culprit.speedup_limit.expect("a limit") - 2.0).abs() < 1e-9);
+    assert_eq!(verdict.finding, Finding::HeldUp(Busy::Parts(vec![(Part::Cpu, 0.6)])));
+}
+
+#[test]
+fn a_relay_makes_no_tie_and_hides_none() {
+    let busy = relay("weir buffer", [900, 0, 50, 50, 0]);
+    let verdict = judge(&run(vec![
+        stage("a", [100, 0, 0, 900, 0]),
+        busy.clone(),
+        stage("b", [900, 0, 100, 0, 0]),
+    ]));
+    assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(2));
+    let equal = [stage("a", [880, 0, 0, 120, 0]), busy, stage("b", [930, 0, 70, 0, 0])];
+    assert_eq!(judge(&run(equal.to_vec())).finding, Finding::Tie([(0, 0.88), (2, 0.93)]));
+}
+
+#[test]
+fn a_relay_that_waits_for_the_outside_hides_a_stage_that_does_not() {
+    // The buffer took all there was early; its reader had enough to do from then on.
+    let mut fed = run(vec![
+        relay("weir buffer", [20, 0, 980, 0, 0]),
+        stage("gzip", [800, 0, 200, 0, 0]),
+        relay("weir buffer", [20, 0, 50, 930, 0]),
+    ]);
+    fed.input_from_outside = true;
+    fed.output_to_outside = true;
+    assert_eq!(judge(&fed).culprit.map(|culprit| culprit.stage), Some(1));
+    fed.stages[1] = stage("gzip", [100, 0, 900, 0, 0]);
+    assert_eq!(judge(&fed).finding, Finding::SlowInput(0.9));
+}
+
+#[test]
+fn relays_alone_are_judged_as_any_stage() {
+    let verdict = judge(&run(vec![relay("weir buffer", [950, 0, 0, 50, 0])]));
+    assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(0));
+    let mut hidden =
+        run(vec![relay("weir buffer", [10, 0, 0, 0, 0]), stage("wc", [300, 0, 700, 0, 0])]);
+    hidden.stages[0].times.unknown_ns = 990 * MS;
+    assert_eq!(judge(&hidden).culprit.map(|culprit| culprit.stage), Some(1));
+}
+
+/// Two stages with a pipe between them.
+fn joined(first: Stage, second: Stage, full_share: f64, empty_share: f64) -> Run {
+    let pipe = Pipe { from: 0, to: 1, full_share, empty_share, samples: 200, ..Pipe::default() };
+    Run { pipes: vec![pipe], ..run(vec![first, second]) }
+}
+
+/// A stage whose threads ran side by side.
+fn threads(label: &str, times: [u64; 5], cpu_sum_ms: u64) -> Stage {
+    Stage { single_task: false, cpu_sum_ns: cpu_sum_ms * MS, ..stage(label, times) }
+}
+
+#[test]
+fn a_full_pipe_tells_that_threads_were_ahead() {
+    // Some thread of mlr is at work all the time, yet it waits for jq.
+    let mlr = threads("mlr cat", [930, 30, 0, 40, 0], 1300);
+    let jq = stage("jq .", [960, 0, 40, 0, 0]);
+    let culprit = |run: Run| judge(&run).culprit.map(|culprit| culprit.stage);
+    assert_eq!(culprit(joined(mlr.clone(), jq.clone(), 0.9, 0.01)), Some(1));
+    assert_eq!(culprit(joined(mlr.clone(), jq.clone(), 0.2, 0.02)), Some(1));
+    assert_eq!(culprit(joined(mlr.clone(), jq.clone(), 0.01, 0.6)), Some(0));
+    assert_eq!(culprit(joined(mlr, jq, 0.2, 0.15)), None, "a pipe of two minds says nothing");
+}
+
+#[test]
+fn what_threads_do_beside_a_full_pipe_holds_nobody_up() {
+    // Garbage is collected, input read ahead: some thread is always at work.
+    let ahead = threads("mlr cat", [990, 0, 0, 10, 0], 1500);
+    let reader = stage("jq .", [780, 0, 220, 0, 0]);
+    let verdict = judge(&joined(ahead.clone(), reader.clone(), 0.6, 0.05));
+    assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(1));
+    let verdict = judge(&joined(ahead, reader, 0.05, 0.6));
+    assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(0));
+}
+
+#[test]
+fn the_pipe_never_overrules_exact_figures() {
+    let busy = [stage("a", [880, 0, 0, 120, 0]), stage("b", [930, 0, 70, 0, 0])];
+    let [first, second] = busy;
+    let verdict = judge(&joined(first, second, 0.6, 0.0));
+    assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(1), "work and pipe agree");
+    let equal = joined(stage("a", [900, 0, 0, 100, 0]), stage("b", [910, 0, 90, 0, 0]), 0.6, 0.0);
+    assert_eq!(judge(&equal).culprit, None);
+}
+
+#[test]
+fn a_wait_for_a_cpu_does_not_hide_who_has_more_work() {
+    // sqlite3 alone takes 340 ms and awk 590; on a busy host the one waits as long as it works.
+    let sqlite = stage("sqlite3 o.db", [340, 210, 0, 450, 0]);
+    let awk = stage("awk '{s+=$3}'", [590, 50, 360, 0, 0]);
+    let verdict = judge(&joined(sqlite, awk, 0.4, 0.05));
+    assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(1));
+}
+
+#[test]
+fn a_rate_limiter_holds_up_whom_it_feeds() {
+    let pv = stage("pv -qL 20m", [20, 0, 0, 450, 530]);
+    let gzip = stage("gzip -1", [450, 0, 550, 0, 0]);
+    let verdict = judge(&joined(pv.clone(), gzip, 0.2, 0.5));
+    let culprit = verdict.culprit.expect("a culprit");
+    assert_eq!((culprit.stage, culprit.reason), (0, Reason::Sleep));
+    assert_eq!(verdict.finding, Finding::HeldUp(Busy::Paced(vec![(Part::Sleep, 0.53)])));
+    // A reader that is slower than the rate is the limit, and the limiter hardly sleeps.
+    let slow = stage("gzip -9", [980, 0, 20, 0, 0]);
+    let verdict = judge(&joined(pv, slow, 0.8, 0.01));
+    assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(1));
+}
+
+#[test]
+fn who_seems_to_keep_to_a_rate_wins_a_tie_and_nothing_else() {
+    let mut limiter = stage("./limit 20m", [20, 0, 0, 450, 530]);
+    limiter.times_asleep = 10;
+    let reader = stage("gzip -1", [500, 0, 500, 0, 0]);
+    let culprit = |writer: &Stage, reader: &Stage| {
+        let verdict = judge(&joined(writer.clone(), reader.clone(), 0.3, 0.4));
+        verdict.culprit.map(|culprit| culprit.stage)
+    };
+    assert_eq!(culprit(&limiter, &reader), Some(0));
+    let slower = stage("gzip -9", [720, 0, 280, 0, 0]);
+    assert_eq!(culprit(&limiter, &slower), Some(1), "fixed sleeps cannot be excluded");
+    limiter.times_asleep = 4;
+    assert_eq!(culprit(&limiter, &reader), None, "a few long sleeps are bursts");
+}
+
+#[test]
+fn a_quota_is_the_reason_and_bounds_know_it() {
+    let mut throttled = run(vec![
+        stage("zcat", [140, 860, 0, 0, 0]),
+        stage("grep x", [50, 500, 450, 0, 0]),
+        stage("wc -l", [10, 100, 890, 0, 0]),
+    ]);
+    throttled.cpus = 0.2;
+    throttled.quota =
+        Some(Quota { cpus: 0.2, periods: 51, throttled_periods: 50, throttled_ns: 800 * MS });
+    let verdict = judge(&throttled);
+    let culprit = verdict.culprit.expect("a culprit");
+    assert_eq!((culprit.stage, culprit.reason.name()), (0, "quota"));
+    // The other stages need 60 ms of CPU time: 300 ms at a fifth of a CPU.
+    assert_eq!((verdict.finding, culprit.next_stage), (Finding::Quota, Some(1)));
+    assert!((culprit.share - 0.7).abs() < 1e-9);
+    assert!((culprit.speedup_limit.expect("a limit") - 1000.0 / 300.0).abs() < 1e-9);
+    assert_eq!(verdict.around, [Around::Throttled { cpus: 0.2, share: 50.0 / 51.0 }]);
+    throttled.stages[1].cpu_sum_ns = 130 * MS;
+    let verdict = judge(&throttled);
+    assert_eq!(verdict.culprit, None);
+    assert_eq!(verdict.finding, Finding::QuotaTie([(0, 0.5), (1, 130.0 / 280.0)]));
+    throttled.quota.as_mut().expect("a quota").throttled_periods = 2;
+    let hardly = judge(&throttled);
+    assert!(!matches!(hardly.finding, Finding::Quota | Finding::QuotaTie(_)));
+    assert!(!hardly.around.iter().any(|found| matches!(found, Around::Throttled { .. })));
+}
+
+#[test]
+fn what_others_used_explains_a_wait_for_a_cpu() {
+    let mut crowded =
+        run(vec![stage("a", [200, 700, 50, 50, 0]), stage("b", [100, 100, 800, 0, 0])]);
+    crowded.host =
+        Host { cpus: 2, others_cpus: Some(1.8), steal_cpus: Some(0.3), ..Host::default() };
+    let verdict = judge(&crowded);
+    assert_eq!(verdict.around, [Around::Others(1.8), Around::Steal(0.3)]);
+    assert!(verdict.culprit.expect("a culprit").crowded_speedup.is_some());
+    crowded.stages.iter_mut().for_each(|stage| stage.times.queue_ns = 0);
+    assert_eq!(judge(&crowded).around, [], "nobody waited for a CPU");
+}
+
+#[test]
+fn a_shell_that_starts_thousands_of_programs_is_not_waiting_for_its_stages() {
+    let mut shell = stage("bash (the script itself)", [140, 0, 0, 0, 0]);
+    shell.times.child_ns = 860 * MS;
+    shell.times.stage_child_ns = shell.times.child_ns;
+    let programs = vec![Program { name: String::from("basename"), processes: 2000, share: 1.0 }];
+    let wall_share = 0.85;
+    let started = Started {
+        processes: 2000,
+        likely_processes: 2000,
+        mean_life_ns: MS,
+        wall_share,
+        programs,
+        ..Started::default()
+    };
+    shell.started = Some(started);
+    let verdict = judge(&Run { script: true, ..run(vec![shell.clone()]) });
+    let culprit = verdict.culprit.expect("a culprit");
+    assert_eq!(culprit.reason.name(), "processes");
+    assert!(culprit.share > 0.9);
+    let mut working = stage("xargs -n 200 md5sum", [900, 0, 0, 0, 0]);
+    working.started = Some(Started {
+        mean_life_ns: 46 * MS,
+        processes: 60,
+        likely_processes: 60,
+        ..shell.started.unwrap_or_default()
+    });
+    // Processes that use 15 ms each do work of their own.
+    let finding = judge(&run(vec![working])).finding;
+    assert_eq!(finding, Finding::HeldUp(Busy::Parts(vec![(Part::Cpu, 0.9)])));
+    assert_eq!(verdict.finding, Finding::HeldUp(Busy::Starting(0.85)));
+}
+
+#[test]
+fn without_proc_nothing_is_said_of_time() {
+    let blind = Run { blind: true, ..run(vec![stage("a", [10, 0, 0, 0, 0])]) };
+    assert_eq!(judge(&blind).finding, Finding::Blind);
+}
+
+#[test]
+fn stages_that_hardly_work_are_no_tie() {
+    let idle =
+        judge(&run(vec![stage("bash", [10, 0, 0, 0, 0]), stage("tail", [10, 0, 990, 0, 0])]));
+    assert_eq!(idle.finding, Finding::Idle);
+}

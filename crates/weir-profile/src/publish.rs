@@ -1,0 +1,154 @@
+//! Laying the table of this process into a file.
+
+use super::clock;
+use super::cpu::started_ticks;
+use super::layout::{
+    CLOCK_AT, HZ_AT, MAGIC, MAGIC_AT, NAME_BYTES, PID_AT, PROCESS_AT, STARTED_AT, VERSION,
+    VERSION_AT,
+};
+use super::table::{self, TABLE};
+use rustix::fs::{FileType, Mode, OFlags, fstat, lstat};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use weir_sys::Pid;
+
+/// The process that has published; a forked child has not.
+static PUBLISHER: AtomicU32 = AtomicU32::new(0);
+
+/// A profile that others may observe. Its file is removed when this is dropped; the table stays in
+/// it, for those who have it open.
+#[derive(Debug)]
+#[must_use = "the file is removed when this is dropped"]
+pub struct Published {
+    path: PathBuf,
+    file: File,
+    publisher: u32,
+}
+
+/// Lays the table of this process into a new file at `path`, which only this user may open. What
+/// other threads count during the call may be lost.
+///
+/// The first call calibrates the clock, which takes 200 ms at most.
+///
+/// # Errors
+/// `InvalidInput`: the name is empty, longer than 32 bytes or not printable. `AlreadyExists`: this
+/// process has published already; or there is something that is not a profile of this user's of a
+/// process that is gone. Else those of the file, of which `Unsupported` is for pages that are not
+/// of 4 KiB.
+pub fn publish(path: &Path, name: &str) -> io::Result<Published> {
+    if name.is_empty()
+        || name.len() > NAME_BYTES
+        || name.chars().any(weir_doctor::text::is_unsafe_to_print)
+    {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    table::ready()?;
+    let me = std::process::id();
+    // Relaxed: it says who, and guards nothing.
+    let claim = PUBLISHER
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |who| (who != me).then_some(me));
+    if claim.is_err() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "this process has published"));
+    }
+    lay(path, name, me).inspect_err(|_| PUBLISHER.store(0, Ordering::Relaxed))
+}
+
+fn lay(path: &Path, name: &str, publisher: u32) -> io::Result<Published> {
+    remove_stale(path)?;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
+    // From here on the file is removed if something fails.
+    let published = Published { path: path.to_owned(), file, publisher };
+    // Whoever opens it too early is to see that it is none yet.
+    TABLE.word(MAGIC_AT).store(0, Ordering::Relaxed);
+    TABLE.share(&published.file)?;
+    write_header(name)?;
+    table::write_names();
+    Ok(published)
+}
+
+/// Whether this process, and not one that it was forked from, has published.
+pub fn is_published() -> bool {
+    PUBLISHER.load(Ordering::Relaxed) == std::process::id()
+}
+
+/// Writes who this is.
+pub fn write_header(name: &str) -> io::Result<()> {
+    let (clock, me) = (clock::clock(), std::process::id());
+    let started = started_ticks(me as Pid);
+    let started = started.ok_or_else(|| io::Error::other("/proc does not show this process"))?;
+    for (at, value) in [
+        (VERSION_AT, VERSION),
+        (PID_AT, u64::from(me)),
+        (STARTED_AT, started),
+        (HZ_AT, clock.hz),
+        (CLOCK_AT, clock.kind),
+    ] {
+        TABLE.word(at).store(value, Ordering::Relaxed);
+    }
+    table::write_text(PROCESS_AT, name);
+    // Release: whoever sees it sees the rest.
+    TABLE.word(MAGIC_AT).store(MAGIC, Ordering::Release);
+    Ok(())
+}
+
+/// Removes what a process that is gone, or this one before it executed another program, has left.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(rustix::io::Errno::NOENT) => return Ok(()),
+        Err(rustix::io::Errno::LOOP) => return Err(taken("it is a link")),
+        Err(error) => return Err(error.into()),
+    };
+    let stat = fstat(&file)?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if !is_file || stat.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(taken("it is not a file of this user's"));
+    }
+    let mut header = [0; 32];
+    let read = file.read_exact_at(&mut header, 0);
+    let word = |at: usize| {
+        let eight = header.as_chunks::<8>().0[at];
+        u64::from_ne_bytes(eight)
+    };
+    if read.is_err() || word(MAGIC_AT) != MAGIC {
+        return Err(taken("it is no profile"));
+    }
+    let pid = Pid::try_from(word(PID_AT)).unwrap_or(0);
+    let lives = started_ticks(pid) == Some(word(STARTED_AT));
+    if lives && pid != std::process::id() as Pid {
+        return Err(taken(format!("process {pid} has it")));
+    }
+    std::fs::remove_file(path)
+}
+
+fn taken(why: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::AlreadyExists, why.into())
+}
+
+impl Published {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        // A forked child has no part in it.
+        if self.publisher != std::process::id() {
+            return;
+        }
+        if let (Ok(mine), Ok(there)) = (fstat(&self.file), lstat(&self.path))
+            && (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+        {
+            // Somebody else removed it just now: as well.
+            let _ = std::fs::remove_file(&self.path);
+        }
+        PUBLISHER.store(0, Ordering::Relaxed);
+    }
+}
