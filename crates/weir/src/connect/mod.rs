@@ -7,6 +7,7 @@ mod closing;
 pub mod lifeline;
 pub mod name;
 pub mod passing;
+pub mod peer;
 mod process;
 pub mod site;
 pub mod watcher;

@@ -30,7 +30,7 @@ mod slot;
 mod unfinished;
 mod writer;
 
-pub use crate::connect::acceptor::Identity;
+pub use crate::connect::peer::{Ending, Identity};
 pub use lent::Lent;
 pub use options::PortOptions;
 pub use reader::Port;
@@ -72,17 +72,6 @@ impl fmt::Display for WriterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.serial)
     }
-}
-
-/// How a writer ended, or a channel that this side did not close.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// It closed its end.
-    Closed,
-    /// It died.
-    Died,
-    /// What it wrote was nonsense, or the reader did not want it any more.
-    ShutOut,
 }
 
 /// Writers at a moment.

@@ -1,7 +1,7 @@
 //! One writer, as the reader of the port sees it.
 
 use super::{DATA, Ending, FIRST, LAST, WriterId};
-use crate::connect::acceptor::Identity;
+use crate::connect::peer::Identity;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::View;
 use crate::park::doorbell::Doorbell;
