@@ -58,6 +58,20 @@ impl Until {
     pub fn after(time: Duration) -> Until {
         Instant::now().checked_add(time).map_or(Until::Ever, Until::Then)
     }
+
+    /// The time that is left; `None` for ever.
+    pub fn left(self) -> Option<Duration> {
+        match self {
+            Until::Now => Some(Duration::ZERO),
+            Until::Ever => None,
+            Until::Then(then) => Some(then.saturating_duration_since(Instant::now())),
+        }
+    }
+
+    /// Whether no time is left.
+    pub fn is_over(self) -> bool {
+        self.left().is_some_and(|left| left.is_zero())
+    }
 }
 
 /// One end of a pipe.
