@@ -13,7 +13,7 @@ use super::{Corrupt, check_behind};
 use crate::primitive::{AtomicU32, AtomicU64, Ordering, fence};
 use weir_policy::arena::{LARGEST_BYTES, SMALLEST_BYTES};
 
-#[cfg(any(test, loom))]
+#[cfg(any(test, loom, fuzzing))]
 pub mod heap;
 pub mod link;
 #[cfg(all(test, not(loom)))]
@@ -142,7 +142,9 @@ impl Place {
     }
 }
 
-/// What a lane is written against.
+/// What a lane is written against. As of [`super::Memory`], copies are plain, and each side makes
+/// them of its own bytes only: the writer of those that are given back, the reader of those that are
+/// published. Heads are words: a hostile peer may store to them at any time.
 pub trait LaneMemory {
     /// The words of a lane.
     fn lane(&self, lane: LaneId) -> &LaneWords;

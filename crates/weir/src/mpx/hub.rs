@@ -8,7 +8,7 @@ use super::link::Link;
 use super::owner::Mpx;
 use super::record::{LABEL_BYTES, Record};
 use super::serve::Show;
-use super::waiting::Habits;
+use super::waiting::spinner;
 use super::{MpxOptions, OBJECT};
 use crate::connect::acceptor::{Acceptor, Arrival};
 use crate::connect::board::welcome;
@@ -18,8 +18,7 @@ use crate::connect::site::{Inbox, ParkSite};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::LinkMap;
 use crate::park::doorbell::Doorbell;
-use crate::pipe::end::Until;
-use crate::pipe::options::Waiting;
+use crate::park::{Spinner, Until, Waiting};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -69,7 +68,9 @@ pub struct Hub {
     calls: u32,
     /// What it has said of its sleep.
     pub(super) said: u32,
-    pub(super) habits: Habits,
+    pub(super) spinner: Spinner,
+    /// The link that was served last.
+    pub(super) last: u32,
     epoch: u32,
 }
 
@@ -91,7 +92,8 @@ impl Hub {
             looked: Instant::now(),
             calls: 0,
             said: 0,
-            habits: Habits::new(waiting),
+            spinner: spinner(waiting),
+            last: 0,
             epoch: forks::epoch(),
         }
     }
@@ -225,7 +227,7 @@ impl Hub {
             if self.core.channels[index as usize].state == State::Joined {
                 self.serve_child(index, show);
             } else {
-                self.habits.last = self.core.channels[index as usize].link;
+                self.last = self.core.channels[index as usize].link;
                 self.core.serve(index, show);
             }
             if show.records >= MOST_RECORDS || show.bytes >= MOST_BYTES || show.work.is_over() {
@@ -325,7 +327,7 @@ impl Hub {
                 _ if more => continue,
                 _ => {}
             }
-            if !self.looks_a_while(until) {
+            if !self.looks_a_while(until)? {
                 self.sleep(until)?;
             }
         }

@@ -37,7 +37,6 @@ mod serve;
 mod tests;
 mod waiting;
 
-pub(crate) use hub::Hub;
 pub use options::{MOST_PEERS, MpxOptions};
 pub use owner::Mpx;
 pub use peer::MpxPeer;

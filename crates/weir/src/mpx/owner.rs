@@ -11,7 +11,7 @@ use crate::connect::peer::Identity;
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Page;
-use crate::pipe::end::Until;
+use crate::park::Until;
 use rustix::fd::BorrowedFd;
 use rustix::fs::Mode;
 use std::path::Path;

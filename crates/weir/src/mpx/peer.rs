@@ -12,7 +12,7 @@ use crate::connect::peer::Identity;
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::LinkMap;
-use crate::pipe::end::Until;
+use crate::park::Until;
 use rustix::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use super::Pool;
 use super::core::{Core, Shared, Shown};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::FrameReader;
-use crate::pipe::end::Until;
+use crate::park::Until;
 use rustix::fd::BorrowedFd;
 use std::io;
 use std::sync::Arc;

@@ -1,8 +1,7 @@
 //! How an end of a backlog waits, asleep or in poll, for what other threads do.
 
 use crate::error::{Error, Result};
-use crate::park::futex;
-use crate::pipe::end::Until;
+use crate::park::{Until, futex};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;

@@ -4,7 +4,7 @@ use super::core::{Core, Shared};
 use super::{Pool, closed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::FrameWriter;
-use crate::pipe::end::Until;
+use crate::park::Until;
 use rustix::fd::BorrowedFd;
 use std::io;
 use std::sync::Arc;

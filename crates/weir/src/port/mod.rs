@@ -34,7 +34,6 @@ pub use crate::connect::peer::{Ending, Identity};
 pub use lent::Lent;
 pub use options::PortOptions;
 pub use reader::Port;
-pub(crate) use rings::Rings;
 pub use writer::PortWriter;
 
 use crate::connect::name::{self, Subject};

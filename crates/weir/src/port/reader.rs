@@ -7,7 +7,7 @@ use super::{Counts, Event, PortOptions, READ, Received, WriterId, WriterStat};
 use crate::connect::name::{self, Subject};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::View;
-use crate::pipe::end::Until;
+use crate::park::{Until, Wait};
 use rustix::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Duration;
@@ -407,11 +407,6 @@ impl Port {
         self.rings.next(Until::after(time)).map(drop)
     }
 
-    /// For [`crate::Wait`].
-    pub(crate) fn rings(&mut self) -> &mut Rings {
-        &mut self.rings
-    }
-
     /// The path of the port.
     pub fn path(&self) -> &Path {
         self.rings.path()
@@ -424,5 +419,15 @@ impl Port {
     /// The kernel has no descriptors.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.rings.poll_descriptor()
+    }
+}
+
+impl<'a> Wait<'a> {
+    /// For a message of a port, or the end of one of its writers.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn port(self, port: &'a mut Port) -> Result<Wait<'a>> {
+        self.source(&mut port.rings, 0)
     }
 }

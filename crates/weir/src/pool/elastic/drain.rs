@@ -2,7 +2,8 @@
 
 use super::{Ring, Sides};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pipe::end::{Until, elastic};
+use crate::park::Until;
+use crate::pipe::end::elastic;
 use crate::pipe::stream::Reader;
 use crate::pool::core::Shared;
 use std::sync::{Arc, MutexGuard};
