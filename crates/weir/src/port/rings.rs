@@ -2,14 +2,15 @@
 //! spins on the rings it looks at, then makes all of them cold and sleeps on the board.
 
 use super::choice::{Choice, LOOK_AT_ALL};
-use super::slot::Sight;
 use super::{HELLO, PortOptions, READ};
 use crate::connect::acceptor::Acceptor;
 use crate::connect::name::Subject;
 use crate::connect::site::ParkSite;
 use crate::error::{ErrorKind, Result};
 use crate::park::doorbell::Doorbell;
-use crate::park::{Parked, Source, Until};
+use crate::park::{Parked, Source, Spinner, Until};
+use crate::pipe::connection::Role;
+use crate::pipe::end::cpu;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::path::Path;
@@ -47,6 +48,7 @@ pub struct Rings {
     pub choice: Choice,
     pub options: PortOptions,
     doorbell: Option<Doorbell>,
+    spinner: Spinner,
 }
 
 impl Rings {
@@ -56,7 +58,8 @@ impl Rings {
         let choice = Choice::new(options)?;
         let acceptor = Acceptor::new(what, path, options.mode_bits(), HELLO, choice.inbox())?;
         choice.say_where(path);
-        Ok(Rings { acceptor, choice, options: options.clone(), doorbell: None })
+        let spinner = Spinner::new(choice.resolved.waiting, choice.resolved.levers.wake_ns);
+        Ok(Rings { acceptor, choice, options: options.clone(), doorbell: None, spinner })
     }
 
     pub fn path(&self) -> &Path {
@@ -184,38 +187,21 @@ impl Rings {
         Err(READ.error(ErrorKind::WouldBlock, self.path(), "it is empty"))
     }
 
-    /// Looks for a while, as long as that has paid of late, with the habits of the end that was
-    /// served last: it knows where its writer runs.
-    fn spin(&mut self, until: Until) -> Result<()> {
-        let Some(last) = self.choice.last.filter(|last| self.choice.hot.contains(*last)) else {
-            return Ok(());
+    /// Looks for a while, as long as that has paid of late.
+    fn spin(&mut self, until: Until) -> Result<bool> {
+        let Rings { choice, spinner, .. } = self;
+        let Some(last) = choice.last.filter(|last| choice.hot.contains(*last)) else {
+            return Ok(false);
         };
-        let Some(mut slot) = self.choice.slots[last as usize].take() else { return Ok(()) };
-        let inbox = self.choice.inbox().clone();
-        let choice = &mut self.choice;
         let alone = choice.hot.len() == 1;
-        let (end, ring) = slot.reader.parts()?;
+        let (end, _) = choice.slot(last)?.reader.parts()?;
         if alone {
             let dry = std::mem::take(&mut end.since_dry);
             end.pause(dry);
         }
-        let board = choice.board_handle();
-        let (slots, hot) = (&mut choice.slots, &choice.hot);
-        let spun = end.spin(until, |map| {
-            if !matches!(ring.look(map), Ok(None)) || board.words().any() || inbox.has_news() {
-                return Ok(true);
-            }
-            for place in hot.iter() {
-                if let Some(other) = &mut slots[place as usize]
-                    && other.look()? == Sight::Something
-                {
-                    return Ok(true);
-                }
-            }
-            Ok(false)
-        });
-        self.choice.slots[last as usize] = Some(slot);
-        spun.map(drop)
+        let map = end.map.clone();
+        // Where the writer that was served last runs is the best guess for the others.
+        spinner.spin(until, || cpu(&map, Role::Reader), || false, || choice.sees())
     }
 
     /// Makes all rings cold and sleeps on the board.
@@ -223,6 +209,7 @@ impl Rings {
         let slice = self.slice();
         let Some(parked) = self.announce()? else { return Ok(()) };
         let slept = parked.sleep(until.at_most(slice));
+        self.spinner.slept(slept.ns);
         let account = &self.choice.board().account;
         add(&account.slept, 1);
         add(&account.slept_ns, slept.ns);
