@@ -38,5 +38,7 @@ pub use map::{Extent, Map, NAME, create, inspect, open};
 pub use mapping::page_bytes;
 pub use page::{BOARD, Page};
 pub use sealed::{Use, errno_of};
+#[cfg(test)]
+pub(crate) use transfers::tests::faulty::{Faults, Faulty};
 pub(crate) use transfers::{Failure, Transfers, usual_directory};
 pub use views::{View, ViewMut};

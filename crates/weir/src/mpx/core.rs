@@ -5,8 +5,8 @@
 
 use super::link::{Link, NONE};
 use super::record::{ChannelId, DEFAULT_PRIORITY, invalid};
+use crate::connect::peer::Ending;
 use crate::error::{Error, ErrorKind, Result};
-use crate::port::Ending;
 use weir_policy::ready::{ReadyQueue, Turn};
 use weir_ring::Corrupt;
 use weir_ring::lane::{FrameKind, Side, go_cold};
