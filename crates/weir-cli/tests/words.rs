@@ -66,6 +66,10 @@ fn a_pipeline_or_a_command_without_the_verb_is_met_with_the_right_form() {
     let slip = weir(&["rnu"]);
     assert_eq!(slip.status.code(), Some(2));
     assert!(said(&slip).contains("there is no verb 'rnu'; did you mean 'run'?"), "{}", said(&slip));
+    let inner = weir(&["port", "raed", "x"]);
+    assert!(said(&inner).contains("'read'"), "{}", said(&inner));
+    let unknown = weir(&["port", "frobnicate"]);
+    assert!(said(&unknown).contains("unrecognized subcommand 'frobnicate'"), "{}", said(&unknown));
 }
 
 #[test]
