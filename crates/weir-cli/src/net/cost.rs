@@ -32,8 +32,6 @@ const RING_BYTES: u64 = 4 << 20;
 const EVENTS: u32 = 20_000;
 /// Those that wait for the disk.
 const SYNCED_EVENTS: u32 = 4;
-/// `f_type` of a file system in memory (`TMPFS_MAGIC` of linux/magic.h).
-const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 
 /// A case.
 struct Case {
@@ -164,7 +162,7 @@ pub fn cost(directory: &Path, json: &JsonOption) -> Result<ExitCode, Fault> {
 
 /// Whether a file is in memory, so that waiting for its disk is none.
 pub fn is_in_memory(path: &Path) -> bool {
-    rustix::fs::statfs(path).is_ok_and(|found| found.f_type == TMPFS)
+    rustix::fs::statfs(path).is_ok_and(|found| found.f_type as u64 == weir_sys::TMPFS_MAGIC)
 }
 
 fn measure(log: &Log) -> Vec<Cost> {
