@@ -17,7 +17,7 @@ use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::{Area, Memory, sleep};
 use weir_sys::forks::ParentOnly;
 
-pub mod elastic;
+pub mod drain;
 mod fences;
 mod tuning;
 

@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Extent, Map};
 use crate::park::Until;
 use crate::pipe::connection::Role;
-use crate::pipe::end::{End, Ended, elastic, say_shape};
+use crate::pipe::end::{End, Ended, drain, say_shape};
 use crate::pipe::handle::Handle;
 use crate::pipe::options::{Options, out_of_range};
 use rustix::fd::BorrowedFd;
@@ -153,7 +153,7 @@ impl Writer {
             let told = end.trouble();
             let mut look = |map: &Map| {
                 let room = ring.room(map, wanted).map_err(fail)? >= wanted;
-                Ok(room || elastic::trouble(map.header()) != told)
+                Ok(room || drain::trouble(map.header()) != told)
             };
             if until == Until::Now {
                 end.arm();

@@ -5,12 +5,12 @@
 //! reader takes from there first, then from the ring: the same bytes in the same order. What was
 //! written is the reader's, whatever becomes of the writer.
 
-mod drain;
+mod drainer;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Map;
 use crate::park::{Interest, Until, Wait};
-use crate::pipe::end::elastic;
+use crate::pipe::end::drain;
 use crate::pipe::stream::Reader;
 use crate::pool::{BacklogReader, BacklogWriter, Pool};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -114,7 +114,7 @@ impl Reader {
             kept_out: AtomicBool::new(false),
         });
         let drained = ring.clone();
-        let thread = weir_sys::threads::start("weir-drain", move || drain::run(&drained))
+        let thread = weir_sys::threads::start("weir-drain", move || drainer::run(&drained))
             .map_err(|cause| Error::os("start", "the thread of an elastic pipe", cause))?;
         Ok(ElasticReader { ring, backlog: Some(backlog), thread: Some(thread), nested: None })
     }
@@ -204,7 +204,7 @@ impl ElasticReader {
         let read = sides.reader.read_until(buffer, until);
         // The pipe was given another memory: the thread is to look at that.
         if !Arc::ptr_eq(&before, &sides.reader.parts()?.0.map) {
-            elastic::wake(before.header());
+            drain::wake(before.header());
         }
         read.map(Look::Read)
     }
@@ -217,7 +217,7 @@ impl ElasticReader {
         if counts != [0; 4]
             && let Some(mut sides) = self.ring.try_lock()
         {
-            drain::say(&mut sides.reader, counts);
+            drainer::say(&mut sides.reader, counts);
         }
     }
 
@@ -229,7 +229,7 @@ impl ElasticReader {
     pub fn account(&mut self) -> Result<Account> {
         let counts = self.backlog()?.counts();
         let mut sides = self.ring.lock();
-        drain::say(&mut sides.reader, counts);
+        drainer::say(&mut sides.reader, counts);
         sides.reader.account()
     }
 
@@ -312,7 +312,7 @@ impl Drop for ElasticReader {
         let (Some(thread), Some(map)) = (self.thread.take(), map) else { return };
         // Once, as a rule. Again and again where a hostile writer puts it to sleep meanwhile.
         while !thread.is_finished() {
-            elastic::wake(map.header());
+            drain::wake(map.header());
             (0..LOOKS).take_while(|_| !thread.is_finished()).for_each(|_| std::thread::yield_now());
             if !thread.is_finished() {
                 std::thread::sleep(PAUSE);

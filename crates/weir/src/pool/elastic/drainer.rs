@@ -3,7 +3,7 @@
 use super::{Ring, Sides};
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::Until;
-use crate::pipe::end::elastic;
+use crate::pipe::end::drain;
 use crate::pipe::stream::Reader;
 use crate::pool::core::Shared;
 use std::sync::{Arc, MutexGuard};
@@ -78,15 +78,15 @@ fn sleep(ring: &Arc<Ring>) -> Result<()> {
     leave(ring, sides);
     let (map, segment_bytes) = parts?;
     let header = map.header();
-    elastic::announce(header);
-    let is_full = elastic::fill(header).saturating_add(segment_bytes) > map.extent().ring_bytes;
+    drain::announce(header);
+    let is_full = drain::fill(header).saturating_add(segment_bytes) > map.extent().ring_bytes;
     // Relaxed: as in `run`; the fence in `announce` comes before. Another memory has a writer that
     // knows nothing of this thread yet: that is gone over to at once.
-    let has_moved = elastic::has_moved(header);
+    let has_moved = drain::has_moved(header);
     if !is_full && !has_moved && !ring.stops.load(Ordering::Relaxed) {
-        elastic::sleep(header);
+        drain::sleep(header);
     }
-    elastic::rise(header);
+    drain::rise(header);
     Ok(())
 }
 
@@ -128,7 +128,7 @@ fn refused(sides: &mut Sides, error: &Error, troubles: &mut u32) -> Result<Pass>
         ErrorKind::Os => {
             *troubles = troubles.wrapping_add(1).max(1);
             let (end, _) = sides.reader.parts()?;
-            elastic::say_trouble(end.header(), *troubles, error.os_code().unwrap_or(UNKNOWN));
+            drain::say_trouble(end.header(), *troubles, error.os_code().unwrap_or(UNKNOWN));
             end.wake_other(|_| true);
             Ok(Pass::Full)
         }
