@@ -213,3 +213,28 @@ impl<S: Sleeper + ?Sized> Observer for Fate<S> {
         self.inbox.wake()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    struct Nobody;
+
+    impl Sleeper for Nobody {
+        fn wake(&self) {}
+    }
+
+    /// The model cannot show it: loom does not try a lock while another thread holds it.
+    #[test]
+    fn a_death_that_finds_the_sleeper_taking_its_news_is_told_once_afterwards() {
+        let inbox = Inbox::new(Arc::new(Nobody));
+        let peer = Fate::new(inbox.clone(), 7);
+        let taking = inbox.gone.lock().expect("no panic");
+        peer.note();
+        assert_eq!(peer.wake(), Heard::Perhaps, "it is looked at again");
+        drop(taking);
+        assert!(peer.is_dead() && !inbox.has_news());
+        assert_eq!((peer.wake(), peer.wake()), (Heard::Yes, Heard::Yes));
+        assert_eq!(inbox.take().gone, [7]);
+    }
+}

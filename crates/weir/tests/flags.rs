@@ -125,7 +125,7 @@ fn what_are_no_flags_is_refused() {
     let error = Flags::open(file.into()).expect_err("refused");
     let text = "cannot use what was received as a cluster of flags: it is not sealed memory";
     assert_eq!(error.to_string(), text);
-    let (mut writer, _reader) = weir::pipe(&weir::Options::new()).expect("a pipe");
+    let (writer, _reader) = weir::pipe(&weir::Options::new()).expect("a pipe");
     let memory = writer.memory().expect("here").try_clone_to_owned().expect("copied");
     let error = Flags::open(memory).expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Corrupt);

@@ -7,6 +7,7 @@
 
 use super::{Asked, Command, Elastic, Options, RunOptions, elastic};
 use crate::fault::Fault;
+use crate::places::find_program;
 use clap::FromArgMatches;
 use clap::error::{ContextKind, ErrorKind};
 use std::ffi::{OsStr, OsString};
@@ -85,33 +86,41 @@ fn is_text(argument: &OsStr) -> bool {
     bytes.is_empty() || bytes.iter().any(speaks_shell) || bytes == b"!" || bytes == b"{"
 }
 
-/// `weir 'a | b'` and `weir ls -l`: what was meant is clear.
+/// `weir 'a | b'`, `weir ls -l` and `weir rnu`: what was meant is clear.
 fn no_verb(args: &[OsString], error: &clap::Error) -> Option<Fault> {
     let unlike = error.kind() == ErrorKind::InvalidSubcommand
         && error.get(ContextKind::SuggestedSubcommand).is_none();
-    let first = args.get(1).filter(|_| unlike)?;
-    if !is_text(first) && crate::places::find_program(first.as_ref()).is_none() {
-        let meant = misspelt(first.to_str()?)?;
-        let first = first.to_string_lossy();
-        return Some(Fault::usage(format!("there is no verb '{first}'; did you mean '{meant}'?")));
+    let verbs = super::command();
+    let mut at = &verbs;
+    let mut words = args.iter().skip(1).filter(|_| unlike);
+    let wrong = words.find(|word| match at.find_subcommand(word) {
+        Some(verb) => {
+            at = verb;
+            false
+        }
+        None => true,
+    })?;
+    let shown = wrong.to_string_lossy();
+    let outermost = std::ptr::eq(at, &verbs);
+    if outermost && (is_text(wrong) || find_program(wrong.as_ref()).is_some()) {
+        let words = args[1..].iter().map(|word| quoted(&word.to_string_lossy()));
+        let words = words.collect::<Vec<_>>().join(" ");
+        let said = format!("'{shown}' is no verb of weir; to run it: weir run {words}");
+        return Some(Fault::usage(said));
     }
-    let words = args[1..].iter().map(|word| quoted(&word.to_string_lossy()));
-    let words = words.collect::<Vec<_>>().join(" ");
-    let first = first.to_string_lossy();
-    Some(Fault::usage(format!("'{first}' is no verb of weir; to run it: weir run {words}")))
+    let meant = misspelt(at, &shown)?;
+    Some(Fault::usage(format!("there is no verb '{shown}'; did you mean '{meant}'?")))
 }
 
 /// The verb that differs from a word by one letter, or by two that changed places; of longer words,
 /// by two such slips. (clap compares the letters that two words share, and of short words with
 /// letters in another order it finds none alike.)
-fn misspelt(word: &str) -> Option<String> {
+fn misspelt<'a>(verbs: &'a clap::Command, word: &str) -> Option<&'a str> {
     const SHORT: usize = 5;
     let most = if word.len() < SHORT { 1 } else { 2 };
-    let verbs = super::command();
-    let verbs = verbs.get_subcommands().filter(|verb| !verb.is_hide_set());
-    let slips = verbs.map(|verb| (strsim::osa_distance(word, verb.get_name()), verb.get_name()));
-    let nearest = slips.filter(|(slips, _)| *slips <= most).min()?;
-    Some(nearest.1.to_owned())
+    let names = verbs.get_subcommands().filter(|verb| !verb.is_hide_set()).map(|v| v.get_name());
+    let slips = names.map(|name| (strsim::osa_distance(word, name), name));
+    slips.filter(|(slips, _)| *slips <= most).min().map(|(_, name)| name)
 }
 
 /// A word as a shell has to be given it.
@@ -206,10 +215,10 @@ mod tests {
     #[test]
     fn a_slip_of_the_fingers_is_seen_also_in_a_short_verb() {
         for (word, verb) in [("rnu", "run"), ("ru", "run"), ("prot", "port"), ("bnehc", "bench")] {
-            assert_eq!(misspelt(word).as_deref(), Some(verb), "{word}");
+            assert_eq!(misspelt(&crate::args::command(), word), Some(verb), "{word}");
         }
         for word in ["", "x", "grep", "frobnicate"] {
-            assert_eq!(misspelt(word), None, "{word}");
+            assert_eq!(misspelt(&crate::args::command(), word), None, "{word}");
         }
     }
 

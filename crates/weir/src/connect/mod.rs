@@ -8,6 +8,7 @@ pub mod descriptor;
 pub mod lifeline;
 pub mod name;
 pub mod passing;
+pub mod peer;
 mod process;
 pub mod site;
 pub mod watcher;

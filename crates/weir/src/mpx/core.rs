@@ -5,8 +5,8 @@
 
 use super::link::{Link, NONE};
 use super::record::{ChannelId, DEFAULT_PRIORITY, invalid};
+use crate::connect::peer::Ending;
 use crate::error::{Error, ErrorKind, Result};
-use crate::port::Ending;
 use weir_policy::ready::{ReadyQueue, Turn};
 use weir_ring::Corrupt;
 use weir_ring::lane::{FrameKind, Side, go_cold};
@@ -320,7 +320,7 @@ impl Core {
         found.map_err(|Corrupt(what)| {
             let object = format!("channel {}", self.id(index));
             self.shut_out(self.channels[index as usize].link);
-            let why = format!("{what} cannot be as it is");
+            let why = format!("{what} is invalid");
             Error::new(ErrorKind::Corrupt, operation, object, why)
         })
     }

@@ -1,10 +1,9 @@
 //! One link, from one side: its lanes, the blocks of its own arena, and how the other side is told.
 
-use crate::connect::acceptor::Identity;
 use crate::connect::board::BoardSlot;
 use crate::connect::lifeline::Lifeline;
+use crate::connect::peer::{Ending, Identity};
 use crate::memory::LinkMap;
-use crate::port::Ending;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_policy::arena::{Arena, LARGEST_BYTES, SMALLEST_BYTES, block_for};

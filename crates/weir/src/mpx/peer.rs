@@ -5,9 +5,10 @@ use super::hub::Hub;
 use super::link::Link;
 use super::record::{ChannelId, LABEL_BYTES, Record};
 use super::{HELLO, MpxOptions};
-use crate::connect::acceptor::{Identity, hand_over};
+use crate::connect::acceptor::hand_over;
 use crate::connect::lifeline::Lifeline;
 use crate::connect::name::{self, Subject};
+use crate::connect::peer::Identity;
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::LinkMap;
@@ -87,7 +88,7 @@ impl MpxPeer {
             }
             Err(Corrupt(what)) => {
                 core.shut_out(0);
-                return failed(ErrorKind::Corrupt, format!("{what} cannot be as it is"));
+                return failed(ErrorKind::Corrupt, format!("{what} is invalid"));
             }
         };
         let index = core.enter(0, number, State::Opening);

@@ -4,7 +4,7 @@
 use super::core::{Channel, Core, State};
 use super::link::NONE;
 use super::record::{ChannelId, Kind, LABEL_BYTES, Record};
-use crate::port::Ending;
+use crate::connect::peer::Ending;
 use weir_policy::ready::Work;
 use weir_ring::lane::{Frame, FrameKind, Side, go_warm};
 

@@ -54,5 +54,5 @@ pub fn say_shape(header: &Header, shape: Shape) {
 #[cold]
 pub fn corrupt(role: Role, corrupt: Corrupt) -> Error {
     let operation = if role == Role::Writer { "write to" } else { "read from" };
-    Error::new(ErrorKind::Corrupt, operation, "the pipe", format!("{} cannot be", corrupt.0))
+    Error::new(ErrorKind::Corrupt, operation, "the pipe", format!("{} is invalid", corrupt.0))
 }

@@ -19,7 +19,7 @@ use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::{Area, Memory, sleep};
 use weir_sys::forks::ParentOnly;
 
-pub mod elastic;
+pub mod drain;
 mod fences;
 mod tuning;
 
@@ -78,7 +78,7 @@ fn has_closed(map: &Map, role: Role) -> bool {
 }
 
 /// Says on which CPU the end of that role is: whether the other is there too.
-fn cpu(map: &Map, role: Role) -> Peer {
+pub fn cpu(map: &Map, role: Role) -> Peer {
     let other = role.other().sleep(map.header()).cpu.load(Ordering::Relaxed);
     peer_of(&role.sleep(map.header()).cpu, other)
 }

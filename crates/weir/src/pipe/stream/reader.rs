@@ -55,7 +55,7 @@ impl Endpoint<StreamReader> {
         self.read_until(buffer, Until::after(time))
     }
 
-    fn read_until(&mut self, buffer: &mut [u8], until: Until) -> Result<usize> {
+    pub(crate) fn read_until(&mut self, buffer: &mut [u8], until: Until) -> Result<usize> {
         self.end.check_here()?;
         if buffer.is_empty() || !self.come(until)? {
             return Ok(0);

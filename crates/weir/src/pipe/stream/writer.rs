@@ -5,7 +5,7 @@ use crate::memory::{self, Extent, Map};
 use crate::park::Until;
 use crate::pipe::connection::Role;
 use crate::pipe::defaults::out_of_range;
-use crate::pipe::end::{End, Ended, elastic};
+use crate::pipe::end::{End, Ended, drain};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::storage::{corrupt, say_shape};
 use rustix::io::Errno;
@@ -110,7 +110,7 @@ impl Endpoint<StreamWriter> {
             let told = end.trouble();
             let mut look = |map: &Map| {
                 let room = ring.room(map, wanted).map_err(fail)? >= wanted;
-                Ok(room || elastic::trouble(map.header()) != told)
+                Ok(room || drain::trouble(map.header()) != told)
             };
             if until == Until::Now {
                 end.arm();
