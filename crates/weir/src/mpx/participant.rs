@@ -3,27 +3,26 @@
 //! Gathering goes from the board of the owner to those of its links, and from there to channels; a
 //! participant that finds nothing says so, looks once more, and sleeps.
 
-use super::core::{Core, State};
 use super::line::Line;
-use super::link::Link;
-use super::owner::Mpx;
+use super::link_end::{Home, LinkEnd};
 use super::record::{LABEL_BYTES, Record};
-use super::serve::Show;
-use super::waiting::Habits;
+use super::table::{ChannelTable, State};
+use super::turn::{self, Delivery};
+use super::waiting::Waiter;
 use super::{MpxOptions, OBJECT};
 use crate::connect::acceptor::{Arrival, Entrance, turn_off};
-use crate::connect::inbox::{Bed, Inbox};
+use crate::connect::inbox::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::LinkMap;
 use crate::park::doorbell::Doorbell;
-use crate::pipe::end::Until;
-use crate::pipe::options::Waiting;
+use crate::park::{Spinner, Until, Waiting};
+use crate::pipe::options::Options;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_policy::ready::{CONNECTION_UNITS, Work};
-use weir_ring::board::Board;
+use weir_ring::account::add;
 use weir_ring::lane::Side;
 use weir_sys::forks::{self, ParentOnly};
 
@@ -37,69 +36,101 @@ const MOST_BYTES: usize = 256 << 10;
 /// Times a call that does not wait moves so many bytes between connected channels, or does other
 /// work of which no record comes.
 const MOST_MOVES: u32 = 16;
+/// What a wake-up is taken to cost where nothing was measured.
+const WAKE_NS: u64 = 20_000;
 
-/// The board of an owner.
-#[derive(Debug)]
-pub struct OwnBoard {
-    pub page: Arc<crate::memory::Page<Board>>,
-    pub file: ParentOnly,
-}
-
-/// What is an owner's alone.
+/// Where an owner lets peers in.
 #[derive(Debug)]
 pub struct Door {
     pub entrance: Entrance,
-    pub board: OwnBoard,
+    /// The owner's page, which each peer gets.
+    pub page: ParentOnly,
     pub options: MpxOptions,
+}
+
+/// The owner of an mpx. Dropping it ends all its channels, and its name goes.
+#[derive(Debug)]
+pub struct Mpx {
+    pub(super) inner: Participant,
 }
 
 /// One participant.
 #[derive(Debug)]
-pub struct Hub {
-    pub core: Core,
+pub struct Participant {
+    pub table: ChannelTable,
     pub door: Option<Door>,
     /// Those that were joined, and their channels here.
     pub children: Vec<(u32, Mpx)>,
     pub(super) inbox: Arc<Inbox>,
-    pub(super) bed: Arc<dyn Bed>,
     pub(super) doorbell: Option<Doorbell>,
-    pub(super) looked: Instant,
+    looked: Instant,
     calls: u32,
     /// What it has said of its sleep.
     pub(super) said: u32,
-    pub(super) habits: Habits,
+    pub(super) spinner: Spinner,
+    /// The link that was served last.
+    pub(super) last: u32,
     epoch: u32,
 }
 
-impl Hub {
+impl Participant {
     pub fn new(
-        side: Side,
-        bed: Arc<dyn Bed>,
+        home: Home,
         inbox: Arc<Inbox>,
         door: Option<Door>,
         waiting: Waiting,
-    ) -> Hub {
-        Hub {
-            core: Core::new(side),
+    ) -> Participant {
+        let wake_ns = Options::new().resolve().map_or(WAKE_NS, |found| found.levers.wake_ns);
+        Participant {
+            table: ChannelTable::new(home),
             door,
             children: Vec::new(),
             inbox,
-            bed,
             doorbell: None,
             looked: Instant::now(),
             calls: 0,
             said: 0,
-            habits: Habits::new(waiting),
+            spinner: Spinner::new(waiting, wake_ns),
+            last: 0,
             epoch: forks::epoch(),
         }
     }
 
+    #[inline]
     pub fn check_here(&self) -> Result<()> {
-        if self.epoch == forks::epoch() {
-            return Ok(());
+        if self.epoch == forks::epoch() { Ok(()) } else { Err(elsewhere()) }
+    }
+
+    /// Begins what changes something: the descriptor is readable until the next `WouldBlock`.
+    #[inline]
+    pub fn act(&self) -> Result<()> {
+        self.check_here()?;
+        self.acted();
+        Ok(())
+    }
+
+    #[inline]
+    fn acted(&self) {
+        if let Some(doorbell) = &self.doorbell {
+            doorbell.ring();
         }
-        let why = "it belongs to the process this one was forked from";
-        Err(Error::new(ErrorKind::Forked, "use", OBJECT, why))
+    }
+
+    /// This one and all that were joined to it.
+    pub fn each<'a>(&'a self, f: &mut dyn FnMut(&'a Participant)) {
+        f(self);
+        self.children.iter().for_each(|(_, child)| child.inner.each(f));
+    }
+
+    /// As [`Participant::each`].
+    pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut Participant)) {
+        f(self);
+        self.children.iter_mut().for_each(|(_, child)| child.inner.each_mut(f));
+    }
+
+    fn child(&mut self, index: u32) -> Option<&mut Participant> {
+        let found = self.children.iter_mut().find(|(at, _)| *at == index);
+        found.map(|(_, child)| &mut child.inner)
     }
 
     /// Finds out which channels something has come of.
@@ -108,36 +139,35 @@ impl Hub {
             work.does(self.let_in());
         }
         self.calls = self.calls.wrapping_add(1);
-        if self.core.side == Side::Peer {
-            work.does(self.core.gather_link(0));
-        } else {
-            if self.has_bits() {
-                self.gather_links(work);
-            }
-            if self.calls.is_multiple_of(CALLS) && self.looked.elapsed() >= LOOK_AT_ALL {
-                self.look_at_all();
+        work.does(self.table.look_at_hot());
+        match &self.table.home {
+            Home::Peer(_) => work.does(self.table.gather_link(0)),
+            Home::Owner(page) => {
+                if page.words().board.any() {
+                    let page = page.clone();
+                    page.words().board.gather(|link| work.does(self.table.gather_link(link)));
+                }
+                if self.calls.is_multiple_of(CALLS) {
+                    self.look_at_all_in_time();
+                }
             }
         }
-        for place in 0..self.children.len() {
-            let (index, child) = &mut self.children[place];
-            child.hub.collect(work);
-            if !child.hub.core.ready.is_empty() {
-                self.core.wake(*index);
+        for (index, child) in &mut self.children {
+            child.inner.collect(work);
+            if !child.inner.table.ready.is_empty() {
+                self.table.wake(*index);
             }
         }
     }
 
-    fn gather_links(&mut self, work: &mut Work) {
-        let Some(door) = &self.door else { return };
-        let page = door.board.page.clone();
-        page.words().gather(|link| work.does(self.core.gather_link(link)));
-    }
-
-    /// Looks at every link: what the board says has perhaps been spoilt.
-    pub(super) fn look_at_all(&mut self) {
+    /// Looks at every link, if it is time: what the board says has perhaps been spoilt.
+    pub(super) fn look_at_all_in_time(&mut self) {
+        if self.door.is_none() || self.looked.elapsed() < LOOK_AT_ALL {
+            return;
+        }
         self.looked = Instant::now();
-        for link in 0..self.core.links.len() as u32 {
-            self.core.gather_link(link);
+        for link in 0..self.table.links.len() as u32 {
+            self.table.gather_link(link);
         }
         if self.door.as_ref().is_some_and(|door| door.entrance.is_busy()) {
             self.inbox.knock();
@@ -149,15 +179,13 @@ impl Hub {
     fn let_in(&mut self) -> u32 {
         let news = self.inbox.take();
         let mut count = news.gone.len() as u32;
-        for link in news.gone {
-            let socket = self.core.links.get(link as usize).and_then(Option::as_ref);
-            if let (Some(doorbell), Some(socket)) =
-                (&self.doorbell, socket.and_then(|link| link.line.socket()))
-                && self.core.side == Side::Owner
+        for at in news.gone {
+            if let (Some(doorbell), Some(_)) = (&self.doorbell, &self.door)
+                && let Some(socket) = self.table.link(at).and_then(|link| link.line.socket())
             {
                 doorbell.remove(socket);
             }
-            self.core.on_gone(link);
+            self.table.on_gone(at);
         }
         if let Some(door) =
             self.door.as_mut().filter(|door| news.knocked || door.entrance.is_busy())
@@ -176,7 +204,7 @@ impl Hub {
     fn take_in(&mut self, arrival: Arrival) {
         let Some(door) = &self.door else { return };
         let Arrival { socket, memory, identity } = arrival;
-        let peers = self.core.peers();
+        let peers = self.table.peers();
         if peers >= door.options.peers as usize {
             turn_off(socket, &format!("it has {peers} peers, and takes no more"));
             return;
@@ -193,12 +221,12 @@ impl Hub {
             turn_off(socket, &why);
             return;
         }
-        let number = self.core.number_for_link();
+        let number = self.table.number_for_link();
         // There are not the means to watch it: it is dropped, and others are not held up.
         let Ok(line) = Line::start(socket, &self.inbox, number) else { return };
         // Who is gone already has sent what is to be received all the same.
-        if let Some(board) = door.board.file.get() {
-            let _ = line.welcome(board);
+        if let Some(page) = door.page.get() {
+            let _ = line.welcome(page);
         }
         if let (Some(doorbell), Some(socket)) = (&self.doorbell, line.socket()) {
             // It is heard all the same, if late.
@@ -206,49 +234,48 @@ impl Hub {
                 line.is_polled_by(epoll);
             }
         }
-        self.core.add_link(number, Link::new(Arc::new(map), line, Side::Owner, identity));
-        self.core.gather_link(number);
+        let home = self.table.home.clone();
+        self.table.add_link(number, LinkEnd::new(Arc::new(map), line, home, identity));
+        self.table.gather_link(number);
         // It may have died before it had its place.
-        self.core.on_gone(number);
+        self.table.on_gone(number);
     }
 
     /// Serves channels in their order as long as there are some: whether there are more.
-    fn serve(&mut self, show: &mut Show) -> bool {
-        show.work = Work::default();
-        loop {
-            self.collect(&mut show.work);
-            let Some((index, _)) = self.core.ready.pop() else { return false };
-            show.work.does(1);
-            if self.core.channels[index as usize].state == State::Joined {
-                self.serve_child(index, show);
-            } else {
-                self.habits.last = self.core.channels[index as usize].link;
-                self.core.serve(index, show);
-            }
-            if show.records >= MOST_RECORDS || show.bytes >= MOST_BYTES || show.work.is_over() {
-                return !self.core.ready.is_empty();
+    fn serve(&mut self, delivery: &mut Delivery) -> bool {
+        self.collect(&mut delivery.work);
+        while self.serve_one(delivery) {
+            if delivery.records >= MOST_RECORDS
+                || delivery.bytes >= MOST_BYTES
+                || delivery.work.is_over()
+            {
+                return !self.table.ready.is_empty();
             }
         }
+        false
     }
 
-    /// Serves one channel of another mpx.
-    fn serve_child(&mut self, index: u32, show: &mut Show) {
-        let id = self.core.id(index);
-        let Some((_, child)) = self.children.iter_mut().find(|(at, _)| *at == index) else {
-            return;
-        };
-        let hub = &mut child.hub;
-        let Some((ready, _)) = hub.core.ready.pop() else { return };
-        show.path.push(id);
-        if hub.core.channels[ready as usize].state == State::Joined {
-            hub.serve_child(ready, show);
-        } else {
-            hub.core.serve(ready, show);
+    /// Serves the channel that is next, or the next of what was joined as that: whether there is
+    /// one.
+    fn serve_one(&mut self, delivery: &mut Delivery) -> bool {
+        let Some((index, _)) = self.table.ready.pop() else { return false };
+        delivery.work.does(1);
+        let entry = &self.table.channels[index as usize];
+        if entry.state != State::Joined {
+            self.last = entry.link;
+            turn::serve(&mut self.table, index, delivery);
+            return true;
         }
-        show.path.pop();
-        if !hub.core.ready.is_empty() {
-            self.core.wake(index);
+        let id = self.table.id(index);
+        if let Some(child) = self.child(index) {
+            delivery.path.push(id);
+            child.serve_one(delivery);
+            delivery.path.pop();
+            if !child.table.ready.is_empty() {
+                self.table.wake(index);
+            }
         }
+        true
     }
 
     /// Whether anything is there for a call to do.
@@ -261,22 +288,22 @@ impl Hub {
     /// Whether there is something to do with a channel. Those of which that only seemed so are not
     /// looked at any more.
     fn has_ready(&mut self) -> bool {
-        while let Some((index, _)) = self.core.ready.first() {
-            let idle = match self.children.iter_mut().find(|(at, _)| *at == index) {
-                Some((_, child)) => !child.hub.has_ready(),
-                None => self.core.is_idle(index),
+        while let Some((index, _)) = self.table.ready.first() {
+            let is_idle = match self.child(index) {
+                Some(child) => !child.has_ready(),
+                None => turn::is_idle(&mut self.table, index),
             };
-            if !idle {
+            if !is_idle {
                 return true;
             }
-            self.core.ready.remove(index);
+            self.table.ready.remove(index);
         }
         false
     }
 
     /// Of a peer: whether its owner is gone, and nothing is left of it.
     fn is_over(&self) -> bool {
-        self.core.side == Side::Peer && self.core.peers() == 0
+        self.table.home.side() == Side::Peer && self.table.peers() == 0
     }
 
     /// Receives what there is, waiting for it until then: how many records.
@@ -292,58 +319,41 @@ impl Hub {
             return Err(Error::new(ErrorKind::Invalid, "read from", OBJECT, why));
         }
         let (path, work) = (Vec::new(), Work::default());
-        let mut show = Show { buffer, each, path, records: 0, bytes: 0, work };
+        let mut delivery = Delivery { buffer, each, path, records: 0, bytes: 0, work };
         let mut moves = 0;
         loop {
-            let more = self.serve(&mut show);
-            if show.records > 0 {
+            let more = self.serve(&mut delivery);
+            if delivery.records > 0 {
                 self.acted();
-                return Ok(show.records);
+                return Ok(delivery.records);
             }
             if self.is_over() {
                 return Err(self.gone());
             }
             moves += 1;
-            show.bytes = 0;
+            delivery.bytes = 0;
             match until {
                 Until::Now if moves >= MOST_MOVES => {
                     // Readable as before: there is more to do.
                     self.acted();
                     return Err(nothing(ErrorKind::WouldBlock));
                 }
-                Until::Now if more => continue,
-                Until::Now if self.looks_once_more()? => {
+                Until::Now if !more && Waiter(self).looks_once_more()? => {
                     return Err(nothing(ErrorKind::WouldBlock));
                 }
                 Until::Then(then) if Instant::now() >= then => {
                     return Err(nothing(ErrorKind::TimedOut));
                 }
-                Until::Now => continue,
-                _ if more => continue,
-                _ => {}
+                Until::Now => {}
+                _ if more => {}
+                _ => {
+                    add(&self.table.home.account().waits, 1);
+                    let mut waiter = Waiter(self);
+                    if !waiter.spins(until)? {
+                        waiter.sleep(until)?;
+                    }
+                }
             }
-            if !self.looks_a_while(until) {
-                self.sleep(until)?;
-            }
-        }
-    }
-
-    pub(super) fn has_bits(&self) -> bool {
-        match &self.door {
-            Some(door) => door.board.page.words().any(),
-            None => self
-                .core
-                .links
-                .first()
-                .and_then(Option::as_ref)
-                .is_some_and(|link| link.map.board(Side::Peer).any()),
-        }
-    }
-
-    /// Something was done: the descriptor is readable until the next `WouldBlock`.
-    pub fn acted(&self) {
-        if let Some(doorbell) = &self.doorbell {
-            doorbell.ring();
         }
     }
 
@@ -352,14 +362,14 @@ impl Hub {
         self.check_here()?;
         let failed = || Error::os("poll", OBJECT, Errno::BADF);
         if self.doorbell.is_none() {
-            let links = || self.core.links.iter().flatten();
+            let links = || self.table.links.iter().flatten();
             let own = match &self.door {
                 Some(door) => door.entrance.socket(),
                 None => links().next().and_then(|link| link.line.socket()),
             };
             let doorbell = Doorbell::new(own.ok_or_else(failed)?)?;
             if self.door.is_some() {
-                for (number, link) in self.core.links.iter().enumerate() {
+                for (number, link) in self.table.links.iter().enumerate() {
                     if let Some(link) = link
                         && let Some(socket) = link.line.socket()
                     {
@@ -373,23 +383,30 @@ impl Hub {
     }
 
     fn gone(&self) -> Error {
-        match &self.core.refusal {
+        match &self.table.refusal {
             Some(why) => Error::new(ErrorKind::Refused, "read from", OBJECT, why),
             None => Error::new(ErrorKind::Closed, "read from", OBJECT, "its owner is gone"),
         }
     }
 }
 
-impl Drop for Hub {
+impl Drop for Participant {
     fn drop(&mut self) {
         if self.check_here().is_ok() {
-            self.core.links.iter().flatten().for_each(Link::say_closed);
+            self.table.links.iter().flatten().for_each(LinkEnd::say_closed);
             // First the name, so that nobody comes meanwhile.
             self.door = None;
         }
     }
 }
 
+#[cold]
+fn elsewhere() -> Error {
+    let why = "it belongs to the process this one was forked from";
+    Error::new(ErrorKind::Forked, "use", OBJECT, why)
+}
+
+#[cold]
 fn nothing(kind: ErrorKind) -> Error {
     let why = if kind == ErrorKind::TimedOut { "nothing came in time" } else { "there is nothing" };
     Error::new(kind, "read from", OBJECT, why)

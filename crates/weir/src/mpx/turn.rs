@@ -1,15 +1,16 @@
 //! One turn of a channel: what came of it becomes records, or goes to the channel it is connected
 //! to.
 
-use super::core::{Channel, Core, State};
-use super::link::NONE;
+use super::link_end::{NONE, is_record};
 use super::record::{ChannelId, Kind, LABEL_BYTES, Record};
-use crate::port::Ending;
+use super::table::{Channel, ChannelTable, State};
+use crate::connect::ending::Ending;
 use weir_policy::ready::Work;
-use weir_ring::lane::{Frame, FrameKind, Side, go_warm};
+use weir_ring::account::add;
+use weir_ring::lane::{Frame, FrameKind, LOOKING, Side, look_at};
 
-/// Where records go.
-pub struct Show<'a> {
+/// Where the records of one call go.
+pub struct Delivery<'a> {
     pub buffer: &'a mut [u8],
     pub each: &'a mut dyn FnMut(Record<'_>),
     /// The channels by which the reader of them got here.
@@ -21,7 +22,7 @@ pub struct Show<'a> {
     pub work: Work,
 }
 
-impl Show<'_> {
+impl Delivery<'_> {
     /// Shows a record with so many bytes of the buffer.
     fn record(&mut self, channel: ChannelId, kind: Kind, more: bool, count: usize) {
         self.records += 1;
@@ -46,258 +47,334 @@ enum Step {
 /// The link to be shut out.
 type Nonsense = u32;
 
-impl Core {
-    /// Serves a channel for one turn.
-    pub fn serve(&mut self, index: u32, show: &mut Show) {
-        if let Err(link) = self.turn(index, show) {
-            self.shut_out(link);
-            // Also where it was another's.
-            self.wake(index);
-        }
+/// One turn.
+struct ChannelTurn<'a, 'd> {
+    table: &'a mut ChannelTable,
+    delivery: &'a mut Delivery<'d>,
+    index: u32,
+    id: ChannelId,
+    /// The channel's link, and its number there.
+    at: u32,
+    number: u32,
+}
+
+/// Serves a channel for one turn.
+pub fn serve(table: &mut ChannelTable, index: u32, delivery: &mut Delivery) {
+    let (id, Channel { link: at, number, .. }) =
+        (table.id(index), table.channels[index as usize]);
+    let mut turn = ChannelTurn { table, delivery, index, id, at, number };
+    if let Err(link) = turn.run() {
+        table.shut_out(link);
+        // Also where it was another's.
+        table.wake(index);
+    }
+}
+
+/// Whether a turn of a channel would be for nothing; then it is not looked at any more.
+pub fn is_idle(table: &mut ChannelTable, index: u32) -> bool {
+    let Channel { link: at, number, state, blocked, tell_blocked, .. } =
+        table.channels[index as usize];
+    let Some(link) = table.link(at) else { return true };
+    let has_room = blocked && !matches!(link.has_room_again(number), Ok(false));
+    if has_room || tell_blocked || link.ending == Some(Ending::ShutOut) {
+        return false;
+    }
+    state == State::Asked || link.ending.is_none() && table.cool(at, number)
+}
+
+impl ChannelTurn<'_, '_> {
+    fn channel(&mut self) -> &mut Channel {
+        &mut self.table.channels[self.index as usize]
     }
 
-    /// Whether a turn of a channel would be for nothing; then it is not looked at any more.
-    pub fn is_idle(&mut self, index: u32) -> bool {
-        let Channel { link: at, number, state, blocked, tell_blocked, .. } =
-            self.channels[index as usize];
-        let Some(Some(link)) = self.links.get_mut(at as usize) else { return true };
-        let has_room = blocked && !matches!(link.has_room_again(number), Ok(false));
-        if has_room || tell_blocked || link.ending == Some(Ending::ShutOut) {
-            return false;
+    fn run(&mut self) -> Result<(), Nonsense> {
+        let Some(link) = self.table.link(self.at) else { return Ok(()) };
+        if let Some(lanes) = link.lanes(self.number) {
+            lanes.is_held = false;
         }
-        state == State::Asked || link.ending.is_none() && link.cool(number)
-    }
-
-    fn turn(&mut self, index: u32, show: &mut Show) -> Result<(), Nonsense> {
-        let Channel { link: at, number, .. } = self.channels[index as usize];
-        let Some(Some(link)) = self.links.get(at as usize) else { return Ok(()) };
         if link.ending == Some(Ending::ShutOut) {
-            self.end_channel(index, Ending::ShutOut, show);
+            self.end_channel(Ending::ShutOut);
             return Ok(());
         }
-        self.say_blocked(index, show)?;
-        self.channels[index as usize].turn.begin(1);
-        let ended = loop {
-            if !self.channels[index as usize].turn.goes_on() {
-                break None;
-            }
-            show.work.does(1);
-            match self.step(index, show)? {
-                Step::Done(bytes) => {
-                    self.channels[index as usize].turn.serve(bytes as u64);
-                }
-                Step::Gone => return Ok(()),
-                step => break Some(step),
-            }
-        };
-        let Some(Some(link)) = self.links.get_mut(at as usize) else { return Ok(()) };
-        link.give_back(number);
+        self.say_blocked()?;
+        self.channel().turn.begin(1);
+        let (ended, came) = self.frames()?;
+        let Some(link) = self.table.link(self.at) else { return Ok(()) };
         match ended {
-            None => self.wake(index),
-            Some(Step::Dry) => {
-                self.channels[index as usize].turn.end();
-                if let Some(ending) = link.ending {
-                    self.end_channel(index, ending, show);
-                } else if !link.cool(number) {
-                    go_warm(&link.inward_words(number).reader.told);
-                    self.wake(index);
+            Some(Step::Gone) => return Ok(()),
+            _ => link.give_back(self.number),
+        }
+        match ended {
+            None => self.table.wake(self.index),
+            Some(Step::Dry) => self.run_dry(came),
+            Some(_) => {
+                if let Some(lanes) = link.lanes(self.number) {
+                    lanes.is_held = true;
                 }
             }
-            Some(_) => {}
         }
         Ok(())
+    }
+
+    /// Frame after frame, as long as the turn lasts: what ended it before, and whether anything had
+    /// come.
+    fn frames(&mut self) -> Result<(Option<Step>, bool), Nonsense> {
+        let mut came = self.data()?;
+        while self.channel().turn.goes_on() {
+            self.delivery.work.does(1);
+            match self.step()? {
+                Step::Done(bytes) => {
+                    came = true;
+                    self.channel().turn.serve(bytes as u64);
+                }
+                step => return Ok((Some(step), came)),
+            }
+        }
+        Ok((None, came))
+    }
+
+    /// Shows the data there is next, if data is to be shown: whether there was any.
+    fn data(&mut self) -> Result<bool, Nonsense> {
+        let ChannelTable { links, channels, .. } = &mut *self.table;
+        let channel = &mut channels[self.index as usize];
+        if channel.state != State::Open || channel.partner != NONE {
+            return Ok(false);
+        }
+        let Some(Some(link)) = links.get_mut(self.at as usize) else { return Ok(false) };
+        let (reader, map, lane) = link.reading(self.number);
+        let (mut records, mut bytes, mut came) = (0, 0, false);
+        let found = loop {
+            if !channel.turn.goes_on() {
+                break Ok(None);
+            }
+            let frame = match reader.look(map, lane) {
+                Ok(Some(frame)) if frame.kind == FrameKind::Data => frame,
+                other => break other,
+            };
+            came = true;
+            self.delivery.work.does(1);
+            let count = reader.take(map, lane, self.delivery.buffer);
+            channel.turn.serve(count as u64);
+            records += u32::from(count == frame.left);
+            bytes += count;
+            let more = frame.more || count < frame.left;
+            self.delivery.record(self.id, Kind::Data, more, count);
+        };
+        self.came(records, bytes);
+        found.map(|_| came).map_err(|_| self.at)
+    }
+
+    /// So many records have come.
+    fn came(&mut self, records: u32, bytes: usize) {
+        let account = self.table.home.account();
+        add(&account.records_in, records.into());
+        add(&account.bytes_in, bytes as u64);
+        self.table.hot.moved(&self.table.links, records);
+    }
+
+    /// There is nothing more of the channel.
+    fn run_dry(&mut self, came: bool) {
+        let ChannelTable { links, channels, hot, .. } = &mut *self.table;
+        channels[self.index as usize].turn.end();
+        let Some(Some(link)) = links.get_mut(self.at as usize) else { return };
+        if let Some(ending) = link.ending {
+            self.end_channel(ending);
+            return;
+        }
+        let is_hot = link.lanes(self.number).is_some_and(|lanes| lanes.is_hot);
+        if is_hot || came && hot.keep(link, self.at, self.number) {
+            return;
+        }
+        if !self.table.cool(self.at, self.number) {
+            if let Some(link) = self.table.link(self.at) {
+                look_at(link.attention(self.number), LOOKING);
+            }
+            self.table.wake(self.index);
+        }
     }
 
     /// Says that a send was not taken whole, and that there is room again.
-    fn say_blocked(&mut self, index: u32, show: &mut Show) -> Result<(), Nonsense> {
-        let Channel { link: at, number, partner, .. } = self.channels[index as usize];
-        let id = self.id(index);
-        let channel = &mut self.channels[index as usize];
+    fn say_blocked(&mut self) -> Result<(), Nonsense> {
+        let channel = self.channel();
         if !channel.blocked {
             return Ok(());
         }
+        let partner = channel.partner;
         if std::mem::take(&mut channel.tell_blocked) {
-            show.record(id, Kind::Blocked, false, 0);
+            self.delivery.record(self.id, Kind::Blocked, false, 0);
         }
-        let Some(Some(link)) = self.links.get_mut(at as usize) else { return Ok(()) };
-        if link.ending.is_none() && !link.has_room_again(number).map_err(|_| at)? {
+        let Some(link) = self.table.link(self.at) else { return Ok(()) };
+        if link.ending.is_none() && !link.has_room_again(self.number).map_err(|_| self.at)? {
             return Ok(());
         }
-        self.channels[index as usize].blocked = false;
+        self.channel().blocked = false;
         if partner == NONE {
-            show.record(id, Kind::Unblocked, false, 0);
+            self.delivery.record(self.id, Kind::Unblocked, false, 0);
         } else {
-            self.wake(partner);
+            self.table.wake(partner);
         }
         Ok(())
     }
 
-    fn step(&mut self, index: u32, show: &mut Show) -> Result<Step, Nonsense> {
-        let Channel { link: at, number, state, partner, .. } = self.channels[index as usize];
+    fn step(&mut self) -> Result<Step, Nonsense> {
+        let Channel { state, partner, .. } = *self.channel();
         if matches!(state, State::Asked | State::Free | State::Joined) {
             return Ok(Step::Held);
         }
-        let Some(Some(link)) = self.links.get_mut(at as usize) else { return Ok(Step::Held) };
-        let (reader, map, lane) = link.reading(number);
-        let Some(frame) = reader.look(map, lane).map_err(|_| at)? else {
+        let Some(link) = self.table.link(self.at) else { return Ok(Step::Held) };
+        let (reader, map, lane) = link.reading(self.number);
+        let Some(frame) = reader.look(map, lane).map_err(|_| self.at)? else {
             return Ok(Step::Dry);
         };
-        let id = self.id(index);
         match (state, frame.kind) {
-            (State::Open, FrameKind::Data) if partner == NONE => {
-                let count = self.take(index, show.buffer);
-                show.record(id, Kind::Data, frame.more || count < frame.left, count);
-                Ok(Step::Done(count))
+            (State::Open, kind) if is_record(kind) && partner != NONE => {
+                self.forward(partner, frame)
             }
-            (State::Open, FrameKind::Data | FrameKind::End | FrameKind::Signal)
-                if partner != NONE =>
-            {
-                self.forward(index, partner, frame, show)
+            (State::Open, FrameKind::Data) => {
+                self.data()?;
+                Ok(Step::Done(0))
             }
             (State::Open, FrameKind::End) if frame.left == 0 => {
-                self.skip(index);
-                show.record(id, Kind::End, false, 0);
-                Ok(Step::Done(0))
+                self.skip();
+                self.came(1, 0);
+                Ok(self.shown(Kind::End, 0))
             }
             (State::Open, FrameKind::Signal) if frame.left == 4 => {
                 let mut number = [0; 4];
-                self.take(index, &mut number);
-                show.record(id, Kind::Signal(u32::from_le_bytes(number)), false, 0);
-                Ok(Step::Done(4))
+                self.take(&mut number);
+                self.came(1, 0);
+                Ok(self.shown(Kind::Signal(u32::from_le_bytes(number)), 0))
             }
-            (State::Closing, FrameKind::Close) => {
-                self.skip(index);
-                self.leave(index);
-                Ok(Step::Gone)
-            }
-            (State::Closing, FrameKind::Refuse) if self.side == Side::Peer => {
-                self.skip(index);
-                self.leave(index);
-                Ok(Step::Gone)
-            }
+            (State::Closing, FrameKind::Close) => Ok(self.ends()),
+            (State::Closing, FrameKind::Refuse) if self.is_peer() => Ok(self.ends()),
             (State::Closing, _) => {
-                self.skip(index);
+                self.skip();
                 Ok(Step::Done(frame.left))
             }
             (State::Open, FrameKind::Close) => {
-                self.skip(index);
-                self.end_channel(index, Ending::Closed, show);
+                self.skip();
+                self.end_channel(Ending::Closed);
                 Ok(Step::Gone)
             }
-            _ => self.begin(index, state, frame, show),
+            _ => self.begin(state, frame),
         }
     }
 
     /// What begins a channel, or does not.
-    fn begin(
-        &mut self,
-        index: u32,
-        state: State,
-        frame: Frame,
-        show: &mut Show,
-    ) -> Result<Step, Nonsense> {
-        let id = self.id(index);
-        let short = frame.left <= LABEL_BYTES;
+    fn begin(&mut self, state: State, frame: Frame) -> Result<Step, Nonsense> {
+        let is_short = frame.left <= LABEL_BYTES;
         match (state, frame.kind) {
-            (State::Fresh, FrameKind::Open) if short => {
-                let count = self.take(index, show.buffer);
-                self.channels[index as usize].state = State::Asked;
-                show.record(id, Kind::Open, false, count);
-                Ok(Step::Done(count))
+            (State::Fresh, FrameKind::Open) if is_short => {
+                let count = self.take_to_buffer(LABEL_BYTES);
+                self.channel().state = State::Asked;
+                Ok(self.shown(Kind::Open, count))
             }
             (State::Opening, FrameKind::Accept) if frame.left == 0 => {
-                self.skip(index);
-                self.channels[index as usize].state = State::Open;
-                show.record(id, Kind::Accepted, false, 0);
-                Ok(Step::Done(0))
+                self.skip();
+                self.channel().state = State::Open;
+                Ok(self.shown(Kind::Accepted, 0))
             }
-            (State::Opening, FrameKind::Refuse) if short => {
-                let count = self.take(index, show.buffer);
-                self.finish(index, FrameKind::Close, &[]);
-                self.leave(index);
-                show.record(id, Kind::Refused, false, count);
+            (State::Opening, FrameKind::Refuse) if is_short => {
+                let count = self.take_to_buffer(LABEL_BYTES);
+                self.table.finish(self.index, FrameKind::Close, &[]);
+                self.table.leave(self.index);
+                self.shown(Kind::Refused, count);
                 Ok(Step::Gone)
             }
-            _ => Err(self.channels[index as usize].link),
+            _ => Err(self.at),
         }
     }
 
+    fn is_peer(&self) -> bool {
+        self.table.home.side() == Side::Peer
+    }
+
+    fn shown(&mut self, kind: Kind, count: usize) -> Step {
+        self.delivery.record(self.id, kind, false, count);
+        Step::Done(count)
+    }
+
+    /// The last frame of a channel that this side has closed.
+    fn ends(&mut self) -> Step {
+        self.skip();
+        self.table.leave(self.index);
+        Step::Gone
+    }
+
     /// Takes what fits of the frame that was looked at.
-    fn take(&mut self, index: u32, to: &mut [u8]) -> usize {
-        let number = self.channels[index as usize].number;
-        let Some(link) = self.link_of(index) else { return 0 };
-        let (reader, map, lane) = link.reading(number);
+    fn take(&mut self, to: &mut [u8]) -> usize {
+        let Some(link) = self.table.link(self.at) else { return 0 };
+        let (reader, map, lane) = link.reading(self.number);
         reader.take(map, lane, to)
     }
 
-    fn skip(&mut self, index: u32) {
-        let number = self.channels[index as usize].number;
-        if let Some(link) = self.link_of(index) {
-            link.reading(number).0.skip();
+    fn take_to_buffer(&mut self, most: usize) -> usize {
+        let buffer = std::mem::take(&mut self.delivery.buffer);
+        let count = self.take(&mut buffer[..most]);
+        self.delivery.buffer = buffer;
+        count
+    }
+
+    fn skip(&mut self) {
+        if let Some(link) = self.table.link(self.at) {
+            link.reading(self.number).0.skip();
         }
     }
 
     /// Moves a frame, or what there is room for, to the channel this one is connected to.
-    fn forward(
-        &mut self,
-        index: u32,
-        partner: u32,
-        frame: Frame,
-        show: &mut Show,
-    ) -> Result<Step, Nonsense> {
-        let Channel { link: to, number, .. } = self.channels[partner as usize];
+    fn forward(&mut self, partner: u32, frame: Frame) -> Result<Step, Nonsense> {
+        let Channel { link: to, number, .. } = self.table.channels[partner as usize];
         let is_data = frame.kind == FrameKind::Data;
         if !is_data && frame.left > 4 {
-            return Err(self.channels[index as usize].link);
+            return Err(self.at);
         }
-        let wanted = frame.left.min(show.buffer.len());
-        let Some(Some(link)) = self.links.get_mut(to as usize) else { return Ok(Step::Held) };
+        let wanted = frame.left.min(self.delivery.buffer.len());
+        let Some(link) = self.table.link(to) else { return Ok(Step::Held) };
         if link.ending.is_some() {
             // It will be said of it that it has ended, and then this one is looked at again.
             return Ok(Step::Held);
         }
         let mut room = link.room_for(number, wanted).map_err(|_| to)?;
-        let enough = |room: Option<usize>| room.is_some_and(|room| is_data || room == wanted);
-        if !enough(room) && link.want_room(number).map_err(|_| to)? {
+        let is_enough = |room: Option<usize>| room.is_some_and(|room| is_data || room == wanted);
+        if !is_enough(room) && link.want_room(number).map_err(|_| to)? {
             room = link.room_for(number, wanted).map_err(|_| to)?;
-            self.content(partner);
+            self.table.clear_room_request(partner);
         }
-        let Some(count) = room.filter(|_| enough(room)) else {
-            self.channels[partner as usize].blocked = true;
+        let Some(count) = room.filter(|_| is_enough(room)) else {
+            self.table.channels[partner as usize].blocked = true;
             return Ok(Step::Held);
         };
-        let buffer = std::mem::take(&mut show.buffer);
-        let count = self.take(index, &mut buffer[..count]);
-        if let Some(Some(link)) = self.links.get_mut(to as usize) {
-            let more = is_data && (frame.more || count < frame.left);
-            link.put(number, frame.kind, more, &buffer[..count]);
+        let count = self.take_to_buffer(count);
+        let is_rest = count == frame.left;
+        if let Some(link) = self.table.link(to) {
+            let more = is_data && (frame.more || !is_rest);
+            link.put(number, frame.kind, more, &self.delivery.buffer[..count]);
         }
-        show.buffer = buffer;
-        show.bytes += count.max(1);
+        self.came(is_rest.into(), if is_data { count } else { 0 });
+        self.delivery.bytes += count.max(1);
         Ok(Step::Done(count))
     }
 
     /// The channel has ended, and not by this side: says so once, if it was ever shown, and
     /// answers the other side's last with this side's.
-    fn end_channel(&mut self, index: u32, ending: Ending, show: &mut Show) {
-        let id = self.id(index);
-        let state = self.channels[index as usize].state;
-        match (state, &self.refusal) {
+    fn end_channel(&mut self, ending: Ending) {
+        let state = self.channel().state;
+        match (state, &self.table.refusal) {
             // Whether it is accepted is still to be said, unless nothing good can come of it.
             (State::Asked, _) if ending != Ending::ShutOut => return,
             (State::Opening, Some(why)) => {
                 let count = why.len().min(LABEL_BYTES);
-                show.buffer[..count].copy_from_slice(&why.as_bytes()[..count]);
-                show.record(id, Kind::Refused, false, count);
+                self.delivery.buffer[..count].copy_from_slice(&why.as_bytes()[..count]);
+                self.shown(Kind::Refused, count);
             }
             (State::Open | State::Opening | State::Asked, _) => {
-                show.record(id, Kind::Close(ending), false, 0);
+                self.shown(Kind::Close(ending), 0);
             }
             _ => {}
         }
         if state == State::Open && ending == Ending::Closed {
-            self.finish(index, FrameKind::Close, &[]);
+            self.table.finish(self.index, FrameKind::Close, &[]);
         }
-        self.leave(index);
+        self.table.leave(self.index);
     }
 }
