@@ -31,7 +31,7 @@ use weir_measure::bench::case::{
 };
 use weir_measure::bench::latency::open_loop;
 use weir_measure::bench::params::{Params, Placement, Unit};
-use weir_sys::fork;
+use weir_measure_sys::fork;
 
 /// What ping sends by default.
 const PAYLOAD_BYTES: usize = 56;

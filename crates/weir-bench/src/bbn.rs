@@ -20,7 +20,7 @@ use weir_measure::bench::case::{
     Batch, BatchSize, Case, Measure, Sides, Site, Suite, Trouble, Work, megabytes_per_s,
 };
 use weir_measure::bench::params::{Params, Placement, Unit};
-use weir_sys::usage::Usage;
+use weir_measure_sys::usage::Usage;
 
 /// 2, 4, 8, ... 4096 as in the report, then on in steps of four.
 pub const BLOCK_BYTES: [u64; 16] =

@@ -10,14 +10,14 @@ use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
+use weir_bench_sys::filemap::FileMap;
+use weir_bench_sys::shared::Buffer;
 use weir_measure::bench::case::{
     Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, Trouble, Work,
 };
 use weir_measure::bench::load::scratch_file;
 use weir_measure::bench::params::Params;
 use weir_measure::random::Random;
-use weir_sys::filemap::FileMap;
-use weir_sys::shared::Buffer;
 
 const FILE_BYTES: usize = 64 << 20;
 const UNIT_BYTES: [usize; 4] = [1 << 10, 8 << 10, 64 << 10, 1 << 20];

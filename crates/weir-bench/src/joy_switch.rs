@@ -17,14 +17,14 @@ use rustix::fd::OwnedFd;
 use std::hint::black_box;
 use std::time::Instant;
 use weir::{Flags, Waiting};
+use weir_bench_sys::shared::{LINE_BYTES, Shared};
 use weir_measure::bench::case::{
     Activity, Batch, Case, Derived, Group, Measure, Normalise, Perspective, Sides, Site, Suite,
     Trouble, Work,
 };
 use weir_measure::bench::params::{Params, Placement};
-use weir_sys::fork::{self, Child};
-use weir_sys::shared::{LINE_BYTES, Shared};
-use weir_sys::signals;
+use weir_measure_sys::fork::{self, Child};
+use weir_measure_sys::signals;
 
 const WAKE: i32 = 10; // SIGUSR1
 

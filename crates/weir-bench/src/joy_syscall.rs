@@ -9,14 +9,14 @@ use std::fs::File;
 use std::hint::black_box;
 use std::os::fd::AsRawFd;
 use std::time::Instant;
+use weir_bench_sys::floor;
+use weir_bench_sys::shared::{LINE_BYTES, Shared};
+use weir_bench_sys::uring::Nops;
 use weir_measure::bench::case::{
     Activity, Batch, Case, Derived, Group, Measure, Perspective, Sides, Suite, Trouble, Work,
 };
 use weir_measure::bench::params::Params;
-use weir_sys::floor;
-use weir_sys::fork;
-use weir_sys::shared::{LINE_BYTES, Shared};
-use weir_sys::uring::Nops;
+use weir_measure_sys::fork;
 
 /// The suite.
 pub fn suite() -> Suite {
@@ -167,7 +167,7 @@ fn filtered(installed: Option<(usize, bool)>) -> Result<Box<dyn Work>, Trouble> 
         shared.word(COUNT).store(count, Ordering::Relaxed);
         let mut child = fork::child(move || {
             let filter = |(instructions, argument)| {
-                weir_sys::filter::allow_everything(instructions, argument)
+                weir_bench_sys::filter::allow_everything(instructions, argument)
             };
             if installed.map(filter).transpose().is_err() {
                 return 2;

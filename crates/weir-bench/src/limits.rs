@@ -6,14 +6,14 @@ mod hand_over;
 use crate::tools::{case, elapsed_ns, group, peer::Peer, repeat, size, try_repeat, work};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+use weir_bench_sys::floor;
+use weir_bench_sys::shared::{Buffer, LINE_BYTES, Shared};
 use weir_measure::bench::case::{
     Activity, Batch, BatchSize, Case, Measure, Normalise, Perspective, Sides, Site, Suite, Trouble,
     Work,
 };
 use weir_measure::bench::line;
 use weir_measure::bench::params::{Params, Placement};
-use weir_sys::floor;
-use weir_sys::shared::{Buffer, LINE_BYTES, Shared};
 
 const COPY_BYTES: [u64; 5] = [4 << 10, 64 << 10, 1 << 20, 4 << 20, 64 << 20];
 

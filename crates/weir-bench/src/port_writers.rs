@@ -15,11 +15,11 @@ use std::hint::spin_loop;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use way::{Line, Way};
+use weir_bench_sys::shared::{LINE_BYTES, Shared};
 use weir_measure::bench::case::{
     Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, Trouble,
 };
 use weir_measure::bench::params::{Params, Placement, Unit};
-use weir_sys::shared::{LINE_BYTES, Shared};
 
 const WRITERS: [u64; 5] = [1, 4, 16, 64, 256];
 const BYTES: [u64; 4] = [4, 64, 512, 4_096];

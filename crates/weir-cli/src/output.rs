@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use weir_doctor::text::{printable, printable_lines};
-use weir_sys::signals::die_of;
+use weir_measure_sys::signals::die_of;
 
 /// Writes text for people to standard output; a reader that has seen enough is no error.
 pub fn print(text: &str) -> Result<(), Fault> {

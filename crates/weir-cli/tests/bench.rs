@@ -193,7 +193,7 @@ fn killed_in_the_middle_it_leaves_no_process() {
 #[test]
 fn interrupted_it_says_so_and_leaves_no_process() {
     let (weir, family) = started();
-    weir_sys::signals::send(weir.id() as i32, 2).expect("sent");
+    weir_measure_sys::signals::send(weir.id() as i32, 2).expect("sent");
     let output = weir.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130));
     assert!(said(&output).contains("weir: interrupted"), "{}", said(&output));
@@ -215,7 +215,7 @@ fn interrupted_later_it_keeps_what_was_measured() {
         seen.extend(children(weir.id()));
         seen.len() > 5
     });
-    weir_sys::signals::send(weir.id() as i32, 2).expect("sent");
+    weir_measure_sys::signals::send(weir.id() as i32, 2).expect("sent");
     let output = weir.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130), "{}", said(&output));
     assert!(said(&output).contains("weir: interrupted: the report holds what was measured"));

@@ -12,7 +12,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use weir_measure::profile::{self, Subroutine};
+use weir_profile::Subroutine;
 
 static TURN: Subroutine = Subroutine::new("ip.verify");
 static LAST: Subroutine = Subroutine::new("last");
@@ -37,7 +37,7 @@ fn switches_until(done: impl FnOnce() + Send) {
             TURNS.fetch_add(1, Ordering::Relaxed);
             let _turn = TURN.enter();
             let mut packet = [0; 64];
-            profile::wait(&READ, || zeros.read_exact(&mut packet)).expect("read");
+            weir_profile::wait(&READ, || zeros.read_exact(&mut packet)).expect("read");
         }
     });
 }
@@ -61,7 +61,7 @@ fn a_packet_s_time_is_what_all_processes_of_the_switch_used() {
     let (_alone, place) = (alone(), Place::new());
     let me = std::process::id();
     let path = of_switch(&place).join(format!("profile.switch.{me}"));
-    let _published = profile::publish(&path, "switch").expect("published");
+    let _published = weir_profile::publish(&path, "switch").expect("published");
     switches_until(|| {
         let text = ended(place.start(net_profile(&place, "--seconds 0.3 --json -")));
         let json = schema::check_text("weir.net.profile/2", text.as_bytes());
@@ -96,9 +96,9 @@ fn a_packet_s_time_is_what_all_processes_of_the_switch_used() {
 fn an_interrupt_prints_what_was_counted() {
     let (_alone, place) = (alone(), Place::new());
     let path = of_switch(&place).join("profile.icmpd.1");
-    let _published = profile::publish(&path, "icmpd").expect("published");
+    let _published = weir_profile::publish(&path, "icmpd").expect("published");
     // What an observer of another test has left on runs out.
-    while profile::is_on() {
+    while weir_profile::is_on() {
         TURN.run(|| ());
     }
     switches_until(|| {
@@ -107,7 +107,7 @@ fn an_interrupt_prints_what_was_counted() {
         for turns in (0..12).map(|power| 1000 << power) {
             let running = place.start(net_profile(&place, "--seconds 100"));
             // On means that it counts, and listens for interrupts.
-            while !profile::is_on() {
+            while !weir_profile::is_on() {
                 std::thread::yield_now();
             }
             let begun = TURNS.load(Ordering::Relaxed);
@@ -119,7 +119,7 @@ fn an_interrupt_prints_what_was_counted() {
             if text.contains("\nip.verify ") {
                 break;
             }
-            while profile::is_on() {
+            while weir_profile::is_on() {
                 std::thread::yield_now();
             }
         }
@@ -137,11 +137,11 @@ fn what_died_is_shown_as_it_was_and_what_is_no_profile_is_named() {
     let by_number = net_profile(&place, "4194304").output().expect("it starts");
     refused(&by_number, 1, "cannot find a profile of process 4194304 of 'weir0'");
     let path = directory.join("profile.dead.1");
-    let published = profile::publish(&path, "dead").expect("published");
-    profile::switch(true).expect("on");
+    let published = weir_profile::publish(&path, "dead").expect("published");
+    weir_profile::switch(true).expect("on");
     LAST.run(|| ());
     std::fs::copy(&path, directory.join("copy")).expect("copied");
-    profile::switch(false).expect("off");
+    weir_profile::switch(false).expect("off");
     drop(published);
     // It says that it began when nothing had.
     let file = std::fs::File::options().write(true).open(directory.join("copy")).expect("opened");

@@ -7,21 +7,16 @@
 //! amount it is an estimate, and says so. At most [`MOST`] pieces are given, none that could gain
 //! less than the run can resolve, and none that was tried on an earlier run and gained nothing.
 
+use crate::around::throttled;
 use crate::facts::Run;
 use crate::verdict::Verdict;
-use crate::verdict::around::throttled;
-use crate::words;
-use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 mod cpus;
 mod pipes;
-pub(crate) mod programs;
 mod stages;
 
-pub(crate) use programs::starts_slowly;
-pub use programs::{is_relay, is_shell, keeps_a_pace, program_name};
+pub use cpus::{Scarcity, scarcity};
 
 /// Kinds of advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,18 +84,9 @@ impl Gain {
             Gain::AtMost(factor) | Gain::About(factor) => factor,
         }
     }
-
-    /// As it is said behind the advice: `at most 1.9x faster`, `perhaps 1.9x faster`.
-    pub fn words(self) -> String {
-        match self {
-            gain if gain.factor() >= 100.0 => String::from("perhaps over 100x faster"),
-            Gain::AtMost(factor) => format!("at most {} faster", words::factor_at_most(factor)),
-            Gain::About(factor) => format!("perhaps {} faster", words::factor_about(factor)),
-        }
-    }
 }
 
-/// One piece of advice.
+/// One piece of advice. Why it is given, the facts of the run say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advice {
     /// Its kind.
@@ -109,19 +95,8 @@ pub struct Advice {
     pub stage: Option<usize>,
     /// Position of the pipe it is about, in [`Run::pipes`].
     pub pipe: Option<usize>,
-    /// What the whole run could gain; [`Gain::words`] says it.
+    /// What the whole run could gain.
     pub gain: Gain,
-    /// What to do, and why, in a sentence without the gain.
-    pub text: String,
-}
-
-/// What earlier runs of the same text leave to this one.
-#[derive(Clone, Debug, Default)]
-pub struct Past {
-    /// Whether what a run shows is remembered, so that a later one can go by it.
-    pub remembers: bool,
-    /// Advice that was tried and gained nothing.
-    pub refuted: Vec<Refuted>,
 }
 
 /// Advice that was tried and gained nothing.
@@ -139,14 +114,13 @@ pub struct Refuted {
 pub const MOST: usize = 3;
 /// Gains below this are not worth a line.
 const WORTH: f64 = 1.05;
-/// Fewer looks at a pipe than this say nothing of it.
-pub const ENOUGH_SAMPLES: u64 = 20;
 
-/// The advice for a run, the most gainful first, and more CPUs last.
-pub fn advise(run: &Run, verdict: &Verdict, past: &Past) -> Vec<Advice> {
+/// The advice for a run, the most gainful first, and more CPUs last. What was `refuted` on an
+/// earlier run is not given.
+pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> {
     let mut all = Vec::new();
     for position in 0..run.pipes.len() {
-        all.extend(pipes::pipe_advice(run, position, past));
+        all.extend(pipes::pipe_advice(run, position));
     }
     for position in 0..run.stages.len() {
         all.extend(stages::fewer_processes(run, position));
@@ -158,7 +132,7 @@ pub fn advise(run: &Run, verdict: &Verdict, past: &Past) -> Vec<Advice> {
     }
     all.extend(cpus::more_cpus(run));
     let least = resolution(run);
-    all.retain(|advice| advice.gain.factor() >= least && !is_refuted(advice, past));
+    all.retain(|advice| advice.gain.factor() >= least && !is_refuted(advice, refuted));
     // What can be changed in the text comes before what has to be asked for elsewhere.
     let elsewhere = |advice: &Advice| advice.kind == Kind::MoreCpus;
     let by_gain = |a: &Advice, b: &Advice| b.gain.factor().total_cmp(&a.gain.factor());
@@ -174,9 +148,9 @@ fn resolution(run: &Run) -> f64 {
     (1.0 + 1.0 / libm::sqrt(samples.max(1) as f64)).max(WORTH)
 }
 
-fn is_refuted(advice: &Advice, past: &Past) -> bool {
+fn is_refuted(advice: &Advice, refuted: &[Refuted]) -> bool {
     let Advice { kind, stage, pipe, .. } = *advice;
-    past.refuted.contains(&Refuted { kind, stage, pipe })
+    refuted.contains(&Refuted { kind, stage, pipe })
 }
 
 /// What part a time is of that which decides how long the run takes: of its wall time, or, where

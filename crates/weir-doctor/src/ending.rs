@@ -5,37 +5,17 @@
 //! `diff` that found differences did their work. And a writer whose reader left dies of SIGPIPE,
 //! which is how a pipeline ends early.
 
-use crate::advice::programs;
-use crate::words;
-use alloc::format;
-use alloc::string::String;
+use crate::programs;
 
 /// How a stage ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End<'a> {
+pub enum End {
     /// With this status.
     Code(i32),
-    /// By a signal: its number and its name.
-    Signal(i32, &'a str),
-    /// It was never started, for this reason.
-    NotStarted(&'a str),
-}
-
-/// One stage and its end.
-#[derive(Clone, Copy, Debug)]
-pub struct Ended<'a> {
-    /// Position of the stage; none of a script run whole.
-    pub position: Option<usize>,
-    /// What a person typed for it.
-    pub label: &'a str,
-    /// Whether no stage comes after it.
-    pub last: bool,
-    /// How it ended.
-    pub end: End<'a>,
-    /// Whether the signal was sent to the whole run, as Ctrl-C is.
-    pub interrupted: bool,
-    /// Processes that the kernel killed meanwhile for want of memory, if it can be known.
-    pub memory_kills: Option<MemoryKills>,
+    /// By a signal of this number.
+    Signal(i32),
+    /// It was never started.
+    NotStarted,
 }
 
 /// Processes that the kernel killed during a run because memory had run out.
@@ -47,91 +27,100 @@ pub struct MemoryKills {
     pub host: Option<u64>,
 }
 
-/// What is to be said of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remark {
-    /// Whether it is a failure; else it is only worth knowing.
-    pub grave: bool,
-    /// The sentence.
-    pub text: String,
+/// What is worth saying of how a stage ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remark {
+    /// It was never started.
+    NotStarted,
+    /// The whole run was interrupted, as by Ctrl-C.
+    Interrupted,
+    /// A signal killed it; perhaps for want of memory.
+    Killed(OutOfMemory),
+    /// A shell says that SIGKILL killed what it ran; perhaps for want of memory.
+    KilledInside(OutOfMemory),
+    /// Its status is an answer and no failure.
+    Answered(Answer),
+    /// A command in it could not be executed.
+    NotExecutable,
+    /// A command in it was not found.
+    NotFound,
+    /// It failed.
+    Failed,
 }
 
-const SIGPIPE: i32 = 13;
+impl Remark {
+    /// Whether it is a failure; else it is only worth knowing.
+    pub fn is_grave(self) -> bool {
+        !matches!(self, Remark::Interrupted | Remark::Answered(_))
+    }
+}
+
+/// Whether the kernel killed for want of memory meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutOfMemory {
+    /// It did not, or it is not known.
+    No,
+    /// It killed so many processes of the run's control group.
+    Group(u64),
+    /// It killed so many on the host; whose they were is not known.
+    Host(u64),
+}
+
+/// What a status above 0 stands for that is no failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing matched.
+    NoMatch,
+    /// There were differences.
+    Different,
+    /// The condition is not true.
+    False,
+    /// The result is empty or 0.
+    Empty,
+    /// The time was over.
+    TimeOver,
+}
+
+/// The signal of a writer whose reader left.
+pub const SIGPIPE: i32 = 13;
 const SIGKILL: i32 = 9;
 /// A shell gives a command that a signal killed this plus the signal's number as its status.
 const BY_SIGNAL: i32 = 128;
 
-/// What to say of how a stage ended; nothing where it ended as it should. Of stages that one signal
-/// interrupted it is the same, to be said once.
-pub fn remark(ended: &Ended) -> Option<Remark> {
-    let name = match ended.position {
-        Some(position) => words::stage(position, ended.label),
-        None => String::from(ended.label),
-    };
-    let grave = |text: String| Some(Remark { grave: true, text });
-    let mild = |text: String| Some(Remark { grave: false, text });
-    let cut_short = if ended.last {
-        "its output is incomplete"
-    } else {
-        "what follows it had incomplete input"
-    };
-    match ended.end {
-        End::Code(0) | End::Signal(SIGPIPE, _) => None,
-        End::Code(code) if code == BY_SIGNAL + SIGPIPE => None,
+/// What to say of how a stage ended, of which a person typed `label`; nothing where it ended as it
+/// should. `interrupted`: the signal was sent to the whole run. `kills`: processes killed for want
+/// of memory meanwhile.
+pub fn remark(label: &str, end: End, interrupted: bool, kills: MemoryKills) -> Option<Remark> {
+    Some(match end {
+        End::NotStarted => Remark::NotStarted,
+        End::Code(0) | End::Signal(SIGPIPE) => return None,
+        End::Code(code) if code == BY_SIGNAL + SIGPIPE => return None,
         // It does nothing else.
-        End::Code(1) if programs::program_name(ended.label) == Some("false") => None,
-        End::NotStarted(reason) => grave(format!("{name} was not started: {reason}")),
-        End::Signal(_, signal) if ended.interrupted => {
-            mild(format!("interrupted by {signal}: the figures are those until then"))
-        }
-        End::Signal(number, signal) => {
-            let cause = memory(number, ended.memory_kills);
-            grave(format!("{name} was killed by {signal}{cause}: {cut_short}"))
-        }
-        End::Code(code) => match meaning(ended.label, code) {
-            Some(meaning) => mild(format!("{name} ended with status {code}: {meaning}")),
-            None => grave(failed(&name, code, ended)),
+        End::Code(1) if programs::program_name(label) == Some("false") => return None,
+        End::Signal(_) if interrupted => Remark::Interrupted,
+        // The kernel kills by SIGKILL; who was meant it does not tell, only how many were killed.
+        End::Signal(SIGKILL) => Remark::Killed(memory(kills)),
+        End::Signal(_) => Remark::Killed(OutOfMemory::No),
+        End::Code(code) => match meaning(label, code) {
+            Some(answer) => Remark::Answered(answer),
+            None if code == 126 => Remark::NotExecutable,
+            None if code == 127 => Remark::NotFound,
+            None if code == BY_SIGNAL + SIGKILL => Remark::KilledInside(memory(kills)),
+            None => Remark::Failed,
         },
-    }
+    })
 }
 
-fn failed(name: &str, code: i32, ended: &Ended) -> String {
-    let after = if ended.last { "its output" } else { "what follows it" };
-    match code {
-        126 => format!("{name} failed with status 126: a command in it could not be executed"),
-        127 => format!("{name} failed with status 127: a command in it was not found"),
-        // What ran under a shell and was killed there.
-        code if code == BY_SIGNAL + SIGKILL => {
-            let cause = memory(SIGKILL, ended.memory_kills);
-            format!("{name} failed with status {code}, which stands for SIGKILL{cause}")
-        }
-        _ if ended.last => format!("{name} failed with status {code}"),
-        _ => format!("{name} failed with status {code}: {after} may have had incomplete input"),
-    }
-}
-
-/// The kernel kills by SIGKILL; who was meant it does not tell, only how many were killed.
-fn memory(signal: i32, kills: Option<MemoryKills>) -> String {
-    let kills = kills.filter(|_| signal == SIGKILL).unwrap_or_default();
-    let processes = |n: u64| match n {
-        1 => String::from("1 process"),
-        n => format!("{n} processes"),
-    };
+fn memory(kills: MemoryKills) -> OutOfMemory {
     match (kills.group, kills.host) {
-        (Some(n @ 1..), _) => format!(
-            " (out of memory: the kernel killed {} of this control group meanwhile)",
-            processes(n)
-        ),
-        (_, Some(n @ 1..)) => format!(
-            " (perhaps out of memory: the kernel killed {} on this host meanwhile)",
-            processes(n)
-        ),
-        _ => String::new(),
+        (Some(n @ 1..), _) => OutOfMemory::Group(n),
+        (_, Some(n @ 1..)) => OutOfMemory::Host(n),
+        _ => OutOfMemory::No,
     }
 }
 
 /// Programs that say something by a status above 0 without having failed.
-fn meaning(label: &str, code: i32) -> Option<&'static str> {
+fn meaning(label: &str, code: i32) -> Option<Answer> {
     let (program, words) = programs::split(label)?;
     let program = match program {
         // `git grep` and `git diff` answer as grep and diff do.
@@ -143,14 +132,14 @@ fn meaning(label: &str, code: i32) -> Option<&'static str> {
             "grep" | "egrep" | "fgrep" | "zgrep" | "zegrep" | "zfgrep" | "bzgrep" | "xzgrep"
             | "zstdgrep" | "rg" | "ag" | "ack" | "ugrep" | "pgrep",
             1,
-        ) => Some("nothing matched"),
+        ) => Some(Answer::NoMatch),
         ("diff" | "cmp" | "zdiff" | "zcmp" | "xzdiff" | "bzdiff" | "diff3" | "sdiff", 1) => {
-            Some("there were differences")
+            Some(Answer::Different)
         }
-        ("test" | "[" | "[[", 1) => Some("the condition is not true"),
-        ("expr", 1) => Some("the result is empty or 0"),
+        ("test" | "[" | "[[", 1) => Some(Answer::False),
+        ("expr", 1) => Some(Answer::Empty),
         // GNU timeout says by this that the time was over.
-        ("timeout", 124) => Some("the time was over"),
+        ("timeout", 124) => Some(Answer::TimeOver),
         _ => None,
     }
 }
@@ -159,74 +148,64 @@ fn meaning(label: &str, code: i32) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn ended<'a>(label: &'a str, end: End<'a>) -> Ended<'a> {
-        Ended { position: Some(0), label, last: false, end, interrupted: false, memory_kills: None }
-    }
-
-    fn text(ended: &Ended) -> (bool, String) {
-        remark(ended).map(|remark| (remark.grave, remark.text)).unwrap_or_default()
+    fn of(label: &str, end: End) -> Option<Remark> {
+        remark(label, end, false, MemoryKills::default())
     }
 
     #[test]
     fn what_ended_as_it_should_is_not_mentioned() {
-        for end in [End::Code(0), End::Signal(13, "SIGPIPE"), End::Code(141)] {
-            assert_eq!(remark(&ended("yes", end)), None, "{end:?}");
+        for end in [End::Code(0), End::Signal(13), End::Code(141)] {
+            assert_eq!(of("yes", end), None, "{end:?}");
         }
-        assert_eq!(remark(&ended("/bin/false", End::Code(1))), None);
+        assert_eq!(of("/bin/false", End::Code(1)), None);
     }
 
     #[test]
     fn a_status_that_is_an_answer_does_not_cry_wolf() {
-        for (label, code) in [
-            ("grep -c x", 1),
-            ("LC_ALL=C /usr/bin/grep x", 1),
-            ("diff a b", 1),
-            ("git grep x", 1),
-            ("test -f x", 1),
-            ("timeout 5 cat", 124),
+        for (label, code, answer) in [
+            ("grep -c x", 1, Answer::NoMatch),
+            ("LC_ALL=C /usr/bin/grep x", 1, Answer::NoMatch),
+            ("diff a b", 1, Answer::Different),
+            ("git grep x", 1, Answer::NoMatch),
+            ("test -f x", 1, Answer::False),
+            ("timeout 5 cat", 124, Answer::TimeOver),
         ] {
-            let (grave, said) = text(&ended(label, End::Code(code)));
-            assert!(!grave && said.contains("ended with status"), "{label}: {said}");
+            let remark = of(label, End::Code(code)).expect("worth saying");
+            assert_eq!(remark, Remark::Answered(answer), "{label}");
+            assert!(!remark.is_grave(), "{label}");
         }
         for (label, code) in [("grep -c x", 2), ("sort", 1), ("git push", 1), ("", 1)] {
-            assert!(text(&ended(label, End::Code(code))).0, "{label}");
+            assert_eq!(of(label, End::Code(code)), Some(Remark::Failed), "{label}");
+            assert!(Remark::Failed.is_grave());
         }
     }
 
     #[test]
-    fn a_killed_stage_is_a_failure_and_names_who_read_too_little() {
-        let killed = ended("sort -S 1G", End::Signal(9, "SIGKILL"));
-        let said = "1 sort -S 1G was killed by SIGKILL: what follows it had incomplete input";
-        assert_eq!(text(&killed), (true, String::from(said)));
-        let last = Ended { last: true, ..killed };
-        assert!(text(&last).1.ends_with("its output is incomplete"));
-        let ours = Ended { interrupted: true, ..ended("cat", End::Signal(2, "SIGINT")) };
-        let said = "interrupted by SIGINT: the figures are those until then";
-        assert_eq!(text(&ours), (false, String::from(said)));
+    fn what_one_signal_interrupted_was_not_killed() {
+        let killed = Some(Remark::Killed(OutOfMemory::No));
+        assert_eq!(of("sort -S 1G", End::Signal(9)), killed);
+        let interrupted = remark("cat", End::Signal(2), true, MemoryKills::default());
+        assert_eq!(interrupted, Some(Remark::Interrupted));
+        assert!(!Remark::Interrupted.is_grave());
     }
 
     #[test]
     fn want_of_memory_is_named_only_where_the_kernel_counted_a_kill() {
-        let with = |group, host, number, name| {
-            let kills = Some(MemoryKills { group, host });
-            text(&Ended { memory_kills: kills, ..ended("sort", End::Signal(number, name)) }).1
-        };
-        assert!(with(Some(1), Some(1), 9, "SIGKILL").contains("killed 1 process of this control"));
-        assert!(with(Some(0), Some(2), 9, "SIGKILL").contains("perhaps out of memory: the kernel"));
-        assert!(with(None, Some(2), 9, "SIGKILL").contains("2 processes on this host"));
-        assert!(!with(Some(0), Some(0), 9, "SIGKILL").contains("memory"));
-        assert!(!with(Some(1), Some(1), 11, "SIGSEGV").contains("memory"));
-        let shell = Ended {
-            memory_kills: Some(MemoryKills { group: Some(1), host: None }),
-            ..ended("(sort)", End::Code(137))
-        };
-        assert!(text(&shell).1.contains("stands for SIGKILL (out of memory"));
+        let with = |group, host, end| remark("(sort)", end, false, MemoryKills { group, host });
+        let killed = |cause| Some(Remark::Killed(cause));
+        let by = End::Signal;
+        assert_eq!(with(Some(1), Some(1), by(9)), killed(OutOfMemory::Group(1)));
+        assert_eq!(with(Some(0), Some(2), by(9)), killed(OutOfMemory::Host(2)));
+        assert_eq!(with(None, Some(2), by(9)), killed(OutOfMemory::Host(2)));
+        assert_eq!(with(Some(0), Some(0), by(9)), killed(OutOfMemory::No));
+        assert_eq!(with(Some(1), Some(1), by(11)), killed(OutOfMemory::No));
+        let shell = with(Some(1), None, End::Code(137));
+        assert_eq!(shell, Some(Remark::KilledInside(OutOfMemory::Group(1))));
     }
 
     #[test]
     fn what_was_not_found_is_said_so() {
-        assert!(text(&ended("(nosuch)", End::Code(127))).1.contains("was not found"));
-        let said = text(&ended("nosuch", End::NotStarted("command not found")));
-        assert_eq!(said, (true, String::from("1 nosuch was not started: command not found")));
+        assert_eq!(of("(nosuch)", End::Code(127)), Some(Remark::NotFound));
+        assert_eq!(of("nosuch", End::NotStarted), Some(Remark::NotStarted));
     }
 }

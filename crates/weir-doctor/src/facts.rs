@@ -149,7 +149,18 @@ pub struct Pipe {
     pub samples: u64,
 }
 
+impl Pipe {
+    /// Fewer looks at a pipe than this say nothing of it.
+    pub const ENOUGH_SAMPLES: u64 = 20;
+}
+
 impl Run {
+    /// CPUs it could use: by affinity and by quota.
+    pub fn usable_cpus(&self) -> f64 {
+        let quota = self.quota.map_or(f64::INFINITY, |quota| quota.cpus);
+        self.cpus.min(quota).max(0.01)
+    }
+
     /// CPU time of all stages.
     pub fn cpu_sum_ns(&self) -> u64 {
         self.stages.iter().map(|stage| stage.cpu_sum_ns).sum()

@@ -6,12 +6,14 @@
 //! - [`state`]: what a stage is doing at an instant, and which of several states counts.
 //! - [`partition`]: samples of states, brought into line with exact totals.
 //! - [`facts`]: what was measured of one run, the input of the next two.
+//! - [`programs`]: what is known of well-known programs.
+//! - `load`: how much of the run each stage was busy.
+//! - [`around`]: what took the run's CPU time: a quota, others, its own stages.
 //! - [`verdict`]: which stage held the pipeline up, and why.
 //! - [`advice`]: what would make it faster, where the evidence supports saying so.
-//! - [`ending`]: what is worth saying of how a stage ended.
+//! - [`ending`]: whether the way a stage ended is a failure, and whose input it cut short.
 //! - `limits`: how short a run could become, which bounds what advice can gain.
 //! - [`sizing`]: when to enlarge a kernel pipe that is in use.
-//! - [`words`]: how figures read in sentences and tables.
 //! - [`text`]: what of foreign text may be shown on a terminal.
 
 #![no_std]
@@ -20,12 +22,14 @@
 extern crate alloc;
 
 pub mod advice;
+pub mod around;
 pub mod ending;
 pub mod facts;
 mod limits;
+mod load;
 pub mod partition;
+pub mod programs;
 pub mod sizing;
 pub mod state;
 pub mod text;
 pub mod verdict;
-pub mod words;

@@ -6,7 +6,7 @@
 //! the smaller one is taken: the bound then says too much, never too little.
 
 use crate::facts::{Run, Stage};
-use crate::verdict::load::is_paced;
+use crate::load::is_paced;
 
 /// Transfers below this mean size are tiny: their cost is the call, not the bytes.
 pub const TINY_BYTES: u64 = 512;
@@ -30,16 +30,10 @@ struct Rest {
     cpu_ns: f64,
 }
 
-/// CPUs the run could use: by affinity and by quota.
-pub fn usable_cpus(run: &Run) -> f64 {
-    let quota = run.quota.map_or(f64::INFINITY, |quota| quota.cpus);
-    run.cpus.min(quota).max(0.01)
-}
-
 /// How many times faster the run could be if no stage waited for another, at most.
 pub fn without_waits(run: &Run) -> f64 {
     let rests = (0..run.stages.len()).map(|at| whole(run, at));
-    factor(run, rests, usable_cpus(run))
+    factor(run, rests, run.usable_cpus())
 }
 
 /// How many times faster the run could be on `cpus` CPUs of which all are free, at most.
@@ -60,7 +54,7 @@ pub fn without_stage(run: &Run, position: usize) -> Option<f64> {
         at if at == position => Rest::default(),
         at => beside(run, at, position),
     });
-    Some(factor(run, rests, usable_cpus(run)))
+    Some(factor(run, rests, run.usable_cpus()))
 }
 
 /// How many times faster the run could be, at most, if the stage at `position` needed no CPU time
@@ -75,12 +69,12 @@ pub fn without_user_time(run: &Run, position: usize) -> f64 {
         }
         rest
     });
-    factor(run, rests, usable_cpus(run))
+    factor(run, rests, run.usable_cpus())
 }
 
 /// All of a stage.
 fn whole(run: &Run, at: usize) -> Rest {
-    spread(run, at, usable_cpus(run))
+    spread(run, at, run.usable_cpus())
 }
 
 /// All of a stage on so many CPUs: the tasks of one that has several may share them better than

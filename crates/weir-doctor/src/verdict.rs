@@ -10,20 +10,16 @@
 //! Relays (`weir buffer`) are looked through: they work only because a neighbour does, so who
 //! holds the pipeline up is sought among the others.
 
-use crate::advice::program_name;
+use crate::around::{self, Around};
 use crate::facts::{Run, Stage};
 use crate::limits;
+use crate::load::{self, Load, lean};
 use crate::partition::Times;
-use crate::words;
-use alloc::format;
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use load::Load;
 
-pub(crate) mod around;
-pub(crate) mod lean;
-pub(crate) mod load;
-pub(crate) mod reasons;
+mod reasons;
+
+pub use reasons::{Busy, Part};
 
 /// Two stages whose busy shares differ by less than this are not told apart.
 pub const MARGIN: f64 = 0.10;
@@ -82,6 +78,8 @@ pub struct Culprit {
     pub speedup_limit: Option<f64>,
     /// The stage that would then be the limit.
     pub next_stage: Option<usize>,
+    /// An estimate of the same where others use the CPUs, and go on doing so.
+    pub crowded_speedup: Option<f64>,
 }
 
 /// The answer to "where does the time go".
@@ -89,9 +87,37 @@ pub struct Culprit {
 pub struct Verdict {
     /// The stage, if it is a single one.
     pub culprit: Option<Culprit>,
-    /// The answer in sentences, a line each: who held the run up, what else took its CPU time,
-    /// and what the next limit is.
-    pub text: String,
+    /// What held the run up, or why that cannot be said.
+    pub finding: Finding,
+    /// What else took its CPU time.
+    pub around: Vec<Around>,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Finding {
+    /// There was no stage.
+    NothingRan,
+    /// The run was too short to say.
+    TooShort,
+    /// `/proc` cannot be read: only CPU time and memory are known.
+    Blind,
+    /// A stage was blocked for this share on something that is hidden.
+    Hidden(usize, f64),
+    /// What feeds standard input kept the run waiting for this share.
+    SlowInput(f64),
+    /// What reads standard output was full for this share.
+    SlowOutput(f64),
+    /// No stage was busy for long.
+    Idle,
+    /// Two stages were as busy as each other: positions and shares.
+    Tie([(usize, f64); 2]),
+    /// A quota held the run up, and two stages used as much of it: positions and shares.
+    QuotaTie([(usize, f64); 2]),
+    /// A quota held the run up, and the culprit used most of it.
+    Quota,
+    /// The culprit did, and was busy with this.
+    HeldUp(Busy),
 }
 
 /// A stage whose own work takes less than this share is not the equal of a busier one.
@@ -104,19 +130,19 @@ pub fn judge(run: &Run) -> Verdict {
     let busy: Vec<f64> = loads.iter().map(|load| load.busy).collect();
     let Some(top) = position_of_max(&busy, &work) else {
         // All that a script started may have lived too briefly to be seen.
-        return nobody(if run.script { "too short to say what held it up" } else { "nothing ran" });
+        return nobody(if run.script { Finding::TooShort } else { Finding::NothingRan });
     };
-    if let Some(text) = cannot_say(run, &work, busy[top]) {
-        return nobody(&text);
+    if let Some(why) = cannot_say(run, &work, busy[top]) {
+        return nobody(why);
     }
-    if let Some(text) = outside(run, &work, busy[top]) {
-        return Verdict { culprit: None, text: with_lines(text, around::lines(run)) };
+    if let Some(finding) = outside(run, &work, busy[top]) {
+        return Verdict { around: around::explain(run), ..nobody(finding) };
     }
     if let Some(verdict) = by_quota(run, &work) {
         return verdict;
     }
     if busy[top] < IDLE {
-        return nobody("no single bottleneck: no stage was busy for long");
+        return nobody(Finding::Idle);
     }
     let mut top = top;
     let others: Vec<usize> = work.iter().copied().filter(|position| *position != top).collect();
@@ -124,12 +150,18 @@ pub fn judge(run: &Run) -> Verdict {
     if let Some(second) = second.filter(|second| are_equal(&loads, top, *second)) {
         match slower_of_equals(run, &loads, top, second) {
             Some(slower) => top = slower,
-            None => return Verdict { culprit: None, text: tie(run, &busy, top, second) },
+            None => {
+                let finding = Finding::Tie(in_order(&busy, top, second));
+                return Verdict { around: around::explain(run), ..nobody(finding) };
+            }
         }
     }
     let culprit = accuse(run, &work, top, &loads[top]);
-    let text = sentences(run, &culprit, &loads[top]);
-    Verdict { culprit: Some(culprit), text }
+    let finding = Finding::HeldUp(reasons::busy(run, &run.stages[top], &loads[top]));
+    let mut around = around::explain(run);
+    // That the run's own stages filled the CPUs explains a wait for one, and nothing else.
+    around.retain(|found| culprit.reason == Reason::Queue || *found != Around::Full);
+    Verdict { culprit: Some(culprit), finding, around }
 }
 
 /// Whether two stages cannot be told apart: by their busy time, or because their own work is the
@@ -158,16 +190,13 @@ fn slower_of_equals(run: &Run, loads: &[Load], top: usize, second: usize) -> Opt
     (confirmed || open).then_some(slower)
 }
 
-fn nobody(text: &str) -> Verdict {
-    Verdict { culprit: None, text: String::from(text) }
+fn nobody(finding: Finding) -> Verdict {
+    Verdict { culprit: None, finding, around: Vec::new() }
 }
 
-fn with_lines(mut text: String, lines: Vec<String>) -> String {
-    for line in lines {
-        text.push('\n');
-        text.push_str(&line);
-    }
-    text
+/// Two stages in the order of the pipeline, each with its share.
+fn in_order(shares: &[f64], one: usize, other: usize) -> [(usize, f64); 2] {
+    [one.min(other), one.max(other)].map(|position| (position, shares[position]))
 }
 
 /// Positions of the stages that are no relays; of all where there are only relays.
@@ -182,30 +211,21 @@ fn position_of_max(values: &[f64], among: &[usize]) -> Option<usize> {
 }
 
 /// Why nothing can be said of the run, if that is so.
-fn cannot_say(run: &Run, work: &[usize], busiest: f64) -> Option<String> {
+fn cannot_say(run: &Run, work: &[usize], busiest: f64) -> Option<Finding> {
     if run.blind {
-        let text = "cannot say: /proc cannot be read, so only CPU time and memory are known";
-        return Some(String::from(text));
-    }
-    if let Some(text) = unseen(run, work, busiest) {
-        return Some(text);
+        return Some(Finding::Blind);
     }
     let samples = run.stages.iter().map(|stage| stage.samples).max().unwrap_or(0);
-    let ms = run.wall_ns as f64 / 1e6;
-    (samples < ENOUGH_SAMPLES).then(|| format!("too short to say what held it up ({ms:.0} ms)"))
+    let too_short = (samples < ENOUGH_SAMPLES).then_some(Finding::TooShort);
+    unseen(run, work, busiest).or(too_short)
 }
 
 /// Whether a stage was blocked on something unseen for longer than any stage was busy.
-fn unseen(run: &Run, work: &[usize], busiest: f64) -> Option<String> {
+fn unseen(run: &Run, work: &[usize], busiest: f64) -> Option<Finding> {
     let unknown: Vec<f64> = run.stages.iter().map(|s| run.share(s.times.unknown_ns)).collect();
-    let worst = position_of_max(&unknown, work);
-    let worst = worst.filter(|worst| unknown[*worst] > busiest + MARGIN)?;
-    if run.wall_ns < UNSEEN_NS {
-        return None;
-    }
-    let name = words::stage(worst, &run.stages[worst].label);
-    let part = words::percent(unknown[worst]);
-    Some(format!("cannot say: {name} was blocked {part} of the time on something that is hidden"))
+    let worst = position_of_max(&unknown, work)?;
+    let decides = unknown[worst] > busiest + MARGIN && run.wall_ns >= UNSEEN_NS;
+    decides.then(|| Finding::Hidden(worst, unknown[worst]))
 }
 
 /// Whether the run was held up by what feeds it or reads from it, and not by its stages.
@@ -216,7 +236,7 @@ pub(crate) fn is_held_from_outside(run: &Run) -> bool {
 
 /// Whether the pipeline mostly waited for what feeds it or reads from it: a relay at its end may
 /// well wait while the stage behind it has enough.
-fn outside(run: &Run, work: &[usize], busiest: f64) -> Option<String> {
+fn outside(run: &Run, work: &[usize], busiest: f64) -> Option<Finding> {
     let at = |position: Option<&usize>| position.map(|position| &run.stages[*position]);
     let input = at(work.first()).filter(|_| run.input_from_outside);
     let output = at(work.last()).filter(|_| run.output_to_outside);
@@ -225,15 +245,7 @@ fn outside(run: &Run, work: &[usize], busiest: f64) -> Option<String> {
     if input.max(output) < busiest + MARGIN {
         return None;
     }
-    Some(if input > output {
-        let part = words::percent(input);
-        format!(
-            "held up from outside: what feeds standard input kept it waiting {part} of the time"
-        )
-    } else {
-        let part = words::percent(output);
-        format!("held up from outside: what reads standard output was full {part} of the time")
-    })
+    Some(if input > output { Finding::SlowInput(input) } else { Finding::SlowOutput(output) })
 }
 
 /// The verdict on a run that a CPU quota stopped again and again: all stages share it, so the one
@@ -249,40 +261,15 @@ fn by_quota(run: &Run, work: &[usize]) -> Option<Verdict> {
     let top = position_of_max(&used, work)?;
     let others: Vec<usize> = work.iter().copied().filter(|position| *position != top).collect();
     let second = position_of_max(&used, &others);
-    let why = around::quota_words(quota, share);
-    let said = |position: usize| {
-        let name = words::stage(position, &run.stages[position].label);
-        format!("{name} used {}", words::percent(used[position]))
-    };
+    let throttled = Around::Throttled { cpus: quota.cpus, share };
     if let Some(second) = second.filter(|second| used[top] - used[*second] < MARGIN) {
-        let (first, last) = (said(top.min(second)), said(top.max(second)));
-        let text = format!("no single bottleneck: {why}; {first} and {last} of its CPU time");
-        return Some(Verdict { culprit: None, text });
+        let finding = Finding::QuotaTie(in_order(&used, top, second));
+        return Some(Verdict { around: [throttled].into(), ..nobody(finding) });
     }
     let mut culprit = accuse(run, work, top, &Load::default());
     (culprit.reason, culprit.share) = (Reason::Quota, used[top]);
-    let stage = &run.stages[top];
-    let name = words::stage(top, &stage.label);
-    let part = words::percent(used[top]);
-    let text = format!("held up by {name}: {why}, of whose CPU time it used {part}");
-    let mut lines = around::others_words(run);
-    lines.extend(next_limit(run, &culprit));
-    Some(Verdict { culprit: Some(culprit), text: with_lines(text, lines) })
-}
-
-fn tie(run: &Run, busy: &[f64], top: usize, second: usize) -> String {
-    let name = |position: usize| {
-        let stage = words::stage(position, &run.stages[position].label);
-        format!("{stage} (busy {})", words::percent(busy[position]))
-    };
-    let (first, last) = (top.min(second), top.max(second));
-    let mut text = format!("no single bottleneck: {} and {}", name(first), name(last));
-    let mut lines = around::lines(run);
-    if lines.first() == Some(&around::full_words(run)) {
-        text.push_str("; ");
-        text.push_str(&lines.remove(0));
-    }
-    with_lines(text, lines)
+    let around = [throttled].into_iter().chain(around::others(run)).collect();
+    Some(Verdict { culprit: Some(culprit), finding: Finding::Quota, around })
 }
 
 fn accuse(run: &Run, work: &[usize], top: usize, load: &Load) -> Culprit {
@@ -298,6 +285,7 @@ fn accuse(run: &Run, work: &[usize], top: usize, load: &Load) -> Culprit {
         share: load.busy,
         speedup_limit: limit.filter(|_| next_stage.is_some()),
         next_stage,
+        crowded_speedup: around::is_crowded(run).then(|| as_crowded(run, top)),
     }
 }
 
@@ -320,37 +308,6 @@ fn main_reason(run: &Run, stage: &Stage, load: &Load) -> Reason {
     // The first of equals, so that CPU time is preferred.
     let most = parts.iter().map(|(_, ns)| *ns).max().unwrap_or(0);
     parts.iter().find(|(_, ns)| *ns == most).map_or(Reason::Other, |(reason, _)| *reason)
-}
-
-fn sentences(run: &Run, culprit: &Culprit, load: &Load) -> String {
-    let stage = &run.stages[culprit.stage];
-    let name = words::stage(culprit.stage, &stage.label);
-    let text = format!("held up by {name}: {}", reasons::reasons(run, stage, load));
-    // That the run's own stages filled the CPUs explains a wait for one, and nothing else.
-    let own = |line: &String| culprit.reason == Reason::Queue || *line != around::full_words(run);
-    let mut lines: Vec<String> = around::lines(run).into_iter().filter(own).collect();
-    lines.extend(next_limit(run, culprit));
-    with_lines(text, lines)
-}
-
-/// `if 2 grep were free, the next limit is 3 wc -l: at most 2.0x faster`.
-fn next_limit(run: &Run, culprit: &Culprit) -> Option<String> {
-    let (next, limit) = (culprit.next_stage?, culprit.speedup_limit?);
-    let label = &run.stages[culprit.stage].label;
-    let name = program_name(label).map(ToString::to_string);
-    let short = words::stage(culprit.stage, name.as_deref().unwrap_or(label));
-    let next = words::stage(next, &run.stages[next].label);
-    let crowded = around::is_crowded(run).then(|| as_crowded(run, culprit.stage));
-    let gain = if let Some(likely) = crowded.filter(|likely| *likely >= 1.05) {
-        format!("perhaps {} faster while others use the CPUs", words::factor_about(likely))
-    } else if limit >= 100.0 {
-        String::from("over 100x faster")
-    } else if limit < 1.05 {
-        String::from("not measurably faster")
-    } else {
-        format!("at most {} faster", words::factor_at_most(limit))
-    };
-    Some(format!("if {short} were free, the next limit is {next}: {gain}"))
 }
 
 /// How many times faster the run would be without this stage where others go on using the CPUs:

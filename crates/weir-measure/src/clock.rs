@@ -1,13 +1,6 @@
 //! The time of a run: monotonic, with the times left out in which the whole job was stopped.
 
-use rustix::time::{ClockId, clock_gettime};
 use std::time::Instant;
-
-/// CPU time the calling thread has used: it stands still while the thread is stopped or waits.
-pub fn cpu_ns() -> u64 {
-    let used = clock_gettime(ClockId::ThreadCPUTime);
-    used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
-}
 
 /// A clock that can be paused after the fact.
 #[derive(Debug)]

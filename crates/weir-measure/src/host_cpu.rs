@@ -6,7 +6,7 @@
 //! that are still there: look again when they have ended.
 
 use std::time::Instant;
-use weir_sys::usage::Usage;
+use weir_measure_sys::usage::Usage;
 
 /// One look at the counters.
 #[derive(Clone, Debug)]

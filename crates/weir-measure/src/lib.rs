@@ -6,7 +6,7 @@
 //! - [`record`]: what a run gives.
 //! - [`mod@bench`]: the engine of `weir bench`: cells, placements, estimates, the report.
 //! - [`pairs`]: what may be concluded from paired runs.
-//! - [`profile`]: call counts, user, system and waiting time of subroutines, in any program.
+//! - [`proc`]: readers of `/proc`.
 //! - [`oom`]: processes that the kernel killed for want of memory.
 //! - [`host_cpu`], [`cgroup`], [`quota`]: what else the CPUs did, and limits on their use.
 //! - [`clock`], [`machine`], [`random`]: time, limits of the host, repeatable chance.
@@ -21,7 +21,7 @@ pub mod host_cpu;
 pub mod machine;
 pub mod oom;
 pub mod pairs;
-pub mod profile;
+pub mod proc;
 pub mod quota;
 pub mod random;
 pub mod record;

@@ -49,7 +49,7 @@ pub fn page_bytes() -> u64 {
 pub fn own_peak_rss_bytes() -> u64 {
     let mut buffer = [0; 4096];
     let text = read_small("/proc/self/status", &mut buffer).unwrap_or(&[]);
-    weir_sys::proc::peak_rss_bytes(text).unwrap_or(0)
+    crate::proc::peak_rss_bytes(text).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use weir_doctor::ending::MemoryKills;
 use weir_doctor::facts;
 pub use weir_doctor::facts::{Evidence, Host, Peer, PeerKind, Program, Quota, Started};
 use weir_doctor::partition::Times;
-pub use weir_sys::wait::Ending;
+pub use weir_measure_sys::wait::Ending;
 
 /// A run of a pipeline, or of a script.
 #[derive(Clone, Debug, Default)]
@@ -73,7 +73,7 @@ pub struct Stage {
     /// Samples of its state.
     pub samples: u64,
     /// Bytes and calls of its read and write calls, if they could be read.
-    pub io: Option<weir_sys::proc::Io>,
+    pub io: Option<crate::proc::Io>,
     /// How the bytes and calls of `io` are known.
     pub bytes_evidence: Evidence,
     /// Bytes that came through the pipe in front of it.

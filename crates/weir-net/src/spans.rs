@@ -1,6 +1,6 @@
 //! The subroutines of the switch and its daemons, as a profile names them.
 
-use weir_measure::profile::Subroutine;
+use weir_profile::Subroutine;
 
 /// Reads of the device, those that find nothing too.
 pub static TUN_READ: Subroutine = Subroutine::new("tun.read");

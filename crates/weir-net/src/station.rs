@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use weir::{Event, Port, PortOptions, PortWriter};
-use weir_measure::profile;
 
 /// What the statistics of a switch call themselves.
 pub const STATISTICS_SCHEMA: &str = "weir.net.stat/2";
@@ -153,8 +152,8 @@ impl Station {
             }
         };
         // While a profile is taken the wait is a call of its own, told from the rest.
-        let waited = match profile::is_on() {
-            true => profile::wait(&spans::RING_WAIT, || port.wait_for(time)),
+        let waited = match weir_profile::is_on() {
+            true => weir_profile::wait(&spans::RING_WAIT, || port.wait_for(time)),
             false => Ok(()),
         };
         let got = waited

@@ -35,7 +35,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use weir::{Ending, Event, Lent, Port, PortOptions, Received, WriterId};
-use weir_measure::profile;
 use weir_sys::tun::{Tun, VNET_HEADER_BYTES};
 
 /// Most packets that are read before stations are looked at.
@@ -152,7 +151,7 @@ impl Switch {
             }
             in_vain += 1;
             if in_vain <= MOST_YIELDS {
-                profile::wait(&spans::GIVE_WAY, rustix::thread::sched_yield);
+                weir_profile::wait(&spans::GIVE_WAY, rustix::thread::sched_yield);
                 continue;
             }
             in_vain = 0;
@@ -190,7 +189,7 @@ impl Switch {
         let mut ticks = Ticks { looked_ns: now_ns() };
         // Relaxed: it only says that it is over.
         while !stop.load(Ordering::Relaxed) {
-            let waited = profile::wait(&spans::SLEEP, || port.wait_for(TICK));
+            let waited = weir_profile::wait(&spans::SLEEP, || port.wait_for(TICK));
             let got = waited
                 .and_then(|()| spans::TAKE.run(|| port.look_each_lent(&mut message, &mut see)));
             match got {
@@ -259,7 +258,7 @@ fn sleep(tun: &Tun, port: &mut Port) -> Result<()> {
     let limit = Timespec { tv_sec: 0, tv_nsec: TICK.subsec_nanos().into() };
     let mut asked =
         [PollFd::new(tun, PollFlags::IN), PollFd::from_borrowed_fd(bell, PollFlags::IN)];
-    match profile::wait(&spans::SLEEP, || poll(&mut asked, Some(&limit))) {
+    match weir_profile::wait(&spans::SLEEP, || poll(&mut asked, Some(&limit))) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(cause) => Err(Error::os("wait for", "packets", cause)),
     }
@@ -306,7 +305,7 @@ impl Shared {
         let device_header = if self.tun.has_vnet_header() { VNET_HEADER_BYTES } else { 0 };
         let from = FRONT_BYTES - device_header;
         let read = || rustix::io::read(&self.tun, &mut buffer[from..]);
-        let bytes = match profile::wait(&spans::TUN_READ, read) {
+        let bytes = match weir_profile::wait(&spans::TUN_READ, read) {
             Ok(bytes) => bytes,
             Err(Errno::INTR | Errno::AGAIN) => return Ok(false),
             Err(cause) => return Err(self.failure(cause)),

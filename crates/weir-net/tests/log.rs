@@ -301,11 +301,11 @@ fn a_full_disk_is_an_error_when_the_log_is_made() {
     // A limit on the length of files stands in for the disk: both end what sets space aside.
     let place = Place::new();
     let path = place.path();
-    let mut child = weir_sys::fork::copy(|| {
+    let mut child = weir_measure_sys::fork::copy(|| {
         use rustix::process::{Resource, Rlimit, setrlimit};
         let limit = Rlimit { current: Some(1 << 16), maximum: Some(1 << 16) };
         // Too long a file is a signal as well (SIGXFSZ).
-        let blocked = weir_sys::signals::block(25);
+        let blocked = weir_measure_sys::signals::block(25);
         if setrlimit(Resource::Fsize, limit).is_err() || blocked.is_err() {
             return 2;
         }
@@ -316,7 +316,7 @@ fn a_full_disk_is_an_error_when_the_log_is_made() {
     })
     .expect("forked");
     let reaped = child.wait().expect("reaped");
-    assert_eq!(reaped.ending, weir_sys::wait::Ending::Code(0));
+    assert_eq!(reaped.ending, weir_measure_sys::wait::Ending::Code(0));
     assert_eq!(place.names(), [""; 0], "nothing is left over");
 }
 

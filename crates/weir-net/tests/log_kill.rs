@@ -1,14 +1,14 @@
 //! A log whose writers are killed at random instants, and one that many threads write at once.
 
+use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_measure::random::Random;
+use weir_measure_sys::fork;
 use weir_net::log::{Direction, Event, Failure, Kinds, Log, Reader, Reason, What};
-use weir_sys::fork;
 use weir_sys::words::Words;
 
 /// Rounds of kills; more of them by `WEIR_KILLS`.
@@ -34,11 +34,11 @@ fn write(log: &Log, writer: usize, number: u64) {
 }
 
 fn bytes_of(writer: usize, number: u64) -> Vec<u8> {
-    let mut random = Random::new((writer as u64) << 32 | number);
+    let mut random = Rng::with_seed((writer as u64) << 32 | number);
     let mut bytes = vec![writer as u8];
     bytes.extend_from_slice(&number.to_le_bytes());
-    let length = random.below(200) as usize;
-    bytes.extend((0..length).map(|_| random.next_u64() as u8));
+    let length = random.usize(..200);
+    bytes.extend((0..length).map(|_| random.u8(..)));
     bytes
 }
 
@@ -90,7 +90,7 @@ fn what_was_acknowledged_is_there_after_kill_9() {
     let seed = std::env::var("WEIR_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
     eprintln!("WEIR_SEED={seed}");
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("log");
     let acknowledged = shared_words(&directory.path().join("acknowledged"));
@@ -114,14 +114,14 @@ fn what_was_acknowledged_is_there_after_kill_9() {
             .collect();
         // The first dies first, and others go on; each at an instant of its own.
         for (writer, child) in children.iter_mut().enumerate() {
-            let instant = random.below(MOST);
+            let instant = random.u64(..MOST);
             let begun = Instant::now();
             while count(writer).load(Ordering::SeqCst) < instant {
                 assert!(begun.elapsed() < Duration::from_secs(60), "it writes");
                 std::hint::spin_loop();
             }
-            (0..random.below(300)).for_each(|_| std::hint::spin_loop());
-            weir_sys::signals::send(child.pid(), 9).expect("killed");
+            (0..random.u32(..300)).for_each(|_| std::hint::spin_loop());
+            weir_measure_sys::signals::send(child.pid(), 9).expect("killed");
             child.wait().expect("reaped");
         }
         let mut reader = Reader::open(&path).expect("opened");

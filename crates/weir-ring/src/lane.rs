@@ -157,6 +157,8 @@ pub trait LaneMemory {
     fn lane(&self, lane: LaneId) -> &LaneWords;
     /// Bytes of each of the two arenas.
     fn arena_bytes(&self) -> u32;
+    /// A word of the ring of a lane, at a multiple of 4 within its bytes.
+    fn word(&self, lane: LaneId, place: Place, at: usize) -> &AtomicU32;
     /// Copies into the ring of a lane; `at` and the bytes lie within its bytes.
     fn copy_in(&self, lane: LaneId, place: Place, at: usize, from: &[u8]);
     /// Copies out of the ring of a lane, likewise.
@@ -341,8 +343,10 @@ impl LaneWriter {
         assert!(last || footprint(bytes.len()) <= self.room(), "no room for a frame");
         let flags = if more { MORE } else { 0 };
         let length = (bytes.len() as u16).to_le_bytes();
+        let head = u32::from_le_bytes([length[0], length[1], kind as u8, flags]);
         let at = self.written as usize & (self.place.bytes() - 1);
-        memory.copy_in(lane, self.place, at, &[length[0], length[1], kind as u8, flags]);
+        // Relaxed: `publish` releases it.
+        memory.word(lane, self.place, at).store(head.to_le(), Ordering::Relaxed);
         let (at, first) = split(self.place, self.written + HEAD_BYTES as u64, bytes.len());
         memory.copy_in(lane, self.place, at, &bytes[..first]);
         if first < bytes.len() {
@@ -402,9 +406,10 @@ impl LaneReader {
         if self.read == self.written && !self.refresh(memory, lane)? {
             return Ok(None);
         }
-        let mut head = [0; HEAD_BYTES];
         let at = self.read as usize & (self.place.bytes() - 1);
-        memory.copy_out(lane, self.place, at, &mut head);
+        // Loaded once: a hostile writer can change it after the checks. Relaxed: `refresh` acquired
+        // it.
+        let head = memory.word(lane, self.place, at).load(Ordering::Relaxed).to_ne_bytes();
         let left = u16::from_le_bytes([head[0], head[1]]);
         let there = self.written.wrapping_sub(self.read);
         if footprint(left.into()) as u64 > there || head[3] & !MORE != 0 {

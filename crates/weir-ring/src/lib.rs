@@ -1,11 +1,13 @@
 //! The ring: one writer, one reader, free-running positions, in memory both can write.
 //!
-//! [`layout`] is what lies in a pipe's memory, [`cluster`] what lies in that of flags, [`board`]
-//! what many rings with one reader share. [`stream`], [`record`] and [`lane`] are the kinds of ring
-//! over it. [`sleep`] is the protocol by which an end falls asleep without missing what the other
-//! does meanwhile, [`rouse`] how one thread of a process tells another what lies in no ring. None of
-//! it waits or calls the kernel. [`Memory`] is what the rings are written against: a mapping, a heap
-//! (tests, miri), or a model (loom).
+//! - [`layout`] is what lies in a pipe's memory, [`cluster`] what lies in that of flags, [`board`]
+//!   what many rings with one reader share.
+//! - [`stream`], [`record`] and [`lane`] are the kinds of ring over it.
+//! - [`sleep`] is the protocol by which an end falls asleep without missing what the other does
+//!   meanwhile, [`rouse`] how one thread of a process tells another what lies in no ring.
+//!
+//! None of it waits or calls the kernel. [`Memory`] is what the rings are written against: a
+//! mapping, a heap (tests, miri), or a model (loom).
 //!
 //! A peer is hostile: whatever is loaded from the memory is loaded once, checked and then used.
 

@@ -8,15 +8,12 @@ mod bell;
 mod faulty;
 mod file;
 mod job;
-mod sequential;
 mod threads;
 mod uring;
 
 #[doc(hidden)]
 pub use faulty::{Faults, Faulty};
 pub use file::SpillFile;
-#[doc(hidden)]
-pub use sequential::{Sequential, measure_sequential};
 
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;

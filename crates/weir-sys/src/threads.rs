@@ -4,7 +4,7 @@
 //! process where that fails. So more than a stack is asked for before the thread is started: under
 //! a limit of address space that is too tight, starting it is an error.
 
-use crate::shared::Mapping;
+use crate::mapping::Mapping;
 use std::io;
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};

@@ -44,7 +44,7 @@ fn storm(make: impl Fn() + Sync) -> Vec<String> {
         });
         for _ in 0..CHILDREN {
             let (mut told, tells) = std::io::pipe().expect("a pipe");
-            let mut child = weir_sys::fork::copy(|| {
+            let mut child = weir_measure_sys::fork::copy(|| {
                 use std::io::Write;
                 let mut left = kept();
                 left.retain(|name| !before.contains(name));

@@ -254,7 +254,7 @@ fn a_forked_child_has_no_part_in_the_pool() {
     assert_eq!(reader.take_for(&mut came, PATIENCE).expect("taken"), 10);
     assert!(!reader.peek().expect("looked at").is_empty());
     let mut parts = Some((pool, writer, reader));
-    let child = weir_sys::fork::copy(|| {
+    let child = weir_measure_sys::fork::copy(|| {
         let (pool, mut writer, mut reader) = parts.take().expect("copied");
         writer.commit(PAGE);
         reader.consume(PAGE);

@@ -123,7 +123,7 @@ fn a_forked_child_has_no_port() {
     let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
     let mut writer = PortWriter::open(&name, &PortOptions::new()).expect("a writer");
     writer.send(b"x").expect("sent");
-    let mut child = weir_sys::fork::copy(|| {
+    let mut child = weir_measure_sys::fork::copy(|| {
         let errors =
             [port.receive(&mut [0; 8]).err(), port.writers().err(), writer.send(b"y").err()];
         let forked = |error: &weir::Error| error.kind() == ErrorKind::Forked;

@@ -43,7 +43,7 @@ fn in_a_role() {
         // The same, with a child that keeps everything it inherits until the test goes.
         ["orphan", name] => {
             let _port = port(Path::new(name)).expect("a port");
-            weir_sys::fork::orphan(input.as_fd()).expect("a child");
+            weir_measure_sys::fork::orphan(input.as_fd()).expect("a child");
             say(&input, b"up");
             loop {
                 std::thread::park();

@@ -1,37 +1,50 @@
-//! Which crate may depend on which, over the output of `cargo metadata`.
-//!
-//! `policy, sys <- weir <- net, bench, bridge, ffi <- cli`;
-//! `doctor, sys <- measure <- net, bench, cli`; `policy <- model <- cli`. The
-//! model never sees the library: both obey the policy, which is what makes them comparable.
+//! Which crate may depend on which, over the output of `cargo metadata`, and which room of the
+//! library may import which. Both are drawn in ARCHITECTURE.md and reasoned in ADR 0012.
 
 use super::Fault;
+use super::circles::Arrows;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// What a crate may depend on inside the workspace.
-enum May {
-    /// These and no other.
-    Only(&'static [&'static str]),
-    /// Anything.
-    All,
-}
+/// What each crate may depend on inside the workspace; `weir-cli` and `weir-tests` on all of it.
+/// A new crate is added here, by the one who makes it.
+const ARROWS: [(&str, &[&str]); 12] = [
+    ("weir-policy", &[]),
+    ("weir-doctor", &[]),
+    ("weir-ring", &["weir-policy"]),
+    ("weir-sys", &[]),
+    ("weir-measure-sys", &["weir-sys"]),
+    ("weir-bench-sys", &["weir-measure-sys", "weir-sys"]),
+    ("weir-cli-sys", &["weir-measure-sys"]),
+    // Tests of the library start a second process by weir-measure-sys.
+    ("weir", &["weir-measure-sys", "weir-policy", "weir-ring", "weir-sys"]),
+    ("weir-profile", &["weir-doctor", "weir-measure-sys", "weir-sys"]),
+    ("weir-measure", &["weir-doctor", "weir-measure-sys", "weir-sys"]),
+    ("weir-net", &["weir", "weir-measure-sys", "weir-profile", "weir-sys"]),
+    (
+        "weir-bench",
+        &[
+            "weir",
+            "weir-bench-sys",
+            "weir-measure",
+            "weir-measure-sys",
+            "weir-net",
+            "weir-profile",
+            "weir-sys",
+        ],
+    ),
+];
+/// Crates that may depend on any other.
+const TOP: [&str; 2] = ["weir-cli", "weir-tests"];
 
-/// The table of arrows. A new crate is added here, by the one who makes it.
-const ARROWS: [(&str, May); 13] = [
-    ("weir-policy", May::Only(&[])),
-    ("weir-doctor", May::Only(&[])),
-    ("weir-sys", May::Only(&[])),
-    ("weir-ring", May::Only(&["weir-policy"])),
-    ("weir", May::Only(&["weir-policy", "weir-ring", "weir-sys"])),
-    ("weir-measure", May::Only(&["weir-doctor", "weir-sys"])),
-    ("weir-net", May::Only(&["weir", "weir-measure", "weir-policy", "weir-sys"])),
-    ("weir-bench", May::Only(&["weir", "weir-measure", "weir-net", "weir-policy", "weir-sys"])),
-    ("weir-bridge", May::Only(&["weir", "weir-policy", "weir-sys"])),
-    ("weir-ffi", May::Only(&["weir", "weir-policy", "weir-sys"])),
-    ("weir-model", May::Only(&["weir-policy"])),
-    ("weir-cli", May::All),
-    ("weir-tests", May::All),
+/// The source of the library.
+const LIBRARY: &str = "crates/weir/src/";
+/// Its rooms from the bottom: a room imports those before it, never those behind it.
+const ROOMS: [&str; 11] = [
+    "error", "memory", "park", "connect", "flags", "pipe", "pool", "port", "mpx", "inspect",
+    "tokio",
 ];
 
 /// What `cargo metadata` says of the members of the workspace at `root`.
@@ -62,14 +75,17 @@ pub fn arrows(root: &Path, metadata: &Value) -> Vec<Fault> {
             let file = manifest.strip_prefix(root).unwrap_or(manifest).to_string_lossy();
             Fault::new(&file, line_of(manifest, key), "arrows", text)
         };
-        let Some((_, may)) = ARROWS.iter().find(|(known, _)| *known == name) else {
+        if TOP.contains(&name) {
+            continue;
+        }
+        let Some((_, allowed)) = ARROWS.iter().find(|(known, _)| *known == name) else {
             let text = format!("unknown crate `{name}`: add it to ARROWS in tests/src/tidy");
             faults.push(fault("name", text));
             continue;
         };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let target = dependency["name"].as_str().unwrap_or_default();
-            if !members.contains(&target) || allows(may, target) {
+            if !members.contains(&target) || allowed.contains(&target) {
                 continue;
             }
             let kind = dependency["kind"].as_str().unwrap_or("normal");
@@ -82,13 +98,6 @@ pub fn arrows(root: &Path, metadata: &Value) -> Vec<Fault> {
     faults
 }
 
-fn allows(may: &May, target: &str) -> bool {
-    match may {
-        May::Only(list) => list.contains(&target),
-        May::All => true,
-    }
-}
-
 /// The line of a manifest that begins with `key`, else the first.
 fn line_of(manifest: &Path, key: &str) -> usize {
     let text = std::fs::read_to_string(manifest).unwrap_or_default();
@@ -96,4 +105,34 @@ fn line_of(manifest: &Path, key: &str) -> usize {
         line.strip_prefix(key).is_some_and(|rest| rest.starts_with(['.', ' ', '=', '\t']))
     };
     text.lines().position(begins).map_or(1, |index| index + 1)
+}
+
+/// Imports of the library from a room into one that stands above it, and files that lie in no
+/// room.
+pub fn rooms<'paths>(paths: impl IntoIterator<Item = &'paths str>, arrows: &Arrows) -> Vec<Fault> {
+    let room_of = |path: &str| {
+        let name =
+            path.strip_prefix(LIBRARY)?.split('/').next()?.trim_end_matches(".rs").to_owned();
+        (name != "lib").then(|| (ROOMS.iter().position(|room| *room == name), name))
+    };
+    let mut faults = Vec::new();
+    let mut unknown = BTreeSet::new();
+    for path in paths {
+        if let Some((None, name)) = room_of(path)
+            && unknown.insert(name.clone())
+        {
+            let text = format!("`{name}` is no room of the library: see ROOMS in tests/src/tidy");
+            faults.push(Fault::new(path, 1, "rooms", text));
+        }
+    }
+    for ((from, to), (line, names)) in arrows {
+        if let (Some((Some(low), below)), Some((Some(high), above))) = (room_of(from), room_of(to))
+            && low < high
+        {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let text = format!("{below} may not import {above} ({} of {to})", names.join(", "));
+            faults.push(Fault::new(from, *line, "rooms", text));
+        }
+    }
+    faults
 }

@@ -1,24 +1,21 @@
 //! The house rules as code: each rule reads text and returns what is wrong with it.
 //!
-//! In the order they run:
 //! - [`files`]: which files there are (what git tracks).
-//! - [`arrows`]: which crate may depend on which.
-//! - [`source`]: one Rust file as lines and tokens; the next three read it.
-//! - [`lines`]: lengths, ASCII, the opening comment, words that must not stay.
-//! - [`syntax`]: length of functions, banned macros and attributes, sleeping tests, pure policy.
-//! - [`unsafety`]: where `unsafe` may stand, and the comment that goes with it.
-//! - [`paths`]: no path of somebody's machine in any text.
+//! - [`arrows`]: which crate may depend on which, and which room of the library on which.
+//! - [`circles`]: no group of files in a crate imports each other in a circle.
+//! - [`rules`]: what a line, a file, the root of a crate and a test may hold.
+//! - [`contracts`]: each test that a contract names exists.
+//! - [`source`]: one Rust file as tokens.
 //!
 //! Rules take text rather than files, so that `tests` beside them can show a bad and a good
 //! sample of each.
 
 pub mod arrows;
+pub mod circles;
+pub mod contracts;
 pub mod files;
-pub mod lines;
-pub mod paths;
+pub mod rules;
 pub mod source;
-pub mod syntax;
-pub mod unsafety;
 
 #[cfg(test)]
 mod tests;
@@ -54,36 +51,16 @@ impl fmt::Display for Fault {
 
 /// All rules for one tracked text file.
 pub fn check(path: &str, text: &str) -> Vec<Fault> {
-    let mut faults = paths::machine_paths(path, text);
-    if lines::is_code(path, text) {
-        faults.extend(lines::ascii(path, text));
-        faults.extend(lines::leftovers(path, text));
-    }
+    let mut faults = rules::lines(path, text);
     if path.ends_with(".rs") {
-        faults.extend(lines::file_length(path, text));
-        faults.extend(lines::opening(path, text));
+        faults.extend(rules::file(path, text));
+        faults.extend(rules::headers(path, text));
         match Source::parse(path, text) {
-            Ok(source) => faults.extend(check_source(&source)),
+            Ok(source) => faults.extend(rules::tokens(&source, text)),
             Err(fault) => faults.push(fault),
         }
     }
     faults
-}
-
-fn check_source(source: &Source) -> Vec<Fault> {
-    [
-        lines::long_lines,
-        syntax::function_length,
-        syntax::banned,
-        syntax::sleeps,
-        syntax::pure_policy,
-        unsafety::headers,
-        unsafety::places,
-        unsafety::comments,
-    ]
-    .iter()
-    .flat_map(|rule| rule(source))
-    .collect()
 }
 
 /// Fails with every fault on a line of its own.

@@ -1,46 +1,23 @@
-//! One Rust file as its lines and its tokens, comments left out of the latter.
+//! One Rust file as a row of tokens, each marked as code or as part of tests.
 //!
-//! The tokens come from `proc_macro2`, so that a word in a string or a comment is not taken for
-//! code, and code inside a macro call is not passed over as it would be in a syntax tree.
+//! The tokens come from `proc_macro2`: a word in a string or a comment is not taken for code, and
+//! code inside a macro call is seen, as it would not be in a syntax tree.
 
 use super::Fault;
-use proc_macro2::{Delimiter, Group, LineColumn, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
+use std::collections::BTreeSet;
 
-/// What a token is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A word.
-    Word,
-    /// One character of punctuation.
-    Mark,
-    /// A literal.
-    Literal,
-    /// The opening of a group.
-    Open,
-    /// The end of a group.
-    Close,
-}
-
-/// One token; groups appear as their two ends with what is between them.
+/// One token. A group appears as its two ends with what is between them.
 #[derive(Debug, Clone)]
 pub struct Token {
-    /// What it is.
-    pub kind: Kind,
     /// As written.
     pub text: String,
-    /// Where it begins: line from 1, column from 0 in characters.
-    pub start: LineColumn,
-    /// Where it ends.
-    pub end: LineColumn,
+    /// Whether it is a word.
+    pub word: bool,
+    /// Its line, counted from 1.
+    pub line: usize,
     /// Whether it belongs to tests.
     pub test: bool,
-}
-
-impl Token {
-    /// Whether it is this word, mark or end of a group.
-    pub fn is(&self, text: &str) -> bool {
-        self.kind != Kind::Literal && self.text == text
-    }
 }
 
 /// A Rust file, read.
@@ -48,12 +25,10 @@ impl Token {
 pub struct Source {
     /// Its path from the root of the workspace.
     pub path: String,
-    /// Its lines.
-    pub lines: Vec<String>,
-    /// Its tokens, nested.
-    pub tree: TokenStream,
-    /// Its tokens in a row, without doc comments.
+    /// Its tokens in a row.
     pub tokens: Vec<Token>,
+    /// The lines that hold a string or part of one.
+    pub strings: BTreeSet<usize>,
 }
 
 impl Source {
@@ -66,78 +41,80 @@ impl Source {
             let line = error.span().start().line;
             Fault::new(path, line, "tokens", format!("cannot be read as Rust: {error}"))
         })?;
-        let lines = text.lines().map(str::to_owned).collect();
-        let mut source = Self { path: path.to_owned(), lines, tree, tokens: Vec::new() };
-        let tree = source.tree.clone();
-        source.flatten(tree, is_test_file(path));
-        Ok(source)
+        let mut tokens = Vec::new();
+        flatten(tree, is_test_file(path), &mut tokens);
+        let string = |token: &&Token| token.text.len() > 1 && token.text.ends_with(['"', '#']);
+        let lines = |token: &Token| token.line..=token.line + token.text.matches('\n').count();
+        let strings = tokens.iter().filter(string).flat_map(lines).collect();
+        Ok(Self { path: path.to_owned(), tokens, strings })
     }
 
-    /// The line with this number, counted from 1; empty when there is none.
-    pub fn line(&self, number: usize) -> &str {
-        number.checked_sub(1).and_then(|index| self.lines.get(index)).map_or("", String::as_str)
+    /// Whether the tokens from `index` on are these.
+    pub fn reads(&self, index: usize, texts: &[&str]) -> bool {
+        texts.iter().zip(index..).all(|(text, index)| self.text(index) == *text)
     }
 
-    /// The comment and attribute lines directly above a line, nearest first.
-    pub fn above(&self, line: usize) -> impl Iterator<Item = &str> {
-        let is_note = |line: &&str| {
-            let line = line.trim_start();
-            ["//", "/*", "*", "#[", "#!["].iter().any(|begin| line.starts_with(begin))
-        };
-        (1..line).rev().map(|number| self.line(number)).take_while(is_note)
+    /// The token at `index` as written; nothing behind the last.
+    pub fn text(&self, index: usize) -> &str {
+        self.tokens.get(index).map_or("", |token| &token.text)
     }
 
-    /// Whether a token is part of a doc comment, which the lexer turns into an attribute.
-    pub fn is_comment(&self, item: &TokenTree) -> bool {
-        let start = item.span().start();
-        self.line(start.line).chars().nth(start.column) == Some('/')
-            && !matches!(item, TokenTree::Punct(mark) if mark.as_char() == '/')
+    /// Whether the token at `index` is a word.
+    pub fn is_word(&self, index: usize) -> bool {
+        self.tokens.get(index).is_some_and(|token| token.word)
     }
 
-    fn flatten(&mut self, tree: TokenStream, mut all_test: bool) {
-        let items: Vec<TokenTree> =
-            tree.into_iter().filter(|item| !self.is_comment(item)).collect();
-        let mut item_test = false;
-        for (index, item) in items.iter().enumerate() {
-            match attribute(&items[index..]) {
-                Some((true, group)) => all_test |= tests_only(group),
-                Some((false, group)) => item_test |= tests_only(group),
-                None => {}
+    /// The index of the end of the group that opens at `open`.
+    pub fn close_of(&self, open: usize) -> usize {
+        let mut depth = 0_usize;
+        for (index, token) in self.tokens.iter().enumerate().skip(open) {
+            match token.text.as_str() {
+                "(" | "[" | "{" => depth += 1,
+                ")" | "]" | "}" if depth == 1 => return index,
+                ")" | "]" | "}" => depth -= 1,
+                _ => {}
             }
-            self.push(item, all_test || item_test);
-            let ends_item = match item {
-                TokenTree::Punct(mark) => mark.as_char() == ';',
-                TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
-                _ => false,
-            };
-            item_test &= !ends_item;
         }
+        self.tokens.len()
     }
+}
 
-    fn push(&mut self, item: &TokenTree, test: bool) {
-        let (kind, text) = match item {
-            TokenTree::Ident(word) => (Kind::Word, word.to_string()),
-            TokenTree::Punct(mark) => (Kind::Mark, mark.as_char().to_string()),
-            TokenTree::Literal(literal) => (Kind::Literal, literal.to_string()),
-            TokenTree::Group(group) => return self.push_group(group, test),
+fn flatten(tree: TokenStream, mut all_test: bool, out: &mut Vec<Token>) {
+    let items: Vec<TokenTree> = tree.into_iter().collect();
+    let is_mark = |at: usize, wanted| match items.get(at) {
+        Some(TokenTree::Punct(mark)) => mark.as_char() == wanted,
+        _ => false,
+    };
+    let mut item_test = false;
+    for (index, item) in items.iter().enumerate() {
+        if let TokenTree::Group(group) = item {
+            let tests = tests_only(group.stream());
+            all_test |= tests && index > 1 && is_mark(index - 2, '#') && is_mark(index - 1, '!');
+            item_test |= tests && index > 0 && is_mark(index - 1, '#');
+        }
+        let test = all_test || item_test;
+        let mut push = |text: &str, word, span: Span| {
+            out.push(Token { text: text.to_owned(), word, line: span.start().line, test });
         };
-        self.push_token(kind, text, item.span(), test);
-    }
-
-    fn push_group(&mut self, group: &Group, test: bool) {
-        let (open, close) = match group.delimiter() {
-            Delimiter::Parenthesis => ("(", ")"),
-            Delimiter::Brace => ("{", "}"),
-            Delimiter::Bracket => ("[", "]"),
-            Delimiter::None => ("", ""),
-        };
-        self.push_token(Kind::Open, open.to_owned(), group.span_open(), test);
-        self.flatten(group.stream(), test);
-        self.push_token(Kind::Close, close.to_owned(), group.span_close(), test);
-    }
-
-    fn push_token(&mut self, kind: Kind, text: String, span: Span, test: bool) {
-        self.tokens.push(Token { kind, text, start: span.start(), end: span.end(), test });
+        let mut ends = is_mark(index, ';');
+        match item {
+            TokenTree::Group(group) => {
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ("(", ")"),
+                    Delimiter::Brace => ("{", "}"),
+                    Delimiter::Bracket => ("[", "]"),
+                    Delimiter::None => ("", ""),
+                };
+                ends = open == "{";
+                push(open, false, group.span_open());
+                flatten(group.stream(), test, out);
+                let line = group.span_close().start().line;
+                out.push(Token { text: close.to_owned(), word: false, line, test });
+            }
+            TokenTree::Ident(word) => push(&word.to_string(), true, word.span()),
+            _ => push(&item.to_string(), false, item.span()),
+        }
+        item_test &= !ends;
     }
 }
 
@@ -146,39 +123,14 @@ pub fn is_test_file(path: &str) -> bool {
     path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("/tests.rs")
 }
 
-/// The attribute at the head of `items`: whether it is an inner one, and its brackets.
-fn attribute(items: &[TokenTree]) -> Option<(bool, &Group)> {
-    let is_mark = |item: &TokenTree, wanted| match item {
-        TokenTree::Punct(mark) => mark.as_char() == wanted,
-        _ => false,
-    };
-    match items {
-        [hash, TokenTree::Group(group), ..] if is_mark(hash, '#') => Some((false, group)),
-        [hash, bang, TokenTree::Group(group), ..] if is_mark(hash, '#') && is_mark(bang, '!') => {
-            Some((true, group))
-        }
-        _ => None,
-    }
-}
-
 /// Whether an attribute keeps what follows to tests: `test`, `cfg(test)`, `cfg(all(test, ..))`.
-fn tests_only(attribute: &Group) -> bool {
-    let items: Vec<TokenTree> = attribute.stream().into_iter().collect();
-    match items.as_slice() {
-        [TokenTree::Ident(word)] => word == "test",
-        [TokenTree::Ident(word), TokenTree::Group(group)] if word == "cfg" => needs_test(group),
-        _ => false,
-    }
+fn tests_only(attribute: TokenStream) -> bool {
+    let text: String = attribute.to_string().split_whitespace().collect();
+    let in_cfg = |cfg: &str| cfg == "test" || cfg.strip_prefix("all(").is_some_and(needs_test);
+    text == "test" || text.strip_prefix("cfg(").is_some_and(|rest| in_cfg(&rest[..rest.len() - 1]))
 }
 
-fn needs_test(condition: &Group) -> bool {
-    let items: Vec<TokenTree> = condition.stream().into_iter().collect();
-    items.iter().enumerate().any(|(index, item)| match item {
-        TokenTree::Ident(word) => word == "test",
-        TokenTree::Group(group) => {
-            let before = index.checked_sub(1).map(|before| items[before].to_string());
-            before.as_deref() == Some("all") && needs_test(group)
-        }
-        _ => false,
-    })
+/// Whether `test` is one of the conditions of an `all(`.
+fn needs_test(all: &str) -> bool {
+    all.trim_end_matches(')').split(',').any(|condition| condition == "test")
 }

@@ -13,7 +13,7 @@ use std::hint::spin_loop;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_measure::bench::case::Trouble;
-use weir_sys::fork::{self, Child};
+use weir_measure_sys::fork::{self, Child};
 
 const STREAM: i32 = 1001;
 /// Of a term, of which there are three. One way 64 MiB, its own default, was the fastest of 4, 16

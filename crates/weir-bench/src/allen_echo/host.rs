@@ -9,7 +9,7 @@ use crate::tools::peer::Peer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::Ipv4Addr;
 use weir_measure::bench::case::{Site, Trouble};
-use weir_sys::{Pid, tun, usage};
+use weir_sys::{Pid, tun};
 
 /// A host, by what it is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +147,7 @@ impl Host {
 
     /// CPU time that its processes have used; nothing, where it is the kernel.
     pub fn cpu_ns(&self) -> Option<u64> {
-        let used = self.pids.iter().map(|pid| usage::cpu_ns_of(*pid).unwrap_or(0));
+        let used = self.pids.iter().map(|pid| weir_sys::cpu::process_ns(*pid).unwrap_or(0));
         (!self.pids.is_empty()).then(|| used.sum())
     }
 }

@@ -13,7 +13,7 @@ use weir_measure::bench::case::{
     Work,
 };
 use weir_measure::bench::params::{Params, Placement, Unit};
-use weir_sys::fork::{self, Child};
+use weir_measure_sys::fork::{self, Child};
 
 /// Requests under way at once where it is the rate that counts.
 const WINDOW: u64 = 64;

@@ -5,8 +5,8 @@ use super::weir::Weir;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use weir_measure::bench::case::{Site, Trouble};
-use weir_measure::profile::Observed;
 use weir_net::log::{Kinds, Log};
+use weir_profile::Observed;
 
 /// What `weir net up` logs, where nothing is said.
 const WITHOUT_PACKETS: Kinds = Kinds::of_bits(Kinds::USUAL.bits() & !Kinds::TRANSACTIONS.bits());

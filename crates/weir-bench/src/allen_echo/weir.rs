@@ -10,10 +10,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_measure::bench::case::{Site, Trouble};
-use weir_measure::profile::Observed;
+use weir_measure_sys::signals;
 use weir_net::log::Log;
+use weir_profile::Observed;
 use weir_sys::tun::Tun;
-use weir_sys::{Pid, proc, signals};
+use weir_sys::{Pid, proc};
 
 /// How long the switch and its daemon may take to come up.
 const START: Duration = Duration::from_secs(10);
@@ -130,7 +131,8 @@ impl Weir {
     /// The switch, and what it started.
     fn find_processes(&mut self) {
         let switch = self.switch.id() as Pid;
-        let is_child = |pid: &Pid| proc::identity(*pid).is_some_and(|id| id.parent == switch);
+        let is_child =
+            |pid: &Pid| weir_measure::proc::identity(*pid).is_some_and(|id| id.parent == switch);
         self.pids = proc::processes().into_iter().filter(is_child).chain([switch]).collect();
     }
 }

@@ -11,7 +11,7 @@ use weir_measure::bench::case::{
 };
 use weir_measure::bench::load;
 use weir_measure::bench::params::{Load, Params, Placement};
-use weir_sys::fork::{self, Child};
+use weir_measure_sys::fork::{self, Child};
 
 const BYTES: [u64; 4] = [64, 512, 4_096, 65_536];
 

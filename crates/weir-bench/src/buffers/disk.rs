@@ -11,10 +11,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+use weir_bench_sys::sequential::{Sequential, measure_sequential};
+use weir_bench_sys::shared::{Buffer, LINE_BYTES, Shared};
 use weir_measure::bench::case::Trouble;
-use weir_sys::shared::{Buffer, LINE_BYTES, Shared};
-use weir_sys::spill::{Sequential, measure_sequential};
-use weir_sys::wait::{Ending, Reaped};
+use weir_measure_sys::wait::{Ending, Reaped};
 
 const CLUSTER_BYTES: usize = 256 << 10;
 const BYTE: u8 = 0xa5;

@@ -16,10 +16,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 use std::sync::atomic::Ordering;
+use weir_bench_sys::shared::{LINE_BYTES, Shared};
 use weir_measure::bench::case::Trouble;
-use weir_sys::fork::{self, Child};
-use weir_sys::shared::{LINE_BYTES, Shared};
-use weir_sys::wait::{Ending, Reaped, reap_blocking};
+use weir_measure_sys::fork::{self, Child};
+use weir_measure_sys::wait::{Ending, Reaped, reap_blocking};
 
 /// Chunks that are sent ahead: mbuffer passes a block on (128 KiB) once it has the next. Of a large
 /// memory its blocks are larger, so it is a part of all chunks where that is more.

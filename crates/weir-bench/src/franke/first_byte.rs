@@ -11,12 +11,12 @@ use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use weir_bench_sys::shared::{LINE_BYTES, Shared};
 use weir_measure::bench::case::{
     Batch, BatchSize, Case, Group, Measure, Sides, Site, Trouble, Work,
 };
 use weir_measure::bench::params::{Params, Placement, Unit};
 use weir_measure::bench::reference;
-use weir_sys::shared::{LINE_BYTES, Shared};
 
 /// One write: as much as every pipe here holds.
 const WRITE_BYTES: usize = 1 << 20;

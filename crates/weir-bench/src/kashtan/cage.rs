@@ -13,9 +13,9 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use weir_bench_sys::swap;
 use weir_measure::bench::case::{Site, Trouble};
-use weir_sys::fork::{self, Child};
-use weir_sys::swap;
+use weir_measure_sys::fork::{self, Child};
 
 const PAGE_CLUSTER: &str = "/proc/sys/vm/page-cluster";
 /// Two to the power of this many pages at once.

@@ -7,10 +7,10 @@ use crate::tools::peer::{Control, Peer};
 use rustix::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use weir_bench_sys::filemap::{Advice, FileMap};
+use weir_bench_sys::shared::{Buffer, LINE_BYTES, Shared};
 use weir_measure::bench::case::{Site, Trouble};
 use weir_measure::bench::load::scratch_file;
-use weir_sys::filemap::{Advice, FileMap};
-use weir_sys::shared::{Buffer, LINE_BYTES, Shared};
 
 /// References of a batch take this long, whatever each takes; a third of it goes before.
 const BATCH: Duration = Duration::from_millis(90);

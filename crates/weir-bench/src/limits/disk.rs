@@ -6,12 +6,12 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::time::Instant;
+use weir_bench_sys::shared::Buffer;
 use weir_measure::bench::case::{
     Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Trouble, Work,
 };
 use weir_measure::bench::params::Params;
 use weir_measure::random::Random;
-use weir_sys::shared::Buffer;
 
 const BYTES: [u64; 4] = [4 << 10, 64 << 10, 256 << 10, 1 << 20];
 /// The file: much larger than a unit, small enough to be made in every process.

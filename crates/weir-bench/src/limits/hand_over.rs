@@ -4,9 +4,9 @@
 use crate::tools::{case, peer::Peer, size, work};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+use weir_bench_sys::shared::{LINE_BYTES, Shared};
 use weir_measure::bench::case::{Batch, Case, Measure, Site, Trouble, Work};
 use weir_measure::bench::params::Params;
-use weir_sys::shared::{LINE_BYTES, Shared};
 
 const BYTES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
 /// The line of the word that says whose turn it is; the buffer follows two lines later.

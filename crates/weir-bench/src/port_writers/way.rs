@@ -17,8 +17,8 @@ use rustix::net::{
 };
 use std::sync::atomic::{AtomicU32, Ordering};
 use weir::{PortWriter, Waiting};
+use weir_bench_sys::mq::Queue;
 use weir_measure::bench::case::Trouble;
-use weir_sys::mq::Queue;
 
 /// The number of the writer and the length, where the way itself does not say them.
 const HEADER_BYTES: usize = 8;

@@ -2,8 +2,8 @@
 //! are not to be loaded.
 
 use weir_measure::bench::case::Trouble;
-use weir_sys::fork::Child;
-use weir_sys::signals;
+use weir_measure_sys::fork::Child;
+use weir_measure_sys::signals;
 
 const STOP: i32 = 19; // SIGSTOP
 const CONTINUE: i32 = 18; // SIGCONT

@@ -7,8 +7,8 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use weir::Waiting;
+use weir_bench_sys::mq::Queue;
 use weir_measure::bench::case::Trouble;
-use weir_sys::mq::Queue;
 
 /// A mechanism, by its name in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

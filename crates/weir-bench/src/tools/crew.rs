@@ -8,9 +8,9 @@ use rustix::thread::futex;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
+use weir_bench_sys::shared::{LINE_BYTES, Shared};
 use weir_measure::bench::case::{Site, Trouble};
-use weir_sys::fork::{self, Child};
-use weir_sys::shared::{LINE_BYTES, Shared};
+use weir_measure_sys::fork::{self, Child};
 
 /// The writers.
 #[derive(Debug)]

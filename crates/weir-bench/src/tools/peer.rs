@@ -3,10 +3,10 @@
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
+use weir_bench_sys::shared::{LINE_BYTES, Shared};
 use weir_measure::bench::case::{Site, Trouble};
-use weir_sys::fork::{self, Child};
-use weir_sys::shared::{LINE_BYTES, Shared};
-use weir_sys::usage::Usage;
+use weir_measure_sys::fork::{self, Child};
+use weir_measure_sys::usage::Usage;
 
 const GOAL: usize = 0;
 const USER: usize = 2;

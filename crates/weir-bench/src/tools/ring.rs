@@ -10,9 +10,9 @@ use rustix::io::Errno;
 use rustix::thread::futex::{self, Timespec};
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use weir_bench_sys::robust::RobustMutex;
+use weir_bench_sys::shared::{LINE_BYTES, Shared};
 use weir_measure::bench::case::Trouble;
-use weir_sys::robust::RobustMutex;
-use weir_sys::shared::{LINE_BYTES, Shared};
 
 /// Lines of the words, each written by one side or rarely, then the records.
 const TAIL: usize = 0;

@@ -15,7 +15,7 @@ use rustix::stdio::{dup2_stdin, dup2_stdout, stdin, stdout};
 use std::fmt::Display;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::{Path, PathBuf};
-use weir_sys::startup::closed_standard_descriptors;
+use weir_cli_sys::closed_standard_descriptors;
 
 /// What pipes are enlarged to, as far as this user may.
 const PIPE_BYTES: [usize; 3] = [1 << 20, 512 << 10, 256 << 10];

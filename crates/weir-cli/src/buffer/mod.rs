@@ -31,10 +31,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 use weir::{ErrorKind, Pool, PoolOptions};
+use weir_cli_sys::sigpipe_was_ignored;
 use weir_doctor::text::printable_lines;
-use weir_sys::signals::die_of;
-use weir_sys::startup::sigpipe_was_ignored;
-use weir_sys::usage::Usage;
+use weir_measure_sys::signals::die_of;
+use weir_measure_sys::usage::Usage;
 
 /// Carries out the verb.
 pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {

@@ -12,7 +12,7 @@ use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
-use weir_sys::signals::{die_of, is_ignored};
+use weir_measure_sys::signals::{die_of, is_ignored};
 
 /// How long the loop has to write its figures.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -22,8 +22,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use weir_measure_sys::signals::is_ignored;
 use weir_net::{Error, ErrorKind};
-use weir_sys::signals::is_ignored;
 
 /// Carries out the verb.
 pub fn net(command: &NetCommand) -> Result<ExitCode, Fault> {
@@ -51,9 +51,9 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Fault> {
 }
 
 /// Lets `weir net profile` look into this process.
-fn publish(tun: &str, who: &str) -> Result<weir_measure::profile::Published, Fault> {
+fn publish(tun: &str, who: &str) -> Result<weir_profile::Published, Fault> {
     let path = weir_net::names::profile(tun, who, std::process::id()).map_err(asked)?;
-    weir_measure::profile::publish(&path, who).map_err(|error| {
+    weir_profile::publish(&path, who).map_err(|error| {
         Fault::failed(format!("cannot publish a profile at '{}': {error}", path.display()))
     })
 }

@@ -16,8 +16,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_measure::profile::{LEASE, Observed, Report, Row, Sight};
 use weir_net::names;
+use weir_profile::{LEASE, Observed, Report, Row, Sight};
 
 const SCHEMA: &str = "weir.net.profile/2";
 /// The process and the subroutine whose calls are packets.
@@ -321,7 +321,7 @@ fn row(row: &Row) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_measure::profile::Cpu;
+    use weir_profile::Cpu;
 
     fn row(name: &str, calls: u64, user_us: u64, system_us: u64, wait_us: u64) -> Row {
         let [user_ns, system_ns, wait_ns] = [user_us, system_us, wait_us].map(|us| us * 1000);

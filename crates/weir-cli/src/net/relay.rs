@@ -14,8 +14,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
+use weir_measure_sys::signals::is_ignored;
 use weir_net::relay::{Counts, Place, Relay, Settings};
-use weir_sys::signals::is_ignored;
 
 /// Carries out the verb.
 pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {

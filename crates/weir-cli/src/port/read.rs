@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir::{Event, Port, PortOptions, Received};
-use weir_sys::signals::{die_of, is_ignored};
+use weir_measure_sys::signals::{die_of, is_ignored};
 
 /// What is gathered before it is printed while more comes.
 const BLOCK_BYTES: usize = 256 << 10;

@@ -1,8 +1,8 @@
 //! The fine print: what the tables cannot say, and how each figure is known.
 
 use super::layout::cut;
+use crate::units::words;
 use crate::units::{percent, seconds};
-use weir_doctor::words;
 use weir_measure::record::{Run, Stage};
 
 /// Longest name of a stage in a remark.

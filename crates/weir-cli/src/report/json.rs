@@ -6,7 +6,7 @@
 
 mod around;
 
-use super::{Compared, Report};
+use super::{Compared, Report, Said};
 use serde::Serialize;
 use serde_json::{Value, json};
 use weir_doctor::advice::{Advice, Gain};
@@ -69,7 +69,7 @@ fn document(report: &Report) -> Document<'_> {
         started: run.started.as_ref().map(around::started),
         weir: json!({
             "max_rss_bytes": machine::own_peak_rss_bytes(),
-            "cpu_s": seconds(weir_sys::wait::own_cpu_ns()),
+            "cpu_s": seconds(weir_measure_sys::usage::Usage::of_self().cpu_ns()),
             "ticks": run.ticks,
         }),
         compare: report.compared.as_ref(),
@@ -179,8 +179,8 @@ fn pipe(pipe: &Pipe) -> Value {
     })
 }
 
-fn verdict(verdict: &Verdict) -> Value {
-    match &verdict.culprit {
+fn verdict(verdict: &Said<Verdict>) -> Value {
+    match &verdict.found.culprit {
         None => json!({
             "kind": "none",
             "stage": null,
@@ -202,7 +202,8 @@ fn verdict(verdict: &Verdict) -> Value {
     }
 }
 
-fn advice(run: &record::Run, advice: &Advice) -> Value {
+fn advice(run: &record::Run, said: &Said<Advice>) -> Value {
+    let advice = &said.found;
     let (gain, at_most) = match advice.gain {
         Gain::AtMost(factor) => ("bound", Some(factor)),
         Gain::About(_) => ("estimate", None),
@@ -215,6 +216,6 @@ fn advice(run: &record::Run, advice: &Advice) -> Value {
         "gain": gain,
         "expected_speedup": advice.gain.factor(),
         "expected_speedup_at_most": at_most,
-        "text": advice.text,
+        "text": said.text,
     })
 }

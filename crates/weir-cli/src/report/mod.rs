@@ -9,6 +9,7 @@ mod rows;
 mod several;
 mod tables;
 mod text;
+mod words;
 
 pub use compared::Compared;
 pub use json::json;
@@ -16,10 +17,20 @@ pub use layout::cut;
 pub use look::{Detail, Look};
 pub use several::{Against, Pipeline, Several, json as several_json, text as several_text};
 pub use text::text;
+pub use words::{advice as advice_text, verdict as verdict_text};
 
 use weir_doctor::advice::Advice;
 use weir_doctor::verdict::Verdict;
 use weir_measure::record::Run;
+
+/// What policy found, and the sentences for it.
+#[derive(Clone, Debug)]
+pub struct Said<T> {
+    /// What was found.
+    pub found: T,
+    /// The same in words.
+    pub text: String,
+}
 
 /// All that a report is made from.
 #[derive(Debug)]
@@ -29,9 +40,9 @@ pub struct Report {
     /// The command as typed.
     pub command: String,
     /// What held it up.
-    pub verdict: Verdict,
+    pub verdict: Said<Verdict>,
     /// What would make it faster.
-    pub advice: Vec<Advice>,
+    pub advice: Vec<Said<Advice>>,
     /// The exit status, as a shell tells it.
     pub status: i32,
     /// What running it again and again under plain settings and under the advice gave.

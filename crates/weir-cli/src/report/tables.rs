@@ -2,8 +2,8 @@
 
 use super::layout::{Column, Grid, Name};
 use crate::units::{bytes, capacity, count, ending, percent, rate, seconds};
+use weir_measure::proc::Io;
 use weir_measure::record::{Evidence, Pipe, Run, Stage};
-use weir_sys::proc::Io;
 
 /// In which order columns go when the terminal is too narrow. Statuses go first, but only where
 /// all is well.

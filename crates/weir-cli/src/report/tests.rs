@@ -3,8 +3,8 @@
 use super::*;
 use weir_doctor::advice::{Advice, Gain, Kind};
 use weir_doctor::partition::Times;
+use weir_measure::proc::Io;
 use weir_measure::record::{Ending, Evidence, Pipe, Stage};
-use weir_sys::proc::Io;
 
 const MS: u64 = 1_000_000;
 
@@ -46,18 +46,18 @@ fn stage(label: &str, wall_ms: u64, [cpu, queue, input, output, sleep]: [u64; 5]
 /// A report whose sentences stay the same whatever policy comes to say.
 fn told(run: Run) -> Report {
     let facts = run.facts(false, false);
-    let mut verdict = weir_doctor::verdict::judge(&facts);
-    let advice = vec![Advice {
-        kind: Kind::LargerPipe,
-        stage: None,
-        pipe: Some(0),
-        gain: Gain::AtMost(1.57),
+    let verdict = Said {
+        found: weir_doctor::verdict::judge(&facts),
+        text: String::from(
+            "held up by 2 python3 slow.py: asleep 92 % of the time\nif 2 python3 were free, the \
+             next limit is 1 yes",
+        ),
+    };
+    let (kind, gain) = (Kind::LargerPipe, Gain::AtMost(1.57));
+    let advice = vec![Said {
+        found: Advice { kind, stage: None, pipe: Some(0), gain },
         text: String::from("do this: it was full 50 % and empty 30 % of the time"),
     }];
-    verdict.text = String::from(
-        "held up by 2 python3 slow.py: asleep 92 % of the time\nif 2 python3 were free, the next \
-         limit is 1 yes",
-    );
     Report { run, command: String::from("yes | slow"), verdict, advice, status: 0, compared: None }
 }
 

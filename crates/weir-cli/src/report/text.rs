@@ -2,10 +2,11 @@
 //! to do about it. How each figure is known is said with `--verbose` (`fine`).
 
 use super::look::{Detail, Look};
+use super::words::{self, Ended};
 use super::{Report, fine, layout, rows, tables};
-use crate::units::seconds;
+use crate::units::{seconds, signal_name};
 use anstyle::{AnsiColor, Style};
-use weir_doctor::ending::{End, Ended, Remark, remark};
+use weir_doctor::ending::{End, remark};
 use weir_doctor::text::printable;
 use weir_measure::record::{Ending, Run};
 
@@ -22,9 +23,10 @@ pub fn text(report: &Report, look: &Look) -> String {
         return page.finish();
     }
     for remark in remarks(run, &report.command) {
-        let colour = if remark.grave { AnsiColor::Red } else { AnsiColor::Yellow };
+        let (grave, text) = remark;
+        let colour = if grave { AnsiColor::Red } else { AnsiColor::Yellow };
         let style = Style::new().fg_color(Some(colour.into()));
-        page.sentence(&remark.text, if remark.grave { style.bold() } else { style });
+        page.sentence(&text, if grave { style.bold() } else { style });
     }
     for (at, sentence) in report.verdict.text.lines().enumerate() {
         page.sentence(sentence, if at == 0 { Style::new().bold() } else { Style::new() });
@@ -42,7 +44,7 @@ pub fn text(report: &Report, look: &Look) -> String {
     }
     let hint = Style::new().fg_color(Some(AnsiColor::Cyan.into()));
     for advice in &report.advice {
-        let gain = advice.gain.words();
+        let gain = words::gain(advice.found.gain);
         page.sentence(&format!("try: {} ({gain})", advice.text), hint);
     }
     page.finish()
@@ -51,7 +53,7 @@ pub fn text(report: &Report, look: &Look) -> String {
 /// The tables and what they cannot say.
 fn body(report: &Report, page: &mut Page) {
     let run = &report.run;
-    let rows = rows::choose(run, &report.verdict);
+    let rows = rows::choose(run, &report.verdict.found);
     for (number, table) in tables::tables(run, &rows.shown, page.look.columns).iter().enumerate() {
         // A head without rows says nothing.
         let lines = if table.len() > 1 { table.as_slice() } else { &[] };
@@ -142,28 +144,26 @@ fn script_name(command: &str) -> &str {
     if short && !command.is_empty() { command } else { "the script" }
 }
 
-/// What is to be said of how the stages, or the script, ended.
-fn remarks(run: &Run, command: &str) -> Vec<Remark> {
+/// What is to be said of how the stages, or the script, ended, and whether it is a failure.
+fn remarks(run: &Run, command: &str) -> Vec<(bool, String)> {
     let ended = |position: Option<usize>, label, ending, failure: Option<&str>| {
-        let name;
-        let (end, interrupted) = match (ending, failure) {
-            (_, Some(reason)) => (End::NotStarted(reason), false),
-            (Some(Ending::Code(code)), _) => (End::Code(code), false),
-            (Some(Ending::Signal(number)), _) => {
-                name = crate::units::signal_name(number);
-                (End::Signal(number, name.as_str()), run.signals.contains(&number))
-            }
+        let (end, how) = match (ending, failure) {
+            (_, Some(reason)) => (End::NotStarted, reason.to_owned()),
+            (Some(Ending::Code(code)), _) => (End::Code(code), code.to_string()),
+            (Some(Ending::Signal(number)), _) => (End::Signal(number), signal_name(number)),
             (None, _) => return None,
         };
+        let interrupted = matches!(end, End::Signal(number) if run.signals.contains(&number));
+        let remark = remark(label, end, interrupted, run.memory_kills)?;
         let last = position.is_none_or(|position| position + 1 == run.stages.len());
-        let memory_kills = Some(run.memory_kills);
-        remark(&Ended { position, label, last, end, interrupted, memory_kills })
+        let text = words::remark(&Ended { position, label, last, how: &how }, remark);
+        Some((remark.is_grave(), text))
     };
     if run.discovered {
         // Of a script only its own end is known.
         return ended(None, script_name(command), run.ending, None).into_iter().collect();
     }
-    let mut remarks: Vec<Remark> = Vec::new();
+    let mut remarks = Vec::new();
     for (position, stage) in run.stages.iter().enumerate() {
         let said = ended(Some(position), &stage.label, stage.ending, stage.failure.as_deref());
         remarks.extend(said.filter(|remark| !remarks.contains(remark)));

@@ -7,7 +7,7 @@
 use super::elastic;
 use super::rounds::{BAND, Entrant, Standard};
 use crate::fault::{Fault, tell};
-use crate::report::Compared;
+use crate::report::{Compared, Said};
 use weir_doctor::advice::{Advice, Kind};
 use weir_measure::pairs::Comparison;
 use weir_measure::runner::{Job, Launch};
@@ -20,7 +20,7 @@ const PLAIN_PIPE_BYTES: u64 = 65_536;
 /// `standard` was kept before that run, which has read standard input.
 pub fn compare(
     job: &Job,
-    advice: &[Advice],
+    advice: &[Said<Advice>],
     rounds: usize,
     standard: &Standard,
 ) -> Result<Option<Compared>, Fault> {
@@ -94,7 +94,7 @@ struct Applied {
 }
 
 /// The job with the advice that can be followed without changing what the pipeline says.
-fn apply(job: &Job, advice: &[Advice]) -> Applied {
+fn apply(job: &Job, advice: &[Said<Advice>]) -> Applied {
     let mut changed = job.clone();
     let mut advised = vec![format!("pipes of {} KiB", job.pipe_bytes >> 10)];
     let (mut tried, mut not_tried) = (Vec::new(), Vec::new());
@@ -104,11 +104,11 @@ fn apply(job: &Job, advice: &[Advice]) -> Applied {
     };
     let put_in = job.stages.iter().enumerate().filter(|(_, stage)| stage.inserted);
     advised.extend(put_in.map(|(position, _)| buffer_in(position)));
-    let mut buffers: Vec<(usize, &Advice)> = Vec::new();
+    let mut buffers: Vec<(usize, &Said<Advice>)> = Vec::new();
     for piece in advice {
-        match (piece.kind, piece.stage) {
+        match (piece.found.kind, piece.found.stage) {
             (Kind::LargerPipe, _) => {
-                tried.push(piece.clone());
+                tried.push(piece.found.clone());
                 if !changed.pipe_auto {
                     changed.pipe_auto = true;
                     advised.push(String::from("enlarged in use"));
@@ -116,11 +116,11 @@ fn apply(job: &Job, advice: &[Advice]) -> Applied {
             }
             (Kind::CLocale, Some(stage)) if stage < changed.stages.len() && !job.script => {
                 set_c_locale(&mut changed.stages[stage].launch);
-                tried.push(piece.clone());
+                tried.push(piece.found.clone());
                 advised.push(format!("LC_ALL=C for stage {}", stage + 1));
             }
             (Kind::ElasticBuffer, _) if !job.script => {
-                buffers.extend(piece.pipe.map(|from| (from, piece)));
+                buffers.extend(piece.found.pipe.map(|from| (from, piece)));
             }
             // Nothing that could be changed here.
             (Kind::MoreCpus, _) => {}
@@ -133,7 +133,7 @@ fn apply(job: &Job, advice: &[Advice]) -> Applied {
         match elastic::insert(&mut changed.stages, from) {
             Ok(()) => {
                 advised.push(buffer_in(from));
-                tried.push(piece.clone());
+                tried.push(piece.found.clone());
             }
             Err(why) => not_tried.push(format!("{} ({why})", piece.text)),
         }

@@ -11,7 +11,8 @@ use crate::args::Elastic;
 use crate::fault::{Fault, tell};
 use crate::report::Report;
 use crate::units::ending;
-use weir_doctor::advice::{ENOUGH_SAMPLES, Kind, Past, Refuted};
+use weir_doctor::advice::{Kind, Refuted};
+use weir_doctor::facts;
 use weir_measure::record::{Pipe, Run};
 use weir_measure::runner::{Launch, StageSpec, files_suffice};
 
@@ -133,7 +134,16 @@ pub fn tell_losses(run: &Run) {
     }
 }
 
-/// What earlier runs of this text leave to this one.
+/// What earlier runs of the same text leave to this one.
+#[derive(Clone, Debug, Default)]
+pub struct Past {
+    /// Whether what a run shows is remembered, so that a later one can go by it.
+    pub remembers: bool,
+    /// Advice that was tried and gained nothing.
+    pub refuted: Vec<Refuted>,
+}
+
+/// Reads that.
 pub fn past(run: &Run, command: &str) -> Past {
     let path = evidence::place().filter(|path| !run.discovered && evidence::is_usable(path));
     let Some(path) = path else { return Past::default() };
@@ -195,8 +205,8 @@ pub fn remember(report: &Report) {
     let pipeline = evidence::pipeline_key(&report.command);
     let number = |pipe: &Pipe| typed_number(run.stages.iter().map(|s| s.inserted), pipe.from);
     let advised = |position: usize| {
-        let about = |advice: &&weir_doctor::advice::Advice| advice.pipe == Some(position);
-        report.advice.iter().filter(about).any(|advice| advice.kind == Kind::ElasticBuffer)
+        let mut advice = report.advice.iter().map(|said| &said.found);
+        advice.any(|of| of.pipe == Some(position) && of.kind == Kind::ElasticBuffer)
     };
     let (shown, not): (Vec<_>, Vec<_>) =
         run.pipes.iter().enumerate().partition(|(position, _)| advised(*position));
@@ -222,7 +232,7 @@ pub fn remember(report: &Report) {
 /// buffers the pipes are others, and of a run cut short or too short nothing is known.
 fn is_contrary(run: &Run, pipe: &Pipe) -> bool {
     let plain = run.stages.iter().all(|stage| !stage.inserted);
-    plain && run.signals.is_empty() && pipe.samples >= ENOUGH_SAMPLES
+    plain && run.signals.is_empty() && pipe.samples >= facts::Pipe::ENOUGH_SAMPLES
 }
 
 fn seen(pipe: &Pipe, pipeline: &str, number: usize) -> Seen {

@@ -12,8 +12,9 @@ use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
 use weir_doctor::state::State;
 use weir_measure::attribution::{Group, Sampler};
+use weir_measure::proc::Io;
 use weir_sys::Pid;
-use weir_sys::proc::{Io, read_small};
+use weir_sys::proc::read_small;
 
 /// Rates are those of this time.
 const RATE_NS: u64 = 3_000_000_000;

@@ -18,15 +18,15 @@ mod watch;
 
 use crate::args::RunOptions;
 use crate::fault::{Fault, tell};
-use crate::report::Report;
+use crate::report::{Report, Said, advice_text, verdict_text};
 use outputs::Outputs;
 use std::io;
 use std::process::ExitCode;
+use weir_cli_sys::closed_standard_descriptors;
 use weir_measure::machine;
+use weir_measure::proc::{Descriptor, Kind};
 use weir_measure::record::{Ending, Host, Run};
 use weir_measure::runner;
-use weir_sys::proc::{Descriptor, Kind};
-use weir_sys::startup::closed_standard_descriptors;
 
 /// Runs the verb.
 pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
@@ -94,6 +94,9 @@ fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report 
     let facts = run.facts(flows(input), flows(output));
     let verdict = weir_doctor::verdict::judge(&facts);
     let past = elastic::past(&run, command);
-    let advice = weir_doctor::advice::advise(&facts, &verdict, &past);
+    let advice = weir_doctor::advice::advise(&facts, &verdict, &past.refuted);
+    let said = |found| Said { text: advice_text(&facts, &found, past.remembers), found };
+    let advice = advice.into_iter().map(said).collect();
+    let verdict = Said { text: verdict_text(&facts, &verdict), found: verdict };
     Report { run, command: command.to_owned(), verdict, advice, status, compared: None }
 }

@@ -11,9 +11,9 @@ use crate::args::RunOptions;
 use crate::fault::Fault;
 use crate::report::{Against, Pipeline, Several};
 use std::process::ExitCode;
+use weir_cli_sys::closed_standard_descriptors;
 use weir_measure::machine;
 use weir_measure::pairs::Comparison;
-use weir_sys::startup::closed_standard_descriptors;
 
 /// Runs the verb for several pipelines.
 pub fn compare(options: &RunOptions, mut plans: Vec<Planned>) -> Result<ExitCode, Fault> {

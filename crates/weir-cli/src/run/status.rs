@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 use weir_measure::record::{Ending, Run, Stage};
-use weir_sys::signals::die_of;
+use weir_measure_sys::signals::die_of;
 
 const SIGHUP: i32 = 1;
 const SIGINT: i32 = 2;

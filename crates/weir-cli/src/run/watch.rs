@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_doctor::state::State;
 use weir_measure::attribution::{Group, Sampler};
 use weir_measure::runner::{Job, Watcher};
-use weir_sys::signals::is_ignored;
+use weir_measure_sys::signals::is_ignored;
 
 /// Signals that weir takes itself while stages run. Handlers, not SIG_IGN: what is ignored would
 /// be ignored by the stages too, what is handled is reset to the default by exec.

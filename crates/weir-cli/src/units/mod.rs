@@ -1,12 +1,12 @@
 //! How figures are written: times, sizes, rates, counts; and, in `parse`, how they are read.
 
 pub mod parse;
+pub mod words;
 
 use std::time::Duration;
-use weir_doctor::words;
-pub use weir_doctor::words::count;
 use weir_measure::bench::params::Unit;
 use weir_measure::record::{Ending, Stage};
+pub use words::count;
 
 /// A time in a table cell: seconds, `-` for nothing worth a digit.
 pub fn seconds(ns: u64) -> String {

@@ -1,12 +1,11 @@
 //! Advice on pipes: memory between two stages that wait for each other in turn.
 
-use super::{Advice, ENOUGH_SAMPLES, Gain, Kind, Past, estimate, programs};
+use super::{Advice, Gain, Kind, estimate};
+use crate::around::{is_short_of_cpu, throttled};
 use crate::facts::{Pipe, Run, Stage};
 use crate::limits;
-use crate::verdict::around::{is_short_of_cpu, throttled};
-use crate::verdict::load::sleeps_for_a_rate;
-use crate::words;
-use alloc::format;
+use crate::load::sleeps_for_a_rate;
+use crate::programs;
 
 /// A pipe full (or empty) for less than this share is not taken as evidence.
 const OFTEN: f64 = 0.10;
@@ -21,10 +20,10 @@ const LOOSE: f64 = 1.10;
 /// then done earlier: one that keeps to a rate sleeps the longer, so a stage that is told a rate,
 /// or that sleeps a little again and again, gets no elastic buffer. Where there is no CPU time
 /// left, letting more be done at once gains nothing either.
-pub(super) fn pipe_advice(run: &Run, position: usize, past: &Past) -> Option<Advice> {
+pub(super) fn pipe_advice(run: &Run, position: usize) -> Option<Advice> {
     let pipe: &Pipe = &run.pipes[position];
     let often = pipe.full_share >= OFTEN && pipe.empty_share >= OFTEN;
-    let in_turn = often && pipe.samples >= ENOUGH_SAMPLES;
+    let in_turn = often && pipe.samples >= Pipe::ENOUGH_SAMPLES;
     let (writer, reader) = (run.stages.get(pipe.from)?, run.stages.get(pipe.to)?);
     // A relay waits for both its neighbours by its nature: its waits say nothing about a pipe.
     let relayed = |stage: &Stage| stage.relay || programs::is_buffer(&stage.label);
@@ -34,37 +33,21 @@ pub(super) fn pipe_advice(run: &Run, position: usize, past: &Past) -> Option<Adv
     if programs::keeps_a_pace(&writer.label) || lack_cpu(run, writer, reader) {
         return None;
     }
-    let between = format!("{}->{}", pipe.from + 1, pipe.to + 1);
-    let evidence = format!(
-        "it was full {} and empty {} of the time",
-        words::percent(pipe.full_share),
-        words::percent(pipe.empty_share)
-    );
     let bursts = pipe.longest_turn_ns >= LONG_WAIT_NS;
     let long = pipe.longest_full_ns.min(pipe.longest_empty_ns) >= LONG_WAIT_NS;
-    let (kind, text) = if bursts {
+    let kind = if bursts {
         if sleeps_for_a_rate(run, writer) {
             return None;
         }
-        let again = match past.remembers && !run.script {
-            true => "run again with --elastic, or: ",
-            false => "",
-        };
-        let text = format!(
-            "put an elastic buffer into pipe {between} ({again}... | weir buffer | ...): \
-             {evidence}, in bursts larger than a pipe"
-        );
-        (Kind::ElasticBuffer, text)
+        Kind::ElasticBuffer
     } else if long || pipe.capacity_bytes >= pipe.limit_bytes {
         // Long waits that are no turns (a slow start, then a slow reader) no memory takes away.
         return None;
     } else {
-        let limit = words::size(pipe.limit_bytes);
-        let text = format!("give pipe {between} up to {limit} (--pipe-size auto): {evidence}");
-        (Kind::LargerPipe, text)
+        Kind::LargerPipe
     };
     let gain = gain(run, writer, reader);
-    Some(Advice { kind, stage: None, pipe: Some(position), gain, text })
+    Some(Advice { kind, stage: None, pipe: Some(position), gain })
 }
 
 /// Whether two stages could not do more at once for want of CPU time: they waited for a CPU as

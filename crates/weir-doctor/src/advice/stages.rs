@@ -1,14 +1,12 @@
 //! Advice on what one stage does.
 
-use super::{Advice, Gain, Kind, estimate, programs, weight};
+use super::{Advice, Gain, Kind, estimate, weight};
+use crate::around::is_short_of_cpu;
 use crate::facts::{Run, Stage};
 use crate::limits::{self, are_tiny};
-use crate::verdict::around::is_short_of_cpu;
-use crate::verdict::load::starting_share;
-use crate::verdict::reasons::{frequent, started_words};
+use crate::load::starting_share;
+use crate::programs;
 use crate::verdict::{Culprit, Reason, Verdict};
-use crate::words;
-use alloc::format;
 
 /// Of a stage that is not the bottleneck, less system time than this is no reason.
 const MUCH_SYSTEM: f64 = 0.10;
@@ -39,16 +37,13 @@ pub(super) fn fewer_processes(run: &Run, position: usize) -> Option<Advice> {
     let rate_per_s = started.likely_processes as f64 * 1e9 / long_ns.max(1.0);
     let worth = share >= MOST_OF_THE_TIME && rate_per_s >= MANY_PER_S && long_ns >= LOOP_NS;
     let loops = run.script || programs::starts_in_a_loop(&stage.label);
-    let names_one = frequent(started).any(|program| !programs::is_shell(program));
+    let names_one = started.frequent().any(|program| !programs::is_shell(program));
     if started.likely_life_ns() > SHORT_LIFE_NS || !worth || !(loops || names_one) {
         return None;
     }
-    let name = words::stage(position, &stage.label);
-    let hint = programs::instead_of_processes(&stage.label, frequent(started));
-    let text = format!("{name} {}: {hint}", started_words(started));
     // What the same work takes within one process is not known; it is not nothing.
     let gain = Gain::About(estimate(share.min(1.0 - IN_ONE_PROCESS)));
-    Some(Advice { kind: Kind::FewerProcesses, stage: Some(position), pipe: None, gain, text })
+    Some(Advice { kind: Kind::FewerProcesses, stage: Some(position), pipe: None, gain })
 }
 
 /// Larger reads or writes where a stage makes many tiny ones of its own accord.
@@ -64,23 +59,15 @@ pub(super) fn larger_transfers(run: &Run, verdict: &Verdict, position: usize) ->
         (false, false) => return None,
         (_, reads) => reads,
     };
-    let (kind, verb, calls, bytes) = match by_reads {
-        true => (Kind::LargerReads, "reads", stage.read_calls, stage.read_bytes),
-        false => (Kind::LargerWrites, "writes", stage.write_calls, stage.write_bytes),
-    };
+    let kind = if by_reads { Kind::LargerReads } else { Kind::LargerWrites };
     let saved_ns = stage.system_ns.min(stage.times.busy_ns());
     let share = weight(run, saved_ns, stage.system_ns);
     let culprit = verdict.culprit.as_ref().is_some_and(|culprit| culprit.stage == position);
     if !culprit && share < MUCH_SYSTEM {
         return None;
     }
-    let name = words::stage(position, &stage.label);
-    let each = words::things(bytes / calls.max(1), "byte");
-    let calls = words::count(calls);
-    let hint = programs::buffering_hint(&stage.label, kind);
-    let text = format!("{name} {verb} {each} a call in {calls} calls: {hint}");
     let gain = transfer_gain(run, stage, position, share);
-    Some(Advice { kind, stage: Some(position), pipe: None, gain, text })
+    Some(Advice { kind, stage: Some(position), pipe: None, gain })
 }
 
 /// What larger transfers gain: a shell's loop is replaced as a whole, so all of its time may go;
@@ -112,18 +99,14 @@ fn is_fed_small(run: &Run, position: usize) -> bool {
 /// Comparing text as bytes, where the locale costs.
 pub(super) fn c_locale(run: &Run, position: usize) -> Option<Advice> {
     let stage = &run.stages[position];
-    let locale = stage.locale.as_ref().filter(|locale| !is_plain(locale))?;
+    stage.locale.as_ref().filter(|locale| !is_plain(locale))?;
     let user_ns = stage.cpu_sum_ns.saturating_sub(stage.system_ns);
     let share = weight(run, stage.times.cpu_ns, user_ns);
     if !programs::locale_matters(&stage.program) || share < MUCH_CPU {
         return None;
     }
     let gain = Gain::AtMost(limits::without_user_time(run, position));
-    let (name, program) = (words::stage(position, &stage.label), &stage.program);
-    let text = format!(
-        "set LC_ALL=C for {name}, if bytes will do: {program} compares text by the rules of {locale}"
-    );
-    Some(Advice { kind: Kind::CLocale, stage: Some(position), pipe: None, gain, text })
+    Some(Advice { kind: Kind::CLocale, stage: Some(position), pipe: None, gain })
 }
 
 /// Whether a locale compares text as bytes.
@@ -135,7 +118,7 @@ fn is_plain(locale: &str) -> bool {
 pub(super) fn parallel_compressor(run: &Run, culprit: &Culprit) -> Option<Advice> {
     let stage = &run.stages[culprit.stage];
     let idle_cpus = run.host.idle_cpus.filter(|idle| *idle >= IDLE_CPUS)?;
-    let instead = programs::parallel_form(&stage.label)?;
+    programs::parallel_form(&stage.label)?;
     if culprit.reason != Reason::Cpu || !stage.single_task || is_short_of_cpu(run) {
         return None;
     }
@@ -143,10 +126,6 @@ pub(super) fn parallel_compressor(run: &Run, culprit: &Culprit) -> Option<Advice
     let saved = stage.times.cpu_ns as f64 * (1.0 - 1.0 / (1.0 + idle_cpus));
     let bound = culprit.speedup_limit.unwrap_or(f64::INFINITY);
     let gain = Gain::About(estimate(run.share(saved as u64)).min(bound));
-    let name = words::stage(culprit.stage, &stage.label);
-    let idle = words::of_cpus(libm::round(idle_cpus * 10.0) / 10.0);
-    let were = if idle == "1 CPU" { "was" } else { "were" };
-    let text = format!("{name} used one CPU while {idle} {were} idle: try {instead}");
     let (kind, stage) = (Kind::ParallelCompressor, Some(culprit.stage));
-    Some(Advice { kind, stage, pipe: None, gain, text })
+    Some(Advice { kind, stage, pipe: None, gain })
 }

@@ -3,8 +3,8 @@
 use super::*;
 use crate::facts::{Evidence, Host, Pipe, Program, Quota, Stage, Started};
 use crate::partition::Times;
-use crate::verdict::judge;
-use alloc::string::ToString;
+use crate::verdict::{Busy, Finding, judge};
+use alloc::string::{String, ToString};
 use alloc::vec;
 
 const MS: u64 = 1_000_000;
@@ -42,7 +42,7 @@ fn run(stages: Vec<Stage>) -> Run {
 }
 
 fn advice(run: &Run) -> Vec<Advice> {
-    advise(run, &judge(run), &Past { remembers: true, ..Past::default() })
+    advise(run, &judge(run), &[])
 }
 
 fn kinds(run: &Run) -> Vec<Kind> {
@@ -70,8 +70,7 @@ fn with_pipe(full_share: f64, empty_share: f64, longest_ns: u64) -> Run {
 fn a_pipe_full_and_empty_in_turn_should_be_larger() {
     let found = advice(&with_pipe(0.4, 0.4, 5 * MS));
     assert_eq!(found[0].kind, Kind::LargerPipe);
-    assert_eq!(found[0].gain.words(), "at most 2.0x faster");
-    assert!(found[0].text.contains("full 40 % and empty 40 %"));
+    assert_eq!(found[0].gain, Gain::AtMost(2.0));
 }
 
 #[test]
@@ -83,13 +82,6 @@ fn a_pipe_that_is_only_full_needs_no_memory() {
 #[test]
 fn bursts_longer_than_a_pipe_ask_for_an_elastic_buffer() {
     assert_eq!(kinds(&with_pipe(0.4, 0.4, 200 * MS)), vec![Kind::ElasticBuffer]);
-    let mut bursts = with_pipe(0.41, 0.38, 200 * MS);
-    let said = "put an elastic buffer into pipe 1->2 (run again with --elastic, or: ... | weir \
-                buffer | ...): it was full 41 % and empty 38 % of the time, in bursts larger than \
-                a pipe";
-    assert_eq!(advice(&bursts)[0].text, said);
-    bursts.script = true;
-    assert!(advice(&bursts)[0].text.contains("pipe 1->2 (... | weir buffer | ...): it was"));
     let mut largest = with_pipe(0.4, 0.4, 5 * MS);
     largest.pipes[0].capacity_bytes = 1 << 20;
     assert_eq!(kinds(&largest), vec![], "a pipe at its limit without bursts cannot be helped");
@@ -129,8 +121,7 @@ fn the_locale_is_blamed_only_where_it_is_used_and_costs() {
     assert_eq!(kinds(&utf8), vec![]);
     utf8.stages[1].locale = Some("en_US.UTF-8".to_string());
     let found = advice(&utf8);
-    assert_eq!(found[0].kind, Kind::CLocale);
-    assert!(found[0].text.contains("LC_ALL=C for 2 sort -k4"), "{}", found[0].text);
+    assert_eq!((found[0].kind, found[0].stage), (Kind::CLocale, Some(1)));
     utf8.stages[1].program = "mawk".to_string();
     assert_eq!(kinds(&utf8), vec![]);
 }
@@ -141,8 +132,7 @@ fn a_one_cpu_decompressor_beside_idle_cpus() {
         run(vec![stage("gzip -dc f.gz", [950, 0, 0, 50]), stage("wc -l", [100, 0, 900, 0])]);
     let found = advice(&zipped);
     assert_eq!(found[0].kind, Kind::ParallelCompressor);
-    assert_eq!(found[0].gain.words(), "perhaps 1.9x faster");
-    assert!(found[0].text.contains("while 1 CPU was idle"), "{}", found[0].text);
+    assert!(matches!(found[0].gain, Gain::About(factor) if (factor - 1.9).abs() < 0.05));
     // Others had the second CPU: it was not this run that left it idle.
     zipped.host = Host { idle_cpus: Some(0.05), others_cpus: Some(0.9), ..zipped.host };
     assert!(!kinds(&zipped).contains(&Kind::ParallelCompressor));
@@ -160,8 +150,6 @@ fn tiny_writes_are_shown_with_their_size() {
     tiny.stages[0].system_ns = 600 * MS;
     let found = advice(&tiny);
     assert_eq!((found[0].kind, found[0].gain), (Kind::LargerWrites, Gain::About(2.5)));
-    let said = "writes 14 bytes a call in 1000 k calls: leave out -u";
-    assert!(found[0].text.contains(said), "{}", found[0].text);
     tiny.stages[0].write_bytes = 4_000_000_000;
     assert_eq!(kinds(&tiny), vec![]);
 }
@@ -191,11 +179,6 @@ fn the_reader_of_small_writes_is_not_blamed_for_them() {
     (fed.stages[1].read_calls, fed.stages[1].read_bytes) = (9_600_000, 9_600_000);
     let found = advice(&fed);
     assert_eq!((found[0].kind, found[0].stage), (Kind::LargerReads, Some(1)));
-    assert!(
-        found[0].text.contains("2 sort reads 1 byte a call in 9600 k calls"),
-        "{}",
-        found[0].text
-    );
 }
 
 #[test]
@@ -221,7 +204,7 @@ fn a_loop_that_is_replaced_has_the_bound_of_a_stage_that_is_free() {
     assert!(matches!(found[0].gain, Gain::About(_)), "what sort would need is not known");
     loops.stages[2].read_calls = 100;
     let found = advice(&loops);
-    assert_eq!(found[0].gain.words(), "at most 5.0x faster");
+    assert_eq!(found[0].gain, Gain::AtMost(5.0));
 }
 
 #[test]
@@ -246,11 +229,9 @@ fn many_short_processes_are_the_reason_and_not_their_small_writes() {
         evidence: Evidence::Exact,
     });
     let verdict = judge(&forks);
-    let why = "started 3000 processes (basename), about 1 ms each: 91 % of the time";
-    assert!(verdict.text.contains(why), "{}", verdict.text);
+    assert_eq!(verdict.finding, Finding::HeldUp(Busy::Starting(0.91)));
     let found = advice(&forks);
     assert_eq!(found.iter().map(|a| a.kind).collect::<Vec<_>>(), [Kind::FewerProcesses]);
-    assert!(found[0].text.contains("${i##*/} in place of basename, awk"), "{}", found[0].text);
     forks.stages[0].started.as_mut().expect("started").likely_processes = 6;
     assert!(!kinds(&forks).contains(&Kind::FewerProcesses));
 }
@@ -300,8 +281,7 @@ fn under_a_quota_nothing_is_advised_that_only_does_more_at_once() {
         Some(Quota { cpus: 0.2, periods: 50, throttled_periods: 49, throttled_ns: 800 * MS });
     let found = advice(&throttled);
     assert_eq!(found.iter().map(|a| a.kind).collect::<Vec<_>>(), [Kind::MoreCpus]);
-    let said = "a higher CPU quota: the run was throttled by a CPU quota of 0.2 CPUs in 98 % of";
-    assert!(found[0].text.starts_with(said), "{}", found[0].text);
+    assert_eq!(scarcity(&throttled), Some(Scarcity::Quota(0.2, 0.98)));
 }
 
 #[test]
@@ -314,7 +294,7 @@ fn on_a_full_host_nothing_is_advised_that_only_does_more_at_once() {
     }
     let found = advice(&crowded);
     assert_eq!(found.iter().map(|a| a.kind).collect::<Vec<_>>(), [Kind::MoreCpus]);
-    assert!(found[0].text.contains("other processes used 1.8 of 2 CPUs"), "{}", found[0].text);
+    assert_eq!(scarcity(&crowded), Some(Scarcity::Crowded));
 }
 
 #[test]
@@ -350,26 +330,13 @@ fn at_most_three_lines_and_none_below_what_the_run_resolves() {
 }
 
 #[test]
-fn what_was_refuted_is_not_said_again_and_elastic_only_where_it_is_remembered() {
+fn what_was_refuted_is_not_said_again() {
     let bursts = with_pipe(0.4, 0.4, 200 * MS);
     let verdict = judge(&bursts);
-    let forgets = advise(&bursts, &verdict, &Past::default());
-    assert!(forgets[0].text.contains("1->2 (... | weir buffer | ...)"), "{}", forgets[0].text);
-    let mut past = Past { remembers: true, ..Past::default() };
     let refuted = Refuted { kind: Kind::ElasticBuffer, stage: None, pipe: Some(0) };
-    past.refuted = vec![Refuted { pipe: Some(1), ..refuted }];
-    assert_eq!(advise(&bursts, &verdict, &past).len(), 1, "that was another pipe");
-    past.refuted = vec![refuted];
-    assert_eq!(advise(&bursts, &verdict, &past), vec![]);
-}
-
-#[test]
-fn a_bound_and_an_estimate_are_said_differently() {
-    let said = [Gain::AtMost(3.095), Gain::AtMost(13.6), Gain::About(3.04), Gain::About(250.0)];
-    let words = ["at most 3.1x faster", "at most 14x faster", "perhaps 3.0x faster"];
-    let found: Vec<String> = said.into_iter().map(Gain::words).collect();
-    assert_eq!(found[..3], words.map(String::from));
-    assert_eq!(found[3], "perhaps over 100x faster");
+    let elsewhere = Refuted { pipe: Some(1), ..refuted };
+    assert_eq!(advise(&bursts, &verdict, &[elsewhere]).len(), 1, "that was another pipe");
+    assert_eq!(advise(&bursts, &verdict, &[refuted]), vec![]);
 }
 
 #[test]

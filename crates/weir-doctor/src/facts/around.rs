@@ -57,6 +57,14 @@ pub struct Started {
 }
 
 impl Started {
+    /// The programs that many of the processes ran, the most frequent first.
+    pub fn frequent(&self) -> impl Iterator<Item = &str> {
+        /// Those that fewer than one in so many processes ran are not named.
+        const OFTEN: u64 = 10;
+        let often = |program: &&Program| OFTEN * program.processes >= self.processes;
+        self.programs.iter().filter(often).map(|program| program.name.as_str())
+    }
+
     /// The number of programs that are told apart.
     pub const MOST_PROGRAMS: usize = 8;
 

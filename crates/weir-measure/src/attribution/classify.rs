@@ -5,14 +5,14 @@
 //! descriptors (`poll`, `select`, `epoll_wait`) have their sets read from the process's memory or
 //! from `fdinfo`. xz, for one, waits in `poll` on both of its sides.
 
+use crate::attribution::calls::Call;
+use crate::proc::{Descriptor, Kind, descriptor, epoll_interest};
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::{socket_domain, socket_peercred};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use weir_doctor::state::State;
+use weir_measure_sys::memory::read_remote;
 use weir_sys::Pid;
-use weir_sys::calls::Call;
-use weir_sys::memory::read_remote;
-use weir_sys::proc::{Descriptor, Kind, descriptor, epoll_interest};
 
 /// What a stage reads from and writes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,11 +3,12 @@
 use super::births::Births;
 use super::classify::Endpoints;
 use super::peers::Peers;
+use crate::proc::Io;
 use std::collections::BTreeMap;
 use weir_doctor::partition::Samples;
 use weir_doctor::state::State;
 use weir_sys::Pid;
-use weir_sys::proc::{Io, Sched};
+use weir_sys::proc::Sched;
 
 /// CPU time and bytes of processes that nobody has waited for, as last seen.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-use weir_sys::locale::is_installed;
+use weir_measure_sys::locale::is_installed;
 
 /// The categories that `setlocale(LC_ALL, "")` sets. It sets all of them or none.
 const CATEGORIES: [&str; 12] = [

@@ -13,6 +13,7 @@
 //! ends; samples only say what the rest was spent on.
 
 mod births;
+mod calls;
 mod classify;
 mod group;
 mod locale;

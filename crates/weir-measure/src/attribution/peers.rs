@@ -5,6 +5,7 @@
 //! `/proc/PID/net` tell the peer's socket if it is on this host, and a walk over the descriptors of
 //! the processes that may be looked into tells whose it is.
 
+use crate::proc::{Descriptor, descriptor};
 use crate::record::{Peer, PeerKind};
 use rustix::net::sockopt::{socket_acceptconn, socket_peercred};
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername, getsockname};
@@ -12,7 +13,7 @@ use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::net::{IpAddr, SocketAddr as InetAddr};
 use std::os::fd::OwnedFd;
 use weir_sys::Pid;
-use weir_sys::proc::{Descriptor, descriptor, processes, read_small};
+use weir_sys::proc::{processes, read_small};
 
 /// At most so many sockets of a group are looked at; time for others counts for none.
 const MOST_SOCKETS: usize = 16;

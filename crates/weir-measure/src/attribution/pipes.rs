@@ -3,6 +3,7 @@
 //! weir keeps no end of a pipe: a reader's or writer's death must be seen by the other side. An
 //! end is borrowed from its owner with `pidfd_getfd(2)` for the microseconds of one look.
 
+use crate::proc::Descriptor;
 use crate::record::Pipe;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionread;
@@ -11,7 +12,6 @@ use rustix::process::{Pid as RawPid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, p
 use std::os::fd::OwnedFd;
 use weir_doctor::sizing::Sizing;
 use weir_sys::Pid;
-use weir_sys::proc::Descriptor;
 
 /// What one look at a pipe shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,12 @@
 use super::classify::{Endpoints, Hints, classify, socket};
 use super::group::Unreaped;
 use super::locale::locale_of;
+use crate::attribution::calls::Call;
+use crate::proc::{Blocked, Io, is_taken, peak_rss_bytes};
 use rustix::io::Errno;
 use weir_doctor::state::State;
 use weir_sys::Pid;
-use weir_sys::calls::Call;
-use weir_sys::proc::{Blocked, Io, ProcFile, Sched, Stat, is_taken, peak_rss_bytes, read_small};
+use weir_sys::proc::{ProcFile, Sched, Stat, read_small};
 
 /// A process that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -353,8 +354,8 @@ fn words_of(text: &[u8]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proc::Descriptor;
     use std::process::{Child, Command, Stdio};
-    use weir_sys::proc::Descriptor;
 
     /// Looks at a child until it is in the state, for at most some thousands of looks.
     fn comes_to(child: &Child, ends: &Endpoints, state: State) -> bool {

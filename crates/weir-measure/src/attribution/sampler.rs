@@ -6,10 +6,10 @@ use super::group::Group;
 use super::pipes::{Fill, PipeWatch};
 use super::process::{Look, Process};
 use super::tree::Discovery;
+use crate::proc::{Descriptor, descriptor};
 use std::collections::BTreeMap;
 use weir_doctor::state::State;
 use weir_sys::Pid;
-use weir_sys::proc::{Descriptor, descriptor};
 
 /// How found processes are put into groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

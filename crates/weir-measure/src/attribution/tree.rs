@@ -6,11 +6,10 @@
 
 use super::births::Census;
 use super::process::{Found, Process};
+use crate::proc::{identity, is_child, is_taken, largest_id, last_id};
 use std::collections::BTreeMap;
 use weir_sys::Pid;
-use weir_sys::proc::{
-    ProcFile, identity, is_child, is_taken, largest_id, last_id, processes, tasks,
-};
+use weir_sys::proc::{ProcFile, processes, tasks};
 
 /// Shortest time between two walks of `/proc`.
 const WALK_NS: u64 = 50_000_000;

@@ -10,7 +10,7 @@ use crate::pairs::PairOrder;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::time::{Duration, Instant};
-use weir_sys::usage::Usage;
+use weir_measure_sys::usage::Usage;
 
 /// Batches of a case in a cell, if the time allows.
 const ROUNDS: u64 = 6;

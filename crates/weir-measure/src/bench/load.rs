@@ -5,8 +5,7 @@ use super::params::{Load, Placement};
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{Read, Seek, SeekFrom, Write};
-use weir_sys::fork::{self, Child};
-use weir_sys::shared::Buffer;
+use weir_measure_sys::fork::{self, Child};
 
 const COPIED_BYTES: u64 = 64 << 20;
 const WALKED_BYTES: usize = 256 << 20;
@@ -59,7 +58,7 @@ pub fn scratch_file(site: &Site) -> Result<File, Trouble> {
 }
 
 fn keep_awake(cpu: usize) -> u8 {
-    if super::place::pin(cpu).is_err() || weir_sys::sched::run_only_when_idle().is_err() {
+    if super::place::pin(cpu).is_err() || weir_measure_sys::sched::run_only_when_idle().is_err() {
         return 1;
     }
     loop {
@@ -92,7 +91,7 @@ fn copy(mut from: File, mut to: File) -> u8 {
 
 fn walk() -> u8 {
     const LINE_BYTES: usize = 64;
-    let Ok(mut memory) = Buffer::new(WALKED_BYTES) else { return 1 };
+    let mut memory = vec![0_u8; WALKED_BYTES];
     loop {
         for line in memory.chunks_exact_mut(LINE_BYTES) {
             line[0] = black_box(line[0].wrapping_add(1));

@@ -5,14 +5,15 @@ use super::{Running, bytes, sums};
 use crate::attribution::{Births, Group, Peers, Sampler};
 use crate::machine;
 use crate::oom;
+use crate::proc::Io;
 use crate::record::{Ending, Evidence, Pipe, Run, Stage};
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
-use weir_doctor::advice::is_relay;
 use weir_doctor::partition::Sums;
+use weir_measure_sys::wait::{Reaped, reap};
+use weir_doctor::programs::is_relay;
 use weir_sys::Pid;
-use weir_sys::proc::{Io, ProcFile, Sched, Stat, is_own, read_small};
-use weir_sys::wait::{Reaped, reap};
+use weir_sys::proc::{ProcFile, Sched, Stat, is_own, read_small};
 
 /// Why a stage could not be started: the status a shell would give it, and a sentence.
 pub struct Failure {

@@ -19,7 +19,7 @@ pub use job::{Job, Launch, StageSpec, Watcher};
 pub use start::{files_needed, files_suffice};
 
 use crate::attribution::{Grouping, Sampler};
-use crate::clock::{Clock, cpu_ns};
+use crate::clock::Clock;
 use crate::machine;
 use crate::oom;
 use crate::random::Random;
@@ -31,7 +31,8 @@ use rustix::process::{Pid, Resource, WaitId, WaitIdOptions, getrlimit, setrlimit
 use stops::Stops;
 use weir_doctor::ending::MemoryKills;
 use weir_doctor::sizing::Sizing;
-use weir_sys::signals;
+use weir_measure_sys::signals;
+use weir_sys::cpu::thread_ns;
 
 /// The close look at the beginning.
 const CLOSE_NS: u64 = 200_000_000;
@@ -113,11 +114,11 @@ impl Running {
             let now_ns = self.clock.now_ns();
             if now_ns >= due_ns {
                 let weight_ns = now_ns.saturating_sub(last_ns).min(job.tick_ns * LONGEST_TICKS);
-                let begun_ns = cpu_ns();
+                let begun_ns = thread_ns();
                 self.sampler.tick(now_ns, weight_ns);
                 last_ns = now_ns;
                 // Not by the clock: a job stopped just here would be sampled no more for minutes.
-                let cost_ns = cpu_ns().saturating_sub(begun_ns);
+                let cost_ns = thread_ns().saturating_sub(begun_ns);
                 let tick_ns = if now_ns < CLOSE_NS { CLOSE_TICK_NS } else { job.tick_ns };
                 let tick_ns = tick_ns.max(cost_ns << COST_SHIFT);
                 // Jitter keeps the ticks out of step with whatever is periodic in the stages.

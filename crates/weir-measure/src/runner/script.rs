@@ -6,10 +6,11 @@
 
 use super::job::Job;
 use crate::attribution::{Births, Group, Peers, PipeWatch, Sampler};
+use crate::proc::{Descriptor, Io};
 use crate::record::{Evidence, Run, Stage};
 use std::collections::{BTreeMap, BTreeSet};
-use weir_doctor::advice::{is_relay, is_shell};
 use weir_doctor::partition::Samples;
+use weir_doctor::programs::{is_relay, is_shell};
 use weir_sys::proc::{Descriptor, Io};
 
 /// At most this many stages are shown; the longest-lived are kept.

@@ -5,6 +5,7 @@ use super::finish::{Failure, Live};
 use super::job::{Job, Launch, StageSpec, Watcher};
 use crate::attribution::{Endpoints, PipeWatch};
 use crate::machine;
+use crate::proc::Descriptor;
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::ffi::OsStr;
@@ -12,9 +13,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use weir_measure_sys::spawn::{Differences, spawn_with};
 use weir_sys::Pid;
-use weir_sys::proc::Descriptor;
-use weir_sys::spawn::{Differences, spawn_with};
 
 /// The two ends of the pipe between two stages.
 struct Ends {

@@ -7,7 +7,7 @@ use super::*;
 use layout::UNIT_BYTES;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
-use weir_sys::fork;
+use weir_measure_sys::fork;
 
 /// A log of 128 units in a directory of its own.
 struct Small {
@@ -51,7 +51,7 @@ fn a_writer_killed_within_a_record_stalls_nobody() {
     // It dies with three units reserved; others go on behind them.
     let mut child = fork::copy(|| {
         log.die_within(3);
-        weir_sys::signals::send(std::process::id() as i32, 9).map_or(1, |()| 2)
+        weir_measure_sys::signals::send(std::process::id() as i32, 9).map_or(1, |()| 2)
     })
     .expect("forked");
     child.wait().expect("reaped");
@@ -76,7 +76,7 @@ fn several_writers_and_one_dies_within_a_record() {
                     if writer == 1 && number == 1000 {
                         // As a dump of some bytes: its beginning is never written, nor its end.
                         log.die_within(5);
-                        let _ = weir_sys::signals::send(std::process::id() as i32, 9);
+                        let _ = weir_measure_sys::signals::send(std::process::id() as i32, 9);
                     }
                     log.station(&station(writer << 16 | number));
                 }
@@ -282,7 +282,7 @@ fn what_a_gap_hid_is_written_after_all_and_a_later_reader_sees_it() {
 
 #[test]
 fn any_bytes_in_the_ring_are_no_panic() {
-    let mut random = weir_measure::random::Random::new(7);
+    let mut random = fastrand::Rng::with_seed(7);
     for round in 0..200 {
         let Small { path, log, .. } = &small();
         for number in 0..round {
@@ -290,8 +290,8 @@ fn any_bytes_in_the_ring_are_no_panic() {
         }
         let file = std::fs::File::options().write(true).open(path).expect("opened");
         for _ in 0..16 {
-            let bytes = random.next_u64().to_ne_bytes();
-            file.write_all_at(&bytes, 4096 + random.below(4096 - 8)).expect("written");
+            let bytes = random.u64(..).to_ne_bytes();
+            file.write_all_at(&bytes, 4096 + random.u64(..4096 - 8)).expect("written");
         }
         let mut reader = Reader::open(path).expect("opened");
         let found = numbers_or_other(&mut reader);

@@ -2,6 +2,7 @@
 
 use super::{Impairment, ImpairmentCounts, Settings};
 use crate::{Error, ErrorKind, Result};
+use fastrand::Rng;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
@@ -10,7 +11,6 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Instant;
-use weir_measure::random::Random;
 use weir_sys::namespace::enter_network;
 use weir_sys::tun::{self, Tun};
 
@@ -71,7 +71,7 @@ impl Relay {
     /// The namespace cannot be entered, the device is another's, this user may not.
     pub fn open(left: &Place, right: &Place, mtu: u16, settings: Settings) -> Result<Relay> {
         let devices = [open(left, mtu)?, open(right, mtu)?];
-        let back = Settings { seed: Random::new(settings.seed).next_u64(), ..settings };
+        let back = Settings { seed: Rng::with_seed(settings.seed).u64(..), ..settings };
         let direction = |settings| Direction { impairment: Impairment::new(settings), refused: 0 };
         Ok(Relay {
             devices,

@@ -9,10 +9,10 @@
 //! later and not held back itself, or once it has been held for long enough.
 
 use super::Rate;
+use fastrand::Rng;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use weir_measure::random::Random;
 
 /// Memory kept for each packet that may wait; longer packets take theirs when they come.
 const KEPT_BYTES: usize = 2048;
@@ -125,7 +125,7 @@ type Turn = Reverse<(u64, u64, usize)>;
 #[derive(Clone, Debug)]
 pub struct Impairment {
     settings: Settings,
-    random: Random,
+    random: Rng,
     /// Copies that wait, and empty places, whose numbers are in `free`.
     slots: Vec<Vec<u8>>,
     free: Vec<usize>,
@@ -146,7 +146,7 @@ impl Impairment {
     pub fn new(settings: Settings) -> Impairment {
         Impairment {
             settings: Settings { behind: settings.behind.max(1), ..settings },
-            random: Random::new(settings.seed),
+            random: Rng::with_seed(settings.seed),
             slots: Vec::new(),
             free: Vec::new(),
             waiting_bytes: 0,
@@ -218,10 +218,10 @@ impl Impairment {
     fn fate(&mut self, bytes: usize) -> Fate {
         let (settings, random) = (&self.settings, &mut self.random);
         let corrupted = settings.corrupt.strikes(random);
-        let bit = random.below(bytes as u64 * 8);
+        let bit = random.u64(..bytes.max(1) as u64 * 8);
         let held_back = settings.reorder.strikes(random);
         let spread = settings.most_delay_ns.saturating_sub(settings.least_delay_ns);
-        let drawn = random.below(spread.saturating_add(1));
+        let drawn = random.u64(..=spread);
         Fate {
             inverted: (corrupted && bytes > 0).then_some(bit),
             held_back,

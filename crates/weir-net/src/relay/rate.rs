@@ -1,8 +1,8 @@
 //! How often something happens, exact to a millionth.
 
+use fastrand::Rng;
 use std::fmt;
 use std::str::FromStr;
-use weir_measure::random::Random;
 
 /// A share of packets, in millionths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,8 +30,8 @@ impl Rate {
     }
 
     /// Whether it happens this time. Takes one number, whatever the rate.
-    pub fn strikes(self, random: &mut Random) -> bool {
-        random.below(u64::from(WHOLE)) < u64::from(self.0)
+    pub fn strikes(self, random: &mut Rng) -> bool {
+        random.u64(..u64::from(WHOLE)) < u64::from(self.0)
     }
 }
 

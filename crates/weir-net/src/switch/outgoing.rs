@@ -11,7 +11,6 @@ use rustix::fd::AsFd;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::Ordering;
 use weir::Lent;
-use weir_measure::profile;
 use weir_sys::tun::VNET_HEADER_BYTES;
 
 /// What a datagram carries: private bytes, or those of a message in its station's ring.
@@ -154,7 +153,7 @@ impl Shared {
         let device_header = if self.tun.has_vnet_header() { VNET_HEADER_BYTES } else { 0 };
         let emitted = header.emit(options, &mut head[device_header..]).ok_or(Drop::BadOptions)?;
         let head = &head[..device_header + emitted];
-        match profile::system(&spans::TUN_WRITE, || payload.write_to(self, head, part)) {
+        match weir_profile::system(&spans::TUN_WRITE, || payload.write_to(self, head, part)) {
             Ok(bytes) => {
                 Counts::add(&self.counts.sent_packets, 1);
                 Counts::add(&self.counts.sent_bytes, (bytes - device_header) as u64);

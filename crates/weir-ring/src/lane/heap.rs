@@ -39,6 +39,12 @@ impl LaneMemory for LaneHeap {
         self.arenas[0].len() as u32 * 4
     }
 
+    fn word(&self, lane: LaneId, place: Place, at: usize) -> &AtomicU32 {
+        let (word, byte) = self.byte(lane, place, at);
+        assert_eq!(byte, 0, "a word lies at a multiple of 4");
+        word
+    }
+
     fn copy_in(&self, lane: LaneId, place: Place, at: usize, from: &[u8]) {
         for (index, byte) in from.iter().enumerate() {
             let (word, within) = self.byte(lane, place, at + index);

@@ -216,3 +216,43 @@ proptest! {
         }
     }
 }
+
+/// A memory whose bytes may change between two looks at them: it counts the copies out of it.
+struct Changing(LaneHeap, std::cell::Cell<usize>);
+
+impl LaneMemory for Changing {
+    fn lane(&self, lane: LaneId) -> &LaneWords {
+        self.0.lane(lane)
+    }
+    fn arena_bytes(&self) -> u32 {
+        self.0.arena_bytes()
+    }
+    fn word(&self, lane: LaneId, place: Place, at: usize) -> &AtomicU32 {
+        self.0.word(lane, place, at)
+    }
+    fn copy_in(&self, lane: LaneId, place: Place, at: usize, from: &[u8]) {
+        self.0.copy_in(lane, place, at, from);
+    }
+    fn copy_out(&self, lane: LaneId, place: Place, at: usize, to: &mut [u8]) {
+        self.1.set(self.1.get() + to.len());
+        self.0.copy_out(lane, place, at, to);
+    }
+}
+
+/// A copy of plain bytes may read them twice, and a peer may change them between the two: then
+/// what was checked is not what is used.
+#[test]
+fn a_head_is_loaded_once_as_a_word_and_never_copied() {
+    let memory = Changing(LaneHeap::new(2, 0), std::cell::Cell::new(0));
+    let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
+    writer.put(&memory, LANE, FrameKind::Data, true, b"bytes");
+    writer.publish(&memory, LANE);
+    let frame = reader.look(&memory, LANE).expect("sound").expect("there");
+    assert_eq!(memory.1.get(), 0, "nothing was copied to see the head");
+    // What the peer says now comes too late.
+    memory.word(LANE, Place::INLINE, 0).store(u32::MAX, Ordering::Relaxed);
+    assert_eq!(reader.look(&memory, LANE), Ok(Some(frame)));
+    let mut out = [0; 99];
+    assert_eq!((frame.left, reader.take(&memory, LANE, &mut out)), (5, 5));
+    assert_eq!((&out[..5], memory.1.get()), (&b"bytes"[..], 5));
+}

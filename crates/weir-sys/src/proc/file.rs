@@ -1,6 +1,7 @@
 //! Small files of `/proc`, kept open and read from their start each time.
 
-use rustix::fs::{Mode, OFlags};
+use crate::Pid;
+use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
@@ -56,7 +57,10 @@ fn is_of_namespace(status: &str, pid: u32) -> bool {
 
 /// An error for files of processes where the numbers are another namespace's: what they say is not
 /// of the process that is meant.
-pub(super) fn refuse_foreign(path: &str) -> Result<(), Errno> {
+///
+/// # Errors
+/// `ENOENT`, of such a file.
+pub fn refuse_foreign(path: &str) -> Result<(), Errno> {
     let of_process = path
         .strip_prefix("/proc/")
         .is_some_and(|rest| rest.bytes().next().is_some_and(|first| first.is_ascii_digit()));
@@ -71,12 +75,34 @@ pub fn read_small<'b>(path: &str, buffer: &'b mut [u8]) -> Result<&'b [u8], Errn
     ProcFile::open(path)?.read(buffer)
 }
 
+/// Ids of all processes that can be seen.
+pub fn processes() -> Vec<Pid> {
+    numbers_in("/proc")
+}
+
+/// Ids of the threads of a process; empty when it is gone or hidden.
+pub fn tasks(process: Pid) -> Vec<Pid> {
+    numbers_in(&format!("/proc/{process}/task"))
+}
+
+fn numbers_in(directory: &str) -> Vec<Pid> {
+    if refuse_foreign(directory).is_err() {
+        return Vec::new();
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(fd) = rustix::fs::open(directory, flags, Mode::empty()) else { return Vec::new() };
+    let Ok(dir) = Dir::new(fd) else { return Vec::new() };
+    dir.filter_map(|entry| entry.ok()?.file_name().to_str().ok()?.parse().ok()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_namespace_is_told_by_the_numbers_it_gives() {
+        let me = std::process::id() as Pid;
+        assert!(processes().contains(&me) && !tasks(me).is_empty());
         assert!(is_own(), "tests run where /proc is their own");
         assert!(is_of_namespace("Name:\tx\nPid:\t7\nNSpid:\t7\n", 7));
         for status in ["NSpid:\t700\t7\n", "NSpid:\t7\t7\n", "NSpid:\t8\n", ""] {

@@ -5,14 +5,8 @@
 //! opened while a process lived can still be read when it is a zombie, even where opening the
 //! file anew would be refused.
 
-mod fd;
 mod file;
-mod ids;
 mod stat;
-mod syscall;
 
-pub use fd::{Descriptor, Kind, descriptor, epoll_interest};
-pub use file::{ProcFile, is_own, read_small};
-pub use ids::{Identity, identity, is_child, is_taken, largest_id, last_id, processes, tasks};
-pub use stat::{Io, Sched, Stat, peak_rss_bytes};
-pub use syscall::Blocked;
+pub use file::{ProcFile, is_own, processes, read_small, refuse_foreign, tasks};
+pub use stat::{Sched, Stat};

@@ -1,4 +1,4 @@
-//! Parsers of `stat`, `schedstat`, `io` and `status`.
+//! Parsers of `stat` and `schedstat`.
 
 /// The fields of `/proc/PID/stat` that weir uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,56 +75,6 @@ impl Sched {
     }
 }
 
-/// `/proc/PID/io`: what a process and the descendants it waited for asked for. Bytes moved by
-/// `splice` and the like are not counted by the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Io {
-    /// Bytes that read calls returned.
-    pub read_bytes: u64,
-    /// Bytes that write calls took.
-    pub write_bytes: u64,
-    /// Number of read calls.
-    pub read_calls: u64,
-    /// Number of write calls.
-    pub write_calls: u64,
-}
-
-impl Io {
-    /// Parses the contents of `/proc/PID/io`.
-    pub fn parse(text: &[u8]) -> Option<Io> {
-        let text = std::str::from_utf8(text).ok()?;
-        let field = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-            line.trim_start_matches(':').trim().parse::<u64>().ok()
-        };
-        Some(Io {
-            read_bytes: field("rchar")?,
-            write_bytes: field("wchar")?,
-            read_calls: field("syscr")?,
-            write_calls: field("syscw")?,
-        })
-    }
-}
-
-/// The peak resident set (`VmHWM`) in the contents of `/proc/PID/status`; a zombie has none.
-pub fn peak_rss_bytes(status: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(status).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()? * 1024)
-}
-
-impl Io {
-    /// Both together.
-    pub fn plus(self, other: Io) -> Io {
-        Io {
-            read_bytes: self.read_bytes + other.read_bytes,
-            write_bytes: self.write_bytes + other.write_bytes,
-            read_calls: self.read_calls + other.read_calls,
-            write_calls: self.write_calls + other.write_calls,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,10 +95,6 @@ mod tests {
         assert_eq!(Stat::parse(text).expect("parses").state, b'R');
         let text = crate::proc::read_small("/proc/self/schedstat", &mut buffer).expect("sched");
         assert!(Sched::parse(text).expect("parses").cpu_ns > 0);
-        let text = crate::proc::read_small("/proc/self/io", &mut buffer).expect("io");
-        assert!(Io::parse(text).expect("parses").read_calls > 0);
-        let text = crate::proc::read_small("/proc/self/status", &mut buffer).expect("status");
-        assert!(peak_rss_bytes(text).expect("parses") > 100_000);
     }
 
     #[test]
@@ -156,7 +102,5 @@ mod tests {
         assert_eq!(Stat::parse(b"12 no parentheses"), None);
         assert_eq!(Stat::parse(b""), None);
         assert_eq!(Sched::parse(b"1 2"), None);
-        assert_eq!(Io::parse(b"rchar: x"), None);
-        assert_eq!(peak_rss_bytes(b"VmRSS: 1 kB"), None);
     }
 }

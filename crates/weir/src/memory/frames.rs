@@ -5,14 +5,15 @@
 //! [`FrameWriter`] has the bytes that are not committed yet, a [`FrameReader`] those that are, and
 //! a [`Loan`] lends the frame to the kernel, which reads beside readers and writes alone.
 
-mod memory;
-
+use super::mapping::{Mapping, page_bytes};
+use super::sealed::map_private;
 use crate::error::{Error, ErrorKind, Result};
-use memory::Memory;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_sys::spill::{Direction, Piece};
 
+/// The name of the memory in /proc.
+const NAME: &str = "weir-pool";
 /// The committed bytes of a frame in its word.
 const COMMITTED: u64 = (1 << 32) - 1;
 /// There is a [`FrameWriter`].
@@ -29,7 +30,7 @@ const MOST_USERS: u64 = u64::MAX / USER - 1;
 /// Frames, in memory that is taken from the machine as they are first touched.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    memory: Memory,
+    memory: Mapping,
     frame_bytes: usize,
     states: Box<[AtomicU64]>,
 }
@@ -38,7 +39,7 @@ impl Frames {
     /// Frames of `frame_bytes`, a power of two and a page at least.
     pub(crate) fn new(frame_bytes: usize, count: u32) -> Result<Arc<Frames>> {
         let object = || format!("{count} frames of {frame_bytes} bytes");
-        let sizes = memory::page_bytes()..=MOST_FRAME_BYTES;
+        let sizes = page_bytes() as usize..=MOST_FRAME_BYTES;
         if !frame_bytes.is_power_of_two() || !sizes.contains(&frame_bytes) {
             let reason = "a frame has a power of two of bytes, from a page to 1 GiB";
             return Err(Error::new(ErrorKind::Invalid, "make", object(), reason));
@@ -47,7 +48,8 @@ impl Frames {
         let bytes = bytes.filter(|bytes| *bytes <= isize::MAX as usize).ok_or_else(|| {
             Error::new(ErrorKind::Invalid, "make", object(), "no memory has that size")
         })?;
-        let memory = Memory::new(bytes).map_err(|cause| Error::os("make", object(), cause))?;
+        let memory =
+            map_private(NAME, bytes).map_err(|cause| Error::os("make", object(), cause))?;
         let mut states = Vec::new();
         states
             .try_reserve_exact(count as usize)
@@ -98,7 +100,8 @@ impl Frames {
 
     /// Where a frame begins. The frame is one of ours: its guard was given.
     fn address(&self, frame: u32) -> *mut u8 {
-        self.memory.at(frame as usize * self.frame_bytes)
+        assert!(self.is_here(), "no frame of this process");
+        self.memory.at(frame as usize * self.frame_bytes, self.frame_bytes)
     }
 
     /// The frame, empty, to be written; none while anybody uses it.

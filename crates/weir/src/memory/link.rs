@@ -3,21 +3,20 @@
 //! It is made by the peer, sealed and allocated as a pipe's is, and opened by the owner, who
 //! believes nothing of it but what was checked, and seals it for good.
 
-use super::file::{self, Beginning, Use, refused};
-use super::page_bytes;
+use super::copy::copy;
+use super::mapping::{Access, Mapping, page_bytes};
+use super::sealed::{SealedMemory, Use, refused};
 use crate::error::{Error, Result};
 use rustix::fd::BorrowedFd;
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::mem::offset_of;
-use std::ptr::NonNull;
 use weir_policy::arena::LARGEST_BYTES;
 use weir_ring::board::{Board, MOST_RINGS};
 use weir_ring::lane::link::{self, LinkFixed, LinkHeader};
 use weir_ring::lane::{INLINE_BYTES, LaneId, LaneMemory, LaneWords, Place, Side};
-use weir_ring::primitive::Ordering;
-use weir_sys::forks::{self, ParentOnly};
+use weir_ring::primitive::{AtomicU32, Ordering};
+use weir_sys::forks::ParentOnly;
 
 /// Most channels of a link: as many as a board has bits.
 pub const MOST_CHANNELS: u32 = MOST_RINGS;
@@ -61,16 +60,9 @@ impl LinkExtent {
 /// A mapping of a link's memory.
 #[derive(Debug)]
 pub struct LinkMap {
-    start: NonNull<u8>,
+    mapping: Mapping,
     extent: LinkExtent,
-    epoch: u32,
 }
-
-// SAFETY: the mapping belongs to the process, not to a thread; all access to it is by atomics, or
-// by copies that the two sides hand over by atomics.
-unsafe impl Send for LinkMap {}
-// SAFETY: as for Send; no method hands out a reference to plain bytes.
-unsafe impl Sync for LinkMap {}
 
 impl LinkMap {
     /// Makes a memory of these sizes, and maps it. The owner counts as told of what comes, until
@@ -79,23 +71,17 @@ impl LinkMap {
         let bytes = extent.bytes() as u64;
         let failed =
             |cause: Errno| Error::os("make", format!("shared memory of {bytes} bytes"), cause);
-        let made = file::make(NAME, bytes, SealFlags::empty()).map_err(failed)?;
+        let made = SealedMemory::make(NAME, bytes, SealFlags::empty()).map_err(failed)?;
         let map = LinkMap::new(made.here().map_err(failed)?, extent)?;
-        let fixed = &map.header().fixed;
-        fixed.version.store(link::VERSION, Ordering::Relaxed);
-        fixed.channels.store(extent.channels, Ordering::Relaxed);
-        fixed.arena_bytes.store(extent.arena_bytes, Ordering::Relaxed);
-        map.header().side(Side::Owner).told.store(1, Ordering::Relaxed);
-        // Release: whoever finds the name finds the rest.
-        fixed.magic.store(link::MAGIC, Ordering::Release);
+        map.write_sizes();
         Ok((made, map))
     }
 
     /// Maps one that came from elsewhere, after checking all there is to check, and for good:
     /// whoever made it has mapped it.
     pub fn open(file: BorrowedFd) -> Result<LinkMap> {
-        let bytes = file::length(file)?;
-        let words = Beginning::of(file)?;
+        let memory = SealedMemory::received(file)?;
+        let words = memory.beginning()?;
         if words.u64(offset_of!(LinkFixed, magic)) != link::MAGIC
             || words.u32(offset_of!(LinkFixed, version)) != link::VERSION
         {
@@ -105,32 +91,38 @@ impl LinkMap {
             channels: words.u32(offset_of!(LinkFixed, channels)),
             arena_bytes: words.u32(offset_of!(LinkFixed, arena_bytes)),
         };
-        if !extent.is_sound() || extent.bytes() as u64 != bytes {
-            return Err(refused("its sizes cannot be"));
+        if !extent.is_sound() || extent.bytes() as u64 != memory.bytes() {
+            return Err(refused("the sizes in its header are invalid"));
         }
         let map = LinkMap::new(file, extent)?;
-        file::check_whole(file, bytes, Use::ForGood)?;
+        memory.check_whole(Use::ForGood)?;
         Ok(map)
     }
 
     fn new(file: BorrowedFd, extent: LinkExtent) -> Result<LinkMap> {
-        let failed = |cause: Errno| Error::os("map", "shared memory", cause);
-        let (bytes, how) = (extent.bytes(), ProtFlags::READ | ProtFlags::WRITE);
-        // One step for a fork: no child has it.
-        let mapped = forks::hold_off(|| {
-            // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
-            let start = unsafe {
-                rustix::mm::mmap(std::ptr::null_mut(), bytes, how, MapFlags::SHARED, file, 0)
-            }?;
-            let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::NOMEM)?;
-            let map = LinkMap { start, extent, epoch: forks::epoch() };
-            let (whole, no_child) = (start.as_ptr().cast(), Advice::LinuxDontFork);
-            // SAFETY: the range is exactly this mapping; the advice changes nothing in this
-            // process.
-            unsafe { rustix::mm::madvise(whole, bytes, no_child) }?;
-            Ok(map)
-        });
-        mapped.map_err(failed)
+        let mapping = Mapping::of_file(file, extent.bytes(), Access::Own)
+            .map_err(|cause| Error::os("map", "shared memory", cause))?;
+        Ok(LinkMap { mapping, extent })
+    }
+
+    /// One on the heap.
+    #[cfg(miri)]
+    pub(super) fn on_heap(extent: LinkExtent) -> LinkMap {
+        let mapping = Mapping::of_zeros(extent.bytes()).expect("memory");
+        let map = LinkMap { mapping, extent };
+        map.write_sizes();
+        map
+    }
+
+    /// Says in the header what this is.
+    fn write_sizes(&self) {
+        let fixed = &self.header().fixed;
+        fixed.version.store(link::VERSION, Ordering::Relaxed);
+        fixed.channels.store(self.extent.channels, Ordering::Relaxed);
+        fixed.arena_bytes.store(self.extent.arena_bytes, Ordering::Relaxed);
+        self.header().side(Side::Owner).told.store(1, Ordering::Relaxed);
+        // Release: whoever finds the name finds the rest.
+        fixed.magic.store(link::MAGIC, Ordering::Release);
     }
 
     /// The sizes.
@@ -141,27 +133,21 @@ impl LinkMap {
     /// Whether the mapping is in this process, and not only in the one it was forked from.
     #[inline]
     pub fn is_here(&self) -> bool {
-        self.epoch == forks::epoch()
+        self.mapping.is_here()
     }
 
     /// The words both sides use.
     #[inline]
     pub fn header(&self) -> &LinkHeader {
         assert!(self.is_here(), "mapped in the parent only");
-        // SAFETY: the first page is mapped as long as `self`, longer than a header and aligned; a
-        // header is atomics, for which any bytes are a value.
-        unsafe { self.start.cast::<LinkHeader>().as_ref() }
+        self.mapping.first()
     }
 
     /// What has come for a side.
     #[inline]
     pub fn board(&self, reader: Side) -> &Board {
         assert!(self.is_here(), "mapped in the parent only");
-        let page = if reader == Side::Owner { 1 } else { 2 };
-        let at = self.start.as_ptr().wrapping_add(page * page_bytes() as usize);
-        // SAFETY: the second and third page are mapped as long as `self`, each at least as long as
-        // a board and aligned; a board is atomics, for which any bytes are a value.
-        unsafe { &*at.cast::<Board>() }
+        self.mapping.words(if reader == Side::Owner { 1 } else { 2 })
     }
 
     #[inline]
@@ -169,7 +155,7 @@ impl LinkMap {
         assert!(lane.channel < self.extent.channels && self.is_here(), "a lane of no channel");
         let index = 2 * lane.channel as usize + usize::from(lane.writer == Side::Owner);
         let at = self.extent.lanes_at() + index * size_of::<LaneWords>();
-        self.start.as_ptr().wrapping_add(at)
+        self.mapping.base().wrapping_add(at)
     }
 
     /// Where `bytes` of the ring of a lane from `at` lie.
@@ -184,7 +170,7 @@ impl LinkMap {
         let inside = offset <= arena && block_bytes as usize <= arena - offset;
         assert!(inside && self.is_here(), "a block of no arena");
         let first = if lane.writer == Side::Owner { arena } else { 0 };
-        self.start.as_ptr().wrapping_add(self.extent.arenas_at() + first + offset + at)
+        self.mapping.base().wrapping_add(self.extent.arenas_at() + first + offset + at)
     }
 }
 
@@ -202,36 +188,37 @@ impl LaneMemory for LinkMap {
     }
 
     #[inline]
+    fn word(&self, lane: LaneId, place: Place, at: usize) -> &AtomicU32 {
+        assert!(at.is_multiple_of(4), "a word lies at a multiple of 4");
+        let word = self.part(lane, place, at, 4).cast::<AtomicU32>();
+        // SAFETY: inside of the ring (`part` asserts), aligned (asserted: rings begin at multiples
+        // of 4), mapped as long as `self`. No copy touches a word that another thread may load
+        // meanwhile: the contract of `LaneMemory`.
+        unsafe { &*word }
+    }
+
+    #[inline]
     fn copy_in(&self, lane: LaneId, place: Place, at: usize, from: &[u8]) {
         let to = self.part(lane, place, at, from.len());
-        // SAFETY: the range is inside of the ring, and that inside of the mapping (`part` asserts);
-        // no reference to plain bytes of it exists. A peer that writes there meanwhile breaks its
-        // own bytes.
-        unsafe { super::copy(from.as_ptr(), to, from.len()) };
+        // SAFETY: the range is inside of the ring, and that inside of the mapping (`part` asserts),
+        // and apart from `from`, which is private. No other thread touches it meanwhile: the
+        // contract of `LaneMemory`. Another process that does breaks its own bytes.
+        unsafe { copy(from.as_ptr(), to, from.len()) };
     }
 
     #[inline]
     fn copy_out(&self, lane: LaneId, place: Place, at: usize, to: &mut [u8]) {
         let from = self.part(lane, place, at, to.len());
-        // SAFETY: as in `copy_in`; what a peer writes meanwhile are other bytes, and any bytes are
-        // a value.
-        unsafe { super::copy(from, to.as_mut_ptr(), to.len()) };
-    }
-}
-
-impl Drop for LinkMap {
-    fn drop(&mut self) {
-        if self.is_here() {
-            // SAFETY: exactly what `new` mapped; what borrowed from it borrowed `self`.
-            let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.extent.bytes()) };
-        }
+        // SAFETY: as in `copy_in`. No other thread writes it meanwhile; another process that does
+        // changes which bytes are copied, and any bytes are a value.
+        unsafe { copy(from, to.as_mut_ptr(), to.len()) };
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::file::SEALS;
     use super::*;
+    use crate::memory::sealed::SEALS;
     use rustix::fd::{AsFd, OwnedFd};
     use rustix::fs::{FallocateFlags, MemfdFlags};
     use weir_ring::lane::{FrameKind, LaneReader, LaneWriter};
@@ -301,7 +288,10 @@ mod tests {
             map.header().fixed.channels.store(channels, Ordering::Relaxed);
             map.header().fixed.arena_bytes.store(arena_bytes, Ordering::Relaxed);
             let text = refusal(file.get().expect("mine"));
-            assert!(text.contains("sizes cannot be"), "{channels} {arena_bytes}: {text}");
+            assert!(
+                text.contains("sizes in its header are invalid"),
+                "{channels} {arena_bytes}: {text}"
+            );
         }
     }
 }

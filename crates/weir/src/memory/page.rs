@@ -1,28 +1,22 @@
 //! One page of shared memory out of atomic words, a cluster of flags or a board: sealed, or a file
 //! with a name.
 
-use super::{file, page_bytes};
+use super::mapping::{Access, Mapping, Words, page_bytes};
+use super::sealed::SealedMemory;
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
+use std::marker::PhantomData;
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::ptr::NonNull;
 use weir_ring::board::{self, Board};
 use weir_ring::cluster::{self, Cluster};
-use weir_ring::primitive::Ordering;
-use weir_ring::primitive::{AtomicU32, AtomicU64};
+use weir_ring::primitive::{AtomicU32, AtomicU64, Ordering};
 use weir_sys::forks::ParentOnly;
 
-mod sealed {
-    /// What can lie on a page: only atomics, at most 4096 bytes, for which any bytes are a value.
-    pub trait Words {}
-}
-
-/// What can lie on a page. Only this module says what does.
-pub trait Content: sealed::Words {
+/// What can lie on a page.
+pub trait Content: Words {
     /// The name of its files in /proc.
     const FILE: &'static str;
     /// What it is called.
@@ -35,7 +29,6 @@ pub trait Content: sealed::Words {
     fn beginning(&self) -> (&AtomicU64, &AtomicU32);
 }
 
-impl sealed::Words for Cluster {}
 impl Content for Cluster {
     const FILE: &'static str = "weir-flags";
     const WHAT: &'static str = "a cluster of flags";
@@ -46,7 +39,6 @@ impl Content for Cluster {
     }
 }
 
-impl sealed::Words for Board {}
 impl Content for Board {
     const FILE: &'static str = BOARD;
     const WHAT: &'static str = "a board";
@@ -63,20 +55,16 @@ pub const BOARD: &str = "weir-board";
 /// A mapping of such a page. Forked children have it too: it has no ends.
 #[derive(Debug)]
 pub struct Page<C: Content> {
-    start: NonNull<C>,
+    mapping: Mapping,
+    content: PhantomData<fn() -> C>,
 }
-
-// SAFETY: the mapping belongs to the process, not to a thread, and is reached as atomics only.
-unsafe impl<C: Content> Send for Page<C> {}
-// SAFETY: as for Send.
-unsafe impl<C: Content> Sync for Page<C> {}
 
 impl<C: Content> Page<C> {
     /// Makes a page and its file, which is sealed against further seals as well: more than two may
     /// map it, and none of them is to keep others from that.
     pub fn create() -> Result<(ParentOnly, Page<C>)> {
         let failed = |cause: Errno| Error::os("make", C::WHAT, cause);
-        let made = file::make(C::FILE, page_bytes(), SealFlags::SEAL).map_err(failed)?;
+        let made = SealedMemory::make(C::FILE, page_bytes(), SealFlags::SEAL).map_err(failed)?;
         let page = Self::map(made.here().map_err(failed)?)?;
         let (magic, version) = page.words().beginning();
         version.store(C::VERSION, Ordering::Relaxed);
@@ -90,8 +78,8 @@ impl<C: Content> Page<C> {
         let refused = |why| {
             Error::new(ErrorKind::Corrupt, "use", format!("what was received as {}", C::WHAT), why)
         };
-        match file::length(file) {
-            Ok(bytes) if bytes == page_bytes() => {}
+        match SealedMemory::received(file) {
+            Ok(memory) if memory.bytes() == page_bytes() => {}
             Ok(_) => return Err(refused("it is not one page")),
             Err(_) => return Err(refused("it is not sealed memory")),
         }
@@ -105,22 +93,14 @@ impl<C: Content> Page<C> {
     }
 
     fn map(file: BorrowedFd) -> Result<Page<C>> {
-        let (bytes, how) = (page_bytes() as usize, ProtFlags::READ | ProtFlags::WRITE);
-        // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
-        let start = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), bytes, how, MapFlags::SHARED, file, 0)
-        };
-        let start = start.map_err(|cause| Error::os("map", C::WHAT, cause))?;
-        NonNull::new(start.cast())
-            .map(|start| Page { start })
-            .ok_or_else(|| Error::os("map", C::WHAT, Errno::NOMEM))
+        let mapping = Mapping::of_file(file, page_bytes() as usize, Access::Inherited)
+            .map_err(|cause| Error::os("map", C::WHAT, cause))?;
+        Ok(Page { mapping, content: PhantomData })
     }
 
     /// The words.
     pub fn words(&self) -> &C {
-        // SAFETY: the page is mapped as long as `self`, at least as long as what lies on it
-        // (`sealed::Words`) and aligned; that is atomics, for which any bytes are a value.
-        unsafe { self.start.as_ref() }
+        self.mapping.first()
     }
 }
 
@@ -184,12 +164,5 @@ impl Page<Cluster> {
         let own = format!("/proc/self/fd/{}", file.as_raw_fd());
         rustix::fs::linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
         Ok(file)
-    }
-}
-
-impl<C: Content> Drop for Page<C> {
-    fn drop(&mut self) {
-        // SAFETY: exactly what `map` mapped; what borrowed from it borrowed `self`.
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), page_bytes() as usize) };
     }
 }

@@ -1,9 +1,14 @@
 //! Memory that is ours, and memory that is not.
 
-use super::file::SEALS;
+use super::sealed::SEALS;
 use super::*;
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{FallocateFlags, MemfdFlags};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::Advice;
+use weir_ring::layout::{self, Header};
+use weir_ring::primitive::Ordering;
+use weir_ring::{Area, Memory};
 
 const STREAM: Extent =
     Extent { kind: layout::STREAM, ring_bytes: 8192, arena_bytes: 0, generation: 0 };
@@ -76,10 +81,13 @@ fn foreign_memory_is_refused_by_name() {
     for bytes in [0, 4095, 12_000, 1 << 40, 4096] {
         let sized = spoilt(|header| header.fixed.ring_bytes.store(bytes, Ordering::Relaxed));
         let text = refusal(&sized);
-        assert!(text.contains("sizes cannot be") || text.contains("not as long"), "{text}");
+        assert!(
+            text.contains("sizes in its header are invalid") || text.contains("not as long"),
+            "{text}"
+        );
     }
     let kind = spoilt(|header| header.fixed.kind.store(7, Ordering::Relaxed));
-    assert!(refusal(&kind).contains("sizes cannot be"));
+    assert!(refusal(&kind).contains("sizes in its header are invalid"));
 }
 
 #[test]
@@ -150,7 +158,7 @@ fn memory_in_use_for_good_keeps_its_pages_and_gets_no_other_writer() {
     let opened = open(file, Use::ForGood).expect("opened");
     let (punch, page) = (FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, page_bytes());
     assert_eq!(rustix::fs::fallocate(file, punch, page, page), Err(Errno::PERM));
-    let start = made.base().cast();
+    let start = std::ptr::from_ref(made.header()).cast_mut().cast();
     // SAFETY: the range is the first page of this mapping, of whose bytes any are a value.
     let removed = unsafe { rustix::mm::madvise(start, page as usize, Advice::LinuxRemove) };
     assert_eq!(removed, Err(Errno::PERM));

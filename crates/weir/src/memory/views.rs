@@ -1,6 +1,6 @@
 //! Parts of shared memory lent to the user: raw, reached by copying.
 
-use super::Map;
+use super::map::Map;
 use rustix::fd::BorrowedFd;
 use std::marker::PhantomData;
 use weir_ring::{Area, Memory};

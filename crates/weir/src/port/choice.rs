@@ -99,11 +99,12 @@ impl Choice {
         slot.ok_or_else(|| Error::new(ErrorKind::Invalid, "use", "a writer", "it is gone"))
     }
 
-    /// The writer whose turn it is, if it still is.
+    /// The writer whose turn it is, if it still is and there is no news of others.
     #[inline]
-    pub fn current_slot(&mut self) -> Option<&mut Slot> {
-        let slot = self.slots.get_mut(self.current? as usize)?.as_deref_mut()?;
-        (slot.turn.goes_on() && !slot.is_set_aside()).then_some(slot)
+    pub fn current_place(&mut self) -> Option<u32> {
+        let place = self.current.filter(|_| !self.inbox.has_news())?;
+        let slot = self.slots.get(place as usize)?.as_deref()?;
+        (slot.turn.goes_on() && !slot.is_set_aside()).then_some(place)
     }
 
     pub fn id_at(&self, place: u32) -> Option<WriterId> {

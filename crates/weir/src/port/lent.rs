@@ -1,13 +1,7 @@
-//! Receiving in place: messages are shown where they lie in their writer's ring.
+//! A message that is shown where it lies in its writer's ring.
 
-use super::reader::Port;
-use super::waiting::Effort;
-use super::{Event, Received};
-use crate::error::{ErrorKind, Result};
 use crate::memory::View;
-use crate::pipe::end::Until;
 use rustix::fd::BorrowedFd;
-use std::time::Duration;
 
 /// A message while it is shown.
 #[derive(Debug)]
@@ -67,102 +61,6 @@ impl Lent<'_> {
                     std::io::IoSlice::new(&all[offset..offset + bytes]),
                 ];
                 Ok(rustix::io::writev(fd, &parts)?)
-            }
-        }
-    }
-}
-
-impl Port {
-    /// As [`Port::receive_each`], but messages that came in one piece are shown where they lie,
-    /// and not copied. `buffer` is for the others. An end of a writer is shown as well, as an empty
-    /// message.
-    ///
-    /// # Errors
-    /// Those of [`Port::receive`].
-    pub fn receive_each_lent(
-        &mut self,
-        buffer: &mut [u8],
-        see: impl FnMut(Received, Lent<'_>),
-    ) -> Result<usize> {
-        self.receive_each_lent_until(buffer, Until::Ever, see)
-    }
-
-    /// The same, if there is something.
-    ///
-    /// # Errors
-    /// Those of [`Port::try_receive`].
-    pub fn try_receive_each_lent(
-        &mut self,
-        buffer: &mut [u8],
-        see: impl FnMut(Received, Lent<'_>),
-    ) -> Result<usize> {
-        self.receive_each_lent_until(buffer, Until::Now, see)
-    }
-
-    /// The same, if something comes in that time.
-    ///
-    /// # Errors
-    /// Those of [`Port::receive_for`].
-    pub fn receive_each_lent_for(
-        &mut self,
-        buffer: &mut [u8],
-        time: Duration,
-        see: impl FnMut(Received, Lent<'_>),
-    ) -> Result<usize> {
-        self.receive_each_lent_until(buffer, Until::after(time), see)
-    }
-
-    /// The same, if there is something; none is no error, and the descriptor for poll and epoll is
-    /// left as it is. Cheaper than [`Port::try_receive_each_lent`], for who looks again and again.
-    ///
-    /// # Errors
-    /// Those of [`Port::receive`].
-    pub fn look_each_lent(
-        &mut self,
-        buffer: &mut [u8],
-        see: impl FnMut(Received, Lent<'_>),
-    ) -> Result<usize> {
-        if !self.is_ready()? {
-            return Ok(0);
-        }
-        match self.receive_each_lent_until(buffer, Until::Now, see) {
-            // Part of a message was there, or something else that is not shown.
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
-            seen => seen,
-        }
-    }
-
-    fn receive_each_lent_until(
-        &mut self,
-        buffer: &mut [u8],
-        until: Until,
-        mut see: impl FnMut(Received, Lent<'_>),
-    ) -> Result<usize> {
-        let mut effort = Effort::new(until);
-        loop {
-            let place = self.next_of(&mut effort)?;
-            let manner = self.manner();
-            let slot = self.choice.slot(place)?;
-            let (writer, identity) = (slot.id, slot.identity);
-            let before = slot.bytes;
-            let served = slot.serve_lent(manner, |sequence, view| {
-                let event = Event::Message { bytes: view.len() };
-                see(Received { writer, identity, sequence, event }, Lent::InPlace(view));
-            })?;
-            if served > 0 {
-                let bytes = slot.bytes - before;
-                self.choice.account_for(place)?;
-                self.choice.count(served as u64, bytes);
-                self.acted();
-                return Ok(served);
-            }
-            if let Some(received) = self.step(place, buffer, &mut effort)? {
-                let bytes = match received.event {
-                    Event::Message { bytes } | Event::Piece { bytes, .. } => bytes,
-                    Event::Closed(_) => 0,
-                };
-                see(received, Lent::Copied(&buffer[..bytes]));
-                return Ok(1);
             }
         }
     }

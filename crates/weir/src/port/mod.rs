@@ -104,6 +104,16 @@ pub enum Event {
     Closed(Ending),
 }
 
+impl Event {
+    /// Bytes of the message or piece.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Event::Message { bytes } | Event::Piece { bytes, .. } => bytes,
+            Event::Closed(_) => 0,
+        }
+    }
+}
+
 /// What was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {

@@ -1,12 +1,14 @@
 //! The reader of a port: what its owner calls.
 
 use super::choice::Choice;
-use super::slot::{Manner, Step};
+use super::lent::Lent;
+use super::slot::{Manner, Most, Step};
 use super::waiting::Effort;
 use super::{Ending, Event, HELLO, PortOptions, Received, WriterId};
 use crate::connect::acceptor::{Entrance, Identity};
 use crate::connect::name::{self, What};
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::View;
 use crate::park::doorbell::Doorbell;
 use crate::pipe::end::Until;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -98,32 +100,15 @@ impl Port {
 
     #[inline]
     fn receive_until(&mut self, buffer: &mut [u8], until: Until) -> Result<Received> {
-        if let Some(received) = self.receive_of_current(buffer)? {
-            return Ok(received);
-        }
-        let mut effort = Effort::new(until);
-        loop {
-            let place = self.next_of(&mut effort)?;
-            if let Some(received) = self.step(place, buffer, &mut effort)? {
-                return Ok(received);
+        let mut got = None;
+        let most = Most { messages: 1, bytes: buffer.len() };
+        self.serve(buffer, most, until, |received, view, buffer| {
+            if let Some(view) = view {
+                view.copy_to(0, &mut buffer[..received.event.bytes()]);
             }
-        }
-    }
-
-    /// The next message of the writer whose turn it is, where that is short and there: what a
-    /// stream of them costs, and nothing else.
-    #[inline]
-    fn receive_of_current(&mut self, buffer: &mut [u8]) -> Result<Option<Received>> {
-        let manner = self.manner();
-        if self.choice.inbox().has_news() {
-            return Ok(None);
-        }
-        let Some(slot) = self.choice.current_slot() else { return Ok(None) };
-        let Some(bytes) = slot.take_short(buffer, manner)? else { return Ok(None) };
-        let (writer, identity, sequence) = (slot.id, slot.identity, slot.sequence);
-        self.choice.count(1, bytes as u64);
-        self.acted();
-        Ok(Some(Received { writer, identity, sequence, event: Event::Message { bytes } }))
+            got = Some(received);
+        })?;
+        got.ok_or_else(|| READ.error(ErrorKind::WouldBlock, self.path(), "no message is whole"))
     }
 
     /// Receives the next message as [`Port::receive`] does, and with it those that the same writer
@@ -171,36 +156,142 @@ impl Port {
         until: Until,
         mut see: impl FnMut(Received, &[u8]),
     ) -> Result<usize> {
+        let most = Most { messages: usize::MAX, bytes: buffer.len() };
+        self.serve(buffer, most, until, |received, view, buffer| {
+            let bytes = &mut buffer[..received.event.bytes()];
+            if let Some(view) = view {
+                view.copy_to(0, bytes);
+            }
+            see(received, bytes);
+        })
+    }
+
+    /// As [`Port::receive_each`], but messages that came in one piece are shown where they lie,
+    /// and not copied. `buffer` is for the others. An end of a writer is shown as well, as an empty
+    /// message.
+    ///
+    /// # Errors
+    /// Those of [`Port::receive`].
+    pub fn receive_each_lent(
+        &mut self,
+        buffer: &mut [u8],
+        see: impl FnMut(Received, Lent<'_>),
+    ) -> Result<usize> {
+        self.receive_each_lent_until(buffer, Until::Ever, see)
+    }
+
+    /// The same, if there is something.
+    ///
+    /// # Errors
+    /// Those of [`Port::try_receive`].
+    pub fn try_receive_each_lent(
+        &mut self,
+        buffer: &mut [u8],
+        see: impl FnMut(Received, Lent<'_>),
+    ) -> Result<usize> {
+        self.receive_each_lent_until(buffer, Until::Now, see)
+    }
+
+    /// The same, if something comes in that time.
+    ///
+    /// # Errors
+    /// Those of [`Port::receive_for`].
+    pub fn receive_each_lent_for(
+        &mut self,
+        buffer: &mut [u8],
+        time: Duration,
+        see: impl FnMut(Received, Lent<'_>),
+    ) -> Result<usize> {
+        self.receive_each_lent_until(buffer, Until::after(time), see)
+    }
+
+    /// The same, if there is something; none is no error, and the descriptor for poll and epoll is
+    /// left as it is. Cheaper than [`Port::try_receive_each_lent`], for who looks again and again.
+    ///
+    /// # Errors
+    /// Those of [`Port::receive`].
+    pub fn look_each_lent(
+        &mut self,
+        buffer: &mut [u8],
+        see: impl FnMut(Received, Lent<'_>),
+    ) -> Result<usize> {
+        if !self.is_ready()? {
+            return Ok(0);
+        }
+        match self.receive_each_lent_until(buffer, Until::Now, see) {
+            // Part of a message was there, or something else that is not shown.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+            seen => seen,
+        }
+    }
+
+    fn receive_each_lent_until(
+        &mut self,
+        buffer: &mut [u8],
+        until: Until,
+        mut see: impl FnMut(Received, Lent<'_>),
+    ) -> Result<usize> {
+        let most = Most { messages: usize::MAX, bytes: usize::MAX };
+        self.serve(buffer, most, until, |received, view, buffer| {
+            let copied = || Lent::Copied(&buffer[..received.event.bytes()]);
+            see(received, view.map_or_else(copied, Lent::InPlace));
+        })
+    }
+
+    /// Waits for a writer that has something, and shows what is there of it to the end of its
+    /// turn: messages of one piece where they lie, anything else in `buffer`. How many.
+    #[inline]
+    fn serve(
+        &mut self,
+        buffer: &mut [u8],
+        most: Most,
+        until: Until,
+        mut see: impl FnMut(Received, Option<View<'_>>, &mut [u8]),
+    ) -> Result<usize> {
+        // In a stream of messages of the same writer there is nothing else to look at.
+        if let Some(place) = self.choice.current_place()
+            && let served @ 1.. = self.serve_writer(place, buffer, most, &mut see)?
+        {
+            return Ok(served);
+        }
         let mut effort = Effort::new(until);
         loop {
             let place = self.next_of(&mut effort)?;
-            let manner = self.manner();
-            let slot = self.choice.slot(place)?;
-            let (writer, identity) = (slot.id, slot.identity);
-            let before = slot.bytes;
-            let served = slot.serve_short(buffer, manner, |sequence, bytes| {
-                let event = Event::Message { bytes: bytes.len() };
-                see(Received { writer, identity, sequence, event }, bytes);
-            })?;
-            if served > 0 {
-                let bytes = slot.bytes - before;
-                self.choice.account_for(place)?;
-                self.choice.count(served as u64, bytes);
-                self.acted();
+            if let served @ 1.. = self.serve_writer(place, buffer, most, &mut see)? {
                 return Ok(served);
             }
             if let Some(received) = self.step(place, buffer, &mut effort)? {
-                let bytes = match received.event {
-                    Event::Message { bytes } | Event::Piece { bytes, .. } => bytes,
-                    Event::Closed(_) => 0,
-                };
-                see(received, &buffer[..bytes]);
+                see(received, None, buffer);
                 return Ok(1);
             }
         }
     }
 
-    pub(super) fn manner(&self) -> Manner {
+    #[inline]
+    fn serve_writer(
+        &mut self,
+        place: u32,
+        buffer: &mut [u8],
+        most: Most,
+        see: &mut impl FnMut(Received, Option<View<'_>>, &mut [u8]),
+    ) -> Result<usize> {
+        let manner = self.manner();
+        let slot = self.choice.slot(place)?;
+        let (writer, identity, before) = (slot.id, slot.identity, slot.bytes);
+        let served = slot.serve(most, manner, |sequence, view| {
+            let event = Event::Message { bytes: view.len() };
+            see(Received { writer, identity, sequence, event }, Some(view), buffer);
+        })?;
+        if served > 0 {
+            let bytes = slot.bytes - before;
+            self.choice.account_for(place)?;
+            self.choice.count(served as u64, bytes);
+            self.acted();
+        }
+        Ok(served)
+    }
+
+    fn manner(&self) -> Manner {
         Manner {
             in_pieces: self.options.in_pieces,
             most_message_bytes: self.options.most_message_bytes,
@@ -209,7 +300,7 @@ impl Port {
     }
 
     /// Takes one step with a writer that has something.
-    pub(super) fn step(
+    fn step(
         &mut self,
         place: u32,
         buffer: &mut [u8],

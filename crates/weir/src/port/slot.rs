@@ -78,11 +78,19 @@ pub struct Manner {
     pub room_bytes: u64,
 }
 
-/// A record at the front of a ring, checked.
-struct Front {
-    bytes: usize,
-    first: bool,
-    last: bool,
+/// What one call takes at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Most {
+    pub messages: usize,
+    /// Of one message.
+    pub bytes: usize,
+}
+
+/// What is at the front of a ring, checked.
+enum Front {
+    Record { bytes: usize, first: bool, last: bool },
+    Nothing,
+    Nonsense,
 }
 
 impl Slot {
@@ -179,20 +187,20 @@ impl Slot {
         }
     }
 
-    /// The next record, its header checked; `None` if there is none; an error if it cannot be.
+    /// Looks at the next record and its header.
     #[inline]
-    fn front(&mut self) -> Result<std::result::Result<Option<Front>, ()>> {
+    fn front(&mut self) -> Result<Front> {
         let (end, ring) = self.reader.parts()?;
         let bytes = match ring.look(&*end.map) {
             Ok(Some(bytes)) => bytes,
-            Ok(None) => return Ok(Ok(None)),
-            Err(_) => return Ok(Err(())),
+            Ok(None) => return Ok(Front::Nothing),
+            Err(_) => return Ok(Front::Nonsense),
         };
         let header = ring.header(&*end.map);
         if header & !(FIRST | LAST) != DATA {
-            return Ok(Err(()));
+            return Ok(Front::Nonsense);
         }
-        Ok(Ok(Some(Front { bytes, first: header & FIRST != 0, last: header & LAST != 0 })))
+        Ok(Front::Record { bytes, first: header & FIRST != 0, last: header & LAST != 0 })
     }
 
     /// Receives the next of what there is.
@@ -203,13 +211,12 @@ impl Slot {
         if self.complete {
             return self.deliver_partial(buffer);
         }
-        let front = match self.front()? {
-            Ok(None) => return self.nothing(),
-            Ok(Some(front)) => front,
-            Err(()) => return Ok(self.give_up()),
+        let (bytes, first, last) = match self.front()? {
+            Front::Record { bytes, first, last } => (bytes, first, last),
+            Front::Nothing => return self.nothing(),
+            Front::Nonsense => return Ok(self.give_up()),
         };
-        let bytes = front.bytes;
-        if front.first {
+        if first {
             // A message that was not finished before never will be.
             self.partial.clear();
             self.begun = None;
@@ -219,24 +226,24 @@ impl Slot {
         if (self.partial.len() + bytes) as u64 > manner.most_message_bytes {
             return Ok(self.give_up());
         }
-        if manner.in_pieces || (front.first && front.last) {
+        if manner.in_pieces || (first && last) {
             self.take_into(buffer, bytes)?;
-            self.in_message = !front.last;
+            self.in_message = !last;
             self.count(bytes);
             if manner.in_pieces {
-                return Ok(Step::Piece(bytes, front.first, front.last));
+                return Ok(Step::Piece(bytes, first, last));
             }
             return Ok(Step::Message(bytes));
         }
         if !self.has_room(bytes, manner) {
             return Ok(Step::NoRoom);
         }
-        if front.first && bytes <= buffer.len() {
+        if first && bytes <= buffer.len() {
             return self.put_together(buffer, bytes, manner);
         }
         self.put_away(bytes, manner)?;
-        self.in_message = !front.last;
-        if !front.last {
+        self.in_message = !last;
+        if !last {
             return Ok(Step::PutAway(bytes));
         }
         self.complete = true;
@@ -251,7 +258,7 @@ impl Slot {
         self.in_message = true;
         let mut done = bytes;
         for _ in 1..MOST_PIECES {
-            let Ok(Some(Front { bytes, first: false, last })) = self.front()? else { break };
+            let Front::Record { bytes, first: false, last } = self.front()? else { break };
             let whole = done + bytes;
             if whole > buffer.len()
                 || whole as u64 > manner.most_message_bytes
@@ -332,80 +339,23 @@ impl Slot {
         Ok(Step::Message(bytes))
     }
 
-    /// Receives the next message if it is a short one and fits.
+    /// Shows messages of one piece where they lie, one after the other, until the turn is over,
+    /// there were `most.messages`, or there is something else to do: how many.
     #[inline]
-    pub fn take_short(&mut self, buffer: &mut [u8], manner: Manner) -> Result<Option<usize>> {
-        if self.ending.is_some() || self.complete || self.in_message || manner.in_pieces {
-            return Ok(None);
-        }
-        let Ok(Some(Front { bytes, first: true, last: true })) = self.front()? else {
-            return Ok(None);
-        };
-        if bytes > buffer.len() || bytes as u64 > manner.most_message_bytes {
-            return Ok(None);
-        }
-        self.take_into(buffer, bytes)?;
-        self.count(bytes);
-        Ok(Some(bytes))
-    }
-
-    /// Receives short messages one after the other until the turn is over or there is something
-    /// else to do, and shows each. How many.
-    pub fn serve_short(
+    pub fn serve(
         &mut self,
-        buffer: &mut [u8],
-        manner: Manner,
-        mut see: impl FnMut(u64, &[u8]),
-    ) -> Result<usize> {
-        if self.ending.is_some() || self.complete || manner.in_pieces {
-            return Ok(0);
-        }
-        let (mut messages, mut moved, mut unsettled) = (0, 0, 0);
-        while self.turn.goes_on() {
-            let Ok(Some(Front { bytes, first: true, last: true })) = self.front()? else { break };
-            if bytes > buffer.len() || bytes as u64 > manner.most_message_bytes {
-                break;
-            }
-            let (end, ring) = self.reader.parts()?;
-            ring.copy_out(&*end.map, bytes, 0, &mut buffer[..bytes]);
-            ring.consume(&*end.map, bytes, end.dirties);
-            if self.in_message {
-                (self.in_message, self.begun) = (false, None);
-                self.partial = Vec::new();
-            }
-            self.count(bytes);
-            messages += 1;
-            unsettled += 1;
-            moved += bytes;
-            self.turn.serve(bytes as u64);
-            see(self.sequence, &buffer[..bytes]);
-            // Room is given back long before a lap of the ring: what was read lies there until
-            // then, as if it had been sent again.
-            let (_, ring) = self.reader.parts()?;
-            if ring.owes_much() {
-                self.reader.settle(unsettled, moved)?;
-                (unsettled, moved) = (0, 0);
-            }
-        }
-        if unsettled > 0 {
-            self.reader.settle(unsettled, moved)?;
-        }
-        Ok(messages)
-    }
-
-    /// The same, but each is shown where it lies.
-    pub fn serve_lent(
-        &mut self,
+        most: Most,
         manner: Manner,
         mut see: impl FnMut(u64, View<'_>),
     ) -> Result<usize> {
         if self.ending.is_some() || self.complete || manner.in_pieces {
             return Ok(0);
         }
+        let most_bytes = manner.most_message_bytes.min(most.bytes as u64);
         let (mut messages, mut moved, mut unsettled) = (0, 0, 0);
-        while self.turn.goes_on() {
-            let Ok(Some(Front { bytes, first: true, last: true })) = self.front()? else { break };
-            if bytes as u64 > manner.most_message_bytes {
+        while self.turn.goes_on() && messages < most.messages {
+            let Front::Record { bytes, first: true, last: true } = self.front()? else { break };
+            if bytes as u64 > most_bytes {
                 break;
             }
             if self.in_message {
@@ -421,6 +371,8 @@ impl Slot {
             unsettled += 1;
             moved += bytes;
             self.turn.serve(bytes as u64);
+            // Room is given back long before a lap of the ring: what was read lies there until
+            // then, as if it had been sent again.
             let (_, ring) = self.reader.parts()?;
             if ring.owes_much() {
                 self.reader.settle(unsettled, moved)?;
@@ -439,8 +391,8 @@ impl Slot {
             return Ok(self.partial.len());
         }
         Ok(match self.front()? {
-            Ok(Some(front)) => front.bytes,
-            _ => 0,
+            Front::Record { bytes, .. } => bytes,
+            Front::Nothing | Front::Nonsense => 0,
         })
     }
 

@@ -3,7 +3,7 @@
 use super::{Registered, closed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipe::record::{RecordReader, RecordWriter};
-use crate::port::{Event, Port, PortWriter, Received};
+use crate::port::{Port, PortWriter, Received};
 use futures_core::Stream;
 use futures_sink::Sink;
 use std::pin::Pin;
@@ -116,11 +116,8 @@ impl Stream for PortStream {
                 .poll(context, || { receive_whole(buffer, |buffer| port.try_receive(buffer)) })
         );
         Poll::Ready(Some(outcome.map(|received| {
-            let bytes = match received.event {
-                Event::Message { bytes } | Event::Piece { bytes, .. } => bytes,
-                Event::Closed(_) => 0,
-            };
-            Message { received, bytes: buffer[..bytes].to_vec() }
+            let bytes = buffer[..received.event.bytes()].to_vec();
+            Message { received, bytes }
         })))
     }
 }

@@ -1,7 +1,7 @@
 //! Reading the text of a trace.
 
 use std::collections::BTreeMap;
-use weir_sys::floor::{READ_CALL, WRITE_CALL};
+use weir_bench_sys::floor::{READ_CALL, WRITE_CALL};
 
 /// The phases of one way, as Joy had them: wake-up, block, choice, resume.
 pub const PHASES: [&str; 5] = [

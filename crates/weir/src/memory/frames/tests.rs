@@ -4,7 +4,7 @@ use super::*;
 use std::sync::atomic::AtomicBool;
 
 fn frames(count: u32) -> Arc<Frames> {
-    Frames::new(memory::page_bytes(), count).expect("made")
+    Frames::new(page_bytes() as usize, count).expect("made")
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn there_is_no_frame_beyond_the_last() {
 
 #[test]
 fn sizes_that_cannot_be_are_refused() {
-    let page = memory::page_bytes();
+    let page = page_bytes() as usize;
     for (frame_bytes, count) in [(page - 1, 4), (page / 2, 4), (3 * page, 4), (page, 0), (0, 0)] {
         let error = Frames::new(frame_bytes, count).expect_err("refused");
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");

@@ -1,0 +1,109 @@
+//! A robust mutex of POSIX threads in memory shared with forked children: who takes it after its
+//! holder died is told so.
+
+use std::io;
+use std::marker::PhantomData;
+use weir_sys::mapping::Mapping;
+
+/// The mutex. Processes forked after it was made have it too.
+#[derive(Debug)]
+pub struct RobustMutex {
+    mapping: Mapping,
+}
+
+/// While this lives, the mutex is held.
+#[derive(Debug)]
+pub struct Held<'m> {
+    mutex: &'m RobustMutex,
+    after_a_death: bool,
+    // It is given back by the thread that took it.
+    _same_thread: PhantomData<*const ()>,
+}
+
+impl RobustMutex {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// Those of mmap(2) and pthread_mutex_init(3).
+    pub fn new() -> io::Result<RobustMutex> {
+        let mapping = Mapping::new(size_of::<libc::pthread_mutex_t>(), libc::MAP_SHARED)?;
+        let mutex = RobustMutex { mapping };
+        let mut how = std::mem::MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
+        let how = how.as_mut_ptr();
+        // SAFETY: `how` points to a live local of the type that is initialised here.
+        check(unsafe { libc::pthread_mutexattr_init(how) })?;
+        // SAFETY: initialised above.
+        check(unsafe { libc::pthread_mutexattr_setpshared(how, libc::PTHREAD_PROCESS_SHARED) })?;
+        // SAFETY: as above.
+        check(unsafe { libc::pthread_mutexattr_setrobust(how, libc::PTHREAD_MUTEX_ROBUST) })?;
+        // SAFETY: the mapping is as large as a mutex, aligned to a page, and nobody else has it
+        // yet; the attributes are initialised.
+        check(unsafe { libc::pthread_mutex_init(mutex.place(), how) })?;
+        // SAFETY: initialised above and not used afterwards.
+        check(unsafe { libc::pthread_mutexattr_destroy(how) })?;
+        Ok(mutex)
+    }
+
+    fn place(&self) -> *mut libc::pthread_mutex_t {
+        self.mapping.start().cast()
+    }
+
+    /// Takes it, waiting for as long as another has it.
+    ///
+    /// # Errors
+    /// Those of pthread_mutex_lock(3), except `EOWNERDEAD`, which [`Held`] tells.
+    #[inline]
+    pub fn lock(&self) -> io::Result<Held<'_>> {
+        // SAFETY: an initialised mutex that is mapped as long as `self`.
+        let code = unsafe { libc::pthread_mutex_lock(self.place()) };
+        let after_a_death = code == libc::EOWNERDEAD;
+        if after_a_death {
+            // SAFETY: this thread holds the mutex, as EOWNERDEAD says.
+            check(unsafe { libc::pthread_mutex_consistent(self.place()) })?;
+        } else {
+            check(code)?;
+        }
+        Ok(Held { mutex: self, after_a_death, _same_thread: PhantomData })
+    }
+}
+
+impl Held<'_> {
+    /// Whether the last holder died with it.
+    pub fn after_a_death(&self) -> bool {
+        self.after_a_death
+    }
+}
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: this thread holds the mutex: a `Held` stays where it was made.
+        unsafe { libc::pthread_mutex_unlock(self.mutex.place()) };
+    }
+}
+
+fn check(code: libc::c_int) -> io::Result<()> {
+    if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_comes_after_a_dead_holder_is_told() {
+        let mutex = RobustMutex::new().expect("made");
+        assert!(!mutex.lock().expect("taken").after_a_death());
+        // SAFETY: the child takes a mutex that nobody holds, makes no other call, and ends.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            let held = mutex.lock();
+            std::mem::forget(held);
+            // SAFETY: _exit(2) has no preconditions.
+            unsafe { libc::_exit(0) };
+        }
+        weir_measure_sys::wait::reap_blocking(pid).expect("reaped");
+        assert!(mutex.lock().expect("taken").after_a_death(), "the child died with it");
+        assert!(!mutex.lock().expect("taken").after_a_death(), "it is sound again");
+    }
+}

@@ -1,0 +1,99 @@
+//! Advice in sentences: what to do and why, and what it could gain.
+
+use super::{hints, quota, started, verdict};
+use crate::units::words::{
+    count, factor_about, factor_at_most, of_cpus, percent, size, stage, things,
+};
+use weir_doctor::advice::{Advice, Gain, Kind, Scarcity, scarcity};
+use weir_doctor::around::{Around, others, queued};
+use weir_doctor::facts::{Run, Stage};
+
+/// What to do, and why, in a sentence without the gain. `remembers`: a later run of the same text
+/// can go by what this one shows.
+pub fn advice(run: &Run, advice: &Advice, remembers: bool) -> String {
+    if let Some(position) = advice.pipe {
+        return pipe(run, advice.kind, position, remembers && !run.script);
+    }
+    match advice.stage {
+        Some(position) => of_stage(run, advice.kind, position),
+        None => more_cpus(run),
+    }
+}
+
+/// What the run could gain: `at most 1.9x faster`, `perhaps 1.9x faster`.
+pub fn gain(gain: Gain) -> String {
+    match gain {
+        gain if gain.factor() >= 100.0 => String::from("perhaps over 100x faster"),
+        Gain::AtMost(factor) => format!("at most {} faster", factor_at_most(factor)),
+        Gain::About(factor) => format!("perhaps {} faster", factor_about(factor)),
+    }
+}
+
+fn pipe(run: &Run, kind: Kind, position: usize, remembers: bool) -> String {
+    let pipe = &run.pipes[position];
+    let between = format!("{}->{}", pipe.from + 1, pipe.to + 1);
+    let (full, empty) = (percent(pipe.full_share), percent(pipe.empty_share));
+    let evidence = format!("it was full {full} and empty {empty} of the time");
+    if kind == Kind::LargerPipe {
+        let limit = size(pipe.limit_bytes);
+        return format!("give pipe {between} up to {limit} (--pipe-size auto): {evidence}");
+    }
+    let again = if remembers { "run again with --elastic, or: " } else { "" };
+    format!(
+        "put an elastic buffer into pipe {between} ({again}... | weir buffer | ...): {evidence}, \
+         in bursts larger than a pipe"
+    )
+}
+
+fn of_stage(run: &Run, kind: Kind, position: usize) -> String {
+    let of = &run.stages[position];
+    let name = stage(position, &of.label);
+    match kind {
+        Kind::FewerProcesses => {
+            let what = of.started.as_ref().map(started).unwrap_or_default();
+            let programs = of.started.iter().flat_map(|started| started.frequent());
+            format!("{name} {what}: {}", hints::instead_of_processes(&of.label, programs))
+        }
+        Kind::CLocale => format!(
+            "set LC_ALL=C for {name}, if bytes will do: {} compares text by the rules of {}",
+            of.program,
+            of.locale.as_deref().unwrap_or_default()
+        ),
+        Kind::ParallelCompressor => {
+            let idle = of_cpus((run.host.idle_cpus.unwrap_or(0.0) * 10.0).round() / 10.0);
+            let were = if idle == "1 CPU" { "was" } else { "were" };
+            let instead = hints::parallel(&of.label);
+            format!("{name} used one CPU while {idle} {were} idle: try {instead}")
+        }
+        Kind::LargerReads => transfers(of, kind, &name, "reads", of.read_calls, of.read_bytes),
+        _ => transfers(of, kind, &name, "writes", of.write_calls, of.write_bytes),
+    }
+}
+
+fn transfers(of: &Stage, kind: Kind, name: &str, verb: &str, calls: u64, bytes: u64) -> String {
+    let each = things(bytes / calls.max(1), "byte");
+    let hint = hints::buffering(&of.label, kind);
+    format!("{name} {verb} {each} a call in {} calls: {hint}", count(calls))
+}
+
+fn more_cpus(run: &Run) -> String {
+    let waited = queued(run) * run.wall_ns as f64 / 1e9;
+    let waited = format!("stages waited {waited:.1} s for one");
+    match scarcity(run) {
+        Some(Scarcity::Quota(cpus, share)) => {
+            format!("a higher CPU quota: the run was {}", quota(cpus, share))
+        }
+        Some(Scarcity::Crowded) => {
+            let said = |around: Around| verdict::around(run, &around);
+            let who = others(run).map(said).collect::<Vec<_>>().join(", ");
+            format!("run it when the host has less to do: {who}, and {waited}")
+        }
+        _ => {
+            let full = match run.usable_cpus() {
+                1.0 => String::from("the CPU it may use was full"),
+                usable => format!("the {} it may use were full", of_cpus(usable)),
+            };
+            format!("twice as many CPUs: {full}, and {waited}")
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! How a stage ended, where that is worth saying.
+
+use crate::units::words::stage;
+use weir_doctor::ending::{Answer, OutOfMemory, Remark};
+
+/// One stage and its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended<'a> {
+    /// Position of the stage; none of a script run whole.
+    pub position: Option<usize>,
+    /// What a person typed for it.
+    pub label: &'a str,
+    /// Whether no stage comes after it.
+    pub last: bool,
+    /// Its status, its signal, or why it was not started.
+    pub how: &'a str,
+}
+
+/// What to say of it. Of stages that one signal interrupted it is the same, to be said once.
+pub fn remark(ended: &Ended, remark: Remark) -> String {
+    let name = ended.position.map_or_else(|| ended.label.into(), |at| stage(at, ended.label));
+    let how = ended.how;
+    match remark {
+        Remark::NotStarted => format!("{name} was not started: {how}"),
+        Remark::Interrupted => format!("interrupted by {how}: the figures are those until then"),
+        Remark::Killed(cause) => {
+            let cut_short = match ended.last {
+                true => "its output is incomplete",
+                false => "what follows it had incomplete input",
+            };
+            format!("{name} was killed by {how}{}: {cut_short}", memory(cause))
+        }
+        Remark::KilledInside(cause) => {
+            format!("{name} failed with status {how}, which stands for SIGKILL{}", memory(cause))
+        }
+        Remark::Answered(answer) => {
+            let meaning = match answer {
+                Answer::NoMatch => "nothing matched",
+                Answer::Different => "there were differences",
+                Answer::False => "the condition is not true",
+                Answer::Empty => "the result is empty or 0",
+                Answer::TimeOver => "the time was over",
+            };
+            format!("{name} ended with status {how}: {meaning}")
+        }
+        Remark::NotExecutable => {
+            format!("{name} failed with status {how}: a command in it could not be executed")
+        }
+        Remark::NotFound => {
+            format!("{name} failed with status {how}: a command in it was not found")
+        }
+        Remark::Failed if ended.last => format!("{name} failed with status {how}"),
+        Remark::Failed => format!(
+            "{name} failed with status {how}: what follows it may have had incomplete input"
+        ),
+    }
+}
+
+fn memory(cause: OutOfMemory) -> String {
+    let processes = |n: u64| match n {
+        1 => String::from("1 process"),
+        n => format!("{n} processes"),
+    };
+    match cause {
+        OutOfMemory::No => String::new(),
+        OutOfMemory::Group(n) => format!(
+            " (out of memory: the kernel killed {} of this control group meanwhile)",
+            processes(n)
+        ),
+        OutOfMemory::Host(n) => format!(
+            " (perhaps out of memory: the kernel killed {} on this host meanwhile)",
+            processes(n)
+        ),
+    }
+}

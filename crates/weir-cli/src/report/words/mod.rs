@@ -1,0 +1,50 @@
+//! The sentences of a report: policy says what was found, and here it is put into words.
+
+mod advice;
+mod ending;
+mod hints;
+mod verdict;
+
+pub use advice::{advice, gain};
+pub use ending::{Ended, remark};
+pub use verdict::verdict;
+
+use crate::units::words::{count, of_cpus, percent, rough_count, short_time};
+use weir_doctor::facts::{Evidence, Run, Started};
+
+/// `throttled by a CPU quota of 0.2 CPUs in 98 % of the periods`.
+fn quota(cpus: f64, share: f64) -> String {
+    format!("throttled by a CPU quota of {} in {} of the periods", of_cpus(cpus), percent(share))
+}
+
+/// The CPUs that others took some of.
+fn all_cpus(run: &Run) -> String {
+    of_cpus(if run.host.cpus > 0 { f64::from(run.host.cpus) } else { run.cpus })
+}
+
+/// `started about 3000 processes (basename), about 1 ms each`. Where their number is a lower bound:
+/// `started at least 400 processes, perhaps 3000 (basename)`.
+fn started(started: &Started) -> String {
+    let seen = count(started.processes);
+    let mut text = match started.evidence {
+        Evidence::Exact => format!("started {seen} processes"),
+        Evidence::LowerBound if started.likely_processes > 2 * started.processes => {
+            let likely = rough_count(started.likely_processes);
+            format!("started at least {seen} processes, perhaps {likely}")
+        }
+        Evidence::LowerBound => format!("started at least {seen} processes"),
+        _ => format!("started about {seen} processes"),
+    };
+    let names: Vec<&str> = started.frequent().take(3).collect();
+    if !names.is_empty() {
+        text.push_str(&format!(" ({})", names.join(", ")));
+    }
+    // Divided among fewer than there were, their lives would be too long.
+    if started.evidence != Evidence::LowerBound {
+        text.push_str(&format!(", about {} each", short_time(started.mean_life_ns)));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

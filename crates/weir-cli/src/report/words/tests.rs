@@ -1,0 +1,260 @@
+//! Sentences on runs written down by hand.
+
+use super::*;
+use weir_doctor::advice::{Advice, Gain, Kind, advise};
+use weir_doctor::ending::{End, MemoryKills};
+use weir_doctor::facts::{Host, Pipe, Program, Quota, Stage};
+use weir_doctor::partition::Times;
+use weir_doctor::verdict::judge;
+
+const MS: u64 = 1_000_000;
+
+/// A stage by milliseconds: on CPU, queue, input, output, asleep.
+fn stage(label: &str, [cpu, queue, input, output, sleep]: [u64; 5]) -> Stage {
+    let times = Times {
+        cpu_ns: cpu * MS,
+        queue_ns: queue * MS,
+        input_ns: input * MS,
+        output_ns: output * MS,
+        sleep_ns: sleep * MS,
+        ..Times::default()
+    };
+    Stage {
+        label: label.to_owned(),
+        program: label.split(' ').next().unwrap_or("").to_owned(),
+        wall_ns: 1000 * MS,
+        times,
+        cpu_sum_ns: cpu * MS,
+        single_task: true,
+        samples: 200,
+        ..Stage::default()
+    }
+}
+
+fn run(stages: Vec<Stage>) -> Run {
+    Run { wall_ns: 1000 * MS, cpus: 2.0, stages, ..Run::default() }
+}
+
+fn judged(run: &Run) -> String {
+    verdict(run, &judge(run))
+}
+
+/// The first piece of advice on a run.
+fn advised(run: &Run, remembers: bool) -> String {
+    let found = advise(run, &judge(run), &[]);
+    advice(run, found.first().expect("advice"), remembers)
+}
+
+#[test]
+fn who_held_a_run_up_is_named_with_the_next_limit() {
+    let mut three = run(vec![
+        stage("cat f", [50, 0, 0, 950, 0]),
+        stage("grep host7", [930, 20, 50, 0, 0]),
+        stage("wc -l", [500, 0, 500, 0, 0]),
+    ]);
+    assert_eq!(
+        judged(&three),
+        "held up by 2 grep host7: on CPU 93 % of the time\n\
+         if 2 grep were free, the next limit is 3 wc -l: at most 2.0x faster"
+    );
+    three.stages[1].label.clear();
+    assert!(judged(&three).starts_with("held up by stage 2: on CPU 93 %"));
+    let queued = run(vec![stage("a", [200, 700, 50, 50, 0]), stage("b", [100, 100, 800, 0, 0])]);
+    assert!(judged(&queued).contains("waiting for a CPU 70 %, on CPU 20 % of the time"));
+    let paced = run(vec![stage("pv -qL 20m", [20, 0, 0, 450, 530])]);
+    let said = "held up by 1 pv -qL 20m: it keeps to a rate: asleep 53 % of the time";
+    assert!(judged(&paced).starts_with(said));
+}
+
+#[test]
+fn what_held_nobody_up_is_said_so() {
+    let tie = run(vec![stage("a", [880, 0, 0, 120, 0]), stage("b", [930, 0, 70, 0, 0])]);
+    let said = "no single bottleneck: 1 a (busy 88 %) and 2 b (busy 93 %); the 2 CPUs were full";
+    assert_eq!(judged(&tie), said);
+    let mut outside = run(vec![stage("cat", [20, 0, 0, 980, 0])]);
+    outside.output_to_outside = true;
+    let said = "held up from outside: what reads standard output was full 98 % of the time";
+    assert_eq!(judged(&outside), said);
+    outside.stages[0].times = Times { input_ns: 900 * MS, ..Times::default() };
+    outside.input_from_outside = true;
+    let said = "held up from outside: what feeds standard input kept it waiting 90 % of the time";
+    assert_eq!(judged(&outside), said);
+    let idle = run(vec![stage("bash", [10, 0, 0, 0, 0]), stage("tail", [10, 0, 990, 0, 0])]);
+    assert_eq!(judged(&idle), "no single bottleneck: no stage was busy for long");
+}
+
+#[test]
+fn what_cannot_be_said_is_said_with_the_reason() {
+    let mut hidden = run(vec![stage("sudo x", [10, 0, 0, 0, 0])]);
+    hidden.stages[0].times.unknown_ns = 990 * MS;
+    let said = "cannot say: 1 sudo x was blocked 99 % of the time on something that is hidden";
+    assert_eq!(judged(&hidden), said);
+    let mut short = run(vec![stage("true", [1, 0, 0, 0, 0])]);
+    short.stages[0].samples = 2;
+    assert_eq!(judged(&short), "too short to say what held it up (1000 ms)");
+    assert_eq!(judged(&Run::default()), "nothing ran");
+    let script = Run { script: true, ..Run::default() };
+    assert_eq!(judged(&script), "too short to say what held it up");
+    let blind = Run { blind: true, ..run(vec![stage("a", [10, 0, 0, 0, 0])]) };
+    let said = "cannot say: /proc cannot be read, so only CPU time and memory are known";
+    assert_eq!(judged(&blind), said);
+}
+
+#[test]
+fn a_quota_is_named_with_who_used_it() {
+    let mut throttled = run(vec![
+        stage("zcat", [140, 860, 0, 0, 0]),
+        stage("grep x", [50, 500, 450, 0, 0]),
+        stage("wc -l", [10, 100, 890, 0, 0]),
+    ]);
+    throttled.cpus = 0.2;
+    throttled.quota =
+        Some(Quota { cpus: 0.2, periods: 50, throttled_periods: 49, throttled_ns: 800 * MS });
+    assert_eq!(
+        judged(&throttled),
+        "held up by 1 zcat: throttled by a CPU quota of 0.2 CPUs in 98 % of the periods, of whose \
+         CPU time it used 70 %\nif 1 zcat were free, the next limit is 2 grep x: at most 3.4x faster"
+    );
+    let said = "a higher CPU quota: the run was throttled by a CPU quota of 0.2 CPUs in 98 % of \
+                the periods";
+    assert_eq!(advised(&throttled, false), said);
+    throttled.stages[1].cpu_sum_ns = 130 * MS;
+    assert_eq!(
+        judged(&throttled),
+        "no single bottleneck: throttled by a CPU quota of 0.2 CPUs in 98 % of the periods; 1 zcat \
+         used 50 % and 2 grep x used 46 % of its CPU time"
+    );
+}
+
+#[test]
+fn what_others_used_explains_a_wait_for_a_cpu() {
+    let mut crowded =
+        run(vec![stage("a", [200, 700, 50, 50, 0]), stage("b", [100, 100, 800, 0, 0])]);
+    crowded.host =
+        Host { cpus: 2, others_cpus: Some(1.8), steal_cpus: Some(0.3), ..Host::default() };
+    let text = judged(&crowded);
+    assert!(text.contains("\nother processes used 1.8 of 2 CPUs\n"), "{text}");
+    assert!(text.contains("\nthe hypervisor took 0.3 of 2 CPUs away (steal)\n"), "{text}");
+    assert!(text.ends_with("perhaps 5.0x faster while others use the CPUs"), "{text}");
+    assert_eq!(
+        advised(&crowded, false),
+        "run it when the host has less to do: other processes used 1.8 of 2 CPUs, the hypervisor \
+         took 0.3 of 2 CPUs away (steal), and stages waited 0.8 s for one"
+    );
+    let full = run(vec![stage("a", [900, 100, 0, 0, 0]), stage("b", [900, 100, 0, 0, 0])]);
+    let said = "twice as many CPUs: the 2 CPUs it may use were full, and stages waited 0.2 s for \
+                one";
+    assert_eq!(advised(&full, false), said);
+}
+
+#[test]
+fn advice_on_a_pipe_says_how_often_it_was_full_and_empty() {
+    let mut bursts = run(vec![stage("a", [500, 0, 0, 500, 0]), stage("b", [500, 0, 500, 0, 0])]);
+    bursts.pipes = vec![Pipe {
+        from: 0,
+        to: 1,
+        capacity_bytes: 65_536,
+        limit_bytes: 1 << 20,
+        full_share: 0.41,
+        empty_share: 0.38,
+        longest_turn_ns: 200 * MS,
+        samples: 200,
+        ..Pipe::default()
+    }];
+    let rest = "... | weir buffer | ...): it was full 41 % and empty 38 % of the time, in bursts \
+                larger than a pipe";
+    let buffer = "put an elastic buffer into pipe 1->2 (";
+    let again = "run again with --elastic, or: ";
+    assert_eq!(advised(&bursts, true), format!("{buffer}{again}{rest}"));
+    assert_eq!(advised(&bursts, false), format!("{buffer}{rest}"));
+    bursts.script = true;
+    assert_eq!(advised(&bursts, true), format!("{buffer}{rest}"));
+    bursts.pipes[0].longest_turn_ns = 5 * MS;
+    let said = "give pipe 1->2 up to 1 MiB (--pipe-size auto): it was full 41 % and empty 38 % of \
+                the time";
+    assert_eq!(advised(&bursts, true), said);
+}
+
+#[test]
+fn advice_on_a_stage_says_what_it_did() {
+    let mut tiny = run(vec![stage("python3 -u g.py", [950, 0, 0, 50, 0])]);
+    (tiny.stages[0].write_calls, tiny.stages[0].write_bytes) = (1_000_000, 14_000_000);
+    tiny.stages[0].system_ns = 600 * MS;
+    let said = "1 python3 -u g.py writes 14 bytes a call in 1000 k calls: leave out -u";
+    assert_eq!(advised(&tiny, false), said);
+    let mut sorts = run(vec![stage("sort -k4", [950, 0, 50, 0, 0])]);
+    sorts.stages[0].locale = Some(String::from("en_US.UTF-8"));
+    let said = "set LC_ALL=C for 1 sort -k4, if bytes will do: sort compares text by the rules of \
+                en_US.UTF-8";
+    assert_eq!(advised(&sorts, false), said);
+    let mut zipped = run(vec![stage("gzip -dc f.gz", [950, 0, 0, 50, 0])]);
+    zipped.host = Host { idle_cpus: Some(1.04), ..Host::default() };
+    let said = "1 gzip -dc f.gz used one CPU while 1 CPU was idle: try rapidgzip -d -c, or pigz \
+                -dc, in its place (same format)";
+    assert_eq!(advised(&zipped, false), said);
+    (zipped.stages[0].read_calls, zipped.stages[0].read_bytes) = (9_600_000, 9_600_000);
+    let (kind, gain) = (Kind::LargerReads, Gain::About(2.0));
+    let reads = Advice { kind, stage: Some(0), pipe: None, gain };
+    let said = "1 gzip -dc f.gz reads 1 byte a call in 9600 k calls: let it read in larger blocks";
+    assert_eq!(advice(&zipped, &reads, false), said);
+}
+
+#[test]
+fn a_loop_of_processes_is_named_with_what_could_replace_them() {
+    let label = "for i in $(seq 3000); do basename $i; done";
+    let mut forks = run(vec![stage(label, [900, 0, 0, 0, 0])]);
+    let programs = ["basename", "seq"].into_iter().zip([2990, 1]);
+    forks.stages[0].started = Some(Started {
+        processes: 3000,
+        likely_processes: 3000,
+        mean_life_ns: 1_100_000,
+        wall_share: 0.91,
+        programs: programs
+            .map(|(name, processes)| Program { name: name.to_owned(), processes, share: 0.5 })
+            .collect(),
+        evidence: Evidence::Exact,
+    });
+    let why = "started 3000 processes (basename), about 1 ms each: 91 % of the time";
+    assert!(judged(&forks).contains(why), "{}", judged(&forks));
+    assert!(advised(&forks, false).contains("${i##*/} in place of basename, awk"));
+    let started = forks.stages[0].started.as_mut().expect("started");
+    started.evidence = Evidence::LowerBound;
+    assert!(judged(&forks).contains("started at least 3000 processes (basename): 91 %"));
+}
+
+#[test]
+fn a_bound_and_an_estimate_are_said_differently() {
+    let said = [Gain::AtMost(3.095), Gain::AtMost(13.6), Gain::About(3.04), Gain::About(250.0)];
+    let words = ["at most 3.1x faster", "at most 14x faster", "perhaps 3.0x faster"];
+    let found = said.map(gain);
+    assert_eq!(found[..3], words);
+    assert_eq!(found[3], "perhaps over 100x faster");
+}
+
+#[test]
+fn an_end_names_who_read_too_little() {
+    let of = |label, end, how, last| {
+        let kills = MemoryKills { group: Some(1), host: None };
+        let found = weir_doctor::ending::remark(label, end, false, kills).expect("a remark");
+        remark(&Ended { position: Some(0), label, last, how }, found)
+    };
+    let killed = |last| of("sort -S 1G", End::Signal(15), "SIGTERM", last);
+    let said = "1 sort -S 1G was killed by SIGTERM: ";
+    assert_eq!(killed(false), format!("{said}what follows it had incomplete input"));
+    assert_eq!(killed(true), format!("{said}its output is incomplete"));
+    let cause = " (out of memory: the kernel killed 1 process of this control group meanwhile)";
+    assert_eq!(
+        of("sort", End::Signal(9), "SIGKILL", true),
+        format!("1 sort was killed by SIGKILL{cause}: its output is incomplete")
+    );
+    assert_eq!(
+        of("(sort)", End::Code(137), "137", true),
+        format!("1 (sort) failed with status 137, which stands for SIGKILL{cause}")
+    );
+    let said = "1 grep x ended with status 1: nothing matched";
+    assert_eq!(of("grep x", End::Code(1), "1", true), said);
+    let said = "1 nosuch was not started: command not found";
+    assert_eq!(of("nosuch", End::NotStarted, "command not found", false), said);
+    let said = "1 sort failed with status 2: what follows it may have had incomplete input";
+    assert_eq!(of("sort", End::Code(2), "2", false), said);
+}

@@ -1,0 +1,143 @@
+//! The verdict in sentences, a line each: who held the run up, what else took its CPU time, and
+//! what the next limit is.
+
+use super::{all_cpus, quota, started};
+use crate::units::words::{cpus, factor_about, factor_at_most, of_cpus, percent, stage};
+use weir_doctor::around::Around;
+use weir_doctor::facts::Run;
+use weir_doctor::programs::program_name;
+use weir_doctor::verdict::{Busy, Culprit, Finding, Part, Verdict};
+
+/// The verdict on a run.
+pub fn verdict(run: &Run, verdict: &Verdict) -> String {
+    let name = |position: usize| stage(position, &run.stages[position].label);
+    let mut around: Vec<String> =
+        verdict.around.iter().map(|found| self::around(run, found)).collect();
+    let first = match &verdict.finding {
+        Finding::NothingRan => String::from("nothing ran"),
+        Finding::TooShort if run.stages.is_empty() => {
+            String::from("too short to say what held it up")
+        }
+        Finding::TooShort => {
+            let ms = run.wall_ns as f64 / 1e6;
+            format!("too short to say what held it up ({ms:.0} ms)")
+        }
+        Finding::Blind => {
+            String::from("cannot say: /proc cannot be read, so only CPU time and memory are known")
+        }
+        Finding::Hidden(position, share) => format!(
+            "cannot say: {} was blocked {} of the time on something that is hidden",
+            name(*position),
+            percent(*share)
+        ),
+        Finding::SlowInput(share) => format!(
+            "held up from outside: what feeds standard input kept it waiting {} of the time",
+            percent(*share)
+        ),
+        Finding::SlowOutput(share) => format!(
+            "held up from outside: what reads standard output was full {} of the time",
+            percent(*share)
+        ),
+        Finding::Idle => String::from("no single bottleneck: no stage was busy for long"),
+        Finding::Tie(both) => {
+            let [first, last] = both
+                .map(|(position, share)| format!("{} (busy {})", name(position), percent(share)));
+            let full = match verdict.around.first() {
+                Some(Around::Full) => format!("; {}", around.remove(0)),
+                _ => String::new(),
+            };
+            format!("no single bottleneck: {first} and {last}{full}")
+        }
+        Finding::QuotaTie(both) => {
+            let [first, last] =
+                both.map(|(position, share)| format!("{} used {}", name(position), percent(share)));
+            let why = around.remove(0);
+            format!("no single bottleneck: {why}; {first} and {last} of its CPU time")
+        }
+        Finding::Quota => {
+            let culprit = verdict.culprit.as_ref();
+            let (position, share) =
+                culprit.map_or((0, 0.0), |culprit| (culprit.stage, culprit.share));
+            let (why, part) = (around.remove(0), percent(share));
+            format!("held up by {}: {why}, of whose CPU time it used {part}", name(position))
+        }
+        Finding::HeldUp(busy) => {
+            let position = verdict.culprit.as_ref().map_or(0, |culprit| culprit.stage);
+            format!("held up by {}: {}", name(position), self::busy(run, position, busy))
+        }
+    };
+    let next = verdict.culprit.as_ref().and_then(|culprit| next_limit(run, culprit));
+    let lines: Vec<String> = [first].into_iter().chain(around).chain(next).collect();
+    lines.join("\n")
+}
+
+/// What took CPU time of the run, in a clause.
+pub(super) fn around(run: &Run, around: &Around) -> String {
+    match around {
+        Around::Throttled { cpus, share } => quota(*cpus, *share),
+        Around::Others(used) => {
+            format!("other processes used {} of {}", cpus(*used), all_cpus(run))
+        }
+        Around::Steal(used) => {
+            format!("the hypervisor took {} of {} away (steal)", cpus(*used), all_cpus(run))
+        }
+        Around::Full => match run.usable_cpus() {
+            1.0 => String::from("the one CPU was full"),
+            cpus => format!("the {} were full", of_cpus(cpus)),
+        },
+    }
+}
+
+/// What a stage was busy with.
+fn busy(run: &Run, position: usize, busy: &Busy) -> String {
+    let stage = &run.stages[position];
+    let (prefix, parts) = match busy {
+        Busy::Starting(share) => {
+            let what = stage.started.as_ref().map(started).unwrap_or_default();
+            return format!("{what}: {} of the time", percent(*share));
+        }
+        Busy::Parts(parts) => ("", parts),
+        Busy::Paced(parts) => ("it keeps to a rate: ", parts),
+    };
+    let said: Vec<String> = parts
+        .iter()
+        .map(|(part, share)| {
+            let socket = || stage.peer.as_ref().map(ToString::to_string);
+            let what = match part {
+                Part::Cpu => "on CPU",
+                Part::Queue => "waiting for a CPU",
+                Part::Disk => "waiting for the disk",
+                Part::Sleep => "asleep",
+                Part::Socket => {
+                    let peer = socket().unwrap_or_else(|| String::from("a socket"));
+                    return format!("waiting for {peer} {}", percent(*share));
+                }
+                Part::Lock => "waiting for a lock",
+                Part::Child => "waiting for a child",
+                Part::File => "waiting for another file",
+                Part::Device => "waiting for a terminal or device",
+                Part::Stopped => "stopped",
+                Part::Unknown => "blocked on something unseen",
+            };
+            format!("{what} {}", percent(*share))
+        })
+        .collect();
+    format!("{prefix}{} of the time", said.join(", "))
+}
+
+/// `if 2 grep were free, the next limit is 3 wc -l: at most 2.0x faster`.
+fn next_limit(run: &Run, culprit: &Culprit) -> Option<String> {
+    let (next, limit) = (culprit.next_stage?, culprit.speedup_limit?);
+    let label = &run.stages[culprit.stage].label;
+    let short = stage(culprit.stage, program_name(label).unwrap_or(label));
+    let next = stage(next, &run.stages[next].label);
+    let gain = match (culprit.crowded_speedup, limit) {
+        (Some(likely @ 1.05..), _) => {
+            format!("perhaps {} faster while others use the CPUs", factor_about(likely))
+        }
+        (_, 100.0..) => String::from("over 100x faster"),
+        (_, ..1.05) => String::from("not measurably faster"),
+        (_, limit) => format!("at most {} faster", factor_at_most(limit)),
+    };
+    Some(format!("if {short} were free, the next limit is {next}: {gain}"))
+}

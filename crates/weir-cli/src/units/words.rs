@@ -1,0 +1,136 @@
+//! How numbers read in sentences.
+
+use weir_doctor::text::printable;
+
+/// A share as a percentage: `93 %`.
+pub fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// A factor that bounds from above, rounded up so that "at most" stays true: `1.9x`, `13x`.
+pub fn factor_at_most(value: f64) -> String {
+    // What lies above a step only by the rounding of floating-point numbers is not rounded up.
+    const NOISE: f64 = 1e-6;
+    if value <= 9.9 + NOISE {
+        format!("{:.1}x", (value * 10.0 - NOISE).ceil() / 10.0)
+    } else {
+        format!("{:.0}x", (value - NOISE).ceil())
+    }
+}
+
+/// A factor that is an estimate, rounded to the nearest: `1.9x`, `13x`.
+pub fn factor_about(value: f64) -> String {
+    if value < 9.95 { format!("{value:.1}x") } else { format!("{value:.0}x") }
+}
+
+/// A number of CPUs: `2`, `1.8`, `0.25`.
+pub fn cpus(value: f64) -> String {
+    let digits = if value < 0.95 { 100.0 } else { 10.0 };
+    format!("{}", (value * digits).round() / digits)
+}
+
+/// A number of CPUs with its noun: `one CPU`, `2 CPUs`, `0.2 CPUs`.
+pub fn of_cpus(value: f64) -> String {
+    if value == 1.0 { String::from("1 CPU") } else { format!("{} CPUs", cpus(value)) }
+}
+
+/// A count, written as the tables write it: `950`, `35 k`, `34 M`.
+pub fn count(value: u64) -> String {
+    match value {
+        0..=9_999 => format!("{value}"),
+        10_000..=9_999_999 => format!("{} k", value / 1000),
+        _ => format!("{} M", value / 1_000_000),
+    }
+}
+
+/// A count that is only roughly known, with one digit: `2000`, `30 k`.
+pub fn rough_count(value: u64) -> String {
+    let step = 10_u64.pow(value.checked_ilog10().unwrap_or(0));
+    count((value + step / 2) / step * step)
+}
+
+/// A number of things: `1 byte`, `24 bytes`.
+pub fn things(value: u64, noun: &str) -> String {
+    let plural = if value == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(value))
+}
+
+/// A short time: `under 1 ms`, `12 ms`.
+pub fn short_time(ns: u64) -> String {
+    match ns {
+        0..750_000 => String::from("under 1 ms"),
+        _ => format!("{:.0} ms", ns as f64 / 1e6),
+    }
+}
+
+/// A size in binary units: `64 KiB`, `1 MiB`.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{} KiB", bytes / 1024),
+        _ => format!("{} MiB", bytes / 1_048_576),
+    }
+}
+
+/// A stage as it is named in sentences: `2 grep host7`, cut to a readable length. One without a
+/// name is named by its place.
+pub fn stage(position: usize, label: &str) -> String {
+    const LONGEST: usize = 40;
+    let line: String = label.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = printable(&line);
+    if line.is_empty() || line == "()" {
+        return format!("stage {}", position + 1);
+    }
+    let mut short: String = line.chars().take(LONGEST).collect();
+    if short.len() < line.len() {
+        short.push_str("...");
+    }
+    format!("{} {short}", position + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_has_nothing_that_a_terminal_acts_on() {
+        assert_eq!(stage(0, "x\u{1b}[2J\u{202e}"), "1 x?[2J?");
+    }
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(percent(0.934), "93 %");
+        assert_eq!((count(950).as_str(), count(12_345).as_str()), ("950", "12 k"));
+        assert_eq!((count(1_200_000).as_str(), count(34_300_000).as_str()), ("1200 k", "34 M"));
+        assert_eq!(
+            (things(1, "byte").as_str(), things(24, "byte").as_str()),
+            ("1 byte", "24 bytes")
+        );
+        assert_eq!([0, 7, 1480, 34_900].map(rough_count), ["0", "7", "1000", "30 k"]);
+        assert_eq!(size(262_144), "256 KiB");
+        assert_eq!(
+            (cpus(1.84).as_str(), cpus(0.25).as_str(), cpus(2.0).as_str()),
+            ("1.8", "0.25", "2")
+        );
+        assert_eq!((of_cpus(1.0).as_str(), of_cpus(0.2).as_str()), ("1 CPU", "0.2 CPUs"));
+        assert_eq!(
+            (short_time(300_000).as_str(), short_time(1_200_000).as_str()),
+            ("under 1 ms", "1 ms")
+        );
+    }
+
+    #[test]
+    fn a_bound_is_rounded_up_and_never_down() {
+        let rounded = [3.095, 13.6, 2.0, 2.000_000_000_1, 9.91, 9.9, 1.01].map(factor_at_most);
+        assert_eq!(rounded, ["3.1x", "14x", "2.0x", "2.0x", "10x", "9.9x", "1.1x"]);
+        let nearest = [3.04, 13.6, 9.97].map(factor_about);
+        assert_eq!(nearest, ["3.0x", "14x", "10x"]);
+    }
+
+    #[test]
+    fn a_stage_has_a_name_or_a_place() {
+        assert_eq!(stage(1, "grep   host7"), "2 grep host7");
+        assert!(stage(0, &"x".repeat(90)).ends_with("..."));
+        assert_eq!((stage(0, "").as_str(), stage(2, " ()").as_str()), ("stage 1", "stage 3"));
+    }
+}

@@ -1,0 +1,91 @@
+//! Signal dispositions: what was ignored from the start, and dying of a signal.
+
+use std::io;
+
+/// Whether `signal` is ignored at present.
+pub fn is_ignored(signal: i32) -> bool {
+    // SAFETY: `sigaction` is integers and pointers, for which all-zero bytes are a value.
+    let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: a null new action only queries; the out-pointer is to a live local.
+    let failed = unsafe { libc::sigaction(signal, std::ptr::null(), &mut old) } != 0;
+    !failed && old.sa_sigaction == libc::SIG_IGN
+}
+
+/// Restores the default disposition of `signal`. A caller that ignored SIGCHLD left a process
+/// whose children vanish without a trace.
+pub fn restore_default(signal: i32) {
+    // SAFETY: installing the default disposition runs no code of ours.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
+/// Restores the default disposition of `signal` and sends it to this process, so that whoever
+/// waits for it sees how it ended. Returns only if the signal does not kill.
+///
+/// # Errors
+/// `EINVAL` for a number that is no signal.
+pub fn die_of(signal: i32) -> io::Result<()> {
+    // SAFETY: installing the default disposition runs no code of ours.
+    if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
+        return Err(io::Error::last_os_error());
+    }
+    // A core file of weir would say nothing about the stage that died of the signal.
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live local of the right type.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &none) };
+    send(std::process::id() as crate::Pid, signal)
+}
+
+/// Sends `signal` to the process `pid`.
+///
+/// # Errors
+/// `ESRCH` when it is gone, `EPERM` without permission.
+pub fn send(pid: crate::Pid, signal: i32) -> io::Result<()> {
+    // SAFETY: kill(2) has no memory preconditions.
+    if unsafe { libc::kill(pid, signal) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Blocks `signal` in this thread, so that it can be waited for.
+///
+/// # Errors
+/// `EINVAL` for a number that is no signal.
+pub fn block(signal: i32) -> io::Result<()> {
+    let set = set_of(signal)?;
+    // SAFETY: the pointer is to a live set; a null old set is not written.
+    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Waits for a blocked `signal`.
+///
+/// # Errors
+/// `EINVAL` for a number that is no signal.
+pub fn wait_for(signal: i32) -> io::Result<()> {
+    let set = set_of(signal)?;
+    loop {
+        // SAFETY: the pointer is to a live set; a null info is not written.
+        if unsafe { libc::sigwaitinfo(&set, std::ptr::null_mut()) } == signal {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+fn set_of(signal: i32) -> io::Result<libc::sigset_t> {
+    // SAFETY: `sigset_t` is plain integers, for which all-zero bytes are a value.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live local.
+    unsafe { libc::sigemptyset(&mut set) };
+    // SAFETY: the pointer is to a live, initialised set; a bad number is refused.
+    if unsafe { libc::sigaddset(&mut set, signal) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(set)
+}

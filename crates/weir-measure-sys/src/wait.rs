@@ -1,0 +1,113 @@
+//! Reaping a child together with its resource use (`wait4(2)`), which rustix lacks.
+
+use crate::Pid;
+use std::io;
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It exited with this status (0 to 255).
+    Code(i32),
+    /// It was killed by this signal.
+    Signal(i32),
+}
+
+/// A reaped child.
+#[derive(Clone, Copy, Debug)]
+pub struct Reaped {
+    /// How it ended.
+    pub ending: Ending,
+    /// User CPU time of it and of the descendants it waited for.
+    pub user_ns: u64,
+    /// System CPU time of it and of the descendants it waited for.
+    pub system_ns: u64,
+    /// Largest resident set of it or of any descendant it waited for. The kernel carries the
+    /// value over `exec`, so it is never below what the parent had when it forked.
+    pub max_rss_bytes: u64,
+    /// Times it gave up a CPU of its own accord (blocked).
+    pub voluntary_switches: u64,
+    /// Times a CPU was taken from it.
+    pub involuntary_switches: u64,
+}
+
+/// Reaps `pid` if it has ended; `None` while it runs.
+///
+/// # Errors
+/// `ECHILD` when `pid` is not a child of this process.
+pub fn reap(pid: Pid) -> io::Result<Option<Reaped>> {
+    wait(pid, libc::WNOHANG)
+}
+
+/// Reaps `pid`, waiting until it ends.
+///
+/// # Errors
+/// `ECHILD` when `pid` is not a child of this process.
+pub fn reap_blocking(pid: Pid) -> io::Result<Reaped> {
+    loop {
+        match wait(pid, 0) {
+            Ok(Some(reaped)) => return Ok(reaped),
+            Ok(None) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn wait(pid: Pid, how: libc::c_int) -> io::Result<Option<Reaped>> {
+    let mut status = 0;
+    // SAFETY: `rusage` is plain integers, for which all-zero bytes are a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both out-pointers are to live, writable locals of the right types.
+    let got = unsafe { libc::wait4(pid, &mut status, how, &mut usage) };
+    match got {
+        0 => return Ok(None),
+        n if n < 0 => return Err(io::Error::last_os_error()),
+        _ => {}
+    }
+    let ending = if libc::WIFSIGNALED(status) {
+        Ending::Signal(libc::WTERMSIG(status))
+    } else {
+        Ending::Code(libc::WEXITSTATUS(status))
+    };
+    Ok(Some(Reaped {
+        ending,
+        user_ns: nanoseconds(usage.ru_utime),
+        system_ns: nanoseconds(usage.ru_stime),
+        max_rss_bytes: usage.ru_maxrss.max(0) as u64 * 1024,
+        voluntary_switches: usage.ru_nvcsw.max(0) as u64,
+        involuntary_switches: usage.ru_nivcsw.max(0) as u64,
+    }))
+}
+
+/// A `timeval` in nanoseconds.
+pub(crate) fn nanoseconds(time: libc::timeval) -> u64 {
+    time.tv_sec.max(0) as u64 * 1_000_000_000 + time.tv_usec.max(0) as u64 * 1_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[expect(clippy::zombie_processes, reason = "reaping it is what is tested")]
+    fn ending(script: &str) -> Ending {
+        let child = Command::new("sh").args(["-c", script]).spawn().expect("sh");
+        loop {
+            if let Some(reaped) = reap(child.id() as Pid).expect("a child") {
+                return reaped.ending;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn tells_exit_from_death_by_signal() {
+        assert_eq!(ending("exit 7"), Ending::Code(7));
+        assert_eq!(ending("kill -9 $$"), Ending::Signal(9));
+    }
+
+    #[test]
+    fn refuses_what_is_not_a_child() {
+        assert_eq!(reap(1).expect_err("not ours").raw_os_error(), Some(libc::ECHILD));
+    }
+}

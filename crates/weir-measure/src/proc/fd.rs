@@ -1,0 +1,123 @@
+//! What a descriptor of another process refers to, and what an epoll set waits for.
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use std::os::fd::OwnedFd;
+use weir_sys::Pid;
+use weir_sys::proc::refuse_foreign;
+
+/// What a descriptor refers to, enough to tell two apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Descriptor {
+    /// Device of the inode.
+    pub device: u64,
+    /// Number of the inode: for a pipe, the number that both of its ends share.
+    pub inode: u64,
+    /// Kind of file.
+    pub kind: Kind,
+}
+
+/// Kinds of file, as far as waiting differs between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A pipe or a FIFO.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// A regular file, a directory or a block device: waiting means storage.
+    Storage,
+    /// A character device: a terminal, `/dev/null`, ...
+    Device,
+    /// An anonymous inode: eventfd, timerfd, epoll, pidfd.
+    Anonymous,
+}
+
+impl Descriptor {
+    /// What an open descriptor of this process refers to.
+    pub fn of(fd: impl std::os::fd::AsFd) -> Option<Descriptor> {
+        Some(Descriptor::from_stat(&rustix::fs::fstat(fd).ok()?))
+    }
+
+    /// Whether it is a pipe or a FIFO.
+    pub fn is_pipe(&self) -> bool {
+        self.kind == Kind::Pipe
+    }
+
+    /// Whether waiting for it means waiting for storage.
+    pub fn is_storage(&self) -> bool {
+        self.kind == Kind::Storage
+    }
+
+    /// Whether it is a socket.
+    pub fn is_socket(&self) -> bool {
+        self.kind == Kind::Socket
+    }
+
+    fn from_stat(stat: &rustix::fs::Stat) -> Descriptor {
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Fifo => Kind::Pipe,
+            FileType::Socket => Kind::Socket,
+            FileType::CharacterDevice => Kind::Device,
+            FileType::RegularFile | FileType::Directory | FileType::BlockDevice => Kind::Storage,
+            _ => Kind::Anonymous,
+        };
+        Descriptor { device: stat.st_dev, inode: stat.st_ino, kind }
+    }
+}
+
+/// What descriptor `fd` of process `pid` refers to; `None` when it is closed or hidden.
+pub fn descriptor(pid: Pid, fd: i32) -> Option<Descriptor> {
+    let path = format!("/proc/{pid}/fd/{fd}");
+    refuse_foreign(&path).ok()?;
+    // stat(2) follows the link to the open file itself and opens nothing.
+    let stat = rustix::fs::statat(rustix::fs::CWD, path, AtFlags::empty()).ok()?;
+    Some(Descriptor::from_stat(&stat))
+}
+
+/// The descriptors that the epoll set `fd` of process `pid` waits for, with the events.
+///
+/// Reads `/proc/PID/fdinfo/FD`; at most the first 4096 bytes of it, some 50 descriptors.
+pub fn epoll_interest(pid: Pid, fd: i32) -> Vec<(i32, u32)> {
+    let mut buffer = [0; 4096];
+    let path = format!("/proc/{pid}/fdinfo/{fd}");
+    if refuse_foreign(&path).is_err() {
+        return Vec::new();
+    }
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else { return Vec::new() };
+    let n = read_some(&file, &mut buffer);
+    parse_epoll(&buffer[..n])
+}
+
+fn read_some(file: &OwnedFd, buffer: &mut [u8]) -> usize {
+    rustix::io::read(file, buffer).unwrap_or(0)
+}
+
+fn parse_epoll(text: &[u8]) -> Vec<(i32, u32)> {
+    let text = String::from_utf8_lossy(text);
+    let entry = |line: &str| {
+        let mut fields = line.strip_prefix("tfd:")?.split_ascii_whitespace();
+        let fd = fields.next()?.parse().ok()?;
+        let events = fields.nth(1)?;
+        Some((fd, u32::from_str_radix(events, 16).ok()?))
+    };
+    text.lines().filter_map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_of_a_pipe_are_one_inode() {
+        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        assert_eq!(Descriptor::of(&reader), Descriptor::of(&writer));
+        assert!(Descriptor::of(&reader).expect("known").is_pipe());
+    }
+
+    #[test]
+    fn an_epoll_set_tells_its_descriptors() {
+        let text = b"pos:\t0\nflags:\t02\ntfd:        0 events:       19 data: 0  pos:0 ino:1\n";
+        assert_eq!(parse_epoll(text), vec![(0, 0x19)]);
+        assert_eq!(parse_epoll(b"tfd: x"), vec![]);
+    }
+}

@@ -1,0 +1,88 @@
+//! Which processes and threads there are, found cheaply.
+//!
+//! The last field of `/proc/loadavg` is the newest id the kernel gave out in this pid namespace.
+//! While it stands still no process and no thread was started, so nobody need be looked for; when
+//! it moved by a few, only those few ids need a look. Walking all of `/proc` is the fallback.
+
+use weir_sys::Pid;
+use weir_sys::proc::{ProcFile, read_small, tasks};
+
+/// Whose thread an id is, and who started that process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The process (thread group) the id belongs to.
+    pub process: Pid,
+    /// The parent of that process.
+    pub parent: Pid,
+    /// Name of its program, as the kernel cuts it (15 bytes).
+    pub name: String,
+}
+
+/// The newest id given out, from an open `/proc/loadavg`; `None` where it is hidden.
+pub fn last_id(loadavg: &ProcFile) -> Option<Pid> {
+    let mut buffer = [0; 128];
+    let text = std::str::from_utf8(loadavg.read(&mut buffer).ok()?).ok()?;
+    text.split_ascii_whitespace().next_back()?.parse().ok()
+}
+
+/// The largest id that the kernel gives out; what is usual where that is hidden.
+pub fn largest_id() -> Pid {
+    let text = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
+    text.trim().parse::<Pid>().map_or(32_768, |most| most.saturating_sub(1))
+}
+
+/// Whose id this is; `None` when nobody has it (any more) or it is hidden.
+pub fn identity(id: Pid) -> Option<Identity> {
+    let mut buffer = [0; 512];
+    let text = read_small(&format!("/proc/{id}/status"), &mut buffer).ok()?;
+    let text = String::from_utf8_lossy(text);
+    let field = |name: &str| Some(text.lines().find_map(|line| line.strip_prefix(name))?.trim());
+    let number = |name: &str| field(name)?.parse::<Pid>().ok();
+    let name = field("Name:")?.to_owned();
+    Some(Identity { process: number("Tgid:")?, parent: number("PPid:")?, name })
+}
+
+/// Whether somebody has this id, be it hidden or not.
+pub fn is_taken(id: Pid) -> bool {
+    rustix::process::Pid::from_raw(id).is_some_and(|id| {
+        let found = rustix::process::test_kill_process(id);
+        found.is_ok() || found == Err(rustix::io::Errno::PERM)
+    })
+}
+
+/// Whether `child` is a child of process `parent`, one that is hidden included; `false` where the
+/// kernel was built without `CONFIG_PROC_CHILDREN`.
+pub fn is_child(child: Pid, parent: Pid) -> bool {
+    tasks(parent).into_iter().any(|task| {
+        let path = format!("/proc/{parent}/task/{task}/children");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.split_ascii_whitespace().any(|id| id.parse() == Ok(child))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_sys::proc::processes;
+
+    #[test]
+    fn this_process_is_found() {
+        let me = std::process::id() as Pid;
+        assert!(processes().contains(&me));
+        assert!(!tasks(me).is_empty());
+        assert_eq!(identity(me).expect("known").process, me);
+        assert!(is_taken(me) && is_taken(1) && !is_taken(Pid::MAX));
+    }
+
+    #[test]
+    fn a_new_process_moves_the_last_id() {
+        let loadavg = ProcFile::open("/proc/loadavg").expect("loadavg");
+        let before = last_id(&loadavg).expect("an id");
+        let mut child = std::process::Command::new("true").spawn().expect("true");
+        assert_ne!(last_id(&loadavg).expect("an id"), before);
+        let (pid, me) = (child.id() as Pid, std::process::id() as Pid);
+        let counted = std::path::Path::new("/proc/thread-self/children").exists();
+        assert_eq!((is_child(pid, me), is_child(me, pid)), (counted, false));
+        child.wait().expect("waited");
+    }
+}

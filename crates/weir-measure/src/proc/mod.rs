@@ -1,0 +1,12 @@
+//! What `/proc` says beyond what the libraries read there ([`weir_sys::proc`]): who a process is,
+//! what its descriptors refer to, what it moved, and the call it is blocked in.
+
+mod fd;
+mod ids;
+mod io;
+mod syscall;
+
+pub use fd::{Descriptor, Kind, descriptor, epoll_interest};
+pub use ids::{Identity, identity, is_child, is_taken, largest_id, last_id};
+pub use io::{Io, peak_rss_bytes};
+pub use syscall::Blocked;

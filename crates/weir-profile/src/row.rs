@@ -1,0 +1,44 @@
+//! What was counted under one name, and all that was between two looks.
+
+use serde::Serialize;
+
+/// A subroutine or a system call over an interval.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// How often it was called.
+    pub calls: u64,
+    /// Self time of a subroutine on a CPU, without its system calls; 0 of a system call.
+    pub user_ns: u64,
+    /// Time of its system calls on a CPU; or of the system call itself.
+    pub system_ns: u64,
+    /// Time without a CPU, in it and in its system calls: for an event, a lock, or a CPU.
+    pub wait_ns: u64,
+    /// It is no subroutine of the program: what was outside of all spans, or what the profile took.
+    #[serde(skip)]
+    pub of_profile: bool,
+}
+
+impl Row {
+    /// User and system time.
+    pub fn cpu_ns(&self) -> u64 {
+        self.user_ns.saturating_add(self.system_ns)
+    }
+
+    /// Adds another to it.
+    pub fn add(&mut self, other: &Row) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.user_ns = self.user_ns.saturating_add(other.user_ns);
+        self.system_ns = self.system_ns.saturating_add(other.system_ns);
+        self.wait_ns = self.wait_ns.saturating_add(other.wait_ns);
+    }
+}
+
+/// What happened between two looks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    pub subroutines: Vec<Row>,
+    pub calls: Vec<Row>,
+    pub threads: usize,
+}

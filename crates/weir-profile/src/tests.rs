@@ -1,0 +1,155 @@
+//! Tables as a hostile process may write them, and what two looks at one give.
+
+use super::layout::{
+    CALLS, CLOCK_AT, CLOCK_COUNTER, HZ_AT, KIND_CALL, KIND_SPAN, KINDS_AT, MAGIC, MAGIC_AT,
+    NAME_WORDS, NAMES_AT, OUTSIDE, PID_AT, PROCESS_AT, ROW_WORDS, STARTED_AT, SYSTEM, TABLE_WORDS,
+    TABLES_AT, USER, VERSION, VERSION_AT, WAIT, WORDS,
+};
+use super::report::Report;
+use super::snapshot::{Snapshot, middle};
+use proptest::prelude::*;
+
+/// A sound table of a process with nothing in it, at a gigahertz.
+fn empty() -> Vec<u64> {
+    let mut words = vec![0; WORDS];
+    words[MAGIC_AT] = MAGIC;
+    words[VERSION_AT] = VERSION;
+    words[PID_AT] = 4711;
+    words[STARTED_AT] = 12;
+    words[HZ_AT] = 1_000_000_000;
+    words[CLOCK_AT] = CLOCK_COUNTER;
+    name(&mut words, PROCESS_AT, b"switch");
+    words
+}
+
+fn name(words: &mut [u64], at: usize, text: &[u8]) {
+    let mut bytes = [0; 8 * NAME_WORDS];
+    bytes[..text.len()].copy_from_slice(text);
+    for (word, eight) in words[at..].iter_mut().zip(bytes.chunks(8)) {
+        *word = u64::from_ne_bytes(eight.try_into().expect("eight"));
+    }
+}
+
+fn row(words: &mut [u64], row: usize, kind: u64, text: &[u8]) {
+    words[KINDS_AT + row] = kind;
+    name(words, NAMES_AT + row * NAME_WORDS, text);
+}
+
+fn cell(words: &mut [u64], thread: usize, row: usize, column: usize) -> &mut u64 {
+    &mut words[TABLES_AT + thread * TABLE_WORDS + row * ROW_WORDS + column]
+}
+
+/// What is refused, and the word for it.
+fn refused(change: impl FnOnce(&mut Vec<u64>)) -> &'static str {
+    let mut words = empty();
+    change(&mut words);
+    Snapshot::parse(&words).expect_err("refused")
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_named() {
+    assert!(Snapshot::parse(&empty()).is_ok());
+    for (says, change) in [
+        ("too short", (|words| words.truncate(WORDS - 1)) as fn(&mut Vec<u64>)),
+        ("no profile", |words| words[MAGIC_AT] = 0),
+        ("another version", |words| words[VERSION_AT] = 2),
+        ("process id", |words| words[PID_AT] = 0),
+        ("process id", |words| words[PID_AT] = 1 << 31),
+        ("possible rate", |words| words[HZ_AT] = 0),
+        ("possible rate", |words| words[HZ_AT] = u64::MAX),
+        ("known clock", |words| words[CLOCK_AT] = 3),
+        ("no name", |words| words[PROCESS_AT] = 0),
+        ("of no known kind", |words| words[KINDS_AT + 127] = 3),
+        ("row has no name", |words| words[KINDS_AT + 5] = KIND_SPAN),
+        ("not UTF-8", |words| row(words, 5, KIND_SPAN, b"\xff\xfe")),
+        ("not printable", |words| row(words, 5, KIND_SPAN, b"\x1b[2J")),
+        ("after its end", |words| row(words, 5, KIND_SPAN, b"a\0b")),
+    ] {
+        let said = refused(change);
+        assert!(said.contains(says), "{said:?}, not {says:?}");
+    }
+}
+
+#[test]
+fn the_difference_of_two_looks_is_added_up_over_threads_and_names() {
+    let mut words = empty();
+    row(&mut words, 2, KIND_SPAN, b"verify");
+    row(&mut words, 3, KIND_CALL, b"read");
+    *cell(&mut words, 0, 2, CALLS) = 5;
+    let before = Snapshot::parse(&words).expect("sound");
+    // A row that came between, of the same name as another: two threads began to use it at once.
+    row(&mut words, 4, KIND_SPAN, b"verify");
+    row(&mut words, 5, KIND_SPAN, b"never called");
+    for (thread, number, column, value) in [
+        (0, 2, CALLS, 7),
+        (1, 2, CALLS, u64::MAX),
+        (31, 4, CALLS, 1),
+        (0, 2, USER, 3000),
+        (1, 4, USER, 500),
+        (1, 2, SYSTEM, 70),
+        (1, 3, WAIT, 9),
+        (2, OUTSIDE, USER, 99),
+    ] {
+        *cell(&mut words, thread, number, column) = value;
+    }
+    let after = Snapshot::parse(&words).expect("sound");
+    let found = after.since(&before).expect("in order");
+    let [verify] = &found.subroutines[..] else { panic!("{found:?}") };
+    assert_eq!((verify.name.as_str(), verify.calls), ("verify", u64::MAX), "as many as fit");
+    assert_eq!((verify.user_ns, verify.system_ns, verify.wait_ns), (3500, 70, 0));
+    assert_eq!((found.calls.len(), found.calls[0].wait_ns, found.threads), (1, 9, 4));
+    assert_eq!(before.since(&after), Err("a count went backwards"));
+    row(&mut words, 3, KIND_CALL, b"write");
+    let renamed = Snapshot::parse(&words).expect("sound");
+    assert_eq!(renamed.since(&after), Err("a row has changed its name"));
+    assert_eq!(after.since(&after), Ok(super::row::Difference::default()));
+}
+
+#[test]
+fn a_word_that_was_half_stored_is_left_out() {
+    let looks: [[u64; 6]; 3] = [[1, 255, 9, 0, 7, 7], [1, 511, 9, 5, 7, 8], [1, 256, 0, 5, 9, 9]];
+    assert_eq!(middle([&looks[0], &looks[1], &looks[2]]), [1, 256, 9, 5, 7, 8]);
+}
+
+/// Which word, and what is written there: mostly where something is, mostly what may be something.
+fn patch() -> impl Strategy<Value = (usize, u64)> {
+    let place = prop_oneof![0..32_usize, KINDS_AT..TABLES_AT, TABLES_AT..TABLES_AT + 64, 0..WORDS];
+    let value = prop_oneof![0..4_u64, any::<u64>(), Just(u64::from_ne_bytes(*b"ip.check"))];
+    (place, value)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever a process writes, between two looks too: an error or a report that can be printed,
+    /// divided and added up.
+    #[test]
+    fn any_words_are_a_report_or_an_error(
+        first in proptest::collection::vec(patch(), 0..24),
+        second in proptest::collection::vec(patch(), 0..24),
+    ) {
+        let mut words = empty();
+        first.iter().for_each(|(at, value)| words[*at] = *value);
+        let before = Snapshot::parse(&words);
+        second.iter().for_each(|(at, value)| words[*at] = *value);
+        let after = Snapshot::parse(&words);
+        if let (Ok(before), Ok(after)) = (before, after) {
+            let found = [after.since(&before), after.since(&after.nothing())];
+            for found in found.into_iter().flatten() {
+                let report = Report::new(&after.process, after.pid, found).per(3, "packet");
+                let sum = Report::sum(&[report.clone(), report.clone()]);
+                prop_assert!(sum.explained_ns() >= report.explained_ns());
+                let escapes = format!("{report}{sum}").contains('\x1b');
+                prop_assert!(!escapes);
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_refused(words in proptest::collection::vec(any::<u64>(), 0..64)) {
+        let mut all = words.clone();
+        prop_assert!(Snapshot::parse(&all).is_err());
+        all.resize(WORDS, words.first().copied().unwrap_or(1));
+        prop_assert!(Snapshot::parse(&all).is_err());
+    }
+}

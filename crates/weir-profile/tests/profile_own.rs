@@ -1,0 +1,273 @@
+//! A program that switches its own profile on and asks for it: how spans nest, end and unwind.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use weir_profile::{Report, Row, Subroutine};
+
+static OUTER: Subroutine = Subroutine::new("outer");
+static INNER: Subroutine = Subroutine::new("inner");
+static CALL: Subroutine = Subroutine::new("call");
+
+/// There is one profile a process: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn profiled(body: impl FnOnce()) -> Report {
+    weir_profile::switch(true).expect("on");
+    body();
+    weir_profile::switch(false).expect("off");
+    weir_profile::report().expect("it was on")
+}
+
+fn calls(report: &Report, name: &str) -> u64 {
+    report.subroutine(name).map_or(0, |row| row.calls)
+}
+
+/// On a CPU and not.
+fn elapsed_ns(row: &Row) -> u64 {
+    row.cpu_ns() + row.wait_ns
+}
+
+/// Lets at least so much time pass, busily.
+fn busy(time: Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+const SHORT: Duration = Duration::from_millis(2);
+const SHORT_NS: u64 = 2_000_000;
+/// Two clocks that are compared may differ by so much of it.
+const SLACK_NS: u64 = SHORT_NS / 50;
+
+#[test]
+fn self_time_is_without_what_is_called() {
+    let _alone = alone();
+    let begun = Instant::now();
+    let report = profiled(|| {
+        OUTER.run(|| {
+            busy(SHORT);
+            INNER.run(|| busy(3 * SHORT));
+            busy(SHORT);
+        });
+    });
+    let all_ns = begun.elapsed().as_nanos() as u64;
+    let rows = ["outer", "inner"].map(|name| report.subroutine(name).expect("called"));
+    assert!(elapsed_ns(rows[0]) + SLACK_NS >= 2 * SHORT_NS, "{report}");
+    assert!(elapsed_ns(rows[1]) + SLACK_NS >= 3 * SHORT_NS, "{report}");
+    // With what was the other's, either would be over.
+    assert!(elapsed_ns(rows[0]) <= all_ns - 3 * SHORT_NS + SLACK_NS, "{report}");
+    assert!(elapsed_ns(rows[1]) <= all_ns - 2 * SHORT_NS + SLACK_NS, "{report}");
+    assert_eq!([rows[0].system_ns, rows[1].system_ns], [0, 0], "no system calls\n{report}");
+}
+
+#[test]
+fn recursion_is_counted_and_its_time_once() {
+    let _alone = alone();
+    fn deeper(depth: u32) {
+        let _span = OUTER.enter();
+        if depth > 0 {
+            deeper(depth - 1);
+        }
+    }
+    let begun = Instant::now();
+    let report = profiled(|| deeper(9));
+    let all_ns = begun.elapsed().as_nanos() as u64;
+    let row = report.subroutine("outer").expect("called");
+    assert_eq!(row.calls, 10);
+    assert!(row.user_ns <= all_ns, "{report}");
+}
+
+#[test]
+fn a_span_that_runs_is_seen_meanwhile() {
+    let _alone = alone();
+    weir_profile::switch(true).expect("on");
+    let outer = OUTER.enter();
+    busy(SHORT);
+    INNER.run(|| ());
+    let report = weir_profile::report().expect("on");
+    drop(outer);
+    weir_profile::switch(false).expect("off");
+    let row = report.subroutine("outer").expect("called");
+    assert!(row.calls == 1 && elapsed_ns(row) + SLACK_NS >= SHORT_NS, "{report}");
+}
+
+#[test]
+fn a_system_call_is_its_caller_s_and_has_a_row_of_its_own() {
+    let _alone = alone();
+    let report = profiled(|| {
+        OUTER.run(|| weir_profile::system(&CALL, || busy(SHORT)));
+        weir_profile::system(&CALL, || busy(SHORT));
+    });
+    let [outer, outside] = ["outer", "(outside)"].map(|name| report.subroutine(name));
+    let (outer, outside) = (outer.expect("called"), outside.expect("called"));
+    let call = report.call("call").expect("called");
+    assert_eq!((call.calls, call.user_ns), (2, 0));
+    assert!(outer.system_ns > 0 && elapsed_ns(outer) + SLACK_NS >= SHORT_NS, "{report}");
+    assert!(call.system_ns.abs_diff(outer.system_ns + outside.system_ns) <= 2, "{report}");
+    assert_eq!(outside.user_ns, 0, "what is outside of all spans is not explained");
+    assert!(report.subroutine("call").is_none());
+}
+
+#[test]
+fn a_wait_is_told_apart_from_what_it_used() {
+    let _alone = alone();
+    let report = profiled(|| {
+        OUTER.run(|| {
+            // sleep: it waits, which is what is counted.
+            weir_profile::wait(&CALL, || std::thread::sleep(10 * SHORT));
+            weir_profile::wait(&CALL, || busy(10 * SHORT));
+        });
+    });
+    let (outer, call) = (report.subroutine("outer"), report.call("call").expect("called"));
+    assert!(call.wait_ns + 10 * SLACK_NS >= 9 * SHORT_NS, "{report}");
+    assert!(call.system_ns > 0 && call.calls == 2, "{report}");
+    let outer = outer.expect("called");
+    assert_eq!(outer.system_ns, call.system_ns, "{report}");
+    assert!(outer.wait_ns >= call.wait_ns, "{report}");
+    assert!(call.system_ns <= report.cpu.expect("known").total_ns, "{report}");
+    assert!(report.own_ns() > 0, "{report}");
+}
+
+#[test]
+fn what_sleeps_without_saying_so_is_no_cpu_time_either() {
+    let _alone = alone();
+    // sleep: a time without a CPU, which is what is told apart.
+    let report = profiled(|| OUTER.run(|| std::thread::sleep(10 * SHORT)));
+    let outer = report.subroutine("outer").expect("called");
+    assert!(outer.wait_ns + 10 * SLACK_NS >= 10 * SHORT_NS, "{report}");
+    let cpu_ns = report.cpu.expect("known").total_ns;
+    assert!(outer.user_ns <= cpu_ns && report.explained_ns() <= cpu_ns, "{report}");
+}
+
+#[test]
+fn spans_within_a_system_call_are_not_counted() {
+    let _alone = alone();
+    let report = profiled(|| {
+        weir_profile::system(&CALL, || {
+            INNER.run(|| weir_profile::wait(&CALL, || ()));
+            weir_profile::system(&CALL, || ());
+        });
+        INNER.run(|| ());
+    });
+    assert_eq!((calls(&report, "inner"), report.call("call").expect("called").calls), (1, 1));
+}
+
+#[test]
+fn one_name_as_a_subroutine_and_as_a_system_call_is_two_rows() {
+    let _alone = alone();
+    static BOTH: Subroutine = Subroutine::new("both");
+    static SAME: Subroutine = Subroutine::new("both");
+    let report = profiled(|| {
+        BOTH.run(|| weir_profile::system(&BOTH, || ()));
+        SAME.run(|| ());
+    });
+    assert_eq!((calls(&report, "both"), report.call("both").expect("called").calls), (2, 1));
+}
+
+#[test]
+fn guards_that_end_in_the_wrong_order_or_never_leave_the_others_right() {
+    let _alone = alone();
+    let report = profiled(|| {
+        let outer = OUTER.enter();
+        let inner = INNER.enter();
+        drop(outer);
+        drop(inner);
+        // Nothing is open now: this is nobody's.
+        busy(SHORT);
+        {
+            let _outer = OUTER.enter();
+            std::mem::forget(INNER.enter());
+        }
+        busy(SHORT);
+        OUTER.run(|| ());
+    });
+    assert_eq!((calls(&report, "outer"), calls(&report, "inner")), (3, 2));
+    assert!(report.explained_ns() < SHORT_NS, "{report}");
+}
+
+#[test]
+fn what_unwinds_ends() {
+    let _alone = alone();
+    let quiet = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let report = profiled(|| {
+        let of_span = std::panic::catch_unwind(|| OUTER.run(|| panic!("as it should")));
+        let of_call = std::panic::catch_unwind(|| {
+            weir_profile::wait(&CALL, || -> () { panic!("as it should") })
+        });
+        assert!(of_span.is_err() && of_call.is_err());
+        busy(SHORT);
+        INNER.run(|| ());
+    });
+    std::panic::set_hook(quiet);
+    assert_eq!((calls(&report, "outer"), calls(&report, "inner")), (1, 1), "it goes on counting");
+    assert!(report.subroutine("outer").is_some_and(|row| row.user_ns < SHORT_NS), "{report}");
+}
+
+#[test]
+fn off_nothing_is_counted() {
+    let _alone = alone();
+    let counted = profiled(|| OUTER.run(|| ()));
+    assert!(!weir_profile::is_on());
+    OUTER.run(|| weir_profile::system(&CALL, || ()));
+    assert_eq!(weir_profile::report().expect("it was on"), counted);
+    let report = profiled(|| ());
+    assert_eq!((report.subroutines.len(), report.calls.len()), (0, 0), "{report}");
+}
+
+#[test]
+fn a_span_open_while_it_is_off_gets_no_time_of_that() {
+    let _alone = alone();
+    weir_profile::switch(true).expect("on");
+    let outer = OUTER.enter();
+    weir_profile::switch(false).expect("off");
+    busy(10 * SHORT);
+    let report = profiled(|| INNER.run(|| ()));
+    drop(outer);
+    assert!(report.explained_ns() < 10 * SHORT_NS, "{report}");
+}
+
+#[test]
+fn what_is_off_at_its_end_or_at_its_beginning_is_not_mistaken() {
+    let _alone = alone();
+    let before = OUTER.enter();
+    weir_profile::switch(true).expect("on");
+    let inner = INNER.enter();
+    drop(before);
+    weir_profile::switch(false).expect("off");
+    drop(inner);
+    let report = profiled(|| OUTER.run(|| INNER.run(|| ())));
+    assert_eq!((calls(&report, "outer"), calls(&report, "inner")), (1, 1));
+}
+
+#[test]
+fn each_thread_counts_by_itself_and_all_are_added_up() {
+    let _alone = alone();
+    let report = profiled(|| {
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| (0..1000).for_each(|_| OUTER.run(|| INNER.run(|| ()))));
+            }
+        });
+    });
+    assert_eq!((calls(&report, "outer"), calls(&report, "inner")), (8000, 8000));
+    assert!(report.threads >= 1, "a table may be used again by a thread that comes later");
+}
+
+#[test]
+fn a_report_is_divided_and_added_up() {
+    let _alone = alone();
+    let report = profiled(|| (0..10).for_each(|_| OUTER.run(|| ())));
+    assert_eq!(report.clone().per(0, "packet"), report);
+    let divided = report.clone().per(10, "packet");
+    assert_eq!(divided.unit.as_ref().map(|unit| unit.count), Some(10));
+    assert!(divided.to_string().contains("per packet us"), "{divided}");
+    let sum = Report::sum(&[report.clone(), report.clone()]);
+    assert_eq!(calls(&sum, "outer"), 20);
+    let cpu_ns = |report: &Report| report.cpu.expect("known").total_ns;
+    assert_eq!(cpu_ns(&sum), 2 * cpu_ns(&report));
+}

@@ -1,0 +1,37 @@
+//! Copies between shared memory and private memory.
+
+/// Copies bytes: small ones in place of a call, by words that overlap in the middle.
+///
+/// # Safety
+/// As `ptr::copy_nonoverlapping`. That includes data races: no other thread of this process writes
+/// what is read, or touches what is written. Another process may: see [the room's page](super).
+#[inline]
+pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    match bytes {
+        4..=8 => {
+            // SAFETY: both are valid for `bytes`, of which this is the beginning.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, 4) };
+            let last = bytes - 4;
+            // SAFETY: the end of the same.
+            unsafe {
+                std::ptr::copy_nonoverlapping(from.wrapping_add(last), to.wrapping_add(last), 4)
+            };
+        }
+        16..=64 => {
+            let word = |at: usize| {
+                // SAFETY: both are valid for `bytes`, and `at` is at most 16 before their end.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(from.wrapping_add(at), to.wrapping_add(at), 16);
+                }
+            };
+            word(0);
+            if bytes > 32 {
+                word(16);
+                word(bytes - 32);
+            }
+            word(bytes - 16);
+        }
+        // SAFETY: the caller's promise.
+        _ => unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) },
+    }
+}

@@ -1,0 +1,262 @@
+//! The memory of a pipe, mapped so that its areas go on where they end.
+//!
+//! It is `header page | ring | arena`. Ring and arena are each mapped twice in a row, so that a part
+//! that reaches beyond the end is one piece. All of it is allocated when it is made, so that a lack
+//! of memory is an error and not a SIGBUS.
+
+use super::copy::copy;
+use super::mapping::{Access, Mapping, Part, page_bytes};
+use super::sealed::{Beginning, SealedMemory, Use, refused};
+use crate::error::{Error, Result};
+use rustix::fd::BorrowedFd;
+use rustix::fs::SealFlags;
+use rustix::io::Errno;
+use std::mem::offset_of;
+use weir_ring::layout::{self, Fixed, Header};
+use weir_ring::primitive::{AtomicU32, Ordering};
+use weir_ring::{Area, Memory};
+use weir_sys::forks::ParentOnly;
+
+/// Bytes a CPU moves as one.
+const LINE_BYTES: usize = 64;
+/// Areas of up to so much are mapped page by page when they are made: some 0.1 ms a megabyte.
+const POPULATED_BYTES: u64 = 64 << 20;
+/// The name of memory files in /proc.
+pub const NAME: &str = "weir-pipe";
+
+/// Sizes of a memory, as its maker chose or its receiver checked them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// [`layout::STREAM`], [`layout::RECORD`] or [`layout::MESSAGE`].
+    pub kind: u32,
+    /// Bytes of the ring.
+    pub ring_bytes: u64,
+    /// Bytes of the arena, 0 for a stream.
+    pub arena_bytes: u64,
+    /// How often the pipe got a new memory before.
+    pub generation: u64,
+}
+
+impl Extent {
+    pub(super) fn file_bytes(&self) -> u64 {
+        page_bytes() + self.ring_bytes + self.arena_bytes
+    }
+
+    /// As alleged by the beginning of a file, if it can be.
+    fn read(words: &Beginning) -> Option<Extent> {
+        let extent = Extent {
+            kind: words.u32(offset_of!(Fixed, kind)),
+            ring_bytes: words.u64(offset_of!(Fixed, ring_bytes)),
+            arena_bytes: words.u64(offset_of!(Fixed, arena_bytes)),
+            generation: words.u64(offset_of!(Fixed, generation)),
+        };
+        let size = |bytes: u64| {
+            (page_bytes()..=weir_policy::pipe::MOST_BYTES).contains(&bytes)
+                && bytes.is_power_of_two()
+        };
+        let arena_right = match extent.kind {
+            layout::STREAM => extent.arena_bytes == 0,
+            layout::RECORD | layout::MESSAGE => size(extent.arena_bytes),
+            _ => false,
+        };
+        (size(extent.ring_bytes) && arena_right).then_some(extent)
+    }
+}
+
+/// A mapping of a pipe's memory.
+#[derive(Debug)]
+pub struct Map {
+    mapping: Mapping,
+    ring: usize,
+    arena: usize,
+    extent: Extent,
+}
+
+/// Makes a memory file of these sizes and maps it.
+pub fn create(extent: Extent) -> Result<(ParentOnly, Map)> {
+    let failed = |cause: Errno| Error::os("make", memory_of(extent), cause);
+    let made = SealedMemory::make(NAME, extent.file_bytes(), SealFlags::empty()).map_err(failed)?;
+    let map = Map::new(made.here().map_err(failed)?, extent)?;
+    map.populate();
+    map.write_sizes();
+    Ok((made, map))
+}
+
+fn memory_of(extent: Extent) -> String {
+    format!("shared memory of {} bytes", extent.file_bytes())
+}
+
+/// Maps a memory file that came from elsewhere, after checking all there is to check. It is not
+/// touched here: whoever handed it over has paid for its pages.
+pub fn open(file: BorrowedFd, how: Use) -> Result<Map> {
+    let (memory, extent) = check(file)?;
+    let map = Map::new(file, extent)?;
+    memory.check_whole(how)?;
+    Ok(map)
+}
+
+/// The sizes of a memory file, if it is one of ours and sealed.
+pub fn inspect(file: BorrowedFd) -> Result<Extent> {
+    check(file).map(|(_, extent)| extent)
+}
+
+fn check(file: BorrowedFd) -> Result<(SealedMemory, Extent)> {
+    let memory = SealedMemory::received(file)?;
+    let words = memory.beginning()?;
+    if words.u64(offset_of!(Fixed, magic)) != layout::MAGIC {
+        return Err(refused("it is not a pipe's"));
+    }
+    let version = words.u32(offset_of!(Fixed, version));
+    if version != layout::VERSION {
+        let known = layout::VERSION;
+        return Err(refused(&format!("its layout is version {version}, known is {known}")));
+    }
+    let extent =
+        Extent::read(&words).ok_or_else(|| refused("the sizes in its header are invalid"))?;
+    if extent.file_bytes() != memory.bytes() {
+        return Err(refused("its file is not as long as it says"));
+    }
+    Ok((memory, extent))
+}
+
+impl Map {
+    fn new(file: BorrowedFd, extent: Extent) -> Result<Map> {
+        let (page, ring, arena) =
+            (page_bytes() as usize, extent.ring_bytes as usize, extent.arena_bytes as usize);
+        let arena_at = page + 2 * ring;
+        let part = |at: usize, bytes: usize, from: usize| Part { at, bytes, from: from as u64 };
+        let parts = [
+            part(0, page, 0),
+            part(page, ring, page),
+            part(page + ring, ring, page),
+            part(arena_at, arena, page + ring),
+            part(arena_at + arena, arena, page + ring),
+        ];
+        let mapping = Mapping::of_parts(file, arena_at + 2 * arena, &parts, Access::Own)
+            .map_err(|cause| Error::os("map", memory_of(extent), cause))?;
+        Ok(Map { mapping, ring: page, arena: arena_at, extent })
+    }
+
+    /// One on the heap, without mirrors: a part that reaches beyond the end of an area panics.
+    #[cfg(miri)]
+    pub(super) fn on_heap(extent: Extent) -> Map {
+        let (ring, arena) =
+            (page_bytes() as usize, page_bytes() as usize + extent.ring_bytes as usize);
+        let bytes = arena + extent.arena_bytes as usize;
+        let mapping = Mapping::of_zeros(bytes).expect("memory");
+        let map = Map { mapping, ring, arena, extent };
+        map.write_sizes();
+        map
+    }
+
+    /// Says in the header what this is.
+    fn write_sizes(&self) {
+        let fixed = &self.header().fixed;
+        fixed.kind.store(self.extent.kind, Ordering::Relaxed);
+        fixed.version.store(layout::VERSION, Ordering::Relaxed);
+        fixed.ring_bytes.store(self.extent.ring_bytes, Ordering::Relaxed);
+        fixed.arena_bytes.store(self.extent.arena_bytes, Ordering::Relaxed);
+        fixed.generation.store(self.extent.generation, Ordering::Relaxed);
+        // Release: whoever finds the name finds the rest.
+        fixed.magic.store(layout::MAGIC, Ordering::Release);
+    }
+
+    /// Maps small areas page by page. A fault at the first touch of each page would cost a stream
+    /// its first lap: 1 us where a record takes 0.1 us.
+    ///
+    /// What is not there is made, at this process's cost: for memory that it made itself, or whose
+    /// maker it trusts.
+    pub fn populate(&self) {
+        let ring = (self.ring, 2 * self.extent.ring_bytes);
+        let arena = (self.arena, 2 * self.extent.arena_bytes);
+        for (at, bytes) in [(0, page_bytes()), ring, arena] {
+            if bytes > 0 && bytes <= 2 * POPULATED_BYTES {
+                self.mapping.populate(at, bytes as usize);
+            }
+        }
+    }
+
+    /// The sizes.
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// Whether the mapping is in this process, and not only in the one it was forked from.
+    #[inline]
+    pub fn is_here(&self) -> bool {
+        self.mapping.is_here()
+    }
+
+    /// Where `bytes` of an area from `at` lie. The mirror makes them one piece.
+    #[inline]
+    pub(super) fn part(&self, area: Area, at: usize, bytes: usize) -> *mut u8 {
+        let (start, size) = match area {
+            Area::Ring => (self.ring, self.extent.ring_bytes as usize),
+            Area::Arena => (self.arena, self.extent.arena_bytes as usize),
+        };
+        assert!(at < size.max(1) && bytes <= size && self.is_here(), "a part of no area");
+        debug_assert!(!cfg!(miri) || at + bytes <= size, "the heap has no mirror");
+        self.mapping.base().wrapping_add(start + at)
+    }
+}
+
+impl Memory for Map {
+    #[inline]
+    fn header(&self) -> &Header {
+        assert!(self.is_here(), "mapped in the parent only");
+        self.mapping.first()
+    }
+
+    fn bytes(&self, area: Area) -> u64 {
+        if area == Area::Ring { self.extent.ring_bytes } else { self.extent.arena_bytes }
+    }
+
+    fn has_headers(&self) -> bool {
+        self.extent.kind == layout::MESSAGE
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> &AtomicU32 {
+        assert!(at.is_multiple_of(4), "a word lies at a multiple of 4");
+        let word = self.part(Area::Ring, at, 4).cast::<AtomicU32>();
+        // SAFETY: inside of the ring (`part` asserts), aligned (asserted: the ring begins at a
+        // page), mapped as long as `self`. No copy touches a word that another thread may load
+        // meanwhile: the contract of `Memory`.
+        unsafe { &*word }
+    }
+
+    #[inline]
+    fn copy_in(&self, area: Area, at: usize, from: &[u8]) {
+        let to = self.part(area, at, from.len());
+        // SAFETY: the range is inside of the area and its mirror (`part` asserts), and apart from
+        // `from`, which is private. No other thread touches it meanwhile: the contract of `Memory`.
+        // Another process that does breaks its own bytes.
+        unsafe { copy(from.as_ptr(), to, from.len()) };
+    }
+
+    #[inline]
+    fn copy_out(&self, area: Area, at: usize, to: &mut [u8]) {
+        let from = self.part(area, at, to.len());
+        // SAFETY: as in `copy_in`. No other thread writes it meanwhile; another process that does
+        // changes which bytes are copied, and any bytes are a value.
+        unsafe { copy(from, to.as_mut_ptr(), to.len()) };
+    }
+
+    fn zero(&self, at: usize, bytes: usize) {
+        let to = self.part(Area::Ring, at, bytes);
+        // SAFETY: as in `copy_in`.
+        unsafe { std::ptr::write_bytes(to, 0, bytes) };
+    }
+
+    fn dirty(&self, area: Area, at: usize, bytes: usize) {
+        let start = self.part(area, at, bytes);
+        // The first line may hold bytes that are still to be read before it: their lines are
+        // dirtied when the rest of them has been.
+        let first = (LINE_BYTES - at % LINE_BYTES) % LINE_BYTES;
+        for line in (first..bytes.saturating_sub(LINE_BYTES - 1)).step_by(LINE_BYTES) {
+            // SAFETY: inside of the range, which `part` asserts. The bytes have been read and not
+            // given back, so no other thread touches them: the contract of `Memory`.
+            unsafe { start.wrapping_add(line).write_volatile(0) };
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Rules about single files: what a line, a file, the root of a crate and a test may hold.
+//!
+//! What clippy can hold stands in `Cargo.toml` under `workspace.lints`, not here: comments at
+//! `unsafe`, lengths of functions, macros for code that is not written.
+
+use super::Fault;
+use super::source::Source;
+
+/// Longest Rust file, in lines.
+pub const FILE_LINES: usize = 500;
+/// Longest line of Rust, in characters.
+pub const LINE_CHARS: usize = 100;
+/// Words that mark work left over. Written in halves so that this file does not hold them.
+const LEFTOVERS: [&str; 2] = [concat!("FIX", "ME"), concat!("X", "XX")];
+/// Crates whose roots hold `#![no_std]`, which keeps clock and system out of them.
+const NO_STD: [&str; 2] = ["weir-policy", "weir-doctor"];
+/// The one place for `unsafe` outside the crates that [`may_be_unsafe`] names.
+const MEMORY: &str = "crates/weir/src/memory/";
+/// Calls that let time pass instead of waiting for what happens.
+const SLEEPS: [&str; 3] = ["sleep", "nanosleep", "clock_nanosleep"];
+/// Beginnings of paths of somebody's machine; the last two go on with the name of a person.
+const MACHINE: [&str; 4] = ["/builds/", "/root/", "/home/", "/Users/"];
+/// Whose home may be named: nobody's, as examples do.
+const EXAMPLE_NAMES: [&str; 5] = ["", "alice", "me", "user", "you"];
+
+/// Whether the rules for code hold for this file: Rust, TOML, shell, the justfile, CI, and
+/// whatever begins with `#!/`.
+pub fn is_code(path: &str, text: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    [".rs", ".toml", ".sh"].iter().any(|end| name.ends_with(end))
+        || name == "justfile"
+        || path.starts_with(".ci/")
+        || text.starts_with("#!/")
+}
+
+/// What is wrong with the lines of any text, and with those of code.
+pub fn lines(path: &str, text: &str) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let code = is_code(path, text);
+    for (index, line) in text.lines().enumerate() {
+        let mut fault = |rule, text| faults.push(Fault::new(path, index + 1, rule, text));
+        if let Some(found) = machine_path(line).filter(|_| !path.starts_with("tests/src/tidy/")) {
+            fault(
+                "machine-path",
+                format!("`{found}` is a path of one machine: use a relative one"),
+            );
+        }
+        if let Some(found) = line.chars().find(|c| code && !c.is_ascii()) {
+            let escape = found.escape_unicode();
+            fault("ascii", format!("{found:?} is not ASCII: write it out or as {escape}"));
+        }
+        let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+        if let Some(word) = words.find(|word| code && LEFTOVERS.contains(word)) {
+            fault("leftover", format!("`{word}`: finish it, or say in words what is not done"));
+        }
+    }
+    faults
+}
+
+/// The path of somebody's machine that a line holds: below a home, root's home or a build
+/// machine's work directory.
+fn machine_path(line: &str) -> Option<String> {
+    MACHINE.iter().enumerate().find_map(|(place, begin)| {
+        line.match_indices(begin).find_map(|(index, _)| {
+            let before = line[..index].chars().next_back();
+            // The middle of a longer path.
+            if before.is_some_and(|c| c.is_alphanumeric() || "_-.~})".contains(c)) {
+                return None;
+            }
+            let rest = &line[index + begin.len()..];
+            let end = rest.find(|c: char| !c.is_alphanumeric() && !"_-.".contains(c));
+            let name = &rest[..end.unwrap_or(rest.len())];
+            if place < 2 {
+                return Some((*begin).to_owned());
+            }
+            let below = rest[name.len()..].starts_with('/') && !EXAMPLE_NAMES.contains(&name);
+            below.then(|| format!("{begin}{name}/"))
+        })
+    })
+}
+
+/// The length of a Rust file, and the `//!` line that it opens with.
+pub fn file(path: &str, text: &str) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let count = text.lines().count();
+    if count > FILE_LINES {
+        let text =
+            format!("{count} lines, more than {FILE_LINES}: split the file by what it holds");
+        faults.push(Fault::new(path, FILE_LINES + 1, "file-length", text));
+    }
+    let first = text.lines().next().unwrap_or_default();
+    if first.strip_prefix("//!").is_none_or(|rest| rest.trim().is_empty()) {
+        let text = "a file opens with a `//!` line that says what it holds";
+        faults.push(Fault::new(path, 1, "opening", text));
+    }
+    faults
+}
+
+/// Whether a crate may hold `unsafe` anywhere.
+fn may_be_unsafe(name: &str) -> bool {
+    name.ends_with("-sys") || name == "weir-ffi"
+}
+
+/// The roots of the crates say what the compiler is to hold.
+pub fn headers(path: &str, text: &str) -> Vec<Fault> {
+    let Some((name, file)) = path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"))
+    else {
+        return Vec::new();
+    };
+    let root = matches!(file, "lib.rs" | "main.rs") || file.starts_with("bin/");
+    let safe = name != "weir" && !may_be_unsafe(name);
+    let demands = [(safe, "#![forbid(unsafe_code)]"), (NO_STD.contains(&name), "#![no_std]")];
+    let missing = demands
+        .iter()
+        .filter(|(demanded, header)| root && *demanded && !text.lines().any(|l| l == *header));
+    missing
+        .map(|(_, header)| {
+            Fault::new(path, 1, "header", format!("the root of {name} must say `{header}`"))
+        })
+        .collect()
+}
+
+/// Lines of [`LINE_CHARS`] (rustfmt breaks none with a long string or address: those may be
+/// longer), `unsafe` in its places only, no test left out, no sleep in a test without its reason, no `std`
+/// in the crates that do without.
+pub fn tokens(source: &Source, text: &str) -> Vec<Fault> {
+    let lines: Vec<&str> = text.lines().collect();
+    let path = source.path.as_str();
+    let of_crate = path.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
+    let unsafe_here = of_crate.is_some_and(may_be_unsafe) || path.starts_with(MEMORY);
+    let pure = of_crate.is_some_and(|name| NO_STD.contains(&name));
+    let mut faults = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        let length = line.chars().count();
+        let excused = line.contains("://") || source.strings.contains(&(index + 1));
+        if length > LINE_CHARS && !excused {
+            let text = format!("{length} characters, more than {LINE_CHARS}");
+            faults.push(Fault::new(path, index + 1, "line-length", text));
+        }
+    }
+    for (index, token) in source.tokens.iter().enumerate() {
+        let mut fault = |rule, text: &str| faults.push(Fault::new(path, token.line, rule, text));
+        if token.word && token.text == "unsafe" && !unsafe_here {
+            fault("unsafe-place", "`unsafe` outside the `-sys` crates, weir-ffi and weir's memory");
+        }
+        if source.reads(index, &["#", "["]) {
+            let inside = &source.tokens[index + 2..source.close_of(index + 1)];
+            let ignored = inside.iter().any(|token| token.text == "ignore");
+            let attribute = inside.first().map_or("", |token| token.text.as_str());
+            if ignored && ["ignore", "cfg_attr"].contains(&attribute) {
+                fault("ignore", "a test left out: make it run, or let it skip itself and say why");
+            }
+        }
+        // A call, not a method of something else and not a definition.
+        let before = index.checked_sub(1).map_or("", |before| source.tokens[before].text.as_str());
+        let called = source.reads(index + 1, &["("]) && ![".", "fn"].contains(&before);
+        if token.test && called && SLEEPS.contains(&token.text.as_str()) {
+            let above = lines[..token.line - 1].iter().rev();
+            let notes = above.take_while(|line| line.trim_start().starts_with("//"));
+            let mut notes = notes.chain([&lines[token.line - 1]]);
+            if !notes.any(|line| line.split_once("// sleep: ").is_some()) {
+                fault(
+                    "sleep",
+                    "a test waits for what happens, not for time to pass; \
+                     if time is the point, say so: `// sleep: <reason>`",
+                );
+            }
+        }
+        if pure && !token.test && source.reads(index, &["extern", "crate", "std"]) {
+            fault("pure", "`std` in a crate of decisions: facts and the time are passed in");
+        }
+    }
+    faults
+}
