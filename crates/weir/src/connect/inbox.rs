@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use weir_ring::board::Board;
 use weir_ring::lane::Side;
+use weir_ring::lane::link::OwnerPage;
 use weir_ring::layout::SleepLine;
 use weir_ring::primitive::Ordering;
 use weir_ring::rouse::{Heard, Rouse, Sleep};
@@ -21,6 +22,13 @@ pub trait Bed: std::fmt::Debug + Send + Sync {
 impl Bed for Page<Board> {
     fn sleep(&self) -> &SleepLine {
         &self.words().sleep
+    }
+}
+
+/// Of the owner of an mpx.
+impl Bed for Page<OwnerPage> {
+    fn sleep(&self) -> &SleepLine {
+        &self.words().board.sleep
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod acceptor;
 pub mod closing;
+pub mod ending;
 pub mod inbox;
 pub mod lifeline;
 pub mod name;

@@ -76,10 +76,11 @@ impl Line {
         self.dead.load(Ordering::Acquire)
     }
 
-    /// After something was set on a board: wakes who said that it sleeps or polls there.
-    pub fn wake(&self, word: &AtomicU32) {
+    /// After something was set on a board: wakes who said that it sleeps or polls there. Whether
+    /// somebody did.
+    pub fn wake(&self, word: &AtomicU32) -> bool {
         if !sleep::is_wanted(word) {
-            return;
+            return false;
         }
         let how = sleep::take(word);
         if how & sleep::ASLEEP != 0 {
@@ -92,6 +93,7 @@ impl Line {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             let _ = rustix::net::send(socket, BELL, flags);
         }
+        how != 0
     }
 
     /// Sends a peer the board of its owner, and the number of its link.

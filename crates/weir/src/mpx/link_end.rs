@@ -1,5 +1,6 @@
 //! One end of a link: its lanes, the blocks of its own arena, and how the other side is notified.
 
+use super::home::Home;
 use super::line::Line;
 use crate::connect::acceptor::Identity;
 use crate::connect::ending::Ending;
@@ -9,12 +10,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_policy::arena::{Arena, LARGEST_BYTES, SMALLEST_BYTES, block_for};
 use weir_ring::account::add;
-use weir_ring::lane::link::{AccountLine, OwnerPage};
+use weir_ring::lane::link::OwnerPage;
 use weir_ring::lane::{
     FrameKind, INLINE_BYTES, LOOKING_WITH_BARRIER, LaneId, LaneMemory, LaneReader, LaneWriter,
     Place, Side, footprint, must_notify, needed,
 };
-use weir_ring::layout::SleepLine;
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::{Corrupt, sleep};
 
@@ -26,44 +26,6 @@ const FIRST_WISH_BYTES: u32 = 16 << 10;
 const RECLAIM_LOOKS: usize = 64;
 /// Numbers tried for one whose lane has room for an open.
 const OPEN_TRIES: usize = 8;
-
-/// The memory in which a participant sleeps and keeps its account: an owner's page, or a peer's
-/// link.
-#[derive(Clone, Debug)]
-pub enum Home {
-    Owner(Arc<Page<OwnerPage>>),
-    Peer(Arc<LinkMap>),
-}
-
-impl Home {
-    #[inline]
-    pub fn account(&self) -> &AccountLine {
-        match self {
-            Home::Owner(page) => &page.words().account,
-            Home::Peer(map) => &map.header().account,
-        }
-    }
-
-    pub fn sleep(&self) -> &SleepLine {
-        match self {
-            Home::Owner(page) => &page.words().board.sleep,
-            Home::Peer(map) => &map.board(Side::Peer).sleep,
-        }
-    }
-
-    pub fn side(&self) -> Side {
-        if matches!(self, Home::Owner(_)) { Side::Owner } else { Side::Peer }
-    }
-
-    /// Whether the board says that something has come.
-    #[inline]
-    pub fn has_bits(&self) -> bool {
-        match self {
-            Home::Owner(page) => page.words().board.any(),
-            Home::Peer(map) => map.board(Side::Peer).any(),
-        }
-    }
-}
 
 /// Both lanes of a channel, as this side knows them.
 #[derive(Clone, Copy, Debug)]

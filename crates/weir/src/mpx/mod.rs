@@ -25,6 +25,7 @@
 //! this side looks of itself; `turn` makes records of one channel; `participant` lets peers in and
 //! goes over all of that, `waiting` where there is nothing; `owner` and `peer` are what users call.
 
+mod home;
 mod hot;
 mod line;
 mod link_end;

@@ -1,16 +1,18 @@
 //! The owner of an mpx.
 
-use super::link_end::{Home, NONE};
+use super::home::Home;
+use super::link_end::NONE;
 use super::participant::{Door, Mpx, Participant};
 use super::record::{Answer, ChannelId, LABEL_BYTES, Record, Taken};
 use super::table::State;
+use super::waiting::Waiter;
 use super::{HELLO, MpxOptions};
 use crate::connect::acceptor::{Entrance, Identity};
 use crate::connect::inbox::Inbox;
 use crate::connect::name::{self, What};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Page;
-use crate::park::Until;
+use crate::park::{Until, Wait};
 use rustix::fd::BorrowedFd;
 use rustix::fs::Mode;
 use std::path::Path;
@@ -19,7 +21,6 @@ use std::time::Duration;
 use weir_policy::ready::PRIORITIES;
 use weir_ring::lane::FrameKind;
 use weir_ring::lane::link::OwnerPage;
-use weir_ring::primitive::Ordering;
 
 const CREATE: What = What { operation: "make", noun: "mpx" };
 /// Most others that can be joined to one, those joined to them included: what one sleep can be for.
@@ -39,11 +40,9 @@ impl Mpx {
         let inbox = Inbox::new(page.clone());
         let mode = Mode::from_raw_mode(options.mode);
         let entrance = Entrance::new(&CREATE, &path, mode, HELLO, &inbox)?;
-        let account = &page.words().account;
-        account.pid.store(std::process::id(), Ordering::Relaxed);
-        name::say_socket(&path, &account.socket_device, &account.socket_inode);
         let door = Door { entrance, page: file, options: options.clone() };
         let home = Home::Owner(page);
+        home.introduce(&path);
         Ok(Mpx { inner: Participant::new(home, inbox, Some(door), options.waiting) })
     }
 
@@ -63,7 +62,7 @@ impl Mpx {
         buffer: &mut [u8],
         mut each: impl FnMut(Record<'_>),
     ) -> Result<usize> {
-        self.inner.receive(buffer, Until::Ever, &mut each)
+        Waiter(&mut self.inner).receive(buffer, Until::Ever, &mut each)
     }
 
     /// The same, if something has come.
@@ -75,7 +74,7 @@ impl Mpx {
         buffer: &mut [u8],
         mut each: impl FnMut(Record<'_>),
     ) -> Result<usize> {
-        self.inner.receive(buffer, Until::Now, &mut each)
+        Waiter(&mut self.inner).receive(buffer, Until::Now, &mut each)
     }
 
     /// The same, if something comes in that time.
@@ -88,7 +87,7 @@ impl Mpx {
         time: Duration,
         mut each: impl FnMut(Record<'_>),
     ) -> Result<usize> {
-        self.inner.receive(buffer, Until::after(time), &mut each)
+        Waiter(&mut self.inner).receive(buffer, Until::after(time), &mut each)
     }
 
     /// Gives many answers: what became of each. One that cannot be given holds up no other.
@@ -333,6 +332,17 @@ impl Mpx {
     /// The kernel has no descriptors. [`ErrorKind::Forked`].
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.inner.poll_descriptor()
+    }
+}
+
+impl<'a> Wait<'a> {
+    /// For what comes of the channels of an mpx. That there is something for its calls to do may
+    /// also be what they do without a record.
+    ///
+    /// # Errors
+    /// There are too many already; each that is joined to it counts.
+    pub fn mpx(self, mpx: &'a mut Mpx) -> Result<Wait<'a>> {
+        self.source(Waiter(&mut mpx.inner))
     }
 }
 

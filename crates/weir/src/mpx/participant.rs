@@ -4,18 +4,17 @@
 //! participant that finds nothing says so, looks once more, and sleeps.
 
 use super::line::Line;
-use super::link_end::{Home, LinkEnd};
-use super::record::{LABEL_BYTES, Record};
+use super::home::Home;
+use super::link_end::LinkEnd;
 use super::table::{ChannelTable, State};
 use super::turn::{self, Delivery};
-use super::waiting::Waiter;
 use super::{MpxOptions, OBJECT};
 use crate::connect::acceptor::{Arrival, Entrance, turn_off};
 use crate::connect::inbox::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::LinkMap;
 use crate::park::doorbell::Doorbell;
-use crate::park::{Spinner, Until, Waiting};
+use crate::park::{Spinner, Waiting};
 use crate::pipe::options::Options;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
@@ -33,9 +32,6 @@ const CALLS: u32 = 64;
 /// Records and bytes after which a call ends that has found more than it can show at once.
 const MOST_RECORDS: usize = 1024;
 const MOST_BYTES: usize = 256 << 10;
-/// Times a call that does not wait moves so many bytes between connected channels, or does other
-/// work of which no record comes.
-const MOST_MOVES: u32 = 16;
 /// What a wake-up is taken to cost where nothing was measured.
 const WAKE_NS: u64 = 20_000;
 
@@ -110,7 +106,7 @@ impl Participant {
     }
 
     #[inline]
-    fn acted(&self) {
+    pub fn acted(&self) {
         if let Some(doorbell) = &self.doorbell {
             doorbell.ring();
         }
@@ -242,7 +238,7 @@ impl Participant {
     }
 
     /// Serves channels in their order as long as there are some: whether there are more.
-    fn serve(&mut self, delivery: &mut Delivery) -> bool {
+    pub fn serve(&mut self, delivery: &mut Delivery) -> bool {
         self.collect(&mut delivery.work);
         while self.serve_one(delivery) {
             if delivery.records >= MOST_RECORDS
@@ -302,59 +298,8 @@ impl Participant {
     }
 
     /// Of a peer: whether its owner is gone, and nothing is left of it.
-    fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.table.home.side() == Side::Peer && self.table.peers() == 0
-    }
-
-    /// Receives what there is, waiting for it until then: how many records.
-    pub fn receive(
-        &mut self,
-        buffer: &mut [u8],
-        until: Until,
-        each: &mut dyn FnMut(Record<'_>),
-    ) -> Result<usize> {
-        self.check_here()?;
-        if buffer.len() < LABEL_BYTES {
-            let why = format!("the buffer has {} bytes, {LABEL_BYTES} are the least", buffer.len());
-            return Err(Error::new(ErrorKind::Invalid, "read from", OBJECT, why));
-        }
-        let (path, work) = (Vec::new(), Work::default());
-        let mut delivery = Delivery { buffer, each, path, records: 0, bytes: 0, work };
-        let mut moves = 0;
-        loop {
-            let more = self.serve(&mut delivery);
-            if delivery.records > 0 {
-                self.acted();
-                return Ok(delivery.records);
-            }
-            if self.is_over() {
-                return Err(self.gone());
-            }
-            moves += 1;
-            delivery.bytes = 0;
-            match until {
-                Until::Now if moves >= MOST_MOVES => {
-                    // Readable as before: there is more to do.
-                    self.acted();
-                    return Err(nothing(ErrorKind::WouldBlock));
-                }
-                Until::Now if !more && Waiter(self).looks_once_more()? => {
-                    return Err(nothing(ErrorKind::WouldBlock));
-                }
-                Until::Then(then) if Instant::now() >= then => {
-                    return Err(nothing(ErrorKind::TimedOut));
-                }
-                Until::Now => {}
-                _ if more => {}
-                _ => {
-                    add(&self.table.home.account().waits, 1);
-                    let mut waiter = Waiter(self);
-                    if !waiter.spins(until)? {
-                        waiter.sleep(until)?;
-                    }
-                }
-            }
-        }
     }
 
     /// The descriptor to poll.
@@ -381,13 +326,6 @@ impl Participant {
         }
         self.doorbell.as_ref().map(AsFd::as_fd).ok_or_else(failed)
     }
-
-    fn gone(&self) -> Error {
-        match &self.table.refusal {
-            Some(why) => Error::new(ErrorKind::Refused, "read from", OBJECT, why),
-            None => Error::new(ErrorKind::Closed, "read from", OBJECT, "its owner is gone"),
-        }
-    }
 }
 
 impl Drop for Participant {
@@ -404,10 +342,4 @@ impl Drop for Participant {
 fn elsewhere() -> Error {
     let why = "it belongs to the process this one was forked from";
     Error::new(ErrorKind::Forked, "use", OBJECT, why)
-}
-
-#[cold]
-fn nothing(kind: ErrorKind) -> Error {
-    let why = if kind == ErrorKind::TimedOut { "nothing came in time" } else { "there is nothing" };
-    Error::new(kind, "read from", OBJECT, why)
 }

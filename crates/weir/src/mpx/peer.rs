@@ -1,24 +1,25 @@
 //! A peer of an mpx: what its user calls.
 
 use super::line::Line;
-use super::link_end::{Home, LinkEnd};
+use super::home::Home;
+use super::link_end::LinkEnd;
 use super::participant::Participant;
 use super::record::{ChannelId, LABEL_BYTES, Record};
 use super::table::State;
+use super::waiting::Waiter;
 use super::{HELLO, MpxOptions};
 use crate::connect::acceptor::{Identity, hand_over};
 use crate::connect::inbox::Inbox;
 use crate::connect::name::{self, What};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::LinkMap;
-use crate::park::Until;
+use crate::park::{Until, Wait};
 use rustix::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_ring::Corrupt;
 use weir_ring::lane::FrameKind;
-use weir_ring::primitive::Ordering;
 use weir_sys::forks::ParentOnly;
 
 const CONNECT: What = What { operation: "connect to", noun: "mpx" };
@@ -49,10 +50,8 @@ impl MpxPeer {
         let socket = hand_over(&CONNECT, &path, until, HELLO, &memory)?;
         let inbox = Inbox::new(map.clone());
         let line = Line::start(socket, &inbox, 0)?;
-        let account = &map.header().account;
-        account.pid.store(std::process::id(), Ordering::Relaxed);
-        name::say_socket(&path, &account.socket_device, &account.socket_inode);
         let home = Home::Peer(map.clone());
+        home.introduce(&path);
         let mut inner = Participant::new(home.clone(), inbox, None, options.waiting);
         let nobody = Identity { pid: 0, uid: 0, gid: 0 };
         inner.table.add_link(0, LinkEnd::new(map, line, home, nobody));
@@ -114,7 +113,7 @@ impl MpxPeer {
         buffer: &mut [u8],
         mut each: impl FnMut(Record<'_>),
     ) -> Result<usize> {
-        self.inner.receive(buffer, Until::Ever, &mut each)
+        Waiter(&mut self.inner).receive(buffer, Until::Ever, &mut each)
     }
 
     /// The same, if something has come.
@@ -126,7 +125,7 @@ impl MpxPeer {
         buffer: &mut [u8],
         mut each: impl FnMut(Record<'_>),
     ) -> Result<usize> {
-        self.inner.receive(buffer, Until::Now, &mut each)
+        Waiter(&mut self.inner).receive(buffer, Until::Now, &mut each)
     }
 
     /// The same, if something comes in that time.
@@ -139,7 +138,7 @@ impl MpxPeer {
         time: Duration,
         mut each: impl FnMut(Record<'_>),
     ) -> Result<usize> {
-        self.inner.receive(buffer, Until::after(time), &mut each)
+        Waiter(&mut self.inner).receive(buffer, Until::after(time), &mut each)
     }
 
     /// Sends bytes on a channel, as [`super::Mpx::send`].
@@ -202,5 +201,15 @@ impl MpxPeer {
     /// Those of [`super::Mpx::poll_descriptor`].
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.inner.poll_descriptor()
+    }
+}
+
+impl<'a> Wait<'a> {
+    /// For what comes of the channels of a peer, or its owner's end.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn mpx_peer(self, peer: &'a mut MpxPeer) -> Result<Wait<'a>> {
+        self.source(Waiter(&mut peer.inner))
     }
 }

@@ -3,8 +3,9 @@
 //! A channel of a link is known outside by its entry in one table for all links; entries are
 //! used again, with another generation.
 
+use super::home::Home;
 use super::hot::HotLanes;
-use super::link_end::{Home, LinkEnd, NONE};
+use super::link_end::{LinkEnd, NONE};
 use super::record::{ChannelId, DEFAULT_PRIORITY, invalid};
 use crate::connect::ending::Ending;
 use crate::error::{Error, ErrorKind, Result};

@@ -12,7 +12,8 @@ fn an_id_is_a_number_and_back() {
 /// The number of a channel names no other, ever: an entry whose numbers are used up is left.
 #[test]
 fn an_entry_whose_numbers_are_used_up_is_not_used_again() {
-    use super::link_end::{Home, NONE};
+    use super::home::Home;
+    use super::link_end::NONE;
     use super::table::{ChannelTable, State};
     let (_file, page) = crate::memory::Page::create().expect("made");
     let mut table = ChannelTable::new(Home::Owner(std::sync::Arc::new(page)));

@@ -2,22 +2,79 @@
 //! more, and sleeps on its word and those of what was joined to it.
 
 use super::link_end::LinkEnd;
-use super::participant::{LOOK_AT_ALL, Mpx, Participant};
-use super::{MpxPeer, OBJECT};
-use crate::error::{Error, Result};
-use crate::park::{Parked, Source, Until, Wait, Waiting, futex, peer_of};
+use super::OBJECT;
+use super::participant::{LOOK_AT_ALL, Participant};
+use super::record::{LABEL_BYTES, Record};
+use super::turn::Delivery;
+use crate::error::{Error, ErrorKind, Result};
+use crate::park::{Parked, Source, Until, Waiting, futex, peer_of};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_policy::pipe::Peer;
+use weir_policy::ready::Work;
 use weir_ring::account::add;
 use weir_ring::lane::Side;
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::sleep;
 
+/// Times a call that does not wait moves so many bytes between connected channels, or does other
+/// work of which no record comes.
+const MOST_MOVES: u32 = 16;
+
 /// A participant that waits.
 pub struct Waiter<'a>(pub &'a mut Participant);
 
 impl Waiter<'_> {
+    /// Receives what there is, waiting for it until then: how many records.
+    pub fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        until: Until,
+        each: &mut dyn FnMut(Record<'_>),
+    ) -> Result<usize> {
+        self.0.check_here()?;
+        if buffer.len() < LABEL_BYTES {
+            let why = format!("the buffer has {} bytes, {LABEL_BYTES} are the least", buffer.len());
+            return Err(Error::new(ErrorKind::Invalid, "read from", OBJECT, why));
+        }
+        let (path, work) = (Vec::new(), Work::default());
+        let mut delivery = Delivery { buffer, each, path, records: 0, bytes: 0, work };
+        let mut moves = 0;
+        loop {
+            let more = self.0.serve(&mut delivery);
+            if delivery.records > 0 {
+                self.0.acted();
+                return Ok(delivery.records);
+            }
+            if self.0.is_over() {
+                return Err(self.gone());
+            }
+            moves += 1;
+            delivery.bytes = 0;
+            match until {
+                Until::Now if moves >= MOST_MOVES => {
+                    // Readable as before: there is more to do.
+                    self.0.acted();
+                    return Err(nothing(ErrorKind::WouldBlock));
+                }
+                Until::Now if !more && self.looks_once_more()? => {
+                    return Err(nothing(ErrorKind::WouldBlock));
+                }
+                Until::Then(then) if Instant::now() >= then => {
+                    return Err(nothing(ErrorKind::TimedOut));
+                }
+                Until::Now => {}
+                _ if more => {}
+                _ => {
+                    add(&self.0.table.home.account().waits, 1);
+                    if !self.spins(until)? {
+                        self.sleep(until)?;
+                    }
+                }
+            }
+        }
+    }
+
     /// Looks for a while whether something comes, or it is time to look at more.
     pub fn spins(&mut self, until: Until) -> Result<bool> {
         let until = until.at_most(LOOK_AT_ALL).map_or(until, Until::after);
@@ -60,7 +117,7 @@ impl Waiter<'_> {
         Ok(!self.0.is_ready()?)
     }
 
-    /// Says that it is about to sleep, on [`Participant::words`], and looks once more: whether
+    /// Says that it is about to sleep, and looks once more: whether
     /// there is nothing. Else it has said nothing.
     fn announce(&mut self) -> Result<bool> {
         self.0.each_mut(&mut |one| {
@@ -72,6 +129,13 @@ impl Waiter<'_> {
             self.retract();
         }
         nothing
+    }
+
+    fn gone(&self) -> Error {
+        match &self.0.table.refusal {
+            Some(why) => Error::new(ErrorKind::Refused, "read from", OBJECT, why),
+            None => Error::new(ErrorKind::Closed, "read from", OBJECT, "its owner is gone"),
+        }
     }
 
     fn may_sleep(&self) -> bool {
@@ -114,23 +178,10 @@ fn sees(one: &Participant) -> bool {
         || one.children.iter().any(|(_, child)| sees(&child.inner))
 }
 
-impl<'a> Wait<'a> {
-    /// For what comes of the channels of an mpx. That there is something for its calls to do may
-    /// also be what they do without a record.
-    ///
-    /// # Errors
-    /// There are too many already; each that is joined to it counts.
-    pub fn mpx(self, mpx: &'a mut Mpx) -> Result<Wait<'a>> {
-        self.source(Waiter(&mut mpx.inner))
-    }
-
-    /// The same of a peer of one, also that its owner is gone.
-    ///
-    /// # Errors
-    /// There are too many already.
-    pub fn mpx_peer(self, peer: &'a mut MpxPeer) -> Result<Wait<'a>> {
-        self.source(Waiter(&mut peer.inner))
-    }
+#[cold]
+fn nothing(kind: ErrorKind) -> Error {
+    let why = if kind == ErrorKind::TimedOut { "nothing came in time" } else { "there is nothing" };
+    Error::new(kind, "read from", OBJECT, why)
 }
 
 impl Source for Waiter<'_> {

@@ -35,6 +35,7 @@ pub use options::PortOptions;
 pub use reader::{Counts, Port, WriterStat};
 pub use writer::PortWriter;
 
+pub use crate::connect::ending::Ending;
 use crate::connect::name::{self, What};
 use crate::error::Result;
 use std::fmt;
@@ -70,17 +71,6 @@ impl fmt::Display for WriterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.serial)
     }
-}
-
-/// How a writer ended, or a channel that this side did not close.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// It closed its end.
-    Closed,
-    /// It died.
-    Died,
-    /// What it wrote was nonsense, or the reader did not want it any more.
-    ShutOut,
 }
 
 /// What came from a writer.
