@@ -4,7 +4,8 @@
 //!   what many rings with one reader share.
 //! - [`stream`], [`record`] and [`lane`] are the kinds of ring over it.
 //! - [`sleep`] is the protocol by which an end falls asleep without missing what the other does
-//!   meanwhile, [`rouse`] how one thread of a process tells another what lies in no ring.
+//!   meanwhile; [`inbox`] and [`notify`] are how one thread of a process tells another what lies in
+//!   no ring.
 //!
 //! None of it waits or calls the kernel. [`Memory`] is what the rings are written against: a
 //! mapping, a heap (tests, miri), or a model (loom).
@@ -16,11 +17,12 @@
 pub mod account;
 pub mod board;
 pub mod cluster;
+pub mod inbox;
 pub mod lane;
 pub mod layout;
+pub mod notify;
 pub mod primitive;
 pub mod record;
-pub mod rouse;
 pub mod sleep;
 pub mod stream;
 
@@ -31,7 +33,7 @@ mod model;
 #[cfg(all(test, loom))]
 mod model_lane;
 #[cfg(all(test, loom))]
-mod model_rouse;
+mod model_notify;
 #[cfg(all(test, not(loom)))]
 mod tests;
 

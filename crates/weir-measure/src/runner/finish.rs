@@ -10,8 +10,8 @@ use crate::record::{Ending, Evidence, Pipe, Run, Stage};
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 use weir_doctor::partition::Sums;
-use weir_measure_sys::wait::{Reaped, reap};
 use weir_doctor::programs::is_relay;
+use weir_measure_sys::wait::{Reaped, reap};
 use weir_sys::Pid;
 use weir_sys::proc::{ProcFile, Sched, Stat, is_own, read_small};
 

@@ -11,7 +11,6 @@ use crate::record::{Evidence, Run, Stage};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_doctor::partition::Samples;
 use weir_doctor::programs::{is_relay, is_shell};
-use weir_sys::proc::{Descriptor, Io};
 
 /// At most this many stages are shown; the longest-lived are kept.
 const MOST_STAGES: usize = 24;

@@ -1,20 +1,22 @@
 //! Where writers come in: a name that listens, and connections that have not yet handed over their
 //! memory. Nothing here waits, and no one who comes can hold up another.
 
-use crate::connect::closing;
-use crate::connect::inbox::Inbox;
-use crate::connect::lifeline::send_with;
-use crate::connect::name::{self, Claim, What};
-use crate::connect::watcher::{self, Watched};
+use super::closing;
+use super::name::{self, Claim, Subject};
+use super::passing::{self, turn_away};
+use super::site::Inbox;
+use super::watcher::Watched;
 use crate::error::{ErrorKind, Result};
 use crate::memory::errno_of;
+use rustix::event::epoll::EventFlags;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use weir_ring::notify::Observer;
 use weir_sys::forks::ParentOnly;
 
 /// Connections that may wait to be accepted (the kernel's bound is `net.core.somaxconn`).
@@ -25,8 +27,6 @@ const MOST_AT_ONCE: usize = 16;
 const MOST_PENDING: usize = 128;
 /// How long one may stay so.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What a refusal begins with; its reason follows.
-pub const REFUSED: &[u8] = b"weir-no ";
 
 /// Who is at the other end, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,54 +50,42 @@ pub struct Arrival {
 
 #[derive(Debug)]
 struct Pending {
-    socket: ParentOnly,
+    socket: Watched,
     since: Instant,
-    watched: Option<Watched>,
-}
-
-impl Pending {
-    /// Waits no longer.
-    fn end(self) -> ParentOnly {
-        if let Some(watched) = &self.watched {
-            watched.end();
-        }
-        self.socket
-    }
 }
 
 /// A name that listens.
 #[derive(Debug)]
-pub struct Entrance {
+pub struct Acceptor {
     claim: Claim,
     hello: &'static [u8],
     inbox: Arc<Inbox>,
     pending: Vec<Pending>,
     // Given up for a moment to refuse those for whom there are no descriptors.
     spare: Option<ParentOnly>,
-    watched: Watched,
+    _watched: Watched,
     /// Somebody waits whom there are no means to let in, or to turn away.
     held_up: bool,
-    epoch: u32,
 }
 
-impl Entrance {
+impl Acceptor {
     /// Listens at a path for those who begin with `hello`; the inbox hears of them.
     pub fn new(
-        what: &What,
+        what: &Subject,
         path: &Path,
         mode: Mode,
         hello: &'static [u8],
         inbox: &Arc<Inbox>,
-    ) -> Result<Entrance> {
+    ) -> Result<Acceptor> {
         let claim = Claim::new(what, path, mode, BACKLOG)?;
         let failed = |cause: Errno| what.os(path, cause);
         let socket = claim.socket().ok_or(Errno::BADF).map_err(failed)?;
         rustix::fs::fcntl_setfl(socket, OFlags::RDWR | OFlags::NONBLOCK).map_err(failed)?;
-        let watched = watcher::watch_knocks(socket, inbox)?;
+        let mut watched = Watched::copy_of(socket)?;
+        watched.start(comings(), observer(inbox))?;
         let spare = Some(spare_of(socket).map_err(failed)?);
         let (inbox, pending) = (inbox.clone(), Vec::new());
-        let epoch = weir_sys::forks::epoch();
-        Ok(Entrance { claim, hello, inbox, pending, spare, watched, held_up: false, epoch })
+        Ok(Acceptor { claim, hello, inbox, pending, spare, _watched: watched, held_up: false })
     }
 
     /// The socket that listens, unless this is a forked child.
@@ -110,7 +98,7 @@ impl Entrance {
         self.claim.path()
     }
 
-    /// Whether [`Entrance::admit`] is to be called again before long even if nobody knocks: someone
+    /// Whether [`Acceptor::admit`] is to be called again before long even if nobody connects: someone
     /// has come and not yet handed over a memory, or could not be let in.
     pub fn is_busy(&self) -> bool {
         self.held_up || !self.pending.is_empty()
@@ -120,7 +108,7 @@ impl Entrance {
     pub fn admit(&mut self) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
         self.look_at_pending(&mut arrivals);
-        self.held_up = watcher::is_closing_held_up();
+        self.held_up = closing::is_held_up();
         if self.held_up {
             return arrivals;
         }
@@ -129,7 +117,7 @@ impl Entrance {
             match accept(socket) {
                 Ok(socket) => self.receive(socket, Instant::now(), &mut arrivals),
                 Err(Errno::AGAIN) => return arrivals,
-                Err(Errno::MFILE | Errno::NFILE) if self.turn_away() => {}
+                Err(Errno::MFILE | Errno::NFILE) if self.refuse_one() => {}
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
                     self.held_up = true;
                     return arrivals;
@@ -138,20 +126,20 @@ impl Entrance {
                 Err(_) => {}
             }
         }
-        // There may be more: as if they had knocked now.
-        self.inbox.knock();
+        // There may be more: as if they had connected now.
+        self.inbox.notify();
         arrivals
     }
 
     /// For want of descriptors: takes one who came only to say no. False if even that failed.
-    fn turn_away(&mut self) -> bool {
+    fn refuse_one(&mut self) -> bool {
         if self.spare.take().is_none() {
             return false;
         }
         let Some(listening) = self.claim.socket() else { return false };
         let done = match accept(listening) {
             Ok(socket) => {
-                turn_off(socket, "its reader has no descriptors left");
+                turn_away(socket, "its reader has no descriptors left");
                 true
             }
             Err(_) => false,
@@ -167,7 +155,7 @@ impl Entrance {
         let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
         for _ in 0..2 * BACKLOG {
             match accept(socket) {
-                Ok(socket) => closing::hang_up(socket, None),
+                Ok(socket) => passing::hang_up(socket, None),
                 Err(Errno::INTR) => {}
                 Err(_) => return,
             }
@@ -175,43 +163,47 @@ impl Entrance {
     }
 
     fn look_at_pending(&mut self, arrivals: &mut Vec<Arrival>) {
-        for pending in std::mem::take(&mut self.pending) {
-            match self.hello_of(&pending.socket) {
-                Ok(Some((memory, identity))) => {
-                    arrivals.push(Arrival { socket: pending.end(), memory, identity });
-                }
-                Ok(None) if pending.since.elapsed() < PATIENCE => self.pending.push(pending),
-                Ok(None) => turn_off(pending.end(), "no ring was handed over in time"),
-                Err(why) => turn_off(pending.end(), why),
+        for mut pending in std::mem::take(&mut self.pending) {
+            let hello = self.hello_of(pending.socket.get());
+            if matches!(hello, Ok(None)) && pending.since.elapsed() < PATIENCE {
+                self.pending.push(pending);
+                continue;
+            }
+            let Some(socket) = pending.socket.stop() else { continue };
+            match hello {
+                Ok(Some((memory, identity))) => arrivals.push(Arrival { socket, memory, identity }),
+                Ok(None) => turn_away(socket, "no ring was handed over in time"),
+                Err(why) => turn_away(socket, why),
             }
         }
     }
 
     fn receive(&mut self, socket: ParentOnly, since: Instant, arrivals: &mut Vec<Arrival>) {
-        match self.hello_of(&socket) {
+        match self.hello_of(socket.get()) {
             Ok(Some((memory, identity))) => arrivals.push(Arrival { socket, memory, identity }),
             Ok(None) => {
-                if self.pending.len() >= MOST_PENDING {
-                    let oldest = self.pending.remove(0).end();
-                    turn_off(oldest, "others came who also handed over no ring");
+                if self.pending.len() >= MOST_PENDING
+                    && let Some(oldest) = self.pending.remove(0).socket.stop()
+                {
+                    turn_away(oldest, "others came who also handed over no ring");
                 }
-                // Not watched for want of descriptors: then it is looked at with the next.
-                let watched =
-                    socket.get().and_then(|socket| watcher::watch_knocks(socket, &self.inbox).ok());
-                self.pending.push(Pending { socket, since, watched });
+                let mut socket = Watched::new(socket);
+                // Where the kernel has no memory to watch it, it is looked at with the next.
+                let _ = socket.start(comings(), observer(&self.inbox));
+                self.pending.push(Pending { socket, since });
             }
-            Err(why) => turn_off(socket, why),
+            Err(why) => turn_away(socket, why),
         }
     }
 
     /// The memory that was handed over, if it has come.
     fn hello_of(
         &self,
-        socket: &ParentOnly,
+        socket: Option<BorrowedFd>,
     ) -> std::result::Result<Option<(ParentOnly, Identity)>, &'static str> {
-        let socket = socket.get().ok_or("its reader has gone")?;
+        let socket = socket.ok_or("its reader has gone")?;
         let mut text = [0; 32];
-        let (count, memory) = match closing::receive(socket, &mut text) {
+        let (count, memory) = match passing::receive(socket, &mut text) {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
             Err(Errno::BADMSG) => return Err("what was handed over is no ring"),
             Err(Errno::MFILE) => return Err("its reader has no descriptors left"),
@@ -227,11 +219,11 @@ impl Entrance {
     }
 }
 
-impl Drop for Entrance {
+impl Drop for Acceptor {
     fn drop(&mut self) {
-        if self.epoch == weir_sys::forks::epoch() {
-            self.watched.end();
-            self.pending.drain(..).for_each(|pending| closing::hang_up(pending.end(), None));
+        if self.claim.socket().is_some() {
+            let pending = self.pending.drain(..).filter_map(|mut pending| pending.socket.stop());
+            pending.for_each(|socket| passing::hang_up(socket, None));
             self.send_all_away();
         }
     }
@@ -240,7 +232,7 @@ impl Drop for Entrance {
 /// Connects to who listens at a path, and hands a memory over, waiting for somebody to listen until
 /// then. One who goes meanwhile is as one who never was there.
 pub fn hand_over(
-    what: &What,
+    what: &Subject,
     path: &Path,
     until: Option<Instant>,
     hello: &[u8],
@@ -249,13 +241,15 @@ pub fn hand_over(
     loop {
         let made = name::dial(what, path, until)?;
         let socket = made.here().map_err(|cause| what.os(path, cause))?;
-        match memory.here().and_then(|memory| send_with(socket, hello, &[memory])) {
+        match memory.here().and_then(|memory| passing::send(socket, hello, &[memory])) {
             Ok(()) => return Ok(made),
             // It has ended already: refused, or with who listened.
             Err(Errno::PIPE | Errno::CONNRESET) => {}
             Err(cause) => return Err(what.os(path, cause)),
         }
-        if let Some(why) = refusal_of(socket) {
+        let mut text = [0; 256];
+        let said = passing::receive(socket, &mut text).ok();
+        if let Some(why) = said.and_then(|(count, _)| passing::refusal_in(&text[..count])) {
             return Err(what.error(ErrorKind::Refused, path, why));
         }
         if until.is_none_or(|until| Instant::now() >= until) {
@@ -264,7 +258,17 @@ pub fn hand_over(
     }
 }
 
-/// The next who knocks. No forked child has the connection.
+/// Each time that somebody connects or goes.
+fn comings() -> EventFlags {
+    EventFlags::IN | EventFlags::RDHUP | EventFlags::ET
+}
+
+fn observer(inbox: &Arc<Inbox>) -> Weak<dyn Observer> {
+    let inbox: Weak<Inbox> = Arc::downgrade(inbox);
+    inbox
+}
+
+/// The next who connects. No forked child has the connection.
 fn accept(listening: BorrowedFd) -> rustix::io::Result<ParentOnly> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     ParentOnly::make(|| accept_with(listening, flags).map_err(std::io::Error::from))
@@ -275,27 +279,4 @@ fn accept(listening: BorrowedFd) -> rustix::io::Result<ParentOnly> {
 fn spare_of(listening: BorrowedFd) -> rustix::io::Result<ParentOnly> {
     let copy = || rustix::io::fcntl_dupfd_cloexec(listening, 3).map_err(std::io::Error::from);
     ParentOnly::make(copy).map_err(|cause| errno_of(&cause))
-}
-
-/// Why a connection was refused, if that was said.
-fn refusal_of(socket: BorrowedFd) -> Option<String> {
-    let mut text = [0; 256];
-    let (count, _) = closing::receive(socket, &mut text).ok()?;
-    let why = text[..count].strip_prefix(REFUSED)?;
-    Some(why.escape_ascii().to_string())
-}
-
-/// Says no, and why, and ends the connection.
-pub fn turn_off(socket: ParentOnly, why: &str) {
-    if let Some(socket) = socket.get() {
-        refuse(socket, why);
-    }
-    closing::hang_up(socket, None);
-}
-
-/// Says no, and why; the connection is then dropped.
-pub fn refuse(socket: BorrowedFd, why: &str) {
-    let text = [REFUSED, why.as_bytes()].concat();
-    // One who does not read it will see that the connection ends.
-    let _ = send_with(socket, &text, &[]);
 }

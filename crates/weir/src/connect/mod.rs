@@ -2,9 +2,12 @@
 //! its last holder, the thread that watches, names, and who is let in.
 
 pub mod acceptor;
-pub mod closing;
+pub mod board;
+mod closing;
 pub mod ending;
-pub mod inbox;
 pub mod lifeline;
 pub mod name;
+pub mod passing;
+mod process;
+pub mod site;
 pub mod watcher;

@@ -12,7 +12,6 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use weir_ring::board::{self, Board};
 use weir_ring::cluster::{self, Cluster};
-use weir_ring::lane::link::{self, OwnerPage};
 use weir_ring::primitive::{AtomicU32, AtomicU64, Ordering};
 use weir_sys::forks::ParentOnly;
 
@@ -50,19 +49,6 @@ impl Content for Board {
     }
 }
 
-impl sealed::Words for OwnerPage {}
-impl Content for OwnerPage {
-    const FILE: &'static str = OWNER;
-    const WHAT: &'static str = "an mpx's page";
-    const MAGIC: u64 = link::OWNER_MAGIC;
-    const VERSION: u32 = link::OWNER_VERSION;
-    fn beginning(&self) -> (&AtomicU64, &AtomicU32) {
-        (&self.board.magic, &self.board.version)
-    }
-}
-
-/// The name of the file of an mpx's page in /proc.
-pub const OWNER: &str = "weir-mpx";
 /// The name of the file of a board in /proc.
 pub const BOARD: &str = "weir-board";
 

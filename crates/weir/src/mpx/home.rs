@@ -4,8 +4,9 @@ use crate::connect::name;
 use crate::memory::{LinkMap, Page};
 use std::path::Path;
 use std::sync::Arc;
+use weir_ring::account::ParticipantLine;
+use weir_ring::board::Board;
 use weir_ring::lane::Side;
-use weir_ring::lane::link::{AccountLine, OwnerPage};
 use weir_ring::layout::SleepLine;
 use weir_ring::primitive::Ordering;
 
@@ -13,7 +14,7 @@ use weir_ring::primitive::Ordering;
 /// link.
 #[derive(Clone, Debug)]
 pub enum Home {
-    Owner(Arc<Page<OwnerPage>>),
+    Owner(Arc<Page<Board>>),
     Peer(Arc<LinkMap>),
 }
 
@@ -29,16 +30,16 @@ impl Home {
     }
 
     #[inline]
-    pub fn account(&self) -> &AccountLine {
+    pub fn account(&self) -> &ParticipantLine {
         match self {
-            Home::Owner(page) => &page.words().account,
+            Home::Owner(page) => &page.words().mpx,
             Home::Peer(map) => &map.header().account,
         }
     }
 
     pub fn sleep(&self) -> &SleepLine {
         match self {
-            Home::Owner(page) => &page.words().board.sleep,
+            Home::Owner(page) => &page.words().sleep,
             Home::Peer(map) => &map.board(Side::Peer).sleep,
         }
     }
@@ -51,7 +52,7 @@ impl Home {
     #[inline]
     pub fn has_bits(&self) -> bool {
         match self {
-            Home::Owner(page) => page.words().board.any(),
+            Home::Owner(page) => page.words().any(),
             Home::Peer(map) => map.board(Side::Peer).any(),
         }
     }

@@ -1,16 +1,16 @@
 //! One end of a link: its lanes, the blocks of its own arena, and how the other side is notified.
 
 use super::home::Home;
-use super::line::Line;
 use crate::connect::acceptor::Identity;
+use crate::connect::board::BoardSlot;
 use crate::connect::ending::Ending;
-use crate::memory::{LinkMap, Page};
+use crate::connect::lifeline::Lifeline;
+use crate::memory::LinkMap;
 use crate::park::barrier;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_policy::arena::{Arena, LARGEST_BYTES, SMALLEST_BYTES, block_for};
 use weir_ring::account::add;
-use weir_ring::lane::link::OwnerPage;
 use weir_ring::lane::{
     FrameKind, INLINE_BYTES, LOOKING_WITH_BARRIER, LaneId, LaneMemory, LaneReader, LaneWriter,
     Place, Side, footprint, must_notify, needed,
@@ -63,7 +63,7 @@ enum Reached {
 #[derive(Debug)]
 pub struct LinkEnd {
     pub map: Arc<LinkMap>,
-    pub line: Arc<Line>,
+    pub line: Lifeline,
     pub identity: Identity,
     /// How it ended, once it has.
     pub ending: Option<Ending>,
@@ -78,15 +78,15 @@ pub struct LinkEnd {
     /// Channels whose lane out has a block.
     lent: Vec<u32>,
     next_lent: usize,
-    /// Of a peer: the owner's page, and the number of this link there, once it has sent them.
-    owner: Option<(Page<OwnerPage>, u32)>,
+    /// Of a peer: where the owner is notified, once it has said so.
+    owner: Option<BoardSlot>,
     /// Of a peer: numbers that were used and are free again.
     free: VecDeque<u32>,
     reached: Reached,
 }
 
 impl LinkEnd {
-    pub fn new(map: Arc<LinkMap>, line: Arc<Line>, home: Home, identity: Identity) -> LinkEnd {
+    pub fn new(map: Arc<LinkMap>, line: Lifeline, home: Home, identity: Identity) -> LinkEnd {
         let arena = Arena::new(map.extent().arena_bytes);
         add(&home.account().arena_bytes, arena.bytes().into());
         LinkEnd {
@@ -365,38 +365,31 @@ impl LinkEnd {
         board.set(number);
         let mut woken = false;
         if self.side == Side::Owner {
-            woken = self.line.wake(&board.sleep.word);
+            woken = self.line.wake_if_wanted(&board.sleep.word);
         } else if must_notify(&self.map.header().side(Side::Owner).attention, false) {
             if self.owner.is_none() {
                 // It was sent before the owner looked away from the link.
                 self.hear();
             }
-            if let Some((page, link)) = &self.owner {
-                let board = &page.words().board;
-                board.set(*link);
-                woken = self.line.wake(&board.sleep.word);
-            }
+            woken = self.owner.as_ref().is_some_and(|owner| owner.ring(&self.line));
         }
         add(&self.home.account().wakes_given, woken.into());
     }
 
     /// Takes what the owner has said.
     pub fn hear(&mut self) {
-        if let Some((file, link)) = self.line.take_messages()
-            // What is no such page is as if none had come: its sender is notified of nothing.
-            && let Some(Ok(page)) = file.get().map(Page::open)
-        {
-            self.owner = Some((page, link));
-        }
+        let owner = &mut self.owner;
+        self.line.take_messages(false, |text, memory| {
+            *owner = BoardSlot::open(text, &memory).or(owner.take());
+        });
     }
 
     /// The CPU the other side last ran on, and one, as that says; 0 if it has not.
     pub fn other_cpu(&self) -> u32 {
-        let word = match self.side {
-            Side::Owner => Some(&self.map.board(Side::Peer).sleep.cpu),
-            Side::Peer => self.owner.as_ref().map(|(page, _)| &page.words().board.sleep.cpu),
-        };
-        word.map_or(0, |word| word.load(Ordering::Relaxed))
+        match self.side {
+            Side::Owner => self.map.board(Side::Peer).sleep.cpu.load(Ordering::Relaxed),
+            Side::Peer => self.owner.as_ref().map_or(0, BoardSlot::reader_cpu),
+        }
     }
 
     /// Whether the owner has taken this peer in.

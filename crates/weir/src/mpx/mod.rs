@@ -27,7 +27,6 @@
 
 mod home;
 mod hot;
-mod line;
 mod link_end;
 mod options;
 mod owner;
@@ -40,9 +39,9 @@ mod tests;
 mod turn;
 mod waiting;
 
-pub(crate) use line::Line;
 pub use options::{MOST_PEERS, MpxOptions};
 pub use participant::Mpx;
+pub(crate) use waiting::Waiter;
 pub use peer::MpxPeer;
 pub use record::{Answer, ChannelId, DEFAULT_PRIORITY, Kind, LABEL_BYTES, Record, Taken};
 

@@ -7,22 +7,22 @@ use super::record::{Answer, ChannelId, LABEL_BYTES, Record, Taken};
 use super::table::State;
 use super::waiting::Waiter;
 use super::{HELLO, MpxOptions};
-use crate::connect::acceptor::{Entrance, Identity};
-use crate::connect::inbox::Inbox;
-use crate::connect::name::{self, What};
+use crate::connect::acceptor::{Acceptor, Identity};
+use crate::connect::name::{self, Subject};
+use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Page;
-use crate::park::{Until, Wait};
+use crate::park::Until;
 use rustix::fd::BorrowedFd;
 use rustix::fs::Mode;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_policy::ready::PRIORITIES;
+use weir_ring::board::Board;
 use weir_ring::lane::FrameKind;
-use weir_ring::lane::link::OwnerPage;
 
-const CREATE: What = What { operation: "make", noun: "mpx" };
+const CREATE: Subject = Subject { operation: "make", noun: "mpx" };
 /// Most others that can be joined to one, those joined to them included: what one sleep can be for.
 const MOST_JOINED: usize = 32;
 
@@ -35,11 +35,11 @@ impl Mpx {
     pub fn create(name: impl AsRef<Path>, options: &MpxOptions) -> Result<Mpx> {
         options.check_owner()?;
         let path = name::resolve(&CREATE, name.as_ref())?;
-        let (file, page) = Page::<OwnerPage>::create()?;
+        let (file, page) = Page::<Board>::create()?;
         let page = Arc::new(page);
         let inbox = Inbox::new(page.clone());
         let mode = Mode::from_raw_mode(options.mode);
-        let entrance = Entrance::new(&CREATE, &path, mode, HELLO, &inbox)?;
+        let entrance = Acceptor::new(&CREATE, &path, mode, HELLO, &inbox)?;
         let door = Door { entrance, page: file, options: options.clone() };
         let home = Home::Owner(page);
         home.introduce(&path);
@@ -335,16 +335,7 @@ impl Mpx {
     }
 }
 
-impl<'a> Wait<'a> {
-    /// For what comes of the channels of an mpx. That there is something for its calls to do may
-    /// also be what they do without a record.
-    ///
-    /// # Errors
-    /// There are too many already; each that is joined to it counts.
-    pub fn mpx(self, mpx: &'a mut Mpx) -> Result<Wait<'a>> {
-        self.source(Waiter(&mut mpx.inner))
-    }
-}
+impl Mpx { pub(crate) fn waiter(&mut self) -> Waiter<'_> { Waiter(&mut self.inner) } }
 
 fn whole_or_not(taken: bool) -> Taken {
     if taken { Taken::Whole } else { Taken::Bytes(0) }

@@ -3,14 +3,16 @@
 //! Gathering goes from the board of the owner to those of its links, and from there to channels; a
 //! participant that finds nothing says so, looks once more, and sleeps.
 
-use super::line::Line;
 use super::home::Home;
 use super::link_end::LinkEnd;
 use super::table::{ChannelTable, State};
 use super::turn::{self, Delivery};
 use super::{MpxOptions, OBJECT};
-use crate::connect::acceptor::{Arrival, Entrance, turn_off};
-use crate::connect::inbox::Inbox;
+use crate::connect::acceptor::{Acceptor, Arrival};
+use crate::connect::board::welcome;
+use crate::connect::lifeline::Lifeline;
+use crate::connect::passing::turn_away;
+use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::LinkMap;
 use crate::park::doorbell::Doorbell;
@@ -38,7 +40,7 @@ const WAKE_NS: u64 = 20_000;
 /// Where an owner lets peers in.
 #[derive(Debug)]
 pub struct Door {
-    pub entrance: Entrance,
+    pub entrance: Acceptor,
     /// The owner's page, which each peer gets.
     pub page: ParentOnly,
     pub options: MpxOptions,
@@ -139,9 +141,9 @@ impl Participant {
         match &self.table.home {
             Home::Peer(_) => work.does(self.table.gather_link(0)),
             Home::Owner(page) => {
-                if page.words().board.any() {
+                if page.words().any() {
                     let page = page.clone();
-                    page.words().board.gather(|link| work.does(self.table.gather_link(link)));
+                    page.words().gather(|link| work.does(self.table.gather_link(link)));
                 }
                 if self.calls.is_multiple_of(CALLS) {
                     self.look_at_all_in_time();
@@ -166,7 +168,7 @@ impl Participant {
             self.table.gather_link(link);
         }
         if self.door.as_ref().is_some_and(|door| door.entrance.is_busy()) {
-            self.inbox.knock();
+            self.inbox.notify();
             self.let_in();
         }
     }
@@ -184,7 +186,7 @@ impl Participant {
             self.table.on_gone(at);
         }
         if let Some(door) =
-            self.door.as_mut().filter(|door| news.knocked || door.entrance.is_busy())
+            self.door.as_mut().filter(|door| news.notified || door.entrance.is_busy())
         {
             // Whoever comes only to be refused is work as well.
             count += 1;
@@ -202,27 +204,28 @@ impl Participant {
         let Arrival { socket, memory, identity } = arrival;
         let peers = self.table.peers();
         if peers >= door.options.peers as usize {
-            turn_off(socket, &format!("it has {peers} peers, and takes no more"));
+            turn_away(socket, &format!("it has {peers} peers, and takes no more"));
             return;
         }
         let Some(file) = memory.get() else { return };
         let map = match LinkMap::open(file) {
             Ok(map) => map,
             Err(error) => {
-                turn_off(socket, &error.to_string());
+                turn_away(socket, &error.to_string());
                 return;
             }
         };
         if let Some(why) = door.options.objection(map.extent()) {
-            turn_off(socket, &why);
+            turn_away(socket, &why);
             return;
         }
         let number = self.table.number_for_link();
         // There are not the means to watch it: it is dropped, and others are not held up.
-        let Ok(line) = Line::start(socket, &self.inbox, number) else { return };
+        let started = Lifeline::start(socket, self.inbox.clone(), number);
+        let Ok(line) = started.map(Lifeline::exclusive) else { return };
         // Who is gone already has sent what is to be received all the same.
         if let Some(page) = door.page.get() {
-            let _ = line.welcome(page);
+            let _ = welcome(&line, page, number, 0);
         }
         if let (Some(doorbell), Some(socket)) = (&self.doorbell, line.socket()) {
             // It is heard all the same, if late.

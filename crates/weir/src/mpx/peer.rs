@@ -1,6 +1,5 @@
 //! A peer of an mpx: what its user calls.
 
-use super::line::Line;
 use super::home::Home;
 use super::link_end::LinkEnd;
 use super::participant::Participant;
@@ -9,11 +8,12 @@ use super::table::State;
 use super::waiting::Waiter;
 use super::{HELLO, MpxOptions};
 use crate::connect::acceptor::{Identity, hand_over};
-use crate::connect::inbox::Inbox;
-use crate::connect::name::{self, What};
+use crate::connect::lifeline::Lifeline;
+use crate::connect::name::{self, Subject};
+use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::LinkMap;
-use crate::park::{Until, Wait};
+use crate::park::Until;
 use rustix::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use weir_ring::Corrupt;
 use weir_ring::lane::FrameKind;
 use weir_sys::forks::ParentOnly;
 
-const CONNECT: What = What { operation: "connect to", noun: "mpx" };
+const CONNECT: Subject = Subject { operation: "connect to", noun: "mpx" };
 
 /// One that is connected to an mpx, and opens channels there. Dropping it ends them; the owner
 /// still receives what was sent.
@@ -49,7 +49,7 @@ impl MpxPeer {
         let until = options.owner_time.and_then(|time| Instant::now().checked_add(time));
         let socket = hand_over(&CONNECT, &path, until, HELLO, &memory)?;
         let inbox = Inbox::new(map.clone());
-        let line = Line::start(socket, &inbox, 0)?;
+        let line = Lifeline::start(socket, inbox.clone(), 0)?.exclusive();
         let home = Home::Peer(map.clone());
         home.introduce(&path);
         let mut inner = Participant::new(home.clone(), inbox, None, options.waiting);
@@ -204,12 +204,5 @@ impl MpxPeer {
     }
 }
 
-impl<'a> Wait<'a> {
-    /// For what comes of the channels of a peer, or its owner's end.
-    ///
-    /// # Errors
-    /// There are too many already.
-    pub fn mpx_peer(self, peer: &'a mut MpxPeer) -> Result<Wait<'a>> {
-        self.source(Waiter(&mut peer.inner))
-    }
-}
+impl MpxPeer { pub(crate) fn waiter(&mut self) -> Waiter<'_> { Waiter(&mut self.inner) } }
+

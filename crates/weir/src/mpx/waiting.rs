@@ -7,7 +7,7 @@ use super::participant::{LOOK_AT_ALL, Participant};
 use super::record::{LABEL_BYTES, Record};
 use super::turn::Delivery;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Parked, Source, Until, Waiting, futex, peer_of};
+use crate::park::{Until, Waiting, futex, peer_of};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_policy::pipe::Peer;
@@ -107,11 +107,11 @@ impl Waiter<'_> {
         }
         for link in doorbell.rung() {
             if let Some(link) = self.0.table.link(link as u32) {
-                link.line.take_bell();
+                link.line.take_messages(true, |_, _| {});
             }
         }
         // Somebody at the door shows here as well as at the watcher's.
-        self.0.inbox.knock();
+        self.0.inbox.notify();
         sleep::announce(&self.0.table.home.sleep().word, sleep::POLLING);
         self.0.table.look_away();
         Ok(!self.0.is_ready()?)
@@ -119,7 +119,7 @@ impl Waiter<'_> {
 
     /// Says that it is about to sleep, and looks once more: whether
     /// there is nothing. Else it has said nothing.
-    fn announce(&mut self) -> Result<bool> {
+    pub fn announce(&mut self) -> Result<bool> {
         self.0.each_mut(&mut |one| {
             one.said = sleep::announce(&one.table.home.sleep().word, sleep::ASLEEP);
             one.table.look_away();
@@ -140,7 +140,7 @@ impl Waiter<'_> {
 
     fn may_sleep(&self) -> bool {
         let mut may = true;
-        self.0.each(&mut |one| may &= one.inbox.sleep().falls_asleep());
+        self.0.each(&mut |one| may &= one.inbox.falls_asleep());
         may
     }
 
@@ -184,33 +184,24 @@ fn nothing(kind: ErrorKind) -> Error {
     Error::new(kind, "read from", OBJECT, why)
 }
 
-impl Source for Waiter<'_> {
-    fn is_ready(&mut self) -> Result<bool> {
-        self.0.is_ready()
+impl Waiter<'_> {
+
+    pub fn retract(&mut self) {
+        self.0.each(&mut |one| { one.inbox.wakes_up(); sleep::retract(&one.table.home.sleep().word, sleep::ASLEEP); });
     }
 
-    /// Says that it is about to sleep, and looks once more: whether there is nothing. Else it has
-    /// said nothing.
-    fn announce(&mut self, _: &Arc<AtomicU32>) -> Result<bool> {
-        Waiter::announce(self)
-    }
-
-    fn retract(&mut self) {
-        self.0.each(&mut |one| Parked::retract(&one.table.home.sleep().word, one.inbox.sleep()));
-    }
-
-    fn words<'w>(&'w self, words: &mut Vec<(&'w AtomicU32, u32)>) {
+    pub fn words<'w>(&'w self, words: &mut Vec<(&'w AtomicU32, u32)>) {
         self.0.each(&mut |one| words.push((&one.table.home.sleep().word, one.said)));
     }
 
-    fn word_count(&self) -> usize {
+    pub fn word_count(&self) -> usize {
         let mut count = 0;
         self.0.each(&mut |_| count += 1);
         count
     }
 
     /// An owner looks at all its links now and then.
-    fn most_sleep(&self) -> Option<Duration> {
+    pub fn most_sleep(&self) -> Option<Duration> {
         let mut looks = false;
         self.0.each(&mut |one| {
             looks |= one
@@ -221,7 +212,7 @@ impl Source for Waiter<'_> {
         looks.then_some(LOOK_AT_ALL)
     }
 
-    fn after_sleep(&mut self, _: Duration) -> Result<()> {
+    pub fn after_sleep(&mut self, _: Duration) -> Result<()> {
         self.0.each_mut(&mut Participant::look_at_all_in_time);
         Ok(())
     }

@@ -18,7 +18,7 @@
 use crate::connect::watcher::{Rung, Watched, watch_descriptor};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flags::Flags;
-use crate::mpx::{Hub, Mpx, MpxPeer};
+use crate::mpx::{Mpx, MpxPeer, Waiter};
 use crate::park::futex;
 use crate::pipe::end::{End, WRITER_SLICE};
 use crate::pipe::record::{RecordReader, RecordWriter};
@@ -54,7 +54,7 @@ enum Item<'a> {
     Records(&'a mut RecordReader),
     Sending(&'a mut RecordWriter, usize),
     Port(&'a mut Port),
-    Hub(&'a mut Hub),
+    Hub(Waiter<'a>),
     Flags(&'a Flags, u64, bool),
     Descriptor(BorrowedFd<'a>, Interest),
 }
@@ -155,7 +155,7 @@ impl<'a> Wait<'a> {
     /// # Errors
     /// There are too many already; each that is joined to it counts.
     pub fn mpx(self, mpx: &'a mut Mpx) -> Result<Wait<'a>> {
-        self.add(Item::Hub(mpx.hub()))
+        self.add(Item::Hub(mpx.waiter()))
     }
 
     /// The same of a peer of one, also that its owner is gone.
@@ -163,7 +163,7 @@ impl<'a> Wait<'a> {
     /// # Errors
     /// There are too many already.
     pub fn mpx_peer(self, peer: &'a mut MpxPeer) -> Result<Wait<'a>> {
-        self.add(Item::Hub(peer.hub()))
+        self.add(Item::Hub(peer.waiter()))
     }
 
     /// For any of these flags.
@@ -202,17 +202,6 @@ impl<'a> Wait<'a> {
         }
         let rung: Arc<Rung> = Arc::default();
         let mut watched = Vec::new();
-        let ended = self.wait_watched(until, &rung, &mut watched);
-        watched.iter().for_each(Watched::end);
-        ended
-    }
-
-    fn wait_watched(
-        &mut self,
-        until: Option<Instant>,
-        rung: &Arc<Rung>,
-        watched: &mut Vec<Watched>,
-    ) -> Result<Vec<usize>> {
         loop {
             let ready = self.ready()?;
             if !ready.is_empty() {
@@ -223,15 +212,14 @@ impl<'a> Wait<'a> {
                 return Err(Error::new(ErrorKind::TimedOut, "wait for", "any of these", why));
             }
             // Acquire pairs with the release of the watcher.
-            let seen = rung.load(Ordering::Acquire);
-            watched.iter().for_each(Watched::end);
+            let seen = rung.0.load(Ordering::Acquire);
             watched.clear();
             for item in &self.items {
                 if let Item::Descriptor(descriptor, interest) = item {
-                    watched.extend(watch(*descriptor, *interest, rung)?);
+                    watched.extend(watch(*descriptor, *interest, &rung)?);
                 }
             }
-            let slept = self.sleep_unless_ready((rung, seen), until);
+            let slept = self.sleep_unless_ready((&rung.0, seen), until);
             self.retract();
             slept?;
         }
@@ -327,7 +315,7 @@ impl<'a> Wait<'a> {
                 port.look_at_all()?;
             }
             if let Item::Hub(hub) = item {
-                hub.slept();
+                hub.after_sleep(Duration::ZERO)?;
             }
         }
         Ok(())
@@ -342,7 +330,7 @@ impl Item<'_> {
             Item::Records(reader) => reader.is_ready(),
             Item::Sending(writer, bytes) => writer.is_ready(*bytes),
             Item::Port(port) => port.is_ready(),
-            Item::Hub(hub) => hub.is_ready(),
+            Item::Hub(hub) => hub.0.is_ready(),
             Item::Flags(flags, mask, all) => {
                 Ok(weir_ring::cluster::matching(flags.read(), *mask, *all).is_some())
             }

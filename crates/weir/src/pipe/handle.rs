@@ -1,14 +1,14 @@
 //! An end on its way to another process: two descriptors.
 
-use crate::connect::lifeline::{Role, receive_with, send_with, sockets};
+use crate::connect::passing::{self, sockets};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Map;
+use crate::pipe::connection::Role;
 use crate::pipe::end::make_memory;
 use crate::pipe::options::{Options, Resolved};
 use crate::pipe::stream::{copy_of, open_kind};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::io::FdFlags;
-use rustix::net::RecvFlags;
 use std::sync::Arc;
 use weir_ring::layout;
 use weir_sys::forks::ParentOnly;
@@ -120,7 +120,7 @@ impl Handle {
     /// Those of sendmsg(2); the socket is full.
     pub fn send(self, over: BorrowedFd) -> Result<()> {
         let text = if self.role == Role::Writer { WRITER } else { READER };
-        send_with(over, text, &[self.memory.as_fd(), self.socket.as_fd()])
+        passing::send(over, text, &[self.memory.as_fd(), self.socket.as_fd()])
             .map_err(|cause| Error::os("hand on", "an end", cause))
     }
 
@@ -130,7 +130,7 @@ impl Handle {
     /// Those of recvmsg(2); what came is no handle.
     pub fn receive(over: BorrowedFd) -> Result<Handle> {
         let mut text = [0; 32];
-        let (count, mut files) = receive_with(over, &mut text, RecvFlags::empty())
+        let (count, files) = passing::receive_two(over, &mut text)
             .map_err(|cause| Error::os("receive", "an end", cause))?;
         let refused = || Error::new(ErrorKind::Corrupt, "receive", "an end", "what came is none");
         let role = match &text[..count] {
@@ -138,9 +138,7 @@ impl Handle {
             READER => Role::Reader,
             _ => return Err(refused()),
         };
-        let (Some(socket), Some(memory)) = (files.pop(), files.pop()) else {
-            return Err(refused());
-        };
+        let [Some(memory), Some(socket)] = files else { return Err(refused()) };
         Ok(Handle::new(role, memory, socket))
     }
 

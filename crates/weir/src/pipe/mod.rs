@@ -1,5 +1,6 @@
 //! Pipes of bytes and of records: their ends, and how ends get to other processes.
 
+pub mod connection;
 pub mod end;
 pub mod handle;
 pub mod options;

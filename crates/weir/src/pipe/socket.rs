@@ -1,12 +1,12 @@
 //! How two processes that are no relatives get a pipe: one listens at a path, the other connects,
 //! makes the memory and sends it along. The connection stays as the lifeline of the pipe.
 
-use crate::connect::acceptor::{Arrival, Entrance, hand_over};
-use crate::connect::inbox::Inbox;
-use crate::connect::lifeline::Role;
-use crate::connect::name::What;
+use crate::connect::acceptor::{Acceptor, Arrival, hand_over};
+use crate::connect::name::Subject;
+use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::futex;
+use crate::pipe::connection::Role;
 use crate::pipe::end::{End, make_memory};
 use crate::pipe::handle::Half;
 use crate::pipe::options::Options;
@@ -23,26 +23,26 @@ use weir_sys::forks;
 
 /// What the first message of a connection begins with.
 const HELLO: &[u8] = b"weir-open";
-const LISTEN: What = What { operation: "listen at", noun: "path" };
-const CONNECT: What = What { operation: "connect to", noun: "path" };
+const LISTEN: Subject = Subject { operation: "listen at", noun: "path" };
+const CONNECT: Subject = Subject { operation: "connect to", noun: "path" };
 /// How often those are looked at who have come and sent no memory.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A reader to be: listens at a path for writers. The path, and a lock file beside it, go with it.
 #[derive(Debug)]
 pub struct Listener {
-    hall: Mutex<Hall>,
+    pending: Mutex<Pending>,
     inbox: Arc<Inbox>,
     /// Where it sleeps: in memory of its own.
-    bed: Arc<SleepLine>,
+    site: Arc<SleepLine>,
     path: PathBuf,
     epoch: u32,
 }
 
 /// Who has come.
 #[derive(Debug)]
-struct Hall {
-    entrance: Entrance,
+struct Pending {
+    acceptor: Acceptor,
     arrived: VecDeque<Arrival>,
 }
 
@@ -54,12 +54,12 @@ impl Listener {
     /// cannot be written.
     pub fn bind(path: impl AsRef<Path>) -> Result<Listener> {
         let path = path.as_ref().to_owned();
-        let bed = Arc::new(SleepLine::default());
-        let inbox = Inbox::new(bed.clone());
+        let site = Arc::new(SleepLine::default());
+        let inbox = Inbox::new(site.clone());
         let owner = Mode::RUSR | Mode::WUSR;
-        let entrance = Entrance::new(&LISTEN, &path, owner, HELLO, &inbox)?;
-        let hall = Mutex::new(Hall { entrance, arrived: VecDeque::new() });
-        Ok(Listener { hall, inbox, bed, path, epoch: forks::epoch() })
+        let acceptor = Acceptor::new(&LISTEN, &path, owner, HELLO, &inbox)?;
+        let pending = Mutex::new(Pending { acceptor, arrived: VecDeque::new() });
+        Ok(Listener { pending, inbox, site, path, epoch: forks::epoch() })
     }
 
     /// Waits for a writer of a stream. Who connects and hands no memory over holds up nobody.
@@ -91,19 +91,19 @@ impl Listener {
 
     /// Who comes next. Several that wait for it wait for each other.
     fn next_arrival(&self) -> Arrival {
-        let mut hall = self.hall.lock().unwrap_or_else(PoisonError::into_inner);
-        let Hall { entrance, arrived } = &mut *hall;
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let Pending { acceptor, arrived } = &mut *pending;
         loop {
-            if self.inbox.take().knocked || entrance.is_busy() {
-                arrived.extend(entrance.admit());
+            if self.inbox.take().notified || acceptor.is_busy() {
+                arrived.extend(acceptor.admit());
             }
             if let Some(arrival) = arrived.pop_front() {
                 return arrival;
             }
-            let word = &self.bed.word;
+            let word = &self.site.word;
             let said = sleep::announce(word, sleep::ASLEEP);
             if self.inbox.falls_asleep() {
-                futex::wait(word, said, entrance.is_busy().then_some(LOOK));
+                futex::wait(word, said, acceptor.is_busy().then_some(LOOK));
             }
             self.inbox.wakes_up();
             sleep::retract(word, sleep::ASLEEP);
@@ -116,7 +116,7 @@ fn connect_end(path: &Path, kind: u32, options: &Options) -> Result<End> {
     let (file, map) = make_memory(kind, &resolved)?;
     let copy = copy_of(&file)?;
     let socket = hand_over(&CONNECT, path, None, HELLO, &copy)?;
-    End::new(Some(file), Arc::clone(&map), socket, Role::Writer, &resolved)
+    End::of(Half { memory: file, socket }, map, Role::Writer, &resolved)
 }
 
 /// Connects to the reader that listens at a path, with a stream of these options.

@@ -4,12 +4,14 @@ use super::reader::is_a_death;
 use super::slot::{Sight, Slot};
 use super::unfinished::Unfinished;
 use super::{Ending, PortOptions, WriterId, WriterStat};
-use crate::connect::acceptor::{Arrival, refuse, turn_off};
-use crate::connect::inbox::Inbox;
-use crate::connect::lifeline::Role;
+use crate::connect::acceptor::Arrival;
+use crate::connect::board::welcome;
 use crate::connect::name;
+use crate::connect::passing::{refuse, turn_away};
+use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Page;
+use crate::pipe::connection::Connection;
 use crate::pipe::end::End;
 use crate::pipe::options::Resolved;
 use crate::pipe::record::RecordReader;
@@ -128,12 +130,12 @@ impl Choice {
     pub fn let_in(&mut self, arrival: Arrival, options: &PortOptions) -> Option<u32> {
         if self.len() >= options.most_writers as usize {
             let why = format!("it has its most writers, {}", options.most_writers);
-            turn_off(arrival.socket, &why);
+            turn_away(arrival.socket, &why);
             return None;
         }
         let Arrival { socket, memory, identity } = arrival;
         let Ok(map) = open_kind(&memory, MESSAGE) else {
-            turn_off(socket, "what was handed over is no ring");
+            turn_away(socket, "what was handed over is no ring");
             return None;
         };
         // Descriptors are scarce: the mapping is enough. A second, of the process, while there are
@@ -178,14 +180,13 @@ impl Choice {
         let shape =
             Shape::new(page, bytes, None, None).map_err(crate::pipe::options::out_of_range)?;
         let resolved = Resolved { shape, ..self.resolved };
-        let end = End::new(None, map, socket, Role::Reader, &resolved)?;
+        let connection = Connection::of_port_ring(socket, &self.inbox, place, pidfd)?;
+        let end = End::new(None, map, connection, &resolved)?;
         let board = self.board_file.get().ok_or_else(|| {
             Error::new(ErrorKind::Forked, "let in", "a writer", "forked meanwhile")
         })?;
-        let limits = [options.most_message_bytes, 0];
         // One that does not take it in cannot ring: it will be looked at now and then.
-        let _ = end.life.welcome(board, place, limits);
-        end.life.tell(&self.inbox, place, pidfd)?;
+        let _ = welcome(&end.life, board, place, options.most_message_bytes);
         RecordReader::over(end)
     }
 

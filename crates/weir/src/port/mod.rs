@@ -30,13 +30,13 @@ mod waiting;
 mod writer;
 
 pub use crate::connect::acceptor::Identity;
+pub use crate::connect::ending::Ending;
 pub use lent::Lent;
 pub use options::PortOptions;
 pub use reader::{Counts, Port, WriterStat};
 pub use writer::PortWriter;
 
-pub use crate::connect::ending::Ending;
-use crate::connect::name::{self, What};
+use crate::connect::name::{self, Subject};
 use crate::error::Result;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -127,8 +127,8 @@ pub struct PortName {
     pub reader: Option<i32>,
 }
 
-const LIST: What = What { operation: "list", noun: "ports in" };
-const REMOVE: What = What { operation: "remove", noun: "port" };
+const LIST: Subject = Subject { operation: "list", noun: "ports in" };
+const REMOVE: Subject = Subject { operation: "remove", noun: "port" };
 
 /// The ports in a directory, by name; in that of names without a `/` where none is given.
 ///
@@ -173,5 +173,5 @@ pub fn remove_port(name: impl AsRef<Path>) -> Result<()> {
 /// # Errors
 /// [`crate::ErrorKind::Invalid`]: the name cannot be one.
 pub fn port_path(name: impl AsRef<Path>) -> Result<PathBuf> {
-    name::resolve(&What { operation: "name", noun: "port" }, name.as_ref())
+    name::resolve(&Subject { operation: "name", noun: "port" }, name.as_ref())
 }

@@ -5,8 +5,8 @@ use super::lent::Lent;
 use super::slot::{Manner, Most, Step};
 use super::waiting::Effort;
 use super::{Ending, Event, HELLO, PortOptions, Received, WriterId};
-use crate::connect::acceptor::{Entrance, Identity};
-use crate::connect::name::{self, What};
+use crate::connect::acceptor::{Acceptor, Identity};
+use crate::connect::name::{self, Subject};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::View;
 use crate::park::doorbell::Doorbell;
@@ -15,15 +15,15 @@ use rustix::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
-const CREATE: What = What { operation: "make", noun: "port" };
+const CREATE: Subject = Subject { operation: "make", noun: "port" };
 /// Rounds of letting in before writers are counted: those who come without end are not waited for.
 const MOST_ROUNDS: u32 = 64;
-pub(super) const READ: What = What { operation: "read from", noun: "port" };
+pub(super) const READ: Subject = Subject { operation: "read from", noun: "port" };
 
 /// The reader of a port. Dropping it closes the port, and its name goes.
 #[derive(Debug)]
 pub struct Port {
-    pub(super) entrance: Entrance,
+    pub(super) entrance: Acceptor,
     pub(super) choice: Choice,
     pub(super) options: PortOptions,
     pub(super) doorbell: Option<Doorbell>,
@@ -67,7 +67,7 @@ impl Port {
         let path = name::resolve(&CREATE, name.as_ref())?;
         options.check()?;
         let choice = Choice::new(options)?;
-        let entrance = Entrance::new(&CREATE, &path, options.mode_bits(), HELLO, choice.inbox())?;
+        let entrance = Acceptor::new(&CREATE, &path, options.mode_bits(), HELLO, choice.inbox())?;
         choice.say_where(&path);
         Ok(Port { entrance, choice, options: options.clone(), doorbell: None })
     }
@@ -369,7 +369,7 @@ impl Port {
     pub fn writers(&mut self) -> Result<Vec<WriterStat>> {
         self.check_here()?;
         // Whoever is at the door by now counts, whether the watcher has said so or not.
-        self.choice.inbox().knock();
+        self.choice.inbox().notify();
         for _ in 0..MOST_ROUNDS {
             if self.choice.inbox().has_news() {
                 self.let_in()?;

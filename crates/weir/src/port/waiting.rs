@@ -90,7 +90,7 @@ impl Port {
     pub(super) fn let_in(&mut self) -> Result<()> {
         let news = self.choice.inbox().take();
         self.choice.on_gone(&news.gone)?;
-        if news.knocked || self.entrance.is_busy() {
+        if news.notified || self.entrance.is_busy() {
             for arrival in self.entrance.admit() {
                 let place = self.choice.let_in(arrival, &self.options);
                 if let (Some(place), Some(doorbell)) = (place, &self.doorbell) {
@@ -299,7 +299,7 @@ impl Port {
             }
         }
         // Somebody at the door, or a death, shows here as well as at the watcher's.
-        self.choice.inbox().knock();
+        self.choice.inbox().notify();
         self.let_in()
     }
 

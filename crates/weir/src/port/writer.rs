@@ -2,22 +2,21 @@
 
 use super::{DATA, FIRST, HELLO, LAST, PortOptions};
 use crate::connect::acceptor::hand_over;
-use crate::connect::lifeline::Role;
-use crate::connect::name::{self, What};
+use crate::connect::name::{self, Subject};
 use crate::error::{Error, ErrorKind, Result};
+use crate::pipe::connection::Connection;
 use crate::pipe::end::{End, Until, make_memory};
 use crate::pipe::record::RecordWriter;
 use crate::pipe::stream::copy_of;
 use rustix::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_ring::account::Account;
 use weir_ring::layout::MESSAGE;
 use weir_ring::primitive::Ordering;
 
-const OPEN: What = What { operation: "open", noun: "port" };
-const WRITE: What = What { operation: "write to", noun: "port" };
+const OPEN: Subject = Subject { operation: "open", noun: "port" };
+const WRITE: Subject = Subject { operation: "write to", noun: "port" };
 /// How long an open waits to hear that it is refused. A reader that is paused says nothing, and
 /// the open succeeds.
 const ANSWER_TIME: Duration = Duration::from_millis(50);
@@ -52,8 +51,8 @@ impl PortWriter {
         let socket = hand_over(&OPEN, &path, until, HELLO, &copy)?;
         drop(copy);
         let heard = socket.get().is_some_and(|over| name::wait_readable(over, ANSWER_TIME));
-        let end = End::new(Some(file), Arc::clone(&map), socket, Role::Writer, &resolved)?;
-        end.life.watch_process()?;
+        let connection = Connection::of_port_writer(socket, &map)?;
+        let end = End::new(Some(file), map, connection, &resolved)?;
         if let Some((device, inode)) = name::socket_id(&path) {
             end.account_line().port_device.store(device, Ordering::Relaxed);
             end.account_line().port_inode.store(inode, Ordering::Relaxed);
@@ -123,13 +122,9 @@ impl PortWriter {
 
     fn check_length(&mut self, bytes: usize) -> Result<()> {
         let (end, _) = self.inner.parts()?;
-        if end.life.limits().is_none() {
-            // The reader may have let this writer in meanwhile.
-            end.life.take_messages();
-        }
-        let limits = end.life.limits();
-        let most = limits.map_or(weir_policy::pipe::MOST_BYTES, |limits| limits[0]);
-        if limits.is_some() {
+        let board = end.life.board();
+        let most = board.map_or(weir_policy::pipe::MOST_BYTES, |board| board.most_bytes);
+        if board.is_some() {
             self.unasked_bytes = self.piece_bytes.min(usize::try_from(most).unwrap_or(usize::MAX));
         }
         if bytes as u64 <= most {
@@ -204,10 +199,7 @@ impl PortWriter {
     /// [`ErrorKind::Forked`].
     pub fn is_let_in(&mut self) -> Result<bool> {
         let (end, _) = self.inner.parts()?;
-        if !end.life.is_welcome() {
-            end.life.take_messages();
-        }
-        Ok(end.life.is_welcome())
+        Ok(end.life.board().is_some())
     }
 
     /// The path of the port.

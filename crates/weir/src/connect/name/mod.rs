@@ -33,7 +33,7 @@ const TRIES: u32 = 8;
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The path of a name: itself if it has a `/`, else one in [`directory`].
-pub fn resolve(what: &What, name: &Path) -> Result<PathBuf> {
+pub fn resolve(what: &Subject, name: &Path) -> Result<PathBuf> {
     let text = name.as_os_str().as_encoded_bytes();
     let refused = |why: &str| Err(what.error(ErrorKind::Invalid, name, why));
     let plain = text.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
@@ -57,12 +57,12 @@ const MOST_PATH_BYTES: usize = 107;
 
 /// What a name is of, and what is done with it: for errors.
 #[derive(Clone, Copy, Debug)]
-pub struct What {
+pub struct Subject {
     pub operation: &'static str,
     pub noun: &'static str,
 }
 
-impl What {
+impl Subject {
     pub fn object(&self, name: &Path) -> String {
         format!("{} '{}'", self.noun, name.display())
     }
@@ -87,7 +87,7 @@ pub struct Claim {
 
 impl Claim {
     /// Takes a name. `mode` is who may connect, as far as the directory lets them.
-    pub fn new(what: &What, path: &Path, mode: Mode, backlog: i32) -> Result<Claim> {
+    pub fn new(what: &Subject, path: &Path, mode: Mode, backlog: i32) -> Result<Claim> {
         let Lock { file: lock, orphaned } = take_lock(what, path)?;
         let made = Claim::listen_at(what, path, mode, backlog, orphaned);
         let socket = made.inspect_err(|_| {
@@ -99,7 +99,7 @@ impl Claim {
     }
 
     fn listen_at(
-        what: &What,
+        what: &Subject,
         path: &Path,
         mode: Mode,
         backlog: i32,
@@ -170,7 +170,7 @@ struct Lock {
 }
 
 /// Wins the lock of a name, or says who has it.
-fn take_lock(what: &What, path: &Path) -> Result<Lock> {
+fn take_lock(what: &Subject, path: &Path) -> Result<Lock> {
     let failed = |cause: Errno| what.os(path, cause);
     let beside = lock_path(path);
     let mut orphaned = false;
@@ -209,7 +209,7 @@ fn take_lock(what: &What, path: &Path) -> Result<Lock> {
     Err(what.error(ErrorKind::Taken, path, "others are taking the name"))
 }
 
-fn foreign_lock(what: &What, path: &Path) -> Error {
+fn foreign_lock(what: &Subject, path: &Path) -> Error {
     let why = format!("another file has the name of its lock, '{}'", lock_path(path).display());
     what.error(ErrorKind::Taken, path, why)
 }
@@ -242,7 +242,7 @@ fn is_at(file: BorrowedFd, path: &Path) -> bool {
 }
 
 /// Removes what a former holder has left at the path, and nothing else.
-fn make_way(what: &What, path: &Path, orphaned: bool) -> Result<()> {
+fn make_way(what: &Subject, path: &Path, orphaned: bool) -> Result<()> {
     let found = match rustix::fs::lstat(path) {
         Err(Errno::NOENT) => return Ok(()),
         found => found.map_err(|cause| what.os(path, cause))?,
@@ -261,7 +261,7 @@ fn make_way(what: &What, path: &Path, orphaned: bool) -> Result<()> {
     rustix::fs::unlink(path).map_err(|cause| what.os(path, cause))
 }
 
-fn unix_socket(what: &What, path: &Path) -> Result<(ParentOnly, SocketAddrUnix)> {
+fn unix_socket(what: &Subject, path: &Path) -> Result<(ParentOnly, SocketAddrUnix)> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let make = || socket_with(family, kind, SocketFlags::CLOEXEC, None).map_err(io::Error::from);
     let socket = ParentOnly::make(make).map_err(|cause| what.os(path, errno_of(&cause)))?;
@@ -273,7 +273,7 @@ fn unix_socket(what: &What, path: &Path) -> Result<(ParentOnly, SocketAddrUnix)>
 }
 
 /// Connects to who listens at a path, waiting for someone to, until then.
-pub fn dial(what: &What, path: &Path, until: Option<Instant>) -> Result<ParentOnly> {
+pub fn dial(what: &Subject, path: &Path, until: Option<Instant>) -> Result<ParentOnly> {
     loop {
         let (made, address) = unix_socket(what, path)?;
         let socket = made.here().map_err(|cause| what.os(path, cause))?;
@@ -354,7 +354,7 @@ pub fn state(path: &Path) -> Option<State> {
 }
 
 /// Removes what a reader that is gone has left.
-pub fn remove(what: &What, path: &Path) -> Result<()> {
+pub fn remove(what: &Subject, path: &Path) -> Result<()> {
     match state(path) {
         Some(State::Stale) => {}
         Some(State::Held(holder)) => {

@@ -1,7 +1,7 @@
 //! Ports in use, read from outside: the board of the reader, and the rings of its writers.
 
 use super::{EndStat, numbers, pipes};
-use crate::connect::name::{self, State, What};
+use crate::connect::name::{self, State, Subject};
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
 use std::mem::offset_of;
@@ -68,7 +68,7 @@ pub struct PortWriterStat {
     pub end: EndStat,
 }
 
-const LOOK: What = What { operation: "look at", noun: "port" };
+const LOOK: Subject = Subject { operation: "look at", noun: "port" };
 
 /// A port by its name.
 ///

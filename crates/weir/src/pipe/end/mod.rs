@@ -1,10 +1,10 @@
 //! What both ends of both kinds of pipe share: the memory, the lifeline, waiting, waking.
 
-use crate::connect::lifeline::{Life, Role};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Extent, Map};
 use crate::park::doorbell::Doorbell;
 use crate::park::futex;
+use crate::pipe::connection::{Connection, Role};
 use crate::pipe::handle::{Half, Handle};
 use crate::pipe::options::{Resolved, Waiting};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -64,7 +64,7 @@ impl Until {
 #[derive(Debug)]
 pub struct End {
     pub map: Arc<Map>,
-    pub life: Arc<Life>,
+    pub life: Connection,
     pub shape: Shape,
     pub slip: Slip,
     pub dirties: bool,
@@ -102,23 +102,22 @@ pub fn make_memory(kind: u32, resolved: &Resolved) -> Result<(ParentOnly, Arc<Ma
 impl End {
     /// An end over both halves of it, which were made or checked.
     pub fn of(half: Half, map: Arc<Map>, role: Role, resolved: &Resolved) -> Result<End> {
-        End::new(Some(half.memory), map, half.socket, role, resolved)
+        let life = Connection::new(half.socket, role, &map)?;
+        End::new(Some(half.memory), map, life, resolved)
     }
 
-    /// An end over memory and socket that were made or checked.
+    /// An end over memory that was made or checked.
     pub fn new(
         file: Option<ParentOnly>,
         map: Arc<Map>,
-        socket: ParentOnly,
-        role: Role,
+        life: Connection,
         resolved: &Resolved,
     ) -> Result<End> {
-        let life = Life::start(socket, role, map.clone())?;
         let mut end = End {
             shape: resolved.shape,
             slip: Slip::new(resolved.levers.slip_ns),
             dirties: resolved.levers.dirties,
-            role,
+            role: life.role(),
             file,
             spin: Spin::new(resolved.levers.wake_ns),
             yielding: Yielding::default(),
@@ -375,7 +374,7 @@ impl End {
     pub fn next_memory(&mut self, kind: u32) -> Result<(ParentOnly, Arc<Map>, Shape)> {
         let file = self.arrived.take().or_else(|| self.life.take_messages());
         let wrong = |why: &str| self.error(ErrorKind::Corrupt, why);
-        let file = file.ok_or_else(|| match self.life.is_spoilt() {
+        let file = file.ok_or_else(|| match self.life.is_broken() {
             true => wrong("its new memory is no file that can be sealed"),
             false => wrong("its new memory did not come"),
         })?;

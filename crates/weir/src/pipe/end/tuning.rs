@@ -1,8 +1,8 @@
 //! Sizes that are asked for from outside, and what the writer takes up of them.
 
 use super::End;
-use crate::connect::lifeline::Role;
 use crate::memory;
+use crate::pipe::connection::Role;
 use weir_policy::pipe::Shape;
 use weir_ring::Memory;
 use weir_ring::layout::Header;

@@ -1,8 +1,8 @@
 //! The end of a record pipe that reads.
 
-use crate::connect::lifeline::Role;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, View};
+use crate::pipe::connection::Role;
 use crate::pipe::end::{End, Ended, Until};
 use crate::pipe::handle::Handle;
 use crate::pipe::options::Options;

@@ -1,8 +1,8 @@
 //! The end of a record pipe that writes.
 
-use crate::connect::lifeline::Role;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, ViewMut};
+use crate::pipe::connection::Role;
 use crate::pipe::end::{End, Ended, Until};
 use crate::pipe::handle::Handle;
 use crate::pipe::options::Options;

@@ -16,9 +16,9 @@ mod writer;
 pub use reader::Reader;
 pub use writer::Writer;
 
-use crate::connect::lifeline::Role;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Map, Use};
+use crate::pipe::connection::Role;
 use crate::pipe::end::End;
 use crate::pipe::handle::Halves;
 use crate::pipe::options::Options;

@@ -1,9 +1,9 @@
 //! The end of a stream that reads.
 
 use super::corrupt;
-use crate::connect::lifeline::Role;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Map;
+use crate::pipe::connection::Role;
 use crate::pipe::end::{End, Ended, Until};
 use crate::pipe::handle::Handle;
 use crate::pipe::options::Options;

@@ -1,9 +1,9 @@
 //! The end of a stream that writes.
 
 use super::corrupt;
-use crate::connect::lifeline::Role;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Extent, Map};
+use crate::pipe::connection::Role;
 use crate::pipe::end::{End, Ended, Until, elastic, say_shape};
 use crate::pipe::handle::Handle;
 use crate::pipe::options::{Options, out_of_range};
@@ -217,7 +217,7 @@ impl Writer {
         new.header().writer.position.store(position, Ordering::Relaxed);
         new.header().reader.position.store(position, Ordering::Relaxed);
         let end = self.end()?;
-        let sent = file.here().and_then(|file| end.life.send_memory(file));
+        let sent = file.here().and_then(|file| end.life.send_next(file));
         sent.map_err(|cause| match cause {
             Errno::AGAIN => end.error(ErrorKind::WouldBlock, "the reader has not followed yet"),
             cause => Error::os("resize", "the pipe", cause),

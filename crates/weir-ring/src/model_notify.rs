@@ -1,0 +1,228 @@
+//! The watcher, the inboxes it puts news into, and a wait for several at once, under loom. Run by
+//! `just loom`. Only the kernel is a stand-in: [`Inbox`], [`Fate`] and [`Rounds`] are what runs.
+//!
+//! A wait sleeps on several words at once; here one lock stands for the kernel's, as in `Futex`.
+
+use super::inbox::{Fate, Inbox, News, Sleeper};
+use super::notify::{Observer, Rounds};
+use super::sleep;
+use crate::primitive::{AtomicU32, Ordering};
+use loom::sync::{Condvar, Mutex, Notify};
+use std::sync::Arc;
+
+/// The kernel's futexes of one process.
+struct Kernel {
+    lock: Mutex<()>,
+    sleepers: Condvar,
+}
+
+impl Kernel {
+    fn new() -> Kernel {
+        Kernel { lock: Mutex::new(()), sleepers: Condvar::new() }
+    }
+
+    /// Sleeps while each word is as expected.
+    fn wait(&self, words: &[(&AtomicU32, u32)]) {
+        let guard = self.lock.lock().expect("no panic");
+        if words.iter().all(|(word, expected)| word.load(Ordering::Relaxed) == *expected) {
+            drop(self.sleepers.wait(guard).expect("no panic"));
+        }
+    }
+
+    fn wake(&self) {
+        let _guard = self.lock.lock().expect("no panic");
+        self.sleepers.notify_all();
+    }
+}
+
+/// One who sleeps on a word that others share: an end, or the reader of many.
+struct Place {
+    word: AtomicU32,
+    kernel: Arc<Kernel>,
+}
+
+impl Sleeper for Place {
+    fn wake(&self) {
+        sleep::take(&self.word);
+        self.kernel.wake();
+    }
+}
+
+/// A sleeper and its inbox, and one peer of it.
+struct Own {
+    place: Arc<Place>,
+    inbox: Arc<Inbox<Place>>,
+    peer: Arc<Fate<Place>>,
+}
+
+impl Own {
+    fn new(kernel: &Arc<Kernel>) -> Own {
+        let place = Arc::new(Place { word: AtomicU32::new(0), kernel: kernel.clone() });
+        let inbox = Inbox::new(place.clone());
+        let peer = Arc::new(Fate::new(inbox.clone(), 7));
+        Own { place, inbox, peer }
+    }
+
+    /// As an end does, and the reader of many: says so, looks, sleeps.
+    fn until_news(&self) -> News {
+        loop {
+            if self.inbox.has_news() {
+                return self.inbox.take();
+            }
+            let said = sleep::announce(&self.place.word, sleep::ASLEEP);
+            if self.inbox.falls_asleep() {
+                self.place.kernel.wait(&[(&self.place.word, said)]);
+            }
+            self.inbox.wakes_up();
+            sleep::retract(&self.place.word, sleep::ASLEEP);
+        }
+    }
+}
+
+/// The watcher: tells each of these, and looks again until all have heard.
+fn tell(all: Vec<Arc<dyn Observer>>) {
+    let mut rounds = Rounds::default();
+    for one in &all {
+        rounds.tell(Arc::downgrade(one));
+    }
+    while !rounds.is_empty() {
+        loom::thread::yield_now();
+        rounds.go();
+    }
+}
+
+fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+#[test]
+fn a_death_reaches_a_sleeper_whose_word_another_process_sets_back() {
+    check(2, || {
+        let own = Own::new(&Arc::new(Kernel::new()));
+        let (peer, spoilt) = (own.peer.clone(), own.place.clone());
+        let watcher = loom::thread::spawn(move || tell(vec![peer]));
+        let hostile =
+            loom::thread::spawn(move || spoilt.word.store(sleep::ASLEEP, Ordering::Relaxed));
+        let mut gone = Vec::new();
+        while gone.is_empty() {
+            gone = own.until_news().gone;
+        }
+        assert_eq!(gone, [7]);
+        assert!(own.peer.is_dead());
+        hostile.join().expect("no panic");
+        watcher.join().expect("no panic");
+    });
+}
+
+/// One that takes its news while the watcher brings more: none is lost, and each is told.
+#[test]
+fn a_death_and_a_connection_are_both_heard() {
+    check(2, || {
+        let own = Own::new(&Arc::new(Kernel::new()));
+        let told: Vec<Arc<dyn Observer>> = vec![own.inbox.clone(), own.peer.clone()];
+        let watcher = loom::thread::spawn(move || tell(told));
+        let mut heard = News::default();
+        while !heard.notified || heard.gone.is_empty() {
+            let news = own.until_news();
+            heard.notified |= news.notified;
+            heard.gone.extend(news.gone);
+        }
+        assert_eq!(heard.gone, [7]);
+        watcher.join().expect("no panic");
+    });
+}
+
+/// One that moves to another place to sleep while its peer dies.
+#[test]
+fn one_that_moves_hears_of_a_death_all_the_same() {
+    check(2, || {
+        let kernel = Arc::new(Kernel::new());
+        let mut own = Own::new(&kernel);
+        let peer = own.peer.clone();
+        let watcher = loom::thread::spawn(move || tell(vec![peer]));
+        own.place = Arc::new(Place { word: AtomicU32::new(0), kernel });
+        own.inbox.move_to(own.place.clone());
+        while !own.peer.is_dead() {
+            own.until_news();
+        }
+        watcher.join().expect("no panic");
+    });
+}
+
+/// One that has said that it sleeps, and does not go on before another has heard: a wait in its
+/// second look, a thread that is held by a debugger. The watcher tells the other all the same.
+#[test]
+fn one_that_does_not_go_on_keeps_no_news_from_another() {
+    check(2, || {
+        let kernel = Arc::new(Kernel::new());
+        let (stuck, other) = (Own::new(&kernel), Own::new(&kernel));
+        let heard = loom::sync::Arc::new(Notify::new());
+        let (told, hears): (Vec<Arc<dyn Observer>>, _) =
+            (vec![stuck.peer.clone(), other.peer.clone()], heard.clone());
+        let watcher = loom::thread::spawn(move || tell(told));
+        let sleeping = loom::thread::spawn(move || {
+            other.until_news();
+            hears.notify();
+        });
+        stuck.inbox.falls_asleep();
+        heard.wait();
+        stuck.inbox.wakes_up();
+        sleeping.join().expect("no panic");
+        watcher.join().expect("no panic");
+    });
+}
+
+/// Waits for any of these, in the order of `Wait`: a look, all say that they sleep, a second look,
+/// and the sleep on all words.
+fn wait_for_any(kernel: &Kernel, sleepers: &[&Own], mut is_ready: impl FnMut(&Own) -> bool) {
+    while !sleepers.iter().any(|one| is_ready(one)) {
+        let said: Vec<_> = sleepers
+            .iter()
+            .map(|one| (&one.place.word, sleep::announce(&one.place.word, sleep::ASLEEP)))
+            .collect();
+        let mut nothing = true;
+        for one in sleepers {
+            nothing &= one.inbox.falls_asleep();
+        }
+        if nothing {
+            kernel.wait(&said);
+        }
+        for one in sleepers {
+            one.inbox.wakes_up();
+            sleep::retract(&one.place.word, sleep::ASLEEP);
+        }
+    }
+}
+
+/// A wait for a pipe and for the reader of many, to which more connect than it lets in at once, so
+/// that it notifies itself; the watcher tells both, and waits for neither.
+#[test]
+fn a_wait_for_several_hears_of_each() {
+    check(2, || {
+        let kernel = Arc::new(Kernel::new());
+        let (pipe, port) = (Own::new(&kernel), Own::new(&kernel));
+        let told: Vec<Arc<dyn Observer>> = vec![port.inbox.clone(), pipe.peer.clone()];
+        let watcher = loom::thread::spawn(move || tell(told));
+        let (mut rounds_of_letting_in, mut is_dead) = (0, false);
+        while rounds_of_letting_in < 2 || !is_dead {
+            let mut left: Vec<&Own> = Vec::new();
+            left.extend((!is_dead).then_some(&pipe));
+            left.extend((rounds_of_letting_in < 2).then_some(&port));
+            wait_for_any(&kernel, &left, |one| {
+                if std::ptr::eq(one, &pipe) {
+                    is_dead = pipe.peer.is_dead();
+                    return is_dead;
+                }
+                let notified = port.inbox.take().notified;
+                if notified && rounds_of_letting_in == 0 {
+                    port.inbox.notify();
+                }
+                rounds_of_letting_in += u32::from(notified);
+                rounds_of_letting_in == 2
+            });
+        }
+        watcher.join().expect("no panic");
+    });
+}

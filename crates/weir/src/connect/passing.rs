@@ -1,0 +1,158 @@
+//! Messages with descriptors over sockets, and the closing of sockets in which some may lie.
+//!
+//! A descriptor that is still in flight is closed by whoever takes its message, or closes the
+//! socket, and that can take as long as its sender likes. So no message with a descriptor is taken
+//! off a socket before it was looked at, and what is not wanted is closed by [`super::closing`].
+
+use super::closing;
+use crate::error::{Error, Result};
+use crate::memory::errno_of;
+use rustix::event::epoll;
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, recv,
+    recvmsg, sendmsg, shutdown, socketpair, sockopt,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use weir_sys::forks::ParentOnly;
+
+/// Most descriptors of a message.
+const MOST_FILES: usize = 2;
+/// What a refusal begins with; its reason follows.
+const REFUSED: &[u8] = b"weir-no ";
+
+/// Makes a pair of connected sockets.
+pub fn sockets() -> Result<(ParentOnly, ParentOnly)> {
+    let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let make = || socketpair(unix, kind, SocketFlags::CLOEXEC, None).map_err(io::Error::from);
+    ParentOnly::make_two(make).map_err(|cause| Error::os("make", "a pair of sockets", cause))
+}
+
+/// Sends a message with descriptors, without waiting.
+pub fn send(socket: BorrowedFd, text: &[u8], files: &[BorrowedFd]) -> rustix::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(files)), "there is space for two");
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    sendmsg(socket, &[IoSlice::new(text)], &mut ancillary, flags).map(drop)
+}
+
+/// A message with up to `N` descriptors: its length, these, and whether there were more.
+type Got<const N: usize> = (usize, [Option<OwnedFd>; N], bool);
+
+fn receive_up_to<const N: usize>(
+    socket: BorrowedFd,
+    text: &mut [u8],
+    flags: RecvFlags,
+) -> rustix::io::Result<Got<N>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(text)];
+    let got = recvmsg(socket, &mut parts, &mut ancillary, flags | RecvFlags::CMSG_CLOEXEC)?;
+    let rights = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(rights) => Some(rights),
+        _ => None,
+    });
+    let mut files = [const { None }; N];
+    for (place, file) in files.iter_mut().zip(rights.flatten()) {
+        *place = Some(file);
+    }
+    Ok((got.bytes, files, got.flags.contains(ReturnFlags::CTRUNC)))
+}
+
+/// Waits for a message with two descriptors, which forked children inherit. `MFILE`: there was no
+/// room for them.
+pub fn receive_two(
+    socket: BorrowedFd,
+    text: &mut [u8],
+) -> rustix::io::Result<(usize, [Option<OwnedFd>; 2])> {
+    match receive_up_to(socket, text, RecvFlags::empty())? {
+        (count, files, false) => Ok((count, files)),
+        _ => Err(Errno::MFILE),
+    }
+}
+
+/// Receives a message without waiting, with its memory if it has one. `BADMSG`: it has another
+/// descriptor, or several; it is still there, nothing behind it is received, and the connection is
+/// to be ended. `MFILE`: there was no room for the memory; it is still there as well.
+pub fn receive(
+    socket: BorrowedFd,
+    text: &mut [u8],
+) -> rustix::io::Result<(usize, Option<ParentOnly>)> {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    let (mut bytes, mut is_cut) = (0, false);
+    // One step for a fork: no child has what came.
+    let files = ParentOnly::make_all::<MOST_FILES, io::Error>(|| {
+        let files;
+        (bytes, files, is_cut) = receive_up_to(socket, text, flags)?;
+        Ok(files)
+    });
+    let mut files = files.map_err(|cause| errno_of(&cause))?;
+    let count = files.iter().flatten().count();
+    if is_cut && count == 0 {
+        return Err(Errno::MFILE);
+    }
+    // Sealed memory is what is wanted, and its closing never waits; nothing else has seals.
+    let is_memory = |file: &ParentOnly| file.here().and_then(rustix::fs::fcntl_get_seals).is_ok();
+    if is_cut || count > 1 || !files.iter().flatten().all(is_memory) {
+        files.into_iter().flatten().for_each(closing::close_later);
+        return Err(Errno::BADMSG);
+    }
+    // Of what is taken with the message another descriptor is held here: nothing is closed by it.
+    recv(socket, &mut [0; 0][..], RecvFlags::DONTWAIT)?;
+    Ok((bytes, files.iter_mut().find_map(Option::take)))
+}
+
+/// Says no, and why.
+pub fn refuse(socket: BorrowedFd, why: &str) {
+    // One who does not read it will see that the connection ends.
+    let _ = send(socket, &[REFUSED, why.as_bytes()].concat(), &[]);
+}
+
+/// Says no, and why, and ends the connection.
+pub fn turn_away(socket: ParentOnly, why: &str) {
+    if let Some(socket) = socket.get() {
+        refuse(socket, why);
+    }
+    hang_up(socket, None);
+}
+
+/// Why the other side says no, if this message does.
+pub fn refusal_in(text: &[u8]) -> Option<String> {
+    Some(text.strip_prefix(REFUSED)?.escape_ascii().to_string())
+}
+
+/// Closes a connection with a stranger, from whom nothing more is heard from now on. `polled` is
+/// the epoll that knows the socket, if one does.
+pub fn hang_up(socket: ParentOnly, polled: Option<&OwnedFd>) {
+    // After this nothing more can come.
+    let _ = socket.here().map(|socket| shutdown(socket, Shutdown::Both));
+    leave(socket, polled);
+}
+
+/// Closes this side's descriptor of a connection that others may share.
+pub fn leave(socket: ParentOnly, polled: Option<&OwnedFd>) {
+    let Some(descriptor) = socket.get().filter(|socket| has_message(*socket)) else { return };
+    if let Some(polled) = polled {
+        let _ = epoll::delete(polled, descriptor);
+    }
+    closing::close_later(socket);
+}
+
+/// Whether any message is left in a socket that is about to be closed.
+fn has_message(socket: BorrowedFd) -> bool {
+    // With this the kernel has something to say beside each message, be it empty, and says that
+    // there was no space for it.
+    let _ = sockopt::set_socket_passcred(socket, true);
+    let (mut text, flags) = ([0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    let (mut parts, mut none) = ([IoSliceMut::new(&mut text)], RecvAncillaryBuffer::default());
+    loop {
+        match recvmsg(socket, &mut parts, &mut none, flags) {
+            Err(Errno::INTR) => {}
+            got => return got.is_ok_and(|got| got.flags.contains(ReturnFlags::CTRUNC)),
+        }
+    }
+}

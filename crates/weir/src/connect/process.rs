@@ -1,0 +1,26 @@
+//! What each process has one of.
+
+use std::sync::OnceLock;
+use weir_sys::forks;
+
+/// One `T` for each process. A forked child makes its own, and leaves alone what its parent has:
+/// another thread of the parent may have held its locks at the fork.
+pub struct PerProcess<T> {
+    own: OnceLock<T>,
+    child: OnceLock<Box<PerProcess<T>>>,
+}
+
+impl<T> PerProcess<T> {
+    pub const fn new() -> PerProcess<T> {
+        PerProcess { own: OnceLock::new(), child: OnceLock::new() }
+    }
+
+    /// This process's, made by `make` the first time.
+    pub fn get(&self, make: impl FnOnce() -> T) -> &T {
+        let mut here = self;
+        for _ in 0..forks::epoch() {
+            here = here.child.get_or_init(|| Box::new(PerProcess::new()));
+        }
+        here.own.get_or_init(make)
+    }
+}
