@@ -120,7 +120,7 @@ impl LinkMap {
         fixed.version.store(link::VERSION, Ordering::Relaxed);
         fixed.channels.store(self.extent.channels, Ordering::Relaxed);
         fixed.arena_bytes.store(self.extent.arena_bytes, Ordering::Relaxed);
-        self.header().side(Side::Owner).told.store(1, Ordering::Relaxed);
+        self.header().side(Side::Owner).attention.store(1, Ordering::Relaxed);
         // Release: whoever finds the name finds the rest.
         fixed.magic.store(link::MAGIC, Ordering::Release);
     }

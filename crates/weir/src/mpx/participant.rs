@@ -23,7 +23,6 @@ use rustix::io::Errno;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_policy::ready::{CONNECTION_UNITS, Work};
-use weir_ring::account::add;
 use weir_ring::lane::Side;
 use weir_sys::forks::{self, ParentOnly};
 

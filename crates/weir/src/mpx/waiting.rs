@@ -8,7 +8,6 @@ use super::record::{LABEL_BYTES, Record};
 use super::turn::Delivery;
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::{Until, Waiting, futex, peer_of};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_policy::pipe::Peer;
 use weir_policy::ready::Work;
