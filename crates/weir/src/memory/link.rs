@@ -23,7 +23,7 @@ pub const MOST_CHANNELS: u32 = MOST_RINGS;
 /// Most bytes of each of its arenas.
 pub const MOST_ARENA_BYTES: u32 = 256 << 20;
 /// The name of its files in /proc.
-const NAME: &str = "weir-link";
+pub const NAME: &str = "weir-link";
 
 /// Sizes of a link's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

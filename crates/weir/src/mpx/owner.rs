@@ -219,6 +219,7 @@ impl Mpx {
         let table = &mut self.inner.table;
         let index = table.find("set the priority of", channel)?;
         table.channels[index as usize].priority = priority;
+        table.has_priorities = true;
         if table.ready.remove(index) {
             table.wake(index);
         }
@@ -282,6 +283,7 @@ impl Mpx {
         }
         let index = self.inner.table.enter(NONE, NONE, State::Joined);
         self.inner.table.channels[index as usize].priority = priority;
+        self.inner.table.has_priorities = true;
         self.inner.children.push((index, other));
         self.inner.table.wake(index);
         Ok(self.inner.table.id(index))

@@ -30,6 +30,8 @@ use weir_sys::forks::{self, ParentOnly};
 pub const LOOK_AT_ALL: Duration = Duration::from_millis(100);
 /// Calls between two readings of the clock while there is always something to do.
 const CALLS: u32 = 64;
+/// Turns of channels that are ready, all of one priority, between two looks at hot lanes.
+const HOT_TURNS: u32 = 8;
 /// Records and bytes after which a call ends that has found more than it can show at once.
 const MOST_RECORDS: usize = 1024;
 const MOST_BYTES: usize = 256 << 10;
@@ -136,7 +138,12 @@ impl Participant {
             work.does(self.let_in());
         }
         self.calls = self.calls.wrapping_add(1);
-        work.does(self.table.look_at_hot());
+        if self.table.has_priorities
+            || self.table.ready.is_empty()
+            || self.calls.is_multiple_of(HOT_TURNS)
+        {
+            work.does(self.table.look_at_hot());
+        }
         match &self.table.home {
             Home::Peer(_) => work.does(self.table.gather_link(0)),
             Home::Owner(page) => {
@@ -241,8 +248,12 @@ impl Participant {
 
     /// Serves channels in their order as long as there are some: whether there are more.
     pub fn serve(&mut self, delivery: &mut Delivery) -> bool {
-        self.collect(&mut delivery.work);
-        while self.serve_one(delivery) {
+        delivery.work = Work::default();
+        loop {
+            self.collect(&mut delivery.work);
+            if !self.serve_one(delivery) {
+                return false;
+            }
             if delivery.records >= MOST_RECORDS
                 || delivery.bytes >= MOST_BYTES
                 || delivery.work.is_over()
@@ -250,7 +261,6 @@ impl Participant {
                 return !self.table.ready.is_empty();
             }
         }
-        false
     }
 
     /// Serves the channel that is next, or the next of what was joined as that: whether there is

@@ -69,6 +69,8 @@ pub struct ChannelTable {
     pub channels: Vec<Channel>,
     pub ready: ReadyQueue,
     pub hot: HotLanes,
+    /// Some channel was given another priority than the others.
+    pub has_priorities: bool,
     /// Of a peer: why the owner did not take it, if it said so.
     pub refusal: Option<String>,
     free: Vec<u32>,
@@ -84,6 +86,7 @@ impl ChannelTable {
             channels: Vec::new(),
             ready: ReadyQueue::default(),
             hot: HotLanes::default(),
+            has_priorities: false,
             refusal: None,
             free: Vec::new(),
             scratch: Vec::new(),
