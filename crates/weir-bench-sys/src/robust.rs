@@ -3,12 +3,16 @@
 
 use std::io;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use weir_sys::mapping::Mapping;
 
 /// The mutex. Processes forked after it was made have it too.
+///
+/// Its memory stays mapped for ever: a lock that was forgotten leaves it on the C library's list of
+/// what this thread holds, which is walked and written at the next lock.
 #[derive(Debug)]
 pub struct RobustMutex {
-    mapping: Mapping,
+    mapping: ManuallyDrop<Mapping>,
 }
 
 /// While this lives, the mutex is held.
@@ -27,7 +31,7 @@ impl RobustMutex {
     /// Those of mmap(2) and pthread_mutex_init(3).
     pub fn new() -> io::Result<RobustMutex> {
         let mapping = Mapping::new(size_of::<libc::pthread_mutex_t>(), libc::MAP_SHARED)?;
-        let mutex = RobustMutex { mapping };
+        let mutex = RobustMutex { mapping: ManuallyDrop::new(mapping) };
         let mut how = std::mem::MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
         let how = how.as_mut_ptr();
         // SAFETY: `how` points to a live local of the type that is initialised here.
@@ -54,7 +58,7 @@ impl RobustMutex {
     /// Those of pthread_mutex_lock(3), except `EOWNERDEAD`, which [`Held`] tells.
     #[inline]
     pub fn lock(&self) -> io::Result<Held<'_>> {
-        // SAFETY: an initialised mutex that is mapped as long as `self`.
+        // SAFETY: an initialised mutex that is mapped for ever.
         let code = unsafe { libc::pthread_mutex_lock(self.place()) };
         let after_a_death = code == libc::EOWNERDEAD;
         if after_a_death {
@@ -89,6 +93,17 @@ fn check(code: libc::c_int) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_that_was_forgotten_outlives_its_mutex() {
+        let other = RobustMutex::new().expect("made");
+        {
+            let forgotten = RobustMutex::new().expect("made");
+            std::mem::forget(forgotten.lock().expect("taken"));
+        }
+        // To take another writes into the one that was forgotten.
+        assert!(!other.lock().expect("taken").after_a_death());
+    }
 
     #[test]
     fn who_comes_after_a_dead_holder_is_told() {

@@ -5,9 +5,8 @@ use crate::bench::history::{Entry, History, unknown};
 use crate::bench::{self, export};
 use crate::fault::{Fault, tell};
 use crate::json::document;
-use crate::output::{Output, print, print_json, trimmed};
+use crate::output::{Output, aligned, print, print_json, trimmed};
 use crate::units::utc;
-use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
 use std::process::ExitCode;
 use weir_measure::bench::params::Unit;
@@ -90,14 +89,7 @@ pub fn read(text: &str, name: &str) -> Result<Report, Fault> {
 }
 
 fn table(entries: &[Entry]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["name", "when (UTC)", "cases", "resolves", "kernel", "CPU"]);
-    for column in [2, 3] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    let mut table = aligned(["name", "when (UTC)", "cases", "resolves", "kernel", "CPU"], [2, 3]);
     for entry in entries {
         table.add_row([
             entry.name.clone(),

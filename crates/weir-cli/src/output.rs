@@ -8,7 +8,7 @@
 use crate::args::JsonOption;
 use crate::fault::Fault;
 use crate::json;
-use comfy_table::Table;
+use comfy_table::{CellAlignment, Row, Table, presets};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use serde::Serialize;
@@ -185,6 +185,18 @@ impl Outlet {
             None => Ok(true),
         }
     }
+}
+
+/// A table without lines, in which the columns of these numbers stand to the right.
+pub fn aligned(header: impl Into<Row>, right: impl IntoIterator<Item = usize>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header);
+    for column in right {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
 }
 
 /// A table without the blanks at the ends of its lines, and with nothing in it that a terminal acts

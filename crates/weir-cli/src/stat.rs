@@ -4,10 +4,9 @@ use crate::args::StatOptions;
 use crate::fault::{Fault, tell};
 use crate::json;
 use crate::output::Outlet;
-use crate::output::trimmed;
+use crate::output::{aligned, trimmed};
 use crate::report::layout::cut;
 use crate::units::{bytes, capacity, count, seconds};
-use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -170,14 +169,9 @@ fn table(
 }
 
 fn laid_out(rows: &[[String; 13]], shown: &[usize]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(shown.iter().map(|at| HEADER[*at]));
-    for (place, _) in shown.iter().enumerate().filter(|(_, at)| (3..12).contains(*at)) {
-        if let Some(column) = table.column_mut(place) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    let figures = shown.iter().enumerate().filter(|(_, at)| (3..12).contains(*at));
+    let header = shown.iter().map(|at| HEADER[*at]);
+    let mut table = aligned(header, figures.map(|(place, _)| place));
     for row in rows {
         table.add_row(shown.iter().map(|at| &row[*at]));
     }

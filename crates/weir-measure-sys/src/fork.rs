@@ -39,13 +39,21 @@ pub fn child(body: impl FnOnce() -> u8) -> io::Result<Child> {
 }
 
 /// Forks a process of several threads; the child, which has this thread alone, runs `body` and ends
-/// with the status it returns. What another thread had locked stays locked there: a body that needs
-/// it hangs, and is killed when the handle is dropped. For tests of what a child inherits.
+/// with the status it returns. For tests of what a child inherits.
+///
+/// ```compile_fail,E0133
+/// weir_measure_sys::fork::copy(|| 0);
+/// ```
 ///
 /// # Errors
 /// Those of fork(2).
-pub fn copy(body: impl FnOnce() -> u8) -> io::Result<Child> {
-    // SAFETY: the C library makes its own locks usable in the child; others are as said above.
+///
+/// # Safety
+/// `body` runs in a copy of this process that lacks all other threads. What these had locked stays
+/// locked there, and what they were about to store is not stored: `body` relies on neither. Of the C
+/// library it calls what that makes usable after a fork, such as its allocator.
+pub unsafe fn copy(body: impl FnOnce() -> u8) -> io::Result<Child> {
+    // SAFETY: as the caller promises.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {

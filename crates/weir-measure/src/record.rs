@@ -3,7 +3,7 @@
 //! Each figure is exact or sampled and says which: see [`Stage::single_task`] and
 //! [`Stage::samples`]. Exact figures come from the kernel's own counters at the end of a stage.
 
-use weir_doctor::ending::MemoryKills;
+use weir_doctor::ending::{MemoryKills, SIGPIPE};
 use weir_doctor::facts;
 pub use weir_doctor::facts::{Evidence, Host, Peer, PeerKind, Program, Quota, Started};
 use weir_doctor::partition::Times;
@@ -198,7 +198,6 @@ impl Run {
 impl Stage {
     /// Whether it ended because its reader had closed.
     pub fn closed_by_downstream(&self) -> bool {
-        const SIGPIPE: i32 = 13;
         matches!(self.ending, Some(Ending::Signal(SIGPIPE)) | Some(Ending::Code(141)))
     }
 

@@ -9,232 +9,49 @@
 //! [`Pool::on`] takes an event and the time; what is to be done lies in a queue then
 //! ([`Pool::action`]). Nothing waits here, no clock is read, and nothing is allocated after
 //! [`Pool::new`] and [`Pool::open`].
+//!
+//! A pool joins parts that do not know each other: [`Streams`] with their blocks, [`Frames`] of
+//! memory, [`Slots`] of the file, the [`Laundry`] list, [`Transfers`] under way. `choose` says
+//! whose blocks give way.
 
-mod ahead;
 mod blocks;
 mod choose;
-mod ends;
+mod frames;
 mod laundry;
+mod protocol;
 mod slots;
 mod stream;
+mod streams;
 mod transfers;
 
+pub use protocol::{
+    Action, Counts, Event, LEAST_FRAMES, MOST_CLUSTER, MOST_TRANSFERS, Rule, Settings,
+};
 pub use transfers::Transfer;
 
 use alloc::collections::{TryReserveError, VecDeque};
-use alloc::vec::Vec;
-use blocks::{Blocks, List, NONE, State};
+use blocks::{Block, NONE, State};
+use frames::Frames;
+use laundry::Laundry;
 use slots::Slots;
-use stream::{Stalls, Stream};
+use stream::{LEAST_AHEAD, MOST_AHEAD};
+use streams::Streams;
 use transfers::Transfers;
-
-/// Most blocks of one transfer.
-pub const MOST_CLUSTER: u32 = 64;
-/// Fewest frames of a pool.
-pub const LEAST_FRAMES: u32 = 4;
-/// Most transfers under way.
-pub const MOST_TRANSFERS: u32 = 256;
-
-/// Which blocks give way when frames run short.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rule {
-    /// The tail of the stream that is expected to take longest to drain: blocks times the mean time
-    /// between two, stalls included. Near the offline optimum, which drops what is read last.
-    #[default]
-    LongestDrain,
-    /// The tail of the stream with the most blocks.
-    LongestBacklog,
-    /// The oldest block: what a page cache does.
-    OldestFirst,
-    /// Every block is written as soon as it is full.
-    WriteThrough,
-    /// BBN's: a block that is not dirty, else the oldest is written, one at a time, when no frame
-    /// is left.
-    Bbn,
-}
-
-impl Rule {
-    /// All of them.
-    pub const ALL: [Rule; 5] = [
-        Rule::LongestDrain,
-        Rule::LongestBacklog,
-        Rule::OldestFirst,
-        Rule::WriteThrough,
-        Rule::Bbn,
-    ];
-
-    /// Its name for people and files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Rule::LongestDrain => "longest-drain",
-            Rule::LongestBacklog => "longest-backlog",
-            Rule::OldestFirst => "oldest-first",
-            Rule::WriteThrough => "write-through",
-            Rule::Bbn => "bbn",
-        }
-    }
-}
-
-/// What a pool is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Frames of memory, at least [`LEAST_FRAMES`].
-    pub frames: u32,
-    /// Blocks the file may hold; 0 for no file.
-    pub slots: u32,
-    /// Most blocks of a transfer, 1 to [`MOST_CLUSTER`]; about 1 % of the pool if that is less.
-    pub cluster: u32,
-    /// Most transfers under way, 1 to [`MOST_TRANSFERS`].
-    pub transfers: u32,
-    /// Which blocks give way.
-    pub rule: Rule,
-}
-
-/// What happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// The writer of a stream wants a frame; its last block is full. Answered by
-    /// [`Action::Grant`], now or later.
-    Append {
-        /// The stream.
-        stream: u32,
-    },
-    /// The last block is full, or no more will be put into it.
-    Seal {
-        /// The stream.
-        stream: u32,
-    },
-    /// The reader wants the first block. Answered by [`Action::Show`] or [`Action::Fail`], now or
-    /// later; the block stays where it is until [`Event::Release`] or [`Event::Consumed`].
-    Want {
-        /// The stream.
-        stream: u32,
-    },
-    /// The reader does not look at the first block for now.
-    Release {
-        /// The stream.
-        stream: u32,
-    },
-    /// The first block was read, all of it.
-    Consumed {
-        /// The stream.
-        stream: u32,
-    },
-    /// A transfer is over.
-    Done {
-        /// Its number.
-        transfer: u32,
-        /// The error, if it failed.
-        fault: Option<i32>,
-    },
-    /// Time has passed: see [`Pool::deadline_ns`].
-    Tick,
-    /// The writer has gone, or wants no frame any more. One that it was granted and has put nothing
-    /// into is given back: that is the stream's last block if it is `empty`.
-    Withdraw {
-        /// The stream.
-        stream: u32,
-        /// There is such a block.
-        empty: bool,
-    },
-    /// The stream has lost its reader, and its writer may be at its last block still: all before
-    /// that is given up. [`Event::Close`] is to follow.
-    Abandon {
-        /// The stream.
-        stream: u32,
-    },
-    /// The stream is given up, with all that is in it.
-    Close {
-        /// The stream.
-        stream: u32,
-    },
-}
-
-/// What is to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// The writer has a frame for its next block.
-    Grant {
-        /// The stream.
-        stream: u32,
-        /// The frame.
-        frame: u32,
-    },
-    /// The reader's block is in this frame.
-    Show {
-        /// The stream.
-        stream: u32,
-        /// The frame.
-        frame: u32,
-        /// It lies in the file as well: to be released soon, since its frame may be needed.
-        in_file: bool,
-    },
-    /// The reader's block could not be read back.
-    Fail {
-        /// The stream.
-        stream: u32,
-        /// The error.
-        fault: i32,
-    },
-    /// A transfer is to be begun: [`Pool::transfer`] says of what.
-    Begin {
-        /// Its number.
-        transfer: u32,
-    },
-    /// Writing has begun to fail.
-    Trouble {
-        /// The error.
-        fault: i32,
-    },
-}
-
-/// What was counted, in blocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Begun by a writer.
-    pub appended: u64,
-    /// Read to the end, or given up with their stream.
-    pub consumed: u64,
-    /// Put on the laundry list.
-    pub delayed: u64,
-    /// Taken off it unwritten.
-    pub cancelled: u64,
-    /// Written.
-    pub spilled: u64,
-    /// Read back.
-    pub read_back: u64,
-}
 
 /// The decisions of one pool.
 #[derive(Debug)]
 pub struct Pool {
     settings: Settings,
-    cluster: u32,
-    blocks: Blocks,
+    streams: Streams,
+    frames: Frames,
     slots: Slots,
-    streams: Vec<Stream>,
-    free: Vec<u32>,
-    clean: List,
-    ahead: List,
-    laundry: List,
+    laundry: Laundry,
     transfers: Transfers,
-    /// Clusters that are written ahead of need.
-    pressed: u32,
-    /// Blocks being written.
-    writing: u32,
     /// Streams whose writers wait for a frame, in the order they came.
     appending: VecDeque<u32>,
     /// Streams whose readers wait.
     waiting_readers: u32,
     actions: VecDeque<Action>,
-    age: u64,
-    stalls: Stalls,
-    counts: Counts,
-    most_frames: u32,
-    most_slots: u32,
-    trouble: Option<i32>,
-    retry_ns: u64,
-    patience_ns: u64,
 }
 
 impl Pool {
@@ -243,79 +60,36 @@ impl Pool {
     /// # Errors
     /// There is no memory for the tables of frames and blocks.
     pub fn new(settings: Settings) -> Result<Pool, TryReserveError> {
-        let frames = settings.frames.max(LEAST_FRAMES);
-        let transfers = settings.transfers.clamp(1, MOST_TRANSFERS);
-        let share = (frames / 100).max(1);
-        let cluster = match settings.rule {
-            Rule::Bbn => 1,
-            _ => settings.cluster.clamp(1, MOST_CLUSTER).min(share),
-        };
-        let settings = Settings { frames, transfers, ..settings };
-        // The frame that is handed out first is 0, and the last to come back is the next to go:
-        // what is still in the caches.
-        let mut free = Vec::new();
-        free.try_reserve_exact(frames as usize)?;
-        free.extend((0..frames).rev());
+        let settings = settings.bounded();
         Ok(Pool {
             settings,
-            cluster,
-            blocks: Blocks::new(frames as usize + settings.slots as usize)?,
+            streams: Streams::new(settings.frames as usize + settings.slots as usize)?,
+            frames: Frames::new(settings.frames)?,
             slots: Slots::new(settings.slots)?,
-            streams: Vec::new(),
-            free,
-            clean: List::new(),
-            ahead: List::new(),
-            laundry: List::new(),
-            transfers: Transfers::new(transfers)?,
-            pressed: 1,
-            writing: 0,
+            laundry: Laundry::new(settings),
+            transfers: Transfers::new(settings.transfers)?,
             appending: VecDeque::new(),
             waiting_readers: 0,
             actions: VecDeque::new(),
-            age: 0,
-            stalls: Stalls::default(),
-            counts: Counts::default(),
-            most_frames: 0,
-            most_slots: 0,
-            trouble: None,
-            retry_ns: 0,
-            patience_ns: 0,
         })
     }
 
     /// Opens a stream: its number. Those of closed ones are used again.
     pub fn open(&mut self, now_ns: u64) -> u32 {
-        let fresh = Stream::new(now_ns);
-        let unused = self.streams.iter().position(|stream| !stream.open);
-        let at = match unused {
-            Some(at) => {
-                self.streams[at] = fresh;
-                at
-            }
-            None => {
-                self.streams.push(fresh);
-                self.streams.len() - 1
-            }
-        };
+        let opened = self.streams.open(now_ns);
+        let streams = self.streams.len();
         // Each stream has at most one grant and one answer outstanding, each transfer one action.
-        let most = 2 * self.streams.len() + 2 * self.settings.transfers as usize + 1;
+        let most = 2 * streams + 2 * self.settings.transfers as usize + 1;
         self.actions.reserve(most - self.actions.len().min(most));
-        self.appending.reserve(self.streams.len() - self.appending.len().min(self.streams.len()));
-        at as u32
+        self.appending.reserve(streams - self.appending.len().min(streams));
+        opened
     }
 
     /// Takes in what happened.
     pub fn on(&mut self, now_ns: u64, event: Event) {
         match event {
-            Event::Append { stream } => {
-                let is_new = self.append(stream);
-                self.grant(now_ns);
-                // One that asks again and again is in no greater need.
-                if is_new && !self.appending.is_empty() {
-                    self.press();
-                }
-            }
-            Event::Seal { stream } => self.seal(stream),
+            Event::Append { stream } => self.append(now_ns, stream),
+            Event::Seal { stream } => self.streams.seal(stream),
             Event::Want { stream } => self.want(now_ns, stream),
             Event::Release { stream } => self.release(stream),
             Event::Consumed { stream } => self.consumed(now_ns, stream),
@@ -343,43 +117,45 @@ impl Pool {
     /// When [`Event::Tick`] is due, if at all: writing is tried again then.
     pub fn deadline_ns(&self) -> Option<u64> {
         // Without need of frames nothing is tried, however much time passes.
-        let can_start = self.slots.left() > 0 && self.transfers.has_room() && self.is_short();
-        (self.trouble.is_some() && self.laundry.count > 0 && can_start).then_some(self.retry_ns)
+        let can_start = self.slots.left() > 0
+            && self.transfers.has_room()
+            && self.laundry.is_short(self.frames.available());
+        self.laundry.retry_ns().filter(|_| can_start && self.laundry.count() > 0)
     }
 
     /// Why writing fails at present.
     pub fn trouble(&self) -> Option<i32> {
-        self.trouble
+        self.laundry.trouble()
     }
 
     /// What was counted for all streams.
     pub fn counts(&self) -> Counts {
-        self.counts
+        self.streams.counts
     }
 
     /// What was counted for one stream.
     pub fn stream_counts(&self, stream: u32) -> Counts {
-        self.streams[stream as usize].counts
+        self.streams[stream].counts
     }
 
     /// Blocks of a stream that are not consumed.
     pub fn backlog(&self, stream: u32) -> u32 {
-        self.streams[stream as usize].count
+        self.streams[stream].count
     }
 
     /// Frames in use now, and at most.
     pub fn frames_used(&self) -> (u32, u32) {
-        (self.settings.frames - self.free.len() as u32, self.most_frames)
+        (self.frames.used(), self.frames.most_used())
     }
 
     /// Frames that hold what is in no file: now.
     pub fn frames_dirty(&self) -> u32 {
-        self.frames_used().0 - self.clean.count - self.ahead.count
+        self.frames.dirty()
     }
 
     /// Places of the file in use now, and at most.
     pub fn slots_used(&self) -> (u32, u32) {
-        (self.slots.used(), self.most_slots)
+        (self.slots.used(), self.slots.most_used())
     }
 
     /// Transfers under way.
@@ -389,99 +165,327 @@ impl Pool {
 
     /// The settings, within their bounds.
     pub fn settings(&self) -> Settings {
-        Settings { cluster: self.cluster, ..self.settings }
+        self.settings
     }
 
-    /// Frames that can be had at once.
-    fn available(&self) -> u32 {
-        self.free.len() as u32 + self.clean.count
-    }
-
-    /// Frames no writer gets: a reader must always get on.
-    fn reserve(&self) -> u32 {
-        if self.settings.slots == 0 { 0 } else { self.cluster.min(self.settings.frames / 4) }
-    }
-
-    /// A frame, from those that are free or whose block is in the file as well.
-    fn take_frame(&mut self) -> Option<u32> {
-        let frame = match self.free.pop() {
-            Some(frame) => Some(frame),
-            // What was written last is read last.
-            None if self.clean.last != NONE => {
-                let block = self.clean.last;
-                self.blocks.unlink(&mut self.clean, block);
-                Some(self.give_way(block))
-            }
-            None => None,
-        };
-        let used = self.settings.frames - self.free.len() as u32;
-        self.most_frames = self.most_frames.max(used);
-        frame
-    }
-
-    /// A block leaves its frame; it is in the file.
-    fn give_way(&mut self, block: u32) -> u32 {
-        let frame = core::mem::replace(&mut self.blocks[block].frame, NONE);
-        self.blocks[block].state = State::Spilled;
-        let stream = self.blocks[block].stream;
-        self.streams[stream as usize].spilled += 1;
-        frame
-    }
-
-    /// Whether the writer had not asked before.
-    fn append(&mut self, stream: u32) -> bool {
-        let asked = &mut self.streams[stream as usize];
+    /// A writer wants a frame.
+    fn append(&mut self, now_ns: u64, stream: u32) {
+        let asked = &mut self.streams[stream];
         let is_new = asked.open && !asked.appending;
         if is_new {
             asked.appending = true;
             self.appending.push_back(stream);
         }
-        is_new
+        self.grant(now_ns);
+        // One that asks again and again is in no greater need.
+        if is_new && !self.appending.is_empty() {
+            self.laundry.press();
+        }
     }
 
     /// Frames for writers that wait, in their order.
     fn grant(&mut self, now_ns: u64) {
         while let Some(&stream) = self.appending.front() {
-            if self.available() <= self.reserve() {
+            if self.frames.available() <= self.settings.reserve() {
                 break;
             }
-            let Some(frame) = self.take_frame() else { return };
-            let sequence = self.streams[stream as usize].next_sequence;
-            let Some(block) = self.blocks.make(stream, sequence, self.age, frame) else {
+            let Some(frame) = self.frames.take(&mut self.streams) else { return };
+            if !self.streams.append(now_ns, stream, frame) {
                 // The table has room for all frames and slots: there cannot be more blocks.
-                self.free.push(frame);
-                return;
-            };
-            self.age += 1;
-            self.appending.pop_front();
-            let at = &mut self.streams[stream as usize];
-            at.appending = false;
-            at.next_sequence = at.next_sequence.wrapping_add(1);
-            if at.tail == NONE {
-                at.head = block;
-                at.since_ns = now_ns;
-                at.caught_up = true;
-            } else {
-                self.blocks[at.tail].next = block;
+                return self.frames.give_back(frame);
             }
-            at.tail = block;
-            at.count += 1;
-            at.counts.appended += 1;
-            self.counts.appended += 1;
+            self.appending.pop_front();
             self.actions.push_back(Action::Grant { stream, frame });
         }
     }
 
-    fn seal(&mut self, stream: u32) {
-        let at = &mut self.streams[stream as usize];
-        let block = at.tail;
-        if block == NONE || self.blocks[block].state != State::Open {
+    /// Puts blocks on the laundry list or takes them off, and begins to write, as frames run short
+    /// or come free.
+    fn balance(&mut self, now_ns: u64) {
+        if self.settings.slots == 0 {
             return;
         }
-        self.blocks[block].state = State::Dirty;
-        // What the reader looks at stays where it is.
-        if !at.holds(block) {
-            self.blocks.push(&mut at.dirty, block);
+        self.laundry.fit(&mut self.streams, now_ns, self.frames.available());
+        while self.laundry.may_write(now_ns, self.frames.available()) && self.transfers.has_room() {
+            let run = self.laundry.run(&self.streams);
+            let Some((slot, count)) = self.slots.take(run) else { return };
+            let transfer = self.laundry.begin(&mut self.streams, now_ns, slot, count);
+            self.begin(transfer);
         }
+    }
+
+    fn begin(&mut self, transfer: Transfer) {
+        if let Some(number) = self.transfers.begin(transfer) {
+            self.actions.push_back(Action::Begin { transfer: number });
+        }
+    }
+
+    /// The reader wants the first block.
+    fn want(&mut self, now_ns: u64, stream: u32) {
+        let at = &mut self.streams[stream];
+        if at.head == NONE || at.reading || at.wanting {
+            return;
+        }
+        let head = at.head;
+        if matches!(self.streams.blocks[head].state, State::Spilled | State::Reading) {
+            // It came before its block: more is to be read ahead.
+            let at = &mut self.streams[stream];
+            at.ahead = (at.ahead * 2).min(MOST_AHEAD);
+            at.wanting = true;
+            self.waiting_readers += 1;
+        } else {
+            self.show(stream);
+        }
+        self.read_ahead(now_ns, stream);
+    }
+
+    /// The first block is in memory: it is the reader's.
+    fn show(&mut self, stream: u32) {
+        let head = self.streams[stream].head;
+        if self.streams.blocks[head].state == State::Delayed {
+            self.laundry.reader_at(&mut self.streams, head);
+        }
+        self.unlist(head);
+        self.streams[stream].reading = true;
+        let block = &self.streams.blocks[head];
+        let in_file = matches!(block.state, State::Clean | State::Ahead);
+        self.actions.push_back(Action::Show { stream, frame: block.frame, in_file });
+    }
+
+    /// Takes a block out of the list that its state puts it in, but for the laundry list.
+    fn unlist(&mut self, block: u32) {
+        match self.streams.blocks[block].state {
+            State::Dirty => self.streams.unlist_dirty(block),
+            State::Clean | State::Ahead => self.frames.unlist(&mut self.streams.blocks, block),
+            State::Open | State::Delayed | State::Writing | State::Reading | State::Spilled => {}
+        }
+    }
+
+    /// The reader does not look at the first block for now.
+    fn release(&mut self, stream: u32) {
+        let at = &mut self.streams[stream];
+        if !core::mem::take(&mut at.reading) {
+            return;
+        }
+        let head = at.head;
+        match self.streams.blocks[head].state {
+            State::Dirty => self.streams.dirty_again(head),
+            State::Clean | State::Ahead => self.frames.list(&mut self.streams.blocks, head),
+            State::Open | State::Delayed | State::Writing | State::Reading | State::Spilled => {}
+        }
+    }
+
+    /// The first block was read to its end.
+    fn consumed(&mut self, now_ns: u64, stream: u32) {
+        if self.streams[stream].head == NONE {
+            return;
+        }
+        self.drop_head(stream);
+        self.streams.learn(now_ns, stream);
+        let at = &mut self.streams[stream];
+        if at.spilled == 0 {
+            at.ahead = LEAST_AHEAD;
+        }
+        self.read_ahead(now_ns, stream);
+    }
+
+    /// Takes the first block out of its stream, whatever is being done with it.
+    fn drop_head(&mut self, stream: u32) {
+        self.release(stream);
+        let head = self.streams[stream].head;
+        if self.streams.blocks[head].state == State::Delayed {
+            self.laundry.cancel(&mut self.streams, head);
+        }
+        self.unlist(head);
+        self.streams.pop_head(stream);
+        let block = &mut self.streams.blocks[head];
+        if matches!(block.state, State::Writing | State::Reading) {
+            block.gone = true;
+        } else {
+            self.forget(head);
+        }
+    }
+
+    /// A block is in no stream and no list any more: its frame and its place in the file are free.
+    fn forget(&mut self, block: u32) {
+        let found = self.streams.blocks[block];
+        if found.frame != NONE {
+            self.frames.give_back(found.frame);
+        }
+        if found.slot != NONE {
+            self.slots.give_back(found.slot);
+        }
+        self.streams.blocks.drop(block);
+    }
+
+    /// Begins to read back what the reader of a stream will soon want.
+    fn read_ahead(&mut self, now_ns: u64, stream: u32) {
+        let mut left = self.streams[stream].ahead * self.settings.cluster;
+        let mut block = self.streams[stream].head;
+        while left > 0 && block != NONE && self.streams[stream].spilled > 0 {
+            if self.streams.blocks[block].state != State::Spilled {
+                (block, left) = (self.streams.blocks[block].next, left - 1);
+                continue;
+            }
+            let run = self.streams.blocks.spilled_run(block, self.settings.cluster);
+            let at = &self.streams[stream];
+            let urgent = at.wanting && block == at.head;
+            match self.read_back(now_ns, block, run.min(left.max(1)), urgent) {
+                0 => return,
+                read => {
+                    (0..read).for_each(|_| block = self.streams.blocks[block].next);
+                    left = left.saturating_sub(read);
+                }
+            }
+        }
+    }
+
+    /// Begins to read blocks in a row: how many. What is urgent takes what frames there are, also
+    /// those of blocks that others will want; the rest waits until all of the run has frames.
+    fn read_back(&mut self, now_ns: u64, first: u32, count: u32, urgent: bool) -> u32 {
+        if !self.transfers.has_room() || (!urgent && self.frames.available() < count) {
+            return 0;
+        }
+        let mut transfer = Transfer::new(false, self.streams.blocks[first].slot, now_ns);
+        let mut block = first;
+        let mut read = 0;
+        while read < count {
+            let mut frame = self.frames.take(&mut self.streams);
+            if frame.is_none() && urgent && read == 0 {
+                frame = self.frames.steal(&mut self.streams);
+            }
+            let Some(frame) = frame else { break };
+            self.streams.come_back(block, frame);
+            transfer.push(block, frame);
+            (block, read) = (self.streams.blocks[block].next, read + 1);
+        }
+        if read > 0 {
+            self.begin(transfer);
+        }
+        read
+    }
+
+    /// Readers that wait for a block that could not be begun to be read.
+    fn serve_readers(&mut self, now_ns: u64) {
+        let mut stream = 0;
+        while self.waiting_readers > 0 && (stream as usize) < self.streams.len() {
+            let of = &self.streams[stream];
+            if of.wanting && self.streams.blocks[of.head].state == State::Spilled {
+                self.read_ahead(now_ns, stream);
+            }
+            stream += 1;
+        }
+    }
+
+    /// A transfer is over.
+    fn done(&mut self, now_ns: u64, number: u32, fault: Option<i32>) {
+        let Some(transfer) = self.transfers.end(number) else { return };
+        if transfer.writes {
+            let news = self.laundry.ended(now_ns, &transfer, fault);
+            self.actions.extend(news.map(|fault| Action::Trouble { fault }));
+        }
+        for &block in transfer.blocks() {
+            if transfer.writes {
+                self.written(block, fault.is_none());
+            } else {
+                self.came_back(now_ns, block, fault);
+            }
+        }
+    }
+
+    /// A block was written, or could not be.
+    fn written(&mut self, block: u32, well: bool) {
+        let Block { stream, gone, .. } = self.streams.blocks[block];
+        self.streams.tally(block, |counts| match well {
+            true => counts.spilled += 1,
+            false => counts.cancelled += 1,
+        });
+        if gone {
+            self.forget(block);
+        } else if well {
+            self.streams.blocks[block].state = State::Clean;
+            if !self.streams[stream].holds(block) {
+                self.frames.list(&mut self.streams.blocks, block);
+            }
+        } else {
+            let slot = core::mem::replace(&mut self.streams.blocks[block].slot, NONE);
+            self.slots.give_back(slot);
+            self.streams.dirty_again(block);
+        }
+    }
+
+    /// A block came back from the file, or could not.
+    fn came_back(&mut self, now_ns: u64, block: u32, fault: Option<i32>) {
+        let Block { stream, gone, .. } = self.streams.blocks[block];
+        if fault.is_none() {
+            self.streams.tally(block, |counts| counts.read_back += 1);
+        }
+        if gone {
+            return self.forget(block);
+        }
+        let at = &mut self.streams[stream];
+        let wanted = at.wanting && at.head == block;
+        if wanted {
+            at.wanting = false;
+            self.waiting_readers -= 1;
+        }
+        let Some(fault) = fault else {
+            self.streams.blocks[block].state = State::Ahead;
+            self.frames.list(&mut self.streams.blocks, block);
+            if wanted {
+                self.show(stream);
+                self.read_ahead(now_ns, stream);
+            }
+            return;
+        };
+        let frame = self.streams.evict(block);
+        self.frames.give_back(frame);
+        if wanted {
+            self.actions.push_back(Action::Fail { stream, fault });
+        }
+    }
+
+    /// The writer wants no frame, and an empty last block is given up.
+    fn withdraw(&mut self, stream: u32, empty: bool) {
+        let at = &mut self.streams[stream];
+        if core::mem::take(&mut at.appending) {
+            self.appending.retain(|waiting| *waiting != stream);
+        }
+        let (head, last) = (at.head, at.tail);
+        let held = at.holds(last);
+        if !empty || last == NONE || self.streams.blocks[last].state != State::Open || held {
+            return;
+        }
+        if head == last {
+            return self.drop_head(stream);
+        }
+        self.streams.pop_tail(stream);
+        self.forget(last);
+    }
+
+    /// The reader has gone: only the last block is left, at most.
+    fn abandon(&mut self, stream: u32) {
+        while self.streams[stream].head != self.streams[stream].tail {
+            self.drop_head(stream);
+        }
+        let wanting = core::mem::take(&mut self.streams[stream].wanting);
+        self.waiting_readers -= u32::from(wanting);
+    }
+
+    /// Both ends have gone, and all that was in the stream goes.
+    fn close(&mut self, stream: u32) {
+        self.abandon(stream);
+        if self.streams[stream].head != NONE {
+            self.drop_head(stream);
+        }
+        let at = &mut self.streams[stream];
+        (at.open, at.appending) = (false, false);
+        self.appending.retain(|waiting| *waiting != stream);
+        self.actions.retain(|action| match action {
+            Action::Grant { stream: of, .. }
+            | Action::Show { stream: of, .. }
+            | Action::Fail { stream: of, .. } => *of != stream,
+            Action::Begin { .. } | Action::Trouble { .. } => true,
+        });
     }
 }

@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 const LONG_NS: u64 = 4000;
 /// So does falling asleep and being woken at once.
 const WAITS_NS: u64 = 2000;
+/// A look at the CPU clock is less than a hundredth of this.
+const SETTLE_NS: u64 = 250_000;
 
 static CLOCK: OnceLock<Clock> = OnceLock::new();
 
@@ -29,6 +31,8 @@ pub struct Clock {
     pub long: u64,
     /// The same, of a system call that may wait.
     pub waits: u64,
+    /// Longest time, added up, that waits for a look at the CPU clock.
+    pub settle: u64,
 }
 
 impl Clock {
@@ -46,9 +50,9 @@ impl Clock {
         });
         let cpu_bias_ns = pairs.min().unwrap_or(0);
         let hz = (ticks_per_ns * 1e9) as u64;
-        let [ask_ticks, long, waits] =
-            [cpu_bias_ns, LONG_NS, WAITS_NS].map(|ns| (ns as f64 * ticks_per_ns) as u64);
-        Clock { source, kind, hz, ticks_per_ns, cpu_bias_ns, ask_ticks, long, waits }
+        let [ask_ticks, long, waits, settle] =
+            [cpu_bias_ns, LONG_NS, WAITS_NS, SETTLE_NS].map(|ns| (ns as f64 * ticks_per_ns) as u64);
+        Clock { source, kind, hz, ticks_per_ns, cpu_bias_ns, ask_ticks, long, waits, settle }
     }
 
     /// Ticks now.

@@ -4,8 +4,8 @@
 //! word      0  magic | version | process id | its start, in clock ticks since the machine's
 //!           4  ticks a second | which clock | - | -
 //!           8  name of the process, 32 bytes
-//!          16  on until (in ticks; 0 is off) | on since | - ...        a cache line of its own
-//!          24  threads without a table | subroutines without a row | - ...
+//!          16  on until (in ticks; 0 is off) | on since | wanted by the process itself | - ...
+//!          24  threads without a table | subroutines without a row | long times settled together
 //!          32  thread id of the owner of each table, 0 for none
 //!          64  what each row is: 0 nothing, 1 a subroutine, 2 a system call
 //!         512  names of the rows, 32 bytes each
@@ -18,7 +18,7 @@
 /// The first word.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirprof");
 /// The version of this layout.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 pub const MAGIC_AT: usize = 0;
 pub const VERSION_AT: usize = 1;
@@ -29,8 +29,10 @@ pub const CLOCK_AT: usize = 5;
 pub const PROCESS_AT: usize = 8;
 pub const UNTIL_AT: usize = 16;
 pub const SINCE_AT: usize = 17;
+pub const WANTED_AT: usize = 18;
 pub const THREADS_LOST_AT: usize = 24;
 pub const SUBROUTINES_LOST_AT: usize = 25;
+pub const TOGETHER_AT: usize = 26;
 pub const OWNERS_AT: usize = 32;
 pub const KINDS_AT: usize = 64;
 pub const NAMES_AT: usize = 512;

@@ -170,6 +170,7 @@ impl Report {
         report.interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
         report.cpu = after.cpu.zip(before.cpu).map(|(after, before)| after.since(before));
         report.gone = after.is_gone();
+        report.together = now.together.saturating_sub(then.together);
         report.note(after);
         if after.broken {
             report.notes.push(String::from("the profile was off for a part of the interval"));
@@ -187,6 +188,7 @@ impl Report {
         let difference = now.since(&now.nothing()).map_err(wrong)?;
         let mut report = Report::new(&now.process, now.pid, difference);
         report.gone = sight.is_gone();
+        report.together = now.together;
         report.note(sight);
         Ok(report)
     }

@@ -57,6 +57,7 @@ fn lock() -> std::sync::MutexGuard<'static, Option<(Sight, Option<Sight>)>> {
 }
 
 fn look() -> io::Result<Sight> {
+    table::settle();
     let words: Vec<u64> = (0..WORDS).map(|at| TABLE.word(at).load(Ordering::Relaxed)).collect();
     let snapshot = Snapshot::parse(&words);
     let snapshot = snapshot.map_err(|wrong| io::Error::new(io::ErrorKind::InvalidData, wrong))?;

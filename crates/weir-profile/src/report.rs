@@ -33,6 +33,9 @@ pub struct Report {
     pub calls: Vec<Row>,
     /// What the kernel counted meanwhile; nothing where that cannot be known.
     pub cpu: Option<Cpu>,
+    /// Waits and other long times that shared a look at the CPU clock, up to 16 a look: their CPU
+    /// time is exact in sum, and estimated for each.
+    pub together: u64,
     /// What it is divided by.
     pub unit: Option<Unit>,
     /// What was not counted, and why, in sentences.
@@ -69,7 +72,9 @@ impl Report {
         let cpu = cpu.reduce(|one, other| Some(one?.plus(other?))).flatten();
         let interval_ns = reports.iter().map(|report| report.interval_ns).max().unwrap_or(0);
         let process = format!("{} processes", reports.len());
-        Report { cpu, interval_ns, ..Report::new(&process, 0, all) }
+        let together =
+            reports.iter().fold(0_u64, |sum, report| sum.saturating_add(report.together));
+        Report { cpu, interval_ns, together, ..Report::new(&process, 0, all) }
     }
 
     /// Divided by so many units, such as packets. None is as not divided.

@@ -4,7 +4,7 @@ use super::layout::{
     CALLS, CLOCK_AT, CLOCK_COUNTER, CLOCK_MONOTONIC, HZ_AT, KIND_CALL, KIND_SPAN, KINDS_AT, MAGIC,
     MAGIC_AT, NAME_BYTES, NAME_WORDS, NAMES_AT, OUTSIDE, OWN, PID_AT, PROCESS_AT, ROW_WORDS, ROWS,
     SINCE_AT, STARTED_AT, SUBROUTINES_LOST_AT, SYSTEM, TABLE_WORDS, TABLES_AT, THREADS,
-    THREADS_LOST_AT, UNTIL_AT, USER, VERSION, VERSION_AT, WAIT, WORDS,
+    THREADS_LOST_AT, TOGETHER_AT, UNTIL_AT, USER, VERSION, VERSION_AT, WAIT, WORDS,
 };
 use super::row::{Difference, Row};
 use weir_sys::Pid;
@@ -25,6 +25,7 @@ pub struct Snapshot {
     pub since: u64,
     pub threads_lost: u64,
     pub subroutines_lost: u64,
+    pub together: u64,
     rows: Vec<Ticks>,
     /// Calls and times of all rows, by thread.
     threads: Vec<u128>,
@@ -71,6 +72,7 @@ impl Snapshot {
             since: words[SINCE_AT],
             threads_lost: words[THREADS_LOST_AT],
             subroutines_lost: words[SUBROUTINES_LOST_AT],
+            together: words[TOGETHER_AT],
             rows: rows?,
             threads: (0..THREADS)
                 .map(|thread| table(thread).iter().map(|word| u128::from(*word)).sum())
@@ -85,6 +87,7 @@ impl Snapshot {
             threads: vec![0; THREADS],
             threads_lost: 0,
             subroutines_lost: 0,
+            together: 0,
             ..self.clone()
         }
     }

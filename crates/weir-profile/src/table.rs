@@ -2,8 +2,11 @@
 //!
 //! A thread knows the row it is in and when it last looked at the clock. At each beginning and end
 //! of a span it looks again and adds what has passed to the row it was in, so that a row gets self
-//! time only, and one that runs for long is seen meanwhile. Where that was long, its CPU clock says
-//! how much of it was on a CPU.
+//! time only, and one that runs for long is seen meanwhile.
+//!
+//! Where that was long, the thread's CPU clock says how much of it was on a CPU. A look at that clock
+//! costs as much as 20 spans, so long times are kept back until there are [`MOST_LONG`] or they come
+//! to [`clock::Clock::settle`]; then one look divides them all into CPU time and waiting.
 //!
 //! Every word is stored by one thread: that of a thread's table by its owner (who released it is
 //! seen by who takes it), word 16 and 17 by whoever switches. All is relaxed where nothing else
@@ -14,18 +17,18 @@ use super::clock;
 use super::layout::{
     CALLS, FIRST, FIXED, KIND_SPAN, KINDS_AT, NAME_BYTES, NAMES_AT, OWN, OWNERS_AT, ROW_WORDS,
     ROWS, SINCE_AT, SUBROUTINES_LOST_AT, SYSTEM, TABLE_WORDS, TABLES_AT, THREADS, THREADS_LOST_AT,
-    UNTIL_AT, USER, WAIT, WORDS,
+    TOGETHER_AT, UNTIL_AT, USER, WAIT, WANTED_AT, WORDS,
 };
 use std::cell::Cell;
 use std::io;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use weir_sys::cpu::thread_ns;
+use weir_sys::forks;
 use weir_sys::overlay::Overlay;
 
 /// The table.
 pub static TABLE: Overlay<WORDS> = Overlay::new();
-/// Whether this process itself wants the profile on.
-static WANTED: AtomicBool = AtomicBool::new(false);
 /// Rows given out.
 static GIVEN: AtomicUsize = AtomicUsize::new(FIRST);
 /// What they are: kept beside the table for a forked child, whose table is empty.
@@ -36,8 +39,13 @@ const NO_ROW: u32 = u32::MAX;
 /// What stands in place of a table that could not be had.
 const NO_TABLE: u32 = u32::MAX;
 
+/// Long times that are settled by one look at the CPU clock, at most.
+const MOST_LONG: usize = 16;
+
 /// What a thread knows. All zero is a thread that was not yet in a span.
 struct State {
+    /// Which process it is of, as [`forks::epoch`] counts them.
+    epoch: Cell<u32>,
     /// First word of its table.
     table: Cell<u32>,
     /// First word of the row it is in.
@@ -51,19 +59,28 @@ struct State {
     /// When it last looked at its CPU clock, and what that said.
     looked: Cell<u64>,
     cpu_ns: Cell<u64>,
+    /// The long times since then: how many, their sum, and each.
+    longs: Cell<usize>,
+    long_ticks: Cell<u64>,
+    long: [Cell<Long>; MOST_LONG],
 }
 
-/// What has passed, in ticks.
+/// A time that was too long to be taken for CPU time.
 #[derive(Clone, Copy)]
-struct Passed {
-    on_cpu: u64,
-    off_cpu: u64,
+struct Long {
+    /// The columns it goes to: of the subroutine and, or, of the system call.
+    row: u32,
+    call: u32,
+    /// It may have waited by intention.
+    waits: bool,
+    ticks: u64,
 }
 
 thread_local! {
     // No destructor: then it is plain memory, without a test at each use.
     static STATE: State = const {
         State {
+            epoch: Cell::new(0),
             table: Cell::new(0),
             row: Cell::new(0),
             depth: Cell::new(0),
@@ -71,9 +88,30 @@ thread_local! {
             last: Cell::new(0),
             looked: Cell::new(0),
             cpu_ns: Cell::new(0),
+            longs: Cell::new(0),
+            long_ticks: Cell::new(0),
+            long: [const { Cell::new(Long { row: 0, call: 0, waits: false, ticks: 0 }) }; MOST_LONG],
         }
     };
     static RELEASE: Release = const { Release };
+}
+
+/// What this thread knows; nothing of what it knew in the process this one was forked from, whose
+/// table is not here.
+#[inline]
+fn with_state<T>(f: impl FnOnce(&State) -> T) -> T {
+    STATE.with(|state| {
+        if state.epoch.get() != forks::epoch() {
+            state.epoch.set(forks::epoch());
+            state.table.set(0);
+            state.row.set(0);
+            state.depth.set(0);
+            state.in_call.set(false);
+            state.longs.set(0);
+            state.long_ticks.set(0);
+        }
+        f(state)
+    })
 }
 
 /// Gives a thread's table free at its end.
@@ -81,7 +119,8 @@ struct Release;
 
 impl Drop for Release {
     fn drop(&mut self) {
-        STATE.with(|state| {
+        settle();
+        with_state(|state| {
             // What is still open here ends without a word: the table is another's then.
             state.depth.set(0);
             state.in_call.set(false);
@@ -98,18 +137,7 @@ impl Drop for Release {
 /// Makes ready what has to be there before anything is counted.
 pub fn ready() -> io::Result<()> {
     clock::clock();
-    TABLE.keep_from_children(in_child)
-}
-
-/// A forked child: its table is zeros, and the threads of its parent are not there.
-fn in_child() {
-    WANTED.store(false, Ordering::Relaxed);
-    STATE.with(|state| {
-        state.table.set(0);
-        state.row.set(0);
-        state.depth.set(0);
-        state.in_call.set(false);
-    });
+    TABLE.keep_from_children()
 }
 
 /// Whether calls are counted.
@@ -133,7 +161,8 @@ fn now() -> Option<u64> {
 #[cold]
 fn expired(now: u64) -> Option<u64> {
     let word = TABLE.word(UNTIL_AT);
-    let next = if WANTED.load(Ordering::Relaxed) { u64::MAX } else { 0 };
+    let wanted = TABLE.word(WANTED_AT).load(Ordering::Relaxed) != 0;
+    let next = if wanted { u64::MAX } else { 0 };
     let renewed = |until: u64| if until <= now { Some(next) } else { None };
     let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, renewed);
     (word.load(Ordering::Relaxed) > now).then_some(now)
@@ -143,7 +172,7 @@ fn expired(now: u64) -> Option<u64> {
 pub fn want(on: bool, published: bool) {
     let clock = clock::clock();
     let now = clock.now();
-    WANTED.store(on, Ordering::Relaxed);
+    TABLE.word(WANTED_AT).store(u64::from(on), Ordering::Relaxed);
     let until = TABLE.word(UNTIL_AT);
     if on {
         if until.load(Ordering::Relaxed) <= now {
@@ -258,56 +287,135 @@ impl State {
         Some(table)
     }
 
-    /// What has passed since it last looked, or since the profile was switched on. A time of at
-    /// most `most` is taken to have been on a CPU; for a longer one the CPU clock is asked.
+    /// What has passed since it last looked, or since the profile was switched on.
     #[inline]
-    fn passed(&self, now: u64, most: u64) -> Passed {
+    fn passed(&self, now: u64) -> u64 {
         let since = TABLE.word(SINCE_AT).load(Ordering::Relaxed);
-        let passed = now.saturating_sub(self.last.get().max(since));
-        self.last.set(now);
-        if passed <= most && self.looked.get() > since {
-            Passed { on_cpu: passed, off_cpu: 0 }
+        if self.looked.get() <= since {
+            self.begin_with(now);
+        }
+        now.saturating_sub(self.last.replace(now).max(since))
+    }
+
+    /// The first look since the profile is on. What was kept back before is of no interval.
+    #[cold]
+    fn begin_with(&self, now: u64) {
+        self.looked.set(now);
+        self.cpu_ns.set(thread_ns());
+        self.longs.set(0);
+        self.long_ticks.set(0);
+    }
+
+    /// Adds what has passed to the row it is in. A time of at most `most` is taken to have been on a
+    /// CPU.
+    #[inline]
+    fn charge(&self, now: u64) {
+        let most = clock::made().map_or(0, |clock| clock.long);
+        let (ticks, row) = (self.passed(now), self.row.get());
+        if ticks <= most {
+            add(row as usize + USER, ticks);
         } else {
-            self.ask(now, passed, since)
+            self.keep(now, Long { row, call: 0, waits: false, ticks });
         }
     }
 
-    /// Asks the CPU clock how much of what has just passed was on a CPU: all that it lacks since
-    /// it was last asked, as what came between was too short to matter.
+    /// Keeps a long time back.
     #[cold]
-    fn ask(&self, now: u64, passed: u64, since: u64) -> Passed {
-        let Some(clock) = clock::made() else { return Passed { on_cpu: passed, off_cpu: 0 } };
-        let (cpu_ns, looked) = (weir_sys::cpu::thread_ns(), self.looked.get());
+    fn keep(&self, now: u64, long: Long) {
+        let count = self.longs.get();
+        self.long[count].set(long);
+        self.longs.set(count + 1);
+        self.long_ticks.set(self.long_ticks.get() + long.ticks);
+        let settle = clock::made().map_or(0, |clock| clock.settle);
+        if count + 1 == MOST_LONG || self.long_ticks.get() >= settle {
+            self.settle(now);
+        }
+    }
+
+    /// Asks the CPU clock, and divides the long times since it was last asked into CPU time and
+    /// waiting. All that it lacks is in them, as each other time was too short to matter.
+    ///
+    /// Their sum is exact. Of each by itself it is not known: what was lacking is taken off the
+    /// waits first, so that each is left with the same CPU time, or with all of a shorter one.
+    fn settle(&self, now: u64) {
+        let (Some(clock), count @ 1..) = (clock::made(), self.longs.replace(0)) else { return };
+        let longs = &self.long[..count];
+        let (cpu_ns, looked) = (thread_ns(), self.looked.get());
         let after = clock.now();
         let used = clock.cpu_ticks(self.cpu_ns.replace(cpu_ns), cpu_ns);
-        let lacked = now.saturating_sub(looked).saturating_sub(used).min(passed);
-        // What it says from before the profile was on tells nothing.
-        let off_cpu = if looked > since { lacked } else { 0 };
+        let lacked = now.saturating_sub(looked).saturating_sub(used);
         self.looked.set(after);
         self.last.set(after);
+        let all = self.long_ticks.replace(0);
+        let mut waits: [u64; MOST_LONG] = [0; MOST_LONG];
+        let mut waiting = 0;
+        for long in longs.iter().map(Cell::get).filter(|long| long.waits) {
+            waits[waiting] = long.ticks;
+            waiting += 1;
+        }
+        let waits = &mut waits[..waiting];
+        let of_waits: u64 = waits.iter().sum();
+        let cpu_each = share(waits, of_waits.saturating_sub(lacked));
+        // What waits cannot have lacked was taken from the others, by other threads.
+        let (others, lost) = (all - of_waits, lacked.saturating_sub(of_waits));
+        for long in longs.iter().map(Cell::get) {
+            let off_cpu = match long.waits {
+                true => long.ticks.saturating_sub(cpu_each),
+                false if lost >= others => long.ticks,
+                false => (u128::from(long.ticks) * u128::from(lost) / u128::from(others)) as u64,
+            };
+            long.add(long.ticks - off_cpu, off_cpu);
+        }
+        if count > 1 {
+            TABLE.word(TOGETHER_AT).fetch_add(count as u64, Ordering::Relaxed);
+        }
         let own = self.table.get() as usize + OWN * ROW_WORDS;
         add(own + CALLS, 1);
         // A thread that lost its CPU just here was not asking for all that time.
         add(own + SYSTEM, (after - now).min(4 * clock.ask_ticks));
-        Passed { on_cpu: passed - off_cpu, off_cpu }
     }
+}
 
-    /// Adds what has passed to the row it is in.
-    #[inline]
-    fn charge(&self, now: u64) {
-        let Passed { on_cpu, off_cpu } =
-            self.passed(now, clock::made().map_or(0, |clock| clock.long));
-        let row = self.row.get() as usize;
-        add(row + USER, on_cpu);
-        if off_cpu > 0 {
-            add(row + WAIT, off_cpu);
+impl Long {
+    fn add(self, on_cpu: u64, off_cpu: u64) {
+        let column = if self.call == 0 { USER } else { SYSTEM };
+        for row in [self.row, self.call].into_iter().filter(|row| *row != 0) {
+            add(row as usize + column, on_cpu);
+            add(row as usize + WAIT, off_cpu);
         }
     }
 }
 
+/// The most that each of these may have so that together they have `sum`; who has less keeps it.
+pub fn share(each: &mut [u64], mut sum: u64) -> u64 {
+    each.sort_unstable();
+    for (index, ticks) in each.iter().enumerate() {
+        let equal = sum / (each.len() - index) as u64;
+        if *ticks > equal {
+            return equal;
+        }
+        sum -= ticks;
+    }
+    u64::MAX
+}
+
+/// Settles what this thread has kept back.
+pub fn settle() {
+    with_state(|state| {
+        let since = TABLE.word(SINCE_AT).load(Ordering::Relaxed);
+        if state.longs.get() == 0 || state.in_call.get() || state.looked.get() <= since {
+            return;
+        }
+        if let Some(now) = now() {
+            state.charge(now);
+            state.settle(now);
+        }
+    });
+}
+
 /// Begins a span: the row before and its depth, which is 0 where nothing is counted.
 pub fn enter(row: u32) -> (u32, u32) {
-    STATE.with(|state| {
+    with_state(|state| {
         let Some(table) = state.table() else { return (0, 0) };
         let Some(now) = now() else { return (0, 0) };
         let before = state.row.get();
@@ -323,7 +431,7 @@ pub fn enter(row: u32) -> (u32, u32) {
 
 /// Ends a span.
 pub fn leave(before: u32, depth: u32) {
-    STATE.with(|state| {
+    with_state(|state| {
         // Ended already, by one around it that ended first or by a fork.
         if state.depth.get() < depth {
             return;
@@ -345,7 +453,7 @@ pub struct Call {
 
 /// Begins a system call; `None` where nothing is counted.
 pub fn begin_call(row: u32, waits: bool) -> Option<Call> {
-    STATE.with(|state| {
+    with_state(|state| {
         let table = state.table()?;
         state.charge(now()?);
         let row = table + row * ROW_WORDS as u32;
@@ -357,18 +465,18 @@ pub fn begin_call(row: u32, waits: bool) -> Option<Call> {
 
 /// Ends a system call.
 pub fn end_call(call: Call) {
-    STATE.with(|state| {
+    with_state(|state| {
         if !state.in_call.replace(false) {
             return;
         }
         let (Some(now), Some(clock)) = (now(), clock::made()) else { return };
         let most = if call.waits { clock.waits } else { clock.long };
-        let Passed { on_cpu, off_cpu } = state.passed(now, most);
-        for row in [call.row, state.row.get()] {
-            add(row as usize + SYSTEM, on_cpu);
-            if off_cpu > 0 {
-                add(row as usize + WAIT, off_cpu);
-            }
+        let (ticks, row) = (state.passed(now), state.row.get());
+        if ticks <= most {
+            add(row as usize + SYSTEM, ticks);
+            add(call.row as usize + SYSTEM, ticks);
+        } else {
+            state.keep(now, Long { row, call: call.row, waits: call.waits, ticks });
         }
     });
 }

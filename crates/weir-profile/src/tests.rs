@@ -7,6 +7,7 @@ use super::layout::{
 };
 use super::report::Report;
 use super::snapshot::{Snapshot, middle};
+use super::table::share;
 use proptest::prelude::*;
 
 /// A sound table of a process with nothing in it, at a gigahertz.
@@ -52,7 +53,7 @@ fn what_cannot_be_is_refused_and_named() {
     for (says, change) in [
         ("too short", (|words| words.truncate(WORDS - 1)) as fn(&mut Vec<u64>)),
         ("no profile", |words| words[MAGIC_AT] = 0),
-        ("another version", |words| words[VERSION_AT] = 2),
+        ("another version", |words| words[VERSION_AT] = 1),
         ("process id", |words| words[PID_AT] = 0),
         ("process id", |words| words[PID_AT] = 1 << 31),
         ("possible rate", |words| words[HZ_AT] = 0),
@@ -116,6 +117,14 @@ fn patch() -> impl Strategy<Value = (usize, u64)> {
     let place = prop_oneof![0..32_usize, KINDS_AT..TABLES_AT, TABLES_AT..TABLES_AT + 64, 0..WORDS];
     let value = prop_oneof![0..4_u64, any::<u64>(), Just(u64::from_ne_bytes(*b"ip.check"))];
     (place, value)
+}
+
+#[test]
+fn a_share_is_equal_and_no_more_than_each_has() {
+    assert_eq!(share(&mut [], 5), u64::MAX);
+    assert_eq!(share(&mut [30, 2, 10], 24), 12, "2, 10 and 12");
+    assert_eq!(share(&mut [30, 2, 10], 0), 0);
+    assert_eq!(share(&mut [30, 2, 10], 42), u64::MAX, "all of each");
 }
 
 proptest! {

@@ -32,6 +32,14 @@ impl fmt::Display for Report {
                 self.row(f, row, width, 0)?;
             }
         }
+        if self.together > 0 {
+            writeln!(
+                f,
+                "{} waits and other long times shared looks at the CPU clock, up to 16 a look: \
+                 CPU time exact in sum, estimated for each",
+                self.together
+            )?;
+        }
         for note in &self.notes {
             writeln!(f, "note: {note}")?;
         }

@@ -113,6 +113,28 @@ fn a_system_call_is_its_caller_s_and_has_a_row_of_its_own() {
 }
 
 #[test]
+fn waits_share_a_look_at_the_cpu_clock_and_their_sum_is_exact() {
+    let _alone = alone();
+    let (mut elapsed, mut used_ns) = (Duration::ZERO, 0);
+    let report = profiled(|| {
+        let before_ns = weir_sys::cpu::thread_ns();
+        for _ in 0..40 {
+            let begun = Instant::now();
+            // sleep: a wait that is short, and yet is one.
+            weir_profile::wait(&CALL, || std::thread::sleep(Duration::from_nanos(1)));
+            elapsed += begun.elapsed();
+        }
+        used_ns = weir_sys::cpu::thread_ns() - before_ns;
+    });
+    let (call, elapsed_all_ns) = (report.call("call").expect("called"), elapsed.as_nanos() as u64);
+    assert_eq!(call.calls, 40);
+    assert!(report.together > 0, "{report}");
+    assert!(format!("{report}").contains("shared looks at the CPU clock"), "{report}");
+    assert!(elapsed_ns(call) <= elapsed_all_ns, "{report}");
+    assert!(call.wait_ns > 0 && call.system_ns <= used_ns + SLACK_NS, "of {used_ns} ns\n{report}");
+}
+
+#[test]
 fn a_wait_is_told_apart_from_what_it_used() {
     let _alone = alone();
     let report = profiled(|| {

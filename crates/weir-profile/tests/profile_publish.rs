@@ -129,7 +129,7 @@ fn a_forked_child_is_off_and_has_a_profile_of_its_own() {
     weir_profile::switch(true).expect("on");
     // Both have them: the child as if main had returned there.
     let (published, open) = (RefCell::new(Some(published)), RefCell::new(Some(WORK.enter())));
-    let child = weir_measure_sys::fork::copy(|| {
+    let body = || {
         if weir_profile::is_on() {
             return 1;
         }
@@ -145,7 +145,9 @@ fn a_forked_child_is_off_and_has_a_profile_of_its_own() {
         drop(published.take());
         let right = (work_calls(&report), report.process.as_str()) == (2, "child");
         u8::from(!right || path("child").exists()) * 3
-    });
+    };
+    // SAFETY: other threads of the test have nothing locked that the body needs.
+    let child = unsafe { weir_measure_sys::fork::copy(body) };
     let ended = child.expect("forked").wait().expect("reaped");
     assert_eq!(ended.ending, weir_measure_sys::wait::Ending::Code(0));
     let parent = Observed::open(&path("parent")).expect("it is still there");

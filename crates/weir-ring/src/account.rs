@@ -133,6 +133,14 @@ pub fn add(word: &AtomicU64, amount: u64) {
     word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
 }
 
+/// Counts a sleep.
+#[inline]
+pub fn slept(line: &AccountLine, ns: u64, woken: bool) {
+    add(&line.slept, 1);
+    add(&line.slept_ns, ns);
+    add(&line.wakes_taken, u64::from(woken));
+}
+
 /// Raises a count that is a maximum.
 #[inline]
 pub fn raise(word: &AtomicU64, value: u64) {

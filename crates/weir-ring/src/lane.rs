@@ -14,7 +14,7 @@ use crate::primitive::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::atomic::compiler_fence;
 use weir_policy::arena::{LARGEST_BYTES, SMALLEST_BYTES};
 
-#[cfg(any(test, loom))]
+#[cfg(any(test, loom, fuzzing))]
 pub mod heap;
 pub mod link;
 #[cfg(all(test, not(loom)))]
@@ -151,7 +151,9 @@ impl Place {
     }
 }
 
-/// What a lane is written against.
+/// What a lane is written against. As of [`super::Memory`], copies are plain, and each side makes
+/// them of its own bytes only: the writer of those that are given back, the reader of those that are
+/// published. Heads are words: a hostile peer may store to them at any time.
 pub trait LaneMemory {
     /// The words of a lane.
     fn lane(&self, lane: LaneId) -> &LaneWords;
@@ -245,9 +247,7 @@ pub fn must_notify(attention: &AtomicU32, reached: bool) -> bool {
     fence(Ordering::SeqCst);
     // AcqRel, so that notifying is ordered after the reader's looking away.
     attention.load(Ordering::Relaxed) == AWAY
-        && attention
-            .compare_exchange(AWAY, LOOKING, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
+        && attention.compare_exchange(AWAY, LOOKING, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
 
 /// The reader looks away. It passes [`fence_before_last_look`], or its barrier, and looks once more.

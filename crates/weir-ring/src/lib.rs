@@ -26,7 +26,7 @@ pub mod record;
 pub mod sleep;
 pub mod stream;
 
-#[cfg(any(test, loom))]
+#[cfg(any(test, loom, fuzzing))]
 pub mod heap;
 #[cfg(all(test, loom))]
 mod model;
@@ -51,6 +51,14 @@ pub enum Area {
 
 /// Memory of a pipe. Offsets lie within an area; lengths are at most an area's, and what reaches
 /// beyond its end goes on at its beginning.
+///
+/// Copies, `zero` and `dirty` are plain: two threads that reach the same bytes at once, one of which
+/// stores, are a data race. So an end calls them for its own bytes only. The writer's are those from
+/// its position on that the reader has given back, but for the word at its position, which the
+/// reader may load; the reader's are those from its position on that the writer has published, and
+/// what it has not given back. Each side learns of the other's bytes by an Acquire load that pairs
+/// with the Release store after the last access. Nothing but the rings of this crate, and views of
+/// one record of theirs, calls these methods.
 pub trait Memory {
     /// The words both ends use.
     fn header(&self) -> &Header;
@@ -67,13 +75,13 @@ pub trait Memory {
     fn copy_in(&self, area: Area, at: usize, from: &[u8]);
     /// Copies out of an area.
     fn copy_out(&self, area: Area, at: usize, to: &mut [u8]);
-    /// Sets part of the ring to zeros; both at multiples of 8.
+    /// Sets part of the ring to zeros; both at multiples of 4.
     fn zero(&self, at: usize, bytes: usize);
     /// Stores into each line of a part, so that the lines are this CPU's.
     fn dirty(&self, area: Area, at: usize, bytes: usize);
 }
 
-/// What lies in shared memory cannot be: its name.
+/// Names what is invalid in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt(pub &'static str);
 

@@ -87,7 +87,7 @@ fn a_lane_loses_neither_frames_nor_wake_ups() {
                 continue;
             }
             look_away(&heap.lane(LANE).writer.attention);
-                fence_before_last_look();
+            fence_before_last_look();
             if !reader.has(heap, LANE) {
                 shared.gather(0);
             }

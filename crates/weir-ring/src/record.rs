@@ -202,11 +202,13 @@ impl RecordWriter {
         self.written = self.written.after(self.sizes.footprint(bytes));
     }
 
-    /// Leaves zeros where a record was begun and not committed.
+    /// Leaves zeros where a record was begun and not committed. Its word is zero already, and the
+    /// reader may load that at any time: plain stores begin behind it.
     pub fn abandon(&self, memory: &impl Memory, bytes: usize) {
         if bytes <= INLINE_BYTES {
             let (ring, _) = self.sizes.footprint(bytes);
-            memory.zero(self.sizes.ring_at(self.written.ring), ring as usize);
+            let at = self.sizes.ring_at(self.written.ring.wrapping_add(WORD_BYTES));
+            memory.zero(at, (ring - WORD_BYTES) as usize);
         }
     }
 

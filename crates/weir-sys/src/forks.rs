@@ -33,6 +33,8 @@ const RESERVED: RawFd = -2;
 static EPOCH: AtomicU32 = AtomicU32::new(0);
 static TABLE: Link = Link::new();
 static HANDLER: OnceLock<Result<(), i32>> = OnceLock::new();
+/// What else of this crate is to be done in a child.
+static IN_CHILD: OnceLock<fn()> = OnceLock::new();
 
 /// A place of the table.
 #[derive(Debug)]
@@ -147,6 +149,16 @@ extern "C" fn in_the_child() {
         here.entries.iter().for_each(Entry::close_in_child);
         link = here.next.get().map(Box::as_ref);
     }
+    if let Some(rest) = IN_CHILD.get() {
+        rest();
+    }
+}
+
+/// Calls `rest` in children that are forked from now on; it does what a child may. There is one.
+pub(crate) fn in_children(rest: fn()) -> io::Result<()> {
+    install()?;
+    IN_CHILD.get_or_init(|| rest);
+    Ok(())
 }
 
 /// Installs the handlers, once.
@@ -161,7 +173,7 @@ fn install() -> io::Result<()> {
     installed.map_err(io::Error::from_raw_os_error)
 }
 
-/// How often this process was forked since the first descriptor was kept here.
+/// How often this process was forked since something was first kept from children.
 #[inline]
 pub fn epoch() -> u32 {
     // Relaxed: it changes only while a process has a single thread, at its start.

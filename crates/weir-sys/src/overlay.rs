@@ -17,16 +17,14 @@ const PAGE: usize = 4096;
 /// Most overlays of a process.
 const OVERLAYS: usize = 4;
 
-/// Which overlays are kept from children, with what else is to be done in a child.
+/// Which overlays are kept from children.
 static KEPT: [OnceLock<Kept>; OVERLAYS] = [const { OnceLock::new() }; OVERLAYS];
-static HANDLER: OnceLock<Result<(), i32>> = OnceLock::new();
 
 #[derive(Debug)]
 struct Kept {
     /// Of a static, as an address.
     start: usize,
     bytes: usize,
-    in_child: fn(),
 }
 
 /// `WORDS` words, a multiple of 512, in a static.
@@ -57,24 +55,16 @@ impl<const WORDS: usize> Overlay<WORDS> {
         &self.words[index]
     }
 
-    /// Gives children that are forked from now on zeros in place of the words, and calls
-    /// `in_child` there, which may do what is allowed after fork(2). Children made otherwise than
-    /// by fork(3), as by a bare clone(2), are not known of.
+    /// Gives children that are forked from now on zeros in place of the words. Children made
+    /// otherwise than by fork(3), as by a bare clone(2), are not known of.
     ///
     /// # Errors
     /// `ENOMEM`: the handler could not be installed, or this is one overlay too many.
-    pub fn keep_from_children(&'static self, in_child: fn()) -> io::Result<()> {
-        let installed = HANDLER.get_or_init(|| {
-            // SAFETY: the handler is a function of this module that does what a child may.
-            match unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) } {
-                0 => Ok(()),
-                error => Err(error),
-            }
-        });
-        installed.map_err(io::Error::from_raw_os_error)?;
+    pub fn keep_from_children(&'static self) -> io::Result<()> {
+        crate::forks::in_children(in_the_child)?;
         let start = self.start() as usize;
         for place in &KEPT {
-            let kept = place.get_or_init(|| Kept { start, bytes: Self::BYTES, in_child });
+            let kept = place.get_or_init(|| Kept { start, bytes: Self::BYTES });
             if kept.start == start {
                 return Ok(());
             }
@@ -110,12 +100,18 @@ impl<const WORDS: usize> Overlay<WORDS> {
     }
 
     fn lay(&'static self, flags: libc::c_int, fd: libc::c_int) -> io::Result<()> {
-        lay(self.start(), Self::BYTES, flags, fd)
+        // SAFETY: the range is the words of an overlay that lives for ever.
+        unsafe { lay(self.start(), Self::BYTES, flags, fd) }
     }
 }
 
 /// Replaces the pages of an overlay.
-fn lay(
+///
+/// # Safety
+/// The range is exactly the words of an [`Overlay`] that lives for ever: it is made of whole pages,
+/// holds nothing else, and is only ever reached as atomics, to which this is as if another thread
+/// had stored what the new pages hold.
+unsafe fn lay(
     start: *mut libc::c_void,
     bytes: usize,
     flags: libc::c_int,
@@ -123,32 +119,29 @@ fn lay(
 ) -> io::Result<()> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = flags | libc::MAP_FIXED;
-    // SAFETY: the range is exactly the words of an `Overlay` in a static: it is made of whole
-    // pages, holds nothing else, and is only ever reached as atomics, to which this is as if
-    // another thread had stored what the new pages hold.
+    // SAFETY: as the caller promises.
     let place = unsafe { libc::mmap(start, bytes, protection, flags, fd, 0) };
     if place == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-extern "C" fn in_the_child() {
+fn in_the_child() {
     for kept in KEPT.iter().map_while(OnceLock::get) {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        if lay(std::ptr::with_exposed_provenance_mut(kept.start), kept.bytes, flags, -1).is_err() {
+        let start = std::ptr::with_exposed_provenance_mut(kept.start);
+        // SAFETY: `keep_from_children` has put in the place of an overlay that lives for ever.
+        if unsafe { lay(start, kept.bytes, flags, -1) }.is_err() {
             // The kernel has no memory for the record of a mapping: nothing can go on here, and
             // what goes on would write into the parent's file.
             std::process::abort();
         }
-        (kept.in_child)();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicBool;
 
     static WORDS: Overlay<512> = Overlay::new();
-    static TOLD: AtomicBool = AtomicBool::new(false);
 
     fn made(name: &str) -> File {
         let mut path = std::env::temp_dir();
@@ -161,8 +154,8 @@ mod tests {
     #[test]
     fn a_file_laid_over_them_is_the_words_but_not_a_child_s() {
         WORDS.word(3).store(7, Ordering::Relaxed);
-        WORDS.keep_from_children(|| TOLD.store(true, Ordering::Relaxed)).expect("installed");
-        WORDS.keep_from_children(|| ()).expect("once is enough");
+        WORDS.keep_from_children().expect("installed");
+        WORDS.keep_from_children().expect("once is enough");
         let (file, mut eight) = (made("first"), [0; 8]);
         WORDS.share(&file).expect("laid");
         file.read_exact_at(&mut eight, 24).expect("read");
@@ -175,7 +168,7 @@ mod tests {
         // SAFETY: the child loads and stores words, and ends by a system call.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let clean = WORDS.word(3).load(Ordering::Relaxed) == 0 && TOLD.load(Ordering::Relaxed);
+            let clean = WORDS.word(3).load(Ordering::Relaxed) == 0;
             WORDS.word(3).store(1, Ordering::Relaxed);
             // SAFETY: ends the child without running what the parent's exit would run.
             unsafe { libc::_exit(i32::from(!clean)) };
@@ -183,7 +176,7 @@ mod tests {
         let mut status = -1;
         // SAFETY: waits for the child above, into a live local.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-        assert_eq!(status, 0, "a child has zeros, and was told");
+        assert_eq!(status, 0, "a child has zeros");
         assert_eq!(WORDS.word(3).load(Ordering::Relaxed), 9, "and cannot write the parent's");
         let second = made("second");
         WORDS.share(&second).expect("laid over the first");

@@ -33,15 +33,17 @@ impl Tun {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let file = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
         let mut features: c_int = 0;
-        ioctl(file.as_fd(), libc::TUNGETFEATURES, &mut features)?;
+        // SAFETY: this call stores a number of that type.
+        check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNGETFEATURES, &mut features) })?;
         let vnet_header = vnet_header && features & libc::IFF_VNET_HDR != 0;
         let mut request = named(name)?;
         let offered = if vnet_header { libc::IFF_VNET_HDR } else { 0 };
         request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | offered) as i16;
-        ioctl(file.as_fd(), libc::TUNSETIFF, &mut request)?;
+        ioctl(file.as_fd(), Call::Open, &mut request)?;
         if vnet_header {
-            // The argument is a value and no address; a device that can't is no loss.
-            let _ = ioctl_value(file.as_fd(), libc::TUNSETOFFLOAD, libc::TUN_F_CSUM);
+            let offload = libc::c_ulong::from(libc::TUN_F_CSUM);
+            // SAFETY: the argument is a value and no address. A device that can't is no loss.
+            unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, offload) };
         }
         Ok(Tun { file, name: name.to_owned(), vnet_header })
     }
@@ -81,11 +83,11 @@ pub fn configure(name: &str, address: Ipv4Addr, prefix_bits: u8, mtu: u16) -> io
     let mask = Ipv4Addr::from(u32::MAX.checked_shl(32 - u32::from(prefix_bits)).unwrap_or(0));
     let mut request = named(name)?;
     request.ifr_ifru.ifru_addr = internet(address);
-    ioctl(socket.as_fd(), libc::SIOCSIFADDR, &mut request)?;
+    ioctl(socket.as_fd(), Call::Address, &mut request)?;
     request.ifr_ifru.ifru_addr = internet(mask);
-    ioctl(socket.as_fd(), libc::SIOCSIFNETMASK, &mut request)?;
+    ioctl(socket.as_fd(), Call::Mask, &mut request)?;
     request.ifr_ifru.ifru_mtu = c_int::from(mtu);
-    ioctl(socket.as_fd(), libc::SIOCSIFMTU, &mut request)?;
+    ioctl(socket.as_fd(), Call::Mtu, &mut request)?;
     switch_on(name)
 }
 
@@ -97,7 +99,7 @@ pub fn switch_on(name: &str) -> io::Result<()> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     let mut request = named(name)?;
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
-    ioctl(socket.as_fd(), libc::SIOCSIFFLAGS, &mut request)
+    ioctl(socket.as_fd(), Call::Flags, &mut request)
 }
 
 fn named(name: &str) -> io::Result<ifreq> {
@@ -122,22 +124,32 @@ fn internet(address: Ipv4Addr) -> libc::sockaddr {
     made
 }
 
-fn ioctl<T>(fd: BorrowedFd, number: libc::Ioctl, argument: &mut T) -> io::Result<()> {
-    let argument: *mut T = argument;
-    // SAFETY: the callers pair each number with the type that it reads and writes; it lives as
-    // long as the call.
-    if unsafe { libc::ioctl(fd.as_raw_fd(), number, argument) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+/// The calls that read, and may write, a `struct ifreq`.
+#[derive(Clone, Copy)]
+enum Call {
+    Open,
+    Address,
+    Mask,
+    Mtu,
+    Flags,
 }
 
-fn ioctl_value(fd: BorrowedFd, number: libc::Ioctl, value: libc::c_uint) -> io::Result<()> {
-    // SAFETY: the argument of this call is a value; no memory is reached.
-    if unsafe { libc::ioctl(fd.as_raw_fd(), number, libc::c_ulong::from(value)) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+fn ioctl(fd: BorrowedFd, call: Call, request: &mut ifreq) -> io::Result<()> {
+    let number = match call {
+        Call::Open => libc::TUNSETIFF,
+        Call::Address => libc::SIOCSIFADDR,
+        Call::Mask => libc::SIOCSIFNETMASK,
+        Call::Mtu => libc::SIOCSIFMTU,
+        Call::Flags => libc::SIOCSIFFLAGS,
+    };
+    let request: *mut ifreq = request;
+    // SAFETY: each of these calls takes the address of a `struct ifreq`; it lives as long as the
+    // call.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), number, request) })
+}
+
+fn check(code: c_int) -> io::Result<()> {
+    if code < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]

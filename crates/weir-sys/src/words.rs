@@ -63,6 +63,20 @@ impl Words {
         unsafe { &*self.start.wrapping_add(index * 8).cast::<AtomicU64>() }
     }
 
+    /// Asks the CPU to have the line of word `index` at hand for a store: a hint, where it knows one.
+    #[inline]
+    pub fn expect_store(&self, index: usize) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+            let place: *const AtomicU64 = self.word(index);
+            // SAFETY: a prefetch reaches no memory that the program could see, wherever it points.
+            unsafe { _mm_prefetch::<_MM_HINT_ET0>(place.cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = index;
+    }
+
     /// Stores bytes from word `index` on; the last word is filled up with zeros.
     ///
     /// # Panics

@@ -12,15 +12,12 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Page;
-use crate::park::futex;
+use crate::park::{Until, Wait, futex, look_quickly};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_ring::cluster::{Cluster, matching};
-
-/// Looks before a waiter sleeps.
-const LOOKS: u32 = 100;
 
 #[derive(Debug)]
 enum Home {
@@ -84,7 +81,7 @@ impl Flags {
         }
     }
 
-    pub(crate) fn cluster(&self) -> &Cluster {
+    fn cluster(&self) -> &Cluster {
         match &*self.home {
             Home::Local(cluster) => cluster,
             Home::Shared { page, .. } => page.words(),
@@ -150,30 +147,56 @@ impl Flags {
         if mask == 0 {
             return Err(Error::new(ErrorKind::Invalid, "wait for", "flags", "the mask is empty"));
         }
-        let until = time.and_then(|time| Instant::now().checked_add(time));
-        for _ in 0..LOOKS {
+        let until = time.map_or(Until::Ever, Until::after);
+        if let Some(found) = look_quickly(&look) {
+            return Ok(found);
+        }
+        loop {
+            let counted = CountedIn::new(self.cluster());
             if let Some(found) = look() {
                 return Ok(found);
             }
-        }
-        loop {
-            let cluster = self.cluster();
-            let generation = cluster.count_in();
-            let found = look();
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let over = left.is_some_and(|left| left.is_zero());
-            if found.is_none() && !over {
-                futex::wait(&cluster.generation, generation, left);
+            if until.is_over() {
+                let why = "none was set in time";
+                return Err(Error::new(ErrorKind::TimedOut, "wait for", "flags", why));
             }
-            cluster.count_out();
-            match found {
-                Some(found) => return Ok(found),
-                None if over => {
-                    let why = "none was set in time";
-                    return Err(Error::new(ErrorKind::TimedOut, "wait for", "flags", why));
-                }
-                None => {}
-            }
+            futex::wait(&counted.cluster.generation, counted.generation, until.left());
         }
+    }
+}
+
+/// A waiter that has said that it sleeps. Dropping it takes that back.
+struct CountedIn<'a> {
+    cluster: &'a Cluster,
+    generation: u32,
+}
+
+impl CountedIn<'_> {
+    fn new(cluster: &Cluster) -> CountedIn<'_> {
+        CountedIn { cluster, generation: cluster.count_in() }
+    }
+}
+
+impl Drop for CountedIn<'_> {
+    fn drop(&mut self) {
+        self.cluster.count_out();
+    }
+}
+
+impl<'a> Wait<'a> {
+    /// For any of these flags.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn flags(self, flags: &'a Flags, mask: u64) -> Result<Wait<'a>> {
+        self.cluster(flags.cluster(), mask, false)
+    }
+
+    /// For all of these flags at once.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn all_flags(self, flags: &'a Flags, mask: u64) -> Result<Wait<'a>> {
+        self.cluster(flags.cluster(), mask, true)
     }
 }

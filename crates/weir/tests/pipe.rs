@@ -412,6 +412,22 @@ fn a_segment_gives_way_to_another_capacity() {
     assert_eq!(writer.shape().expect("here").segment_bytes(), 512);
 }
 
+/// The process's watcher went on knowing the socket of an end that was made a handle.
+#[test]
+fn an_end_that_was_made_a_handle_can_be_opened_again_in_its_process() {
+    let (mut writer, mut reader) = pipe(&small()).expect("made");
+    for _ in 0..3 {
+        let handle = writer.into_handle().expect("a handle");
+        writer = weir::Writer::open(handle, &small()).expect("opened again");
+        let handle = reader.into_handle().expect("a handle");
+        reader = weir::Reader::open(handle, &small()).expect("opened again");
+        writer.write(b"again").expect("written");
+        assert_eq!(reader.read(&mut [0; 9]).expect("read"), 5);
+    }
+    drop(writer);
+    assert_eq!(reader.read(&mut [0; 9]).expect("the end"), 0);
+}
+
 #[test]
 fn a_stopped_peer_is_not_dead() {
     let (writer, reader) = weir::Handle::stream_pair(&small()).expect("made");
@@ -443,4 +459,17 @@ fn in_a_role() {
         writer.write(b"x").expect("written");
         common::hear(std::io::stdin());
     }
+}
+
+/// An end that only spins once did so beyond the time it was given.
+#[test]
+fn an_end_that_spins_ends_in_time() {
+    let (_writer, mut reader) = pipe(&small().waiting(Waiting::Spin)).expect("made");
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let ended = reader.read_for(&mut [0], Duration::from_millis(5));
+        let _ = tell.send(ended.map_err(|error| error.kind()));
+    });
+    let ended = told.recv_timeout(Duration::from_secs(10)).expect("it ends");
+    assert_eq!(ended, Err(ErrorKind::TimedOut));
 }

@@ -91,12 +91,27 @@ fn no_verb(args: &[OsString], error: &clap::Error) -> Option<Fault> {
         && error.get(ContextKind::SuggestedSubcommand).is_none();
     let first = args.get(1).filter(|_| unlike)?;
     if !is_text(first) && crate::places::find_program(first.as_ref()).is_none() {
-        return None;
+        let meant = misspelt(first.to_str()?)?;
+        let first = first.to_string_lossy();
+        return Some(Fault::usage(format!("there is no verb '{first}'; did you mean '{meant}'?")));
     }
     let words = args[1..].iter().map(|word| quoted(&word.to_string_lossy()));
     let words = words.collect::<Vec<_>>().join(" ");
     let first = first.to_string_lossy();
     Some(Fault::usage(format!("'{first}' is no verb of weir; to run it: weir run {words}")))
+}
+
+/// The verb that differs from a word by one letter, or by two that changed places; of longer words,
+/// by two such slips. (clap compares the letters that two words share, and of short words with
+/// letters in another order it finds none alike.)
+fn misspelt(word: &str) -> Option<String> {
+    const SHORT: usize = 5;
+    let most = if word.len() < SHORT { 1 } else { 2 };
+    let verbs = super::command();
+    let verbs = verbs.get_subcommands().filter(|verb| !verb.is_hide_set());
+    let slips = verbs.map(|verb| (strsim::osa_distance(word, verb.get_name()), verb.get_name()));
+    let nearest = slips.filter(|(slips, _)| *slips <= most).min()?;
+    Some(nearest.1.to_owned())
 }
 
 /// A word as a shell has to be given it.
@@ -186,6 +201,16 @@ mod tests {
         let auto = Some(Elastic::Evidence);
         assert_eq!(of(&["--elastic", "a | b"]), (auto.clone(), texts(&["a | b"])));
         assert_eq!(of(&["--elastic", "ls", "-l"]), (auto, words(&["ls", "-l"])));
+    }
+
+    #[test]
+    fn a_slip_of_the_fingers_is_seen_also_in_a_short_verb() {
+        for (word, verb) in [("rnu", "run"), ("ru", "run"), ("prot", "port"), ("bnehc", "bench")] {
+            assert_eq!(misspelt(word).as_deref(), Some(verb), "{word}");
+        }
+        for word in ["", "x", "grep", "frobnicate"] {
+            assert_eq!(misspelt(word), None, "{word}");
+        }
     }
 
     #[test]

@@ -3,9 +3,8 @@
 
 mod allen;
 
-use crate::output::trimmed;
+use crate::output::{aligned, trimmed};
 use crate::units::figure;
-use comfy_table::{CellAlignment, Table, presets};
 use weir_bench::published::{FRANKE, JOY_IPC, JOY_SWITCH, JOY_SYSCALL, Line, lines};
 use weir_measure::bench::params::{Placement, Unit};
 use weir_measure::bench::record::{CaseRecord, ComparisonRecord};
@@ -26,17 +25,6 @@ pub fn beside(
     }
 }
 
-fn table(header: [&str; 6], right: &[usize]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header);
-    for column in right {
-        if let Some(column) = table.column_mut(*column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
-}
-
 fn first(line: &Line) -> f64 {
     line.figures.first().copied().flatten().unwrap_or(0.0)
 }
@@ -52,7 +40,7 @@ fn syscall(cases: &[&CaseRecord]) -> String {
     let all_now: f64 =
         now.iter().filter(|case| in_read(case)).map(|case| case.estimate.max(0.0)).sum();
     let header = ["  VAX-11/780, 1980 (Joy)", "us", "share", "this host, a read", "ns", "share"];
-    let mut table = table(header, &[1, 2, 4, 5]);
+    let mut table = aligned(header, [1, 2, 4, 5]);
     for row in 0..then.len().max(now.len()) {
         let left = then.get(row).map(|line| {
             let us = first(line);
@@ -99,7 +87,7 @@ fn switch(cases: &[&CaseRecord]) -> Option<String> {
 /// Packets of 4 bytes a second.
 fn ipc(cases: &[&CaseRecord]) -> Option<String> {
     let header = ["  4-byte packets a second", "to self", "one-way", "two-way", "", ""];
-    let mut table = table(header, &[1, 2, 3]);
+    let mut table = aligned(header, [1, 2, 3]);
     for line in lines(JOY_IPC) {
         let figures = line.figures.iter().map(|figure| figure.map_or(0.0, |figure| figure));
         let row = figures.map(|figure| format!("{figure:.0} /s"));
@@ -126,7 +114,7 @@ fn franke(cases: &[&CaseRecord]) -> Option<String> {
     let least = of(4)?;
     let published = lines(FRANKE).into_iter().find(|line| line.name == "grep")?;
     let header = ["  over a pipe of 4 KiB", "8 KiB", "16 KiB", "32 KiB", "", ""];
-    let mut table = table(header, &[1, 2, 3]);
+    let mut table = aligned(header, [1, 2, 3]);
     let sign = |percent: f64| format!("{percent:+.0} %");
     let then = published.figures.get(2..5)?.iter().map(|f| sign(f.unwrap_or(0.0)));
     table.add_row(std::iter::once(String::from("  Linux 2.4.9 (Franke, 2001)")).chain(then));

@@ -3,8 +3,7 @@
 use crate::args::JsonOption;
 use crate::fault::Fault;
 use crate::json::document;
-use crate::output::{Output, print, trimmed};
-use comfy_table::{CellAlignment, Table, presets};
+use crate::output::{Output, aligned, print, trimmed};
 use serde::Serialize;
 use serde_json::json;
 use std::process::ExitCode;
@@ -129,14 +128,7 @@ pub fn round(time: Duration) -> String {
 }
 
 fn overview(suites: &[Suite], chosen: &[ListedSuite], topology: &Topology) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["suite", "cases", "default", "time", "what"]);
-    for column in [1, 2, 3] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    let mut table = aligned(["suite", "cases", "default", "time", "what"], [1, 2, 3]);
     for suite in chosen {
         let standard = suite.cases.iter().filter(|case| case.default).count();
         table.add_row([
@@ -162,9 +154,7 @@ fn details(suites: &[ListedSuite]) -> String {
         let time = round(Duration::from_secs_f64(suite.expected_s));
         text += &format!("{}: {}\n  from {}\n", suite.suite, suite.text, suite.source);
         text += &format!("  takes about {time}\n");
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        table.set_header(["  case", "gives", "placements", "default"]);
+        let mut table = aligned(["  case", "gives", "placements", "default"], []);
         for case in &suite.cases {
             let places = case.placements.iter().map(|p| p.name()).collect::<Vec<_>>().join(", ");
             let gives = |m: &ListedMeasure| format!("{} ({})", m.quantity, m.unit);

@@ -1,8 +1,8 @@
 //! The readable table of a report.
 
-use crate::output::trimmed;
+use crate::output::{aligned, trimmed};
 use crate::units::figure;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 use std::fmt::Write;
 use weir_measure::bench::params::Load;
 use weir_measure::bench::record::{CaseRecord, Host, Report};
@@ -128,14 +128,10 @@ fn too_rare(rare: &[&CaseRecord]) -> Option<String> {
 }
 
 fn table(cases: &[&CaseRecord]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["  case", "place", "estimate", "interval", "as timed", "n", "notes"]);
-    for column in [2, 3, 4, 5] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    let mut table = aligned(
+        ["  case", "place", "estimate", "interval", "as timed", "n", "notes"],
+        [2, 3, 4, 5],
+    );
     for case in cases {
         table.add_row([
             format!("  {}", case.case),

@@ -1,9 +1,9 @@
 //! A comparison as text for people.
 
 use super::{Compared, Difference, Row};
-use crate::output::trimmed;
+use crate::output::{aligned, trimmed};
 use crate::units::figure;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 use std::fmt::Write;
 use weir_measure::pairs::Verdict;
 
@@ -94,14 +94,8 @@ fn state(compared: &Compared) -> String {
 }
 
 fn table(rows: &[&Row], compared: &Compared) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["case", "place", &compared.a, &compared.b, "ratio", "95 %", "verdict"]);
-    for column in 2..=5 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    let mut table =
+        aligned(["case", "place", &compared.a, &compared.b, "ratio", "95 %", "verdict"], 2..=5);
     for row in rows {
         let far = row.stratum.as_deref() == Some("far");
         table.add_row([

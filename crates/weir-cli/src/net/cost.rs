@@ -7,8 +7,8 @@ use super::failed;
 use crate::args::JsonOption;
 use crate::fault::Fault;
 use crate::output::Outlet;
-use crate::output::trimmed;
-use comfy_table::{CellAlignment, Table, presets};
+use crate::output::{aligned, trimmed};
+use crate::units::three_digits;
 use serde::Serialize;
 use serde_json::json;
 use std::hint::black_box;
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-use weir_measure::random::Random;
+use weir_measure::pairs::{PairOrder, quantile};
 use weir_net::counts::Drop;
 use weir_net::log::{
     Change, Direction, Dropped, Failure, Kinds, Log, Packet, Reason, Station, Transaction,
@@ -24,8 +24,8 @@ use weir_net::log::{
 
 /// Rounds. With so many, ranks 10 and 22 (from 1) bound the median with 97 % (binomial).
 const ROUNDS: usize = 31;
-/// Places of the bounds, from 0.
-const BOUNDS: (usize, usize) = (9, 21);
+/// Shares of the rounds below these ranks.
+const BOUNDS: (f64, f64) = (9.0 / 30.0, 21.0 / 30.0);
 /// Bytes of the ring that is measured.
 const RING_BYTES: u64 = 4 << 20;
 /// Events of a batch, of one unit each.
@@ -173,25 +173,20 @@ fn measure(log: &Log) -> Vec<Cost> {
     log.set_mask(Kinds::ALL);
     (0..RING_BYTES / 32).for_each(|_| log.station(&samples.station));
     let mut figures: Vec<Vec<f64>> = cases.iter().map(|_| Vec::with_capacity(ROUNDS)).collect();
-    let mut random = Random::new(u64::from(std::process::id()));
+    let mut orders = PairOrder::new(u64::from(std::process::id()));
     let mut order: Vec<usize> = (0..cases.len()).collect();
     for _ in 0..ROUNDS {
-        for at in (1..order.len()).rev() {
-            order.swap(at, random.below(at as u64 + 1) as usize);
-        }
+        orders.shuffle(&mut order);
         for case in &order {
             figures[*case].push(batch(log, &cases[*case], &samples));
         }
     }
-    let cost = |(case, mut figures): (&Case, Vec<f64>)| {
-        figures.sort_by(f64::total_cmp);
-        Cost {
-            case: case.name,
-            events_per_batch: case.events,
-            median_s: figures[ROUNDS / 2] / 1e9,
-            low_s: figures[BOUNDS.0] / 1e9,
-            high_s: figures[BOUNDS.1] / 1e9,
-        }
+    let cost = |(case, figures): (&Case, Vec<f64>)| Cost {
+        case: case.name,
+        events_per_batch: case.events,
+        median_s: quantile(&figures, 0.5) / 1e9,
+        low_s: quantile(&figures, BOUNDS.0) / 1e9,
+        high_s: quantile(&figures, BOUNDS.1) / 1e9,
     };
     cases.iter().zip(figures).map(cost).collect()
 }
@@ -228,21 +223,14 @@ fn batch(log: &Log, case: &Case, samples: &Samples) -> f64 {
 }
 
 fn text(costs: &[Cost], build: &str, in_memory: bool) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["  event", "ns", "95 % interval", "events a round"]);
-    for column in [1, 2, 3] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    let mut table = aligned(["  event", "ns", "95 % interval", "events a round"], [1, 2, 3]);
     for cost in costs {
         let [median_ns, low_ns, high_ns] =
             [cost.median_s, cost.low_s, cost.high_s].map(|s| s * 1e9);
         table.add_row([
             format!("  {}", cost.case),
-            figure(median_ns),
-            format!("{} to {}", figure(low_ns), figure(high_ns)),
+            three_digits(median_ns),
+            format!("{} to {}", three_digits(low_ns), three_digits(high_ns)),
             cost.events_per_batch.to_string(),
         ]);
     }
@@ -259,13 +247,4 @@ fn text(costs: &[Cost], build: &str, in_memory: bool) -> String {
         text += "the log lies in memory (tmpfs): waiting for the disk is none there\n";
     }
     text
-}
-
-fn figure(value: f64) -> String {
-    let digits = match value {
-        value if value >= 100.0 => 0,
-        value if value >= 10.0 => 1,
-        _ => 2,
-    };
-    format!("{value:.digits$}")
 }

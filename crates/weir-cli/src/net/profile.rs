@@ -304,6 +304,7 @@ fn report(report: &Report) -> Value {
         "unit": report.unit.as_ref().map(|unit| json!({"name": unit.name, "count": unit.count})),
         "subroutines": rows(&report.subroutines),
         "system_calls": rows(&report.calls),
+        "together": report.together,
         "notes": report.notes,
     })
 }

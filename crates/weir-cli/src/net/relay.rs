@@ -4,9 +4,8 @@ use super::{asked, failed};
 use crate::args::RelayOptions;
 use crate::fault::{Fault, tell};
 use crate::output::Outlet;
-use crate::output::trimmed;
+use crate::output::{aligned, trimmed};
 use crate::units::count;
-use comfy_table::{CellAlignment, Table, presets};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use serde_json::json;
@@ -76,11 +75,7 @@ fn end(place: &Place) -> String {
 }
 
 fn text(seed: u64, counts: &[Counts; 2]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(["", "to the right", "to the left"]);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let mut table = aligned(["", "to the right", "to the left"], [1, 2]);
     let figure = |of: fn(&Counts) -> u64| counts.each_ref().map(|counts| count(of(counts)));
     for (name, [right, left]) in [
         ("taken", figure(|counts| counts.impairment.taken)),

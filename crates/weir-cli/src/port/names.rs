@@ -5,10 +5,9 @@ use crate::args::{PortListOptions, PortStatOptions};
 use crate::fault::{Fault, tell};
 use crate::json;
 use crate::output::Outlet;
-use crate::output::trimmed;
+use crate::output::{aligned, trimmed};
 use crate::stat::process;
 use crate::units::{bytes, capacity, count, seconds};
-use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
@@ -34,7 +33,7 @@ fn list_text(directory: Option<&Path>, found: &[PortName]) -> String {
     if found.is_empty() {
         return String::new();
     }
-    let mut table = table(["port", "reader"], 2);
+    let mut table = aligned(["port", "reader"], []);
     for port in found {
         // As it is to be written in the next command.
         let name = match (directory, port.path.file_name()) {
@@ -88,9 +87,9 @@ fn text(port: &PortStat) -> String {
     if port.writers.is_empty() {
         return text;
     }
-    let mut table = table(
+    let mut table = aligned(
         ["writer", "user", "sent", "bytes", "received", "ring", "waits", "slept", "asleep", ""],
-        1,
+        1..10,
     );
     for writer in &port.writers {
         table.add_row(writer_row(writer));
@@ -169,18 +168,6 @@ fn writer_json(writer: &PortWriterStat) -> Value {
         "waiting": writer.end.waits,
     });
     json::process(writer.pid, Some(writer.uid), more)
-}
-
-fn table<const N: usize>(header: [&str; N], texts: usize) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(header);
-    for column in texts..N {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
 }
 
 fn reader(pid: i32) -> String {

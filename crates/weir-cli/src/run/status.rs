@@ -1,13 +1,9 @@
 //! The exit status a shell would have had, and how weir itself ends.
 
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::process::ExitCode;
 use weir_measure::record::{Ending, Run, Stage};
 use weir_measure_sys::signals::die_of;
-
-const SIGHUP: i32 = 1;
-const SIGINT: i32 = 2;
-const SIGQUIT: i32 = 3;
-const SIGTERM: i32 = 15;
 
 /// How weir is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

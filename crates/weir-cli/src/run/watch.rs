@@ -4,6 +4,7 @@ use super::live::{Live, is_terminal, prints_elsewhere};
 use crate::args::When;
 use crate::fault::tell;
 use crate::report::look::stderr_columns;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +15,7 @@ use weir_measure_sys::signals::is_ignored;
 
 /// Signals that weir takes itself while stages run. Handlers, not SIG_IGN: what is ignored would
 /// be ignored by the stages too, what is handled is reset to the default by exec.
-const TAKEN: [i32; 5] = [1, 2, 3, 15, 18];
+const TAKEN: [i32; 5] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCONT];
 /// Nothing is shown of runs shorter than this.
 const SHOW_AFTER_NS: u64 = 1_000_000_000;
 /// How often it is looked whether a stage uses the terminal.

@@ -99,12 +99,17 @@ pub fn figure(value: f64, unit: Unit) -> String {
         Unit::Percent => (value, "%"),
         Unit::Megabytes => scale(value, &[(1e3, "GB"), (1.0, "MB")]),
     };
-    let digits = match scaled.abs() {
+    format!("{} {name}", three_digits(scaled))
+}
+
+/// A number with three significant digits.
+pub fn three_digits(value: f64) -> String {
+    let digits = match value.abs() {
         v if v >= 100.0 => 0,
         v if v >= 10.0 => 1,
         _ => 2,
     };
-    format!("{scaled:.digits$} {name}")
+    format!("{value:.digits$}")
 }
 
 fn scale<'n>(value: f64, steps: &[(f64, &'n str)]) -> (f64, &'n str) {

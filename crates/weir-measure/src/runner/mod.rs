@@ -27,7 +27,7 @@ use crate::record::Run;
 use around::Around;
 use finish::Live;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Resource, WaitId, WaitIdOptions, getrlimit, setrlimit, waitid};
+use rustix::process::{Pid, Resource, Signal, WaitId, WaitIdOptions, getrlimit, setrlimit, waitid};
 use stops::Stops;
 use weir_doctor::ending::MemoryKills;
 use weir_doctor::sizing::Sizing;
@@ -228,7 +228,7 @@ fn allow_all_files() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-const SIGHUP: i32 = 1;
-const SIGTERM: i32 = 15;
-const SIGCHLD: i32 = 17;
-const SIGCONT: i32 = 18;
+const SIGHUP: i32 = Signal::HUP.as_raw();
+const SIGTERM: i32 = Signal::TERM.as_raw();
+const SIGCHLD: i32 = Signal::CHILD.as_raw();
+const SIGCONT: i32 = Signal::CONT.as_raw();

@@ -5,9 +5,11 @@ use super::event::Change;
 use super::scan::{PATIENCE_NS, Scan, Step};
 use super::*;
 use layout::UNIT_BYTES;
+use rustix::process::Signal;
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
-use weir_measure_sys::fork;
 
 /// A log of 128 units in a directory of its own.
 struct Small {
@@ -43,18 +45,40 @@ fn numbers(reader: &mut Reader) -> Vec<u32> {
     }
 }
 
+/// Starts the test `name` in a process of its own, where it is a writer of the log at `path`.
+fn start_writer(name: &str, path: &Path, number: u32) -> Child {
+    let mut command = Command::new(std::env::current_exe().expect("its path"));
+    command.args([&format!("log::tests::{name}"), "--exact", "--quiet"]);
+    command.env("WEIR_TEST_WRITER", format!("{name} {number} {}", path.display()));
+    command.spawn().expect("started")
+}
+
+/// The log, and which writer this is, in a process that [`start_writer`] has made for `name`.
+fn as_writer(name: &str) -> Option<(Log, u32)> {
+    let wanted = std::env::var("WEIR_TEST_WRITER").ok()?;
+    let (number, path) = wanted.strip_prefix(name)?.trim_start().split_once(' ')?;
+    Some((Log::open(path).expect("opened"), number.parse().expect("a number")))
+}
+
+/// Dies as by `kill -9`.
+fn die() -> ! {
+    let killed = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
+    unreachable!("{killed:?}")
+}
+
 #[test]
 fn a_writer_killed_within_a_record_stalls_nobody() {
+    let name = "a_writer_killed_within_a_record_stalls_nobody";
+    if let Some((log, _)) = as_writer(name) {
+        log.die_within(3);
+        die();
+    }
     let Small { path, log, .. } = &small();
     let mut follower = Reader::open(path).expect("opened");
     log.station(&station(1));
     // It dies with three units reserved; others go on behind them.
-    let mut child = fork::copy(|| {
-        log.die_within(3);
-        weir_measure_sys::signals::send(std::process::id() as i32, 9).map_or(1, |()| 2)
-    })
-    .expect("forked");
-    child.wait().expect("reaped");
+    let mut child = start_writer(name, path, 0);
+    assert_eq!(child.wait().expect("reaped").signal(), Some(9));
     log.station(&station(2));
     assert_eq!(follower.next().expect("read").map(|event| event.kind()), Some(Kinds::STATIONS));
     assert_eq!(numbers(&mut follower), [2]);
@@ -65,28 +89,25 @@ fn a_writer_killed_within_a_record_stalls_nobody() {
 
 #[test]
 fn several_writers_and_one_dies_within_a_record() {
+    let name = "several_writers_and_one_dies_within_a_record";
+    if let Some((log, writer)) = as_writer(name) {
+        for number in 0..2000 {
+            if writer == 1 && number == 1000 {
+                // As a dump of some bytes: its beginning is never written, nor its end.
+                log.die_within(5);
+                die();
+            }
+            log.station(&station(writer << 16 | number));
+        }
+        return;
+    }
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("log");
     let log = Log::create(&path, 1 << 20).expect("made");
     log.set_mask(Kinds::ALL);
-    let writers: Vec<_> = (0..3_u32)
-        .map(|writer| {
-            let write = || {
-                for number in 0..2000 {
-                    if writer == 1 && number == 1000 {
-                        // As a dump of some bytes: its beginning is never written, nor its end.
-                        log.die_within(5);
-                        let _ = weir_measure_sys::signals::send(std::process::id() as i32, 9);
-                    }
-                    log.station(&station(writer << 16 | number));
-                }
-                0
-            };
-            fork::copy(write).expect("forked")
-        })
-        .collect();
-    for mut writer in writers {
-        writer.wait().expect("reaped");
+    let writers: Vec<_> = (0..3).map(|writer| start_writer(name, &path, writer)).collect();
+    for (number, mut writer) in writers.into_iter().enumerate() {
+        assert_eq!(writer.wait().expect("reaped").success(), number != 1);
     }
     let mut reader = Reader::open(&path).expect("opened");
     let found = numbers(&mut reader);

@@ -148,6 +148,22 @@ impl Blocks {
         list.count -= 1;
     }
 
+    /// Blocks in a row from here that lie in a row in the file only, at most so many.
+    pub fn spilled_run(&self, first: u32, most: u32) -> u32 {
+        let (mut block, mut count) = (first, 1);
+        while count < most {
+            let next = self[block].next;
+            let follows = next != NONE
+                && self[next].state == State::Spilled
+                && self[next].slot == self[block].slot + 1;
+            if !follows {
+                break;
+            }
+            (block, count) = (next, count + 1);
+        }
+        count
+    }
+
     /// The block after this one in its list.
     pub fn after(&self, at: u32) -> u32 {
         self[at].after

@@ -12,6 +12,7 @@ pub struct Slots {
     taken: Vec<u64>,
     most: u32,
     used: u32,
+    most_used: u32,
     /// All places from here on have never been used.
     high: u32,
     /// Where the last run ended: the next is looked for from there.
@@ -24,12 +25,17 @@ impl Slots {
         let (mut taken, words) = (Vec::new(), most.div_ceil(BITS) as usize);
         taken.try_reserve_exact(words)?;
         taken.resize(words, 0);
-        Ok(Slots { taken, most, used: 0, high: 0, next: 0 })
+        Ok(Slots { taken, most, used: 0, most_used: 0, high: 0, next: 0 })
     }
 
     /// Places taken.
     pub fn used(&self) -> u32 {
         self.used
+    }
+
+    /// Most that ever were.
+    pub fn most_used(&self) -> u32 {
+        self.most_used
     }
 
     /// Places not taken.
@@ -52,6 +58,7 @@ impl Slots {
             self.taken[(slot / BITS) as usize] |= 1 << (slot % BITS);
         }
         self.used += count;
+        self.most_used = self.most_used.max(self.used);
         self.high = self.high.max(first + count);
         self.next = first + count;
         Some((first, count))

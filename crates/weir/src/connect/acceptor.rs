@@ -14,9 +14,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_ring::notify::Observer;
 use weir_sys::forks::ParentOnly;
 
 /// Connections that may wait to be accepted (the kernel's bound is `net.core.somaxconn`).
@@ -27,6 +26,9 @@ const MOST_AT_ONCE: usize = 16;
 const MOST_PENDING: usize = 128;
 /// How long one may stay so.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Each time that somebody connects, sends or goes.
+const ARRIVALS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
 /// Who is at the other end, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,7 +63,8 @@ pub struct Acceptor {
     hello: &'static [u8],
     inbox: Arc<Inbox>,
     pending: Vec<Pending>,
-    // Given up for a moment to refuse those for whom there are no descriptors.
+    /// A copy of the socket that listens, given up for a moment to refuse one for whom there is no
+    /// descriptor.
     spare: Option<ParentOnly>,
     _watched: Watched,
     /// Somebody waits whom there are no means to let in, or to turn away.
@@ -82,8 +85,8 @@ impl Acceptor {
         let socket = claim.socket().ok_or(Errno::BADF).map_err(failed)?;
         rustix::fs::fcntl_setfl(socket, OFlags::RDWR | OFlags::NONBLOCK).map_err(failed)?;
         let mut watched = Watched::copy_of(socket)?;
-        watched.start(comings(), observer(inbox))?;
-        let spare = Some(spare_of(socket).map_err(failed)?);
+        watched.start(ARRIVALS, inbox)?;
+        let spare = Some(passing::copy_of(socket).map_err(failed)?);
         let (inbox, pending) = (inbox.clone(), Vec::new());
         Ok(Acceptor { claim, hello, inbox, pending, spare, _watched: watched, held_up: false })
     }
@@ -144,7 +147,7 @@ impl Acceptor {
             }
             Err(_) => false,
         };
-        self.spare = spare_of(listening).ok();
+        self.spare = passing::copy_of(listening).ok();
         done
     }
 
@@ -189,7 +192,7 @@ impl Acceptor {
                 }
                 let mut socket = Watched::new(socket);
                 // Where the kernel has no memory to watch it, it is looked at with the next.
-                let _ = socket.start(comings(), observer(&self.inbox));
+                let _ = socket.start(ARRIVALS, &self.inbox);
                 self.pending.push(Pending { socket, since });
             }
             Err(why) => turn_away(socket, why),
@@ -258,25 +261,9 @@ pub fn hand_over(
     }
 }
 
-/// Each time that somebody connects or goes.
-fn comings() -> EventFlags {
-    EventFlags::IN | EventFlags::RDHUP | EventFlags::ET
-}
-
-fn observer(inbox: &Arc<Inbox>) -> Weak<dyn Observer> {
-    let inbox: Weak<Inbox> = Arc::downgrade(inbox);
-    inbox
-}
-
 /// The next who connects. No forked child has the connection.
 fn accept(listening: BorrowedFd) -> rustix::io::Result<ParentOnly> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     ParentOnly::make(|| accept_with(listening, flags).map_err(std::io::Error::from))
         .map_err(|cause| errno_of(&cause))
-}
-
-/// A copy of the socket that listens, which takes the place of another descriptor.
-fn spare_of(listening: BorrowedFd) -> rustix::io::Result<ParentOnly> {
-    let copy = || rustix::io::fcntl_dupfd_cloexec(listening, 3).map_err(std::io::Error::from);
-    ParentOnly::make(copy).map_err(|cause| errno_of(&cause))
 }

@@ -15,8 +15,7 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, shutdown};
 use std::cell::{Cell, OnceCell};
-use std::sync::{Arc, Weak};
-use weir_ring::notify::Observer;
+use std::sync::Arc;
 use weir_ring::primitive::AtomicU32;
 use weir_ring::sleep;
 use weir_sys::forks::ParentOnly;
@@ -54,14 +53,8 @@ impl Lifeline {
             refusal: OnceCell::new(),
             polled: OnceCell::new(),
         };
-        let observer = lifeline.observer();
-        lifeline.socket.start(EventFlags::RDHUP | EventFlags::ONESHOT, observer)?;
+        lifeline.socket.start(EventFlags::RDHUP | EventFlags::ONESHOT, &lifeline.fate)?;
         Ok(lifeline)
-    }
-
-    fn observer(&self) -> Weak<dyn Observer> {
-        let fate: Weak<Fate> = Arc::downgrade(&self.fate);
-        fate
     }
 
     /// Says that nobody else holds this side: dropping it ends the connection.
@@ -74,9 +67,8 @@ impl Lifeline {
     pub fn watch_process(&mut self, pidfd: OwnedFd) -> Result<()> {
         let pidfd = ParentOnly::new(pidfd);
         let pidfd = pidfd.map_err(|cause| Error::os("watch", "a process", cause))?;
-        let observer = self.observer();
         let process = self.process.insert(Watched::new(pidfd));
-        process.start(EventFlags::IN | EventFlags::ONESHOT, observer)
+        process.start(EventFlags::IN | EventFlags::ONESHOT, &self.fate)
     }
 
     /// Gives the descriptor of that process up: the socket must do.
@@ -204,5 +196,24 @@ impl Drop for Lifeline {
         } else {
             passing::leave(socket, polled);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connect::site::ParkSite;
+    use weir_ring::layout::SleepLine;
+
+    /// The watcher holds what it tells for as long as it wakes somebody. One that gave its socket up
+    /// meanwhile spun until then.
+    #[test]
+    fn one_that_gives_its_socket_up_does_not_wait_for_the_watcher() {
+        let (ours, _theirs) = passing::sockets().expect("sockets");
+        let site: Arc<dyn ParkSite> = Arc::new(SleepLine::default());
+        let lifeline = Lifeline::start(ours, Inbox::new(site), 0).expect("started");
+        let held = lifeline.fate.clone();
+        assert!(lifeline.into_socket().is_some());
+        assert!(!held.is_dead());
     }
 }

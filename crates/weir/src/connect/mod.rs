@@ -4,6 +4,7 @@
 pub mod acceptor;
 pub mod board;
 mod closing;
+pub mod descriptor;
 pub mod ending;
 pub mod lifeline;
 pub mod name;

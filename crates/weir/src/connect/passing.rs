@@ -31,6 +31,12 @@ pub fn sockets() -> Result<(ParentOnly, ParentOnly)> {
     ParentOnly::make_two(make).map_err(|cause| Error::os("make", "a pair of sockets", cause))
 }
 
+/// A copy of a descriptor, which no forked child has.
+pub fn copy_of(descriptor: BorrowedFd) -> rustix::io::Result<ParentOnly> {
+    let copy = || rustix::io::fcntl_dupfd_cloexec(descriptor, 3).map_err(io::Error::from);
+    ParentOnly::make(copy).map_err(|cause| errno_of(&cause))
+}
+
 /// Sends a message with descriptors, without waiting.
 pub fn send(socket: BorrowedFd, text: &[u8], files: &[BorrowedFd]) -> rustix::io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];

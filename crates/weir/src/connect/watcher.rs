@@ -5,19 +5,21 @@
 //! those who may not have heard ([`weir_ring::notify`]). The one lock it takes guards a table, and
 //! is held for a look into it, never over a system call. A forked child starts its own thread.
 
+use super::passing;
 use super::process::PerProcess;
 use crate::error::{Error, Result};
 use crate::memory::errno_of;
+use crate::park::Rung;
 use crate::park::futex;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
-use weir_ring::notify::{Heard, Observer, Rounds};
+use weir_ring::notify::{Observer, Rounds};
 use weir_sys::forks::ParentOnly;
 
 /// Events taken from the kernel in one go.
@@ -56,13 +58,16 @@ impl Watched {
     /// Takes a copy of a descriptor, which is not yet watched: epoll knows a descriptor of one
     /// number only once.
     pub fn copy_of(descriptor: BorrowedFd) -> Result<Watched> {
-        let copy = copy_of(descriptor);
+        let copy = passing::copy_of(descriptor);
         copy.map(Watched::new).map_err(|cause| Error::os("watch", "a descriptor", cause))
     }
 
-    /// Begins to watch: the observer is told of each of these events.
-    pub fn start(&mut self, events: EventFlags, observer: Weak<dyn Observer>) -> Result<()> {
-        let watcher = current()?;
+    /// Begins to watch: the observer is told of each of these events, as long as it is there.
+    pub fn start<O>(&mut self, events: EventFlags, observer: &Arc<O>) -> Result<()>
+    where
+        O: Observer + 'static,
+    {
+        let (watcher, observer) = (current()?, Arc::<O>::downgrade(observer));
         let added = self.descriptor.here().and_then(|own| watcher.add(own, events, observer));
         let failed = |cause| Error::os("watch", "a descriptor", cause);
         self.token = Some(added.map_err(failed)?);
@@ -92,23 +97,6 @@ impl Drop for Watched {
     }
 }
 
-/// How often a descriptor of a wait became ready: what the wait sleeps on meanwhile.
-#[derive(Debug, Default)]
-pub struct Rung(pub AtomicU32);
-
-impl Observer for Rung {
-    fn note(&self) {
-        // Release pairs with the acquire of the wait: the descriptor is ready.
-        self.0.fetch_add(1, Ordering::Release);
-    }
-
-    fn wake(&self) -> Heard {
-        // No other process has the word: a sleep that begins later sees that it has changed.
-        futex::wake(&self.0, u32::MAX);
-        Heard::Yes
-    }
-}
-
 /// Watches a descriptor until it is ready once; then the word is counted up and woken.
 pub fn watch_descriptor(
     descriptor: BorrowedFd,
@@ -116,22 +104,15 @@ pub fn watch_descriptor(
     rung: &Arc<Rung>,
 ) -> Result<Watched> {
     let mut watched = Watched::copy_of(descriptor)?;
-    let observer = Arc::downgrade(rung);
-    watched.start(events | EventFlags::ONESHOT, observer)?;
+    watched.start(events | EventFlags::ONESHOT, rung)?;
     Ok(watched)
-}
-
-/// A copy that no forked child has.
-fn copy_of(descriptor: BorrowedFd) -> rustix::io::Result<ParentOnly> {
-    let copy = || rustix::io::fcntl_dupfd_cloexec(descriptor, 3).map_err(std::io::Error::from);
-    ParentOnly::make(copy).map_err(|cause| errno_of(&cause))
 }
 
 impl Watcher {
     fn new() -> std::result::Result<Watcher, Errno> {
         let make = || epoll::create(CreateFlags::CLOEXEC).map_err(std::io::Error::from);
         let epoll = ParentOnly::make(make).map_err(|cause| errno_of(&cause))?;
-        let copy = copy_of(epoll.here()?)?;
+        let copy = passing::copy_of(epoll.here()?)?;
         weir_sys::threads::start("weir-watcher", move || run(&copy)).map_err(|_| Errno::AGAIN)?;
         Ok(Watcher { epoll, observers: Mutex::default(), next: AtomicU64::new(0) })
     }
@@ -223,5 +204,62 @@ fn run(epoll: &ParentOnly) {
             rounds.go();
             again.later();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::tests::in_forked_child;
+
+    fn watched() -> (Watched, Watched, Arc<Rung>) {
+        let (ours, theirs) = passing::sockets().expect("sockets");
+        let (mut ours, rung) = (Watched::new(ours), Arc::new(Rung::default()));
+        ours.start(EventFlags::RDHUP | EventFlags::ONESHOT, &rung).expect("watched");
+        (ours, Watched::new(theirs), rung)
+    }
+
+    /// A descriptor that was handed on without being forgotten could not be watched again, and its
+    /// new holder was taken for the old one.
+    #[test]
+    fn what_is_dropped_or_given_up_is_watched_no_more() {
+        let (mut ours, theirs, rung) = watched();
+        assert_eq!(Arc::weak_count(&rung), 1);
+        let mut again = Watched::new(ours.stop().expect("this process's"));
+        drop(ours);
+        assert_eq!(Arc::weak_count(&rung), 0, "nobody is told");
+        let other = Arc::new(Rung::default());
+        again.start(EventFlags::RDHUP | EventFlags::ONESHOT, &other).expect("watched again");
+        drop(theirs);
+        let begun = Instant::now();
+        while other.0.load(Ordering::Acquire) == 0 {
+            futex::wait(&other.0, 0, Some(Duration::from_millis(100)));
+            assert!(begun.elapsed() < Duration::from_secs(30), "it is told of the other's end");
+        }
+        assert_eq!(rung.0.load(Ordering::Acquire), 0);
+        drop(again);
+        assert_eq!(Arc::weak_count(&other), 0, "dropped with the end");
+    }
+
+    /// The watcher of a child numbers what it watches from 0, as its parent's does.
+    #[test]
+    fn a_forked_child_that_drops_what_its_parent_watches_ends_no_watching() {
+        let (ours, theirs, rung) = watched();
+        let number = ours.token;
+        let mut given = Some(ours);
+        assert!(in_forked_child(|| {
+            let (mut own, _others, rung) = watched();
+            while own.token < number {
+                let socket = own.stop().expect("the child's");
+                own = Watched::new(socket);
+                own.start(EventFlags::RDHUP | EventFlags::ONESHOT, &rung).expect("watched");
+            }
+            own.token == number && {
+                drop(given.take());
+                Arc::weak_count(&rung) == 1
+            }
+        }));
+        assert_eq!(Arc::weak_count(&rung), 1);
+        drop((given, theirs));
     }
 }

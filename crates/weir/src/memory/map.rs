@@ -5,7 +5,7 @@
 //! of memory is an error and not a SIGBUS.
 
 use super::copy::copy;
-use super::mapping::{Access, Mapping, Part, page_bytes};
+use super::mapping::{Access, Mapping, page_bytes};
 use super::sealed::{Beginning, SealedMemory, Use, refused};
 use crate::error::{Error, Result};
 use rustix::fd::BorrowedFd;
@@ -124,13 +124,12 @@ impl Map {
         let (page, ring, arena) =
             (page_bytes() as usize, extent.ring_bytes as usize, extent.arena_bytes as usize);
         let arena_at = page + 2 * ring;
-        let part = |at: usize, bytes: usize, from: usize| Part { at, bytes, from: from as u64 };
         let parts = [
-            part(0, page, 0),
-            part(page, ring, page),
-            part(page + ring, ring, page),
-            part(arena_at, arena, page + ring),
-            part(arena_at + arena, arena, page + ring),
+            (0, page, 0),
+            (page, ring, page as u64),
+            (page + ring, ring, page as u64),
+            (arena_at, arena, (page + ring) as u64),
+            (arena_at + arena, arena, (page + ring) as u64),
         ];
         let mapping = Mapping::of_parts(file, arena_at + 2 * arena, &parts, Access::Own)
             .map_err(|cause| Error::os("map", memory_of(extent), cause))?;

@@ -1,6 +1,7 @@
 //! A mapping: a range of this process under which files lie.
 
 use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::ptr::NonNull;
 use weir_ring::board::Board;
@@ -9,6 +10,8 @@ use weir_ring::lane::link::LinkHeader;
 use weir_ring::layout::Header;
 use weir_sys::forks;
 
+#[cfg(miri)]
+pub use heap::page_bytes;
 /// Bytes of a page.
 #[cfg(not(miri))]
 pub fn page_bytes() -> u64 {
@@ -30,13 +33,8 @@ pub(super) enum Access {
     ReadOnly,
 }
 
-/// A part of a file, and where in the mapping it lies.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
-    pub at: usize,
-    pub bytes: usize,
-    pub from: u64,
-}
+/// Where in a mapping a part of a file lies, how long it is, and where in the file it begins.
+pub(super) type Part = (usize, usize, u64);
 
 /// A range of this process, of at least a page.
 #[derive(Debug)]
@@ -59,11 +57,11 @@ unsafe impl Sync for Mapping {}
 pub unsafe trait Words {}
 // SAFETY: atomics only, as the layout says.
 unsafe impl Words for Header {}
-// SAFETY: atomics only, as the layout says.
+// SAFETY: as of `Header`.
 unsafe impl Words for LinkHeader {}
-// SAFETY: atomics only, as the layout says.
+// SAFETY: as of `Header`.
 unsafe impl Words for Board {}
-// SAFETY: atomics only, as the layout says.
+// SAFETY: as of `Header`.
 unsafe impl Words for Cluster {}
 
 impl Mapping {
@@ -73,7 +71,7 @@ impl Mapping {
         bytes: usize,
         access: Access,
     ) -> rustix::io::Result<Mapping> {
-        Mapping::of_parts(file, bytes, &[Part { at: 0, bytes, from: 0 }], access)
+        Mapping::of_parts(file, bytes, &[(0, bytes, 0)], access)
     }
 
     /// Reserves `bytes`, and maps parts of a file there.
@@ -86,7 +84,12 @@ impl Mapping {
         assert!(bytes >= LEAST_PAGE_BYTES, "less than a page is mapped");
         // One step for a fork: a child has all of it or none.
         forks::hold_off(|| {
-            let start = kernel::reserve(bytes)?;
+            let kind = MapFlags::PRIVATE | MapFlags::NORESERVE;
+            // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
+            let start = unsafe {
+                rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), kind)
+            }?;
+            let start = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
             let mapping = Mapping { start, bytes, access, epoch: forks::epoch() };
             parts.iter().try_for_each(|part| mapping.place(file, *part))?;
             if access == Access::Own {
@@ -99,16 +102,17 @@ impl Mapping {
     }
 
     /// Maps part of a file over part of the reserved range.
-    fn place(&self, file: BorrowedFd, part: Part) -> rustix::io::Result<()> {
-        if part.bytes == 0 {
+    fn place(&self, file: BorrowedFd, (at, bytes, from): Part) -> rustix::io::Result<()> {
+        if bytes == 0 {
             return Ok(());
         }
-        let write =
-            if self.access == Access::ReadOnly { ProtFlags::empty() } else { ProtFlags::WRITE };
-        let (how, kind) = (ProtFlags::READ | write, MapFlags::SHARED | MapFlags::FIXED);
-        let to = self.at(part.at, part.bytes).cast();
+        let how = match self.access {
+            Access::ReadOnly => ProtFlags::READ,
+            Access::Own | Access::Inherited => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        let (to, kind) = (self.at(at, bytes).cast(), MapFlags::SHARED | MapFlags::FIXED);
         // SAFETY: the range lies in what was reserved (`at` asserts), where nothing else is.
-        unsafe { rustix::mm::mmap(to, part.bytes, how, kind, file, part.from) }.map(drop)
+        unsafe { rustix::mm::mmap(to, bytes, how, kind, file, from) }.map(drop)
     }
 
     /// Maps a part page by page now, and makes the pages that are missing.
@@ -156,54 +160,25 @@ impl Mapping {
     }
 }
 
+#[cfg(not(miri))]
 impl Drop for Mapping {
     fn drop(&mut self) {
         if self.access != Access::Own || self.is_here() {
-            // SAFETY: exactly what was reserved; what borrowed from it borrowed `self`.
-            unsafe { kernel::release(self.start, self.bytes) };
+            // SAFETY: exactly what `of_parts` reserved; what borrowed from it borrowed `self`.
+            let _ = unsafe { rustix::mm::munmap(self.base().cast(), self.bytes) };
         }
     }
 }
 
+/// Under miri, which knows no mappings of files: the heap. What lies there twice elsewhere does so
+/// once.
 #[cfg(miri)]
-pub use kernel::page_bytes;
-
-#[cfg(not(miri))]
-mod kernel {
-    use rustix::io::Errno;
-    use rustix::mm::{MapFlags, ProtFlags};
-    use std::ptr::NonNull;
-
-    /// Reserves a range that holds nothing.
-    pub(super) fn reserve(bytes: usize) -> rustix::io::Result<NonNull<u8>> {
-        let how = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
-        let start = unsafe {
-            rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), how)
-        }?;
-        NonNull::new(start.cast()).ok_or(Errno::NOMEM)
-    }
-
-    /// Unmaps a range.
-    ///
-    /// # Safety
-    /// It was reserved, and nobody uses it any more.
-    pub(super) unsafe fn release(start: NonNull<u8>, bytes: usize) {
-        // SAFETY: the caller's promise.
-        let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), bytes) };
-    }
-}
-
-/// Under miri, which knows no mappings of files: the heap. What is mapped twice elsewhere is there
-/// twice here.
-#[cfg(miri)]
-mod kernel {
-    use super::{Access, LEAST_PAGE_BYTES, Mapping};
+mod heap {
+    use super::{Access, LEAST_PAGE_BYTES, Mapping, forks};
     use rustix::io::Errno;
     use std::alloc::{Layout, alloc_zeroed, dealloc};
     use std::ptr::NonNull;
 
-    /// Bytes of a page.
     pub fn page_bytes() -> u64 {
         LEAST_PAGE_BYTES as u64
     }
@@ -211,25 +186,21 @@ mod kernel {
     impl Mapping {
         /// Zeros.
         pub(in crate::memory) fn of_zeros(bytes: usize) -> rustix::io::Result<Mapping> {
-            Ok(Mapping { start: reserve(bytes)?, bytes, access: Access::Own, epoch: 0 })
+            let layout = Layout::from_size_align(bytes, LEAST_PAGE_BYTES);
+            let layout = layout.map_err(|_| Errno::NOMEM)?;
+            assert!(bytes > 0);
+            // SAFETY: it has a byte at least (asserted).
+            let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Errno::NOMEM)?;
+            Ok(Mapping { start, bytes, access: Access::Own, epoch: forks::epoch() })
         }
     }
 
-    pub(super) fn reserve(bytes: usize) -> rustix::io::Result<NonNull<u8>> {
-        let layout = Layout::from_size_align(bytes, LEAST_PAGE_BYTES).map_err(|_| Errno::NOMEM)?;
-        assert!(bytes > 0);
-        // SAFETY: it has a byte at least (asserted).
-        NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Errno::NOMEM)
-    }
-
-    /// Frees a range.
-    ///
-    /// # Safety
-    /// It was reserved, and nobody uses it any more.
-    pub(super) unsafe fn release(start: NonNull<u8>, bytes: usize) {
-        if let Ok(layout) = Layout::from_size_align(bytes, LEAST_PAGE_BYTES) {
-            // SAFETY: the caller's promise; this is the layout it was reserved with.
-            unsafe { dealloc(start.as_ptr(), layout) };
+    impl Drop for Mapping {
+        fn drop(&mut self) {
+            if let Ok(layout) = Layout::from_size_align(self.bytes, LEAST_PAGE_BYTES) {
+                // SAFETY: as `of_zeros` allocated it; what borrowed from it borrowed `self`.
+                unsafe { dealloc(self.start.as_ptr(), layout) };
+            }
         }
     }
 }

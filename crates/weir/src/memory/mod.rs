@@ -25,14 +25,16 @@ mod link;
 mod map;
 mod mapping;
 mod page;
+#[cfg(test)]
+mod races;
 mod sealed;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod transfers;
 mod views;
 
 pub(crate) use frames::{FrameReader, FrameWriter, Frames, Loan};
-pub use header::HeaderPage;
+pub use header::{EndSnapshot, HeaderPage, Snapshot};
 pub use link::{LinkExtent, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS, NAME as LINK};
 pub use map::{Extent, Map, NAME, create, inspect, open};
 pub use mapping::page_bytes;

@@ -11,7 +11,9 @@
 //! given by the receiver, after both sides have mapped the file, and only where no side hands its
 //! end on: to the rings of ports, and to links.
 
-use super::mapping::{Access, Mapping, page_bytes};
+#[cfg(not(miri))]
+use super::mapping::Access;
+use super::mapping::{Mapping, page_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
@@ -62,14 +64,16 @@ fn make_empty(name: &str, bytes: u64, flags: MemfdFlags) -> rustix::io::Result<P
 
 /// Maps zeros that only this process has, and of which nothing is allocated yet. The mapping alone
 /// keeps their file.
+#[cfg(not(miri))]
 pub(super) fn map_private(name: &str, bytes: usize) -> rustix::io::Result<Mapping> {
-    #[cfg(miri)]
-    return Mapping::of_zeros(bytes);
-    #[cfg(not(miri))]
-    {
-        let made = make_empty(name, bytes as u64, MemfdFlags::empty())?;
-        Mapping::of_file(made.here()?, bytes, Access::Own)
-    }
+    let made = make_empty(name, bytes as u64, MemfdFlags::empty())?;
+    Mapping::of_file(made.here()?, bytes, Access::Own)
+}
+
+/// Zeros on the heap.
+#[cfg(miri)]
+pub(super) fn map_private(_: &str, bytes: usize) -> rustix::io::Result<Mapping> {
+    Mapping::of_zeros(bytes)
 }
 
 /// A memory file whose length cannot change.

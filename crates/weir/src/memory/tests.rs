@@ -2,10 +2,13 @@
 
 use super::sealed::SEALS;
 use super::*;
+use crate::error::Result;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, Mode, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::Advice;
+use weir_ring::board::Board;
+use weir_ring::cluster::Cluster;
 use weir_ring::layout::{self, Header};
 use weir_ring::primitive::Ordering;
 use weir_ring::{Area, Memory};
@@ -195,8 +198,51 @@ fn memory_of_huge_pages_is_refused_and_not_mapped() {
     assert_eq!(mappings("weir-huge-test"), 0);
 }
 
+/// One of each kind of memory that this crate makes: its file, or why there is none.
+fn one_of_each() -> Vec<Result<OwnedFd>> {
+    let link = LinkExtent { channels: 1, arena_bytes: 64 << 10 };
+    let files = [
+        create(STREAM).map(|made| made.0),
+        create(RECORD).map(|made| made.0),
+        LinkMap::create(link).map(|made| made.0),
+        Page::<Board>::create().map(|made| made.0),
+        Page::<Cluster>::create().map(|made| made.0),
+    ];
+    files.into_iter().map(|made| made.map(|mut file| file.take().expect("mine"))).collect()
+}
+
+#[test]
+fn no_memory_can_be_executed() {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL;
+    if rustix::fs::memfd_create("weir-noexec-test", flags).is_err() {
+        println!("SKIPPED: this kernel seals no file against execution");
+        return;
+    }
+    for file in one_of_each() {
+        let file = file.expect("made");
+        assert_eq!(rustix::fs::fstat(&file).expect("a file").st_mode & 0o111, 0);
+        let executable = Mode::from_raw_mode(0o700);
+        assert_eq!(rustix::fs::fchmod(&file, executable), Err(Errno::PERM), "it is sealed");
+    }
+}
+
+/// The kernel would kill a process that makes a file longer than it may.
+#[test]
+fn memory_that_may_not_be_so_long_is_an_error_and_no_signal() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    assert!(in_forked_child(|| {
+        let limit = getrlimit(Resource::Fsize);
+        let short = rustix::process::Rlimit { current: Some(page_bytes() - 1), ..limit };
+        setrlimit(Resource::Fsize, short).is_ok()
+            && one_of_each().iter().all(|made| {
+                made.as_ref().is_err_and(|error| error.to_string().contains("too large"))
+            })
+            && Frames::new(page_bytes() as usize, 1).is_err()
+    }));
+}
+
 /// Runs `child` in a forked child, which must do little: true if it said so.
-pub(super) fn in_forked_child(child: impl FnOnce() -> bool) -> bool {
+pub(crate) fn in_forked_child(child: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child runs what a forked child of a process with threads may with this C library
     // (memory can be allocated), and ends by a system call.
     let pid = unsafe { libc::fork() };

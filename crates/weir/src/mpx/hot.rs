@@ -8,9 +8,7 @@
 use super::link_end::LinkEnd;
 use crate::park::barrier;
 use weir_policy::pipe::Fencing;
-use weir_ring::lane::{
-    LOOKING, LOOKING_WITH_BARRIER, fence_before_last_look, look_at, look_away,
-};
+use weir_ring::lane::{LOOKING, LOOKING_WITH_BARRIER, fence_before_last_look, look_at, look_away};
 
 /// Lanes that are looked at in this way.
 const MOST_LANES: usize = 32;

@@ -116,14 +116,8 @@ impl LinkEnd {
         let at = number as usize;
         if at >= self.lanes.len() {
             let (out, inward) = (LaneWriter::default(), LaneReader::default());
-            let fresh = Lanes {
-                out,
-                inward,
-                entry: NONE,
-                wish_bytes: 0,
-                is_hot: false,
-                is_held: false,
-            };
+            let fresh =
+                Lanes { out, inward, entry: NONE, wish_bytes: 0, is_hot: false, is_held: false };
             self.lanes.resize(at + 1, fresh);
         }
         self.lanes.get_mut(at)

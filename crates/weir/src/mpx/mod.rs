@@ -41,7 +41,6 @@ mod waiting;
 
 pub use options::{MOST_PEERS, MpxOptions};
 pub use participant::Mpx;
-pub(crate) use waiting::Waiter;
 pub use peer::MpxPeer;
 pub use record::{Answer, ChannelId, DEFAULT_PRIORITY, Kind, LABEL_BYTES, Record, Taken};
 

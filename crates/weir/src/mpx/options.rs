@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{LinkExtent, MOST_ARENA_BYTES, MOST_CHANNELS};
-use crate::pipe::options::Waiting;
+use crate::park::Waiting;
 use std::time::Duration;
 use weir_policy::arena::LARGEST_BYTES;
 

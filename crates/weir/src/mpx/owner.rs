@@ -12,7 +12,7 @@ use crate::connect::name::{self, Subject};
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Page;
-use crate::park::Until;
+use crate::park::{Source, Until, Wait};
 use rustix::fd::BorrowedFd;
 use rustix::fs::Mode;
 use std::path::Path;
@@ -277,7 +277,7 @@ impl Mpx {
         self.inner.check_here()?;
         other.inner.check_here()?;
         check_priority(priority)?;
-        if self.count() + other.count() > MOST_JOINED + 1 {
+        if self.inner.word_count() + other.inner.word_count() > MOST_JOINED + 1 {
             let why = format!("{MOST_JOINED} are the most");
             return Err(Error::new(ErrorKind::Invalid, "join", "another mpx", why));
         }
@@ -287,13 +287,6 @@ impl Mpx {
         self.inner.children.push((index, other));
         self.inner.table.wake(index);
         Ok(self.inner.table.id(index))
-    }
-
-    /// This one and those that were joined to it.
-    fn count(&self) -> usize {
-        let mut count = 0;
-        self.inner.each(&mut |_| count += 1);
-        count
     }
 
     /// The mpx that was joined as this channel.
@@ -337,7 +330,16 @@ impl Mpx {
     }
 }
 
-impl Mpx { pub(crate) fn waiter(&mut self) -> Waiter<'_> { Waiter(&mut self.inner) } }
+impl<'a> Wait<'a> {
+    /// For what comes of the channels of an mpx. That there is something for its calls to do may
+    /// also be what they do without a record.
+    ///
+    /// # Errors
+    /// There are too many already; each that is joined to it counts.
+    pub fn mpx(self, mpx: &'a mut Mpx) -> Result<Wait<'a>> {
+        self.source(&mut mpx.inner, 0)
+    }
+}
 
 fn whole_or_not(taken: bool) -> Taken {
     if taken { Taken::Whole } else { Taken::Bytes(0) }

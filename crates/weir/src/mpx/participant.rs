@@ -73,12 +73,7 @@ pub struct Participant {
 }
 
 impl Participant {
-    pub fn new(
-        home: Home,
-        inbox: Arc<Inbox>,
-        door: Option<Door>,
-        waiting: Waiting,
-    ) -> Participant {
+    pub fn new(home: Home, inbox: Arc<Inbox>, door: Option<Door>, waiting: Waiting) -> Participant {
         let wake_ns = Options::new().resolve().map_or(WAKE_NS, |found| found.levers.wake_ns);
         Participant {
             table: ChannelTable::new(home),

@@ -13,7 +13,7 @@ use crate::connect::name::{self, Subject};
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::LinkMap;
-use crate::park::Until;
+use crate::park::{Until, Wait};
 use rustix::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -204,5 +204,12 @@ impl MpxPeer {
     }
 }
 
-impl MpxPeer { pub(crate) fn waiter(&mut self) -> Waiter<'_> { Waiter(&mut self.inner) } }
-
+impl<'a> Wait<'a> {
+    /// For what comes of the channels of a peer, or its owner's end.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn mpx_peer(self, peer: &'a mut MpxPeer) -> Result<Wait<'a>> {
+        self.source(&mut peer.inner, 0)
+    }
+}

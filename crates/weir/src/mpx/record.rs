@@ -1,7 +1,7 @@
 //! What comes of channels, and how it is answered.
 
-use crate::error::{Error, ErrorKind};
 use crate::connect::ending::Ending;
+use crate::error::{Error, ErrorKind};
 use std::fmt;
 
 /// Longest label of a channel, and longest reason of a refusal, in bytes.

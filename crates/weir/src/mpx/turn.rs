@@ -60,8 +60,7 @@ struct ChannelTurn<'a, 'd> {
 
 /// Serves a channel for one turn.
 pub fn serve(table: &mut ChannelTable, index: u32, delivery: &mut Delivery) {
-    let (id, Channel { link: at, number, .. }) =
-        (table.id(index), table.channels[index as usize]);
+    let (id, Channel { link: at, number, .. }) = (table.id(index), table.channels[index as usize]);
     let mut turn = ChannelTurn { table, delivery, index, id, at, number };
     if let Err(link) = turn.run() {
         table.shut_out(link);

@@ -1,13 +1,13 @@
 //! How a participant waits: looks for as long as that has paid of late, then says so, looks once
 //! more, and sleeps on its word and those of what was joined to it.
 
-use super::link_end::LinkEnd;
 use super::OBJECT;
+use super::link_end::LinkEnd;
 use super::participant::{LOOK_AT_ALL, Participant};
 use super::record::{LABEL_BYTES, Record};
 use super::turn::Delivery;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Until, Waiting, futex, peer_of};
+use crate::park::{Parked, Source, Until, Waiting, futex, peer_of};
 use std::time::{Duration, Instant};
 use weir_policy::pipe::Peer;
 use weir_policy::ready::Work;
@@ -118,14 +118,14 @@ impl Waiter<'_> {
 
     /// Says that it is about to sleep, and looks once more: whether
     /// there is nothing. Else it has said nothing.
-    pub fn announce(&mut self) -> Result<bool> {
+    fn announce(&mut self) -> Result<bool> {
         self.0.each_mut(&mut |one| {
             one.said = sleep::announce(&one.table.home.sleep().word, sleep::ASLEEP);
             one.table.look_away();
         });
         let nothing = self.0.is_ready().map(|is_ready| !is_ready && self.may_sleep());
         if !matches!(nothing, Ok(true)) {
-            self.retract();
+            self.0.retract();
         }
         nothing
     }
@@ -145,10 +145,10 @@ impl Waiter<'_> {
 
     /// Sleeps until something comes.
     pub fn sleep(&mut self, until: Until) -> Result<()> {
-        let most = self.most_sleep();
+        let most = self.0.most_sleep();
         if self.announce()? {
             let mut words = Vec::new();
-            self.words(&mut words);
+            self.0.words(0, &mut words);
             let begun = Instant::now();
             let slept = futex::wait_any(&words, until.at_most(most));
             let ns = begun.elapsed().as_nanos() as u64;
@@ -160,13 +160,12 @@ impl Waiter<'_> {
             add(&account.slept, 1);
             add(&account.slept_ns, ns);
             add(&account.wakes_taken, woken.into());
-            self.retract();
-            self.after_sleep(begun.elapsed())?;
+            self.0.retract();
+            self.0.after_sleep(begun.elapsed())?;
             slept.map_err(|cause| Error::os("sleep on", OBJECT, cause))?;
         }
         Ok(())
     }
-
 }
 
 /// Whether something has come, as far as one quick look says.
@@ -183,26 +182,33 @@ fn nothing(kind: ErrorKind) -> Error {
     Error::new(kind, "read from", OBJECT, why)
 }
 
-impl Waiter<'_> {
-
-    pub fn retract(&mut self) {
-        self.0.each(&mut |one| { one.inbox.wakes_up(); sleep::retract(&one.table.home.sleep().word, sleep::ASLEEP); });
+impl Source for Participant {
+    fn is_ready(&mut self, _: u64) -> Result<bool> {
+        Participant::is_ready(self)
     }
 
-    pub fn words<'w>(&'w self, words: &mut Vec<(&'w AtomicU32, u32)>) {
-        self.0.each(&mut |one| words.push((&one.table.home.sleep().word, one.said)));
+    fn announce(&mut self, _: u64) -> Result<Option<u32>> {
+        Ok(Waiter(self).announce()?.then_some(self.said))
     }
 
-    pub fn word_count(&self) -> usize {
+    fn retract(&mut self) {
+        self.each(&mut |one| Parked::retract(&one.table.home.sleep().word, &one.inbox));
+    }
+
+    fn words<'w>(&'w self, _: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
+        self.each(&mut |one| words.push((&one.table.home.sleep().word, one.said)));
+    }
+
+    fn word_count(&self) -> usize {
         let mut count = 0;
-        self.0.each(&mut |_| count += 1);
+        self.each(&mut |_| count += 1);
         count
     }
 
     /// An owner looks at all its links now and then.
-    pub fn most_sleep(&self) -> Option<Duration> {
+    fn most_sleep(&self) -> Option<Duration> {
         let mut looks = false;
-        self.0.each(&mut |one| {
+        self.each(&mut |one| {
             looks |= one
                 .door
                 .as_ref()
@@ -211,8 +217,8 @@ impl Waiter<'_> {
         looks.then_some(LOOK_AT_ALL)
     }
 
-    pub fn after_sleep(&mut self, _: Duration) -> Result<()> {
-        self.0.each_mut(&mut Participant::look_at_all_in_time);
+    fn after_sleep(&mut self, _: Duration) -> Result<()> {
+        self.each_mut(&mut Participant::look_at_all_in_time);
         Ok(())
     }
 }

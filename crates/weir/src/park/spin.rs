@@ -13,7 +13,18 @@ const LOOKS: u32 = 16;
 /// Readings of the clock between two looks at where the other side runs.
 const ROUNDS: u64 = 64;
 
-pub use crate::pipe::options::Waiting;
+/// How an end waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Waiting {
+    /// Spins for as long as that has paid of late, then sleeps. Never spins when the other end last
+    /// ran on this CPU.
+    #[default]
+    Adaptive,
+    /// Sleeps at once.
+    Sleep,
+    /// Spins until there is something to do: for ends with a CPU each.
+    Spin,
+}
 
 /// What one waiter has learnt about spinning.
 #[derive(Clone, Debug)]

@@ -106,16 +106,6 @@ impl Connection {
         self.lifeline.into_socket()
     }
 
-    /// The end is about to sleep. Whether it may: the other is not known to be gone.
-    pub fn falls_asleep(&self) -> bool {
-        self.inbox().falls_asleep()
-    }
-
-    /// The end sleeps no more.
-    pub fn wakes_up(&self) {
-        self.inbox().wakes_up();
-    }
-
     /// The end of a pipe has moved to another memory.
     pub fn move_to(&self, map: Arc<Map>) {
         self.inbox().move_to(Arc::new(EndSite { map, role: self.role }));

@@ -7,3 +7,4 @@ pub mod options;
 pub mod record;
 pub mod socket;
 pub mod stream;
+mod wait;

@@ -3,20 +3,8 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::inspect::tune;
 use crate::memory;
+use crate::park::Waiting;
 use weir_policy::pipe::{Levers, OutOfRange, Shape};
-
-/// How an end waits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Waiting {
-    /// Spins for as long as that has paid of late, then sleeps. Never spins when the other end last
-    /// ran on this CPU.
-    #[default]
-    Adaptive,
-    /// Sleeps at once.
-    Sleep,
-    /// Spins until there is something to do: for ends with a CPU each.
-    Spin,
-}
 
 /// What a pipe is asked to be. What is not said comes from the environment, from `weir tune`, from
 /// what was measured on this machine, or from the sizes of its caches.

@@ -5,7 +5,7 @@ use crate::connect::acceptor::{Acceptor, Arrival, hand_over};
 use crate::connect::name::Subject;
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::futex;
+use crate::park::Parked;
 use crate::pipe::connection::Role;
 use crate::pipe::end::{End, make_memory};
 use crate::pipe::handle::Half;
@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use weir_ring::layout::{self, SleepLine};
-use weir_ring::sleep;
 use weir_sys::forks;
 
 /// What the first message of a connection begins with.
@@ -100,13 +99,8 @@ impl Listener {
             if let Some(arrival) = arrived.pop_front() {
                 return arrival;
             }
-            let word = &self.site.word;
-            let said = sleep::announce(word, sleep::ASLEEP);
-            if self.inbox.falls_asleep() {
-                futex::wait(word, said, acceptor.is_busy().then_some(LOOK));
-            }
-            self.inbox.wakes_up();
-            sleep::retract(word, sleep::ASLEEP);
+            let parked = Parked::announce(&self.site.word, &self.inbox);
+            parked.sleep(acceptor.is_busy().then_some(LOOK));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What a port, or a writer to it, is asked to be.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::pipe::options::{Options, Resolved, Waiting};
+use crate::park::Waiting;
+use crate::pipe::options::{Options, Resolved};
 use rustix::fs::Mode;
 use std::time::Duration;
 use weir_policy::pipe::Shape;

@@ -4,10 +4,10 @@
 use super::choice::LOOK_AT_ALL;
 use super::reader::{Port, READ};
 use super::slot::Sight;
+use crate::connect::site::ParkSite;
 use crate::error::{ErrorKind, Result};
 use crate::park::doorbell::Doorbell;
-use crate::park::futex;
-use crate::pipe::end::Until;
+use crate::park::{Parked, Source, Until, Wait};
 use rustix::io::Errno;
 use std::time::{Duration, Instant};
 use weir_policy::ready::{WAIT_UNITS, Work};
@@ -128,17 +128,13 @@ impl Port {
             return self.look_once_more();
         }
         loop {
-            self.spin()?;
+            self.spin(until)?;
             if self.is_ready()?
                 && let Some(place) = self.choice.ready_now()?
             {
                 return Ok(place);
             }
-            let over = match until {
-                Until::Then(then) => Instant::now() >= then,
-                _ => false,
-            };
-            if over {
+            if until.is_over() {
                 let why = "nothing came in time";
                 return Err(READ.error(ErrorKind::TimedOut, self.path(), why));
             }
@@ -165,7 +161,7 @@ impl Port {
 
     /// Looks for a while, as long as that has paid of late, with the habits of the end that was
     /// served last: it knows where its writer runs.
-    fn spin(&mut self) -> Result<()> {
+    fn spin(&mut self, until: Until) -> Result<()> {
         let Some(last) = self.choice.last.filter(|last| self.choice.hot.contains(*last)) else {
             return Ok(());
         };
@@ -180,7 +176,7 @@ impl Port {
         }
         let board = choice.board_handle();
         let (slots, hot) = (&mut choice.slots, &choice.hot);
-        let spun = end.spin(|map| {
+        let spun = end.spin(until, |map| {
             if !matches!(ring.look(map), Ok(None)) || board.words().any() || inbox.has_news() {
                 return Ok(true);
             }
@@ -199,29 +195,13 @@ impl Port {
 
     /// Makes all rings cold and sleeps on the board.
     fn sleep(&mut self, until: Until) -> Result<()> {
-        let Some(said) = self.announce()? else { return Ok(()) };
         let slice = self.slice();
-        let time = match until {
-            Until::Then(then) => {
-                let left = then.saturating_duration_since(Instant::now());
-                Some(slice.map_or(left, |slice| slice.min(left)))
-            }
-            _ => slice,
-        };
-        let begun = Instant::now();
-        let inbox = self.choice.inbox();
-        let word = &self.choice.board().sleep.word;
-        if inbox.falls_asleep() {
-            futex::wait(word, said, time);
-        }
-        self.retract();
+        let Some(parked) = self.announce()? else { return Ok(()) };
+        let slept = parked.sleep(until.at_most(slice));
         let account = &self.choice.board().account;
         add(&account.slept, 1);
-        add(&account.slept_ns, begun.elapsed().as_nanos() as u64);
-        if slice.is_some_and(|slice| begun.elapsed() >= slice) {
-            self.choice.look_at_all()?;
-        }
-        Ok(())
+        add(&account.slept_ns, slept.ns);
+        self.after_sleep(Duration::from_nanos(slept.ns))
     }
 
     /// How long to sleep at most: bits on the board may have been spoiled by a writer, and someone
@@ -230,44 +210,14 @@ impl Port {
         (self.choice.len() > 0 || self.entrance.is_busy()).then_some(LOOK_AT_ALL)
     }
 
-    /// Says that the reader is about to sleep on the board: what to expect of its word. `None` if
-    /// there is something after all.
-    pub(crate) fn announce(&mut self) -> Result<Option<u32>> {
+    /// Says that the reader is about to sleep on the board. `None` if there is something after all.
+    fn announce(&mut self) -> Result<Option<Parked<'_, dyn ParkSite>>> {
         if !self.choice.cool_all()? {
             return Ok(None);
         }
-        let board = self.choice.board();
-        let said = sleep::announce(&board.sleep.word, sleep::ASLEEP);
-        if board.any() || self.choice.inbox().has_news() {
-            sleep::retract(&board.sleep.word, sleep::ASLEEP);
-            return Ok(None);
-        }
-        Ok(Some(said))
-    }
-
-    /// The reader sleeps no more.
-    pub(crate) fn retract(&mut self) {
-        self.choice.inbox().wakes_up();
-        sleep::retract(&self.choice.board().sleep.word, sleep::ASLEEP);
-    }
-
-    /// For [`crate::Wait`]: it goes to sleep now; false if there is news.
-    pub(crate) fn falls_asleep(&self) -> bool {
-        self.choice.inbox().falls_asleep()
-    }
-
-    /// For [`crate::Wait`]: the word to sleep on.
-    pub(crate) fn sleep_word(&self) -> &AtomicU32 {
-        &self.choice.board().sleep.word
-    }
-
-    /// For [`crate::Wait`]: the most it may sleep, and what is to be done when that is over.
-    pub(crate) fn most_sleep(&self) -> Option<Duration> {
-        self.slice()
-    }
-
-    pub(crate) fn look_at_all(&mut self) -> Result<()> {
-        self.choice.look_at_all()
+        let (board, inbox) = (self.choice.board(), self.choice.inbox());
+        let parked = Parked::announce(&board.sleep.word, inbox);
+        Ok((!board.any() && !inbox.has_news()).then_some(parked))
     }
 
     pub(super) fn make_doorbell(&mut self) -> Result<()> {
@@ -308,5 +258,45 @@ impl Port {
         if let Some(doorbell) = &self.doorbell {
             doorbell.ring();
         }
+    }
+}
+
+impl<'a> Wait<'a> {
+    /// For a message of a port, or the end of one of its writers.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn port(self, port: &'a mut Port) -> Result<Wait<'a>> {
+        self.source(port, 0)
+    }
+}
+
+impl Source for Port {
+    fn is_ready(&mut self, _: u64) -> Result<bool> {
+        Port::is_ready(self)
+    }
+
+    fn announce(&mut self, _: u64) -> Result<Option<u32>> {
+        Ok(Port::announce(self)?.and_then(Parked::leave))
+    }
+
+    fn retract(&mut self) {
+        Parked::retract(&self.choice.board().sleep.word, self.choice.inbox());
+    }
+
+    fn words<'w>(&'w self, said: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
+        words.push((&self.choice.board().sleep.word, said));
+    }
+
+    fn most_sleep(&self) -> Option<Duration> {
+        self.slice()
+    }
+
+    fn after_sleep(&mut self, slept: Duration) -> Result<()> {
+        // It was the longest: a writer may have spoiled the bits of others on the board.
+        if self.slice().is_some_and(|slice| slept >= slice) {
+            self.choice.look_at_all()?;
+        }
+        Ok(())
     }
 }

@@ -4,8 +4,9 @@ use super::{DATA, FIRST, HELLO, LAST, PortOptions};
 use crate::connect::acceptor::hand_over;
 use crate::connect::name::{self, Subject};
 use crate::error::{Error, ErrorKind, Result};
+use crate::park::{Until, Wait};
 use crate::pipe::connection::Connection;
-use crate::pipe::end::{End, Until, make_memory};
+use crate::pipe::end::{End, make_memory};
 use crate::pipe::record::RecordWriter;
 use crate::pipe::stream::copy_of;
 use rustix::fd::BorrowedFd;
@@ -222,10 +223,16 @@ impl PortWriter {
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.inner.poll_descriptor()
     }
+}
 
-    /// For [`crate::Wait`]: the ring, and what a message of so many bytes takes of it at first.
-    pub(crate) fn ring(&mut self, bytes: usize) -> (&mut RecordWriter, usize) {
-        let first = bytes.min(self.piece_bytes);
-        (&mut self.inner, first)
+impl<'a> Wait<'a> {
+    /// For room for a message of so many bytes, or for its first piece; or for the reader to be
+    /// gone.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn port_writer(self, writer: &'a mut PortWriter, bytes: usize) -> Result<Wait<'a>> {
+        let first = bytes.min(writer.piece_bytes);
+        self.record_writer(&mut writer.inner, first)
     }
 }

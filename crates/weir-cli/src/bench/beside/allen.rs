@@ -1,7 +1,7 @@
 //! Allen's figures beside an echo at user level of today, and what such an echo may cost.
 
-use super::{first, table};
-use crate::output::trimmed;
+use super::first;
+use crate::output::{aligned, trimmed};
 use crate::units::figure;
 use comfy_table::Table;
 use weir_bench::allen_echo::goals;
@@ -35,7 +35,7 @@ pub fn echo(cases: &[&CaseRecord], comparisons: &[ComparisonRecord]) -> Option<S
 fn published(cases: &[&CaseRecord], comparisons: &[ComparisonRecord]) -> Option<Table> {
     let then = lines(ALLEN);
     let header = ["  PDP-11/45 (L. Allen, MIT)", "", "this host, same-cpu", "", "", ""];
-    let mut table = table(header, &[1, 3]);
+    let mut table = aligned(header, [1, 3]);
     for (quantity, name) in ROWS {
         let Some(now) = super::find(cases, name, Placement::SameCpu) else { continue };
         let (quantity, was) = published_of(&then, quantity, |ms| figure(ms * 1e6, Unit::Ns));
@@ -59,7 +59,8 @@ fn published_of(then: &[Line], quantity: &str, show: impl Fn(f64) -> String) -> 
 
 /// The bounds, and what was measured in the same rounds.
 fn bounds(comparisons: &[ComparisonRecord]) -> Option<Table> {
-    let mut table = table(["  in the same rounds", "place", "ratio", "interval", "goal", ""], &[2]);
+    let mut table =
+        aligned(["  in the same rounds", "place", "ratio", "interval", "goal", ""], [2]);
     for goal in goals::goals() {
         let is = |row: &&ComparisonRecord| row.a == goal.a && row.b == goal.b;
         for row in comparisons.iter().filter(is) {

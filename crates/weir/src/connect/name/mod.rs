@@ -82,7 +82,6 @@ pub struct Claim {
     socket: ParentOnly,
     _lock: ParentOnly,
     path: PathBuf,
-    epoch: u32,
 }
 
 impl Claim {
@@ -94,8 +93,7 @@ impl Claim {
             // Ours, and held: a name that is not to be had is left without one.
             let _ = rustix::fs::unlink(lock_path(path));
         })?;
-        let epoch = weir_sys::forks::epoch();
-        Ok(Claim { socket, _lock: lock, path: path.to_owned(), epoch })
+        Ok(Claim { socket, _lock: lock, path: path.to_owned() })
     }
 
     fn listen_at(
@@ -131,7 +129,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if self.epoch == weir_sys::forks::epoch() {
+        if self.socket().is_some() {
             // While the lock is held, so that both are still ours.
             let _ = rustix::fs::unlink(&self.path);
             let _ = rustix::fs::unlink(lock_path(&self.path));

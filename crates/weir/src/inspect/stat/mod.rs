@@ -9,14 +9,13 @@ pub use ports::{PortAccount, PortStat, PortWriterStat, port};
 pub use shared::{FlagsStat, MpxAccount, MpxStat, clusters, mpxes};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{self, HeaderPage};
+use crate::memory::{self, EndSnapshot, Snapshot};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weir_ring::account::Account;
-use weir_ring::layout::{self, SleepLine};
-use weir_ring::primitive::Ordering;
+use weir_ring::layout;
 use weir_ring::sleep;
 
 /// What a pipe carries.
@@ -130,36 +129,29 @@ pub fn open(pid: i32, descriptor: i32, for_writing: bool) -> Result<OwnedFd> {
 pub fn read(file: &OwnedFd) -> Result<PipeStat> {
     let extent = memory::inspect(file.as_fd())?;
     let inode = rustix::fs::fstat(file).map_err(|cause| Error::os("look at", "a pipe", cause))?;
-    let page = HeaderPage::to_read(file.as_fd())?;
-    let header = page.header();
-    let tuning = &header.tuning;
-    let end = |sleep: &SleepLine, line| EndStat {
-        account: Account::read(line),
-        closed: sleep.closed.load(Ordering::Acquire) != 0,
-        waits: sleep.word.load(Ordering::Relaxed) & (sleep::ASLEEP | sleep::POLLING) != 0,
+    let now = Snapshot::of(file.as_fd())?;
+    let end = |end: EndSnapshot| EndStat {
+        account: end.account,
+        closed: end.closed,
+        waits: end.sleep & (sleep::ASLEEP | sleep::POLLING) != 0,
     };
-    // Read before what is behind it, so that the fill is not below nothing.
-    let read = header.reader.position.load(Ordering::Acquire);
-    let written = header.writer.position.load(Ordering::Acquire);
     let kind = match extent.kind {
         layout::STREAM => Kind::Stream,
         layout::RECORD | layout::MESSAGE => Kind::Records,
         _ => return Err(Error::new(ErrorKind::Corrupt, "look at", "a pipe", "of no known kind")),
     };
-    let line = &header.writer_account;
-    let port = (line.port_device.load(Ordering::Relaxed), line.port_inode.load(Ordering::Relaxed));
-    let fill = written.wrapping_sub(read).min(extent.ring_bytes);
+    let fill = now.written.wrapping_sub(now.read).min(extent.ring_bytes);
     Ok(PipeStat {
         inode: inode.st_ino,
         kind,
         capacity_bytes: extent.ring_bytes,
-        segment_bytes: tuning.segment_bytes.load(Ordering::Relaxed),
-        atomic_bytes: tuning.atomic_bytes.load(Ordering::Relaxed),
+        segment_bytes: now.segment_bytes,
+        atomic_bytes: now.atomic_bytes,
         generation: extent.generation,
         fill_bytes: (kind == Kind::Stream).then_some(fill),
-        port: (port != (0, 0)).then_some(port),
-        writer: end(&header.writer_sleep, &header.writer_account),
-        reader: end(&header.reader_sleep, &header.reader_account),
+        port: (now.port != (0, 0)).then_some(now.port),
+        writer: end(now.writer),
+        reader: end(now.reader),
         holders: Vec::new(),
     })
 }

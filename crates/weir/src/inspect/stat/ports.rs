@@ -111,9 +111,8 @@ fn read_board(file: &OwnedFd) -> Result<(PortAccount, (u64, u64))> {
         copy.u64(offset_of!(Board, magic)) == board::MAGIC
             && copy.u32(offset_of!(Board, version)) == board::VERSION
     });
-    let copy = copy.ok_or_else(|| {
-        Error::new(ErrorKind::Corrupt, "look at", "a board", "it is none")
-    })?;
+    let copy =
+        copy.ok_or_else(|| Error::new(ErrorKind::Corrupt, "look at", "a board", "it is none"))?;
     let begin = offset_of!(Board, account);
     let word = |offset: usize| copy.u64(begin + offset);
     let account = PortAccount {

@@ -1,7 +1,8 @@
 //! Which capacity and habits are fast on this machine: short streams between two CPUs.
 
 use crate::error::Result;
-use crate::pipe::options::{Options, Waiting};
+use crate::park::Waiting;
+use crate::pipe::options::Options;
 use crate::pipe::stream::pipe;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::time::{Duration, Instant};

@@ -10,16 +10,21 @@ use weir_ring::{Memory, sleep};
 impl End {
     /// Says that this end sleeps or polls: see [`sleep::announce`].
     pub fn announce(&mut self, how: u32) -> u32 {
-        let sleep = self.role.sleep(self.map.header());
-        // Relaxed, here and in `announce`: the barrier below makes both seen. Not set where there
-        // is no such barrier.
-        let had_the_fences =
-            self.fencing.sleeps() && sleep.sleeper_fences.swap(0, Ordering::Relaxed) != 0;
-        let said = sleep::announce(&sleep.word, how);
+        let had_the_fences = self.drop_fences();
+        let said = sleep::announce(self.sleep_word(), how);
         if had_the_fences {
             barrier::pass();
         }
         said
+    }
+
+    /// Leaves the fences to the other end. Where it had them, the caller passes a barrier after it
+    /// has announced its sleep.
+    pub(super) fn drop_fences(&mut self) -> bool {
+        let sleep = self.role.sleep(self.map.header());
+        // Relaxed, here and in `announce`: the barrier makes both seen. Not set where there is no
+        // such barrier.
+        self.fencing.sleeps() && sleep.sleeper_fences.swap(0, Ordering::Relaxed) != 0
     }
 
     /// A reader has moved so many records: after many without a sleep the fences become its own.

@@ -3,15 +3,15 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Extent, Map};
 use crate::park::doorbell::Doorbell;
-use crate::park::futex;
+use crate::park::{Parked, Spinner, Until, Waiting, barrier, peer_of};
 use crate::pipe::connection::{Connection, Role};
 use crate::pipe::handle::{Half, Handle};
-use crate::pipe::options::{Resolved, Waiting};
+use crate::pipe::options::Resolved;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_policy::pipe::{Fencing, Peer, Shape, Slip, Spin, Wishes, Yielding};
-use weir_ring::account::{Account, add};
+use weir_policy::pipe::{Fencing, Peer, Shape, Slip, Wishes};
+use weir_ring::account::{self, Account, add};
 use weir_ring::layout::{AccountLine, Header};
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::{Area, Memory, sleep};
@@ -23,10 +23,6 @@ mod tuning;
 
 pub use tuning::say_shape;
 
-/// Looks before the clock is read, or the CPU looked up: some times what a line takes to travel.
-const QUICK_LOOKS: u32 = 250;
-/// Looks between two readings of the clock.
-const LOOKS: u32 = 16;
 /// A writer looks so often whether there is room of less than a segment. Shorter than a tick of the
 /// kernel's clock, the timer would cost more than the sleep.
 pub const WRITER_SLICE: Duration = Duration::from_millis(20);
@@ -42,24 +38,6 @@ pub enum Ended {
     TimedOut,
 }
 
-/// Until when a call waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
-    /// Not at all.
-    Now,
-    /// As long as it takes.
-    Ever,
-    /// Until then.
-    Then(Instant),
-}
-
-impl Until {
-    /// So long from now.
-    pub fn after(time: Duration) -> Until {
-        Instant::now().checked_add(time).map_or(Until::Ever, Until::Then)
-    }
-}
-
 /// One end of a pipe.
 #[derive(Debug)]
 pub struct End {
@@ -71,10 +49,7 @@ pub struct End {
     role: Role,
     /// None with the reader of many: it has descriptors for other things.
     file: Option<ParentOnly>,
-    spin: Spin,
-    yielding: Yielding,
-    waiting: Waiting,
-    shares_cpu: bool,
+    spinner: Spinner,
     fencing: Fencing,
     /// Whether the other end's barrier reaches this process.
     reached: bool,
@@ -99,6 +74,19 @@ pub fn make_memory(kind: u32, resolved: &Resolved) -> Result<(ParentOnly, Arc<Ma
     Ok((file, Arc::new(map)))
 }
 
+/// Whether the end of that role has closed.
+#[inline]
+fn has_closed(map: &Map, role: Role) -> bool {
+    // Acquire pairs with the release in `close`: what was published before is seen after.
+    role.sleep(map.header()).closed.load(Ordering::Acquire) != 0
+}
+
+/// Says on which CPU the end of that role is: whether the other is there too.
+fn cpu(map: &Map, role: Role) -> Peer {
+    let other = role.other().sleep(map.header()).cpu.load(Ordering::Relaxed);
+    peer_of(&role.sleep(map.header()).cpu, other)
+}
+
 impl End {
     /// An end over both halves of it, which were made or checked.
     pub fn of(half: Half, map: Arc<Map>, role: Role, resolved: &Resolved) -> Result<End> {
@@ -119,10 +107,7 @@ impl End {
             dirties: resolved.levers.dirties,
             role: life.role(),
             file,
-            spin: Spin::new(resolved.levers.wake_ns),
-            yielding: Yielding::default(),
-            waiting: resolved.waiting,
-            shares_cpu: false,
+            spinner: Spinner::new(resolved.waiting, resolved.levers.wake_ns),
             fencing: Fencing::default(),
             reached: false,
             trouble_seen: 0,
@@ -188,36 +173,45 @@ impl End {
     /// Whether the other end has closed or died. Whoever asks looks into the memory afterwards.
     #[inline]
     pub fn is_gone(&self) -> bool {
-        // Acquire pairs with the release in `close`: what was published before is seen after.
-        self.role.other().sleep(self.header()).closed.load(Ordering::Acquire) != 0
-            || self.life.is_dead()
+        self.other_has_closed() || self.life.is_dead()
     }
 
     /// Whether the other end has closed, rather than died.
+    #[inline]
     pub fn other_has_closed(&self) -> bool {
-        // Acquire: as in `is_gone`.
-        self.role.other().sleep(self.header()).closed.load(Ordering::Acquire) != 0
+        has_closed(&self.map, self.role.other())
     }
 
     /// Says to the other end on which CPU this one is.
     pub fn say_cpu(&self) {
-        let cpu = rustix::thread::sched_getcpu() as u32 + 1;
-        let word = &self.role.sleep(self.header()).cpu;
-        if word.load(Ordering::Relaxed) != cpu {
-            word.store(cpu, Ordering::Relaxed);
-        }
+        cpu(&self.map, self.role);
     }
 
-    pub fn peer(&self) -> Peer {
-        let own = rustix::thread::sched_getcpu() as u32 + 1;
-        let word = &self.role.sleep(self.header()).cpu;
-        if word.load(Ordering::Relaxed) != own {
-            word.store(own, Ordering::Relaxed);
-        }
-        match self.role.other().sleep(self.header()).cpu.load(Ordering::Relaxed) {
-            0 => Peer::Unknown,
-            other if other == own => Peer::SameCpu,
-            _ => Peer::OtherCpu,
+    /// Sleeps until `look` finds something.
+    pub fn sleep(
+        &mut self,
+        until: Until,
+        look: &mut dyn FnMut(&Map) -> Result<bool>,
+    ) -> Result<Ended> {
+        self.slip.on_pause();
+        let slice = (self.role == Role::Writer).then_some(WRITER_SLICE);
+        loop {
+            let had_the_fences = self.drop_fences();
+            let parked = Parked::announce(self.sleep_word(), self.life.inbox());
+            if had_the_fences {
+                barrier::pass();
+            }
+            let gone = self.is_gone();
+            // Looked at after the end was: what it published before it went counts.
+            if look(&self.map)? {
+                return Ok(Ended::Ready);
+            }
+            if gone || until.is_over() {
+                return Ok(if gone { Ended::Gone } else { Ended::TimedOut });
+            }
+            let slept = parked.sleep(until.at_most(slice));
+            self.spinner.slept(slept.ns);
+            account::slept(self.account_line(), slept.ns, slept.woken);
         }
     }
 
@@ -241,110 +235,19 @@ impl End {
         }
     }
 
-    /// Looks until `look` finds something, the other end is gone, or it takes too long to be worth
-    /// it. `look` is told whether it should be content with little.
+    /// Looks for a while whether `look` finds something, unless the other end is gone.
     #[inline]
-    pub fn spin(&mut self, mut look: impl FnMut(&Map) -> Result<bool>) -> Result<bool> {
-        let line = self.account_line();
-        add(&line.waits, 1);
-        // Where the other end needed this CPU the last time, looking only keeps it from it.
-        let looks = if self.shares_cpu { 1 } else { QUICK_LOOKS };
-        if self.waiting != Waiting::Sleep {
-            for _ in 0..looks {
-                if look(&self.map)? {
-                    add(&self.account_line().spun, 1);
-                    return Ok(true);
-                }
-            }
-        }
-        let peer = self.peer();
-        self.shares_cpu = peer == Peer::SameCpu && self.waiting == Waiting::Adaptive;
-        let budget_ns = match self.waiting {
-            Waiting::Sleep => 0,
-            Waiting::Adaptive => self.spin.budget_ns(peer),
-            Waiting::Spin => u64::MAX,
-        };
-        if budget_ns == 0 {
-            return self.give_way(&mut look);
-        }
-        let begun = Instant::now();
-        let mut rounds = 0_u64;
-        loop {
-            for _ in 0..LOOKS {
-                if look(&self.map)? {
-                    self.spin.learn(true);
-                    add(&self.account_line().spun, 1);
-                    return Ok(true);
-                }
-                std::hint::spin_loop();
-            }
-            rounds += 1;
-            let over = begun.elapsed().as_nanos() as u64 >= budget_ns;
-            // Now and then: where the other end has come to this CPU, spinning keeps it from it.
-            let pointless = rounds.is_multiple_of(64) && self.peer() == Peer::SameCpu;
-            if over || self.is_gone() || (pointless && self.waiting != Waiting::Spin) {
-                self.spin.learn(false);
-                return Ok(false);
-            }
-        }
-    }
-
-    /// On the CPU of the other end: lets it run once, before sleeping.
-    fn give_way(&mut self, look: &mut dyn FnMut(&Map) -> Result<bool>) -> Result<bool> {
-        if !self.shares_cpu || !self.yielding.wants() {
-            return Ok(false);
-        }
-        let begun = Instant::now();
-        rustix::thread::sched_yield();
-        let came = look(&self.map)?;
-        self.yielding.learn(came, begun.elapsed().as_nanos() as u64);
-        add(&self.account_line().spun, u64::from(came));
-        Ok(came)
-    }
-
-    /// Sleeps until `look` finds something, by the protocol of [`sleep`].
-    pub fn sleep(
+    pub fn spin(
         &mut self,
         until: Until,
-        look: &mut dyn FnMut(&Map) -> Result<bool>,
-    ) -> Result<Ended> {
-        self.slip.on_pause();
-        let slice = Some(WRITER_SLICE).filter(|_| self.role == Role::Writer);
-        loop {
-            let said = self.announce(sleep::ASLEEP);
-            let word = &self.role.sleep(self.map.header()).word;
-            let gone = self.is_gone();
-            // Looked at after the end was: what it published before it went counts.
-            if look(&self.map)? {
-                sleep::retract(word, sleep::ASLEEP);
-                return Ok(Ended::Ready);
-            }
-            let time = match until {
-                Until::Ever => slice,
-                Until::Now => Some(Duration::ZERO),
-                Until::Then(then) => {
-                    let left = then.saturating_duration_since(Instant::now());
-                    Some(slice.map_or(left, |slice| slice.min(left)))
-                }
-            };
-            if gone || time.is_some_and(|time| time.is_zero()) {
-                sleep::retract(word, sleep::ASLEEP);
-                return Ok(if gone { Ended::Gone } else { Ended::TimedOut });
-            }
-            let begun = Instant::now();
-            self.life.falls_asleep();
-            // Asked once more: from here on the watcher wakes until it is heard.
-            let woken = !self.life.is_dead() && futex::wait(word, said, time);
-            self.life.wakes_up();
-            let line = self.account_line();
-            add(&line.slept, 1);
-            let slept_ns = begun.elapsed().as_nanos() as u64;
-            self.spin.slept(slept_ns);
-            let line = self.account_line();
-            add(&line.slept_ns, slept_ns);
-            add(&line.wakes_taken, u64::from(woken));
-            sleep::retract(&self.role.sleep(self.map.header()).word, sleep::ASLEEP);
-        }
+        mut look: impl FnMut(&Map) -> Result<bool>,
+    ) -> Result<bool> {
+        add(&self.account_line().waits, 1);
+        let (map, life, role) = (&*self.map, &*self.life, self.role);
+        let gone = || has_closed(map, role.other()) || life.is_dead();
+        let found = self.spinner.spin(until, || cpu(map, role), gone, || look(map))?;
+        add(&self.account_line().spun, u64::from(found));
+        Ok(found)
     }
 
     /// For a `try_` call that found nothing, if the end is polled: makes the doorbell ring once
@@ -361,7 +264,7 @@ impl End {
     /// A streaming reader that has run dry lets the writer get ahead, where that pays.
     pub fn pause(&mut self, records: u32) {
         let ns = self.slip.on_dry(records);
-        if ns == 0 || self.waiting == Waiting::Sleep {
+        if ns == 0 || self.spinner.waiting() == Waiting::Sleep {
             return;
         }
         let begun = Instant::now();

@@ -2,8 +2,9 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, View};
+use crate::park::Until;
 use crate::pipe::connection::Role;
-use crate::pipe::end::{End, Ended, Until};
+use crate::pipe::end::{End, Ended};
 use crate::pipe::handle::Handle;
 use crate::pipe::options::Options;
 use crate::pipe::stream::corrupt;
@@ -18,7 +19,7 @@ use weir_ring::record;
 #[derive(Debug)]
 pub struct RecordReader {
     // `None` once it was handed on.
-    end: Option<End>,
+    pub(in crate::pipe) end: Option<End>,
     ring: record::RecordReader,
 }
 
@@ -201,7 +202,7 @@ impl RecordReader {
         }
         let dry = std::mem::take(&mut end.since_dry);
         end.pause(dry);
-        if end.spin(|map: &Map| Ok(next(ring, map)?.is_some()))? {
+        if end.spin(until, |map: &Map| Ok(next(ring, map)?.is_some()))? {
             return next(ring, &end.map);
         }
         give_back(end, ring);

@@ -2,8 +2,9 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, ViewMut};
+use crate::park::Until;
 use crate::pipe::connection::Role;
-use crate::pipe::end::{End, Ended, Until};
+use crate::pipe::end::{End, Ended};
 use crate::pipe::handle::Handle;
 use crate::pipe::options::Options;
 use crate::pipe::stream::corrupt;
@@ -22,7 +23,7 @@ const LOOK_EVERY: u32 = 1024;
 #[derive(Debug)]
 pub struct RecordWriter {
     // `None` once it was handed on.
-    end: Option<End>,
+    pub(in crate::pipe) end: Option<End>,
     ring: record::RecordWriter,
     sends: u32,
 }
@@ -182,7 +183,7 @@ impl RecordWriter {
             let segment = end.shape.segment_bytes();
             let arena = if needed.1 > 0 { needed.1.max(segment) } else { 0 };
             let plenty = (needed.0.max(segment), arena.min(end.arena_bytes()));
-            end.spin(|map: &Map| ring.has_room(map, plenty).map_err(fail))?;
+            end.spin(until, |map: &Map| ring.has_room(map, plenty).map_err(fail))?;
         }
         if ring.has_room(&*end.map, needed).map_err(fail)? {
             return Ok(());

@@ -16,13 +16,13 @@ mod writer;
 pub use reader::Reader;
 pub use writer::Writer;
 
+use crate::connect::passing;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Map, Use};
 use crate::pipe::connection::Role;
 use crate::pipe::end::End;
 use crate::pipe::handle::Halves;
 use crate::pipe::options::Options;
-use std::io;
 use std::sync::Arc;
 use weir_ring::Corrupt;
 use weir_ring::layout::{self, STREAM};
@@ -48,8 +48,7 @@ pub(crate) fn both_ends(kind: u32, options: &Options) -> Result<(End, End)> {
 }
 
 pub(crate) fn copy_of(file: &ParentOnly) -> Result<ParentOnly> {
-    let copy = || rustix::io::fcntl_dupfd_cloexec(file.here()?, 3).map_err(io::Error::from);
-    ParentOnly::make(copy).map_err(|cause| Error::os("copy", "memory", cause))
+    file.here().and_then(passing::copy_of).map_err(|cause| Error::os("copy", "memory", cause))
 }
 
 /// Opens received memory of a kind, as it is opened by that kind's ends.

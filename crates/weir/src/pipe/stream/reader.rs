@@ -3,8 +3,9 @@
 use super::corrupt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Map;
+use crate::park::Until;
 use crate::pipe::connection::Role;
-use crate::pipe::end::{End, Ended, Until};
+use crate::pipe::end::{End, Ended};
 use crate::pipe::handle::Handle;
 use crate::pipe::options::Options;
 use rustix::fd::BorrowedFd;
@@ -20,7 +21,7 @@ use weir_ring::stream::StreamReader;
 #[derive(Debug)]
 pub struct Reader {
     // `None` once it was handed on.
-    end: Option<End>,
+    pub(in crate::pipe) end: Option<End>,
     ring: StreamReader,
 }
 
@@ -150,7 +151,7 @@ impl Reader {
             }
             let dry = std::mem::take(&mut end.since_dry);
             end.pause(dry);
-            if end.spin(|map: &Map| look(ring, map))? {
+            if end.spin(until, |map: &Map| look(ring, map))? {
                 continue;
             }
             match end.sleep(until, &mut |map| look(ring, map))? {

@@ -3,8 +3,9 @@
 use super::corrupt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Extent, Map};
+use crate::park::Until;
 use crate::pipe::connection::Role;
-use crate::pipe::end::{End, Ended, Until, elastic, say_shape};
+use crate::pipe::end::{End, Ended, elastic, say_shape};
 use crate::pipe::handle::Handle;
 use crate::pipe::options::{Options, out_of_range};
 use rustix::fd::BorrowedFd;
@@ -26,7 +27,7 @@ const LOOK_EVERY: u32 = 256;
 #[derive(Debug)]
 pub struct Writer {
     // `None` once it was handed on.
-    end: Option<End>,
+    pub(in crate::pipe) end: Option<End>,
     ring: StreamWriter,
     writes: u32,
 }
@@ -138,7 +139,7 @@ impl Writer {
             }
             if room < plenty && until != Until::Now {
                 // Little room is not worth a line's way to the other CPU and back.
-                end.spin(|map: &Map| Ok(ring.room(map, plenty).map_err(fail)? >= plenty))?;
+                end.spin(until, |map: &Map| Ok(ring.room(map, plenty).map_err(fail)? >= plenty))?;
                 room = ring.room(&*end.map, plenty).map_err(fail)?;
             }
             let step = end.shape.step_bytes(whole, left, room);

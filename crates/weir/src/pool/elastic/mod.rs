@@ -9,6 +9,7 @@ mod drain;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Map;
+use crate::park::{Interest, Wait};
 use crate::pipe::end::elastic;
 use crate::pipe::stream::Reader;
 use crate::pool::{BacklogReader, BacklogWriter, Pool};
@@ -282,7 +283,7 @@ impl ElasticReader {
     }
 
     /// The descriptor, readable only if there is something.
-    pub(crate) fn armed_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+    fn armed_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.poll_descriptor()?;
         if self.backlog()?.backlog_bytes() == 0 && self.backlog()?.arm() {
             let mut sides = self.ring.lock();
@@ -293,6 +294,17 @@ impl ElasticReader {
             }
         }
         self.poll_descriptor()
+    }
+}
+
+impl<'a> Wait<'a> {
+    /// For data of an elastic reader, in memory, or the end of its stream. It counts as a
+    /// descriptor.
+    ///
+    /// # Errors
+    /// There are too many already; the kernel has no descriptors.
+    pub fn elastic_reader(self, reader: &'a mut ElasticReader) -> Result<Wait<'a>> {
+        self.descriptor(reader.armed_descriptor()?, Interest::Read)
     }
 }
 

@@ -1,0 +1,189 @@
+//! The streams of a pool and the blocks in them: their order, their states, what is counted.
+
+use super::Counts;
+use super::blocks::{Blocks, NONE, State};
+use super::stream::{Stalls, Stream};
+use alloc::collections::TryReserveError;
+use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
+
+/// All streams.
+#[derive(Debug)]
+pub struct Streams {
+    /// The blocks of all of them.
+    pub blocks: Blocks,
+    /// What was counted for all of them.
+    pub counts: Counts,
+    all: Vec<Stream>,
+    stalls: Stalls,
+    age: u64,
+}
+
+impl Streams {
+    /// No streams, with at most so many blocks, if there is memory for them.
+    pub fn new(most_blocks: usize) -> Result<Streams, TryReserveError> {
+        let (all, counts, stalls) = (Vec::new(), Counts::default(), Stalls::default());
+        Ok(Streams { blocks: Blocks::new(most_blocks)?, counts, all, stalls, age: 0 })
+    }
+
+    /// Opens a stream: its number. Those of closed ones are used again.
+    pub fn open(&mut self, now_ns: u64) -> u32 {
+        let fresh = Stream::new(now_ns);
+        match self.all.iter().position(|stream| !stream.open) {
+            Some(at) => {
+                self.all[at] = fresh;
+                at as u32
+            }
+            None => {
+                self.all.push(fresh);
+                self.all.len() as u32 - 1
+            }
+        }
+    }
+
+    /// How many there are, with the closed ones.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// All of them, with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Stream)> {
+        (0..).zip(&self.all)
+    }
+
+    /// What is known of their readers' stalls.
+    pub fn stalls(&self) -> &Stalls {
+        &self.stalls
+    }
+
+    /// Counts something about a block: for all streams, and for its own while it is in one.
+    pub fn tally(&mut self, block: u32, count: impl Fn(&mut Counts)) {
+        count(&mut self.counts);
+        if !self.blocks[block].gone {
+            count(&mut self.all[self.blocks[block].stream as usize].counts);
+        }
+    }
+
+    /// Appends an empty block, which is in this frame; false if there can be no more blocks.
+    pub fn append(&mut self, now_ns: u64, stream: u32, frame: u32) -> bool {
+        let at = &mut self.all[stream as usize];
+        let Some(block) = self.blocks.make(stream, at.next_sequence, self.age, frame) else {
+            return false;
+        };
+        self.age += 1;
+        at.appending = false;
+        at.next_sequence = at.next_sequence.wrapping_add(1);
+        if at.tail == NONE {
+            at.head = block;
+            at.since_ns = now_ns;
+            at.caught_up = true;
+        } else {
+            self.blocks[at.tail].next = block;
+        }
+        at.tail = block;
+        at.count += 1;
+        self.tally(block, |counts| counts.appended += 1);
+        true
+    }
+
+    /// No more will be put into the last block.
+    pub fn seal(&mut self, stream: u32) {
+        let at = &mut self.all[stream as usize];
+        let block = at.tail;
+        if block == NONE || self.blocks[block].state != State::Open {
+            return;
+        }
+        self.blocks[block].state = State::Dirty;
+        // What the reader looks at stays where it is.
+        if !at.holds(block) {
+            self.blocks.push(&mut at.dirty, block);
+        }
+    }
+
+    /// Takes a block out of the list of dirty ones of its stream.
+    pub fn unlist_dirty(&mut self, block: u32) {
+        let stream = self.blocks[block].stream;
+        self.blocks.unlink(&mut self.all[stream as usize].dirty, block);
+    }
+
+    /// Puts a block back among the dirty ones of its stream, in its place.
+    pub fn dirty_again(&mut self, block: u32) {
+        self.blocks[block].state = State::Dirty;
+        let at = &mut self.all[self.blocks[block].stream as usize];
+        if at.holds(block) {
+            return;
+        }
+        let (blocks, sequence) = (&self.blocks, self.blocks[block].sequence);
+        // Numbers wrap, so they are compared by their difference.
+        let is_later = |other: u32| blocks[other].sequence.wrapping_sub(sequence) as i32 > 0;
+        // It belongs near one of the two ends: a reader comes from the front, writers add behind.
+        let is_first = at.dirty.first != NONE && is_later(at.dirty.first);
+        let mut behind = if is_first { NONE } else { at.dirty.last };
+        while behind != NONE && is_later(behind) {
+            behind = blocks.before(behind);
+        }
+        self.blocks.insert(&mut at.dirty, behind, block);
+    }
+
+    /// A block leaves its frame; it is in the file.
+    pub fn evict(&mut self, block: u32) -> u32 {
+        let of = &mut self.blocks[block];
+        of.state = State::Spilled;
+        self.all[of.stream as usize].spilled += 1;
+        core::mem::replace(&mut of.frame, NONE)
+    }
+
+    /// A block is read back into this frame.
+    pub fn come_back(&mut self, block: u32, frame: u32) {
+        let of = &mut self.blocks[block];
+        (of.frame, of.state) = (frame, State::Reading);
+        self.all[of.stream as usize].spilled -= 1;
+    }
+
+    /// Takes the first block out of its stream.
+    pub fn pop_head(&mut self, stream: u32) {
+        let at = &mut self.all[stream as usize];
+        let head = at.head;
+        at.spilled -= u32::from(self.blocks[head].state == State::Spilled);
+        at.head = self.blocks[head].next;
+        at.count -= 1;
+        if at.head == NONE {
+            at.tail = NONE;
+        }
+        self.tally(head, |counts| counts.consumed += 1);
+    }
+
+    /// Takes the last block of several out of its stream. Blocks know only those behind them, but
+    /// this happens once in the life of a stream.
+    pub fn pop_tail(&mut self, stream: u32) {
+        let at = &mut self.all[stream as usize];
+        let (mut before, last) = (at.head, at.tail);
+        while self.blocks[before].next != last {
+            before = self.blocks[before].next;
+        }
+        self.blocks[before].next = NONE;
+        at.tail = before;
+        at.count -= 1;
+        self.tally(last, |counts| counts.consumed += 1);
+    }
+
+    /// A block was read to its end: the reader's pace, and its stalls.
+    pub fn learn(&mut self, now_ns: u64, stream: u32) {
+        let stalled_ns = self.all[stream as usize].learn(now_ns);
+        self.stalls.learn(stalled_ns);
+    }
+}
+
+impl Index<u32> for Streams {
+    type Output = Stream;
+
+    fn index(&self, at: u32) -> &Stream {
+        &self.all[at as usize]
+    }
+}
+
+impl IndexMut<u32> for Streams {
+    fn index_mut(&mut self, at: u32) -> &mut Stream {
+        &mut self.all[at as usize]
+    }
+}

@@ -1,0 +1,212 @@
+//! Two ends in one process, over the very mappings that processes share: what one thread stores and
+//! another loads are atomics, and everything else is handed over by atomics.
+//!
+//! Miri sees what breaks this, and only miri does. There the mappings lie on the heap, whose bytes
+//! are plain bytes: `weir-ring`'s own heap is made of atomic words, over which nothing is a race.
+
+use super::header::Snapshot;
+use super::link::{LinkExtent, LinkMap};
+use super::map::{Extent, Map};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use weir_ring::Memory;
+use weir_ring::lane::{FrameKind, LaneId, LaneMemory, LaneReader, LaneWriter, Place, Side};
+use weir_ring::layout::{self, Header};
+use weir_ring::record::{RecordReader, RecordWriter};
+use weir_ring::stream::{StreamReader, StreamWriter};
+
+const LAPS: u32 = if cfg!(miri) { 40 } else { 20_000 };
+const EXTENT: LinkExtent = LinkExtent { channels: 1, arena_bytes: 64 << 10 };
+
+fn map_of(kind: u32) -> Map {
+    let arena_bytes = if kind == layout::STREAM { 0 } else { 4096 };
+    let extent = Extent { kind, ring_bytes: 4096, arena_bytes, generation: 0 };
+    #[cfg(miri)]
+    return Map::on_heap(extent);
+    #[cfg(not(miri))]
+    super::create(extent).expect("made").1
+}
+
+fn link() -> LinkMap {
+    #[cfg(miri)]
+    return LinkMap::on_heap(EXTENT);
+    #[cfg(not(miri))]
+    LinkMap::create(EXTENT).expect("made").1
+}
+
+/// Waits for the other thread.
+fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    loop {
+        match look() {
+            Some(found) => return found,
+            None => thread::yield_now(),
+        }
+    }
+}
+
+/// A record that was begun and given up leaves its commit word alone: the reader loads that word
+/// meanwhile.
+#[test]
+fn a_record_that_is_given_up_is_zeroed_beside_the_word_that_the_reader_loads() {
+    // In the ring, and in the arena; of sizes that divide it, since miri's heap has no mirror.
+    for (kind, bytes) in [
+        (layout::RECORD, 60),
+        (layout::RECORD, 2048),
+        (layout::MESSAGE, 56),
+        (layout::MESSAGE, 2048),
+    ] {
+        let map = &map_of(kind);
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut writer = RecordWriter::resume(map).expect("sound");
+                let begin = |writer: &RecordWriter, what: u32| {
+                    if kind == layout::MESSAGE {
+                        writer.put_header(map, what);
+                    }
+                    writer.fill(map, bytes, 0, &vec![what as u8; bytes]);
+                };
+                for lap in 0..LAPS {
+                    let room = writer.footprint(bytes);
+                    until(|| writer.has_room(map, room).expect("sound").then_some(()));
+                    begin(&writer, !lap);
+                    writer.abandon(map, bytes);
+                    begin(&writer, lap);
+                    writer.commit(map, bytes);
+                }
+            });
+            let mut reader = RecordReader::resume(map).expect("sound");
+            for lap in 0..LAPS {
+                assert_eq!(until(|| reader.look(map).expect("sound")), bytes);
+                assert!(kind == layout::RECORD || reader.header(map) == lap);
+                let mut out = vec![0; bytes];
+                reader.copy_out(map, bytes, 0, &mut out);
+                assert_eq!(out, vec![lap as u8; bytes]);
+                reader.consume(map, bytes, true);
+                reader.give_back(map);
+            }
+        });
+    }
+}
+
+#[test]
+fn bytes_of_a_stream_are_handed_over_by_its_positions() {
+    let map = map_of(layout::STREAM);
+    let map = &map;
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut writer = StreamWriter::resume(map).expect("sound");
+            for lap in 0..LAPS {
+                until(|| (writer.room(map, 256).expect("sound") >= 256).then_some(()));
+                writer.put(map, &[lap as u8; 256]);
+                writer.publish(map);
+            }
+        });
+        let mut reader = StreamReader::resume(map).expect("sound");
+        for lap in 0..LAPS {
+            until(|| (reader.available(map, 256).expect("sound") >= 256).then_some(()));
+            let mut out = [0; 256];
+            reader.take(map, &mut out, true);
+            reader.publish(map);
+            assert_eq!(out, [lap as u8; 256]);
+        }
+    });
+}
+
+/// The reader of a lane looks at heads that a hostile peer changes under it. That it sees one or
+/// the other is all that may come of it.
+#[test]
+fn heads_of_frames_that_change_meanwhile_are_no_race() {
+    let link = link();
+    let (link, lane) = (&link, LaneId { writer: Side::Peer, channel: 0 });
+    for place in [Place::INLINE, Place::block(4096, 4096)] {
+        let (mut writer, over) = (LaneWriter::default(), AtomicBool::new(false));
+        writer.move_to(place);
+        writer.put(link, lane, FrameKind::Data, false, b"some bytes");
+        writer.publish(link, lane);
+        let head = link.word(lane, place, 0).load(Ordering::Relaxed);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    link.word(lane, place, 0).store(u32::MAX, Ordering::Relaxed);
+                    link.word(lane, place, 0).store(head, Ordering::Relaxed);
+                }
+            });
+            for _ in 0..LAPS {
+                // What was looked at and refused is not gone.
+                let mut reader = LaneReader::default();
+                if let Ok(frame) = reader.look(link, lane) {
+                    let frame = frame.expect("one is there");
+                    assert_eq!((frame.left, reader.take(link, lane, &mut [0; 20])), (10, 10));
+                }
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        link.lane(lane).writer.written.store(0, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn frames_of_a_lane_are_handed_over_by_its_positions() {
+    let (link, lane) = (link(), LaneId { writer: Side::Owner, channel: 0 });
+    let link = &link;
+    for place in [Place::INLINE, Place::block(8192, 4096)] {
+        link.lane(lane).reader.read.store(0, Ordering::Relaxed);
+        link.lane(lane).writer.written.store(0, Ordering::Relaxed);
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut writer = LaneWriter::default();
+                writer.move_to(place);
+                for lap in 0..LAPS {
+                    until(|| {
+                        writer.refresh(link, lane).expect("sound");
+                        (writer.room() >= 44).then_some(())
+                    });
+                    writer.put(link, lane, FrameKind::Data, false, &[lap as u8; 39]);
+                    writer.publish(link, lane);
+                }
+            });
+            let mut reader = LaneReader::default();
+            for lap in 0..LAPS {
+                until(|| reader.look(link, lane).expect("sound"));
+                let mut out = [0; 40];
+                assert_eq!(reader.take(link, lane, &mut out), 39);
+                reader.give_back(link, lane);
+                assert_eq!(out[..39], [lap as u8; 39]);
+            }
+        });
+    }
+}
+
+/// A header that may not be written, as `weir stat` maps it. Its memory allows small Relaxed loads
+/// and no other atomic operation; miri says so of any other.
+static READ_ONLY: Zeros = Zeros([0; size_of::<Header>()]);
+#[repr(C, align(4096))]
+struct Zeros([u8; size_of::<Header>()]);
+
+#[test]
+fn a_header_that_is_only_read_is_loaded_relaxed() {
+    // SAFETY: as long and as aligned as a header, which any bytes are; it is only loaded.
+    let header = unsafe { &*(&raw const READ_ONLY).cast::<Header>() };
+    let nothing = Snapshot::load(header);
+    assert_eq!((nothing.read, nothing.written, nothing.writer), (0, 0, nothing.reader));
+    assert!(!nothing.writer.closed && nothing.writer.account.pid == 0);
+}
+
+#[test]
+#[cfg(not(miri))]
+fn a_snapshot_says_what_the_header_says() {
+    let extent = Extent { kind: layout::STREAM, ring_bytes: 4096, arena_bytes: 0, generation: 0 };
+    let (file, map) = super::create(extent).expect("made");
+    let header = map.header();
+    header.writer.position.store(4104, Ordering::Relaxed);
+    header.reader.position.store(4100, Ordering::Relaxed);
+    header.tuning.segment_bytes.store(64, Ordering::Relaxed);
+    header.writer_account.port_inode.store(7, Ordering::Relaxed);
+    header.reader_account.bytes.store(4100, Ordering::Relaxed);
+    header.writer_sleep.closed.store(1, Ordering::Relaxed);
+    header.reader_sleep.word.store(3, Ordering::Relaxed);
+    let now = Snapshot::of(file.here().expect("mine")).expect("mapped");
+    assert_eq!((now.read, now.written, now.segment_bytes, now.port), (4100, 4104, 64, (0, 7)));
+    assert_eq!((now.writer.closed, now.writer.sleep, now.reader.sleep), (true, 0, 3));
+    assert_eq!((now.reader.account.bytes, now.writer.account.bytes), (4100, 0));
+}

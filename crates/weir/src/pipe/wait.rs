@@ -1,0 +1,94 @@
+//! Ends of pipes among the things a [`Wait`] waits for.
+
+use super::end::{End, WRITER_SLICE};
+use super::record::{RecordReader, RecordWriter};
+use super::stream::{Reader, Writer};
+use crate::error::Result;
+use crate::park::{Parked, Source, Wait};
+use std::time::Duration;
+use weir_ring::primitive::AtomicU32;
+use weir_ring::sleep;
+
+impl<'a> Wait<'a> {
+    /// For data of a stream, or its end.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Invalid`]: there are too many already. So of all that follow.
+    pub fn reader(self, reader: &'a mut Reader) -> Result<Wait<'a>> {
+        self.source(reader, 0)
+    }
+
+    /// For so much room in a stream, at most its capacity; or for its reader to be gone.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn writer(self, writer: &'a mut Writer, room: u64) -> Result<Wait<'a>> {
+        self.source(writer, room)
+    }
+
+    /// For a record, or the end of them.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn record_reader(self, reader: &'a mut RecordReader) -> Result<Wait<'a>> {
+        self.source(reader, 0)
+    }
+
+    /// For room for a record of so many bytes; or for the reader to be gone.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn record_writer(self, writer: &'a mut RecordWriter, bytes: usize) -> Result<Wait<'a>> {
+        self.source(writer, bytes as u64)
+    }
+}
+
+/// The steps of a source, for one kind of end. `$wants` says how much is wanted.
+macro_rules! source {
+    ($end:ty, $slice:expr, |$this:ident, $wanted:ident| $ready:expr, $wants:expr) => {
+        impl Source for $end {
+            fn is_ready(&mut self, $wanted: u64) -> Result<bool> {
+                let $this = self;
+                $ready
+            }
+
+            fn announce(&mut self, $wanted: u64) -> Result<Option<u32>> {
+                let $this = &mut *self;
+                let end: &mut End = $wants;
+                let said = end.announce(sleep::ASLEEP);
+                // That the other is gone is seen by the look that follows.
+                end.life.inbox().falls_asleep();
+                let is_ready = Source::is_ready(self, $wanted);
+                if !matches!(is_ready, Ok(false)) {
+                    Source::retract(self);
+                }
+                Ok((!is_ready?).then_some(said))
+            }
+
+            fn retract(&mut self) {
+                // One that is not this process's did not sleep either.
+                if let Some(end) = self.end.as_ref().filter(|end| end.map.is_here()) {
+                    Parked::retract(end.sleep_word(), end.life.inbox());
+                }
+            }
+
+            fn words<'w>(&'w self, said: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
+                words.extend(self.end.as_ref().map(|end| (end.sleep_word(), said)));
+            }
+
+            fn most_sleep(&self) -> Option<Duration> {
+                $slice
+            }
+        }
+    };
+}
+
+// Room of less than a segment is looked for, as an end does that sleeps alone.
+source!(Reader, None, |this, _any| this.is_ready(), this.parts()?.0);
+source!(RecordReader, None, |this, _any| this.is_ready(), this.parts()?.0);
+source!(Writer, Some(WRITER_SLICE), |this, wanted| this.is_ready(wanted), {
+    this.announce_room(wanted)?
+});
+source!(RecordWriter, Some(WRITER_SLICE), |this, wanted| this.is_ready(wanted as usize), {
+    this.announce_room(wanted as usize)?
+});
