@@ -118,7 +118,7 @@ impl ChannelTurn<'_, '_> {
     /// Frame after frame, as long as the turn lasts: what ended it before, and whether anything had
     /// come.
     fn frames(&mut self) -> Result<(Option<Step>, bool), Nonsense> {
-        let mut came = self.data()?;
+        let mut came = false;
         while self.channel().turn.goes_on() {
             self.delivery.work.does(1);
             match self.step()? {
@@ -132,35 +132,30 @@ impl ChannelTurn<'_, '_> {
         Ok((None, came))
     }
 
-    /// Shows the data there is next, if data is to be shown: whether there was any.
-    fn data(&mut self) -> Result<bool, Nonsense> {
+    /// Shows frames of data, as many as follow each other in this turn.
+    fn data(&mut self) -> Result<Step, Nonsense> {
         let ChannelTable { links, channels, .. } = &mut *self.table;
-        let channel = &mut channels[self.index as usize];
-        if channel.state != State::Open || channel.partner != NONE {
-            return Ok(false);
-        }
-        let Some(Some(link)) = links.get_mut(self.at as usize) else { return Ok(false) };
+        let turn = &mut channels[self.index as usize].turn;
+        let Some(Some(link)) = links.get_mut(self.at as usize) else { return Ok(Step::Held) };
         let (reader, map, lane) = link.reading(self.number);
-        let (mut records, mut bytes, mut came) = (0, 0, false);
+        let (mut records, mut bytes) = (0, 0);
         let found = loop {
-            if !channel.turn.goes_on() {
-                break Ok(None);
-            }
             let frame = match reader.look(map, lane) {
                 Ok(Some(frame)) if frame.kind == FrameKind::Data => frame,
                 other => break other,
             };
-            came = true;
             self.delivery.work.does(1);
             let count = reader.take(map, lane, self.delivery.buffer);
-            channel.turn.serve(count as u64);
             records += u32::from(count == frame.left);
             bytes += count;
             let more = frame.more || count < frame.left;
             self.delivery.record(self.id, Kind::Data, more, count);
+            if !turn.serve(count as u64) {
+                break Ok(None);
+            }
         };
         self.came(records, bytes);
-        found.map(|_| came).map_err(|_| self.at)
+        found.map(|_| Step::Done(0)).map_err(|_| self.at)
     }
 
     /// So many records have come.
@@ -229,10 +224,7 @@ impl ChannelTurn<'_, '_> {
             (State::Open, kind) if is_record(kind) && partner != NONE => {
                 self.forward(partner, frame)
             }
-            (State::Open, FrameKind::Data) => {
-                self.data()?;
-                Ok(Step::Done(0))
-            }
+            (State::Open, FrameKind::Data) => self.data(),
             (State::Open, FrameKind::End) if frame.left == 0 => {
                 self.skip();
                 self.came(1, 0);
