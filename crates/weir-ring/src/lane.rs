@@ -15,6 +15,7 @@ use weir_policy::arena::{LARGEST_BYTES, SMALLEST_BYTES};
 
 #[cfg(any(test, loom, fuzzing))]
 pub mod heap;
+mod attention;
 pub mod link;
 #[cfg(all(test, not(loom)))]
 mod tests;
