@@ -47,19 +47,16 @@ ci:
 loom:
     RUSTFLAGS="--cfg loom" cargo test --locked -p weir-ring --lib --release --target-dir target/loom model
 
-# Rings, lanes, boards and flags, and the mappings that they and the frames of a pool lie on, under miri
-# (`rustup +nightly component add miri rust-src`). Memory is the heap in place of a mapping, and one
-# interleaving of many is run: it sees neither what another process does nor futexes, mmap and io_uring.
-# Tree borrows, since stacked borrows allow no atomics over memory that is read only.
-miri: on the heap (a nightly
-# toolchain with miri). Tree borrows: stacked borrows allow no atomics over memory that is read only
+# The rings, and the mappings they and the frames of a pool lie on, under miri (`rustup +nightly component add
+# miri rust-src`). Here both lie on the heap, and a run is one interleaving of the threads: miri sees neither
+# another process nor mmap, futexes and io_uring. Tree borrows: stacked borrows allow no atomics over memory that
+# is read only
 miri:
-    MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" \
-        CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(rustup which --toolchain nightly cargo-miri) runner" \
-        cargo +nightly miri test --locked -p weir-ring --lib --target-dir target/miri
-    MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" \
-        CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(rustup which --toolchain nightly cargo-miri) runner" \
-        cargo +nightly miri test --locked -p weir --lib --target-dir target/miri -- memory::races memory::frames
+    for tests in "-p weir-ring --lib" "-p weir --lib -- memory::tests::races memory::frames"; do \
+        PROPTEST_CASES=2 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" \
+            CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(rustup which --toolchain nightly cargo-miri) runner" \
+            cargo +nightly miri test --locked --target-dir target/miri $tests || exit; \
+    done
 
 # The library's tests under ThreadSanitizer (`rustup +nightly component add rust-src`). It sees the threads of one
 # process at one address: no access of another process or of the kernel (futexes, io_uring), and two mappings of

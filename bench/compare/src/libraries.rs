@@ -276,6 +276,11 @@ fn two_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>,
     })
 }
 
+/// An error of weir's.
+fn trouble(error: weir::Error) -> Trouble {
+    Trouble::failed(error.to_string())
+}
+
 /// What is opened when it is first used.
 fn first_time<T>(
     end: &mut Option<T>,

@@ -17,7 +17,7 @@ use rustix::fd::OwnedFd;
 use std::hint::black_box;
 use std::time::Instant;
 use weir::{Flags, Waiting};
-use weir_bench_sys::shared::{LINE_BYTES, Shared};
+use weir_bench_sys::shared::LINE_BYTES;
 use weir_measure::bench::case::{
     Activity, Batch, Case, Derived, Group, Measure, Normalise, Perspective, Sides, Site, Suite,
     Trouble, Work,
@@ -185,16 +185,7 @@ fn take(event: &OwnedFd) -> Result<(), Trouble> {
 }
 
 fn by_futex(site: &Site) -> Made {
-    let turns = Turns::new(Shared::new(2 * LINE_BYTES)?);
-    let peer = Peer::start(site, |control| {
-        let mut done = 0;
-        loop {
-            turns.take(1)?;
-            done += 1;
-            turns.give(0)?;
-            control.report(done)?;
-        }
-    })?;
+    let (turns, peer) = Turns::with_peer(site)?;
     round_trips(peer, move || {
         turns.give(1)?;
         turns.take(0)

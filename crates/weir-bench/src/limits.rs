@@ -126,17 +126,7 @@ fn futex_wake() -> Case {
     let params = Params { mechanism: Some("futex".into()), ..operation("wake") };
     let switches = Some(Perspective { of: Activity::Switches, per_operation: 1.0 });
     let wake = case("futex wake", params, Measure::TIME, |site| {
-        let shared = Shared::new(2 * LINE_BYTES)?;
-        let turns = Turns::new(shared);
-        let mut peer = Peer::start(site, |control| {
-            let mut done = 0;
-            loop {
-                turns.take(1)?;
-                done += 1;
-                turns.give(0)?;
-                control.report(done)?;
-            }
-        })?;
+        let (turns, mut peer) = Turns::with_peer(site)?;
         work(move |count| {
             peer.more(count);
             let begun = Instant::now();
@@ -159,9 +149,22 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Side 0 has the turn.
-    pub fn new(shared: Shared) -> Turns {
-        Turns { shared }
+    /// Side 0 has the turn; side 1 is a process that gives back each turn it gets.
+    ///
+    /// # Errors
+    /// Those of mmap(2) and fork(2).
+    pub fn with_peer(site: &Site) -> Result<(Turns, Peer), Trouble> {
+        let turns = Turns { shared: Shared::new(2 * LINE_BYTES)? };
+        let peer = Peer::start(site, |control| {
+            let mut done = 0;
+            loop {
+                turns.take(1)?;
+                done += 1;
+                turns.give(0)?;
+                control.report(done)?;
+            }
+        })?;
+        Ok((turns, peer))
     }
 
     /// Gives the turn to `side` and wakes it.

@@ -1,5 +1,6 @@
 //! Where things lie: programs by their names, and what weir keeps from one run to the next.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The file that a name stands for when a shell is to start it.
@@ -20,4 +21,16 @@ pub fn kept(variable: &str, file: &str) -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = || set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
     set(variable).or_else(|| Some(state()?.join("weir").join(file)))
+}
+
+/// Writes such a file, all of it or nothing; others may read the old one meanwhile.
+pub fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    std::fs::create_dir_all(directory)?;
+    // Made with mode 600, and removed again if it cannot take its place.
+    let mut new = tempfile::NamedTempFile::new_in(directory)?;
+    new.write_all(text)?;
+    new.write_all(b"\n")?;
+    new.persist(path).map(drop).map_err(|error| error.error)
 }

@@ -60,7 +60,7 @@ fn station(pid: u32) -> Station {
 }
 
 fn dropped() -> Dropped {
-    Dropped { reason: weir_net::counts::Drop::NoPort.reason(), packet: Packet::of(&ECHO) }
+    Dropped { reason: weir_net::drop_reason::DropReason::NoPort.into(), packet: Packet::of(&ECHO) }
 }
 
 /// What was printed, without the times.

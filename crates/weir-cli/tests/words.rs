@@ -63,6 +63,9 @@ fn a_pipeline_or_a_command_without_the_verb_is_met_with_the_right_form() {
     assert!(said(&command).contains("weir run ls -l 'a b'"), "{}", said(&command));
     let typo = weir(&["rum"]);
     assert!(said(&typo).contains("'run'"), "{}", said(&typo));
+    let slip = weir(&["rnu"]);
+    assert_eq!(slip.status.code(), Some(2));
+    assert!(said(&slip).contains("there is no verb 'rnu'; did you mean 'run'?"), "{}", said(&slip));
 }
 
 #[test]

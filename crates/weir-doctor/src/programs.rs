@@ -44,7 +44,12 @@ pub fn starts_in_a_loop(label: &str) -> bool {
 
 /// Whether a program is a shell: what runs it was forked by a script and started nothing else.
 pub fn is_shell(program: &str) -> bool {
-    matches!(program, "sh" | "bash" | "dash" | "ash" | "busybox" | "ksh" | "mksh" | "zsh" | "fish")
+    is_posix_shell(program) || matches!(program, "busybox" | "fish")
+}
+
+/// Whether a program is a shell of the grammar of POSIX.
+pub fn is_posix_shell(program: &str) -> bool {
+    matches!(program, "sh" | "bash" | "dash" | "ash" | "ksh" | "mksh" | "zsh")
 }
 
 /// Whether a one-letter option is given, alone or within a group as in `pv -qL 20m`.

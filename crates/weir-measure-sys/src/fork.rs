@@ -50,8 +50,8 @@ pub fn child(body: impl FnOnce() -> u8) -> io::Result<Child> {
 ///
 /// # Safety
 /// `body` runs in a copy of this process that lacks all other threads. What these had locked stays
-/// locked there, and what they were about to store is not stored: `body` relies on neither. Of the C
-/// library it calls what that makes usable after a fork, such as its allocator.
+/// locked there, and what they were about to store is not stored: `body` relies on neither. Of the
+/// C library it calls what that makes usable after a fork, such as its allocator.
 pub unsafe fn copy(body: impl FnOnce() -> u8) -> io::Result<Child> {
     // SAFETY: as the caller promises.
     match unsafe { libc::fork() } {

@@ -14,7 +14,6 @@ mod gateways;
 mod limit;
 mod notices;
 pub mod ping;
-mod place;
 
 pub use counts::Counts;
 pub use errors::Undeliverable;
@@ -22,13 +21,13 @@ pub use gateways::{MOST_GATEWAYS, Route};
 pub use limit::{MOST_DESTINATIONS, Rate};
 pub use notices::{Notice, Trouble};
 
+use crate::net::Net;
 use crate::outgoing::Outgoing;
 use crate::wire::icmp::{Malformed, Message, Timestamp};
 use crate::wire::ipv4::{self, Datagram, Header, protocol};
 use crate::wire::options;
 use gateways::Gateways;
 use limit::{Limit, Limits};
-use place::Place;
 use std::net::Ipv4Addr;
 
 /// Where the host is, and what it answers.
@@ -93,7 +92,7 @@ pub trait Answers {
 #[derive(Debug)]
 pub struct Engine {
     settings: Settings,
-    place: Place,
+    net: Net,
     errors: Limits,
     replies: Option<Limit>,
     gateways: Option<Gateways>,
@@ -106,7 +105,7 @@ impl Engine {
     /// An engine that knows nothing yet.
     pub fn new(settings: Settings) -> Engine {
         Engine {
-            place: Place::new(settings.address, settings.prefix_bits),
+            net: Net::new(settings.address, settings.prefix_bits),
             errors: Limits::new(settings.errors, settings.errors_to_one),
             replies: settings.replies.map(Limit::new),
             gateways: settings.ggp.then(|| Gateways::new(settings.address)),
@@ -149,7 +148,7 @@ impl Engine {
             return counts.dropped_fragment += 1;
         }
         if header.destination != self.settings.address {
-            if self.place.is_many(header.destination) {
+            if self.net.is_many(header.destination) {
                 return counts.dropped_broadcast += 1;
             }
             return counts.dropped_not_ours += 1;
@@ -165,8 +164,7 @@ impl Engine {
 
     /// Whether who sent a datagram from there may be answered, and believed.
     fn is_sound_source(&self, source: Ipv4Addr) -> bool {
-        self.place.is_one_host(source)
-            && (source != self.settings.address || self.settings.loopback)
+        self.net.is_host(source) && (source != self.settings.address || self.settings.loopback)
     }
 
     fn take_icmp(

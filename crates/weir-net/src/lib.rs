@@ -5,7 +5,8 @@
 //! - [`reassembly`], [`fragment`]: datagrams out of fragments under a budget, and into them.
 //! - [`icmp`]: what the ICMP and GGP daemon answers. No clock, no I/O: time is an argument.
 //! - [`mod@log`]: a ring of events in a shared file, which outlives its writers.
-//! - [`switch`]: the packet switch; [`counts`] and [`routes`] are what it counts and knows.
+//! - [`switch`]: the packet switch; [`counts`], [`drop_reason`] and [`routes`] are what it counts
+//!   and knows.
 //! - [`station`]: how a process attaches to it, by the messages of [`message`].
 //! - [`icmpd`]: the daemon for ICMP and GGP.
 //! - [`names`]: where the files of a switch lie.
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod counts;
+pub mod drop_reason;
 mod error;
 pub mod fragment;
 pub mod icmp;
@@ -23,6 +25,7 @@ pub mod icmpd;
 pub mod log;
 pub mod message;
 pub mod names;
+mod net;
 pub mod outgoing;
 pub mod reassembly;
 pub mod relay;

@@ -1,5 +1,6 @@
 //! Where a datagram goes next: to its host, or to a gateway, which a redirect may have named.
 
+use crate::net::Net;
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
@@ -37,42 +38,6 @@ pub struct Remembered {
     pub gateway: Ipv4Addr,
     /// Until when.
     pub until_ns: u64,
-}
-
-/// Our address and net: what does not change while a switch is up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Net {
-    /// Our address.
-    pub address: Ipv4Addr,
-    /// Bits of the net's number.
-    pub prefix_bits: u8,
-}
-
-impl Net {
-    fn mask(self) -> u32 {
-        u32::MAX.checked_shl(32 - u32::from(self.prefix_bits)).unwrap_or(0)
-    }
-
-    /// Whether an address is on our net.
-    #[inline]
-    pub fn has(self, address: Ipv4Addr) -> bool {
-        (u32::from(address) ^ u32::from(self.address)) & self.mask() == 0
-    }
-
-    /// Whether an address is that of all hosts of our net.
-    #[inline]
-    pub fn is_broadcast(self, address: Ipv4Addr) -> bool {
-        let host = u32::from(address) & !self.mask();
-        let all = host == !self.mask() || host == 0;
-        address.is_broadcast() || (self.prefix_bits < 31 && self.has(address) && all)
-    }
-
-    /// Whether an address can be one host's.
-    #[inline]
-    pub fn is_host(self, address: Ipv4Addr) -> bool {
-        let first = address.octets()[0];
-        first != 0 && first != 127 && first < 224 && !self.is_broadcast(address)
-    }
 }
 
 /// Our net, the usual gateway, and those that redirects named.
@@ -153,7 +118,7 @@ mod tests {
     const OWN: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
     const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
     const OTHER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 7);
-    const NET: Net = Net { address: OWN, prefix_bits: 24 };
+    const NET: Net = Net::new(OWN, 24);
     const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 5);
 
     fn routes() -> Routes {
@@ -199,16 +164,5 @@ mod tests {
         }
         assert_eq!(routes.remembered(1).count(), MOST_GATEWAYS);
         assert_eq!(routes.hop(FAR, || 1), Some(Hop::Gateway(GATEWAY)));
-    }
-
-    #[test]
-    fn addresses_of_no_host_are_known() {
-        for no_host in ["0.0.0.1", "127.0.0.1", "224.0.0.1", "255.255.255.255", "240.0.0.1"] {
-            assert!(!NET.is_host(no_host.parse().expect("an address")), "{no_host}");
-        }
-        for all in [Ipv4Addr::new(10, 9, 0, 255), Ipv4Addr::new(10, 9, 0, 0)] {
-            assert!(NET.is_broadcast(all) && !NET.is_host(all));
-        }
-        assert!(NET.is_host(OTHER) && NET.is_host(FAR));
     }
 }

@@ -16,11 +16,13 @@ mod stations;
 mod statistics;
 
 use crate::counts::Counts;
+use crate::drop_reason::DropReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Change, Log};
 use crate::message::{self, Attached, Checksum, FROM_STATION_BYTES, Front, TO_STATION_BYTES};
 use crate::message::{MOST_MESSAGE_BYTES, from_station};
-use crate::routes::{Net, Routes};
+use crate::net::Net;
+use crate::routes::Routes;
 use crate::spans;
 use doorman::Doorman;
 use incoming::Incoming;
@@ -93,7 +95,7 @@ impl Switch {
         })?;
         let tun = settings.open_device()?;
         let Settings { address, prefix_bits, gateway, .. } = settings;
-        let net = Net { address, prefix_bits };
+        let net = Net::new(address, prefix_bits);
         let shared = Arc::new(Shared {
             net,
             routes: Mutex::new(Routes::new(net, gateway)),
@@ -362,11 +364,11 @@ impl Shared {
         }
         let mut front = [0; FROM_STATION_BYTES];
         if lent.len() < front.len() {
-            return self.counts.drop(crate::counts::Drop::BadMessage);
+            return self.counts.drop(DropReason::BadMessage);
         }
         lent.copy_to(0, &mut front);
         let Some(front) = Front::check(&front) else {
-            return self.counts.drop(crate::counts::Drop::BadMessage);
+            return self.counts.drop(DropReason::BadMessage);
         };
         if front.kind == from_station::SEND {
             return self.send_for(&front, known, received, lent);
@@ -388,17 +390,17 @@ impl Shared {
                     Some(notice) if incoming.stations.has_icmp(received.writer) => {
                         incoming.stations.notice(&notice);
                     }
-                    _ => self.counts.drop(crate::counts::Drop::BadMessage),
+                    _ => self.counts.drop(DropReason::BadMessage),
                 }
             }
-            _ => self.counts.drop(crate::counts::Drop::BadMessage),
+            _ => self.counts.drop(DropReason::BadMessage),
         }
     }
 
     /// What the ICMP station has heard of a better gateway.
     fn redirect(&self, received: Received, rest: &[u8]) {
         if rest.len() != 12 || !self.lock().stations.has_icmp(received.writer) {
-            return self.counts.drop(crate::counts::Drop::BadMessage);
+            return self.counts.drop(DropReason::BadMessage);
         }
         let [destination, gateway, from] =
             [&rest[..4], &rest[4..8], &rest[8..]].map(message::address);
@@ -427,7 +429,7 @@ impl Shared {
         let wanted = Known { generation, writer: received.writer, protocol: front.protocol };
         if *known != Some(wanted) {
             if !self.lock().stations.may_send(received.writer, front.protocol) {
-                return self.counts.drop(crate::counts::Drop::NotItsProtocol);
+                return self.counts.drop(DropReason::NotItsProtocol);
             }
             *known = Some(wanted);
         }
@@ -435,7 +437,7 @@ impl Shared {
         let options = &mut options[..front.options_bytes];
         let offset = FROM_STATION_BYTES + options.len();
         if lent.len() < offset {
-            return self.counts.drop(crate::counts::Drop::BadMessage);
+            return self.counts.drop(DropReason::BadMessage);
         }
         lent.copy_to(FROM_STATION_BYTES, options);
         let out = crate::outgoing::Outgoing {

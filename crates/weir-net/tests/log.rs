@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use weir_net::ErrorKind;
-use weir_net::counts::Drop;
+use weir_net::drop_reason::DropReason;
 use weir_net::log::{
     Change, Direction, Dropped, Failure, Kinds, Log, Packet, Reader, Station, Transaction,
     Transport, What, old_name,
@@ -47,13 +47,13 @@ fn station(pid: u32) -> Station {
 }
 
 fn failure(value: u32) -> Failure {
-    Failure { reason: Drop::Device.reason(), protocol: 0, source: THERE, target: HERE, value }
+    Failure { reason: DropReason::Device.into(), protocol: 0, source: THERE, target: HERE, value }
 }
 
 /// One event of each kind, and what is to be read of it.
 fn one_of_each(log: &Log) -> Vec<(Kinds, What)> {
     let transaction = Transaction { direction: Direction::Out, packet: packet(9) };
-    let dropped = Dropped { reason: Drop::NoPort.reason(), packet: packet(0xffff) };
+    let dropped = Dropped { reason: DropReason::NoPort.into(), packet: packet(0xffff) };
     let bytes: Vec<u8> = (0..=255).collect();
     log.transaction(&transaction);
     log.error(&failure(u32::MAX));

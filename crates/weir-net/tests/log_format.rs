@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use std::net::Ipv4Addr;
 use std::process::Command;
-use weir_net::counts::Drop;
+use weir_net::drop_reason::DropReason;
 use weir_net::log::format::{Zone, json, pcap, pcap_header, text};
 use weir_net::log::{
     Change, Direction, Dropped, Dump, Event, Failure, Packet, Reason, Station, Transaction,
@@ -56,10 +56,10 @@ fn events() -> Vec<Event> {
         transaction(Direction::In, 6, ports),
         transaction(Direction::In, 17, Transport::None { id: 9 }),
         transaction(Direction::In, 89, Transport::None { id: 9 }),
-        dropped(Drop::NoPort.reason(), 17, ports),
+        dropped(DropReason::NoPort.into(), 17, ports),
         dropped(Reason::new(99), 3, Transport::None { id: 0 }),
         failure(Reason::CHECKSUM, 1, THERE, 0),
-        failure(Drop::Device.reason(), 0, Ipv4Addr::UNSPECIFIED, 28),
+        failure(DropReason::Device.into(), 0, Ipv4Addr::UNSPECIFIED, 28),
         dump(Direction::In, 32, &ECHO),
         dump(Direction::Out, 1500, &[&ECHO[..], &[0; 64]].concat()),
         dump(Direction::Out, 2, &[0x1b, 0x5b]),

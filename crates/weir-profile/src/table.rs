@@ -4,9 +4,9 @@
 //! of a span it looks again and adds what has passed to the row it was in, so that a row gets self
 //! time only, and one that runs for long is seen meanwhile.
 //!
-//! Where that was long, the thread's CPU clock says how much of it was on a CPU. A look at that clock
-//! costs as much as 20 spans, so long times are kept back until there are [`MOST_LONG`] or they come
-//! to [`clock::Clock::settle`]; then one look divides them all into CPU time and waiting.
+//! Where that was long, the thread's CPU clock says how much of it was on a CPU. A look at that
+//! clock costs as much as 20 spans, so long times are kept back until there are [`MOST_LONG`] or
+//! they come to [`clock::Clock::settle`]; then one look divides them all into CPU time and waiting.
 //!
 //! Every word is stored by one thread: that of a thread's table by its owner (who released it is
 //! seen by who takes it), word 16 and 17 by whoever switches. All is relaxed where nothing else
@@ -90,7 +90,7 @@ thread_local! {
             cpu_ns: Cell::new(0),
             longs: Cell::new(0),
             long_ticks: Cell::new(0),
-            long: [const { Cell::new(Long { row: 0, call: 0, waits: false, ticks: 0 }) }; MOST_LONG],
+            long: [const { Cell::new(Long::NONE) }; MOST_LONG],
         }
     };
     static RELEASE: Release = const { Release };
@@ -306,8 +306,8 @@ impl State {
         self.long_ticks.set(0);
     }
 
-    /// Adds what has passed to the row it is in. A time of at most `most` is taken to have been on a
-    /// CPU.
+    /// Adds what has passed to the row it is in. A time of at most `most` is taken to have been on
+    /// a CPU.
     #[inline]
     fn charge(&self, now: u64) {
         let most = clock::made().map_or(0, |clock| clock.long);
@@ -377,6 +377,8 @@ impl State {
 }
 
 impl Long {
+    const NONE: Long = Long { row: 0, call: 0, waits: false, ticks: 0 };
+
     fn add(self, on_cpu: u64, off_cpu: u64) {
         let column = if self.call == 0 { USER } else { SYSTEM };
         for row in [self.row, self.call].into_iter().filter(|row| *row != 0) {

@@ -13,9 +13,9 @@ use super::{Corrupt, check_behind};
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 use weir_policy::arena::{LARGEST_BYTES, SMALLEST_BYTES};
 
+mod attention;
 #[cfg(any(test, loom, fuzzing))]
 pub mod heap;
-mod attention;
 pub mod link;
 #[cfg(all(test, not(loom)))]
 mod tests;

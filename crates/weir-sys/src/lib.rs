@@ -30,5 +30,8 @@ pub mod threads;
 pub mod tun;
 pub mod words;
 
+/// The type of a file system in memory, as `statfs` tells it.
+pub const TMPFS_MAGIC: u64 = libc::TMPFS_MAGIC as u64;
+
 /// A process or thread id as the kernel counts them; always positive here.
 pub type Pid = i32;

@@ -5,14 +5,11 @@
 //! when some are. [`open`] finds the best that there is: io_uring, or threads.
 
 mod bell;
-mod faulty;
 mod file;
 mod job;
 mod threads;
 mod uring;
 
-#[doc(hidden)]
-pub use faulty::{Faults, Faulty};
 pub use file::SpillFile;
 
 use rustix::fd::BorrowedFd;

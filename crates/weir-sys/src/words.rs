@@ -63,7 +63,7 @@ impl Words {
         unsafe { &*self.start.wrapping_add(index * 8).cast::<AtomicU64>() }
     }
 
-    /// Asks the CPU to have the line of word `index` at hand for a store: a hint, where it knows one.
+    /// Asks the CPU to have the line of word `index` at hand for a store: a hint.
     #[inline]
     pub fn expect_store(&self, index: usize) {
         #[cfg(target_arch = "x86_64")]

@@ -5,48 +5,21 @@
 mod common;
 #[path = "common/exchange.rs"]
 mod exchange;
+#[path = "common/mapped.rs"]
+mod mapped;
 
 use common::alone;
 use exchange::{Exchange, LONG, drain, exchange, exchange_with, kinds, receive};
+use mapped::{Mapped, mapped, mapped_by};
 use proptest::prelude::*;
 use std::collections::HashMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use weir::mpx::{ChannelId, Kind};
 use weir::{Ending, ErrorKind, MpxOptions, MpxPeer};
 
-/// A part of this process's memory that a memory file is mapped to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Mapped {
-    from: u64,
-    bytes: u64,
-}
-
-fn mapped(name: &str) -> Vec<Mapped> {
-    let maps = std::fs::read_to_string("/proc/self/maps").expect("there");
-    let number = |text| u64::from_str_radix(text, 16).expect("a number");
-    let lines = maps.lines().filter(|line| line.contains(name));
-    lines
-        .map(|line| {
-            let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
-            let (from, to) = range.expect("a range");
-            Mapped { from: number(from), bytes: number(to) - number(from) }
-        })
-        .collect()
-}
-
-fn write_word(at: u64, word: u64) {
-    let memory = File::options().write(true).open("/proc/self/mem").expect("this process's");
-    memory.write_all_at(&word.to_ne_bytes(), at).expect("written");
-}
-
 /// A peer whose memory is known.
 fn hostile(exchange: &Exchange, options: &MpxOptions) -> (MpxPeer, Mapped) {
-    let before = mapped("weir-link");
-    let peer = MpxPeer::connect(&exchange.name, options).expect("connected");
-    let mut now = mapped("weir-link");
-    now.retain(|map| !before.contains(map));
-    (peer, now.remove(0))
+    let connect = || MpxPeer::connect(&exchange.name, options).expect("connected");
+    mapped_by("weir-link", connect)
 }
 
 #[derive(Clone, Debug)]
@@ -114,12 +87,12 @@ fn act(step: Step, exchange: &mut Exchange, peer: &mut MpxPeer, map: &Mapped, se
     match step {
         Step::Spoil(at, word) => {
             let bytes = map.bytes.min(3 * 4096 + 16 * 512);
-            write_word(map.from + at % (bytes / 8) * 8, word);
+            map.write_word(at % (bytes / 8) * 8, word);
         }
         Step::Bend(at, word) => {
             // The lines of the first lanes: written, place, read, told and wanted.
             let line = at / 4 % 16 * 256 + [0, 8, 64, 72][at as usize % 4];
-            write_word(map.from + 3 * 4096 + line, word);
+            map.write_word(3 * 4096 + line, word);
         }
         Step::Open => drop(peer.open(b"hostile")),
         Step::Send(which, count) => {
@@ -198,7 +171,7 @@ fn nonsense_shuts_a_peer_out() {
     let (mut peer, map) = hostile(&exchange, &MpxOptions::new());
     let channels = [exchange.open(&mut peer, "one"), exchange.open(&mut peer, "two")];
     // The position of the peer's second lane.
-    write_word(map.from + 3 * 4096 + 512, 3);
+    map.write_word(3 * 4096 + 512, 3);
     peer.send(channels[0].1, b"x").expect("sent");
     let mut ended = 0;
     common::until("both have ended", || {
@@ -210,7 +183,7 @@ fn nonsense_shuts_a_peer_out() {
         }
         // Nonsense that nobody tells of is found when it is looked at.
         let _ = peer.send(channels[1].1, b"x");
-        write_word(map.from + 3 * 4096 + 512, 3);
+        map.write_word(3 * 4096 + 512, 3);
         ended == 2
     });
     assert_eq!((exchange.owner.peers(), exchange.owner.channels()), (1, 1));
@@ -228,9 +201,8 @@ fn a_spoilt_board_holds_nobody_up_for_long() {
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let memory = File::options().write(true).open("/proc/self/mem").expect("its own");
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                memory.write_all_at(&[0; 4096], board.from).expect("written");
+                board.write(0, &[0; 4096]);
             }
         });
         for number in 0..20_u8 {

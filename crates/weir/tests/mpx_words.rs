@@ -5,13 +5,14 @@
 mod common;
 #[path = "common/exchange.rs"]
 mod exchange;
+#[path = "common/mapped.rs"]
+mod mapped;
 
 use common::alone;
 use exchange::{Exchange, LONG, drain, exchange, receive};
+use mapped::{Mapped, mapped, mapped_by};
 use proptest::prelude::*;
 use std::collections::HashMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir::mpx::{ChannelId, Kind, Record};
@@ -34,20 +35,8 @@ const OPEN: u8 = 1;
 const DATA: u8 = 4;
 const CLOSE: u8 = 7;
 
-/// A part of this process's memory that a memory file is mapped to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mapped(u64);
-
-fn mapped(name: &str) -> Vec<Mapped> {
-    let maps = std::fs::read_to_string("/proc/self/maps").expect("there");
-    let lines = maps.lines().filter(|line| line.contains(name));
-    let from = |line: &str| line.split('-').next().and_then(|at| u64::from_str_radix(at, 16).ok());
-    lines.map(|line| Mapped(from(line).expect("an address"))).collect()
-}
-
 /// A peer whose lanes are written without the library.
 struct Words {
-    memory: File,
     link: Mapped,
     board: Mapped,
     written: [u64; CHANNELS as usize],
@@ -55,25 +44,11 @@ struct Words {
 
 impl Words {
     fn connect(exchange: &Exchange) -> (Words, MpxPeer) {
-        let before = mapped("weir-link");
         let options = MpxOptions::new().channels(CHANNELS).arena_bytes(ARENA_BYTES);
-        let peer = MpxPeer::connect(&exchange.name, &options).expect("connected");
-        let mut links = mapped("weir-link");
-        links.retain(|map| !before.contains(map));
+        let connect = || MpxPeer::connect(&exchange.name, &options).expect("connected");
+        let (peer, link) = mapped_by("weir-link", connect);
         let board = mapped("weir-board").remove(0);
-        let memory = File::options().read(true).write(true).open("/proc/self/mem").expect("mine");
-        let written = [0; CHANNELS as usize];
-        (Words { memory, link: links.remove(0), board, written }, peer)
-    }
-
-    fn write(&self, at: u64, bytes: &[u8]) {
-        self.memory.write_all_at(bytes, self.link.0 + at).expect("written");
-    }
-
-    fn word(&self, at: u64) -> u64 {
-        let mut bytes = [0; 8];
-        self.memory.read_exact_at(&mut bytes, self.link.0 + at).expect("read");
-        u64::from_ne_bytes(bytes)
+        (Words { link, board, written: [0; CHANNELS as usize] }, peer)
     }
 
     fn lane(channel: u32) -> u64 {
@@ -84,7 +59,7 @@ impl Words {
     fn put(&mut self, channel: u32, kind: u8, more: bool, bytes: &[u8]) {
         let lane = Words::lane(channel);
         let written = &mut self.written[channel as usize];
-        let read = self.memory.clone_word(self.link.0 + lane + 64);
+        let read = self.link.word(lane + 64);
         let takes = 4 + (bytes.len() as u64).next_multiple_of(4);
         if written.wrapping_sub(read) + takes > INLINE {
             return;
@@ -95,25 +70,20 @@ impl Words {
         *written += takes;
         let written = *written;
         for (at, byte) in (position..).zip(frame) {
-            self.write(lane + INLINE + (at & (INLINE - 1)), &[byte]);
+            self.link.write(lane + INLINE + (at & (INLINE - 1)), &[byte]);
         }
-        self.write(lane + 8, &0_u64.to_ne_bytes());
-        self.write(lane, &written.to_ne_bytes());
+        self.link.write(lane + 8, &0_u64.to_ne_bytes());
+        self.link.write(lane, &written.to_ne_bytes());
         self.ring();
     }
 
     /// Says that there is something on each of its channels.
     fn ring(&self) {
-        let bits = |at: u64, board: u64| {
-            let set = |offset: u64, word: u64| {
-                self.memory.write_all_at(&word.to_ne_bytes(), board + at + offset).expect("set");
-            };
-            set(544, u64::MAX);
-            set(512, 1);
-            set(384, 1);
-        };
-        bits(PAGE, self.link.0);
-        bits(0, self.board.0);
+        for (map, at) in [(&self.link, PAGE), (&self.board, 0)] {
+            map.write_word(at + 544, u64::MAX);
+            map.write_word(at + 512, 1);
+            map.write_word(at + 384, 1);
+        }
     }
 
     /// Alleges again and again, until told to stop, that a block full of frames of no bytes is
@@ -121,37 +91,24 @@ impl Words {
     fn flood(&self, kind: u8, is_on: &AtomicBool, goes_on: impl Fn() -> bool) {
         let arena = 3 * PAGE + u64::from(CHANNELS) * 2 * LANE;
         let frames = [0, 0, kind, 0].repeat(ARENA_BYTES as usize / 4);
-        self.write(arena.next_multiple_of(PAGE), &frames);
-        let is_read = |lane| self.word(lane) == self.word(lane + 64);
+        self.link.write(arena.next_multiple_of(PAGE), &frames);
+        let is_read = |lane| self.link.word(lane) == self.link.word(lane + 64);
         for lane in (0..CHANNELS).map(Words::lane) {
             // All of it must have been read before it moves to the block.
             common::until("it is read", || {
                 self.ring();
                 is_read(lane) || !goes_on()
             });
-            self.write(lane + 8, &(u64::from(ARENA_BYTES) << 32).to_ne_bytes());
+            self.link.write(lane + 8, &(u64::from(ARENA_BYTES) << 32).to_ne_bytes());
         }
         while goes_on() {
             for lane in (0..CHANNELS).map(Words::lane) {
-                let read = self.word(lane + 64);
-                self.write(lane, &(read + u64::from(ARENA_BYTES)).to_ne_bytes());
+                let read = self.link.word(lane + 64);
+                self.link.write(lane, &(read + u64::from(ARENA_BYTES)).to_ne_bytes());
             }
             self.ring();
             is_on.store(true, Ordering::Relaxed);
         }
-    }
-}
-
-/// A word of this process's memory.
-trait CloneWord {
-    fn clone_word(&self, at: u64) -> u64;
-}
-
-impl CloneWord for File {
-    fn clone_word(&self, at: u64) -> u64 {
-        let mut bytes = [0; 8];
-        self.read_exact_at(&mut bytes, at).expect("read");
-        u64::from_ne_bytes(bytes)
     }
 }
 

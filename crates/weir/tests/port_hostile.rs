@@ -2,80 +2,22 @@
 //! reader and the other writers go on (docs/contracts/port.md, 19).
 
 mod common;
+#[path = "common/raw.rs"]
+mod raw;
+#[path = "common/words.rs"]
+mod words;
 
-use common::{Random, say};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg,
-    sendmsg, socket_with,
-};
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::path::Path;
+use common::{Random, place, say};
+use raw::{dial, send};
+use rustix::fd::AsFd;
+use rustix::net::SendFlags;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir::{Ending, ErrorKind, Event, Handle, Options, Port, PortOptions, PortWriter};
-use weir_sys::words::Words;
-
-/// A writer that keeps to no protocol: its ring, its socket, and the board, if it was given it.
-struct Hostile {
-    ring: Words,
-    socket: OwnedFd,
-    board: Option<OwnedFd>,
-}
-
-impl Hostile {
-    /// Comes in by the door, with a ring that is sound.
-    fn enter(name: &Path, port: &mut Port) -> Hostile {
-        let had = port.writers().expect("mine").len();
-        let options = Options::new().capacity_bytes(8192);
-        let (writer, _reader) = Handle::record_pair(&options).expect("a pipe");
-        let (ring, _) = writer.into_descriptors();
-        // A ring of a port, by the kind its header says.
-        rustix::io::pwrite(&ring, &3_u32.to_le_bytes(), 12).expect("written");
-        // Mapped before it is handed over: nobody can do so later.
-        let mapped = words_of(&ring);
-        let kind = SocketType::SEQPACKET;
-        let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
-        let socket = socket.expect("a socket");
-        connect(&socket, &SocketAddrUnix::new(name).expect("short")).expect("connected");
-        send(socket.as_fd(), b"weir-port", &[ring.as_fd()]);
-        common::until("it is let in", || port.writers().expect("mine").len() > had);
-        let board = receive_file(socket.as_fd());
-        Hostile { ring: mapped, socket, board }
-    }
-}
-
-/// The words of a file, mapped.
-fn words_of(file: &OwnedFd) -> Words {
-    let file = std::fs::File::from(file.try_clone().expect("copied"));
-    let bytes = file.metadata().expect("known").len() as usize;
-    Words::of_file(&file, bytes).expect("mapped")
-}
-
-fn send(socket: BorrowedFd, text: &[u8], files: &[BorrowedFd]) {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    assert!(ancillary.push(SendAncillaryMessage::ScmRights(files)));
-    let flags = SendFlags::NOSIGNAL;
-    sendmsg(socket, &[IoSlice::new(text)], &mut ancillary, flags).expect("sent");
-}
-
-fn receive_file(socket: BorrowedFd) -> Option<OwnedFd> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut text = [0; 64];
-    let mut parts = [IoSliceMut::new(&mut text)];
-    recvmsg(socket, &mut parts, &mut ancillary, RecvFlags::DONTWAIT).ok()?;
-    ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
-        _ => None,
-    })
-}
+use words::{Words, words_of};
 
 /// Writes words without order, and such as are nearly right.
-fn scribble(words: &Words, random: &mut Random, from: u64) {
+fn scribble(words: &weir_sys::words::Words, random: &mut Random, from: u64) {
     let at = from / 8 + random.below(words.len() as u64 - from / 8);
     let word = match random.below(6) {
         0 => random.below(u64::MAX),
@@ -120,19 +62,18 @@ fn honest_messages_come(port: &mut Port, honest: &mut PortWriter, rounds: u32) {
 
 #[test]
 fn one_that_scribbles_over_its_ring_holds_up_nobody() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let name = directory.path().join("port");
+    let (_directory, name) = place();
     let options = PortOptions::new().most_message_bytes(1 << 20);
     let mut port = Port::create(&name, &options).expect("a port");
     let mut honest = PortWriter::open(&name, &PortOptions::new()).expect("a writer");
     for seed in 1..40 {
-        let hostile = Hostile::enter(&name, &mut port);
+        let hostile = Words::enter(&name, &mut port, 8192);
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut random = Random(seed * 7919);
                 while !stop.load(Ordering::Relaxed) {
-                    scribble(&hostile.ring, &mut random, 128);
+                    scribble(&hostile.mapped, &mut random, 128);
                     if random.below(50) == 0 {
                         let text = [b"bell".as_slice(), b"weir-in 7 0 0", b"weir-no because"];
                         let text = text[random.below(3) as usize];
@@ -149,11 +90,10 @@ fn one_that_scribbles_over_its_ring_holds_up_nobody() {
 
 #[test]
 fn one_that_spoils_the_board_holds_up_nobody_for_long() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let name = directory.path().join("port");
+    let (_directory, name) = place();
     let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
     let mut honest = PortWriter::open(&name, &PortOptions::new()).expect("a writer");
-    let hostile = Hostile::enter(&name, &mut port);
+    let hostile = Words::enter(&name, &mut port, 8192);
     let board = hostile.board.as_ref().expect("the board");
     assert!(rustix::fs::ftruncate(board, 0).is_err(), "sealed");
     let board = words_of(board);
@@ -178,8 +118,7 @@ fn one_that_spoils_the_board_holds_up_nobody_for_long() {
 /// Whoever writes a header that cannot be is shut out, once, and told.
 #[test]
 fn nonsense_shuts_its_writer_out() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let name = directory.path().join("port");
+    let (_directory, name) = place();
     let options = PortOptions::new().most_message_bytes(500);
     let mut port = Port::create(&name, &options).expect("a port");
     // At the beginning of the ring, after the header page: the word of a record and its header.
@@ -200,8 +139,8 @@ fn nonsense_shuts_its_writer_out() {
         0x4000_0008_u32.to_le_bytes().to_vec(),
     ];
     for words in nonsense {
-        let hostile = Hostile::enter(&name, &mut port);
-        hostile.ring.store_bytes(page as usize / 8, &words);
+        let hostile = Words::enter(&name, &mut port, 8192);
+        hostile.mapped.store_bytes(page as usize / 8, &words);
         let received = port.receive_for(&mut [0; 1024], Duration::from_secs(10)).expect("an end");
         assert_eq!(received.event, Event::Closed(Ending::ShutOut), "{words:?}");
         assert_eq!(port.writers().expect("mine").len(), 0);
@@ -214,18 +153,14 @@ fn nonsense_shuts_its_writer_out() {
 /// Memory that is no ring, or not sealed, is refused before it is looked at.
 #[test]
 fn what_is_no_ring_is_refused() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let name = directory.path().join("port");
+    let (directory, name) = place();
     let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
     let plain = std::fs::File::create(directory.path().join("plain")).expect("a file");
     plain.set_len(1 << 20).expect("long");
     let stream = Handle::stream_pair(&Options::new()).expect("a pipe").0.into_descriptors().0;
     let records = Handle::record_pair(&Options::new()).expect("a pipe").0.into_descriptors().0;
     for memory in [plain.into(), stream, records] {
-        let kind = SocketType::SEQPACKET;
-        let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
-        let socket: OwnedFd = socket.expect("a socket");
-        connect(&socket, &SocketAddrUnix::new(&name).expect("short")).expect("connected");
+        let socket = dial(&name);
         send(socket.as_fd(), b"weir-port", &[memory.as_fd()]);
         assert!(port.receive_for(&mut [0; 8], Duration::from_millis(20)).is_err());
         assert_eq!(common::hear(&socket), b"weir-no what was handed over is no ring");

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Random, hear, kill, say, start};
+use common::{Random, hear, kill, place, say, start};
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::fs::File;
@@ -110,8 +110,7 @@ impl Seen {
 
 #[test]
 fn killed_writers_lose_nothing_and_hold_up_nobody() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let name = directory.path().join("port");
+    let (directory, name) = place();
     let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
     let (mut random, mut seen) = (Random(0x5eed_0005), Seen::default());
     let mut buffer = vec![0; 1 << 16];
@@ -148,8 +147,7 @@ fn killed_writers_lose_nothing_and_hold_up_nobody() {
 
 #[test]
 fn writers_learn_that_their_reader_was_killed() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let name = directory.path().join("port");
+    let (_directory, name) = place();
     let mut random = Random(0x5eed_0006);
     for _ in 0..kills() / 8 {
         let (mut child, socket) = start(&format!("read {}", name.display()));

@@ -6,14 +6,14 @@ mod raw;
 #[path = "common/words.rs"]
 mod words;
 
+use common::place;
 use std::io::Read;
 use std::os::fd::AsFd;
 use weir::{Event, Lent, Port, PortOptions, PortWriter};
 
 #[test]
 fn messages_are_shown_in_place_and_written_on_from_there() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let name = directory.path().join("port");
+    let (_directory, name) = place();
     let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
     let options = PortOptions::new().capacity_bytes(16 << 10).piece_bytes(2048);
     let mut writer = PortWriter::open(&name, &options).expect("a writer");
@@ -46,8 +46,7 @@ fn messages_are_shown_in_place_and_written_on_from_there() {
 
 #[test]
 fn a_message_of_several_pieces_is_put_together_and_an_end_is_shown() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let name = directory.path().join("port");
+    let (_directory, name) = place();
     let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
     let options = PortOptions::new().capacity_bytes(16 << 10).piece_bytes(2048);
     let mut writer = PortWriter::open(&name, &options).expect("a writer");

@@ -127,7 +127,10 @@ pub fn tokens(source: &Source, text: &str) -> Vec<Fault> {
     let lines: Vec<&str> = text.lines().collect();
     let path = source.path.as_str();
     let of_crate = path.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
-    let unsafe_here = of_crate.is_some_and(may_be_unsafe) || path.starts_with(MEMORY);
+    let unsafe_here = of_crate.is_some_and(may_be_unsafe)
+        || path.starts_with(MEMORY)
+        // Tests fork.
+        || of_crate.is_some() && path.contains("/tests/");
     let pure = of_crate.is_some_and(|name| NO_STD.contains(&name));
     let mut faults = Vec::new();
     for (index, line) in lines.iter().enumerate() {

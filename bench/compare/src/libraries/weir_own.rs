@@ -1,7 +1,7 @@
 //! weir's record pipe, with all by default.
 
 use super::place::Place;
-use super::{Direction, Line, Receiver, See, Sender};
+use super::{Direction, Line, Receiver, See, Sender, trouble};
 use std::cell::RefCell;
 use weir::{Handle, Options, RecordReader, RecordWriter};
 use weir_measure::bench::case::Trouble;
@@ -17,10 +17,6 @@ pub fn line(_: &Place, bytes: usize, _: Direction) -> Result<Box<dyn Line>, Trou
     let (writer, reader) = Handle::record_pair(&Options::new()).map_err(trouble)?;
     let (writer, reader) = (RefCell::new(Some(writer)), RefCell::new(Some(reader)));
     Ok(Box::new(Own { writer, reader, bytes }))
-}
-
-fn trouble(error: weir::Error) -> Trouble {
-    Trouble::failed(error.to_string())
 }
 
 fn used() -> Trouble {

@@ -1,7 +1,7 @@
 //! weir's port, with all by default.
 
 use super::place::Place;
-use super::{Direction, Line, Receiver, See, Sender};
+use super::{Direction, Line, Receiver, See, Sender, trouble};
 use std::path::PathBuf;
 use std::time::Duration;
 use weir::{Event, Port, PortOptions, PortWriter, Received};
@@ -19,10 +19,6 @@ pub fn line(place: &Place, bytes: usize, _: Direction) -> Result<Box<dyn Line>, 
     let directory = place.directory();
     std::fs::create_dir(&directory)?;
     Ok(Box::new(Named { path: directory.join("port"), bytes }))
-}
-
-fn trouble(error: weir::Error) -> Trouble {
-    Trouble::failed(error.to_string())
 }
 
 impl Line for Named {

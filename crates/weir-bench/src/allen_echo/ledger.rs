@@ -14,8 +14,6 @@ use weir_net::log::{Direction, Log};
 const BUFFER_BYTES: usize = 64 << 10;
 /// As `weir net up` has it.
 const RING_BYTES: u64 = 4 << 20;
-/// A file system that has its files in memory (`linux/magic.h`).
-const TMPFS_MAGIC: u64 = 0x0102_1994;
 
 /// How it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +153,7 @@ fn open(directory: &Path, more: OFlags) -> Result<File, Trouble> {
 
 /// Where files are in memory, nobody waits for a disk.
 fn demand_disk(directory: &Path) -> Result<(), Trouble> {
-    if rustix::fs::statfs(directory)?.f_type as u64 == TMPFS_MAGIC {
+    if rustix::fs::statfs(directory)?.f_type as u64 == weir_sys::TMPFS_MAGIC {
         return Err(Trouble::left_out(format!(
             "{} is in memory, no write waits for a disk there: --dir names another",
             directory.display()

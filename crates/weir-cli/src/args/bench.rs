@@ -1,7 +1,8 @@
 //! Options of `weir bench`.
 
 use super::JsonOption;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_measure::bench::params::{Load, Placement};
@@ -25,12 +26,14 @@ pub struct BenchOptions {
     pub list: bool,
 
     /// Only at these placements
-    #[arg(short, long, value_name = "PLACEMENT", value_delimiter = ',')]
-    pub placement: Vec<PlacementArg>,
+    #[arg(short, long, value_name = "PLACEMENT", value_delimiter = ',',
+          value_parser = one_of(PLACEMENTS, Placement::name))]
+    pub placement: Vec<Placement>,
 
     /// A competing load beside every batch
-    #[arg(long, value_name = "LOAD", default_value = "none")]
-    pub load: LoadArg,
+    #[arg(long, value_name = "LOAD", default_value = "none",
+          value_parser = one_of(LOADS, Load::name))]
+    pub load: Load,
 
     /// Time for all of it, such as 20s or 5m [default: 48s, or what the suites need]
     #[arg(short, long, value_name = "TIME", value_parser = crate::units::parse::budget)]
@@ -78,14 +81,6 @@ Examples:
   weir bench --save before; reboot; weir bench --save after; weir compare before after";
 
 const MANUAL: &str = "\
-Examples:
-  weir bench                                  the default set, less than a minute
-  weir bench --list                           what there is
-  weir bench joy-ipc --html ipc.html          one suite, as a page
-  weir bench 'joy-ipc/one-way kernel-pipe'    some of its cases
-  weir bench --filter 'futex|eventfd' --placement same-cpu
-  weir bench --save before; reboot; weir bench --save after; weir compare before after
-
 What the table says:
   estimate   the middle of some thirty fresh processes, each the better quarter of its batches,
              normalised to the CPU's speed in the first run on this host
@@ -118,56 +113,32 @@ fn manual() -> String {
     format!("{MANUAL}\n\nSuites (named after the reports whose experiments they repeat):{suites}")
 }
 
-/// Value of `--placement`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PlacementArg {
-    /// Both sides on one CPU
-    SameCpu,
-    /// On two threads of one core
-    Sibling,
-    /// On two cores that share their last cache
-    SameCache,
-    /// On two cores
-    OtherCpu,
-    /// On two cores that are kept from idling
-    OtherCpuAwake,
-    /// Wherever the kernel puts them
-    Free,
-}
+/// Values of `--placement`, and what they mean.
+const PLACEMENTS: [(Placement, &str); 6] = [
+    (Placement::SameCpu, "Both sides on one CPU"),
+    (Placement::Sibling, "On two threads of one core"),
+    (Placement::SameCache, "On two cores that share their last cache"),
+    (Placement::OtherCpu, "On two cores"),
+    (Placement::OtherCpuAwake, "On two cores that are kept from idling"),
+    (Placement::Free, "Wherever the kernel puts them"),
+];
 
-impl From<PlacementArg> for Placement {
-    fn from(arg: PlacementArg) -> Placement {
-        match arg {
-            PlacementArg::SameCpu => Placement::SameCpu,
-            PlacementArg::Sibling => Placement::Sibling,
-            PlacementArg::SameCache => Placement::SameCache,
-            PlacementArg::OtherCpu => Placement::OtherCpu,
-            PlacementArg::OtherCpuAwake => Placement::OtherCpuAwake,
-            PlacementArg::Free => Placement::Free,
-        }
-    }
-}
+/// Values of `--load`, and what they mean.
+const LOADS: [(Load, &str); 4] = [
+    (Load::None, "Nothing but what the host does anyway"),
+    (Load::Cpu, "A process per CPU that computes"),
+    (Load::Copy, "A file copied again and again"),
+    (Load::Memory, "A process that walks through 256 MiB of memory"),
+];
 
-/// Value of `--load`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LoadArg {
-    /// Nothing but what the host does anyway
-    None,
-    /// A process per CPU that computes
-    Cpu,
-    /// A file copied again and again
-    Copy,
-    /// A process that walks through 256 MiB of memory
-    Memory,
-}
-
-impl From<LoadArg> for Load {
-    fn from(arg: LoadArg) -> Load {
-        match arg {
-            LoadArg::None => Load::None,
-            LoadArg::Cpu => Load::Cpu,
-            LoadArg::Copy => Load::Copy,
-            LoadArg::Memory => Load::Memory,
-        }
-    }
+/// Reads one of these values by its name.
+fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
+    values: [(T, &'static str); N],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let known = values.map(|(value, help)| PossibleValue::new(name(value)).help(help));
+    PossibleValuesParser::new(known).try_map(move |given| {
+        let found = values.iter().find(|(value, _)| name(*value) == given);
+        found.map(|(value, _)| *value).ok_or("no such value")
+    })
 }

@@ -19,11 +19,15 @@ fn reflowed(command: Command) -> Command {
     let names: Vec<String> =
         command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
     let mut command = command;
+    if let Some(mut text) = long {
+        // A manual without examples begins with those of the short help.
+        if let Some(examples) = short.as_ref().filter(|_| !text.contains("Examples:\n")) {
+            text.insert_str(0, &format!("{examples}\n\n"));
+        }
+        command = command.after_long_help(StyledStr::from(text));
+    }
     if let Some(text) = short {
         command = command.after_help(StyledStr::from(text));
-    }
-    if let Some(text) = long {
-        command = command.after_long_help(StyledStr::from(text));
     }
     names.iter().fold(command, |command, name| command.mut_subcommand(name, reflowed))
 }

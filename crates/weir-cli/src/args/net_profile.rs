@@ -43,11 +43,6 @@ Examples:
   weir net profile --interval 1 4711       one process of the switch, every second";
 
 const MANUAL: &str = "\
-Examples:
-  weir net profile                         what a packet costs, and where, over 5 seconds
-  weir net profile --seconds 60 --json -   for a program
-  weir net profile --interval 1 4711       one process of the switch, every second
-
 Counting is off until this switches it on, and goes off by itself two seconds after the last who
 wanted it; several may look at once.
 

@@ -81,11 +81,6 @@ Example:
   ip netns exec a ping -c 100 10.8.0.2";
 
 const RELAY_MANUAL: &str = "\
-Example:
-  ip netns add a; ip netns add b
-  weir net relay --left a:rel0:10.8.0.1/24 --right b:rel0:10.8.0.2/24 --loss 5% --seed 7 &
-  ip netns exec a ping -c 100 10.8.0.2
-
 What the kernel sends to one of the two devices comes out of the other, impaired as asked, each
 direction on its own. Each rate is of packets; of the copies of a doubled one each is corrupted,
 held back and delayed on its own. When a packet leaves is exact to about 0.1 ms. Kernels with netem

@@ -148,11 +148,6 @@ const COMPARE_JSON: &str =
     "Write the comparison as JSON (schema weir.compare/2) to FILE; - is standard output";
 
 const COMPARE_MANUAL: &str = "\
-Examples:
-  weir bench --save before; weir bench --save after; weir compare before after
-  weir compare before
-  weir compare old.json new.json --band 2% --fail-on slower
-
 The two runs were not interleaved, so three things keep an unchanged host from being called changed:
   drift       intervals are widened by how far hosts drift from run to run: 3 % on one CPU, 8 %
               across CPUs, once for each run

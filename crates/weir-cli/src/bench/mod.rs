@@ -27,7 +27,6 @@ use weir_measure::bench::case::Suite;
 use weir_measure::bench::cell::Request;
 use weir_measure::bench::drive::{self, Observer};
 use weir_measure::bench::host;
-use weir_measure::bench::params::Placement;
 use weir_measure::bench::pick::{self, Pick, Picks};
 use weir_measure::bench::place::Topology;
 use weir_measure::bench::plan::{Plan, PlanError, Wish};
@@ -57,8 +56,8 @@ pub fn bench(options: &BenchOptions) -> Result<ExitCode, Fault> {
     }
     let wish = Wish {
         picks,
-        placements: options.placement.iter().map(|placement| Placement::from(*placement)).collect(),
-        load: options.load.into(),
+        placements: options.placement.clone(),
+        load: options.load,
         budget: options.budget,
         standard_budget: STANDARD_BUDGET,
         directory: directory(options.dir.as_deref())?,

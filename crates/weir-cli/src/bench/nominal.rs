@@ -10,7 +10,6 @@
 
 use super::history;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_measure::bench::record::{Host, Report};
@@ -36,16 +35,8 @@ fn read(name: &str) -> Known {
 }
 
 fn write(name: &str, known: &Known) {
-    let Some(path) = file(name) else { return };
-    let Ok(text) = serde_json::to_string_pretty(known) else { return };
-    let Some(directory) = path.parent() else { return };
-    let fresh = directory.join(format!(".{name}-{}", std::process::id()));
-    let written = std::fs::create_dir_all(directory)
-        .and_then(|()| std::fs::File::create(&fresh))
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .and_then(|()| std::fs::rename(&fresh, &path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&fresh);
+    if let (Some(path), Ok(text)) = (file(name), serde_json::to_vec_pretty(known)) {
+        let _ = crate::places::replace(&path, &text);
     }
 }
 

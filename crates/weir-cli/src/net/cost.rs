@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use weir_measure::pairs::{PairOrder, quantile};
-use weir_net::counts::Drop;
+use weir_net::drop_reason::DropReason;
 use weir_net::log::{
     Change, Direction, Dropped, Failure, Kinds, Log, Packet, Reason, Station, Transaction,
 };
@@ -32,8 +32,6 @@ const RING_BYTES: u64 = 4 << 20;
 const EVENTS: u32 = 20_000;
 /// Those that wait for the disk.
 const SYNCED_EVENTS: u32 = 4;
-/// `f_type` of a file system in memory (`TMPFS_MAGIC` of linux/magic.h).
-const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 
 /// A case.
 struct Case {
@@ -80,7 +78,7 @@ impl Samples {
         let protocol = packet.protocol;
         Samples {
             transaction: Transaction { direction: Direction::In, packet },
-            dropped: Dropped { reason: Drop::NoPort.reason(), packet },
+            dropped: Dropped { reason: DropReason::NoPort.into(), packet },
             failure: Failure { reason: Reason::CHECKSUM, protocol, source, target, value: 0 },
             station: Station { change: Change::Attached, pid: 1, protocol, port: 0 },
             echo,
@@ -164,7 +162,7 @@ pub fn cost(directory: &Path, json: &JsonOption) -> Result<ExitCode, Fault> {
 
 /// Whether a file is in memory, so that waiting for its disk is none.
 pub fn is_in_memory(path: &Path) -> bool {
-    rustix::fs::statfs(path).is_ok_and(|found| found.f_type == TMPFS)
+    rustix::fs::statfs(path).is_ok_and(|found| found.f_type as u64 == weir_sys::TMPFS_MAGIC)
 }
 
 fn measure(log: &Log) -> Vec<Cost> {

@@ -180,26 +180,16 @@ fn pipe(pipe: &Pipe) -> Value {
 }
 
 fn verdict(verdict: &Said<Verdict>) -> Value {
-    match &verdict.found.culprit {
-        None => json!({
-            "kind": "none",
-            "stage": null,
-            "reason": null,
-            "share": null,
-            "speedup_limit": null,
-            "next_stage": null,
-            "text": verdict.text,
-        }),
-        Some(culprit) => json!({
-            "kind": "stage",
-            "stage": culprit.stage + 1,
-            "reason": culprit.reason.name(),
-            "share": culprit.share,
-            "speedup_limit": culprit.speedup_limit,
-            "next_stage": culprit.next_stage.map(|next| next + 1),
-            "text": verdict.text,
-        }),
-    }
+    let culprit = verdict.found.culprit.as_ref();
+    json!({
+        "kind": if culprit.is_some() { "stage" } else { "none" },
+        "stage": culprit.map(|culprit| culprit.stage + 1),
+        "reason": culprit.map(|culprit| culprit.reason.name()),
+        "share": culprit.map(|culprit| culprit.share),
+        "speedup_limit": culprit.and_then(|culprit| culprit.speedup_limit),
+        "next_stage": culprit.and_then(|culprit| culprit.next_stage).map(|next| next + 1),
+        "text": verdict.text,
+    })
 }
 
 fn advice(run: &record::Run, said: &Said<Advice>) -> Value {

@@ -11,7 +11,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_doctor::advice::Kind;
@@ -246,16 +246,8 @@ pub fn now_unix_s() -> u64 {
 }
 
 fn write(path: &Path, memory: &Memory) -> Result<(), Trouble> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
-    std::fs::create_dir_all(directory)?;
     let text = serde_json::to_vec_pretty(memory).map_err(std::io::Error::other)?;
-    // Made with mode 600, and removed again if it cannot take its place.
-    let mut new = tempfile::NamedTempFile::new_in(directory)?;
-    new.write_all(&text)?;
-    new.write_all(b"\n")?;
-    new.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    Ok(crate::places::replace(path, &text)?)
 }
 
 #[cfg(test)]

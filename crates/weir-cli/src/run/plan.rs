@@ -9,6 +9,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use weir_doctor::programs::is_posix_shell;
 use weir_measure::runner::{Job, Launch, StageSpec, files_needed, files_suffice};
 
 /// What is to be run.
@@ -49,10 +50,7 @@ impl Planned {
     }
 }
 
-/// Shells whose grammar the splitter knows; texts for others are run whole.
-const KNOWN_SHELLS: [&str; 7] = ["bash", "sh", "dash", "ash", "ksh", "mksh", "zsh"];
-
-/// Those of them in which `set -o pipefail` has long been known.
+/// Shells in which `set -o pipefail` has long been known.
 const PIPEFAIL_SHELLS: [&str; 4] = ["bash", "ksh", "mksh", "zsh"];
 
 /// Those that read no files of the user's before a text, which could give a command another
@@ -98,7 +96,7 @@ fn starts_others(stages: &[StageSpec]) -> bool {
     let name = first.rsplit('/').next().unwrap_or(first);
     let has_script = words.any(|word| !word.starts_with('-'));
     BUILDERS.contains(&name)
-        || (KNOWN_SHELLS.contains(&name) && has_script)
+        || (is_posix_shell(name) && has_script)
         || (first.contains('/') && is_shell_script(Path::new(first)))
 }
 
@@ -107,7 +105,7 @@ fn is_shell_script(file: &Path) -> bool {
     let Some(start) = beginning(file) else { return false };
     let words = interpreter(&start).unwrap_or_default();
     let names = words.iter().filter_map(|word| Path::new(word).file_name()?.to_str());
-    names.into_iter().any(|name| KNOWN_SHELLS.contains(&name))
+    names.into_iter().any(is_posix_shell)
 }
 
 /// The first bytes of a file.
@@ -130,7 +128,7 @@ fn interpreter(start: &[u8]) -> Option<Vec<&OsStr>> {
 fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
     let shell = find_shell(options.shell.as_deref())?;
     let name = shell.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let known = KNOWN_SHELLS.contains(&name.as_str());
+    let known = is_posix_shell(&name);
     // A file that every new bash reads may define a function of any name.
     let any = std::env::var_os("BASH_ENV").is_some();
     let exported = |name: &str| any || std::env::var_os(format!("BASH_FUNC_{name}%%")).is_some();

@@ -386,5 +386,7 @@ fn a_fault_is_shown_with_its_line_and_a_caret() {
 
 #[test]
 fn the_lists_are_sorted() {
-    assert!(SHELL_WORDS.is_sorted() && SHELL_VARIABLES.is_sorted());
+    assert!(
+        [SHELL_WORDS, SHELL_VARIABLES].iter().all(|words| words.split_whitespace().is_sorted())
+    );
 }

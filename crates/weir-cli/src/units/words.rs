@@ -63,15 +63,6 @@ pub fn short_time(ns: u64) -> String {
     }
 }
 
-/// A size in binary units: `64 KiB`, `1 MiB`.
-pub fn size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{} KiB", bytes / 1024),
-        _ => format!("{} MiB", bytes / 1_048_576),
-    }
-}
-
 /// A stage as it is named in sentences: `2 grep host7`, cut to a readable length. One without a
 /// name is named by its place.
 pub fn stage(position: usize, label: &str) -> String {
@@ -107,7 +98,6 @@ mod tests {
             ("1 byte", "24 bytes")
         );
         assert_eq!([0, 7, 1480, 34_900].map(rough_count), ["0", "7", "1000", "30 k"]);
-        assert_eq!(size(262_144), "256 KiB");
         assert_eq!(
             (cpus(1.84).as_str(), cpus(0.25).as_str(), cpus(2.0).as_str()),
             ("1.8", "0.25", "2")

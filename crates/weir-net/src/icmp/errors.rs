@@ -120,7 +120,7 @@ impl Engine {
     /// Whether an error about this datagram may be sent at all.
     fn may_be_told(&self, quoted: &Quoted<'_>) -> Result<(), Unsent> {
         let destination: Ipv4Addr = quoted.destination();
-        if self.place.is_many(destination) {
+        if self.net.is_many(destination) {
             return Err(Unsent::Broadcast);
         }
         if destination != self.settings.address {

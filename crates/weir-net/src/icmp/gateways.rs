@@ -135,7 +135,7 @@ impl Engine {
             return self.counts.dropped_protocol += 1;
         };
         // Gateways are neighbours on a net (RFC 823 4.4.2).
-        if !self.place.is_near(header.source) {
+        if !self.net.has(header.source) {
             return self.counts.dropped_source += 1;
         }
         let message = match Message::check(payload) {

@@ -62,12 +62,10 @@ impl Engine {
             return counts.redirects_service += 1;
         }
         let destination = quoted.destination();
-        if quoted.source() != self.settings.address || !self.place.is_one_host(destination) {
+        if quoted.source() != self.settings.address || !self.net.is_host(destination) {
             return counts.redirects_not_ours += 1;
         }
-        if gateway == self.settings.address
-            || !self.place.is_near(gateway)
-            || !self.place.is_one_host(gateway)
+        if gateway == self.settings.address || !self.net.has(gateway) || !self.net.is_host(gateway)
         {
             return counts.redirects_gateway += 1;
         }

@@ -1,10 +1,10 @@
 //! Why a packet was dropped or what was wrong, as a number in the log and a word for people.
 
-use crate::counts::{Drop, FIRST_REASON};
+use crate::drop_reason::{DropReason, FIRST_REASON};
 use std::fmt;
 
 /// A reason: a number below 128. Those of failures are listed here; from [`FIRST_REASON`] on they
-/// are those for which the switch drops packets ([`Drop`]).
+/// are those for which the switch drops packets ([`DropReason`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reason(u8);
 
@@ -46,8 +46,14 @@ impl Reason {
     pub fn name(self) -> Option<&'static str> {
         let named = Reason::NAMED.iter().find(|(reason, _)| *reason == self);
         let dropped =
-            || Some(Drop::ALL.get(usize::from(self.0.checked_sub(FIRST_REASON)?))?.as_str());
+            || Some(DropReason::ALL.get(usize::from(self.0.checked_sub(FIRST_REASON)?))?.as_str());
         named.map(|(_, name)| *name).or_else(dropped)
+    }
+}
+
+impl From<DropReason> for Reason {
+    fn from(why: DropReason) -> Reason {
+        Reason::new(why.number())
     }
 }
 
@@ -76,6 +82,6 @@ mod tests {
         assert!(Reason::NAMED.iter().all(|(reason, _)| reason.number() < 128));
         assert_eq!(Reason::new(127).to_string(), "reason 127");
         assert_eq!(Reason::new(0x80 | 9), Reason::PEER);
-        assert_eq!(Drop::Overlap.reason().to_string(), "overlap");
+        assert_eq!(Reason::from(DropReason::Overlap).to_string(), "overlap");
     }
 }

@@ -1,7 +1,7 @@
 //! Attaching stations: a thread of its own, since opening somebody's port may take its time.
 
 use super::Shared;
-use crate::counts::Drop;
+use crate::drop_reason::DropReason;
 use crate::error::{Error, Result};
 use crate::log::Change;
 use crate::message::{MOST_MESSAGE_BYTES, Request, TO_STATION_BYTES, to_station};
@@ -43,12 +43,12 @@ impl Doorman {
     /// A station wants to be attached.
     pub fn attach(&self, shared: &Shared, received: Received, rest: &[u8]) {
         let Some(request) = Request::check(rest) else {
-            return shared.counts.drop(Drop::BadMessage);
+            return shared.counts.drop(DropReason::BadMessage);
         };
         let (id, identity) = (received.writer, received.identity);
         let expected = shared.lock().stations.expect(id);
         if !expected || self.waiting.try_send(Caller { id, identity, request }).is_err() {
-            shared.counts.drop(Drop::BadMessage);
+            shared.counts.drop(DropReason::BadMessage);
         }
     }
 }
@@ -60,7 +60,7 @@ fn serve(shared: &Shared, callers: &Receiver<Caller>) {
         let Ok(writer) = PortWriter::open(&request.path, &options) else {
             // It gave no port of its own, or is gone again.
             shared.lock().stations.leave(id);
-            shared.counts.drop(Drop::StationGone);
+            shared.counts.drop(DropReason::StationGone);
             continue;
         };
         let wants = request.wants.clone();

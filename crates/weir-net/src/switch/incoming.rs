@@ -3,7 +3,8 @@
 use super::outgoing::{Payload, Sent, ms_since_midnight};
 use super::stations::{Delivery, Stations};
 use super::{Settings, Shared, now_ns};
-use crate::counts::{Counts, Drop};
+use crate::counts::Counts;
+use crate::drop_reason::DropReason;
 use crate::icmp::{Answers, Engine, Notice, Undeliverable};
 use crate::message::{self, Checksum, TO_STATION_BYTES, to_station};
 use crate::outgoing::Outgoing;
@@ -105,17 +106,17 @@ impl Incoming {
     }
 
     /// Checks the header of a packet, and whether it is for us.
-    fn admit<'a>(&mut self, shared: &Shared, packet: &'a [u8]) -> Result<Datagram<'a>, Drop> {
+    fn admit<'a>(&mut self, shared: &Shared, packet: &'a [u8]) -> Result<Datagram<'a>, DropReason> {
         let datagram = Datagram::check(packet)?;
         let header = datagram.header();
         let own = shared.settings.address;
         let net = shared.net;
         if header.destination != own {
             let all = header.destination.is_multicast() || net.is_broadcast(header.destination);
-            return Err(if all { Drop::Broadcast } else { Drop::NotForUs });
+            return Err(if all { DropReason::Broadcast } else { DropReason::NotForUs });
         }
         if header.source == own || !net.is_host(header.source) {
-            return Err(Drop::Source);
+            return Err(DropReason::Source);
         }
         if !datagram.options().is_empty() {
             self.check_options(shared, &datagram)?;
@@ -124,11 +125,15 @@ impl Incoming {
     }
 
     #[cold]
-    fn check_options(&mut self, shared: &Shared, datagram: &Datagram<'_>) -> Result<(), Drop> {
+    fn check_options(
+        &mut self,
+        shared: &Shared,
+        datagram: &Datagram<'_>,
+    ) -> Result<(), DropReason> {
         let Err(problem) = options::verify(datagram.options()) else { return Ok(()) };
         let (why, undeliverable) = match problem.reason {
-            options::Reason::SourceRoute => (Drop::SourceRoute, Undeliverable::SourceRoute),
-            _ => (Drop::BadOptions, Undeliverable::Parameter { pointer: problem.pointer }),
+            options::Reason::SourceRoute => (DropReason::SourceRoute, Undeliverable::SourceRoute),
+            _ => (DropReason::BadOptions, Undeliverable::Parameter { pointer: problem.pointer }),
         };
         self.nobody_takes(shared, datagram.bytes(), undeliverable);
         Err(why)
@@ -141,7 +146,7 @@ impl Incoming {
         let (front, bytes) = message.split_at_mut(TO_STATION_BYTES);
         let Ok(datagram) = Datagram::check(bytes) else {
             // It was checked when it came: a header put together wrongly would be our fault.
-            return shared.counts.drop(Drop::HeaderChecksum);
+            return shared.counts.drop(DropReason::HeaderChecksum);
         };
         let number = datagram.header().protocol;
         let payload = datagram.payload();
@@ -159,8 +164,8 @@ impl Incoming {
         front[2] = u8::from(checksum == Checksum::LeftOut);
         match self.stations.put(place, message) {
             Delivery::Done => Counts::add(&shared.counts.delivered, 1),
-            Delivery::Full => shared.drop_in(Drop::StationFull, &message[TO_STATION_BYTES..]),
-            Delivery::Gone => shared.drop_in(Drop::StationGone, &message[TO_STATION_BYTES..]),
+            Delivery::Full => shared.drop_in(DropReason::StationFull, &message[TO_STATION_BYTES..]),
+            Delivery::Gone => shared.drop_in(DropReason::StationGone, &message[TO_STATION_BYTES..]),
         }
     }
 
@@ -169,11 +174,11 @@ impl Incoming {
     fn refuse(&mut self, shared: &Shared, bytes: &[u8]) {
         let Ok(datagram) = Datagram::check(bytes) else { return };
         let (why, undeliverable) = match datagram.header().protocol {
-            protocol::UDP => (Drop::NoPort, Some(Undeliverable::Port)),
+            protocol::UDP => (DropReason::NoPort, Some(Undeliverable::Port)),
             // What is said of a port of TCP is TCP's own: a reset. Nobody has it.
-            protocol::TCP => (Drop::NoPort, None),
-            protocol::ICMP => (Drop::NoProtocol, None),
-            _ => (Drop::NoProtocol, Some(Undeliverable::Protocol)),
+            protocol::TCP => (DropReason::NoPort, None),
+            protocol::ICMP => (DropReason::NoProtocol, None),
+            _ => (DropReason::NoProtocol, Some(Undeliverable::Protocol)),
         };
         shared.drop_in(why, datagram.bytes());
         if let Some(undeliverable) = undeliverable {
@@ -235,9 +240,9 @@ impl Incoming {
     pub fn count_evicted(&mut self, shared: &Shared) {
         let now = self.reassembly.counts();
         let before = std::mem::replace(&mut self.seen, now);
-        shared.counts.drop_many(Drop::Evicted, now.evicted_whole - before.evicted_whole);
+        shared.counts.drop_many(DropReason::Evicted, now.evicted_whole - before.evicted_whole);
         let of_source = now.evicted_source - before.evicted_source;
-        shared.counts.drop_many(Drop::EvictedOfSource, of_source);
+        shared.counts.drop_many(DropReason::EvictedOfSource, of_source);
     }
 
     /// Gives up datagrams of which fragments were missing for too long.
@@ -245,7 +250,7 @@ impl Incoming {
         self.count_evicted(shared);
         let mut late = Vec::new();
         self.reassembly.expire(now_ns, |expired| {
-            shared.drop_in(Drop::Expired, expired.quote.unwrap_or_default());
+            shared.drop_in(DropReason::Expired, expired.quote.unwrap_or_default());
             if let Some(quoted) = expired.quote {
                 late.push(quoted.to_vec());
             }

@@ -3,7 +3,7 @@
 
 use super::Shared;
 use super::outgoing::Payload;
-use crate::counts::Drop;
+use crate::drop_reason::DropReason;
 use crate::log::{
     Change, Direction, Dropped, Failure, Kinds, Packet, Reason, Station, Transaction,
 };
@@ -45,15 +45,15 @@ impl Shared {
 
     /// A packet that came is dropped: counted and logged.
     #[inline]
-    pub fn drop_in(&self, why: Drop, packet: &[u8]) {
+    pub fn drop_in(&self, why: DropReason, packet: &[u8]) {
         self.counts.drop(why);
         if let Some(log) = self.log.get().filter(|log| log.wants(Kinds::DROPS)) {
-            log.dropped(&Dropped { reason: why.reason(), packet: Packet::of(packet) });
+            log.dropped(&Dropped { reason: why.into(), packet: Packet::of(packet) });
         }
     }
 
     /// What a station wanted to send is dropped: counted and logged.
-    pub fn drop_out(&self, why: Drop, out: &Outgoing<'_>, payload: &Payload<'_>) {
+    pub fn drop_out(&self, why: DropReason, out: &Outgoing<'_>, payload: &Payload<'_>) {
         self.counts.drop(why);
         let Some(log) = self.log.get().filter(|log| log.wants(Kinds::DROPS)) else { return };
         let total_bytes = LEAST_HEADER_BYTES + out.options.len() + payload.len();
@@ -64,7 +64,7 @@ impl Shared {
             transport: crate::log::Transport::None { id: 0 },
             length_bytes: u16::try_from(total_bytes).unwrap_or(u16::MAX),
         };
-        log.dropped(&Dropped { reason: why.reason(), packet });
+        log.dropped(&Dropped { reason: why.into(), packet });
     }
 
     /// The device did not take a packet.

@@ -1,7 +1,8 @@
 //! The way out: the header of IP is completed here, and a datagram too long for the device is cut.
 
 use super::{Shared, now_ns};
-use crate::counts::{Counts, Drop};
+use crate::counts::Counts;
+use crate::drop_reason::DropReason;
 use crate::fragment::Pieces;
 use crate::outgoing::Outgoing;
 use crate::spans;
@@ -91,26 +92,27 @@ impl Shared {
         }
     }
 
-    fn try_send(&self, out: &Outgoing<'_>, payload: &Payload<'_>) -> Result<Sent, Drop> {
+    fn try_send(&self, out: &Outgoing<'_>, payload: &Payload<'_>) -> Result<Sent, DropReason> {
         let own = self.settings.address;
         if !self.net.is_host(out.destination) {
-            return Err(Drop::Destination);
+            return Err(DropReason::Destination);
         }
         if !self.net.has(out.destination) {
-            self.routes().hop(out.destination, now_ns).ok_or(Drop::NoRoute)?;
+            self.routes().hop(out.destination, now_ns).ok_or(DropReason::NoRoute)?;
         }
         let mut room = [0; MOST_HEADER_BYTES - LEAST_HEADER_BYTES];
         let padded = out.options.len().next_multiple_of(4);
-        let options = room.get_mut(..padded).ok_or(Drop::BadOptions)?;
+        let options = room.get_mut(..padded).ok_or(DropReason::BadOptions)?;
         if padded > 0 {
             options[..out.options.len()].copy_from_slice(out.options);
-            options::verify(options).map_err(|_| Drop::BadOptions)?;
-            options::update(options, own, ms_since_midnight()).map_err(|_| Drop::BadOptions)?;
+            options::verify(options).map_err(|_| DropReason::BadOptions)?;
+            options::update(options, own, ms_since_midnight())
+                .map_err(|_| DropReason::BadOptions)?;
         }
         let bytes = payload.len();
         let total_bytes = LEAST_HEADER_BYTES + padded + bytes;
         if total_bytes > MOST_BYTES {
-            return Err(Drop::TooBig);
+            return Err(DropReason::TooBig);
         }
         let header = Header {
             tos: out.tos,
@@ -135,7 +137,7 @@ impl Shared {
             return Ok(Sent::Done);
         }
         let mtu = usize::from(self.settings.mtu);
-        for piece in Pieces::new(header, options, bytes, mtu).map_err(|_| Drop::TooBig)? {
+        for piece in Pieces::new(header, options, bytes, mtu).map_err(|_| DropReason::TooBig)? {
             self.put(&piece.header, &piece.options, payload, piece.payload)?;
         }
         Ok(Sent::Done)
@@ -148,10 +150,11 @@ impl Shared {
         options: &[u8],
         payload: &Payload<'_>,
         part: std::ops::Range<usize>,
-    ) -> Result<(), Drop> {
+    ) -> Result<(), DropReason> {
         let mut head = [0; VNET_HEADER_BYTES + MOST_HEADER_BYTES];
         let device_header = if self.tun.has_vnet_header() { VNET_HEADER_BYTES } else { 0 };
-        let emitted = header.emit(options, &mut head[device_header..]).ok_or(Drop::BadOptions)?;
+        let emitted =
+            header.emit(options, &mut head[device_header..]).ok_or(DropReason::BadOptions)?;
         let head = &head[..device_header + emitted];
         match weir_profile::system(&spans::TUN_WRITE, || payload.write_to(self, head, part)) {
             Ok(bytes) => {
@@ -161,16 +164,16 @@ impl Shared {
             }
             Err(cause) => {
                 self.log_refusal(&cause);
-                Err(Drop::Device)
+                Err(DropReason::Device)
             }
         }
     }
 }
 
 /// A datagram in one piece, for ourselves.
-fn whole(header: &Header, options: &[u8], payload: &Payload<'_>) -> Result<Vec<u8>, Drop> {
+fn whole(header: &Header, options: &[u8], payload: &Payload<'_>) -> Result<Vec<u8>, DropReason> {
     let mut bytes = vec![0; usize::from(header.total_bytes)];
-    let emitted = header.emit(options, &mut bytes).ok_or(Drop::BadOptions)?;
+    let emitted = header.emit(options, &mut bytes).ok_or(DropReason::BadOptions)?;
     payload.copy_to(&mut bytes[emitted..]);
     Ok(bytes)
 }

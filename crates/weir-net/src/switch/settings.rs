@@ -2,8 +2,8 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::icmp;
+use crate::net::Net;
 use crate::reassembly::Limits;
-use crate::routes::Net;
 use rustix::io::Errno;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ impl Settings {
         if mtu < 68 {
             return invalid(format!("an MTU of {mtu} is out of range: 68 to 65535"));
         }
-        let net = Net { address, prefix_bits };
+        let net = Net::new(address, prefix_bits);
         if !net.is_host(address) {
             return invalid(format!("{address} is no host's address on a net of /{prefix_bits}"));
         }

@@ -32,7 +32,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => length.prop_map(Step::Move),
         2 => Just(Step::Refresh),
     ];
-    prop::collection::vec(step, 0..200)
+    prop::collection::vec(step, 0..if cfg!(miri) { 20 } else { 200 })
 }
 
 fn patterned(count: usize, seed: usize) -> Vec<u8> {

@@ -4,6 +4,7 @@
 use super::closing;
 use super::name::{self, Claim, Subject};
 use super::passing::{self, turn_away};
+use super::peer::Identity;
 use super::site::Inbox;
 use super::watcher::Watched;
 use crate::error::{ErrorKind, Result};
@@ -29,18 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Each time that somebody connects, sends or goes.
 const ARRIVALS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
-
-/// Who is at the other end, as the kernel says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Identity {
-    /// The process that connected; 0 where it is of a pid namespace that this process does not see,
-    /// in which it has no number here.
-    pub pid: i32,
-    /// Its user; one of a user namespace that has no number here is the kernel's overflow user.
-    pub uid: u32,
-    /// Its group.
-    pub gid: u32,
-}
 
 /// One who came, and handed a memory over.
 #[derive(Debug)]

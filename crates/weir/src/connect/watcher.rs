@@ -238,7 +238,11 @@ mod tests {
         }
         assert_eq!(rung.0.load(Ordering::Acquire), 0);
         drop(again);
-        assert_eq!(Arc::weak_count(&other), 0, "dropped with the end");
+        // The thread that told it may still be at it.
+        while Arc::weak_count(&other) != 0 {
+            assert!(begun.elapsed() < Duration::from_secs(30), "dropped with the end");
+            std::thread::yield_now();
+        }
     }
 
     /// The watcher of a child numbers what it watches from 0, as its parent's does.
@@ -250,9 +254,11 @@ mod tests {
         assert!(in_forked_child(|| {
             let (mut own, _others, rung) = watched();
             while own.token < number {
-                let socket = own.stop().expect("the child's");
+                let Some(socket) = own.stop() else { return false };
                 own = Watched::new(socket);
-                own.start(EventFlags::RDHUP | EventFlags::ONESHOT, &rung).expect("watched");
+                if own.start(EventFlags::RDHUP | EventFlags::ONESHOT, &rung).is_err() {
+                    return false;
+                }
             }
             own.token == number && {
                 drop(given.take());

@@ -11,7 +11,7 @@
 //! commit words, stored with Release and loaded with Acquire, hand them over. So in one process,
 //! whose ends keep to the protocol, no two threads ever copy the same bytes at once. That an end
 //! keeps to it is the work of `weir-ring`, and its tests run over these mappings under miri
-//! (`races`). A user of this crate cannot reach a mapping but through an end.
+//! (`tests::races`). A user of this crate cannot reach a mapping but through an end.
 //!
 //! A hostile peer is another process. It can write any byte at any time, and no order that this
 //! process keeps to would hinder it. Its stores are not part of this program: a copy reads bytes
@@ -25,8 +25,6 @@ mod link;
 mod map;
 mod mapping;
 mod page;
-#[cfg(test)]
-mod races;
 mod sealed;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -40,5 +38,7 @@ pub use map::{Extent, Map, NAME, create, inspect, open};
 pub use mapping::page_bytes;
 pub use page::{BOARD, FLAGS, Page};
 pub use sealed::{Use, errno_of};
+#[cfg(test)]
+pub(crate) use transfers::tests::faulty::{Faults, Faulty};
 pub(crate) use transfers::{Failure, Transfers, usual_directory};
 pub use views::{View, ViewMut};

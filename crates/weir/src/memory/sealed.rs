@@ -18,14 +18,13 @@ use crate::error::{Error, ErrorKind, Result};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
+use weir_sys::TMPFS_MAGIC;
 use weir_sys::forks::ParentOnly;
 
 /// What every memory file is sealed with by its maker: it cannot be cut off under a mapping.
 pub(super) const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 /// What one gets in addition that is used as it is from then on: no holes, no further writers.
 const FOR_GOOD: SealFlags = SealFlags::FUTURE_WRITE.union(SealFlags::SEAL);
-/// `f_type` of memory files (`include/uapi/linux/magic.h`). That of huge pages is another.
-const TMPFS_MAGIC: u64 = 0x0102_1994;
 /// Bytes that `st_blocks` counts by.
 const BLOCK_BYTES: u64 = 512;
 
@@ -100,6 +99,7 @@ impl<'a> SealedMemory<'a> {
         if !seals.contains(SEALS) {
             return Err(refused("it is not sealed"));
         }
+        // That of huge pages is another.
         let kind = rustix::fs::fstatfs(file).map_err(failed)?;
         if kind.f_type as u64 != TMPFS_MAGIC {
             return Err(refused("it is not made of ordinary pages"));

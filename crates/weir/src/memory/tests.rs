@@ -1,4 +1,7 @@
 //! Memory that is ours, and memory that is not.
+#![expect(clippy::disallowed_methods)]
+
+mod races;
 
 use super::sealed::SEALS;
 use super::*;

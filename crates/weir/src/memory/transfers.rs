@@ -242,4 +242,4 @@ unsafe fn check(
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,4 +1,5 @@
 //! Parts of shared memory lent to the user: raw, reached by copying.
+#![expect(clippy::disallowed_methods)]
 
 use super::map::Map;
 use rustix::fd::BorrowedFd;

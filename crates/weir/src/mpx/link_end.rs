@@ -1,10 +1,9 @@
 //! One end of a link: its lanes, the blocks of its own arena, and how the other side is notified.
 
 use super::home::Home;
-use crate::connect::acceptor::Identity;
 use crate::connect::board::BoardSlot;
-use crate::connect::ending::Ending;
 use crate::connect::lifeline::Lifeline;
+use crate::connect::peer::{Ending, Identity};
 use crate::memory::LinkMap;
 use crate::park::barrier;
 use std::collections::VecDeque;

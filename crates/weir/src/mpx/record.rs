@@ -1,6 +1,6 @@
 //! What comes of channels, and how it is answered.
 
-use crate::connect::ending::Ending;
+use crate::connect::peer::Ending;
 use crate::error::{Error, ErrorKind};
 use std::fmt;
 

@@ -7,7 +7,7 @@ use super::home::Home;
 use super::hot::HotLanes;
 use super::link_end::{LinkEnd, NONE};
 use super::record::{ChannelId, DEFAULT_PRIORITY, invalid};
-use crate::connect::ending::Ending;
+use crate::connect::peer::Ending;
 use crate::error::{Error, ErrorKind, Result};
 use weir_policy::ready::{ReadyQueue, Turn};
 use weir_ring::Corrupt;

@@ -4,7 +4,7 @@
 use super::link_end::{NONE, is_record};
 use super::record::{ChannelId, Kind, LABEL_BYTES, Record};
 use super::table::{Channel, ChannelTable, State};
-use crate::connect::ending::Ending;
+use crate::connect::peer::Ending;
 use weir_policy::ready::Work;
 use weir_ring::account::add;
 use weir_ring::lane::{Frame, FrameKind, LOOKING, Side, look_at};

@@ -28,7 +28,6 @@ pub use account::PoolAccount;
 pub use options::PoolOptions;
 pub use reader::BacklogReader;
 pub use writer::BacklogWriter;
-pub(crate) use writer::RoomWaiter;
 
 use self::core::{Core, Shared, Spill};
 use crate::error::{Error, ErrorKind, Result};

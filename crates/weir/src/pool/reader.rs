@@ -4,11 +4,12 @@ use super::Pool;
 use super::core::{Core, Shared, Shown};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::FrameReader;
+use crate::park::Until;
 use rustix::fd::BorrowedFd;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_policy::pool::Event;
 
 /// The end of a backlog that takes bytes out of it. Dropping it gives up what is left.
@@ -176,7 +177,7 @@ impl BacklogReader {
     /// # Errors
     /// [`ErrorKind::Os`]: what comes next could not be read back; it is tried again.
     pub fn take(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        self.take_until(buffer, None, true)
+        self.take_until(buffer, Until::Ever)
     }
 
     /// Takes what is there.
@@ -184,7 +185,7 @@ impl BacklogReader {
     /// # Errors
     /// [`ErrorKind::WouldBlock`]: nothing is in memory now. As of [`BacklogReader::take`].
     pub fn try_take(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        self.take_until(buffer, None, false)
+        self.take_until(buffer, Until::Now)
     }
 
     /// Takes what comes in that time.
@@ -192,15 +193,10 @@ impl BacklogReader {
     /// # Errors
     /// [`ErrorKind::TimedOut`]: nothing came. As of [`BacklogReader::take`].
     pub fn take_for(&mut self, buffer: &mut [u8], time: Duration) -> Result<usize> {
-        self.take_until(buffer, Instant::now().checked_add(time), true)
+        self.take_until(buffer, Until::after(time))
     }
 
-    fn take_until(
-        &mut self,
-        buffer: &mut [u8],
-        until: Option<Instant>,
-        waits: bool,
-    ) -> Result<usize> {
+    fn take_until(&mut self, buffer: &mut [u8], until: Until) -> Result<usize> {
         let mut done = 0;
         while done < buffer.len() {
             let found = match self.look() {
@@ -210,7 +206,7 @@ impl BacklogReader {
             match found {
                 Found::End => break,
                 Found::Nothing if done > 0 => break,
-                Found::Nothing if !waits => return Err(nothing()),
+                Found::Nothing if until == Until::Now => return Err(nothing()),
                 Found::Nothing if self.wait(until) => {}
                 Found::Nothing => {
                     let why = "nothing came";
@@ -229,13 +225,8 @@ impl BacklogReader {
     }
 
     /// Sleeps until there may be something: whether there is time left.
-    pub(crate) fn wait(&self, until: Option<Instant>) -> bool {
-        let mut state = self.core().lock();
-        let mut in_time = true;
-        while self.shared.reader.is_wanted() && in_time {
-            (state, in_time) = self.shared.reader.sleep(state, until);
-        }
-        in_time
+    pub(crate) fn wait(&self, until: Until) -> bool {
+        self.shared.reader.wait(until)
     }
 
     /// A descriptor for poll(2): readable once [`ErrorKind::WouldBlock`] was answered and there may

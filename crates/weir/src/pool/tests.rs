@@ -7,8 +7,9 @@ mod times;
 
 use super::core::Clock;
 use super::*;
+use crate::memory::{Faults, Faulty};
 use std::time::{Duration, Instant};
-use weir_sys::spill::{Direction, Faults, Faulty, Wanted};
+use weir_sys::spill::Direction;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAGE: usize = 4096;
@@ -32,16 +33,10 @@ fn options(frames: usize, slots: usize) -> PoolOptions {
 fn make(options: PoolOptions) -> Made {
     let directory = tempfile::tempdir().expect("a directory");
     let options = options.spill_directory(directory.path());
-    let mut faults = None;
-    let transfers = Transfers::open_as(directory.path(), Wanted::Best).expect("opened");
-    let transfers = transfers.map_engine(|engine| {
-        let (engine, told) = Faulty::new(engine).expect("faulty");
-        faults = Some(told);
-        Box::new(engine)
-    });
+    let (transfers, faults) = Faulty::open(directory.path());
     let sizes = options.sizes().expect("sizes");
     let pool = Pool::with(&options, sizes, Some((transfers, directory.path().into())));
-    Made { pool: pool.expect("a pool"), faults: faults.expect("told"), _directory: directory }
+    Made { pool: pool.expect("a pool"), faults, _directory: directory }
 }
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {

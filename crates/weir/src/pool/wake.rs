@@ -1,62 +1,64 @@
 //! How an end of a backlog waits, asleep or in poll, for what other threads do.
 
 use crate::error::{Error, Result};
+use crate::park::{Until, futex};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The word while the end waits.
+const WAITS: u32 = 1;
 
 /// Where one end waits.
 #[derive(Debug, Default)]
 pub struct Wake {
-    waits: AtomicBool,
-    condition: Condvar,
+    word: AtomicU32,
     bell: OnceLock<OwnedFd>,
 }
 
 impl Wake {
-    /// Says that the end waits. The caller, who holds the lock, looks once more then.
+    /// Says that the end waits. The caller looks once more then.
     pub fn arm(&self) {
         if let Some(bell) = self.bell.get() {
             let _ = rustix::io::read(bell, &mut [0; 8]);
         }
-        // SeqCst: with `is_wanted`, either the other end sees this, or the look that follows sees
-        // what the other end did.
-        self.waits.store(true, Ordering::SeqCst);
+        // SeqCst: with `wake`, either the other end sees this, or the look that follows sees what
+        // the other end did.
+        self.word.store(WAITS, Ordering::SeqCst);
     }
 
-    /// Whether the end waits. To be asked after what it waits for was done.
-    pub fn is_wanted(&self) -> bool {
-        // SeqCst: as in `arm`.
-        self.waits.load(Ordering::SeqCst)
-    }
-
-    /// Wakes the end if it waits. The caller holds the lock.
+    /// Wakes the end if it waits, after what it waits for was done.
+    #[inline]
     pub fn wake(&self) {
         // SeqCst: as in `arm`.
-        if self.waits.swap(false, Ordering::SeqCst) {
-            self.condition.notify_all();
+        if self.word.load(Ordering::SeqCst) == WAITS {
+            self.wake_now();
+        }
+    }
+
+    #[cold]
+    fn wake_now(&self) {
+        // SeqCst: as in `arm`.
+        if self.word.swap(0, Ordering::SeqCst) == WAITS {
+            futex::wake(&self.word, u32::MAX);
             if let Some(bell) = self.bell.get() {
                 let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
             }
         }
     }
 
-    /// Sleeps until it is woken, or until then: whether there is time left.
-    pub fn sleep<'a, T>(
-        &self,
-        guard: MutexGuard<'a, T>,
-        until: Option<Instant>,
-    ) -> (MutexGuard<'a, T>, bool) {
-        let Some(until) = until else {
-            return (self.condition.wait(guard).unwrap_or_else(PoisonError::into_inner), true);
-        };
-        let left = until.saturating_duration_since(Instant::now());
-        let woken = self.condition.wait_timeout(guard, left);
-        let (guard, _) = woken.unwrap_or_else(PoisonError::into_inner);
-        (guard, Instant::now() < until)
+    /// Sleeps from [`Wake::arm`] until it is woken: whether it was, before the time was over.
+    pub fn wait(&self, until: Until) -> bool {
+        // SeqCst: as in `arm`.
+        while self.word.load(Ordering::SeqCst) == WAITS {
+            if until.is_over() {
+                return false;
+            }
+            futex::wait(&self.word, WAITS, until.left());
+        }
+        true
     }
 
     /// A descriptor that is readable once the end was woken, and at first.

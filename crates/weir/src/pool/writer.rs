@@ -4,11 +4,12 @@ use super::core::{Core, Shared};
 use super::{Pool, closed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::FrameWriter;
+use crate::park::Until;
 use rustix::fd::BorrowedFd;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_policy::pool::Event;
 
 /// The end of a backlog that puts bytes into it. Dropping it is the end of the bytes.
@@ -122,10 +123,7 @@ impl BacklogWriter {
         if full {
             self.seal();
         }
-        if self.shared.reader.is_wanted() {
-            let _guard = self.core().lock();
-            self.shared.reader.wake();
-        }
+        self.shared.reader.wake();
     }
 
     /// No more is put into the last block.
@@ -145,7 +143,7 @@ impl BacklogWriter {
     /// # Errors
     /// As of [`BacklogWriter::reserve`]; [`Error::written_bytes`] says how much was put before.
     pub fn put(&mut self, bytes: &[u8]) -> Result<usize> {
-        self.put_until(bytes, None, true)
+        self.put_until(bytes, Until::Ever)
     }
 
     /// Puts as much as there is room for.
@@ -153,7 +151,7 @@ impl BacklogWriter {
     /// # Errors
     /// As of [`BacklogWriter::reserve`].
     pub fn try_put(&mut self, bytes: &[u8]) -> Result<usize> {
-        self.put_until(bytes, None, false)
+        self.put_until(bytes, Until::Now)
     }
 
     /// Puts as much as there comes to be room for in that time.
@@ -161,10 +159,10 @@ impl BacklogWriter {
     /// # Errors
     /// [`ErrorKind::TimedOut`]: nothing could be put. As of [`BacklogWriter::reserve`].
     pub fn put_for(&mut self, bytes: &[u8], time: Duration) -> Result<usize> {
-        self.put_until(bytes, Instant::now().checked_add(time), true)
+        self.put_until(bytes, Until::after(time))
     }
 
-    fn put_until(&mut self, bytes: &[u8], until: Option<Instant>, waits: bool) -> Result<usize> {
+    fn put_until(&mut self, bytes: &[u8], until: Until) -> Result<usize> {
         let mut done = 0;
         while done < bytes.len() {
             match self.ready() {
@@ -178,9 +176,9 @@ impl BacklogWriter {
                 Err(error) if error.kind() != ErrorKind::WouldBlock => {
                     return Err(error.with_bytes(done as u64));
                 }
-                Err(_) if waits && self.wait(until) => {}
+                Err(_) if until != Until::Now && self.shared.writer.wait(until) => {}
                 Err(_) if done > 0 => break,
-                Err(error) if !waits => return Err(error),
+                Err(error) if until == Until::Now => return Err(error),
                 Err(_) => {
                     let why = "it stayed full";
                     return Err(Error::new(ErrorKind::TimedOut, "put into", "the backlog", why));
@@ -190,24 +188,14 @@ impl BacklogWriter {
         Ok(done)
     }
 
-    /// What waits for room without holding the end.
-    pub(crate) fn waiter(&self) -> RoomWaiter {
-        RoomWaiter { pool: self.pool.clone(), shared: self.shared.clone() }
+    /// What both ends share: to wait for room without holding the end, and to wake the reader.
+    pub(super) fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
     }
 
     /// Bytes of this stream that were delayed, cancelled, spilled and read back.
     pub(crate) fn counts(&self) -> [u64; 4] {
         self.core().counts_of(&self.shared)
-    }
-
-    /// Sleeps until there may be room: whether there is time left.
-    fn wait(&self, until: Option<Instant>) -> bool {
-        let mut state = self.core().lock();
-        let mut in_time = true;
-        while self.shared.writer.is_wanted() && in_time {
-            (state, in_time) = self.shared.writer.sleep(state, until);
-        }
-        in_time
     }
 
     /// A descriptor for poll(2): readable once [`ErrorKind::WouldBlock`] was answered and there may
@@ -218,28 +206,6 @@ impl BacklogWriter {
     pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.core().check_here("poll")?;
         self.shared.writer.descriptor()
-    }
-}
-
-/// Waits for room of a backlog, and wakes its reader.
-pub(crate) struct RoomWaiter {
-    pool: Pool,
-    shared: Arc<Shared>,
-}
-
-impl RoomWaiter {
-    /// The reader is to look again, if it waits.
-    pub fn wake_reader(&self) {
-        let _guard = self.pool.core().lock();
-        self.shared.reader.wake();
-    }
-
-    /// Sleeps until there may be room, after [`ErrorKind::WouldBlock`] or [`ErrorKind::Os`].
-    pub fn wait(&self) {
-        let mut state = self.pool.core().lock();
-        while self.shared.writer.is_wanted() {
-            (state, _) = self.shared.writer.sleep(state, None);
-        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Which writer is next: those that are looked at, those that will say, and those that come.
 
-use super::reader::is_a_death;
-use super::slot::{Sight, Slot};
+use super::slot::{Sight, Slot, Slots};
 use super::unfinished::Unfinished;
 use super::{Ending, PortOptions, WriterId, WriterStat};
 use crate::connect::acceptor::Arrival;
@@ -33,6 +32,10 @@ use weir_sys::forks::ParentOnly;
 const MOST_EMPTY_LOOKS: u32 = 64;
 /// Turns between two readings of the clock, for looking at all rings now and then.
 const TURNS: u32 = 256;
+/// The part of its ring that is free when a writer that waits for room is woken. With many writers
+/// each wake-up costs two switches, which must pay; with 256 of them and an eighth of 256 KiB they
+/// took most of the time.
+const WOKEN_AT: u64 = 2;
 /// How often all rings are looked at, whatever the board says.
 pub const LOOK_AT_ALL: Duration = Duration::from_millis(100);
 
@@ -42,7 +45,7 @@ pub struct Choice {
     board: Arc<Page<Board>>,
     board_file: ParentOnly,
     inbox: Arc<Inbox>,
-    pub slots: Vec<Option<Box<Slot>>>,
+    pub slots: Slots,
     free: Vec<u32>,
     pub hot: Rotation,
     usual: Usual,
@@ -56,7 +59,7 @@ pub struct Choice {
     /// The descriptors of processes were given up.
     shed: bool,
     pub resolved: Resolved,
-    pub unfinished: Unfinished,
+    unfinished: Unfinished,
 }
 
 impl Choice {
@@ -85,10 +88,6 @@ impl Choice {
 
     pub fn inbox(&self) -> &Arc<Inbox> {
         &self.inbox
-    }
-
-    pub fn board_handle(&self) -> Arc<Page<Board>> {
-        self.board.clone()
     }
 
     pub fn board(&self) -> &Board {
@@ -177,11 +176,13 @@ impl Choice {
         options: &PortOptions,
     ) -> Result<RecordReader> {
         let (page, bytes) = (crate::memory::page_bytes(), map.bytes(Area::Ring));
-        let shape =
-            Shape::new(page, bytes, None, None).map_err(crate::pipe::options::out_of_range)?;
+        let shape = Shape::new(page, bytes, Some(bytes / WOKEN_AT), None)
+            .map_err(crate::pipe::options::out_of_range)?;
         let resolved = Resolved { shape, ..self.resolved };
         let connection = Connection::of_port_ring(socket, &self.inbox, place, pidfd)?;
-        let end = End::new(None, map, connection, &resolved)?;
+        let mut end = End::new(None, map, connection, &resolved)?;
+        // Not what the writer says of itself in the memory.
+        end.shape = shape;
         let board = self.board_file.get().ok_or_else(|| {
             Error::new(ErrorKind::Forked, "let in", "a writer", "forked meanwhile")
         })?;
@@ -213,7 +214,8 @@ impl Choice {
         self.last = self.last.filter(|last| *last != place);
         if let Some(mut slot) = self.slots.get_mut(place as usize).and_then(Option::take) {
             self.free.push(place);
-            self.account_for_gone(place, &slot)?;
+            let freed = self.unfinished.gone(&slot);
+            self.let_go(freed)?;
             if ending == Ending::ShutOut
                 && let Ok((end, _)) = slot.reader.parts()
                 && let Some(socket) = end.life.socket()
@@ -222,7 +224,8 @@ impl Choice {
             }
         }
         let account = &self.board().account;
-        add(if is_a_death(ending) { &account.died } else { &account.closed }, 1);
+        let count = if ending == Ending::Closed { &account.closed } else { &account.died };
+        add(count, 1);
         account.open.store(self.len() as u32, Ordering::Relaxed);
         Ok(())
     }
@@ -309,6 +312,21 @@ impl Choice {
         Ok(None)
     }
 
+    /// Whether there may be something, looking at what is hot.
+    pub fn sees(&mut self) -> Result<bool> {
+        if self.board.words().any() || self.inbox.has_news() {
+            return Ok(true);
+        }
+        for place in self.hot.iter() {
+            if let Some(slot) = &mut self.slots[place as usize]
+                && slot.look()? == Sight::Something
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// A writer is looked at from now on.
     pub fn warm(&mut self, place: u32) -> Result<()> {
         let slot = self.slot(place)?;
@@ -349,7 +367,9 @@ impl Choice {
     /// Looks at all rings, since the bits may have been spoiled.
     pub fn look_at_all(&mut self) -> Result<()> {
         self.all_seen = Instant::now();
-        self.look_after_unfinished()?;
+        for place in self.unfinished.late(&self.slots) {
+            self.shut_out(place)?;
+        }
         for place in 0..self.slots.len() as u32 {
             let Ok(slot) = self.slot(place) else { continue };
             if slot.cold && slot.look()? == Sight::Something {
@@ -357,6 +377,13 @@ impl Choice {
             }
         }
         Ok(())
+    }
+
+    /// A writer is not listened to any more.
+    pub fn shut_out(&mut self, place: u32) -> Result<()> {
+        self.slot(place)?.shut_out();
+        self.account_for(place)?;
+        self.resume(place)
     }
 
     /// Before the reader sleeps: all rings go cold. Whether none has anything.
@@ -376,13 +403,15 @@ impl Choice {
 
     /// A writer is not to be received from.
     pub fn suspend(&mut self, place: u32) -> Result<()> {
-        self.slot(place)?.suspended = true;
         self.set_aside(place);
-        self.is_not_first(place)
+        let Some(Some(slot)) = self.slots.get_mut(place as usize) else { return Ok(()) };
+        slot.suspended = true;
+        let freed = self.unfinished.suspended(slot);
+        self.let_go(freed)
     }
 
     /// Has a writer not looked at.
-    pub fn set_aside(&mut self, place: u32) {
+    fn set_aside(&mut self, place: u32) {
         self.hot.remove(place);
         self.current = self.current.filter(|current| *current != place);
     }
@@ -392,6 +421,40 @@ impl Choice {
         self.slot(place)?.suspended = false;
         if self.current != Some(place) {
             self.warm(place)?;
+        }
+        Ok(())
+    }
+
+    /// What a writer has of the memory for messages that are not whole may have changed.
+    #[inline]
+    pub fn account_for(&mut self, place: u32) -> Result<()> {
+        let Some(Some(slot)) = self.slots.get_mut(place as usize) else { return Ok(()) };
+        let freed = self.unfinished.account_for(slot);
+        self.let_go(freed)
+    }
+
+    /// Bytes of that memory that a writer may have beside those it has.
+    pub fn room_for(&self, place: u32) -> u64 {
+        self.unfinished.room_for(place)
+    }
+
+    /// There is no such memory for a piece of this writer.
+    pub fn hold_up(&mut self, place: u32) -> Result<()> {
+        let (waits, goes_on) = self.unfinished.hold_up(place, &mut self.slots);
+        if waits {
+            self.set_aside(place);
+        }
+        self.let_go(goes_on)
+    }
+
+    /// These were held up, and are not any more.
+    #[inline]
+    fn let_go(&mut self, places: impl IntoIterator<Item = u32>) -> Result<()> {
+        for place in places {
+            if let Ok(slot) = self.slot(place) {
+                slot.held_up = false;
+                self.warm(place)?;
+            }
         }
         Ok(())
     }

@@ -17,23 +17,23 @@
 //! Each writer has a ring of its own, which it makes and hands over; nobody else can write to it.
 //! A ring is *hot* while the reader looks at it, or *cold*: then its writer says on the board, at
 //! its next message, that it has something. The modules, in the order of flow: [`writer`] sends;
-//! [`slot`] is a writer as its reader sees it; [`choice`] finds the next; [`waiting`] spins and
-//! sleeps when there is none; [`reader`] is the port.
+//! [`slot`] is a writer as its reader sees it; [`unfinished`] bounds the memory of messages that are
+//! not whole; [`choice`] finds the next writer; [`rings`] lets writers in, and spins and sleeps when
+//! none has anything; [`reader`] is the port.
 
 mod choice;
 mod lent;
 mod options;
 mod reader;
+mod rings;
 mod slot;
 mod unfinished;
-mod waiting;
 mod writer;
 
-pub use crate::connect::acceptor::Identity;
-pub use crate::connect::ending::Ending;
+pub use crate::connect::peer::{Ending, Identity};
 pub use lent::Lent;
 pub use options::PortOptions;
-pub use reader::{Counts, Port, WriterStat};
+pub use reader::Port;
 pub use writer::PortWriter;
 
 use crate::connect::name::{self, Subject};
@@ -71,6 +71,34 @@ impl fmt::Display for WriterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.serial)
     }
+}
+
+/// Writers at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// That are open.
+    pub open: usize,
+    /// Of these, that wait for room.
+    pub waiting: usize,
+}
+
+/// One writer at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriterStat {
+    /// Which.
+    pub id: WriterId,
+    /// Its process and user.
+    pub identity: Identity,
+    /// Messages (or pieces, where those are shown) received from it.
+    pub messages: u64,
+    /// Bytes in these.
+    pub bytes: u64,
+    /// Its share of the reader's turns.
+    pub share: u32,
+    /// Whether the reader has suspended it.
+    pub suspended: bool,
+    /// Whether it waits for room.
+    pub waiting: bool,
 }
 
 /// What came from a writer.
@@ -127,6 +155,7 @@ pub struct PortName {
     pub reader: Option<i32>,
 }
 
+const READ: Subject = Subject { operation: "read from", noun: "port" };
 const LIST: Subject = Subject { operation: "list", noun: "ports in" };
 const REMOVE: Subject = Subject { operation: "remove", noun: "port" };
 

@@ -1,60 +1,25 @@
 //! The reader of a port: what its owner calls.
 
-use super::choice::Choice;
 use super::lent::Lent;
+use super::rings::{Effort, Rings};
 use super::slot::{Manner, Most, Step};
-use super::waiting::Effort;
-use super::{Ending, Event, HELLO, PortOptions, Received, WriterId};
-use crate::connect::acceptor::{Acceptor, Identity};
+use super::{Counts, Event, PortOptions, READ, Received, WriterId, WriterStat};
 use crate::connect::name::{self, Subject};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::View;
-use crate::park::Until;
-use crate::park::doorbell::Doorbell;
-use rustix::fd::{AsFd, BorrowedFd};
+use crate::park::{Until, Wait};
+use rustix::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Duration;
 
 const CREATE: Subject = Subject { operation: "make", noun: "port" };
 /// Rounds of letting in before writers are counted: those who come without end are not waited for.
 const MOST_ROUNDS: u32 = 64;
-pub(super) const READ: Subject = Subject { operation: "read from", noun: "port" };
 
 /// The reader of a port. Dropping it closes the port, and its name goes.
 #[derive(Debug)]
 pub struct Port {
-    pub(super) entrance: Acceptor,
-    pub(super) choice: Choice,
-    pub(super) options: PortOptions,
-    pub(super) doorbell: Option<Doorbell>,
-}
-
-/// Writers at a moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// That are open.
-    pub open: usize,
-    /// Of these, that wait for room.
-    pub waiting: usize,
-}
-
-/// One writer at a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WriterStat {
-    /// Which.
-    pub id: WriterId,
-    /// Its process and user.
-    pub identity: Identity,
-    /// Messages (or pieces, where those are shown) received from it.
-    pub messages: u64,
-    /// Bytes in these.
-    pub bytes: u64,
-    /// Its share of the reader's turns.
-    pub share: u32,
-    /// Whether the reader has suspended it.
-    pub suspended: bool,
-    /// Whether it waits for room.
-    pub waiting: bool,
+    rings: Rings,
 }
 
 impl Port {
@@ -65,11 +30,7 @@ impl Port {
     /// [`ErrorKind::Invalid`]: the name or an option cannot be; the kernel's.
     pub fn create(name: impl AsRef<Path>, options: &PortOptions) -> Result<Port> {
         let path = name::resolve(&CREATE, name.as_ref())?;
-        options.check()?;
-        let choice = Choice::new(options)?;
-        let entrance = Acceptor::new(&CREATE, &path, options.mode_bits(), HELLO, choice.inbox())?;
-        choice.say_where(&path);
-        Ok(Port { entrance, choice, options: options.clone(), doorbell: None })
+        Ok(Port { rings: Rings::listen(&CREATE, &path, options)? })
     }
 
     /// Receives the next message of any writer into `buffer`, or that one is gone, waiting for it
@@ -215,7 +176,7 @@ impl Port {
         buffer: &mut [u8],
         see: impl FnMut(Received, Lent<'_>),
     ) -> Result<usize> {
-        if !self.is_ready()? {
+        if !self.rings.is_ready()? {
             return Ok(0);
         }
         match self.receive_each_lent_until(buffer, Until::Now, see) {
@@ -249,14 +210,14 @@ impl Port {
         mut see: impl FnMut(Received, Option<View<'_>>, &mut [u8]),
     ) -> Result<usize> {
         // In a stream of messages of the same writer there is nothing else to look at.
-        if let Some(place) = self.choice.current_place()
+        if let Some(place) = self.rings.choice.current_place()
             && let served @ 1.. = self.serve_writer(place, buffer, most, &mut see)?
         {
             return Ok(served);
         }
         let mut effort = Effort::new(until);
         loop {
-            let place = self.next_of(&mut effort)?;
+            let place = self.rings.next_of(&mut effort)?;
             if let served @ 1.. = self.serve_writer(place, buffer, most, &mut see)? {
                 return Ok(served);
             }
@@ -276,7 +237,7 @@ impl Port {
         see: &mut impl FnMut(Received, Option<View<'_>>, &mut [u8]),
     ) -> Result<usize> {
         let manner = self.manner();
-        let slot = self.choice.slot(place)?;
+        let slot = self.rings.choice.slot(place)?;
         let (writer, identity, before) = (slot.id, slot.identity, slot.bytes);
         let served = slot.serve(most, manner, |sequence, view| {
             let event = Event::Message { bytes: view.len() };
@@ -284,17 +245,17 @@ impl Port {
         })?;
         if served > 0 {
             let bytes = slot.bytes - before;
-            self.choice.account_for(place)?;
-            self.choice.count(served as u64, bytes);
-            self.acted();
+            self.rings.choice.account_for(place)?;
+            self.rings.choice.count(served as u64, bytes);
+            self.rings.acted();
         }
         Ok(served)
     }
 
     fn manner(&self) -> Manner {
         Manner {
-            in_pieces: self.options.in_pieces,
-            most_message_bytes: self.options.most_message_bytes,
+            in_pieces: self.rings.options.in_pieces,
+            most_message_bytes: self.rings.options.most_message_bytes,
             room_bytes: 0,
         }
     }
@@ -306,14 +267,14 @@ impl Port {
         buffer: &mut [u8],
         effort: &mut Effort,
     ) -> Result<Option<Received>> {
-        let room_bytes = self.choice.unfinished.room_for(place);
+        let room_bytes = self.rings.choice.room_for(place);
         let manner = Manner { room_bytes, ..self.manner() };
-        let slot = self.choice.slot(place)?;
+        let slot = self.rings.choice.slot(place)?;
         let step = slot.step(buffer, manner);
-        self.choice.account_for(place)?;
+        self.rings.choice.account_for(place)?;
         let step = step.map_err(|error| self.named(error))?;
-        self.acted();
-        let slot = self.choice.slot(place)?;
+        self.rings.acted();
+        let slot = self.rings.choice.slot(place)?;
         let (writer, identity, sequence) = (slot.id, slot.identity, slot.sequence);
         let (event, bytes) = match step {
             Step::Message(bytes) => (Event::Message { bytes }, bytes),
@@ -324,21 +285,21 @@ impl Port {
             }
             Step::NoRoom => {
                 effort.was_in_vain(0);
-                self.choice.hold_up(place)?;
+                self.rings.choice.hold_up(place)?;
                 return Ok(None);
             }
             Step::Nothing => {
                 effort.was_in_vain(0);
-                self.choice.ran_dry(place);
+                self.rings.choice.ran_dry(place);
                 return Ok(None);
             }
             Step::Closed(ending) => {
-                self.choice.remove(place, ending)?;
+                self.rings.choice.remove(place, ending)?;
                 let event = Event::Closed(ending);
                 return Ok(Some(Received { writer, identity, sequence, event }));
             }
         };
-        self.choice.count(1, bytes as u64);
+        self.rings.choice.count(1, bytes as u64);
         Ok(Some(Received { writer, identity, sequence, event }))
     }
 
@@ -367,15 +328,15 @@ impl Port {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn writers(&mut self) -> Result<Vec<WriterStat>> {
-        self.check_here()?;
+        self.rings.check_here()?;
         // Whoever is at the door by now counts, whether the watcher has said so or not.
-        self.choice.inbox().notify();
+        self.rings.choice.inbox().notify();
         for _ in 0..MOST_ROUNDS {
-            if self.choice.inbox().has_news() {
-                self.let_in()?;
+            if self.rings.choice.inbox().has_news() {
+                self.rings.let_in()?;
             }
         }
-        self.choice.stats()
+        self.rings.choice.stats()
     }
 
     /// Bytes that can be received without waiting, at least: it stays so until this reader
@@ -384,8 +345,8 @@ impl Port {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn available(&mut self) -> Result<usize> {
-        self.check_here()?;
-        self.choice.available()
+        self.rings.check_here()?;
+        self.rings.choice.available()
     }
 
     /// Receives nothing from this writer until it is resumed. What it sends stays in its ring,
@@ -394,7 +355,7 @@ impl Port {
     /// # Errors
     /// [`ErrorKind::Invalid`]: there is no such writer any more.
     pub fn suspend(&mut self, writer: WriterId) -> Result<()> {
-        self.choice.suspend(self.place_of(writer)?)
+        self.rings.choice.suspend(self.place_of(writer)?)
     }
 
     /// Goes on receiving from it.
@@ -402,7 +363,7 @@ impl Port {
     /// # Errors
     /// Those of [`Port::suspend`].
     pub fn resume(&mut self, writer: WriterId) -> Result<()> {
-        self.choice.resume(self.place_of(writer)?)
+        self.rings.choice.resume(self.place_of(writer)?)
     }
 
     /// Gives a writer so many times the service of others while all are busy: 1 to 1,024.
@@ -416,7 +377,7 @@ impl Port {
             return Err(Error::new(ErrorKind::Invalid, "set", "the share of a writer", why));
         }
         let place = self.place_of(writer)?;
-        self.choice.slot(place)?.share = share;
+        self.rings.choice.slot(place)?.share = share;
         Ok(())
     }
 
@@ -426,23 +387,29 @@ impl Port {
     /// Those of [`Port::suspend`].
     pub fn shut_out(&mut self, writer: WriterId) -> Result<()> {
         let place = self.place_of(writer)?;
-        self.choice.slot(place)?.shut_out();
-        self.choice.account_for(place)?;
-        self.choice.resume(place)
+        self.rings.choice.shut_out(place)
     }
 
     fn place_of(&self, writer: WriterId) -> Result<u32> {
-        self.check_here()?;
-        let there = self.choice.id_at(writer.slot) == Some(writer);
+        self.rings.check_here()?;
+        let there = self.rings.choice.id_at(writer.slot) == Some(writer);
         there.then_some(writer.slot).ok_or_else(|| {
             let why = "it is gone";
             Error::new(ErrorKind::Invalid, "use", format!("writer {writer}"), why)
         })
     }
 
+    /// Waits until there is something to receive, for that time at most; receives nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`]: nothing came. [`ErrorKind::Forked`].
+    pub fn wait_for(&mut self, time: Duration) -> Result<()> {
+        self.rings.next(Until::after(time)).map(drop)
+    }
+
     /// The path of the port.
     pub fn path(&self) -> &Path {
-        self.entrance.path()
+        self.rings.path()
     }
 
     /// A descriptor for poll and epoll: readable while `try_receive` has not answered
@@ -451,33 +418,16 @@ impl Port {
     /// # Errors
     /// The kernel has no descriptors.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
-        self.check_here()?;
-        self.make_doorbell()?;
-        match &self.doorbell {
-            Some(doorbell) => Ok(doorbell.as_fd()),
-            None => Err(READ.error(ErrorKind::Os, self.entrance.path(), "no descriptor")),
-        }
-    }
-
-    pub(super) fn check_here(&self) -> Result<()> {
-        if self.entrance.socket().is_some() {
-            return Ok(());
-        }
-        let why = "it belongs to the process this one was forked from";
-        Err(READ.error(ErrorKind::Forked, self.entrance.path(), why))
+        self.rings.poll_descriptor()
     }
 }
 
-impl Drop for Port {
-    fn drop(&mut self) {
-        // First the name, so that nobody comes meanwhile: fields are dropped in their order.
-        if self.check_here().is_ok() {
-            self.choice.say_closed();
-        }
+impl<'a> Wait<'a> {
+    /// For a message of a port, or the end of one of its writers.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn port(self, port: &'a mut Port) -> Result<Wait<'a>> {
+        self.source(&mut port.rings, 0)
     }
-}
-
-/// What a writer's end is called in an account.
-pub(super) fn is_a_death(ending: Ending) -> bool {
-    ending != Ending::Closed
 }

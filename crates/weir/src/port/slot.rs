@@ -1,9 +1,10 @@
 //! One writer, as the reader of the port sees it.
 
 use super::{DATA, Ending, FIRST, LAST, WriterId};
-use crate::connect::acceptor::Identity;
+use crate::connect::peer::Identity;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::View;
+use crate::park::doorbell::Doorbell;
 use crate::pipe::record::RecordReader;
 use std::time::Instant;
 use weir_policy::ready::Turn;
@@ -44,6 +45,9 @@ pub struct Slot {
     pub held_up: bool,
     pub is_first: bool,
 }
+
+/// Writers by their places.
+pub type Slots = Vec<Option<Box<Slot>>>;
 
 /// What is to be seen at a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -394,6 +398,15 @@ impl Slot {
             Front::Record { bytes, .. } => bytes,
             Front::Nothing | Front::Nonsense => 0,
         })
+    }
+
+    /// Has the writer's bells ring this doorbell.
+    pub fn is_polled_by(&mut self, doorbell: &Doorbell) -> Result<()> {
+        let (end, _) = self.reader.parts()?;
+        if let Some(socket) = end.life.socket() {
+            end.life.is_polled_by(doorbell.add(socket, self.id.slot.into())?);
+        }
+        Ok(())
     }
 
     /// Tells the writer to say on the board when it has something. Whether it has nothing now.

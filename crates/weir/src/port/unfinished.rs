@@ -4,9 +4,7 @@
 //! begun first may always go on, so that messages are finished, one after the other if need be. One
 //! that leaves its message unfinished while others are held up is shut out after some time.
 
-use super::choice::Choice;
-use super::slot::Slot;
-use crate::error::Result;
+use super::slot::{Slot, Slots};
 use std::time::{Duration, Instant};
 
 /// How long a message may stay unfinished while others are held up for it.
@@ -38,107 +36,88 @@ impl Unfinished {
     }
 }
 
-impl Choice {
-    /// What a writer has of the memory may have changed.
+impl Unfinished {
+    /// What a writer has of the memory may have changed: who goes on.
     #[inline]
-    pub fn account_for(&mut self, place: u32) -> Result<()> {
-        let slot = self.slot(place)?;
+    pub fn account_for(&mut self, slot: &mut Slot) -> Vec<u32> {
         let (had, has) = (slot.kept_bytes, slot.partial_bytes());
         if had == has && !slot.is_first {
-            return Ok(());
+            return Vec::new();
         }
         slot.kept_bytes = has;
         let is_done = !slot.is_unfinished();
         if is_done {
             slot.is_first = false;
         }
-        self.unfinished.bytes = self.unfinished.bytes - had + has;
-        self.make_way(place, is_done, has < had)
+        self.bytes = self.bytes - had + has;
+        self.make_way(slot.id.slot, is_done, has < had)
     }
 
-    /// A writer is gone, and what it had of the memory.
-    pub fn account_for_gone(&mut self, place: u32, slot: &Slot) -> Result<()> {
-        self.unfinished.bytes -= slot.kept_bytes;
-        self.unfinished.held_up.retain(|held_up| *held_up != place);
-        self.make_way(place, true, true)
+    /// A writer is gone, and what it had of the memory: who goes on.
+    pub fn gone(&mut self, slot: &Slot) -> Vec<u32> {
+        self.bytes -= slot.kept_bytes;
+        self.held_up.retain(|held_up| *held_up != slot.id.slot);
+        self.make_way(slot.id.slot, true, true)
     }
 
     /// One that is suspended finishes nothing: another may go on beyond the bound.
-    pub fn is_not_first(&mut self, place: u32) -> Result<()> {
-        self.slot(place)?.is_first = false;
-        self.make_way(place, true, false)
+    pub fn suspended(&mut self, slot: &mut Slot) -> Vec<u32> {
+        slot.is_first = false;
+        self.make_way(slot.id.slot, true, false)
     }
 
-    /// Others go on where this one has given something back.
-    fn make_way(&mut self, place: u32, is_done: bool, gave_back: bool) -> Result<()> {
-        let unfinished = &mut self.unfinished;
-        let was_first = is_done && unfinished.first == Some(place);
+    /// Who goes on where this one has given something back.
+    fn make_way(&mut self, place: u32, is_done: bool, gave_back: bool) -> Vec<u32> {
+        let was_first = is_done && self.first == Some(place);
         if was_first {
-            unfinished.first = None;
+            self.first = None;
         }
-        if !(gave_back || was_first) || unfinished.held_up.is_empty() {
-            return Ok(());
+        if !(gave_back || was_first) || self.held_up.is_empty() {
+            return Vec::new();
         }
-        unfinished.since = None;
-        for place in std::mem::take(&mut unfinished.held_up) {
-            if let Ok(slot) = self.slot(place) {
-                slot.held_up = false;
-                self.warm(place)?;
-            }
-        }
-        Ok(())
+        self.since = None;
+        std::mem::take(&mut self.held_up)
     }
 
     /// There is no room for a piece of this writer: it is held up, unless others only keep memory
-    /// for later, or it is the one who may go on.
-    pub fn hold_up(&mut self, place: u32) -> Result<()> {
-        let mut given_back = 0;
-        for slot in self.slots.iter_mut().flatten() {
-            given_back += slot.give_back_memory();
-        }
-        self.unfinished.bytes -= given_back;
+    /// for later, or it is the one who may go on. Whether it is, and who goes on instead.
+    pub fn hold_up(&mut self, place: u32, slots: &mut Slots) -> (bool, Option<u32>) {
+        let given_back: u64 = slots.iter_mut().flatten().map(|slot| slot.give_back_memory()).sum();
+        self.bytes -= given_back;
         if given_back > 0 {
-            return Ok(());
+            return (false, None);
         }
-        if self.unfinished.first.is_none() {
-            let all = self.slots.iter().flatten().filter(|slot| slot.can_finish());
+        let mut goes_on = None;
+        if self.first.is_none() {
+            let all = slots.iter().flatten().filter(|slot| slot.can_finish());
             let first = all.min_by_key(|slot| slot.begun).map_or(place, |slot| slot.id.slot);
-            self.unfinished.first = Some(first);
-            if let Ok(slot) = self.slot(first) {
+            self.first = Some(first);
+            let slot = slots.get_mut(first as usize).and_then(Option::as_mut);
+            let was_held_up = slot.is_some_and(|slot| {
                 slot.is_first = true;
-            }
+                slot.held_up
+            });
             if first == place {
-                return Ok(());
+                return (false, None);
             }
-            // It may be held up itself.
-            self.unfinished.held_up.retain(|held_up| *held_up != first);
-            if let Ok(slot) = self.slot(first)
-                && std::mem::take(&mut slot.held_up)
-            {
-                self.warm(first)?;
-            }
+            self.held_up.retain(|held_up| *held_up != first);
+            goes_on = was_held_up.then_some(first);
         }
-        self.slot(place)?.held_up = true;
-        self.set_aside(place);
-        self.unfinished.held_up.push(place);
-        self.unfinished.since.get_or_insert_with(Instant::now);
-        Ok(())
+        if let Some(Some(slot)) = slots.get_mut(place as usize) {
+            slot.held_up = true;
+        }
+        self.held_up.push(place);
+        self.since.get_or_insert_with(Instant::now);
+        (true, goes_on)
     }
 
-    /// Shuts those out who have not finished for too long while others are held up. To be called
-    /// now and then.
-    pub fn look_after_unfinished(&mut self) -> Result<()> {
-        let Some(since) = self.unfinished.since.filter(|since| since.elapsed() >= PATIENCE) else {
-            return Ok(());
+    /// Those who have not finished for too long while others are held up.
+    pub fn late(&self, slots: &Slots) -> Vec<u32> {
+        let Some(since) = self.since.filter(|since| since.elapsed() >= PATIENCE) else {
+            return Vec::new();
         };
-        let all = self.slots.iter().flatten().filter(|slot| slot.can_finish() && !slot.held_up);
+        let all = slots.iter().flatten().filter(|slot| slot.can_finish() && !slot.held_up);
         let late = all.filter(|slot| slot.begun.is_some_and(|begun| begun <= since));
-        let late: Vec<u32> = late.map(|slot| slot.id.slot).collect();
-        for place in late {
-            self.slot(place)?.shut_out();
-            self.account_for(place)?;
-            self.warm(place)?;
-        }
-        Ok(())
+        late.map(|slot| slot.id.slot).collect()
     }
 }

@@ -21,7 +21,7 @@ pub const INLINE_BYTES: usize = 1024;
 /// A writer of a port: its ring, its socket, and the board, if it was given it.
 pub struct Words {
     pub ring: OwnedFd,
-    mapped: weir_sys::words::Words,
+    pub mapped: weir_sys::words::Words,
     pub socket: OwnedFd,
     pub board: Option<OwnedFd>,
     ring_bytes: u64,
@@ -48,9 +48,7 @@ impl Words {
         let (ring, _) = writer.into_descriptors();
         // A ring of a port, by the kind its header says.
         rustix::io::pwrite(&ring, &3_u32.to_le_bytes(), 12).expect("written");
-        let file = std::fs::File::from(ring.try_clone().expect("copied"));
-        let bytes = file.metadata().expect("known").len() as usize;
-        let mapped = weir_sys::words::Words::of_file(&file, bytes).expect("mapped");
+        let mapped = words_of(&ring);
         let socket = dial(name);
         send(socket.as_fd(), b"weir-port", &[ring.as_fd()]);
         Words { ring, mapped, socket, board: None, ring_bytes, written: 0 }
@@ -115,6 +113,13 @@ impl Words {
     pub fn say_closed(&self) {
         self.write(512 + 4, &1_u32.to_le_bytes());
     }
+}
+
+/// The words of a file, mapped.
+pub fn words_of(file: &OwnedFd) -> weir_sys::words::Words {
+    let file = std::fs::File::from(file.try_clone().expect("copied"));
+    let bytes = file.metadata().expect("known").len() as usize;
+    weir_sys::words::Words::of_file(&file, bytes).expect("mapped")
 }
 
 /// Bytes of the ring that a record takes.

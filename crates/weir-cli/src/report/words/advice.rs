@@ -1,9 +1,8 @@
 //! Advice in sentences: what to do and why, and what it could gain.
 
 use super::{hints, quota, started, verdict};
-use crate::units::words::{
-    count, factor_about, factor_at_most, of_cpus, percent, size, stage, things,
-};
+use crate::units::capacity;
+use crate::units::words::{count, factor_about, factor_at_most, of_cpus, percent, stage, things};
 use weir_doctor::advice::{Advice, Gain, Kind, Scarcity, scarcity};
 use weir_doctor::around::{Around, others, queued};
 use weir_doctor::facts::{Run, Stage};
@@ -35,7 +34,7 @@ fn pipe(run: &Run, kind: Kind, position: usize, remembers: bool) -> String {
     let (full, empty) = (percent(pipe.full_share), percent(pipe.empty_share));
     let evidence = format!("it was full {full} and empty {empty} of the time");
     if kind == Kind::LargerPipe {
-        let limit = size(pipe.limit_bytes);
+        let limit = capacity(pipe.limit_bytes);
         return format!("give pipe {between} up to {limit} (--pipe-size auto): {evidence}");
     }
     let again = if remembers { "run again with --elastic, or: " } else { "" };

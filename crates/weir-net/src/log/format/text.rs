@@ -4,7 +4,7 @@ use super::super::event::{Change, Direction, Dump, Event, Failure, Packet, Stati
 use super::super::event::{Transaction, What};
 use super::super::reason::Reason;
 use super::{has_identifier, icmp_name, protocol_name};
-use crate::counts::Drop;
+use crate::drop_reason::DropReason;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 use std::fmt::{self, Display, Write};
@@ -77,7 +77,7 @@ pub fn text(out: &mut String, event: &Event, zone: &mut Zone) {
         What::Dropped(dropped) => {
             let packet = &dropped.packet;
             let bytes = packet.length_bytes;
-            match dropped.reason == Drop::Ipv6.reason() {
+            match dropped.reason == DropReason::Ipv6.into() {
                 true => writeln!(out, " drop     IPv6, {bytes} bytes: not supported"),
                 false => writeln!(out, " drop     {packet}, {bytes} bytes: {}", dropped.reason),
             }

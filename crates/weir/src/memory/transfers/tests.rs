@@ -1,12 +1,14 @@
 //! What both engines promise, whatever the file lies on.
 
+pub mod faulty;
 mod places;
 
 use super::*;
 use crate::memory::Frames;
+use faulty::Faulty;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::Arc;
-use weir_sys::spill::{Direction, Faults, Faulty};
+use weir_sys::spill::Direction;
 
 const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 const FRAME_BYTES: usize = 16 << 10;
@@ -196,21 +198,10 @@ fn an_engine_that_goes_waits_for_the_kernel_and_gives_back_its_frames() {
     }
 }
 
-fn faulty(directory: &Path) -> (Transfers, Faults) {
-    let mut faults = None;
-    let transfers = Transfers::open_as(directory, Wanted::Best).expect("opened");
-    let transfers = transfers.map_engine(|engine| {
-        let (engine, told) = Faulty::new(engine).expect("faulty");
-        faults = Some(told);
-        Box::new(engine)
-    });
-    (transfers, faults.expect("told"))
-}
-
 #[test]
 fn an_engine_fails_as_it_is_told() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (mut transfers, faults) = faulty(directory.path());
+    let (mut transfers, faults) = Faulty::open(directory.path());
     let frames = frames(4);
     (0..4).for_each(|frame| fill(&frames, frame, frame.into()));
     let (to, from) = (Direction::ToDisk, Direction::FromDisk);
@@ -229,7 +220,7 @@ fn an_engine_fails_as_it_is_told() {
 #[test]
 fn completions_are_held_back_until_told() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (mut transfers, faults) = faulty(directory.path());
+    let (mut transfers, faults) = Faulty::open(directory.path());
     let frames = frames(2);
     (0..2).for_each(|frame| fill(&frames, frame, frame.into()));
     faults.hold(Direction::ToDisk, true);

@@ -95,7 +95,7 @@ impl End {
             return None;
         }
         if !(1..=MOST_ERRNO).contains(&fault) {
-            return Some(self.error(ErrorKind::Corrupt, "the reader's trouble cannot be"));
+            return Some(self.error(ErrorKind::Corrupt, "the reader's trouble is invalid"));
         }
         let cause = std::io::Error::from_raw_os_error(fault as i32);
         Some(Error::os("spill", "the backlog of the pipe", cause))

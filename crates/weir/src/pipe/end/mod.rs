@@ -82,7 +82,7 @@ fn has_closed(map: &Map, role: Role) -> bool {
 }
 
 /// Says on which CPU the end of that role is: whether the other is there too.
-fn cpu(map: &Map, role: Role) -> Peer {
+pub fn cpu(map: &Map, role: Role) -> Peer {
     let other = role.other().sleep(map.header()).cpu.load(Ordering::Relaxed);
     peer_of(&role.sleep(map.header()).cpu, other)
 }

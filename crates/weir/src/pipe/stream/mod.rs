@@ -66,6 +66,6 @@ pub(crate) fn open_kind(file: &ParentOnly, kind: u32) -> Result<Arc<Map>> {
 
 pub(crate) fn corrupt(role: Role, corrupt: Corrupt) -> Error {
     let operation = if role == Role::Writer { "write to" } else { "read from" };
-    let reason = format!("{} cannot be", corrupt.0);
+    let reason = format!("{} is invalid", corrupt.0);
     Error::new(ErrorKind::Corrupt, operation, "the pipe", reason)
 }

@@ -91,7 +91,7 @@ impl Reader {
         self.read_until(buffer, Until::after(time))
     }
 
-    fn read_until(&mut self, buffer: &mut [u8], until: Until) -> Result<usize> {
+    pub(crate) fn read_until(&mut self, buffer: &mut [u8], until: Until) -> Result<usize> {
         self.end()?;
         if buffer.is_empty() || !self.come(until)? {
             return Ok(0);

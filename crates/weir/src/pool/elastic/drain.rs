@@ -2,9 +2,10 @@
 
 use super::{Ring, Sides};
 use crate::error::{Error, ErrorKind, Result};
+use crate::park::Until;
 use crate::pipe::end::elastic;
 use crate::pipe::stream::Reader;
-use crate::pool::RoomWaiter;
+use crate::pool::core::Shared;
 use std::sync::{Arc, MutexGuard};
 use weir_ring::Memory;
 use weir_ring::primitive::Ordering;
@@ -47,11 +48,11 @@ pub fn run(ring: &Arc<Ring>) {
         loop {
             let mut sides = ring.lock();
             let passed = pass(ring, &mut sides, &mut troubles);
-            let waiter = leave(ring, sides);
+            let shared = leave(ring, sides);
             match passed {
                 Ok(Pass::Empty) => break,
                 Ok(Pass::More) => std::thread::yield_now(),
-                Ok(Pass::Full) => waiter.wait(),
+                Ok(Pass::Full) => drop(shared.writer.wait(Until::Ever)),
                 // What is wrong with the ring the reader finds, too.
                 Ok(Pass::Over) | Err(_) => return,
             }
@@ -61,13 +62,13 @@ pub fn run(ring: &Arc<Ring>) {
 
 /// Lets others have the ring. A reader that found it in use waits for the backlog, and looks again
 /// now: there may be nothing in that.
-fn leave(ring: &Ring, sides: MutexGuard<'_, Sides>) -> RoomWaiter {
-    let waiter = sides.backlog.waiter();
+fn leave(ring: &Ring, sides: MutexGuard<'_, Sides>) -> Arc<Shared> {
+    let shared = sides.backlog.shared();
     drop(sides);
     if ring.kept_one_out() {
-        waiter.wake_reader();
+        shared.reader.wake();
     }
-    waiter
+    shared
 }
 
 /// Sleeps until the ring is full.

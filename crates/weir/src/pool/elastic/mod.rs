@@ -9,7 +9,7 @@ mod drain;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Map;
-use crate::park::{Interest, Wait};
+use crate::park::{Interest, Until, Wait};
 use crate::pipe::end::elastic;
 use crate::pipe::stream::Reader;
 use crate::pool::{BacklogReader, BacklogWriter, Pool};
@@ -20,7 +20,7 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_ring::Memory;
 use weir_ring::account::Account;
 use weir_ring::primitive::{Ordering, fence};
@@ -28,13 +28,6 @@ use weir_ring::primitive::{Ordering, fence};
 /// Looks whether the thread has ended, before it is woken once more; and the time until then.
 const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(200);
-
-/// How a read waits.
-#[derive(Clone, Copy, Debug)]
-enum Patience {
-    None,
-    Until(Option<Instant>),
-}
 
 /// The end of a stream that reads, with a backlog in a pool. Dropping it closes the stream and
 /// gives up what is left.
@@ -135,7 +128,7 @@ impl ElasticReader {
     /// [`ErrorKind::Corrupt`]: the memory says what cannot be. [`ErrorKind::Os`]: what comes next
     /// could not be read back; it is tried again.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        self.read_until(buffer, Patience::Until(None))
+        self.read_until(buffer, Until::Ever)
     }
 
     /// Reads what is there.
@@ -143,7 +136,7 @@ impl ElasticReader {
     /// # Errors
     /// [`ErrorKind::WouldBlock`]: nothing is in memory now.
     pub fn try_read(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        self.read_until(buffer, Patience::None)
+        self.read_until(buffer, Until::Now)
     }
 
     /// Reads what comes in that time.
@@ -151,7 +144,7 @@ impl ElasticReader {
     /// # Errors
     /// [`ErrorKind::TimedOut`]: nothing came.
     pub fn read_for(&mut self, buffer: &mut [u8], time: Duration) -> Result<usize> {
-        self.read_until(buffer, Patience::Until(Instant::now().checked_add(time)))
+        self.read_until(buffer, Until::after(time))
     }
 
     fn backlog(&mut self) -> Result<&mut BacklogReader> {
@@ -160,7 +153,7 @@ impl ElasticReader {
             .ok_or_else(|| Error::new(ErrorKind::Invalid, "read from", "the pipe", "it was closed"))
     }
 
-    fn read_until(&mut self, buffer: &mut [u8], patience: Patience) -> Result<usize> {
+    fn read_until(&mut self, buffer: &mut [u8], until: Until) -> Result<usize> {
         loop {
             match self.backlog()?.try_take(buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -173,24 +166,24 @@ impl ElasticReader {
             }
             // What is in the backlog comes before what is in the ring.
             if self.backlog()?.backlog_bytes() > 0 {
-                self.wait_backlog(patience)?;
+                self.wait_backlog(until)?;
                 continue;
             }
-            match self.read_ring(buffer, patience)? {
+            match self.read_ring(buffer, until)? {
                 Look::Read(read) => return Ok(read),
                 Look::Moved => {}
-                Look::InUse => self.wait_backlog(patience)?,
+                Look::InUse => self.wait_backlog(until)?,
             }
         }
     }
 
     /// Waits until something is in the backlog, in memory, or the thread has left the ring. The
     /// backlog has said that it would have to wait.
-    fn wait_backlog(&mut self, patience: Patience) -> Result<()> {
-        let until = match patience {
-            Patience::None => return Err(would_block()),
-            Patience::Until(until) => until,
-        };
+    fn wait_backlog(&mut self, until: Until) -> Result<()> {
+        if until == Until::Now {
+            let why = "it is being read back";
+            return Err(Error::new(ErrorKind::WouldBlock, "read from", "the pipe", why));
+        }
         if self.backlog()?.wait(until) {
             return Ok(());
         }
@@ -199,7 +192,7 @@ impl ElasticReader {
     }
 
     /// From the ring, unless the thread moves its bytes to the backlog, or has.
-    fn read_ring(&mut self, buffer: &mut [u8], patience: Patience) -> Result<Look> {
+    fn read_ring(&mut self, buffer: &mut [u8], until: Until) -> Result<Look> {
         let ring = self.ring.clone();
         // Not waited for: with a writer that is fast enough the thread is at it for long.
         let Some(mut sides) = ring.enter() else { return Ok(Look::InUse) };
@@ -208,14 +201,7 @@ impl ElasticReader {
             return Ok(Look::Moved);
         }
         let before = sides.reader.parts()?.0.map.clone();
-        let read = match patience {
-            Patience::None => sides.reader.try_read(buffer),
-            Patience::Until(None) => sides.reader.read(buffer),
-            Patience::Until(Some(until)) => {
-                let time = until.saturating_duration_since(Instant::now());
-                sides.reader.read_for(buffer, time)
-            }
-        };
+        let read = sides.reader.read_until(buffer, until);
         // The pipe was given another memory: the thread is to look at that.
         if !Arc::ptr_eq(&before, &sides.reader.parts()?.0.map) {
             elastic::wake(before.header());
@@ -306,10 +292,6 @@ impl<'a> Wait<'a> {
     pub fn elastic_reader(self, reader: &'a mut ElasticReader) -> Result<Wait<'a>> {
         self.descriptor(reader.armed_descriptor()?, Interest::Read)
     }
-}
-
-fn would_block() -> Error {
-    Error::new(ErrorKind::WouldBlock, "read from", "the pipe", "it is being read back")
 }
 
 impl Drop for ElasticReader {

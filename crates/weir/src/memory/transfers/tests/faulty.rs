@@ -1,12 +1,13 @@
 //! An engine that fails on demand: what tests put between themselves and a real one.
 
-use super::bell::Bell;
-use super::{Direction, Engine, Piece};
-use rustix::event::epoll;
+use crate::memory::Transfers;
+use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weir_sys::spill::{Direction, Engine, Piece, Wanted};
 
 /// What is to go wrong; told while the engine is at work, from any thread.
 #[derive(Clone, Debug)]
@@ -15,7 +16,8 @@ pub struct Faults(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     plan: Mutex<Plan>,
-    bell: Bell,
+    /// Rung when there is something to tell.
+    bell: OwnedFd,
 }
 
 #[derive(Debug, Default)]
@@ -31,6 +33,12 @@ struct Plan {
     let_go: u64,
     held: usize,
     begun: Vec<(Direction, usize)>,
+}
+
+impl Shared {
+    fn ring(&self) {
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
 }
 
 impl Faults {
@@ -61,14 +69,14 @@ impl Faults {
     /// Whether transfers of this direction, those under way too, are said to be done or not yet.
     pub fn hold(&self, direction: Direction, holds: bool) {
         self.plan().holds[direction as usize] = holds;
-        self.0.bell.ring();
+        self.0.ring();
     }
 
     /// Says of the next transfer, in the order they were started, that it is done, once it is:
     /// though its direction is held.
     pub fn let_one_go(&self) {
         self.plan().let_go += 1;
-        self.0.bell.ring();
+        self.0.ring();
     }
 
     /// Takes the list of transfers that were started since it was taken last, with their pieces.
@@ -107,18 +115,25 @@ pub struct Faulty {
 }
 
 impl Faulty {
-    /// Around an engine; the faults are told to the second.
-    ///
-    /// # Errors
-    /// No more descriptors.
-    pub fn new(engine: Box<dyn Engine>) -> io::Result<(Faulty, Faults)> {
-        let shared = Shared { plan: Mutex::default(), bell: Bell::new()? };
+    /// The best engine there is in this directory, inside of one that fails as it is told.
+    pub fn open(directory: &Path) -> (Transfers, Faults) {
+        let mut faults = None;
+        let transfers = Transfers::open_as(directory, Wanted::Best).expect("opened");
+        let transfers = transfers.map_engine(|engine| {
+            let (engine, told) = Faulty::new(engine).expect("faulty");
+            faults = Some(told);
+            Box::new(engine)
+        });
+        (transfers, faults.expect("told"))
+    }
+
+    fn new(engine: Box<dyn Engine>) -> io::Result<(Faulty, Faults)> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        for descriptor in [shared.bell.get(), engine.descriptor()] {
-            let descriptor = descriptor.ok_or(Errno::BADF)?;
+        for descriptor in [bell.as_fd(), engine.descriptor().ok_or(Errno::BADF)?] {
             epoll::add(&both, descriptor, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
         }
-        let faults = Faults(Arc::new(shared));
+        let faults = Faults(Arc::new(Shared { plan: Mutex::default(), bell }));
         let told = faults.clone();
         Ok((Faulty { engine, faults, both, under_way: Vec::new(), done: Vec::new() }, told))
     }
@@ -153,11 +168,11 @@ impl Engine for Faulty {
 
     fn submit(&mut self) {
         self.engine.submit();
-        self.faults.0.bell.ring();
+        self.faults.0.ring();
     }
 
     fn completed(&mut self, each: &mut dyn FnMut(u64, Result<(), Errno>)) {
-        self.faults.0.bell.clear();
+        let _ = rustix::io::read(&self.faults.0.bell, &mut [0; 8]);
         let (under_way, done) = (&mut self.under_way, &mut self.done);
         self.engine.completed(&mut |token, result| {
             if let Some(at) = under_way.iter().position(|under| under.token == token) {

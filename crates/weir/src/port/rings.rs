@@ -1,14 +1,19 @@
-//! How the reader of a port waits: spins on the rings it looks at, then makes all of them cold and
-//! sleeps on the board.
+//! All rings of a port: lets writers in, finds one that has something, and waits for it. The reader
+//! spins on the rings it looks at, then makes all of them cold and sleeps on the board.
 
-use super::choice::LOOK_AT_ALL;
-use super::reader::{Port, READ};
-use super::slot::Sight;
+use super::choice::{Choice, LOOK_AT_ALL};
+use super::{HELLO, PortOptions, READ};
+use crate::connect::acceptor::Acceptor;
+use crate::connect::name::Subject;
 use crate::connect::site::ParkSite;
 use crate::error::{ErrorKind, Result};
 use crate::park::doorbell::Doorbell;
-use crate::park::{Parked, Source, Until, Wait};
+use crate::park::{Parked, Source, Spinner, Until};
+use crate::pipe::connection::Role;
+use crate::pipe::end::cpu;
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use weir_policy::ready::{WAIT_UNITS, Work};
 use weir_ring::account::add;
@@ -17,7 +22,7 @@ use weir_ring::sleep;
 
 /// What one call has done so far, and until when it may go on.
 #[derive(Debug)]
-pub(super) struct Effort {
+pub struct Effort {
     until: Until,
     work: Work,
     is_first: bool,
@@ -35,10 +40,44 @@ impl Effort {
     }
 }
 
-impl Port {
+/// All rings of a port. Dropping it closes the port, and its name goes.
+#[derive(Debug)]
+pub struct Rings {
+    // First, so that nobody comes meanwhile: fields are dropped in their order.
+    acceptor: Acceptor,
+    pub choice: Choice,
+    pub options: PortOptions,
+    doorbell: Option<Doorbell>,
+    spinner: Spinner,
+}
+
+impl Rings {
+    /// Listens at `path`.
+    pub fn listen(what: &Subject, path: &Path, options: &PortOptions) -> Result<Rings> {
+        options.check()?;
+        let choice = Choice::new(options)?;
+        let acceptor = Acceptor::new(what, path, options.mode_bits(), HELLO, choice.inbox())?;
+        choice.say_where(path);
+        let spinner = Spinner::new(choice.resolved.waiting, choice.resolved.levers.wake_ns);
+        Ok(Rings { acceptor, choice, options: options.clone(), doorbell: None, spinner })
+    }
+
+    pub fn path(&self) -> &Path {
+        self.acceptor.path()
+    }
+
+    /// Refuses to work in a forked child.
+    pub fn check_here(&self) -> Result<()> {
+        if self.acceptor.socket().is_some() {
+            return Ok(());
+        }
+        let why = "it belongs to the process this one was forked from";
+        Err(READ.error(ErrorKind::Forked, self.path(), why))
+    }
+
     /// A writer that has something, for a call that may have looked at others in vain.
     #[inline]
-    pub(super) fn next_of(&mut self, effort: &mut Effort) -> Result<u32> {
+    pub fn next_of(&mut self, effort: &mut Effort) -> Result<u32> {
         if std::mem::take(&mut effort.is_first) {
             return self.next(effort.until);
         }
@@ -75,7 +114,7 @@ impl Port {
 
     /// A writer that has something, once there is one.
     #[inline]
-    pub(super) fn next(&mut self, until: Until) -> Result<u32> {
+    pub fn next(&mut self, until: Until) -> Result<u32> {
         self.check_here()?;
         if self.choice.inbox().has_news() {
             self.let_in()?;
@@ -87,35 +126,24 @@ impl Port {
     }
 
     /// Lets in who came, and hears of who is gone.
-    pub(super) fn let_in(&mut self) -> Result<()> {
+    pub fn let_in(&mut self) -> Result<()> {
         let news = self.choice.inbox().take();
         self.choice.on_gone(&news.gone)?;
-        if news.notified || self.entrance.is_busy() {
-            for arrival in self.entrance.admit() {
+        if news.notified || self.acceptor.is_busy() {
+            for arrival in self.acceptor.admit() {
                 let place = self.choice.let_in(arrival, &self.options);
                 if let (Some(place), Some(doorbell)) = (place, &self.doorbell) {
-                    let (end, _) = self.choice.slot(place)?.reader.parts()?;
-                    if let Some(socket) = end.life.socket() {
-                        end.life.is_polled_by(doorbell.add(socket, u64::from(place))?);
-                    }
+                    self.choice.slot(place)?.is_polled_by(doorbell)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Waits until there is something to receive, for that time at most; receives nothing.
-    ///
-    /// # Errors
-    /// [`ErrorKind::TimedOut`]: nothing came. [`ErrorKind::Forked`].
-    pub fn wait_for(&mut self, time: Duration) -> Result<()> {
-        self.next(Until::after(time)).map(drop)
-    }
-
     /// Whether there is something, looking at everything.
-    pub(crate) fn is_ready(&mut self) -> Result<bool> {
+    pub fn is_ready(&mut self) -> Result<bool> {
         self.check_here()?;
-        if self.choice.inbox().has_news() || self.entrance.is_busy() {
+        if self.choice.inbox().has_news() || self.acceptor.is_busy() {
             self.let_in()?;
         }
         Ok(self.choice.ready_now()?.is_some())
@@ -159,38 +187,21 @@ impl Port {
         Err(READ.error(ErrorKind::WouldBlock, self.path(), "it is empty"))
     }
 
-    /// Looks for a while, as long as that has paid of late, with the habits of the end that was
-    /// served last: it knows where its writer runs.
-    fn spin(&mut self, until: Until) -> Result<()> {
-        let Some(last) = self.choice.last.filter(|last| self.choice.hot.contains(*last)) else {
-            return Ok(());
+    /// Looks for a while, as long as that has paid of late.
+    fn spin(&mut self, until: Until) -> Result<bool> {
+        let Rings { choice, spinner, .. } = self;
+        let Some(last) = choice.last.filter(|last| choice.hot.contains(*last)) else {
+            return Ok(false);
         };
-        let Some(mut slot) = self.choice.slots[last as usize].take() else { return Ok(()) };
-        let inbox = self.choice.inbox().clone();
-        let choice = &mut self.choice;
         let alone = choice.hot.len() == 1;
-        let (end, ring) = slot.reader.parts()?;
+        let (end, _) = choice.slot(last)?.reader.parts()?;
         if alone {
             let dry = std::mem::take(&mut end.since_dry);
             end.pause(dry);
         }
-        let board = choice.board_handle();
-        let (slots, hot) = (&mut choice.slots, &choice.hot);
-        let spun = end.spin(until, |map| {
-            if !matches!(ring.look(map), Ok(None)) || board.words().any() || inbox.has_news() {
-                return Ok(true);
-            }
-            for place in hot.iter() {
-                if let Some(other) = &mut slots[place as usize]
-                    && other.look()? == Sight::Something
-                {
-                    return Ok(true);
-                }
-            }
-            Ok(false)
-        });
-        self.choice.slots[last as usize] = Some(slot);
-        spun.map(drop)
+        let map = end.map.clone();
+        // Where the writer that was served last runs is the best guess for the others.
+        spinner.spin(until, || cpu(&map, Role::Reader), || false, || choice.sees())
     }
 
     /// Makes all rings cold and sleeps on the board.
@@ -198,6 +209,7 @@ impl Port {
         let slice = self.slice();
         let Some(parked) = self.announce()? else { return Ok(()) };
         let slept = parked.sleep(until.at_most(slice));
+        self.spinner.slept(slept.ns);
         let account = &self.choice.board().account;
         add(&account.slept, 1);
         add(&account.slept_ns, slept.ns);
@@ -207,7 +219,7 @@ impl Port {
     /// How long to sleep at most: bits on the board may have been spoiled by a writer, and someone
     /// who has come may have to be sent away.
     fn slice(&self) -> Option<Duration> {
-        (self.choice.len() > 0 || self.entrance.is_busy()).then_some(LOOK_AT_ALL)
+        (self.choice.len() > 0 || self.acceptor.is_busy()).then_some(LOOK_AT_ALL)
     }
 
     /// Says that the reader is about to sleep on the board. `None` if there is something after all.
@@ -220,22 +232,21 @@ impl Port {
         Ok((!board.any() && !inbox.has_news()).then_some(parked))
     }
 
-    pub(super) fn make_doorbell(&mut self) -> Result<()> {
-        if self.doorbell.is_some() {
-            return Ok(());
-        }
-        let path = self.entrance.path();
-        let socket = self.entrance.socket().ok_or_else(|| READ.os(path, Errno::BADF))?;
-        let doorbell = Doorbell::new(socket)?;
-        for slot in self.choice.slots.iter_mut().flatten() {
-            let place = u64::from(slot.id.slot);
-            let (end, _) = slot.reader.parts()?;
-            if let Some(socket) = end.life.socket() {
-                end.life.is_polled_by(doorbell.add(socket, place)?);
+    /// The descriptor for poll and epoll.
+    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        self.check_here()?;
+        if self.doorbell.is_none() {
+            let socket = self.acceptor.socket().ok_or_else(|| READ.os(self.path(), Errno::BADF))?;
+            let doorbell = Doorbell::new(socket)?;
+            for slot in self.choice.slots.iter_mut().flatten() {
+                slot.is_polled_by(&doorbell)?;
             }
+            self.doorbell = Some(doorbell);
         }
-        self.doorbell = Some(doorbell);
-        Ok(())
+        match &self.doorbell {
+            Some(doorbell) => Ok(doorbell.as_fd()),
+            None => Err(READ.error(ErrorKind::Os, self.path(), "no descriptor")),
+        }
     }
 
     /// Takes the bells that writers have rung off their sockets.
@@ -254,30 +265,28 @@ impl Port {
     }
 
     /// Something was done: the descriptor is readable until the next `WouldBlock`.
-    pub(super) fn acted(&self) {
+    pub fn acted(&self) {
         if let Some(doorbell) = &self.doorbell {
             doorbell.ring();
         }
     }
 }
 
-impl<'a> Wait<'a> {
-    /// For a message of a port, or the end of one of its writers.
-    ///
-    /// # Errors
-    /// There are too many already.
-    pub fn port(self, port: &'a mut Port) -> Result<Wait<'a>> {
-        self.source(port, 0)
+impl Drop for Rings {
+    fn drop(&mut self) {
+        if self.check_here().is_ok() {
+            self.choice.say_closed();
+        }
     }
 }
 
-impl Source for Port {
+impl Source for Rings {
     fn is_ready(&mut self, _: u64) -> Result<bool> {
-        Port::is_ready(self)
+        Rings::is_ready(self)
     }
 
     fn announce(&mut self, _: u64) -> Result<Option<u32>> {
-        Ok(Port::announce(self)?.and_then(Parked::leave))
+        Ok(Rings::announce(self)?.and_then(Parked::leave))
     }
 
     fn retract(&mut self) {

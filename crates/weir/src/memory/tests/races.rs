@@ -4,12 +4,11 @@
 //! Miri sees what breaks this, and only miri does. There the mappings lie on the heap, whose bytes
 //! are plain bytes: `weir-ring`'s own heap is made of atomic words, over which nothing is a race.
 
-use super::header::Snapshot;
-use super::link::{LinkExtent, LinkMap};
-use super::map::{Extent, Map};
+use crate::memory::header::Snapshot;
+use crate::memory::link::{LinkExtent, LinkMap};
+use crate::memory::map::{self, Extent, Map};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use weir_ring::Memory;
 use weir_ring::lane::{FrameKind, LaneId, LaneMemory, LaneReader, LaneWriter, Place, Side};
 use weir_ring::layout::{self, Header};
 use weir_ring::record::{RecordReader, RecordWriter};
@@ -24,7 +23,7 @@ fn map_of(kind: u32) -> Map {
     #[cfg(miri)]
     return Map::on_heap(extent);
     #[cfg(not(miri))]
-    super::create(extent).expect("made").1
+    map::create(extent).expect("made").1
 }
 
 fn link() -> LinkMap {
@@ -195,8 +194,9 @@ fn a_header_that_is_only_read_is_loaded_relaxed() {
 #[test]
 #[cfg(not(miri))]
 fn a_snapshot_says_what_the_header_says() {
+    use weir_ring::Memory;
     let extent = Extent { kind: layout::STREAM, ring_bytes: 4096, arena_bytes: 0, generation: 0 };
-    let (file, map) = super::create(extent).expect("made");
+    let (file, map) = map::create(extent).expect("made");
     let header = map.header();
     header.writer.position.store(4104, Ordering::Relaxed);
     header.reader.position.store(4100, Ordering::Relaxed);
