@@ -119,11 +119,11 @@ impl Lifeline {
         }
     }
 
-    /// After something was published: wakes one who waits at this word, if somebody does.
-    pub fn wake_if_wanted(&self, word: &AtomicU32) {
-        if sleep::is_wanted(word) {
-            self.wake(word, sleep::take(word));
-        }
+    /// After something was published: wakes one who waits at this word. Whether somebody did.
+    pub fn wake_if_wanted(&self, word: &AtomicU32) -> bool {
+        let how = if sleep::is_wanted(word) { sleep::take(word) } else { 0 };
+        self.wake(word, how);
+        how != 0
     }
 
     /// Sends a message that brings memory.
