@@ -2,7 +2,7 @@
 //!
 //! A failure names file, line and rule. Samples of each rule are tested beside the rules.
 
-use weir_tests::tidy::circles::Texts;
+use weir_tests::tidy::circles::{House, Texts, circles};
 use weir_tests::tidy::{arrows, check, contracts, demand_none, files};
 
 /// The tracked texts; without git the rules for files have nothing to go by.
@@ -25,5 +25,14 @@ fn tracked_files_keep_the_house_rules() {
     let Some(texts) = texts() else { return };
     let mut faults: Vec<_> = texts.iter().flat_map(|(path, text)| check(path, text)).collect();
     faults.extend(contracts::named_tests(&texts));
+    demand_none(&faults);
+}
+
+#[test]
+fn files_import_each_other_one_way() {
+    let Some(texts) = texts() else { return };
+    let arrows = House::read(&texts).arrows();
+    let mut faults = circles(&arrows);
+    faults.extend(arrows::rooms(texts.keys().map(String::as_str), &arrows));
     demand_none(&faults);
 }

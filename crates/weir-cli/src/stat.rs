@@ -1,4 +1,8 @@
-//! `weir stat`: the accounts of pipes in use.
+//! `weir stat`: the accounts of pipes, mpxes and flags in use.
+
+mod shared;
+
+pub use shared::process;
 
 use crate::args::StatOptions;
 use crate::fault::{Fault, tell};
@@ -8,13 +12,13 @@ use crate::output::{aligned, trimmed};
 use crate::report::layout::cut;
 use crate::units::{bytes, capacity, count, seconds};
 use serde_json::{Value, json};
+use shared::{Row, flags_json, flags_row, holders_json, mpx_json, mpx_rows, name};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 use std::time::Instant;
-use weir::stat::{EndStat, Kind, PipeStat, pipes};
-use weir_doctor::text::printable;
+use weir::stat::{EndStat, FlagsStat, Kind, MpxStat, PipeStat, clusters, mpxes, pipes};
 
 const SCHEMA: &str = "weir.stat/2";
 
@@ -40,9 +44,12 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
             Some(pipe.reader.account.bytes.saturating_sub(*then) as f64 / elapsed_s)
         };
         let body = || {
-            let pipes: Vec<Value> = found.iter().map(|pipe| pipe_json(pipe, rate(pipe))).collect();
+            let pipes: Vec<Value> =
+                found.pipes.iter().map(|pipe| pipe_json(pipe, rate(pipe))).collect();
+            let mpx: Vec<Value> = found.mpx.iter().map(mpx_json).collect();
+            let flags: Vec<Value> = found.flags.iter().map(flags_json).collect();
             let running: Vec<Value> = running.iter().map(running_json).collect();
-            json!({"pipes": pipes, "running": running})
+            json!({"pipes": pipes, "mpx": mpx, "flags": flags, "running": running})
         };
         let is_bare = found.is_empty() && running.is_empty() && options.watch.is_none();
         if is_bare && outlet.has_text() {
@@ -53,17 +60,33 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
         let Some(every) = options.watch.filter(|_| is_read) else {
             return Ok(ExitCode::SUCCESS);
         };
-        before = found.iter().map(|pipe| (pipe.inode, pipe.reader.account.bytes)).collect();
+        before = found.pipes.iter().map(|pipe| (pipe.inode, pipe.reader.account.bytes)).collect();
         std::thread::sleep(every);
     }
 }
 
 const NONE: &str = "no pipe of weir is in use";
 
-fn look(pid: Option<i32>) -> Vec<PipeStat> {
-    let mut found = pipes();
+/// What is in use.
+struct Found {
+    pipes: Vec<PipeStat>,
+    mpx: Vec<MpxStat>,
+    flags: Vec<FlagsStat>,
+}
+
+impl Found {
+    fn is_empty(&self) -> bool {
+        self.pipes.is_empty() && self.mpx.is_empty() && self.flags.is_empty()
+    }
+}
+
+fn look(pid: Option<i32>) -> Found {
+    let mut found = Found { pipes: pipes(), mpx: mpxes(), flags: clusters() };
     if let Some(pid) = pid {
-        found.retain(|pipe| pipe.holders.iter().any(|(holder, _)| *holder == pid));
+        let is_held = |holders: &[(i32, i32)]| holders.iter().any(|(holder, _)| *holder == pid);
+        found.pipes.retain(|pipe| is_held(&pipe.holders));
+        found.mpx.retain(|mpx| is_held(&mpx.holders));
+        found.flags.retain(|flags| is_held(&flags.holders));
     }
     found
 }
@@ -100,17 +123,13 @@ fn running_json(running: &Running) -> Value {
 }
 
 /// All there is to see, as wide as the terminal.
-fn text(
-    found: &[PipeStat],
-    running: &[Running],
-    rate: impl Fn(&PipeStat) -> Option<f64>,
-) -> String {
+fn text(found: &Found, running: &[Running], rate: impl Fn(&PipeStat) -> Option<f64>) -> String {
     let width = std::io::stdout().is_terminal().then(columns);
     let mut text = match found.is_empty() {
         true => format!("{NONE}\n"),
         false => table(found, rate, width) + "\n",
     };
-    text.extend(found.iter().filter_map(backlog));
+    text.extend(found.pipes.iter().filter_map(backlog));
     for Running { pid, command } in running {
         let line = format!("at work: {pid} {command}");
         text += &cut(&line, width.unwrap_or(usize::MAX));
@@ -133,22 +152,20 @@ const HEADER: [&str; 13] = [
 const LESSER: [usize; 7] = [11, 10, 7, 5, 8, 9, 6];
 
 /// A row for each end, with as many columns as fit.
-fn table(
-    found: &[PipeStat],
-    rate: impl Fn(&PipeStat) -> Option<f64>,
-    width: Option<usize>,
-) -> String {
+fn table(found: &Found, rate: impl Fn(&PipeStat) -> Option<f64>, width: Option<usize>) -> String {
     let mut rows = Vec::new();
-    for pipe in found {
+    for pipe in &found.pipes {
         let rate = rate(pipe).map(|rate| format!("{}/s", bytes(rate as u64)));
         let kind = if pipe.kind == Kind::Stream { "stream" } else { "records" };
         let fill = pipe.fill_bytes.map_or_else(
             || format!("{kind}, {}", capacity(pipe.capacity_bytes)),
             |fill| format!("{kind}, {} of {}", bytes(fill), capacity(pipe.capacity_bytes)),
         );
-        rows.push(row(&names(pipe), "writer", &pipe.writer, rate.as_deref()));
+        rows.push(row(&name(&pipe.holders), "writer", &pipe.writer, rate.as_deref()));
         rows.push(row(&fill, "reader", &pipe.reader, None));
     }
+    rows.extend(found.mpx.iter().flat_map(mpx_rows));
+    rows.extend(found.flags.iter().map(flags_row));
     let mut shown: Vec<usize> = (0..HEADER.len()).collect();
     let mut lesser = LESSER.iter();
     loop {
@@ -168,7 +185,7 @@ fn table(
     }
 }
 
-fn laid_out(rows: &[[String; 13]], shown: &[usize]) -> String {
+fn laid_out(rows: &[Row], shown: &[usize]) -> String {
     let figures = shown.iter().enumerate().filter(|(_, at)| (3..12).contains(*at));
     let header = shown.iter().map(|at| HEADER[*at]);
     let mut table = aligned(header, figures.map(|(place, _)| place));
@@ -181,7 +198,7 @@ fn laid_out(rows: &[[String; 13]], shown: &[usize]) -> String {
 /// What the backlog of an elastic reader has come to, where it has.
 fn backlog(pipe: &PipeStat) -> Option<String> {
     let account = &pipe.reader.account;
-    let name = names(pipe);
+    let name = name(&pipe.holders);
     (account.delayed_bytes > 0).then(|| {
         let [delayed, cancelled, spilled, read_back] = [
             account.delayed_bytes,
@@ -197,12 +214,7 @@ fn backlog(pipe: &PipeStat) -> Option<String> {
     })
 }
 
-/// The names by which `weir tune --pipe` knows a pipe; one is enough.
-fn names(pipe: &PipeStat) -> String {
-    pipe.holders.first().map_or_else(String::new, |(pid, at)| format!("{pid}/{at}"))
-}
-
-fn row(pipe: &str, end: &str, stat: &EndStat, rate: Option<&str>) -> [String; 13] {
+fn row(pipe: &str, end: &str, stat: &EndStat, rate: Option<&str>) -> Row {
     let account = &stat.account;
     let state = match (stat.closed, stat.waits) {
         (true, _) => "closed",
@@ -226,18 +238,7 @@ fn row(pipe: &str, end: &str, stat: &EndStat, rate: Option<&str>) -> [String; 13
     ]
 }
 
-/// A process with its name.
-pub fn process(pid: u32) -> String {
-    if pid == 0 {
-        return String::from("not open");
-    }
-    let name = json::command(pid as i32).map(|name| printable(&name));
-    format!("{pid} {}", name.as_deref().unwrap_or("(gone)"))
-}
-
 fn pipe_json(pipe: &PipeStat, rate: Option<f64>) -> Value {
-    let holders: Vec<Value> =
-        pipe.holders.iter().map(|(pid, fd)| json!({"pid": pid, "fd": fd})).collect();
     json!({
         "inode": pipe.inode,
         "kind": if pipe.kind == Kind::Stream { "stream" } else { "records" },
@@ -249,7 +250,7 @@ fn pipe_json(pipe: &PipeStat, rate: Option<f64>) -> Value {
         "bytes_per_s": rate,
         "writer": end_json(&pipe.writer, "bytes_out"),
         "reader": end_json(&pipe.reader, "bytes_in"),
-        "holders": holders,
+        "holders": holders_json(&pipe.holders),
     })
 }
 

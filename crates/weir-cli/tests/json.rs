@@ -123,8 +123,10 @@ fn every_schema_has_its_table() {
 #[test]
 fn a_document_that_is_not_of_its_schema_is_found_out() {
     let version = env!("CARGO_PKG_VERSION");
-    let good =
-        json!({"schema": "weir.stat/2", "weir_version": version, "pipes": [], "running": []});
+    let good = json!({
+        "schema": "weir.stat/2", "weir_version": version,
+        "pipes": [], "mpx": [], "flags": [], "running": [],
+    });
     schema::check("weir.stat/2", &good);
     let spoilt: [fn(&mut Value); 5] = [
         |value| value["more"] = json!(1),

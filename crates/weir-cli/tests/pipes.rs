@@ -237,3 +237,43 @@ fn watching_shows_rates_until_nobody_reads() {
     child.wait().expect("it ends when nobody reads");
     drop(place);
 }
+
+#[test]
+fn a_live_mpx_and_flags_are_shown() {
+    let place = Place::new();
+    let name = place.directory.path().join("exchange");
+    let mut owner = weir::Mpx::create(&name, &weir::MpxOptions::new()).expect("made");
+    let mut peer = weir::MpxPeer::connect(&name, &weir::MpxOptions::new()).expect("connected");
+    let channel = peer.open(b"shown").expect("opened");
+    let mut asking = None;
+    owner.receive_each(&mut [0; 64], |record| asking = Some(record.channel)).expect("received");
+    owner.accept(asking.expect("an open")).expect("accepted");
+    for _ in 0..3 {
+        peer.send(channel, b"seven b").expect("sent");
+        owner.receive_each(&mut [0; 64], |_| {}).expect("received");
+    }
+    let flags = weir::Flags::shared().expect("made");
+    flags.set(1 << 63 | 1);
+    let own = std::process::id().to_string();
+    let seen = place.json(&["stat", &own, "--json", "-"]);
+    schema::check("weir.stat/2", &seen);
+    let socket = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&name).expect("there"));
+    let of = |role: &str| {
+        let all = seen["mpx"].as_array().expect("a list");
+        let is_mine = |one: &&Value| one["role"] == role && one["socket_inode"] == socket;
+        all.iter().find(is_mine).expect("shown").clone()
+    };
+    let (ours, theirs) = (of("owner"), of("peer"));
+    assert_eq!((&ours["records_in"], &ours["bytes_in"]), (&3.into(), &21.into()));
+    assert_eq!((&theirs["records_out"], &theirs["bytes_out"]), (&3.into(), &21.into()));
+    assert_eq!((&ours["peers"], &ours["channels"]), (&1.into(), &1.into()));
+    assert_eq!(ours["pid"], std::process::id());
+    let all = seen["flags"].as_array().expect("a list");
+    assert!(all.iter().any(|one| one["set"] == serde_json::json!([0, 63])), "{all:?}");
+    let text = String::from_utf8(place.weir(&["stat", &own]).stdout).expect("text");
+    for wanted in
+        ["owner in", "owner out", "peer in", "mpx, 1 channels", "flags 0x8000000000000001"]
+    {
+        assert!(text.contains(wanted), "no '{wanted}' in {text}");
+    }
+}

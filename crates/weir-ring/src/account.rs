@@ -1,7 +1,7 @@
 //! What each end counts about itself.
 
 use crate::layout::AccountLine;
-use crate::primitive::{AtomicU64, Ordering};
+use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 
 /// The account of one end at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +82,48 @@ impl Account {
         ];
         words.iter().for_each(|(word, value)| word.store(*value, Ordering::Relaxed));
     }
+}
+
+/// What an owner or a peer of an mpx counts; written by it alone, read by anyone.
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+pub struct ParticipantLine {
+    /// The process it is in.
+    pub pid: AtomicU32,
+    /// Bytes of all the arenas it disposes of: as many as the other sides chose to allow.
+    pub arena_bytes: AtomicU64,
+    /// Of these, bytes of blocks that lanes have.
+    pub arena_used: AtomicU64,
+    /// Peers that are connected.
+    pub peers: AtomicU64,
+    /// Channels that have a place in the table: also those that are being opened or closed.
+    pub channels: AtomicU64,
+    /// Records received or moved: data, marks and numbers.
+    pub records_in: AtomicU64,
+    /// Bytes of data in these.
+    pub bytes_in: AtomicU64,
+    /// Records sent or moved.
+    pub records_out: AtomicU64,
+    /// Bytes of data in these.
+    pub bytes_out: AtomicU64,
+    /// Sends that were not taken whole.
+    pub blocked: AtomicU64,
+    /// Times a call found nothing and waited.
+    pub waits: AtomicU64,
+    /// Of these, ended by spinning.
+    pub spun: AtomicU64,
+    /// Times asleep.
+    pub slept: AtomicU64,
+    /// Time asleep.
+    pub slept_ns: AtomicU64,
+    /// Wake-ups given.
+    pub wakes_given: AtomicU64,
+    /// Wake-ups taken.
+    pub wakes_taken: AtomicU64,
+    /// The inode of the mpx's socket, by which its participants belong together.
+    pub socket_inode: AtomicU64,
+    /// And its device.
+    pub socket_device: AtomicU64,
 }
 
 /// Adds to a count this end alone writes.

@@ -8,13 +8,14 @@
 //! Bits are hints. All who share the board can spoil it: the reader looks at all rings before it
 //! goes to sleep for long, and never sleeps for long.
 
+use super::account::ParticipantLine;
 use super::layout::SleepLine;
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 
 /// "weirbord" as a little-endian number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirbord");
 /// Of this layout.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Words of the lowest row.
 #[cfg(not(loom))]
@@ -64,8 +65,10 @@ pub struct Board {
     pub magic: AtomicU64,
     /// [`VERSION`].
     pub version: AtomicU32,
-    /// The reader's account.
+    /// The account of a reader that is a port.
     pub account: BoardAccount,
+    /// The account of a reader that owns an mpx.
+    pub mpx: ParticipantLine,
     /// The reader's sleep.
     pub sleep: SleepLine,
     root: Root,
@@ -87,6 +90,7 @@ impl Default for Board {
             magic: AtomicU64::default(),
             version: AtomicU32::default(),
             account: BoardAccount::default(),
+            mpx: ParticipantLine::default(),
             sleep: SleepLine::default(),
             root: Root::default(),
             middle: std::array::from_fn(|_| AtomicU64::default()),

@@ -5,19 +5,24 @@
 //! of an arena of which the writer disposes; it is moved only while it is empty, so that all that
 //! is unread lies in one place, which is said before it is published.
 //!
-//! In the order of flow: [`LaneWriter::put`], [`LaneWriter::publish`], [`must_tell`] and a bit on
+//! In the order of flow: [`LaneWriter::put`], [`LaneWriter::publish`], [`must_notify`] and a bit on
 //! the reader's board; [`LaneReader::look`], [`LaneReader::take`], [`LaneReader::give_back`],
-//! [`go_cold`], after which the reader looks once more.
+//! [`look_away`], after which the reader looks once more.
 
 use super::{Corrupt, check_behind};
-use crate::primitive::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 use weir_policy::arena::{LARGEST_BYTES, SMALLEST_BYTES};
 
+mod attention;
 #[cfg(any(test, loom, fuzzing))]
 pub mod heap;
 pub mod link;
 #[cfg(all(test, not(loom)))]
 mod tests;
+
+pub use attention::{
+    AWAY, LOOKING, LOOKING_WITH_BARRIER, fence_before_last_look, look_at, look_away, must_notify,
+};
 
 /// Bytes of the ring that is always there.
 #[cfg(not(loom))]
@@ -29,7 +34,7 @@ pub const HEAD_BYTES: usize = 4;
 /// Room that is kept for the one frame that ends a channel, which so always fits.
 const RESERVED_BYTES: usize = HEAD_BYTES;
 
-/// What the writer of a lane says.
+/// What the writer of a lane says, and whether its reader looks at it.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct WriterLine {
@@ -37,18 +42,18 @@ pub struct WriterLine {
     pub written: AtomicU64,
     /// Where the ring lies: see [`Place`].
     pub place: AtomicU64,
+    /// [`AWAY`], [`LOOKING`] or [`LOOKING_WITH_BARRIER`]. The writer asks for it after each frame,
+    /// while the reader seldom changes it: so it lies beside what the writer writes.
+    pub attention: AtomicU32,
 }
 
-/// What the reader says, and what it is told.
+/// What the reader says, and what it is asked.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct ReaderLine {
     /// Bytes read and given back.
     pub read: AtomicU64,
-    /// 0 while the reader does not look at the lane: it is to be told of what comes. 1 once it was
-    /// told, until it has found nothing.
-    pub told: AtomicU32,
-    /// Not 0 while the writer wants to be told of room.
+    /// Not 0 while the writer wants to be notified of room.
     pub wanted: AtomicU32,
 }
 
@@ -220,31 +225,6 @@ pub fn needed(bytes: usize) -> usize {
     footprint(bytes) + RESERVED_BYTES
 }
 
-/// After something was published: whether the reader is to be told, by this caller.
-#[inline]
-pub fn must_tell(told: &AtomicU32) -> bool {
-    // Pairs with the fence in `go_cold`: either this sees that the reader does not look, or the
-    // reader's last look sees what was published.
-    fence(Ordering::SeqCst);
-    // AcqRel, so that telling is ordered after the reader's saying so.
-    told.load(Ordering::Relaxed) == 0 && told.swap(1, Ordering::AcqRel) == 0
-}
-
-/// The reader looks no longer, and looks once more after this.
-#[inline]
-pub fn go_cold(told: &AtomicU32) {
-    told.store(0, Ordering::Relaxed);
-    // Pairs with the fence in `must_tell`.
-    fence(Ordering::SeqCst);
-}
-
-/// The reader looks again, of itself: it need not be told.
-#[inline]
-pub fn go_warm(told: &AtomicU32) {
-    // Relaxed: whoever still tells it does no harm.
-    told.store(1, Ordering::Relaxed);
-}
-
 /// The writer's side of a lane.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LaneWriter {
@@ -285,7 +265,7 @@ impl LaneWriter {
         self.written == self.read
     }
 
-    /// Whether so much is free that a writer that wants to be told is.
+    /// Whether so much is free that a writer that wants to be notified is.
     #[inline]
     pub fn is_roomy(&self) -> bool {
         self.written.wrapping_sub(self.read) <= roomy_fill(self.place)
@@ -323,7 +303,9 @@ impl LaneWriter {
         memory.word(lane, self.place, at).store(head.to_le(), Ordering::Relaxed);
         let (at, first) = split(self.place, self.written + HEAD_BYTES as u64, bytes.len());
         memory.copy_in(lane, self.place, at, &bytes[..first]);
-        memory.copy_in(lane, self.place, 0, &bytes[first..]);
+        if first < bytes.len() {
+            memory.copy_in(lane, self.place, 0, &bytes[first..]);
+        }
         self.written += footprint(bytes.len()) as u64;
     }
 
@@ -337,7 +319,7 @@ impl LaneWriter {
     }
 }
 
-/// Bytes a ring may still hold when its writer is told of room: half. Of the small one none, so
+/// Bytes a ring may still hold when its writer is notified of room: half. Of the small one none, so
 /// that it can then be moved to a larger place.
 #[inline]
 fn roomy_fill(place: Place) -> u64 {
@@ -357,6 +339,8 @@ pub struct LaneReader {
     read: u64,
     /// What was written when this was last looked up.
     written: u64,
+    /// What was read when the writer was last asked whether it wants room.
+    asked: u64,
     place: Place,
     /// Bytes that are left of the frame that was looked at, where its head is behind `read`.
     left: u16,
@@ -424,7 +408,9 @@ impl LaneReader {
         let count = to.len().min(self.left.into());
         let (at, first) = split(self.place, self.read, count);
         memory.copy_out(lane, self.place, at, &mut to[..first]);
-        memory.copy_out(lane, self.place, 0, &mut to[first..count]);
+        if first < count {
+            memory.copy_out(lane, self.place, 0, &mut to[first..count]);
+        }
         self.pass(count);
         count
     }
@@ -445,12 +431,22 @@ impl LaneReader {
         }
     }
 
-    /// Gives what was read back. Whether the writer wanted to be told of so much room, and is to
+    /// Gives what was read back. Whether the writer wanted to be notified of so much room, and is to
     /// be, by this caller.
-    pub fn give_back(&self, memory: &impl LaneMemory, lane: LaneId) -> bool {
+    ///
+    /// The writer is asked each time a quarter of the ring was read, since that takes a fence. That
+    /// is often enough: one that has found more than half of the ring full has at least one such
+    /// question before it until all is read.
+    pub fn give_back(&mut self, memory: &impl LaneMemory, lane: LaneId) -> bool {
         let line = &memory.lane(lane).reader;
         // Release pairs with the acquire in `LaneWriter::refresh`: it is read.
         line.read.store(self.read, Ordering::Release);
+        if self.place != Place::INLINE
+            && self.read.wrapping_sub(self.asked) < self.place.bytes() as u64 / 4
+        {
+            return false;
+        }
+        self.asked = self.read;
         let filled = self.written.wrapping_sub(self.read);
         filled <= roomy_fill(self.place)
             && super::sleep::is_wanted(&line.wanted)

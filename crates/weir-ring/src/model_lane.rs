@@ -3,7 +3,8 @@
 use super::board::Board;
 use super::lane::heap::LaneHeap;
 use super::lane::{
-    FrameKind, LaneId, LaneMemory, LaneReader, LaneWriter, Side, footprint, go_cold, must_tell,
+    FrameKind, LaneId, LaneMemory, LaneReader, LaneWriter, Side, fence_before_last_look, footprint,
+    look_away, must_notify,
 };
 use super::model::{Futex, until};
 use super::sleep;
@@ -53,7 +54,7 @@ fn write(shared: &Shared) {
         }
         writer.put(heap, LANE, FrameKind::Data, false, &[number; 4]);
         writer.publish(heap, LANE);
-        if must_tell(&heap.lane(LANE).reader.told) {
+        if must_notify(&heap.lane(LANE).writer.attention, false) {
             shared.tell(0);
         }
     }
@@ -85,7 +86,8 @@ fn a_lane_loses_neither_frames_nor_wake_ups() {
                 }
                 continue;
             }
-            go_cold(&heap.lane(LANE).reader.told);
+            look_away(&heap.lane(LANE).writer.attention);
+            fence_before_last_look();
             if !reader.has(heap, LANE) {
                 shared.gather(0);
             }
@@ -115,9 +117,9 @@ fn send_on_both(link: &Link) {
         let mut writer = LaneWriter::default();
         writer.put(heap, lane(channel), FrameKind::End, false, &[]);
         writer.publish(heap, lane(channel));
-        if must_tell(&heap.lane(lane(channel)).reader.told) {
+        if must_notify(&heap.lane(lane(channel)).writer.attention, false) {
             boards[LINK].set(channel);
-            if must_tell(told) {
+            if must_notify(told, false) {
                 boards[OWN].set(0);
                 let word = &boards[OWN].sleep.word;
                 if sleep::is_wanted(word) && sleep::take(word) & sleep::ASLEEP != 0 {
@@ -150,7 +152,8 @@ fn an_owner_of_many_links_loses_no_wake_up() {
                 boards[OWN].gather(|_| any = true);
                 any
             });
-            go_cold(told);
+            look_away(told);
+            fence_before_last_look();
             let mut ready = Vec::new();
             boards[LINK].gather(|channel| ready.push(channel));
             while let Some(channel) = ready.pop() {
@@ -159,7 +162,8 @@ fn an_owner_of_many_links_loses_no_wake_up() {
                     reader.skip();
                     seen += 1;
                 }
-                go_cold(&heap.lane(id).reader.told);
+                look_away(&heap.lane(id).writer.attention);
+                fence_before_last_look();
                 if reader.has(heap, id) {
                     ready.push(channel);
                 }

@@ -141,8 +141,9 @@ impl RecordWriter {
         Ok(())
     }
 
+    /// Whether there is known to be room of both kinds.
     #[inline]
-    fn known_to_fit(&self, ring: u64, arena: u64) -> bool {
+    pub fn is_known_to_fit(&self, (ring, arena): (u64, u64)) -> bool {
         let room = |size: u64, written: u64, seen: u64| size - written.wrapping_sub(seen);
         room(self.sizes.ring, self.written.ring, self.seen.ring) >= ring
             && room(self.sizes.arena, self.written.arena, self.seen.arena) >= arena
@@ -150,11 +151,11 @@ impl RecordWriter {
 
     /// Whether there is room of both kinds.
     pub fn has_room(&mut self, memory: &impl Memory, room: (u64, u64)) -> Result<bool, Corrupt> {
-        if self.known_to_fit(room.0, room.1) {
+        if self.is_known_to_fit(room) {
             return Ok(true);
         }
         self.refresh(memory)?;
-        Ok(self.known_to_fit(room.0, room.1))
+        Ok(self.is_known_to_fit(room))
     }
 
     /// Room of both kinds that is known.

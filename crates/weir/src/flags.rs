@@ -16,7 +16,7 @@ use crate::park::{Until, Wait, futex, look_quickly};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_ring::cluster::{Cluster, matching};
 
 #[derive(Debug)]
@@ -151,6 +151,7 @@ impl Flags {
         if let Some(found) = look_quickly(&look) {
             return Ok(found);
         }
+        let mut first = true;
         loop {
             let counted = CountedIn::new(self.cluster());
             if let Some(found) = look() {
@@ -160,7 +161,10 @@ impl Flags {
                 let why = "none was set in time";
                 return Err(Error::new(ErrorKind::TimedOut, "wait for", "flags", why));
             }
-            futex::wait(&counted.cluster.generation, counted.generation, until.left());
+            let begun = Instant::now();
+            let woken = futex::wait(&counted.cluster.generation, counted.generation, until.left());
+            let ns = begun.elapsed().as_nanos() as u64;
+            counted.cluster.slept(std::mem::take(&mut first), ns, woken);
         }
     }
 }

@@ -125,7 +125,7 @@ fn what_are_no_flags_is_refused() {
     let error = Flags::open(file.into()).expect_err("refused");
     let text = "cannot use what was received as a cluster of flags: it is not sealed memory";
     assert_eq!(error.to_string(), text);
-    let (mut writer, _reader) = weir::pipe(&weir::Options::new()).expect("a pipe");
+    let (writer, _reader) = weir::pipe(&weir::Options::new()).expect("a pipe");
     let memory = writer.memory().expect("here").try_clone_to_owned().expect("copied");
     let error = Flags::open(memory).expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Corrupt);
@@ -190,4 +190,46 @@ fn other_files_of_the_name_are_refused_and_kept() {
         assert!(error.to_string().starts_with(&wanted), "{error}");
     }
     assert_eq!(std::fs::read(at("short")).expect("kept"), b"text");
+}
+
+#[test]
+fn a_file_of_another_version_is_refused_by_its_version() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("old");
+    let mut page = vec![0_u8; rustix::param::page_size()];
+    page[..8].copy_from_slice(b"weirflag");
+    page[8..12].copy_from_slice(&1_u32.to_ne_bytes());
+    std::fs::write(&path, &page).expect("written");
+    let error = Flags::named(&path).expect_err("an old one").to_string();
+    assert!(error.contains("of version 1") && error.contains("remove the file"), "{error}");
+    assert_eq!(std::fs::read(&path).expect("kept"), page);
+}
+
+/// Sets that wake nobody, and waits that find what they are for, are not counted.
+#[test]
+fn a_shared_cluster_is_seen_from_outside_with_its_sleeps_and_wakes() {
+    use weir::stat::{FlagsStat, clusters};
+    let flags = Flags::shared().expect("made");
+    let inode = rustix::fs::fstat(flags.descriptor().expect("shared")).expect("there").st_ino;
+    let seen =
+        || -> FlagsStat { clusters().into_iter().find(|stat| stat.inode == inode).expect("seen") };
+    flags.set(0b101);
+    flags.wait_any(1, None).expect("set");
+    let before = seen();
+    assert_eq!((before.bits, before.sleepers, before.holders.len()), (0b101, 0, 1));
+    assert_eq!((before.waits, before.slept, before.wakes_given, before.wakes_taken), (0, 0, 0, 0));
+    let waiter = std::thread::spawn({
+        let flags = flags.clone();
+        move || flags.wait_any(0b10, None).expect("set")
+    });
+    while seen().sleepers == 0 {
+        std::thread::yield_now();
+    }
+    // sleep: the waiter has said that it sleeps, and is given the time to.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    flags.set(0b10);
+    assert_eq!(waiter.join().expect("no panic"), 0b10);
+    let after = seen();
+    assert_eq!((after.sleepers, after.waits, after.wakes_given), (0, 1, 1));
+    assert!(after.slept >= 1 && after.wakes_taken <= after.slept, "{after:?}");
 }

@@ -7,6 +7,7 @@ mod exchange;
 use exchange::{LONG, drain, exchange, kinds, receive};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weir::mpx::Kind;
 use weir::{ErrorKind, MpxOptions, MpxPeer, Wait};
@@ -27,6 +28,49 @@ fn a_ping_pong_loses_no_wake_up() {
         for number in 0..5_000_u32 {
             exchange.owner.send(here, &number.to_le_bytes()).expect("sent");
             assert_eq!(receive(&mut exchange.owner, 1)[0].bytes, number.to_le_bytes());
+        }
+    });
+}
+
+/// A reader that has long not slept takes the writers' fences over, and gives them back as it falls
+/// asleep: the record that comes just then is not missed.
+#[test]
+fn a_reader_that_took_the_fences_over_is_woken() {
+    const RECORDS: u64 = 20_000;
+    let mut exchange = exchange();
+    let mut peer = exchange.peer();
+    let (here, _) = exchange.open(&mut peer, "stream");
+    let (got, turn) = (AtomicU64::new(0), Duration::from_micros(300));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut count = 0;
+            while count < 20 * (RECORDS + 1) {
+                let see = |record: weir::mpx::Record<'_>| count += record.bytes.len() as u64 / 8;
+                peer.receive_each_for(&mut [0; 4096], LONG, see).expect("woken");
+                got.store(count, Ordering::Release);
+            }
+        });
+        let mut sent = 0;
+        for round in 0..20 {
+            let until = (round + 1) * (RECORDS + 1);
+            while sent < until {
+                if sent + 1 == until {
+                    while got.load(Ordering::Acquire) < sent {
+                        std::thread::yield_now();
+                    }
+                    // sleep: about as long as the reader looks before it sleeps.
+                    std::thread::sleep(turn * round as u32 / 10);
+                }
+                match exchange.owner.send(here, &sent.to_le_bytes()).expect("sent") {
+                    8 => sent += 1,
+                    // Full: what is missing of a record would be sent first.
+                    taken => {
+                        assert_eq!(taken, 0);
+                        let _ = exchange.owner.try_receive_each(&mut [0; 64], |_| {});
+                        std::thread::yield_now();
+                    }
+                }
+            }
         }
     });
 }

@@ -32,7 +32,7 @@ fn in_a_role() {
     if common::role().is_none() {
         return;
     }
-    let told = match pipe(&Options::new()).and_then(|(mut writer, _reader)| writer.shape()) {
+    let told = match pipe(&Options::new()).map(|(writer, _reader)| writer.shape()) {
         Ok(shape) => format!("{} {}", shape.capacity_bytes(), shape.segment_bytes()),
         Err(error) => error.to_string(),
     };

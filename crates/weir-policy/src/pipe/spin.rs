@@ -73,10 +73,8 @@ pub struct Yielding {
     patience: u32,
 }
 
-/// Giving way for longer than this did not pay: the CPU went to others than the end that is waited
-/// for. As long as many ends of the same reader give way instead of sleeping it has a small part of
-/// its CPU. A sleep and a wake-up are a hundredth of this.
-const LONG_NS: u64 = 1_000_000;
+/// Giving way for longer than this did not pay.
+const LONG_NS: u64 = 10_000_000;
 const MOST_PATIENCE: u32 = 1_024;
 
 impl Yielding {

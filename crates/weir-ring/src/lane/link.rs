@@ -4,12 +4,13 @@
 //! peer. Then come two lanes of 256 bytes for each channel, and two arenas, the peer's first.
 
 use super::Side;
+use crate::account::ParticipantLine;
 use crate::primitive::{AtomicU32, AtomicU64};
 
 /// "weirlink" as a little-endian number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirlink");
 /// Of this layout. Another is refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Written when the memory is made and read once when it is opened.
 #[repr(C, align(128))]
@@ -31,9 +32,9 @@ pub struct LinkFixed {
 pub struct SideLine {
     /// 1 once the side has closed the link.
     pub closed: AtomicU32,
-    /// 0 while the side, which has other links too, does not look at this one: see
-    /// [`super::must_tell`].
-    pub told: AtomicU32,
+    /// Whether the side, which has other links too, looks at the board of this one: see
+    /// [`super::must_notify`].
+    pub attention: AtomicU32,
 }
 
 /// The beginning of the memory of a link.
@@ -44,6 +45,8 @@ pub struct LinkHeader {
     pub fixed: LinkFixed,
     owner: SideLine,
     peer: SideLine,
+    /// What the peer counts.
+    pub account: ParticipantLine,
 }
 
 impl LinkHeader {
@@ -54,4 +57,4 @@ impl LinkHeader {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<LinkHeader>() == 384);
+const _: () = assert!(size_of::<LinkHeader>() == 384 + 256);

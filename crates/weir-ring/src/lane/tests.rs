@@ -151,7 +151,7 @@ fn the_end_of_a_channel_always_fits() {
 }
 
 #[test]
-fn the_writer_is_told_of_room_when_it_wants_to_be() {
+fn the_writer_is_notified_of_room_when_it_wants_to_be() {
     let heap = LaneHeap::new(2, 8192);
     let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
     writer.move_to(Place::block(4096, 4096));
@@ -171,14 +171,50 @@ fn the_writer_is_told_of_room_when_it_wants_to_be() {
 }
 
 #[test]
-fn who_does_not_look_is_told_once() {
-    let told = AtomicU32::new(0);
-    assert!(must_tell(&told) && !must_tell(&told));
-    go_cold(&told);
-    assert!(must_tell(&told));
-    go_cold(&told);
-    go_warm(&told);
-    assert!(!must_tell(&told));
+fn who_does_not_look_is_notified_once() {
+    let attention = AtomicU32::new(AWAY);
+    assert!(must_notify(&attention, true) && !must_notify(&attention, true));
+    look_away(&attention);
+    assert!(must_notify(&attention, false));
+    for how in [LOOKING, LOOKING_WITH_BARRIER] {
+        look_away(&attention);
+        look_at(&attention, how);
+        assert!(!must_notify(&attention, true) && !must_notify(&attention, false));
+        assert_eq!(attention.load(Ordering::Relaxed), how, "it goes on looking so");
+    }
+}
+
+proptest! {
+    /// The reader asks seldom whether the writer wants room: often enough for a writer that found
+    /// more than half of the ring full to be notified until all is read.
+    #[test]
+    fn a_writer_that_wants_room_is_notified_before_all_is_read(
+        order in 0_u32..3,
+        frames in prop::collection::vec((0_usize..1200, any::<bool>()), 1..400),
+    ) {
+        let heap = LaneHeap::new(2, 64 << 10);
+        let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
+        writer.move_to(Place::block(0, 4096 << order));
+        for (bytes, gives_back) in frames {
+            while footprint(bytes) > writer.room() {
+                super::super::sleep::announce(&heap.lane(LANE).reader.wanted, 1);
+                writer.refresh(&heap, LANE).expect("sound");
+                if writer.is_roomy() {
+                    super::super::sleep::retract(&heap.lane(LANE).reader.wanted, 1);
+                    continue;
+                }
+                let mut notified = false;
+                while !notified && reader.look(&heap, LANE).expect("sound").is_some() {
+                    reader.skip();
+                    notified = gives_back && reader.give_back(&heap, LANE);
+                }
+                notified |= reader.give_back(&heap, LANE);
+                prop_assert!(notified, "all was read, and the writer was not notified");
+            }
+            writer.put(&heap, LANE, FrameKind::Data, false, &vec![7; bytes]);
+            writer.publish(&heap, LANE);
+        }
+    }
 }
 
 /// A memory whose bytes may change between two looks at them: it counts the copies out of it.

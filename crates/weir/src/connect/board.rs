@@ -41,11 +41,11 @@ impl BoardSlot {
         Some(BoardSlot { board, ring: u32::try_from(ring).ok()?, most_bytes })
     }
 
-    /// Says that the ring has something, and wakes the reader if it waits.
-    pub fn ring(&self, over: &Lifeline) {
+    /// Says that the ring has something, and wakes the reader if it waits: whether it did.
+    pub fn ring(&self, over: &Lifeline) -> bool {
         let board = self.board.words();
         board.set(self.ring);
-        over.wake_if_wanted(&board.sleep.word);
+        over.wake_if_wanted(&board.sleep.word)
     }
 
     /// The CPU the reader last ran on, and one; 0 where it has not said.

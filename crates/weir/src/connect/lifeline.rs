@@ -82,7 +82,7 @@ impl Lifeline {
     }
 
     /// Gives up watching and returns the socket; none in a forked child.
-    pub fn into_socket(mut self) -> Option<OwnedFd> {
+    pub fn take_socket(&mut self) -> Option<OwnedFd> {
         self.socket.stop()?.take()
     }
 
@@ -119,11 +119,11 @@ impl Lifeline {
         }
     }
 
-    /// After something was published: wakes one who waits at this word, if somebody does.
-    pub fn wake_if_wanted(&self, word: &AtomicU32) {
-        if sleep::is_wanted(word) {
-            self.wake(word, sleep::take(word));
-        }
+    /// After something was published: wakes one who waits at this word. Whether somebody did.
+    pub fn wake_if_wanted(&self, word: &AtomicU32) -> bool {
+        let how = if sleep::is_wanted(word) { sleep::take(word) } else { 0 };
+        self.wake(word, how);
+        how != 0
     }
 
     /// Sends a message that brings memory.
@@ -211,9 +211,9 @@ mod tests {
     fn one_that_gives_its_socket_up_does_not_wait_for_the_watcher() {
         let (ours, _theirs) = passing::sockets().expect("sockets");
         let site: Arc<dyn ParkSite> = Arc::new(SleepLine::default());
-        let lifeline = Lifeline::start(ours, Inbox::new(site), 0).expect("started");
+        let mut lifeline = Lifeline::start(ours, Inbox::new(site), 0).expect("started");
         let held = lifeline.fate.clone();
-        assert!(lifeline.into_socket().is_some());
+        assert!(lifeline.take_socket().is_some());
         assert!(!held.is_dead());
     }
 }

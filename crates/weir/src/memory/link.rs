@@ -23,7 +23,7 @@ pub const MOST_CHANNELS: u32 = MOST_RINGS;
 /// Most bytes of each of its arenas.
 pub const MOST_ARENA_BYTES: u32 = 256 << 20;
 /// The name of its files in /proc.
-const NAME: &str = "weir-link";
+pub const NAME: &str = "weir-link";
 
 /// Sizes of a link's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl LinkMap {
         fixed.version.store(link::VERSION, Ordering::Relaxed);
         fixed.channels.store(self.extent.channels, Ordering::Relaxed);
         fixed.arena_bytes.store(self.extent.arena_bytes, Ordering::Relaxed);
-        self.header().side(Side::Owner).told.store(1, Ordering::Relaxed);
+        self.header().side(Side::Owner).attention.store(1, Ordering::Relaxed);
         // Release: whoever finds the name finds the rest.
         fixed.magic.store(link::MAGIC, Ordering::Release);
     }

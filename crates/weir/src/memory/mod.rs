@@ -33,10 +33,10 @@ mod views;
 
 pub(crate) use frames::{FrameReader, FrameWriter, Frames, Loan};
 pub use header::{EndSnapshot, HeaderPage, Snapshot};
-pub use link::{LinkExtent, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS};
+pub use link::{LinkExtent, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS, NAME as LINK};
 pub use map::{Extent, Map, NAME, create, inspect, open};
 pub use mapping::page_bytes;
-pub use page::{BOARD, Page};
+pub use page::{BOARD, FLAGS, Page};
 pub use sealed::{Use, errno_of};
 #[cfg(test)]
 pub(crate) use transfers::tests::faulty::{Faults, Faulty};

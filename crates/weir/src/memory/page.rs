@@ -30,7 +30,7 @@ pub trait Content: Words {
 }
 
 impl Content for Cluster {
-    const FILE: &'static str = "weir-flags";
+    const FILE: &'static str = FLAGS;
     const WHAT: &'static str = "a cluster of flags";
     const MAGIC: u64 = cluster::MAGIC;
     const VERSION: u32 = cluster::VERSION;
@@ -49,6 +49,8 @@ impl Content for Board {
     }
 }
 
+/// The name of the file of a cluster of flags in /proc.
+pub const FLAGS: &str = "weir-flags";
 /// The name of the file of a board in /proc.
 pub const BOARD: &str = "weir-board";
 
@@ -134,18 +136,25 @@ impl Page<Cluster> {
     }
 
     fn check_named(file: &OwnedFd, object: &dyn Fn() -> String) -> Result<Page<Cluster>> {
-        let refused = |why| Error::new(ErrorKind::Corrupt, "open", object(), why);
+        let refused = |why: &str| Error::new(ErrorKind::Corrupt, "open", object(), why);
         let found = rustix::fs::fstat(file).map_err(|cause| Error::os("open", object(), cause))?;
         let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
         if !is_file || found.st_size as u64 != page_bytes() {
             return Err(refused("it is another file, not a cluster of flags"));
         }
-        let page = Page::map(file.as_fd())?;
+        let page: Page<Cluster> = Page::map(file.as_fd())?;
         if page.is_sound() {
-            Ok(page)
-        } else {
-            Err(refused("it is another file, or of another version"))
+            return Ok(page);
         }
+        let (magic, version) = page.words().beginning();
+        if magic.load(Ordering::Relaxed) != cluster::MAGIC {
+            return Err(refused("it is another file, not a cluster of flags"));
+        }
+        let (version, own) = (version.load(Ordering::Relaxed), cluster::VERSION);
+        Err(refused(&format!(
+            "it is a cluster of version {version}, and this weir uses version {own}: remove the \
+             file once nobody uses it"
+        )))
     }
 
     /// Makes the file whole before it has its name, so that nobody finds half of it.

@@ -20,25 +20,27 @@
 //! ```
 //!
 //! A *link* is what an owner and one peer share: the peer's memory, and a socket that dies with
-//! either. In the order of flow: `link` sends on a channel and tells the other side; `core`
-//! gathers what the other side has told; `serve` makes records of it, in the order of the ready
-//! queue; `hub` lets peers in and goes over all of that, `waiting` where there
-//! is nothing; `owner` and `peer` are what users call.
+//! either. In the order of flow: `link_end` sends on a channel and notifies the other side; `table`
+//! knows links and channels, and gathers what the other side has told; `hot` are the lanes at which
+//! this side looks of itself; `turn` makes records of one channel; `participant` lets peers in and
+//! goes over all of that, `waiting` where there is nothing; `owner` and `peer` are what users call.
 
-mod core;
-mod hub;
-mod link;
+mod home;
+mod hot;
+mod link_end;
 mod options;
 mod owner;
+mod participant;
 mod peer;
 mod record;
-mod serve;
+mod table;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod waiting;
 
 pub use options::{MOST_PEERS, MpxOptions};
-pub use owner::Mpx;
+pub use participant::Mpx;
 pub use peer::MpxPeer;
 pub use record::{Answer, ChannelId, DEFAULT_PRIORITY, Kind, LABEL_BYTES, Record, Taken};
 

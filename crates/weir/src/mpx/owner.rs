@@ -1,9 +1,11 @@
 //! The owner of an mpx.
 
-use super::core::State;
-use super::hub::{Door, Hub, OwnBoard};
-use super::link::NONE;
+use super::home::Home;
+use super::link_end::NONE;
+use super::participant::{Door, Mpx, Participant};
 use super::record::{Answer, ChannelId, LABEL_BYTES, Record, Taken};
+use super::table::State;
+use super::waiting::Waiter;
 use super::{HELLO, MpxOptions};
 use crate::connect::acceptor::Acceptor;
 use crate::connect::name::{self, Subject};
@@ -11,7 +13,7 @@ use crate::connect::peer::Identity;
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Page;
-use crate::park::Until;
+use crate::park::{Source, Until, Wait};
 use rustix::fd::BorrowedFd;
 use rustix::fs::Mode;
 use std::path::Path;
@@ -19,17 +21,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use weir_policy::ready::PRIORITIES;
 use weir_ring::board::Board;
-use weir_ring::lane::{FrameKind, Side};
+use weir_ring::lane::FrameKind;
 
 const CREATE: Subject = Subject { operation: "make", noun: "mpx" };
 /// Most others that can be joined to one, those joined to them included: what one sleep can be for.
 const MOST_JOINED: usize = 32;
-
-/// The owner of an mpx. Dropping it ends all its channels, and its name goes.
-#[derive(Debug)]
-pub struct Mpx {
-    pub(super) hub: Hub,
-}
 
 impl Mpx {
     /// Makes an mpx and listens. What its name means says `docs/contracts/mpx.md`.
@@ -42,18 +38,18 @@ impl Mpx {
         let path = name::resolve(&CREATE, name.as_ref())?;
         let (file, page) = Page::<Board>::create()?;
         let page = Arc::new(page);
-        page.words().account.pid.store(std::process::id(), weir_ring::primitive::Ordering::Relaxed);
         let inbox = Inbox::new(page.clone());
         let mode = Mode::from_raw_mode(options.mode);
         let entrance = Acceptor::new(&CREATE, &path, mode, HELLO, &inbox)?;
-        let board = OwnBoard { page: page.clone(), file };
-        let door = Door { entrance, board, options: options.clone() };
-        Ok(Mpx { hub: Hub::new(Side::Owner, page, inbox, Some(door), options.waiting) })
+        let door = Door { entrance, page: file, options: options.clone() };
+        let home = Home::Owner(page);
+        home.introduce(&path);
+        Ok(Mpx { inner: Participant::new(home, inbox, Some(door), options.waiting) })
     }
 
     /// The path of its socket.
     pub fn path(&self) -> &Path {
-        self.hub.door.as_ref().map_or(Path::new(""), |door| door.entrance.path())
+        self.inner.door.as_ref().map_or(Path::new(""), |door| door.entrance.path())
     }
 
     /// Receives what has come of channels, each record through `buffer`, waiting for the first as
@@ -67,7 +63,7 @@ impl Mpx {
         buffer: &mut [u8],
         mut each: impl FnMut(Record<'_>),
     ) -> Result<usize> {
-        self.hub.receive(buffer, Until::Ever, &mut each)
+        Waiter(&mut self.inner).receive(buffer, Until::Ever, &mut each)
     }
 
     /// The same, if something has come.
@@ -79,7 +75,7 @@ impl Mpx {
         buffer: &mut [u8],
         mut each: impl FnMut(Record<'_>),
     ) -> Result<usize> {
-        self.hub.receive(buffer, Until::Now, &mut each)
+        Waiter(&mut self.inner).receive(buffer, Until::Now, &mut each)
     }
 
     /// The same, if something comes in that time.
@@ -92,7 +88,7 @@ impl Mpx {
         time: Duration,
         mut each: impl FnMut(Record<'_>),
     ) -> Result<usize> {
-        self.hub.receive(buffer, Until::after(time), &mut each)
+        Waiter(&mut self.inner).receive(buffer, Until::after(time), &mut each)
     }
 
     /// Gives many answers: what became of each. One that cannot be given holds up no other.
@@ -100,7 +96,7 @@ impl Mpx {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn answer(&mut self, answers: &[Answer<'_>]) -> Result<Vec<Taken>> {
-        self.hub.check_here()?;
+        self.inner.check_here()?;
         Ok(answers.iter().map(|answer| self.answer_one(answer)).collect())
     }
 
@@ -124,19 +120,19 @@ impl Mpx {
     /// [`ErrorKind::Invalid`]: no open came of it, or it was answered, or has ended.
     /// [`ErrorKind::Corrupt`]: the peer has spoilt it, and is shut out.
     pub fn accept(&mut self, channel: ChannelId) -> Result<()> {
-        self.hub.acted();
+        self.inner.act()?;
         let index = self.asked("accept", channel)?;
-        let core = &mut self.hub.core;
-        core.channels[index as usize].state = State::Open;
-        let number = core.channels[index as usize].number;
-        let sound = core.link_of(index).is_none_or(|link| {
+        let table = &mut self.inner.table;
+        table.channels[index as usize].state = State::Open;
+        let number = table.channels[index as usize].number;
+        let sound = table.link_of(index).is_none_or(|link| {
             link.ending.is_some() || link.put_last(number, FrameKind::Accept, &[])
         });
-        core.wake(index);
+        table.wake(index);
         if sound {
             return Ok(());
         }
-        core.shut_out(core.channels[index as usize].link);
+        table.shut_out(table.channels[index as usize].link);
         let why = "its lane is not empty";
         Err(Error::new(ErrorKind::Corrupt, "accept", format!("channel {channel}"), why))
     }
@@ -146,18 +142,17 @@ impl Mpx {
     /// # Errors
     /// [`ErrorKind::Invalid`]: no open came of it, or it was answered, or has ended.
     pub fn refuse(&mut self, channel: ChannelId, reason: &str) -> Result<()> {
-        self.hub.acted();
+        self.inner.act()?;
         let index = self.asked("refuse", channel)?;
         let fits = |end: &usize| reason.is_char_boundary(*end);
         let end = (0..=LABEL_BYTES.min(reason.len())).rev().find(fits).unwrap_or(0);
-        self.hub.core.finish(index, FrameKind::Refuse, &reason.as_bytes()[..end]);
+        self.inner.table.finish(index, FrameKind::Refuse, &reason.as_bytes()[..end]);
         Ok(())
     }
 
     fn asked(&self, operation: &'static str, channel: ChannelId) -> Result<u32> {
-        self.hub.check_here()?;
-        let index = self.hub.core.find(operation, channel)?;
-        if self.hub.core.channels[index as usize].state == State::Asked {
+        let index = self.inner.table.find(operation, channel)?;
+        if self.inner.table.channels[index as usize].state == State::Asked {
             return Ok(index);
         }
         let object = format!("channel {channel}");
@@ -173,9 +168,8 @@ impl Mpx {
     /// [`ErrorKind::Closed`]: the peer is gone; a record says so too. [`ErrorKind::Corrupt`]: the
     /// peer has spoilt it, and is shut out. [`ErrorKind::Forked`].
     pub fn send(&mut self, channel: ChannelId, bytes: &[u8]) -> Result<usize> {
-        self.hub.check_here()?;
-        self.hub.acted();
-        self.hub.core.send(channel, bytes)
+        self.inner.act()?;
+        Ok(self.inner.table.send("send on", channel, FrameKind::Data, bytes)?.0)
     }
 
     /// Sends a mark: whether it was taken.
@@ -183,9 +177,8 @@ impl Mpx {
     /// # Errors
     /// Those of [`Mpx::send`].
     pub fn end(&mut self, channel: ChannelId) -> Result<bool> {
-        self.hub.check_here()?;
-        self.hub.acted();
-        self.hub.core.send_small("end", channel, FrameKind::End, &[])
+        self.inner.act()?;
+        Ok(self.inner.table.send("end", channel, FrameKind::End, &[])?.1)
     }
 
     /// Sends a number: whether it was taken.
@@ -193,10 +186,8 @@ impl Mpx {
     /// # Errors
     /// Those of [`Mpx::send`].
     pub fn signal(&mut self, channel: ChannelId, number: u32) -> Result<bool> {
-        self.hub.check_here()?;
-        self.hub.acted();
-        let bytes = number.to_le_bytes();
-        self.hub.core.send_small("signal", channel, FrameKind::Signal, &bytes)
+        self.inner.act()?;
+        Ok(self.inner.table.send("signal", channel, FrameKind::Signal, &number.to_le_bytes())?.1)
     }
 
     /// Closes a channel: what was sent on it is still received there, and then that it was closed.
@@ -206,16 +197,15 @@ impl Mpx {
     /// # Errors
     /// [`ErrorKind::Invalid`]: there is no such channel any more. [`ErrorKind::Forked`].
     pub fn close(&mut self, channel: ChannelId) -> Result<()> {
-        self.hub.check_here()?;
-        self.hub.acted();
-        let index = self.hub.core.find("close", channel)?;
-        match self.hub.core.channels[index as usize].state {
-            State::Asked => self.hub.core.finish(index, FrameKind::Refuse, &[]),
+        self.inner.act()?;
+        let index = self.inner.table.find("close", channel)?;
+        match self.inner.table.channels[index as usize].state {
+            State::Asked => self.inner.table.finish(index, FrameKind::Refuse, &[]),
             State::Joined => {
-                self.hub.children.retain(|(at, _)| *at != index);
-                self.hub.core.leave(index);
+                self.inner.children.retain(|(at, _)| *at != index);
+                self.inner.table.leave(index);
             }
-            _ => self.hub.core.finish(index, FrameKind::Close, &[]),
+            _ => self.inner.table.finish(index, FrameKind::Close, &[]),
         }
         Ok(())
     }
@@ -225,13 +215,14 @@ impl Mpx {
     /// # Errors
     /// [`ErrorKind::Invalid`]: there is no such channel any more, or no such priority.
     pub fn set_priority(&mut self, channel: ChannelId, priority: u8) -> Result<()> {
-        self.hub.check_here()?;
+        self.inner.check_here()?;
         check_priority(priority)?;
-        let core = &mut self.hub.core;
-        let index = core.find("set the priority of", channel)?;
-        core.channels[index as usize].priority = priority;
-        if core.ready.remove(index) {
-            core.wake(index);
+        let table = &mut self.inner.table;
+        let index = table.find("set the priority of", channel)?;
+        table.channels[index as usize].priority = priority;
+        table.has_priorities = true;
+        if table.ready.remove(index) {
+            table.wake(index);
         }
         Ok(())
     }
@@ -243,23 +234,23 @@ impl Mpx {
     /// [`ErrorKind::Invalid`]: one of them is no channel any more, was not accepted, is another
     /// mpx, is connected, or both are one.
     pub fn connect(&mut self, one: ChannelId, other: ChannelId) -> Result<()> {
-        self.hub.check_here()?;
+        self.inner.check_here()?;
         let places = [self.free_to_connect(one)?, self.free_to_connect(other)?];
         if places[0] == places[1] {
             let object = format!("channel {one}");
             return Err(Error::new(ErrorKind::Invalid, "connect", object, "both are the same"));
         }
-        let core = &mut self.hub.core;
+        let table = &mut self.inner.table;
         for [index, partner] in [places, [places[1], places[0]]] {
-            core.channels[index as usize].partner = partner;
-            core.wake(index);
+            table.channels[index as usize].partner = partner;
+            table.wake(index);
         }
         Ok(())
     }
 
     fn free_to_connect(&self, channel: ChannelId) -> Result<u32> {
-        let index = self.hub.core.find("connect", channel)?;
-        let entry = &self.hub.core.channels[index as usize];
+        let index = self.inner.table.find("connect", channel)?;
+        let entry = &self.inner.table.channels[index as usize];
         if entry.state == State::Open && entry.partner == NONE {
             return Ok(index);
         }
@@ -272,9 +263,9 @@ impl Mpx {
     /// # Errors
     /// [`ErrorKind::Invalid`]: there is no such channel any more.
     pub fn disconnect(&mut self, channel: ChannelId) -> Result<bool> {
-        self.hub.check_here()?;
-        let index = self.hub.core.find("disconnect", channel)?;
-        Ok(self.hub.core.part(index))
+        self.inner.check_here()?;
+        let index = self.inner.table.find("disconnect", channel)?;
+        Ok(self.inner.table.unlink_partner(index))
     }
 
     /// Takes another mpx in as a channel of this one, which it is until it is closed. Its records
@@ -284,23 +275,19 @@ impl Mpx {
     /// [`ErrorKind::Invalid`]: there is no such priority, or there are 32 already.
     /// [`ErrorKind::Forked`].
     pub fn join(&mut self, other: Mpx, priority: u8) -> Result<ChannelId> {
-        self.hub.check_here()?;
-        other.hub.check_here()?;
+        self.inner.check_here()?;
+        other.inner.check_here()?;
         check_priority(priority)?;
-        if self.joined_in_all() + other.joined_in_all() + 1 > MOST_JOINED {
+        if self.inner.word_count() + other.inner.word_count() > MOST_JOINED + 1 {
             let why = format!("{MOST_JOINED} are the most");
             return Err(Error::new(ErrorKind::Invalid, "join", "another mpx", why));
         }
-        let index = self.hub.core.enter(NONE, NONE, State::Joined);
-        self.hub.core.channels[index as usize].priority = priority;
-        self.hub.children.push((index, other));
-        self.hub.core.wake(index);
-        Ok(self.hub.core.id(index))
-    }
-
-    fn joined_in_all(&self) -> usize {
-        let children = &self.hub.children;
-        children.len() + children.iter().map(|(_, child)| child.joined_in_all()).sum::<usize>()
+        let index = self.inner.table.enter(NONE, NONE, State::Joined);
+        self.inner.table.channels[index as usize].priority = priority;
+        self.inner.table.has_priorities = true;
+        self.inner.children.push((index, other));
+        self.inner.table.wake(index);
+        Ok(self.inner.table.id(index))
     }
 
     /// The mpx that was joined as this channel.
@@ -308,8 +295,8 @@ impl Mpx {
     /// # Errors
     /// [`ErrorKind::Invalid`]: there is none of this channel.
     pub fn joined(&mut self, channel: ChannelId) -> Result<&mut Mpx> {
-        let index = self.hub.core.find("use", channel)?;
-        let found = self.hub.children.iter_mut().find(|(at, _)| *at == index);
+        let index = self.inner.table.find("use", channel)?;
+        let found = self.inner.children.iter_mut().find(|(at, _)| *at == index);
         found.map(|(_, child)| child).ok_or_else(|| super::record::invalid("use", channel))
     }
 
@@ -318,25 +305,20 @@ impl Mpx {
     /// # Errors
     /// [`ErrorKind::Invalid`]: there is no such channel any more, or it is another mpx.
     pub fn identity(&self, channel: ChannelId) -> Result<Identity> {
-        let index = self.hub.core.find("identify", channel)?;
-        let link = self.hub.core.channels[index as usize].link;
-        let found = self.hub.core.links.get(link as usize).and_then(Option::as_ref);
+        let index = self.inner.table.find("identify", channel)?;
+        let link = self.inner.table.channels[index as usize].link;
+        let found = self.inner.table.links.get(link as usize).and_then(Option::as_ref);
         found.map(|link| link.identity).ok_or_else(|| super::record::invalid("identify", channel))
     }
 
     /// Channels that are open, or to be accepted or refused, those of joined ones not included.
     pub fn channels(&self) -> usize {
-        self.hub.core.open_channels()
+        self.inner.table.open_channels()
     }
 
     /// Peers that are connected, or of whose channels there is something left.
     pub fn peers(&self) -> usize {
-        self.hub.core.peers()
-    }
-
-    /// For [`crate::Wait`].
-    pub(crate) fn hub(&mut self) -> &mut Hub {
-        &mut self.hub
+        self.inner.table.peers()
     }
 
     /// A descriptor for poll and epoll: readable while `try_receive_each` has not answered
@@ -345,7 +327,18 @@ impl Mpx {
     /// # Errors
     /// The kernel has no descriptors. [`ErrorKind::Forked`].
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
-        self.hub.poll_descriptor()
+        self.inner.poll_descriptor()
+    }
+}
+
+impl<'a> Wait<'a> {
+    /// For what comes of the channels of an mpx. That there is something for its calls to do may
+    /// also be what they do without a record.
+    ///
+    /// # Errors
+    /// There are too many already; each that is joined to it counts.
+    pub fn mpx(self, mpx: &'a mut Mpx) -> Result<Wait<'a>> {
+        self.source(&mut mpx.inner, 0)
     }
 }
 

@@ -1,9 +1,11 @@
 //! A peer of an mpx: what its user calls.
 
-use super::core::State;
-use super::hub::Hub;
-use super::link::Link;
+use super::home::Home;
+use super::link_end::LinkEnd;
+use super::participant::Participant;
 use super::record::{ChannelId, LABEL_BYTES, Record};
+use super::table::State;
+use super::waiting::Waiter;
 use super::{HELLO, MpxOptions};
 use crate::connect::acceptor::hand_over;
 use crate::connect::lifeline::Lifeline;
@@ -12,13 +14,14 @@ use crate::connect::peer::Identity;
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::LinkMap;
-use crate::park::Until;
+use crate::park::{Until, Wait};
 use rustix::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_ring::Corrupt;
-use weir_ring::lane::{FrameKind, Side};
+use weir_ring::lane::FrameKind;
+use weir_sys::forks::ParentOnly;
 
 const CONNECT: Subject = Subject { operation: "connect to", noun: "mpx" };
 
@@ -26,8 +29,10 @@ const CONNECT: Subject = Subject { operation: "connect to", noun: "mpx" };
 /// still receives what was sent.
 #[derive(Debug)]
 pub struct MpxPeer {
-    hub: Hub,
+    pub(super) inner: Participant,
     channels: u32,
+    /// The link's memory, by which others find its account.
+    _memory: ParentOnly,
 }
 
 impl MpxPeer {
@@ -46,10 +51,12 @@ impl MpxPeer {
         let socket = hand_over(&CONNECT, &path, until, HELLO, &memory)?;
         let inbox = Inbox::new(map.clone());
         let line = Lifeline::start(socket, inbox.clone(), 0)?.exclusive();
-        let mut hub = Hub::new(Side::Peer, map.clone(), inbox, None, options.waiting);
+        let home = Home::Peer(map.clone());
+        home.introduce(&path);
+        let mut inner = Participant::new(home.clone(), inbox, None, options.waiting);
         let nobody = Identity { pid: 0, uid: 0, gid: 0 };
-        hub.core.add_link(0, Link::new(map, line, Side::Peer, nobody));
-        Ok(MpxPeer { hub, channels: extent.channels })
+        inner.table.add_link(0, LinkEnd::new(map, line, home, nobody));
+        Ok(MpxPeer { inner, channels: extent.channels, _memory: memory })
     }
 
     /// Opens a channel, of a label of at most 64 bytes. What is sent on it waits until the owner
@@ -61,19 +68,17 @@ impl MpxPeer {
     /// the owner has not yet read to the end of those that were closed. [`ErrorKind::Closed`]: the
     /// owner is gone. [`ErrorKind::Forked`].
     pub fn open(&mut self, label: &[u8]) -> Result<ChannelId> {
-        self.hub.check_here()?;
-        self.hub.acted();
+        self.inner.act()?;
         let failed = |kind, why: String| Err(Error::new(kind, "open", "a channel", why));
         if label.len() > LABEL_BYTES {
             let why = format!("its label has {} bytes, {LABEL_BYTES} are the most", label.len());
             return failed(ErrorKind::Invalid, why);
         }
-        let core = &mut self.hub.core;
-        if let Some(why) = &core.refusal {
+        let table = &mut self.inner.table;
+        if let Some(why) = &table.refusal {
             return failed(ErrorKind::Refused, why.clone());
         }
-        let link = core.links.first_mut().and_then(Option::as_mut);
-        let Some(link) = link.filter(|link| link.ending.is_none()) else {
+        let Some(link) = table.link(0).filter(|link| link.ending.is_none()) else {
             return failed(ErrorKind::Closed, "the owner is gone".to_owned());
         };
         let number = match link.number_for_open(label.len()) {
@@ -87,15 +92,15 @@ impl MpxPeer {
                 return failed(ErrorKind::Refused, why);
             }
             Err(Corrupt(what)) => {
-                core.shut_out(0);
+                table.shut_out(0);
                 return failed(ErrorKind::Corrupt, format!("{what} is invalid"));
             }
         };
-        let index = core.enter(0, number, State::Opening);
-        if let Some(link) = core.link_of(index) {
+        let index = table.enter(0, number, State::Opening);
+        if let Some(link) = table.link_of(index) {
             link.put(number, FrameKind::Open, false, label);
         }
-        Ok(core.id(index))
+        Ok(table.id(index))
     }
 
     /// Receives what has come of channels, as [`super::Mpx::receive_each`].
@@ -109,7 +114,7 @@ impl MpxPeer {
         buffer: &mut [u8],
         mut each: impl FnMut(Record<'_>),
     ) -> Result<usize> {
-        self.hub.receive(buffer, Until::Ever, &mut each)
+        Waiter(&mut self.inner).receive(buffer, Until::Ever, &mut each)
     }
 
     /// The same, if something has come.
@@ -121,7 +126,7 @@ impl MpxPeer {
         buffer: &mut [u8],
         mut each: impl FnMut(Record<'_>),
     ) -> Result<usize> {
-        self.hub.receive(buffer, Until::Now, &mut each)
+        Waiter(&mut self.inner).receive(buffer, Until::Now, &mut each)
     }
 
     /// The same, if something comes in that time.
@@ -134,7 +139,7 @@ impl MpxPeer {
         time: Duration,
         mut each: impl FnMut(Record<'_>),
     ) -> Result<usize> {
-        self.hub.receive(buffer, Until::after(time), &mut each)
+        Waiter(&mut self.inner).receive(buffer, Until::after(time), &mut each)
     }
 
     /// Sends bytes on a channel, as [`super::Mpx::send`].
@@ -142,9 +147,8 @@ impl MpxPeer {
     /// # Errors
     /// Those of [`super::Mpx::send`].
     pub fn send(&mut self, channel: ChannelId, bytes: &[u8]) -> Result<usize> {
-        self.hub.check_here()?;
-        self.hub.acted();
-        self.hub.core.send(channel, bytes)
+        self.inner.act()?;
+        Ok(self.inner.table.send("send on", channel, FrameKind::Data, bytes)?.0)
     }
 
     /// Sends a mark: whether it was taken.
@@ -152,9 +156,8 @@ impl MpxPeer {
     /// # Errors
     /// Those of [`super::Mpx::send`].
     pub fn end(&mut self, channel: ChannelId) -> Result<bool> {
-        self.hub.check_here()?;
-        self.hub.acted();
-        self.hub.core.send_small("end", channel, FrameKind::End, &[])
+        self.inner.act()?;
+        Ok(self.inner.table.send("end", channel, FrameKind::End, &[])?.1)
     }
 
     /// Sends a number: whether it was taken.
@@ -162,10 +165,8 @@ impl MpxPeer {
     /// # Errors
     /// Those of [`super::Mpx::send`].
     pub fn signal(&mut self, channel: ChannelId, number: u32) -> Result<bool> {
-        self.hub.check_here()?;
-        self.hub.acted();
-        let bytes = number.to_le_bytes();
-        self.hub.core.send_small("signal", channel, FrameKind::Signal, &bytes)
+        self.inner.act()?;
+        Ok(self.inner.table.send("signal", channel, FrameKind::Signal, &number.to_le_bytes())?.1)
     }
 
     /// Closes a channel, as [`super::Mpx::close`].
@@ -173,23 +174,21 @@ impl MpxPeer {
     /// # Errors
     /// [`ErrorKind::Invalid`]: there is no such channel any more. [`ErrorKind::Forked`].
     pub fn close(&mut self, channel: ChannelId) -> Result<()> {
-        self.hub.check_here()?;
-        self.hub.acted();
-        let index = self.hub.core.find("close", channel)?;
-        self.hub.core.finish(index, FrameKind::Close, &[]);
+        self.inner.act()?;
+        let index = self.inner.table.find("close", channel)?;
+        self.inner.table.finish(index, FrameKind::Close, &[]);
         Ok(())
     }
 
     /// Channels that are open, or being opened.
     pub fn channels(&self) -> usize {
-        self.hub.core.open_channels()
+        self.inner.table.open_channels()
     }
 
     /// Whether the owner has taken this peer in, as far as was heard.
     pub fn is_taken_in(&mut self) -> bool {
-        let Ok(()) = self.hub.check_here() else { return false };
-        let link = self.hub.core.links.first_mut().and_then(Option::as_mut);
-        link.is_some_and(|link| {
+        let Ok(()) = self.inner.check_here() else { return false };
+        self.inner.table.link(0).is_some_and(|link| {
             if !link.is_welcome() {
                 link.hear();
             }
@@ -197,16 +196,21 @@ impl MpxPeer {
         })
     }
 
-    /// For [`crate::Wait`].
-    pub(crate) fn hub(&mut self) -> &mut Hub {
-        &mut self.hub
-    }
-
     /// A descriptor for poll and epoll, as [`super::Mpx::poll_descriptor`].
     ///
     /// # Errors
     /// Those of [`super::Mpx::poll_descriptor`].
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
-        self.hub.poll_descriptor()
+        self.inner.poll_descriptor()
+    }
+}
+
+impl<'a> Wait<'a> {
+    /// For what comes of the channels of a peer, or its owner's end.
+    ///
+    /// # Errors
+    /// There are too many already.
+    pub fn mpx_peer(self, peer: &'a mut MpxPeer) -> Result<Wait<'a>> {
+        self.source(&mut peer.inner, 0)
     }
 }

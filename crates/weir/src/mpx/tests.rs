@@ -12,15 +12,17 @@ fn an_id_is_a_number_and_back() {
 /// The number of a channel names no other, ever: an entry whose numbers are used up is left.
 #[test]
 fn an_entry_whose_numbers_are_used_up_is_not_used_again() {
-    use super::core::{Core, State};
-    use weir_ring::lane::Side;
-    let mut core = Core::new(Side::Owner);
-    let first = core.enter(link::NONE, link::NONE, State::Joined);
-    core.leave(first);
-    assert_eq!(core.enter(link::NONE, link::NONE, State::Joined), first, "it is used again");
-    core.channels[first as usize].generation = u32::MAX;
-    let last = core.id(first);
-    core.leave(first);
-    let next = core.enter(link::NONE, link::NONE, State::Joined);
-    assert!(next != first && core.find("find", last).is_err(), "{last} names no channel");
+    use super::home::Home;
+    use super::link_end::NONE;
+    use super::table::{ChannelTable, State};
+    let (_file, page) = crate::memory::Page::create().expect("made");
+    let mut table = ChannelTable::new(Home::Owner(std::sync::Arc::new(page)));
+    let first = table.enter(NONE, NONE, State::Joined);
+    table.leave(first);
+    assert_eq!(table.enter(NONE, NONE, State::Joined), first, "it is used again");
+    table.channels[first as usize].generation = u32::MAX;
+    let last = table.id(first);
+    table.leave(first);
+    let next = table.enter(NONE, NONE, State::Joined);
+    assert!(next != first && table.find("find", last).is_err(), "{last} names no channel");
 }

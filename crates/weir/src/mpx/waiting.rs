@@ -1,171 +1,224 @@
 //! How a participant waits: looks for as long as that has paid of late, then says so, looks once
-//! more, and sleeps on the words of its board and of those that were joined to it.
+//! more, and sleeps on its word and those of what was joined to it.
 
-use super::hub::{Hub, LOOK_AT_ALL};
-use super::link::Link;
-use super::{Mpx, MpxPeer, OBJECT};
-use crate::error::{Error, Result};
-use crate::park::{Parked, Source, Spinner, Until, Wait, Waiting, futex, peer_of};
-use crate::pipe::options::Options;
+use super::OBJECT;
+use super::link_end::LinkEnd;
+use super::participant::{LOOK_AT_ALL, Participant};
+use super::record::{LABEL_BYTES, Record};
+use super::turn::Delivery;
+use crate::error::{Error, ErrorKind, Result};
+use crate::park::{Parked, Source, Until, Waiting, futex, peer_of};
 use std::time::{Duration, Instant};
 use weir_policy::pipe::Peer;
+use weir_policy::ready::Work;
+use weir_ring::account::add;
 use weir_ring::lane::Side;
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::sleep;
 
-/// What a wake-up is taken to cost where nothing was measured.
-const WAKE_NS: u64 = 20_000;
+/// Times a call that does not wait moves so many bytes between connected channels, or does other
+/// work of which no record comes.
+const MOST_MOVES: u32 = 16;
 
-/// How a participant that waits so spins.
-pub fn spinner(waiting: Waiting) -> Spinner {
-    Spinner::new(waiting, Options::new().resolve().map_or(WAKE_NS, |found| found.levers.wake_ns))
-}
+/// A participant that waits.
+pub struct Waiter<'a>(pub &'a mut Participant);
 
-impl Hub {
+impl Waiter<'_> {
+    /// Receives what there is, waiting for it until then: how many records.
+    pub fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        until: Until,
+        each: &mut dyn FnMut(Record<'_>),
+    ) -> Result<usize> {
+        self.0.check_here()?;
+        if buffer.len() < LABEL_BYTES {
+            let why = format!("the buffer has {} bytes, {LABEL_BYTES} are the least", buffer.len());
+            return Err(Error::new(ErrorKind::Invalid, "read from", OBJECT, why));
+        }
+        let (path, work) = (Vec::new(), Work::default());
+        let mut delivery = Delivery { buffer, each, path, records: 0, bytes: 0, work };
+        let mut moves = 0;
+        loop {
+            let more = self.0.serve(&mut delivery);
+            if delivery.records > 0 {
+                self.0.acted();
+                return Ok(delivery.records);
+            }
+            if self.0.is_over() {
+                return Err(self.gone());
+            }
+            moves += 1;
+            delivery.bytes = 0;
+            match until {
+                Until::Now if moves >= MOST_MOVES => {
+                    // Readable as before: there is more to do.
+                    self.0.acted();
+                    return Err(nothing(ErrorKind::WouldBlock));
+                }
+                Until::Now if !more && self.looks_once_more()? => {
+                    return Err(nothing(ErrorKind::WouldBlock));
+                }
+                Until::Then(then) if Instant::now() >= then => {
+                    return Err(nothing(ErrorKind::TimedOut));
+                }
+                Until::Now => {}
+                _ if more => {}
+                _ => {
+                    add(&self.0.table.home.account().waits, 1);
+                    if !self.spins(until)? {
+                        self.sleep(until)?;
+                    }
+                }
+            }
+        }
+    }
+
     /// Looks for a while whether something comes, or it is time to look at more.
-    pub(super) fn looks_a_while(&mut self, until: Until) -> Result<bool> {
+    pub fn spins(&mut self, until: Until) -> Result<bool> {
         let until = until.at_most(LOOK_AT_ALL).map_or(until, Until::after);
-        let mut spinner = self.spinner.clone();
-        let came = spinner.spin(until, || self.other_cpu(), || false, || Ok(self.sees()))?;
-        self.spinner = spinner;
-        if !came && self.spinner.waiting() == Waiting::Spin {
-            self.slept();
+        let mut spinner = self.0.spinner.clone();
+        let came = spinner.spin(until, || self.other_cpu(), || false, || Ok(sees(self.0)))?;
+        self.0.spinner = spinner;
+        if came {
+            add(&self.0.table.home.account().spun, 1);
+        } else if self.0.spinner.waiting() == Waiting::Spin {
+            self.0.look_at_all_in_time();
             return Ok(true);
         }
         Ok(came)
     }
 
-    fn sees(&self) -> bool {
-        self.has_bits()
-            || self.inbox.has_news()
-            || self.children.iter().any(|(_, child)| child.hub.sees())
-    }
-
     /// Where the other side of the link that was served last has said that it is; and says so of
     /// this one.
     fn other_cpu(&self) -> Peer {
-        let link = self.core.links.get(self.last as usize).and_then(Option::as_ref);
-        let other = link.and_then(|link| match self.core.side {
-            Side::Owner => Some(link.map.board(Side::Peer).sleep.cpu.load(Ordering::Relaxed)),
-            Side::Peer => link.owner_cpu(),
-        });
-        peer_of(&self.bed.sleep().cpu, other.unwrap_or_default())
+        let link = self.0.table.links.get(self.0.last as usize).and_then(Option::as_ref);
+        peer_of(&self.0.table.home.sleep().cpu, link.map_or(0, LinkEnd::other_cpu))
     }
 
     /// For a call that does not wait and found nothing: if the participant is polled, makes its
     /// doorbell ring once there is something. Whether there is nothing.
-    pub(super) fn looks_once_more(&mut self) -> Result<bool> {
-        let Some(doorbell) = &self.doorbell else { return Ok(true) };
+    pub fn looks_once_more(&mut self) -> Result<bool> {
+        let Some(doorbell) = &self.0.doorbell else { return Ok(true) };
         doorbell.clear();
-        if self.core.side == Side::Peer {
-            self.core.links.iter_mut().flatten().for_each(Link::hear);
+        if self.0.table.home.side() == Side::Peer {
+            self.0.table.links.iter_mut().flatten().for_each(LinkEnd::hear);
         }
         for link in doorbell.rung() {
-            if let Some(Some(link)) = self.core.links.get(link as usize) {
+            if let Some(link) = self.0.table.link(link as u32) {
                 link.line.take_messages(true, |_, _| {});
             }
         }
         // Somebody at the door shows here as well as at the watcher's.
-        self.inbox.notify();
-        sleep::announce(&self.bed.sleep().word, sleep::POLLING);
-        Ok(!self.is_ready()?)
+        self.0.inbox.notify();
+        sleep::announce(&self.0.table.home.sleep().word, sleep::POLLING);
+        self.0.table.look_away();
+        Ok(!self.0.is_ready()?)
     }
 
-    /// Says that it is about to sleep, on its words. False if there is something after all.
-    pub fn announce(&mut self) -> Result<bool> {
-        self.says_sleep();
-        let nothing = self.is_ready().map(|is_ready| !is_ready && self.may_sleep());
+    /// Says that it is about to sleep, and looks once more: whether
+    /// there is nothing. Else it has said nothing.
+    fn announce(&mut self) -> Result<bool> {
+        self.0.each_mut(&mut |one| {
+            one.said = sleep::announce(&one.table.home.sleep().word, sleep::ASLEEP);
+            one.table.look_away();
+        });
+        let nothing = self.0.is_ready().map(|is_ready| !is_ready && self.may_sleep());
         if !matches!(nothing, Ok(true)) {
-            self.retract();
+            self.0.retract();
         }
         nothing
     }
 
-    fn says_sleep(&mut self) {
-        self.said = sleep::announce(&self.bed.sleep().word, sleep::ASLEEP);
-        self.children.iter_mut().for_each(|(_, child)| child.hub.says_sleep());
+    fn gone(&self) -> Error {
+        match &self.0.table.refusal {
+            Some(why) => Error::new(ErrorKind::Refused, "read from", OBJECT, why),
+            None => Error::new(ErrorKind::Closed, "read from", OBJECT, "its owner is gone"),
+        }
     }
 
     fn may_sleep(&self) -> bool {
-        self.inbox.falls_asleep() && self.children.iter().all(|(_, child)| child.hub.may_sleep())
+        let mut may = true;
+        self.0.each(&mut |one| may &= one.inbox.falls_asleep());
+        may
     }
 
-    /// After a sleep of that length.
-    fn slept(&mut self) {
-        if self.door.is_some() && self.looked.elapsed() >= LOOK_AT_ALL {
-            self.look_at_all();
-        }
-        self.children.iter_mut().for_each(|(_, child)| child.hub.slept());
-    }
-
-    pub(super) fn sleep(&mut self, until: Until) -> Result<()> {
-        let most = self.most_sleep();
+    /// Sleeps until something comes.
+    pub fn sleep(&mut self, until: Until) -> Result<()> {
+        let most = self.0.most_sleep();
         if self.announce()? {
             let mut words = Vec::new();
-            self.words(self.said, &mut words);
+            self.0.words(0, &mut words);
             let begun = Instant::now();
             let slept = futex::wait_any(&words, until.at_most(most));
-            self.spinner.slept(begun.elapsed().as_nanos() as u64);
-            self.retract();
-            self.slept();
+            let ns = begun.elapsed().as_nanos() as u64;
+            self.0.spinner.slept(ns);
+            let account = self.0.table.home.account();
+            // Whoever wakes it takes what it has said away.
+            let word = &self.0.table.home.sleep().word;
+            let woken = word.load(Ordering::Relaxed) != self.0.said;
+            add(&account.slept, 1);
+            add(&account.slept_ns, ns);
+            add(&account.wakes_taken, woken.into());
+            self.0.retract();
+            self.0.after_sleep(begun.elapsed())?;
             slept.map_err(|cause| Error::os("sleep on", OBJECT, cause))?;
         }
         Ok(())
     }
 }
 
-impl<'a> Wait<'a> {
-    /// For what comes of the channels of an mpx. That there is something for its calls to do may
-    /// also be what they do without a record.
-    ///
-    /// # Errors
-    /// There are too many already; each that is joined to it counts.
-    pub fn mpx(self, mpx: &'a mut Mpx) -> Result<Wait<'a>> {
-        self.source(mpx.hub(), 0)
-    }
-
-    /// The same of a peer of one, also that its owner is gone.
-    ///
-    /// # Errors
-    /// There are too many already.
-    pub fn mpx_peer(self, peer: &'a mut MpxPeer) -> Result<Wait<'a>> {
-        self.source(peer.hub(), 0)
-    }
+/// Whether something has come, as far as one quick look says.
+fn sees(one: &Participant) -> bool {
+    one.table.home.has_bits()
+        || one.table.hot.any(&one.table.links)
+        || one.inbox.has_news()
+        || one.children.iter().any(|(_, child)| sees(&child.inner))
 }
 
-impl Source for Hub {
+#[cold]
+fn nothing(kind: ErrorKind) -> Error {
+    let why = if kind == ErrorKind::TimedOut { "nothing came in time" } else { "there is nothing" };
+    Error::new(kind, "read from", OBJECT, why)
+}
+
+impl Source for Participant {
     fn is_ready(&mut self, _: u64) -> Result<bool> {
-        Hub::is_ready(self)
+        Participant::is_ready(self)
     }
 
     fn announce(&mut self, _: u64) -> Result<Option<u32>> {
-        Ok(Hub::announce(self)?.then_some(self.said))
+        Ok(Waiter(self).announce()?.then_some(self.said))
     }
 
     fn retract(&mut self) {
-        Parked::retract(&self.bed.sleep().word, &self.inbox);
-        self.children.iter_mut().for_each(|(_, child)| child.hub.retract());
+        self.each(&mut |one| Parked::retract(&one.table.home.sleep().word, &one.inbox));
     }
 
     fn words<'w>(&'w self, _: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
-        words.push((&self.bed.sleep().word, self.said));
-        self.children.iter().for_each(|(_, child)| child.hub.words(0, words));
+        self.each(&mut |one| words.push((&one.table.home.sleep().word, one.said)));
     }
 
     fn word_count(&self) -> usize {
-        1 + self.children.iter().map(|(_, child)| child.hub.word_count()).sum::<usize>()
+        let mut count = 0;
+        self.each(&mut |_| count += 1);
+        count
     }
 
+    /// An owner looks at all its links now and then.
     fn most_sleep(&self) -> Option<Duration> {
-        let door = self.door.as_ref();
-        let looks = self.core.peers() > 0 || door.is_some_and(|door| door.entrance.is_busy());
-        let own = (door.is_some() && looks).then_some(LOOK_AT_ALL);
-        let children = self.children.iter().filter_map(|(_, child)| child.hub.most_sleep());
-        own.into_iter().chain(children).min()
+        let mut looks = false;
+        self.each(&mut |one| {
+            looks |= one
+                .door
+                .as_ref()
+                .is_some_and(|door| one.table.peers() > 0 || door.entrance.is_busy());
+        });
+        looks.then_some(LOOK_AT_ALL)
     }
 
     fn after_sleep(&mut self, _: Duration) -> Result<()> {
-        self.slept();
+        self.each_mut(&mut Participant::look_at_all_in_time);
         Ok(())
     }
 }

@@ -101,11 +101,6 @@ impl Connection {
         self.role
     }
 
-    /// Gives up watching and returns the socket; none in a forked child.
-    pub fn into_socket(self) -> Option<OwnedFd> {
-        self.lifeline.into_socket()
-    }
-
     /// The end of a pipe has moved to another memory.
     pub fn move_to(&self, map: Arc<Map>) {
         self.inbox().move_to(Arc::new(EndSite { map, role: self.role }));

@@ -1,10 +1,13 @@
 //! Pipes of bytes and of records: their ends, and how ends get to other processes.
 
 pub mod connection;
+pub mod defaults;
 pub mod end;
+pub mod endpoint;
 pub mod handle;
 pub mod options;
 pub mod record;
 pub mod socket;
+pub mod storage;
 pub mod stream;
 mod wait;

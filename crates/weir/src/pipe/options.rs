@@ -1,10 +1,10 @@
 //! What a pipe is asked to be, and what it becomes by the defaults.
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::inspect::tune;
+use super::defaults::{Settings, out_of_range};
+use crate::error::Result;
 use crate::memory;
 use crate::park::Waiting;
-use weir_policy::pipe::{Levers, OutOfRange, Shape};
+use weir_policy::pipe::{Levers, Shape};
 
 /// What a pipe is asked to be. What is not said comes from the environment, from `weir tune`, from
 /// what was measured on this machine, or from the sizes of its caches.
@@ -73,7 +73,7 @@ impl Options {
 
     /// With what is not said filled in.
     pub(crate) fn resolve(&self) -> Result<Resolved> {
-        let settings = tune::Settings::in_force()?;
+        let settings = Settings::in_force()?;
         let mut levers = settings.levers();
         levers.dirties = self.dirties.unwrap_or(levers.dirties);
         levers.slip_ns = self.slip_ns.unwrap_or(levers.slip_ns);
@@ -107,11 +107,4 @@ pub struct Resolved {
     pub levers: Levers,
     pub waiting: Waiting,
     pub most_bytes: Option<u64>,
-}
-
-/// A size out of its range, as an error.
-pub(crate) fn out_of_range(refused: OutOfRange) -> Error {
-    let OutOfRange { what, asked, least, most } = refused;
-    let reason = format!("{asked} bytes are out of range: {least} to {most}");
-    Error::new(ErrorKind::Invalid, "set", format!("the {what} of a pipe"), reason)
 }

@@ -1,6 +1,8 @@
 //! Ends of pipes among the things a [`Wait`] waits for.
 
-use super::end::{End, WRITER_SLICE};
+use super::connection::Role;
+use super::end::WRITER_SLICE;
+use super::endpoint::{Endpoint, Ring};
 use super::record::{RecordReader, RecordWriter};
 use super::stream::{Reader, Writer};
 use crate::error::Result;
@@ -43,52 +45,37 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// The steps of a source, for one kind of end. `$wants` says how much is wanted.
-macro_rules! source {
-    ($end:ty, $slice:expr, |$this:ident, $wanted:ident| $ready:expr, $wants:expr) => {
-        impl Source for $end {
-            fn is_ready(&mut self, $wanted: u64) -> Result<bool> {
-                let $this = self;
-                $ready
-            }
+impl<R: Ring> Source for Endpoint<R> {
+    fn is_ready(&mut self, wanted: u64) -> Result<bool> {
+        Endpoint::is_ready(self, wanted)
+    }
 
-            fn announce(&mut self, $wanted: u64) -> Result<Option<u32>> {
-                let $this = &mut *self;
-                let end: &mut End = $wants;
-                let said = end.announce(sleep::ASLEEP);
-                // That the other is gone is seen by the look that follows.
-                end.life.inbox().falls_asleep();
-                let is_ready = Source::is_ready(self, $wanted);
-                if !matches!(is_ready, Ok(false)) {
-                    Source::retract(self);
-                }
-                Ok((!is_ready?).then_some(said))
-            }
-
-            fn retract(&mut self) {
-                // One that is not this process's did not sleep either.
-                if let Some(end) = self.end.as_ref().filter(|end| end.map.is_here()) {
-                    Parked::retract(end.sleep_word(), end.life.inbox());
-                }
-            }
-
-            fn words<'w>(&'w self, said: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
-                words.extend(self.end.as_ref().map(|end| (end.sleep_word(), said)));
-            }
-
-            fn most_sleep(&self) -> Option<Duration> {
-                $slice
-            }
+    fn announce(&mut self, wanted: u64) -> Result<Option<u32>> {
+        let (end, ring) = self.parts()?;
+        ring.want(end, wanted);
+        let said = end.announce(sleep::ASLEEP);
+        // That the other is gone is seen by the look that follows.
+        end.life.inbox().falls_asleep();
+        let is_ready = ring.is_ready(end, wanted);
+        if !matches!(is_ready, Ok(false)) {
+            self.retract();
         }
-    };
-}
+        Ok((!is_ready?).then_some(said))
+    }
 
-// Room of less than a segment is looked for, as an end does that sleeps alone.
-source!(Reader, None, |this, _any| this.is_ready(), this.parts()?.0);
-source!(RecordReader, None, |this, _any| this.is_ready(), this.parts()?.0);
-source!(Writer, Some(WRITER_SLICE), |this, wanted| this.is_ready(wanted), {
-    this.announce_room(wanted)?
-});
-source!(RecordWriter, Some(WRITER_SLICE), |this, wanted| this.is_ready(wanted as usize), {
-    this.announce_room(wanted as usize)?
-});
+    fn retract(&mut self) {
+        // One that is not this process's did not sleep either.
+        if self.end.check_here().is_ok() {
+            Parked::retract(self.end.sleep_word(), self.end.life.inbox());
+        }
+    }
+
+    fn words<'w>(&'w self, said: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
+        words.push((self.end.sleep_word(), said));
+    }
+
+    fn most_sleep(&self) -> Option<Duration> {
+        // Room of less than a segment is looked for, as an end does that sleeps alone.
+        (R::ROLE == Role::Writer).then_some(WRITER_SLICE)
+    }
+}

@@ -6,9 +6,9 @@ use crate::connect::name::{self, Subject};
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::{Until, Wait};
 use crate::pipe::connection::Connection;
-use crate::pipe::end::{End, make_memory};
+use crate::pipe::end::End;
 use crate::pipe::record::RecordWriter;
-use crate::pipe::stream::copy_of;
+use crate::pipe::storage::{copy_of, make_memory};
 use rustix::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -139,7 +139,7 @@ impl PortWriter {
     fn check_fits(&mut self, bytes: usize) -> Result<()> {
         let (whole, rest) = (bytes / self.piece_bytes, bytes % self.piece_bytes);
         let pieces = std::iter::repeat_n(self.piece_bytes, whole).chain((rest > 0).then_some(rest));
-        let capacity = self.inner.shape()?.capacity_bytes();
+        let capacity = self.inner.shape().capacity_bytes();
         if bytes.next_multiple_of(64) as u64 > capacity {
             let why = format!("{bytes} bytes never fit into its ring of {capacity} at once");
             return Err(WRITE.error(ErrorKind::Invalid, &self.path, why));

@@ -1,9 +1,12 @@
 //! The accounts of pipes and ports in use, read from outside: through `/proc/PID/fd`, by whoever
 //! may open what is there (the owner, root). Reading changes nothing: memory is mapped for reading.
 
+mod beginning;
 mod ports;
+mod shared;
 
 pub use ports::{PortAccount, PortStat, PortWriterStat, port};
+pub use shared::{FlagsStat, MpxAccount, MpxStat, clusters, mpxes};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, EndSnapshot, Snapshot};
@@ -64,25 +67,38 @@ pub struct PipeStat {
 
 /// All pipes whose memory this user may open, by inode.
 pub fn pipes() -> Vec<PipeStat> {
-    let mut pipes: BTreeMap<u64, PipeStat> = BTreeMap::new();
+    let found = each_memory(&[memory::NAME], |file, _| read(file).ok());
+    found.into_iter().map(|(stat, holders)| PipeStat { holders, ..stat }).collect()
+}
+
+/// What `read` says of each memory of one of these names that this user may open, by inode, with
+/// the processes that hold it, and the descriptor in each.
+fn each_memory<T>(
+    names: &[&str],
+    read: impl Fn(&OwnedFd, u64) -> Option<T>,
+) -> Vec<(T, Vec<(i32, i32)>)> {
+    let mut found: BTreeMap<u64, (T, Vec<(i32, i32)>)> = BTreeMap::new();
     for pid in numbers("/proc".into()) {
         for descriptor in numbers(format!("/proc/{pid}/fd").into()) {
-            let path = PathBuf::from(format!("/proc/{pid}/fd/{descriptor}"));
-            let is_ours = std::fs::read_link(&path).is_ok_and(|to| {
-                to.to_string_lossy().starts_with(&format!("/memfd:{}", memory::NAME))
-            });
-            if !is_ours {
+            if !names.iter().any(|name| is_named(pid, descriptor, name)) {
                 continue;
             }
-            if let Ok(file) = open(pid, descriptor, false)
-                && let Ok(stat) = read(&file)
-            {
-                let known = pipes.entry(stat.inode).or_insert(stat);
-                known.holders.push((pid, descriptor));
+            let Ok(file) = open(pid, descriptor, false) else { continue };
+            let Ok(inode) = rustix::fs::fstat(&file).map(|found| found.st_ino) else { continue };
+            if let Some((_, holders)) = found.get_mut(&inode) {
+                holders.push((pid, descriptor));
+            } else if let Some(stat) = read(&file, inode) {
+                found.insert(inode, (stat, vec![(pid, descriptor)]));
             }
         }
     }
-    pipes.into_values().collect()
+    found.into_values().collect()
+}
+
+/// Whether a descriptor is a memory whose name begins so.
+fn is_named(pid: i32, descriptor: i32, name: &str) -> bool {
+    std::fs::read_link(format!("/proc/{pid}/fd/{descriptor}"))
+        .is_ok_and(|to| to.to_string_lossy().starts_with(&format!("/memfd:{name}")))
 }
 
 fn numbers(directory: PathBuf) -> Vec<i32> {

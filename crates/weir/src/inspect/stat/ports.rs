@@ -1,6 +1,7 @@
 //! Ports in use, read from outside: the board of the reader, and the rings of its writers.
 
-use super::{EndStat, numbers, pipes};
+use super::beginning::Beginning;
+use super::{EndStat, is_named, numbers, pipes};
 use crate::connect::name::{self, State, Subject};
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
@@ -95,9 +96,7 @@ pub fn port(name: impl AsRef<Path>) -> Result<PortStat> {
 
 fn board_of(reader: i32, socket: (u64, u64)) -> Option<PortAccount> {
     numbers(format!("/proc/{reader}/fd").into()).into_iter().find_map(|descriptor| {
-        let path = format!("/proc/{reader}/fd/{descriptor}");
-        let to = std::fs::read_link(path).ok()?;
-        if !to.to_string_lossy().starts_with(&format!("/memfd:{}", crate::memory::BOARD)) {
+        if !is_named(reader, descriptor, crate::memory::BOARD) {
             return None;
         }
         let file = super::open(reader, descriptor, false).ok()?;
@@ -108,21 +107,16 @@ fn board_of(reader: i32, socket: (u64, u64)) -> Option<PortAccount> {
 
 /// Reads a board as a file: nothing of it is mapped.
 fn read_board(file: &OwnedFd) -> Result<(PortAccount, (u64, u64))> {
-    let mut words = [0; size_of::<Board>()];
-    let count = rustix::io::pread(file, &mut words, 0)
-        .map_err(|cause| Error::os("look at", "a board", cause))?;
-    let four = |at: usize| u32::from_ne_bytes(std::array::from_fn(|byte| words[at + byte]));
-    let eight = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| words[at + byte]));
-    let is_board = count == words.len()
-        && eight(offset_of!(Board, magic)) == board::MAGIC
-        && four(offset_of!(Board, version)) == board::VERSION;
-    if !is_board {
-        return Err(Error::new(ErrorKind::Corrupt, "look at", "a board", "it is none"));
-    }
+    let copy = Beginning::of(file, size_of::<Board>()).filter(|copy| {
+        copy.u64(offset_of!(Board, magic)) == board::MAGIC
+            && copy.u32(offset_of!(Board, version)) == board::VERSION
+    });
+    let copy =
+        copy.ok_or_else(|| Error::new(ErrorKind::Corrupt, "look at", "a board", "it is none"))?;
     let begin = offset_of!(Board, account);
-    let word = |offset: usize| eight(begin + offset);
+    let word = |offset: usize| copy.u64(begin + offset);
     let account = PortAccount {
-        open: four(begin + offset_of!(BoardAccount, open)),
+        open: copy.u32(begin + offset_of!(BoardAccount, open)),
         messages: word(offset_of!(BoardAccount, records)),
         bytes: word(offset_of!(BoardAccount, bytes)),
         opened: word(offset_of!(BoardAccount, opened)),

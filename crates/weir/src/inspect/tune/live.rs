@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, HeaderPage, page_bytes};
-use crate::pipe::options::out_of_range;
+use crate::pipe::defaults::out_of_range;
 use rustix::fd::BorrowedFd;
 use weir_policy::pipe::Shape;
 use weir_ring::primitive::Ordering;

@@ -1,12 +1,14 @@
 //! What both ends of both kinds of pipe share: the memory, the lifeline, waiting, waking.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{self, Extent, Map};
+use crate::memory::{self, Map};
 use crate::park::doorbell::Doorbell;
 use crate::park::{Parked, Spinner, Until, Waiting, barrier, peer_of};
 use crate::pipe::connection::{Connection, Role};
+use crate::pipe::defaults::out_of_range;
 use crate::pipe::handle::{Half, Handle};
 use crate::pipe::options::Resolved;
+use crate::pipe::storage::open_kind;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,11 +23,12 @@ pub mod drain;
 mod fences;
 mod tuning;
 
-pub use tuning::say_shape;
-
 /// A writer looks so often whether there is room of less than a segment. Shorter than a tick of the
 /// kernel's clock, the timer would cost more than the sleep.
 pub const WRITER_SLICE: Duration = Duration::from_millis(20);
+
+/// Calls of a writer between two looks at what was asked for from outside, and at the CPU.
+const LOOK_EVERY: u32 = 256;
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,16 +65,9 @@ pub struct End {
     pub arrived: Option<ParentOnly>,
     /// Records or calls since the end last ran dry.
     pub since_dry: u32,
-}
-
-/// Makes the memory of a pipe.
-pub fn make_memory(kind: u32, resolved: &Resolved) -> Result<(ParentOnly, Arc<Map>)> {
-    let capacity = resolved.shape.capacity_bytes();
-    let arena_bytes = if kind == weir_ring::layout::STREAM { 0 } else { capacity };
-    let (file, map) =
-        memory::create(Extent { kind, ring_bytes: capacity, arena_bytes, generation: 0 })?;
-    say_shape(map.header(), resolved.shape);
-    Ok((file, Arc::new(map)))
+    /// Of a writer: calls in all.
+    calls: u32,
+    handed_on: bool,
 }
 
 /// Whether the end of that role has closed.
@@ -89,7 +85,7 @@ pub fn cpu(map: &Map, role: Role) -> Peer {
 
 impl End {
     /// An end over both halves of it, which were made or checked.
-    pub fn of(half: Half, map: Arc<Map>, role: Role, resolved: &Resolved) -> Result<End> {
+    pub(crate) fn of(half: Half, map: Arc<Map>, role: Role, resolved: &Resolved) -> Result<End> {
         let life = Connection::new(half.socket, role, &map)?;
         End::new(Some(half.memory), map, life, resolved)
     }
@@ -120,6 +116,8 @@ impl End {
             doorbell: None,
             arrived: None,
             since_dry: 0,
+            calls: 0,
+            handed_on: false,
             map,
             life,
         };
@@ -142,6 +140,14 @@ impl End {
             Role::Writer => &self.header().writer_account,
             Role::Reader => &self.header().reader_account,
         }
+    }
+
+    /// Counts a call of a writer: whether it is time to look what was asked for from outside, and
+    /// at the CPU.
+    #[inline]
+    pub fn looks_around(&mut self) -> bool {
+        self.calls = self.calls.wrapping_add(1);
+        self.calls.is_multiple_of(LOOK_EVERY)
     }
 
     /// The word this end sleeps on.
@@ -281,13 +287,13 @@ impl End {
             true => wrong("its new memory is no file that can be sealed"),
             false => wrong("its new memory did not come"),
         })?;
-        let map = crate::pipe::stream::open_kind(&file, kind)?;
+        let map = open_kind(&file, kind)?;
         if map.extent().generation != self.map.extent().generation + 1 {
             return Err(wrong("its new memory is not the next"));
         }
         let capacity = map.extent().ring_bytes;
         let shape = Shape::new(memory::page_bytes(), capacity, None, None);
-        Ok((file, map, shape.map_err(crate::pipe::options::out_of_range)?))
+        Ok((file, map, shape.map_err(out_of_range)?))
     }
 
     /// The memory's file.
@@ -337,24 +343,24 @@ impl End {
 
     /// Says that this end goes, and wakes the other.
     pub fn close(&self) {
-        if !self.map.is_here() {
-            return;
-        }
-        // Release pairs with the acquire in `is_gone`.
+        // Release pairs with the acquire in `has_closed`.
         self.role.sleep(self.header()).closed.store(1, Ordering::Release);
         self.wake_other(|_| true);
     }
 
-    /// The end as two descriptors, to be handed on. The caller has said its position.
-    pub fn into_handle(mut self) -> Result<Handle> {
-        self.check_here()?;
+    /// The end as two descriptors, to be handed on. It is not this process's any more.
+    pub fn hand_on(&mut self) -> Result<Handle> {
         self.give_back_fences();
-        let End { life, mut file, role, map, .. } = self;
-        drop(map);
         let forked = || Error::new(ErrorKind::Forked, "hand on", "an end", "forked meanwhile");
-        let memory = file.as_mut().and_then(ParentOnly::take).ok_or_else(forked)?;
-        let socket = life.into_socket().ok_or_else(forked)?;
-        Ok(Handle::new(role, memory, socket))
+        let memory = self.file.as_mut().and_then(ParentOnly::take).ok_or_else(forked)?;
+        let socket = self.life.take_socket().ok_or_else(forked)?;
+        self.handed_on = true;
+        Ok(Handle::new(self.role, memory, socket))
+    }
+
+    /// Whether it is this process's, to be closed.
+    pub fn is_open(&self) -> bool {
+        !self.handed_on && self.map.is_here()
     }
 
     /// Whether the area of large records is this large.

@@ -5,7 +5,6 @@ use crate::memory;
 use crate::pipe::connection::Role;
 use weir_policy::pipe::Shape;
 use weir_ring::Memory;
-use weir_ring::layout::Header;
 use weir_ring::primitive::Ordering;
 
 impl End {
@@ -56,14 +55,4 @@ impl End {
         // what is sent to it.
         self.map.extent().generation == 0 || header.reader_account.pid.load(Ordering::Relaxed) != 0
     }
-}
-
-/// Writes the sizes where `weir stat` and `weir tune` find them.
-pub fn say_shape(header: &Header, shape: Shape) {
-    let tuning = &header.tuning;
-    tuning.capacity_bytes.store(shape.capacity_bytes(), Ordering::Relaxed);
-    tuning.segment_bytes.store(shape.segment_bytes(), Ordering::Relaxed);
-    tuning.atomic_bytes.store(shape.atomic_bytes(), Ordering::Relaxed);
-    // Release pairs with the acquire in `take_up_tuning`.
-    tuning.change.store(1, Ordering::Release);
 }

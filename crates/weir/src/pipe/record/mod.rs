@@ -23,15 +23,13 @@ pub use reader::{Loan, RecordReader};
 pub use writer::{RecordWriter, Reservation};
 
 use crate::error::Result;
+use crate::pipe::endpoint::both_ends;
 use crate::pipe::options::Options;
-use crate::pipe::stream::both_ends;
-use weir_ring::layout::RECORD;
 
 /// Makes a record pipe; both ends are in this process until one is handed on.
 ///
 /// # Errors
 /// A size is out of its range; the kernel has no memory or descriptors.
 pub fn records(options: &Options) -> Result<(RecordWriter, RecordReader)> {
-    let (writer, reader) = both_ends(RECORD, options)?;
-    Ok((RecordWriter::over(writer)?, RecordReader::over(reader)?))
+    both_ends(options)
 }

@@ -5,58 +5,18 @@ use crate::memory::{Map, View};
 use crate::park::Until;
 use crate::pipe::connection::Role;
 use crate::pipe::end::{End, Ended};
-use crate::pipe::handle::Handle;
-use crate::pipe::options::Options;
-use crate::pipe::stream::corrupt;
-use rustix::fd::BorrowedFd;
+use crate::pipe::endpoint::{Endpoint, Ring};
+use crate::pipe::storage::corrupt;
 use std::time::Duration;
-use weir_ring::account::{Account, add};
+use weir_ring::account::add;
 use weir_ring::layout::RECORD;
 use weir_ring::primitive::Ordering;
-use weir_ring::record;
+use weir_ring::{Corrupt, record};
 
 /// The end of a record pipe that reads. Dropping it closes the pipe.
-#[derive(Debug)]
-pub struct RecordReader {
-    // `None` once it was handed on.
-    pub(in crate::pipe) end: Option<End>,
-    ring: record::RecordReader,
-}
+pub type RecordReader = Endpoint<record::RecordReader>;
 
-impl RecordReader {
-    pub(crate) fn over(end: End) -> Result<RecordReader> {
-        let ring = record::RecordReader::resume(&*end.map).map_err(|c| corrupt(Role::Reader, c))?;
-        Ok(RecordReader { end: Some(end), ring })
-    }
-
-    /// Opens an end that was handed on. Of the options its waiting and its habits count.
-    ///
-    /// # Errors
-    /// The handle is a writer's, or its memory is not what it must be.
-    pub fn open(handle: Handle, options: &Options) -> Result<RecordReader> {
-        let (half, map) = handle.open_as(Role::Reader, RECORD)?;
-        let resolved = options.resolve_over(&map)?;
-        RecordReader::over(End::of(half, map, Role::Reader, &resolved)?)
-    }
-
-    /// Hands the end on.
-    ///
-    /// # Errors
-    /// This is a forked child, and the end its parent's.
-    pub fn into_handle(mut self) -> Result<Handle> {
-        let (end, ring) = self.parts()?;
-        ring.give_back(&*end.map);
-        self.end.take().ok_or_else(gone_on)?.into_handle()
-    }
-
-    #[inline]
-    pub(crate) fn parts(&mut self) -> Result<(&mut End, &mut record::RecordReader)> {
-        let RecordReader { end, ring } = self;
-        let end = end.as_mut().ok_or_else(gone_on)?;
-        end.check_here()?;
-        Ok((end, ring))
-    }
-
+impl Endpoint<record::RecordReader> {
     /// Receives the next record into `buffer`, waiting for it as long as it takes: its length, or
     /// `None` once the writer is gone and all is received.
     ///
@@ -86,13 +46,13 @@ impl RecordReader {
     #[inline]
     fn receive_until(&mut self, buffer: &mut [u8], until: Until) -> Result<Option<usize>> {
         let Some(bytes) = self.next(until)? else { return Ok(None) };
-        let (end, ring) = self.parts()?;
+        let Endpoint { end, ring } = self;
         if bytes > buffer.len() {
             return Err(too_small(end, bytes, buffer.len()));
         }
         ring.copy_out(&*end.map, bytes, 0, &mut buffer[..bytes]);
-        let dirties = end.dirties;
-        self.consume(bytes, dirties)?;
+        ring.consume(&*end.map, bytes, end.dirties);
+        settle(end, ring, 1, bytes);
         Ok(Some(bytes))
     }
 
@@ -107,7 +67,7 @@ impl RecordReader {
     /// Those of [`RecordReader::receive`].
     pub fn receive_each(&mut self, buffer: &mut [u8], mut see: impl FnMut(&[u8])) -> Result<usize> {
         let Some(mut next) = self.next(Until::Ever)? else { return Ok(0) };
-        let (end, ring) = self.parts()?;
+        let Endpoint { end, ring } = self;
         if next > buffer.len() {
             return Err(too_small(end, next, buffer.len()));
         }
@@ -124,7 +84,7 @@ impl RecordReader {
                 _ => break,
             }
         }
-        self.settle(records, bytes)?;
+        settle(end, ring, records, bytes);
         Ok(records)
     }
 
@@ -150,26 +110,11 @@ impl RecordReader {
         Ok(bytes.map(|bytes| Loan { reader: self, bytes }))
     }
 
-    #[inline]
-    fn consume(&mut self, bytes: usize, dirties: bool) -> Result<()> {
-        let (end, ring) = self.parts()?;
-        ring.consume(&*end.map, bytes, dirties);
-        self.settle(1, bytes)
-    }
-
     /// Counts what was received, and gives room back if it is time.
     #[inline]
     pub(crate) fn settle(&mut self, records: usize, bytes: usize) -> Result<()> {
         let (end, ring) = self.parts()?;
-        let line = end.account_line();
-        add(&line.bytes, bytes as u64);
-        add(&line.records, records as u64);
-        end.moved(records as u32);
-        // Relaxed: that the writer waits is looked at again, with a fence, before this end rests.
-        if ring.owes_much() || end.header().writer_sleep.word.load(Ordering::Relaxed) != 0 {
-            give_back(end, ring);
-        }
-        end.acted();
+        settle(end, ring, records, bytes);
         Ok(())
     }
 
@@ -185,7 +130,7 @@ impl RecordReader {
 
     #[cold]
     fn wait_for_next(&mut self, until: Until) -> Result<Option<usize>> {
-        let (end, ring) = self.parts()?;
+        let Endpoint { end, ring } = self;
         let next = |ring: &record::RecordReader, map: &Map| {
             ring.look(map).map_err(|c| corrupt(Role::Reader, c))
         };
@@ -212,33 +157,44 @@ impl RecordReader {
             Ended::TimedOut => Err(end.error(ErrorKind::TimedOut, "it stayed empty")),
         }
     }
+}
 
-    /// Whether receiving would not wait.
-    pub(crate) fn is_ready(&mut self) -> Result<bool> {
-        let (end, ring) = self.parts()?;
+impl Ring for record::RecordReader {
+    const ROLE: Role = Role::Reader;
+    const KIND: u32 = RECORD;
+
+    fn resume(map: &Map) -> std::result::Result<record::RecordReader, Corrupt> {
+        record::RecordReader::resume(map)
+    }
+
+    fn leave(&mut self, map: &Map) {
+        self.give_back(map);
+    }
+
+    fn is_ready(&mut self, end: &End, _: u64) -> Result<bool> {
         let gone = end.is_gone();
-        let next = ring.look(&*end.map).map_err(|c| corrupt(Role::Reader, c))?;
+        let next = self.look(&*end.map).map_err(|c| corrupt(Role::Reader, c))?;
         if next.is_none() {
-            give_back(end, ring);
+            give_back(end, self);
         }
         Ok(next.is_some() || gone)
     }
 
-    /// What the end has counted.
-    ///
-    /// # Errors
-    /// This is a forked child, and the end its parent's.
-    pub fn account(&mut self) -> Result<Account> {
-        Ok(self.parts()?.0.account())
-    }
+    fn want(&mut self, _: &End, _: u64) {}
+}
 
-    /// As [`crate::Reader::poll_descriptor`].
-    ///
-    /// # Errors
-    /// The kernel has no descriptors.
-    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
-        self.end.as_mut().ok_or_else(gone_on)?.poll_descriptor()
+/// Counts what was received, and gives room back if it is time.
+#[inline]
+fn settle(end: &mut End, ring: &mut record::RecordReader, records: usize, bytes: usize) {
+    let line = end.account_line();
+    add(&line.bytes, bytes as u64);
+    add(&line.records, records as u64);
+    end.moved(records as u32);
+    // Relaxed: that the writer waits is looked at again, with a fence, before this end rests.
+    if ring.owes_much() || end.header().writer_sleep.word.load(Ordering::Relaxed) != 0 {
+        give_back(end, ring);
     }
+    end.acted();
 }
 
 /// Gives the room of what was received back, and wakes a writer that waits for it.
@@ -291,7 +247,10 @@ impl Loan<'_> {
     /// # Errors
     /// This is a forked child, and the end its parent's.
     pub fn consume(self) -> Result<()> {
-        self.reader.consume(self.bytes, false)
+        let (end, ring) = self.reader.parts()?;
+        ring.consume(&*end.map, self.bytes, false);
+        settle(end, ring, 1, self.bytes);
+        Ok(())
     }
 }
 
@@ -299,16 +258,4 @@ impl Loan<'_> {
 fn too_small(end: &End, record: usize, buffer: usize) -> Error {
     let why = format!("the record has {record} bytes, the buffer {buffer}");
     end.error(ErrorKind::TooSmall, &why).with_bytes(record as u64)
-}
-
-fn gone_on() -> Error {
-    Error::new(ErrorKind::Invalid, "use", "the reader", "it was handed on")
-}
-
-impl Drop for RecordReader {
-    fn drop(&mut self) {
-        if let Some(end) = &self.end {
-            end.close();
-        }
-    }
 }

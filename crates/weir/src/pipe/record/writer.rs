@@ -5,63 +5,18 @@ use crate::memory::{Map, ViewMut};
 use crate::park::Until;
 use crate::pipe::connection::Role;
 use crate::pipe::end::{End, Ended};
-use crate::pipe::handle::Handle;
-use crate::pipe::options::Options;
-use crate::pipe::stream::corrupt;
-use rustix::fd::BorrowedFd;
+use crate::pipe::endpoint::{Endpoint, Ring};
+use crate::pipe::storage::corrupt;
 use std::time::Duration;
-use weir_policy::pipe::Shape;
-use weir_ring::account::{Account, add, raise};
+use weir_ring::account::{add, raise};
 use weir_ring::layout::RECORD;
 use weir_ring::primitive::Ordering;
-use weir_ring::record;
-
-/// Records between two looks at the CPU and at what was asked for from outside.
-const LOOK_EVERY: u32 = 1024;
+use weir_ring::{Corrupt, record};
 
 /// The end of a record pipe that writes. Dropping it closes the pipe.
-#[derive(Debug)]
-pub struct RecordWriter {
-    // `None` once it was handed on.
-    pub(in crate::pipe) end: Option<End>,
-    ring: record::RecordWriter,
-    sends: u32,
-}
+pub type RecordWriter = Endpoint<record::RecordWriter>;
 
-impl RecordWriter {
-    pub(crate) fn over(end: End) -> Result<RecordWriter> {
-        let ring = record::RecordWriter::resume(&*end.map).map_err(|c| corrupt(Role::Writer, c))?;
-        Ok(RecordWriter { end: Some(end), ring, sends: 0 })
-    }
-
-    /// Opens an end that was handed on. Of the options its waiting and its habits count.
-    ///
-    /// # Errors
-    /// The handle is a reader's, or its memory is not what it must be.
-    pub fn open(handle: Handle, options: &Options) -> Result<RecordWriter> {
-        let (half, map) = handle.open_as(Role::Writer, RECORD)?;
-        let resolved = options.resolve_over(&map)?;
-        RecordWriter::over(End::of(half, map, Role::Writer, &resolved)?)
-    }
-
-    /// Hands the end on.
-    ///
-    /// # Errors
-    /// This is a forked child, and the end its parent's.
-    pub fn into_handle(mut self) -> Result<Handle> {
-        let (end, ring) = self.parts()?;
-        ring.say_position(&*end.map);
-        self.end.take().ok_or_else(gone_on)?.into_handle()
-    }
-
-    #[inline]
-    pub(crate) fn parts(&mut self) -> Result<(&mut End, &mut record::RecordWriter)> {
-        let RecordWriter { end, ring, .. } = self;
-        let end = end.as_mut().ok_or_else(gone_on)?;
-        end.check_here()?;
-        Ok((end, ring))
-    }
-
+impl Endpoint<record::RecordWriter> {
     /// Sends a record, waiting for room as long as it takes.
     ///
     /// # Errors
@@ -90,19 +45,19 @@ impl RecordWriter {
     #[inline]
     fn send_until(&mut self, bytes: &[u8], until: Until) -> Result<()> {
         self.make_room(bytes.len(), until)?;
-        let (end, ring) = self.parts()?;
-        ring.fill(&*end.map, bytes.len(), 0, bytes);
-        self.commit(bytes.len())
+        self.ring.fill(&*self.end.map, bytes.len(), 0, bytes);
+        self.commit(bytes.len());
+        Ok(())
     }
 
     /// Sends a record with a header, where records have one.
     #[inline]
     pub(crate) fn send_with(&mut self, header: u32, bytes: &[u8], until: Until) -> Result<()> {
         self.make_room(bytes.len(), until)?;
-        let (end, ring) = self.parts()?;
-        ring.put_header(&*end.map, header);
-        ring.fill(&*end.map, bytes.len(), 0, bytes);
-        self.commit(bytes.len())
+        self.ring.put_header(&*self.end.map, header);
+        self.ring.fill(&*self.end.map, bytes.len(), 0, bytes);
+        self.commit(bytes.len());
+        Ok(())
     }
 
     /// Whether there is room for all of these at once, without waiting.
@@ -135,54 +90,57 @@ impl RecordWriter {
         Ok(Reservation { writer: self, bytes, committed: false })
     }
 
+    /// Makes the record appear for which room was made, and counts it.
     #[inline]
-    fn commit(&mut self, bytes: usize) -> Result<()> {
-        let (end, ring) = self.parts()?;
+    fn commit(&mut self, bytes: usize) {
+        let Endpoint { end, ring } = self;
         ring.commit(&*end.map, bytes);
         let line = end.account_line();
         add(&line.bytes, bytes as u64);
         add(&line.records, 1);
         end.wake_other(|_| true);
         end.acted();
-        Ok(())
     }
 
+    /// Has room for a record. While all is as it was (this is the same process, the reader is
+    /// there, the room is known, it is not time to look around) nothing else is looked at.
     #[inline]
     fn make_room(&mut self, bytes: usize, until: Until) -> Result<()> {
-        self.sends = self.sends.wrapping_add(1);
-        let look_around = self.sends.is_multiple_of(LOOK_EVERY);
-        let (end, ring) = self.parts()?;
-        if look_around {
-            end.say_cpu();
-            end.be_reached();
-            end.take_up_tuning();
+        let Endpoint { end, ring } = self;
+        end.check_here()?;
+        let as_before = ring.is_known_to_fit(ring.footprint(bytes)) && !end.is_gone();
+        if as_before && !end.looks_around() {
+            return Ok(());
         }
-        if bytes as u64 > end.arena_bytes() {
-            let most = end.arena_bytes();
+        self.find_room(bytes, until)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_room(&mut self, bytes: usize, until: Until) -> Result<()> {
+        let Endpoint { end, ring } = self;
+        end.say_cpu();
+        end.be_reached();
+        end.take_up_tuning();
+        let most = end.arena_bytes();
+        if bytes as u64 > most {
             let why = format!("{bytes} bytes are out of range: 0 to {most}");
             return Err(Error::new(ErrorKind::Invalid, "send", "a record", why));
         }
         if end.is_gone() {
             return Err(end.error(ErrorKind::Closed, "the reader has closed or died"));
         }
-        let fits = ring.has_room(&*end.map, ring.footprint(bytes));
-        if fits.map_err(|c| corrupt(Role::Writer, c))? {
+        let fail = |c| corrupt(Role::Writer, c);
+        let needed = ring.footprint(bytes);
+        if ring.has_room(&*end.map, needed).map_err(fail)? {
             return Ok(());
         }
-        self.wait_for_room(bytes, until)
-    }
-
-    #[cold]
-    fn wait_for_room(&mut self, bytes: usize, until: Until) -> Result<()> {
-        let fail = |c| corrupt(Role::Writer, c);
-        let needed = self.ring.footprint(bytes);
-        let (end, ring) = self.parts()?;
         raise(&end.account_line().largest_fill, end.shape.capacity_bytes() - ring.room().0);
         if until != Until::Now {
             // A segment of room is worth the way, a record's is not.
             let segment = end.shape.segment_bytes();
             let arena = if needed.1 > 0 { needed.1.max(segment) } else { 0 };
-            let plenty = (needed.0.max(segment), arena.min(end.arena_bytes()));
+            let plenty = (needed.0.max(segment), arena.min(most));
             end.spin(until, |map: &Map| ring.has_room(map, plenty).map_err(fail))?;
         }
         if ring.has_room(&*end.map, needed).map_err(fail)? {
@@ -207,43 +165,27 @@ impl RecordWriter {
             Ended::TimedOut => Err(end.error(ErrorKind::TimedOut, "it stayed full")),
         }
     }
+}
 
-    /// Whether there is room for a record, or nobody to send to.
-    pub(crate) fn is_ready(&mut self, bytes: usize) -> Result<bool> {
-        let (end, ring) = self.parts()?;
-        let fits = ring.has_room(&*end.map, ring.footprint(bytes));
+impl Ring for record::RecordWriter {
+    const ROLE: Role = Role::Writer;
+    const KIND: u32 = RECORD;
+
+    fn resume(map: &Map) -> std::result::Result<record::RecordWriter, Corrupt> {
+        record::RecordWriter::resume(map)
+    }
+
+    fn leave(&mut self, map: &Map) {
+        self.say_position(map);
+    }
+
+    fn is_ready(&mut self, end: &End, wanted: u64) -> Result<bool> {
+        let fits = self.has_room(&*end.map, self.footprint(wanted as usize));
         Ok(fits.map_err(|c| corrupt(Role::Writer, c))? || end.is_gone())
     }
 
-    /// Says how much room is waited for.
-    pub(crate) fn announce_room(&mut self, bytes: usize) -> Result<&mut End> {
-        let (end, ring) = self.parts()?;
-        say_wanted(end, ring, ring.footprint(bytes));
-        Ok(end)
-    }
-
-    /// Its sizes.
-    ///
-    /// # Errors
-    /// This is a forked child, and the end its parent's.
-    pub fn shape(&mut self) -> Result<Shape> {
-        Ok(self.parts()?.0.shape)
-    }
-
-    /// What the end has counted.
-    ///
-    /// # Errors
-    /// This is a forked child, and the end its parent's.
-    pub fn account(&mut self) -> Result<Account> {
-        Ok(self.parts()?.0.account())
-    }
-
-    /// As [`crate::Writer::poll_descriptor`].
-    ///
-    /// # Errors
-    /// The kernel has no descriptors.
-    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
-        self.end.as_mut().ok_or_else(gone_on)?.poll_descriptor()
+    fn want(&mut self, end: &End, wanted: u64) {
+        say_wanted(end, self, self.footprint(wanted as usize));
     }
 }
 
@@ -279,8 +221,10 @@ impl Reservation<'_> {
     /// # Errors
     /// This is a forked child, and the end its parent's.
     pub fn commit(mut self) -> Result<()> {
+        self.writer.end.check_here()?;
         self.committed = true;
-        self.writer.commit(self.bytes)
+        self.writer.commit(self.bytes);
+        Ok(())
     }
 }
 
@@ -291,21 +235,6 @@ impl Drop for Reservation<'_> {
             && let Ok((end, ring)) = self.writer.parts()
         {
             ring.abandon(&*end.map, bytes);
-        }
-    }
-}
-
-fn gone_on() -> Error {
-    Error::new(ErrorKind::Invalid, "use", "the writer", "it was handed on")
-}
-
-impl Drop for RecordWriter {
-    fn drop(&mut self) {
-        if let Some(end) = &self.end {
-            if end.map.is_here() {
-                self.ring.say_position(&*end.map);
-            }
-            end.close();
         }
     }
 }

@@ -1,29 +1,22 @@
 //! The end of a stream that reads.
 
-use super::corrupt;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::memory::Map;
 use crate::park::Until;
 use crate::pipe::connection::Role;
 use crate::pipe::end::{End, Ended};
-use crate::pipe::handle::Handle;
-use crate::pipe::options::Options;
-use rustix::fd::BorrowedFd;
+use crate::pipe::endpoint::{Endpoint, Ring};
+use crate::pipe::storage::corrupt;
 use std::io;
 use std::time::Duration;
-use weir_ring::Memory;
-use weir_ring::account::{Account, add, raise};
+use weir_ring::account::{add, raise};
 use weir_ring::layout::{Header, STREAM};
 use weir_ring::primitive::Ordering;
 use weir_ring::stream::StreamReader;
+use weir_ring::{Corrupt, Memory};
 
 /// The end of a stream that reads. Dropping it closes the stream.
-#[derive(Debug)]
-pub struct Reader {
-    // `None` once it was handed on.
-    pub(in crate::pipe) end: Option<End>,
-    ring: StreamReader,
-}
+pub type Reader = Endpoint<StreamReader>;
 
 /// Whether there is something to read in a memory, or another to go over to.
 fn look(ring: &mut StreamReader, map: &Map) -> Result<bool> {
@@ -36,36 +29,7 @@ fn has_moved(header: &Header) -> bool {
     header.writer.moved.load(Ordering::Acquire) != 0
 }
 
-impl Reader {
-    pub(crate) fn over(end: End) -> Result<Reader> {
-        let ring = StreamReader::resume(&*end.map).map_err(|c| corrupt(Role::Reader, c))?;
-        Ok(Reader { end: Some(end), ring })
-    }
-
-    /// Opens an end that was handed on. Of the options its waiting and its habits count.
-    ///
-    /// # Errors
-    /// The handle is a writer's, or its memory is not what it must be.
-    pub fn open(handle: Handle, options: &Options) -> Result<Reader> {
-        let (half, map) = handle.open_as(Role::Reader, STREAM)?;
-        let resolved = options.resolve_over(&map)?;
-        Reader::over(End::of(half, map, Role::Reader, &resolved)?)
-    }
-
-    /// Hands the end on.
-    ///
-    /// # Errors
-    /// This is a forked child, and the end its parent's.
-    pub fn into_handle(mut self) -> Result<Handle> {
-        self.end.take().ok_or_else(gone_on)?.into_handle()
-    }
-
-    fn end(&mut self) -> Result<&mut End> {
-        let end = self.end.as_mut().ok_or_else(gone_on)?;
-        end.check_here()?;
-        Ok(end)
-    }
-
+impl Endpoint<StreamReader> {
     /// Reads what is there, at least a byte, waiting for it as long as it takes; 0 once the writer
     /// is gone and all is read.
     ///
@@ -92,12 +56,11 @@ impl Reader {
     }
 
     pub(crate) fn read_until(&mut self, buffer: &mut [u8], until: Until) -> Result<usize> {
-        self.end()?;
+        self.end.check_here()?;
         if buffer.is_empty() || !self.come(until)? {
             return Ok(0);
         }
-        let Reader { end, ring } = self;
-        let end = end.as_mut().ok_or_else(gone_on)?;
+        let Endpoint { end, ring } = self;
         let map = &*end.map;
         let wanted = buffer.len() as u64;
         let there = ring.available(map, wanted).map_err(|c| corrupt(Role::Reader, c))?;
@@ -123,8 +86,7 @@ impl Reader {
     /// Waits for something to read. False once the writer is gone and all is read.
     fn come(&mut self, until: Until) -> Result<bool> {
         loop {
-            let Reader { end, ring } = self;
-            let end = end.as_mut().ok_or_else(gone_on)?;
+            let Endpoint { end, ring } = &mut *self;
             let fail = |c| corrupt(Role::Reader, c);
             if ring.available(&*end.map, 1).map_err(fail)? > 0 {
                 return Ok(true);
@@ -166,13 +128,13 @@ impl Reader {
 
     /// Goes over to the memory that follows this one, which is drained.
     fn follow(&mut self) -> Result<()> {
-        let end = self.end()?;
+        let end = &mut self.end;
         let (file, map, shape) = end.next_memory(STREAM)?;
         let position = end.map.header().reader.position.load(Ordering::Relaxed);
         end.move_to(file, map.clone(), shape)?;
         self.ring = StreamReader::resume(&*map).map_err(|c| corrupt(Role::Reader, c))?;
         if self.ring.position() != position {
-            return Err(end_error(self));
+            return Err(self.end.error(ErrorKind::Corrupt, "its new memory begins elsewhere"));
         }
         Ok(())
     }
@@ -183,69 +145,29 @@ impl Reader {
     /// # Errors
     /// [`ErrorKind::Corrupt`].
     pub fn available(&mut self) -> Result<u64> {
-        let map = self.end()?.map.clone();
-        self.ring.available(&*map, u64::MAX).map_err(|c| corrupt(Role::Reader, c))
-    }
-
-    /// What the end has counted.
-    ///
-    /// # Errors
-    /// This is a forked child, and the end its parent's.
-    pub fn account(&mut self) -> Result<Account> {
-        Ok(self.end()?.account())
-    }
-
-    /// A descriptor for poll(2) and epoll(7): readable until a `try_read` has answered
-    /// [`ErrorKind::WouldBlock`], and again once there is something to read or the writer is gone.
-    ///
-    /// # Errors
-    /// The kernel has no descriptors.
-    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
-        self.end()?.poll_descriptor()
-    }
-
-    /// The memory, by which the pipe can be tuned from outside.
-    ///
-    /// # Errors
-    /// This is a forked child, and the end its parent's.
-    pub fn memory(&mut self) -> Result<BorrowedFd<'_>> {
-        self.end()?.memory()
-    }
-
-    pub(crate) fn parts(&mut self) -> Result<(&mut End, &mut StreamReader)> {
-        let Reader { end, ring } = self;
-        let end = end.as_mut().ok_or_else(gone_on)?;
-        end.check_here()?;
-        Ok((end, ring))
-    }
-
-    /// Whether a read would not wait.
-    pub(crate) fn is_ready(&mut self) -> Result<bool> {
         let (end, ring) = self.parts()?;
-        Ok(end.is_gone() || look(ring, &end.map)?)
+        ring.available(&*end.map, u64::MAX).map_err(|c| corrupt(Role::Reader, c))
     }
 }
 
-fn end_error(reader: &Reader) -> Error {
-    match &reader.end {
-        Some(end) => end.error(ErrorKind::Corrupt, "its new memory begins elsewhere"),
-        None => gone_on(),
+impl Ring for StreamReader {
+    const ROLE: Role = Role::Reader;
+    const KIND: u32 = STREAM;
+
+    fn resume(map: &Map) -> std::result::Result<StreamReader, Corrupt> {
+        StreamReader::resume(map)
     }
-}
 
-fn gone_on() -> Error {
-    Error::new(ErrorKind::Invalid, "use", "the reader", "it was handed on")
-}
+    fn leave(&mut self, _: &Map) {}
 
-impl Drop for Reader {
-    fn drop(&mut self) {
-        if let Some(end) = &self.end {
-            end.close();
-        }
+    fn is_ready(&mut self, end: &End, _: u64) -> Result<bool> {
+        Ok(end.is_gone() || look(self, &end.map)?)
     }
+
+    fn want(&mut self, _: &End, _: u64) {}
 }
 
-impl io::Read for Reader {
+impl io::Read for Endpoint<StreamReader> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(Reader::read(self, buffer)?)
     }

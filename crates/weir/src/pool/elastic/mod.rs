@@ -275,7 +275,7 @@ impl ElasticReader {
             let mut sides = self.ring.lock();
             sides.reader.parts()?.0.arm();
             // Looked at after it was said: what came before would ring nobody.
-            if sides.reader.is_ready()? {
+            if sides.reader.is_ready(0)? {
                 sides.reader.parts()?.0.acted();
             }
         }

@@ -1,15 +1,18 @@
-//! The links of one participant and the channels on them: what owner and peer have in common.
+//! The channels of one participant, and the links they are on.
 //!
 //! A channel of a link is known outside by its entry in one table for all links; entries are
 //! used again, with another generation.
 
-use super::link::{Link, NONE};
+use super::home::Home;
+use super::hot::HotLanes;
+use super::link_end::{LinkEnd, NONE};
 use super::record::{ChannelId, DEFAULT_PRIORITY, invalid};
 use crate::connect::peer::Ending;
 use crate::error::{Error, ErrorKind, Result};
 use weir_policy::ready::{ReadyQueue, Turn};
 use weir_ring::Corrupt;
-use weir_ring::lane::{FrameKind, Side, go_cold};
+use weir_ring::account::add;
+use weir_ring::lane::{FrameKind, Side, fence_before_last_look, look_away};
 
 /// Where a channel stands, from this side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,28 +50,47 @@ pub struct Channel {
     pub partner: u32,
 }
 
-/// Two of these, the place in the queue, and what the link knows of its lanes.
-const _: () = assert!(size_of::<Channel>() + size_of::<super::link::Lanes>() + 12 <= 256);
+impl Channel {
+    /// Whether it can be named.
+    fn is_visible(&self) -> bool {
+        !matches!(self.state, State::Free | State::Fresh | State::Closing)
+    }
+}
+
+/// Two of these, the place in the queue, and what the link knows of its lanes: the private bytes of
+/// an idle channel, at most.
+const _: () = assert!(size_of::<Channel>() + size_of::<super::link_end::Lanes>() + 12 <= 256);
 
 /// The links and channels of one participant.
 #[derive(Debug)]
-pub struct Core {
-    pub side: Side,
-    pub links: Vec<Option<Link>>,
+pub struct ChannelTable {
+    pub home: Home,
+    pub links: Vec<Option<LinkEnd>>,
     pub channels: Vec<Channel>,
     pub ready: ReadyQueue,
+    pub hot: HotLanes,
+    /// Some channel was given another priority than the others.
+    pub has_priorities: bool,
     /// Of a peer: why the owner did not take it, if it said so.
     pub refusal: Option<String>,
     free: Vec<u32>,
-    /// For the numbers of a board.
-    scratch: Vec<u32>,
+    /// Links and numbers at which to look.
+    scratch: Vec<(u32, u32)>,
 }
 
-impl Core {
-    pub fn new(side: Side) -> Core {
-        let (links, channels) = (Vec::new(), Vec::new());
-        let (ready, free, scratch) = (ReadyQueue::default(), Vec::new(), Vec::new());
-        Core { side, links, channels, ready, refusal: None, free, scratch }
+impl ChannelTable {
+    pub fn new(home: Home) -> ChannelTable {
+        ChannelTable {
+            home,
+            links: Vec::new(),
+            channels: Vec::new(),
+            ready: ReadyQueue::default(),
+            hot: HotLanes::default(),
+            has_priorities: false,
+            refusal: None,
+            free: Vec::new(),
+            scratch: Vec::new(),
+        }
     }
 
     /// A number for one more link.
@@ -78,12 +100,13 @@ impl Core {
     }
 
     /// Puts a link at its number.
-    pub fn add_link(&mut self, number: u32, link: Link) {
+    pub fn add_link(&mut self, number: u32, link: LinkEnd) {
         let at = number as usize;
         if at == self.links.len() {
             self.links.push(None);
         }
         self.links[at] = Some(link);
+        add(&self.home.account().peers, 1);
     }
 
     /// Links there are.
@@ -93,20 +116,27 @@ impl Core {
 
     /// Channels that can be named.
     pub fn open_channels(&self) -> usize {
-        self.channels.iter().filter(|channel| is_visible(channel.state)).count()
+        self.channels.iter().filter(|channel| channel.is_visible()).count()
+    }
+
+    /// A link that there is.
+    #[inline]
+    pub fn link(&mut self, at: u32) -> Option<&mut LinkEnd> {
+        self.links.get_mut(at as usize)?.as_mut()
     }
 
     /// The link of a channel.
-    pub fn link_of(&mut self, index: u32) -> Option<&mut Link> {
-        let link = self.channels[index as usize].link;
-        self.links.get_mut(link as usize)?.as_mut()
+    pub fn link_of(&mut self, index: u32) -> Option<&mut LinkEnd> {
+        self.link(self.channels[index as usize].link)
     }
 
     /// The place of a channel in the table.
+    #[inline]
     pub fn find(&self, operation: &'static str, id: ChannelId) -> Result<u32> {
-        let there = self.channels.get(id.index as usize).is_some_and(|channel| {
-            channel.generation == id.generation && is_visible(channel.state)
-        });
+        let there = self
+            .channels
+            .get(id.index as usize)
+            .is_some_and(|channel| channel.generation == id.generation && channel.is_visible());
         if there { Ok(id.index) } else { Err(invalid(operation, id)) }
     }
 
@@ -116,6 +146,7 @@ impl Core {
 
     /// A new entry of the table.
     pub fn enter(&mut self, link: u32, number: u32, state: State) -> u32 {
+        add(&self.home.account().channels, 1);
         let fresh = Channel {
             generation: 1,
             link,
@@ -138,7 +169,7 @@ impl Core {
                 self.channels.len() as u32 - 1
             }
         };
-        if let Some(Some(link)) = self.links.get_mut(link as usize).filter(|_| number != NONE)
+        if let Some(link) = self.link(link)
             && let Some(lanes) = link.lanes(number)
         {
             lanes.entry = index;
@@ -149,36 +180,38 @@ impl Core {
 
     /// Lets an entry go: the channel has ended on both sides, or its link has.
     pub fn leave(&mut self, index: u32) {
-        self.part(index);
-        let Channel { link, number, .. } = self.channels[index as usize];
+        self.unlink_partner(index);
+        add(&self.home.account().channels, 1_u64.wrapping_neg());
+        let Channel { link: at, number, .. } = self.channels[index as usize];
         self.channels[index as usize].state = State::Free;
         self.ready.remove(index);
         // One whose generations are used up names no channel any more.
         if self.channels[index as usize].generation != u32::MAX {
             self.free.push(index);
         }
-        let Some(Some(here)) = self.links.get_mut(link as usize).filter(|_| number != NONE) else {
+        let Some(link) = self.link(at) else { return };
+        link.give_back(number);
+        link.leave(number);
+        if link.ending.is_some() {
+            self.drop_ended(at);
             return;
-        };
-        here.give_back(number);
-        here.leave(number);
-        if here.ending.is_some() {
-            self.drop_ended(link);
-        } else if !here.cool(number) {
-            self.touch(link, number);
+        }
+        if !self.cool(at, number) {
+            self.touch(at, number);
         }
     }
 
     /// Drops a link that has ended, once all its channels have.
-    pub fn drop_ended(&mut self, link: u32) {
-        let place = &mut self.links[link as usize];
+    pub fn drop_ended(&mut self, at: u32) {
+        let place = &mut self.links[at as usize];
         if place.as_ref().is_some_and(|link| link.ending.is_some() && link.entries == 0) {
             *place = None;
+            add(&self.home.account().peers, 1_u64.wrapping_neg());
         }
     }
 
-    /// What comes of the channel goes where it went no more.
-    pub fn part(&mut self, index: u32) -> bool {
+    /// Stops forwarding between a channel and its partner: whether it had one.
+    pub fn unlink_partner(&mut self, index: u32) -> bool {
         let partner = std::mem::replace(&mut self.channels[index as usize].partner, NONE);
         if partner == NONE {
             return false;
@@ -198,40 +231,68 @@ impl Core {
         }
     }
 
+    /// Looks away from a lane in, unless it is hot. Whether nothing has come of it.
+    pub fn cool(&mut self, at: u32, number: u32) -> bool {
+        let Some(link) = self.link(at) else { return true };
+        if link.lanes(number).is_some_and(|lanes| !lanes.is_hot) {
+            look_away(link.attention(number));
+            fence_before_last_look();
+        }
+        !link.has(number)
+    }
+
+    /// Looks at the hot lanes: how many have something.
+    pub fn look_at_hot(&mut self) -> u32 {
+        let mut found = std::mem::take(&mut self.scratch);
+        self.hot.look(&mut self.links, &mut found);
+        self.touch_all(found)
+    }
+
+    /// Looks away from the hot lanes, and once more at each of them.
+    pub fn look_away(&mut self) {
+        let mut found = std::mem::take(&mut self.scratch);
+        self.hot.look_away(&mut self.links, &mut found);
+        self.touch_all(found);
+    }
+
     /// Looks at the board of a link, and has the channels looked at that it names: how many.
     pub fn gather_link(&mut self, at: u32) -> u32 {
+        let side = self.home.side();
         let Some(Some(link)) = self.links.get(at as usize) else { return 0 };
-        let (map, side) = (&link.map, self.side);
         if side == Side::Owner {
             // First, so that a bit set after this is told of, and one set before is found: once is
             // enough, whatever the peer does meanwhile.
-            go_cold(&map.header().side(side).told);
+            look_away(&link.map.header().side(side).attention);
+            fence_before_last_look();
         }
-        if !map.board(side).any() {
+        if !link.map.board(side).any() {
             return 0;
         }
-        let mut numbers = std::mem::take(&mut self.scratch);
-        map.board(side).gather(|number| numbers.push(number));
-        let count = numbers.len() as u32;
-        for number in numbers.drain(..) {
-            self.touch(at, number);
-        }
-        self.scratch = numbers;
+        let mut found = std::mem::take(&mut self.scratch);
+        link.map.board(side).gather(|number| found.push((at, number)));
+        self.touch_all(found)
+    }
+
+    fn touch_all(&mut self, mut found: Vec<(u32, u32)>) -> u32 {
+        let count = found.len() as u32;
+        found.drain(..).for_each(|(at, number)| self.touch(at, number));
+        self.scratch = found;
         count
     }
 
     /// Has a channel looked at of which something may have come.
     fn touch(&mut self, at: u32, number: u32) {
-        let Some(Some(link)) = self.links.get_mut(at as usize) else { return };
+        let side = self.home.side();
+        let Some(link) = self.link(at) else { return };
         // A peer knows of each number it has used; an owner that names others is not listened to.
-        if self.side == Side::Peer && !link.knows(number) {
+        if side == Side::Peer && !link.knows(number) {
             return;
         }
         let Some(lanes) = link.lanes(number) else { return };
         let entry = lanes.entry;
         if entry != NONE {
             self.wake(entry);
-        } else if self.side == Side::Owner && link.has(number) {
+        } else if side == Side::Owner && link.has(number) {
             let index = self.enter(at, number, State::Fresh);
             self.wake(index);
         }
@@ -239,24 +300,25 @@ impl Core {
 
     /// The other side of a link may be gone.
     pub fn on_gone(&mut self, at: u32) {
-        let Some(Some(link)) = self.links.get_mut(at as usize) else { return };
+        let Some(link) = self.link(at) else { return };
         if !link.line.is_dead() || link.ending.is_some() {
             return;
         }
         link.hear();
         let closed = link.other_has_closed();
-        // What it has said before it went is on its board by now.
+        // What it has said before it went is on its board by now, or in lanes that are hot.
         self.gather_link(at);
+        self.look_at_hot();
         self.end_link(at, if closed { Ending::Closed } else { Ending::Died });
     }
 
-    /// What was read of a link cannot be: it is not read any more.
+    /// The memory of a link is corrupt: it is not read any more.
     pub fn shut_out(&mut self, at: u32) {
         self.end_link(at, Ending::ShutOut);
     }
 
     fn end_link(&mut self, at: u32, ending: Ending) {
-        let Some(Some(link)) = self.links.get_mut(at as usize) else { return };
+        let Some(link) = self.link(at) else { return };
         if link.ending == Some(Ending::ShutOut) {
             return;
         }
@@ -265,128 +327,69 @@ impl Core {
             link.line.hang_up();
         }
         link.ending = Some(ending);
-        self.refusal = link.line.refusal().map(str::to_owned);
+        let refusal = link.line.refusal().map(str::to_owned);
         let entries: Vec<u32> = link.each_entry().collect();
+        self.refusal = refusal;
+        self.hot.forget(at);
         entries.into_iter().for_each(|entry| self.wake(entry));
         self.drop_ended(at);
     }
 
-    /// Sends bytes: how many were taken.
-    pub fn send(&mut self, id: ChannelId, bytes: &[u8]) -> Result<usize> {
-        let index = self.find_open("send on", id)?;
-        if bytes.is_empty() {
-            return Ok(0);
-        }
-        let sent = self.send_data(index, bytes);
-        self.checked(index, "send on", sent)
-    }
-
-    /// Sends a mark or a number: whether it was taken.
-    pub fn send_small(
+    /// Sends a frame: how many bytes of data were taken, and whether all was. Of other frames all
+    /// is taken, or nothing.
+    #[inline]
+    pub fn send(
         &mut self,
         operation: &'static str,
         id: ChannelId,
         kind: FrameKind,
         bytes: &[u8],
-    ) -> Result<bool> {
-        let index = self.find_open(operation, id)?;
-        let sent = self.try_frame(index, kind, bytes);
-        self.checked(index, operation, sent)
-    }
-
-    /// A channel on which can be sent.
-    fn find_open(&mut self, operation: &'static str, id: ChannelId) -> Result<u32> {
+    ) -> Result<(usize, bool)> {
         let index = self.find(operation, id)?;
-        let failed =
-            |kind, why: &str| Err(Error::new(kind, operation, format!("channel {id}"), why));
-        match self.channels[index as usize].state {
-            State::Asked => return failed(ErrorKind::Invalid, "it has not been accepted"),
-            State::Joined => return failed(ErrorKind::Invalid, "it is another mpx"),
-            _ => {}
-        }
-        match self.link_of(index).map(|link| link.ending) {
-            Some(None) => Ok(index),
-            _ => failed(ErrorKind::Closed, "the other side is gone"),
-        }
-    }
-
-    /// What was found, or that the link is shut out for what was found in its memory.
-    fn checked<T>(
-        &mut self,
-        index: u32,
-        operation: &'static str,
-        found: std::result::Result<T, Corrupt>,
-    ) -> Result<T> {
-        found.map_err(|Corrupt(what)| {
-            let object = format!("channel {}", self.id(index));
-            self.shut_out(self.channels[index as usize].link);
-            let why = format!("{what} is invalid");
-            Error::new(ErrorKind::Corrupt, operation, object, why)
-        })
-    }
-
-    fn send_data(&mut self, index: u32, bytes: &[u8]) -> std::result::Result<usize, Corrupt> {
-        let number = self.channels[index as usize].number;
-        let Some(link) = self.link_of(index) else { return Ok(0) };
-        let (mut taken, mut wanted) = (0, false);
-        loop {
-            match link.room_for(number, bytes.len() - taken)? {
-                Some(count) => {
-                    let more = taken + count < bytes.len();
-                    link.put(number, FrameKind::Data, more, &bytes[taken..taken + count]);
-                    taken += count;
-                    if !more {
-                        break;
-                    }
+        let Channel { link: at, number, state, .. } = self.channels[index as usize];
+        match self.link(at) {
+            Some(link) if link.ending.is_none() && state != State::Asked => {
+                if kind == FrameKind::Data && bytes.is_empty() {
+                    return Ok((0, true));
                 }
-                None => {
-                    wanted = true;
-                    if !link.want_room(number)? {
-                        self.block(index);
-                        return Ok(taken);
-                    }
+                let sent = link.send(number, kind, bytes);
+                let sent = sent.map_err(|found| self.corrupt(index, operation, found))?;
+                if !sent.whole {
+                    self.block(index);
+                } else if sent.asked {
+                    self.clear_room_request(index);
                 }
+                Ok((sent.bytes, sent.whole))
             }
+            _ => Err(self.not_open(operation, index)),
         }
-        if wanted {
-            self.content(index);
-        }
-        Ok(taken)
     }
 
-    /// Sends a frame that is not cut, if there is room.
-    pub fn try_frame(
-        &mut self,
-        index: u32,
-        kind: FrameKind,
-        bytes: &[u8],
-    ) -> std::result::Result<bool, Corrupt> {
-        let number = self.channels[index as usize].number;
-        let Some(link) = self.link_of(index) else { return Ok(false) };
-        let mut wanted = false;
-        for _ in 0..2 {
-            if link.room_for(number, bytes.len())? == Some(bytes.len()) {
-                link.put(number, kind, false, bytes);
-                if wanted {
-                    self.content(index);
-                }
-                return Ok(true);
-            }
-            if !link.want_room(number)? {
-                break;
-            }
-            wanted = true;
-        }
-        self.block(index);
-        Ok(false)
+    /// Why nothing can be sent on a channel.
+    #[cold]
+    fn not_open(&self, operation: &'static str, index: u32) -> Error {
+        let (kind, why) = match self.channels[index as usize].state {
+            State::Asked => (ErrorKind::Invalid, "it has not been accepted"),
+            State::Joined => (ErrorKind::Invalid, "it is another mpx"),
+            _ => (ErrorKind::Closed, "the other side is gone"),
+        };
+        Error::new(kind, operation, format!("channel {}", self.id(index)), why)
     }
 
-    /// Room that was wanted is there. Where more was wanted before, that is looked at again: the
-    /// wish for it is gone too.
-    pub fn content(&mut self, index: u32) {
+    /// Shuts a link out for what was found in its memory.
+    #[cold]
+    fn corrupt(&mut self, index: u32, operation: &'static str, Corrupt(what): Corrupt) -> Error {
+        let object = format!("channel {}", self.id(index));
+        self.shut_out(self.channels[index as usize].link);
+        Error::new(ErrorKind::Corrupt, operation, object, format!("{what} is invalid"))
+    }
+
+    /// Clears the request for room. If an earlier, larger send is still blocked, the channel is
+    /// looked at again: its request is gone too.
+    pub fn clear_room_request(&mut self, index: u32) {
         let Channel { number, blocked, .. } = self.channels[index as usize];
         if let Some(link) = self.link_of(index) {
-            link.content(number);
+            link.clear_room_request(number);
         }
         if blocked {
             self.wake(index);
@@ -394,7 +397,8 @@ impl Core {
     }
 
     /// A send was not taken whole: that is to be said, where anybody listens.
-    pub fn block(&mut self, index: u32) {
+    fn block(&mut self, index: u32) {
+        add(&self.home.account().blocked, 1);
         let channel = &mut self.channels[index as usize];
         if !channel.blocked {
             channel.blocked = true;
@@ -405,20 +409,14 @@ impl Core {
 
     /// Sends the last there is of a channel, and hears no more of it.
     pub fn finish(&mut self, index: u32, kind: FrameKind, bytes: &[u8]) {
-        self.part(index);
+        self.unlink_partner(index);
         let channel = &mut self.channels[index as usize];
-        let number = channel.number;
+        let (at, number) = (channel.link, channel.number);
         (channel.state, channel.blocked, channel.tell_blocked) = (State::Closing, false, false);
-        let Some(link) = self.link_of(index) else { return };
+        let Some(link) = self.link(at) else { return };
         if link.ending.is_none() && !link.put_last(number, kind, bytes) {
-            let at = self.channels[index as usize].link;
             self.shut_out(at);
         }
         self.wake(index);
     }
-}
-
-/// Whether a channel can be named.
-fn is_visible(state: State) -> bool {
-    !matches!(state, State::Free | State::Fresh | State::Closing)
 }

@@ -1,17 +1,20 @@
-//! One link, from one side: its lanes, the blocks of its own arena, and how the other side is told.
+//! One end of a link: its lanes, the blocks of its own arena, and how the other side is notified.
 
+use super::home::Home;
 use crate::connect::board::BoardSlot;
 use crate::connect::lifeline::Lifeline;
 use crate::connect::peer::{Ending, Identity};
 use crate::memory::LinkMap;
+use crate::park::barrier;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_policy::arena::{Arena, LARGEST_BYTES, SMALLEST_BYTES, block_for};
+use weir_ring::account::add;
 use weir_ring::lane::{
-    FrameKind, INLINE_BYTES, LaneId, LaneMemory, LaneReader, LaneWords, LaneWriter, Place, Side,
-    footprint, go_cold, must_tell, needed,
+    FrameKind, INLINE_BYTES, LOOKING_WITH_BARRIER, LaneId, LaneMemory, LaneReader, LaneWriter,
+    Place, Side, footprint, must_notify, needed,
 };
-use weir_ring::primitive::Ordering;
+use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::{Corrupt, sleep};
 
 /// No entry of the table of channels.
@@ -32,11 +35,32 @@ pub struct Lanes {
     pub entry: u32,
     /// Bytes the lane out should have, as its blocking has shown.
     wish_bytes: u32,
+    /// This side looks at the lane in of itself: see [`super::hot`].
+    pub is_hot: bool,
+    /// What is in that lane is not to be looked at for now.
+    pub is_held: bool,
 }
 
-/// One link.
+/// What was taken of what was to be sent.
+pub struct Sent {
+    pub bytes: usize,
+    /// Whether that is all of it.
+    pub whole: bool,
+    /// On the way room was asked for.
+    pub asked: bool,
+}
+
+/// Whether the barriers of the other side reach this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reached {
+    NotAsked,
+    Yes,
+    No,
+}
+
+/// One end of a link.
 #[derive(Debug)]
-pub struct Link {
+pub struct LinkEnd {
     pub map: Arc<LinkMap>,
     pub line: Lifeline,
     pub identity: Identity,
@@ -44,34 +68,42 @@ pub struct Link {
     pub ending: Option<Ending>,
     /// Channels that have an entry.
     pub entries: u32,
+    home: Home,
     side: Side,
     lanes: Vec<Lanes>,
     arena: Arena,
+    /// Bytes of its blocks that lanes have, as the account says.
+    used: u64,
     /// Channels whose lane out has a block.
     lent: Vec<u32>,
     next_lent: usize,
-    /// Of a peer: where the owner is told, once it has said so.
-    bell: Option<BoardSlot>,
+    /// Of a peer: where the owner is notified, once it has said so.
+    owner: Option<BoardSlot>,
     /// Of a peer: numbers that were used and are free again.
     free: VecDeque<u32>,
+    reached: Reached,
 }
 
-impl Link {
-    pub fn new(map: Arc<LinkMap>, line: Lifeline, side: Side, identity: Identity) -> Link {
+impl LinkEnd {
+    pub fn new(map: Arc<LinkMap>, line: Lifeline, home: Home, identity: Identity) -> LinkEnd {
         let arena = Arena::new(map.extent().arena_bytes);
-        Link {
+        add(&home.account().arena_bytes, arena.bytes().into());
+        LinkEnd {
             map,
             line,
             identity,
             ending: None,
             entries: 0,
-            side,
+            side: home.side(),
+            home,
             lanes: Vec::new(),
             arena,
+            used: 0,
             lent: Vec::new(),
             next_lent: 0,
-            bell: None,
+            owner: None,
             free: VecDeque::new(),
+            reached: Reached::NotAsked,
         }
     }
 
@@ -82,12 +114,9 @@ impl Link {
         }
         let at = number as usize;
         if at >= self.lanes.len() {
-            let fresh = Lanes {
-                out: LaneWriter::default(),
-                inward: LaneReader::default(),
-                entry: NONE,
-                wish_bytes: 0,
-            };
+            let (out, inward) = (LaneWriter::default(), LaneReader::default());
+            let fresh =
+                Lanes { out, inward, entry: NONE, wish_bytes: 0, is_hot: false, is_held: false };
             self.lanes.resize(at + 1, fresh);
         }
         self.lanes.get_mut(at)
@@ -103,57 +132,90 @@ impl Link {
         self.lanes.iter().map(|lanes| lanes.entry).filter(|entry| *entry != NONE)
     }
 
+    #[inline]
     fn out(&self, number: u32) -> LaneId {
         LaneId { writer: self.side, channel: number }
     }
 
+    #[inline]
     fn inward(&self, number: u32) -> LaneId {
         LaneId { writer: self.side.other(), channel: number }
     }
 
-    /// The words of the lane from which this side reads.
-    pub fn inward_words(&self, number: u32) -> &LaneWords {
-        self.map.lane(self.inward(number))
+    /// Whether this side looks at the lane in of a channel.
+    #[inline]
+    pub fn attention(&self, number: u32) -> &AtomicU32 {
+        &self.map.lane(self.inward(number)).writer.attention
     }
 
     /// Whether something has come of a channel.
+    #[inline]
     pub fn has(&self, number: u32) -> bool {
         let lanes = &self.lanes[number as usize];
         lanes.inward.has(&*self.map, self.inward(number))
     }
 
+    /// Whether something has come of a channel that is to be looked at now.
+    #[inline]
+    pub fn has_to_show(&self, number: u32) -> bool {
+        !self.lanes[number as usize].is_held && self.has(number)
+    }
+
     /// The reader of a channel, with what it reads.
+    #[inline]
     pub fn reading(&mut self, number: u32) -> (&mut LaneReader, &LinkMap, LaneId) {
         let id = self.inward(number);
         (&mut self.lanes[number as usize].inward, &self.map, id)
     }
 
     /// Gives back what was read of a channel.
+    #[inline]
     pub fn give_back(&mut self, number: u32) {
         let id = self.inward(number);
         if self.lanes[number as usize].inward.give_back(&*self.map, id) {
-            self.tell(number);
+            self.notify(number);
         }
     }
 
-    /// Looks no longer at a channel. Whether that is right: nothing has come meanwhile.
-    pub fn cool(&mut self, number: u32) -> bool {
-        go_cold(&self.inward_words(number).reader.told);
-        !self.has(number)
+    /// Sends bytes, in pieces where there is not room for all, or another frame as a whole.
+    #[inline]
+    pub fn send(&mut self, number: u32, kind: FrameKind, bytes: &[u8]) -> Result<Sent, Corrupt> {
+        let mut sent = Sent { bytes: 0, whole: false, asked: false };
+        loop {
+            let left = bytes.len() - sent.bytes;
+            let room = self.room_for(number, left)?;
+            if let Some(count) = room.filter(|count| *count == left || kind == FrameKind::Data) {
+                self.put(number, kind, count < left, &bytes[sent.bytes..sent.bytes + count]);
+                sent.bytes += count;
+                if count == left {
+                    sent.whole = true;
+                    return Ok(sent);
+                }
+            } else if room.is_some() || !self.want_room(number)? {
+                return Ok(sent);
+            } else {
+                sent.asked = true;
+            }
+        }
     }
 
     /// Bytes of data that can be sent now, at most `wanted`: all of them, or what is worth a piece;
     /// none if there is no room.
+    #[inline]
     pub fn room_for(&mut self, number: u32, wanted: usize) -> Result<Option<usize>, Corrupt> {
-        let id = self.out(number);
-        let at = number as usize;
-        let lanes = &self.lanes[at];
+        let lanes = &self.lanes[number as usize];
         let too_small = lanes.wish_bytes as usize > lanes.out.place().bytes();
-        if too_small || footprint(wanted) > lanes.out.room() {
-            self.lanes[at].out.refresh(&*self.map, id)?;
-            if self.lanes[at].out.is_empty() {
-                self.fit(number, wanted);
-            }
+        if !too_small && footprint(wanted) <= lanes.out.room() {
+            return Ok(Some(wanted));
+        }
+        self.make_room(number, wanted)
+    }
+
+    fn make_room(&mut self, number: u32, wanted: usize) -> Result<Option<usize>, Corrupt> {
+        let (id, at) = (self.out(number), number as usize);
+        self.lanes[at].out.refresh(&*self.map, id)?;
+        if self.lanes[at].out.is_empty() {
+            self.fit(number, wanted);
         }
         let out = &self.lanes[at].out;
         if footprint(wanted) <= out.room() {
@@ -163,13 +225,26 @@ impl Link {
     }
 
     /// Sends a frame for which there is room.
+    #[inline]
     pub fn put(&mut self, number: u32, kind: FrameKind, more: bool, bytes: &[u8]) {
         let id = self.out(number);
         let out = &mut self.lanes[number as usize].out;
         out.put(&*self.map, id, kind, more, bytes);
         out.publish(&*self.map, id);
-        if must_tell(&self.map.lane(id).reader.told) {
-            self.tell(number);
+        if is_record(kind) {
+            let account = self.home.account();
+            add(&account.records_out, 1);
+            add(&account.bytes_out, if kind == FrameKind::Data { bytes.len() as u64 } else { 0 });
+        }
+        let attention = &self.map.lane(id).writer.attention;
+        if self.reached == Reached::NotAsked
+            && attention.load(Ordering::Relaxed) == LOOKING_WITH_BARRIER
+        {
+            let is_reached = barrier::be_reached();
+            self.reached = if is_reached { Reached::Yes } else { Reached::No };
+        }
+        if must_notify(attention, self.reached == Reached::Yes) {
+            self.notify(number);
         }
     }
 
@@ -186,7 +261,7 @@ impl Link {
         fits
     }
 
-    /// Says that this side wants to be told of room, and looks once more: whether there is some.
+    /// Says that this side wants to be notified of room, and looks once more: whether there is some.
     pub fn want_room(&mut self, number: u32) -> Result<bool, Corrupt> {
         let id = self.out(number);
         sleep::announce(&self.map.lane(id).reader.wanted, 1);
@@ -197,8 +272,8 @@ impl Link {
         Ok(lanes.out.is_roomy())
     }
 
-    /// Room is no longer wanted.
-    pub fn content(&self, number: u32) {
+    /// Takes the request for room back.
+    pub fn clear_room_request(&self, number: u32) {
         sleep::retract(&self.map.lane(self.out(number)).reader.wanted, 1);
     }
 
@@ -208,7 +283,7 @@ impl Link {
         let out = &mut self.lanes[number as usize].out;
         out.refresh(&*self.map, id)?;
         if out.is_roomy() || self.want_room(number)? {
-            self.content(number);
+            self.clear_room_request(number);
             return Ok(true);
         }
         Ok(false)
@@ -247,22 +322,18 @@ impl Link {
         let mut bytes = most_bytes.max(floor);
         while bytes >= floor && bytes <= LARGEST_BYTES {
             if let Some(offset) = self.arena.take(bytes) {
-                self.settle(number, Place::block(offset, bytes));
+                let out = &mut self.lanes[number as usize].out;
+                match out.place().as_block() {
+                    Some((offset, bytes)) => self.arena.give(offset, bytes),
+                    None => self.lent.push(number),
+                }
+                out.move_to(Place::block(offset, bytes));
+                self.say_used();
                 return true;
             }
             bytes /= 2;
         }
         false
-    }
-
-    /// Gives a lane its place, and its former one back.
-    fn settle(&mut self, number: u32, place: Place) {
-        let out = &mut self.lanes[number as usize].out;
-        match out.place().as_block() {
-            Some((offset, bytes)) => self.arena.give(offset, bytes),
-            None => self.lent.push(number),
-        }
-        out.move_to(place);
     }
 
     /// Takes the block of a lane back if all in it was read. A side that spoils its own position
@@ -275,48 +346,48 @@ impl Link {
             self.arena.give(offset, bytes);
             lanes.out.move_to(Place::INLINE);
             lanes.wish_bytes = 0;
+            self.say_used();
         }
         is_empty
     }
 
-    /// Tells the other side to look at a channel: something has come, or there is room.
-    fn tell(&mut self, number: u32) {
+    /// Notifies the other side to look at a channel: something has come, or there is room.
+    #[cold]
+    fn notify(&mut self, number: u32) {
         let board = self.map.board(self.side.other());
         board.set(number);
+        let mut woken = false;
         if self.side == Side::Owner {
-            self.line.wake_if_wanted(&board.sleep.word);
-        } else if must_tell(&self.map.header().side(Side::Owner).told) {
-            self.ring();
+            woken = self.line.wake_if_wanted(&board.sleep.word);
+        } else if must_notify(&self.map.header().side(Side::Owner).attention, false) {
+            if self.owner.is_none() {
+                // It was sent before the owner looked away from the link.
+                self.hear();
+            }
+            woken = self.owner.as_ref().is_some_and(|owner| owner.ring(&self.line));
         }
-    }
-
-    /// Tells the owner to look at this link.
-    fn ring(&mut self) {
-        if self.bell.is_none() {
-            // It was sent before the owner stopped looking at the link.
-            self.hear();
-        }
-        if let Some(bell) = &self.bell {
-            bell.ring(&self.line);
-        }
+        add(&self.home.account().wakes_given, woken.into());
     }
 
     /// Takes what the owner has said.
     pub fn hear(&mut self) {
-        let bell = &mut self.bell;
+        let owner = &mut self.owner;
         self.line.take_messages(false, |text, memory| {
-            *bell = BoardSlot::open(text, &memory).or(bell.take());
+            *owner = BoardSlot::open(text, &memory).or(owner.take());
         });
     }
 
-    /// Of a peer: the CPU its owner last ran on, and one, as that says.
-    pub fn owner_cpu(&self) -> Option<u32> {
-        self.bell.as_ref().map(BoardSlot::reader_cpu)
+    /// The CPU the other side last ran on, and one, as that says; 0 if it has not.
+    pub fn other_cpu(&self) -> u32 {
+        match self.side {
+            Side::Owner => self.map.board(Side::Peer).sleep.cpu.load(Ordering::Relaxed),
+            Side::Peer => self.owner.as_ref().map_or(0, BoardSlot::reader_cpu),
+        }
     }
 
     /// Whether the owner has taken this peer in.
     pub fn is_welcome(&self) -> bool {
-        self.bell.is_some()
+        self.owner.is_some()
     }
 
     /// Whether the other side has said that it closed the link.
@@ -350,12 +421,37 @@ impl Link {
 
     /// A channel has no entry any more.
     pub fn leave(&mut self, number: u32) {
-        self.lanes[number as usize].entry = NONE;
+        let lanes = &mut self.lanes[number as usize];
+        (lanes.entry, lanes.is_held) = (NONE, false);
         self.entries -= 1;
         if self.side == Side::Peer {
             self.free.push_back(number);
         }
     }
+
+    /// Bytes of blocks that lanes have changed.
+    fn say_used(&mut self) {
+        let used = u64::from(self.arena.bytes() - self.arena.free_bytes());
+        let before = std::mem::replace(&mut self.used, used);
+        add(&self.home.account().arena_used, used.wrapping_sub(before));
+    }
+}
+
+impl Drop for LinkEnd {
+    fn drop(&mut self) {
+        if !self.map.is_here() {
+            return;
+        }
+        let account = self.home.account();
+        add(&account.arena_bytes, u64::from(self.arena.bytes()).wrapping_neg());
+        add(&account.arena_used, self.used.wrapping_neg());
+    }
+}
+
+/// Whether a frame is a record of the user's.
+#[inline]
+pub fn is_record(kind: FrameKind) -> bool {
+    matches!(kind, FrameKind::Data | FrameKind::End | FrameKind::Signal)
 }
 
 // An open and what ends a channel fit into the ring that is always there.

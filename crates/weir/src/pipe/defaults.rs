@@ -3,17 +3,10 @@
 //! In order of rank: the call, the environment (`WEIR_PIPE_SIZE`, `WEIR_PIPE_SEGMENT`), the file
 //! (`weir tune`), what calibration found (in the same file), the sizes of the caches.
 
-mod calibrate;
-mod live;
-
-pub use calibrate::{Step, calibrate};
-pub use live::{Ask, ask};
-pub use weir_policy::pipe::{Caches, Levers};
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory;
 use std::path::PathBuf;
-use weir_policy::pipe::{self, Shape};
+use weir_policy::pipe::{self, Caches, Levers, OutOfRange, Shape};
 
 /// The defaults that are set, and what was measured. `None` is not set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -161,7 +154,7 @@ impl Settings {
     pub fn shape(&self) -> Result<Shape> {
         let capacity = self.capacity_bytes.unwrap_or_else(|| self.levers().capacity_bytes);
         Shape::new(memory::page_bytes(), capacity, self.segment_bytes, self.atomic_bytes)
-            .map_err(crate::pipe::options::out_of_range)
+            .map_err(out_of_range)
     }
 
     fn text(&self) -> String {
@@ -205,6 +198,13 @@ impl Settings {
         }
         Ok(settings)
     }
+}
+
+/// A size out of its range, as an error.
+pub(crate) fn out_of_range(refused: OutOfRange) -> Error {
+    let OutOfRange { what, asked, least, most } = refused;
+    let reason = format!("{asked} bytes are out of range: {least} to {most}");
+    Error::new(ErrorKind::Invalid, "set", format!("the {what} of a pipe"), reason)
 }
 
 #[cfg(test)]

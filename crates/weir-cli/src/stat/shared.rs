@@ -1,0 +1,141 @@
+//! Of `weir stat`: owners and peers of mpxes, and clusters of flags.
+
+use crate::json;
+use crate::units::{bytes, capacity, count, seconds};
+use serde_json::{Value, json};
+use weir::stat::{FlagsStat, MpxStat};
+use weir_doctor::text::printable;
+
+/// A line of the table.
+pub type Row = [String; 13];
+
+/// A process with its name.
+pub fn process(pid: u32) -> String {
+    if pid == 0 {
+        return String::from("not open");
+    }
+    let name = json::command(pid as i32).map(|name| printable(&name));
+    format!("{pid} {}", name.as_deref().unwrap_or("(gone)"))
+}
+
+/// The first name by which a memory is known.
+pub fn name(holders: &[(i32, i32)]) -> String {
+    holders.first().map_or_else(String::new, |(pid, at)| format!("{pid}/{at}"))
+}
+
+/// Who holds a memory.
+pub fn holders_json(holders: &[(i32, i32)]) -> Vec<Value> {
+    holders.iter().map(|(pid, fd)| json!({"pid": pid, "fd": fd})).collect()
+}
+
+/// What a participant has sent, and what it has received.
+pub fn mpx_rows(stat: &MpxStat) -> [Row; 2] {
+    let account = &stat.account;
+    let role = if stat.is_owner { "owner" } else { "peer" };
+    let arena = match account.arena_bytes {
+        0 => String::new(),
+        all => format!(", {} of {}", bytes(account.arena_used_bytes), capacity(all)),
+    };
+    let channels = format!("mpx, {} channels{arena}", count(account.channels));
+    let state = match account.blocked {
+        0 => String::new(),
+        blocked => format!("{} blocked", count(blocked)),
+    };
+    let none = String::new;
+    [
+        [
+            name(&stat.holders),
+            format!("{role} out"),
+            process(account.pid),
+            bytes(account.bytes_out),
+            none(),
+            count(account.records_out),
+            none(),
+            none(),
+            none(),
+            none(),
+            count(account.wakes_given),
+            none(),
+            state,
+        ],
+        [
+            channels,
+            format!("{role} in"),
+            none(),
+            bytes(account.bytes_in),
+            none(),
+            count(account.records_in),
+            count(account.waits),
+            count(account.spun),
+            count(account.slept),
+            seconds(account.slept_ns),
+            none(),
+            count(account.wakes_taken),
+            none(),
+        ],
+    ]
+}
+
+/// What those who wait for flags have done.
+pub fn flags_row(stat: &FlagsStat) -> Row {
+    let state = match stat.sleepers {
+        0 => String::new(),
+        sleepers => format!("{} wait", count(sleepers.into())),
+    };
+    let none = String::new;
+    [
+        name(&stat.holders),
+        format!("flags {:#x}", stat.bits),
+        format!("{} holders", stat.holders.len()),
+        none(),
+        none(),
+        none(),
+        count(stat.waits),
+        none(),
+        count(stat.slept),
+        seconds(stat.slept_ns),
+        count(stat.wakes_given),
+        count(stat.wakes_taken),
+        state,
+    ]
+}
+
+pub fn mpx_json(stat: &MpxStat) -> Value {
+    let account = &stat.account;
+    let more = json!({
+        "inode": stat.inode,
+        "role": if stat.is_owner { "owner" } else { "peer" },
+        "socket_inode": stat.socket.1,
+        "peers": account.peers,
+        "channels": account.channels,
+        "arena_bytes": account.arena_bytes,
+        "arena_used_bytes": account.arena_used_bytes,
+        "records_in": account.records_in,
+        "bytes_in": account.bytes_in,
+        "records_out": account.records_out,
+        "bytes_out": account.bytes_out,
+        "blocked": account.blocked,
+        "waits": account.waits,
+        "spins": account.spun,
+        "sleeps": account.slept,
+        "slept_s": json::seconds(account.slept_ns),
+        "wakes_given": account.wakes_given,
+        "wakes_taken": account.wakes_taken,
+        "holders": holders_json(&stat.holders),
+    });
+    json::process(i32::try_from(account.pid).unwrap_or(0), None, more)
+}
+
+pub fn flags_json(stat: &FlagsStat) -> Value {
+    json!({
+        "inode": stat.inode,
+        "set": (0..64).filter(|flag| stat.bits >> flag & 1 != 0).collect::<Vec<u32>>(),
+        "sleepers": stat.sleepers,
+        "waits": stat.waits,
+        "sleeps": stat.slept,
+        "slept_s": json::seconds(stat.slept_ns),
+        "wakes_given": stat.wakes_given,
+        "wakes_taken": stat.wakes_taken,
+        "holders": holders_json(&stat.holders),
+    })
+}

@@ -1,0 +1,132 @@
+//! What owners and peers of an mpx count, read from outside (docs/contracts/account.md).
+
+mod common;
+#[path = "common/exchange.rs"]
+mod exchange;
+
+use exchange::{LONG, drain, exchange};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+use weir::mpx::Kind;
+use weir::stat::{MpxStat, mpxes};
+use weir::{Mpx, MpxOptions, MpxPeer};
+
+/// The participants of the mpx whose socket this is: the owner, and its peers.
+fn seen(socket: (u64, u64)) -> (MpxStat, Vec<MpxStat>) {
+    let mut found = mpxes();
+    found.retain(|stat| stat.socket == socket);
+    let owner = found.remove(0);
+    assert!(owner.is_owner && found.iter().all(|stat| !stat.is_owner));
+    (owner, found)
+}
+
+fn socket(name: &Path) -> (u64, u64) {
+    let socket = std::fs::metadata(name).expect("there");
+    (socket.dev(), socket.ino())
+}
+
+/// Receives until so many records of data, marks and numbers have come.
+fn receive(owner: &mut Mpx, count: usize) {
+    let mut left = count;
+    while left > 0 {
+        let received = owner.receive_each_for(&mut [0; 4096], LONG, |record| {
+            assert!(matches!(record.kind, Kind::Data | Kind::End | Kind::Signal(_)));
+            left -= 1;
+        });
+        received.expect("received");
+    }
+}
+
+#[test]
+fn counts_are_exact_and_seen_from_outside() {
+    let mut exchange = exchange();
+    let options = MpxOptions::new().channels(4);
+    let mut peer = MpxPeer::connect(&exchange.name, &options).expect("connected");
+    let channel = peer.open(b"counted").expect("opened");
+    let socket = socket(&exchange.name);
+    let mut asking = None;
+    let see = |record: weir::mpx::Record<'_>| asking = Some(record.channel);
+    exchange.owner.receive_each_for(&mut [0; 64], LONG, see).expect("received");
+    let answered = asking.expect("an open");
+    exchange.owner.accept(answered).expect("accepted");
+    for _ in 0..10 {
+        for _ in 0..10 {
+            assert_eq!(peer.send(channel, b"ten bytes.").expect("sent"), 10);
+            receive(&mut exchange.owner, 1);
+        }
+    }
+    assert!(peer.end(channel).expect("sent") && peer.signal(channel, 7).expect("sent"));
+    receive(&mut exchange.owner, 2);
+    assert_eq!(exchange.owner.send(answered, b"back").expect("sent"), 4);
+    assert_eq!(drain(&mut peer).len(), 2, "that it was accepted, and what was sent back");
+    let (owner, peers) = seen(socket);
+    let [of_peer] = &peers[..] else { panic!("{peers:?}") };
+    let (owner, one) = (owner.account, of_peer.account);
+    assert_eq!((owner.pid, one.pid), (std::process::id(), std::process::id()));
+    assert_eq!((one.records_out, one.bytes_out, one.records_in, one.bytes_in), (102, 1000, 1, 4));
+    assert_eq!(
+        (owner.records_in, owner.bytes_in, owner.records_out, owner.bytes_out),
+        (102, 1000, 1, 4)
+    );
+    assert_eq!((owner.peers, owner.channels, one.peers, one.channels), (1, 1, 1, 1));
+    assert_eq!((owner.arena_bytes, one.arena_bytes), (128 << 10, 128 << 10));
+    assert_eq!((one.blocked, one.arena_used_bytes), (0, 0), "they all fitted beside the positions");
+    assert_eq!(of_peer.holders.len(), 1);
+    // More than there is room for.
+    let sent = peer.send(channel, &[1; 200_000]).expect("sent");
+    assert!(sent < 200_000);
+    let one = seen(socket).1[0].account;
+    assert_eq!((one.blocked, one.arena_used_bytes), (1, 64 << 10));
+    assert_eq!((one.bytes_out, one.records_out), (1000 + sent as u64, 103));
+    drop(peer);
+    let mut closed = false;
+    while !closed {
+        let see = |record: weir::mpx::Record<'_>| closed = matches!(record.kind, Kind::Close(_));
+        exchange.owner.receive_each_for(&mut [0; 65_536], LONG, see).expect("received");
+    }
+    let (owner, peers) = seen(socket);
+    let owner = owner.account;
+    assert!(peers.is_empty(), "{peers:?}");
+    assert_eq!((owner.peers, owner.channels, owner.arena_bytes), (0, 0, 0));
+    assert_eq!((owner.records_in, owner.bytes_in), (103, 1000 + sent as u64));
+}
+
+#[test]
+fn waits_and_sleeps_are_counted() {
+    let mut exchange = exchange();
+    let socket = socket(&exchange.name);
+    let nothing = exchange.owner.receive_each_for(&mut [0; 64], Duration::from_millis(30), |_| {});
+    assert!(nothing.is_err());
+    let before = seen(socket).0.account;
+    assert!(before.waits >= 1 && before.slept >= 1 && before.slept_ns > 0, "{before:?}");
+    assert_eq!(before.wakes_taken, 0, "nobody was there");
+    let name = exchange.name.clone();
+    let peer = std::thread::spawn(move || {
+        let mut peer = MpxPeer::connect(&name, &MpxOptions::new()).expect("connected");
+        // The owner sleeps, and has looked away from the link.
+        let given = || seen(socket).1.first().map_or(0, |stat| stat.account.wakes_given);
+        while !peer.is_taken_in() {
+            std::thread::yield_now();
+        }
+        let channel = peer.open(b"").expect("opened");
+        let begun = std::time::Instant::now();
+        while given() == 0 && begun.elapsed() < LONG {
+            // sleep: until the owner has gone to sleep, which nothing tells this thread.
+            std::thread::sleep(Duration::from_millis(20));
+            peer.send(channel, b"awake?").expect("sent");
+        }
+        given()
+    });
+    while !peer.is_finished() {
+        let mut asking = Vec::new();
+        let wait = Duration::from_millis(200);
+        let _ = exchange.owner.receive_each_for(&mut [0; 64], wait, |record| {
+            asking.extend((record.kind == Kind::Open).then_some(record.channel));
+        });
+        asking.iter().for_each(|channel| exchange.owner.accept(*channel).expect("accepted"));
+    }
+    assert!(peer.join().expect("no panic") >= 1, "the peer woke the owner");
+    let after = seen(socket).0.account;
+    assert!(after.wakes_taken >= 1, "{after:?}");
+}
