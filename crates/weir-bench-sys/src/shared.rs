@@ -1,5 +1,6 @@
-//! Memory for measuring: shared with forked children, or private and page-aligned.
+//! Memory for measuring: shared with forked children or with a file, or private and page-aligned.
 
+use std::fs::File;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -9,7 +10,7 @@ use weir_sys::mapping::Mapping;
 /// twice over, since some CPUs fetch lines in pairs.
 pub const LINE_BYTES: usize = 64;
 
-/// Memory shared with the children forked after it was made. Zeros at first.
+/// Memory shared with the children forked after it was made: zeros at first, or what is in a file.
 #[derive(Debug)]
 pub struct Shared {
     mapping: Mapping,
@@ -22,6 +23,24 @@ impl Shared {
     /// Those of mmap(2).
     pub fn new(bytes: usize) -> io::Result<Shared> {
         Ok(Shared { mapping: Mapping::new(bytes, libc::MAP_SHARED)? })
+    }
+
+    /// Maps the first `bytes` of `file`. Callers map files that they made themselves and that have
+    /// no name any more: nobody else may shorten them.
+    ///
+    /// # Errors
+    /// Those of mmap(2); `InvalidInput` when the file is shorter.
+    pub fn of_file(file: &File, bytes: usize) -> io::Result<Shared> {
+        Ok(Shared { mapping: Mapping::of_file(file, bytes)? })
+    }
+
+    /// Tells the kernel that access will be in no order.
+    ///
+    /// # Errors
+    /// Those of madvise(2).
+    pub fn advise_random(&self) -> io::Result<()> {
+        // SAFETY: MADV_RANDOM changes no page.
+        unsafe { self.mapping.advise(libc::MADV_RANDOM) }
     }
 
     /// The 64-bit word at the start of line `line`.
@@ -113,7 +132,8 @@ impl Buffer {
     /// # Errors
     /// `EINVAL` on a kernel that has none.
     pub fn refuse_huge_pages(&self) -> io::Result<()> {
-        self.advise(libc::MADV_NOHUGEPAGE)
+        // SAFETY: MADV_NOHUGEPAGE changes no byte.
+        unsafe { self.mapping.advise(libc::MADV_NOHUGEPAGE) }
     }
 
     /// Gives all pages back; they are zeros when touched again.
@@ -121,27 +141,9 @@ impl Buffer {
     /// # Errors
     /// Those of madvise(2).
     pub fn give_back(&mut self) -> io::Result<()> {
-        self.advise(libc::MADV_DONTNEED)
-    }
-
-    /// Tells the kernel that access will be in no order.
-    ///
-    /// # Errors
-    /// Those of madvise(2).
-    pub fn advise_random(&self) -> io::Result<()> {
-        self.advise(libc::MADV_RANDOM)
-    }
-
-    fn advise(&self, advice: libc::c_int) -> io::Result<()> {
-        // SAFETY: the range is exactly the mapping. The callers' advice keeps it mapped; what
-        // MADV_DONTNEED drops reads as zeros afterwards, which every byte may be.
-        if unsafe {
-            libc::madvise(self.mapping.start().cast(), self.mapping.bytes().max(1), advice)
-        } != 0
-        {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
+        // SAFETY: the pages stay mapped and read as zeros, which every byte may be; nobody else
+        // borrows from them.
+        unsafe { self.mapping.advise(libc::MADV_DONTNEED) }
     }
 }
 
@@ -165,6 +167,7 @@ impl DerefMut for Buffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::FileExt;
     use std::sync::atomic::Ordering;
 
     #[test]
@@ -183,6 +186,23 @@ mod tests {
     #[should_panic(expected = "beyond the end")]
     fn a_line_beyond_the_end_is_refused() {
         Shared::new(64).expect("mapped").word(1);
+    }
+
+    #[test]
+    fn the_file_and_the_memory_are_one() {
+        let path = std::env::temp_dir().join(format!("weir-filemap-{}", std::process::id()));
+        let file = File::options().read(true).write(true).create_new(true).open(&path);
+        let file = file.expect("a file");
+        std::fs::remove_file(&path).expect("unlinked");
+        assert!(Shared::of_file(&file, 4096).is_err(), "too short");
+        file.set_len(4096).expect("longer");
+        let map = Shared::of_file(&file, 4096).expect("mapped");
+        map.advise_random().expect("advised");
+        map.copy_in(9, &[5]);
+        let (mut byte, mut read) = ([0], [0]);
+        file.read_exact_at(&mut byte, 9).expect("read");
+        map.copy_out(9, &mut read);
+        assert_eq!((byte, read), ([5], [5]));
     }
 
     #[test]

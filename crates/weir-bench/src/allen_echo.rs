@@ -23,7 +23,7 @@ mod weir;
 
 use crate::tools::background::Background;
 use crate::tools::peer::Peer;
-use crate::tools::{case, group, work};
+use crate::tools::{case, group, moving, work};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 use weir_measure::bench::case::{
@@ -67,13 +67,11 @@ pub fn suite() -> Suite {
 
 fn params(device: &str, direction: &str, copies: u64) -> Params {
     Params {
-        mechanism: Some("udp".into()),
-        direction: Some(direction.into()),
         chunk_bytes: Some(PAYLOAD_BYTES as u64),
         device: Some(device.into()),
         parties: Some(copies),
         logging: Some("off".into()),
-        ..Params::default()
+        ..moving("udp", direction)
     }
 }
 
@@ -126,16 +124,38 @@ impl Line {
     }
 }
 
-/// Sends back what comes, for ever.
-fn echo(
-    socket: &UdpSocket,
-    mut answered: impl FnMut() -> Result<(), Trouble>,
-) -> Result<(), Trouble> {
+/// Sends back what comes next, each time it is called.
+fn echo(socket: &UdpSocket) -> impl FnMut() -> Result<(), Trouble> {
     let mut packet = [0; PAYLOAD_BYTES + 1];
-    loop {
+    move || {
         let got = socket.recv(&mut packet)?;
         socket.send(&packet[..got])?;
-        answered()?;
+        Ok(())
+    }
+}
+
+/// What a number of turnarounds took, in all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Took {
+    /// From before sending to after receiving.
+    whole_ns: u128,
+    /// The call that sends.
+    send_ns: u128,
+}
+
+impl Took {
+    /// Adds one that has just ended.
+    fn add(&mut self, begun: Instant, sent: Instant) {
+        self.whole_ns += begun.elapsed().as_nanos();
+        self.send_ns += (sent - begun).as_nanos();
+    }
+
+    /// The columns of so many.
+    fn batch(self, count: u64) -> Batch {
+        let each = |sum: u128| sum as f64 / count as f64;
+        let receive_ns = self.whole_ns - self.send_ns;
+        let values = vec![each(self.whole_ns), each(self.send_ns), each(receive_ns)];
+        Batch { elapsed_ns: self.whole_ns as f64, values }
     }
 }
 
@@ -153,14 +173,7 @@ fn turnaround(site: &Site, device: &str, copies: u64) -> Result<Box<dyn Work>, T
         "veth" => veth::start(site)?,
         _ => {
             let (own, other) = joined()?;
-            let peer = Peer::start(site, |control| {
-                let mut done = 0;
-                echo(&other, || {
-                    done += 1;
-                    control.report(done)
-                })
-            })?;
-            (own, peer)
+            (own, Peer::start(site, |control| control.serve(echo(&other)))?)
         }
     };
     let mut line = Line::new(own)?;
@@ -168,19 +181,16 @@ fn turnaround(site: &Site, device: &str, copies: u64) -> Result<Box<dyn Work>, T
     work(move |count| {
         let _running = others.run()?;
         peer.more(count);
-        let (mut whole, mut send) = (0, 0);
+        let mut took = Took::default();
         for _ in 0..count {
             let begun = Instant::now();
             line.send()?;
             let sent = Instant::now();
             line.receive()?;
-            whole += begun.elapsed().as_nanos();
-            send += (sent - begun).as_nanos();
+            took.add(begun, sent);
         }
         peer.wait()?;
-        let each = |sum: u128| sum as f64 / count as f64;
-        let values = vec![each(whole), each(send), each(whole - send)];
-        Ok(Batch { elapsed_ns: whole as f64, values })
+        Ok(took.batch(count))
     })
 }
 
@@ -190,7 +200,7 @@ fn self_case() -> Case {
         let (a, b) = joined()?;
         let (mut line, other) = (Line::new(a)?, b);
         work(move |count| {
-            let (mut whole, mut send) = (0, 0);
+            let mut took = Took::default();
             let mut packet = [0; PAYLOAD_BYTES];
             for _ in 0..count {
                 let begun = Instant::now();
@@ -199,12 +209,9 @@ fn self_case() -> Case {
                 other.recv(&mut packet)?;
                 other.send(&packet)?;
                 line.receive()?;
-                whole += begun.elapsed().as_nanos();
-                send += (sent - begun).as_nanos();
+                took.add(begun, sent);
             }
-            let each = |sum: u128| sum as f64 / count as f64;
-            let values = vec![each(whole), each(send), each(whole - send)];
-            Ok(Batch { elapsed_ns: whole as f64, values })
+            Ok(took.batch(count))
         })
     });
     Case { measures: COLUMNS.to_vec(), normalise: Normalise::OnOneCpu, standard: false, ..made }
@@ -216,13 +223,7 @@ fn open_case() -> Case {
     let name = format!("echo on lo, open loop at {RATE_PER_S}/s");
     let made = case(name, params, Measure::TIME, |site| {
         let (own, other) = joined()?;
-        let mut peer = Peer::start(site, |control| {
-            let mut done = 0;
-            echo(&other, || {
-                done += 1;
-                control.report(done)
-            })
-        })?;
+        let mut peer = Peer::start(site, |control| control.serve(echo(&other)))?;
         let mut line = Line::new(own)?;
         let spin = site.placement.is_across();
         work(move |count| {
@@ -257,7 +258,8 @@ fn copies(site: &Site, count: u64) -> Result<Background, Trouble> {
         line.socket.set_read_timeout(None)?;
         children.push(fork::child(|| {
             if site.go_there().is_ok() {
-                let _ = echo(&b, || Ok(()));
+                let mut answer = echo(&b);
+                while answer().is_ok() {}
             }
             1
         })?);

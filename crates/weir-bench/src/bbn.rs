@@ -14,7 +14,7 @@ use crate::tools::channel::Mechanism;
 use crate::tools::own::Shape;
 use crate::tools::peer::Peer;
 use crate::tools::stream::Stream;
-use crate::tools::{case, elapsed_ns, group, size, work};
+use crate::tools::{case, elapsed_ns, group, moving, size, work};
 use std::time::Instant;
 use weir_measure::bench::case::{
     Batch, BatchSize, Case, Measure, Sides, Site, Suite, Trouble, Work, megabytes_per_s,
@@ -48,12 +48,7 @@ pub const COSTS: [Measure; 5] = [
 pub fn pipe() -> Suite {
     let (mut costs, mut throughputs) = (Vec::new(), Vec::new());
     for bytes in BLOCK_BYTES {
-        let params = Params {
-            mechanism: Some("kernel-pipe".into()),
-            direction: Some("one-way".into()),
-            chunk_bytes: Some(bytes),
-            ..Params::default()
-        };
+        let params = Params { chunk_bytes: Some(bytes), ..moving("kernel-pipe", "one-way") };
         let make = move |site: &Site| blocks(site, bytes as usize);
         let name = format!("pipe, blocks of {}", size(bytes));
         costs.push(costly(case(name, params.clone(), Measure::TIME, make)));

@@ -11,7 +11,7 @@ pub use pipeflex::suite as pipeflex;
 use crate::tools::channel::Mechanism;
 use crate::tools::own::Shape;
 use crate::tools::stream::Stream;
-use crate::tools::{case, group, size, work};
+use crate::tools::{case, group, moving, size, work};
 use weir_measure::bench::case::{Batch, Case, Group, Measure, Sides, Site, Suite, Trouble, Work};
 use weir_measure::bench::params::{Params, Placement};
 
@@ -63,11 +63,9 @@ pub fn pipe() -> Suite {
 fn by_pipe_size(chunk: u64) -> Group {
     let cases = PIPE_BYTES.map(|pipe| {
         let params = Params {
-            mechanism: Some("kernel-pipe".into()),
-            direction: Some("one-way".into()),
             chunk_bytes: Some(chunk),
             pipe_bytes: Some(pipe),
-            ..Params::default()
+            ..moving("kernel-pipe", "one-way")
         };
         let name = format!("chunk {} through {}", size(chunk), size(pipe));
         Case {
@@ -79,12 +77,10 @@ fn by_pipe_size(chunk: u64) -> Group {
     });
     let own = weir_shapes().map(|shape| {
         let params = Params {
-            mechanism: Some("weir-pipe".into()),
-            direction: Some("one-way".into()),
             chunk_bytes: Some(chunk),
             pipe_bytes: Some(shape.capacity_bytes),
             segment_bytes: Some(shape.segment_bytes),
-            ..Params::default()
+            ..moving("weir-pipe", "one-way")
         };
         let (whole, part) = (size(shape.capacity_bytes), size(shape.segment_bytes));
         let name = format!("chunk {} through weir's {whole} by {part}", size(chunk));

@@ -5,13 +5,11 @@
 //! the way into the cache, with whatever the kernel writes back meanwhile. Every unit that is read
 //! is checked at both ends, every 64th in full.
 
-use crate::tools::{case, elapsed_ns, group, size, work};
-use rustix::fs::{Mode, OFlags};
+use crate::tools::{case, direct_file, elapsed_ns, group, size, work};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
-use weir_bench_sys::filemap::FileMap;
-use weir_bench_sys::shared::Buffer;
+use weir_bench_sys::shared::{Buffer, Shared};
 use weir_measure::bench::case::{
     Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, Trouble, Work,
 };
@@ -110,7 +108,7 @@ impl Content {
     fn make(site: &Site, access: Access) -> Result<Content, Trouble> {
         let periods = [period(1)?, period(2)?];
         let file = match access {
-            Access::Direct => direct_file(site)?,
+            Access::Direct => direct_file(&site.directory)?,
             Access::Cached | Access::Mapped => scratch_file(site)?,
         };
         for at in (0..FILE_BYTES).step_by(UNIT_BYTES[3]) {
@@ -148,16 +146,6 @@ fn no_room(site: &Site, error: &std::io::Error) -> Trouble {
     }
 }
 
-fn direct_file(site: &Site) -> Result<File, Trouble> {
-    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::TMPFILE | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(&site.directory, flags, Mode::RUSR | Mode::WUSR);
-    opened.map(File::from).map_err(|error| {
-        let why = std::io::Error::from(error);
-        let directory = site.directory.display();
-        Trouble::left_out(format!("no direct access to a file in {directory}: {why}"))
-    })
-}
-
 fn transfer(
     site: &Site,
     access: Access,
@@ -166,11 +154,8 @@ fn transfer(
     bytes: usize,
 ) -> Result<Box<dyn Work>, Trouble> {
     let content = Content::make(site, access)?;
-    let mut map = if access == Access::Mapped {
-        Some(FileMap::new(&content.file, FILE_BYTES)?)
-    } else {
-        None
-    };
+    let mapped = (access == Access::Mapped).then(|| Shared::of_file(&content.file, FILE_BYTES));
+    let map = mapped.transpose()?;
     let mut buffer = Buffer::new(bytes)?;
     let (mut places, mut number) = (Random::new(bytes as u64), 0_u64);
     let units = (FILE_BYTES / bytes) as u64;
@@ -189,7 +174,7 @@ fn transfer(
             let unit = if random { places.below(units) } else { number % units };
             at = unit as usize * bytes;
             number += 1;
-            match (&mut map, write) {
+            match (&map, write) {
                 (Some(map), true) => map.copy_in(at, content.unit(which, at, bytes)),
                 (Some(map), false) => map.copy_out(at, &mut buffer),
                 (None, true) => {

@@ -12,7 +12,7 @@ use crate::tools::own::Shape;
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::Peer;
 use crate::tools::stream::Stream;
-use crate::tools::{case, elapsed_ns, group, work};
+use crate::tools::{case, group, moving, timed, work};
 use std::time::Instant;
 use weir::Waiting;
 use weir_measure::bench::case::{
@@ -93,12 +93,7 @@ fn standard(direction: &str, mechanism: Mechanism, bytes: usize) -> bool {
 }
 
 fn params(mechanism: Mechanism, direction: &str, bytes: usize) -> Params {
-    Params {
-        mechanism: Some(mechanism.name().into()),
-        direction: Some(direction.into()),
-        chunk_bytes: Some(bytes as u64),
-        ..Params::default()
-    }
+    Params { chunk_bytes: Some(bytes as u64), ..moving(mechanism.name(), direction) }
 }
 
 fn to_self(_: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
@@ -106,12 +101,10 @@ fn to_self(_: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>
     let (mut sent, mut expected) = (Pattern::new(bytes), Pattern::new(bytes));
     let mut buffer = vec![0; bytes];
     work(move |count| {
-        let begun = Instant::now();
-        for _ in 0..count {
+        let elapsed = timed(count, || {
             channel.send_next(&mut sent)?;
-            channel.receive_next(&mut expected, &mut buffer)?;
-        }
-        let elapsed = elapsed_ns(begun);
+            channel.receive_next(&mut expected, &mut buffer)
+        })?;
         channel.settled();
         Ok(Batch::rate(elapsed, count))
     })
@@ -139,13 +132,11 @@ impl Echo {
             there.only_receive();
             back.only_send();
             let (mut expected, mut sent) = (Pattern::new(bytes), Pattern::new(bytes));
-            let (mut buffer, mut done) = (vec![0; bytes], 0);
-            loop {
+            let mut buffer = vec![0; bytes];
+            control.serve(|| {
                 there.receive_next(&mut expected, &mut buffer)?;
-                done += 1;
-                back.send_next(&mut sent)?;
-                control.report(done)?;
-            }
+                back.send_next(&mut sent)
+            })
         })?;
         there.only_send();
         back.only_receive();
@@ -168,11 +159,7 @@ fn two_way(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Wo
     let mut echo = Echo::start(site, mechanism, bytes)?;
     work(move |count| {
         echo.peer.more(count);
-        let begun = Instant::now();
-        for _ in 0..count {
-            echo.trip()?;
-        }
-        let elapsed = elapsed_ns(begun);
+        let elapsed = timed(count, || echo.trip())?;
         echo.peer.wait()?;
         echo.settled();
         Ok(Batch::rate(elapsed, 2 * count))
@@ -181,33 +168,30 @@ fn two_way(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Wo
 
 /// Round trips at a stated rate: an open loop, and the same mechanism in a closed one.
 fn paced() -> Group {
-    let latency = |quantity| Measure::new(quantity, Unit::Ns);
     let mut cases = Vec::new();
     for mechanism in [Mechanism::Pipe(0), Mechanism::UnixSeqpacket] {
         let name = mechanism.name();
         let open = Params { rate_per_s: Some(RATE_PER_S), ..params(mechanism, "two-way", 4) };
         let open_name = format!("open loop, {RATE_PER_S}/s, {name} 4 B");
         let made = move |site: &Site| open_trips(site, mechanism);
-        let open_case = case(open_name, open, Measure::TIME, made);
-        cases.push(Case {
-            measures: vec![latency("p50"), latency("p99")],
-            size: BatchSize::Count(REQUESTS),
-            ..paced_case(open_case)
-        });
+        cases.push(paced_case(case(open_name, open, Measure::TIME, made)));
         let closed = params(mechanism, "two-way", 4);
         let made = move |site: &Site| closed_trips(site, mechanism);
-        let closed_case = case(format!("closed loop, {name} 4 B"), closed, Measure::TIME, made);
-        cases.push(Case {
-            measures: vec![latency("p50"), latency("p99")],
-            size: BatchSize::Count(REQUESTS),
-            ..paced_case(closed_case)
-        });
+        let closed_name = format!("closed loop, {name} 4 B");
+        cases.push(paced_case(case(closed_name, closed, Measure::TIME, made)));
     }
     Group { twin: false, ..group("paced", Sides::Two, cases) }
 }
 
 fn paced_case(case: Case) -> Case {
-    Case { standard: false, normalise: Normalise::OnOneCpu, weight: 4.0, ..case }
+    Case {
+        measures: ["p50", "p99"].map(|quantity| Measure::new(quantity, Unit::Ns)).into(),
+        size: BatchSize::Count(REQUESTS),
+        standard: false,
+        normalise: Normalise::OnOneCpu,
+        weight: 4.0,
+        ..case
+    }
 }
 
 fn open_trips(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Trouble> {
@@ -229,13 +213,12 @@ fn closed_trips(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Trou
     work(move |count| {
         echo.peer.more(count);
         let mut latencies = Latencies::default();
-        let begun = Instant::now();
-        for _ in 0..count {
+        let elapsed = timed(count, || {
             let sent = Instant::now();
             echo.trip()?;
             latencies.add(sent.elapsed());
-        }
-        let elapsed = elapsed_ns(begun);
+            Ok(())
+        })?;
         echo.peer.wait()?;
         let values = [0.5, 0.99].map(|share| latencies.quantile_ns(share));
         Ok(Batch { elapsed_ns: elapsed, values: values.to_vec() })

@@ -9,13 +9,12 @@ mod trace;
 
 use crate::limits::Turns;
 use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::own::Shape;
+use crate::tools::own::{Shape, trouble};
 use crate::tools::peer::Peer;
-use crate::tools::{case, difference, elapsed_ns, group, size, try_repeat, work};
+use crate::tools::{case, difference, group, moving, round_trips, size, timed, try_repeat, work};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::hint::black_box;
-use std::time::Instant;
 use weir::{Flags, Waiting};
 use weir_bench_sys::shared::LINE_BYTES;
 use weir_measure::bench::case::{
@@ -39,11 +38,7 @@ pub fn suite() -> Suite {
 }
 
 fn two_way(mechanism: &str) -> Params {
-    Params {
-        mechanism: Some(mechanism.into()),
-        direction: Some("two-way".into()),
-        ..Params::default()
-    }
+    moving(mechanism, "two-way")
 }
 
 fn to_self(mechanism: &str) -> Params {
@@ -86,23 +81,6 @@ fn pairs() -> Group {
 
 type Made = Result<Box<dyn Work>, Trouble>;
 
-/// A round trip between this side and the peer, half of which is the figure.
-fn round_trips<F>(mut peer: Peer, mut trip: F) -> Made
-where
-    F: FnMut() -> Result<(), Trouble> + 'static,
-{
-    work(move |count| {
-        peer.more(count);
-        let begun = Instant::now();
-        for _ in 0..count {
-            trip()?;
-        }
-        let elapsed = elapsed_ns(begun);
-        peer.wait()?;
-        Ok(Batch::time(elapsed, 2 * count))
-    })
-}
-
 fn by_pipe(site: &Site) -> Made {
     by_channel(site, Mechanism::Pipe(0))
 }
@@ -123,13 +101,11 @@ fn by_channel(site: &Site, mechanism: Mechanism) -> Made {
     let peer = Peer::start(site, |control| {
         there.only_receive();
         back.only_send();
-        let (mut byte, mut done) = ([0], 0);
-        loop {
+        let mut byte = [0];
+        control.serve(|| {
             there.receive(&mut byte)?;
-            done += 1;
-            back.send(&byte)?;
-            control.report(done)?;
-        }
+            back.send(&byte)
+        })
     })?;
     there.only_send();
     back.only_receive();
@@ -155,13 +131,10 @@ fn pipe_to_self() -> Made {
 fn by_eventfd(site: &Site) -> Made {
     let (there, back) = (eventfd(0, EventfdFlags::empty())?, eventfd(0, EventfdFlags::empty())?);
     let peer = Peer::start(site, |control| {
-        let mut done = 0;
-        loop {
+        control.serve(|| {
             take(&there)?;
-            done += 1;
-            give(&back)?;
-            control.report(done)?;
-        }
+            give(&back)
+        })
     })?;
     round_trips(peer, move || {
         give(&there)?;
@@ -197,15 +170,13 @@ const BACK: u64 = 2;
 
 /// Two flags of one cluster. A waiter looks a hundred times before it sleeps.
 fn by_flags(site: &Site) -> Made {
-    let flags = Flags::shared().map_err(|error| Trouble::failed(error.to_string()))?;
+    let flags = Flags::shared().map_err(trouble)?;
     let peer = Peer::start(site, |control| {
-        let mut done = 0;
-        loop {
+        control.serve(|| {
             take_flag(&flags, THERE)?;
-            done += 1;
             flags.set(BACK);
-            control.report(done)?;
-        }
+            Ok(())
+        })
     })?;
     round_trips(peer, move || {
         flags.set(THERE);
@@ -217,7 +188,7 @@ fn take_flag(flags: &Flags, flag: u64) -> Result<(), Trouble> {
     match flags.wait_and_clear(flag, None) {
         Ok(taken) if taken == flag => Ok(()),
         Ok(_) => Err(Trouble::failed("another flag was taken")),
-        Err(error) => Err(Trouble::failed(error.to_string())),
+        Err(error) => Err(trouble(error)),
     }
 }
 
@@ -227,13 +198,10 @@ fn by_kill(site: &Site) -> Made {
     signals::block(WAKE)?;
     let parent = std::process::id() as weir_sys::Pid;
     let peer = Peer::start(site, |control| {
-        let mut done = 0;
-        loop {
+        control.serve(|| {
             signals::wait_for(WAKE)?;
-            done += 1;
-            signals::send(parent, WAKE)?;
-            control.report(done)?;
-        }
+            Ok(signals::send(parent, WAKE)?)
+        })
     })?;
     let other = peer.pid();
     round_trips(peer, move || {
@@ -318,12 +286,12 @@ fn ring(site: &Site, parties: usize, bytes: usize) -> Made {
     let (mut set, mut token) = (vec![0; bytes], [1]);
     work(move |count| {
         let _alive = &children;
-        let begun = Instant::now();
-        for _ in 0..count {
+        let elapsed = timed(count, || {
             links[0].send(&token)?;
             links[parties - 1].receive(&mut token)?;
             touch(&mut set);
-        }
-        Ok(Batch::time(elapsed_ns(begun), count * parties as u64))
+            Ok(())
+        })?;
+        Ok(Batch::time(elapsed, count * parties as u64))
     })
 }

@@ -4,7 +4,7 @@
 //! one process round after round, so the differences are within rounds.
 
 use crate::limits::futex_wake_nobody;
-use crate::tools::{case, difference, elapsed_ns, group, repeat, work};
+use crate::tools::{case, difference, elapsed_ns, group, repeat, timed, work};
 use std::fs::File;
 use std::hint::black_box;
 use std::os::fd::AsRawFd;
@@ -204,11 +204,8 @@ fn rings() -> Group {
             let mut nops = Nops::new(per_call).map_err(cannot)?;
             nops.submit(per_call).map_err(cannot)?;
             work(move |count| {
-                let begun = Instant::now();
-                for _ in 0..count {
-                    nops.submit(per_call)?;
-                }
-                Ok(Batch::time(elapsed_ns(begun), count * u64::from(per_call)))
+                let elapsed = timed(count, || Ok(nops.submit(per_call)?))?;
+                Ok(Batch::time(elapsed, count * u64::from(per_call)))
             })
         });
         Case { standard: false, ..nop }

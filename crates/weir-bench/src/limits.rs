@@ -3,7 +3,9 @@
 mod disk;
 mod hand_over;
 
-use crate::tools::{case, elapsed_ns, group, peer::Peer, repeat, size, try_repeat, work};
+use crate::tools::futex::{sleep, wake};
+use crate::tools::peer::Peer;
+use crate::tools::{case, elapsed_ns, group, repeat, round_trips, size, timed, try_repeat, work};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use weir_bench_sys::floor;
@@ -88,11 +90,10 @@ fn copy(bytes: usize) -> Result<Box<dyn Work>, Trouble> {
         *byte = at as u8;
     }
     work(move |count| {
-        let begun = Instant::now();
-        for _ in 0..count {
+        let elapsed = timed(count, || {
             std::hint::black_box(&mut *to).copy_from_slice(std::hint::black_box(&from));
-        }
-        let elapsed = elapsed_ns(begun);
+            Ok(())
+        })?;
         if from[..] != to[..] {
             return Err(Trouble::failed("memory was not copied as it was"));
         }
@@ -126,17 +127,10 @@ fn futex_wake() -> Case {
     let params = Params { mechanism: Some("futex".into()), ..operation("wake") };
     let switches = Some(Perspective { of: Activity::Switches, per_operation: 1.0 });
     let wake = case("futex wake", params, Measure::TIME, |site| {
-        let (turns, mut peer) = Turns::with_peer(site)?;
-        work(move |count| {
-            peer.more(count);
-            let begun = Instant::now();
-            for _ in 0..count {
-                turns.give(1)?;
-                turns.take(0)?;
-            }
-            let elapsed = elapsed_ns(begun);
-            peer.wait()?;
-            Ok(Batch::time(elapsed, 2 * count))
+        let (turns, peer) = Turns::with_peer(site)?;
+        round_trips(peer, move || {
+            turns.give(1)?;
+            turns.take(0)
         })
     });
     Case { normalise: Normalise::OnOneCpu, perspective: switches, ..wake }
@@ -156,13 +150,10 @@ impl Turns {
     pub fn with_peer(site: &Site) -> Result<(Turns, Peer), Trouble> {
         let turns = Turns { shared: Shared::new(2 * LINE_BYTES)? };
         let peer = Peer::start(site, |control| {
-            let mut done = 0;
-            loop {
+            control.serve(|| {
                 turns.take(1)?;
-                done += 1;
-                turns.give(0)?;
-                control.report(done)?;
-            }
+                turns.give(0)
+            })
         })?;
         Ok((turns, peer))
     }
@@ -172,12 +163,10 @@ impl Turns {
     /// # Errors
     /// Those of futex(2).
     pub fn give(&self, side: u32) -> Result<(), Trouble> {
-        use rustix::thread::futex;
         let word = self.shared.half(0);
         // Release pairs with acquire in `take`: what this side did is done.
         word.store(side, Ordering::Release);
-        futex::wake(word, futex::Flags::empty(), 1)?;
-        Ok(())
+        wake(word, 1)
     }
 
     /// Sleeps until the turn is `side`'s.
@@ -185,18 +174,13 @@ impl Turns {
     /// # Errors
     /// Those of futex(2).
     pub fn take(&self, side: u32) -> Result<(), Trouble> {
-        use rustix::io::Errno;
-        use rustix::thread::futex;
         let word = self.shared.half(0);
         loop {
             let turn = word.load(Ordering::Acquire);
             if turn == side {
                 return Ok(());
             }
-            match futex::wait(word, futex::Flags::empty(), turn, None) {
-                Ok(()) | Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+            sleep(word, turn, None)?;
         }
     }
 }
@@ -204,9 +188,5 @@ impl Turns {
 /// A wake with nobody waiting, for `joy-syscall` too.
 pub fn futex_wake_nobody() -> Result<Box<dyn Work>, Trouble> {
     let shared = Shared::new(LINE_BYTES)?;
-    try_repeat(move || {
-        use rustix::thread::futex;
-        futex::wake(shared.half(0), futex::Flags::empty(), 1)?;
-        Ok(())
-    })
+    try_repeat(move || wake(shared.half(0), 1))
 }

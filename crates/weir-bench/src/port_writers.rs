@@ -10,7 +10,7 @@ mod way;
 use crate::tools::crew::{Crew, in_turn};
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::{Control, Peer};
-use crate::tools::{case, elapsed_ns, group, size, work};
+use crate::tools::{case, elapsed_ns, group, moving, size, work};
 use std::hint::spin_loop;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -103,12 +103,10 @@ fn rated(way: Way, writers: u64, bytes: u64, beside: &str) -> Case {
 fn recipe(way: Way, writers: u64, bytes: u64, kind: &str, beside: &str, alike: bool) -> Case {
     let bytes = bytes.min(way.most_bytes());
     let params = Params {
-        mechanism: Some(way.name().into()),
-        direction: Some("one-way".into()),
         chunk_bytes: Some(bytes),
         writers: Some(writers),
         operation: alike.then(|| "served-alike".into()),
-        ..Params::default()
+        ..moving(way.name(), "one-way")
     };
     let who = if writers == 1 { "1 writer".into() } else { format!("{writers} writers") };
     let name = format!("{kind}{}, {who}, {}{beside}", way.name(), size(bytes));

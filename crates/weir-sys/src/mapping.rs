@@ -1,8 +1,10 @@
-//! Anonymous memory, mapped and unmapped in one place.
+//! Memory, mapped and unmapped in one place.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 
-/// An anonymous mapping, unmapped when dropped.
+/// A mapping of anonymous memory or of a file, unmapped when dropped.
 #[derive(Debug)]
 pub struct Mapping {
     start: *mut u8,
@@ -10,28 +12,60 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Maps `bytes`; `sharing` is `MAP_SHARED` or `MAP_PRIVATE`.
+    /// Maps `bytes` of anonymous memory; `sharing` is `MAP_SHARED` or `MAP_PRIVATE`.
     ///
     /// # Errors
     /// Those of mmap(2).
     pub fn new(bytes: usize, sharing: libc::c_int) -> io::Result<Mapping> {
-        let (protection, kind) =
-            (libc::PROT_READ | libc::PROT_WRITE, sharing | libc::MAP_ANONYMOUS);
-        // SAFETY: a new anonymous mapping at a place of the kernel's choice overlaps nothing.
+        Mapping::map(bytes, sharing | libc::MAP_ANONYMOUS, -1)
+    }
+
+    /// Maps the first `bytes` of `file`, open for reading and writing, and shares them with it.
+    /// Whoever shortens the file kills those who then touch what is gone (SIGBUS).
+    ///
+    /// # Errors
+    /// Those of mmap(2); `InvalidInput` when the file is shorter or the length is none.
+    pub fn of_file(file: &File, bytes: usize) -> io::Result<Mapping> {
+        if bytes == 0 || file.metadata()?.len() < bytes as u64 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Mapping::map(bytes, libc::MAP_SHARED, file.as_raw_fd())
+    }
+
+    fn map(bytes: usize, kind: libc::c_int, fd: libc::c_int) -> io::Result<Mapping> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
         let start =
-            unsafe { libc::mmap(std::ptr::null_mut(), bytes.max(1), protection, kind, -1, 0) };
+            unsafe { libc::mmap(std::ptr::null_mut(), bytes.max(1), protection, kind, fd, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         Ok(Mapping { start: start.cast(), bytes })
     }
 
+    /// Tells the kernel how the memory will be used.
+    ///
+    /// # Safety
+    /// The advice neither unmaps a page nor changes one that somebody else relies on.
+    ///
+    /// # Errors
+    /// Those of madvise(2).
+    pub unsafe fn advise(&self, advice: libc::c_int) -> io::Result<()> {
+        // SAFETY: the range is exactly the mapping; the advice is as the caller promises.
+        if unsafe { libc::madvise(self.start.cast(), self.bytes.max(1), advice) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
     /// Where it begins, at a page.
+    #[inline]
     pub fn start(&self) -> *mut u8 {
         self.start
     }
 
     /// How long it is.
+    #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
     }

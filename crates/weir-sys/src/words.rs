@@ -4,17 +4,14 @@
 //! old and new words and never anything worse. Whoever shortens the file kills those who then touch
 //! what is gone (SIGBUS): it must be a file that only this user may write.
 
+use crate::mapping::Mapping;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The mapping of a file, in words of 8 bytes.
 #[derive(Debug)]
-pub struct Words {
-    start: *mut u8,
-    bytes: usize,
-}
+pub struct Words(Mapping);
 
 // SAFETY: the mapping belongs to no thread; it is unmapped once, by the last owner.
 unsafe impl Send for Words {}
@@ -27,23 +24,15 @@ impl Words {
     /// # Errors
     /// Those of mmap(2); `InvalidInput` when the file is shorter or the length is none.
     pub fn of_file(file: &File, bytes: usize) -> io::Result<Words> {
-        let fits = bytes > 0 && bytes.is_multiple_of(8) && file.metadata()?.len() >= bytes as u64;
-        if !fits {
+        if !bytes.is_multiple_of(8) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let (fd, nowhere) = (file.as_raw_fd(), std::ptr::null_mut());
-        // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
-        let start = unsafe { libc::mmap(nowhere, bytes, protection, libc::MAP_SHARED, fd, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Words { start: start.cast(), bytes })
+        Mapping::of_file(file, bytes).map(Words)
     }
 
     /// How many words there are.
     pub fn len(&self) -> usize {
-        self.bytes / 8
+        self.0.bytes() / 8
     }
 
     /// Never.
@@ -57,10 +46,10 @@ impl Words {
     /// When it is beyond the end.
     #[inline]
     pub fn word(&self, index: usize) -> &AtomicU64 {
-        assert!(index < self.bytes / 8, "word {index} is beyond the end");
+        assert!(index < self.len(), "word {index} is beyond the end");
         // SAFETY: inside of the mapping (asserted), aligned to eight as the mapping is to a page,
         // lives as long as `self`, and is only ever reached as an atomic.
-        unsafe { &*self.start.wrapping_add(index * 8).cast::<AtomicU64>() }
+        unsafe { &*self.0.start().wrapping_add(index * 8).cast::<AtomicU64>() }
     }
 
     /// Asks the CPU to have the line of word `index` at hand for a store: a hint.
@@ -112,19 +101,12 @@ impl Words {
         assert!(from <= to && to <= self.len(), "words {from} to {to} are beyond the end");
         let page = rustix::param::page_size();
         let begin = from * 8 / page * page;
-        let place = self.start.wrapping_add(begin).cast();
+        let place = self.0.start().wrapping_add(begin).cast();
         // SAFETY: begins at a page of the mapping and ends inside of it (asserted).
         if unsafe { libc::msync(place, to * 8 - begin, libc::MS_SYNC) } != 0 {
             return Err(io::Error::last_os_error());
         }
         Ok(())
-    }
-}
-
-impl Drop for Words {
-    fn drop(&mut self) {
-        // SAFETY: the range is exactly this mapping, and what borrowed from it borrowed `self`.
-        unsafe { libc::munmap(self.start.cast(), self.bytes) };
     }
 }
 
@@ -160,7 +142,7 @@ mod tests {
     fn a_word_beyond_the_end_is_refused() {
         let file = File::options().read(true).write(true).open("/dev/zero").expect("opened");
         assert!(Words::of_file(&file, 8).is_err(), "it has no length");
-        let words = Words { start: std::ptr::null_mut(), bytes: 0 };
+        let words = Words(Mapping::new(0, libc::MAP_SHARED).expect("mapped"));
         words.word(0);
     }
 }

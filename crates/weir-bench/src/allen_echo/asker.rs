@@ -3,7 +3,7 @@
 //! Every reply is looked at: identifier, sequence number and each byte of the data. A request that
 //! is not answered within two seconds, and a reply that comes twice, are errors.
 
-use super::{LOST_AFTER, PAYLOAD_BYTES};
+use super::{LOST_AFTER, PAYLOAD_BYTES, Took};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto};
@@ -31,15 +31,6 @@ pub struct Asker {
     window: Vec<u64>,
     message: [u8; MESSAGE_BYTES],
     patience: Duration,
-}
-
-/// What a number of turnarounds took, in all.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Took {
-    /// From before sending to after receiving.
-    pub whole_ns: u128,
-    /// The call that sends.
-    pub send_ns: u128,
 }
 
 impl Asker {
@@ -79,15 +70,14 @@ impl Asker {
     ///
     /// # Errors
     /// A reply was lost, doubled or wrong.
-    pub fn turnarounds(&mut self, count: u64) -> Result<Took, Trouble> {
+    pub(super) fn turnarounds(&mut self, count: u64) -> Result<Took, Trouble> {
         let mut took = Took::default();
         for _ in 0..count {
             let begun = Instant::now();
             self.send()?;
             let sent = Instant::now();
             self.receive()?;
-            took.whole_ns += begun.elapsed().as_nanos();
-            took.send_ns += (sent - begun).as_nanos();
+            took.add(begun, sent);
         }
         Ok(took)
     }

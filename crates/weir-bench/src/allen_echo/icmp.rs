@@ -6,7 +6,7 @@ use super::ledger::Logging;
 use super::watched::Watched;
 use super::{COLUMNS, PAYLOAD_BYTES};
 use crate::tools::background::Background;
-use crate::tools::{case, elapsed_ns, group, work};
+use crate::tools::{case, elapsed_ns, group, moving, work};
 use std::time::Instant;
 use weir_measure::bench::case::{
     Activity, Batch, BatchSize, Case, Group, Measure, Normalise, Perspective, Sides, Site, Trouble,
@@ -154,15 +154,13 @@ fn beside_the_first(name: String, cases: Vec<Case>) -> Group {
 fn echo_case(shape: Shape, what: &str) -> Case {
     let Shape { way, window, copies, watched } = shape;
     let params = Params {
-        mechanism: Some(way.mechanism().into()),
-        direction: Some("two-way".into()),
         chunk_bytes: Some(PAYLOAD_BYTES as u64),
         parties: Some(copies),
         logging: Some(if watched == Watched::Log(true) { "ring" } else { way.logging() }.into()),
         operation: (watched == Watched::Profile(true)).then(|| "profiled".into()),
         window: Some(window),
         device: Some(way.device().into()),
-        ..Params::default()
+        ..moving(way.mechanism(), "two-way")
     };
     let name = format!("icmp, {}{what}{}", way.title(), under_way(window));
     let made = case(name, params, Measure::TIME, move |site| echoes(site, shape));
@@ -193,18 +191,11 @@ fn echoes(site: &Site, shape: Shape) -> Result<Box<dyn Work>, Trouble> {
         prepared.before_batch()?;
         let _running = others.run()?;
         let batch = match shape.window {
-            1 => turnarounds(&mut asker, count),
+            1 => asker.turnarounds(count).map(|took| took.batch(count)),
             _ => stream(&mut asker, &host, count),
         };
         batch.map_err(|trouble| host.explain(trouble))
     })
-}
-
-fn turnarounds(asker: &mut Asker, count: u64) -> Result<Batch, Trouble> {
-    let took = asker.turnarounds(count)?;
-    let each = |sum: u128| sum as f64 / count as f64;
-    let values = vec![each(took.whole_ns), each(took.send_ns), each(took.whole_ns - took.send_ns)];
-    Ok(Batch { elapsed_ns: took.whole_ns as f64, values })
 }
 
 fn stream(asker: &mut Asker, host: &Host, count: u64) -> Result<Batch, Trouble> {

@@ -19,13 +19,7 @@ pub fn start(site: &Site) -> Result<(UdpSocket, Peer), Trouble> {
         Ok(socket)
     };
     let bind = || open(subnet.there(), subnet.here());
-    let peer = join(site, subnet, bind, |socket, control| {
-        let mut done = 0;
-        echo(&socket, || {
-            done += 1;
-            control.report(done)
-        })
-    })?;
+    let peer = join(site, subnet, bind, |socket, control| control.serve(echo(&socket)))?;
     Ok((open(subnet.here(), subnet.there())?, peer))
 }
 

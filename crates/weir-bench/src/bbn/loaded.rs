@@ -5,7 +5,7 @@ use crate::tools::background::Background;
 use crate::tools::channel::{Channel, Mechanism};
 use crate::tools::pattern::Pattern;
 use crate::tools::stream::Stream;
-use crate::tools::{case, group, size, work};
+use crate::tools::{case, group, moving, size, work};
 use weir_measure::bench::case::{
     Batch, BatchSize, Case, Measure, Sides, Site, Suite, Trouble, Work,
 };
@@ -21,12 +21,10 @@ pub fn suite() -> Suite {
     for bytes in BYTES {
         for loaded in [false, true] {
             let params = Params {
-                mechanism: Some("kernel-pipe".into()),
-                direction: Some("one-way".into()),
                 chunk_bytes: Some(bytes),
                 parties: Some(if loaded { 4 } else { 2 }),
                 operation: Some(if loaded { "loaded" } else { "alone" }.into()),
-                ..Params::default()
+                ..moving("kernel-pipe", "one-way")
             };
             let what = if loaded { "two pairs and a copy" } else { "one pair" };
             let make = move |site: &Site| pair(site, bytes as usize, loaded);

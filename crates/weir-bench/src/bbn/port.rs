@@ -11,7 +11,7 @@ use crate::tools::crew::Crew;
 use crate::tools::own::Shape;
 use crate::tools::pattern::sum;
 use crate::tools::peer::Peer;
-use crate::tools::{case, group, size, work};
+use crate::tools::{case, group, moving, size, work};
 use weir::Waiting;
 use weir_measure::bench::case::{Case, Measure, Sides, Site, Suite, Trouble, Work};
 use weir_measure::bench::params::{Params, Placement};
@@ -60,12 +60,10 @@ fn limit(mechanism: Mechanism) -> u64 {
 
 fn record(mechanism: Mechanism, bytes: u64, writers: u64, checked: bool) -> Case {
     let params = Params {
-        mechanism: Some(mechanism.name().into()),
-        direction: Some("one-way".into()),
         chunk_bytes: Some(bytes),
         writers: Some(writers),
         operation: Some(if checked { "header-and-check" } else { "bare" }.into()),
-        ..Params::default()
+        ..moving(mechanism.name(), "one-way")
     };
     let kind = if checked { "header and check" } else { "bare" };
     let who = if writers == 1 { String::new() } else { format!("{writers} writers, ") };

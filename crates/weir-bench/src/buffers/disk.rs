@@ -3,10 +3,9 @@
 
 use super::line::side;
 use super::way::memory_bytes;
-use crate::tools::elapsed_ns;
-use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
+use crate::tools::{direct_file, elapsed_ns};
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -82,8 +81,8 @@ impl Disk {
     }
 }
 
-fn by_calls(directory: &Path, clusters: u64) -> io::Result<Sequential> {
-    let file = open(directory)?;
+fn by_calls(directory: &Path, clusters: u64) -> Result<Sequential, Trouble> {
+    let file = direct_file(directory)?;
     let mut cluster = Buffer::new(CLUSTER_BYTES)?;
     cluster.fill(BYTE);
     let offset = |number| number * CLUSTER_BYTES as u64;
@@ -99,15 +98,9 @@ fn by_calls(directory: &Path, clusters: u64) -> io::Result<Sequential> {
     }
     let read_ns = elapsed_ns(begun) as u64;
     if clusters > 0 && cluster.iter().any(|byte| *byte != BYTE) {
-        return Err(io::Error::other("the disk gave back other bytes than were written"));
+        return Err(Trouble::failed("the disk gave back other bytes than were written"));
     }
     Ok(Sequential { write_ns, read_ns })
-}
-
-/// A file without a name, past the page cache.
-fn open(directory: &Path) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::TMPFILE | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
 /// Whether a backlog can be kept there: room for two of them, and direct access.
@@ -124,7 +117,5 @@ pub fn check(directory: &Path, backlog_bytes: u64) -> Result<(), Trouble> {
             format!("{free} MB free in {shown}, less than twice the {bytes} MB of a backlog");
         return Err(Trouble::left_out(text));
     }
-    open(directory)
-        .map(drop)
-        .map_err(|why| Trouble::left_out(format!("no direct access to a file in {shown}: {why}")))
+    direct_file(directory).map(drop)
 }

@@ -5,7 +5,7 @@
 
 use rustix::io::Errno;
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
-use rustix::time::{Timespec, clock_gettime};
+use rustix::time::Timespec;
 use weir_measure::bench::case::Trouble;
 use weir_measure::random::Random;
 
@@ -121,12 +121,6 @@ impl Taking {
             Taking::Paced { bytes, every_ns } => taken / bytes * every_ns,
         }
     }
-}
-
-/// Nanoseconds of the clock that all processes share.
-pub fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Sleeps until then; not at all if that is past.

@@ -4,9 +4,10 @@
 //! The writer sends some chunks ahead and begins when the reader has seen some of them: starting
 //! the program is not measured. What the reader has counted it has also checked.
 
-use super::flow::{Bursts, CHUNK_BYTES, READ_BYTES, Sequence, Taking, now_ns, sleep_until};
+use super::flow::{Bursts, CHUNK_BYTES, READ_BYTES, Sequence, Taking, sleep_until};
 use super::way::Relay;
 use crate::tools::channel::set_pipe_bytes;
+use crate::tools::now_ns;
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};

@@ -6,8 +6,7 @@ use crate::tools::channel::{Channel, Mechanism};
 use crate::tools::own::Shape;
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::Peer;
-use crate::tools::{case, elapsed_ns, group, size, work};
-use rustix::time::{ClockId, clock_gettime};
+use crate::tools::{case, elapsed_ns, group, moving, now_ns, size, work};
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -56,13 +55,11 @@ pub fn first_byte() -> Group {
 
 fn one(what: &str, mechanism: Mechanism, shape: Option<Shape>) -> Case {
     let params = Params {
-        mechanism: Some(mechanism.name().into()),
-        direction: Some("one-way".into()),
         chunk_bytes: Some(WRITE_BYTES as u64),
         pipe_bytes: Some(WRITE_BYTES as u64),
         segment_bytes: shape.map(|shape| shape.segment_bytes),
         compute: Some(COMPUTE_US as f64),
-        ..Params::default()
+        ..moving(mechanism.name(), "one-way")
     };
     let name = format!("write of {} into a {what}", size(WRITE_BYTES as u64));
     let make = move |site: &Site| writes(site, mechanism);
@@ -75,12 +72,6 @@ fn one(what: &str, mechanism: Mechanism, shape: Option<Shape>) -> Case {
     }
 }
 
-/// The time both sides know.
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
 fn writes(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Trouble> {
     let channel = Channel::new(mechanism, WRITE_BYTES)?;
     let times = Shared::new(2 * LINE_BYTES)?;
@@ -88,8 +79,7 @@ fn writes(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Trouble> {
     let mut peer = Peer::start(site, |control| {
         channel.only_receive();
         let (mut expected, mut buffer) = (Pattern::new(WRITE_BYTES), vec![0; WRITE_BYTES]);
-        let mut done = 0;
-        loop {
+        control.serve(|| {
             channel.receive(&mut buffer[..FIRST_BYTES])?;
             times.word(FIRST).store(now_ns(), Ordering::Release);
             let mut at = FIRST_BYTES;
@@ -100,10 +90,8 @@ fn writes(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Trouble> {
                 at = end;
             }
             times.word(DONE).store(now_ns(), Ordering::Release);
-            expected.check(&buffer)?;
-            done += 1;
-            control.report(done)?;
-        }
+            expected.check(&buffer)
+        })
     })?;
     channel.only_send();
     let mut sent = Pattern::new(WRITE_BYTES);

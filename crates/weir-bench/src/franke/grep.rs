@@ -3,7 +3,7 @@
 
 use super::PIPE_BYTES;
 use crate::tools::channel::set_pipe_bytes;
-use crate::tools::{case, elapsed_ns, group, size, work};
+use crate::tools::{case, elapsed_ns, group, moving, size, work};
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::process::{Child, Command, Stdio};
@@ -24,12 +24,7 @@ const LAST: &str = "this is the last line of all";
 /// The suite.
 pub fn suite() -> Suite {
     let cases = PIPE_BYTES.map(|pipe| {
-        let params = Params {
-            mechanism: Some("kernel-pipe".into()),
-            direction: Some("one-way".into()),
-            pipe_bytes: Some(pipe),
-            ..Params::default()
-        };
+        let params = Params { pipe_bytes: Some(pipe), ..moving("kernel-pipe", "one-way") };
         let make = move |site: &Site| cat_grep(site, pipe);
         Case {
             standard: pipe == 64 << 10,

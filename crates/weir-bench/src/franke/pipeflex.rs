@@ -6,7 +6,7 @@
 use crate::tools::channel::{Channel, Mechanism};
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::Peer;
-use crate::tools::{case, elapsed_ns, group, size, work};
+use crate::tools::{case, elapsed_ns, group, moving, size, work};
 use std::hint::black_box;
 use std::time::Instant;
 use weir_measure::bench::case::{
@@ -45,13 +45,11 @@ fn flex(chunk: u64, readers: u64, compute_us: u64) -> Group {
     let title = format!("{readers} readers, {compute_us} us, chunk {}", size(chunk));
     let cases = PIPE_BYTES.map(|pipe| {
         let params = Params {
-            mechanism: Some("kernel-pipe".into()),
-            direction: Some("one-way".into()),
             chunk_bytes: Some(chunk),
             pipe_bytes: Some(pipe),
             parties: Some(readers),
             compute: Some(compute_us as f64),
-            ..Params::default()
+            ..moving("kernel-pipe", "one-way")
         };
         let mechanism = Mechanism::Pipe(pipe);
         let make = move |site: &Site| serve(site, chunk as usize, mechanism, readers, compute_us);
@@ -63,14 +61,12 @@ fn flex(chunk: u64, readers: u64, compute_us: u64) -> Group {
     });
     let own = super::weir_shapes().map(|shape| {
         let params = Params {
-            mechanism: Some("weir-pipe".into()),
-            direction: Some("one-way".into()),
             chunk_bytes: Some(chunk),
             pipe_bytes: Some(shape.capacity_bytes),
             segment_bytes: Some(shape.segment_bytes),
             parties: Some(readers),
             compute: Some(compute_us as f64),
-            ..Params::default()
+            ..moving("weir-pipe", "one-way")
         };
         let mechanism = Mechanism::WeirPipe(shape);
         let make = move |site: &Site| serve(site, chunk as usize, mechanism, readers, compute_us);
@@ -106,15 +102,14 @@ fn serve(
         peers.push(Peer::start(site, |control| {
             channel.only_receive();
             let (mut expected, mut buffer) = (Pattern::new(chunk), vec![0; chunk]);
-            let (mut random, mut done) = (Random::new(index), 0);
-            loop {
+            let mut random = Random::new(index);
+            control.serve(|| {
                 channel.receive_next(&mut expected, &mut buffer)?;
                 let share = 0.5 + random.below(1_000) as f64 / 1_000.0;
                 let steps = (share * compute_us as f64 * steps_per_us) as u64;
                 black_box(reference::chains(black_box(steps)));
-                done += 1;
-                control.report(done)?;
-            }
+                Ok(())
+            })
         })?);
         channel.only_send();
         channels.push((channel, Pattern::new(chunk)));

@@ -3,8 +3,7 @@
 
 use crate::tools::own::{Records, Shape};
 use crate::tools::peer::Peer;
-use crate::tools::{case, elapsed_ns, group, size, work};
-use std::time::Instant;
+use crate::tools::{case, group, moving, size, timed, work};
 use weir_measure::bench::case::{
     Batch, Case, Group, Measure, Normalise, Sides, Site, Trouble, Work,
 };
@@ -15,12 +14,7 @@ const BYTES: [u64; 4] = [64, 4 << 10, 64 << 10, 1 << 20];
 /// Round trips by loan.
 pub fn loans() -> Group {
     let cases = BYTES.map(|bytes| {
-        let params = Params {
-            mechanism: Some("weir-record-loan".into()),
-            direction: Some("two-way".into()),
-            chunk_bytes: Some(bytes),
-            ..Params::default()
-        };
+        let params = Params { chunk_bytes: Some(bytes), ..moving("weir-record-loan", "two-way") };
         let name = format!("two-way weir-record by loan {}", size(bytes));
         let make = move |site: &Site| trips(site, bytes as usize);
         Case {
@@ -50,13 +44,12 @@ fn trips(site: &Site, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
     let mut sent: u64 = 0;
     work(move |count| {
         peer.more(count);
-        let begun = Instant::now();
-        for _ in 0..count {
+        let elapsed = timed(count, || {
             there.send_loan(bytes, sent as u8)?;
             back.receive_loan(bytes, sent as u8)?;
             sent += 1;
-        }
-        let elapsed = elapsed_ns(begun);
+            Ok(())
+        })?;
         peer.wait()?;
         Ok(Batch::time(elapsed, count))
     })

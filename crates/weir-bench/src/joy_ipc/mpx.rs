@@ -4,7 +4,7 @@
 use crate::tools::own::trouble;
 use crate::tools::peer::{Control, Peer};
 use crate::tools::place::Place;
-use crate::tools::{case, elapsed_ns, group, work};
+use crate::tools::{case, elapsed_ns, group, moving, work};
 use std::time::{Duration, Instant};
 use weir::mpx::{ChannelId, Kind};
 use weir::{Mpx, MpxOptions, MpxPeer};
@@ -26,11 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub fn channels() -> Group {
     let cases = CHANNELS.map(|channels| {
         let params = Params {
-            mechanism: Some("weir-mpx".into()),
-            direction: Some("one-way".into()),
             chunk_bytes: Some(BYTES as u64),
             parties: Some(channels),
-            ..Params::default()
+            ..moving("weir-mpx", "one-way")
         };
         let name = format!("one-way weir-mpx {BYTES} B, {channels} channels");
         let make = move |site: &Site| send(site, channels as u32);

@@ -12,10 +12,9 @@ mod instance;
 use super::Made;
 use crate::tools::channel::{Channel, Mechanism};
 use crate::tools::peer::Peer;
-use crate::tools::{case, elapsed_ns, group, work};
+use crate::tools::{case, group, moving, timed, work};
 use events::{PHASES, phases};
 use instance::Instance;
-use std::time::Instant;
 use weir_measure::bench::case::{
     Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Trouble,
 };
@@ -33,11 +32,9 @@ pub fn group_of_phases() -> Group {
         PHASES.iter().map(|phase| Measure::new(phase, Unit::Ns)).collect();
     measures.push(EVENT);
     let params = Params {
-        mechanism: Some("kernel-pipe".into()),
-        direction: Some("two-way".into()),
         operation: Some("phase".into()),
         chunk_bytes: Some(4),
-        ..Params::default()
+        ..moving("kernel-pipe", "two-way")
     };
     let traced = Case {
         resolution: Some(measures.len() - 1),
@@ -60,25 +57,21 @@ fn traced(site: &Site) -> Made {
     let (there, back) =
         (Channel::new(Mechanism::Pipe(0), 4)?, Channel::new(Mechanism::Pipe(0), 4)?);
     let mut peer = Peer::start(site, |control| {
-        let (mut bytes, mut done) = ([0; 4], 0);
-        loop {
+        let mut bytes = [0; 4];
+        control.serve(|| {
             there.receive(&mut bytes)?;
-            done += 1;
-            back.send(&bytes)?;
-            control.report(done)?;
-        }
+            back.send(&bytes)
+        })
     })?;
     let instance = Instance::new(site, &[std::process::id(), peer.pid() as u32])?;
     let mut bytes = [7; 4];
     work(move |count| {
         let mut trips = || -> Result<f64, Trouble> {
             peer.more(count);
-            let begun = Instant::now();
-            for _ in 0..count {
+            let elapsed = timed(count, || {
                 there.send(&bytes)?;
-                back.receive(&mut bytes)?;
-            }
-            let elapsed = elapsed_ns(begun);
+                back.receive(&mut bytes)
+            })?;
             peer.wait()?;
             Ok(elapsed)
         };

@@ -7,7 +7,6 @@ use crate::tools::peer::{Control, Peer};
 use rustix::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_bench_sys::filemap::{Advice, FileMap};
 use weir_bench_sys::shared::{Buffer, LINE_BYTES, Shared};
 use weir_measure::bench::case::{Site, Trouble};
 use weir_measure::bench::load::scratch_file;
@@ -102,7 +101,7 @@ struct Pages {
 }
 
 enum Memory {
-    File(FileMap),
+    File(Shared),
     Anonymous(Buffer),
 }
 
@@ -117,9 +116,9 @@ impl Pages {
         } else {
             let file = scratch_file(site)?;
             rustix::fs::ftruncate(&file, bytes as u64)?;
-            let map = FileMap::new(&file, bytes)?;
+            let map = Shared::of_file(&file, bytes)?;
             if mechanism == Mechanism::MmapAdvised {
-                map.advise(Advice::Random)?;
+                map.advise_random()?;
             }
             Memory::File(map)
         };

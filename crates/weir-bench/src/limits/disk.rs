@@ -1,7 +1,6 @@
 //! The disk: writes and reads past the page cache, by size.
 
-use crate::tools::{case, elapsed_ns, group as make_group, size, work};
-use rustix::fs::{Mode, OFlags};
+use crate::tools::{case, direct_file, elapsed_ns, group as make_group, size, work};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
@@ -74,7 +73,7 @@ fn disk(site: &Site, bytes: usize, write: bool) -> Result<Box<dyn Work>, Trouble
 fn shared_file(site: &Site) -> Result<File, Trouble> {
     static FILE: OnceLock<File> = OnceLock::new();
     if FILE.get().is_none() {
-        let file = direct_file(site)?;
+        let file = direct_file(&site.directory)?;
         let mut whole = Buffer::new(1 << 20)?;
         whole.fill(BYTE);
         for at in (0..FILE_BYTES).step_by(whole.len()) {
@@ -86,17 +85,4 @@ fn shared_file(site: &Site) -> Result<File, Trouble> {
         let _ = FILE.set(file);
     }
     FILE.get().ok_or_else(|| Trouble::failed("no file"))?.try_clone().map_err(Trouble::from)
-}
-
-/// A file without a name that is read and written past the page cache.
-fn direct_file(site: &Site) -> Result<File, Trouble> {
-    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::TMPFILE | OFlags::CLOEXEC;
-    let mode = Mode::RUSR | Mode::WUSR;
-    rustix::fs::open(&site.directory, flags, mode).map(File::from).map_err(|error| {
-        let why = std::io::Error::from(error);
-        Trouble::left_out(format!(
-            "no direct access to a file in {}: {why}",
-            site.directory.display()
-        ))
-    })
 }

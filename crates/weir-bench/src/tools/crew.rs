@@ -1,10 +1,10 @@
 //! Writers beside the measuring process: forked children, each of which sends its share of a batch
 //! and sleeps until the next.
 
+use super::futex::{sleep, wake};
 use super::peer::Peer;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::thread::futex;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -59,8 +59,7 @@ impl Crew {
         let word = self.goal.half(0);
         // Release pairs with acquire in `next_goal`; numbers wrap around together.
         word.fetch_add(share as u32, Ordering::Release);
-        futex::wake(word, futex::Flags::empty(), i32::MAX as u32)?;
-        Ok(())
+        wake(word, i32::MAX as u32)
     }
 
     /// Waits until the other side has reached its goal.
@@ -120,9 +119,6 @@ fn next_goal(goals: &Shared, done: u32) -> Result<u32, Trouble> {
         if goal != done {
             return Ok(goal);
         }
-        match futex::wait(word, futex::Flags::empty(), goal, None) {
-            Ok(()) | Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        sleep(word, goal, None)?;
     }
 }

@@ -6,6 +6,7 @@
 //! - [`channel`]: mechanisms that carry bytes, the kernel's and weir's, behind one face.
 //! - [`own`], [`ports`]: weir's own; [`place`]: names for ports; [`program`]: where weir itself is.
 //! - [`ring`]: a ring under a robust mutex, which weir's port is to beat.
+//! - [`futex`]: sleeping on a word and waking who does.
 //! - [`crew`]: writers beside the measuring process.
 //! - [`stream`]: chunks through a channel to a peer that checks them.
 //! - [`background`]: processes that run only while a batch does.
@@ -13,6 +14,7 @@
 pub mod background;
 pub mod channel;
 pub mod crew;
+pub mod futex;
 pub mod own;
 pub mod pattern;
 pub mod peer;
@@ -22,6 +24,11 @@ pub mod program;
 pub mod ring;
 pub mod stream;
 
+use peer::Peer;
+use rustix::fs::{Mode, OFlags};
+use rustix::time::{ClockId, clock_gettime};
+use std::fs::File;
+use std::path::Path;
 use std::time::Instant;
 use weir_measure::bench::case::{
     Batch, BatchSize, Case, Derived, Group, Measure, Normalise, Sides, Site, Trouble, Work,
@@ -32,6 +39,15 @@ use weir_measure::bench::params::{Params, Placement};
 const BATCH_NS: u64 = 2_000_000;
 /// Fresh processes of a group, where nothing else is said.
 pub const PROCESSES: u64 = 30;
+
+/// Parameters of bytes that are moved: by what, and "self", "one-way" or "two-way".
+pub fn moving(mechanism: &str, direction: &str) -> Params {
+    Params {
+        mechanism: Some(mechanism.into()),
+        direction: Some(direction.into()),
+        ..Params::default()
+    }
+}
 
 /// A case of the default set with batches of 2 ms; change what differs.
 pub fn case(
@@ -105,12 +121,9 @@ where
 
 /// Work that does the same thing again and again: time of one.
 pub fn repeat<F: FnMut() + 'static>(mut operation: F) -> Result<Box<dyn Work>, Trouble> {
-    work(move |count| {
-        let begun = Instant::now();
-        for _ in 0..count {
-            operation();
-        }
-        Ok(Batch::time(elapsed_ns(begun), count))
+    try_repeat(move || {
+        operation();
+        Ok(())
     })
 }
 
@@ -119,12 +132,54 @@ pub fn try_repeat<F>(mut operation: F) -> Result<Box<dyn Work>, Trouble>
 where
     F: FnMut() -> Result<(), Trouble> + 'static,
 {
+    work(move |count| Ok(Batch::time(timed(count, &mut operation)?, count)))
+}
+
+/// A round trip between this side and the peer, half of which is the figure.
+pub fn round_trips<F>(mut peer: Peer, mut trip: F) -> Result<Box<dyn Work>, Trouble>
+where
+    F: FnMut() -> Result<(), Trouble> + 'static,
+{
     work(move |count| {
-        let begun = Instant::now();
-        for _ in 0..count {
-            operation()?;
-        }
-        Ok(Batch::time(elapsed_ns(begun), count))
+        peer.more(count);
+        let elapsed = timed(count, &mut trip)?;
+        peer.wait()?;
+        Ok(Batch::time(elapsed, 2 * count))
+    })
+}
+
+/// Does something so many times: the nanoseconds that all of it took.
+///
+/// # Errors
+/// That of the operation.
+#[inline]
+pub fn timed(
+    count: u64,
+    mut operation: impl FnMut() -> Result<(), Trouble>,
+) -> Result<f64, Trouble> {
+    let begun = Instant::now();
+    for _ in 0..count {
+        operation()?;
+    }
+    Ok(elapsed_ns(begun))
+}
+
+/// Nanoseconds of the clock that all processes share.
+pub fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// A file without a name that is read and written past the page cache.
+///
+/// # Errors
+/// Left out: the directory has no direct access.
+pub fn direct_file(directory: &Path) -> Result<File, Trouble> {
+    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR);
+    opened.map(File::from).map_err(|error| {
+        let (shown, why) = (directory.display(), std::io::Error::from(error));
+        Trouble::left_out(format!("no direct access to a file in {shown}: {why}"))
     })
 }
 

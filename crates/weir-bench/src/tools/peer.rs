@@ -101,6 +101,20 @@ impl Control<'_> {
         self.control.word(GOAL).load(Ordering::Acquire)
     }
 
+    /// Does `one` again and again, and reports each time how often.
+    ///
+    /// # Errors
+    /// That of `one`; nobody listens any more.
+    #[inline]
+    pub fn serve(&self, mut one: impl FnMut() -> Result<(), Trouble>) -> Result<(), Trouble> {
+        let mut done = 0;
+        loop {
+            one()?;
+            done += 1;
+            self.report(done)?;
+        }
+    }
+
     /// Reports that the goal is reached, if `done` is that many.
     ///
     /// # Errors

@@ -6,10 +6,11 @@
 //! nobody sleeps and the mutex is free. A writer that died with the mutex has reserved nothing; the
 //! place of one that died before its commit is skipped once its process is found gone.
 
+use super::futex::{sleep, wake};
 use rustix::io::Errno;
-use rustix::thread::futex::{self, Timespec};
+use rustix::time::Timespec;
 use std::hint::spin_loop;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use weir_bench_sys::robust::RobustMutex;
 use weir_bench_sys::shared::{LINE_BYTES, Shared};
 use weir_measure::bench::case::Trouble;
@@ -98,19 +99,6 @@ impl Ring {
     }
 }
 
-/// A futex; what else than waiting ends a wait is looked at by the caller.
-fn sleep(word: &AtomicU32, while_it_is: u32) -> Result<(), Trouble> {
-    match futex::wait(word, futex::Flags::empty(), while_it_is, Some(&NAP)) {
-        Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn wake(word: &AtomicU32, count: u32) -> Result<(), Trouble> {
-    futex::wake(word, futex::Flags::empty(), count)?;
-    Ok(())
-}
-
 /// Bytes a record takes.
 fn footprint(bytes: usize) -> u64 {
     (HEADER_BYTES + bytes.next_multiple_of(8)) as u64
@@ -190,7 +178,7 @@ impl RingWriter<'_> {
         let head = shared.word(HEAD).load(Ordering::SeqCst);
         let tail = shared.word(TAIL).load(Ordering::SeqCst);
         let full = tail + self.ring.gap(tail, bytes) + bytes - head.min(tail) > self.ring.capacity;
-        let slept = if full { sleep(room, seen) } else { Ok(()) };
+        let slept = if full { sleep(room, seen, Some(&NAP)) } else { Ok(()) };
         waiting.fetch_sub(1, Ordering::SeqCst);
         slept
     }
@@ -273,7 +261,7 @@ impl RingReader<'_> {
         asleep.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if !self.is_something_there() {
-            sleep(asleep, 1)?;
+            sleep(asleep, 1, Some(&NAP))?;
         }
         asleep.store(0, Ordering::Relaxed);
         self.skip_the_dead();

@@ -1,0 +1,30 @@
+//! A futex in shared memory.
+
+use rustix::io::Errno;
+use rustix::thread::futex::{Flags, Timespec, wait};
+use std::sync::atomic::AtomicU32;
+use weir_measure::bench::case::Trouble;
+
+/// Sleeps while the word is this, at most for so long. The caller looks at what else ends its wait.
+///
+/// # Errors
+/// Those of futex(2).
+pub fn sleep(
+    word: &AtomicU32,
+    while_it_is: u32,
+    at_most: Option<&Timespec>,
+) -> Result<(), Trouble> {
+    match wait(word, Flags::empty(), while_it_is, at_most) {
+        Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Wakes so many of those that sleep on the word.
+///
+/// # Errors
+/// Those of futex(2).
+pub fn wake(word: &AtomicU32, count: u32) -> Result<(), Trouble> {
+    rustix::thread::futex::wake(word, Flags::empty(), count)?;
+    Ok(())
+}
