@@ -283,6 +283,7 @@ impl Slot {
         Ok(Step::PutAway(done))
     }
 
+    #[inline]
     fn count(&mut self, bytes: usize) {
         self.sequence += 1;
         self.bytes += bytes as u64;
