@@ -7,7 +7,6 @@ use std::io;
 #[derive(Debug)]
 pub struct Queue {
     descriptor: libc::mqd_t,
-    record_bytes: usize,
 }
 
 impl Queue {
@@ -32,7 +31,7 @@ impl Queue {
         }
         // SAFETY: the name is a C string.
         unsafe { libc::mq_unlink(name.as_ptr()) };
-        Ok(Queue { descriptor, record_bytes })
+        Ok(Queue { descriptor })
     }
 
     /// Sends a record; waits for room.
@@ -56,11 +55,6 @@ impl Queue {
         let got =
             unsafe { libc::mq_receive(self.descriptor, start.cast(), room, std::ptr::null_mut()) };
         if got < 0 { Err(io::Error::last_os_error()) } else { Ok(got as usize) }
-    }
-
-    /// The longest record.
-    pub fn record_bytes(&self) -> usize {
-        self.record_bytes
     }
 }
 

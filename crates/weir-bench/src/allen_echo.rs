@@ -23,14 +23,10 @@ mod weir;
 
 use crate::tools::background::Background;
 use crate::tools::peer::Peer;
-use crate::tools::{case, group, moving, work};
+use crate::tools::prelude::*;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
-use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, Trouble, Work,
-};
 use weir_measure::bench::latency::open_loop;
-use weir_measure::bench::params::{Params, Placement, Unit};
 use weir_measure_sys::fork;
 
 /// What ping sends by default.

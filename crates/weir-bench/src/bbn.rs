@@ -13,13 +13,9 @@ pub use port::suite as port;
 use crate::tools::channel::Mechanism;
 use crate::tools::own::Shape;
 use crate::tools::peer::Peer;
+use crate::tools::prelude::*;
 use crate::tools::stream::Stream;
-use crate::tools::{case, elapsed_ns, group, moving, size, work};
 use std::time::Instant;
-use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Measure, Sides, Site, Suite, Trouble, Work, megabytes_per_s,
-};
-use weir_measure::bench::params::{Params, Placement, Unit};
 use weir_measure_sys::usage::Usage;
 
 /// 2, 4, 8, ... 4096 as in the report, then on in steps of four.

@@ -8,16 +8,11 @@ mod flow;
 mod line;
 mod way;
 
-use crate::tools::{case, group, work};
+use crate::tools::prelude::*;
 use disk::Disk;
 use flow::{Bursts, CHUNK_BYTES, Taking};
 use line::Outcome;
 use way::Way;
-use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, Trouble, Work,
-    megabytes_per_s,
-};
-use weir_measure::bench::params::{Params, Unit};
 
 const MIB: u64 = 1 << 20;
 /// 512 MiB.

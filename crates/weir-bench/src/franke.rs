@@ -10,10 +10,8 @@ pub use pipeflex::suite as pipeflex;
 
 use crate::tools::channel::Mechanism;
 use crate::tools::own::Shape;
+use crate::tools::prelude::*;
 use crate::tools::stream::Stream;
-use crate::tools::{case, group, moving, size, work};
-use weir_measure::bench::case::{Batch, Case, Group, Measure, Sides, Site, Suite, Trouble, Work};
-use weir_measure::bench::params::{Params, Placement};
 
 /// Transfer sizes of the report, and larger ones.
 const CHUNK_BYTES: [u64; 11] = [

@@ -5,16 +5,12 @@
 //! the way into the cache, with whatever the kernel writes back meanwhile. Every unit that is read
 //! is checked at both ends, every 64th in full.
 
-use crate::tools::{case, direct_file, elapsed_ns, group, size, work};
+use crate::tools::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 use weir_bench_sys::shared::{Buffer, Shared};
-use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, Trouble, Work,
-};
 use weir_measure::bench::load::scratch_file;
-use weir_measure::bench::params::Params;
 use weir_measure::random::Random;
 
 const FILE_BYTES: usize = 64 << 20;

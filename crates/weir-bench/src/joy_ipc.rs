@@ -11,16 +11,11 @@ use crate::tools::channel::{Channel, Mechanism};
 use crate::tools::own::Shape;
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::Peer;
+use crate::tools::prelude::*;
 use crate::tools::stream::Stream;
-use crate::tools::{case, group, moving, timed, work};
 use std::time::Instant;
 use weir::Waiting;
-use weir_measure::bench::case::{
-    Activity, Batch, BatchSize, Case, Group, Measure, Normalise, Perspective, Sides, Site, Suite,
-    Trouble, Work,
-};
 use weir_measure::bench::latency::open_loop;
-use weir_measure::bench::params::{Params, Placement, Unit};
 
 const MECHANISMS: [Mechanism; 7] = [
     Mechanism::Pipe(0),

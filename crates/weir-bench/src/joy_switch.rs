@@ -11,17 +11,12 @@ use crate::limits::Turns;
 use crate::tools::channel::{Channel, Mechanism};
 use crate::tools::own::{Shape, trouble};
 use crate::tools::peer::Peer;
-use crate::tools::{case, difference, group, moving, round_trips, size, timed, try_repeat, work};
+use crate::tools::prelude::*;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::hint::black_box;
 use weir::{Flags, Waiting};
 use weir_bench_sys::shared::LINE_BYTES;
-use weir_measure::bench::case::{
-    Activity, Batch, Case, Derived, Group, Measure, Normalise, Perspective, Sides, Site, Suite,
-    Trouble, Work,
-};
-use weir_measure::bench::params::{Params, Placement};
 use weir_measure_sys::fork::{self, Child};
 use weir_measure_sys::signals;
 

@@ -4,7 +4,7 @@
 //! one process round after round, so the differences are within rounds.
 
 use crate::limits::futex_wake_nobody;
-use crate::tools::{case, difference, elapsed_ns, group, repeat, timed, work};
+use crate::tools::prelude::*;
 use std::fs::File;
 use std::hint::black_box;
 use std::os::fd::AsRawFd;
@@ -12,10 +12,6 @@ use std::time::Instant;
 use weir_bench_sys::floor;
 use weir_bench_sys::shared::{LINE_BYTES, Shared};
 use weir_bench_sys::uring::Nops;
-use weir_measure::bench::case::{
-    Activity, Batch, Case, Derived, Group, Measure, Perspective, Sides, Suite, Trouble, Work,
-};
-use weir_measure::bench::params::Params;
 use weir_measure_sys::fork;
 
 /// The suite.

@@ -12,16 +12,12 @@ mod cage;
 mod pager;
 mod walk;
 
-use crate::tools::{case, group, size, work};
+use crate::tools::prelude::*;
 use pager::Pager;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use walk::{PATTERNS, Pattern};
-use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, Trouble, Work,
-};
-use weir_measure::bench::params::Params;
 
 /// Pages, as in the report.
 pub const PAGES: usize = 8192;

@@ -5,17 +5,12 @@ mod hand_over;
 
 use crate::tools::futex::{sleep, wake};
 use crate::tools::peer::Peer;
-use crate::tools::{case, elapsed_ns, group, repeat, round_trips, size, timed, try_repeat, work};
+use crate::tools::prelude::*;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use weir_bench_sys::floor;
 use weir_bench_sys::shared::{Buffer, LINE_BYTES, Shared};
-use weir_measure::bench::case::{
-    Activity, Batch, BatchSize, Case, Measure, Normalise, Perspective, Sides, Site, Suite, Trouble,
-    Work,
-};
 use weir_measure::bench::line;
-use weir_measure::bench::params::{Params, Placement};
 
 const COPY_BYTES: [u64; 5] = [4 << 10, 64 << 10, 1 << 20, 4 << 20, 64 << 20];
 
@@ -31,7 +26,7 @@ pub fn suite() -> Suite {
         name: "limits",
         about: "What the machine itself allows: copying memory, a system call, a wake-up, a page fault, the disk.",
         source: "findings of this project; McVoy and Staelin 1996",
-        groups: vec![here, across, wake, disk::group()],
+        groups: vec![here, across, wake, disk::transfers()],
     }
 }
 

@@ -10,16 +10,12 @@ mod way;
 use crate::tools::crew::{Crew, in_turn};
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::{Control, Peer};
-use crate::tools::{case, elapsed_ns, group, moving, size, work};
+use crate::tools::prelude::*;
 use std::hint::spin_loop;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use way::{Line, Way};
 use weir_bench_sys::shared::{LINE_BYTES, Shared};
-use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, Trouble,
-};
-use weir_measure::bench::params::{Params, Placement, Unit};
 
 const WRITERS: [u64; 5] = [1, 4, 16, 64, 256];
 const BYTES: [u64; 4] = [4, 64, 512, 4_096];

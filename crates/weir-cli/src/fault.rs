@@ -1,12 +1,12 @@
 //! Errors of the command itself: a sentence on stderr and an exit status of 1 or 2.
 
-use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 use weir_doctor::text::printable_lines;
 
 /// What went wrong.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
 pub struct Fault {
     status: u8,
     text: String,
@@ -39,12 +39,6 @@ impl Fault {
     /// The exit status that goes with it.
     pub fn code(&self) -> ExitCode {
         ExitCode::from(self.status)
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
     }
 }
 

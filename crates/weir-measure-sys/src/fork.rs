@@ -114,11 +114,6 @@ impl Child {
         self.pid
     }
 
-    /// What it has used of CPUs so far, if it is still there: `(user_ns, system_ns)` of it alone.
-    pub fn cpu_ns(&self) -> Option<(u64, u64)> {
-        crate::usage::of_process(self.pid)
-    }
-
     /// Waits until it ends.
     ///
     /// # Errors

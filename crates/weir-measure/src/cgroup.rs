@@ -109,6 +109,18 @@ mod tests {
     }
 
     #[test]
+    fn mounts_are_found_by_type_and_controller() {
+        let mounts = "30 25 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                      31 25 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+                      32 25 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let found = |groups, controller| directories_in(mounts, groups, controller);
+        let all = |place: &str| vec![PathBuf::from(place)];
+        assert_eq!(found("4:memory:/\n", "memory"), all("/sys/fs/cgroup/memory"));
+        assert_eq!(found("0::/\n", "memory"), all("/sys/fs/cgroup/unified"));
+        assert_eq!(found("4:hugetlb:/\n", "hugetlb"), Vec::<PathBuf>::new());
+    }
+
+    #[test]
     fn a_container_s_mount_starts_at_its_own_group() {
         assert_eq!(found("4:memory:/jobs/one\n", "memory"), ["/cg mem/one", "/cg mem"]);
         assert_eq!(found("4:memory:/jobs\n", "memory"), ["/cg mem"]);

@@ -5,6 +5,7 @@
 //! Threads of the kernel count as others, also where they work for this process. So do children
 //! that are still there: look again when they have ended.
 
+use serde::{Deserialize, Serialize};
 use std::time::Instant;
 use weir_measure_sys::usage::Usage;
 
@@ -21,7 +22,7 @@ pub struct HostCpu {
 }
 
 /// What happened between two looks.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostUse {
     /// Time between the looks.
     pub wall_s: f64,
@@ -37,7 +38,9 @@ pub struct HostUse {
     pub steal_cpus: f64,
     /// Share of the time in which some task waited for a CPU (`/proc/pressure/cpu`, of the whole
     /// host), where the kernel counts it.
-    pub pressure_share: Option<f64>,
+    pub cpu_pressure_share: Option<f64>,
+    /// Mean frequency, where it was looked at; in a guest often a constant.
+    pub frequency_hz: Option<f64>,
 }
 
 impl HostCpu {
@@ -95,7 +98,8 @@ impl HostCpu {
             own_cpus,
             idle_cpus,
             steal_cpus,
-            pressure_share: pressure.map(|share| share.min(1.0)),
+            cpu_pressure_share: pressure.map(|share| share.min(1.0)),
+            frequency_hz: None,
         })
     }
 }

@@ -24,19 +24,6 @@ pub enum Refused {
     Fragment,
 }
 
-impl Refused {
-    /// The reason in a few words.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Refused::DontFragment => "must not be fragmented",
-            Refused::TooLong => "longer than 65,535 bytes",
-            Refused::Options => "more than 40 bytes of options",
-            Refused::Mtu => "an MTU below 68",
-            Refused::Fragment => "an impossible fragment",
-        }
-    }
-}
-
 /// Options of one piece, by value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Options {

@@ -73,22 +73,6 @@ pub enum Why {
     WholeBudget,
 }
 
-impl Why {
-    /// The reason in a few words.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Why::Duplicate => "a duplicate",
-            Why::Overlap => "an overlap",
-            Why::Poisoned => "of a datagram that was dropped",
-            Why::TooLong => "too long in whole",
-            Why::Tiny => "hides the header of TCP",
-            Why::Ecn => "congestion marks that contradict each other",
-            Why::SourceBudget => "over the budget of its source",
-            Why::WholeBudget => "over the budget",
-        }
-    }
-}
-
 /// What became of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken<'a> {

@@ -88,11 +88,6 @@ impl Subroutine {
         Subroutine { name, span: AtomicU32::new(0), call: AtomicU32::new(0) }
     }
 
-    /// Its name.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
     /// Begins a span, which ends when the guard is dropped. Guards end in the reverse order of
     /// their beginning: one that ends too early ends those within it, one that is forgotten lasts
     /// until one around it ends.

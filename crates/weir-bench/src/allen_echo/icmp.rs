@@ -6,13 +6,8 @@ use super::ledger::Logging;
 use super::watched::Watched;
 use super::{COLUMNS, PAYLOAD_BYTES};
 use crate::tools::background::Background;
-use crate::tools::{case, elapsed_ns, group, moving, work};
+use crate::tools::prelude::*;
 use std::time::Instant;
-use weir_measure::bench::case::{
-    Activity, Batch, BatchSize, Case, Group, Measure, Normalise, Perspective, Sides, Site, Trouble,
-    Work,
-};
-use weir_measure::bench::params::{Params, Placement, Unit};
 use weir_measure_sys::fork::{self, Child};
 
 /// Requests under way at once where it is the rate that counts.

@@ -4,13 +4,9 @@
 use crate::tools::background::Background;
 use crate::tools::channel::{Channel, Mechanism};
 use crate::tools::pattern::Pattern;
+use crate::tools::prelude::*;
 use crate::tools::stream::Stream;
-use crate::tools::{case, group, moving, size, work};
-use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Measure, Sides, Site, Suite, Trouble, Work,
-};
 use weir_measure::bench::load;
-use weir_measure::bench::params::{Load, Params, Placement};
 use weir_measure_sys::fork::{self, Child};
 
 const BYTES: [u64; 4] = [64, 512, 4_096, 65_536];

@@ -11,10 +11,8 @@ use crate::tools::crew::Crew;
 use crate::tools::own::Shape;
 use crate::tools::pattern::sum;
 use crate::tools::peer::Peer;
-use crate::tools::{case, group, moving, size, work};
+use crate::tools::prelude::*;
 use weir::Waiting;
-use weir_measure::bench::case::{Case, Measure, Sides, Site, Suite, Trouble, Work};
-use weir_measure::bench::params::{Params, Placement};
 use weir_measure::random::Random;
 
 const HEADER_BYTES: usize = 8;

@@ -6,15 +6,11 @@ use crate::tools::channel::{Channel, Mechanism};
 use crate::tools::own::Shape;
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::Peer;
-use crate::tools::{case, elapsed_ns, group, moving, now_ns, size, work};
+use crate::tools::prelude::*;
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_bench_sys::shared::{LINE_BYTES, Shared};
-use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Sides, Site, Trouble, Work,
-};
-use weir_measure::bench::params::{Params, Placement, Unit};
 use weir_measure::bench::reference;
 
 /// One write: as much as every pipe here holds.

@@ -3,17 +3,13 @@
 
 use super::PIPE_BYTES;
 use crate::tools::channel::set_pipe_bytes;
-use crate::tools::{case, elapsed_ns, group, moving, size, work};
+use crate::tools::prelude::*;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Instant;
-use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, Trouble, Work,
-};
 use weir_measure::bench::load::scratch_file;
-use weir_measure::bench::params::{Params, Placement};
 use weir_measure::random::Random;
 
 const FILE_BYTES: usize = 50_000_000;

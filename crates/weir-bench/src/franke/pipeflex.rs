@@ -6,13 +6,9 @@
 use crate::tools::channel::{Channel, Mechanism};
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::Peer;
-use crate::tools::{case, elapsed_ns, group, moving, size, work};
+use crate::tools::prelude::*;
 use std::hint::black_box;
 use std::time::Instant;
-use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Sides, Site, Suite, Trouble, Work,
-};
-use weir_measure::bench::params::{Params, Placement};
 use weir_measure::bench::reference;
 use weir_measure::random::Random;
 

@@ -3,11 +3,7 @@
 
 use crate::tools::own::{Records, Shape};
 use crate::tools::peer::Peer;
-use crate::tools::{case, group, moving, size, timed, work};
-use weir_measure::bench::case::{
-    Batch, Case, Group, Measure, Normalise, Sides, Site, Trouble, Work,
-};
-use weir_measure::bench::params::{Params, Placement};
+use crate::tools::prelude::*;
 
 const BYTES: [u64; 4] = [64, 4 << 10, 64 << 10, 1 << 20];
 

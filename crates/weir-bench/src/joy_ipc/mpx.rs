@@ -4,14 +4,10 @@
 use crate::tools::own::trouble;
 use crate::tools::peer::{Control, Peer};
 use crate::tools::place::Place;
-use crate::tools::{case, elapsed_ns, group, moving, work};
+use crate::tools::prelude::*;
 use std::time::{Duration, Instant};
 use weir::mpx::{ChannelId, Kind};
 use weir::{Mpx, MpxOptions, MpxPeer};
-use weir_measure::bench::case::{
-    Batch, Case, Group, Measure, Normalise, Sides, Site, Trouble, Work,
-};
-use weir_measure::bench::params::{Params, Placement};
 
 /// Channels that are open.
 const CHANNELS: [u64; 3] = [10, 1_000, 10_000];

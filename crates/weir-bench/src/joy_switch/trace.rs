@@ -12,15 +12,11 @@ mod instance;
 use super::Made;
 use crate::tools::channel::{Channel, Mechanism};
 use crate::tools::peer::Peer;
-use crate::tools::{case, group, moving, timed, work};
+use crate::tools::prelude::*;
 use events::{PHASES, phases};
 use instance::Instance;
-use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Trouble,
-};
 use weir_measure::bench::estimate::median;
 use weir_measure::bench::host::counter_hz;
-use weir_measure::bench::params::{Params, Placement, Unit};
 
 /// Round trips of a batch: their events fit the buffer.
 const TRIPS: u64 = 200;

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use weir_bench_sys::swap;
 use weir_measure::bench::case::{Site, Trouble};
+use weir_measure::cgroup;
 use weir_measure_sys::fork::{self, Child};
 
 const PAGE_CLUSTER: &str = "/proc/sys/vm/page-cluster";
@@ -49,7 +50,9 @@ impl Cage {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let serial = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-bench-{}-{serial}", std::process::id());
-        let group = own_group()?.join(&name);
+        let own = cgroup::directories("memory").into_iter().next();
+        let own = own.ok_or_else(|| Trouble::left_out("no memory cgroups are mounted here"))?;
+        let group = own.join(&name);
         let swaps = mechanism.swaps();
         let swap_file = swaps.then(|| site.directory.join(format!(".{name}.swap")));
         let tuned = mechanism == Mechanism::SwapTuned;
@@ -148,58 +151,5 @@ impl Drop for Cage {
         if let Some(mut guard) = self.guard.take() {
             let _ = guard.wait();
         }
-    }
-}
-
-/// The directory of this process's memory cgroup, of either version.
-fn own_group() -> Result<PathBuf, Trouble> {
-    let cgroups = fs::read_to_string("/proc/self/cgroup")?;
-    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-    let path = |matches: &dyn Fn(&str) -> bool| {
-        cgroups.lines().find_map(|line| {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let (controllers, path) = (fields.next()?, fields.next()?);
-            matches(controllers).then(|| path.trim_start_matches('/').to_owned())
-        })
-    };
-    let first = path(&|controllers| controllers.split(',').any(|name| name == "memory"));
-    let second = path(&str::is_empty);
-    let of_first = first.zip(mount(&mounts, "cgroup", "memory"));
-    let of_second = || second.zip(mount(&mounts, "cgroup2", ""));
-    let found = of_first.or_else(of_second).map(|(path, (root, place))| {
-        // In a container the mount may show a part of the tree only.
-        let inside = path.strip_prefix(root.trim_start_matches('/')).unwrap_or(&path);
-        place.join(inside.trim_start_matches('/'))
-    });
-    found.ok_or_else(|| Trouble::left_out("no memory cgroups are mounted here"))
-}
-
-/// What part of a file system of this type, whose options name the controller, is mounted where.
-fn mount(mounts: &str, kind: &str, controller: &str) -> Option<(String, PathBuf)> {
-    mounts.lines().find_map(|line| {
-        let (place, rest) = line.split_once(" - ")?;
-        let mut rest = rest.split(' ');
-        let (found, options) = (rest.next()?, rest.nth(1)?);
-        let fits = controller.is_empty() || options.split(',').any(|option| option == controller);
-        let mut place = place.split(' ').skip(3);
-        let (root, place) = (place.next()?, place.next()?);
-        (found == kind && fits).then(|| (root.to_owned(), PathBuf::from(place)))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mounts_are_found_by_type_and_controller() {
-        let mounts = "30 25 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
-                      31 25 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
-                      32 25 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
-        let found = |kind, controller| mount(mounts, kind, controller);
-        let all = |place: &str| Some(("/".to_owned(), PathBuf::from(place)));
-        assert_eq!(found("cgroup", "memory"), all("/sys/fs/cgroup/memory"));
-        assert_eq!(found("cgroup2", ""), all("/sys/fs/cgroup/unified"));
-        assert_eq!(found("cgroup", "hugetlb"), None);
     }
 }

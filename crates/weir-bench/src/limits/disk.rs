@@ -1,15 +1,11 @@
 //! The disk: writes and reads past the page cache, by size.
 
-use crate::tools::{case, direct_file, elapsed_ns, group as make_group, size, work};
+use crate::tools::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::time::Instant;
 use weir_bench_sys::shared::Buffer;
-use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Trouble, Work,
-};
-use weir_measure::bench::params::Params;
 use weir_measure::random::Random;
 
 const BYTES: [u64; 4] = [4 << 10, 64 << 10, 256 << 10, 1 << 20];
@@ -19,7 +15,7 @@ const FILE_BYTES: u64 = 32 << 20;
 const BYTE: u8 = 0xa5;
 
 /// Sequential writes and random reads.
-pub fn group() -> Group {
+pub fn transfers() -> Group {
     let mut cases = Vec::new();
     for bytes in BYTES {
         for write in [true, false] {
@@ -42,7 +38,7 @@ pub fn group() -> Group {
             });
         }
     }
-    Group { twin: false, processes: 12, ..make_group("disk", Sides::One, cases) }
+    Group { twin: false, processes: 12, ..group("disk", Sides::One, cases) }
 }
 
 fn disk(site: &Site, bytes: usize, write: bool) -> Result<Box<dyn Work>, Trouble> {

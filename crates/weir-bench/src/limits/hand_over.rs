@@ -1,12 +1,11 @@
 //! Memory that one CPU writes and another then reads: what moving bytes between two CPUs takes at
 //! the least.
 
-use crate::tools::{case, peer::Peer, size, work};
+use crate::tools::peer::Peer;
+use crate::tools::prelude::*;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use weir_bench_sys::shared::{LINE_BYTES, Shared};
-use weir_measure::bench::case::{Batch, Case, Measure, Site, Trouble, Work};
-use weir_measure::bench::params::Params;
 
 const BYTES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
 /// The line of the word that says whose turn it is; the buffer follows two lines later.

@@ -52,11 +52,6 @@ impl Mechanism {
         };
         if bytes == 0 { None } else { Some(bytes) }
     }
-
-    /// Whether it keeps the boundaries of what was sent.
-    pub fn keeps_records(self) -> bool {
-        !matches!(self, Mechanism::Pipe(_) | Mechanism::UnixStream | Mechanism::WeirPipe(_))
-    }
 }
 
 /// Records a queue holds: the kernel's default limit.

@@ -1,6 +1,6 @@
 //! What the suites are built with.
 //!
-//! - [`case`], [`Group`] makers, [`work`]: recipes without ceremony.
+//! - [`case`], [`Group`] makers, [`work`]: recipes without ceremony; all of it is in [`prelude`].
 //! - [`pattern`]: bytes that are known, and checked where they arrive.
 //! - [`peer`]: the other side, a forked child.
 //! - [`channel`]: mechanisms that carry bytes, the kernel's and weir's, behind one face.
@@ -20,6 +20,7 @@ pub mod pattern;
 pub mod peer;
 pub mod place;
 pub mod ports;
+pub mod prelude;
 pub mod program;
 pub mod ring;
 pub mod stream;

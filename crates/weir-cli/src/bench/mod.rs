@@ -30,8 +30,9 @@ use weir_measure::bench::host;
 use weir_measure::bench::pick::{self, Pick, Picks};
 use weir_measure::bench::place::Topology;
 use weir_measure::bench::plan::{Plan, PlanError, Wish};
-use weir_measure::bench::record::{Host, HostState, Report, Seen};
+use weir_measure::bench::record::{Host, HostState, Report};
 use weir_measure::bench::state::Watch;
+use weir_measure::host_cpu::HostUse;
 
 /// The word with which the command starts itself for a cell.
 pub const CELL: &str = "bench-cell";
@@ -120,7 +121,7 @@ fn measure(suites: &[Suite], wish: Wish, progress: &mut Progress) -> Result<Repo
     let mut watch = Watch::begin(topology.allowed());
     let rates = host::present_rates((plan.budget / 20).clamp(LOOK, WATCH));
     let before = watch.seen();
-    if let Some(before) = before.filter(Seen::is_busy) {
+    if let Some(before) = before.filter(HostUse::is_busy) {
         progress.warn(&format!(
             "the host is busy: {} before the run began; the figures will be those of a busy host",
             before.words()

@@ -10,7 +10,6 @@
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -106,30 +105,17 @@ pub struct Memory {
 }
 
 /// Why the file cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Trouble {
     /// It is not what weir writes: another may take its place.
+    #[error("it is damaged ({0})")]
     Damaged(String),
     /// A newer weir wrote it.
+    #[error("a newer weir wrote it ({0})")]
     Newer(String),
     /// The system refused.
-    Io(std::io::Error),
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Trouble::Damaged(why) => write!(f, "it is damaged ({why})"),
-            Trouble::Newer(schema) => write!(f, "a newer weir wrote it ({schema})"),
-            Trouble::Io(error) => error.fmt(f),
-        }
-    }
-}
-
-impl From<std::io::Error> for Trouble {
-    fn from(error: std::io::Error) -> Trouble {
-        Trouble::Io(error)
-    }
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
 }
 
 /// Where it is kept: `WEIR_ELASTIC`, else `weir/elastic.json` under `XDG_STATE_HOME` or

@@ -20,8 +20,6 @@ mod second;
 mod tests;
 mod words;
 
-use std::fmt;
-
 pub use fault::SyntaxError;
 
 use fault::Stop;
@@ -82,24 +80,15 @@ pub struct Direct {
 }
 
 /// Why there is no plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// Nothing but blanks and comments.
+    #[error("the pipeline is empty")]
     Empty,
     /// The shell would refuse it too, as far as can be told here.
+    #[error("{0}")]
     Syntax(SyntaxError),
 }
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PlanError::Empty => write!(f, "the pipeline is empty"),
-            PlanError::Syntax(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for PlanError {}
 
 /// Plans a text. `is_exported_function` tells of a command word whether the environment holds a
 /// shell function of that name, which bash would run instead of the program.

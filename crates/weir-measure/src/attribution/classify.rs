@@ -6,10 +6,9 @@
 //! from `fdinfo`. xz, for one, waits in `poll` on both of its sides.
 
 use crate::attribution::calls::Call;
-use crate::proc::{Descriptor, Kind, descriptor, epoll_interest};
+use crate::proc::{Descriptor, Kind, borrow, descriptor, epoll_interest};
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::{socket_domain, socket_peercred};
-use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use weir_doctor::state::State;
 use weir_measure_sys::memory::read_remote;
 use weir_sys::Pid;
@@ -120,11 +119,9 @@ fn strongest(pid: Pid, set: &[(i32, u32)], ends: &Endpoints, hints: Hints) -> St
 /// Whether a socket's other end is the process itself: a wake-up line between its own threads or
 /// to its own event loop, as asyncio has one.
 fn is_own_socket(pid: Pid, fd: i32) -> bool {
-    let Some(raw) = rustix::process::Pid::from_raw(pid) else { return false };
-    let Ok(pidfd) = pidfd_open(raw, PidfdFlags::empty()) else { return false };
-    let Ok(socket) = pidfd_getfd(&pidfd, fd, PidfdGetfdFlags::empty()) else { return false };
+    let Some(socket) = borrow(pid, fd) else { return false };
     socket_domain(&socket).is_ok_and(|domain| domain == AddressFamily::UNIX)
-        && socket_peercred(&socket).is_ok_and(|peer| peer.pid == raw)
+        && socket_peercred(&socket).is_ok_and(|peer| peer.pid.as_raw_nonzero().get() == pid)
 }
 
 fn is_anonymous_pipe(file: &Descriptor) -> bool {

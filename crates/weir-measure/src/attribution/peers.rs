@@ -5,11 +5,10 @@
 //! `/proc/PID/net` tell the peer's socket if it is on this host, and a walk over the descriptors of
 //! the processes that may be looked into tells whose it is.
 
-use crate::proc::{Descriptor, descriptor};
+use crate::proc::{Descriptor, borrow, descriptor};
 use crate::record::{Peer, PeerKind};
 use rustix::net::sockopt::{socket_acceptconn, socket_peercred};
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername, getsockname};
-use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::net::{IpAddr, SocketAddr as InetAddr};
 use std::os::fd::OwnedFd;
 use weir_sys::Pid;
@@ -65,11 +64,6 @@ const ASK_AGAIN_NS: u64 = 200_000_000;
 
 fn peer_of(pid: Pid, fd: i32) -> Peer {
     borrow(pid, fd).and_then(|socket| of_socket(pid, &socket)).unwrap_or_default()
-}
-
-fn borrow(pid: Pid, fd: i32) -> Option<OwnedFd> {
-    let pidfd = pidfd_open(rustix::process::Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-    pidfd_getfd(&pidfd, fd, PidfdGetfdFlags::empty()).ok()
 }
 
 /// The peer of a socket that process `pid` has.

@@ -22,7 +22,7 @@ pub struct Found {
 }
 
 /// A process: its tasks, and what was last seen of it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Process {
     /// Its id.
     pub pid: Pid,
@@ -93,41 +93,14 @@ impl Process {
     /// Starts to look at process `pid`, with the one task it surely has.
     pub fn new(pid: Pid, group: usize) -> Process {
         let io = ProcFile::open(&format!("/proc/{pid}/io")).ok();
-        let (name, command) = (String::new(), String::new());
         let tasks = vec![Task::new(pid, pid)];
-        let (locale, last_io) = (None, None);
-        let (looks, system_permille) = (0, 0);
-        Process {
-            pid,
-            group,
-            name,
-            command,
-            locale,
-            looks,
-            described: false,
-            tasks,
-            io,
-            last_io,
-            system_permille,
-            starter: group,
-            parent: 0,
-            orphan: false,
-            zombie_looks: 0,
-            ticks_alive: 0,
-            alive_ns: 0,
-            past: Sched::default(),
-            waited_ns: 0,
-            waited_system_ns: 0,
-        }
+        Process { pid, group, starter: group, tasks, io, ..Process::default() }
     }
 
     /// Starts to look at a process that was found, and that a process of group `starter` started.
     pub fn found(found: Found, group: usize, starter: usize) -> Process {
-        let mut process = Process::new(found.pid, group);
-        process.starter = starter;
-        process.parent = found.parent;
-        process.name = found.name;
-        process
+        let Found { pid, parent, name } = found;
+        Process { starter, parent, name, ..Process::new(pid, group) }
     }
 
     /// Whether it was found, and not given to start with.
@@ -151,11 +124,6 @@ impl Process {
             }
             self.tasks.push(Task::new(self.pid, id));
         }
-    }
-
-    /// Number of tasks it has now.
-    pub fn task_count(&self) -> usize {
-        self.tasks.len()
     }
 
     /// CPU time and waiting time of the tasks it has now, as last looked at.
@@ -229,9 +197,7 @@ impl Process {
         let io = self.io.as_ref().and_then(|io| Io::parse(io.read(&mut buffer).ok()?));
         self.last_io = io.or(self.last_io);
     }
-}
 
-impl Process {
     /// Reads its final totals, if it is still there, running or ended: CPU time, how that divides,
     /// bytes. Returns its state letter and its parent.
     pub fn last_look(&mut self) -> Option<(u8, Pid)> {

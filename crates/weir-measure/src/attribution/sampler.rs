@@ -66,11 +66,6 @@ impl Sampler {
         group
     }
 
-    /// The process with which a group started.
-    pub fn root(&mut self, group: usize) -> Option<&mut Process> {
-        self.processes.get_mut(&self.groups.get(group)?.root)
-    }
-
     /// The group's first process has ended: what is left of the group is looked at no more, and
     /// nobody of it will wait for what is left.
     pub fn end_group(&mut self, group: usize, now_ns: u64) {
@@ -81,7 +76,7 @@ impl Sampler {
         let mut behind = self.pipes.iter().filter(|pipe| Some(pipe.identity) == output);
         let left = behind.next().and_then(PipeWatch::has_writers) == Some(true);
         self.groups[group].perhaps_unreaped |= left && self.grouping == Grouping::ByStage;
-        let members: Vec<Pid> = self.members(group).filter(|pid| *pid != root).collect();
+        let members: Vec<Pid> = self.pids_of(group).filter(|pid| *pid != root).collect();
         for pid in members {
             let Some(process) = self.processes.get_mut(&pid) else { continue };
             process.orphan |= process.last_look().is_some();
@@ -91,16 +86,11 @@ impl Sampler {
         self.groups[group].ended = true;
         match self.grouping {
             Grouping::ByStage => {
-                let members: Vec<Pid> = self.members(group).collect();
+                let members: Vec<Pid> = self.pids_of(group).collect();
                 members.iter().for_each(|pid| self.forget(*pid));
             }
             Grouping::ByProcess => self.forget(root),
         }
-    }
-
-    fn members(&self, group: usize) -> impl Iterator<Item = Pid> {
-        let members = self.processes.values().filter(move |process| process.group == group);
-        members.map(|process| process.pid)
     }
 
     /// The run has ended: what is still known of any process goes into its group's totals.

@@ -3,7 +3,6 @@
 
 use super::params::{Load, Params, Placement, Unit};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::path::PathBuf;
 
 /// An experiment, named after the report it comes from.
@@ -286,7 +285,8 @@ impl Site {
 }
 
 /// Why a case gives no figure.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{text}")]
 pub struct Trouble {
     /// Whether it is a want of privilege or of a feature rather than a fault.
     pub left_out: bool,
@@ -305,14 +305,6 @@ impl Trouble {
         Trouble { left_out: false, text: text.into() }
     }
 }
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for Trouble {}
 
 impl From<std::io::Error> for Trouble {
     fn from(error: std::io::Error) -> Trouble {

@@ -165,9 +165,4 @@ impl Pace {
         let left = self.blocks.iter().map(|block| block.left_s(0, self.end, self.part));
         Duration::from_secs_f64(left.sum::<f64>().max(0.0))
     }
-
-    /// The passes there will be, as far as is known now.
-    pub fn passes(&self) -> u64 {
-        self.end
-    }
 }

@@ -1,6 +1,7 @@
 //! Placements: which CPUs are siblings, share a cache, or neither.
 
 use super::params::Placement;
+use crate::machine::allowed_cpus;
 use rustix::thread::CpuSet;
 use std::collections::BTreeSet;
 
@@ -69,11 +70,6 @@ impl Topology {
         let cpus = self.allowed.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
         format!("this process may use CPU {cpus}: {why}")
     }
-}
-
-fn allowed_cpus() -> Vec<usize> {
-    let set = rustix::thread::sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
-    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
 }
 
 /// Name of the directory of the last data cache of a CPU.

@@ -6,9 +6,9 @@
 //! after the slash above ours is refused.
 
 use super::params::{Load, Params, Placement, Unit};
+use crate::host_cpu::HostUse;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// The schema written.
 pub const SCHEMA: &str = "weir.bench/2";
@@ -110,35 +110,14 @@ pub struct Host {
 #[serde(default)]
 pub struct HostState {
     /// Before the first cell was started, while nothing was measured.
-    pub before: Option<Seen>,
+    pub before: Option<HostUse>,
     /// While cells ran.
-    pub during: Option<Seen>,
+    pub during: Option<HostUse>,
     /// Whether others used, or the hypervisor took, so much of it that the figures are those of a
     /// busy host; `None` where that is not known.
     pub busy: Option<bool>,
     /// The same as a sentence.
     pub text: String,
-}
-
-/// What the CPUs did that the run may use.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Seen {
-    /// For how long they were watched.
-    pub wall_s: f64,
-    /// How many there are.
-    pub cpus: u64,
-    /// Used by processes that are not the run's, on average.
-    pub others_cpus: f64,
-    /// Used by the run.
-    pub own_cpus: f64,
-    /// Idle, waiting for disks included.
-    pub idle_cpus: f64,
-    /// Taken away by the hypervisor.
-    pub steal_cpus: f64,
-    /// Share of the time in which some task of the host waited for a CPU, the run's own too.
-    pub cpu_pressure_share: Option<f64>,
-    /// Mean frequency, as the kernel says; in a guest often a constant.
-    pub frequency_hz: Option<f64>,
 }
 
 /// What the host did in the second before the run, from /proc.
@@ -333,32 +312,19 @@ pub struct Note {
 }
 
 /// Why a text is not a report.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
     /// It is no JSON, or not of this shape.
+    #[error("not a report of weir bench: {0}")]
     Shape(String),
     /// It has another schema than weir.bench.
+    #[error("schema is '{0}', where '{SCHEMA}' is expected")]
     Foreign(String),
     /// It was written by a newer weir.
+    #[error("schema '{0}' is newer than '{SCHEMA}', the newest this weir reads")]
     Newer(String),
 }
-
-impl fmt::Display for ReportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ReportError::Shape(why) => write!(f, "not a report of weir bench: {why}"),
-            ReportError::Foreign(schema) => {
-                write!(f, "schema is '{schema}', where '{SCHEMA}' is expected")
-            }
-            ReportError::Newer(schema) => {
-                write!(f, "schema '{schema}' is newer than '{SCHEMA}', the newest this weir reads")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ReportError {}
 
 impl Report {
     /// Reads a report; one of an older schema as what it is in the present one.

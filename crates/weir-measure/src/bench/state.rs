@@ -2,8 +2,8 @@
 //!
 //! A figure of a busy host is a figure of that host in that state: it is to say so.
 
-use super::record::{HostState, Seen};
-use crate::host_cpu::{HostCpu, frequency_hz};
+use super::record::HostState;
+use crate::host_cpu::{HostCpu, HostUse, frequency_hz};
 
 /// A host is busy when others use more than this part of the CPUs that a run may use ...
 pub const BUSY_SHARE: f64 = 0.1;
@@ -35,25 +35,16 @@ impl Watch {
     }
 
     /// What was seen since it began.
-    pub fn seen(&mut self) -> Option<Seen> {
+    pub fn seen(&mut self) -> Option<HostUse> {
         self.look();
         let used = HostCpu::read(&self.cpus)?.since(self.begun.as_ref()?)?;
         let count = self.frequencies_hz.len() as f64;
         let mean_hz = self.frequencies_hz.iter().sum::<f64>() / count;
-        Some(Seen {
-            wall_s: used.wall_s,
-            cpus: used.cpus,
-            others_cpus: used.others_cpus,
-            own_cpus: used.own_cpus,
-            idle_cpus: used.idle_cpus,
-            steal_cpus: used.steal_cpus,
-            cpu_pressure_share: used.pressure_share,
-            frequency_hz: Some(mean_hz).filter(|mean| mean.is_finite()),
-        })
+        Some(HostUse { frequency_hz: Some(mean_hz).filter(|mean| mean.is_finite()), ..used })
     }
 }
 
-impl Seen {
+impl HostUse {
     /// Whether figures of this time are those of a busy host.
     pub fn is_busy(&self) -> bool {
         let cpus = self.cpus as f64;
@@ -70,9 +61,10 @@ impl Seen {
     }
 
     /// What tells two states apart, so that a difference of figures may be theirs.
-    fn differs(&self, other: &Seen) -> Option<String> {
-        let share = |used: f64, seen: &Seen| used / seen.cpus.max(1) as f64;
-        let apart = |of: fn(&Seen) -> f64| (share(of(self), self) - share(of(other), other)).abs();
+    fn differs(&self, other: &HostUse) -> Option<String> {
+        let share = |used: f64, seen: &HostUse| used / seen.cpus.max(1) as f64;
+        let apart =
+            |of: fn(&HostUse) -> f64| (share(of(self), self) - share(of(other), other)).abs();
         if apart(|seen| seen.others_cpus) > BUSY_SHARE {
             return Some(format!(
                 "others used {:.1} against {:.1} CPUs",
@@ -93,7 +85,7 @@ impl Seen {
 
 impl HostState {
     /// Puts together what was seen before a run and during it.
-    pub fn new(before: Option<Seen>, during: Option<Seen>) -> HostState {
+    pub fn new(before: Option<HostUse>, during: Option<HostUse>) -> HostState {
         let text = match &during {
             Some(during) => format!("{} while it ran", during.words()),
             None => String::from("what others did while it ran is not known"),
@@ -113,8 +105,8 @@ impl HostState {
 mod tests {
     use super::*;
 
-    fn seen(others_cpus: f64, steal_cpus: f64, frequency_hz: Option<f64>) -> Seen {
-        Seen {
+    fn seen(others_cpus: f64, steal_cpus: f64, frequency_hz: Option<f64>) -> HostUse {
+        HostUse {
             wall_s: 1.0,
             cpus: 2,
             others_cpus,
@@ -126,7 +118,7 @@ mod tests {
         }
     }
 
-    fn state(seen: Seen) -> HostState {
+    fn state(seen: HostUse) -> HostState {
         HostState::new(None, Some(seen))
     }
 
@@ -148,7 +140,7 @@ mod tests {
     fn states_differ_by_more_than_a_tenth() {
         let quiet = state(seen(0.1, 0.0, Some(3e9)));
         assert_eq!(quiet.differs(&state(seen(0.25, 0.0, Some(3.1e9)))), None);
-        let apart = |other: Seen| quiet.differs(&state(other));
+        let apart = |other: HostUse| quiet.differs(&state(other));
         assert_eq!(
             apart(seen(1.1, 0.0, None)).as_deref(),
             Some("others used 0.1 against 1.1 CPUs")

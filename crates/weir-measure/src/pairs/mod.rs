@@ -23,27 +23,28 @@ pub use order::PairOrder;
 pub use unpaired::{Unpaired, p_of_intervals};
 pub use verdict::{Resolution, Sentence, Verdict};
 
-use std::fmt;
-
 /// Fewer pairs than this allow no 95 % interval: even if all of them agree, p is 2 / 2^5.
 pub const PAIRS_COUNT_MIN: usize = 6;
 /// More pairs than this are refused: the Walsh averages, n (n + 1) / 2 of them, are all held.
 pub const PAIRS_COUNT_MAX: usize = 2048;
 
 /// Why pairs allow no conclusion.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum PairsError {
     /// There are fewer than [`PAIRS_COUNT_MIN`].
+    #[error("{count} pairs allow no 95 % interval: at least {PAIRS_COUNT_MIN} do")]
     TooFew {
         /// How many there are.
         count: usize,
     },
     /// There are more than [`PAIRS_COUNT_MAX`].
+    #[error("{count} pairs are too many: at most {PAIRS_COUNT_MAX} are compared")]
     TooMany {
         /// How many there are.
         count: usize,
     },
     /// A pair holds a value that is not a positive, finite number.
+    #[error("pair {} holds {value}, which is not a positive number", index + 1)]
     NotPositive {
         /// Which pair, from 0.
         index: usize,
@@ -51,24 +52,6 @@ pub enum PairsError {
         value: f64,
     },
 }
-
-impl fmt::Display for PairsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PairsError::TooFew { count } => {
-                write!(f, "{count} pairs allow no 95 % interval: at least {PAIRS_COUNT_MIN} do")
-            }
-            PairsError::TooMany { count } => {
-                write!(f, "{count} pairs are too many: at most {PAIRS_COUNT_MAX} are compared")
-            }
-            PairsError::NotPositive { index, value } => {
-                write!(f, "pair {} holds {value}, which is not a positive number", index + 1)
-            }
-        }
-    }
-}
-
-impl std::error::Error for PairsError {}
 
 /// How b compares with a: ratios b / a, so below 1 where b takes less.
 ///

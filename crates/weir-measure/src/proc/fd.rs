@@ -1,6 +1,7 @@
 //! What a descriptor of another process refers to, and what an epoll set waits for.
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::os::fd::OwnedFd;
 use weir_sys::Pid;
 use weir_sys::proc::refuse_foreign;
@@ -31,6 +32,12 @@ pub enum Kind {
     Anonymous,
 }
 
+/// Borrows a descriptor of process `pid` for one look; `None` when it may not be had.
+pub fn borrow(pid: Pid, fd: i32) -> Option<OwnedFd> {
+    let pidfd = pidfd_open(rustix::process::Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
+    pidfd_getfd(&pidfd, fd, PidfdGetfdFlags::empty()).ok()
+}
+
 impl Descriptor {
     /// What an open descriptor of this process refers to.
     pub fn of(fd: impl std::os::fd::AsFd) -> Option<Descriptor> {
@@ -40,11 +47,6 @@ impl Descriptor {
     /// Whether it is a pipe or a FIFO.
     pub fn is_pipe(&self) -> bool {
         self.kind == Kind::Pipe
-    }
-
-    /// Whether waiting for it means waiting for storage.
-    pub fn is_storage(&self) -> bool {
-        self.kind == Kind::Storage
     }
 
     /// Whether it is a socket.

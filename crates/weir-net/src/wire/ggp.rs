@@ -58,20 +58,6 @@ pub enum Malformed {
     TooMany,
 }
 
-impl Malformed {
-    /// The reason in a few words.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Malformed::Length => "a wrong length",
-            Malformed::Kind => "an unknown type",
-            Malformed::NeedUpdate => "need-update neither 0 nor 1",
-            Malformed::Network => "a number of no net",
-            Malformed::Doubled => "a net twice",
-            Malformed::TooMany => "too many nets",
-        }
-    }
-}
-
 /// A net of class A, B or C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Network {

@@ -159,17 +159,6 @@ pub enum Malformed {
     Quoted,
 }
 
-impl Malformed {
-    /// The reason in a few words.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Malformed::Short => "shorter than its type",
-            Malformed::Checksum => "a wrong checksum",
-            Malformed::Quoted => "a quotation of no datagram",
-        }
-    }
-}
-
 impl<'a> Message<'a> {
     /// Checks the payload of a datagram of [`ipv4::protocol::ICMP`].
     pub fn check(bytes: &'a [u8]) -> Result<Message<'a>, Malformed> {

@@ -133,21 +133,6 @@ pub enum Malformed {
     Fragment,
 }
 
-impl Malformed {
-    /// The reason in a few words.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Malformed::Short => "shorter than a header",
-            Malformed::Version => "not of version 4",
-            Malformed::Version6 => "of version 6",
-            Malformed::HeaderLength => "a header length out of range",
-            Malformed::TotalLength => "a total length out of range",
-            Malformed::Checksum => "a wrong header checksum",
-            Malformed::Fragment => "an impossible fragment",
-        }
-    }
-}
-
 /// A datagram, its header checked as RFC 1122 3.2.1 wants it: options are not, nor are addresses.
 ///
 /// The reserved flag is not looked at, as in other hosts: whoever sets it gets no special

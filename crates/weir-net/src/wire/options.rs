@@ -20,16 +20,12 @@ pub mod kind {
     pub const RECORD_ROUTE: u8 = 7;
     /// Each host and gateway on the way leaves the time.
     pub const TIMESTAMP: u8 = 68;
-    /// Security (RFC 1108).
-    pub const SECURITY: u8 = 130;
     /// Loose source route.
     pub const LOOSE_ROUTE: u8 = 131;
     /// Stream identifier.
     pub const STREAM: u8 = 136;
     /// Strict source route.
     pub const STRICT_ROUTE: u8 = 137;
-    /// Router alert (RFC 2113).
-    pub const ROUTER_ALERT: u8 = 148;
     /// In a type: every fragment has this option, not only the first.
     pub const COPIED: u8 = 0x80;
 }
@@ -71,19 +67,6 @@ pub enum Reason {
     Overflow,
     /// It is a source route, loose or strict, well-formed: refused.
     SourceRoute,
-}
-
-impl Reason {
-    /// The reason in a few words.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Reason::Length => "an option's length out of range",
-            Reason::Pointer => "an option's pointer out of range",
-            Reason::Twice => "an option twice",
-            Reason::Overflow => "too many without room for a timestamp",
-            Reason::SourceRoute => "a source route",
-        }
-    }
 }
 
 /// What a header's options are, all of which can be taken.

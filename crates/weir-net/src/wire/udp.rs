@@ -20,17 +20,6 @@ pub enum Malformed {
     Checksum,
 }
 
-impl Malformed {
-    /// The reason in a few words.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Malformed::Short => "shorter than a header",
-            Malformed::Length => "a length out of range",
-            Malformed::Checksum => "a wrong checksum",
-        }
-    }
-}
-
 /// A user datagram, its length and its checksum checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {

@@ -4,7 +4,8 @@ use super::super::table::{estimate, interval, is_shown, labels, not_shown, place
 use super::draw::escape;
 use crate::units::figure as nice;
 use std::fmt::Write;
-use weir_measure::bench::record::{CaseRecord, Report, Seen};
+use weir_measure::bench::record::{CaseRecord, Report};
+use weir_measure::host_cpu::HostUse;
 
 /// An interval is marked when it is wider than this on each side, as a fraction.
 const WIDE: f64 = 0.15;
@@ -121,7 +122,7 @@ pub fn host(report: &Report) -> String {
     format!("<details>\n<summary>The host</summary>\n<table>\n{rows}</table>\n</details>\n")
 }
 
-fn seen(seen: Option<&Seen>) -> String {
+fn seen(seen: Option<&HostUse>) -> String {
     let Some(seen) = seen else { return String::from("not known") };
     let mut words = seen.words();
     let _ = write!(
