@@ -123,12 +123,9 @@ impl History {
 
     /// Whether a run can be saved under a name.
     pub fn check_free(&self, name: &str, replace: bool) -> Result<(), Fault> {
-        let there: Option<i64> = self
-            .connection
-            .query_row("SELECT 1 FROM runs WHERE name = ?1", [name], |row| row.get(0))
-            .optional()
-            .map_err(|error| cannot("read", &self.path, &error))?;
-        if there.is_some() && !replace { Err(taken(name)) } else { Ok(()) }
+        let there = is_there(&self.connection, name);
+        let there = there.map_err(|error| cannot("read", &self.path, &error))?;
+        if there && !replace { Err(taken(name)) } else { Ok(()) }
     }
 
     /// Saves a run. A name that is there is refused unless it may be replaced.
@@ -138,11 +135,7 @@ impl History {
             .map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
         let cannot = |error: rusqlite::Error| cannot("write", &self.path, &error);
         let transaction = self.connection.transaction().map_err(cannot)?;
-        let there: Option<i64> = transaction
-            .query_row("SELECT 1 FROM runs WHERE name = ?1", [name], |row| row.get(0))
-            .optional()
-            .map_err(cannot)?;
-        if there.is_some() && !replace {
+        if is_there(&transaction, name).map_err(cannot)? && !replace {
             return Err(taken(name));
         }
         let insert = "INSERT OR REPLACE INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -213,6 +206,10 @@ pub fn unknown(name: &str, nearest: Option<&str>) -> Fault {
         Some(nearest) => format!("there is no saved run '{name}'; did you mean '{nearest}'?"),
         None => format!("there is no saved run '{name}'; weir history lists them"),
     })
+}
+
+fn is_there(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
+    connection.prepare("SELECT 1 FROM runs WHERE name = ?1")?.exists([name])
 }
 
 fn taken(name: &str) -> Fault {
