@@ -21,7 +21,7 @@ use weir_ring::cluster::{Cluster, matching};
 
 #[derive(Debug)]
 enum Home {
-    Local(Cluster),
+    Local(Box<Cluster>),
     Shared { file: OwnedFd, page: Page<Cluster> },
 }
 
@@ -34,7 +34,7 @@ pub struct Flags {
 impl Flags {
     /// A cluster of this process.
     pub fn local() -> Flags {
-        Flags { home: Arc::new(Home::Local(Cluster::default())) }
+        Flags { home: Arc::new(Home::Local(Box::default())) }
     }
 
     /// A cluster in shared memory, to be handed on by its descriptor.

@@ -38,6 +38,23 @@ fn receive(owner: &mut Mpx, count: usize) {
     }
 }
 
+/// Receives until a channel has closed.
+fn receive_to_the_end(owner: &mut Mpx) {
+    let mut closed = false;
+    while !closed {
+        let see = |record: weir::mpx::Record<'_>| closed = matches!(record.kind, Kind::Close(_));
+        owner.receive_each_for(&mut [0; 65_536], LONG, see).expect("received");
+    }
+}
+
+/// Sends a hundred records, each of which is received before the next.
+fn send_a_hundred(peer: &mut MpxPeer, channel: weir::mpx::ChannelId, owner: &mut Mpx) {
+    for _ in 0..100 {
+        assert_eq!(peer.send(channel, b"ten bytes.").expect("sent"), 10);
+        receive(owner, 1);
+    }
+}
+
 #[test]
 fn counts_are_exact_and_seen_from_outside() {
     let mut exchange = exchange();
@@ -50,12 +67,7 @@ fn counts_are_exact_and_seen_from_outside() {
     exchange.owner.receive_each_for(&mut [0; 64], LONG, see).expect("received");
     let answered = asking.expect("an open");
     exchange.owner.accept(answered).expect("accepted");
-    for _ in 0..10 {
-        for _ in 0..10 {
-            assert_eq!(peer.send(channel, b"ten bytes.").expect("sent"), 10);
-            receive(&mut exchange.owner, 1);
-        }
-    }
+    send_a_hundred(&mut peer, channel, &mut exchange.owner);
     assert!(peer.end(channel).expect("sent") && peer.signal(channel, 7).expect("sent"));
     receive(&mut exchange.owner, 2);
     assert_eq!(exchange.owner.send(answered, b"back").expect("sent"), 4);
@@ -80,11 +92,7 @@ fn counts_are_exact_and_seen_from_outside() {
     assert_eq!((one.blocked, one.arena_used_bytes), (1, 64 << 10));
     assert_eq!((one.bytes_out, one.records_out), (1000 + sent as u64, 103));
     drop(peer);
-    let mut closed = false;
-    while !closed {
-        let see = |record: weir::mpx::Record<'_>| closed = matches!(record.kind, Kind::Close(_));
-        exchange.owner.receive_each_for(&mut [0; 65_536], LONG, see).expect("received");
-    }
+    receive_to_the_end(&mut exchange.owner);
     let (owner, peers) = seen(socket);
     let owner = owner.account;
     assert!(peers.is_empty(), "{peers:?}");

@@ -428,6 +428,29 @@ fn an_end_that_was_made_a_handle_can_be_opened_again_in_its_process() {
     assert_eq!(reader.read(&mut [0; 9]).expect("the end"), 0);
 }
 
+/// Two writers of one process over one memory wrote to the same bytes from two threads.
+#[test]
+fn an_end_is_open_once_in_a_process() {
+    let (writer, reader) = weir::Handle::stream_pair(&small()).expect("made");
+    let (memory, socket) = writer.into_descriptors();
+    let copy = || {
+        let copies = (memory.try_clone().expect("a copy"), socket.try_clone().expect("a copy"));
+        weir::Writer::open(weir::Handle::writer(copies.0, copies.1), &small())
+    };
+    let mut writer = copy().expect("opened");
+    let refused = copy().expect_err("it is open");
+    assert_eq!(refused.kind(), weir::ErrorKind::Invalid);
+    assert_eq!(
+        refused.to_string(),
+        "cannot open a writer: this process has opened this end already"
+    );
+    let mut reader = weir::Reader::open(reader, &small()).expect("the other end");
+    writer.write(b"one").expect("the refusal has harmed nobody");
+    assert_eq!(reader.read(&mut [0; 9]).expect("read"), 3);
+    let handle = writer.into_handle().expect("handed on");
+    assert!(weir::Writer::open(handle, &small()).is_ok(), "it is open no more");
+}
+
 #[test]
 fn a_stopped_peer_is_not_dead() {
     let (writer, reader) = weir::Handle::stream_pair(&small()).expect("made");

@@ -9,6 +9,6 @@ pub mod lifeline;
 pub mod name;
 pub mod passing;
 pub mod peer;
-mod process;
+pub mod process;
 pub mod site;
 pub mod watcher;

@@ -206,6 +206,7 @@ impl Memory for Map {
         self.mapping.first()
     }
 
+    #[inline]
     fn bytes(&self, area: Area) -> u64 {
         if area == Area::Ring { self.extent.ring_bytes } else { self.extent.arena_bytes }
     }

@@ -24,6 +24,7 @@ pub struct ViewMut<'a> {
 }
 
 impl<'a> View<'a> {
+    #[inline]
     pub(crate) fn new(map: &'a Map, (area, at): (Area, usize), bytes: usize) -> View<'a> {
         // Asserts that it lies inside.
         map.part(area, at, bytes);
@@ -31,6 +32,7 @@ impl<'a> View<'a> {
     }
 
     /// How many bytes there are.
+    #[inline]
     pub fn len(&self) -> usize {
         self.bytes
     }
@@ -40,6 +42,7 @@ impl<'a> View<'a> {
         self.bytes == 0
     }
 
+    #[inline]
     fn part(&self, offset: usize, bytes: usize) -> usize {
         let inside = offset <= self.bytes && bytes <= self.bytes - offset;
         assert!(inside, "{bytes} bytes at {offset} of a view of {}", self.bytes);
@@ -50,6 +53,7 @@ impl<'a> View<'a> {
     ///
     /// # Panics
     /// When they reach beyond the end.
+    #[inline]
     pub fn copy_to(&self, offset: usize, to: &mut [u8]) {
         self.map.copy_out(self.area, self.part(offset, to.len()), to);
     }

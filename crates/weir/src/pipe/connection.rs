@@ -15,7 +15,7 @@ use weir_ring::{Memory, sleep};
 use weir_sys::forks::ParentOnly;
 
 /// Which end of a pipe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// The end that writes.
     Writer,

@@ -1,5 +1,6 @@
 //! Pipes of bytes and of records: their ends, and how ends get to other processes.
 
+pub mod claim;
 pub mod connection;
 pub mod defaults;
 pub mod end;

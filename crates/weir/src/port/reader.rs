@@ -2,11 +2,10 @@
 
 use super::lent::Lent;
 use super::rings::{Effort, Rings};
-use super::slot::{Manner, Most, Step};
+use super::slot::{Manner, Step};
 use super::{Counts, Event, PortOptions, READ, Received, WriterId, WriterStat};
 use crate::connect::name::{self, Subject};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::View;
 use crate::park::{Until, Wait};
 use rustix::fd::BorrowedFd;
 use std::path::Path;
@@ -62,13 +61,7 @@ impl Port {
     #[inline]
     fn receive_until(&mut self, buffer: &mut [u8], until: Until) -> Result<Received> {
         let mut got = None;
-        let most = Most { messages: 1, bytes: buffer.len() };
-        self.serve(buffer, most, until, |received, view, buffer| {
-            if let Some(view) = view {
-                view.copy_to(0, &mut buffer[..received.event.bytes()]);
-            }
-            got = Some(received);
-        })?;
+        self.copy_each(buffer, 1, until, |received, _| got = Some(received))?;
         got.ok_or_else(|| READ.error(ErrorKind::WouldBlock, self.path(), "no message is whole"))
     }
 
@@ -115,16 +108,59 @@ impl Port {
         &mut self,
         buffer: &mut [u8],
         until: Until,
+        see: impl FnMut(Received, &[u8]),
+    ) -> Result<usize> {
+        self.copy_each(buffer, usize::MAX, until, see)
+    }
+
+    /// At most so many messages of the writer that is next, each through `buffer`: how many.
+    #[inline]
+    fn copy_each(
+        &mut self,
+        buffer: &mut [u8],
+        most: usize,
+        until: Until,
         mut see: impl FnMut(Received, &[u8]),
     ) -> Result<usize> {
-        let most = Most { messages: usize::MAX, bytes: buffer.len() };
-        self.serve(buffer, most, until, |received, view, buffer| {
-            let bytes = &mut buffer[..received.event.bytes()];
-            if let Some(view) = view {
-                view.copy_to(0, bytes);
+        // In a stream of messages of the same writer there is nothing else to look at.
+        if let Some(place) = self.rings.choice.current_place()
+            && let served @ 1.. = self.copy_of_writer(place, buffer, most, &mut see)?
+        {
+            return Ok(served);
+        }
+        let mut effort = Effort::new(until);
+        loop {
+            let place = self.rings.next_of(&mut effort)?;
+            if let served @ 1.. = self.copy_of_writer(place, buffer, most, &mut see)? {
+                return Ok(served);
             }
-            see(received, bytes);
-        })
+            if let Some(received) = self.step(place, buffer, &mut effort)? {
+                see(received, &buffer[..received.event.bytes()]);
+                return Ok(1);
+            }
+        }
+    }
+
+    #[inline]
+    fn copy_of_writer(
+        &mut self,
+        place: u32,
+        buffer: &mut [u8],
+        most: usize,
+        see: &mut impl FnMut(Received, &[u8]),
+    ) -> Result<usize> {
+        let manner = self.manner();
+        let slot = self.rings.choice.slot(place)?;
+        let (writer, identity, before) = (slot.id, slot.identity, slot.bytes);
+        let served = slot.serve_short(buffer, most, manner, |sequence, bytes| {
+            let event = Event::Message { bytes: bytes.len() };
+            see(Received { writer, identity, sequence, event }, bytes);
+        })?;
+        if served > 0 {
+            let bytes = slot.bytes - before;
+            self.served(place, served, bytes)?;
+        }
+        Ok(served)
     }
 
     /// As [`Port::receive_each`], but messages that came in one piece are shown where they lie,
@@ -192,64 +228,35 @@ impl Port {
         until: Until,
         mut see: impl FnMut(Received, Lent<'_>),
     ) -> Result<usize> {
-        let most = Most { messages: usize::MAX, bytes: usize::MAX };
-        self.serve(buffer, most, until, |received, view, buffer| {
-            let copied = || Lent::Copied(&buffer[..received.event.bytes()]);
-            see(received, view.map_or_else(copied, Lent::InPlace));
-        })
-    }
-
-    /// Waits for a writer that has something, and shows what is there of it to the end of its
-    /// turn: messages of one piece where they lie, anything else in `buffer`. How many.
-    #[inline]
-    fn serve(
-        &mut self,
-        buffer: &mut [u8],
-        most: Most,
-        until: Until,
-        mut see: impl FnMut(Received, Option<View<'_>>, &mut [u8]),
-    ) -> Result<usize> {
-        // In a stream of messages of the same writer there is nothing else to look at.
-        if let Some(place) = self.rings.choice.current_place()
-            && let served @ 1.. = self.serve_writer(place, buffer, most, &mut see)?
-        {
-            return Ok(served);
-        }
         let mut effort = Effort::new(until);
         loop {
             let place = self.rings.next_of(&mut effort)?;
-            if let served @ 1.. = self.serve_writer(place, buffer, most, &mut see)? {
+            let manner = self.manner();
+            let slot = self.rings.choice.slot(place)?;
+            let (writer, identity, before) = (slot.id, slot.identity, slot.bytes);
+            let served = slot.serve(manner, |sequence, view| {
+                let event = Event::Message { bytes: view.len() };
+                see(Received { writer, identity, sequence, event }, Lent::InPlace(view));
+            })?;
+            if served > 0 {
+                let bytes = slot.bytes - before;
+                self.served(place, served, bytes)?;
                 return Ok(served);
             }
             if let Some(received) = self.step(place, buffer, &mut effort)? {
-                see(received, None, buffer);
+                see(received, Lent::Copied(&buffer[..received.event.bytes()]));
                 return Ok(1);
             }
         }
     }
 
+    /// Counts what was received of a writer.
     #[inline]
-    fn serve_writer(
-        &mut self,
-        place: u32,
-        buffer: &mut [u8],
-        most: Most,
-        see: &mut impl FnMut(Received, Option<View<'_>>, &mut [u8]),
-    ) -> Result<usize> {
-        let manner = self.manner();
-        let slot = self.rings.choice.slot(place)?;
-        let (writer, identity, before) = (slot.id, slot.identity, slot.bytes);
-        let served = slot.serve(most, manner, |sequence, view| {
-            let event = Event::Message { bytes: view.len() };
-            see(Received { writer, identity, sequence, event }, Some(view), buffer);
-        })?;
-        if served > 0 {
-            let bytes = slot.bytes - before;
-            self.rings.choice.account_for(place)?;
-            self.rings.choice.count(served as u64, bytes);
-            self.rings.acted();
-        }
-        Ok(served)
+    fn served(&mut self, place: u32, messages: usize, bytes: u64) -> Result<()> {
+        self.rings.choice.account_for(place)?;
+        self.rings.choice.count(messages as u64, bytes);
+        self.rings.acted();
+        Ok(())
     }
 
     fn manner(&self) -> Manner {

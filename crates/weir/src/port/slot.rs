@@ -82,14 +82,6 @@ pub struct Manner {
     pub room_bytes: u64,
 }
 
-/// What one call takes at most.
-#[derive(Clone, Copy, Debug)]
-pub struct Most {
-    pub messages: usize,
-    /// Of one message.
-    pub bytes: usize,
-}
-
 /// What is at the front of a ring, checked.
 enum Front {
     Record { bytes: usize, first: bool, last: bool },
@@ -283,6 +275,7 @@ impl Slot {
         Ok(Step::PutAway(done))
     }
 
+    #[inline]
     fn count(&mut self, bytes: usize) {
         self.sequence += 1;
         self.bytes += bytes as u64;
@@ -343,23 +336,64 @@ impl Slot {
         Ok(Step::Message(bytes))
     }
 
-    /// Shows messages of one piece where they lie, one after the other, until the turn is over,
-    /// there were `most.messages`, or there is something else to do: how many.
+    /// Receives messages of one piece into `buffer`, one after the other, until the turn is over,
+    /// there were `most`, or there is something else to do, and shows each. How many.
+    ///
+    /// A loop of its own: through the views of [`Slot::serve`] short messages took up to twice as
+    /// long.
     #[inline]
-    pub fn serve(
+    pub fn serve_short(
         &mut self,
-        most: Most,
+        buffer: &mut [u8],
+        most: usize,
         manner: Manner,
-        mut see: impl FnMut(u64, View<'_>),
+        mut see: impl FnMut(u64, &[u8]),
     ) -> Result<usize> {
         if self.ending.is_some() || self.complete || manner.in_pieces {
             return Ok(0);
         }
-        let most_bytes = manner.most_message_bytes.min(most.bytes as u64);
         let (mut messages, mut moved, mut unsettled) = (0, 0, 0);
-        while self.turn.goes_on() && messages < most.messages {
+        while self.turn.goes_on() && messages < most {
             let Front::Record { bytes, first: true, last: true } = self.front()? else { break };
-            if bytes as u64 > most_bytes {
+            if bytes > buffer.len() || bytes as u64 > manner.most_message_bytes {
+                break;
+            }
+            let (end, ring) = self.reader.parts()?;
+            ring.copy_out(&*end.map, bytes, 0, &mut buffer[..bytes]);
+            ring.consume(&*end.map, bytes, end.dirties);
+            if self.in_message {
+                (self.in_message, self.begun) = (false, None);
+                self.partial = Vec::new();
+            }
+            self.count(bytes);
+            messages += 1;
+            unsettled += 1;
+            moved += bytes;
+            self.turn.serve(bytes as u64);
+            see(self.sequence, &buffer[..bytes]);
+            let (_, ring) = self.reader.parts()?;
+            if ring.owes_much() {
+                self.reader.settle(unsettled, moved)?;
+                (unsettled, moved) = (0, 0);
+            }
+        }
+        if unsettled > 0 {
+            self.reader.settle(unsettled, moved)?;
+        }
+        Ok(messages)
+    }
+
+    /// Shows messages of one piece where they lie, one after the other, until the turn is over
+    /// or there is something else to do: how many.
+    #[inline]
+    pub fn serve(&mut self, manner: Manner, mut see: impl FnMut(u64, View<'_>)) -> Result<usize> {
+        if self.ending.is_some() || self.complete || manner.in_pieces {
+            return Ok(0);
+        }
+        let (mut messages, mut moved, mut unsettled) = (0, 0, 0);
+        while self.turn.goes_on() {
+            let Front::Record { bytes, first: true, last: true } = self.front()? else { break };
+            if bytes as u64 > manner.most_message_bytes {
                 break;
             }
             if self.in_message {

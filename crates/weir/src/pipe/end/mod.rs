@@ -4,6 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Map};
 use crate::park::doorbell::Doorbell;
 use crate::park::{Parked, Spinner, Until, Waiting, barrier, peer_of};
+use crate::pipe::claim::Claim;
 use crate::pipe::connection::{Connection, Role};
 use crate::pipe::defaults::out_of_range;
 use crate::pipe::handle::{Half, Handle};
@@ -52,6 +53,8 @@ pub struct End {
     role: Role,
     /// None with the reader of many: it has descriptors for other things.
     file: Option<ParentOnly>,
+    /// None likewise: its rings are sealed, so that none comes twice.
+    claim: Option<Claim>,
     spinner: Spinner,
     fencing: Fencing,
     /// Whether the other end's barrier reaches this process.
@@ -75,6 +78,11 @@ pub struct End {
 fn has_closed(map: &Map, role: Role) -> bool {
     // Acquire pairs with the release in `close`: what was published before is seen after.
     role.sleep(map.header()).closed.load(Ordering::Acquire) != 0
+}
+
+fn claim(file: &ParentOnly, role: Role) -> Result<Claim> {
+    let file = file.here().map_err(|cause| Error::os("open", "memory", cause))?;
+    Claim::new(file, role)
 }
 
 /// Says on which CPU the end of that role is: whether the other is there too.
@@ -102,6 +110,7 @@ impl End {
             slip: Slip::new(resolved.levers.slip_ns),
             dirties: resolved.levers.dirties,
             role: life.role(),
+            claim: file.as_ref().map(|file| claim(file, life.role())).transpose()?,
             file,
             spinner: Spinner::new(resolved.waiting, resolved.levers.wake_ns),
             fencing: Fencing::default(),
@@ -326,6 +335,7 @@ impl End {
 
     /// Goes over to another memory, whose file this is.
     pub fn move_to(&mut self, file: ParentOnly, map: Arc<Map>, shape: Shape) -> Result<()> {
+        self.claim = Some(claim(&file, self.role)?);
         self.file = Some(file);
         self.life.move_to(map.clone());
         let account = self.account();
@@ -355,6 +365,7 @@ impl End {
         let memory = self.file.as_mut().and_then(ParentOnly::take).ok_or_else(forked)?;
         let socket = self.life.take_socket().ok_or_else(forked)?;
         self.handed_on = true;
+        self.claim = None;
         Ok(Handle::new(self.role, memory, socket))
     }
 
