@@ -4,12 +4,12 @@ use crate::args::TuneOptions;
 use crate::fault::{Fault, tell};
 use crate::json;
 use crate::output::Outlet;
+use crate::port::asked as fault;
 use crate::units::capacity;
 use rustix::fd::AsFd;
 use serde_json::json;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use weir::ErrorKind;
 use weir::tune::{Ask, Settings, ask, caches, calibrate, path};
 
 const SCHEMA: &str = "weir.tune/2";
@@ -59,13 +59,6 @@ fn sizes_asked(options: &TuneOptions) -> bool {
 
 fn read() -> Result<Settings, Fault> {
     Settings::read().map_err(fault)
-}
-
-fn fault(error: weir::Error) -> Fault {
-    match error.kind() {
-        ErrorKind::Invalid => Fault::usage(error.to_string()),
-        _ => Fault::failed(error.to_string()),
-    }
 }
 
 fn page_bytes() -> u64 {

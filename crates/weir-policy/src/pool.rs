@@ -377,7 +377,7 @@ impl Pool {
         let Some(transfer) = self.transfers.end(number) else { return };
         if transfer.writes {
             let news = self.laundry.ended(now_ns, &transfer, fault);
-            self.actions.extend(news.map(|fault| Action::Trouble(fault)));
+            self.actions.extend(news.map(Action::Trouble));
         }
         for &block in transfer.blocks() {
             if transfer.writes {

@@ -31,7 +31,7 @@ fn check_name(name: &Path) -> Result<(), Fault> {
 }
 
 /// An error of what was asked for: what cannot be is wrong usage.
-fn asked(error: weir::Error) -> Fault {
+pub fn asked(error: weir::Error) -> Fault {
     match error.kind() {
         ErrorKind::Invalid => Fault::usage(error.to_string()),
         _ => failed(error),
