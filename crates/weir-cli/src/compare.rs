@@ -79,7 +79,6 @@ struct Row {
     verdict: VerdictRecord,
 }
 
-/// Carries out the verb.
 pub fn compare(options: &CompareOptions) -> Result<ExitCode, Fault> {
     let a = load(&options.a)?;
     let b = match &options.b {

@@ -13,7 +13,6 @@ use weir_measure::bench::record::Report;
 
 const SCHEMA: &str = "weir.history/1";
 
-/// Carries out the verb.
 pub fn history(command: &HistoryCommand) -> Result<ExitCode, Fault> {
     match &command.verb {
         Some(HistoryVerb::List(options)) => list(&options.json)?,

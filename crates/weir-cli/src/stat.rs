@@ -21,7 +21,6 @@ use weir::stat::{EndStat, FlagsStat, Kind, MpxStat, PipeStat, clusters, mpxes, p
 
 const SCHEMA: &str = "weir.stat/2";
 
-/// Carries out the verb.
 pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
     if let Some(pid) = options.pid
         && !std::path::Path::new(&format!("/proc/{pid}")).exists()

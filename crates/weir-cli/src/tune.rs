@@ -16,7 +16,6 @@ const SCHEMA: &str = "weir.tune/2";
 /// Of a pipe in use.
 const PIPE_SCHEMA: &str = "weir.tune.pipe/1";
 
-/// Carries out the verb.
 pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
     if options.pipe.is_some() {
         return live(options);

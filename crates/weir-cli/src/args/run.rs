@@ -21,7 +21,6 @@ impl Default for Asked {
     }
 }
 
-/// Options of `weir run`.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "weir run [OPTIONS] 'COMMAND | COMMAND ...'\n       \
@@ -130,6 +129,13 @@ Examples:
 
 /// What `--help` and the manual page add.
 const RUN_MANUAL: &str = "\
+Examples:
+  weir run 'zstd -dc big.zst | grep host7 | sort -k4 | uniq -c'
+  weir run --brief make -j2
+  weir run --compare 'gzip -c big.txt' 'pigz -c big.txt'
+  weir run --json report.json 'tar c src | xz > src.tar.xz'
+  weir run --json /dev/fd/3 'sort big.txt' 3>report.json | head
+
 One argument is a text for the shell. Several are a command and its arguments, run without a
 shell; from the first on, all of them are the command's, so options of weir stand before it. Behind
 -- every argument is such a word. An argument with blanks or signs of the shell in it is a text

@@ -47,7 +47,6 @@ const NEAR: f64 = 0.8;
 /// The default set, with the watching, takes less than a minute.
 const STANDARD_BUDGET: Duration = Duration::from_secs(48);
 
-/// Carries out the verb.
 pub fn bench(options: &BenchOptions) -> Result<ExitCode, Fault> {
     let suites = weir_bench::catalogue();
     let picks = picks(&suites, options)?;

@@ -33,7 +33,6 @@ use weir::{ErrorKind, Pool, PoolOptions};
 use weir_cli_sys::sigpipe_was_ignored;
 use weir_measure_sys::usage::Usage;
 
-/// Carries out the verb.
 pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     if options.json.is_stdout() {
         return Err(Fault::usage("standard output is for the data: --json needs a file"));

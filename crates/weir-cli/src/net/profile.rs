@@ -23,7 +23,6 @@ const PACKETS: (&str, &str) = ("switch", "ip.verify");
 /// Most files that are looked at.
 const MOST_FILES: usize = 256;
 
-/// Carries out the verb.
 pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
     let stop = interrupts()?;
     let mut outlet = Outlet::open(&options.json)?.in_lines(options.interval.is_some());

@@ -14,7 +14,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use weir::ErrorKind;
 
-/// Carries out the verb.
 pub fn port(command: &PortCommand) -> Result<ExitCode, Fault> {
     match &command.verb {
         PortVerb::Read(options) => read::read(options),

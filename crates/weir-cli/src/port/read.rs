@@ -71,7 +71,6 @@ impl Shared {
     }
 }
 
-/// Carries out the verb.
 pub fn read(options: &PortReadOptions) -> Result<ExitCode, Fault> {
     check_name(&options.name)?;
     let output = Output::of_records(&options.json)?;
