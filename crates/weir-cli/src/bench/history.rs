@@ -129,7 +129,7 @@ impl History {
     }
 
     /// Saves a run. A name that is there is refused unless it may be replaced.
-    pub fn save(&mut self, name: &str, report: &Report, replace: bool) -> Result<(), Fault> {
+    pub fn save(&self, name: &str, report: &Report, replace: bool) -> Result<(), Fault> {
         check_name(name)?;
         let text = serde_json::to_string(report)
             .map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
