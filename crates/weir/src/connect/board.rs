@@ -48,6 +48,12 @@ impl BoardSlot {
         over.wake_if_wanted(&board.sleep.word)
     }
 
+    /// How many writers the reader has, as it says: a hint, which all who share the board can spoil.
+    pub fn open_writers(&self) -> u32 {
+        // Relaxed, as the reader stores it: it publishes nothing.
+        self.board.words().account.open.load(Ordering::Relaxed)
+    }
+
     /// The CPU the reader last ran on, and one; 0 where it has not said.
     pub fn reader_cpu(&self) -> u32 {
         self.board.words().sleep.cpu.load(Ordering::Relaxed)

@@ -78,7 +78,7 @@ impl Waiter<'_> {
     pub fn spins(&mut self, until: Until) -> Result<bool> {
         let until = until.at_most(LOOK_AT_ALL).map_or(until, Until::after);
         let mut spinner = self.0.spinner.clone();
-        let came = spinner.spin(until, || self.other_cpu(), || false, || Ok(sees(self.0)))?;
+        let came = spinner.spin(until, || self.other_cpu(), || 0, || false, || Ok(sees(self.0)))?;
         self.0.spinner = spinner;
         if came {
             add(&self.0.table.home.account().spun, 1);

@@ -49,12 +49,14 @@ impl Spinner {
     }
 
     /// Looks until `look` finds something, `is_over` says that nothing will come, the time is over,
-    /// or it takes too long to be worth it. Whether `look` found something.
+    /// or it takes too long to be worth it. Whether `look` found something. `rivals` says how many
+    /// ends, with this one, wait for the other side: a hint.
     #[inline]
     pub fn spin(
         &mut self,
         until: Until,
         peer: impl Fn() -> Peer,
+        rivals: impl Fn() -> u32,
         is_over: impl Fn() -> bool,
         mut look: impl FnMut() -> Result<bool>,
     ) -> Result<bool> {
@@ -73,7 +75,7 @@ impl Spinner {
             Waiting::Spin => u64::MAX,
         };
         if budget_ns == 0 {
-            return self.give_way(look);
+            return self.give_way(rivals(), look);
         }
         let left_ns = until.left().map_or(u64::MAX, |left| left.as_nanos() as u64);
         let begun = Instant::now();
@@ -99,8 +101,8 @@ impl Spinner {
     }
 
     /// Lets the other side run once, on the CPU of both.
-    fn give_way(&mut self, mut look: impl FnMut() -> Result<bool>) -> Result<bool> {
-        if !self.shares_cpu || !self.yielding.wants() {
+    fn give_way(&mut self, rivals: u32, mut look: impl FnMut() -> Result<bool>) -> Result<bool> {
+        if !self.shares_cpu || !self.yielding.wants(rivals) {
             return Ok(false);
         }
         let begun = Instant::now();

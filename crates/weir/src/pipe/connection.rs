@@ -125,6 +125,11 @@ impl Connection {
         self.board.get()
     }
 
+    /// Of a port's writer: how many there are, as the board says. Of other ends 0.
+    pub fn rivals(&self) -> u32 {
+        self.board.get().map_or(0, BoardSlot::open_writers)
+    }
+
     /// Takes doorbells and the like off the socket; the next memory, if one came.
     pub fn take_messages(&self) -> Option<ParentOnly> {
         self.take_until(false)

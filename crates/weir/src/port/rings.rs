@@ -201,7 +201,7 @@ impl Rings {
         }
         let map = end.map.clone();
         // Where the writer that was served last runs is the best guess for the others.
-        spinner.spin(until, || cpu(&map, Role::Reader), || false, || choice.sees())
+        spinner.spin(until, || cpu(&map, Role::Reader), || 0, || false, || choice.sees())
     }
 
     /// Makes all rings cold and sleeps on the board.

@@ -236,3 +236,29 @@ impl<'a> Wait<'a> {
         self.record_writer(&mut writer.inner, first)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::Port;
+
+    #[test]
+    fn a_writer_knows_how_many_there_are() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let name = directory.path().join("port");
+        let options = PortOptions::new();
+        let mut port = Port::create(&name, &options).expect("a port");
+        let mut first = PortWriter::open(&name, &options).expect("a writer");
+        let mut rivals = |port: &mut Port| {
+            // Lets in who has come, and removes who has gone.
+            while port.receive_for(&mut [0; 64], Duration::from_millis(100)).is_ok() {}
+            assert!(first.is_let_in().expect("no fork"));
+            first.inner.parts().expect("no fork").0.life.rivals()
+        };
+        assert_eq!(rivals(&mut port), 1);
+        let second = PortWriter::open(&name, &options).expect("a writer");
+        assert_eq!(rivals(&mut port), 2);
+        drop(second);
+        assert_eq!(rivals(&mut port), 1);
+    }
+}

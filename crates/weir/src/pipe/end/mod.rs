@@ -260,7 +260,8 @@ impl End {
         add(&self.account_line().waits, 1);
         let (map, life, role) = (&*self.map, &*self.life, self.role);
         let gone = || has_closed(map, role.other()) || life.is_dead();
-        let found = self.spinner.spin(until, || cpu(map, role), gone, || look(map))?;
+        let rivals = || self.life.rivals();
+        let found = self.spinner.spin(until, || cpu(map, role), rivals, gone, || look(map))?;
         add(&self.account_line().spun, u64::from(found));
         Ok(found)
     }
