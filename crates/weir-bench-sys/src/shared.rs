@@ -76,6 +76,18 @@ impl Shared {
         unsafe { &*self.mapping.start().wrapping_add(at).cast::<AtomicU64>() }
     }
 
+    /// The 32-bit word at byte `at`.
+    ///
+    /// # Panics
+    /// When it is not a multiple of four, or beyond the end.
+    #[inline]
+    pub fn half_at(&self, at: usize) -> &AtomicU32 {
+        let inside = at.checked_add(4).is_some_and(|end| end <= self.mapping.bytes());
+        assert!(inside && at.is_multiple_of(4), "no word at {at}");
+        // SAFETY: as in `word`, aligned to four.
+        unsafe { &*self.mapping.start().wrapping_add(at).cast::<AtomicU32>() }
+    }
+
     /// Copies `bytes` in at `at`. The sides hand the range over by an atomic word; without that a
     /// reader may see any mixture.
     ///
@@ -180,6 +192,7 @@ mod tests {
         assert_eq!((&out, shared.word(1).load(Ordering::Relaxed)), (b"weir", 7));
         assert_eq!(shared.half(2).load(Ordering::Relaxed), u32::from_ne_bytes(*b"weir"));
         assert_eq!(shared.word_at(64).load(Ordering::Relaxed), 7);
+        assert_eq!(shared.half_at(132).load(Ordering::Relaxed), 0);
     }
 
     #[test]

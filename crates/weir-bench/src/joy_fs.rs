@@ -22,7 +22,8 @@ const PERIOD_BYTES: usize = (1 << 20) - 4096;
 const CHECKED_EVERY: u64 = 64;
 
 /// How the file is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 enum Access {
     Cached,
     Direct,
@@ -31,11 +32,7 @@ enum Access {
 
 impl Access {
     fn name(self) -> &'static str {
-        match self {
-            Access::Cached => "cached",
-            Access::Direct => "direct",
-            Access::Mapped => "mapped",
-        }
+        self.into()
     }
 }
 

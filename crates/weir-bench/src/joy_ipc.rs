@@ -4,6 +4,7 @@
 //! where they arrive. Beside the closed loop (the next packet follows the answer) stands an open
 //! one at a stated rate, whose latencies count from the intended start.
 
+mod floor;
 mod loan;
 mod mpx;
 
@@ -42,7 +43,7 @@ pub fn suite() -> Suite {
         groups: vec![
             direction("self", Sides::One, to_self),
             direction("one-way", Sides::Two, one_way),
-            direction("two-way", Sides::Two, two_way),
+            with_floor(direction("two-way", Sides::Two, two_way)),
             loan::loans(),
             mpx::channels(),
             paced(),
@@ -76,6 +77,12 @@ fn direction(direction: &'static str, sides: Sides, make: Make) -> Group {
         _ => vec![Placement::SameCpu, Placement::OtherCpu],
     };
     Group { baseline, standard, ..group(direction, sides, cases) }
+}
+
+/// Beside the round trips, what they take without a library.
+fn with_floor(mut group: Group) -> Group {
+    group.cases.extend(floor::cases());
+    group
 }
 
 fn standard(direction: &str, mechanism: Mechanism, bytes: usize) -> bool {

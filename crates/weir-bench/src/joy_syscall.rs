@@ -32,6 +32,11 @@ fn plain(name: &'static str, operation: fn()) -> Case {
     case(name, call(name), Measure::TIME, move |_| repeat(operation))
 }
 
+/// A case that is not in the default set.
+fn further(case: Case) -> Case {
+    Case { standard: false, ..case }
+}
+
 /// Reads of `bytes` bytes from a descriptor that gives zeros, or is not open.
 fn reading(name: &'static str, bytes: usize, open: bool, standard: bool) -> Case {
     let params = Params { chunk_bytes: Some(bytes as u64), ..call("read") };
@@ -67,25 +72,16 @@ fn phases() -> Group {
         plain("getppid", || {
             black_box(floor::parent_id());
         }),
-        Case {
-            standard: false,
-            ..plain("getuid", || {
-                black_box(floor::user_id());
-            })
-        },
-        Case {
-            standard: false,
-            ..plain("clock by call", || {
-                black_box(floor::clock());
-            })
-        },
-        Case { standard: false, ..plain("yield", std::thread::yield_now) },
-        Case {
-            standard: false,
-            ..case("futex wake, nobody waits", call("futex"), Measure::TIME, |_| {
-                futex_wake_nobody()
-            })
-        },
+        further(plain("getuid", || {
+            black_box(floor::user_id());
+        })),
+        further(plain("clock by call", || {
+            black_box(floor::clock());
+        })),
+        further(plain("yield", std::thread::yield_now)),
+        further(case("futex wake, nobody waits", call("futex"), Measure::TIME, |_| {
+            futex_wake_nobody()
+        })),
         reading("read of a closed descriptor", 1, false, true),
         reading("read of 0 bytes", 0, true, true),
         reading("read of 1 byte", 1, true, true),
@@ -124,19 +120,13 @@ fn differences() -> Vec<Derived> {
 /// Seccomp filters cannot be taken off, so each is installed in a child that does the calls.
 fn filters() -> Group {
     let filter = |name: &'static str, installed: Option<(usize, bool)>| {
-        case(name, call("seccomp"), Measure::TIME, move |_| filtered(installed))
+        further(case(name, call("seccomp"), Measure::TIME, move |_| filtered(installed)))
     };
     let cases = vec![
-        Case { standard: false, ..filter("call in a child", None) },
-        Case {
-            standard: false,
-            ..filter("call behind a filter known to allow it", Some((4, false)))
-        },
-        Case { standard: false, ..filter("call behind a filter that must run", Some((4, true))) },
-        Case {
-            standard: false,
-            ..filter("call behind a filter of 50 that must run", Some((50, true)))
-        },
+        filter("call in a child", None),
+        filter("call behind a filter known to allow it", Some((4, false))),
+        filter("call behind a filter that must run", Some((4, true))),
+        filter("call behind a filter of 50 that must run", Some((50, true))),
     ];
     let of = |name: &str, plus: &str| Derived {
         standard: false,
@@ -204,9 +194,9 @@ fn rings() -> Group {
                 Ok(Batch::time(elapsed, count * u64::from(per_call)))
             })
         });
-        Case { standard: false, ..nop }
+        further(nop)
     };
-    let direct = Case { standard: false, ..plain("no such call, beside", floor::no_such_call) };
+    let direct = further(plain("no such call, beside", floor::no_such_call));
     let mut cases = vec![direct];
     cases.extend([1, 8, 32].map(batch));
     Group {

@@ -25,7 +25,8 @@ pub const PAGES: usize = 8192;
 pub const PAGE_BYTES: usize = 4096;
 
 /// What pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(prefix = "kernel-", serialize_all = "kebab-case")]
 pub enum Mechanism {
     /// A shared mapping of a file.
     Mmap,
@@ -39,12 +40,7 @@ pub enum Mechanism {
 
 impl Mechanism {
     fn name(self) -> &'static str {
-        match self {
-            Mechanism::Mmap => "kernel-mmap",
-            Mechanism::MmapAdvised => "kernel-mmap-advised",
-            Mechanism::Swap => "kernel-swap",
-            Mechanism::SwapTuned => "kernel-swap-tuned",
-        }
+        self.into()
     }
 
     /// Whether it swaps.

@@ -13,8 +13,7 @@ use crate::bench::history::{History, unknown};
 use crate::bench::measure_again;
 use crate::fault::{Fault, tell};
 use crate::history::read;
-use crate::json::document;
-use crate::output::{Output, print};
+use crate::output::Outlet;
 use serde::Serialize;
 use std::f64::consts::SQRT_2;
 use std::process::ExitCode;
@@ -80,7 +79,6 @@ struct Row {
     verdict: VerdictRecord,
 }
 
-/// Carries out the verb.
 pub fn compare(options: &CompareOptions) -> Result<ExitCode, Fault> {
     let a = load(&options.a)?;
     let b = match &options.b {
@@ -89,12 +87,8 @@ pub fn compare(options: &CompareOptions) -> Result<ExitCode, Fault> {
     };
     let b_name = options.b.clone().unwrap_or_else(|| String::from("now"));
     let compared = compared(&a, &b, &options.a, &b_name, options.band)?;
-    if let Some(mut file) = Output::open(&options.json)? {
-        file.write(&document(SCHEMA, &compared)?)?;
-    }
-    if !options.json.is_stdout() {
-        print(&text::text(&compared, options.verbose))?;
-    }
+    let text = || text::text(&compared, options.verbose);
+    Outlet::open(&options.json)?.say(SCHEMA, || &compared, text)?;
     if let (Some(difference), Some(FailOn::Slower)) = (&compared.state.difference, options.fail_on)
     {
         tell(&format!(

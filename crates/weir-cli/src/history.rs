@@ -4,8 +4,7 @@ use crate::args::{Export, HistoryCommand, HistoryShowOptions, HistoryVerb, JsonO
 use crate::bench::history::{Entry, History, unknown};
 use crate::bench::{self, export};
 use crate::fault::{Fault, tell};
-use crate::json::document;
-use crate::output::{Output, aligned, print, print_json, trimmed};
+use crate::output::{Outlet, Output, aligned, print, print_json, trimmed};
 use crate::units::utc;
 use serde_json::json;
 use std::process::ExitCode;
@@ -14,7 +13,6 @@ use weir_measure::bench::record::Report;
 
 const SCHEMA: &str = "weir.history/1";
 
-/// Carries out the verb.
 pub fn history(command: &HistoryCommand) -> Result<ExitCode, Fault> {
     match &command.verb {
         Some(HistoryVerb::List(options)) => list(&options.json)?,
@@ -41,17 +39,13 @@ fn list(option: &JsonOption) -> Result<(), Fault> {
         Some(history) => history.list()?,
         None => Vec::new(),
     };
-    if let Some(mut file) = Output::open(option)? {
-        file.write(&document(SCHEMA, json!({ "runs": entries }))?)?;
-    }
-    if option.is_stdout() {
-        return Ok(());
-    }
-    if entries.is_empty() {
+    let mut outlet = Outlet::open(option)?;
+    let text = || if entries.is_empty() { String::new() } else { table(&entries) };
+    outlet.say(SCHEMA, || json!({ "runs": entries }), text)?;
+    if entries.is_empty() && outlet.has_text() {
         tell("no run is saved yet; weir bench --save NAME saves one");
-        return Ok(());
     }
-    print(&table(&entries))
+    Ok(())
 }
 
 fn show(options: &HistoryShowOptions) -> Result<(), Fault> {

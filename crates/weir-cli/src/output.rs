@@ -9,8 +9,10 @@ use crate::args::JsonOption;
 use crate::fault::Fault;
 use crate::json;
 use comfy_table::{CellAlignment, Row, Table, presets};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use signal_hook::consts::SIGPIPE;
 use std::fs::File;
@@ -24,6 +26,11 @@ use weir_measure_sys::signals::die_of;
 /// Writes text for people to standard output; a reader that has seen enough is no error.
 pub fn print(text: &str) -> Result<(), Fault> {
     Output::stdout()?.write(printable_lines(text)).map(drop)
+}
+
+/// Writes text for people to standard error; nobody to read it is no error.
+pub fn print_err(text: &str) {
+    let _ = io::stderr().lock().write_all(printable_lines(text).as_bytes());
 }
 
 /// Writes JSON to standard output; a reader that has seen enough is no error.
@@ -48,7 +55,7 @@ impl Output {
     }
 
     /// A file, which is made, or emptied.
-    fn create(path: &Path) -> Result<Output, Fault> {
+    pub fn create(path: &Path) -> Result<Output, Fault> {
         let file = File::create(path).map_err(|error| unwritten(Some(path), error))?;
         Ok(Output { file, path: Some(path.to_owned()) })
     }
@@ -96,10 +103,35 @@ impl Output {
 
     /// Dies of SIGPIPE, as others in a pipeline do.
     pub fn die() -> ExitCode {
-        // If it does not kill (it is blocked), the status says the same.
-        let _ = die_of(SIGPIPE);
-        ExitCode::from(128 + SIGPIPE as u8)
+        die(SIGPIPE)
     }
+}
+
+/// Dies of a signal.
+pub fn die(signal: i32) -> ExitCode {
+    // If it does not kill (it is blocked), the status says the same.
+    let _ = die_of(signal);
+    ExitCode::from(128 + signal as u8)
+}
+
+/// A bar of progress on standard error, where that is a terminal and the bar is wanted.
+pub fn progress_bar(wanted: bool, length: u64, template: &str) -> ProgressBar {
+    let shown = wanted && io::stderr().is_terminal();
+    let target = match shown {
+        true => ProgressDrawTarget::stderr_with_hz(4),
+        false => ProgressDrawTarget::hidden(),
+    };
+    let bar = ProgressBar::with_draw_target(Some(length), target);
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}
+
+/// Columns of a terminal, where it says.
+pub fn columns(terminal: impl AsFd) -> Option<usize> {
+    let columns = tcgetwinsize(terminal).ok()?.ws_col;
+    (columns > 0).then_some(usize::from(columns))
 }
 
 /// An error that names what could not be written.

@@ -2,7 +2,7 @@
 
 use crate::args::{CompletionsOptions, ManOptions, command};
 use crate::fault::Fault;
-use std::io::Write;
+use crate::output::Output;
 use std::process::ExitCode;
 
 /// Prints a completion script.
@@ -36,11 +36,5 @@ pub fn man(options: &ManOptions) -> Result<ExitCode, Fault> {
 }
 
 fn print(bytes: &[u8]) -> Result<ExitCode, Fault> {
-    match std::io::stdout().lock().write_all(bytes) {
-        // A reader that has seen enough is no error.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Fault::failed(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    Output::stdout()?.write(bytes).map(|_| ExitCode::SUCCESS)
 }

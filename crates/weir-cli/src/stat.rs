@@ -7,8 +7,7 @@ pub use shared::process;
 use crate::args::StatOptions;
 use crate::fault::{Fault, tell};
 use crate::json;
-use crate::output::Outlet;
-use crate::output::{aligned, trimmed};
+use crate::output::{Outlet, aligned, columns, trimmed};
 use crate::report::layout::cut;
 use crate::units::{bytes, capacity, count, seconds};
 use serde_json::{Value, json};
@@ -22,7 +21,6 @@ use weir::stat::{EndStat, FlagsStat, Kind, MpxStat, PipeStat, clusters, mpxes, p
 
 const SCHEMA: &str = "weir.stat/2";
 
-/// Carries out the verb.
 pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
     if let Some(pid) = options.pid
         && !std::path::Path::new(&format!("/proc/{pid}")).exists()
@@ -124,7 +122,8 @@ fn running_json(running: &Running) -> Value {
 
 /// All there is to see, as wide as the terminal.
 fn text(found: &Found, running: &[Running], rate: impl Fn(&PipeStat) -> Option<f64>) -> String {
-    let width = std::io::stdout().is_terminal().then(columns);
+    let stdout = std::io::stdout();
+    let width = stdout.is_terminal().then(|| columns(stdout).unwrap_or(80));
     let mut text = match found.is_empty() {
         true => format!("{NONE}\n"),
         false => table(found, rate, width) + "\n",
@@ -136,12 +135,6 @@ fn text(found: &Found, running: &[Running], rate: impl Fn(&PipeStat) -> Option<f
         text.push('\n');
     }
     text
-}
-
-/// Columns of the terminal.
-fn columns() -> usize {
-    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok();
-    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
 const HEADER: [&str; 13] = [

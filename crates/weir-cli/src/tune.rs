@@ -4,19 +4,18 @@ use crate::args::TuneOptions;
 use crate::fault::{Fault, tell};
 use crate::json;
 use crate::output::Outlet;
+use crate::port::asked as fault;
 use crate::units::capacity;
 use rustix::fd::AsFd;
 use serde_json::json;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use weir::ErrorKind;
 use weir::tune::{Ask, Settings, ask, caches, calibrate, path};
 
 const SCHEMA: &str = "weir.tune/2";
 /// Of a pipe in use.
 const PIPE_SCHEMA: &str = "weir.tune.pipe/1";
 
-/// Carries out the verb.
 pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
     if options.pipe.is_some() {
         return live(options);
@@ -59,13 +58,6 @@ fn sizes_asked(options: &TuneOptions) -> bool {
 
 fn read() -> Result<Settings, Fault> {
     Settings::read().map_err(fault)
-}
-
-fn fault(error: weir::Error) -> Fault {
-    match error.kind() {
-        ErrorKind::Invalid => Fault::usage(error.to_string()),
-        _ => Fault::failed(error.to_string()),
-    }
 }
 
 fn page_bytes() -> u64 {

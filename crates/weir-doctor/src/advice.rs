@@ -9,6 +9,7 @@
 
 use crate::around::throttled;
 use crate::facts::Run;
+use crate::named::named;
 use crate::verdict::Verdict;
 use alloc::vec::Vec;
 
@@ -18,54 +19,28 @@ mod stages;
 
 pub use cpus::{Scarcity, scarcity};
 
-/// Kinds of advice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A larger pipe between two stages.
-    LargerPipe,
-    /// A buffer larger than any pipe between two stages.
-    ElasticBuffer,
-    /// More CPUs, a higher quota, or a host with less else to do.
-    MoreCpus,
-    /// Comparing and classifying text as bytes.
-    CLocale,
-    /// A (de)compressor that uses several CPUs.
-    ParallelCompressor,
-    /// Fewer, larger writes.
-    LargerWrites,
-    /// Fewer, larger reads.
-    LargerReads,
-    /// Fewer processes, each with more to do.
-    FewerProcesses,
-}
-
-impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 8] = [
-        Kind::LargerPipe,
-        Kind::ElasticBuffer,
-        Kind::MoreCpus,
-        Kind::CLocale,
-        Kind::ParallelCompressor,
-        Kind::LargerWrites,
-        Kind::LargerReads,
-        Kind::FewerProcesses,
-    ];
-
-    /// The stable name used in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::LargerPipe => "larger-pipe",
-            Kind::ElasticBuffer => "elastic-buffer",
-            Kind::MoreCpus => "more-cpus",
-            Kind::CLocale => "c-locale",
-            Kind::ParallelCompressor => "parallel-compressor",
-            Kind::LargerWrites => "larger-writes",
-            Kind::LargerReads => "larger-reads",
-            Kind::FewerProcesses => "fewer-processes",
-        }
+named!(
+    /// Kinds of advice.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Kind {
+        /// A larger pipe between two stages.
+        LargerPipe = "larger-pipe",
+        /// A buffer larger than any pipe between two stages.
+        ElasticBuffer = "elastic-buffer",
+        /// More CPUs, a higher quota, or a host with less else to do.
+        MoreCpus = "more-cpus",
+        /// Comparing and classifying text as bytes.
+        CLocale = "c-locale",
+        /// A (de)compressor that uses several CPUs.
+        ParallelCompressor = "parallel-compressor",
+        /// Fewer, larger writes.
+        LargerWrites = "larger-writes",
+        /// Fewer, larger reads.
+        LargerReads = "larger-reads",
+        /// Fewer processes, each with more to do.
+        FewerProcesses = "fewer-processes",
     }
-}
+);
 
 /// How much the whole run could gain by a piece of advice: a factor, 1 or more.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,5 +1,6 @@
 //! What was measured of one run: the input of verdict and advice.
 
+use crate::named::named;
 use crate::partition::Times;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,37 +9,25 @@ mod around;
 
 pub use around::{Host, Peer, PeerKind, Program, Quota, Started};
 
-/// How a figure is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Evidence {
-    /// It is the kernel's own count, complete.
-    Exact,
-    /// It is made of samples.
-    Sampled,
-    /// It follows from other figures; it may be more or less.
-    Estimated,
-    /// It may be less, not more.
-    UpperBound,
-    /// It may be more, not less.
-    LowerBound,
-    /// It is not known.
-    #[default]
-    Unknown,
-}
-
-impl Evidence {
-    /// The stable name used in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Evidence::Exact => "exact",
-            Evidence::Sampled => "sampled",
-            Evidence::Estimated => "estimated",
-            Evidence::UpperBound => "upper bound",
-            Evidence::LowerBound => "lower bound",
-            Evidence::Unknown => "unknown",
-        }
+named!(
+    /// How a figure is known.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Evidence {
+        /// It is the kernel's own count, complete.
+        Exact = "exact",
+        /// It is made of samples.
+        Sampled = "sampled",
+        /// It follows from other figures; it may be more or less.
+        Estimated = "estimated",
+        /// It may be less, not more.
+        UpperBound = "upper bound",
+        /// It may be more, not less.
+        LowerBound = "lower bound",
+        /// It is not known.
+        #[default]
+        Unknown = "unknown",
     }
-}
+);
 
 /// One run of a pipeline.
 #[derive(Clone, Debug, Default)]

@@ -173,10 +173,7 @@ impl Log {
     /// Logs a packet that was received or sent.
     #[inline]
     pub fn transaction(&self, transaction: &Transaction) {
-        let masks = self.masks();
-        if masks.logs(Kinds::TRANSACTIONS) {
-            self.put(transaction.pack(), Kinds::TRANSACTIONS, masks);
-        }
+        self.put_if(Kinds::TRANSACTIONS, || transaction.pack());
     }
 
     /// The same, of the bytes of a packet, which may be anything; and their dump.
@@ -193,28 +190,19 @@ impl Log {
     /// Logs that something went wrong.
     #[inline]
     pub fn error(&self, failure: &Failure) {
-        let masks = self.masks();
-        if masks.logs(Kinds::ERRORS) {
-            self.put(failure.pack(), Kinds::ERRORS, masks);
-        }
+        self.put_if(Kinds::ERRORS, || failure.pack());
     }
 
     /// Logs that a packet was dropped.
     #[inline]
     pub fn dropped(&self, dropped: &Dropped) {
-        let masks = self.masks();
-        if masks.logs(Kinds::DROPS) {
-            self.put(dropped.pack(), Kinds::DROPS, masks);
-        }
+        self.put_if(Kinds::DROPS, || dropped.pack());
     }
 
     /// Logs that a station came or went.
     #[inline]
     pub fn station(&self, station: &Station) {
-        let masks = self.masks();
-        if masks.logs(Kinds::STATIONS) {
-            self.put(station.pack(), Kinds::STATIONS, masks);
-        }
+        self.put_if(Kinds::STATIONS, || station.pack());
     }
 
     /// Logs the bytes of a packet that was received.
@@ -237,6 +225,15 @@ impl Log {
         };
         if masks.logs(kind) {
             self.put_dump(direction, bytes, kind, masks);
+        }
+    }
+
+    /// Writes an event of one unit if its kind is logged.
+    #[inline]
+    fn put_if(&self, kind: Kinds, pack: impl FnOnce() -> Packed) {
+        let masks = self.masks();
+        if masks.logs(kind) {
+            self.put(pack(), kind, masks);
         }
     }
 

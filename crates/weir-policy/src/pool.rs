@@ -88,16 +88,16 @@ impl Pool {
     /// Takes in what happened.
     pub fn on(&mut self, now_ns: u64, event: Event) {
         match event {
-            Event::Append { stream } => self.append(now_ns, stream),
-            Event::Seal { stream } => self.streams.seal(stream),
-            Event::Want { stream } => self.want(now_ns, stream),
-            Event::Release { stream } => self.release(stream),
-            Event::Consumed { stream } => self.consumed(now_ns, stream),
+            Event::Append(stream) => self.append(now_ns, stream),
+            Event::Seal(stream) => self.streams.seal(stream),
+            Event::Want(stream) => self.want(now_ns, stream),
+            Event::Release(stream) => self.release(stream),
+            Event::Consumed(stream) => self.consumed(now_ns, stream),
             Event::Done { transfer, fault } => self.done(now_ns, transfer, fault),
             Event::Tick => {}
             Event::Withdraw { stream, empty } => self.withdraw(stream, empty),
-            Event::Abandon { stream } => self.abandon(stream),
-            Event::Close { stream } => self.close(stream),
+            Event::Abandon(stream) => self.abandon(stream),
+            Event::Close(stream) => self.close(stream),
         }
         self.grant(now_ns);
         self.balance(now_ns);
@@ -146,11 +146,6 @@ impl Pool {
     /// Frames in use now, and at most.
     pub fn frames_used(&self) -> (u32, u32) {
         (self.frames.used(), self.frames.most_used())
-    }
-
-    /// Frames that hold what is in no file: now.
-    pub fn frames_dirty(&self) -> u32 {
-        self.frames.dirty()
     }
 
     /// Places of the file in use now, and at most.
@@ -216,7 +211,7 @@ impl Pool {
 
     fn begin(&mut self, transfer: Transfer) {
         if let Some(number) = self.transfers.begin(transfer) {
-            self.actions.push_back(Action::Begin { transfer: number });
+            self.actions.push_back(Action::Begin(number));
         }
     }
 
@@ -382,7 +377,7 @@ impl Pool {
         let Some(transfer) = self.transfers.end(number) else { return };
         if transfer.writes {
             let news = self.laundry.ended(now_ns, &transfer, fault);
-            self.actions.extend(news.map(|fault| Action::Trouble { fault }));
+            self.actions.extend(news.map(Action::Trouble));
         }
         for &block in transfer.blocks() {
             if transfer.writes {
@@ -485,7 +480,7 @@ impl Pool {
             Action::Grant { stream: of, .. }
             | Action::Show { stream: of, .. }
             | Action::Fail { stream: of, .. } => *of != stream,
-            Action::Begin { .. } | Action::Trouble { .. } => true,
+            Action::Begin(_) | Action::Trouble(_) => true,
         });
     }
 }

@@ -37,24 +37,24 @@ impl Table {
             match action {
                 Action::Grant { stream, .. } => {
                     self.granted.push(stream);
-                    self.on(Event::Seal { stream });
+                    self.on(Event::Seal(stream));
                 }
                 Action::Show { stream, in_file, .. } => self.shown.push_back((stream, in_file)),
                 Action::Fail { stream, .. } => self.failed.push(stream),
-                Action::Begin { transfer } => self.begun.push_back(transfer),
-                Action::Trouble { .. } => {}
+                Action::Begin(transfer) => self.begun.push_back(transfer),
+                Action::Trouble(_) => {}
             }
         }
     }
 
     /// So many blocks of a stream.
     fn write(&mut self, stream: u32, blocks: u32) {
-        (0..blocks).for_each(|_| self.on(Event::Append { stream }));
+        (0..blocks).for_each(|_| self.on(Event::Append(stream)));
     }
 
     /// Whether it was in memory, and whether only there.
     fn look(&mut self, stream: u32) -> Option<bool> {
-        self.on(Event::Want { stream });
+        self.on(Event::Want(stream));
         let (of, in_file) = self.shown.pop_front()?;
         assert_eq!(of, stream);
         Some(in_file)
@@ -65,7 +65,7 @@ impl Table {
             while self.look(stream).is_none() {
                 self.end(None);
             }
-            self.on(Event::Consumed { stream });
+            self.on(Event::Consumed(stream));
         }
     }
 
@@ -142,7 +142,7 @@ fn what_is_being_written_is_read_from_memory() {
     assert!(!table.begun.is_empty());
     let used = table.pool.frames_used().0;
     assert_eq!(table.look(0), Some(false), "it is there");
-    table.on(Event::Consumed { stream: 0 });
+    table.on(Event::Consumed(0));
     assert_eq!(table.pool.frames_used().0, used, "its frame stays the disk's");
     table.end(None);
     assert_eq!(table.pool.frames_used().0, used - 1);
@@ -213,7 +213,7 @@ fn two_clusters_are_read_ahead() {
         table.settle();
         for block in 0..2 * CLUSTER {
             assert!(table.look(0).is_some(), "block {block} after {} was not read ahead", 8 * read);
-            table.on(Event::Consumed { stream: 0 });
+            table.on(Event::Consumed(0));
         }
     }
     table.settle();
@@ -265,10 +265,10 @@ fn a_stream_without_a_reader_keeps_its_last_block_only() {
         table.write(0, 1);
         table.settle();
     }
-    table.on(Event::Abandon { stream: 0 });
+    table.on(Event::Abandon(0));
     table.settle();
     assert_eq!(table.pool.backlog(0), 1);
     assert!(table.pool.frames_used().0 + table.pool.slots_used().0 <= 2);
-    table.on(Event::Close { stream: 0 });
+    table.on(Event::Close(0));
     assert_eq!((table.pool.frames_used().0, table.pool.slots_used().0), (0, 0));
 }

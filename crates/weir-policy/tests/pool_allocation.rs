@@ -14,13 +14,13 @@ fn on(pool: &mut Pool, under_way: &mut UnderWay, now_ns: u64, event: Event) {
     pool.on(now_ns, event);
     while let Some(action) = pool.action() {
         match action {
-            Action::Grant { stream, .. } => on(pool, under_way, now_ns, Event::Seal { stream }),
-            Action::Show { stream, .. } => on(pool, under_way, now_ns, Event::Consumed { stream }),
-            Action::Begin { transfer } => {
+            Action::Grant { stream, .. } => on(pool, under_way, now_ns, Event::Seal(stream)),
+            Action::Show { stream, .. } => on(pool, under_way, now_ns, Event::Consumed(stream)),
+            Action::Begin(transfer) => {
                 under_way.numbers[under_way.count] = transfer;
                 under_way.count += 1;
             }
-            Action::Fail { .. } | Action::Trouble { .. } => {}
+            Action::Fail { .. } | Action::Trouble(_) => {}
         }
     }
 }
@@ -36,9 +36,9 @@ fn no_event_allocates() {
             for round in 0..20_000_u64 {
                 let stream = (round * 7 % u64::from(STREAMS)) as u32;
                 let event = match round % 5 {
-                    0..3 => Event::Append { stream },
-                    _ if round > 8_000 => Event::Want { stream },
-                    _ => Event::Append { stream },
+                    0..3 => Event::Append(stream),
+                    _ if round > 8_000 => Event::Want(stream),
+                    _ => Event::Append(stream),
                 };
                 on(&mut pool, &mut under_way, round * 1_000_000, event);
                 if under_way.count > 0 && (round % 3 == 0 || under_way.count > 8) {

@@ -92,16 +92,16 @@ impl Naive {
                 assert!(std::mem::take(&mut ends.wanting), "a block nobody asked for");
                 assert_eq!(self.frames[frame as usize], Some((stream, ends.read)));
                 if std::mem::take(&mut ends.peeks) {
-                    self.on(Event::Release { stream });
+                    self.on(Event::Release(stream));
                 } else {
                     ends.read += 1;
-                    self.on(Event::Consumed { stream });
+                    self.on(Event::Consumed(stream));
                 }
             }
             Action::Fail { stream, .. } => {
                 assert!(std::mem::take(&mut self.ends[stream as usize].wanting));
             }
-            Action::Begin { transfer } => {
+            Action::Begin(transfer) => {
                 let of = *self.pool.transfer(transfer);
                 let places = of.slot as usize..of.slot as usize + of.frames().len();
                 assert!(places.end <= self.file.len());
@@ -114,7 +114,7 @@ impl Naive {
                 }
                 self.under_way.push_back(transfer);
             }
-            Action::Trouble { .. } => {}
+            Action::Trouble(_) => {}
         }
     }
 
@@ -123,7 +123,7 @@ impl Naive {
         if let Some(frame) = ends.granted.take() {
             self.frames[frame as usize] = Some((stream, ends.written));
             ends.written += 1;
-            self.on(Event::Seal { stream });
+            self.on(Event::Seal(stream));
         }
     }
 
@@ -183,8 +183,8 @@ impl Naive {
             Step::Withdraw(stream) => self.withdraw(stream % count),
             Step::Close(stream) => {
                 let stream = stream % count;
-                self.on(Event::Abandon { stream });
-                self.on(Event::Close { stream });
+                self.on(Event::Abandon(stream));
+                self.on(Event::Close(stream));
                 let again = self.pool.open(self.now_ns);
                 assert_eq!(again, stream);
                 self.ends[stream as usize] = Ends::default();
@@ -196,7 +196,7 @@ impl Naive {
         self.seal(stream);
         let ends = &mut self.ends[stream as usize];
         if !std::mem::replace(&mut ends.appending, true) {
-            self.on(Event::Append { stream });
+            self.on(Event::Append(stream));
         }
     }
 
@@ -204,7 +204,7 @@ impl Naive {
         let ends = &mut self.ends[stream as usize];
         if ends.read < ends.written && !std::mem::replace(&mut ends.wanting, true) {
             ends.peeks = peeks;
-            self.on(Event::Want { stream });
+            self.on(Event::Want(stream));
         }
     }
 

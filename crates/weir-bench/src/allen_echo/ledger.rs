@@ -16,7 +16,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 const RING_BYTES: u64 = 4 << 20;
 
 /// How it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Logging {
     /// Not at all.
     Off,
@@ -33,13 +34,7 @@ pub enum Logging {
 impl Logging {
     /// Its name among the parameters.
     pub fn name(self) -> &'static str {
-        match self {
-            Logging::Off => "off",
-            Logging::Ring => "ring",
-            Logging::Buffered => "buffered",
-            Logging::Unbuffered => "unbuffered",
-            Logging::Synchronous => "synchronous",
-        }
+        self.into()
     }
 }
 

@@ -5,6 +5,7 @@
 //! - [`peer`]: the other side, a forked child.
 //! - [`channel`]: mechanisms that carry bytes, the kernel's and weir's, behind one face.
 //! - [`own`], [`ports`]: weir's own; [`place`]: names for ports; [`program`]: where weir itself is.
+//! - [`bare`]: a ring without a library, the floor under weir's records.
 //! - [`ring`]: a ring under a robust mutex, which weir's port is to beat.
 //! - [`futex`]: sleeping on a word and waking who does.
 //! - [`crew`]: writers beside the measuring process.
@@ -12,6 +13,7 @@
 //! - [`background`]: processes that run only while a batch does.
 
 pub mod background;
+pub mod bare;
 pub mod channel;
 pub mod crew;
 pub mod futex;

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 use weir_measure::bench::params::{Load, Placement};
 
-/// Options of `weir bench`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = manual())]
 #[command(mut_arg("json", |arg| arg.help(JSON)))]

@@ -5,7 +5,6 @@ use clap::{Args, ValueHint};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Options of `weir buffer`.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |arg| arg.help(JSON)))]
 #[command(after_help = EXAMPLES, after_long_help = MANUAL)]

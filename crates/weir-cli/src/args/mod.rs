@@ -86,14 +86,12 @@ pub enum Command {
     Man(ManOptions),
 }
 
-/// Options of `weir completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsOptions {
     /// The shell
     pub shell: clap_complete::Shell,
 }
 
-/// Options of `weir man`.
 #[derive(Debug, Args)]
 pub struct ManOptions {
     /// Directory for the pages; without it, the page of weir itself goes to standard output

@@ -9,7 +9,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Options of `weir net`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, disable_help_subcommand = true)]
 pub struct NetCommand {
@@ -18,7 +17,6 @@ pub struct NetCommand {
     pub verb: NetVerb,
 }
 
-/// The verbs of `weir net`.
 #[derive(Debug, Subcommand)]
 pub enum NetVerb {
     /// Own a TUN device and pass its packets to whoever attaches
@@ -37,7 +35,6 @@ pub enum NetVerb {
     Profile(NetProfileOptions),
 }
 
-/// Options of `weir net log`.
 #[derive(Debug, Args)]
 #[command(after_help = LOG_EXAMPLES)]
 #[command(mut_arg("json", |arg| arg.help(LOG_JSON).group("form")))]
@@ -98,7 +95,6 @@ const STAT_JSON: &str = "Write JSON (schema weir.net.stat/2) to FILE; - is stand
 
 const READS: [&str; 6] = ["follow", "json", "pcap", "kinds", "since_start", "last"];
 
-/// Options of `weir net up`.
 #[derive(Debug, Args)]
 #[command(after_help = UP_EXAMPLES)]
 pub struct NetUpOptions {
@@ -165,7 +161,6 @@ pub struct NetUpOptions {
     pub command: Vec<OsString>,
 }
 
-/// Options of `weir net icmpd`.
 #[derive(Debug, Args)]
 pub struct NetIcmpdOptions {
     /// The device of the switch to attach to [default: the only one that is up, else weir0]
@@ -181,7 +176,6 @@ pub struct NetIcmpdOptions {
     pub echo_rate: Option<u32>,
 }
 
-/// Options of `weir net ping`.
 #[derive(Debug, Args)]
 #[command(after_help = PING_EXAMPLES)]
 #[command(mut_arg("json", |arg| arg.help(PING_JSON)))]
@@ -225,7 +219,6 @@ pub struct NetPingOptions {
     pub json: JsonOption,
 }
 
-/// Options of `weir net stat`.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |arg| arg.help(STAT_JSON)))]
 pub struct NetStatOptions {

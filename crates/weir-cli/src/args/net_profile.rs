@@ -5,7 +5,6 @@ use clap::Args;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Options of `weir net profile`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = MANUAL)]
 #[command(mut_arg("json", |arg| arg.help(JSON)))]

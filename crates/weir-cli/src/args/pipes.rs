@@ -4,7 +4,6 @@ use super::JsonOption;
 use clap::{ArgGroup, Args};
 use std::time::Duration;
 
-/// Options of `weir tune`.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |arg| arg.help(TUNE_JSON)))]
 #[command(after_help = TUNE_EXAMPLES, group = ArgGroup::new("sizes").multiple(true))]
@@ -47,7 +46,6 @@ pub struct TuneOptions {
     pub json: JsonOption,
 }
 
-/// Options of `weir stat`.
 #[derive(Debug, Args)]
 #[command(after_help = STAT_EXAMPLES)]
 #[command(mut_arg("json", |arg| arg.help(STAT_JSON)))]

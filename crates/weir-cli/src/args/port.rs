@@ -6,7 +6,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Options of `weir port`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = MANUAL, disable_help_subcommand = true)]
 pub struct PortCommand {
@@ -15,7 +14,6 @@ pub struct PortCommand {
     pub verb: PortVerb,
 }
 
-/// The verbs of `weir port`.
 #[derive(Debug, Subcommand)]
 pub enum PortVerb {
     /// Make a port and print the messages that come, until it is interrupted
@@ -30,7 +28,6 @@ pub enum PortVerb {
     Remove(PortRemoveOptions),
 }
 
-/// Options of `weir port read`.
 #[derive(Debug, Args)]
 #[command(after_help = READ_EXAMPLES)]
 #[command(mut_arg("json", |arg| arg.help(READ_JSON).group("form")))]
@@ -79,7 +76,6 @@ pub struct PortReadOptions {
     pub max_writers: u32,
 }
 
-/// Options of `weir port write`.
 #[derive(Debug, Args)]
 #[command(after_help = WRITE_EXAMPLES)]
 pub struct PortWriteOptions {
@@ -107,7 +103,6 @@ pub struct PortWriteOptions {
     pub capacity: u64,
 }
 
-/// Options of `weir port list`.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |arg| arg.help(LIST_JSON)))]
 pub struct PortListOptions {
@@ -119,7 +114,6 @@ pub struct PortListOptions {
     pub json: JsonOption,
 }
 
-/// Options of `weir port stat`.
 #[derive(Debug, Args)]
 #[command(after_help = STAT_NOTE)]
 #[command(mut_arg("json", |arg| arg.help(STAT_JSON)))]
@@ -131,7 +125,6 @@ pub struct PortStatOptions {
     pub json: JsonOption,
 }
 
-/// Options of `weir port remove`.
 #[derive(Debug, Args)]
 pub struct PortRemoveOptions {
     /// The port, as weir port read has it; one that has a reader is refused

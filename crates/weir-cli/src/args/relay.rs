@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 use weir_net::relay::{Place, Rate};
 
-/// Options of `weir net relay`.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "weir net relay [OPTIONS] --left NETNS:DEVICE:ADDRESS/BITS \

@@ -21,7 +21,6 @@ impl Default for Asked {
     }
 }
 
-/// Options of `weir run`.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "weir run [OPTIONS] 'COMMAND | COMMAND ...'\n       \

@@ -4,7 +4,6 @@ use super::JsonOption;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// Options of `weir history`.
 #[derive(Debug, Args)]
 #[command(after_help = HISTORY_EXAMPLES, disable_help_subcommand = true,
           args_conflicts_with_subcommands = true)]
@@ -34,7 +33,6 @@ pub struct HistoryCommand {
     pub format: Export,
 }
 
-/// The verbs of `weir history`.
 #[derive(Debug, Subcommand)]
 pub enum HistoryVerb {
     /// List the saved runs of weir bench, the newest first
@@ -47,7 +45,6 @@ pub enum HistoryVerb {
     Remove(HistoryRemoveOptions),
 }
 
-/// Options of `weir history list`.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |arg| arg.help(LIST_JSON)))]
 pub struct HistoryListOptions {
@@ -55,7 +52,6 @@ pub struct HistoryListOptions {
     pub json: JsonOption,
 }
 
-/// Options of `weir history show`.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |arg| arg.help(SHOW_JSON)))]
 pub struct HistoryShowOptions {
@@ -70,7 +66,6 @@ pub struct HistoryShowOptions {
     pub html: Option<PathBuf>,
 }
 
-/// Options of `weir history export`.
 #[derive(Debug, Args)]
 pub struct HistoryExportOptions {
     /// The run
@@ -81,7 +76,6 @@ pub struct HistoryExportOptions {
     pub format: Export,
 }
 
-/// Options of `weir history remove`.
 #[derive(Debug, Args)]
 pub struct HistoryRemoveOptions {
     /// The run
@@ -117,7 +111,6 @@ pub enum Export {
     Go,
 }
 
-/// Options of `weir compare`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = COMPARE_MANUAL)]
 #[command(mut_arg("json", |arg| arg.help(COMPARE_JSON)))]

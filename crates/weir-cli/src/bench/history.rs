@@ -123,28 +123,25 @@ impl History {
 
     /// Whether a run can be saved under a name.
     pub fn check_free(&self, name: &str, replace: bool) -> Result<(), Fault> {
-        let there: Option<i64> = self
-            .connection
-            .query_row("SELECT 1 FROM runs WHERE name = ?1", [name], |row| row.get(0))
-            .optional()
-            .map_err(|error| cannot("read", &self.path, &error))?;
-        if there.is_some() && !replace { Err(taken(name)) } else { Ok(()) }
+        let same = self.connection.prepare("SELECT 1 FROM runs WHERE name = ?1");
+        let there = same.and_then(|mut same| same.exists([name]));
+        match there.map_err(|error| cannot("read", &self.path, &error))? {
+            true if !replace => Err(Fault::failed(format!(
+                "cannot save as '{name}': there is a run of that name (--replace overwrites it)"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Saves a run. A name that is there is refused unless it may be replaced.
-    pub fn save(&mut self, name: &str, report: &Report, replace: bool) -> Result<(), Fault> {
+    pub fn save(&self, name: &str, report: &Report, replace: bool) -> Result<(), Fault> {
         check_name(name)?;
         let text = serde_json::to_string(report)
             .map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
         let cannot = |error: rusqlite::Error| cannot("write", &self.path, &error);
-        let transaction = self.connection.transaction().map_err(cannot)?;
-        let there: Option<i64> = transaction
-            .query_row("SELECT 1 FROM runs WHERE name = ?1", [name], |row| row.get(0))
-            .optional()
-            .map_err(cannot)?;
-        if there.is_some() && !replace {
-            return Err(taken(name));
-        }
+        // Unchecked, so that `check_free` can be asked within it: no other one is open.
+        let transaction = self.connection.unchecked_transaction().map_err(cannot)?;
+        self.check_free(name, replace)?;
         let insert = "INSERT OR REPLACE INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
         let host = &report.host;
         let columns = params![
@@ -213,12 +210,6 @@ pub fn unknown(name: &str, nearest: Option<&str>) -> Fault {
         Some(nearest) => format!("there is no saved run '{name}'; did you mean '{nearest}'?"),
         None => format!("there is no saved run '{name}'; weir history lists them"),
     })
-}
-
-fn taken(name: &str) -> Fault {
-    Fault::failed(format!(
-        "cannot save as '{name}': there is a run of that name (--replace overwrites it)"
-    ))
 }
 
 fn cannot(what: &str, path: &Path, error: &dyn std::fmt::Display) -> Fault {

@@ -2,8 +2,8 @@
 
 use crate::args::JsonOption;
 use crate::fault::Fault;
-use crate::json::document;
-use crate::output::{Output, aligned, print, trimmed};
+use crate::output::{Outlet, aligned, trimmed};
+use crate::units::words::things;
 use serde::Serialize;
 use serde_json::json;
 use std::process::ExitCode;
@@ -51,15 +51,15 @@ pub fn list(suites: &[Suite], picks: &Picks, option: &JsonOption) -> Result<Exit
     if chosen.is_empty() {
         return Err(Fault::usage(format!("no case matches {}", picks.words())));
     }
-    if let Some(mut file) = Output::open(option)? {
+    let body = || {
         let whole = expected(suites, Picks::default(), &topology).as_secs_f64();
-        let body = json!({ "default_expected_s": whole, "suites": chosen });
-        file.write(&document(SCHEMA, body)?)?;
-    }
-    if !option.is_stdout() {
-        let all = picks.is_standard();
-        print(&if all { overview(suites, &chosen, &topology) } else { details(&chosen) })?;
-    }
+        json!({ "default_expected_s": whole, "suites": chosen })
+    };
+    let text = || match picks.is_standard() {
+        true => overview(suites, &chosen, &topology),
+        false => details(&chosen),
+    };
+    Outlet::open(option)?.say(SCHEMA, body, text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -102,7 +102,7 @@ fn expected(suites: &[Suite], picks: Picks, topology: &Topology) -> Duration {
 
 /// What a plan will do and take, as a sentence.
 pub fn promise(plan: &Plan) -> String {
-    let (cases, cells) = (counted(plan.cases()), plan.cells());
+    let (cases, cells) = (things(plan.cases() as u64, "case"), plan.cells());
     let time = round(plan.expected());
     if plan.expected() > plan.budget {
         return format!(
@@ -112,10 +112,6 @@ pub fn promise(plan: &Plan) -> String {
         );
     }
     format!("{cases} in up to {cells} fresh processes, about {time}")
-}
-
-fn counted(cases: usize) -> String {
-    if cases == 1 { String::from("1 case") } else { format!("{cases} cases") }
 }
 
 /// "48s", "13m 34s".

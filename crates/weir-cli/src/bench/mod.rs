@@ -9,7 +9,7 @@ mod page;
 mod progress;
 mod table;
 
-use crate::output::{Output, print};
+use crate::output::{Output, print, print_err};
 pub use table::{placements, text};
 
 use crate::args::BenchOptions;
@@ -18,7 +18,7 @@ use crate::json;
 use history::History;
 use progress::Progress;
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -48,7 +48,6 @@ const NEAR: f64 = 0.8;
 /// The default set, with the watching, takes less than a minute.
 const STANDARD_BUDGET: Duration = Duration::from_secs(48);
 
-/// Carries out the verb.
 pub fn bench(options: &BenchOptions) -> Result<ExitCode, Fault> {
     let suites = weir_bench::catalogue();
     let picks = picks(&suites, options)?;
@@ -191,7 +190,10 @@ fn give(options: &BenchOptions, report: &Report) -> Result<ExitCode, Fault> {
     };
     if !options.quiet {
         let text = table::text(report);
-        keep(if options.json.is_stdout() { print_err(&text) } else { print(&text) });
+        match options.json.is_stdout() {
+            true => print_err(&text),
+            false => keep(print(&text)),
+        }
     }
     keep(Output::open(&options.json).and_then(|file| match file {
         Some(mut file) => file.write(&as_json(report)?).map(drop),
@@ -201,7 +203,7 @@ fn give(options: &BenchOptions, report: &Report) -> Result<ExitCode, Fault> {
         keep(write_page(path, report));
     }
     if let Some(name) = &options.save {
-        keep(History::open().and_then(|mut h| h.save(name, report, options.replace)));
+        keep(History::open().and_then(|h| h.save(name, report, options.replace)));
     }
     if let Some(fault) = fault {
         return Err(fault);
@@ -295,15 +297,9 @@ fn seed() -> u64 {
     now.as_nanos() as u64 ^ u64::from(std::process::id()) << 32
 }
 
-fn print_err(text: &str) -> Result<(), Fault> {
-    let text = weir_doctor::text::printable_lines(text);
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
-    Ok(())
-}
-
 /// Writes a report as a page.
 pub fn write_page(path: &Path, report: &Report) -> Result<(), Fault> {
-    page::html(report).and_then(|text| write_file(path, &text))
+    page::html(report).and_then(|text| Output::create(path)?.write(text).map(drop))
 }
 
 /// A report as JSON, on one line: most of it is samples.
@@ -332,9 +328,4 @@ fn check_writable(path: &Path) -> Result<(), Fault> {
         let _ = std::fs::remove_file(path);
     }
     Ok(())
-}
-
-fn write_file(path: &Path, text: &str) -> Result<(), Fault> {
-    std::fs::write(path, text)
-        .map_err(|error| Fault::failed(format!("cannot write '{}': {error}", path.display())))
 }

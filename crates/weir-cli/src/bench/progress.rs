@@ -2,8 +2,8 @@
 
 use super::list;
 use crate::fault::{Fault, INTERRUPTED, tell};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
+use crate::output::progress_bar;
+use indicatif::ProgressBar;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,17 +21,7 @@ pub struct Progress {
 impl Progress {
     /// A bar, unless nothing is to be shown or nobody looks.
     pub fn new(quiet: bool) -> Progress {
-        let bar = ProgressBar::new(0);
-        let shown = !quiet && std::io::stderr().is_terminal();
-        bar.set_draw_target(if shown {
-            ProgressDrawTarget::stderr_with_hz(4)
-        } else {
-            ProgressDrawTarget::hidden()
-        });
-        let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}");
-        if let Ok(style) = style {
-            bar.set_style(style.progress_chars("=> "));
-        }
+        let bar = progress_bar(!quiet, 0, "{bar:24} {percent:>3} %  {msg}");
         Progress { bar, stop: Arc::default(), begun: Instant::now() }
     }
 

@@ -2,10 +2,11 @@
 
 use super::rows::Row;
 use crate::fault::tell;
+use crate::output::columns;
 use crate::units::{binary as bytes, clock};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio::stderr;
-use rustix::termios::{tcgetpgrp, tcgetwinsize};
+use rustix::termios::tcgetpgrp;
 use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -200,10 +201,8 @@ fn put(text: &str) {
     let _ = rustix::io::write(stderr(), text.as_bytes());
 }
 
-/// Columns of the terminal.
 fn width() -> usize {
-    let width = tcgetwinsize(stderr()).ok().map(|size| usize::from(size.ws_col));
-    width.filter(|width| *width > 0).unwrap_or(WIDTH)
+    columns(stderr()).unwrap_or(WIDTH)
 }
 
 /// What a line is made from.

@@ -16,7 +16,7 @@ mod wait;
 
 use crate::args::BufferOptions;
 use crate::fault::{Fault, tell};
-use crate::output::Output as JsonOutput;
+use crate::output::{Output as JsonOutput, die, print_err};
 use crate::units::{binary, capacity};
 use display::{Display, Frame, Wishes};
 use ends::{Input, Output};
@@ -26,17 +26,13 @@ use rustix::io::Errno;
 use signal_hook::consts::SIGPIPE;
 use signals::Heard;
 use stats::Stats;
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 use weir::{ErrorKind, Pool, PoolOptions};
 use weir_cli_sys::sigpipe_was_ignored;
-use weir_doctor::text::printable_lines;
-use weir_measure_sys::signals::die_of;
 use weir_measure_sys::usage::Usage;
 
-/// Carries out the verb.
 pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     if options.json.is_stdout() {
         return Err(Fault::usage("standard output is for the data: --json needs a file"));
@@ -81,8 +77,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         flow.say(&format!("interrupted: {lost} were not passed on"));
     }
     if options.stats {
-        let table = printable_lines(&stats.table());
-        let _ = std::io::stderr().lock().write_all(table.as_bytes());
+        print_err(&stats.table());
     }
     let written = match &mut json {
         Some(output) => stats.json().and_then(|text| output.write(text).map(drop)),
@@ -105,12 +100,6 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
 /// A file in the place of standard input or output; `-` is that itself.
 fn named(file: Option<&Path>) -> Option<&Path> {
     file.filter(|path| *path != Path::new("-"))
-}
-
-fn die(signal: i32) -> ExitCode {
-    // If it does not kill (it is blocked), the status says the same.
-    let _ = die_of(signal);
-    ExitCode::from(128 + signal as u8)
 }
 
 /// The pool, and whether it spills. A directory that nobody named and that cannot be used is said,

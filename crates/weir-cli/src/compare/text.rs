@@ -3,6 +3,7 @@
 use super::{Compared, Difference, Row};
 use crate::output::{aligned, trimmed};
 use crate::units::figure;
+use crate::units::words::things;
 use comfy_table::Table;
 use std::fmt::Write;
 use weir_measure::pairs::Verdict;
@@ -55,7 +56,7 @@ pub fn text(compared: &Compared, verbose: bool) -> String {
 }
 
 fn cases(count: usize) -> String {
-    if count == 1 { String::from("1 case") } else { format!("{count} cases") }
+    things(count as u64, "case")
 }
 
 /// Whether a case would have been called different but for the state of the host.

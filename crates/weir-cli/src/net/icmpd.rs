@@ -9,7 +9,6 @@ use weir_net::icmpd::Icmpd;
 use weir_net::log::Log;
 use weir_net::names;
 
-/// Carries out the verb.
 pub fn icmpd(options: &NetIcmpdOptions) -> Result<ExitCode, Fault> {
     let stop = stop_flag()?;
     let tun = device(options.tun.as_deref())?;

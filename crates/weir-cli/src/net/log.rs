@@ -22,7 +22,6 @@ const LAST: usize = 10;
 /// Between two looks whether a gap in a log is filled, or to be given up.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Carries out the verb.
 pub fn log(options: &NetLogOptions) -> Result<ExitCode, Fault> {
     let (set, sync) = (kinds(&options.set)?, kinds(&options.sync)?);
     if options.cost {

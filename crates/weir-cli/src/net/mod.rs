@@ -25,7 +25,6 @@ use std::sync::atomic::AtomicBool;
 use weir_measure_sys::signals::is_ignored;
 use weir_net::{Error, ErrorKind};
 
-/// Carries out the verb.
 pub fn net(command: &NetCommand) -> Result<ExitCode, Fault> {
     match &command.verb {
         NetVerb::Up(options) => up::up(options),

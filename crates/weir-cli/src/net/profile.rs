@@ -5,12 +5,10 @@ use super::{device, not_attached};
 use crate::args::NetProfileOptions;
 use crate::fault::{Fault, tell};
 use crate::json;
-use crate::output::{Outlet, Output};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::output::{Outlet, Output, progress_bar};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ffi::OsStr;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -25,7 +23,6 @@ const PACKETS: (&str, &str) = ("switch", "ip.verify");
 /// Most files that are looked at.
 const MOST_FILES: usize = 256;
 
-/// Carries out the verb.
 pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
     let stop = interrupts()?;
     let mut outlet = Outlet::open(&options.json)?.in_lines(options.interval.is_some());
@@ -159,7 +156,8 @@ fn count(
     outlet: &Outlet,
 ) -> Result<bool, Fault> {
     let begun = Instant::now();
-    let bar = bar(length);
+    let template = "{bar:24} {percent:>3} %  counting; an interrupt ends it";
+    let bar = progress_bar(true, length.as_millis() as u64, template);
     while !stop.load(Ordering::Relaxed) {
         let left = length.saturating_sub(begun.elapsed());
         if left.is_zero() {
@@ -174,22 +172,6 @@ fn count(
     }
     bar.finish_and_clear();
     Ok(true)
-}
-
-/// How far it is, on a terminal.
-fn bar(length: Duration) -> ProgressBar {
-    let bar = ProgressBar::new(length.as_millis() as u64);
-    let shown = std::io::stderr().is_terminal();
-    bar.set_draw_target(if shown {
-        ProgressDrawTarget::stderr_with_hz(4)
-    } else {
-        ProgressDrawTarget::hidden()
-    });
-    let template = "{bar:24} {percent:>3} %  counting; an interrupt ends it";
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar
 }
 
 /// What was found.

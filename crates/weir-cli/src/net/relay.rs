@@ -16,7 +16,6 @@ use std::time::{Duration, SystemTime};
 use weir_measure_sys::signals::is_ignored;
 use weir_net::relay::{Counts, Place, Relay, Settings};
 
-/// Carries out the verb.
 pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(&options.json)?;
     let stop =

@@ -11,7 +11,6 @@ use std::process::ExitCode;
 use weir_net::icmp::Counts;
 use weir_net::station::{STATISTICS_SCHEMA, Station};
 
-/// Carries out the verb.
 pub fn stat(options: &NetStatOptions) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(&options.json)?;
     let tun = device(options.tun.as_deref())?;

@@ -21,7 +21,6 @@ const ATTACHED: Duration = Duration::from_secs(5);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Carries out the verb.
 pub fn up(options: &NetUpOptions) -> Result<ExitCode, Fault> {
     let settings = settings(options)?;
     let stop = stop_flag()?;

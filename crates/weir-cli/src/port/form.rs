@@ -2,6 +2,7 @@
 
 use crate::args::PortReadOptions;
 use crate::json;
+use data_encoding::BASE64;
 use serde::Serialize;
 use std::collections::HashMap;
 use weir::Received;
@@ -99,25 +100,10 @@ fn put_line(out: &mut Vec<u8>, commands: &mut Commands, received: &Received, mes
         writer: WriterBody { pid, command: command.as_deref(), uid: received.identity.uid, number },
         sequence: received.sequence,
         text,
-        base64: text.is_none().then(|| base64(message)),
+        base64: text.is_none().then(|| BASE64.encode(message)),
     };
     // Numbers and texts can always be written.
     out.extend_from_slice(json::line(SCHEMA, line).unwrap_or_default().as_bytes());
-}
-
-/// RFC 4648, with padding.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(three.get(at).copied().unwrap_or(0));
-        let word = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for at in 0..4 {
-            let digit = DIGITS[(word >> (18 - 6 * at) & 63) as usize];
-            text.push(if at <= three.len() { char::from(digit) } else { '=' });
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -135,7 +121,7 @@ mod tests {
             ("\u{ff}\u{fe}", "w7/Dvg=="),
         ];
         for (bytes, text) in cases {
-            assert_eq!(base64(bytes.as_bytes()), text);
+            assert_eq!(BASE64.encode(bytes.as_bytes()), text);
         }
     }
 }

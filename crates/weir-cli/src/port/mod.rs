@@ -14,7 +14,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use weir::ErrorKind;
 
-/// Carries out the verb.
 pub fn port(command: &PortCommand) -> Result<ExitCode, Fault> {
     match &command.verb {
         PortVerb::Read(options) => read::read(options),
@@ -31,7 +30,7 @@ fn check_name(name: &Path) -> Result<(), Fault> {
 }
 
 /// An error of what was asked for: what cannot be is wrong usage.
-fn asked(error: weir::Error) -> Fault {
+pub fn asked(error: weir::Error) -> Fault {
     match error.kind() {
         ErrorKind::Invalid => Fault::usage(error.to_string()),
         _ => failed(error),

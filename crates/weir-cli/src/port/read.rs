@@ -4,7 +4,7 @@ use super::form::Form;
 use super::{asked, check_name, failed};
 use crate::args::PortReadOptions;
 use crate::fault::Fault;
-use crate::output::Output;
+use crate::output::{Output, die};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
@@ -71,7 +71,6 @@ impl Shared {
     }
 }
 
-/// Carries out the verb.
 pub fn read(options: &PortReadOptions) -> Result<ExitCode, Fault> {
     check_name(&options.name)?;
     let output = Output::of_records(&options.json)?;
@@ -86,11 +85,7 @@ pub fn read(options: &PortReadOptions) -> Result<ExitCode, Fault> {
     shared.close();
     match end? {
         End::Done => Ok(ExitCode::SUCCESS),
-        End::Signal(signal) => {
-            // If it does not kill (it is blocked), the status says the same.
-            let _ = die_of(signal);
-            Ok(ExitCode::from(128 + signal as u8))
-        }
+        End::Signal(signal) => Ok(die(signal)),
     }
 }
 

@@ -15,7 +15,6 @@ const BLOCK_BYTES: usize = 256 << 10;
 /// No port takes longer messages.
 const MOST_BYTES: u64 = weir_policy::pipe::MOST_BYTES;
 
-/// Carries out the verb.
 pub fn write(options: &PortWriteOptions) -> Result<ExitCode, Fault> {
     check_name(&options.name)?;
     let mut wanted = PortOptions::new().capacity_bytes(options.capacity);

@@ -7,6 +7,7 @@
 mod around;
 
 use super::{Compared, Report, Said};
+use crate::json::seconds;
 use serde::Serialize;
 use serde_json::{Value, json};
 use weir_doctor::advice::{Advice, Gain};
@@ -74,10 +75,6 @@ fn document(report: &Report) -> Document<'_> {
         }),
         compare: report.compared.as_ref(),
     }
-}
-
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
 }
 
 fn stage(run: &Run, position: usize, stage: &Stage) -> Value {

@@ -1,6 +1,6 @@
 //! How a report is to look: how wide, how much of it, with colours or without.
 
-use rustix::termios::tcgetwinsize;
+use crate::output::columns;
 use std::io::IsTerminal;
 
 /// Columns of a report that goes to a file or a pipe.
@@ -57,8 +57,7 @@ impl Look {
 
 /// Columns of the terminal at standard error.
 pub fn stderr_columns() -> usize {
-    let size = tcgetwinsize(std::io::stderr()).ok().map(|size| usize::from(size.ws_col));
-    size.filter(|columns| *columns > 0).unwrap_or(TERMINAL_COLUMNS).max(COLUMNS_MIN)
+    columns(std::io::stderr()).unwrap_or(TERMINAL_COLUMNS).max(COLUMNS_MIN)
 }
 
 /// Whether to use colours: the terminal decides, `NO_COLOR` and `CLICOLOR_FORCE` overrule it

@@ -13,6 +13,7 @@ use weir_doctor::programs::is_posix_shell;
 use weir_measure::runner::{Job, Launch, StageSpec, files_needed, files_suffice};
 
 /// What is to be run.
+#[derive(Default)]
 pub struct Planned {
     /// The stages, or one that is the whole script.
     pub stages: Vec<StageSpec>,
@@ -81,9 +82,8 @@ fn of_words(words: &[OsString]) -> Result<Planned, Fault> {
     let command = stages.iter().map(|stage| stage.label.as_str()).collect::<Vec<_>>().join(" | ");
     // Needed only for scripts without a first line, which exec(3) gives to sh.
     let shell = PathBuf::from("/bin/sh");
-    let shell_options = Vec::new();
-    let (script, negated, whole_because) = (starts_others(&stages), false, String::new());
-    Ok(Planned { stages, script, whole_because, negated, shell, shell_options, command })
+    let script = starts_others(&stages);
+    Ok(Planned { stages, script, shell, command, ..Planned::default() })
 }
 
 /// Whether the only stage is a script or a build: what it starts is what a person wants to know of,
@@ -152,9 +152,17 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
             let replaces = REPLACING_SHELLS.contains(&name.as_str());
             let stages: Vec<_> =
                 pipeline.stages.into_iter().map(|stage| spec(stage, replaces)).collect();
-            let (negated, whole_because) = (pipeline.negated, String::new());
-            let script = starts_others(&stages);
-            Ok(Planned { stages, script, whole_because, negated, shell, shell_options, command })
+            let (script, negated) = (starts_others(&stages), pipeline.negated);
+            let planned = Planned {
+                stages,
+                script,
+                negated,
+                shell,
+                shell_options,
+                command,
+                ..Planned::default()
+            };
+            Ok(planned)
         }
         plan => {
             let whole_because = reason(text, &name, known, &plan);
@@ -167,10 +175,7 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
 }
 
 fn nothing(shell: PathBuf) -> Planned {
-    let (stages, shell_options) = (Vec::new(), Vec::new());
-    let (whole_because, command) = (String::new(), String::new());
-    let (script, negated) = (false, false);
-    Planned { stages, script, whole_because, negated, shell, shell_options, command }
+    Planned { shell, ..Planned::default() }
 }
 
 /// Why a text runs whole.

@@ -4,11 +4,11 @@ use super::status;
 use super::watch::Watch;
 use crate::args::When;
 use crate::fault::Fault;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::output::progress_bar;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{IsTerminal, Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_measure::pairs::PairOrder;
@@ -47,7 +47,8 @@ pub fn rounds(
 ) -> Result<Option<Vec<Vec<Sample>>>, Fault> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut order = PairOrder::new(now.as_nanos() as u64);
-    let bar = bar(count);
+    let template = "comparing {bar:24} round {pos} of {len}, {eta} left";
+    let bar = progress_bar(true, count as u64, template);
     let mut samples = vec![Vec::with_capacity(count); entrants.len()];
     for _ in 0..count {
         let mut round: Vec<usize> = (0..entrants.len()).collect();
@@ -63,18 +64,6 @@ pub fn rounds(
     }
     bar.finish_and_clear();
     Ok(Some(samples))
-}
-
-fn bar(rounds: usize) -> ProgressBar {
-    let bar = ProgressBar::new(rounds as u64);
-    if !std::io::stderr().is_terminal() {
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-    }
-    let template = "comparing {bar:24} round {pos} of {len}, {eta} left";
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar
 }
 
 /// What cannot be read a second time is refused before the first run.

@@ -1,9 +1,9 @@
 //! The exit status a shell would have had, and how weir itself ends.
 
+use crate::output::die;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::process::ExitCode;
 use weir_measure::record::{Ending, Run, Stage};
-use weir_measure_sys::signals::die_of;
 
 /// How weir is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,11 +74,10 @@ impl Status {
 
     /// Ends this way: returns the code to exit with, or dies.
     pub fn take(self) -> ExitCode {
-        if let Status::Die(signal) = self {
-            // If the signal does not kill (it is blocked), the status says the same.
-            let _ = die_of(signal);
+        match self {
+            Status::Exit(code) => ExitCode::from(code as u8),
+            Status::Die(signal) => die(signal),
         }
-        ExitCode::from(self.shell_status() as u8)
     }
 }
 

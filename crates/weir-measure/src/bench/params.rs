@@ -1,25 +1,30 @@
 //! What a case was measured with: parameters under fixed names, placement, unit.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use strum::{Display, IntoStaticStr, VariantArray};
 
 /// The unit of an estimate and of its samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Display)]
 pub enum Unit {
     /// Nanoseconds: less is better.
     #[serde(rename = "ns")]
+    #[strum(serialize = "ns")]
     Ns,
     /// Megabytes (10^6 bytes) a second: more is better.
     #[serde(rename = "MB/s")]
+    #[strum(serialize = "MB/s")]
     MegabytesPerSecond,
     /// Operations a second: more is better.
     #[serde(rename = "1/s")]
+    #[strum(serialize = "1/s")]
     PerSecond,
     /// Megabytes (10^6 bytes): less is better.
     #[serde(rename = "MB")]
+    #[strum(serialize = "MB")]
     Megabytes,
     /// Hundredths of one CPU.
     #[serde(rename = "%")]
+    #[strum(serialize = "%")]
     Percent,
 }
 
@@ -40,21 +45,24 @@ impl Unit {
     }
 }
 
-impl fmt::Display for Unit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Unit::Ns => "ns",
-            Unit::MegabytesPerSecond => "MB/s",
-            Unit::PerSecond => "1/s",
-            Unit::Megabytes => "MB",
-            Unit::Percent => "%",
-        })
-    }
-}
-
 /// Where the two sides of a case run. Figures are compared only within a placement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    Display,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Placement {
     /// Both on one CPU.
     SameCpu,
@@ -72,25 +80,11 @@ pub enum Placement {
 
 impl Placement {
     /// All of them, nearest first.
-    pub const ALL: [Placement; 6] = [
-        Placement::SameCpu,
-        Placement::Sibling,
-        Placement::SameCache,
-        Placement::OtherCpu,
-        Placement::OtherCpuAwake,
-        Placement::Free,
-    ];
+    pub const ALL: &[Placement] = Placement::VARIANTS;
 
     /// Its name, as `--placement` takes it and JSON has it.
     pub fn name(self) -> &'static str {
-        match self {
-            Placement::SameCpu => "same-cpu",
-            Placement::Sibling => "sibling",
-            Placement::SameCache => "same-cache",
-            Placement::OtherCpu => "other-cpu",
-            Placement::OtherCpuAwake => "other-cpu-awake",
-            Placement::Free => "free",
-        }
+        self.into()
     }
 
     /// What it means, in a sentence.
@@ -113,15 +107,10 @@ impl Placement {
     }
 }
 
-impl fmt::Display for Placement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 /// A competing load, switched on beside every batch of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Load {
     /// Nothing but what the host does anyway.
     #[default]
@@ -137,12 +126,7 @@ pub enum Load {
 impl Load {
     /// Its name, as `--load` takes it.
     pub fn name(self) -> &'static str {
-        match self {
-            Load::None => "none",
-            Load::Cpu => "cpu",
-            Load::Copy => "copy",
-            Load::Memory => "memory",
-        }
+        self.into()
     }
 }
 

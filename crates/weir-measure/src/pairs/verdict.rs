@@ -4,7 +4,8 @@ use super::Comparison;
 use std::fmt;
 
 /// What a comparison of times says of b.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Verdict {
     /// It takes less time: the interval lies below 1.
     Faster,
@@ -15,17 +16,6 @@ pub enum Verdict {
     Equivalent,
     /// The pairs do not tell: the interval holds 1 and reaches beyond the band.
     Inconclusive,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Verdict::Faster => "faster",
-            Verdict::Slower => "slower",
-            Verdict::Equivalent => "equivalent",
-            Verdict::Inconclusive => "inconclusive",
-        })
-    }
 }
 
 impl Comparison {

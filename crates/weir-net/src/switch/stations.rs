@@ -203,20 +203,20 @@ impl Stations {
 
     /// Says something to a station, if it has room for it.
     pub fn tell(&mut self, id: WriterId, message: &[u8]) {
-        if let Some(place) = self.place(id)
-            && let Some(station) = &mut self.stations[usize::from(place)]
-        {
+        let place = self.place(id);
+        self.try_tell(place, message);
+    }
+
+    fn try_tell(&mut self, place: Option<u16>, message: &[u8]) {
+        let station = place.and_then(|place| self.stations[usize::from(place)].as_mut());
+        if let Some(station) = station {
             let _ = station.writer.try_send(message);
         }
     }
 
     /// Says something to the station for ICMP, if there is one and it has room.
     pub fn tell_icmp(&mut self, message: &[u8]) {
-        if let Some(place) = self.protocols[usize::from(protocol::ICMP)]
-            && let Some(station) = &mut self.stations[usize::from(place)]
-        {
-            let _ = station.writer.try_send(message);
-        }
+        self.try_tell(self.protocols[usize::from(protocol::ICMP)], message);
     }
 
     /// Tells the station that an ICMP error is about.
@@ -224,14 +224,10 @@ impl Stations {
         let owner = self.ports.get(&(notice.protocol, notice.local_port)).copied();
         let owner = owner.or(self.protocols[usize::from(notice.protocol)]);
         let icmp = self.protocols[usize::from(protocol::ICMP)];
-        if let Some(place) = owner.filter(|place| Some(*place) != icmp)
-            && let Some(station) = &mut self.stations[usize::from(place)]
-        {
-            let mut message = [0; TO_STATION_BYTES + message::NOTICE_BYTES];
-            message[0] = to_station::NOTICE;
-            message[TO_STATION_BYTES..].copy_from_slice(&message::put_notice(notice));
-            let _ = station.writer.try_send(&message);
-        }
+        let mut message = [0; TO_STATION_BYTES + message::NOTICE_BYTES];
+        message[0] = to_station::NOTICE;
+        message[TO_STATION_BYTES..].copy_from_slice(&message::put_notice(notice));
+        self.try_tell(owner.filter(|place| Some(*place) != icmp), &message);
     }
 
     /// All of them.

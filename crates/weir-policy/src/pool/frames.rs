@@ -38,11 +38,6 @@ impl Frames {
         self.most_used
     }
 
-    /// Frames that hold what is in no file.
-    pub fn dirty(&self) -> u32 {
-        self.used() - self.clean.count - self.ahead.count
-    }
-
     /// Frames that can be had at once.
     pub fn available(&self) -> u32 {
         self.free.len() as u32 + self.clean.count

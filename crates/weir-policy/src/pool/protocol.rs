@@ -65,33 +65,18 @@ pub struct Settings {
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The writer of a stream wants a frame; its last block is full. Answered by
+    /// The writer of this stream wants a frame; its last block is full. Answered by
     /// [`Action::Grant`], now or later.
-    Append {
-        /// The stream.
-        stream: u32,
-    },
-    /// The last block is full, or no more will be put into it.
-    Seal {
-        /// The stream.
-        stream: u32,
-    },
-    /// The reader wants the first block. Answered by [`Action::Show`] or [`Action::Fail`], now or
+    Append(u32),
+    /// The last block of this stream is full, or no more will be put into it.
+    Seal(u32),
+    /// The reader of this stream wants its first block. Answered by [`Action::Show`] or [`Action::Fail`], now or
     /// later; the block stays where it is until [`Event::Release`] or [`Event::Consumed`].
-    Want {
-        /// The stream.
-        stream: u32,
-    },
-    /// The reader does not look at the first block for now.
-    Release {
-        /// The stream.
-        stream: u32,
-    },
-    /// The first block was read, all of it.
-    Consumed {
-        /// The stream.
-        stream: u32,
-    },
+    Want(u32),
+    /// The reader of this stream does not look at its first block for now.
+    Release(u32),
+    /// The first block of this stream was read, all of it.
+    Consumed(u32),
     /// A transfer is over.
     Done {
         /// Its number.
@@ -109,17 +94,11 @@ pub enum Event {
         /// There is such a block.
         empty: bool,
     },
-    /// The stream has lost its reader, and its writer may be at its last block still: all before
+    /// This stream has lost its reader, and its writer may be at its last block still: all before
     /// that is given up. [`Event::Close`] is to follow.
-    Abandon {
-        /// The stream.
-        stream: u32,
-    },
-    /// The stream is given up, with all that is in it.
-    Close {
-        /// The stream.
-        stream: u32,
-    },
+    Abandon(u32),
+    /// This stream is given up, with all that is in it.
+    Close(u32),
 }
 
 /// What is to be done.
@@ -148,16 +127,10 @@ pub enum Action {
         /// The error.
         fault: i32,
     },
-    /// A transfer is to be begun: [`Pool::transfer`] says of what.
-    Begin {
-        /// Its number.
-        transfer: u32,
-    },
-    /// Writing has begun to fail.
-    Trouble {
-        /// The error.
-        fault: i32,
-    },
+    /// The transfer of this number is to be begun: [`Pool::transfer`] says of what.
+    Begin(u32),
+    /// Writing has begun to fail with this error.
+    Trouble(i32),
 }
 
 /// What was counted, in blocks.

@@ -129,7 +129,7 @@ impl World {
                 ends.written += 1;
                 ends.to_write -= 1;
                 ends.appending = false;
-                self.on(Event::Seal { stream });
+                self.on(Event::Seal(stream));
                 self.go_on(stream);
             }
             Action::Show { stream, frame, .. } => {
@@ -140,16 +140,16 @@ impl World {
                 ends.read += 1;
                 ends.to_read -= 1;
                 ends.wanting = false;
-                self.on(Event::Consumed { stream });
+                self.on(Event::Consumed(stream));
                 self.go_on(stream);
             }
-            Action::Begin { transfer } => {
+            Action::Begin(transfer) => {
                 let of = self.pool.transfer(transfer);
                 let begun_ns = self.disk_free_ns.max(self.now_ns);
                 self.disk_free_ns = begun_ns + disk_ns(of.writes, of.frames().len());
                 self.under_way.push(Reverse((self.disk_free_ns, transfer)));
             }
-            Action::Fail { fault, .. } | Action::Trouble { fault } => panic!("fault {fault}"),
+            Action::Fail { fault, .. } | Action::Trouble(fault) => panic!("fault {fault}"),
         }
     }
 
@@ -158,13 +158,13 @@ impl World {
         let ends = &mut self.ends[stream as usize];
         if ends.to_write > 0 && !ends.appending {
             ends.appending = true;
-            self.on(Event::Append { stream });
+            self.on(Event::Append(stream));
         }
         let ends = &mut self.ends[stream as usize];
         if ends.to_read > 0 && !ends.wanting && ends.read < ends.written {
             ends.wanting = true;
             self.wanted_ns[stream as usize] = self.now_ns;
-            self.on(Event::Want { stream });
+            self.on(Event::Want(stream));
         }
     }
 

@@ -234,12 +234,12 @@ impl Core {
                 seat.failed = Some((fault, state.lost_at));
                 seat.shared.iter().for_each(|shared| shared.reader.wake());
             }
-            Action::Trouble { .. } => {
+            Action::Trouble(_) => {
                 state.troubles += 1;
                 let seats = state.seats.iter().filter_map(|seat| seat.shared.as_ref());
                 seats.for_each(|shared| shared.writer.wake());
             }
-            Action::Begin { transfer } => {
+            Action::Begin(transfer) => {
                 let of = *state.policy.transfer(transfer);
                 state.jobs.push_back(Job { transfer, of });
                 return true;
@@ -259,7 +259,7 @@ impl Core {
             return;
         }
         *seat = Seat::default();
-        self.on(state, Event::Close { stream: shared.stream });
+        self.on(state, Event::Close(shared.stream));
     }
 
     /// Whether the stream is still this one's: its number is used again after it was closed.

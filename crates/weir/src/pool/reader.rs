@@ -112,7 +112,7 @@ impl BacklogReader {
             return Err(core.read_error(failed));
         }
         if state.seats[stream as usize].shown.is_none() {
-            core.on(&mut state, Event::Want { stream });
+            core.on(&mut state, Event::Want(stream));
         }
         let seat = &mut state.seats[stream as usize];
         let Some(Shown { frame, in_file }) = seat.shown.take() else {
@@ -154,7 +154,7 @@ impl BacklogReader {
         self.from = 0;
         let core = self.pool.core();
         let mut state = core.lock();
-        core.on(&mut state, Event::Consumed { stream: self.shared.stream });
+        core.on(&mut state, Event::Consumed(self.shared.stream));
     }
 
     /// The frame of the first block may be needed for another.
@@ -162,7 +162,7 @@ impl BacklogReader {
         self.block = None;
         let core = self.pool.core();
         let mut state = core.lock();
-        core.on(&mut state, Event::Release { stream: self.shared.stream });
+        core.on(&mut state, Event::Release(self.shared.stream));
     }
 
     /// Bytes that were put and not yet taken.
@@ -267,7 +267,7 @@ impl Drop for BacklogReader {
         self.shared.writer.wake();
         if Core::is_open(&state, &self.shared) {
             // The writer may be at its last block for long; the others can go now.
-            core.on(&mut state, Event::Abandon { stream: self.shared.stream });
+            core.on(&mut state, Event::Abandon(self.shared.stream));
         }
         core.close(&mut state, &self.shared);
     }

@@ -81,7 +81,7 @@ impl BacklogWriter {
             return Err(closed("its reader has gone"));
         }
         if state.seats[stream as usize].granted.is_none() {
-            core.on(&mut state, Event::Append { stream });
+            core.on(&mut state, Event::Append(stream));
         }
         let Some(frame) = state.seats[stream as usize].granted.take() else {
             self.shared.writer.arm();
@@ -133,7 +133,7 @@ impl BacklogWriter {
         if Core::is_open(&state, &self.shared) {
             let stream = self.shared.stream;
             state.seats[stream as usize].writes = false;
-            core.on(&mut state, Event::Seal { stream });
+            core.on(&mut state, Event::Seal(stream));
             core.close(&mut state, &self.shared);
         }
     }
@@ -223,7 +223,7 @@ impl Drop for BacklogWriter {
             seat.writes = false;
             let empty = seat.granted.take().is_some() || committed == Some(0);
             core.on(&mut state, Event::Withdraw { stream, empty });
-            core.on(&mut state, Event::Seal { stream });
+            core.on(&mut state, Event::Seal(stream));
         }
         // Release pairs with the acquire in the reader: all that was put is seen.
         self.shared.ended.store(true, Ordering::Release);

@@ -1,6 +1,6 @@
 //! What was around a run: the host, the quota, the processes it started, the peers of its sockets.
 
-use super::seconds;
+use crate::json::seconds;
 use serde_json::{Value, json};
 use weir_measure::record::{Host, Peer, Program, Quota, Started};
 

@@ -1,0 +1,51 @@
+//! The floor under round trips of records: the same loads and stores, no library.
+
+use crate::tools::bare::Bare;
+use crate::tools::pattern::Pattern;
+use crate::tools::peer::Peer;
+use crate::tools::{case, moving, timed, work};
+use weir_measure::bench::case::{Batch, Case, Measure, Normalise, Site, Trouble, Work};
+use weir_measure::bench::params::Params;
+
+/// Round trips by a bare ring, of a length that is known when it is compiled.
+pub fn cases() -> Vec<Case> {
+    vec![floor::<4>(), floor::<48>(), floor::<64>()]
+}
+
+fn floor<const BYTES: usize>() -> Case {
+    let params = Params { chunk_bytes: Some(BYTES as u64), ..moving("bare-ring", "two-way") };
+    let name = format!("two-way bare-ring {BYTES} B");
+    Case {
+        standard: false,
+        normalise: Normalise::OnOneCpu,
+        ..case(name, params, Measure::RATE, trips::<BYTES>)
+    }
+}
+
+fn trips<const BYTES: usize>(site: &Site) -> Result<Box<dyn Work>, Trouble> {
+    if site.cpus.first() == site.cpus.get(1) {
+        return Err(Trouble::left_out("it takes two CPUs that are known"));
+    }
+    let (there, back) = (Bare::<BYTES>::new()?, Bare::<BYTES>::new()?);
+    let mut peer = Peer::start(site, |control| {
+        let (mut expected, mut sent) = (Pattern::new(BYTES), Pattern::new(BYTES));
+        control.serve(|| {
+            expected.check(&there.receive()?)?;
+            back.send(known(sent.next_chunk())?)
+        })
+    })?;
+    let (mut sent, mut expected) = (Pattern::new(BYTES), Pattern::new(BYTES));
+    work(move |count| {
+        peer.more(count);
+        let elapsed = timed(count, || {
+            there.send(known(sent.next_chunk())?)?;
+            expected.check(&back.receive()?)
+        })?;
+        peer.wait()?;
+        Ok(Batch::rate(elapsed, 2 * count))
+    })
+}
+
+fn known<const BYTES: usize>(chunk: &[u8]) -> Result<&[u8; BYTES], Trouble> {
+    chunk.try_into().map_err(|_| Trouble::failed("a chunk has another length"))
+}

@@ -1,0 +1,178 @@
+//! The floor under a record pipe: the loads and stores of one record of a known length, no library.
+//!
+//! Two sides share a ring whose next word is zero until a record lies there. What a record pipe
+//! reads and writes for each record is read and written here too, on lines of the same kinds: the
+//! bytes and the word that publishes them, what the other side says about its sleep and its end,
+//! two counts of each side. The reader gives room back, as zeros, an eighth of the ring at a time.
+//! What is missing is what makes it a library: the checks of the process, of lengths, of positions
+//! that a hostile side may have written.
+
+use super::futex::{sleep, wake};
+use rustix::time::Timespec;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use weir_bench_sys::shared::{LINE_BYTES, Shared};
+use weir_measure::bench::case::Trouble;
+
+/// Lines of the words; each is written by one side, but for the words of sleep.
+const POSITION: usize = 0;
+const READER_SLEEP: usize = 2;
+const WRITER_SLEEP: usize = 4;
+const WRITER_COUNTS: usize = 6;
+const READER_COUNTS: usize = 8;
+const RING: usize = 10 * LINE_BYTES;
+/// Behind the word of a sleep line: whether that side has closed, and who passes the fences.
+const CLOSED: usize = 8;
+const FENCES: usize = 16;
+
+const RING_BYTES: usize = 1 << 20;
+const WORD_BYTES: usize = 4;
+const ZEROS: [u8; 4096] = [0; 4096];
+/// Looks before the reader sleeps: some 50 us.
+const LOOKS: u32 = 50_000;
+/// Should a wake-up be lost, the reader looks after so long.
+const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+
+/// One direction, for records of `BYTES` bytes.
+#[derive(Debug)]
+pub struct Bare<const BYTES: usize> {
+    shared: Shared,
+    /// Of the side that sends: where it writes, and how far it knows the ring to be free.
+    written: Cell<usize>,
+    free: Cell<usize>,
+    /// Of the side that receives: where it reads, and how far it has given back.
+    read: Cell<usize>,
+    given_back: Cell<usize>,
+}
+
+impl<const BYTES: usize> Bare<BYTES> {
+    /// As much of the ring as a record pipe takes for such a record. No record goes on where the
+    /// ring begins again.
+    const FOOTPRINT: usize = {
+        assert!(BYTES == 4 || BYTES == 48 || BYTES == 64, "a record pipe takes as much");
+        (WORD_BYTES + BYTES).next_power_of_two()
+    };
+
+    /// Makes one, with its pages.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn new() -> Result<Bare<BYTES>, Trouble> {
+        let shared = Shared::new(RING + RING_BYTES)?;
+        for at in (RING..RING + RING_BYTES).step_by(ZEROS.len()) {
+            shared.copy_in(at, &ZEROS);
+        }
+        let zero = || Cell::new(0);
+        let (written, free) = (zero(), Cell::new(RING_BYTES));
+        Ok(Bare { shared, written, free, read: zero(), given_back: zero() })
+    }
+
+    /// Sends a record.
+    ///
+    /// # Errors
+    /// The other side has closed; the kernel's.
+    #[inline]
+    pub fn send(&self, record: &[u8; BYTES]) -> Result<(), Trouble> {
+        let (shared, written) = (&self.shared, self.written.get());
+        while self.free.get() - written < Self::FOOTPRINT {
+            // Acquire: the ring is zeros as far as that.
+            self.free.set(shared.word(POSITION).load(Ordering::Acquire) as usize + RING_BYTES);
+        }
+        let sleep = READER_SLEEP * LINE_BYTES;
+        if shared.word_at(sleep + CLOSED).load(Ordering::Acquire) != 0 {
+            return Err(Trouble::failed("the other side has closed"));
+        }
+        let at = RING + written % RING_BYTES;
+        shared.copy_in(at + WORD_BYTES, record);
+        // Release: whoever sees the word sees the record.
+        shared.half_at(at).store(BYTES as u32 | 1 << 31, Ordering::Release);
+        self.written.set(written + Self::FOOTPRINT);
+        self.count(WRITER_COUNTS);
+        // Without a fence: that a wake-up is lost is seldom, and then the reader naps.
+        let asleep = shared.half(READER_SLEEP);
+        if shared.word_at(sleep + FENCES).load(Ordering::Acquire) != 0
+            || asleep.load(Ordering::Relaxed) != 0
+        {
+            asleep.store(0, Ordering::Relaxed);
+            wake(asleep, 1)?;
+        }
+        Ok(())
+    }
+
+    /// Receives a record, waiting for it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    #[inline]
+    pub fn receive(&self) -> Result<[u8; BYTES], Trouble> {
+        let (shared, read) = (&self.shared, self.read.get());
+        let at = RING + read % RING_BYTES;
+        // Acquire: the record behind it.
+        let is_there = || shared.half_at(at).load(Ordering::Acquire) != 0;
+        if !is_there() {
+            self.add(READER_COUNTS, 2, 1);
+            while !(0..LOOKS).any(|_| is_there()) {
+                let asleep = shared.half(READER_SLEEP);
+                asleep.store(1, Ordering::Relaxed);
+                fence(Ordering::SeqCst);
+                if !is_there() {
+                    sleep(asleep, 1, Some(&NAP))?;
+                }
+                asleep.store(0, Ordering::Relaxed);
+            }
+            self.add(READER_COUNTS, 3, 1);
+        }
+        let mut record = [0; BYTES];
+        shared.copy_out(at + WORD_BYTES, &mut record);
+        self.read.set(read + Self::FOOTPRINT);
+        self.count(READER_COUNTS);
+        let waits = shared.half(WRITER_SLEEP).load(Ordering::Relaxed) != 0;
+        if waits || self.read.get() - self.given_back.get() >= RING_BYTES / 8 {
+            self.give_back();
+        }
+        Ok(record)
+    }
+
+    /// Gives back what was read, as zeros.
+    fn give_back(&self) {
+        let mut at = self.given_back.get();
+        while at < self.read.get() {
+            let place = at % RING_BYTES;
+            let bytes = (self.read.get() - at).min(ZEROS.len()).min(RING_BYTES - place);
+            self.shared.copy_in(RING + place, &ZEROS[..bytes]);
+            at += bytes;
+        }
+        self.given_back.set(at);
+        // Release: zeros first.
+        self.shared.word(POSITION).store(self.read.get() as u64, Ordering::Release);
+    }
+
+    /// Counts a record and its bytes.
+    #[inline]
+    fn count(&self, line: usize) {
+        self.add(line, 0, BYTES as u64);
+        self.add(line, 1, 1);
+    }
+
+    #[inline]
+    fn add(&self, line: usize, word: usize, more: u64) {
+        let count: &AtomicU64 = self.shared.word_at(line * LINE_BYTES + word * 8);
+        // Relaxed: this side alone writes it.
+        count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_come_as_they_were_sent_for_some_laps_of_the_ring() {
+        let ring = Bare::<64>::new().expect("made");
+        for round in 0..5 * RING_BYTES / 64 {
+            let record = [round as u8; 64];
+            ring.send(&record).expect("sent");
+            assert_eq!(ring.receive().expect("received"), record);
+        }
+    }
+}
