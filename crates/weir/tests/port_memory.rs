@@ -112,7 +112,8 @@ fn sparse_ring(more: SealFlags) -> OwnedFd {
 
 /// A link that is not there: a channel, and two arenas.
 fn sparse_link(more: SealFlags) -> OwnedFd {
-    let words = [1, 1, AREA_BYTES as u32].map(u32::to_ne_bytes).concat();
+    // The version of the layout, the channels, and the bytes of an arena.
+    let words = [2, 1, AREA_BYTES as u32].map(u32::to_ne_bytes).concat();
     sparse(4 * PAGE + 2 * AREA_BYTES, &[&b"weirlink"[..], &words].concat(), more)
 }
 
