@@ -12,7 +12,6 @@ use comfy_table::{CellAlignment, Row, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use signal_hook::consts::SIGPIPE;
 use std::fs::File;
@@ -126,12 +125,6 @@ pub fn progress_bar(wanted: bool, length: u64, template: &str) -> ProgressBar {
         bar.set_style(style.progress_chars("=> "));
     }
     bar
-}
-
-/// Columns of a terminal, where it says.
-pub fn columns(terminal: impl AsFd) -> Option<usize> {
-    let columns = tcgetwinsize(terminal).ok()?.ws_col;
-    (columns > 0).then_some(usize::from(columns))
 }
 
 /// An error that names what could not be written.

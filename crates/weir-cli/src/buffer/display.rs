@@ -2,7 +2,7 @@
 
 use super::rows::Row;
 use crate::fault::tell;
-use crate::output::columns;
+use crate::units::columns;
 use crate::units::{binary as bytes, clock};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio::stderr;

@@ -1,6 +1,6 @@
 //! How a report is to look: how wide, how much of it, with colours or without.
 
-use crate::output::columns;
+use crate::units::columns;
 use std::io::IsTerminal;
 
 /// Columns of a report that goes to a file or a pipe.

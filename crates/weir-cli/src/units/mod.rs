@@ -1,9 +1,12 @@
-//! How figures are written: times, sizes, rates, counts; and, in `parse`, how they are read.
+//! How figures are written: times, sizes, rates, counts; and, in `parse`, how they are read. How wide a
+//! terminal is.
 
 pub mod parse;
+mod terminal;
 pub mod words;
 
 use std::time::Duration;
+pub use terminal::columns;
 use weir_measure::bench::params::Unit;
 use weir_measure::record::{Ending, Stage};
 pub use words::count;
