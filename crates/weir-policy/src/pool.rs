@@ -10,8 +10,8 @@
 //! ([`Pool::action`]). Nothing waits here, no clock is read, and nothing is allocated after
 //! [`Pool::new`] and [`Pool::open`].
 //!
-//! A pool joins parts that do not know each other: [`Streams`] with their blocks, [`Frames`] of
-//! memory, [`Slots`] of the file, the [`Laundry`] list, [`Transfers`] under way. `choose` says
+//! A pool joins parts that do not know each other: `Streams` with their blocks, `Frames` of
+//! memory, `Slots` of the file, the `Laundry` list, `Transfers` under way. `choose` says
 //! whose blocks give way.
 
 mod blocks;

@@ -39,6 +39,7 @@ pub use inspect::{stat, tune};
 pub use memory::{View, ViewMut};
 pub use mpx::{Mpx, MpxOptions, MpxPeer};
 pub use park::{Interest, Wait, Waiting};
+pub use pipe::endpoint::Endpoint;
 pub use pipe::handle::Handle;
 pub use pipe::options::Options;
 pub use pipe::record::{Loan, RecordReader, RecordWriter, Reservation, records};

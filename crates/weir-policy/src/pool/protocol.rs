@@ -84,7 +84,7 @@ pub enum Event {
         /// The error, if it failed.
         fault: Option<i32>,
     },
-    /// Time has passed: see [`Pool::deadline_ns`].
+    /// Time has passed: see `Pool::deadline_ns`.
     Tick,
     /// The writer has gone, or wants no frame any more. One that it was granted and has put nothing
     /// into is given back: that is the stream's last block if it is `empty`.
@@ -127,7 +127,7 @@ pub enum Action {
         /// The error.
         fault: i32,
     },
-    /// The transfer of this number is to be begun: [`Pool::transfer`] says of what.
+    /// The transfer of this number is to be begun: `Pool::transfer` says of what.
     Begin(u32),
     /// Writing has begun to fail with this error.
     Trouble(i32),

@@ -68,7 +68,7 @@ impl Handle {
     /// Makes a stream whose ends are opened elsewhere: the writer, the reader.
     ///
     /// # Errors
-    /// Those of [`crate::pipe::stream`].
+    /// Those of [`crate::pipe`].
     pub fn stream_pair(options: &Options) -> Result<(Handle, Handle)> {
         Handle::pair(layout::STREAM, options)
     }

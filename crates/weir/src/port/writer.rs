@@ -216,7 +216,7 @@ impl PortWriter {
         self.inner.account()
     }
 
-    /// As [`crate::Writer::poll_descriptor`].
+    /// As [`crate::Endpoint::poll_descriptor`].
     ///
     /// # Errors
     /// The kernel has no descriptors.
