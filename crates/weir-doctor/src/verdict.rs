@@ -245,7 +245,7 @@ fn by_quota(run: &Run, work: &[usize]) -> Option<Verdict> {
     if total_ns < 0.5 * quota.cpus * run.wall_ns as f64 {
         return None;
     }
-    let used: Vec<f64> = run.stages.iter().map(|s| s.cpu_sum_ns as f64 / total_ns).collect();
+    let used: Vec<f64> = run.stages.iter().map(|s| s.cpu_sum_ns() as f64 / total_ns).collect();
     let top = position_of_max(&used, work)?;
     let others: Vec<usize> = work.iter().copied().filter(|position| *position != top).collect();
     let second = position_of_max(&used, &others);

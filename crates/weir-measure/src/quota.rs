@@ -1,9 +1,9 @@
 //! The limits that control groups set on CPU time, and how often they were reached.
 
 use crate::cgroup;
-use crate::record::Quota;
 use std::fs;
 use std::path::{Path, PathBuf};
+use weir_doctor::facts::Quota;
 
 /// A control group with a limit, at one moment.
 #[derive(Clone, Debug, PartialEq)]

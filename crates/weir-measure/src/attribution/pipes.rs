@@ -4,12 +4,12 @@
 //! end is borrowed from its owner with `pidfd_getfd(2)` for the microseconds of one look.
 
 use crate::proc::Descriptor;
-use crate::record::Pipe;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionread;
 use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
 use rustix::process::{Pid as RawPid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::os::fd::OwnedFd;
+use weir_doctor::facts::Pipe;
 use weir_doctor::sizing::Sizing;
 use weir_sys::Pid;
 

@@ -4,7 +4,7 @@ use super::classify::{Endpoints, Hints, classify, socket};
 use super::group::Unreaped;
 use super::locale::locale_of;
 use crate::attribution::calls::Call;
-use crate::proc::{Blocked, Io, is_taken, peak_rss_bytes};
+use crate::proc::{Blocked, is_taken, parse_io, peak_rss_bytes};
 use rustix::io::Errno;
 use weir_doctor::state::State;
 use weir_sys::Pid;
@@ -41,7 +41,7 @@ pub struct Process {
     tasks: Vec<Task>,
     io: Option<ProcFile>,
     /// Bytes and calls when last looked at.
-    pub last_io: Option<Io>,
+    pub last_io: Option<weir_doctor::facts::Io>,
     /// Share of system time in its CPU time when last looked at, in parts of a thousand.
     pub system_permille: u64,
     /// Position of the group whose process started it.
@@ -194,7 +194,7 @@ impl Process {
             self.waited_ns = stat.waited_ticks * tick_ns;
             self.waited_system_ns = stat.waited_system_ticks * tick_ns;
         }
-        let io = self.io.as_ref().and_then(|io| Io::parse(io.read(&mut buffer).ok()?));
+        let io = self.io.as_ref().and_then(|io| parse_io(io.read(&mut buffer).ok()?));
         self.last_io = io.or(self.last_io);
     }
 

@@ -5,10 +5,13 @@ use super::{Running, bytes, sums};
 use crate::attribution::{Births, Group, Peers, Sampler};
 use crate::machine;
 use crate::oom;
-use crate::proc::Io;
-use crate::record::{Ending, Evidence, Pipe, Run, Stage};
+use crate::proc::parse_io;
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use weir_doctor::ending::Ending;
+use weir_doctor::facts::{Evidence, Io, Pipe, Run, Stage};
 use weir_doctor::partition::Sums;
 use weir_doctor::programs::is_relay;
 use weir_measure_sys::wait::{Reaped, reap};
@@ -109,7 +112,7 @@ impl Live {
         let mut buffer = [0; 1024];
         let sched =
             files.sched.as_ref().and_then(|file| Sched::parse(file.read(&mut buffer).ok()?));
-        let io = files.io.as_ref().and_then(|file| Io::parse(file.read(&mut buffer).ok()?));
+        let io = files.io.as_ref().and_then(|file| parse_io(file.read(&mut buffer).ok()?));
         let stat = read_small(&format!("/proc/{}/stat", files.pid), &mut buffer).ok();
         let had_children = stat.and_then(Stat::parse).is_some_and(|stat| stat.waited_ticks > 0);
         sampler.end_group(files.group, now_ns);
@@ -128,7 +131,7 @@ impl Live {
     fn ending(&self) -> Option<Ending> {
         match &self.state {
             LiveState::Failed(failure) => Some(Ending::Code(failure.status)),
-            LiveState::Ended(ended) => ended.reaped.map(|reaped| reaped.ending),
+            LiveState::Ended(ended) => ended.reaped.map(|reaped| ending(reaped.status)),
             LiveState::Running(_) => None,
         }
     }
@@ -139,6 +142,12 @@ impl Live {
             _ => self.start_ns,
         }
     }
+}
+
+/// How a process ended, from its status; of two there is one.
+fn ending(status: ExitStatus) -> Ending {
+    let signal = status.signal().map(Ending::Signal);
+    signal.unwrap_or_else(|| Ending::Code(status.code().unwrap_or_default()))
 }
 
 impl Running {
@@ -163,7 +172,7 @@ impl Running {
             signals: self.signals.clone(),
             ticks: self.sampler.ticks,
             notes: std::mem::take(&mut self.notes),
-            discovered: job.script,
+            script: job.script,
             memory_kills: oom::kills_since(self.memory_kills),
             blind,
             ..Run::default()

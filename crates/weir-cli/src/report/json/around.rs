@@ -2,7 +2,7 @@
 
 use crate::json::seconds;
 use serde_json::{Value, json};
-use weir_measure::record::{Host, Peer, Program, Quota, Started};
+use weir_doctor::facts::{Host, Peer, Program, Quota, Started};
 
 pub fn host(host: &Host) -> Value {
     json!({
