@@ -17,10 +17,6 @@ pub struct Reaped {
     /// Largest resident set of it or of any descendant it waited for. The kernel carries the
     /// value over `exec`, so it is never below what the parent had when it forked.
     pub max_rss_bytes: u64,
-    /// Times it gave up a CPU of its own accord (blocked).
-    pub voluntary_switches: u64,
-    /// Times a CPU was taken from it.
-    pub involuntary_switches: u64,
 }
 
 /// Reaps `pid` if it has ended; `None` while it runs.
@@ -62,8 +58,6 @@ fn wait(pid: Pid, how: libc::c_int) -> io::Result<Option<Reaped>> {
         user_ns: nanoseconds(usage.ru_utime),
         system_ns: nanoseconds(usage.ru_stime),
         max_rss_bytes: usage.ru_maxrss.max(0) as u64 * 1024,
-        voluntary_switches: usage.ru_nvcsw.max(0) as u64,
-        involuntary_switches: usage.ru_nivcsw.max(0) as u64,
     }))
 }
 
