@@ -159,7 +159,7 @@ pub struct Io {
 }
 
 /// One pipe between two stages.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Pipe {
     /// Position in [`Run::stages`] of its writer.
     pub from: usize,

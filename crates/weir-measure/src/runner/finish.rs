@@ -82,33 +82,31 @@ impl Live {
     }
 
     pub fn has_ended(&self) -> bool {
-        !matches!(self.state, LiveState::Running(_))
+        self.files().is_none()
     }
 
     pub fn pid(&self) -> Option<Pid> {
-        match &self.state {
-            LiveState::Running(files) => Some(files.pid),
-            _ => None,
-        }
+        Some(self.files()?.pid)
     }
 
     pub fn pidfd(&self) -> Option<&OwnedFd> {
-        match &self.state {
-            LiveState::Running(files) => files.pidfd.as_ref(),
-            _ => None,
-        }
+        self.files()?.pidfd.as_ref()
     }
 
     pub fn group(&self) -> Option<usize> {
+        Some(self.files()?.group)
+    }
+
+    fn files(&self) -> Option<&Files> {
         match &self.state {
-            LiveState::Running(files) => Some(files.group),
+            LiveState::Running(files) => Some(files),
             _ => None,
         }
     }
 
     /// The stage's first process is a zombie: reads its counters, then reaps it.
     pub fn harvest(&mut self, now_ns: u64, sampler: &mut Sampler) {
-        let LiveState::Running(files) = &self.state else { return };
+        let Some(files) = self.files() else { return };
         let mut buffer = [0; 1024];
         let sched =
             files.sched.as_ref().and_then(|file| Sched::parse(file.read(&mut buffer).ok()?));
@@ -255,10 +253,7 @@ fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
         group.samples.divide_blocked(stage.wall_ns, main.cpu_ns, main.queue_ns)
     } else {
         let exact = stage.cpu_evidence == Evidence::Exact;
-        let sums = Sums {
-            cpu_ns: exact.then_some(stage.user_ns + stage.system_ns),
-            queue_ns: stage.queue_sum_ns,
-        };
+        let sums = Sums { cpu_ns: exact.then(|| stage.cpu_sum_ns()), queue_ns: stage.queue_sum_ns };
         group.samples.divide_wall(stage.wall_ns).within(&sums)
     };
     stage
@@ -268,7 +263,7 @@ fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
 /// for long, nor used CPU time worth a mention.
 fn is_single(ended: &Ended, several_ns: u64, stage: &Stage) -> bool {
     let Some(main) = ended.sched else { return true };
-    let elsewhere_ns = (stage.user_ns + stage.system_ns).saturating_sub(main.cpu_ns);
+    let elsewhere_ns = stage.cpu_sum_ns().saturating_sub(main.cpu_ns);
     let little_ns = stage.wall_ns / 100;
     // Short-lived children are told by their CPU time, which counts in whole clock ticks.
     let children = ended.had_children && elsewhere_ns > little_ns;
