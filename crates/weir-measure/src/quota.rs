@@ -1,6 +1,7 @@
 //! The limits that control groups set on CPU time, and how often they were reached.
 
 use crate::cgroup;
+use crate::proc::number;
 use std::fs;
 use std::path::{Path, PathBuf};
 use weir_doctor::facts::Quota;
@@ -83,15 +84,11 @@ fn text_of(path: &Path) -> Option<String> {
 impl Counts {
     /// Version 1 counts the time in nanoseconds, version 2 in microseconds.
     fn parse(text: &str) -> Counts {
-        let field = |name: &str| {
-            let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-            lines.find(|(key, _)| *key == name)?.1.trim().parse::<u64>().ok()
-        };
-        let in_us = field("throttled_usec").map(|us| us.saturating_mul(1000));
+        let in_us = number(text, "throttled_usec").map(|us| us.saturating_mul(1000));
         Counts {
-            periods: field("nr_periods").unwrap_or(0),
-            throttled_periods: field("nr_throttled").unwrap_or(0),
-            throttled_ns: in_us.or_else(|| field("throttled_time")).unwrap_or(0),
+            periods: number(text, "nr_periods").unwrap_or(0),
+            throttled_periods: number(text, "nr_throttled").unwrap_or(0),
+            throttled_ns: in_us.or_else(|| number(text, "throttled_time")).unwrap_or(0),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Parsers of `io` and of the peak in `status`.
+//! Parsers of `io`, of the peak in `status`, and of other files of names and values.
 
 use weir_doctor::facts::Io;
 
@@ -6,23 +6,32 @@ use weir_doctor::facts::Io;
 /// for.
 pub fn parse_io(text: &[u8]) -> Option<Io> {
     let text = std::str::from_utf8(text).ok()?;
-    let field = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim_start_matches(':').trim().parse::<u64>().ok()
-    };
+    let number = |name: &str| field(text, name)?.parse().ok();
     Some(Io {
-        read_bytes: field("rchar")?,
-        write_bytes: field("wchar")?,
-        read_calls: field("syscr")?,
-        write_calls: field("syscw")?,
+        read_bytes: number("rchar")?,
+        write_bytes: number("wchar")?,
+        read_calls: number("syscr")?,
+        write_calls: number("syscw")?,
     })
 }
 
 /// The peak resident set (`VmHWM`) in the contents of `/proc/PID/status`; a zombie has none.
 pub fn peak_rss_bytes(status: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(status).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()? * 1024)
+    let peak = field(text, "VmHWM")?;
+    Some(peak.trim_end_matches("kB").trim().parse::<u64>().ok()? * 1024)
+}
+
+/// What stands behind `name` and a colon.
+pub fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
+    Some(pairs.find(|(known, _)| known.trim() == name)?.1.trim())
+}
+
+/// The number behind `name` and a blank.
+pub fn number(text: &str, name: &str) -> Option<u64> {
+    let mut pairs = text.lines().filter_map(|line| line.split_once(' '));
+    pairs.find(|(known, _)| *known == name)?.1.trim().parse().ok()
 }
 
 #[cfg(test)]

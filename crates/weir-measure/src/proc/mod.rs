@@ -8,5 +8,5 @@ mod syscall;
 
 pub use fd::{Descriptor, Kind, borrow, descriptor, epoll_interest};
 pub use ids::{Identity, identity, is_child, is_taken, largest_id, last_id};
-pub use io::{parse_io, peak_rss_bytes};
+pub use io::{field, number, parse_io, peak_rss_bytes};
 pub use syscall::Blocked;
