@@ -4,7 +4,6 @@
 //! [`Stage::samples`]. Exact figures come from the kernel's own counters at the end of a stage.
 
 use crate::ending::{Ending, MemoryKills, SIGPIPE};
-use crate::named::named;
 use crate::partition::Times;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -13,25 +12,26 @@ mod around;
 
 pub use around::{Host, Peer, PeerKind, Program, Quota, Started};
 
-named!(
-    /// How a figure is known.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub enum Evidence {
-        /// It is the kernel's own count, complete.
-        Exact = "exact",
-        /// It is made of samples.
-        Sampled = "sampled",
-        /// It follows from other figures; it may be more or less.
-        Estimated = "estimated",
-        /// It may be less, not more.
-        UpperBound = "upper bound",
-        /// It may be more, not less.
-        LowerBound = "lower bound",
-        /// It is not known.
-        #[default]
-        Unknown = "unknown",
-    }
-);
+/// How a figure is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::AsRefStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum Evidence {
+    /// It is the kernel's own count, complete.
+    Exact,
+    /// It is made of samples.
+    Sampled,
+    /// It follows from other figures; it may be more or less.
+    Estimated,
+    /// It may be less, not more.
+    #[strum(serialize = "upper bound")]
+    UpperBound,
+    /// It may be more, not less.
+    #[strum(serialize = "lower bound")]
+    LowerBound,
+    /// It is not known.
+    #[default]
+    Unknown,
+}
 
 /// A run of a pipeline, or of a script.
 #[derive(Clone, Debug, Default)]

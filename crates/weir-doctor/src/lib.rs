@@ -14,7 +14,6 @@
 //! - [`ending`]: whether the way a stage ended is a failure, and whose input it cut short.
 //! - `limits`: how short a run could become, which bounds what advice can gain.
 //! - [`sizing`]: when to enlarge a kernel pipe that is in use.
-//! - `named`: enums whose values have stable names.
 //! - [`text`]: what of foreign text may be shown on a terminal.
 
 #![no_std]
@@ -28,7 +27,6 @@ pub mod ending;
 pub mod facts;
 mod limits;
 mod load;
-mod named;
 pub mod partition;
 pub mod programs;
 pub mod sizing;

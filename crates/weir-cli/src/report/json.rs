@@ -147,12 +147,12 @@ fn evidence(run: &Run, stage: &Stage) -> Value {
     let blocked = if stage.hidden { "unknown" } else { "sampled" };
     json!({
         "wall": known(!run.script),
-        "cpu_sums": stage.cpu_evidence.name(),
+        "cpu_sums": stage.cpu_evidence.as_ref(),
         "cpu_and_runq": known(stage.single_task && !run.script),
         "blocked": blocked,
         "samples": stage.samples,
-        "bytes": stage.bytes_evidence.name(),
-        "pipe_bytes": stage.pipe_evidence.name(),
+        "bytes": stage.bytes_evidence.as_ref(),
+        "pipe_bytes": stage.pipe_evidence.as_ref(),
         "max_rss": max_rss,
     })
 }
@@ -182,7 +182,7 @@ fn verdict(verdict: &Said<Verdict>) -> Value {
     json!({
         "kind": if culprit.is_some() { "stage" } else { "none" },
         "stage": culprit.map(|culprit| culprit.stage + 1),
-        "reason": culprit.map(|culprit| culprit.reason.name()),
+        "reason": culprit.map(|culprit| culprit.reason.as_ref()),
         "share": culprit.map(|culprit| culprit.share),
         "speedup_limit": culprit.and_then(|culprit| culprit.speedup_limit),
         "next_stage": culprit.and_then(|culprit| culprit.next_stage).map(|next| next + 1),
@@ -198,7 +198,7 @@ fn advice(run: &Run, said: &Said<Advice>) -> Value {
     };
     let pipe = advice.pipe.and_then(|pipe| run.pipes.get(pipe));
     json!({
-        "kind": advice.kind.name(),
+        "kind": advice.kind.as_ref(),
         "stage": advice.stage.map(|stage| stage + 1),
         "pipe": pipe.map(|pipe| json!({ "from": pipe.from + 1, "to": pipe.to + 1 })),
         "gain": gain,

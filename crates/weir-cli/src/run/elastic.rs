@@ -155,9 +155,7 @@ pub fn past(run: &Run, command: &str) -> Past {
 
 /// What was refuted, with the positions that its stage or pipe has in this run.
 fn here(run: &Run, known: &evidence::Refuted) -> Vec<Refuted> {
-    let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == known.kind) else {
-        return Vec::new();
-    };
+    let Ok(kind) = known.kind.parse::<Kind>() else { return Vec::new() };
     let typed = |position| typed_number(run.stages.iter().map(|stage| stage.inserted), position);
     if let Some(number) = known.pipe {
         let pipes = run.pipes.iter().enumerate().filter(|(_, pipe)| typed(pipe.from) == number);
@@ -180,7 +178,7 @@ pub fn remember_compared(report: &Report) {
     let typed = |position| typed_number(run.stages.iter().map(|stage| stage.inserted), position);
     let tried = compared.tried.iter().map(|advice| evidence::Refuted {
         pipeline: evidence::pipeline_key(&report.command),
-        kind: advice.kind.name().to_owned(),
+        kind: advice.kind.as_ref().to_owned(),
         stage: advice.stage.map(typed),
         pipe: advice.pipe.and_then(|at| Some(typed(run.pipes.get(at)?.from))),
         when_unix_s: evidence::now_unix_s(),

@@ -358,3 +358,21 @@ fn bytes_are_bytes_also_in_c_utf_8() {
         assert_eq!(kinds(&sorts), vec![], "{plain}");
     }
 }
+
+/// The names stand in JSON and in what is remembered of earlier runs.
+#[test]
+fn kinds_keep_their_names() {
+    for (kind, name) in [
+        (Kind::LargerPipe, "larger-pipe"),
+        (Kind::ElasticBuffer, "elastic-buffer"),
+        (Kind::MoreCpus, "more-cpus"),
+        (Kind::CLocale, "c-locale"),
+        (Kind::ParallelCompressor, "parallel-compressor"),
+        (Kind::LargerWrites, "larger-writes"),
+        (Kind::LargerReads, "larger-reads"),
+        (Kind::FewerProcesses, "fewer-processes"),
+    ] {
+        assert_eq!((kind.as_ref(), name.parse()), (name, Ok(kind)));
+    }
+    assert_eq!(Evidence::LowerBound.as_ref(), "lower bound");
+}

@@ -287,7 +287,7 @@ fn a_quota_is_the_reason_and_bounds_know_it() {
         Some(Quota { cpus: 0.2, periods: 51, throttled_periods: 50, throttled_ns: 800 * MS });
     let verdict = judge(&throttled);
     let culprit = verdict.culprit.expect("a culprit");
-    assert_eq!((culprit.stage, culprit.reason.name()), (0, "quota"));
+    assert_eq!((culprit.stage, culprit.reason.as_ref()), (0, "quota"));
     // The other stages need 60 ms of CPU time: 300 ms at a fifth of a CPU.
     assert_eq!((verdict.finding, culprit.next_stage), (Finding::Quota, Some(1)));
     assert!((culprit.share - 0.7).abs() < 1e-9);
@@ -334,7 +334,7 @@ fn a_shell_that_starts_thousands_of_programs_is_not_waiting_for_its_stages() {
     shell.started = Some(started);
     let verdict = judge(&Run { script: true, ..run(vec![shell.clone()]) });
     let culprit = verdict.culprit.expect("a culprit");
-    assert_eq!(culprit.reason.name(), "processes");
+    assert_eq!(culprit.reason.as_ref(), "processes");
     assert!(culprit.share > 0.9);
     let mut working = stage("xargs -n 200 md5sum", [900, 0, 0, 0, 0]);
     working.started = Some(Started {
