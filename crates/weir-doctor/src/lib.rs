@@ -14,7 +14,6 @@
 //! - [`ending`]: whether the way a stage ended is a failure, and whose input it cut short.
 //! - `limits`: how short a run could become, which bounds what advice can gain.
 //! - [`sizing`]: when to enlarge a kernel pipe that is in use.
-//! - [`text`]: what of foreign text may be shown on a terminal.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -31,5 +30,4 @@ pub mod partition;
 pub mod programs;
 pub mod sizing;
 pub mod state;
-pub mod text;
 pub mod verdict;

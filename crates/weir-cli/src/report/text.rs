@@ -9,7 +9,7 @@ use anstyle::{AnsiColor, Style};
 use weir_doctor::ending::Ending;
 use weir_doctor::ending::remark;
 use weir_doctor::facts::Run;
-use weir_doctor::text::printable;
+use weir_policy::text::printable;
 
 /// When more lines than this stand between the verdict and the advice, its first line is repeated:
 /// the top may have left the screen.
