@@ -3,11 +3,11 @@
 //! weir keeps no end of a pipe: a reader's or writer's death must be seen by the other side. An
 //! end is borrowed from its owner with `pidfd_getfd(2)` for the microseconds of one look.
 
-use crate::proc::Descriptor;
+use crate::proc::{Descriptor, pidfd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionread;
 use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
-use rustix::process::{Pid as RawPid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 use std::os::fd::OwnedFd;
 use weir_doctor::facts::Pipe;
 use weir_doctor::sizing::Sizing;
@@ -127,12 +127,12 @@ impl PipeWatch {
 
     /// Process `pid` has the writing end as its descriptor `fd`.
     pub fn set_writer(&mut self, pid: Pid, fd: i32) {
-        self.writer = open(pid).map(|pidfd| End { pidfd, fd });
+        self.writer = pidfd(pid).map(|pidfd| End { pidfd, fd });
     }
 
     /// Process `pid` has the reading end as its descriptor `fd`.
     pub fn set_reader(&mut self, pid: Pid, fd: i32) {
-        self.reader = open(pid).map(|pidfd| End { pidfd, fd });
+        self.reader = pidfd(pid).map(|pidfd| End { pidfd, fd });
     }
 
     /// Whether a process is known that has the writing end.
@@ -255,10 +255,6 @@ impl End {
         let fd = pidfd_getfd(&self.pidfd, self.fd, PidfdGetfdFlags::empty()).ok()?;
         (Descriptor::of(&fd)? == *pipe).then_some(fd)
     }
-}
-
-fn open(pid: Pid) -> Option<OwnedFd> {
-    pidfd_open(RawPid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 
 fn writable(end: &OwnedFd) -> bool {

@@ -5,8 +5,7 @@ use super::{Running, bytes, sums};
 use crate::attribution::{Births, Group, Peers, Sampler};
 use crate::machine;
 use crate::oom;
-use crate::proc::parse_io;
-use rustix::process::{PidfdFlags, pidfd_open};
+use crate::proc::{parse_io, pidfd};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -73,11 +72,9 @@ impl Live {
     }
 
     pub fn started(pid: Pid, group: usize, start_ns: u64, inherited_rss_bytes: u64) -> Live {
-        let raw = rustix::process::Pid::from_raw(pid);
-        let pidfd = raw.and_then(|raw| pidfd_open(raw, PidfdFlags::empty()).ok());
         let open = |file| ProcFile::open(&format!("/proc/{pid}/{file}")).ok();
         let (sched, io) = (open("schedstat"), open("io"));
-        let files = Files { pid, group, pidfd, sched, io, inherited_rss_bytes };
+        let files = Files { pid, group, pidfd: pidfd(pid), sched, io, inherited_rss_bytes };
         Live { start_ns, stopped: false, state: LiveState::Running(files) }
     }
 
