@@ -43,7 +43,7 @@ pub fn suite() -> Suite {
         groups: vec![
             direction("self", Sides::One, to_self),
             direction("one-way", Sides::Two, one_way),
-            with_floor(direction("two-way", Sides::Two, two_way)),
+            two_ways(),
             loan::loans(),
             mpx::channels(),
             paced(),
@@ -72,15 +72,12 @@ fn direction(direction: &'static str, sides: Sides, make: Make) -> Group {
         }
     }
     let baseline = Some(format!("{direction} {} 4 B", Mechanism::Pipe(0).name()));
-    let standard = match sides {
-        Sides::One => vec![Placement::SameCpu],
-        _ => vec![Placement::SameCpu, Placement::OtherCpu],
-    };
-    Group { baseline, standard, ..group(direction, sides, cases) }
+    Group { baseline, ..group(direction, sides, cases) }
 }
 
-/// Beside the round trips, what they take without a library.
-fn with_floor(mut group: Group) -> Group {
+/// Round trips, and beside them what they take without a library.
+fn two_ways() -> Group {
+    let mut group = direction("two-way", Sides::Two, two_way);
     group.cases.extend(floor::cases());
     group
 }

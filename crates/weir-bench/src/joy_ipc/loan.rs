@@ -27,23 +27,23 @@ fn trips(site: &Site, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
     let mut peer = Peer::start(site, |control| {
         there.only_receive();
         back.only_send();
-        let mut done: u64 = 0;
-        loop {
-            there.receive_loan(bytes, done as u8)?;
-            back.send_loan(bytes, done as u8)?;
-            done += 1;
-            control.report(done)?;
-        }
+        let mut mark: u8 = 0;
+        control.serve(|| {
+            there.receive_loan(bytes, mark)?;
+            back.send_loan(bytes, mark)?;
+            mark = mark.wrapping_add(1);
+            Ok(())
+        })
     })?;
     there.only_send();
     back.only_receive();
-    let mut sent: u64 = 0;
+    let mut mark: u8 = 0;
     work(move |count| {
         peer.more(count);
         let elapsed = timed(count, || {
-            there.send_loan(bytes, sent as u8)?;
-            back.receive_loan(bytes, sent as u8)?;
-            sent += 1;
+            there.send_loan(bytes, mark)?;
+            back.receive_loan(bytes, mark)?;
+            mark = mark.wrapping_add(1);
             Ok(())
         })?;
         peer.wait()?;

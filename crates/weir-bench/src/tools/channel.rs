@@ -4,7 +4,7 @@ use super::own::{self, Shape};
 use super::pattern::Pattern;
 use super::ports::Ports;
 use rustix::fd::OwnedFd;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use weir::Waiting;
 use weir_bench_sys::mq::Queue;
@@ -51,6 +51,16 @@ impl Mechanism {
             _ => 0,
         };
         if bytes == 0 { None } else { Some(bytes) }
+    }
+
+    /// The segment it was given, if any.
+    pub fn segment_bytes(self) -> Option<u64> {
+        match self {
+            Mechanism::WeirPipe(shape) | Mechanism::WeirRecord(shape) => {
+                Some(shape.segment_bytes).filter(|bytes| *bytes > 0)
+            }
+            _ => None,
+        }
     }
 }
 
@@ -145,11 +155,7 @@ impl Channel {
             Channel::Stream(_, end) => {
                 let mut left = bytes;
                 while !left.is_empty() {
-                    match rustix::io::write(end, left) {
-                        Ok(n) => left = &left[n..],
-                        Err(Errno::INTR) => {}
-                        Err(error) => return Err(error.into()),
-                    }
+                    left = &left[retry_on_intr(|| rustix::io::write(end, left))?..];
                 }
                 Ok(())
             }
@@ -174,11 +180,9 @@ impl Channel {
             Channel::Stream(end, _) => {
                 let mut filled = 0;
                 while filled < bytes.len() {
-                    match rustix::io::read(end, &mut bytes[filled..]) {
-                        Ok(0) => break,
-                        Ok(n) => filled += n,
-                        Err(Errno::INTR) => {}
-                        Err(error) => return Err(error.into()),
+                    match retry_on_intr(|| rustix::io::read(end, &mut bytes[filled..]))? {
+                        0 => break,
+                        count => filled += count,
                     }
                 }
                 filled
