@@ -79,10 +79,7 @@ pub fn text(several: &Several, look: &Look) -> String {
     if look.detail != Detail::Brief {
         let mut grid = grid(several);
         grid.fit(look.columns, &DROPS);
-        let table = grid.lines(grid.name_columns(look.columns), look.columns);
-        for (at, line) in table.iter().enumerate() {
-            page.line(line, if at == 0 { Style::new().dimmed() } else { Style::new() });
-        }
+        page.table(&grid.lines(grid.name_columns(look.columns), look.columns));
         page.sentence(&format!("1 against itself: {}", several.resolves), Style::new());
     }
     let warning = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));

@@ -18,7 +18,7 @@ mod watch;
 
 use crate::args::RunOptions;
 use crate::fault::{Fault, tell};
-use crate::report::{Report, Said, advice_text, verdict_text};
+use crate::report::{self, Report, Said, advice_text, verdict_text};
 use outputs::Outputs;
 use std::io;
 use std::process::ExitCode;
@@ -59,7 +59,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
         report.compared = compare::compare(&job, &report.advice, options.runs, &standard)?;
         elastic::remember_compared(&report);
     }
-    outputs.write(&report);
+    outputs.write(&report, report::text, report::json);
     Ok(ending.take())
 }
 
@@ -73,7 +73,7 @@ fn nothing(options: &RunOptions) -> ExitCode {
         host: Host { online_cpus, cpus, ..Host::default() },
         ..Run::default()
     };
-    outputs.write(&judge(run, "", [false; 3], 0));
+    outputs.write(&judge(run, "", [false; 3], 0), report::text, report::json);
     ExitCode::SUCCESS
 }
 

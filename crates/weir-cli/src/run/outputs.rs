@@ -3,7 +3,7 @@
 use crate::args::RunOptions;
 use crate::fault::tell;
 use crate::output::print_json;
-use crate::report::{self, Detail, Look, Report};
+use crate::report::{Detail, Look};
 use signal_hook::consts::SIGXFSZ;
 use std::fs::File;
 use std::io::{self, Write};
@@ -39,22 +39,13 @@ impl Outputs {
         Outputs { text, json, detail: options.detail() }
     }
 
-    pub fn write(&self, report: &Report) {
+    /// Writes what was found: a report, or a comparison of several pipelines.
+    pub fn write<T>(&self, found: &T, text: fn(&T, &Look) -> String, json: fn(&T) -> String) {
         if let Some(target) = &self.text {
-            target.write(&report::text(report, &target.look(self.detail)));
+            target.write(&text(found, &target.look(self.detail)));
         }
         if let Some(target) = &self.json {
-            target.write(&report::json(report));
-        }
-    }
-
-    /// The same of a comparison of several pipelines.
-    pub fn write_several(&self, several: &report::Several) {
-        if let Some(target) = &self.text {
-            target.write(&report::several_text(several, &target.look(self.detail)));
-        }
-        if let Some(target) = &self.json {
-            target.write(&report::several_json(several));
+            target.write(&json(found));
         }
     }
 }

@@ -9,7 +9,7 @@ use super::plan::Planned;
 use super::rounds::{BAND, Entrant, Sample, Standard, rounds};
 use crate::args::RunOptions;
 use crate::fault::Fault;
-use crate::report::{Against, Pipeline, Several};
+use crate::report::{Against, Pipeline, Several, several_json, several_text};
 use std::process::ExitCode;
 use weir_cli_sys::closed_standard_descriptors;
 use weir_measure::machine;
@@ -42,7 +42,7 @@ pub fn compare(options: &RunOptions, mut plans: Vec<Planned>) -> Result<ExitCode
     let twice: Vec<&Entrant> = entrants.iter().chain(entrants.first()).collect();
     let samples = rounds(&twice, options.runs, &standard)?.ok_or_else(Fault::interrupted)?;
     let several = judge(&commands, &samples)?;
-    outputs.write_several(&several);
+    outputs.write(&several, several_text, several_json);
     Ok(ExitCode::from(u8::from(!several.same_status)))
 }
 
