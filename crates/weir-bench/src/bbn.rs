@@ -50,7 +50,7 @@ pub fn pipe() -> Suite {
         costs.push(costly(case(name, params.clone(), Measure::TIME, make)));
         let name = format!("pipe, stream of {}", size(bytes));
         let standard = matches!(bytes, 64 | 512 | 4096 | 65_536);
-        let make = move |site: &Site| throughput(site, Mechanism::Pipe(0), bytes as usize);
+        let make = move |site: &Site| Stream::throughput(site, Mechanism::Pipe(0), bytes);
         throughputs
             .push(Case { standard, ..case(name, params.clone(), Measure::THROUGHPUT, make) });
         // The same through the kernel's pipe at its largest, its socket, and weir's pipe.
@@ -61,7 +61,7 @@ pub fn pipe() -> Suite {
                 ..params.clone()
             };
             let name = format!("{title}, stream of {}", size(bytes));
-            let make = move |site: &Site| throughput(site, mechanism, bytes as usize);
+            let make = move |site: &Site| Stream::throughput(site, mechanism, bytes);
             let standard = bytes == 65_536 && matches!(mechanism, Mechanism::WeirPipe(_));
             throughputs.push(Case { standard, ..case(name, params, Measure::THROUGHPUT, make) });
         }
@@ -93,12 +93,6 @@ fn blocks(site: &Site, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
         stream.send(count)?;
         Ok(meter.stop(stream.peer(), count, bytes as u64))
     })
-}
-
-/// The same, of which the throughput alone is wanted.
-fn throughput(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
-    let mut stream = Stream::start(site, mechanism, bytes)?;
-    work(move |count| Ok(Batch::throughput(stream.send(count)?, count * bytes as u64)))
 }
 
 /// Real, user and system time of both sides from here to there.

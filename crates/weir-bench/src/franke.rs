@@ -76,7 +76,7 @@ fn by_pipe_size(chunk: u64) -> Group {
         [Mechanism::Pipe(4 << 10), Mechanism::Pipe(64 << 10), Mechanism::Pipe(1 << 20)];
     let cases = pipes(&PIPE_BYTES).into_iter().map(|(mechanism, title)| {
         let name = format!("chunk {} through {title}", size(chunk));
-        let make = move |site: &Site| stream(site, mechanism, chunk);
+        let make = move |site: &Site| Stream::throughput(site, mechanism, chunk);
         let standard = chunk == 64 << 10 && STANDARD.contains(&mechanism);
         Case { standard, ..case(name, through(mechanism, chunk), Measure::THROUGHPUT, make) }
     });
@@ -84,9 +84,4 @@ fn by_pipe_size(chunk: u64) -> Group {
         baseline: Some(format!("chunk {} through {}", size(chunk), size(64 << 10))),
         ..group(format!("chunk {}", size(chunk)), Sides::Two, cases.collect())
     }
-}
-
-fn stream(site: &Site, mechanism: Mechanism, chunk: u64) -> Result<Box<dyn Work>, Trouble> {
-    let mut stream = Stream::start(site, mechanism, chunk as usize)?;
-    work(move |count| Ok(Batch::throughput(stream.send(count)?, count * chunk)))
 }

@@ -3,7 +3,7 @@
 //! bytes, and until it is done with all, where the writer wakes it by segment and where not.
 
 use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::own::Shape;
+use crate::tools::own::{Shape, Side};
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::Peer;
 use crate::tools::prelude::*;
@@ -68,7 +68,7 @@ fn writes(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Trouble> {
     let times = Shared::new(2 * LINE_BYTES)?;
     let steps = (COMPUTE_US as f64 * 1_000.0 / reference::step_ns()) as u64;
     let mut peer = Peer::start(site, |control| {
-        channel.only_receive();
+        channel.only(Side::Receives);
         let (mut expected, mut buffer) = (Pattern::new(WRITE_BYTES), vec![0; WRITE_BYTES]);
         control.serve(|| {
             channel.receive(&mut buffer[..FIRST_BYTES])?;
@@ -84,7 +84,7 @@ fn writes(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Trouble> {
             expected.check(&buffer)
         })
     })?;
-    channel.only_send();
+    channel.only(Side::Sends);
     let mut sent = Pattern::new(WRITE_BYTES);
     work(move |count| {
         let begun = Instant::now();

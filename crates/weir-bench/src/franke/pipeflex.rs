@@ -4,6 +4,7 @@
 //! The program of the report is lost; this is what its text says of it.
 
 use crate::tools::channel::{Channel, Mechanism};
+use crate::tools::own::Side;
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::Peer;
 use crate::tools::prelude::*;
@@ -74,7 +75,7 @@ fn serve(
     for index in 0..readers {
         let channel = Channel::new(mechanism, chunk)?;
         peers.push(Peer::start(site, |control| {
-            channel.only_receive();
+            channel.only(Side::Receives);
             let (mut expected, mut buffer) = (Pattern::new(chunk), vec![0; chunk]);
             let mut random = Random::new(index);
             control.serve(|| {
@@ -85,7 +86,7 @@ fn serve(
                 Ok(())
             })
         })?);
-        channel.only_send();
+        channel.only(Side::Sends);
         channels.push((channel, Pattern::new(chunk)));
     }
     work(move |count| {

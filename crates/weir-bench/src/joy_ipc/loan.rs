@@ -1,7 +1,7 @@
 //! Large records by loan: their place is reserved, two bytes of it are written and read, nothing
 //! is copied; so a round trip does not depend on the size.
 
-use crate::tools::own::{Records, Shape};
+use crate::tools::own::{Records, Shape, Side};
 use crate::tools::peer::Peer;
 use crate::tools::prelude::*;
 
@@ -25,8 +25,8 @@ pub fn loans() -> Group {
 fn trips(site: &Site, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
     let (there, back) = (Records::new(Shape::DEFAULT)?, Records::new(Shape::DEFAULT)?);
     let mut peer = Peer::start(site, |control| {
-        there.only_receive();
-        back.only_send();
+        there.only(Side::Receives);
+        back.only(Side::Sends);
         let mut mark: u8 = 0;
         control.serve(|| {
             there.receive_loan(bytes, mark)?;
@@ -35,8 +35,8 @@ fn trips(site: &Site, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
             Ok(())
         })
     })?;
-    there.only_send();
-    back.only_receive();
+    there.only(Side::Sends);
+    back.only(Side::Receives);
     let mut mark: u8 = 0;
     work(move |count| {
         peer.more(count);

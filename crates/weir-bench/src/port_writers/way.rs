@@ -6,7 +6,7 @@
 //! them in.
 
 use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::own::{Records, Shape, trouble};
+use crate::tools::own::{Records, Shape, Side, trouble};
 use crate::tools::place::Place;
 use crate::tools::ports::{self, Reading};
 use crate::tools::ring::{Ring, RingReader, RingWriter};
@@ -141,7 +141,7 @@ impl Line {
         Ok(match &self.kind {
             Kind::Port(place) => WriterEnd::Port(Box::new(ports::open(place, Waiting::Adaptive)?)),
             Kind::Records(records) => {
-                records.only_send();
+                records.only(Side::Sends);
                 WriterEnd::Records(records)
             }
             Kind::Pipe(_, end) => WriterEnd::Pipe(end.as_fd(), framed),
@@ -166,7 +166,7 @@ impl Line {
                 ReaderEnd::Port(Box::new(Reading::new(place, Waiting::Adaptive)?), plain)
             }
             Kind::Records(records) => {
-                records.only_receive();
+                records.only(Side::Receives);
                 ReaderEnd::Records(records, plain)
             }
             Kind::Pipe(end, _) => {

@@ -1,6 +1,6 @@
 //! The kernel's mechanisms that carry bytes, behind one face.
 
-use super::own::{self, Shape};
+use super::own::{self, Shape, Side};
 use super::pattern::Pattern;
 use super::ports::Ports;
 use rustix::fd::OwnedFd;
@@ -117,22 +117,12 @@ impl Channel {
         }
     }
 
-    /// This side only sends.
-    pub fn only_send(&self) {
+    /// From here on this process has one side only.
+    pub fn only(&self, side: Side) {
         match self {
-            Channel::Own(stream) => stream.only_send(),
-            Channel::Records(records) => records.only_send(),
-            Channel::Port(port) => port.only_send(),
-            _ => {}
-        }
-    }
-
-    /// This side only receives.
-    pub fn only_receive(&self) {
-        match self {
-            Channel::Own(stream) => stream.only_receive(),
-            Channel::Records(records) => records.only_receive(),
-            Channel::Port(port) => port.only_receive(),
+            Channel::Own(stream) => stream.only(side),
+            Channel::Records(records) => records.only(side),
+            Channel::Port(port) => port.only(side),
             _ => {}
         }
     }

@@ -37,7 +37,8 @@ use std::time::Instant;
 use weir_measure::bench::case::{
     Batch, BatchSize, Case, Derived, Group, Measure, Normalise, Sides, Site, Trouble, Work,
 };
-use weir_measure::bench::params::{Params, Placement};
+use weir_measure::bench::latency::open_loop;
+use weir_measure::bench::params::{Params, Placement, Unit};
 
 /// A batch of this length is long against the clock and short against a disturbance.
 const BATCH_NS: u64 = 2_000_000;
@@ -150,6 +151,43 @@ where
         peer.wait()?;
         Ok(Batch::time(elapsed, 2 * count))
     })
+}
+
+/// Of an open loop: far below what any mechanism can do, above what timers blur.
+pub const RATE_PER_S: u64 = 2_000;
+/// Requests of one batch of it: enough for a 99th percentile.
+const REQUESTS: u64 = 200;
+
+/// Round trips at the stated rate, from intended starts: their latencies.
+pub fn open_round_trips<F>(
+    site: &Site,
+    mut peer: Peer,
+    mut trip: F,
+) -> Result<Box<dyn Work>, Trouble>
+where
+    F: FnMut() -> Result<(), Trouble> + 'static,
+{
+    // On one CPU a busy wait would keep the other side from it.
+    let spin = site.placement.is_across();
+    work(move |count| {
+        peer.more(count);
+        let seen = open_loop(RATE_PER_S, count, spin, &mut trip)?;
+        peer.wait()?;
+        let values = vec![seen.p50_ns, seen.p99_ns];
+        Ok(Batch { elapsed_ns: seen.elapsed_ns, values })
+    })
+}
+
+/// A case that gives the latencies of requests.
+pub fn latencies(case: Case) -> Case {
+    Case {
+        measures: ["p50", "p99"].map(|quantity| Measure::new(quantity, Unit::Ns)).into(),
+        size: BatchSize::Count(REQUESTS),
+        standard: false,
+        normalise: Normalise::OnOneCpu,
+        weight: 4.0,
+        ..case
+    }
 }
 
 /// Does something so many times: the nanoseconds that all of it took.
