@@ -6,14 +6,13 @@
 use super::elastic;
 use super::outputs::Outputs;
 use super::plan::Planned;
-use super::rounds::{BAND, Entrant, Sample, Standard, rounds};
+use super::rounds::{BAND, Entrant, Sample, Standard, compared, rounds};
 use crate::args::RunOptions;
 use crate::fault::Fault;
 use crate::report::{Against, Pipeline, Several, several_json, several_text};
 use std::process::ExitCode;
 use weir_cli_sys::closed_standard_descriptors;
 use weir_measure::machine;
-use weir_measure::pairs::Comparison;
 
 /// Runs the verb for several pipelines.
 pub fn compare(options: &RunOptions, mut plans: Vec<Planned>) -> Result<ExitCode, Fault> {
@@ -50,10 +49,8 @@ pub fn compare(options: &RunOptions, mut plans: Vec<Planned>) -> Result<ExitCode
 fn judge(commands: &[String], samples: &[Vec<Sample>]) -> Result<Several, Fault> {
     let wall_s = |of: &[Sample]| of.iter().map(|sample| sample.wall_s).collect::<Vec<f64>>();
     let first = &samples[0];
-    let against = |other: &[Sample]| {
-        let pairs = first.iter().zip(other).map(|(a, b)| (a.wall_s, b.wall_s)).collect::<Vec<_>>();
-        Comparison::from_pairs(&pairs).map_err(|error| Fault::failed(error.to_string()))
-    };
+    let against =
+        |other: &[Sample]| compared(first.iter().zip(other).map(|(a, b)| (a.wall_s, b.wall_s)));
     let alike = |what: fn(&Sample) -> (u64, u64), of: &[Sample]| {
         of.iter().all(|sample| what(sample) == what(&first[0]))
     };
