@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
+use weir_cli_sys::closed_standard_descriptors;
 
 /// Where the report goes; opened before the run, so that a bad name is told at once and still
 /// costs nobody the pipeline's work.
@@ -25,11 +26,11 @@ enum Target {
 }
 
 impl Outputs {
-    pub fn open(options: &RunOptions, closed: [bool; 3]) -> Outputs {
+    pub fn open(options: &RunOptions) -> Outputs {
         let text = match &options.output {
             _ if options.quiet => None,
             Some(path) => open(path, "report"),
-            None if closed[2] => None,
+            None if closed_standard_descriptors()[2] => None,
             None => Some(Target::Stderr),
         };
         let json = options.json.as_ref().and_then(|path| match path.as_os_str() == "-" {

@@ -11,29 +11,24 @@ use crate::args::RunOptions;
 use crate::fault::Fault;
 use crate::report::{Against, Pipeline, Several, several_json, several_text};
 use std::process::ExitCode;
-use weir_cli_sys::closed_standard_descriptors;
 use weir_measure::machine;
 
 /// Runs the verb for several pipelines.
 pub fn compare(options: &RunOptions, mut plans: Vec<Planned>) -> Result<ExitCode, Fault> {
-    if let Some(empty) = plans.iter().position(|plan| plan.stages.is_empty()) {
+    if let Some(empty) = plans.iter().position(|plan| plan.job.stages.is_empty()) {
         let number = empty + 1;
         return Err(Fault::usage(format!("cannot compare: pipeline {number} holds no command")));
     }
     for plan in &mut plans {
         elastic::put_in(options.elastic.as_ref(), plan)?;
     }
-    let closed = closed_standard_descriptors();
     let commands: Vec<String> = plans.iter().map(|plan| plan.command.clone()).collect();
     let entrants: Vec<Entrant> = plans
         .into_iter()
-        .map(|plan| {
-            let negated = plan.negated;
-            Entrant { job: plan.job(options, closed), pipefail: options.pipefail, negated }
-        })
+        .map(|Planned { job, negated, .. }| Entrant { job, pipefail: options.pipefail, negated })
         .collect();
     let standard = Standard::keep()?;
-    let outputs = Outputs::open(options, closed);
+    let outputs = Outputs::open(options);
     // Not counted: the first runs read files that are not in memory yet.
     for entrant in &entrants {
         standard.run(entrant)?.ok_or_else(Fault::interrupted)?;
