@@ -87,7 +87,7 @@ enum Kind {
     Records(Box<Records>),
     Pipe(OwnedFd, OwnedFd),
     /// Packets, or a queue.
-    Framed(Channel),
+    Framed(Box<Channel>),
     Named(OwnedFd, SocketAddrUnix),
     Ring(Ring),
 }
@@ -98,7 +98,9 @@ impl Line {
     /// # Errors
     /// The kernel lacks it, or its limits are below what is asked.
     pub fn new(way: Way, bytes: usize) -> Result<Line, Trouble> {
-        let framed = |mechanism| Channel::new(mechanism, HEADER_BYTES + bytes).map(Kind::Framed);
+        let framed = |mechanism| {
+            Channel::new(mechanism, HEADER_BYTES + bytes).map(|made| Kind::Framed(Box::new(made)))
+        };
         let kind = match way {
             Way::Port => Kind::Port(Place::new()?),
             Way::Records => Kind::Records(Box::new(Records::new(AS_A_PORT)?)),
