@@ -3,17 +3,20 @@
 //! The first word after the tag is the time, in ns since 1970; two more words, and 16 bits of the
 //! tag (the detail), are the event. A dump goes on in further units.
 
+use super::format;
 use super::kinds::Kinds;
 use super::layout::{PAYLOAD_BYTES, Unit};
 use super::reason::Reason;
 use crate::wire::ipv4::Header;
+use serde::Serialize;
 use std::net::Ipv4Addr;
 
 /// Bytes of a packet that the first unit of a dump holds.
 pub const FIRST_DUMP_BYTES: usize = 8;
 
 /// Which way a packet went, as the host sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// Received.
     In,
@@ -52,44 +55,51 @@ pub enum Transport {
 }
 
 /// What is logged of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Packet {
     /// Address of the sender.
     pub source: Ipv4Addr,
     /// Address of the receiver.
     pub target: Ipv4Addr,
     /// Protocol number.
+    #[serde(flatten, serialize_with = "format::put_protocol")]
     pub protocol: u8,
     /// What lies above. Its form must be that of the protocol, or `None`.
+    #[serde(flatten)]
     pub transport: Transport,
     /// All of the packet, with its IP header.
     pub length_bytes: u16,
 }
 
 /// A packet that was received or sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Transaction {
     /// Which way it went.
     pub direction: Direction,
     /// The packet.
+    #[serde(flatten)]
     pub packet: Packet,
 }
 
 /// A packet that was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Dropped {
     /// Why.
+    #[serde(flatten)]
     pub reason: Reason,
     /// The packet.
+    #[serde(flatten)]
     pub packet: Packet,
 }
 
 /// Something that went wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Failure {
     /// What.
+    #[serde(flatten)]
     pub reason: Reason,
     /// Protocol in which it did; 0 if in none.
+    #[serde(flatten, serialize_with = "format::put_protocol")]
     pub protocol: u8,
     /// Whom it is about; 0.0.0.0 if nobody.
     pub source: Ipv4Addr,
@@ -100,7 +110,8 @@ pub struct Failure {
 }
 
 /// What became of a station.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Change {
     /// It attached to the switch.
     Attached,
@@ -113,31 +124,34 @@ pub enum Change {
 }
 
 /// A station that came or went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Station {
     /// What became of it.
     pub change: Change,
     /// Its process.
     pub pid: u32,
     /// Its protocol.
+    #[serde(flatten, serialize_with = "format::put_protocol")]
     pub protocol: u8,
     /// Its port; 0 where the protocol has none.
     pub port: u16,
 }
 
 /// The bytes of a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Dump {
     /// Which way it went.
     pub direction: Direction,
     /// How long it was.
     pub length_bytes: u32,
     /// Its first bytes.
+    #[serde(rename = "hex", serialize_with = "format::put_hex")]
     pub bytes: Vec<u8>,
 }
 
 /// What an event tells.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum What {
     /// A packet was received or sent.
     Transaction(Transaction),
