@@ -2,7 +2,7 @@
 
 use super::{Answers, Engine};
 use crate::wire::icmp::{self, Message, Quoted};
-use crate::wire::ipv4::protocol;
+use crate::wire::ipv4::{Header, protocol};
 use std::net::Ipv4Addr;
 
 /// What became of a datagram of ours.
@@ -61,8 +61,8 @@ impl Engine {
         if code > 1 {
             return counts.redirects_service += 1;
         }
-        let destination = quoted.destination();
-        if quoted.source() != self.settings.address || !self.net.is_host(destination) {
+        let Header { source: sender, destination, .. } = quoted.header();
+        if sender != self.settings.address || !self.net.is_host(destination) {
             return counts.redirects_not_ours += 1;
         }
         if gateway == self.settings.address || !self.net.has(gateway) || !self.net.is_host(gateway)
@@ -96,8 +96,8 @@ impl Engine {
             }
             _ => return self.counts.dropped_unknown += 1,
         };
-        let remote = quoted.destination();
-        if quoted.source() != self.settings.address || remote.is_unspecified() {
+        let Header { source: sender, destination: remote, protocol, .. } = quoted.header();
+        if sender != self.settings.address || remote.is_unspecified() {
             return self.counts.errors_not_ours += 1;
         }
         let Some((local_port, remote_port)) = ports(&quoted) else {
@@ -111,7 +111,7 @@ impl Engine {
             trouble,
             code,
             from: source,
-            protocol: quoted.protocol(),
+            protocol,
             local_port,
             remote,
             remote_port,
@@ -126,11 +126,12 @@ impl Engine {
 /// for it: a fragment in which it is not, an ICMP message that is no request, a payload that has
 /// none.
 fn ports(quoted: &Quoted<'_>) -> Option<(u16, u16)> {
-    if quoted.is_later_fragment() {
+    let header = quoted.header();
+    if header.offset_bytes > 0 {
         return None;
     }
     let payload = quoted.payload();
-    let at = match quoted.protocol() {
+    let at = match header.protocol {
         protocol::UDP | protocol::TCP => 0,
         protocol::ICMP => {
             let kind = *payload.first()?;

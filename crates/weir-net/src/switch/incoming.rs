@@ -208,12 +208,9 @@ impl Incoming {
         if number != protocol::ICMP && !(number == protocol::GGP && inline.ggp) {
             return false;
         }
-        // Only a timestamp needs the time of day, and the clock costs something.
-        let asks_for_time = number == protocol::ICMP && datagram.payload().first() == Some(&13);
-        let ms = if asks_for_time { ms_since_midnight() } else { 0 };
         let mut answers = Direct { shared, own: &mut inline.own, notices: &mut inline.notices };
         let span = spans::ANSWER.enter();
-        inline.engine.take(datagram, now_ns(), ms, &mut answers);
+        inline.engine.take(datagram, now_ns(), &mut answers);
         drop(span);
         self.answer_ourselves(shared);
         true
@@ -303,6 +300,10 @@ impl Answers for Direct<'_> {
         if let Some(from) = self.gateway_of(destination) {
             self.shared.learn(destination, gateway, from);
         }
+    }
+
+    fn ms_since_midnight_ut(&mut self) -> u32 {
+        ms_since_midnight()
     }
 
     fn notice(&mut self, notice: Notice) {

@@ -1,7 +1,7 @@
 //! Messages of ICMP (RFC 792): a checked view, and what is written.
 
-use super::checksum;
-use super::ipv4;
+use super::ipv4::{self, Header};
+use super::{address, checksum, word};
 use std::net::Ipv4Addr;
 
 /// Bytes of the shortest message that has a meaning, and of the fields before data or a quotation.
@@ -318,7 +318,7 @@ impl<'a> Quoted<'a> {
     #[must_use]
     pub fn cut(&self, most_bytes: usize) -> Quoted<'a> {
         let least = self.header_bytes + LEAST_QUOTED_BYTES;
-        let whole = usize::from(self.total_bytes()).max(self.header_bytes);
+        let whole = usize::from(self.header().total_bytes).max(self.header_bytes);
         let bytes = self.bytes.len().min(most_bytes.max(least)).min(whole);
         Quoted { bytes: &self.bytes[..bytes], ..*self }
     }
@@ -333,48 +333,14 @@ impl<'a> Quoted<'a> {
         &self.bytes[self.header_bytes..]
     }
 
-    /// Type of service.
-    pub fn tos(&self) -> u8 {
-        self.bytes[1]
+    /// What its header says; only its version and its own length were checked.
+    #[inline]
+    pub fn header(&self) -> Header {
+        Header::of_checked(self.bytes)
     }
-
-    /// Length of the whole datagram as its header has it, in bytes. Not checked.
-    pub fn total_bytes(&self) -> u16 {
-        word(self.bytes, 2)
-    }
-
-    /// Whether it is a fragment, and not the first: its payload begins somewhere in the middle.
-    pub fn is_later_fragment(&self) -> bool {
-        word(self.bytes, 6) & 0x1fff != 0
-    }
-
-    /// What the payload is, see [`ipv4::protocol`].
-    pub fn protocol(&self) -> u8 {
-        self.bytes[9]
-    }
-
-    /// Who sent the datagram.
-    pub fn source(&self) -> Ipv4Addr {
-        address(self.bytes, 12)
-    }
-
-    /// Whom it was for.
-    pub fn destination(&self) -> Ipv4Addr {
-        address(self.bytes, 16)
-    }
-}
-
-/// The word at `at`, its high byte first.
-fn word(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
 /// Two words as they lie in a message.
 fn words(first: u16, second: u16) -> [u8; 4] {
     (u32::from(first) << 16 | u32::from(second)).to_be_bytes()
-}
-
-/// The address at `at`.
-fn address(bytes: &[u8], at: usize) -> Ipv4Addr {
-    Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3])
 }
