@@ -113,18 +113,10 @@ pub struct Request {
 pub struct Front {
     /// One of [`from_station`].
     pub kind: u8,
-    /// Of SEND: what to do.
-    pub protocol: u8,
-    /// Type of service.
-    pub tos: u8,
-    /// Time to live.
-    pub ttl: u8,
-    /// It must not be fragmented.
-    pub dont_fragment: bool,
     /// Bytes of options after the front; a multiple of four, at most 40.
     pub options_bytes: usize,
-    /// Where to.
-    pub destination: Ipv4Addr,
+    /// Of SEND: what to do; the options are not in it.
+    pub out: Outgoing<'static>,
 }
 
 impl Front {
@@ -137,12 +129,15 @@ impl Front {
         }
         Some(Front {
             kind: bytes[0],
-            protocol: bytes[1],
-            tos: bytes[2],
-            ttl: bytes[3],
-            dont_fragment: bytes[4] == 1,
             options_bytes,
-            destination: address(&bytes[8..12]),
+            out: Outgoing {
+                destination: address(&bytes[8..12]),
+                protocol: bytes[1],
+                tos: bytes[2],
+                ttl: bytes[3],
+                dont_fragment: bytes[4] == 1,
+                options: &[],
+            },
         })
     }
 }

@@ -43,7 +43,7 @@ pub struct Stations {
     /// Who has a protocol, but for its ports that others have.
     protocols: [Option<u16>; 256],
     ports: HashMap<(u8, u16), u16>,
-    /// Writers to the switch's port that wait for the doorman.
+    /// Writers to the switch's port that wait for the acceptor.
     expected: HashSet<WriterId>,
     /// Who sent last: mostly it is the next, too.
     last: Option<(WriterId, u16)>,

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 impl Shared {
     /// As JSON.
     pub fn statistics(&self) -> String {
-        let counts = &self.counts;
+        let counts = &self.journal().counts;
         // Relaxed: each count stands for itself.
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut incoming = self.lock();
-        incoming.count_evicted(self);
+        incoming.count_evicted();
         let drops: Map<String, Value> =
             counts.drops().map(|(why, number)| (key(why.as_str()), json!(number))).collect();
         let stations: Vec<Value> = incoming.stations.iter().map(station).collect();
@@ -28,6 +28,7 @@ impl Shared {
         drop(incoming);
         let now_ns = now_ns();
         let gateways: Vec<Value> = self
+            .transmitter
             .routes()
             .remembered(now_ns)
             .map(|known| {
@@ -49,7 +50,7 @@ impl Shared {
             "prefix_bits": settings.prefix_bits,
             "peer": settings.peer,
             "mtu": settings.mtu,
-            "vnet_header": self.tun.has_vnet_header(),
+            "vnet_header": self.transmitter.device.has_header(),
             "inline": settings.inline.is_some(),
             "packets_in": count(&counts.received),
             "bytes_in": count(&counts.received_bytes),
