@@ -27,7 +27,7 @@ use crate::wire::icmp::{Malformed, Message, Timestamp};
 use crate::wire::ipv4::{self, Datagram, Header, protocol};
 use crate::wire::options;
 use gateways::Gateways;
-use limit::{Limit, Limits};
+use limit::{Bucket, Limits};
 use std::net::Ipv4Addr;
 
 /// Where the host is, and what it answers.
@@ -98,7 +98,7 @@ pub struct Engine {
     settings: Settings,
     net: Net,
     errors: Limits,
-    replies: Option<Limit>,
+    replies: Option<Bucket>,
     gateways: Option<Gateways>,
     counts: Counts,
     /// Where answers are put together: as long as a datagram can be.
@@ -111,7 +111,7 @@ impl Engine {
         Engine {
             net: Net::new(settings.address, settings.prefix_bits),
             errors: Limits::new(settings.errors, settings.errors_to_one),
-            replies: settings.replies.map(Limit::new),
+            replies: settings.replies.map(|rate| Bucket::new(rate, 0)),
             gateways: settings.ggp.then(|| Gateways::new(settings.address)),
             counts: Counts::default(),
             buffer: vec![0; ipv4::MOST_BYTES].into_boxed_slice(),

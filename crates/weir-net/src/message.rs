@@ -77,7 +77,7 @@ pub enum Checksum {
 }
 
 /// A protocol, all of it or one port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Want {
     /// The number of the protocol.
     pub protocol: u8,

@@ -15,7 +15,6 @@
 //! 1,365 of 48 bytes, and 8,190 of 8 bytes cost no more memory than one.
 
 mod chunks;
-mod slab;
 mod waiting;
 
 use crate::wire::ipv4::{Datagram, Header, LEAST_HEADER_BYTES, MOST_BYTES};

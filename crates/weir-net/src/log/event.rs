@@ -235,19 +235,10 @@ impl Packet {
             let transport = Transport::None { id: 0 };
             return Packet { source: nobody, target: nobody, protocol: 0, transport, length_bytes };
         };
-        let pair = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
-        let address =
-            |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
-        let (protocol, id) = (header[9], pair(4));
         let header_bytes = usize::from(header[0] & 15) * 4;
-        // All but "don't fragment" and "more": the place of the fragment.
-        let first = pair(6) & 0x1fff == 0;
-        let above = bytes.get(header_bytes.max(20)..).and_then(|above| above.first_chunk::<8>());
-        let transport = match above.filter(|_| first) {
-            Some(above) => Transport::of(protocol, id, above),
-            None => Transport::None { id },
-        };
-        Packet { source: address(12), target: address(16), protocol, transport, length_bytes }
+        let header = Header::of_checked(header);
+        let above = bytes.get(header_bytes.max(20)..).filter(|_| header.offset_bytes == 0);
+        Packet { length_bytes, ..Packet::of_parts(&header, above.unwrap_or_default()) }
     }
 
     /// The same of a datagram that is not in one piece: its header, and the first bytes of its

@@ -1,7 +1,7 @@
 //! Datagrams of which fragments came: found by key, in the order they came, all and of each source.
 
 use super::chunks::{Chunks, Store};
-use super::slab::{NONE, Slab};
+use crate::slab::{NONE, Slab};
 use crate::wire::ipv4::{Header, MOST_HEADER_BYTES};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;

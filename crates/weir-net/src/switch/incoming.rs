@@ -9,7 +9,7 @@ use crate::counts::Counts;
 use crate::drop_reason::DropReason;
 use crate::icmp::Undeliverable;
 use crate::message::{self, Checksum, TO_STATION_BYTES, to_station};
-use crate::reassembly::{self, Reassembly, Taken, Why};
+use crate::reassembly::{Reassembly, Taken, Why};
 use crate::spans;
 use crate::wire::ipv4::{Datagram, protocol};
 use crate::wire::{options, ports, udp};
@@ -27,8 +27,6 @@ pub struct Incoming {
     /// Who is attached.
     pub stations: Stations,
     pub(super) reassembly: Reassembly,
-    /// What it had counted when it was last asked.
-    seen: reassembly::Counts,
     inline: Option<Box<Inline>>,
     /// A message that is put together here.
     scratch: Vec<u8>,
@@ -42,7 +40,6 @@ impl Incoming {
             transmitter,
             stations: Stations::new(),
             reassembly: Reassembly::new(settings.limits),
-            seen: reassembly::Counts::default(),
             inline: inline.map(Box::new),
             scratch: Vec::new(),
         }
@@ -67,7 +64,7 @@ impl Incoming {
             let taken = spans::REASSEMBLE.run(|| reassembly.take(&datagram, now_ns()));
             let whole = match taken {
                 Taken::Waiting => return,
-                // Counted with all that gives way.
+                // Reassembly itself counts what gives way.
                 Taken::Dropped(Why::SourceBudget | Why::WholeBudget) => return,
                 Taken::Dropped(why) => return self.journal().drop_in(why.into(), packet),
                 Taken::Whole(whole) => whole,
@@ -199,25 +196,12 @@ impl Incoming {
     }
 
     /// What ICMP within the switch has done, by name, where it is there.
-    pub fn icmp_counts(&self) -> Vec<(&'static str, u64)> {
-        self.inline.iter().flat_map(|inline| inline.counts().keyed()).collect()
-    }
-
-    /// Counts the datagrams that have given way since the last time: it is others' fragments that
-    /// make them, so no packet is at hand.
-    pub fn count_evicted(&mut self) {
-        let now = self.reassembly.counts();
-        let before = std::mem::replace(&mut self.seen, now);
-        self.journal()
-            .counts
-            .drop_many(DropReason::Evicted, now.evicted_whole - before.evicted_whole);
-        let of_source = now.evicted_source - before.evicted_source;
-        self.journal().counts.drop_many(DropReason::EvictedOfSource, of_source);
+    pub fn icmp_counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.inline.iter().flat_map(|inline| inline.counts().keyed())
     }
 
     /// Gives up datagrams of which fragments were missing for too long.
     pub fn expire(&mut self, now_ns: u64) {
-        self.count_evicted();
         let mut late = Vec::new();
         self.reassembly.expire(now_ns, |expired| {
             let quote = expired.quote.unwrap_or_default();

@@ -95,7 +95,8 @@ impl Header {
         Some(header_bytes)
     }
 
-    /// What the first 20 bytes of `bytes`, which were checked, say.
+    /// What the first 20 bytes of `bytes` say, whether they were checked or not.
+    #[inline]
     pub(crate) fn of_checked(bytes: &[u8]) -> Header {
         let flags = word(bytes, 6);
         Header {
