@@ -124,7 +124,9 @@ impl Switch {
         // Relaxed: it only says that it is over.
         while !stop.load(Ordering::Relaxed) {
             let came = shared.receive(&mut packet)?;
-            let took = spans::TAKE.run(|| port.look_each_lent(&mut message, &mut see))?;
+            let span = spans::TAKE.enter_next();
+            let took = port.look_each_lent(&mut message, &mut see)?;
+            drop(span);
             ticks.look_after(shared);
             if came + took > 0 {
                 in_vain = 0;
@@ -132,7 +134,7 @@ impl Switch {
             }
             in_vain += 1;
             if in_vain <= MOST_YIELDS {
-                weir_profile::wait(&spans::GIVE_WAY, rustix::thread::sched_yield);
+                weir_profile::wait_next(&spans::GIVE_WAY, rustix::thread::sched_yield);
                 continue;
             }
             in_vain = 0;
@@ -218,6 +220,7 @@ impl Ticks {
         if now_ns.saturating_sub(self.looked_ns) >= TICK.as_nanos() as u64 {
             self.looked_ns = now_ns;
             shared.lock().expire(now_ns);
+            weir_profile::look();
         }
     }
 }

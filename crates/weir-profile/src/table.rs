@@ -319,6 +319,19 @@ impl State {
         }
     }
 
+    /// What has passed till a beginning goes to the row it is in. False where nothing is counted.
+    #[inline]
+    fn begins(&self, begin: Begin) -> bool {
+        // Where it has not looked since the profile is on, there is no end to begin at.
+        let since = TABLE.word(SINCE_AT).load(Ordering::Relaxed);
+        if begin == Begin::Next && self.last.get() > since {
+            return true;
+        }
+        let Some(now) = now() else { return false };
+        self.charge(now);
+        true
+    }
+
     /// Keeps a long time back.
     #[cold]
     fn keep(&self, now: u64, long: Long) {
@@ -415,13 +428,23 @@ pub fn settle() {
     });
 }
 
+/// Where a span or a system call begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// Now, which takes a look at the clock.
+    Now,
+    /// Where the thread last looked: where the span or call before it ended.
+    Next,
+}
+
 /// Begins a span: the row before and its depth, which is 0 where nothing is counted.
-pub fn enter(row: u32) -> (u32, u32) {
+pub fn enter(row: u32, begin: Begin) -> (u32, u32) {
     with_state(|state| {
         let Some(table) = state.table() else { return (0, 0) };
-        let Some(now) = now() else { return (0, 0) };
+        if !state.begins(begin) {
+            return (0, 0);
+        }
         let before = state.row.get();
-        state.charge(now);
         let here = table + row * ROW_WORDS as u32;
         add(here as usize + CALLS, 1);
         state.row.set(here);
@@ -429,6 +452,15 @@ pub fn enter(row: u32) -> (u32, u32) {
         state.depth.set(depth);
         (before, depth)
     })
+}
+
+/// What has passed goes to the row that the thread is in.
+pub fn look() {
+    with_state(|state| {
+        if state.table().is_some() {
+            state.begins(Begin::Now);
+        }
+    });
 }
 
 /// Ends a span.
@@ -454,10 +486,12 @@ pub struct Call {
 }
 
 /// Begins a system call; `None` where nothing is counted.
-pub fn begin_call(row: u32, waits: bool) -> Option<Call> {
+pub fn begin_call(row: u32, waits: bool, begin: Begin) -> Option<Call> {
     with_state(|state| {
         let table = state.table()?;
-        state.charge(now()?);
+        if !state.begins(begin) {
+            return None;
+        }
         let row = table + row * ROW_WORDS as u32;
         add(row as usize + CALLS, 1);
         state.in_call.set(true);

@@ -121,7 +121,7 @@ impl Incoming {
     /// Gives a whole datagram, with room before it for what a station wants to know, to its
     /// station: one copy, into its ring.
     fn deliver(&mut self, message: &mut [u8], checksum: Checksum) {
-        let _span = spans::DELIVER.enter();
+        let _span = spans::DELIVER.enter_next();
         let (front, bytes) = message.split_at_mut(TO_STATION_BYTES);
         let Ok(datagram) = Datagram::check(bytes) else {
             // It was checked when it came: a header put together wrongly would be our fault.

@@ -58,6 +58,7 @@ impl Journal {
         self.counts.drop(why);
         if let Some(log) = self.log.get().filter(|log| log.wants(Kinds::DROPS)) {
             log.dropped(&Dropped { reason: why.into(), packet: Packet::of(packet) });
+            weir_profile::look();
         }
     }
 
