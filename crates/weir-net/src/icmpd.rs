@@ -74,7 +74,7 @@ impl Icmpd {
 
     /// What was done with what came, by name.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.engine.counts().named()
+        self.engine.counts().each().map(|(_, name, count)| (name, count))
     }
 }
 

@@ -231,17 +231,17 @@ impl Attached {
     }
 }
 
+/// Troubles by their numbers, which begin at 1.
+const TROUBLES: [Trouble; 3] =
+    [Trouble::Unreachable, Trouble::TimeExceeded, Trouble::ParameterProblem];
 /// Bytes of a notice.
 pub const NOTICE_BYTES: usize = 28;
 
 /// A notice as it is sent: trouble, code, protocol, pointer; both ports; the remote address and who
 /// says so; the MTU, two zeros; the first bytes of the payload.
 pub fn put_notice(notice: &Notice) -> [u8; NOTICE_BYTES] {
-    let trouble = match notice.trouble {
-        Trouble::Unreachable => 1,
-        Trouble::TimeExceeded => 2,
-        Trouble::ParameterProblem => 3,
-    };
+    let trouble = TROUBLES.iter().position(|trouble| *trouble == notice.trouble);
+    let trouble = trouble.map_or(0, |index| index as u8 + 1);
     let mut bytes = [0; NOTICE_BYTES];
     bytes[..4].copy_from_slice(&[trouble, notice.code, notice.protocol, notice.pointer]);
     bytes[4..6].copy_from_slice(&notice.local_port.to_le_bytes());
@@ -256,12 +256,7 @@ pub fn put_notice(notice: &Notice) -> [u8; NOTICE_BYTES] {
 /// A notice out of bytes; `None` if they are none.
 pub fn notice(bytes: &[u8]) -> Option<Notice> {
     let bytes: &[u8; NOTICE_BYTES] = bytes.try_into().ok()?;
-    let trouble = match bytes[0] {
-        1 => Trouble::Unreachable,
-        2 => Trouble::TimeExceeded,
-        3 => Trouble::ParameterProblem,
-        _ => return None,
-    };
+    let trouble = *TROUBLES.get(usize::from(bytes[0].checked_sub(1)?))?;
     let first = bytes[20..].try_into().ok()?;
     Some(Notice {
         trouble,

@@ -20,24 +20,10 @@ macro_rules! counts {
         }
 
         impl Counts {
-            /// Each count with its name for programs, in the order in which people want to read
-            /// them.
-            pub fn keyed(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
-                [$((stringify!($field), self.$field)),*].into_iter()
-            }
-
-            /// What the count of this name is called for people.
-            pub fn words(key: &str) -> Option<&'static str> {
-                match key {
-                    $(stringify!($field) => Some($name),)*
-                    _ => None,
-                }
-            }
-
-            /// Each count with what it is called for people, in the order in which they want to
-            /// read them.
-            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
-                [$(($name, self.$field)),*].into_iter()
+            /// Each count with its name for programs, and what it is called for people, in the
+            /// order in which they want to read them.
+            pub fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + use<> {
+                [$((stringify!($field), $name, self.$field)),*].into_iter()
             }
         }
     };

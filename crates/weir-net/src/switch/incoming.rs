@@ -197,7 +197,8 @@ impl Incoming {
 
     /// What ICMP within the switch has done, by name, where it is there.
     pub fn icmp_counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.inline.iter().flat_map(|inline| inline.counts().keyed())
+        let all = self.inline.iter().flat_map(|inline| inline.counts().each());
+        all.map(|(key, _, count)| (key, count))
     }
 
     /// Gives up datagrams of which fragments were missing for too long.

@@ -86,7 +86,7 @@ fn sums(counts: &Counts) -> (u64, u64) {
             || name.starts_with("GGP updates sent")
             || name.starts_with("GGP updates not sent")
     };
-    let all = || counts.named();
+    let all = || counts.each().map(|(_, name, count)| (name, count));
     let errors = all().filter(|(name, _)| sent(name)).map(|(_, count)| count).sum();
     let taken =
         all().filter(|(name, _)| !sent(name) && !beside(name)).map(|(_, count)| count).sum();
