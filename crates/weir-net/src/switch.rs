@@ -14,6 +14,7 @@ mod incoming;
 mod inline;
 mod journal;
 mod outgoing;
+mod payload;
 mod requests;
 mod settings;
 mod stations;

@@ -45,6 +45,7 @@
 mod clock;
 mod cpu;
 mod layout;
+mod names;
 mod observe;
 mod own;
 mod publish;
@@ -115,7 +116,7 @@ impl Subroutine {
     #[cold]
     #[inline(never)]
     fn begin(&'static self, begin: Begin) -> Span {
-        let Some(row) = table::row_of(&self.span, self.name, layout::KIND_SPAN) else {
+        let Some(row) = names::row_of(&self.span, self.name, layout::KIND_SPAN) else {
             return Span::NONE;
         };
         let (before, depth) = table::enter(row, begin);
@@ -125,7 +126,7 @@ impl Subroutine {
     #[cold]
     #[inline(never)]
     fn begin_call(&'static self, waits: bool, begin: Begin) -> Calling {
-        let row = table::row_of(&self.call, self.name, layout::KIND_CALL);
+        let row = names::row_of(&self.call, self.name, layout::KIND_CALL);
         let call = row.and_then(|row| table::begin_call(row, waits, begin));
         Calling { call, of_thread: PhantomData }
     }

@@ -1,7 +1,8 @@
 //! ICMP and GGP within the switch, where no station has them.
 
 use super::now_ns;
-use super::outgoing::{Payload, Sent, Transmitter, ms_since_midnight};
+use super::outgoing::{Sent, Transmitter, ms_since_midnight};
+use super::payload::Payload;
 use crate::icmp::{Answers, Counts, Engine, Notice, Settings, Undeliverable};
 use crate::outgoing::Outgoing;
 use crate::routes::Hop;

@@ -1,7 +1,7 @@
 //! What the switch counts, and what it writes into the log. Each call looks at the mask first: what
 //! is not logged costs a load.
 
-use super::outgoing::Payload;
+use super::payload::Payload;
 use crate::counts::Counts;
 use crate::drop_reason::DropReason;
 use crate::log::{

@@ -2,6 +2,7 @@
 
 use super::device::Device;
 use super::journal::Journal;
+use super::payload::Payload;
 use super::{Settings, now_ns};
 use crate::counts::Counts;
 use crate::drop_reason::DropReason;
@@ -12,28 +13,13 @@ use crate::routes::{Hop, Routes};
 use crate::spans;
 use crate::wire::ipv4::{Header, LEAST_HEADER_BYTES, MOST_BYTES, MOST_HEADER_BYTES};
 use crate::wire::options;
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::AsFd;
 use rustix::time::{ClockId, clock_gettime};
-use std::io::IoSlice;
 use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weir::Lent;
 use weir_sys::tun::VNET_HEADER_BYTES;
-
-/// What a datagram carries: private bytes, or those of a message in its station's ring.
-pub enum Payload<'a> {
-    /// Private.
-    Private(&'a [u8]),
-    /// In the ring, from `offset` on.
-    Ring {
-        /// The message.
-        lent: &'a Lent<'a>,
-        /// Where the payload begins in it.
-        offset: usize,
-    },
-}
 
 /// What became of a datagram.
 pub enum Sent {
@@ -41,41 +27,6 @@ pub enum Sent {
     Done,
     /// It is for ourselves.
     ToUs(Vec<u8>),
-}
-
-impl Payload<'_> {
-    /// Its length.
-    pub fn len(&self) -> usize {
-        match self {
-            Payload::Private(bytes) => bytes.len(),
-            Payload::Ring { lent, offset } => lent.len() - offset,
-        }
-    }
-
-    /// Copies the beginning out.
-    pub fn copy_to(&self, to: &mut [u8]) {
-        match self {
-            Payload::Private(bytes) => to.copy_from_slice(&bytes[..to.len()]),
-            Payload::Ring { lent, offset } => lent.copy_to(*offset, to),
-        }
-    }
-
-    fn write_to(
-        &self,
-        fd: BorrowedFd<'_>,
-        head: &[u8],
-        part: Range<usize>,
-    ) -> std::io::Result<usize> {
-        match self {
-            Payload::Private(bytes) => {
-                let parts = [IoSlice::new(head), IoSlice::new(&bytes[part])];
-                Ok(rustix::io::writev(fd, &parts)?)
-            }
-            Payload::Ring { lent, offset } => {
-                lent.write_to(fd, head, offset + part.start, part.len())
-            }
-        }
-    }
 }
 
 /// Milliseconds since midnight, universal time, as ICMP and IP count them (RFC 792, page 17).

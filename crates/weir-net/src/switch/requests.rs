@@ -3,7 +3,8 @@
 use super::Shared;
 use super::acceptor::Acceptor;
 use super::journal::Journal;
-use super::outgoing::{Payload, Sent};
+use super::outgoing::Sent;
+use super::payload::Payload;
 use crate::drop_reason::DropReason;
 use crate::log::Change;
 use crate::message::{self, FROM_STATION_BYTES, Front, TO_STATION_BYTES, from_station};
