@@ -1,15 +1,15 @@
-//! Where a datagram goes next: to its host, or to a gateway, which a redirect may have named.
+//! The next hop of a datagram: its host, or a gateway, which a redirect may have named.
 
 use crate::net::Net;
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
-/// Most destinations whose gateway is remembered; the oldest gives way.
+/// Most destinations whose gateway is remembered; the oldest is replaced.
 pub const MOST_GATEWAYS: usize = 256;
-/// How long a redirect counts: RFC 1122 (3.3.1.4) wants a route that is used to be looked at again.
+/// How long a redirect is valid: RFC 1122 (3.3.1.4) wants routes in use to be checked again.
 pub const GATEWAY_TIME_NS: u64 = 600 * 1_000_000_000;
 
-/// The next stop of a datagram.
+/// The next hop of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hop {
     /// Its host, which is on our net.
@@ -18,29 +18,29 @@ pub enum Hop {
     Gateway(Ipv4Addr),
 }
 
-/// Why a redirect does not count (RFC 1122, 3.2.2.2).
+/// Why a redirect is refused (RFC 1122, 3.2.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The destination is on our net, or ourselves.
     OnOurNet,
-    /// The new gateway is not on our net, or is no host, or ourselves.
+    /// The new gateway is not on our net, is not a host, or is ourselves.
     NoGateway,
-    /// Who says so is not the gateway that is used for that destination.
+    /// The sender is not the gateway in use for that destination.
     NotFromGateway,
 }
 
-/// A gateway that is remembered.
+/// A route learnt from a redirect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remembered {
-    /// Of packets to here.
+    /// The destination.
     pub destination: Ipv4Addr,
     /// The gateway.
     pub gateway: Ipv4Addr,
-    /// Until when.
+    /// When it expires.
     pub until_ns: u64,
 }
 
-/// Our net, the usual gateway, and those that redirects named.
+/// Our net, the default gateway, and the gateways that redirects named.
 #[derive(Debug)]
 pub struct Routes {
     net: Net,
@@ -50,12 +50,12 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// For a host on a net, with a gateway to other nets or none.
+    /// Creates it for a host on a net, with a gateway to other nets or none.
     pub fn new(net: Net, usual: Option<Ipv4Addr>) -> Routes {
         Routes { net, usual, remembered: HashMap::new(), order: VecDeque::new() }
     }
 
-    /// The next stop on the way to `destination`; none where there is no gateway.
+    /// Returns the next hop on the way to `destination`; none where there is no gateway.
     pub fn hop(&self, destination: Ipv4Addr, now_ns: impl Fn() -> u64) -> Option<Hop> {
         if self.net.has(destination) {
             return Some(Hop::Direct);
@@ -69,10 +69,10 @@ impl Routes {
         self.usual.map(Hop::Gateway)
     }
 
-    /// Remembers what a redirect said, if it may say so.
+    /// Remembers a redirect, if it is acceptable.
     ///
     /// # Errors
-    /// Why it may not.
+    /// Why it is not.
     pub fn redirect(
         &mut self,
         destination: Ipv4Addr,
@@ -101,7 +101,7 @@ impl Routes {
         Ok(())
     }
 
-    /// What redirects said and still counts, oldest first.
+    /// Returns the redirects that are still valid, oldest first.
     pub fn remembered(&self, now_ns: u64) -> impl Iterator<Item = Remembered> {
         let all = self.order.iter().filter_map(|destination| {
             let (gateway, until_ns) = *self.remembered.get(destination)?;

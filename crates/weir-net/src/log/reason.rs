@@ -1,10 +1,10 @@
-//! Why a packet was dropped or what was wrong, as a number in the log and a word for people.
+//! Reasons of drops and failures: a number in the log, and a name for people.
 
 use crate::drop_reason::{DropReason, FIRST_REASON};
 use std::fmt;
 
-/// A reason: a number below 128. Those of failures are listed here; from [`FIRST_REASON`] on they
-/// are those for which the switch drops packets ([`DropReason`]).
+/// The reason of a drop or a failure: a number below 128. Failures are listed here; numbers from
+/// [`FIRST_REASON`] on are the reasons why the switch drops packets ([`DropReason`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reason(u8);
 
@@ -13,7 +13,7 @@ macro_rules! reasons {
         impl Reason {
             $(#[doc = $explained] pub const $name: Reason = Reason($number);)*
 
-            /// All that have a name, in the order of their numbers.
+            /// All reasons that have a name, in the order of their numbers.
             pub const NAMED: &[(Reason, &str)] = &[$((Reason($number), $words)),*];
         }
     };
@@ -32,17 +32,17 @@ reasons! {
 }
 
 impl Reason {
-    /// The reason of a number; of those from 128 on only the low 7 bits count.
+    /// Returns the reason with this number; only its low 7 bits count.
     pub const fn new(number: u8) -> Reason {
         Reason(number & 127)
     }
 
-    /// Its number.
+    /// Returns its number.
     pub const fn number(self) -> u8 {
         self.0
     }
 
-    /// Its name, if it has one.
+    /// Returns its name, if it has one.
     pub fn name(self) -> Option<&'static str> {
         let named = Reason::NAMED.iter().find(|(reason, _)| *reason == self);
         let dropped =

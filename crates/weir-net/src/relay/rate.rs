@@ -1,4 +1,4 @@
-//! How often something happens, exact to a millionth.
+//! A share of packets, exact to a millionth.
 
 use fastrand::Rng;
 use std::fmt;
@@ -8,28 +8,28 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate(u32);
 
-/// Always, in millionths.
+/// The share of all packets, in millionths.
 const WHOLE: u32 = 1_000_000;
 /// Digits after the point of a percentage: a millionth is 0.0001 %.
 const DECIMALS: usize = 4;
 
 impl Rate {
-    /// Never.
+    /// No packet.
     pub const NEVER: Rate = Rate(0);
-    /// Each time.
+    /// Every packet.
     pub const ALWAYS: Rate = Rate(WHOLE);
 
-    /// So many of a million; none for more than a million.
+    /// Makes a share of this many millionths; `None` above a million.
     pub fn per_million(count: u32) -> Option<Rate> {
         (count <= WHOLE).then_some(Rate(count))
     }
 
-    /// How many of a million.
+    /// Returns the share in millionths.
     pub fn millionths(self) -> u32 {
         self.0
     }
 
-    /// Whether it happens this time. Takes one number, whatever the rate.
+    /// Draws whether it happens this time. Takes one number, whatever the share.
     pub fn strikes(self, random: &mut Rng) -> bool {
         random.u64(..u64::from(WHOLE)) < u64::from(self.0)
     }
@@ -38,7 +38,8 @@ impl Rate {
 impl FromStr for Rate {
     type Err = &'static str;
 
-    /// A percentage from 0% to 100% with at most four digits after the point, such as `0.1%`.
+    /// Parses a percentage from 0% to 100% with at most four digits after the point, such as
+    /// `0.1%`.
     fn from_str(text: &str) -> Result<Rate, &'static str> {
         const WRONG: &str = "not a percentage; write 5%, 0.1% or 100%";
         let number = text.strip_suffix('%').ok_or(WRONG)?.trim_end();

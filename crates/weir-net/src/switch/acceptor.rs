@@ -1,4 +1,4 @@
-//! Attaching stations: a thread of its own, since opening somebody's port may take its time.
+//! Attaches stations on a thread of its own, since opening a station's port may take time.
 
 use super::Shared;
 use super::stations::Stations;
@@ -11,14 +11,14 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 use weir::{Identity, PortOptions, PortWriter, Received, WriterId};
 
-/// Most stations that wait to be attached.
+/// Most stations that may wait to be attached.
 const MOST_WAITING: usize = 64;
-/// Room for packets that a station has not taken yet; a datagram is never split in it.
+/// Capacity for packets that a station has not taken yet; a datagram is never split in it.
 const RING_BYTES: u64 = 1 << 20;
-/// How long a refusal is tried to be said.
+/// How long to try to deliver a refusal.
 const REFUSAL_TIME: Duration = Duration::from_millis(50);
 
-/// Opens the ports of stations.
+/// The acceptor: opens the ports of stations.
 #[derive(Debug)]
 pub struct Acceptor {
     waiting: SyncSender<Caller>,
@@ -41,7 +41,7 @@ impl Acceptor {
         Ok(Acceptor { waiting })
     }
 
-    /// A station wants to be attached. False where it may not even wait for that.
+    /// Queues a station to be attached. Returns false if it is invalid or the queue is full.
     pub fn attach(&self, stations: &mut Stations, received: Received, rest: &[u8]) -> bool {
         let (id, identity) = (received.writer, received.identity);
         Request::check(rest).is_some_and(|request| {
@@ -55,7 +55,7 @@ fn serve(shared: &Shared, callers: &Receiver<Caller>) {
         PortOptions::new().capacity_bytes(RING_BYTES).most_message_bytes(MOST_MESSAGE_BYTES as u64);
     while let Ok(Caller { id, identity, request }) = callers.recv() {
         let Ok(writer) = PortWriter::open(&request.path, &options) else {
-            // It gave no port of its own, or is gone again.
+            // It has no port of its own, or has ended.
             shared.lock().stations.leave(id);
             shared.journal().counts.drop(DropReason::StationGone);
             continue;

@@ -1,4 +1,4 @@
-//! The way out: the header of IP is completed here, and a datagram too long for the device is cut.
+//! The send path: completes the IP header, and fragments a datagram too long for the device.
 
 use super::device::Device;
 use super::journal::Journal;
@@ -21,15 +21,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_sys::tun::VNET_HEADER_BYTES;
 
-/// What became of a datagram.
+/// The result of sending a datagram.
 pub enum Sent {
     /// It is on its way, or was dropped and counted.
     Done,
-    /// It is for ourselves.
+    /// It is for this host itself.
     ToUs(Vec<u8>),
 }
 
-/// Milliseconds since midnight, universal time, as ICMP and IP count them (RFC 792, page 17).
+/// Returns milliseconds since midnight, universal time, as ICMP and IP count them (RFC 792, page
+/// 17).
 pub fn ms_since_midnight() -> u32 {
     let now = clock_gettime(ClockId::Realtime);
     let of_day = now.tv_sec.rem_euclid(86_400) as u32;
@@ -44,12 +45,12 @@ pub struct Transmitter {
     pub net: Net,
     mtu: usize,
     routes: Mutex<Routes>,
-    /// The number of the next datagram (RFC 791; unique as RFC 6864 asks, in the lower 16 bits).
+    /// The id of the next datagram (RFC 791; unique as RFC 6864 asks, in the lower 16 bits).
     next_id: AtomicU32,
 }
 
 impl Transmitter {
-    /// For the host that the settings describe.
+    /// Creates it for the host that the settings describe.
     pub fn new(settings: &Settings, device: Device) -> Transmitter {
         let net = Net::new(settings.address, settings.prefix_bits);
         Transmitter {
@@ -66,12 +67,12 @@ impl Transmitter {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next stop on the way to `destination`; none where there is no gateway.
+    /// Returns the next hop on the way to `destination`; none where there is no gateway.
     pub fn hop(&self, destination: Ipv4Addr) -> Option<Hop> {
         self.routes().hop(destination, now_ns)
     }
 
-    /// Takes a redirect, if it counts.
+    /// Applies a redirect, if it is valid.
     pub fn learn(&self, destination: Ipv4Addr, gateway: Ipv4Addr, from: Ipv4Addr) {
         let counts = &self.journal.counts;
         let learned = self.routes().redirect(destination, gateway, from, now_ns());
@@ -116,7 +117,7 @@ impl Transmitter {
         let header = Header {
             tos: out.tos,
             total_bytes: total_bytes as u16,
-            // Relaxed: only that no two are alike matters.
+            // Relaxed: only uniqueness matters.
             id: self.next_id.fetch_add(1, Ordering::Relaxed) as u16,
             dont_fragment: out.dont_fragment,
             more_fragments: false,
@@ -143,7 +144,7 @@ impl Transmitter {
         Ok(Sent::Done)
     }
 
-    /// Writes one packet: a header of ours, and a part of the payload from where it lies.
+    /// Writes one packet: our header, and a part of the payload from where it lies.
     fn put(
         &self,
         header: &Header,
@@ -172,7 +173,7 @@ impl Transmitter {
     }
 }
 
-/// A datagram in one piece, for ourselves.
+/// A whole datagram for this host itself.
 fn whole(header: &Header, options: &[u8], payload: &Payload<'_>) -> Result<Vec<u8>, DropReason> {
     let mut bytes = vec![0; usize::from(header.total_bytes)];
     let emitted = header.emit(options, &mut bytes).ok_or(DropReason::BadOptions)?;

@@ -1,4 +1,4 @@
-//! What stations ask of the switch: to be attached, to send, to hear what was counted.
+//! Handles requests of stations: to attach, to send, to read the counters.
 
 use super::Shared;
 use super::acceptor::Acceptor;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir::{Ending, Event, Lent, Received, WriterId};
 
-/// Who sent last and what, while nobody came or went since: then it is allowed again.
+/// The station and protocol of the last send: allowed again until a station comes or goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
     generation: u64,
@@ -21,7 +21,7 @@ struct Known {
     protocol: u8,
 }
 
-/// Carries out what stations want.
+/// The handler of stations' requests.
 #[derive(Debug)]
 pub struct Requests {
     shared: Arc<Shared>,
@@ -30,7 +30,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Hands those who want to be attached to `acceptor`.
+    /// Creates it; requests to attach go to `acceptor`.
     pub fn new(shared: Arc<Shared>, acceptor: Acceptor) -> Requests {
         Requests { shared, acceptor, known: None }
     }
@@ -39,7 +39,7 @@ impl Requests {
         self.shared.journal()
     }
 
-    /// Carries out what a station wants.
+    /// Handles one request of a station.
     pub fn take(&mut self, received: Received, lent: &Lent<'_>) {
         if let Event::Closed(ending) = received.event {
             let left = self.shared.lock().stations.leave(received.writer);
@@ -92,7 +92,7 @@ impl Requests {
         }
     }
 
-    /// What the ICMP station has heard of a better gateway.
+    /// Handles a redirect that the ICMP station has received.
     fn redirect(&self, received: Received, rest: &[u8]) {
         if rest.len() != 12 || !self.shared.lock().stations.has_icmp(received.writer) {
             return self.journal().counts.drop(DropReason::BadMessage);
@@ -102,9 +102,9 @@ impl Requests {
         self.shared.transmitter.learn(destination, gateway, from);
     }
 
-    /// Sends what a station wants to send.
+    /// Sends a station's datagram.
     fn send_for(&mut self, front: &Front, received: Received, lent: &Lent<'_>) {
-        // Acquire: as it was counted by `changed`, after the change.
+        // Acquire: pairs with the Release in `changed`, which counts after the change.
         let generation = self.shared.generation.load(Ordering::Acquire);
         let (writer, protocol) = (received.writer, front.out.protocol);
         let wanted = Known { generation, writer, protocol };

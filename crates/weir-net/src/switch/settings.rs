@@ -1,4 +1,4 @@
-//! What a switch is to be, and whether it can be that.
+//! The settings of a switch, and their check.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::icmp;
@@ -7,7 +7,7 @@ use crate::reassembly::Limits;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-/// What a switch is to be.
+/// The settings of a switch.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The name of the device.
@@ -16,11 +16,11 @@ pub struct Settings {
     pub address: Ipv4Addr,
     /// The kernel's address on the device.
     pub peer: Ipv4Addr,
-    /// Bits of the net's number.
+    /// Bits of the address that are the net's number.
     pub prefix_bits: u8,
     /// Longest packet of the device, in bytes: 68 to 65,535.
     pub mtu: u16,
-    /// The gateway to other nets, if there is one.
+    /// The gateway to other nets, if any.
     pub gateway: Option<Ipv4Addr>,
     /// Ask for the device's header before each packet.
     pub vnet_header: bool,
@@ -28,12 +28,12 @@ pub struct Settings {
     pub limits: Limits,
     /// The path of the switch's port.
     pub port: PathBuf,
-    /// ICMP within the switch, and no station for it.
+    /// Answer ICMP within the switch, without a station for it.
     pub inline: Option<icmp::Settings>,
 }
 
 impl Settings {
-    /// Refuses what cannot be.
+    /// Checks the settings.
     pub(super) fn check(&self) -> Result<()> {
         let settings = self;
         let Settings { address, peer, prefix_bits, mtu, .. } = *settings;

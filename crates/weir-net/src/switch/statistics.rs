@@ -1,4 +1,4 @@
-//! What the switch has counted, for people and programs: `weir.net.stat/2`.
+//! The counters of the switch, for people and programs: `weir.net.stat/2`.
 
 use super::stations::Station;
 use super::{Shared, now_ns};
@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Shared {
-    /// As JSON.
+    /// Returns the counters as JSON.
     pub fn statistics(&self) -> String {
         let counts = &self.journal().counts;
-        // Relaxed: each count stands for itself.
+        // Relaxed: each count is independent.
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let incoming = self.lock();
         let evicted = incoming.reassembly.counts();
@@ -67,12 +67,12 @@ impl Shared {
     }
 }
 
-/// A name as a key.
+/// Converts a name to a JSON key.
 fn key(name: &str) -> String {
     name.replace('-', "_")
 }
 
-/// A station as it is shown.
+/// Formats a station.
 fn station(station: &Station) -> Value {
     json!({
         "pid": station.identity.pid,

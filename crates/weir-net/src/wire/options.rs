@@ -1,24 +1,23 @@
-//! Options of an IPv4 header (RFC 791 3.1): read, refused, passed over, and filled in.
+//! Options of an IPv4 header (RFC 791 3.1): read, refused, skipped, and filled in.
 //!
-//! - Record route and timestamp are honoured, once, by who answers ([`for_reply`], then
-//!   [`update`]).
-//! - Source routes are refused, be they used up or not: whoever sends one decides which way our
-//!   answers go (RFC 7126 4.3, 4.4 has them refused by filters).
-//! - All others, known or not, are passed over by their length and not read (RFC 1122 3.2.1.8).
-//! - What lies after the end of the list is not looked at.
+//! - The answering host fills in record route and timestamp, once ([`for_reply`], then [`update`]).
+//! - Source routes are refused, even used-up ones: their sender decides which way our answers go
+//!   (RFC 7126 4.3, 4.4 recommends that filters refuse them).
+//! - All other options, known or not, are skipped by their length (RFC 1122 3.2.1.8).
+//! - Bytes after the end of the list are ignored.
 
 use super::ipv4::{LEAST_HEADER_BYTES, MOST_OPTION_BYTES};
 use std::net::Ipv4Addr;
 
 /// Types of options: copy bit, two bits of class, number.
 pub mod kind {
-    /// The list ends here.
+    /// End of the list.
     pub const END: u8 = 0;
-    /// One byte of nothing.
+    /// No operation: one byte.
     pub const NO_OPERATION: u8 = 1;
-    /// Each host and gateway on the way leaves its address.
+    /// Record route: each host and gateway on the way adds its address.
     pub const RECORD_ROUTE: u8 = 7;
-    /// Each host and gateway on the way leaves the time.
+    /// Timestamp: each host and gateway on the way adds the time.
     pub const TIMESTAMP: u8 = 68;
     /// Loose source route.
     pub const LOOSE_ROUTE: u8 = 131;
@@ -26,15 +25,15 @@ pub mod kind {
     pub const STREAM: u8 = 136;
     /// Strict source route.
     pub const STRICT_ROUTE: u8 = 137;
-    /// In a type: every fragment has this option, not only the first.
+    /// Bit of a type: all fragments carry this option, not only the first.
     pub const COPIED: u8 = 0x80;
 }
 
-/// Where a record route's or timestamp's pointer lies, and the overflow count and flags of the
-/// latter.
+/// Positions of the pointer of a record route or timestamp, and of a timestamp's overflow count and
+/// flags.
 const POINTER: usize = 2;
 const FLAGS: usize = 3;
-/// Values of a pointer to the first entry: it counts from 1.
+/// Pointer to the first entry: pointers count from 1.
 const FIRST_ADDRESS: usize = 4;
 const FIRST_TIME: usize = 5;
 
@@ -43,11 +42,11 @@ const TIMES: u8 = 0;
 const ADDRESSES_AND_TIMES: u8 = 1;
 const ADDRESSES_GIVEN: u8 = 3;
 
-/// Why a header's options cannot be taken.
+/// A fault in a header's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The byte of the header it was found at, as an ICMP parameter problem says it: the first
-    /// option's type is byte 20.
+    /// The header byte at which it was found, as in an ICMP parameter problem: the first option's
+    /// type is byte 20.
     pub pointer: u8,
     /// What is wrong.
     pub reason: Reason,
@@ -56,51 +55,50 @@ pub struct Problem {
 /// What is wrong with an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Its length is missing, below what it needs, or beyond the header's end.
+    /// Its length is missing, too small, or beyond the header's end.
     Length,
-    /// Its pointer points before its entries, or to room that is not for whole entries.
+    /// Its pointer points before its entries, or its room is not for whole entries.
     Pointer,
-    /// There are two of a kind of which there can be one.
+    /// It is the second of a kind that may occur once.
     Twice,
-    /// The count of those that had no room for a timestamp is full (RFC 791: the datagram is in
-    /// error).
+    /// The count of hosts without room for a timestamp is full (RFC 791: the datagram is in error).
     Overflow,
-    /// It is a source route, loose or strict, well-formed: refused.
+    /// It is a source route, loose or strict, well-formed but refused.
     SourceRoute,
 }
 
-/// What a header's options are, all of which can be taken.
+/// The options of a header that passed the check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// There is a record route.
     pub record_route: bool,
     /// There is a timestamp.
     pub timestamp: bool,
-    /// How many were passed over unread.
+    /// How many were skipped.
     pub others: u8,
 }
 
-/// One option that is more than a byte.
+/// One option longer than a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Where it lies among the options, in bytes.
+    /// Its position among the options, in bytes.
     pub at: usize,
     /// Its type, see [`kind`].
     pub kind: u8,
-    /// All of it, type and length (at least 2) included.
+    /// Its bytes, with type and length (at least 2).
     pub bytes: &'a [u8],
 }
 
-/// The options of a header one after another, see [`each`]. After a [`Problem`] there are no more.
+/// An iterator over the options of a header, see [`each`]. It ends after a [`Problem`].
 #[derive(Clone, Debug)]
 pub struct Each<'a> {
     options: &'a [u8],
     at: usize,
 }
 
-/// Goes through `options`, of which a header has at most 40 bytes: more are not looked at.
+/// Iterates over `options`; a header has at most 40 bytes of them, and more are ignored.
 ///
-/// Ends of list and no-operations are not shown.
+/// Ends of list and no-operations are skipped.
 pub fn each(options: &[u8]) -> Each<'_> {
     Each { options: &options[..options.len().min(MOST_OPTION_BYTES)], at: 0 }
 }
@@ -126,7 +124,7 @@ impl<'a> Iterator for Each<'a> {
     }
 }
 
-/// The option at the front, as long as it says, or nothing if that cannot be.
+/// Returns the first option, as long as it states, or nothing if that is impossible.
 fn entry(options: &[u8]) -> Option<&[u8]> {
     let bytes = usize::from(*options.get(1)?);
     if bytes < 2 { None } else { options.get(..bytes) }
@@ -136,7 +134,7 @@ fn problem(at: usize, reason: Reason) -> Problem {
     Problem { pointer: (LEAST_HEADER_BYTES + at) as u8, reason }
 }
 
-/// Checks the options of a datagram that was received: the first problem, or what they are.
+/// Checks the options of a received datagram; returns the first problem, or a summary.
 pub fn verify(options: &[u8]) -> Result<Seen, Problem> {
     let mut seen = Seen::default();
     for entry in each(options) {
@@ -163,7 +161,7 @@ fn once(seen: &mut bool, at: usize) -> Result<(), Problem> {
     if std::mem::replace(seen, true) { Err(problem(at, Reason::Twice)) } else { Ok(()) }
 }
 
-/// Where in a record route the next address goes; `None` if it is full.
+/// Returns where the next address goes in a record route; `None` if it is full.
 fn room_of_route(entry: &Entry<'_>) -> Result<Option<usize>, Problem> {
     if entry.bytes.len() < FIRST_ADDRESS - 1 {
         return Err(problem(entry.at + 1, Reason::Length));
@@ -171,8 +169,8 @@ fn room_of_route(entry: &Entry<'_>) -> Result<Option<usize>, Problem> {
     room(entry, FIRST_ADDRESS, 4)
 }
 
-/// Where in a timestamp the next entry goes; `None` if it is full, or of a form that nobody has
-/// described, which is left as it is.
+/// Returns where the next entry goes in a timestamp; `None` if it is full, or has an unknown form,
+/// which is left unchanged.
 fn room_of_times(entry: &Entry<'_>) -> Result<Option<usize>, Problem> {
     if entry.bytes.len() < FIRST_TIME - 1 {
         return Err(problem(entry.at + 1, Reason::Length));
@@ -184,8 +182,8 @@ fn room_of_times(entry: &Entry<'_>) -> Result<Option<usize>, Problem> {
     }
 }
 
-/// RFC 791: some room but not enough for an entry is an error. It is one here too if it were only
-/// after the next entry: whoever got the option from us would find it.
+/// RFC 791: room that is too small for an entry is an error. It is one here too if it would only
+/// arise after the next entry: the host that got the option from us would find it.
 fn room(entry: &Entry<'_>, first: usize, entry_bytes: usize) -> Result<Option<usize>, Problem> {
     let pointer = usize::from(entry.bytes[POINTER]);
     if pointer > entry.bytes.len() {
@@ -198,13 +196,13 @@ fn room(entry: &Entry<'_>, first: usize, entry_bytes: usize) -> Result<Option<us
     Ok(Some(at))
 }
 
-/// Puts `own` address and the time, in milliseconds since midnight UT, where a record route and a
-/// timestamp have room for them (RFC 1122 3.2.2.6): once, by the host that answers or sends.
+/// Fills in `own` address and the time, in milliseconds since midnight UT, where a record route and
+/// a timestamp have room (RFC 1122 3.2.2.6): once, by the host that answers or sends.
 ///
-/// A full record route is left as it is; in a full timestamp one more is counted that had no room.
-/// Where addresses are given, the time is put only if `own` is the next. At a problem, which
-/// [`verify`] has found before but for [`Reason::Overflow`], options before it are already filled
-/// in.
+/// A full record route stays unchanged; a full timestamp counts one more host without room. In a
+/// timestamp with given addresses, the time is added only if `own` is the next. If there is a
+/// problem, which [`verify`] has found before except for [`Reason::Overflow`], the options before
+/// it are already filled in.
 pub fn update(options: &mut [u8], own: Ipv4Addr, ms_since_midnight_ut: u32) -> Result<(), Problem> {
     let most = options.len().min(MOST_OPTION_BYTES);
     let options = &mut options[..most];
@@ -239,7 +237,7 @@ fn record(option: &mut [u8], room: usize, own: Ipv4Addr) {
     option[POINTER] += 4;
 }
 
-/// Whether the timestamp, or that there was no room for it, could be put down.
+/// Fills in the timestamp or its overflow count; returns whether that was possible.
 fn stamp(option: &mut [u8], room: Option<usize>, own: Ipv4Addr, ms: u32) -> bool {
     let form = option[FLAGS] & 0xf;
     if !matches!(form, TIMES | ADDRESSES_AND_TIMES | ADDRESSES_GIVEN) {
@@ -264,15 +262,14 @@ fn stamp(option: &mut [u8], room: Option<usize>, own: Ipv4Addr, ms: u32) -> bool
     true
 }
 
-/// Those of the options of an echo request that its reply has too, as they are: record route and
-/// timestamp (RFC 1122 3.2.2.6). Says how many bytes they are; options after a problem are not
-/// there.
+/// Copies the options of an echo request that its reply repeats, unchanged: record route and
+/// timestamp (RFC 1122 3.2.2.6). Returns their length; options after a problem are left out.
 pub fn for_reply(options: &[u8], out: &mut [u8; MOST_OPTION_BYTES]) -> usize {
     choose(options, out, |kind| matches!(kind, kind::RECORD_ROUTE | kind::TIMESTAMP))
 }
 
-/// Those of the options that all fragments have, which is a bit of their type (RFC 791 3.1). Says
-/// how many bytes they are; options after a problem are not there.
+/// Copies the options that all fragments carry, by a bit of their type (RFC 791 3.1). Returns their
+/// bytes; options after a problem are left out.
 pub fn copied_on_fragments(options: &[u8], out: &mut [u8; MOST_OPTION_BYTES]) -> usize {
     choose(options, out, |kind| kind & kind::COPIED != 0)
 }
@@ -280,7 +277,7 @@ pub fn copied_on_fragments(options: &[u8], out: &mut [u8; MOST_OPTION_BYTES]) ->
 fn choose(options: &[u8], out: &mut [u8; MOST_OPTION_BYTES], wanted: impl Fn(u8) -> bool) -> usize {
     let mut bytes = 0;
     for entry in each(options).map_while(Result::ok).filter(|entry| wanted(entry.kind)) {
-        // They were at most 40 bytes, and each is there once.
+        // They had at most 40 bytes, and each is there once.
         out[bytes..bytes + entry.bytes.len()].copy_from_slice(entry.bytes);
         bytes += entry.bytes.len();
     }

@@ -1,4 +1,4 @@
-//! An event as a line for people.
+//! Formats an event as a line of text.
 
 use super::super::event::{Change, Direction, Dump, Event, Failure, Packet, Station, Transport};
 use super::super::event::{Transaction, What};
@@ -9,24 +9,24 @@ use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 use std::fmt::{self, Display, Write};
 
-/// Bytes of a dump that a line shows.
+/// Bytes of a dump that a line shows at most.
 const SHOWN_BYTES: usize = 32;
 
-/// The time zone in which times are shown.
+/// The time zone for times in text.
 #[derive(Clone, Debug)]
 pub struct Zone {
     zone: TimeZone,
-    /// The second that was asked for last, and its distance from UTC.
+    /// The last second asked for, and its offset from UTC.
     last: (i64, Offset),
 }
 
 impl Zone {
-    /// That of this machine and user.
+    /// Returns the time zone of this machine and user.
     pub fn local() -> Zone {
         Zone::of(TimeZone::system())
     }
 
-    /// UTC.
+    /// Returns UTC.
     pub fn utc() -> Zone {
         Zone::of(TimeZone::UTC)
     }
@@ -36,7 +36,7 @@ impl Zone {
         Zone { zone, last }
     }
 
-    /// Date and time of day, to the second.
+    /// Formats the date and the time of day, to the second.
     pub fn second(&mut self, time_ns: u64) -> String {
         let mut text = String::new();
         self.put(&mut text, time_ns);
@@ -45,7 +45,7 @@ impl Zone {
         text
     }
 
-    /// Date and time of day, to the microsecond.
+    /// Formats the date and the time of day, to the microsecond.
     fn put(&mut self, out: &mut String, time_ns: u64) {
         let time = timestamp(time_ns);
         if time.as_second() != self.last.0 {
@@ -59,13 +59,13 @@ impl Zone {
     }
 }
 
-/// A time since 1970. Later ones than can be told (beyond the year 9999) are the last that can.
+/// Converts a time since 1970; times beyond the year 9999 become the last that can be shown.
 pub fn timestamp(time_ns: u64) -> Timestamp {
     let since = SignedDuration::from_nanos(i64::try_from(time_ns).unwrap_or(i64::MAX));
     Timestamp::from_duration(since).unwrap_or(Timestamp::MAX)
 }
 
-/// Puts a line, with its newline. What a packet holds is shown in hexadecimal only.
+/// Appends a line with its newline. Packet bytes are shown in hexadecimal only.
 pub fn text(out: &mut String, event: &Event, zone: &mut Zone) {
     zone.put(out, event.time_ns);
     // Writing to a string does not fail.
@@ -114,7 +114,7 @@ fn put_dump(out: &mut String, dump: &Dump) -> fmt::Result {
     Ok(())
 }
 
-/// A protocol by name, or as a number.
+/// A protocol, shown by name or as a number.
 struct Protocol(u8);
 
 impl Display for Protocol {
