@@ -1,4 +1,4 @@
-//! One look at a table, checked: nothing in it is believed, be it another process's file.
+//! A checked copy of a table: nothing in it is trusted, since it may be another process's file.
 
 use super::layout::{
     CALLS, CLOCK_AT, CLOCK_COUNTER, CLOCK_MONOTONIC, HZ_AT, KIND_CALL, KIND_SPAN, KINDS_AT, MAGIC,
@@ -9,7 +9,7 @@ use super::layout::{
 use super::row::{Difference, Row};
 use weir_sys::Pid;
 
-/// What is wrong with a table.
+/// A fault in a table.
 pub type Wrong = &'static str;
 
 /// A table at one moment.
@@ -17,7 +17,7 @@ pub type Wrong = &'static str;
 pub struct Snapshot {
     pub pid: Pid,
     pub started_ticks: u64,
-    /// Ticks a second, from a million to a hundred thousand million.
+    /// Ticks per second, from a million to a hundred thousand million.
     pub hz: u64,
     pub clock: u64,
     pub process: String,
@@ -31,7 +31,7 @@ pub struct Snapshot {
     threads: Vec<u128>,
 }
 
-/// A row, added up over the threads.
+/// A row, summed over the threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Ticks {
     kind: u64,
@@ -41,7 +41,7 @@ struct Ticks {
 }
 
 impl Snapshot {
-    /// Reads a table out of a private copy of it.
+    /// Checks a private copy of a table.
     pub fn parse(words: &[u64]) -> Result<Snapshot, Wrong> {
         if words.len() < WORDS {
             return Err("it is too short for a profile");
@@ -80,7 +80,7 @@ impl Snapshot {
         })
     }
 
-    /// The same process, at its beginning: with nothing counted.
+    /// Returns a snapshot of this process at its beginning, with nothing counted.
     pub fn nothing(&self) -> Snapshot {
         Snapshot {
             rows: vec![Ticks::default(); ROWS],
@@ -92,12 +92,12 @@ impl Snapshot {
         }
     }
 
-    /// Whether the other is of the same process.
+    /// Whether the other snapshot is of the same process.
     pub fn same_process(&self, other: &Snapshot) -> bool {
         (self.pid, self.started_ticks, self.hz) == (other.pid, other.started_ticks, other.hz)
     }
 
-    /// What happened since `before`. Rows of one name are put together; those without calls and
+    /// Returns what happened since `before`. Rows of one name are merged; rows without calls and
     /// time are left out.
     pub fn since(&self, before: &Snapshot) -> Result<Difference, Wrong> {
         let mut difference = Difference::default();
@@ -138,7 +138,7 @@ impl Snapshot {
         Ok(Row {
             name: now.name.clone(),
             calls: u64::try_from(passed[CALLS]).unwrap_or(u64::MAX),
-            // No subroutine explains what is outside of all spans.
+            // Time outside of all spans belongs to no subroutine.
             user_ns: if number == OUTSIDE { 0 } else { ns(USER) },
             system_ns: ns(SYSTEM),
             wait_ns: ns(WAIT),
@@ -166,7 +166,7 @@ fn ticks(words: &[u64], row: usize) -> Result<Ticks, Wrong> {
     Ok(Ticks { kind, name: name.ok_or("a row has no name")?, columns })
 }
 
-/// A name filled up with zeros: printable UTF-8, as it goes to terminals.
+/// Checks a zero-padded name: printable UTF-8, since it goes to terminals.
 fn text(words: &[u64]) -> Result<Option<String>, Wrong> {
     let mut bytes = [0; NAME_BYTES];
     for (eight, word) in bytes.chunks_exact_mut(8).zip(words) {
@@ -183,8 +183,8 @@ fn text(words: &[u64]) -> Result<Option<String>, Wrong> {
     Ok(if name.is_empty() { None } else { Some(String::from(name)) })
 }
 
-/// The middle of three looks at each word. Counts only grow, so that a word read while it was
-/// half stored is left out.
+/// Returns the middle of three readings of each word. Counts only grow, so a word that was read
+/// while half of it was stored is left out.
 pub fn middle([a, b, c]: [&[u64]; 3]) -> Vec<u64> {
     let middle = |a: u64, b: u64, c: u64| a.max(b).min(a.min(b).max(c));
     a.iter().zip(b).zip(c).map(|((a, b), c)| middle(*a, *b, *c)).collect()
