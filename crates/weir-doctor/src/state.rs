@@ -1,19 +1,19 @@
-//! What a stage is doing at an instant.
+//! The state of a stage at an instant.
 //!
-//! A stage may have many tasks (threads and child processes). Its state is the strongest of
-//! theirs: one task on a CPU means the stage works, however many others wait. Waits that are for
-//! another task of the same stage (locks, children) are the weakest, since that other task's own
-//! state says what is really waited for; measured on zstd, whose first thread sleeps on a futex
-//! while a worker reads.
+//! A stage may have many tasks (threads and child processes). Its state is the strongest of theirs:
+//! one task on a CPU means that the stage works, however many others wait. Waits for another task
+//! of the same stage (locks, children) are the weakest, since that task's own state shows what the
+//! stage really waits for; measured on zstd, whose first thread sleeps on a futex while a worker
+//! reads.
 
 use strum::VariantArray;
 
-/// State of a task, or of a stage. Ordered: a greater state is stronger.
+/// The state of a task or of a stage. Ordered: a greater state is stronger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, VariantArray)]
 pub enum State {
     /// Stopped by job control or a tracer.
     Stopped,
-    /// Blocked in a way that could not be seen (no permission) or has no name here.
+    /// Blocked on something hidden (no permission), or in a call without a state here.
     Unknown,
     /// Waiting for a child, or for another process of the same stage.
     Child,
@@ -41,7 +41,7 @@ impl State {
     /// All states, weakest first.
     pub const ALL: &[State] = State::VARIANTS;
 
-    /// Position in [`State::ALL`].
+    /// Returns its position in [`State::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }

@@ -6,17 +6,17 @@ use alloc::vec::Vec;
 
 /// Parts of a stage's time below this share are not mentioned.
 const WORTH: f64 = 0.05;
-/// At most so many parts are.
+/// Most parts that are mentioned.
 const MOST: usize = 3;
 
 /// What a stage was busy with.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Busy {
-    /// Starting short processes for this share of the run.
+    /// It started short processes for this share of the run.
     Starting(f64),
-    /// These, the largest first, each with its share of the run.
+    /// It spent its time on these parts, the largest first, each with its share of the run.
     Parts(Vec<(Part, f64)>),
-    /// The same of a stage that keeps to a rate: sleeping, which is what it does, comes first.
+    /// It keeps to a rate: the same parts, but sleeping, which is its nature, comes first.
     Paced(Vec<(Part, f64)>),
 }
 
@@ -29,25 +29,25 @@ pub enum Part {
     Queue,
     /// Waiting for the disk.
     Disk,
-    /// Asleep.
+    /// Sleeping.
     Sleep,
     /// Waiting for the peer of a socket.
     Socket,
     /// Waiting for a lock.
     Lock,
-    /// Waiting for a child that is no stage.
+    /// Waiting for a child that is not a stage.
     Child,
-    /// Waiting for a file that is no pipe of the run.
+    /// Waiting for a file that is not a pipe of the run.
     File,
     /// Waiting for a terminal or device.
     Device,
     /// Stopped.
     Stopped,
-    /// Blocked on something unseen.
+    /// Blocked on something hidden.
     Unknown,
 }
 
-/// The parts of a stage's busy time worth a mention.
+/// Returns the parts of a stage's busy time that are worth mentioning.
 pub(super) fn busy(run: &Run, stage: &Stage, load: &Load) -> Busy {
     if let Some(share) = starting_share(run, stage) {
         return Busy::Starting(share);
