@@ -1,8 +1,8 @@
-//! The state of one task, from what `/proc` shows of it.
+//! Classifying the state of one task from its files in `/proc`.
 //!
-//! A blocked task's system call names the descriptor it waits for; what that descriptor refers to
-//! is compared with the input and output of the task's stage. Calls that wait for several
-//! descriptors (`poll`, `select`, `epoll_wait`) have their sets read from the process's memory or
+//! A blocked task's system call names the descriptor for which it waits; what that refers to is
+//! compared with the input and output of the task's stage. For calls that wait for several
+//! descriptors (`poll`, `select`, `epoll_wait`), the sets are read from the process's memory or
 //! from `fdinfo`. xz, for one, waits in `poll` on both of its sides.
 
 use crate::attribution::calls::Call;
@@ -13,7 +13,7 @@ use weir_doctor::state::State;
 use weir_measure_sys::memory::read_remote;
 use weir_sys::Pid;
 
-/// What a stage reads from and writes to.
+/// A stage's input and output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Endpoints {
     /// Its standard input.
@@ -22,8 +22,7 @@ pub struct Endpoints {
     pub output: Option<Descriptor>,
 }
 
-/// What is known of the pipes at a stage's two sides at this moment; decides where a call waits
-/// for both.
+/// The present state of the pipes at a stage's two sides; decides where a call waits for both.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hints {
     /// Nothing can be read from the input.
@@ -32,12 +31,12 @@ pub struct Hints {
     pub output_full: bool,
 }
 
-/// At most this many entries of a `poll` set are looked at.
+/// Most entries of a `poll` set that are read.
 const POLL_ENTRIES: usize = 64;
 const POLLIN: u32 = 0x1;
 const POLLOUT: u32 = 0x4;
 
-/// The state of a task of process `pid` that is blocked in `call`.
+/// Returns the state of a task of process `pid` that is blocked in `call`.
 pub fn classify(pid: Pid, call: Call, ends: &Endpoints, hints: Hints) -> State {
     match call {
         Call::Read(fd) => waits_for(pid, fd, POLLIN, ends),
@@ -59,8 +58,8 @@ pub fn classify(pid: Pid, call: Call, ends: &Endpoints, hints: Hints) -> State {
     }
 }
 
-/// The socket that a task of process `pid` waits for in `call`, if it does for one that is not
-/// its own wake-up line.
+/// Returns the socket for which a task of process `pid` waits in `call`, unless the process itself
+/// is the other end.
 pub fn socket(pid: Pid, call: Call) -> Option<i32> {
     let set = match call {
         Call::Network(fd) | Call::Read(fd) | Call::Write(fd) => vec![(fd, POLLIN)],
@@ -75,7 +74,7 @@ pub fn socket(pid: Pid, call: Call) -> Option<i32> {
     sockets.find(|fd| is_socket(*fd) && !is_own_socket(pid, *fd))
 }
 
-/// What a task waits for that waits for one event of one descriptor.
+/// Returns the state of a task that waits for one event of one descriptor.
 fn waits_for(pid: Pid, fd: i32, event: u32, ends: &Endpoints) -> State {
     let Some(file) = descriptor(pid, fd) else { return State::Unknown };
     match file.kind {
@@ -87,12 +86,12 @@ fn waits_for(pid: Pid, fd: i32, event: u32, ends: &Endpoints) -> State {
         Kind::Pipe => State::File,
         Kind::Socket => State::Network,
         Kind::Device => State::Device,
-        // eventfd, timerfd, inotify: something will happen some time.
+        // eventfd, timerfd, inotify: some later event.
         Kind::Anonymous => State::Sleep,
     }
 }
 
-/// What a task waits for that waits for any of several events.
+/// Returns the state of a task that waits for any of several events.
 fn strongest(pid: Pid, set: &[(i32, u32)], ends: &Endpoints, hints: Hints) -> State {
     let mut states = Vec::new();
     for (fd, events) in set {
@@ -106,18 +105,18 @@ fn strongest(pid: Pid, set: &[(i32, u32)], ends: &Endpoints, hints: Hints) -> St
     }
     let has = |state| states.contains(&state);
     if has(State::BlockedIn) && has(State::BlockedOut) {
-        // Both sides are waited for: with data to pass on it is the output that holds it up.
+        // It waits for both sides: with data to pass on, the output blocks it.
         let input = hints.input_empty || !hints.output_full;
         return if input { State::BlockedIn } else { State::BlockedOut };
     }
-    // Of several things waited for, the stage's own sides tell most; run-time systems add sockets
-    // and timers of their own. A set without descriptors is how select(2) and poll(2) sleep.
+    // Among several descriptors the stage's own sides matter most; run-time systems add sockets and
+    // timers of their own. A set without descriptors is how select(2) and poll(2) sleep.
     let side = [State::BlockedIn, State::BlockedOut].into_iter().find(|side| has(*side));
     side.or_else(|| states.into_iter().max()).unwrap_or(State::Sleep)
 }
 
-/// Whether a socket's other end is the process itself: a wake-up line between its own threads or
-/// to its own event loop, as asyncio has one.
+/// Whether a socket's other end is in the same process: for waking its own threads or event loop,
+/// as asyncio does.
 fn is_own_socket(pid: Pid, fd: i32) -> bool {
     let Some(socket) = borrow(pid, fd) else { return false };
     socket_domain(&socket).is_ok_and(|domain| domain == AddressFamily::UNIX)
@@ -132,7 +131,7 @@ fn is_anonymous_pipe(file: &Descriptor) -> bool {
     PIPEFS.with(|device| *device == Some(file.device))
 }
 
-/// The entries of a `struct pollfd` array: descriptor and events.
+/// Reads the entries of a `struct pollfd` array: descriptor and events.
 fn poll_set(pid: Pid, address: u64, count: u64) -> Vec<(i32, u32)> {
     let mut bytes = [0; POLL_ENTRIES * 8];
     let wanted = (count as usize).min(POLL_ENTRIES) * 8;
@@ -145,7 +144,7 @@ fn poll_set(pid: Pid, address: u64, count: u64) -> Vec<(i32, u32)> {
     bytes[..got].chunks_exact(8).map(entry).filter(|(fd, _)| *fd >= 0).collect()
 }
 
-/// The descriptors of the two sets of `select`.
+/// Reads the descriptors of the two sets of `select`.
 fn select_sets(pid: Pid, count: u64, read: u64, write: u64) -> Vec<(i32, u32)> {
     let mut set = Vec::new();
     for (address, event) in [(read, POLLIN), (write, POLLOUT)] {

@@ -1,7 +1,7 @@
 //! A cell: one fresh process that runs the cases of a group round after round, in random order.
 //!
 //! The command starts itself with a [`Request`] on standard input and gets a [`Line`] of JSON for
-//! each batch, so that a cell that is killed when its time is over has still said what it saw.
+//! each batch. So a cell that is killed when its time is over has already reported its batches.
 
 use super::calibrate::calibrate;
 use super::case::{BatchSize, Group, Site, Trouble, Work};
@@ -14,54 +14,54 @@ use weir_measure_sys::usage::Usage;
 
 /// Batches of a case in a cell, if the time allows.
 const ROUNDS: u64 = 6;
-/// A batch below this measures the clock.
+/// Shortest batch: a shorter one would measure the clock.
 const BATCH_NS_MIN: u64 = 200_000;
 
-/// What a cell is to do.
+/// The task of a cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Request {
     /// The suite.
     pub suite: String,
     /// Its group.
     pub group: String,
-    /// Which of its cases.
+    /// The names of its cases to run.
     pub cases: Vec<String>,
-    /// Whether the first of them is run twice.
+    /// Whether the first of them runs twice.
     pub twin: bool,
-    /// Where.
+    /// The placement, with CPUs, load and directory.
     pub site: Site,
     /// Seed of the orders.
     pub seed: u64,
-    /// How long, setting up included.
+    /// Its time, including the setting up.
     pub time_ns: u64,
-    /// Operations of a batch, of cases for which an earlier cell has found that out.
+    /// Operations per batch for cases that an earlier cell has calibrated.
     #[serde(default)]
     pub counts: Vec<Option<u64>>,
 }
 
-/// What a cell says.
+/// One line of a cell's output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Line {
     /// A batch.
     Batch(Row),
-    /// A case that is given up; `None` for the whole cell.
+    /// A case that failed; `None` for the whole cell.
     Trouble(Option<usize>, Trouble),
-    /// How many operations a batch of a case takes.
+    /// The number of operations per batch of a case.
     Count(usize, u64),
 }
 
 /// One batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Index into the cases of the request; their number stands for the twin.
+    /// Index into the cases of the request; their number is the index of the twin.
     pub case: usize,
     /// The round.
     pub round: u64,
     /// When it ended, since the cell began.
     pub at_ms: u64,
-    /// A value for each measure.
+    /// One value for each measure.
     pub values: Vec<f64>,
-    /// A step of the reference loop, mean of before and after.
+    /// Time of a step of the reference loop, mean of before and after.
     pub reference_ns: f64,
     /// The CPU it ended on.
     pub cpu: u64,
@@ -80,7 +80,7 @@ struct Ready {
 /// Runs a cell to its end.
 ///
 /// # Errors
-/// It cannot be placed, loaded, or nobody reads what it says.
+/// It cannot be placed or loaded, or nobody reads its output.
 pub fn run(group: &Group, request: &Request, out: &mut impl Write) -> Result<(), Trouble> {
     let begun = Instant::now();
     request.site.go_here()?;
@@ -104,7 +104,7 @@ pub fn run(group: &Group, request: &Request, out: &mut impl Write) -> Result<(),
     Ok(())
 }
 
-/// Makes all works and finds how many operations their batches take.
+/// Sets up all works and calibrates their batches.
 fn set_up(
     group: &Group,
     request: &Request,
@@ -113,11 +113,11 @@ fn set_up(
 ) -> Result<Vec<Ready>, Trouble> {
     let twin = request.twin.then(|| request.cases.first()).flatten();
     let mut names: Vec<(usize, &String)> = request.cases.iter().chain(twin).enumerate().collect();
-    // Who is made first may get the better memory.
+    // The work that is made first may get the better memory.
     order.shuffle(&mut names);
     let batch_ns = request.time_ns / (ROUNDS * names.len().max(1) as u64) * 3 / 4;
-    // All are made before any runs: making forks, which a process must not do that has threads, and
-    // what runs may start some.
+    // All are made before any runs: making a work forks, which a process with threads must not do,
+    // and a running work may start some.
     let mut made = Vec::new();
     for (index, name) in names {
         let case = group.cases.iter().find(|case| case.name == *name);
@@ -148,13 +148,13 @@ fn set_up(
     Ok(ready)
 }
 
-/// A part of a batch, for caches and pages to be as they will be.
+/// Runs a part of a batch to warm up caches and pages.
 fn warm(work: &mut dyn Work, count: u64) -> Result<u64, Trouble> {
     work.batch(count.div_ceil(4))?;
     Ok(count)
 }
 
-/// Every case once, in random order; a case that fails is dropped.
+/// Runs every case once, in random order; a case that fails is dropped.
 fn run_round(
     ready: &mut Vec<Ready>,
     order: &mut PairOrder,
@@ -169,7 +169,7 @@ fn run_round(
     let mut failed = Vec::new();
     for work in ready.iter_mut() {
         match run_batch(work, round, begun) {
-            // Rows wait for the second look at the line, unless there is none to wait for.
+            // Rows wait for the second measurement of the cache line, if there is one.
             Ok(row) if before.is_none() => say(out, &Line::Batch(row))?,
             Ok(row) => rows.push(row),
             Err(trouble) => failed.push((work.index, trouble)),

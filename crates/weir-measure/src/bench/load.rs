@@ -1,4 +1,4 @@
-//! Competing load, and keeping CPUs from idling: processes beside the one that measures.
+//! Processes beside the measurement: competing load, and spinners that keep CPUs from idling.
 
 use super::case::{Site, Trouble};
 use super::params::{Load, Placement};
@@ -10,7 +10,7 @@ use weir_measure_sys::fork::{self, Child};
 const COPIED_BYTES: u64 = 64 << 20;
 const WALKED_BYTES: usize = 256 << 20;
 
-/// Starts what the site asks for; it ends with what is returned.
+/// Starts the processes that the site asks for; they end with the returned value.
 ///
 /// # Errors
 /// No process or no file can be made.
@@ -41,7 +41,7 @@ pub fn start(site: &Site) -> Result<Vec<Child>, Trouble> {
     Ok(children)
 }
 
-/// A file without a name in the directory of the site.
+/// Creates an unnamed file in the directory of the site.
 ///
 /// # Errors
 /// The directory is missing, not writable or full.

@@ -1,5 +1,5 @@
-//! What `/proc` says beyond what the libraries read there ([`weir_sys::proc`]): who a process is,
-//! what its descriptors refer to, what it moved, and the call it is blocked in.
+//! Files of `/proc` beyond those that [`weir_sys::proc`] reads: who a process is, what its
+//! descriptors refer to, what it moved, and the call in which it is blocked.
 
 mod fd;
 mod ids;

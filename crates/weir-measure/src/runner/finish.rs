@@ -1,4 +1,4 @@
-//! The end of a stage: the kernel's final counters, and the stage's record from them.
+//! The end of a stage: reads the kernel's final counters and makes the stage's record.
 
 use super::job::{Job, StageSpec};
 use super::{Running, bytes, sums};
@@ -17,7 +17,7 @@ use weir_measure_sys::wait::{Reaped, reap};
 use weir_sys::Pid;
 use weir_sys::proc::{ProcFile, Sched, Stat, is_own, read_small};
 
-/// Why a stage could not be started: the status a shell would give it, and a sentence.
+/// Why a stage could not be started: the status that a shell would give it, and a sentence.
 pub struct Failure {
     /// 127 when there is no such command, 126 when it cannot be executed.
     pub status: i32,
@@ -25,7 +25,7 @@ pub struct Failure {
     pub reason: String,
 }
 
-/// A stage that was started, or could not be.
+/// A stage that was started, or that failed to start.
 pub(super) struct Live {
     start_ns: u64,
     /// Whether it is stopped by job control.
@@ -39,17 +39,17 @@ enum LiveState {
     Ended(Box<Ended>),
 }
 
-/// Samples from which a sampled peak is taken seriously.
+/// Least number of samples for a sampled peak to count.
 const ENOUGH_SAMPLES: u64 = 4;
 
-/// What is held of a running stage; opened while it lives, readable still when it is a zombie.
+/// Open files of a running stage, still readable when it is a zombie.
 struct Files {
     pid: Pid,
     group: usize,
     pidfd: Option<OwnedFd>,
     sched: Option<ProcFile>,
     io: Option<ProcFile>,
-    /// Peak memory its process may have inherited from this one.
+    /// Peak memory that its process may have inherited from this one.
     inherited_rss_bytes: u64,
 }
 
@@ -57,7 +57,7 @@ struct Files {
 struct Ended {
     group: usize,
     end_ns: u64,
-    /// Of the first thread of the first process.
+    /// CPU and waiting time of the first thread of the first process.
     sched: Option<Sched>,
     /// Whether it waited for children that used CPU time.
     had_children: bool,
@@ -101,7 +101,7 @@ impl Live {
         }
     }
 
-    /// The stage's first process is a zombie: reads its counters, then reaps it.
+    /// Reads the counters of a stage's first process, which is a zombie, then reaps it.
     pub fn harvest(&mut self, now_ns: u64, sampler: &mut Sampler) {
         let Some(files) = self.files() else { return };
         let mut buffer = [0; 1024];
@@ -139,18 +139,18 @@ impl Live {
     }
 }
 
-/// How a process ended, from its status; of two there is one.
+/// Converts a process's status to how it ended.
 fn ending(status: ExitStatus) -> Ending {
     let signal = status.signal().map(Ending::Signal);
     signal.unwrap_or_else(|| Ending::Code(status.code().unwrap_or_default()))
 }
 
 impl Running {
-    /// The record of the job, all of whose stages have ended.
+    /// Makes the record of the job, all of whose stages have ended.
     pub(super) fn finish(mut self, job: &Job) -> Run {
         let blind = !is_own();
         if blind {
-            // It is there, and shows other processes; or it is not there at all.
+            // /proc shows other processes, or is not there at all.
             let why = match std::fs::metadata("/proc/loadavg") {
                 Ok(_) => "is that of another pid namespace",
                 Err(_) => "cannot be read",
@@ -226,13 +226,13 @@ fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
     stage.uncounted = group.uncounted;
     stage.locale.clone_from(&group.locale);
     let used = ended.reaped.map_or(0, |reaped| reaped.user_ns + reaped.system_ns);
-    // Where /proc cannot be read, CPU time is all that is known.
+    // Without /proc, only the CPU time is known.
     let main = ended.sched.unwrap_or(Sched { cpu_ns: used, ..Sched::default() });
     if let Some(reaped) = ended.reaped {
         sums::add_unreaped(&mut stage, group, (reaped.user_ns, reaped.system_ns));
         let exact = reaped.max_rss_bytes > ended.inherited_rss_bytes;
-        // The peak of a process seen only at its birth says little; the kernel's figure, although
-        // it may be inherited, is at least a bound.
+        // The sampled peak of a process seen only at its birth says little; the kernel's figure,
+        // although it may be inherited, is at least a bound.
         let sampled = Some(group.peak_rss_bytes).filter(|_| stage.samples >= ENOUGH_SAMPLES);
         let sampled = sampled.filter(|bytes| *bytes > 0);
         let (bytes, evidence) = match sampled {
@@ -260,13 +260,13 @@ fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
     stage
 }
 
-/// Whether the first thread's counters are those of the whole stage: nothing else in it was seen
-/// for long, nor used CPU time worth a mention.
+/// Whether the first thread's counters are those of the whole stage: no other task was seen for
+/// long, or used a notable CPU time.
 fn is_single(ended: &Ended, several_ns: u64, stage: &Stage) -> bool {
     let Some(main) = ended.sched else { return true };
     let elsewhere_ns = stage.cpu_sum_ns().saturating_sub(main.cpu_ns);
     let little_ns = stage.wall_ns / 100;
-    // Short-lived children are told by their CPU time, which counts in whole clock ticks.
+    // Short-lived children show by their CPU time, which counts in whole clock ticks.
     let children = ended.had_children && elsewhere_ns > little_ns;
     several_ns <= little_ns && elsewhere_ns <= little_ns + 2_000_000 && !children
 }

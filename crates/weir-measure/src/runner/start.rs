@@ -1,4 +1,4 @@
-//! Starting the stages: pipes first, then the processes from the left, as shells do.
+//! Starting the stages: first the pipes, then the processes from left to right, as shells do.
 
 use super::Running;
 use super::finish::{Failure, Live};
@@ -88,7 +88,7 @@ impl Running {
         Ok(pipes)
     }
 
-    /// Takes a started process into the accounts.
+    /// Registers a started process for sampling.
     fn adopt(&mut self, position: usize, child: &Child, ends: Endpoints, start_ns: u64) -> Live {
         let pid = child.id() as Pid;
         let group = self.sampler.add_group(pid, ends, start_ns);
@@ -100,30 +100,30 @@ impl Running {
                 watch.set_writer(pid, 1);
             }
         }
-        // With vfork the child starts out in this process's memory, and its peak with ours.
+        // With vfork the child starts in this process's memory, so its peak begins with ours.
         Live::started(pid, group, start_ns, machine::own_peak_rss_bytes())
     }
 }
 
-/// Files that this process itself may need for a stage: its pipe, and what is kept open to measure
+/// Files that this process itself may need for a stage: its pipe, and those kept open to measure
 /// it.
 const FILES_A_STAGE: u64 = 14;
-/// Files that it needs besides.
+/// Files that it needs in addition.
 const FILES_BESIDES: u64 = 32;
 
-/// Whether so many stages can be run one by one within the limit of open files.
+/// Whether this many stages fit within the limit of open files.
 pub fn files_suffice(stages: usize) -> bool {
     let limit = getrlimit(Resource::Nofile);
     limit.maximum.is_none_or(|most| most >= files_needed(stages))
 }
 
-/// How many open files that takes.
+/// Returns how many open files that takes.
 pub fn files_needed(stages: usize) -> u64 {
     FILES_BESIDES + FILES_A_STAGE * stages as u64
 }
 
-/// Raises the limit of open files where it is too low for so many stages; returns the limit that
-/// the stages are to keep, if it is another.
+/// Raises the limit of open files if it is too low for this many stages; returns the limit that the
+/// stages must keep, if that differs.
 fn allow_many_files(stages: usize) -> Option<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     let given = limit.current?;
@@ -141,7 +141,7 @@ fn spawn(
     stdout: Option<OwnedFd>,
     differences: Differences,
 ) -> Result<Child, Failure> {
-    // Kept here too, for a second try by the shell; gone when this function returns.
+    // Kept here too, for a second attempt through the shell; closed when this function returns.
     let ends = (stdin, stdout);
     match &spec.launch {
         Launch::Shell(text) => {
@@ -172,9 +172,9 @@ fn spawn(
 
 fn by_shell(job: &Job, text: &OsStr) -> Command {
     let mut command = Command::new(&job.shell);
-    // The shell names itself in its messages by argument 0, as one started by hand does.
+    // Argument 0 is the shell's name in its messages, as for one started by hand.
     let name = job.shell.file_name().unwrap_or(job.shell.as_os_str());
-    // Without `--` a text that starts with a dash would be taken for options.
+    // Without `--`, a text that starts with a dash would be taken for options.
     command.arg0(name).args(&job.shell_options).arg("-c").arg("--").arg(text);
     command
 }
