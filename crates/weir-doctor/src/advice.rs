@@ -21,7 +21,7 @@ pub use cpus::{Scarcity, scarcity};
 /// Kinds of advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::AsRefStr, strum::EnumString)]
 #[strum(serialize_all = "kebab-case")]
-pub enum Kind {
+pub enum AdviceKind {
     /// A larger pipe between two stages.
     LargerPipe,
     /// A buffer larger than any pipe between two stages.
@@ -62,7 +62,7 @@ impl Gain {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advice {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: AdviceKind,
     /// Position of the stage it is about.
     pub stage: Option<usize>,
     /// Position of the pipe it is about, in [`Run::pipes`].
@@ -75,7 +75,7 @@ pub struct Advice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refuted {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: AdviceKind,
     /// The stage it was about.
     pub stage: Option<usize>,
     /// The pipe it was about.
@@ -106,7 +106,7 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> 
     let least = resolution(run);
     all.retain(|advice| advice.gain.factor() >= least && !is_refuted(advice, refuted));
     // Changes to the command come before those that somebody else must make.
-    let elsewhere = |advice: &Advice| advice.kind == Kind::MoreCpus;
+    let elsewhere = |advice: &Advice| advice.kind == AdviceKind::MoreCpus;
     let by_gain = |a: &Advice, b: &Advice| b.gain.factor().total_cmp(&a.gain.factor());
     all.sort_by(|a, b| elsewhere(a).cmp(&elsewhere(b)).then(by_gain(a, b)));
     all.truncate(MOST);

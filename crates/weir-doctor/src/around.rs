@@ -16,7 +16,7 @@ const NONE_IDLE: f64 = 0.25;
 
 /// A cause that took CPU time from the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Around {
+pub enum CpuCause {
     /// A quota of this many CPUs throttled the run in this share of the periods.
     Throttled {
         /// The quota.
@@ -57,22 +57,23 @@ pub fn queued(run: &Run) -> f64 {
 }
 
 /// Returns the CPU use of other processes and the hypervisor, if it was large.
-pub fn others(run: &Run) -> impl Iterator<Item = Around> {
+pub fn others(run: &Run) -> impl Iterator<Item = CpuCause> {
     let much = |used: Option<f64>| used.filter(|used| *used >= MUCH_CPUS);
-    let others = much(run.host.others_cpus).map(Around::Others);
-    others.into_iter().chain(much(run.host.steal_cpus).map(Around::Steal))
+    let others = much(run.host.others_cpus).map(CpuCause::Others);
+    others.into_iter().chain(much(run.host.steal_cpus).map(CpuCause::Steal))
 }
 
 /// Returns the cause of waits for a CPU: the quota, others, or the run's own stages, which filled
 /// the CPUs.
-pub(crate) fn explain(run: &Run) -> Vec<Around> {
-    let quota = throttled(run).map(|(quota, share)| Around::Throttled { cpus: quota.cpus, share });
-    let mut found: Vec<Around> = quota.into_iter().collect();
+pub(crate) fn explain(run: &Run) -> Vec<CpuCause> {
+    let quota =
+        throttled(run).map(|(quota, share)| CpuCause::Throttled { cpus: quota.cpus, share });
+    let mut found: Vec<CpuCause> = quota.into_iter().collect();
     if queued(run) >= QUEUED {
         found.extend(others(run));
     }
     if found.is_empty() && cpus_full(run) {
-        found.push(Around::Full);
+        found.push(CpuCause::Full);
     }
     found
 }

@@ -37,7 +37,7 @@ pub enum Remark {
     /// A shell reports that SIGKILL killed a command in it; perhaps because memory ran out.
     KilledInside(OutOfMemory),
     /// Its status is an answer, not a failure.
-    Answered(Answer),
+    Answered(StatusMeaning),
     /// A command in it could not be executed.
     NotExecutable,
     /// A command in it was not found.
@@ -66,7 +66,7 @@ pub enum OutOfMemory {
 
 /// The meaning of a status above 0 that is not a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum StatusMeaning {
     /// Nothing matched.
     NoMatch,
     /// There were differences.
@@ -123,7 +123,7 @@ fn memory(kills: MemoryKills) -> OutOfMemory {
 }
 
 /// Returns the meaning of a status above 0 for programs that answer by it without a failure.
-fn meaning(label: &str, code: i32) -> Option<Answer> {
+fn meaning(label: &str, code: i32) -> Option<StatusMeaning> {
     let (program, words) = programs::split(label)?;
     let program = match program {
         // `git grep` and `git diff` answer as grep and diff do.
@@ -135,14 +135,14 @@ fn meaning(label: &str, code: i32) -> Option<Answer> {
             "grep" | "egrep" | "fgrep" | "zgrep" | "zegrep" | "zfgrep" | "bzgrep" | "xzgrep"
             | "zstdgrep" | "rg" | "ag" | "ack" | "ugrep" | "pgrep",
             1,
-        ) => Some(Answer::NoMatch),
+        ) => Some(StatusMeaning::NoMatch),
         ("diff" | "cmp" | "zdiff" | "zcmp" | "xzdiff" | "bzdiff" | "diff3" | "sdiff", 1) => {
-            Some(Answer::Different)
+            Some(StatusMeaning::Different)
         }
-        ("test" | "[" | "[[", 1) => Some(Answer::False),
-        ("expr", 1) => Some(Answer::Empty),
+        ("test" | "[" | "[[", 1) => Some(StatusMeaning::False),
+        ("expr", 1) => Some(StatusMeaning::Empty),
         // GNU timeout reports by this status that the time limit was reached.
-        ("timeout", 124) => Some(Answer::TimeOver),
+        ("timeout", 124) => Some(StatusMeaning::TimeOver),
         _ => None,
     }
 }
@@ -166,12 +166,12 @@ mod tests {
     #[test]
     fn a_status_that_is_an_answer_does_not_cry_wolf() {
         for (label, code, answer) in [
-            ("grep -c x", 1, Answer::NoMatch),
-            ("LC_ALL=C /usr/bin/grep x", 1, Answer::NoMatch),
-            ("diff a b", 1, Answer::Different),
-            ("git grep x", 1, Answer::NoMatch),
-            ("test -f x", 1, Answer::False),
-            ("timeout 5 cat", 124, Answer::TimeOver),
+            ("grep -c x", 1, StatusMeaning::NoMatch),
+            ("LC_ALL=C /usr/bin/grep x", 1, StatusMeaning::NoMatch),
+            ("diff a b", 1, StatusMeaning::Different),
+            ("git grep x", 1, StatusMeaning::NoMatch),
+            ("test -f x", 1, StatusMeaning::False),
+            ("timeout 5 cat", 124, StatusMeaning::TimeOver),
         ] {
             let remark = of(label, Ending::Code(code)).expect("worth saying");
             assert_eq!(remark, Remark::Answered(answer), "{label}");

@@ -23,7 +23,7 @@ const CALL_NS: u64 = 1_000;
 
 /// The remaining needs of one stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Rest {
+struct StageNeeds {
     /// Time that it needs on its own.
     own_ns: f64,
     /// CPU time of all its tasks.
@@ -51,7 +51,7 @@ pub fn without_stage(run: &Run, position: usize) -> Option<f64> {
         return None;
     }
     let rests = (0..run.stages.len()).map(|at| match at {
-        at if at == position => Rest::default(),
+        at if at == position => StageNeeds::default(),
         at => beside(run, at, position),
     });
     Some(factor(run, rests, run.usable_cpus()))
@@ -72,13 +72,13 @@ pub fn without_user_time(run: &Run, position: usize) -> f64 {
 }
 
 /// Returns the full needs of a stage.
-fn whole(run: &Run, at: usize) -> Rest {
+fn whole(run: &Run, at: usize) -> StageNeeds {
     spread(run, at, run.usable_cpus())
 }
 
 /// Returns the full needs of a stage on this many CPUs: several tasks may share them better than
 /// they did. A stage that keeps to a rate takes as long as it did, whatever the others do.
-fn spread(run: &Run, at: usize, cpus: f64) -> Rest {
+fn spread(run: &Run, at: usize, cpus: f64) -> StageNeeds {
     let stage = &run.stages[at];
     let (times, sum_ns) = (&stage.times, stage.cpu_sum_ns() as f64);
     let waits_ns = times.own_ns() - times.cpu_ns;
@@ -92,11 +92,11 @@ fn spread(run: &Run, at: usize, cpus: f64) -> Rest {
         false if is_paced(run, at) => (times.busy_ns() + times.output_ns) as f64,
         false => cpu_ns + waits_ns as f64,
     };
-    Rest { own_ns, cpu_ns: sum_ns }
+    StageNeeds { own_ns, cpu_ns: sum_ns }
 }
 
 /// Returns the remaining needs of the stage `at` when the one at `gone` is replaced.
-fn beside(run: &Run, at: usize, gone: usize) -> Rest {
+fn beside(run: &Run, at: usize, gone: usize) -> StageNeeds {
     let (mut rest, stage) = (whole(run, at), &run.stages[at]);
     let calls = tiny_calls(run, at, gone);
     if calls > 0 {
@@ -122,8 +122,8 @@ fn tiny_calls(run: &Run, at: usize, other: usize) -> u64 {
     if reads || writes { io.read_calls + io.write_calls } else { 0 }
 }
 
-fn factor(run: &Run, rests: impl Iterator<Item = Rest>, cpus: f64) -> f64 {
-    let add = |(own, cpu): (f64, f64), rest: Rest| (own.max(rest.own_ns), cpu + rest.cpu_ns);
+fn factor(run: &Run, rests: impl Iterator<Item = StageNeeds>, cpus: f64) -> f64 {
+    let add = |(own, cpu): (f64, f64), rest: StageNeeds| (own.max(rest.own_ns), cpu + rest.cpu_ns);
     let (own_ns, cpu_ns) = rests.fold((0.0, 0.0), add);
     let least_ns = own_ns.max(cpu_ns / cpus.max(0.01)).max(1.0);
     (run.wall_ns as f64 / least_ns).max(1.0)

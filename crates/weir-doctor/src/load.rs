@@ -2,7 +2,7 @@
 
 use crate::facts::{Run, Stage};
 use crate::programs::{keeps_a_pace, starts_slowly};
-use lean::Side;
+use lean::PipeSide;
 
 pub(crate) mod lean;
 
@@ -25,7 +25,7 @@ const LITTLE: f64 = 0.10;
 
 /// The work of one stage, as shares of the run.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Load {
+pub(crate) struct StageLoad {
     /// Time in which it waited for no neighbour.
     pub busy: f64,
     /// `busy` without the wait for a CPU.
@@ -38,11 +38,11 @@ pub(crate) struct Load {
 }
 
 /// Returns the load of each stage.
-pub(crate) fn loads(run: &Run) -> alloc::vec::Vec<Load> {
+pub(crate) fn loads(run: &Run) -> alloc::vec::Vec<StageLoad> {
     (0..run.stages.len()).map(|position| load(run, position)).collect()
 }
 
-fn load(run: &Run, position: usize) -> Load {
+fn load(run: &Run, position: usize) -> StageLoad {
     let stage = &run.stages[position];
     let times = &stage.times;
     // A hidden wait may have been for a neighbour: it makes no stage busy.
@@ -61,7 +61,7 @@ fn load(run: &Run, position: usize) -> Load {
         let behind = 1.0 - (run.share(ahead_ns(run, position)) / busy).min(1.0);
         (own, busy) = (own * behind, busy * behind);
     }
-    Load { busy, own, sampled, paced }
+    StageLoad { busy, own, sampled, paced }
 }
 
 /// Returns the time in which a stage of several tasks was seen at work although the pipe beside it
@@ -76,8 +76,8 @@ fn ahead_ns(run: &Run, position: usize) -> u64 {
         let open_ns = writer.wall_ns.min(reader.wall_ns) as f64;
         let (full, empty) = pipe.shares();
         let (share, waited_ns) = match lean::slower(pipe) {
-            Some(Side::Reader) if pipe.from == position => (full, writer.times.output_ns),
-            Some(Side::Writer) if pipe.to == position => (empty, reader.times.input_ns),
+            Some(PipeSide::Reader) if pipe.from == position => (full, writer.times.output_ns),
+            Some(PipeSide::Writer) if pipe.to == position => (empty, reader.times.input_ns),
             _ => continue,
         };
         most_ns = most_ns.max(((share * open_ns) as u64).saturating_sub(waited_ns));

@@ -4,12 +4,12 @@
 //! and samples only divide the blocked time. A stage of several tasks has no exact partition: its
 //! samples divide all of its wall time, and its exact sums are separate figures.
 
-use crate::state::State;
+use crate::state::TaskState;
 
 /// Samples of one stage's state, each weighted by the time it represents.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
-    weight_ns: [u64; State::ALL.len()],
+    weight_ns: [u64; TaskState::ALL.len()],
     on_cpu_ns: u64,
     count: u64,
 }
@@ -17,9 +17,9 @@ pub struct Samples {
 impl Samples {
     /// Adds a sample that represents `weight_ns`. For a running sample, `on_cpu_permille` is the
     /// share of the time in which at least one task had a CPU; for others it is ignored.
-    pub fn add(&mut self, state: State, weight_ns: u64, on_cpu_permille: u32) {
+    pub fn add(&mut self, state: TaskState, weight_ns: u64, on_cpu_permille: u32) {
         self.weight_ns[state.index()] += weight_ns;
-        if state == State::Running {
+        if state == TaskState::Running {
             self.on_cpu_ns += weight_ns * u64::from(on_cpu_permille.min(1000)) / 1000;
         }
         self.count += 1;
@@ -45,13 +45,13 @@ impl Samples {
         let queue_ns = queue_ns.min(wall_ns - cpu_ns);
         let blocked_ns = wall_ns - cpu_ns - queue_ns;
         let mut times = Times { cpu_ns, queue_ns, ..Times::default() };
-        let running = State::Running.index();
+        let running = TaskState::Running.index();
         let total: u64 = self.weight_ns[..running].iter().sum();
         if total == 0 {
             times.unknown_ns = blocked_ns;
             return times;
         }
-        for state in &State::ALL[..running] {
+        for state in &TaskState::ALL[..running] {
             *times.of(*state) += scale(self.weight_ns[state.index()], blocked_ns, total);
         }
         times
@@ -65,7 +65,7 @@ impl Samples {
             times.unknown_ns = wall_ns;
             return times;
         }
-        for state in State::ALL {
+        for state in TaskState::ALL {
             *times.of(*state) += scale(self.weight_ns[state.index()], wall_ns, total);
         }
         let on_cpu = scale(self.on_cpu_ns, wall_ns, total).min(times.cpu_ns);
@@ -101,10 +101,10 @@ impl Times {
         let queued_ns = excess_ns.min(sums.queue_ns.saturating_sub(self.queue_ns));
         times.queue_ns += queued_ns;
         let rest_ns = excess_ns - queued_ns;
-        let running = State::Running.index();
-        let blocked_ns: u64 = State::ALL[..running].iter().map(|state| *times.of(*state)).sum();
+        let running = TaskState::Running.index();
+        let blocked_ns: u64 = TaskState::ALL[..running].iter().map(|state| *times.of(*state)).sum();
         let mut left_ns = rest_ns;
-        for state in &State::ALL[..running] {
+        for state in &TaskState::ALL[..running] {
             let time = times.of(*state);
             let part_ns = if blocked_ns == 0 { 0 } else { scale(*time, rest_ns, blocked_ns) };
             *time += part_ns;
@@ -177,20 +177,20 @@ impl Times {
         self.cpu_ns + self.other_ns() - self.stage_child_ns
     }
 
-    fn of(&mut self, state: State) -> &mut u64 {
+    fn of(&mut self, state: TaskState) -> &mut u64 {
         match state {
-            State::Running => &mut self.cpu_ns,
-            State::Disk => &mut self.disk_ns,
-            State::Network => &mut self.network_ns,
-            State::File => &mut self.file_ns,
-            State::Device => &mut self.device_ns,
-            State::BlockedOut => &mut self.output_ns,
-            State::BlockedIn => &mut self.input_ns,
-            State::Sleep => &mut self.sleep_ns,
-            State::Lock => &mut self.lock_ns,
-            State::Child => &mut self.child_ns,
-            State::Unknown => &mut self.unknown_ns,
-            State::Stopped => &mut self.stopped_ns,
+            TaskState::Running => &mut self.cpu_ns,
+            TaskState::Disk => &mut self.disk_ns,
+            TaskState::Network => &mut self.network_ns,
+            TaskState::File => &mut self.file_ns,
+            TaskState::Device => &mut self.device_ns,
+            TaskState::BlockedOut => &mut self.output_ns,
+            TaskState::BlockedIn => &mut self.input_ns,
+            TaskState::Sleep => &mut self.sleep_ns,
+            TaskState::Lock => &mut self.lock_ns,
+            TaskState::Child => &mut self.child_ns,
+            TaskState::Unknown => &mut self.unknown_ns,
+            TaskState::Stopped => &mut self.stopped_ns,
         }
     }
 }
@@ -201,7 +201,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn samples(of: &[(State, u64)]) -> Samples {
+    fn samples(of: &[(TaskState, u64)]) -> Samples {
         let mut samples = Samples::default();
         for (state, ms) in of {
             samples.add(*state, ms * MS, 1000);
@@ -211,7 +211,11 @@ mod tests {
 
     #[test]
     fn one_task_keeps_its_exact_totals_and_samples_divide_only_what_is_blocked() {
-        let taken = samples(&[(State::Running, 90), (State::BlockedIn, 30), (State::Sleep, 10)]);
+        let taken = samples(&[
+            (TaskState::Running, 90),
+            (TaskState::BlockedIn, 30),
+            (TaskState::Sleep, 10),
+        ]);
         let times = taken.divide_blocked(100 * MS, 50 * MS, 10 * MS);
         assert_eq!((times.cpu_ns, times.queue_ns), (50 * MS, 10 * MS));
         assert_eq!((times.input_ns, times.sleep_ns), (30 * MS, 10 * MS));
@@ -228,8 +232,8 @@ mod tests {
 
     #[test]
     fn several_tasks_divide_the_wall_and_split_running_by_who_had_a_cpu() {
-        let mut taken = samples(&[(State::BlockedOut, 50)]);
-        taken.add(State::Running, 50 * MS, 500);
+        let mut taken = samples(&[(TaskState::BlockedOut, 50)]);
+        taken.add(TaskState::Running, 50 * MS, 500);
         let times = taken.divide_wall(200 * MS);
         assert_eq!(times.output_ns, 100 * MS);
         assert_eq!((times.cpu_ns, times.queue_ns), (50 * MS, 50 * MS));
@@ -239,8 +243,8 @@ mod tests {
     /// time, but it used 350 ms.
     #[test]
     fn samples_do_not_say_more_cpu_time_than_was_used() {
-        let mut taken = samples(&[(State::BlockedIn, 300), (State::BlockedOut, 100)]);
-        taken.add(State::Running, 1180 * MS, 1000);
+        let mut taken = samples(&[(TaskState::BlockedIn, 300), (TaskState::BlockedOut, 100)]);
+        taken.add(TaskState::Running, 1180 * MS, 1000);
         let times = taken.divide_wall(1580 * MS);
         assert_eq!(times.cpu_ns, 1180 * MS);
         let sums = Sums { cpu_ns: Some(350 * MS), queue_ns: 30 * MS };
@@ -252,21 +256,21 @@ mod tests {
         assert_eq!(times.within(&Sums::default()), times);
         assert_eq!(times.within(&Sums { cpu_ns: Some(1180 * MS), queue_ns: 0 }), times);
         let mut alone = Samples::default();
-        alone.add(State::Running, 100, 1000);
+        alone.add(TaskState::Running, 100, 1000);
         let held = alone.divide_wall(100).within(&Sums { cpu_ns: Some(40), queue_ns: 0 });
         assert_eq!((held.cpu_ns, held.unknown_ns), (40, 60));
     }
 
     #[test]
     fn totals_beyond_the_wall_are_cut_to_it() {
-        let times = samples(&[(State::Sleep, 1)]).divide_blocked(100, 90, 30);
+        let times = samples(&[(TaskState::Sleep, 1)]).divide_blocked(100, 90, 30);
         assert_eq!((times.cpu_ns, times.queue_ns, times.sleep_ns), (90, 10, 0));
     }
 
     #[test]
     fn merging_is_adding() {
-        let mut left = samples(&[(State::Sleep, 10)]);
-        left.merge(&samples(&[(State::Disk, 30)]));
+        let mut left = samples(&[(TaskState::Sleep, 10)]);
+        left.merge(&samples(&[(TaskState::Disk, 30)]));
         assert_eq!(left.count(), 2);
         assert_eq!(left.divide_wall(40 * MS).disk_ns, 30 * MS);
     }

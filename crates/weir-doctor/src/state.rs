@@ -10,7 +10,7 @@ use strum::VariantArray;
 
 /// The state of a task or of a stage. Ordered: a greater state is stronger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, VariantArray)]
-pub enum State {
+pub enum TaskState {
     /// Stopped by job control or a tracer.
     Stopped,
     /// Blocked on something hidden (no permission), or in a call without a state here.
@@ -37,11 +37,11 @@ pub enum State {
     Running,
 }
 
-impl State {
+impl TaskState {
     /// All states, weakest first.
-    pub const ALL: &[State] = State::VARIANTS;
+    pub const ALL: &[TaskState] = TaskState::VARIANTS;
 
-    /// Returns its position in [`State::ALL`].
+    /// Returns its position in [`TaskState::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
@@ -53,16 +53,16 @@ mod tests {
 
     #[test]
     fn the_list_is_complete_and_in_order() {
-        for (position, state) in State::ALL.iter().enumerate() {
+        for (position, state) in TaskState::ALL.iter().enumerate() {
             assert_eq!(state.index(), position);
         }
-        assert!(State::ALL.is_sorted());
+        assert!(TaskState::ALL.is_sorted());
     }
 
     #[test]
     fn work_beats_waiting_and_a_read_beats_a_lock() {
-        assert!(State::Running > State::Disk);
-        assert!(State::BlockedIn > State::Lock);
-        assert!(State::Sleep > State::Child);
+        assert!(TaskState::Running > TaskState::Disk);
+        assert!(TaskState::BlockedIn > TaskState::Lock);
+        assert!(TaskState::Sleep > TaskState::Child);
     }
 }

@@ -10,16 +10,16 @@
 //! Relays (`weir buffer`) are skipped: they work only because a neighbour does, so the bottleneck
 //! is sought among the other stages.
 
-use crate::around::{self, Around};
+use crate::around::{self, CpuCause};
 use crate::facts::{Run, Stage};
 use crate::limits;
-use crate::load::{self, Load, lean};
+use crate::load::{self, StageLoad, lean};
 use crate::partition::Times;
 use alloc::vec::Vec;
 
 mod reasons;
 
-pub use reasons::{Busy, Part};
+pub use reasons::{Busy, BusyPart};
 
 /// Two stages whose busy shares differ by less than this count as equal.
 pub const MARGIN: f64 = 0.10;
@@ -33,7 +33,7 @@ const IDLE: f64 = 0.15;
 /// Why a stage was busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::AsRefStr)]
 #[strum(serialize_all = "lowercase")]
-pub enum Reason {
+pub enum BusyReason {
     /// Its own CPU time.
     Cpu,
     /// Waiting for a CPU.
@@ -53,11 +53,11 @@ pub enum Reason {
 
 /// The bottleneck of a pipeline.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Culprit {
+pub struct Bottleneck {
     /// Position of the stage.
     pub stage: usize,
     /// The largest part of its busy time.
-    pub reason: Reason,
+    pub reason: BusyReason,
     /// Its busy time as a share of the run; under a quota, its share of the CPU time used.
     pub share: f64,
     /// If the stage were free, the run would be at most this many times faster; `None` when no
@@ -73,11 +73,11 @@ pub struct Culprit {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// The bottleneck, if it is a single stage.
-    pub culprit: Option<Culprit>,
+    pub culprit: Option<Bottleneck>,
     /// The finding about the run.
     pub finding: Finding,
     /// What else took its CPU time.
-    pub around: Vec<Around>,
+    pub around: Vec<CpuCause>,
 }
 
 /// A finding about a run.
@@ -147,13 +147,13 @@ pub fn judge(run: &Run) -> Verdict {
     let finding = Finding::HeldUp(reasons::busy(run, &run.stages[top], &loads[top]));
     let mut around = around::explain(run);
     // Stages that filled the CPUs explain only waits for a CPU.
-    around.retain(|found| culprit.reason == Reason::Queue || *found != Around::Full);
+    around.retain(|found| culprit.reason == BusyReason::Queue || *found != CpuCause::Full);
     Verdict { culprit: Some(culprit), finding, around }
 }
 
 /// Whether two stages count as equal: by their busy time, or because their own work is equal and
 /// one only waited longer for a CPU, which is chance and not a property of the stage.
-fn are_equal(loads: &[Load], top: usize, second: usize) -> bool {
+fn are_equal(loads: &[StageLoad], top: usize, second: usize) -> bool {
     let (first, other) = (&loads[top], &loads[second]);
     let same_work = (first.own - other.own).abs() < MARGIN && other.own >= WORKS;
     first.busy - other.busy < MARGIN || same_work
@@ -164,7 +164,7 @@ fn are_equal(loads: &[Load], top: usize, second: usize) -> bool {
 /// Exact and equal times stay a tie whatever the pipe shows. The pipe between them decides if a
 /// figure is sampled (several tasks), or if it confirms that one stage has more work of its own and
 /// the other only waited longer for a CPU.
-fn slower_of_equals(run: &Run, loads: &[Load], top: usize, second: usize) -> Option<usize> {
+fn slower_of_equals(run: &Run, loads: &[StageLoad], top: usize, second: usize) -> Option<usize> {
     let (first, other) = (&loads[top], &loads[second]);
     let paced = |at: usize| loads[at].paced || load::seems_paced(run, at);
     if paced(top) != paced(second) {
@@ -248,25 +248,25 @@ fn by_quota(run: &Run, work: &[usize]) -> Option<Verdict> {
     let top = position_of_max(&used, work)?;
     let others: Vec<usize> = work.iter().copied().filter(|position| *position != top).collect();
     let second = position_of_max(&used, &others);
-    let throttled = Around::Throttled { cpus: quota.cpus, share };
+    let throttled = CpuCause::Throttled { cpus: quota.cpus, share };
     if let Some(second) = second.filter(|second| used[top] - used[*second] < MARGIN) {
         let finding = Finding::QuotaTie(in_order(&used, top, second));
         return Some(Verdict { around: [throttled].into(), ..nobody(finding) });
     }
-    let mut culprit = accuse(run, work, top, &Load::default());
-    (culprit.reason, culprit.share) = (Reason::Quota, used[top]);
+    let mut culprit = accuse(run, work, top, &StageLoad::default());
+    (culprit.reason, culprit.share) = (BusyReason::Quota, used[top]);
     let around = [throttled].into_iter().chain(around::others(run)).collect();
     Some(Verdict { culprit: Some(culprit), finding: Finding::Quota, around })
 }
 
-fn accuse(run: &Run, work: &[usize], top: usize, load: &Load) -> Culprit {
+fn accuse(run: &Run, work: &[usize], top: usize, load: &StageLoad) -> Bottleneck {
     let own_ns = |position: usize| run.stages[position].times.own_ns();
     let rest = work.iter().copied().filter(|position| *position != top);
     let longest = rest.max_by_key(|position| own_ns(*position));
     let next_stage = longest.filter(|position| own_ns(*position) > 0);
     // The relays still need their time.
     let limit = limits::without_stage(run, top);
-    Culprit {
+    Bottleneck {
         stage: top,
         reason: main_reason(run, &run.stages[top], load),
         share: load.busy,
@@ -276,25 +276,25 @@ fn accuse(run: &Run, work: &[usize], top: usize, load: &Load) -> Culprit {
     }
 }
 
-fn main_reason(run: &Run, stage: &Stage, load: &Load) -> Reason {
+fn main_reason(run: &Run, stage: &Stage, load: &StageLoad) -> BusyReason {
     if load::starting_share(run, stage).is_some() {
-        return Reason::Processes;
+        return BusyReason::Processes;
     }
     if load.paced {
-        return Reason::Sleep;
+        return BusyReason::Sleep;
     }
     let times: &Times = &stage.times;
     let elsewhere = times.other_ns() - times.disk_ns - times.sleep_ns - times.stage_child_ns;
     let parts = [
-        (Reason::Cpu, times.cpu_ns),
-        (Reason::Queue, times.queue_ns),
-        (Reason::Disk, times.disk_ns),
-        (Reason::Sleep, times.sleep_ns),
-        (Reason::Other, elsewhere),
+        (BusyReason::Cpu, times.cpu_ns),
+        (BusyReason::Queue, times.queue_ns),
+        (BusyReason::Disk, times.disk_ns),
+        (BusyReason::Sleep, times.sleep_ns),
+        (BusyReason::Other, elsewhere),
     ];
     // Of equal parts the first, so that CPU time is preferred.
     let most = parts.iter().map(|(_, ns)| *ns).max().unwrap_or(0);
-    parts.iter().find(|(_, ns)| *ns == most).map_or(Reason::Other, |(reason, _)| *reason)
+    parts.iter().find(|(_, ns)| *ns == most).map_or(BusyReason::Other, |(reason, _)| *reason)
 }
 
 /// Returns how many times faster the run would be without this stage if others keep using the CPUs:

@@ -50,7 +50,7 @@ impl HostCpu {
         let text = std::fs::read_to_string("/proc/stat").ok()?;
         let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
         let wanted = |cpu: &usize| cpus.is_empty() || cpus.contains(cpu);
-        let (mut seen, mut all) = (Vec::new(), Ticks::default());
+        let (mut seen, mut all) = (Vec::new(), CpuTicks::default());
         for (cpu, ticks) in text.lines().filter_map(parse) {
             if wanted(&cpu) {
                 seen.push(cpu);
@@ -106,7 +106,7 @@ impl HostCpu {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Ticks {
+struct CpuTicks {
     busy: u64,
     idle: u64,
     steal: u64,
@@ -114,7 +114,7 @@ struct Ticks {
 
 /// Parses a line "cpuN user nice system idle iowait irq softirq steal ...". Guests are already in
 /// user and nice.
-fn parse(line: &str) -> Option<(usize, Ticks)> {
+fn parse(line: &str) -> Option<(usize, CpuTicks)> {
     let numbered =
         line.strip_prefix("cpu").filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))?;
     let mut words = numbered.split_ascii_whitespace();
@@ -126,7 +126,7 @@ fn parse(line: &str) -> Option<(usize, Ticks)> {
     let busy = sum(&[*user, *nice, *system, interrupts]);
     Some((
         cpu,
-        Ticks { busy, idle: sum(&[*idle, *iowait]), steal: rest.get(2).copied().unwrap_or(0) },
+        CpuTicks { busy, idle: sum(&[*idle, *iowait]), steal: rest.get(2).copied().unwrap_or(0) },
     ))
 }
 
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn busy_is_what_is_neither_idle_nor_waiting_nor_stolen() {
-        let ticks = |busy, idle, steal| Ticks { busy, idle, steal };
+        let ticks = |busy, idle, steal| CpuTicks { busy, idle, steal };
         assert_eq!(parse("cpu1 10 1 20 400 50 3 4 7 2 0"), Some((1, ticks(38, 450, 7))));
         assert_eq!(parse("cpu0 10 1 20 400 50"), Some((0, ticks(31, 450, 0))));
         for line in ["cpu  10 1 20 400 50 3 4 7 2 0", "cpu0", "cpux 1 2 3 4 5", "ctxt 5", ""] {

@@ -8,26 +8,26 @@ use weir_doctor::facts::Quota;
 
 /// A control group's limit at one moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Limit {
+pub struct GroupQuota {
     directory: PathBuf,
     /// The limit, and the counts of its `cpu.stat` since it was made.
     seen: Quota,
 }
 
 /// Returns the limits of this process's groups, its own and those above.
-pub fn limits() -> Vec<Limit> {
-    cgroup::directories("cpu").into_iter().filter_map(Limit::read).collect()
+pub fn limits() -> Vec<GroupQuota> {
+    cgroup::directories("cpu").into_iter().filter_map(GroupQuota::read).collect()
 }
 
 /// Returns the smallest limit, in CPUs.
-pub fn smallest(limits: &[Limit]) -> Option<f64> {
+pub fn smallest(limits: &[GroupQuota]) -> Option<f64> {
     limits.iter().map(|limit| limit.seen.cpus).min_by(f64::total_cmp)
 }
 
 /// Of the limits `then` and `now`, returns the one that throttled most in between: others may use
 /// up the limit of a group above, whatever the process's own group allows. If none did, the
 /// smallest.
-pub fn between(then: &[Limit], now: &[Limit]) -> Option<Quota> {
+pub fn between(then: &[GroupQuota], now: &[GroupQuota]) -> Option<Quota> {
     let quotas = now.iter().map(|limit| {
         let before = then.iter().find(|before| before.directory == limit.directory);
         let (old, new) = (before.unwrap_or(limit).seen, limit.seen);
@@ -44,11 +44,11 @@ pub fn between(then: &[Limit], now: &[Limit]) -> Option<Quota> {
     })
 }
 
-impl Limit {
-    fn read(directory: PathBuf) -> Option<Limit> {
+impl GroupQuota {
+    fn read(directory: PathBuf) -> Option<GroupQuota> {
         let cpus = second(&directory).or_else(|| first(&directory))?;
         let stat = text_of(&directory.join("cpu.stat")).unwrap_or_default();
-        Some(Limit { directory, seen: parse(cpus, &stat) })
+        Some(GroupQuota { directory, seen: parse(cpus, &stat) })
     }
 }
 
@@ -97,8 +97,8 @@ mod tests {
         directory
     }
 
-    fn read(files: &[(&str, &str)]) -> Option<Limit> {
-        Limit::read(group(files).path().to_owned())
+    fn read(files: &[(&str, &str)]) -> Option<GroupQuota> {
+        GroupQuota::read(group(files).path().to_owned())
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_group_that_was_held_up_is_named_although_another_allows_less() {
-        let limit = |name: &str, cpus: f64, throttled_ns: u64| Limit {
+        let limit = |name: &str, cpus: f64, throttled_ns: u64| GroupQuota {
             directory: PathBuf::from(name),
             seen: Quota { cpus, periods: throttled_ns, throttled_periods: 1, throttled_ns },
         };

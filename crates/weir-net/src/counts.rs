@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters that all threads of the switch add to.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct SwitchCounts {
     /// Packets received from the device.
     pub received: AtomicU64,
     /// Bytes in these packets.
@@ -27,7 +27,7 @@ pub struct Counts {
     drops: [AtomicU64; DropReason::ALL.len()],
 }
 
-impl Counts {
+impl SwitchCounts {
     /// Adds one.
     #[inline]
     pub fn add(counter: &AtomicU64, number: u64) {
@@ -37,7 +37,7 @@ impl Counts {
 
     /// Counts one dropped packet.
     pub fn drop(&self, why: DropReason) {
-        Counts::add(&self.drops[why as usize], 1);
+        SwitchCounts::add(&self.drops[why as usize], 1);
     }
 
     /// Stores a number that was counted elsewhere.
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn drops_are_counted_by_reason() {
-        let counts = Counts::default();
+        let counts = SwitchCounts::default();
         counts.drop(DropReason::Device);
         counts.drop(DropReason::Short);
         counts.drop(DropReason::Short);

@@ -1,6 +1,6 @@
 //! Why packets are dropped: a number, and a name for people and programs.
 
-use crate::reassembly::Why;
+use crate::reassembly::FragmentRefusal;
 use crate::wire::ipv4::Malformed;
 
 /// The log's number of the first drop reason; failures have lower numbers.
@@ -98,16 +98,16 @@ reasons! {
     Ipv6 "ipv6",
 }
 
-impl From<Why> for DropReason {
-    fn from(why: Why) -> DropReason {
+impl From<FragmentRefusal> for DropReason {
+    fn from(why: FragmentRefusal) -> DropReason {
         match why {
-            Why::Duplicate => DropReason::Duplicate,
-            Why::Overlap | Why::Poisoned => DropReason::Overlap,
-            Why::TooLong => DropReason::TooLong,
-            Why::Tiny => DropReason::TinyFragment,
-            Why::Ecn => DropReason::Congestion,
-            Why::SourceBudget => DropReason::EvictedOfSource,
-            Why::WholeBudget => DropReason::Evicted,
+            FragmentRefusal::Duplicate => DropReason::Duplicate,
+            FragmentRefusal::Overlap | FragmentRefusal::Poisoned => DropReason::Overlap,
+            FragmentRefusal::TooLong => DropReason::TooLong,
+            FragmentRefusal::Tiny => DropReason::TinyFragment,
+            FragmentRefusal::Ecn => DropReason::Congestion,
+            FragmentRefusal::SourceBudget => DropReason::EvictedOfSource,
+            FragmentRefusal::WholeBudget => DropReason::Evicted,
         }
     }
 }

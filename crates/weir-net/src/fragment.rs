@@ -10,7 +10,7 @@ pub const LEAST_MTU: usize = 68;
 
 /// Why a datagram cannot be sent over a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum FragmentError {
     /// It does not fit, and must not be fragmented.
     DontFragment,
     /// It, or the datagram it is a fragment of, would be longer than 65,535 bytes.
@@ -97,12 +97,12 @@ impl Pieces {
         options: &[u8],
         payload_bytes: usize,
         mtu: usize,
-    ) -> Result<Pieces, Refused> {
+    ) -> Result<Pieces, FragmentError> {
         if mtu < LEAST_MTU {
-            return Err(Refused::Mtu);
+            return Err(FragmentError::Mtu);
         }
         if options.len() > MOST_OPTION_BYTES {
-            return Err(Refused::Options);
+            return Err(FragmentError::Options);
         }
         let mut first = Options { bytes: [0; MOST_OPTION_BYTES], length: options.len() as u8 };
         first.bytes[..options.len()].copy_from_slice(options);
@@ -110,15 +110,15 @@ impl Pieces {
         rest.length = options::copied_on_fragments(options, &mut rest.bytes) as u8;
         let total_bytes = first.header_bytes() + payload_bytes;
         if usize::from(header.offset_bytes) + total_bytes > MOST_BYTES {
-            return Err(Refused::TooLong);
+            return Err(FragmentError::TooLong);
         }
         let is_fragment = header.more_fragments || header.offset_bytes > 0;
         let uneven = header.more_fragments && !payload_bytes.is_multiple_of(8);
         if uneven || is_fragment && payload_bytes == 0 || !header.offset_bytes.is_multiple_of(8) {
-            return Err(Refused::Fragment);
+            return Err(FragmentError::Fragment);
         }
         if total_bytes > mtu && header.dont_fragment {
-            return Err(Refused::DontFragment);
+            return Err(FragmentError::DontFragment);
         }
         Ok(Pieces { header, first, rest, payload_bytes, mtu, at: 0, done: false })
     }

@@ -15,11 +15,11 @@ mod limit;
 mod notices;
 pub mod ping;
 
-pub use counts::Counts;
+pub use counts::IcmpCounts;
 pub use errors::Undeliverable;
 pub use gateways::{MOST_GATEWAYS, Route};
-pub use limit::{MOST_DESTINATIONS, Rate};
-pub use notices::{Notice, Trouble};
+pub use limit::{MOST_DESTINATIONS, TokenRate};
+pub use notices::{Notice, NoticeKind};
 
 use crate::net::Net;
 use crate::outgoing::Outgoing;
@@ -27,12 +27,12 @@ use crate::wire::icmp::{Malformed, Message, Timestamp};
 use crate::wire::ipv4::{self, Datagram, Header, protocol};
 use crate::wire::options;
 use gateways::Gateways;
-use limit::{Bucket, Limits};
+use limit::{RateLimits, TokenBucket};
 use std::net::Ipv4Addr;
 
 /// The host's address, and what the engine answers.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct IcmpSettings {
     /// Our address.
     pub address: Ipv4Addr,
     /// Bits of the address that are our net's number.
@@ -47,26 +47,26 @@ pub struct Settings {
     /// such datagrams from outside. If not, they are forged, and dropped.
     pub loopback: bool,
     /// The limit on errors, and on routing updates sent on request.
-    pub errors: Rate,
+    pub errors: TokenRate,
     /// The limit on these for one destination.
-    pub errors_to_one: Rate,
+    pub errors_to_one: TokenRate,
     /// The limit on replies to echo and timestamp requests, and to GGP echoes; `None`: no limit.
-    pub replies: Option<Rate>,
+    pub replies: Option<TokenRate>,
 }
 
-impl Settings {
+impl IcmpSettings {
     /// Returns the defaults: echoes and timestamps answered without a limit, no GGP, no datagrams
     /// from ourselves, 1,000 errors a second and 50 at once, to one destination 10 and 6.
-    pub const fn new(address: Ipv4Addr, prefix_bits: u8) -> Settings {
-        Settings {
+    pub const fn new(address: Ipv4Addr, prefix_bits: u8) -> IcmpSettings {
+        IcmpSettings {
             address,
             prefix_bits,
             echo: true,
             timestamp: true,
             ggp: false,
             loopback: false,
-            errors: Rate { per_s: 1000, burst: 50 },
-            errors_to_one: Rate { per_s: 10, burst: 6 },
+            errors: TokenRate { per_s: 1000, burst: 50 },
+            errors_to_one: TokenRate { per_s: 10, burst: 6 },
             replies: None,
         }
     }
@@ -96,32 +96,32 @@ pub trait Answers {
 /// The protocol engine and its state.
 #[derive(Debug)]
 pub struct Engine {
-    settings: Settings,
+    settings: IcmpSettings,
     net: Net,
-    errors: Limits,
-    replies: Option<Bucket>,
+    errors: RateLimits,
+    replies: Option<TokenBucket>,
     gateways: Option<Gateways>,
-    counts: Counts,
+    counts: IcmpCounts,
     /// Buffer for answers, as long as the longest datagram.
     buffer: Box<[u8]>,
 }
 
 impl Engine {
     /// Creates an engine without any state.
-    pub fn new(settings: Settings) -> Engine {
+    pub fn new(settings: IcmpSettings) -> Engine {
         Engine {
             net: Net::new(settings.address, settings.prefix_bits),
-            errors: Limits::new(settings.errors, settings.errors_to_one),
-            replies: settings.replies.map(|rate| Bucket::new(rate, 0)),
+            errors: RateLimits::new(settings.errors, settings.errors_to_one),
+            replies: settings.replies.map(|rate| TokenBucket::new(rate, 0)),
             gateways: settings.ggp.then(|| Gateways::new(settings.address)),
-            counts: Counts::default(),
+            counts: IcmpCounts::default(),
             buffer: vec![0; ipv4::MOST_BYTES].into_boxed_slice(),
             settings,
         }
     }
 
     /// Returns its counts.
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &IcmpCounts {
         &self.counts
     }
 

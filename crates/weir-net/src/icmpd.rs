@@ -2,8 +2,8 @@
 //! switch.
 
 use crate::error::Result;
-use crate::icmp::{Answers, Engine, Notice, Settings, Trouble};
-use crate::log::{Failure, Log, Reason};
+use crate::icmp::{Answers, Engine, IcmpSettings, Notice, NoticeKind};
+use crate::log::{EventReason, FailureEvent, Log};
 use crate::message::Want;
 use crate::outgoing::Outgoing;
 use crate::spans;
@@ -37,7 +37,7 @@ impl Icmpd {
         directory: &Path,
         ggp: bool,
         log: Option<Log>,
-        adjust: impl FnOnce(&mut Settings),
+        adjust: impl FnOnce(&mut IcmpSettings),
     ) -> Result<Icmpd> {
         let mut wants = vec![Want { protocol: protocol::ICMP, port: None }];
         if ggp {
@@ -45,7 +45,7 @@ impl Icmpd {
         }
         let station = Station::attach(switch, directory, &wants)?;
         let attached = station.attached();
-        let mut settings = Settings::new(attached.address, attached.prefix_bits);
+        let mut settings = IcmpSettings::new(attached.address, attached.prefix_bits);
         // The switch drops packets from outside that carry our source address.
         settings.loopback = true;
         settings.ggp = ggp;
@@ -122,12 +122,12 @@ impl Answers for Through<'_, '_> {
     fn notice(&mut self, notice: Notice) {
         self.sender.notice(&notice);
         let reason = match notice.trouble {
-            Trouble::Unreachable => Reason::UNREACHABLE,
-            Trouble::TimeExceeded => Reason::TIME_EXCEEDED,
-            Trouble::ParameterProblem => Reason::PARAMETER,
+            NoticeKind::Unreachable => EventReason::UNREACHABLE,
+            NoticeKind::TimeExceeded => EventReason::TIME_EXCEEDED,
+            NoticeKind::ParameterProblem => EventReason::PARAMETER,
         };
         if let Some(log) = self.log {
-            log.error(&Failure {
+            log.error(&FailureEvent {
                 reason,
                 protocol: notice.protocol,
                 source: notice.from,

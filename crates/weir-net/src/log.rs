@@ -7,7 +7,7 @@
 //!
 //! - [`Log`] writes. [`Kinds`] choose at run time which events are logged: an event of a kind that
 //!   is off costs one load.
-//! - [`Reader`] reads and follows, in any process that may read the file.
+//! - [`LogReader`] reads and follows, in any process that may read the file.
 //! - [`mod@format`]: text, JSON and capture files.
 //! - `layout` describes the file and `event` its records, `scan` reads it while others write,
 //!   `file` creates and opens it, and `clock` gives the time.
@@ -36,17 +36,18 @@ mod scan;
 mod tests;
 
 pub use event::{
-    Change, Direction, Dropped, Dump, Event, Failure, Packet, Station, Transaction, Transport, What,
+    Change, Direction, Dropped, Dump, Event, EventBody, FailureEvent, Packet, StationEvent,
+    Transaction, Transport,
 };
 pub use file::old_name;
 pub use kinds::Kinds;
-pub use reader::{Counts, IDLE, Reader};
-pub use reason::Reason;
+pub use reader::{IDLE, LogCounts, LogReader};
+pub use reason::EventReason;
 
 use crate::error::{Error, ErrorKind, Result};
-use clock::Clock;
+use clock::EventClock;
 use event::{FIRST_DUMP_BYTES, Packed, dump_units, pack_dump};
-use layout::{CONTINUED, PAYLOAD_BYTES, Shape, UNIT_WORDS, Unit, tag_at, word, words_of};
+use layout::{CONTINUED, LogShape, LogUnit, PAYLOAD_BYTES, UNIT_WORDS, tag_at, word, words_of};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -65,8 +66,8 @@ pub struct Log(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     words: Words,
-    shape: Shape,
-    clock: Clock,
+    shape: LogShape,
+    clock: EventClock,
     path: PathBuf,
 }
 
@@ -111,7 +112,7 @@ impl Log {
         // Fits: at most 1 GiB and a page.
         let words = Words::of_file(&file, shape.file_bytes() as usize)
             .map_err(|cause| Error::os("map", file::object(path), cause))?;
-        Ok(Log(Arc::new(Inner { words, shape, clock: Clock::new(), path: path.to_owned() })))
+        Ok(Log(Arc::new(Inner { words, shape, clock: EventClock::new(), path: path.to_owned() })))
     }
 
     /// Returns its path when it was opened.
@@ -189,7 +190,7 @@ impl Log {
 
     /// Logs a failure.
     #[inline]
-    pub fn error(&self, failure: &Failure) {
+    pub fn error(&self, failure: &FailureEvent) {
         self.put_if(Kinds::ERRORS, || failure.pack());
     }
 
@@ -201,7 +202,7 @@ impl Log {
 
     /// Logs that a station attached or detached.
     #[inline]
-    pub fn station(&self, station: &Station) {
+    pub fn station(&self, station: &StationEvent) {
         self.put_if(Kinds::STATIONS, || station.pack());
     }
 
@@ -276,7 +277,7 @@ impl Log {
                 last[..chunk.len()].copy_from_slice(chunk);
                 &last
             });
-            let unit = Unit { code: CONTINUED, detail: 0, payload: words_of(whole) };
+            let unit = LogUnit { code: CONTINUED, detail: 0, payload: words_of(whole) };
             self.store(position.wrapping_add(1 + number), &unit, unit.seal());
         }
         // The first unit is written last: it makes the record visible.
@@ -290,7 +291,7 @@ impl Log {
     #[inline]
     fn reserve(&self, units: u64) -> u64 {
         // Relaxed, with the fence below: a reader that sees one of the words stored from here on,
-        // and then passes an Acquire fence (`Reader`), sees this head or a later one, and so knows
+        // and then passes an Acquire fence (`LogReader`), sees this head or a later one, and so knows
         // that the previous lap is being overwritten.
         let position = self.0.words.word(word::HEAD).fetch_add(units, Ordering::Relaxed);
         fence(Ordering::Release);
@@ -306,13 +307,13 @@ impl Log {
     }
 
     #[inline]
-    fn store(&self, position: u64, unit: &Unit, seal: u64) {
+    fn store(&self, position: u64, unit: &LogUnit, seal: u64) {
         let (words, at) = (&self.0.words, self.index(position));
         // Relaxed: published by the tag.
         words.word(at + 1).store(unit.payload[0], Ordering::Relaxed);
         words.word(at + 2).store(unit.payload[1], Ordering::Relaxed);
         words.word(at + 3).store(unit.payload[2], Ordering::Relaxed);
-        // Release: a thread that sees this tag sees the words above (`Reader` reads a copy made by
+        // Release: a thread that sees this tag sees the words above (`LogReader` reads a copy made by
         // the kernel, which orders nothing by itself; there the check decides).
         words.word(at).store(tag_at(seal, position), Ordering::Release);
     }

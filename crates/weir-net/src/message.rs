@@ -23,7 +23,7 @@
 //! STATISTICS  nothing
 //! ```
 
-use crate::icmp::{Notice, Trouble, Undeliverable};
+use crate::icmp::{Notice, NoticeKind, Undeliverable};
 use crate::outgoing::Outgoing;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -101,7 +101,7 @@ pub struct Attached {
 
 /// A station's request to be attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct AttachRequest {
     /// The protocols and ports that it wants to receive.
     pub wants: Vec<Want>,
     /// The path of the station's port.
@@ -110,7 +110,7 @@ pub struct Request {
 
 /// The head of a message from a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Front {
+pub struct MessageHead {
     /// One of [`from_station`].
     pub kind: u8,
     /// Bytes of options after the head; a multiple of four, at most 40.
@@ -119,15 +119,15 @@ pub struct Front {
     pub out: Outgoing<'static>,
 }
 
-impl Front {
+impl MessageHead {
     /// Parses bytes that a station wrote; `None` if they are not valid.
-    pub fn check(bytes: &[u8; FROM_STATION_BYTES]) -> Option<Front> {
+    pub fn check(bytes: &[u8; FROM_STATION_BYTES]) -> Option<MessageHead> {
         let options_bytes = usize::from(bytes[5]);
         let zeros = [bytes[6], bytes[7], bytes[12], bytes[13], bytes[14], bytes[15]];
         if bytes[4] > 1 || options_bytes > 40 || options_bytes % 4 != 0 || zeros != [0; 6] {
             return None;
         }
-        Some(Front {
+        Some(MessageHead {
             kind: bytes[0],
             options_bytes,
             out: Outgoing {
@@ -170,7 +170,7 @@ pub fn front(kind: u8) -> [u8; FROM_STATION_BYTES] {
     front
 }
 
-impl Request {
+impl AttachRequest {
     /// Encodes the message.
     pub fn put(&self) -> Vec<u8> {
         let mut bytes = front(from_station::ATTACH).to_vec();
@@ -184,7 +184,7 @@ impl Request {
     }
 
     /// Parses the body after the head; `None` if it is not valid.
-    pub fn check(bytes: &[u8]) -> Option<Request> {
+    pub fn check(bytes: &[u8]) -> Option<AttachRequest> {
         use std::os::unix::ffi::OsStrExt;
         let (count, mut rest) = bytes.split_first()?;
         let count = usize::from(*count);
@@ -204,7 +204,7 @@ impl Request {
             rest = after;
         }
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(rest));
-        (path.is_absolute() && !rest.contains(&0)).then_some(Request { wants, path })
+        (path.is_absolute() && !rest.contains(&0)).then_some(AttachRequest { wants, path })
     }
 }
 
@@ -232,15 +232,15 @@ impl Attached {
 }
 
 /// Numbers of notice kinds, which begin at 1.
-const TROUBLES: [Trouble; 3] =
-    [Trouble::Unreachable, Trouble::TimeExceeded, Trouble::ParameterProblem];
+const NOTICE_KINDS: [NoticeKind; 3] =
+    [NoticeKind::Unreachable, NoticeKind::TimeExceeded, NoticeKind::ParameterProblem];
 /// Bytes of a notice.
 pub const NOTICE_BYTES: usize = 28;
 
 /// Encodes a notice: kind, code, protocol, pointer; both ports; the remote address and the address
 /// that reports it; the MTU, two zeros; the first bytes of the payload.
 pub fn put_notice(notice: &Notice) -> [u8; NOTICE_BYTES] {
-    let trouble = TROUBLES.iter().position(|trouble| *trouble == notice.trouble);
+    let trouble = NOTICE_KINDS.iter().position(|trouble| *trouble == notice.trouble);
     let trouble = trouble.map_or(0, |index| index as u8 + 1);
     let mut bytes = [0; NOTICE_BYTES];
     bytes[..4].copy_from_slice(&[trouble, notice.code, notice.protocol, notice.pointer]);
@@ -256,7 +256,7 @@ pub fn put_notice(notice: &Notice) -> [u8; NOTICE_BYTES] {
 /// Parses a notice; `None` if the bytes are not valid.
 pub fn notice(bytes: &[u8]) -> Option<Notice> {
     let bytes: &[u8; NOTICE_BYTES] = bytes.try_into().ok()?;
-    let trouble = *TROUBLES.get(usize::from(bytes[0].checked_sub(1)?))?;
+    let trouble = *NOTICE_KINDS.get(usize::from(bytes[0].checked_sub(1)?))?;
     let first = bytes[20..].try_into().ok()?;
     Some(Notice {
         trouble,

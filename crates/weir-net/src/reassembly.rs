@@ -19,7 +19,7 @@ mod waiting;
 
 use crate::wire::ipv4::{Datagram, Header, LEAST_HEADER_BYTES, MOST_BYTES};
 use crate::wire::ports;
-use chunks::{CHUNK_COST, MOST_CHUNKS, Place, TABLE_COST};
+use chunks::{CHUNK_COST, MOST_CHUNKS, Occupancy, TABLE_COST};
 use std::net::Ipv4Addr;
 use waiting::{DATAGRAM_COST, Key, Pending, QUOTED_BYTES};
 
@@ -33,7 +33,7 @@ const CE: u8 = 1 << 3;
 
 /// The budgets and the time limit of reassembly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ReassemblyLimits {
     /// Bytes of memory for all pending datagrams, bookkeeping included.
     pub whole_bytes: usize,
     /// Bytes of memory for the pending datagrams of one source.
@@ -42,16 +42,20 @@ pub struct Limits {
     pub timeout_ns: u64,
 }
 
-impl Default for Limits {
+impl Default for ReassemblyLimits {
     /// 4 MiB in total, 512 KiB for a source (seven of the longest datagrams), 30 seconds.
-    fn default() -> Limits {
-        Limits { whole_bytes: 4 << 20, source_bytes: 512 << 10, timeout_ns: 30_000_000_000 }
+    fn default() -> ReassemblyLimits {
+        ReassemblyLimits {
+            whole_bytes: 4 << 20,
+            source_bytes: 512 << 10,
+            timeout_ns: 30_000_000_000,
+        }
     }
 }
 
 /// Why a fragment was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum FragmentRefusal {
     /// An exact copy of it has arrived before.
     Duplicate,
     /// It overlaps another fragment, or contradicts it about the datagram's end: the datagram is
@@ -75,14 +79,14 @@ pub enum Why {
 
 /// The result for a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken<'a> {
+pub enum ReassemblyResult<'a> {
     /// The datagram is complete: its bytes, valid until the next call. The header is that of the
     /// fragment at offset 0, with the length, flags, offset and checksum of a whole datagram.
     Whole(&'a [u8]),
     /// Other fragments are missing.
     Waiting,
     /// It was refused, and its datagram perhaps dropped.
-    Dropped(Why),
+    Dropped(FragmentRefusal),
 }
 
 /// A datagram that was not complete in time.
@@ -99,7 +103,7 @@ pub struct Expired<'a> {
 
 /// Counts of fragments and of what happened to them, since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ReassemblyCounts {
     /// Fragments that arrived.
     pub fragments: u64,
     /// Datagrams that were completed.
@@ -127,10 +131,10 @@ pub struct Counts {
 /// The pending datagrams and their budgets.
 #[derive(Debug)]
 pub struct Reassembly {
-    limits: Limits,
+    limits: ReassemblyLimits,
     pending: Pending,
     whole: Vec<u8>,
-    counts: Counts,
+    counts: ReassemblyCounts,
     /// The latest time passed in.
     latest_ns: u64,
 }
@@ -164,25 +168,25 @@ impl<'a> Fragment<'a> {
 impl Reassembly {
     /// Creates it. Budgets below [`LEAST_BUDGET_BYTES`] are raised to that, and the total budget to
     /// that of a source.
-    pub fn new(limits: Limits) -> Reassembly {
+    pub fn new(limits: ReassemblyLimits) -> Reassembly {
         let source_bytes = limits.source_bytes.max(LEAST_BUDGET_BYTES);
         let whole_bytes = limits.whole_bytes.max(source_bytes);
         Reassembly {
-            limits: Limits { whole_bytes, source_bytes, ..limits },
+            limits: ReassemblyLimits { whole_bytes, source_bytes, ..limits },
             pending: Pending::new(),
             whole: Vec::new(),
-            counts: Counts::default(),
+            counts: ReassemblyCounts::default(),
             latest_ns: 0,
         }
     }
 
     /// Returns the limits in force.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> ReassemblyLimits {
         self.limits
     }
 
     /// Returns the counts.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> ReassemblyCounts {
         self.counts
     }
 
@@ -207,21 +211,21 @@ impl Reassembly {
     ///
     /// A fragment of a datagram whose time is over, but which [`Reassembly::expire`] has not
     /// removed yet, begins a new datagram.
-    pub fn take<'a>(&'a mut self, datagram: &Datagram<'a>, now_ns: u64) -> Taken<'a> {
+    pub fn take<'a>(&'a mut self, datagram: &Datagram<'a>, now_ns: u64) -> ReassemblyResult<'a> {
         if !datagram.is_fragment() {
-            return Taken::Whole(datagram.bytes());
+            return ReassemblyResult::Whole(datagram.bytes());
         }
         self.latest_ns = self.latest_ns.max(now_ns);
         self.counts.fragments += 1;
         let fragment = Fragment::of(datagram);
         if fragment.hides_tcp() {
             self.counts.tiny += 1;
-            return Taken::Dropped(Why::Tiny);
+            return ReassemblyResult::Dropped(FragmentRefusal::Tiny);
         }
         match self.put(&fragment, datagram) {
-            Err(why) => Taken::Dropped(why),
+            Err(why) => ReassemblyResult::Dropped(why),
             Ok(id) if self.is_complete(id) => self.deliver(id),
-            Ok(_) => Taken::Waiting,
+            Ok(_) => ReassemblyResult::Waiting,
         }
     }
 
@@ -248,7 +252,11 @@ impl Reassembly {
     }
 
     /// Adds a fragment to its datagram, which may be a new one.
-    fn put(&mut self, fragment: &Fragment<'_>, datagram: &Datagram<'_>) -> Result<u32, Why> {
+    fn put(
+        &mut self,
+        fragment: &Fragment<'_>,
+        datagram: &Datagram<'_>,
+    ) -> Result<u32, FragmentRefusal> {
         let found = self.find(&fragment.key);
         if let Some(id) = found {
             self.compare(id, fragment, datagram.header_bytes())?;
@@ -294,11 +302,11 @@ impl Reassembly {
         id: u32,
         fragment: &Fragment<'_>,
         header_bytes: usize,
-    ) -> Result<(), Why> {
+    ) -> Result<(), FragmentRefusal> {
         let waiting = self.pending.get(id);
         if waiting.is_poisoned {
             self.counts.poisoned += 1;
-            return Err(Why::Poisoned);
+            return Err(FragmentRefusal::Poisoned);
         }
         let is_last = !fragment.header.more_fragments;
         let ends_well = match waiting.payload_bytes {
@@ -308,14 +316,14 @@ impl Reassembly {
             None => !is_last || waiting.end_bytes <= fragment.start,
         };
         let place = waiting.chunks.look(&self.pending.store, fragment.start, fragment.payload);
-        if !ends_well || place == Place::Taken {
+        if !ends_well || place == Occupancy::Taken {
             self.counts.overlaps += 1;
             self.pending.poison(id);
-            return Err(Why::Overlap);
+            return Err(FragmentRefusal::Overlap);
         }
-        if place == Place::Same {
+        if place == Occupancy::Same {
             self.counts.duplicates += 1;
-            return Err(Why::Duplicate);
+            return Err(FragmentRefusal::Duplicate);
         }
         let first_bytes = match (waiting.header_bytes, fragment.start) {
             (0, 0) => header_bytes,
@@ -326,14 +334,18 @@ impl Reassembly {
         if first_bytes + end > MOST_BYTES {
             self.counts.too_long += 1;
             self.pending.poison(id);
-            return Err(Why::TooLong);
+            return Err(FragmentRefusal::TooLong);
         }
         Ok(())
     }
 
     /// Drops the oldest datagrams until a fragment fits into the budgets. If its own datagram is
     /// among them, the fragment is dropped as well.
-    fn make_room(&mut self, own: Option<u32>, fragment: &Fragment<'_>) -> Result<(), Why> {
+    fn make_room(
+        &mut self,
+        own: Option<u32>,
+        fragment: &Fragment<'_>,
+    ) -> Result<(), FragmentRefusal> {
         let own_chunks = own.map_or_else(chunks::Chunks::new, |id| self.pending.get(id).chunks);
         let more =
             own_chunks.more_cost(&self.pending.store, fragment.start, fragment.payload.len());
@@ -343,14 +355,14 @@ impl Reassembly {
             let Some(oldest) = self.pending.oldest_of(source) else { break };
             self.counts.evicted_source += self.evict(oldest);
             if own == Some(oldest) {
-                return Err(Why::SourceBudget);
+                return Err(FragmentRefusal::SourceBudget);
             }
         }
         while self.pending.cost() + more > self.limits.whole_bytes {
             let Some(oldest) = self.pending.oldest() else { break };
             self.counts.evicted_whole += self.evict(oldest);
             if own == Some(oldest) {
-                return Err(Why::WholeBudget);
+                return Err(FragmentRefusal::WholeBudget);
             }
         }
         Ok(())
@@ -369,7 +381,7 @@ impl Reassembly {
     }
 
     /// Assembles a complete datagram under the header of its first fragment.
-    fn deliver(&mut self, id: u32) -> Taken<'_> {
+    fn deliver(&mut self, id: u32) -> ReassemblyResult<'_> {
         let waiting = self.pending.get(id);
         let header_bytes = usize::from(waiting.header_bytes);
         // Nothing overlaps, nothing lies beyond the end, and as many bytes have arrived as lie
@@ -379,7 +391,7 @@ impl Reassembly {
         if congestion && waiting.codepoints & NOT_ECT != 0 {
             self.counts.ecn += 1;
             self.pending.remove(id);
-            return Taken::Dropped(Why::Ecn);
+            return ReassemblyResult::Dropped(FragmentRefusal::Ecn);
         }
         let header = Header {
             tos: if congestion { first.tos | ECN } else { first.tos },
@@ -396,6 +408,6 @@ impl Reassembly {
         waiting.chunks.copy(&self.pending.store, waiting.came_bytes, &mut self.whole);
         self.pending.remove(id);
         self.counts.reassembled += 1;
-        Taken::Whole(&self.whole)
+        ReassemblyResult::Whole(&self.whole)
     }
 }

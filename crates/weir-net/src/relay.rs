@@ -1,7 +1,7 @@
 //! A relay that impairs packets on purpose: it loses, duplicates, corrupts, reorders and delays
 //! them, repeatably from a seed.
 //!
-//! - [`Rate`]: the share of packets affected, exact to a millionth.
+//! - [`PacketShare`]: the share of packets affected, exact to a millionth.
 //! - [`Impairment`]: one direction. No clock and no I/O: packets and the time go in, packets come
 //!   out. The same seed and the same input give the same output.
 //! - [`Relay`]: two TUN devices, most often of two network namespaces, with an impairment each way.
@@ -16,6 +16,6 @@ mod rate;
 #[cfg(test)]
 mod tests;
 
-pub use device::{Counts, Place, Relay};
-pub use impairment::{Impairment, ImpairmentCounts, Settings};
-pub use rate::Rate;
+pub use device::{DirectionCounts, Relay, RelayEnd};
+pub use impairment::{Impairment, ImpairmentCounts, ImpairmentSettings};
+pub use rate::PacketShare;

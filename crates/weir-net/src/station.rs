@@ -3,8 +3,8 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::icmp::{Notice, Undeliverable};
 use crate::message::{
-    self, Attached, Checksum, MOST_MESSAGE_BYTES, Request, TO_STATION_BYTES, Want, from_station,
-    to_station,
+    self, AttachRequest, Attached, Checksum, MOST_MESSAGE_BYTES, TO_STATION_BYTES, Want,
+    from_station, to_station,
 };
 use crate::outgoing::Outgoing;
 use crate::spans;
@@ -87,7 +87,7 @@ impl Station {
     }
 
     fn ask(&mut self, wants: Vec<Want>, path: PathBuf) -> Result<()> {
-        self.writer.send(&Request { wants, path }.put())?;
+        self.writer.send(&AttachRequest { wants, path }.put())?;
         let until = Instant::now() + ATTACH_TIME;
         loop {
             let bytes = self.next_control(until, "attach to")?;

@@ -20,7 +20,7 @@ mod settings;
 mod stations;
 mod statistics;
 
-use crate::counts::Counts;
+use crate::counts::SwitchCounts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Log;
 use crate::message::{Attached, MOST_MESSAGE_BYTES};
@@ -35,7 +35,7 @@ use requests::Requests;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
-pub use settings::Settings;
+pub use settings::SwitchSettings;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -50,8 +50,8 @@ const MOST_YIELDS: u32 = 2;
 const TICK: Duration = Duration::from_millis(100);
 /// State shared by the threads of a switch.
 #[derive(Debug)]
-struct Shared {
-    settings: Settings,
+struct SwitchState {
+    settings: SwitchSettings,
     transmitter: Arc<Transmitter>,
     incoming: Mutex<Incoming>,
     /// Counts changes of the stations: what was looked up stays valid while this stays the same.
@@ -61,7 +61,7 @@ struct Shared {
 /// A running switch.
 #[derive(Debug)]
 pub struct Switch {
-    shared: Arc<Shared>,
+    shared: Arc<SwitchState>,
     port: Port,
     requests: Requests,
 }
@@ -74,7 +74,7 @@ impl Switch {
     /// [`ErrorKind::Taken`]: another process has the device or is the switch of that name;
     /// [`ErrorKind::Denied`]: this user may not make devices; [`ErrorKind::Invalid`]: an address or
     /// a size; the kernel's.
-    pub fn new(settings: Settings) -> Result<Switch> {
+    pub fn new(settings: SwitchSettings) -> Result<Switch> {
         settings.check()?;
         let options = PortOptions::new().most_message_bytes(MOST_MESSAGE_BYTES as u64);
         let port = Port::create(&settings.port, &options).map_err(|error| match error.kind() {
@@ -85,7 +85,7 @@ impl Switch {
             _ => error.into(),
         })?;
         let transmitter = Arc::new(Transmitter::new(&settings, Device::open(&settings)?));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SwitchState {
             incoming: Mutex::new(Incoming::new(&settings, transmitter.clone())),
             transmitter,
             generation: AtomicU64::new(0),
@@ -120,7 +120,7 @@ impl Switch {
         let mut packet = vec![0; BUFFER_BYTES];
         let mut message = vec![0; MOST_MESSAGE_BYTES];
         let mut see = |received: Received, lent: Lent<'_>| requests.take(received, &lent);
-        let mut ticks = Ticks { looked_ns: now_ns() };
+        let mut ticks = ExpiryTimer { looked_ns: now_ns() };
         let mut in_vain = 0;
         // Relaxed: it only signals the end.
         while !stop.load(Ordering::Relaxed) {
@@ -168,7 +168,7 @@ impl Switch {
         reading.map_err(|cause| Error::os("start", "a thread", cause))?;
         let mut message = vec![0; MOST_MESSAGE_BYTES];
         let mut see = |received: Received, lent: Lent<'_>| requests.take(received, &lent);
-        let mut ticks = Ticks { looked_ns: now_ns() };
+        let mut ticks = ExpiryTimer { looked_ns: now_ns() };
         // Relaxed: it only signals the end.
         while !stop.load(Ordering::Relaxed) {
             let waited = weir_profile::wait(&spans::SLEEP, || port.wait_for(TICK));
@@ -187,8 +187,8 @@ impl Switch {
     }
 
     /// Returns a handle to look at the switch from another thread while it runs.
-    pub fn watch(&self) -> Watch {
-        Watch { shared: self.shared.clone() }
+    pub fn watch(&self) -> SwitchHandle {
+        SwitchHandle { shared: self.shared.clone() }
     }
 
     /// Returns the counters so far as JSON: `weir.net.stat/2`.
@@ -199,11 +199,11 @@ impl Switch {
 
 /// A handle to a running switch.
 #[derive(Debug)]
-pub struct Watch {
-    shared: Arc<Shared>,
+pub struct SwitchHandle {
+    shared: Arc<SwitchState>,
 }
 
-impl Watch {
+impl SwitchHandle {
     /// Whether a station has a whole protocol.
     pub fn has_station_for(&self, protocol: u8) -> bool {
         self.shared.lock().stations.has_protocol(protocol)
@@ -211,13 +211,13 @@ impl Watch {
 }
 
 /// The time of the last check for expired datagrams.
-struct Ticks {
+struct ExpiryTimer {
     looked_ns: u64,
 }
 
-impl Ticks {
+impl ExpiryTimer {
     /// Drops expired datagrams, at intervals.
-    fn look_after(&mut self, shared: &Shared) {
+    fn look_after(&mut self, shared: &SwitchState) {
         let now_ns = now_ns();
         if now_ns.saturating_sub(self.looked_ns) >= TICK.as_nanos() as u64 {
             self.looked_ns = now_ns;
@@ -245,7 +245,7 @@ pub(crate) fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-impl Shared {
+impl SwitchState {
     fn lock(&self) -> MutexGuard<'_, Incoming> {
         self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -261,7 +261,7 @@ impl Shared {
     }
 
     fn attached(&self) -> Attached {
-        let Settings { address, peer, prefix_bits, mtu, .. } = self.settings;
+        let SwitchSettings { address, peer, prefix_bits, mtu, .. } = self.settings;
         Attached { address, peer, prefix_bits, mtu }
     }
 
@@ -281,8 +281,8 @@ impl Shared {
             return Ok(false);
         };
         let counts = &self.journal().counts;
-        Counts::add(&counts.received, 1);
-        Counts::add(&counts.received_bytes, packet.len() as u64);
+        SwitchCounts::add(&counts.received, 1);
+        SwitchCounts::add(&counts.received_bytes, packet.len() as u64);
         self.lock().take(buffer, packet, checksum);
         Ok(true)
     }

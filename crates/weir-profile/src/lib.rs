@@ -59,11 +59,11 @@ mod tests;
 mod text;
 
 pub use cpu::Cpu;
-pub use observe::{Observed, Sight};
+pub use observe::{Observation, Observed};
 pub use own::{report, switch};
 pub use publish::{Published, publish};
-pub use report::{Report, Unit};
-pub use row::Row;
+pub use report::{Report, ReportUnit};
+pub use row::ProfileRow;
 use table::Begin;
 pub use table::is_on;
 
@@ -165,7 +165,7 @@ impl Drop for Span {
 
 /// The guard of a system call, so that a call that unwinds ends too.
 struct Calling {
-    call: Option<table::Call>,
+    call: Option<table::OpenCall>,
     of_thread: PhantomData<*const ()>,
 }
 

@@ -6,7 +6,7 @@ use super::clock;
 use super::cpu::Cpu;
 use super::layout::{LEASE_NS, SINCE_AT, UNTIL_AT, WORDS};
 use super::report::Report;
-use super::snapshot::{Snapshot, Wrong, middle};
+use super::snapshot::{Snapshot, TableFault, middle};
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use std::fs::File;
 use std::io;
@@ -31,7 +31,7 @@ pub struct Observed {
 
 /// A snapshot of a profile, with the kernel's CPU time and the time of day.
 #[derive(Clone, Debug)]
-pub struct Sight {
+pub struct Observation {
     snapshot: Snapshot,
     cpu: Option<Cpu>,
     at: Instant,
@@ -101,8 +101,8 @@ impl Observed {
     ///
     /// # Errors
     /// `InvalidData`: it is not a profile. Else those of pread(2).
-    pub fn look(&self) -> io::Result<Sight> {
-        Ok(Sight { broken: self.broken, ..Sight::now(self.read()?) })
+    pub fn look(&self) -> io::Result<Observation> {
+        Ok(Observation { broken: self.broken, ..Observation::now(self.read()?) })
     }
 
     fn read(&self) -> io::Result<Snapshot> {
@@ -128,14 +128,14 @@ impl Observed {
     }
 }
 
-fn wrong(why: Wrong) -> io::Error {
+fn wrong(why: TableFault) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-impl Sight {
-    pub(super) fn now(snapshot: Snapshot) -> Sight {
+impl Observation {
+    pub(super) fn now(snapshot: Snapshot) -> Observation {
         let cpu = Cpu::of(snapshot.pid, snapshot.started_ticks);
-        Sight { snapshot, cpu, at: Instant::now(), broken: false }
+        Observation { snapshot, cpu, at: Instant::now(), broken: false }
     }
 
     /// Returns the name of the process.
@@ -160,7 +160,7 @@ impl Report {
     /// # Errors
     /// `InvalidData`: they are of different processes or in the wrong order, or the process has
     /// written invalid data.
-    pub fn between(before: &Sight, after: &Sight) -> io::Result<Report> {
+    pub fn between(before: &Observation, after: &Observation) -> io::Result<Report> {
         let (then, now) = (&before.snapshot, &after.snapshot);
         if !now.same_process(then) {
             return Err(wrong("it is of another process now"));
@@ -183,7 +183,7 @@ impl Report {
     ///
     /// # Errors
     /// `InvalidData`: the process has written invalid data.
-    pub fn whole(sight: &Sight) -> io::Result<Report> {
+    pub fn whole(sight: &Observation) -> io::Result<Report> {
         let now = &sight.snapshot;
         let difference = now.since(&now.nothing()).map_err(wrong)?;
         let mut report = Report::new(&now.process, now.pid, difference);
@@ -193,7 +193,7 @@ impl Report {
         Ok(report)
     }
 
-    fn note(&mut self, sight: &Sight) {
+    fn note(&mut self, sight: &Observation) {
         let snapshot = &sight.snapshot;
         if self.gone {
             self.notes.push(format!("process {} is gone", snapshot.pid));

@@ -2,7 +2,7 @@
 
 use super::layout::WORDS;
 use super::names;
-use super::observe::Sight;
+use super::observe::Observation;
 use super::publish::{is_published, write_header};
 use super::report::Report;
 use super::snapshot::Snapshot;
@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 /// The interval of this process's own report: its start, and its end once it is over.
-static INTERVAL: Mutex<Option<(Sight, Option<Sight>)>> = Mutex::new(None);
+static INTERVAL: Mutex<Option<(Observation, Option<Observation>)>> = Mutex::new(None);
 
 /// Switches the profile of this process on or off. A profile that an observer has switched on stays
 /// on until the observer is done.
@@ -52,17 +52,17 @@ pub fn report() -> Option<Report> {
     }
 }
 
-fn lock() -> std::sync::MutexGuard<'static, Option<(Sight, Option<Sight>)>> {
+fn lock() -> std::sync::MutexGuard<'static, Option<(Observation, Option<Observation>)>> {
     // The content is replaced as a whole: a thread that panicked left it unchanged.
     INTERVAL.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn look() -> io::Result<Sight> {
+fn look() -> io::Result<Observation> {
     table::settle();
     let words: Vec<u64> = (0..WORDS).map(|at| TABLE.word(at).load(Ordering::Relaxed)).collect();
     let snapshot = Snapshot::parse(&words);
     let snapshot = snapshot.map_err(|wrong| io::Error::new(io::ErrorKind::InvalidData, wrong))?;
-    Ok(Sight::now(snapshot))
+    Ok(Observation::now(snapshot))
 }
 
 /// Returns the name of this process's program.

@@ -2,12 +2,12 @@
 
 use super::cpu::Cpu;
 use super::layout::{FIXED, OWN};
-use super::row::{Difference, Row};
+use super::row::{Difference, ProfileRow};
 use serde::Serialize;
 
 /// The unit that a report is divided by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Unit {
+pub struct ReportUnit {
     /// Name of one unit, such as "packet".
     pub name: String,
     /// How many there were.
@@ -28,16 +28,16 @@ pub struct Report {
     /// Threads that counted anything.
     pub threads: usize,
     /// Subroutines, most CPU time first.
-    pub subroutines: Vec<Row>,
+    pub subroutines: Vec<ProfileRow>,
     /// System calls, most time first. Their time is in the rows of subroutines too.
-    pub calls: Vec<Row>,
+    pub calls: Vec<ProfileRow>,
     /// CPU time that the kernel counted meanwhile; `None` where that is unknown.
     pub cpu: Option<Cpu>,
     /// Waits and other long times that shared a reading of the CPU clock, up to 16 per reading:
     /// their CPU time is exact in sum, and estimated for each.
     pub together: u64,
     /// The unit that figures are divided by.
-    pub unit: Option<Unit>,
+    pub unit: Option<ReportUnit>,
     /// What was not counted, and why, in sentences.
     pub notes: Vec<String>,
 }
@@ -45,7 +45,7 @@ pub struct Report {
 impl Report {
     pub(super) fn new(process: &str, pid: i32, difference: Difference) -> Report {
         let Difference { mut subroutines, mut calls, threads } = difference;
-        sort(&mut subroutines, Row::cpu_ns);
+        sort(&mut subroutines, ProfileRow::cpu_ns);
         sort(&mut calls, |row| row.cpu_ns().saturating_add(row.wait_ns));
         let process = process.to_owned();
         Report { process, pid, threads, subroutines, calls, ..Report::default() }
@@ -79,13 +79,13 @@ impl Report {
 
     /// Divides the report by this many units, such as packets; 0 leaves it undivided.
     pub fn per(mut self, count: u64, unit: &str) -> Report {
-        self.unit = (count > 0).then(|| Unit { name: unit.to_owned(), count });
+        self.unit = (count > 0).then(|| ReportUnit { name: unit.to_owned(), count });
         self
     }
 
     /// Sums all subroutines in one row.
-    pub fn total(&self) -> Row {
-        let mut total = Row { name: String::from("sum"), ..Row::default() };
+    pub fn total(&self) -> ProfileRow {
+        let mut total = ProfileRow { name: String::from("sum"), ..ProfileRow::default() };
         for row in &self.subroutines {
             total.add(row);
         }
@@ -99,7 +99,7 @@ impl Report {
 
     /// Returns the CPU time that the profile itself needed to find waiting times.
     pub fn own_ns(&self) -> u64 {
-        self.subroutine(FIXED[OWN]).map_or(0, Row::cpu_ns)
+        self.subroutine(FIXED[OWN]).map_or(0, ProfileRow::cpu_ns)
     }
 
     /// Returns the CPU time that the rows do not account for: outside of all spans, of threads that
@@ -114,18 +114,18 @@ impl Report {
     }
 
     /// Returns the subroutine of this name.
-    pub fn subroutine(&self, name: &str) -> Option<&Row> {
+    pub fn subroutine(&self, name: &str) -> Option<&ProfileRow> {
         self.subroutines.iter().find(|row| row.name == name)
     }
 
     /// Returns the system call of this name.
-    pub fn call(&self, name: &str) -> Option<&Row> {
+    pub fn call(&self, name: &str) -> Option<&ProfileRow> {
         self.calls.iter().find(|row| row.name == name)
     }
 }
 
 /// Orders rows by time, most first, then by name; the profile's own rows come last.
-fn sort(rows: &mut [Row], key: impl Fn(&Row) -> u64) {
+fn sort(rows: &mut [ProfileRow], key: impl Fn(&ProfileRow) -> u64) {
     rows.sort_by(|a, b| {
         let by_time = key(b).cmp(&key(a)).then_with(|| a.name.cmp(&b.name));
         a.of_profile.cmp(&b.of_profile).then(by_time)

@@ -9,7 +9,7 @@ pub(crate) fn seconds<S: Serializer>(ns: &u64, to: S) -> Result<S::Ok, S::Error>
 
 /// A subroutine or a system call over an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub struct ProfileRow {
     /// Its name.
     pub name: String,
     /// How often it was called.
@@ -28,14 +28,14 @@ pub struct Row {
     pub of_profile: bool,
 }
 
-impl Row {
+impl ProfileRow {
     /// Returns user and system time together.
     pub fn cpu_ns(&self) -> u64 {
         self.user_ns.saturating_add(self.system_ns)
     }
 
     /// Adds the counts of another row.
-    pub fn add(&mut self, other: &Row) {
+    pub fn add(&mut self, other: &ProfileRow) {
         self.calls = self.calls.saturating_add(other.calls);
         self.user_ns = self.user_ns.saturating_add(other.user_ns);
         self.system_ns = self.system_ns.saturating_add(other.system_ns);
@@ -46,7 +46,7 @@ impl Row {
 /// What happened between two snapshots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    pub subroutines: Vec<Row>,
-    pub calls: Vec<Row>,
+    pub subroutines: Vec<ProfileRow>,
+    pub calls: Vec<ProfileRow>,
     pub threads: usize,
 }

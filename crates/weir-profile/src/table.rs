@@ -35,7 +35,7 @@ const NO_TABLE: u32 = u32::MAX;
 const MOST_LONG: usize = 16;
 
 /// The state of a thread. All zeros means that it has entered no span yet.
-struct State {
+struct ThreadState {
     /// The process it belongs to, as [`forks::epoch`] counts them.
     epoch: Cell<u32>,
     /// First word of its table.
@@ -54,12 +54,12 @@ struct State {
     /// Long times since then: how many, their sum, and each.
     longs: Cell<usize>,
     long_ticks: Cell<u64>,
-    long: [Cell<Long>; MOST_LONG],
+    long: [Cell<LongTime>; MOST_LONG],
 }
 
 /// A time too long to count as CPU time.
 #[derive(Clone, Copy)]
-struct Long {
+struct LongTime {
     /// The columns it belongs to: of the subroutine, of the system call, or both.
     row: u32,
     call: u32,
@@ -70,8 +70,8 @@ struct Long {
 
 thread_local! {
     // No destructor: it is plain memory, without a check at each use.
-    static STATE: State = const {
-        State {
+    static STATE: ThreadState = const {
+        ThreadState {
             epoch: Cell::new(0),
             table: Cell::new(0),
             row: Cell::new(0),
@@ -82,7 +82,7 @@ thread_local! {
             cpu_ns: Cell::new(0),
             longs: Cell::new(0),
             long_ticks: Cell::new(0),
-            long: [const { Cell::new(Long::NONE) }; MOST_LONG],
+            long: [const { Cell::new(LongTime::NONE) }; MOST_LONG],
         }
     };
     static RELEASE: Release = const { Release };
@@ -90,7 +90,7 @@ thread_local! {
 
 /// Returns this thread's state, reset after a fork: the parent's table is not here.
 #[inline]
-fn with_state<T>(f: impl FnOnce(&State) -> T) -> T {
+fn with_state<T>(f: impl FnOnce(&ThreadState) -> T) -> T {
     STATE.with(|state| {
         if state.epoch.get() != forks::epoch() {
             state.epoch.set(forks::epoch());
@@ -183,7 +183,7 @@ fn add(word: usize, amount: u64) {
     word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
 }
 
-impl State {
+impl ThreadState {
     /// Returns its table, and takes one if it has none. `None` where nothing is counted: no table
     /// is left, or the thread is in a system call or at its end.
     #[inline]
@@ -244,7 +244,7 @@ impl State {
         if ticks <= most {
             add(row as usize + USER, ticks);
         } else {
-            self.keep(now, Long { row, call: 0, waits: false, ticks });
+            self.keep(now, LongTime { row, call: 0, waits: false, ticks });
         }
     }
 
@@ -263,7 +263,7 @@ impl State {
 
     /// Keeps a long time back.
     #[cold]
-    fn keep(&self, now: u64, long: Long) {
+    fn keep(&self, now: u64, long: LongTime) {
         let count = self.longs.get();
         self.long[count].set(long);
         self.longs.set(count + 1);
@@ -318,8 +318,8 @@ impl State {
     }
 }
 
-impl Long {
-    const NONE: Long = Long { row: 0, call: 0, waits: false, ticks: 0 };
+impl LongTime {
+    const NONE: LongTime = LongTime { row: 0, call: 0, waits: false, ticks: 0 };
 
     fn add(self, on_cpu: u64, off_cpu: u64) {
         let column = if self.call == 0 { USER } else { SYSTEM };
@@ -409,13 +409,13 @@ pub fn leave(before: u32, depth: u32) {
 
 /// A system call in progress.
 #[derive(Clone, Copy)]
-pub struct Call {
+pub struct OpenCall {
     row: u32,
     waits: bool,
 }
 
 /// Begins a system call; `None` where nothing is counted.
-pub fn begin_call(row: u32, waits: bool, begin: Begin) -> Option<Call> {
+pub fn begin_call(row: u32, waits: bool, begin: Begin) -> Option<OpenCall> {
     with_state(|state| {
         let table = state.table()?;
         if !state.begins(begin) {
@@ -424,12 +424,12 @@ pub fn begin_call(row: u32, waits: bool, begin: Begin) -> Option<Call> {
         let row = table + row * ROW_WORDS as u32;
         add(row as usize + CALLS, 1);
         state.in_call.set(true);
-        Some(Call { row, waits })
+        Some(OpenCall { row, waits })
     })
 }
 
 /// Ends a system call.
-pub fn end_call(call: Call) {
+pub fn end_call(call: OpenCall) {
     with_state(|state| {
         if !state.in_call.replace(false) {
             return;
@@ -441,7 +441,7 @@ pub fn end_call(call: Call) {
             add(row as usize + SYSTEM, ticks);
             add(call.row as usize + SYSTEM, ticks);
         } else {
-            state.keep(now, Long { row, call: call.row, waits: call.waits, ticks });
+            state.keep(now, LongTime { row, call: call.row, waits: call.waits, ticks });
         }
     });
 }

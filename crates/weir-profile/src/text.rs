@@ -1,7 +1,7 @@
 //! Formats a report as a table of text.
 
 use super::report::Report;
-use super::row::Row;
+use super::row::ProfileRow;
 use std::fmt::{self, Formatter};
 
 /// Least width of the column of names.
@@ -21,7 +21,7 @@ impl fmt::Display for Report {
             self.row(f, row, width, row.user_ns)?;
         }
         let total = self.total();
-        self.row(f, &Row { calls: 0, ..total }, width, total.user_ns)?;
+        self.row(f, &ProfileRow { calls: 0, ..total }, width, total.user_ns)?;
         self.kernel(f, width)?;
         if !self.calls.is_empty() {
             writeln!(f)?;
@@ -76,7 +76,13 @@ impl Report {
         format!(" {:>width$.3}", ns / 1e3 / unit.count as f64, width = FIGURE + 2)
     }
 
-    fn row(&self, f: &mut Formatter<'_>, row: &Row, width: usize, user_ns: u64) -> fmt::Result {
+    fn row(
+        &self,
+        f: &mut Formatter<'_>,
+        row: &ProfileRow,
+        width: usize,
+        user_ns: u64,
+    ) -> fmt::Result {
         let cpu_ns = row.cpu_ns() as f64;
         let calls = if row.calls > 0 { row.calls.to_string() } else { String::new() };
         write!(f, "{:width$} {calls:>FIGURE$}", row.name)?;

@@ -1,6 +1,6 @@
 //! Advice on the CPUs a run may use.
 
-use super::{Advice, Gain, Kind};
+use super::{Advice, AdviceKind, Gain};
 use crate::around;
 use crate::facts::Run;
 use crate::limits;
@@ -51,5 +51,5 @@ pub(super) fn more_cpus(run: &Run) -> Option<Advice> {
         Scarcity::Crowded => usable,
     };
     let gain = Gain::AtMost(limits::with_cpus(run, cpus));
-    Some(Advice { kind: Kind::MoreCpus, stage: None, pipe: None, gain })
+    Some(Advice { kind: AdviceKind::MoreCpus, stage: None, pipe: None, gain })
 }

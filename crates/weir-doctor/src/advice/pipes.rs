@@ -1,6 +1,6 @@
 //! Advice on pipes: more memory between two stages that wait for each other in turn.
 
-use super::{Advice, Gain, Kind, estimate};
+use super::{Advice, AdviceKind, Gain, estimate};
 use crate::around::{is_short_of_cpu, throttled};
 use crate::facts::{Pipe, Run, Stage};
 use crate::limits;
@@ -40,12 +40,12 @@ pub(super) fn pipe_advice(run: &Run, position: usize) -> Option<Advice> {
         if sleeps_for_a_rate(run, writer) {
             return None;
         }
-        Kind::ElasticBuffer
+        AdviceKind::ElasticBuffer
     } else if long || pipe.capacity_bytes >= pipe.limit_bytes {
         // Memory does not remove long waits that are no turns (a slow start, then a slow reader).
         return None;
     } else {
-        Kind::LargerPipe
+        AdviceKind::LargerPipe
     };
     let gain = gain(run, writer, reader);
     Some(Advice { kind, stage: None, pipe: Some(position), gain })

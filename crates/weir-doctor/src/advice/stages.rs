@@ -1,12 +1,12 @@
 //! Advice on the work of a single stage.
 
-use super::{Advice, Gain, Kind, estimate, weight};
+use super::{Advice, AdviceKind, Gain, estimate, weight};
 use crate::around::is_short_of_cpu;
 use crate::facts::{Run, Stage};
 use crate::limits::{self, are_tiny};
 use crate::load::starting_share;
 use crate::programs;
-use crate::verdict::{Culprit, Reason, Verdict};
+use crate::verdict::{Bottleneck, BusyReason, Verdict};
 
 /// For a stage that is not the bottleneck, less system time than this is no reason for advice.
 const MUCH_SYSTEM: f64 = 0.10;
@@ -43,7 +43,7 @@ pub(super) fn fewer_processes(run: &Run, position: usize) -> Option<Advice> {
     }
     // What that work costs within one process is unknown, but it is not nothing.
     let gain = Gain::About(estimate(share.min(1.0 - IN_ONE_PROCESS)));
-    Some(Advice { kind: Kind::FewerProcesses, stage: Some(position), pipe: None, gain })
+    Some(Advice { kind: AdviceKind::FewerProcesses, stage: Some(position), pipe: None, gain })
 }
 
 /// Advises larger reads or writes, where a stage makes many tiny ones of its own accord.
@@ -60,7 +60,7 @@ pub(super) fn larger_transfers(run: &Run, verdict: &Verdict, position: usize) ->
         (false, false) => return None,
         (_, reads) => reads,
     };
-    let kind = if by_reads { Kind::LargerReads } else { Kind::LargerWrites };
+    let kind = if by_reads { AdviceKind::LargerReads } else { AdviceKind::LargerWrites };
     let saved_ns = stage.system_ns.min(stage.times.busy_ns());
     let share = weight(run, saved_ns, stage.system_ns);
     let culprit = verdict.culprit.as_ref().is_some_and(|culprit| culprit.stage == position);
@@ -107,7 +107,7 @@ pub(super) fn c_locale(run: &Run, position: usize) -> Option<Advice> {
         return None;
     }
     let gain = Gain::AtMost(limits::without_user_time(run, position));
-    Some(Advice { kind: Kind::CLocale, stage: Some(position), pipe: None, gain })
+    Some(Advice { kind: AdviceKind::CLocale, stage: Some(position), pipe: None, gain })
 }
 
 /// Whether a locale compares text as bytes.
@@ -116,17 +116,17 @@ fn is_plain(locale: &str) -> bool {
 }
 
 /// Advises a compressor that uses the idle CPUs.
-pub(super) fn parallel_compressor(run: &Run, culprit: &Culprit) -> Option<Advice> {
+pub(super) fn parallel_compressor(run: &Run, culprit: &Bottleneck) -> Option<Advice> {
     let stage = &run.stages[culprit.stage];
     let idle_cpus = run.host.idle_cpus.filter(|idle| *idle >= IDLE_CPUS)?;
     programs::parallel_form(&stage.label)?;
-    if culprit.reason != Reason::Cpu || !stage.single_task || is_short_of_cpu(run) {
+    if culprit.reason != BusyReason::Cpu || !stage.single_task || is_short_of_cpu(run) {
         return None;
     }
     // The work is shared with the idle CPUs; another program may also be better or worse at it.
     let saved = stage.times.cpu_ns as f64 * (1.0 - 1.0 / (1.0 + idle_cpus));
     let bound = culprit.speedup_limit.unwrap_or(f64::INFINITY);
     let gain = Gain::About(estimate(run.share(saved as u64)).min(bound));
-    let (kind, stage) = (Kind::ParallelCompressor, Some(culprit.stage));
+    let (kind, stage) = (AdviceKind::ParallelCompressor, Some(culprit.stage));
     Some(Advice { kind, stage, pipe: None, gain })
 }

@@ -10,7 +10,7 @@ const CLEARLY: f64 = 2.0;
 
 /// The stage on one side of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum PipeSide {
     /// The stage that writes into it.
     Writer,
     /// The stage that reads from it.
@@ -18,11 +18,11 @@ pub(crate) enum Side {
 }
 
 /// Returns the slower side of a pipe, if the fill shows it.
-pub(crate) fn slower(pipe: &Pipe) -> Option<Side> {
+pub(crate) fn slower(pipe: &Pipe) -> Option<PipeSide> {
     let (full, empty) = pipe.shares();
     match pipe.samples >= Pipe::ENOUGH_SAMPLES {
-        true if full >= OFTEN && full >= CLEARLY * empty => Some(Side::Reader),
-        true if empty >= OFTEN && empty >= CLEARLY * full => Some(Side::Writer),
+        true if full >= OFTEN && full >= CLEARLY * empty => Some(PipeSide::Reader),
+        true if empty >= OFTEN && empty >= CLEARLY * full => Some(PipeSide::Writer),
         _ => None,
     }
 }
@@ -39,5 +39,5 @@ pub(crate) fn slower_of(run: &Run, one: usize, other: usize) -> Option<usize> {
         }
         found = Some(side);
     }
-    Some(if found? == Side::Reader { right } else { left })
+    Some(if found? == PipeSide::Reader { right } else { left })
 }

@@ -26,13 +26,13 @@ pub struct Census {
 /// The seen processes that a group started.
 #[derive(Clone, Debug, Default)]
 pub struct Births {
-    programs: BTreeMap<String, Seen>,
+    programs: BTreeMap<String, ProgramLives>,
     /// Time in which at least one of them was alive.
     pub any_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct ProgramLives {
     processes: u64,
     /// Those seen at one tick only.
     once: u64,
@@ -63,7 +63,7 @@ impl Births {
         self.any_ns += other.any_ns;
     }
 
-    fn total(&self, of: fn(&Seen) -> u64) -> u64 {
+    fn total(&self, of: fn(&ProgramLives) -> u64) -> u64 {
         self.programs.values().map(of).sum()
     }
 

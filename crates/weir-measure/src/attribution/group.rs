@@ -6,7 +6,7 @@ use super::peers::Peers;
 use std::collections::BTreeMap;
 use weir_doctor::facts::Io;
 use weir_doctor::partition::Samples;
-use weir_doctor::state::State;
+use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::Sched;
 
@@ -49,7 +49,7 @@ pub struct Group {
     /// Time in which it had several tasks.
     pub several_ns: u64,
     /// State at the last look, `None` before the first.
-    pub now: Option<State>,
+    pub now: Option<TaskState>,
     /// CPU and waiting time of its ended tasks, as of the last look.
     pub gone: Sched,
     /// CPU time sampled, by program name.

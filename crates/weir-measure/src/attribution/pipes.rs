@@ -27,7 +27,7 @@ pub struct Fill {
 
 /// A borrowed end: its owner, and the descriptor there.
 #[derive(Debug)]
-struct End {
+struct BorrowedEnd {
     pidfd: OwnedFd,
     fd: i32,
 }
@@ -37,8 +37,8 @@ struct End {
 pub struct PipeWatch {
     /// The pipe.
     pub identity: Descriptor,
-    writer: Option<End>,
-    reader: Option<End>,
+    writer: Option<BorrowedEnd>,
+    reader: Option<BorrowedEnd>,
     sizing: Option<Sizing>,
     /// Least capacity to set at the next look.
     wanted_bytes: Option<u64>,
@@ -68,20 +68,20 @@ pub struct PipeTotals {
     last_bytes: u64,
     full_since_ns: u64,
     empty_since_ns: u64,
-    turn: Turn,
+    turn: PipeTurn,
 }
 
 /// A time full and the time empty after it. Each lasts until the pipe is found in the other state:
 /// a reader that takes a piece, before the writer has filled the gap, ends nothing.
 #[derive(Clone, Copy, Debug, Default)]
-struct Turn {
+struct PipeTurn {
     full_ns: u64,
     empty_ns: u64,
     /// When it was last found full or empty.
     neither_ns: u64,
 }
 
-impl Turn {
+impl PipeTurn {
     fn add(&mut self, full: bool, empty: bool, weight_ns: u64) {
         let weight_ns = weight_ns.max(1);
         let since_ns = self.neither_ns + weight_ns;
@@ -89,9 +89,9 @@ impl Turn {
         if full {
             let went_on = self.empty_ns == 0;
             let full_ns = if went_on { longer(self.full_ns) } else { weight_ns };
-            *self = Turn { full_ns, ..Turn::default() };
+            *self = PipeTurn { full_ns, ..PipeTurn::default() };
         } else if empty {
-            *self = Turn { empty_ns: longer(self.empty_ns), neither_ns: 0, ..*self };
+            *self = PipeTurn { empty_ns: longer(self.empty_ns), neither_ns: 0, ..*self };
         } else {
             self.neither_ns = since_ns;
         }
@@ -127,12 +127,12 @@ impl PipeWatch {
 
     /// Records that process `pid` has the writing end as its descriptor `fd`.
     pub fn set_writer(&mut self, pid: Pid, fd: i32) {
-        self.writer = pidfd(pid).map(|pidfd| End { pidfd, fd });
+        self.writer = pidfd(pid).map(|pidfd| BorrowedEnd { pidfd, fd });
     }
 
     /// Records that process `pid` has the reading end as its descriptor `fd`.
     pub fn set_reader(&mut self, pid: Pid, fd: i32) {
-        self.reader = pidfd(pid).map(|pidfd| End { pidfd, fd });
+        self.reader = pidfd(pid).map(|pidfd| BorrowedEnd { pidfd, fd });
     }
 
     /// Whether a process with the writing end is known.
@@ -250,7 +250,7 @@ impl PipeTotals {
     }
 }
 
-impl End {
+impl BorrowedEnd {
     /// Borrows the end, if it still belongs to `pipe`.
     fn borrow(&self, pipe: &Descriptor) -> Option<OwnedFd> {
         let fd = pidfd_getfd(&self.pidfd, self.fd, PidfdGetfdFlags::empty()).ok()?;

@@ -6,7 +6,7 @@ use super::locale::locale_of;
 use crate::attribution::calls::Call;
 use crate::proc::{Blocked, Identity, field, is_taken, parse_io, peak_rss_bytes};
 use rustix::io::Errno;
-use weir_doctor::state::State;
+use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::{ProcFile, Sched, Stat, read_small};
 
@@ -66,9 +66,9 @@ struct Task {
 
 /// The result of one look at a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct TaskLook {
     /// Its state.
-    pub state: State,
+    pub state: TaskState,
     /// For a running task, the share of the time since the last look in which it had a CPU.
     pub on_cpu_permille: u32,
     /// Whether permission was missing to read its state.
@@ -123,7 +123,12 @@ impl Process {
 
     /// Looks at every task; `with_sched` also reads the CPU time of each. Returns the result, and
     /// the totals of the tasks that ended since the last look.
-    pub fn look(&mut self, ends: &Endpoints, hints: Hints, with_sched: bool) -> (Vec<Look>, Sched) {
+    pub fn look(
+        &mut self,
+        ends: &Endpoints,
+        hints: Hints,
+        with_sched: bool,
+    ) -> (Vec<TaskLook>, Sched) {
         self.looks += 1;
         let pid = self.pid;
         let (mut seen, mut gone) = (Vec::with_capacity(self.tasks.len()), Sched::default());
@@ -219,13 +224,13 @@ impl Task {
     }
 
     /// Looks at the task; `None` when it has ended.
-    fn look(&mut self, pid: Pid, ends: &Endpoints, hints: Hints, sched: bool) -> Option<Look> {
+    fn look(&mut self, pid: Pid, ends: &Endpoints, hints: Hints, sched: bool) -> Option<TaskLook> {
         if sched {
             self.on_cpu_permille = self.measure_on_cpu();
         }
         let on_cpu_permille = self.on_cpu_permille;
-        let mut look = Look {
-            state: State::Unknown,
+        let mut look = TaskLook {
+            state: TaskState::Unknown,
             on_cpu_permille,
             hidden: false,
             uncounted: false,
@@ -242,23 +247,23 @@ impl Task {
             Err(_) => None,
         };
         look.state = match blocked {
-            Some(Blocked::Running) => State::Running,
+            Some(Blocked::Running) => TaskState::Running,
             Some(Blocked::Call(number, args)) => {
                 let call = Call::decode(number, &args);
                 look.uncounted = call.moves_uncounted();
                 let state = classify(pid, call, ends, hints);
-                look.socket = (state == State::Network).then(|| socket(pid, call)).flatten();
+                look.socket = (state == TaskState::Network).then(|| socket(pid, call)).flatten();
                 state
             }
-            Some(Blocked::NotInCall) => State::Disk,
+            Some(Blocked::NotInCall) => TaskState::Disk,
             None => {
                 look.hidden = true;
-                State::Unknown
+                TaskState::Unknown
             }
         };
         // Only the state letter shows whether a wait for storage, or one outside any call (a page
         // fault), is really for the disk; for a hidden task it is all that is known.
-        if matches!(look.state, State::Disk | State::Unknown) {
+        if matches!(look.state, TaskState::Disk | TaskState::Unknown) {
             let letter = match self.letter(pid) {
                 Some(letter) => letter,
                 // Hidden altogether, as another user's process may be.
@@ -267,13 +272,13 @@ impl Task {
             };
             look.hidden |= letter == b'?';
             look.state = match (letter, look.state) {
-                (b'?', _) => State::Unknown,
-                (b'R', _) => State::Running,
-                (b'D', _) => State::Disk,
-                (b'T' | b't', _) => State::Stopped,
+                (b'?', _) => TaskState::Unknown,
+                (b'R', _) => TaskState::Running,
+                (b'D', _) => TaskState::Disk,
+                (b'T' | b't', _) => TaskState::Stopped,
                 (b'Z' | b'X', _) => return None,
-                (_, State::Disk) if blocked != Some(Blocked::NotInCall) => State::File,
-                _ => State::Unknown,
+                (_, TaskState::Disk) if blocked != Some(Blocked::NotInCall) => TaskState::File,
+                _ => TaskState::Unknown,
             };
         }
         Some(look)
@@ -310,7 +315,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
 
     /// Looks at a child until it is in the state, for at most some thousands of looks.
-    fn comes_to(child: &Child, ends: &Endpoints, state: State) -> bool {
+    fn comes_to(child: &Child, ends: &Endpoints, state: TaskState) -> bool {
         let mut process = Process::new(child.id() as Pid, 0);
         (0..200_000).any(|_| {
             std::thread::yield_now();
@@ -322,11 +327,11 @@ mod tests {
     fn a_real_child_is_seen_reading_and_asleep() {
         let mut cat = Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat");
         let input = cat.stdin.as_ref().and_then(Descriptor::of);
-        assert!(comes_to(&cat, &Endpoints { input, output: None }, State::BlockedIn));
+        assert!(comes_to(&cat, &Endpoints { input, output: None }, TaskState::BlockedIn));
         drop(cat.stdin.take());
         cat.wait().expect("waited");
         let mut sleep = Command::new("sleep").arg("60").spawn().expect("sleep");
-        assert!(comes_to(&sleep, &Endpoints::default(), State::Sleep));
+        assert!(comes_to(&sleep, &Endpoints::default(), TaskState::Sleep));
         sleep.kill().expect("killed");
         sleep.wait().expect("waited");
     }

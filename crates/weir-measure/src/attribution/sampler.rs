@@ -5,11 +5,11 @@ use super::births::Census;
 use super::classify::{Endpoints, Hints};
 use super::group::Group;
 use super::pipes::{Fill, PipeWatch};
-use super::process::{Look, Process};
+use super::process::{Process, TaskLook};
 use super::tree::Discovery;
 use crate::proc::{Descriptor, descriptor};
 use std::collections::BTreeMap;
-use weir_doctor::state::State;
+use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 
 /// How found processes are put into groups.
@@ -125,7 +125,7 @@ impl Sampler {
             .iter_mut()
             .filter_map(|pipe| Some((pipe.identity, pipe.look(weight_ns)?)))
             .collect();
-        let mut strongest: Vec<Option<(State, u32)>> = vec![None; self.groups.len()];
+        let mut strongest: Vec<Option<(TaskState, u32)>> = vec![None; self.groups.len()];
         let mut counts = vec![0; self.groups.len()];
         let mut has_children = vec![false; self.groups.len()];
         let mut dead = Vec::new();
@@ -174,7 +174,7 @@ impl Sampler {
             let state = strongest[position].map(|(state, on_cpu)| (stopped(group, state), on_cpu));
             if let Some((state, on_cpu_permille)) = state.filter(|_| !group.ended) {
                 group.samples.add(state, weight_ns, on_cpu_permille);
-                let falls_asleep = state == State::Sleep && group.now != Some(State::Sleep);
+                let falls_asleep = state == TaskState::Sleep && group.now != Some(TaskState::Sleep);
                 group.times_asleep += u64::from(falls_asleep);
                 group.now = Some(state);
                 group.last_ns = now_ns;
@@ -190,7 +190,7 @@ impl Sampler {
     /// wait.
     fn look_again(
         &mut self,
-        strongest: &mut [Option<(State, u32)>],
+        strongest: &mut [Option<(TaskState, u32)>],
         counts: &[usize],
         fills: &[(Descriptor, Fill)],
     ) {
@@ -198,7 +198,8 @@ impl Sampler {
             let ends = self.groups[position].ends;
             let hints = hints(&ends, fills);
             for _ in 0..MORE_LOOKS {
-                let among_themselves = matches!(seen, Some((State::Child | State::Lock, _)));
+                let among_themselves =
+                    matches!(seen, Some((TaskState::Child | TaskState::Lock, _)));
                 if !among_themselves {
                     break;
                 }
@@ -373,16 +374,16 @@ fn hints(ends: &Endpoints, fills: &[(Descriptor, Fill)]) -> Hints {
     }
 }
 
-fn note(group: &mut Group, look: &Look) {
+fn note(group: &mut Group, look: &TaskLook) {
     group.hidden |= look.hidden;
     group.uncounted |= look.uncounted;
 }
 
 /// Keeps the strongest state; for several running tasks, the chance that one had a CPU.
-fn combine(strongest: &mut Option<(State, u32)>, look: &Look) {
+fn combine(strongest: &mut Option<(TaskState, u32)>, look: &TaskLook) {
     let (state, on_cpu) = (look.state, look.on_cpu_permille);
     *strongest = match *strongest {
-        Some((State::Running, before)) if state == State::Running => {
+        Some((TaskState::Running, before)) if state == TaskState::Running => {
             let neither = (1000 - before.min(1000)) * (1000 - on_cpu.min(1000)) / 1000;
             Some((state, 1000 - neither))
         }
@@ -393,28 +394,30 @@ fn combine(strongest: &mut Option<(State, u32)>, look: &Look) {
 }
 
 /// A stopped task still shows its last call; the record of stops overrides that.
-fn stopped(group: &Group, state: State) -> State {
-    if group.stopped { State::Stopped } else { state }
+fn stopped(group: &Group, state: TaskState) -> TaskState {
+    if group.stopped { TaskState::Stopped } else { state }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn look(state: State, on_cpu_permille: u32) -> Look {
-        Look { state, on_cpu_permille, hidden: false, uncounted: false, socket: None }
+    fn look(state: TaskState, on_cpu_permille: u32) -> TaskLook {
+        TaskLook { state, on_cpu_permille, hidden: false, uncounted: false, socket: None }
     }
 
     #[test]
     fn the_strongest_state_counts_and_two_half_running_tasks_make_three_quarters() {
         let mut strongest = None;
-        for seen in [look(State::Lock, 0), look(State::BlockedIn, 0), look(State::Child, 0)] {
+        for seen in
+            [look(TaskState::Lock, 0), look(TaskState::BlockedIn, 0), look(TaskState::Child, 0)]
+        {
             combine(&mut strongest, &seen);
         }
-        assert_eq!(strongest, Some((State::BlockedIn, 0)));
-        combine(&mut strongest, &look(State::Running, 500));
-        combine(&mut strongest, &look(State::Running, 500));
-        combine(&mut strongest, &look(State::Sleep, 0));
-        assert_eq!(strongest, Some((State::Running, 750)));
+        assert_eq!(strongest, Some((TaskState::BlockedIn, 0)));
+        combine(&mut strongest, &look(TaskState::Running, 500));
+        combine(&mut strongest, &look(TaskState::Running, 500));
+        combine(&mut strongest, &look(TaskState::Sleep, 0));
+        assert_eq!(strongest, Some((TaskState::Running, 750)));
     }
 }

@@ -4,7 +4,7 @@
 //! of a short batch, so that one operation would look like a whole batch. So the time of an
 //! operation is the slope between two lengths.
 
-use super::case::{Trouble, Work};
+use super::case::{CaseError, Work};
 
 /// The most operations of a batch, however short they are.
 const COUNT_MAX: u64 = 1 << 32;
@@ -21,12 +21,12 @@ const HELD_UP_NS: f64 = 1e8;
 const REFUTES: f64 = 0.75;
 
 /// A batch length in operations, and its time without hold-ups.
-struct Length {
+struct BatchLength {
     count: u64,
     ns: f64,
 }
 
-impl Length {
+impl BatchLength {
     /// Each try counts as the shortest: a try that was held up must not use up the time in which
     /// its error can be found.
     fn cost_ns(&self) -> f64 {
@@ -43,7 +43,7 @@ struct Trial<'a> {
 impl Trial<'_> {
     /// A batch that was held up, or that set up what later ones use, looks long: the shortest of
     /// three counts. Nothing makes one look short: below `long_ns` one try is enough.
-    fn of(&mut self, count: u64, long_ns: f64) -> Result<Length, Trouble> {
+    fn of(&mut self, count: u64, long_ns: f64) -> Result<BatchLength, CaseError> {
         let mut ns = f64::INFINITY;
         for _ in 0..TRIES {
             let elapsed_ns = self.work.batch(count)?.elapsed_ns.max(1.0);
@@ -53,11 +53,11 @@ impl Trial<'_> {
                 break;
             }
         }
-        Ok(Length { count, ns })
+        Ok(BatchLength { count, ns })
     }
 
     /// Finds a length that is not much too short, whatever its time consists of.
-    fn first_long(&mut self, ns: f64, long_ns: f64) -> Result<Length, Trouble> {
+    fn first_long(&mut self, ns: f64, long_ns: f64) -> Result<BatchLength, CaseError> {
         let mut count = 1;
         loop {
             let length = self.of(count, long_ns)?;
@@ -71,7 +71,7 @@ impl Trial<'_> {
 
     /// Checks the slope, since all tries of a length may have been held up: another length, no
     /// shorter, refutes it if its batch takes much less than the slope predicts.
-    fn refute(&mut self, slope: &Slope, count: u64) -> Result<Option<Length>, Trouble> {
+    fn refute(&mut self, slope: &Slope, count: u64) -> Result<Option<BatchLength>, CaseError> {
         let least_ns = REFUTES * slope.batch_ns(count);
         let length = self.of(count, least_ns)?;
         Ok(Some(length).filter(|length| length.ns < least_ns))
@@ -85,7 +85,7 @@ struct Slope {
 }
 
 impl Slope {
-    fn between(shorter: &Length, longer: &Length) -> Slope {
+    fn between(shorter: &BatchLength, longer: &BatchLength) -> Slope {
         let more = (longer.count - shorter.count) as f64;
         let each_ns = ((longer.ns - shorter.ns) / more).max(0.0);
         Slope { fixed_ns: (shorter.ns - each_ns * shorter.count as f64).max(0.0), each_ns }
@@ -109,7 +109,7 @@ impl Slope {
 ///
 /// # Errors
 /// A batch failed.
-pub fn calibrate(work: &mut dyn Work, ns: f64) -> Result<u64, Trouble> {
+pub fn calibrate(work: &mut dyn Work, ns: f64) -> Result<u64, CaseError> {
     let long_ns = ns / 3.0;
     let mut trial = Trial { work, took_ns: 0.0 };
     let first = trial.first_long(ns, long_ns)?;

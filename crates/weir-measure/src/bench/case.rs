@@ -107,7 +107,7 @@ impl Normalise {
 }
 
 /// Sets up a case: returns the work, or why it is impossible here.
-pub type Recipe = Box<dyn Fn(&Site) -> Result<Box<dyn Work>, Trouble> + Send + Sync>;
+pub type Recipe = Box<dyn Fn(&Site) -> Result<Box<dyn Work>, CaseError> + Send + Sync>;
 
 /// A quantity with its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,7 +211,7 @@ pub trait Work {
     ///
     /// # Errors
     /// The reason; the case is then given up.
-    fn batch(&mut self, count: u64) -> Result<Batch, Trouble>;
+    fn batch(&mut self, count: u64) -> Result<Batch, CaseError>;
 }
 
 /// The result of a batch.
@@ -263,7 +263,7 @@ impl Site {
     ///
     /// # Errors
     /// The CPU is not allowed.
-    pub fn go_here(&self) -> Result<(), Trouble> {
+    pub fn go_here(&self) -> Result<(), CaseError> {
         self.go(0)
     }
 
@@ -271,15 +271,15 @@ impl Site {
     ///
     /// # Errors
     /// The CPU is not allowed.
-    pub fn go_there(&self) -> Result<(), Trouble> {
+    pub fn go_there(&self) -> Result<(), CaseError> {
         self.go(1)
     }
 
-    fn go(&self, side: usize) -> Result<(), Trouble> {
+    fn go(&self, side: usize) -> Result<(), CaseError> {
         match self.cpus.get(side) {
             None => Ok(()),
             Some(cpu) => super::place::pin(*cpu as usize)
-                .map_err(|error| Trouble::failed(format!("cannot run on CPU {cpu}: {error}"))),
+                .map_err(|error| CaseError::failed(format!("cannot run on CPU {cpu}: {error}"))),
         }
     }
 }
@@ -287,33 +287,33 @@ impl Site {
 /// Why a case gives no figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{text}")]
-pub struct Trouble {
+pub struct CaseError {
     /// Whether a privilege or a feature is missing, rather than something failed.
     pub left_out: bool,
     /// What failed and why.
     pub text: String,
 }
 
-impl Trouble {
+impl CaseError {
     /// Makes the error that the host lacks a privilege or a feature.
-    pub fn left_out(text: impl Into<String>) -> Trouble {
-        Trouble { left_out: true, text: text.into() }
+    pub fn left_out(text: impl Into<String>) -> CaseError {
+        CaseError { left_out: true, text: text.into() }
     }
 
     /// Makes the error that something failed.
-    pub fn failed(text: impl Into<String>) -> Trouble {
-        Trouble { left_out: false, text: text.into() }
+    pub fn failed(text: impl Into<String>) -> CaseError {
+        CaseError { left_out: false, text: text.into() }
     }
 }
 
-impl From<std::io::Error> for Trouble {
-    fn from(error: std::io::Error) -> Trouble {
-        Trouble::failed(error.to_string())
+impl From<std::io::Error> for CaseError {
+    fn from(error: std::io::Error) -> CaseError {
+        CaseError::failed(error.to_string())
     }
 }
 
-impl From<rustix::io::Errno> for Trouble {
-    fn from(error: rustix::io::Errno) -> Trouble {
-        Trouble::failed(std::io::Error::from(error).to_string())
+impl From<rustix::io::Errno> for CaseError {
+    fn from(error: rustix::io::Errno) -> CaseError {
+        CaseError::failed(std::io::Error::from(error).to_string())
     }
 }

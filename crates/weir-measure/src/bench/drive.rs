@@ -1,8 +1,8 @@
 //! Carries out a plan: starts the cells in random order, collects their output, and ends those that
 //! take too long.
 
-use super::case::{Site, Suite, Trouble};
-use super::cell::{Line, Request, Row};
+use super::case::{CaseError, Site, Suite};
+use super::cell::{CellBatch, CellLine, CellRequest};
 use super::pace::Pace;
 use super::plan::{Block, Plan};
 use crate::pairs::PairOrder;
@@ -14,9 +14,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A cell may take this much more than its time before it is killed...
+/// Added to the time limit after which a cell is killed.
 const GRACE: Duration = Duration::from_secs(2);
-/// ... and once more its time divided by this.
+/// Multiple of the longest expected time of a cell in that limit.
 const PATIENCE: u32 = 2;
 /// How often a wait checks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -42,11 +42,11 @@ pub struct Collected {
     /// When it began, since the start of the run.
     pub began_ms: u64,
     /// Its batches.
-    pub rows: Vec<Row>,
+    pub rows: Vec<CellBatch>,
     /// Operations of a batch, by case.
     pub counts: Vec<(usize, u64)>,
     /// The failures that it reported.
-    pub troubles: Vec<(Option<usize>, Trouble)>,
+    pub troubles: Vec<(Option<usize>, CaseError)>,
     /// Whether it was killed because its time was over.
     pub killed: bool,
 }
@@ -144,10 +144,10 @@ fn vary(count: Option<u64>, random: &mut Random) -> Option<u64> {
         .map(|count| count.max(1))
 }
 
-fn request(suites: &[Suite], plan: &Plan, block: &Block, seed: u64) -> Request {
+fn request(suites: &[Suite], plan: &Plan, block: &Block, seed: u64) -> CellRequest {
     let suite = &suites[block.suite];
     let group = &suite.groups[block.group];
-    Request {
+    CellRequest {
         suite: suite.name.into(),
         group: group.name.clone(),
         cases: block.cases.iter().map(|case| group.cases[*case].name.clone()).collect(),
@@ -167,7 +167,7 @@ fn request(suites: &[Suite], plan: &Plan, block: &Block, seed: u64) -> Request {
 /// Runs one cell in a process group of its own, all of which is killed at the end. Returns whether
 /// the observer asked to stop.
 fn run_cell(
-    request: &Request,
+    request: &CellRequest,
     patience: Duration,
     launch: &dyn Fn() -> Command,
     observer: &mut dyn Observer,
@@ -192,12 +192,12 @@ fn run_cell(
     }
     let mut cell = understand(&said);
     match end {
-        End::Stopped => return Ok((cell, true)),
-        End::TimeOver => cell.killed = true,
-        End::Silent => {
+        CellEnd::Stopped => return Ok((cell, true)),
+        CellEnd::TimeOver => cell.killed = true,
+        CellEnd::Silent => {
             let well = status.is_ok_and(|status| status.success());
             if !well && cell.troubles.is_empty() {
-                cell.troubles.push((None, Trouble::failed("its process died")));
+                cell.troubles.push((None, CaseError::failed("its process died")));
             }
         }
     }
@@ -210,24 +210,24 @@ fn reap_orphans(group: Pid) {
     while matches!(waitpgid(group, WaitOptions::empty()), Ok(Some(_))) {}
 }
 
-enum End {
+enum CellEnd {
     Silent,
     TimeOver,
     Stopped,
 }
 
 /// Reads until the cell closes its output, its time is over or the observer asks to stop.
-fn listen(child: &mut Child, deadline: Instant, observer: &mut dyn Observer) -> (Vec<u8>, End) {
+fn listen(child: &mut Child, deadline: Instant, observer: &mut dyn Observer) -> (Vec<u8>, CellEnd) {
     let mut said = Vec::new();
-    let Some(mut stdout) = child.stdout.take() else { return (said, End::Silent) };
+    let Some(mut stdout) = child.stdout.take() else { return (said, CellEnd::Silent) };
     let mut buffer = vec![0; 1 << 16];
     loop {
         if observer.stop() {
-            return (said, End::Stopped);
+            return (said, CellEnd::Stopped);
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return (said, End::TimeOver);
+            return (said, CellEnd::TimeOver);
         }
         let wait = Timespec::try_from(left.min(LOOK)).unwrap_or_default();
         let mut fds = [PollFd::new(&stdout, PollFlags::IN)];
@@ -235,10 +235,10 @@ fn listen(child: &mut Child, deadline: Instant, observer: &mut dyn Observer) -> 
             continue;
         }
         match stdout.read(&mut buffer) {
-            Ok(0) => return (said, End::Silent),
+            Ok(0) => return (said, CellEnd::Silent),
             Ok(n) => said.extend_from_slice(&buffer[..n]),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => return (said, End::Silent),
+            Err(_) => return (said, CellEnd::Silent),
         }
     }
 }
@@ -248,9 +248,9 @@ fn understand(said: &[u8]) -> Collected {
     let mut cell = Collected::default();
     for line in said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         match serde_json::from_slice(line) {
-            Ok(Line::Batch(row)) => cell.rows.push(row),
-            Ok(Line::Count(case, count)) => cell.counts.push((case, count)),
-            Ok(Line::Trouble(case, trouble)) => cell.troubles.push((case, trouble)),
+            Ok(CellLine::Batch(row)) => cell.rows.push(row),
+            Ok(CellLine::Count(case, count)) => cell.counts.push((case, count)),
+            Ok(CellLine::Trouble(case, trouble)) => cell.troubles.push((case, trouble)),
             Err(_) => {}
         }
     }

@@ -125,7 +125,7 @@ fn mitigations() -> BTreeMap<String, String> {
 
 /// Counts of the host's events since it started.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct HostCounts {
     switches: u64,
     forks: u64,
     faults: u64,
@@ -133,7 +133,7 @@ struct Counts {
     packets: u64,
 }
 
-fn counts() -> Counts {
+fn counts() -> HostCounts {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
     let count = |text: &str, name: &str| number(text, name).unwrap_or(0);
@@ -142,7 +142,7 @@ fn counts() -> Counts {
         let text = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
         calls += parse_io(text.as_bytes()).map_or(0, |io| io.read_calls + io.write_calls);
     }
-    Counts {
+    HostCounts {
         switches: count(&stat, "ctxt"),
         forks: count(&stat, "processes"),
         faults: count(&vmstat, "pgfault"),

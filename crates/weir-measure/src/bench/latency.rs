@@ -4,7 +4,7 @@
 //! after it and hides how long they would have waited (coordinated omission). Here each request has
 //! an intended start, and its latency counts from that.
 
-use super::case::Trouble;
+use super::case::CaseError;
 use hdrhistogram::Histogram;
 use std::time::{Duration, Instant};
 
@@ -58,8 +58,8 @@ pub fn open_loop(
     rate_per_s: u64,
     count: u64,
     spin: bool,
-    mut request: impl FnMut() -> Result<(), Trouble>,
-) -> Result<Percentiles, Trouble> {
+    mut request: impl FnMut() -> Result<(), CaseError>,
+) -> Result<Percentiles, CaseError> {
     let period = Duration::from_nanos(1_000_000_000 / rate_per_s.max(1));
     let mut latencies = Latencies::default();
     let begun = Instant::now();
@@ -117,6 +117,6 @@ mod tests {
 
     #[test]
     fn an_error_ends_it() {
-        assert!(open_loop(10, 5, false, || Err(Trouble::failed("no"))).is_err());
+        assert!(open_loop(10, 5, false, || Err(CaseError::failed("no"))).is_err());
     }
 }

@@ -15,11 +15,11 @@ const LIMIT: Duration = Duration::from_millis(20);
 
 /// A word on a cache line of its own.
 #[repr(align(128))]
-struct Line(AtomicU64);
+struct CacheLine(AtomicU64);
 
 /// Measures the median round trip in nanoseconds; `None` when the two did not run at the same time.
 pub fn round_trip_ns(here: usize, there: usize) -> Option<f64> {
-    let (line, over) = (Line(AtomicU64::new(0)), AtomicBool::new(false));
+    let (line, over) = (CacheLine(AtomicU64::new(0)), AtomicBool::new(false));
     let deadline = Instant::now() + LIMIT;
     std::thread::scope(|scope| {
         scope.spawn(|| {

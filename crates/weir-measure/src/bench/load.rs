@@ -1,6 +1,6 @@
 //! Processes beside the measurement: competing load, and spinners that keep CPUs from idling.
 
-use super::case::{Site, Trouble};
+use super::case::{CaseError, Site};
 use super::params::{Load, Placement};
 use std::fs::File;
 use std::hint::black_box;
@@ -14,7 +14,7 @@ const WALKED_BYTES: usize = 256 << 20;
 ///
 /// # Errors
 /// No process or no file can be made.
-pub fn start(site: &Site) -> Result<Vec<Child>, Trouble> {
+pub fn start(site: &Site) -> Result<Vec<Child>, CaseError> {
     let mut children = Vec::new();
     if site.placement == Placement::OtherCpuAwake {
         for cpu in site.cpus.clone() {
@@ -45,9 +45,9 @@ pub fn start(site: &Site) -> Result<Vec<Child>, Trouble> {
 ///
 /// # Errors
 /// The directory is missing, not writable or full.
-pub fn scratch_file(site: &Site) -> Result<File, Trouble> {
+pub fn scratch_file(site: &Site) -> Result<File, CaseError> {
     tempfile::tempfile_in(&site.directory).map_err(|error| {
-        Trouble::failed(format!("cannot make a file in {}: {error}", site.directory.display()))
+        CaseError::failed(format!("cannot make a file in {}: {error}", site.directory.display()))
     })
 }
 

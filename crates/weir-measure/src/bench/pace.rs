@@ -24,7 +24,7 @@ const OVER: f64 = 0.1;
 
 /// The measured times of a block.
 #[derive(Clone, Debug)]
-struct Known {
+struct BlockTimes {
     processes: u64,
     planned_s: f64,
     floor_s: f64,
@@ -34,7 +34,7 @@ struct Known {
     done: u64,
 }
 
-impl Known {
+impl BlockTimes {
     fn cost_s(&self, part: f64) -> f64 {
         (self.planned_s * part).max(self.floor_s)
     }
@@ -50,7 +50,7 @@ impl Known {
 #[derive(Clone, Debug)]
 pub struct Pace {
     budget_s: f64,
-    blocks: Vec<Known>,
+    blocks: Vec<BlockTimes>,
     /// The part of its planned time that a cell gets.
     part: f64,
     /// The pass before which the run ends.
@@ -60,7 +60,7 @@ pub struct Pace {
 impl Pace {
     /// Creates the pace of a plan that has not begun.
     pub fn new(plan: &Plan) -> Pace {
-        let known = |block: &super::plan::Block| Known {
+        let known = |block: &super::plan::Block| BlockTimes {
             processes: block.processes,
             planned_s: block.cell.as_secs_f64(),
             floor_s: block.floor.as_secs_f64(),
@@ -68,7 +68,7 @@ impl Pace {
             measured: false,
             done: 0,
         };
-        let blocks: Vec<Known> = plan.blocks.iter().map(known).collect();
+        let blocks: Vec<BlockTimes> = plan.blocks.iter().map(known).collect();
         let end = blocks.iter().map(|block| block.processes).max().unwrap_or(0);
         Pace { budget_s: plan.budget.as_secs_f64(), blocks, part: 1.0, end }
     }

@@ -23,7 +23,7 @@ const HARDLY: u32 = 5;
 
 /// The request for a run.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct PlanRequest {
     /// The selected cases.
     pub picks: Picks,
     /// Placements; none for those of each group.
@@ -76,7 +76,7 @@ pub struct Plan {
     /// The time budget.
     pub budget: Duration,
     /// The request it came from.
-    pub wish: Wish,
+    pub wish: PlanRequest,
 }
 
 /// Why there is no plan.
@@ -110,7 +110,11 @@ impl Plan {
     ///
     /// # Errors
     /// See [`PlanError`].
-    pub fn new(suites: &[Suite], wish: Wish, topology: &Topology) -> Result<Plan, PlanError> {
+    pub fn new(
+        suites: &[Suite],
+        wish: PlanRequest,
+        topology: &Topology,
+    ) -> Result<Plan, PlanError> {
         let mut notes = Vec::new();
         let mut blocks = Vec::new();
         for (suite_index, suite) in suites.iter().enumerate() {
@@ -146,7 +150,7 @@ impl Plan {
 fn blocks_of(
     suite: &Suite,
     index: usize,
-    wish: &Wish,
+    wish: &PlanRequest,
     topology: &Topology,
     notes: &mut Vec<Note>,
 ) -> Result<Vec<Block>, PlanError> {
@@ -188,7 +192,7 @@ fn blocks_of(
     Ok(blocks)
 }
 
-fn why_nothing(suites: &[Suite], wish: &Wish) -> String {
+fn why_nothing(suites: &[Suite], wish: &PlanRequest) -> String {
     let picked = |suite: &&Suite| {
         suite.groups.iter().any(|group| !wish.picks.of_group(suite, group).is_empty())
     };
@@ -209,7 +213,11 @@ fn why_nothing(suites: &[Suite], wish: &Wish) -> String {
 
 /// Assigns every cell its time. A budget too small for all processes reduces their number during
 /// the run (see [`super::pace`]); one too small for the fewest is refused.
-fn share_out(blocks: &mut [Block], suites: &[Suite], wish: &Wish) -> Result<Duration, PlanError> {
+fn share_out(
+    blocks: &mut [Block],
+    suites: &[Suite],
+    wish: &PlanRequest,
+) -> Result<Duration, PlanError> {
     let weight = |block: &Block| -> f64 {
         let group = &suites[block.suite].groups[block.group];
         let twin = if group.twin { 1.0 } else { 0.0 };

@@ -14,17 +14,20 @@ const FREQUENCY_SHARE: f64 = 0.1;
 
 /// A watch on the host from its beginning on.
 #[derive(Debug)]
-pub struct Watch {
+pub struct HostWatch {
     cpus: Vec<usize>,
     begun: Option<HostCpu>,
     frequencies_hz: Vec<f64>,
 }
 
-impl Watch {
+impl HostWatch {
     /// Begins to watch these CPUs.
-    pub fn begin(cpus: &[usize]) -> Watch {
-        let mut watch =
-            Watch { cpus: cpus.to_vec(), begun: HostCpu::read(cpus), frequencies_hz: Vec::new() };
+    pub fn begin(cpus: &[usize]) -> HostWatch {
+        let mut watch = HostWatch {
+            cpus: cpus.to_vec(),
+            begun: HostCpu::read(cpus),
+            frequencies_hz: Vec::new(),
+        };
         watch.look();
         watch
     }
@@ -153,7 +156,7 @@ mod tests {
 
     #[test]
     fn watching_sees_something() {
-        let mut watch = Watch::begin(&[]);
+        let mut watch = HostWatch::begin(&[]);
         // sleep: counters of the kernel move in ticks.
         std::thread::sleep(std::time::Duration::from_millis(30));
         let seen = watch.seen().expect("/proc/stat is there");

@@ -23,7 +23,7 @@ pub const TAIL_DEVIATIONS: f64 = 1.959_963_984_540_054;
 
 /// The result of the test.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
+pub struct SignedRank {
     /// Median of the Walsh averages.
     pub estimate: f64,
     /// Lower end of the 95 % interval.
@@ -35,7 +35,7 @@ pub struct Found {
 }
 
 /// Analyses finite values, at least six of them.
-pub fn analyse(values: &[f64]) -> Found {
+pub fn analyse(values: &[f64]) -> SignedRank {
     let k = critical(values.len()).expect("six values or more");
     let mut averages: Vec<f64> = Vec::with_capacity(values.len() * (values.len() + 1) / 2);
     for (at, a) in values.iter().enumerate() {
@@ -44,7 +44,7 @@ pub fn analyse(values: &[f64]) -> Found {
     }
     averages.sort_unstable_by(f64::total_cmp);
     let last = averages.len() - 1;
-    Found {
+    SignedRank {
         estimate: averages[last / 2] / 2.0 + averages[last.div_ceil(2)] / 2.0,
         low: averages[k],
         high: averages[last - k],

@@ -14,12 +14,12 @@ pub struct Descriptor {
     /// Number of the inode: for a pipe, the number that both of its ends share.
     pub inode: u64,
     /// Kind of file.
-    pub kind: Kind,
+    pub kind: FileKind,
 }
 
 /// Kinds of files, as far as waiting for them differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum FileKind {
     /// A pipe or a FIFO.
     Pipe,
     /// A socket.
@@ -51,21 +51,23 @@ impl Descriptor {
 
     /// Whether it is a pipe or a FIFO.
     pub fn is_pipe(&self) -> bool {
-        self.kind == Kind::Pipe
+        self.kind == FileKind::Pipe
     }
 
     /// Whether it is a socket.
     pub fn is_socket(&self) -> bool {
-        self.kind == Kind::Socket
+        self.kind == FileKind::Socket
     }
 
     fn from_stat(stat: &rustix::fs::Stat) -> Descriptor {
         let kind = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Fifo => Kind::Pipe,
-            FileType::Socket => Kind::Socket,
-            FileType::CharacterDevice => Kind::Device,
-            FileType::RegularFile | FileType::Directory | FileType::BlockDevice => Kind::Storage,
-            _ => Kind::Anonymous,
+            FileType::Fifo => FileKind::Pipe,
+            FileType::Socket => FileKind::Socket,
+            FileType::CharacterDevice => FileKind::Device,
+            FileType::RegularFile | FileType::Directory | FileType::BlockDevice => {
+                FileKind::Storage
+            }
+            _ => FileKind::Anonymous,
         };
         Descriptor { device: stat.st_dev, inode: stat.st_ino, kind }
     }

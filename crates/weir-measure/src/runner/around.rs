@@ -2,7 +2,7 @@
 
 use crate::host_cpu::HostCpu;
 use crate::machine;
-use crate::quota::{self, Limit};
+use crate::quota::{self, GroupQuota};
 use weir_doctor::facts::{Host, Quota};
 
 /// The kernel counts in ticks of 10 ms, which is too coarse for runs shorter than this.
@@ -10,14 +10,14 @@ const SHORTEST_NS: u64 = 200_000_000;
 
 /// The counters before the run.
 #[derive(Debug)]
-pub(super) struct Around {
+pub(super) struct RunSurroundings {
     cpus: Option<HostCpu>,
-    limits: Vec<Limit>,
+    limits: Vec<GroupQuota>,
 }
 
-impl Around {
-    pub fn look() -> Around {
-        Around { cpus: HostCpu::read(&machine::allowed_cpus()), limits: quota::limits() }
+impl RunSurroundings {
+    pub fn look() -> RunSurroundings {
+        RunSurroundings { cpus: HostCpu::read(&machine::allowed_cpus()), limits: quota::limits() }
     }
 
     /// Returns what happened since; `unreaped_ns` of CPU time also belongs to the run, although

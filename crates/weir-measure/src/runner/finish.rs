@@ -1,7 +1,7 @@
 //! The end of a stage: reads the kernel's final counters and makes the stage's record.
 
 use super::job::{Job, StageSpec};
-use super::{Running, bytes, sums};
+use super::{RunningJob, bytes, sums};
 use crate::attribution::{Births, Group, Peers, Sampler};
 use crate::machine;
 use crate::oom;
@@ -18,7 +18,7 @@ use weir_sys::Pid;
 use weir_sys::proc::{ProcFile, Sched, Stat, is_own, read_small};
 
 /// Why a stage could not be started: the status that a shell would give it, and a sentence.
-pub struct Failure {
+pub struct StartFailure {
     /// 127 when there is no such command, 126 when it cannot be executed.
     pub status: i32,
     /// The reason.
@@ -26,7 +26,7 @@ pub struct Failure {
 }
 
 /// A stage that was started, or that failed to start.
-pub(super) struct Live {
+pub(super) struct LiveStage {
     start_ns: u64,
     /// Whether it is stopped by job control.
     pub stopped: bool,
@@ -34,9 +34,9 @@ pub(super) struct Live {
 }
 
 enum LiveState {
-    Failed(Failure),
+    Failed(StartFailure),
     Running(Files),
-    Ended(Box<Ended>),
+    Ended(Box<FinalCounters>),
 }
 
 /// Least number of samples for a sampled peak to count.
@@ -54,7 +54,7 @@ struct Files {
 }
 
 /// The final counters of a stage.
-struct Ended {
+struct FinalCounters {
     group: usize,
     end_ns: u64,
     /// CPU and waiting time of the first thread of the first process.
@@ -66,16 +66,16 @@ struct Ended {
     inherited_rss_bytes: u64,
 }
 
-impl Live {
-    pub fn failed(failure: Failure, start_ns: u64) -> Live {
-        Live { start_ns, stopped: false, state: LiveState::Failed(failure) }
+impl LiveStage {
+    pub fn failed(failure: StartFailure, start_ns: u64) -> LiveStage {
+        LiveStage { start_ns, stopped: false, state: LiveState::Failed(failure) }
     }
 
-    pub fn started(pid: Pid, group: usize, start_ns: u64, inherited_rss_bytes: u64) -> Live {
+    pub fn started(pid: Pid, group: usize, start_ns: u64, inherited_rss_bytes: u64) -> LiveStage {
         let open = |file| ProcFile::open(&format!("/proc/{pid}/{file}")).ok();
         let (sched, io) = (open("schedstat"), open("io"));
         let files = Files { pid, group, pidfd: pidfd(pid), sched, io, inherited_rss_bytes };
-        Live { start_ns, stopped: false, state: LiveState::Running(files) }
+        LiveStage { start_ns, stopped: false, state: LiveState::Running(files) }
     }
 
     pub fn has_ended(&self) -> bool {
@@ -111,7 +111,7 @@ impl Live {
         let stat = read_small(&format!("/proc/{}/stat", files.pid), &mut buffer).ok();
         let had_children = stat.and_then(Stat::parse).is_some_and(|stat| stat.waited_ticks > 0);
         sampler.end_group(files.group, now_ns);
-        let ended = Ended {
+        let ended = FinalCounters {
             group: files.group,
             end_ns: now_ns,
             sched,
@@ -145,7 +145,7 @@ fn ending(status: ExitStatus) -> Ending {
     signal.unwrap_or_else(|| Ending::Code(status.code().unwrap_or_default()))
 }
 
-impl Running {
+impl RunningJob {
     /// Makes the record of the job, all of whose stages have ended.
     pub(super) fn finish(mut self, job: &Job) -> Run {
         let blind = !is_own();
@@ -158,12 +158,12 @@ impl Running {
             self.notes.push(format!("/proc {why}: only CPU time and memory are known"));
         }
         let start_ns = self.live.iter().map(|live| live.start_ns).min().unwrap_or(0);
-        let end_ns = self.live.iter().map(Live::end_ns).max().unwrap_or(0);
+        let end_ns = self.live.iter().map(LiveStage::end_ns).max().unwrap_or(0);
         let mut run = Run {
             wall_ns: end_ns.saturating_sub(start_ns),
             stopped_ns: self.clock.paused_ns(),
             cpus: machine::usable_cpus(),
-            ending: self.live.last().and_then(Live::ending),
+            ending: self.live.last().and_then(LiveStage::ending),
             signals: self.signals.clone(),
             ticks: self.sampler.ticks,
             notes: std::mem::take(&mut self.notes),
@@ -204,7 +204,7 @@ impl Running {
     }
 }
 
-fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
+fn stage(live: &LiveStage, spec: &StageSpec, sampler: &Sampler) -> Stage {
     let mut stage = Stage { label: spec.label.clone(), processes: 1, ..Stage::default() };
     stage.inserted = spec.inserted;
     stage.relay = spec.inserted || is_relay(&spec.label);
@@ -262,7 +262,7 @@ fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
 
 /// Whether the first thread's counters are those of the whole stage: no other task was seen for
 /// long, or used a notable CPU time.
-fn is_single(ended: &Ended, several_ns: u64, stage: &Stage) -> bool {
+fn is_single(ended: &FinalCounters, several_ns: u64, stage: &Stage) -> bool {
     let Some(main) = ended.sched else { return true };
     let elsewhere_ns = stage.cpu_sum_ns().saturating_sub(main.cpu_ns);
     let little_ns = stage.wall_ns / 100;

@@ -24,8 +24,8 @@ use crate::clock::Clock;
 use crate::machine;
 use crate::oom;
 use crate::random::Random;
-use around::Around;
-use finish::Live;
+use around::RunSurroundings;
+use finish::LiveStage;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Resource, Signal, WaitId, WaitIdOptions, getrlimit, setrlimit, waitid};
 use std::time::Duration;
@@ -53,7 +53,7 @@ const PROGRESS_NS: u64 = 100_000_000;
 /// When no pipe can be made.
 pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
     let grouping = if job.script { Grouping::ByProcess } else { Grouping::ByStage };
-    let mut running = Running {
+    let mut running = RunningJob {
         clock: Clock::start(),
         sampler: Sampler::new(grouping, job.pipe_bytes),
         live: Vec::new(),
@@ -62,7 +62,7 @@ pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
         notes: Vec::new(),
         file_limit: None,
         memory_kills: oom::kills(),
-        around: Around::look(),
+        around: RunSurroundings::look(),
     };
     signals::restore_default(SIGCHLD);
     running.start(job, watcher)?;
@@ -72,10 +72,10 @@ pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
 }
 
 /// A job that runs.
-struct Running {
+struct RunningJob {
     clock: Clock,
     sampler: Sampler,
-    live: Vec<Live>,
+    live: Vec<LiveStage>,
     signals: Vec<i32>,
     limit_bytes: u64,
     notes: Vec<String>,
@@ -84,10 +84,10 @@ struct Running {
     /// Processes killed before the run because memory had run out.
     memory_kills: MemoryKills,
     /// The host's CPU use and the quota when the run began.
-    around: Around,
+    around: RunSurroundings,
 }
 
-impl Running {
+impl RunningJob {
     /// Waits for all stages, sampling meanwhile.
     fn attend(&mut self, job: &Job, watcher: &mut dyn Watcher) {
         let mut random = Random::new(0x77e1);
@@ -110,7 +110,7 @@ impl Running {
             taken_ns = before_ns.min(self.clock.now_ns());
             last_ns = last_ns.min(taken_ns);
             due_ns = due_ns.min(taken_ns + job.tick_ns * 2);
-            if self.live.iter().all(Live::has_ended) {
+            if self.live.iter().all(LiveStage::has_ended) {
                 return;
             }
             let now_ns = self.clock.now_ns();

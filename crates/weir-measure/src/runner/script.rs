@@ -296,7 +296,7 @@ mod tests {
         let (a, b, long) = (named("basename", 1), named("basename", 2), named("basename", 900));
         let once = named("seq", 1);
         let mut seen = long;
-        (0..9).for_each(|_| seen.samples.add(weir_doctor::state::State::Running, 100, 1000));
+        (0..9).for_each(|_| seen.samples.add(weir_doctor::state::TaskState::Running, 100, 1000));
         let members = Members::from([
             (String::from("basename /a"), vec![&a]),
             (String::from("basename /b"), vec![&b]),

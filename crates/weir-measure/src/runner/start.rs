@@ -1,7 +1,7 @@
 //! Starting the stages: first the pipes, then the processes from left to right, as shells do.
 
-use super::Running;
-use super::finish::{Failure, Live};
+use super::RunningJob;
+use super::finish::{LiveStage, StartFailure};
 use super::job::{Job, Launch, StageSpec, Watcher};
 use crate::attribution::{Endpoints, PipeWatch};
 use crate::machine;
@@ -17,14 +17,14 @@ use weir_measure_sys::spawn::{Differences, spawn_with};
 use weir_sys::Pid;
 
 /// The two ends of the pipe between two stages.
-struct Ends {
+struct PipeEnds {
     reader: Option<OwnedFd>,
     writer: Option<OwnedFd>,
     identity: Option<Descriptor>,
     capacity_bytes: u64,
 }
 
-impl Running {
+impl RunningJob {
     /// Starts every stage of the job.
     pub(super) fn start(&mut self, job: &Job, watcher: &mut dyn Watcher) -> io::Result<()> {
         self.file_limit = allow_many_files(job.stages.len());
@@ -56,7 +56,7 @@ impl Running {
                 Ok(child) => self.adopt(position, &child, Endpoints { input, output }, start_ns),
                 Err(failure) => {
                     watcher.failed(position, &spec.label, &failure.reason);
-                    Live::failed(failure, start_ns)
+                    LiveStage::failed(failure, start_ns)
                 }
             };
             self.live.push(live);
@@ -64,7 +64,7 @@ impl Running {
         Ok(())
     }
 
-    fn make_pipes(&mut self, job: &Job) -> io::Result<Vec<Ends>> {
+    fn make_pipes(&mut self, job: &Job) -> io::Result<Vec<PipeEnds>> {
         let mut refused = None;
         let mut pipes = Vec::new();
         for _ in 1..job.stages.len() {
@@ -75,7 +75,7 @@ impl Running {
             let identity = Descriptor::of(&reader);
             let capacity_bytes = fcntl_getpipe_size(&reader).map_or(0, |size| size as u64);
             let (reader, writer) = (Some(reader), Some(writer));
-            pipes.push(Ends { reader, writer, identity, capacity_bytes });
+            pipes.push(PipeEnds { reader, writer, identity, capacity_bytes });
         }
         if let Some(error) = refused {
             let error = io::Error::from(error);
@@ -89,7 +89,13 @@ impl Running {
     }
 
     /// Registers a started process for sampling.
-    fn adopt(&mut self, position: usize, child: &Child, ends: Endpoints, start_ns: u64) -> Live {
+    fn adopt(
+        &mut self,
+        position: usize,
+        child: &Child,
+        ends: Endpoints,
+        start_ns: u64,
+    ) -> LiveStage {
         let pid = child.id() as Pid;
         let group = self.sampler.add_group(pid, ends, start_ns);
         for watch in &mut self.sampler.pipes {
@@ -101,7 +107,7 @@ impl Running {
             }
         }
         // With vfork the child starts in this process's memory, so its peak begins with ours.
-        Live::started(pid, group, start_ns, machine::own_peak_rss_bytes())
+        LiveStage::started(pid, group, start_ns, machine::own_peak_rss_bytes())
     }
 }
 
@@ -140,7 +146,7 @@ fn spawn(
     stdin: Option<OwnedFd>,
     stdout: Option<OwnedFd>,
     differences: Differences,
-) -> Result<Child, Failure> {
+) -> Result<Child, StartFailure> {
     // Kept here too, for a second attempt through the shell; closed when this function returns.
     let ends = (stdin, stdout);
     match &spec.launch {
@@ -193,7 +199,7 @@ fn start(
     spawn_with(command, differences)
 }
 
-fn failure(program: &std::path::Path, error: &io::Error) -> Failure {
+fn failure(program: &std::path::Path, error: &io::Error) -> StartFailure {
     const ENOENT: i32 = 2;
     const EACCES: i32 = 13;
     let by_path = program.as_os_str().as_encoded_bytes().contains(&b'/');
@@ -204,5 +210,5 @@ fn failure(program: &std::path::Path, error: &io::Error) -> Failure {
         Some(EACCES) => (126, String::from("not executable: permission denied")),
         _ => (126, error.to_string()),
     };
-    Failure { status, reason }
+    StartFailure { status, reason }
 }

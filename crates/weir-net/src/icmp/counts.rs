@@ -11,7 +11,7 @@ macro_rules! counts {
         /// datagram that could not be delivered is in exactly one of errors sent and errors not
         /// sent.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-        pub struct Counts {
+        pub struct IcmpCounts {
             $(
                 #[doc = $name]
                 #[doc = ""]
@@ -20,7 +20,7 @@ macro_rules! counts {
             )*
         }
 
-        impl Counts {
+        impl IcmpCounts {
             /// Returns each count with its name for programs and its label for people, in reading
             /// order.
             pub fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + use<> {

@@ -1,6 +1,6 @@
 //! Sending ICMP errors: about which datagrams, to whom, how often, and how long.
 
-use super::limit::Forbidden;
+use super::limit::ExceededLimit;
 use super::{Answers, Engine};
 use crate::outgoing::Outgoing;
 use crate::wire::icmp::{self, Message, Quoted, unreachable};
@@ -108,8 +108,8 @@ impl Engine {
             }
         };
         self.errors.allows(destination, now_ns).map_err(|forbidden| match forbidden {
-            Forbidden::All => Unsent::Rate,
-            Forbidden::One => Unsent::RateOfOne,
+            ExceededLimit::All => Unsent::Rate,
+            ExceededLimit::One => Unsent::RateOfOne,
         })?;
         let bytes = message.emit(&mut self.buffer).ok_or(Unsent::Malformed)?;
         let to = Outgoing { tos, ..Outgoing::new(destination, protocol::ICMP) };

@@ -10,7 +10,7 @@ const TOKEN: u64 = 1_000_000_000;
 
 /// The settings of a token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
+pub struct TokenRate {
     /// Tokens added each second. 0: only the initial ones, and never more.
     pub per_s: u32,
     /// Most tokens in the bucket. 0: none, ever.
@@ -19,23 +19,23 @@ pub struct Rate {
 
 /// A token bucket without rounding: frequent calls lose no fraction of a token.
 #[derive(Clone, Copy, Debug)]
-pub struct Bucket {
-    rate: Rate,
+pub struct TokenBucket {
+    rate: TokenRate,
     /// In billionths of a token.
     credit: u64,
     /// When that was computed, in nanoseconds.
     then_ns: u64,
 }
 
-impl Bucket {
+impl TokenBucket {
     /// Creates a full bucket.
-    pub fn new(rate: Rate, now_ns: u64) -> Bucket {
-        Bucket { rate, credit: u64::from(rate.burst) * TOKEN, then_ns: now_ns }
+    pub fn new(rate: TokenRate, now_ns: u64) -> TokenBucket {
+        TokenBucket { rate, credit: u64::from(rate.burst) * TOKEN, then_ns: now_ns }
     }
 
     /// Whether a token is there, after adding those due; a clock that went back adds none.
     fn has_one(&mut self, now_ns: u64) -> bool {
-        let Rate { per_s, burst } = self.rate;
+        let TokenRate { per_s, burst } = self.rate;
         let came = now_ns.saturating_sub(self.then_ns).saturating_mul(u64::from(per_s));
         self.credit = self.credit.saturating_add(came).min(u64::from(burst) * TOKEN);
         self.then_ns = self.then_ns.max(now_ns);
@@ -54,7 +54,7 @@ impl Bucket {
 
 /// Which limit refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forbidden {
+pub enum ExceededLimit {
     /// The limit for all destinations together.
     All,
     /// The limit of the destination.
@@ -63,32 +63,32 @@ pub enum Forbidden {
 
 /// A token bucket for all destinations together, and one for each.
 #[derive(Debug)]
-pub struct Limits {
-    all: Bucket,
-    rate_of_one: Rate,
-    ones: Vec<(Ipv4Addr, Bucket)>,
+pub struct RateLimits {
+    all: TokenBucket,
+    rate_of_one: TokenRate,
+    ones: Vec<(Ipv4Addr, TokenBucket)>,
 }
 
-impl Limits {
+impl RateLimits {
     /// Creates full buckets. Their memory is allocated here and does not grow.
-    pub fn new(all: Rate, one: Rate) -> Limits {
+    pub fn new(all: TokenRate, one: TokenRate) -> RateLimits {
         let ones = Vec::with_capacity(MOST_DESTINATIONS);
-        Limits { all: Bucket::new(all, 0), rate_of_one: one, ones }
+        RateLimits { all: TokenBucket::new(all, 0), rate_of_one: one, ones }
     }
 
     /// Takes a token from both buckets for `destination`, or none if either is empty.
     ///
     /// So one destination cannot use up the tokens for all, and a refusal for all displaces no
     /// destination from the table.
-    pub fn allows(&mut self, destination: Ipv4Addr, now_ns: u64) -> Result<(), Forbidden> {
+    pub fn allows(&mut self, destination: Ipv4Addr, now_ns: u64) -> Result<(), ExceededLimit> {
         let found = self.ones.iter().position(|(address, _)| *address == destination);
-        let new = Bucket::new(self.rate_of_one, now_ns);
+        let new = TokenBucket::new(self.rate_of_one, now_ns);
         let mut bucket = found.map_or(new, |index| self.ones[index].1);
         if !bucket.has_one(now_ns) {
-            return Err(Forbidden::One);
+            return Err(ExceededLimit::One);
         }
         if !self.all.allows(now_ns) {
-            return Err(Forbidden::All);
+            return Err(ExceededLimit::All);
         }
         bucket.credit -= TOKEN;
         let one = (destination, bucket);

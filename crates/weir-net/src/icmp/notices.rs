@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 /// What happened to a datagram of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Trouble {
+pub enum NoticeKind {
     /// It could not be delivered.
     Unreachable,
     /// A gateway or reassembly gave it up.
@@ -25,7 +25,7 @@ pub enum Trouble {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Notice {
     /// What happened to the datagram.
-    pub trouble: Trouble,
+    pub trouble: NoticeKind,
     /// The code of the ICMP message: the reason.
     pub code: u8,
     /// Who reports it: the other host, or a gateway.
@@ -88,11 +88,13 @@ impl Engine {
     ) {
         let (trouble, code, mtu_bytes, pointer, quoted) = match *message {
             Message::Unreachable { code, mtu_bytes, quoted } => {
-                (Trouble::Unreachable, code, mtu_bytes, 0, quoted)
+                (NoticeKind::Unreachable, code, mtu_bytes, 0, quoted)
             }
-            Message::TimeExceeded { code, quoted } => (Trouble::TimeExceeded, code, 0, 0, quoted),
+            Message::TimeExceeded { code, quoted } => {
+                (NoticeKind::TimeExceeded, code, 0, 0, quoted)
+            }
             Message::ParameterProblem { code, pointer, quoted } => {
-                (Trouble::ParameterProblem, code, 0, pointer, quoted)
+                (NoticeKind::ParameterProblem, code, 0, pointer, quoted)
             }
             _ => return self.counts.dropped_unknown += 1,
         };

@@ -1,7 +1,7 @@
 //! The arithmetic of `weir net ping`: makes distinguishable requests, and computes from the replies
 //! the round trips and the offset of the other clock. No clock and no I/O.
 
-use super::{Notice, Trouble};
+use super::{Notice, NoticeKind};
 use crate::wire::icmp::{self, Echo, Message, Timestamp};
 use crate::wire::ipv4::{LEAST_HEADER_BYTES, MOST_BYTES, protocol};
 use hdrhistogram::Histogram;
@@ -36,7 +36,7 @@ pub enum Probe {
 
 /// The result for a received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Took {
+pub enum PingResult {
     /// The first reply to a request.
     Reply {
         /// The sequence number of the request.
@@ -62,7 +62,7 @@ pub enum Took {
 
 /// One request; all zeroes means that it was never sent.
 #[derive(Clone, Copy, Debug, Default)]
-struct Request {
+struct SentRequest {
     /// When it was sent, plus one; 0 if never.
     sent: u64,
     /// The timestamp it carried.
@@ -72,7 +72,7 @@ struct Request {
 
 /// The other host's clock, from the timestamp reply with the shortest round trip.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ClockView {
+pub struct ClockOffset {
     /// How far the other clock is ahead of ours, in milliseconds, if both ways take equally long.
     pub ahead_ms: f64,
     /// The possible error of that: half the round trip, and the resolution of the times.
@@ -91,7 +91,7 @@ pub struct Pinger {
     late_ns: u64,
     /// The sequence number of the next request.
     sequence: u16,
-    requests: Vec<Request>,
+    requests: Vec<SentRequest>,
     /// Buffers for the request's data and message.
     data: Vec<u8>,
     message: Vec<u8>,
@@ -100,7 +100,7 @@ pub struct Pinger {
     rtt_least_ns: u64,
     rtt_most_ns: u64,
     /// The round trip of the reply that `clock` comes from.
-    clock: Option<(u64, ClockView)>,
+    clock: Option<(u64, ClockOffset)>,
     counts: PingCounts,
 }
 
@@ -146,7 +146,7 @@ impl Pinger {
             probe,
             late_ns,
             sequence: 1,
-            requests: vec![Request::default(); WINDOW],
+            requests: vec![SentRequest::default(); WINDOW],
             data: (0..data_bytes).map(|at| at as u8).collect(),
             message: vec![0; icmp::TIMESTAMP_BYTES.max(icmp::HEADER_BYTES + data_bytes)],
             rtts: histogram.expect("the bounds are sound"),
@@ -165,7 +165,7 @@ impl Pinger {
         self.sequence = sequence.wrapping_add(1);
         self.counts.sent += 1;
         let sent = now_ns.saturating_add(1);
-        let request = Request { sent, originate_ms: ms_since_midnight_ut, answered: false };
+        let request = SentRequest { sent, originate_ms: ms_since_midnight_ut, answered: false };
         self.requests[usize::from(sequence)] = request;
         self.stamp(sent);
         let message = match self.probe {
@@ -190,7 +190,7 @@ impl Pinger {
     }
 
     /// Evaluates the payload of an ICMP datagram received now.
-    pub fn take(&mut self, payload: &[u8], now_ns: u64, ms_since_midnight_ut: u32) -> Took {
+    pub fn take(&mut self, payload: &[u8], now_ns: u64, ms_since_midnight_ut: u32) -> PingResult {
         let (sequence, is_right) = match (Message::check(payload), self.probe) {
             (Ok(Message::EchoReply(echo)), Probe::Echo { .. }) if echo.id == self.id => {
                 (echo.sequence, self.is_what_was_sent(&echo))
@@ -199,16 +199,16 @@ impl Pinger {
                 let request = self.requests[usize::from(times.sequence)];
                 (times.sequence, request.originate_ms == times.originate_ms)
             }
-            _ => return Took::NotOurs,
+            _ => return PingResult::NotOurs,
         };
         let request = &mut self.requests[usize::from(sequence)];
         if request.sent == 0 || !is_right {
             self.counts.changed += 1;
-            return Took::Changed { sequence };
+            return PingResult::Changed { sequence };
         }
         if request.answered {
             self.counts.duplicates += 1;
-            return Took::Duplicate { sequence };
+            return PingResult::Duplicate { sequence };
         }
         request.answered = true;
         let rtt_ns = now_ns.saturating_sub(request.sent - 1);
@@ -222,7 +222,7 @@ impl Pinger {
         if let Ok(Message::TimestampReply(times)) = Message::check(payload) {
             self.take_times(&times, rtt_ns, ms_since_midnight_ut);
         }
-        Took::Reply { sequence, rtt_ns, late }
+        PingResult::Reply { sequence, rtt_ns, late }
     }
 
     /// Whether an echo's data match those of the last request with its sequence number.
@@ -249,7 +249,7 @@ impl Pinger {
         // Each of the four times is truncated to a millisecond.
         let uncertain_ms = rtt_ns as f64 / 2e6 + 1.0;
         let ahead_ms = (there_ms - back_ms) as f64 / 2.0;
-        self.clock = Some((rtt_ns, ClockView { ahead_ms, uncertain_ms, there_ms, back_ms }));
+        self.clock = Some((rtt_ns, ClockOffset { ahead_ms, uncertain_ms, there_ms, back_ms }));
     }
 
     /// Evaluates an error about a datagram of this host. Returns whether it concerned a request
@@ -262,9 +262,9 @@ impl Pinger {
             return false;
         }
         match notice.trouble {
-            Trouble::Unreachable => self.counts.unreachable += 1,
-            Trouble::TimeExceeded => self.counts.time_exceeded += 1,
-            Trouble::ParameterProblem => self.counts.parameter_problem += 1,
+            NoticeKind::Unreachable => self.counts.unreachable += 1,
+            NoticeKind::TimeExceeded => self.counts.time_exceeded += 1,
+            NoticeKind::ParameterProblem => self.counts.parameter_problem += 1,
         }
         true
     }
@@ -338,7 +338,7 @@ pub struct PingSummary {
     /// The round trips, if there were any.
     pub rtt: Option<Rtt>,
     /// The other clock, if it was asked and gave the time since midnight UT.
-    pub clock: Option<ClockView>,
+    pub clock: Option<ClockOffset>,
 }
 
 impl fmt::Display for PingSummary {

@@ -17,7 +17,7 @@ const TRIES: u32 = 4;
 
 /// The clock of a process.
 #[derive(Debug)]
-pub struct Clock {
+pub struct EventClock {
     counter: quanta::Clock,
     /// The offset to add to the scaled counter, modulo 2^64.
     offset_ns: AtomicU64,
@@ -27,15 +27,15 @@ pub struct Clock {
     steps: u64,
 }
 
-impl Clock {
+impl EventClock {
     /// Creates a clock; the first in a process measures the counter's rate (some hundred
     /// microseconds).
-    pub fn new() -> Clock {
+    pub fn new() -> EventClock {
         let counter = quanta::Clock::new();
         let many_ns = counter.delta_as_nanos(0, 1 << 30).max(1);
         let steps = (u128::from(ANCHORED_NS) << 30) / u128::from(many_ns);
         let renew_at = AtomicU64::new(counter.raw());
-        Clock { counter, offset_ns: AtomicU64::new(0), renew_at, steps: steps as u64 }
+        EventClock { counter, offset_ns: AtomicU64::new(0), renew_at, steps: steps as u64 }
     }
 
     /// Returns the time since 1970.
@@ -84,8 +84,8 @@ mod tests {
 
     #[test]
     fn an_anchor_is_renewed_once_it_is_old() {
-        let clock = Clock::new();
-        let at = |clock: &Clock| clock.renew_at.load(Ordering::Relaxed);
+        let clock = EventClock::new();
+        let at = |clock: &EventClock| clock.renew_at.load(Ordering::Relaxed);
         let made = at(&clock);
         clock.now_ns();
         let first = at(&clock);
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn it_shows_the_time_of_day() {
-        let clock = Clock::new();
+        let clock = EventClock::new();
         // Not that it is exact (that is measured, not asserted), but that it is that clock: a
         // minute is no drift.
         let apart = clock.now_ns().abs_diff(real_ns());

@@ -5,8 +5,8 @@
 
 use super::format;
 use super::kinds::Kinds;
-use super::layout::{PAYLOAD_BYTES, Unit};
-use super::reason::Reason;
+use super::layout::{LogUnit, PAYLOAD_BYTES};
+use super::reason::EventReason;
 use crate::wire::ipv4::Header;
 use serde::Serialize;
 use std::net::Ipv4Addr;
@@ -86,7 +86,7 @@ pub struct Transaction {
 pub struct Dropped {
     /// Why it was dropped.
     #[serde(flatten)]
-    pub reason: Reason,
+    pub reason: EventReason,
     /// The packet.
     #[serde(flatten)]
     pub packet: Packet,
@@ -94,10 +94,10 @@ pub struct Dropped {
 
 /// A failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Failure {
+pub struct FailureEvent {
     /// Its reason.
     #[serde(flatten)]
-    pub reason: Reason,
+    pub reason: EventReason,
     /// Protocol in which it occurred; 0 if in none.
     #[serde(flatten, serialize_with = "format::put_protocol")]
     pub protocol: u8,
@@ -125,7 +125,7 @@ pub enum Change {
 
 /// A station that attached or detached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Station {
+pub struct StationEvent {
     /// Whether it attached, detached, died or was refused.
     pub change: Change,
     /// Its process.
@@ -152,17 +152,17 @@ pub struct Dump {
 /// The content of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum What {
+pub enum EventBody {
     /// A packet was received or sent.
     Transaction(Transaction),
     /// A failure occurred.
-    Failure(Failure),
+    Failure(FailureEvent),
     /// The bytes of a packet.
     Dump(Dump),
     /// A packet was dropped.
     Dropped(Dropped),
     /// A station attached or detached.
-    Station(Station),
+    Station(StationEvent),
 }
 
 /// An event as a reader returns it.
@@ -172,19 +172,19 @@ pub struct Event {
     /// slightly earlier time.
     pub time_ns: u64,
     /// Its content.
-    pub what: What,
+    pub what: EventBody,
 }
 
 impl Event {
     /// Returns its kind.
     pub fn kind(&self) -> Kinds {
         match &self.what {
-            What::Transaction(_) => Kinds::TRANSACTIONS,
-            What::Failure(_) => Kinds::ERRORS,
-            What::Dump(Dump { direction: Direction::In, .. }) => Kinds::DUMPS_IN,
-            What::Dump(_) => Kinds::DUMPS_OUT,
-            What::Dropped(_) => Kinds::DROPS,
-            What::Station(_) => Kinds::STATIONS,
+            EventBody::Transaction(_) => Kinds::TRANSACTIONS,
+            EventBody::Failure(_) => Kinds::ERRORS,
+            EventBody::Dump(Dump { direction: Direction::In, .. }) => Kinds::DUMPS_IN,
+            EventBody::Dump(_) => Kinds::DUMPS_OUT,
+            EventBody::Dropped(_) => Kinds::DROPS,
+            EventBody::Station(_) => Kinds::STATIONS,
         }
     }
 }
@@ -213,15 +213,15 @@ pub struct Packed {
 
 impl Packed {
     #[inline]
-    fn new(code: u8, protocol: u8, reason: Reason, words: [u64; 2]) -> Packed {
+    fn new(code: u8, protocol: u8, reason: EventReason, words: [u64; 2]) -> Packed {
         let detail = u16::from(protocol) << 8 | u16::from(reason.number());
         Packed { code, detail, words }
     }
 
     #[inline]
-    pub fn at(self, time_ns: u64) -> Unit {
+    pub fn at(self, time_ns: u64) -> LogUnit {
         let Packed { code, detail, words } = self;
-        Unit { code, detail, payload: [time_ns, words[0], words[1]] }
+        LogUnit { code, detail, payload: [time_ns, words[0], words[1]] }
     }
 }
 
@@ -259,7 +259,7 @@ impl Packet {
     }
 
     #[inline]
-    fn pack(&self, code: u8, reason: Reason) -> Packed {
+    fn pack(&self, code: u8, reason: EventReason) -> Packed {
         let addresses = u64::from(self.source.to_bits()) << 32 | u64::from(self.target.to_bits());
         let (a, b, c, bare) = match self.transport {
             Transport::Icmp { kind, code, id, sequence } => {
@@ -277,7 +277,7 @@ impl Packet {
         packed
     }
 
-    fn unpack(unit: &Unit) -> Packet {
+    fn unpack(unit: &LogUnit) -> Packet {
         let [_, addresses, rest] = unit.payload;
         let (a, b, c) = ((rest >> 32) as u16, (rest >> 16) as u16, rest as u16);
         let protocol = (unit.detail >> 8) as u8;
@@ -315,7 +315,7 @@ impl Transaction {
             Direction::In => code::RECEIVED,
             Direction::Out => code::SENT,
         };
-        self.packet.pack(code, Reason::new(0))
+        self.packet.pack(code, EventReason::new(0))
     }
 }
 
@@ -326,7 +326,7 @@ impl Dropped {
     }
 }
 
-impl Failure {
+impl FailureEvent {
     #[inline]
     pub(crate) fn pack(&self) -> Packed {
         let addresses = u64::from(self.source.to_bits()) << 32 | u64::from(self.target.to_bits());
@@ -335,11 +335,11 @@ impl Failure {
     }
 }
 
-impl Station {
+impl StationEvent {
     #[inline]
     pub(crate) fn pack(&self) -> Packed {
         let word = u64::from(self.pid) << 32 | u64::from(self.port);
-        Packed::new(code::STATION, self.protocol, Reason::new(self.change as u8), [word, 0])
+        Packed::new(code::STATION, self.protocol, EventReason::new(self.change as u8), [word, 0])
     }
 }
 
@@ -370,7 +370,7 @@ pub(crate) const fn dump_units(kept_bytes: usize) -> usize {
 }
 
 /// Returns the number of units in the record that this unit begins; `None` if it begins none.
-pub(crate) fn units_of(unit: &Unit) -> Option<usize> {
+pub(crate) fn units_of(unit: &LogUnit) -> Option<usize> {
     match unit.code {
         code::RECEIVED..=code::FAILURE | code::DROPPED | code::STATION => Some(1),
         code::DUMP_IN | code::DUMP_OUT => Some(dump_units(unit.payload[1] as u32 as usize)),
@@ -380,26 +380,26 @@ pub(crate) fn units_of(unit: &Unit) -> Option<usize> {
 
 /// Decodes a record from its first unit and the payload of the others. Returns `None` if it is not
 /// valid, which only a malicious writer can cause.
-pub(crate) fn unpack(unit: &Unit, further: &[[u64; 3]]) -> Option<Event> {
-    let reason = Reason::new(unit.detail as u8);
+pub(crate) fn unpack(unit: &LogUnit, further: &[[u64; 3]]) -> Option<Event> {
+    let reason = EventReason::new(unit.detail as u8);
     let what = match unit.code {
         code::RECEIVED | code::SENT => {
             let out = unit.code == code::SENT;
             let direction = if out { Direction::Out } else { Direction::In };
-            What::Transaction(Transaction { direction, packet: Packet::unpack(unit) })
+            EventBody::Transaction(Transaction { direction, packet: Packet::unpack(unit) })
         }
-        code::FAILURE => What::Failure(Failure {
+        code::FAILURE => EventBody::Failure(FailureEvent {
             reason,
             protocol: (unit.detail >> 8) as u8,
             source: Ipv4Addr::from_bits((unit.payload[1] >> 32) as u32),
             target: Ipv4Addr::from_bits(unit.payload[1] as u32),
             value: unit.payload[2] as u32,
         }),
-        code::DROPPED => What::Dropped(Dropped { reason, packet: Packet::unpack(unit) }),
-        code::DUMP_IN | code::DUMP_OUT => What::Dump(unpack_dump(unit, further)?),
+        code::DROPPED => EventBody::Dropped(Dropped { reason, packet: Packet::unpack(unit) }),
+        code::DUMP_IN | code::DUMP_OUT => EventBody::Dump(unpack_dump(unit, further)?),
         code::STATION => {
             let change = [Change::Attached, Change::Detached, Change::Died, Change::Refused];
-            What::Station(Station {
+            EventBody::Station(StationEvent {
                 change: *change.get(usize::from(reason.number()))?,
                 pid: (unit.payload[1] >> 32) as u32,
                 protocol: (unit.detail >> 8) as u8,
@@ -411,7 +411,7 @@ pub(crate) fn unpack(unit: &Unit, further: &[[u64; 3]]) -> Option<Event> {
     Some(Event { time_ns: unit.payload[0], what })
 }
 
-fn unpack_dump(unit: &Unit, further: &[[u64; 3]]) -> Option<Dump> {
+fn unpack_dump(unit: &LogUnit, further: &[[u64; 3]]) -> Option<Dump> {
     let out = unit.code == code::DUMP_OUT;
     let (length_bytes, kept) = ((unit.payload[1] >> 32) as u32, unit.payload[1] as u32 as usize);
     if dump_units(kept) != 1 + further.len() {

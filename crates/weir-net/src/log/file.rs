@@ -1,7 +1,7 @@
 //! Creating and opening a log's file.
 
 use super::clock::real_ns;
-use super::layout::{HEADER_BYTES, LEAST_UNITS, MAGIC, MOST_UNITS, Shape, UNIT_BYTES, VERSION};
+use super::layout::{HEADER_BYTES, LEAST_UNITS, LogShape, MAGIC, MOST_UNITS, UNIT_BYTES, VERSION};
 use super::layout::{word, words_of};
 use super::{Kinds, MOST_SNAP_BYTES};
 use crate::error::{Error, ErrorKind, Result};
@@ -27,7 +27,7 @@ pub fn create(path: &Path, ring_bytes: u64) -> Result<()> {
         let why = format!("{ring_bytes} bytes are too many; {most} are the most");
         Error::new(ErrorKind::Invalid, "make", object(path), why)
     })?;
-    let shape = Shape { units: units.max(LEAST_UNITS), created_ns: real_ns() };
+    let shape = LogShape { units: units.max(LEAST_UNITS), created_ns: real_ns() };
     keep_old(path)?;
     let (file, new) = open_new(path)?;
     // Whoever opens the name finds the old log, no log, or the complete new one.
@@ -93,7 +93,7 @@ fn open_new(path: &Path) -> Result<(File, PathBuf)> {
 
 /// Reserves the disk space, since a disk that fills up later would mean SIGBUS, and writes the
 /// header.
-fn fill(file: &File, shape: &Shape) -> rustix::io::Result<()> {
+fn fill(file: &File, shape: &LogShape) -> rustix::io::Result<()> {
     let bytes = shape.file_bytes();
     match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, bytes)?,
@@ -129,7 +129,7 @@ fn errno(error: std::io::Error) -> Errno {
 
 /// Opens a log for writing. It must be this user's and writable by nobody else: whoever shortens
 /// the file kills the processes that have mapped it.
-pub fn open_own(path: &Path) -> Result<(File, Shape)> {
+pub fn open_own(path: &Path) -> Result<(File, LogShape)> {
     let (file, shape) = open(path, OFlags::RDWR)?;
     let failed = |cause| Error::os("open", object(path), cause);
     let found = rustix::fs::fstat(&file).map_err(failed)?;
@@ -141,11 +141,11 @@ pub fn open_own(path: &Path) -> Result<(File, Shape)> {
 }
 
 /// Opens a log for reading.
-pub fn open_any(path: &Path) -> Result<(File, Shape)> {
+pub fn open_any(path: &Path) -> Result<(File, LogShape)> {
     open(path, OFlags::RDONLY)
 }
 
-fn open(path: &Path, access: OFlags) -> Result<(File, Shape)> {
+fn open(path: &Path, access: OFlags) -> Result<(File, LogShape)> {
     let failed = |cause: Errno| Error::os("open", object(path), cause);
     let corrupt = |why: &str| Error::new(ErrorKind::Corrupt, "open", object(path), why);
     let how = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -164,7 +164,7 @@ fn open(path: &Path, access: OFlags) -> Result<(File, Shape)> {
     }
     let mut header = [0; 32];
     file.read_exact_at(&mut header, 0).map_err(|cause| Error::os("open", object(path), cause))?;
-    let shape = Shape::read(&words_of(&header), bytes).map_err(|why| corrupt(&why))?;
+    let shape = LogShape::read(&words_of(&header), bytes).map_err(|why| corrupt(&why))?;
     Ok((file, shape))
 }
 

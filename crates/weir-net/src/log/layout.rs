@@ -66,7 +66,7 @@ pub const CONTINUED: u8 = 15;
 
 /// A unit that passed its check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unit {
+pub struct LogUnit {
     /// Its code.
     pub code: u8,
     /// Detail of the code.
@@ -75,7 +75,7 @@ pub struct Unit {
     pub payload: [u64; 3],
 }
 
-impl Unit {
+impl LogUnit {
     /// The low half of the tag and the check: the part that does not depend on the position.
     #[inline]
     pub fn seal(&self) -> u64 {
@@ -84,9 +84,9 @@ impl Unit {
     }
 
     /// Returns the unit at `position`, if these words were written there.
-    pub fn read(words: [u64; UNIT_WORDS], position: u64) -> Option<Unit> {
+    pub fn read(words: [u64; UNIT_WORDS], position: u64) -> Option<LogUnit> {
         let [tag, payload @ ..] = words;
-        let unit = Unit { code: (tag >> 16 & 15) as u8, detail: tag as u16, payload };
+        let unit = LogUnit { code: (tag >> 16 & 15) as u8, detail: tag as u16, payload };
         (unit.code != 0 && tag_at(unit.seal(), position) == tag).then_some(unit)
     }
 }
@@ -111,14 +111,14 @@ fn check(words: [u64; 3], meaning: u64) -> u16 {
 
 /// The constant fields of the header, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct LogShape {
     /// Units of the ring: a power of two.
     pub units: u64,
     /// When the log was made, in ns since 1970.
     pub created_ns: u64,
 }
 
-impl Shape {
+impl LogShape {
     /// Returns the size of the whole file in bytes.
     pub fn file_bytes(&self) -> u64 {
         HEADER_BYTES as u64 + self.units * UNIT_BYTES as u64
@@ -133,7 +133,7 @@ impl Shape {
     ///
     /// # Errors
     /// The reason why it is not a log.
-    pub fn read(header: &[u64; 4], file_bytes: u64) -> Result<Shape, String> {
+    pub fn read(header: &[u64; 4], file_bytes: u64) -> Result<LogShape, String> {
         let [magic, version, units, created_ns] = *header;
         if magic != MAGIC {
             return Err(String::from("it is not a log of weir net"));
@@ -145,7 +145,7 @@ impl Shape {
         if !fits {
             return Err(format!("its header is spoilt: a ring of {units} units"));
         }
-        let shape = Shape { units, created_ns };
+        let shape = LogShape { units, created_ns };
         if file_bytes != shape.file_bytes() {
             let expected = shape.file_bytes();
             return Err(format!("it has {file_bytes} bytes; its header says {expected}"));
@@ -176,12 +176,12 @@ mod tests {
         fn a_unit_is_found_where_it_was_written_and_nowhere_else(
             payload: [u64; 3], code in 1_u8..=15, detail: u16, position: u64, other: u64,
         ) {
-            let unit = Unit { code, detail, payload };
+            let unit = LogUnit { code, detail, payload };
             let tag = tag_at(unit.seal(), position);
             let words = [tag, payload[0], payload[1], payload[2]];
-            prop_assert_eq!(Unit::read(words, position), Some(unit));
+            prop_assert_eq!(LogUnit::read(words, position), Some(unit));
             if other & 0xfff_ffff != position & 0xfff_ffff {
-                prop_assert_eq!(Unit::read(words, other), None);
+                prop_assert_eq!(LogUnit::read(words, other), None);
             }
         }
     }
@@ -193,11 +193,11 @@ mod tests {
         for number in 0..1_u64 << 18 {
             let word = number.wrapping_mul(0xbf58_476d_1ce4_e5b9);
             let payload = [word, word.rotate_left(9) ^ 3, number];
-            let unit = Unit { code: 2, detail: number as u16, payload };
+            let unit = LogUnit { code: 2, detail: number as u16, payload };
             let mut words = [tag_at(unit.seal(), number), payload[0], payload[1], payload[2]];
             let bit = (word >> 40) as usize % 256;
             words[bit / 64] ^= 1 << (bit % 64);
-            passed += u32::from(Unit::read(words, number).is_some());
+            passed += u32::from(LogUnit::read(words, number).is_some());
         }
         assert!(passed < 40, "{passed}");
     }
@@ -208,28 +208,28 @@ mod tests {
         let mut passed = 0;
         for number in 0..1_u64 << 18 {
             let (a, b) = (number.wrapping_mul(0x9e37_79b9), number + 1);
-            let of = |word| Unit { code: 1, detail: 0, payload: [word, word ^ 5, word << 3] };
+            let of = |word| LogUnit { code: 1, detail: 0, payload: [word, word ^ 5, word << 3] };
             let tag = tag_at(of(a).seal(), number);
             let mixed = [tag, of(a).payload[0], of(b).payload[1], of(b).payload[2]];
-            passed += u32::from(Unit::read(mixed, number).is_some());
+            passed += u32::from(LogUnit::read(mixed, number).is_some());
         }
         assert!(passed < 40, "{passed}");
     }
 
     #[test]
     fn an_empty_file_holds_no_unit() {
-        assert_eq!(Unit::read([0; 4], 0), None);
+        assert_eq!(LogUnit::read([0; 4], 0), None);
     }
 
     #[test]
     fn headers_out_of_range_are_refused() {
         let good = [MAGIC, VERSION, 128, 7];
         let bytes = 4096 + 128 * 32;
-        assert_eq!(Shape::read(&good, bytes), Ok(Shape { units: 128, created_ns: 7 }));
+        assert_eq!(LogShape::read(&good, bytes), Ok(LogShape { units: 128, created_ns: 7 }));
         let spoilt = |index: usize, value| {
             let mut words = good;
             words[index] = value;
-            Shape::read(&words, bytes).expect_err("refused")
+            LogShape::read(&words, bytes).expect_err("refused")
         };
         assert!(spoilt(0, 0).contains("not a log"));
         assert!(spoilt(1, 2).contains("version"));
@@ -237,6 +237,6 @@ mod tests {
             assert!(spoilt(2, units).contains("units"), "{units}");
         }
         assert!(spoilt(2, 256).contains("bytes"));
-        assert!(Shape::read(&good, bytes - 1).is_err());
+        assert!(LogShape::read(&good, bytes - 1).is_err());
     }
 }

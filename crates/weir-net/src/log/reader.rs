@@ -6,8 +6,8 @@
 use super::corrupt;
 use super::event::Event;
 use super::file::{object, open_any};
-use super::layout::{HEADER_BYTES, Shape, UNIT_BYTES, word, words_of};
-use super::scan::{MOST_RECORD_UNITS, Scan, Step};
+use super::layout::{HEADER_BYTES, LogShape, UNIT_BYTES, word, words_of};
+use super::scan::{MOST_RECORD_UNITS, Scan, ScanStep};
 use crate::error::{Error, Result};
 use std::fs::File;
 use std::io;
@@ -27,7 +27,7 @@ pub const IDLE: Duration = Duration::from_millis(20);
 
 /// Counts of what a reader missed since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct LogCounts {
     /// Units of 32 bytes that were overwritten before they were read. An event has one unit; a dump
     /// has one, and one more for each 24 bytes beyond the first 8.
     pub overwritten_units: u64,
@@ -43,30 +43,30 @@ pub struct Counts {
 
 /// A reader of a log. It changes nothing, and writers do not notice it.
 #[derive(Debug)]
-pub struct Reader {
+pub struct LogReader {
     path: PathBuf,
     file: File,
-    shape: Shape,
+    shape: LogShape,
     scan: Scan,
     /// Units from `block_at` on; those before it have been used.
     block: Vec<u8>,
     block_at: usize,
     begun: Instant,
     /// Counts from the logs that this one replaced.
-    before: Counts,
+    before: LogCounts,
 }
 
-impl Reader {
+impl LogReader {
     /// Opens a log and begins at the oldest event in it.
     ///
     /// # Errors
     /// `Corrupt`: the file is not a log, or is damaged. Else the kernel's error.
-    pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
+    pub fn open(path: impl AsRef<Path>) -> Result<LogReader> {
         let path = path.as_ref();
         let (file, shape) = open_any(path)?;
         let head = head_of(&file, path)?;
         let scan = Scan::new(shape, head, 0);
-        Ok(Reader {
+        Ok(LogReader {
             path: path.to_owned(),
             file,
             shape,
@@ -74,7 +74,7 @@ impl Reader {
             block: Vec::new(),
             block_at: 0,
             begun: Instant::now(),
-            before: Counts::default(),
+            before: LogCounts::default(),
         })
     }
 
@@ -93,25 +93,25 @@ impl Reader {
         while passed <= 2 * self.shape.units && tries <= TRIES {
             let step = match self.block.get(self.block_at..) {
                 Some(units) if !units.is_empty() => self.scan.step(units),
-                _ => Step::More,
+                _ => ScanStep::More,
             };
             let step = match step {
-                Step::Absent => self.scan.absent().unwrap_or(Step::Absent),
+                ScanStep::Absent => self.scan.absent().unwrap_or(ScanStep::Absent),
                 step => step,
             };
             let again = looked == Some(self.scan.position());
             match step {
-                Step::Event(event, units) => {
+                ScanStep::Event(event, units) => {
                     self.block_at += units * UNIT_BYTES;
                     return Ok(Some(event));
                 }
-                Step::Over(units) => {
+                ScanStep::Over(units) => {
                     self.block_at += units * UNIT_BYTES;
                     passed += units as u64;
                 }
-                Step::Absent if again => return Ok(None),
-                Step::More if again && self.scan.behind() == 0 => return Ok(None),
-                Step::Absent | Step::More => {
+                ScanStep::Absent if again => return Ok(None),
+                ScanStep::More if again && self.scan.behind() == 0 => return Ok(None),
+                ScanStep::Absent | ScanStep::More => {
                     tries += u32::from(again);
                     self.refill()?;
                     looked = Some(self.scan.position());
@@ -146,9 +146,9 @@ impl Reader {
     ///
     /// # Errors
     /// The header can no longer be read.
-    pub fn counts(&self) -> Result<Counts> {
+    pub fn counts(&self) -> Result<LogCounts> {
         let read = |index| read_word(&self.file, index).map_err(|cause| failed(&self.path, cause));
-        Ok(Counts {
+        Ok(LogCounts {
             overwritten_units: self.before.overwritten_units + self.scan.overwritten,
             unfinished: self.before.unfinished + self.scan.unfinished,
             unsynced: read(word::UNSYNCED)?,
@@ -160,7 +160,7 @@ impl Reader {
     /// it did. For a follower that has read this log to its end.
     ///
     /// # Errors
-    /// Those of [`Reader::open`], except that a missing file is not an error.
+    /// Those of [`LogReader::open`], except that a missing file is not an error.
     pub fn reopen(&mut self) -> Result<bool> {
         let now = match std::fs::symlink_metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -171,11 +171,11 @@ impl Reader {
             return Ok(false);
         }
         let before = self.counts()?;
-        match Reader::open(&self.path) {
+        match LogReader::open(&self.path) {
             // Removed between the two looks.
             Err(error) if is_missing(&error) => Ok(false),
             opened => {
-                *self = Reader { before, ..opened? };
+                *self = LogReader { before, ..opened? };
                 Ok(true)
             }
         }

@@ -13,7 +13,7 @@
 
 use super::MOST_SNAP_BYTES;
 use super::event::{Event, dump_units, units_of, unpack};
-use super::layout::{CONTINUED, Shape, UNIT_BYTES, Unit, words_of};
+use super::layout::{CONTINUED, LogShape, LogUnit, UNIT_BYTES, words_of};
 
 /// How long to wait for a gap, at least; at most twice as long if the caller keeps looking.
 pub const PATIENCE_NS: u64 = 250_000_000;
@@ -24,7 +24,7 @@ pub const MOST_RECORD_UNITS: usize = dump_units(MOST_SNAP_BYTES);
 /// The position of a reader, and what it has seen.
 #[derive(Clone, Debug)]
 pub struct Scan {
-    shape: Shape,
+    shape: LogShape,
     /// The next unit to look at.
     position: u64,
     /// The last head seen.
@@ -47,7 +47,7 @@ pub struct Scan {
 
 /// The result of looking at units.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ScanStep {
     /// An event, and how many units it took.
     Event(Event, usize),
     /// This many units were skipped.
@@ -60,7 +60,7 @@ pub enum Step {
 
 impl Scan {
     /// Begins at the oldest unit in the ring.
-    pub fn new(shape: Shape, head: u64, now_ns: u64) -> Scan {
+    pub fn new(shape: LogShape, head: u64, now_ns: u64) -> Scan {
         let oldest = head.saturating_sub(shape.units);
         Scan {
             shape,
@@ -127,8 +127,8 @@ impl Scan {
 
     /// Looks at units read from the position on. All must be below the head, and none may have been
     /// overwritten during the read.
-    pub fn step(&mut self, units: &[u8]) -> Step {
-        let Some(first) = self.unit(units, 0) else { return Step::Absent };
+    pub fn step(&mut self, units: &[u8]) -> ScanStep {
+        let Some(first) = self.unit(units, 0) else { return ScanStep::Absent };
         if first.code == CONTINUED && self.adrift {
             // The rest of an overwritten record: these units count as overwritten too.
             self.overwritten += u64::from(!self.at_beginning);
@@ -143,7 +143,7 @@ impl Scan {
             return self.give_up(1);
         }
         if count * UNIT_BYTES > units.len() {
-            return Step::More;
+            return ScanStep::More;
         }
         let further: Option<Vec<[u64; 3]>> = (1..count)
             .map(|at| self.unit(units, at).filter(|unit| unit.code == CONTINUED))
@@ -151,19 +151,19 @@ impl Scan {
             .collect();
         match further.map(|further| unpack(&first, &further)) {
             // The first unit's tag is stored last, so the other units are already there.
-            None => Step::Absent,
+            None => ScanStep::Absent,
             Some(None) => self.give_up(count),
             Some(Some(event)) => {
                 self.over(count);
                 (self.adrift, self.in_gap, self.at_beginning) = (false, false, false);
-                Step::Event(event, count)
+                ScanStep::Event(event, count)
             }
         }
     }
 
     /// Handles a missing unit at the position, read after the last [`Scan::look`]: skips it if the
     /// reader need not wait for it.
-    pub fn absent(&mut self) -> Option<Step> {
+    pub fn absent(&mut self) -> Option<ScanStep> {
         let old = self.position < self.aged;
         (old || self.behind() > self.shape.units / 2).then(|| self.give_up(1))
     }
@@ -172,17 +172,17 @@ impl Scan {
         self.shape.most_units().min(MOST_RECORD_UNITS)
     }
 
-    fn unit(&self, units: &[u8], at: usize) -> Option<Unit> {
+    fn unit(&self, units: &[u8], at: usize) -> Option<LogUnit> {
         let bytes = units.get(at * UNIT_BYTES..)?.get(..UNIT_BYTES)?;
-        Unit::read(words_of(bytes), self.position + at as u64)
+        LogUnit::read(words_of(bytes), self.position + at as u64)
     }
 
-    fn over(&mut self, units: usize) -> Step {
+    fn over(&mut self, units: usize) -> ScanStep {
         self.position += units as u64;
-        Step::Over(units)
+        ScanStep::Over(units)
     }
 
-    fn give_up(&mut self, units: usize) -> Step {
+    fn give_up(&mut self, units: usize) -> ScanStep {
         if !self.in_gap {
             self.unfinished += 1;
         }

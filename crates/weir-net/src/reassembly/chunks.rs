@@ -50,7 +50,7 @@ pub struct Chunks {
 
 /// What has arrived at a fragment's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Occupancy {
     /// Nothing.
     Free,
     /// One fragment of exactly this length and with the same bytes.
@@ -112,7 +112,7 @@ impl Chunks {
 
     /// Looks up what has arrived at the position of `bytes`. A length that is no multiple of 8
     /// belongs to the last fragment of a datagram, which the caller knows.
-    pub fn look(&self, store: &Store, offset: usize, bytes: &[u8]) -> Place {
+    pub fn look(&self, store: &Store, offset: usize, bytes: &[u8]) -> Occupancy {
         let (mut any, mut same) = (false, true);
         for part in parts(offset, bytes.len()) {
             let id = self.get(store, part.place);
@@ -128,9 +128,9 @@ impl Chunks {
                 && chunk.bytes[part.start..part.end] == bytes[part.from..part.from + part.len()];
         }
         match any {
-            false => Place::Free,
-            true if same && self.is_border(store, offset + bytes.len()) => Place::Same,
-            true => Place::Taken,
+            false => Occupancy::Free,
+            true if same && self.is_border(store, offset + bytes.len()) => Occupancy::Same,
+            true => Occupancy::Taken,
         }
     }
 
@@ -204,7 +204,7 @@ impl Chunks {
 }
 
 /// The part of a fragment that lies in one chunk.
-struct Part {
+struct ChunkPart {
     place: usize,
     /// Its bytes in the chunk, and where they begin in the fragment.
     start: usize,
@@ -216,7 +216,7 @@ struct Part {
     began: u64,
 }
 
-impl Part {
+impl ChunkPart {
     fn len(&self) -> usize {
         self.end - self.start
     }
@@ -224,7 +224,7 @@ impl Part {
 
 /// Iterates over the parts of a fragment at `offset`, a multiple of 8; it ends within the longest
 /// datagram.
-fn parts(offset: usize, bytes: usize) -> impl Iterator<Item = Part> {
+fn parts(offset: usize, bytes: usize) -> impl Iterator<Item = ChunkPart> {
     let end = offset + bytes;
     (offset / CHUNK_BYTES..end.div_ceil(CHUNK_BYTES)).map(move |place| {
         let base = place * CHUNK_BYTES;
@@ -233,6 +233,13 @@ fn parts(offset: usize, bytes: usize) -> impl Iterator<Item = Part> {
         let units = (stop - start).div_ceil(UNIT_BYTES);
         let units = (u64::MAX >> (UNITS - units)) << first_unit;
         let began = if start == offset { 1 << first_unit } else { 0 };
-        Part { place, start: start - base, end: stop - base, from: start - offset, units, began }
+        ChunkPart {
+            place,
+            start: start - base,
+            end: stop - base,
+            from: start - offset,
+            units,
+            began,
+        }
     })
 }

@@ -1,6 +1,6 @@
 //! Two TUN devices, the impairments between them, and the loop that moves the packets.
 
-use super::{Impairment, ImpairmentCounts, Settings};
+use super::{Impairment, ImpairmentCounts, ImpairmentSettings};
 use crate::{Error, ErrorKind, Result};
 use fastrand::Rng;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,7 +22,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// Where an end of the relay lies: a TUN device that is created for it and removed with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RelayEnd {
     /// The network namespace, as a file (`/run/netns/NAME`, `/proc/PID/ns/net`); by default that of
     /// this process.
     pub namespace: Option<PathBuf>,
@@ -36,7 +36,7 @@ pub struct Place {
 
 /// The counts of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
+pub struct DirectionCounts {
     /// By the impairment.
     #[serde(flatten)]
     pub impairment: ImpairmentCounts,
@@ -48,7 +48,7 @@ pub struct Counts {
 
 /// One direction: packets are read from one device, impaired, and written to the other.
 #[derive(Debug)]
-struct Direction {
+struct RelayDirection {
     impairment: Impairment,
     refused: u64,
 }
@@ -59,7 +59,7 @@ pub struct Relay {
     /// Left and right.
     devices: [Tun; 2],
     /// From left to right, and from right to left.
-    directions: [Direction; 2],
+    directions: [RelayDirection; 2],
     begun: Instant,
     buffer: Vec<u8>,
 }
@@ -72,10 +72,16 @@ impl Relay {
     /// # Errors
     /// The namespace cannot be entered, the device belongs to another process, or this user may
     /// not.
-    pub fn open(left: &Place, right: &Place, mtu: u16, settings: Settings) -> Result<Relay> {
+    pub fn open(
+        left: &RelayEnd,
+        right: &RelayEnd,
+        mtu: u16,
+        settings: ImpairmentSettings,
+    ) -> Result<Relay> {
         let devices = [open(left, mtu)?, open(right, mtu)?];
-        let back = Settings { seed: Rng::with_seed(settings.seed).u64(..), ..settings };
-        let direction = |settings| Direction { impairment: Impairment::new(settings), refused: 0 };
+        let back = ImpairmentSettings { seed: Rng::with_seed(settings.seed).u64(..), ..settings };
+        let direction =
+            |settings| RelayDirection { impairment: Impairment::new(settings), refused: 0 };
         Ok(Relay {
             devices,
             directions: [direction(settings), direction(back)],
@@ -85,10 +91,10 @@ impl Relay {
     }
 
     /// Returns the counts so far: to the right, to the left.
-    pub fn counts(&self) -> [Counts; 2] {
+    pub fn counts(&self) -> [DirectionCounts; 2] {
         [0, 1].map(|at: usize| {
-            let Direction { impairment, refused } = &self.directions[at];
-            Counts { impairment: impairment.counts(), refused: *refused }
+            let RelayDirection { impairment, refused } = &self.directions[at];
+            DirectionCounts { impairment: impairment.counts(), refused: *refused }
         })
     }
 
@@ -166,7 +172,7 @@ impl Relay {
 
 /// Creates the device of an end on a thread of its own: entering a namespace lasts for the thread's
 /// life.
-fn open(place: &Place, mtu: u16) -> Result<Tun> {
+fn open(place: &RelayEnd, mtu: u16) -> Result<Tun> {
     let bytes = place.device.len();
     if bytes == 0 || bytes > tun::MOST_NAME_BYTES || place.prefix_bits > 32 {
         let why = format!("a name has 1 to {} bytes, a net 0 to 32 bits", tun::MOST_NAME_BYTES);

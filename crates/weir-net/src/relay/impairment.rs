@@ -8,7 +8,7 @@
 //! and delay. A copy that is held back leaves right after the Nth copy that was taken later and was
 //! not held back itself, or once it has been held for the longest time allowed.
 
-use super::Rate;
+use super::PacketShare;
 use crate::slab::Slab;
 use fastrand::Rng;
 use serde::Serialize;
@@ -20,15 +20,15 @@ const KEPT_BYTES: usize = 2048;
 
 /// The impairments of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct ImpairmentSettings {
     /// Share of packets that are lost.
-    pub loss: Rate,
+    pub loss: PacketShare,
     /// Share of packets that are duplicated.
-    pub duplicate: Rate,
+    pub duplicate: PacketShare,
     /// Share of copies of which one bit, anywhere in the packet, is inverted.
-    pub corrupt: Rate,
+    pub corrupt: PacketShare,
     /// Share of copies that are held back behind later ones.
-    pub reorder: Rate,
+    pub reorder: PacketShare,
     /// How many later copies leave before one that is held back, at least 1.
     pub behind: u32,
     /// The longest time a copy is held back if too few come after it.
@@ -46,14 +46,14 @@ pub struct Settings {
     pub seed: u64,
 }
 
-impl Default for Settings {
+impl Default for ImpairmentSettings {
     /// No impairment; 1,000 packets and 4 MiB may be pending.
-    fn default() -> Settings {
-        Settings {
-            loss: Rate::NEVER,
-            duplicate: Rate::NEVER,
-            corrupt: Rate::NEVER,
-            reorder: Rate::NEVER,
+    fn default() -> ImpairmentSettings {
+        ImpairmentSettings {
+            loss: PacketShare::NEVER,
+            duplicate: PacketShare::NEVER,
+            corrupt: PacketShare::NEVER,
+            reorder: PacketShare::NEVER,
             behind: 3,
             hold_ns: 100_000_000,
             least_delay_ns: 0,
@@ -100,7 +100,7 @@ pub struct ImpairmentCounts {
 
 /// The decisions on one copy.
 #[derive(Clone, Copy, Debug)]
-struct Fate {
+struct CopyFate {
     /// The bit to invert.
     inverted: Option<u64>,
     held_back: bool,
@@ -109,7 +109,7 @@ struct Fate {
 
 /// A copy that is held back.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct HeldCopy {
     slot: u32,
     /// How many copies must still leave before it.
     behind: u32,
@@ -121,19 +121,19 @@ struct Held {
 }
 
 /// The order in which copies leave: by time, then by arrival; last, its slot.
-type Turn = Reverse<(u64, u64, u32)>;
+type Departure = Reverse<(u64, u64, u32)>;
 
 /// One direction of a relay.
 #[derive(Clone, Debug)]
 pub struct Impairment {
-    settings: Settings,
+    settings: ImpairmentSettings,
     random: Rng,
     /// Pending copies, and free memory of those that left.
     slots: Slab<Vec<u8>>,
     waiting_bytes: usize,
-    ready: BinaryHeap<Turn>,
+    ready: BinaryHeap<Departure>,
     /// Held-back copies in the order of their arrival, which is the order in which they leave.
-    held: VecDeque<Held>,
+    held: VecDeque<HeldCopy>,
     turns: u64,
     /// The latest time passed in: time does not go back.
     now_ns: u64,
@@ -144,9 +144,9 @@ pub struct Impairment {
 
 impl Impairment {
     /// Creates one direction that has seen no packet.
-    pub fn new(settings: Settings) -> Impairment {
+    pub fn new(settings: ImpairmentSettings) -> Impairment {
         Impairment {
-            settings: Settings { behind: settings.behind.max(1), ..settings },
+            settings: ImpairmentSettings { behind: settings.behind.max(1), ..settings },
             random: Rng::with_seed(settings.seed),
             slots: Slab::new(),
             waiting_bytes: 0,
@@ -215,14 +215,14 @@ impl Impairment {
     }
 
     /// Decides on a copy of a packet of this many bytes. Always takes four numbers.
-    fn fate(&mut self, bytes: usize) -> Fate {
+    fn fate(&mut self, bytes: usize) -> CopyFate {
         let (settings, random) = (&self.settings, &mut self.random);
         let corrupted = settings.corrupt.strikes(random);
         let bit = random.u64(..bytes.max(1) as u64 * 8);
         let held_back = settings.reorder.strikes(random);
         let spread = settings.most_delay_ns.saturating_sub(settings.least_delay_ns);
         let drawn = random.u64(..=spread);
-        Fate {
+        CopyFate {
             inverted: (corrupted && bytes > 0).then_some(bit),
             held_back,
             delay_ns: settings.least_delay_ns.saturating_add(drawn),
@@ -230,7 +230,7 @@ impl Impairment {
     }
 
     /// Queues a copy.
-    fn send(&mut self, packet: &[u8], fate: Fate) {
+    fn send(&mut self, packet: &[u8], fate: CopyFate) {
         let bytes = self.waiting_bytes.saturating_add(packet.len());
         if self.waiting() >= self.settings.most_packets || bytes > self.settings.most_bytes {
             self.counts.overflowed += 1;
@@ -246,7 +246,7 @@ impl Impairment {
         if fate.held_back {
             self.counts.held_back += 1;
             let until_ns = self.now_ns.saturating_add(self.settings.hold_ns);
-            self.held.push_back(Held { slot, behind: self.settings.behind, due_ns, until_ns });
+            self.held.push_back(HeldCopy { slot, behind: self.settings.behind, due_ns, until_ns });
             return;
         }
         self.schedule(slot, due_ns);
@@ -272,7 +272,7 @@ impl Impairment {
             held.due_ns = held.due_ns.max(due_ns);
         }
         // The earliest held-back copies have been passed by the most.
-        while let Some(&Held { slot, behind: 0, due_ns, .. }) = self.held.front() {
+        while let Some(&HeldCopy { slot, behind: 0, due_ns, .. }) = self.held.front() {
             self.held.pop_front();
             self.schedule(slot, due_ns);
         }
@@ -281,7 +281,7 @@ impl Impairment {
     /// Advances the time, and releases copies that were held back for long enough.
     fn advance(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
-        while let Some(&Held { slot, due_ns, until_ns, .. }) = self.held.front()
+        while let Some(&HeldCopy { slot, due_ns, until_ns, .. }) = self.held.front()
             && until_ns <= self.now_ns
         {
             self.held.pop_front();

@@ -1,11 +1,11 @@
 //! Attaches stations on a thread of its own, since opening a station's port may take time.
 
-use super::Shared;
+use super::SwitchState;
 use super::stations::Stations;
 use crate::drop_reason::DropReason;
 use crate::error::{Error, Result};
 use crate::log::Change;
-use crate::message::{MOST_MESSAGE_BYTES, Request, TO_STATION_BYTES, to_station};
+use crate::message::{AttachRequest, MOST_MESSAGE_BYTES, TO_STATION_BYTES, to_station};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
@@ -27,12 +27,12 @@ pub struct Acceptor {
 struct Caller {
     id: WriterId,
     identity: Identity,
-    request: Request,
+    request: AttachRequest,
 }
 
 impl Acceptor {
     /// Starts the thread.
-    pub fn start(shared: Arc<Shared>) -> Result<Acceptor> {
+    pub fn start(shared: Arc<SwitchState>) -> Result<Acceptor> {
         let (waiting, callers) = sync_channel(MOST_WAITING);
         let started = std::thread::Builder::new()
             .name("attach".into())
@@ -44,13 +44,13 @@ impl Acceptor {
     /// Queues a station to be attached. Returns false if it is invalid or the queue is full.
     pub fn attach(&self, stations: &mut Stations, received: Received, rest: &[u8]) -> bool {
         let (id, identity) = (received.writer, received.identity);
-        Request::check(rest).is_some_and(|request| {
+        AttachRequest::check(rest).is_some_and(|request| {
             stations.expect(id) && self.waiting.try_send(Caller { id, identity, request }).is_ok()
         })
     }
 }
 
-fn serve(shared: &Shared, callers: &Receiver<Caller>) {
+fn serve(shared: &SwitchState, callers: &Receiver<Caller>) {
     let options =
         PortOptions::new().capacity_bytes(RING_BYTES).most_message_bytes(MOST_MESSAGE_BYTES as u64);
     while let Ok(Caller { id, identity, request }) = callers.recv() {

@@ -1,6 +1,6 @@
 //! The TUN device of a switch: creating it, reading it, and explaining its errors.
 
-use super::Settings;
+use super::SwitchSettings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Checksum;
 use crate::spans;
@@ -23,8 +23,8 @@ pub struct Device {
 
 impl Device {
     /// Creates the device, and gives the kernel its address on it.
-    pub fn open(settings: &Settings) -> Result<Device> {
-        let Settings { device, peer, prefix_bits, mtu, vnet_header, .. } = settings;
+    pub fn open(settings: &SwitchSettings) -> Result<Device> {
+        let SwitchSettings { device, peer, prefix_bits, mtu, vnet_header, .. } = settings;
         let object = || format!("device '{device}'");
         let opened = Tun::open(device, *vnet_header);
         let tun = opened.map_err(|cause| match Errno::from_io_error(&cause) {

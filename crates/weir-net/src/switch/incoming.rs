@@ -4,12 +4,12 @@ use super::inline::Inline;
 use super::journal::Journal;
 use super::outgoing::Transmitter;
 use super::stations::{Delivery, Stations};
-use super::{Settings, now_ns};
-use crate::counts::Counts;
+use super::{SwitchSettings, now_ns};
+use crate::counts::SwitchCounts;
 use crate::drop_reason::DropReason;
 use crate::icmp::Undeliverable;
 use crate::message::{self, Checksum, TO_STATION_BYTES, to_station};
-use crate::reassembly::{Reassembly, Taken, Why};
+use crate::reassembly::{FragmentRefusal, Reassembly, ReassemblyResult};
 use crate::spans;
 use crate::wire::ipv4::{Datagram, protocol};
 use crate::wire::{options, ports, udp};
@@ -34,7 +34,7 @@ pub struct Incoming {
 
 impl Incoming {
     /// Creates it with no station attached.
-    pub fn new(settings: &Settings, transmitter: Arc<Transmitter>) -> Incoming {
+    pub fn new(settings: &SwitchSettings, transmitter: Arc<Transmitter>) -> Incoming {
         let inline = settings.inline.map(|wanted| Inline::new(wanted, transmitter.clone()));
         Incoming {
             transmitter,
@@ -63,13 +63,17 @@ impl Incoming {
             let reassembly = &mut self.reassembly;
             let taken = spans::REASSEMBLE.run(|| reassembly.take(&datagram, now_ns()));
             let whole = match taken {
-                Taken::Waiting => return,
+                ReassemblyResult::Waiting => return,
                 // Reassembly itself counts the datagrams that it drops for room.
-                Taken::Dropped(Why::SourceBudget | Why::WholeBudget) => return,
-                Taken::Dropped(why) => return self.journal().drop_in(why.into(), packet),
-                Taken::Whole(whole) => whole,
+                ReassemblyResult::Dropped(
+                    FragmentRefusal::SourceBudget | FragmentRefusal::WholeBudget,
+                ) => return,
+                ReassemblyResult::Dropped(why) => {
+                    return self.journal().drop_in(why.into(), packet);
+                }
+                ReassemblyResult::Whole(whole) => whole,
             };
-            Counts::add(&self.transmitter.journal.counts.reassembled, 1);
+            SwitchCounts::add(&self.transmitter.journal.counts.reassembled, 1);
             let mut message = std::mem::take(&mut self.scratch);
             message.clear();
             message.resize(TO_STATION_BYTES, 0);
@@ -111,7 +115,9 @@ impl Incoming {
     fn check_options(&mut self, datagram: &Datagram<'_>) -> Result<(), DropReason> {
         let Err(problem) = options::verify(datagram.options()) else { return Ok(()) };
         let (why, undeliverable) = match problem.reason {
-            options::Reason::SourceRoute => (DropReason::SourceRoute, Undeliverable::SourceRoute),
+            options::OptionFault::SourceRoute => {
+                (DropReason::SourceRoute, Undeliverable::SourceRoute)
+            }
             _ => (DropReason::BadOptions, Undeliverable::Parameter { pointer: problem.pointer }),
         };
         self.nobody_takes(datagram.bytes(), undeliverable);
@@ -132,7 +138,7 @@ impl Incoming {
         let Some(place) = self.stations.find(number, payload) else {
             if self.inline.as_mut().is_some_and(|inline| inline.take(&datagram)) {
                 self.pass_on();
-                return Counts::add(&self.journal().counts.delivered, 1);
+                return SwitchCounts::add(&self.journal().counts.delivered, 1);
             }
             if checksum == Checksum::LeftOut {
                 complete_checksum(bytes);
@@ -143,7 +149,7 @@ impl Incoming {
         front[0] = to_station::PACKET;
         front[2] = u8::from(checksum == Checksum::LeftOut);
         match self.stations.put(place, message) {
-            Delivery::Done => Counts::add(&self.journal().counts.delivered, 1),
+            Delivery::Done => SwitchCounts::add(&self.journal().counts.delivered, 1),
             Delivery::Full => {
                 self.journal().drop_in(DropReason::StationFull, &message[TO_STATION_BYTES..])
             }

@@ -1,11 +1,11 @@
 //! ICMP and GGP answered within the switch, where no station has them.
 
 use super::now_ns;
-use super::outgoing::{Sent, Transmitter, ms_since_midnight};
+use super::outgoing::{SendResult, Transmitter, ms_since_midnight};
 use super::payload::Payload;
-use crate::icmp::{Answers, Counts, Engine, Notice, Settings, Undeliverable};
+use crate::icmp::{Answers, Engine, IcmpCounts, IcmpSettings, Notice, Undeliverable};
 use crate::outgoing::Outgoing;
-use crate::routes::Hop;
+use crate::routes::NextHop;
 use crate::spans;
 use crate::wire::ipv4::{Datagram, protocol};
 use std::net::Ipv4Addr;
@@ -21,7 +21,7 @@ pub struct Inline {
 
 impl Inline {
     /// Creates it; its answers go through `transmitter`.
-    pub fn new(settings: Settings, transmitter: Arc<Transmitter>) -> Inline {
+    pub fn new(settings: IcmpSettings, transmitter: Arc<Transmitter>) -> Inline {
         let answers = Direct { transmitter, own: Vec::new(), notices: Vec::new() };
         Inline { engine: Engine::new(settings), ggp: settings.ggp, answers }
     }
@@ -53,7 +53,7 @@ impl Inline {
     }
 
     /// Returns its counts.
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &IcmpCounts {
         self.engine.counts()
     }
 }
@@ -68,14 +68,14 @@ struct Direct {
 
 impl Answers for Direct {
     fn send(&mut self, to: Outgoing<'_>, payload: &[u8]) {
-        if let Sent::ToUs(datagram) = self.transmitter.send(&to, &Payload::Private(payload)) {
+        if let SendResult::ToUs(datagram) = self.transmitter.send(&to, &Payload::Private(payload)) {
             self.own.push(datagram);
         }
     }
 
     fn gateway_of(&mut self, destination: Ipv4Addr) -> Option<Ipv4Addr> {
         match self.transmitter.hop(destination) {
-            Some(Hop::Gateway(gateway)) => Some(gateway),
+            Some(NextHop::Gateway(gateway)) => Some(gateway),
             _ => None,
         }
     }

@@ -2,11 +2,11 @@
 //! event that is not logged costs one load.
 
 use super::payload::Payload;
-use crate::counts::Counts;
+use crate::counts::SwitchCounts;
 use crate::drop_reason::DropReason;
 use crate::log::{
-    Change, Direction, Dropped, Failure, Kinds, Log, Packet, Reason, Station, Transaction,
-    Transport,
+    Change, Direction, Dropped, EventReason, FailureEvent, Kinds, Log, Packet, StationEvent,
+    Transaction, Transport,
 };
 use crate::message::Want;
 use crate::outgoing::Outgoing;
@@ -20,7 +20,7 @@ const TOLD_BYTES: usize = 8;
 /// The counters, and the log if there is one.
 #[derive(Debug, Default)]
 pub struct Journal {
-    pub counts: Counts,
+    pub counts: SwitchCounts,
     pub log: OnceLock<Log>,
 }
 
@@ -88,8 +88,8 @@ impl Journal {
     pub fn log_refusal(&self, cause: &std::io::Error) {
         if let Some(log) = self.log.get() {
             let nobody = Ipv4Addr::UNSPECIFIED;
-            log.error(&Failure {
-                reason: Reason::SYSTEM,
+            log.error(&FailureEvent {
+                reason: EventReason::SYSTEM,
                 protocol: 0,
                 source: nobody,
                 target: nobody,
@@ -103,7 +103,7 @@ impl Journal {
     pub fn log_station(&self, change: Change, pid: i32, wants: &[Want]) {
         let Some(log) = self.log.get() else { return };
         for want in wants {
-            log.station(&Station {
+            log.station(&StationEvent {
                 change,
                 pid: pid.cast_unsigned(),
                 protocol: want.protocol,

@@ -3,13 +3,13 @@
 use super::device::Device;
 use super::journal::Journal;
 use super::payload::Payload;
-use super::{Settings, now_ns};
-use crate::counts::Counts;
+use super::{SwitchSettings, now_ns};
+use crate::counts::SwitchCounts;
 use crate::drop_reason::DropReason;
 use crate::fragment::Pieces;
 use crate::net::Net;
 use crate::outgoing::Outgoing;
-use crate::routes::{Hop, Routes};
+use crate::routes::{NextHop, Routes};
 use crate::spans;
 use crate::wire::ipv4::{Header, LEAST_HEADER_BYTES, MOST_BYTES, MOST_HEADER_BYTES};
 use crate::wire::options;
@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_sys::tun::VNET_HEADER_BYTES;
 
 /// The result of sending a datagram.
-pub enum Sent {
+pub enum SendResult {
     /// It is on its way, or was dropped and counted.
     Done,
     /// It is for this host itself.
@@ -51,7 +51,7 @@ pub struct Transmitter {
 
 impl Transmitter {
     /// Creates it for the host that the settings describe.
-    pub fn new(settings: &Settings, device: Device) -> Transmitter {
+    pub fn new(settings: &SwitchSettings, device: Device) -> Transmitter {
         let net = Net::new(settings.address, settings.prefix_bits);
         Transmitter {
             device,
@@ -68,7 +68,7 @@ impl Transmitter {
     }
 
     /// Returns the next hop on the way to `destination`; none where there is no gateway.
-    pub fn hop(&self, destination: Ipv4Addr) -> Option<Hop> {
+    pub fn hop(&self, destination: Ipv4Addr) -> Option<NextHop> {
         self.routes().hop(destination, now_ns)
     }
 
@@ -77,22 +77,26 @@ impl Transmitter {
         let counts = &self.journal.counts;
         let learned = self.routes().redirect(destination, gateway, from, now_ns());
         let counter = if learned.is_ok() { &counts.redirects } else { &counts.redirects_refused };
-        Counts::add(counter, 1);
+        SwitchCounts::add(counter, 1);
     }
 
     /// Sends a datagram, or drops it and counts why.
-    pub fn send(&self, out: &Outgoing<'_>, payload: &Payload<'_>) -> Sent {
+    pub fn send(&self, out: &Outgoing<'_>, payload: &Payload<'_>) -> SendResult {
         let _span = spans::COMPLETE.enter();
         match self.try_send(out, payload) {
             Ok(sent) => sent,
             Err(why) => {
                 self.journal.drop_out(why, self.net.address, out, payload);
-                Sent::Done
+                SendResult::Done
             }
         }
     }
 
-    fn try_send(&self, out: &Outgoing<'_>, payload: &Payload<'_>) -> Result<Sent, DropReason> {
+    fn try_send(
+        &self,
+        out: &Outgoing<'_>,
+        payload: &Payload<'_>,
+    ) -> Result<SendResult, DropReason> {
         let own = self.net.address;
         if !self.net.is_host(out.destination) {
             return Err(DropReason::Destination);
@@ -127,21 +131,21 @@ impl Transmitter {
             source: own,
             destination: out.destination,
         };
-        Counts::add(&self.journal.counts.sent, 1);
+        SwitchCounts::add(&self.journal.counts.sent, 1);
         self.journal.log_out(&header, options, payload);
         if out.destination == own {
-            return Ok(Sent::ToUs(whole(&header, options, payload)?));
+            return Ok(SendResult::ToUs(whole(&header, options, payload)?));
         }
         if total_bytes <= self.mtu {
             self.put(&header, options, payload, 0..bytes)?;
-            return Ok(Sent::Done);
+            return Ok(SendResult::Done);
         }
         for piece in
             Pieces::new(header, options, bytes, self.mtu).map_err(|_| DropReason::TooBig)?
         {
             self.put(&piece.header, &piece.options, payload, piece.payload)?;
         }
-        Ok(Sent::Done)
+        Ok(SendResult::Done)
     }
 
     /// Writes one packet: our header, and a part of the payload from where it lies.
@@ -161,8 +165,8 @@ impl Transmitter {
         let write = || payload.write_to(self.device.as_fd(), head, part);
         match weir_profile::system(&spans::TUN_WRITE, write) {
             Ok(bytes) => {
-                Counts::add(&counts.sent_packets, 1);
-                Counts::add(&counts.sent_bytes, (bytes - device_header) as u64);
+                SwitchCounts::add(&counts.sent_packets, 1);
+                SwitchCounts::add(&counts.sent_bytes, (bytes - device_header) as u64);
                 Ok(())
             }
             Err(cause) => {

@@ -1,13 +1,13 @@
 //! Handles requests of stations: to attach, to send, to read the counters.
 
-use super::Shared;
+use super::SwitchState;
 use super::acceptor::Acceptor;
 use super::journal::Journal;
-use super::outgoing::Sent;
+use super::outgoing::SendResult;
 use super::payload::Payload;
 use crate::drop_reason::DropReason;
 use crate::log::Change;
-use crate::message::{self, FROM_STATION_BYTES, Front, TO_STATION_BYTES, from_station};
+use crate::message::{self, FROM_STATION_BYTES, MessageHead, TO_STATION_BYTES, from_station};
 use crate::outgoing::Outgoing;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use weir::{Ending, Event, Lent, Received, WriterId};
 
 /// The station and protocol of the last send: allowed again until a station comes or goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Known {
+struct AllowedSend {
     generation: u64,
     writer: WriterId,
     protocol: u8,
@@ -24,14 +24,14 @@ struct Known {
 /// The handler of stations' requests.
 #[derive(Debug)]
 pub struct Requests {
-    shared: Arc<Shared>,
+    shared: Arc<SwitchState>,
     acceptor: Acceptor,
-    known: Option<Known>,
+    known: Option<AllowedSend>,
 }
 
 impl Requests {
     /// Creates it; requests to attach go to `acceptor`.
-    pub fn new(shared: Arc<Shared>, acceptor: Acceptor) -> Requests {
+    pub fn new(shared: Arc<SwitchState>, acceptor: Acceptor) -> Requests {
         Requests { shared, acceptor, known: None }
     }
 
@@ -58,7 +58,7 @@ impl Requests {
             return self.journal().counts.drop(DropReason::BadMessage);
         }
         lent.copy_to(0, &mut front);
-        let Some(front) = Front::check(&front) else {
+        let Some(front) = MessageHead::check(&front) else {
             return self.journal().counts.drop(DropReason::BadMessage);
         };
         if front.kind == from_station::SEND {
@@ -103,11 +103,11 @@ impl Requests {
     }
 
     /// Sends a station's datagram.
-    fn send_for(&mut self, front: &Front, received: Received, lent: &Lent<'_>) {
+    fn send_for(&mut self, front: &MessageHead, received: Received, lent: &Lent<'_>) {
         // Acquire: pairs with the Release in `changed`, which counts after the change.
         let generation = self.shared.generation.load(Ordering::Acquire);
         let (writer, protocol) = (received.writer, front.out.protocol);
-        let wanted = Known { generation, writer, protocol };
+        let wanted = AllowedSend { generation, writer, protocol };
         if self.known != Some(wanted) {
             if !self.shared.lock().stations.may_send(writer, protocol) {
                 return self.journal().counts.drop(DropReason::NotItsProtocol);
@@ -123,7 +123,7 @@ impl Requests {
         lent.copy_to(FROM_STATION_BYTES, options);
         let out = Outgoing { options, ..front.out };
         let payload = Payload::Ring { lent, offset };
-        if let Sent::ToUs(datagram) = self.shared.transmitter.send(&out, &payload) {
+        if let SendResult::ToUs(datagram) = self.shared.transmitter.send(&out, &payload) {
             self.shared.lock().take_own(datagram);
         }
     }

@@ -3,13 +3,13 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::icmp;
 use crate::net::Net;
-use crate::reassembly::Limits;
+use crate::reassembly::ReassemblyLimits;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 /// The settings of a switch.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct SwitchSettings {
     /// The name of the device.
     pub device: String,
     /// Our address.
@@ -25,18 +25,18 @@ pub struct Settings {
     /// Ask for the device's header before each packet.
     pub vnet_header: bool,
     /// Limits of reassembly.
-    pub limits: Limits,
+    pub limits: ReassemblyLimits,
     /// The path of the switch's port.
     pub port: PathBuf,
     /// Answer ICMP within the switch, without a station for it.
-    pub inline: Option<icmp::Settings>,
+    pub inline: Option<icmp::IcmpSettings>,
 }
 
-impl Settings {
+impl SwitchSettings {
     /// Checks the settings.
     pub(super) fn check(&self) -> Result<()> {
         let settings = self;
-        let Settings { address, peer, prefix_bits, mtu, .. } = *settings;
+        let SwitchSettings { address, peer, prefix_bits, mtu, .. } = *settings;
         let invalid = |why: String| {
             let object = format!("device '{}'", settings.device);
             Err(Error::new(ErrorKind::Invalid, "make", object, why))

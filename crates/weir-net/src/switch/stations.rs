@@ -12,7 +12,7 @@ pub const MOST_STATIONS: usize = 256;
 
 /// An attached station.
 #[derive(Debug)]
-pub struct Station {
+pub struct AttachedStation {
     writer: PortWriter,
     /// Its number as a writer to the switch's port.
     pub id: WriterId,
@@ -40,7 +40,7 @@ pub enum Delivery {
 /// The attached stations.
 #[derive(Debug)]
 pub struct Stations {
-    stations: Vec<Option<Station>>,
+    stations: Vec<Option<AttachedStation>>,
     /// The station of each protocol, except for ports that others have.
     protocols: [Option<u16>; 256],
     ports: HashMap<(u8, u16), u16>,
@@ -98,7 +98,7 @@ impl Stations {
                 }
             }
         }
-        let station = Station { writer, id, identity, wants, delivered: 0, full: 0 };
+        let station = AttachedStation { writer, id, identity, wants, delivered: 0, full: 0 };
         match self.stations.get_mut(place) {
             Some(slot) => *slot = Some(station),
             None => self.stations.push(Some(station)),
@@ -120,13 +120,13 @@ impl Stations {
     }
 
     /// Removes a writer that has left the switch's port; returns the station it was.
-    pub fn leave(&mut self, id: WriterId) -> Option<Station> {
+    pub fn leave(&mut self, id: WriterId) -> Option<AttachedStation> {
         self.expected.remove(&id);
         let place = self.place(id)?;
         self.remove(place)
     }
 
-    fn remove(&mut self, place: u16) -> Option<Station> {
+    fn remove(&mut self, place: u16) -> Option<AttachedStation> {
         let left = self.stations[usize::from(place)].take();
         self.last = None;
         self.ports.retain(|_, owner| *owner != place);
@@ -145,7 +145,8 @@ impl Stations {
         {
             return Some(place);
         }
-        let found = |station: &Option<Station>| station.as_ref().is_some_and(|s| s.id == id);
+        let found =
+            |station: &Option<AttachedStation>| station.as_ref().is_some_and(|s| s.id == id);
         let place = self.stations.iter().position(found)? as u16;
         self.last = Some((id, place));
         Some(place)
@@ -232,7 +233,7 @@ impl Stations {
     }
 
     /// Iterates over all of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Station> {
+    pub fn iter(&self) -> impl Iterator<Item = &AttachedStation> {
         self.stations.iter().flatten()
     }
 }

@@ -1,13 +1,13 @@
 //! The counters of the switch, for people and programs: `weir.net.stat/2`.
 
-use super::stations::Station;
-use super::{Shared, now_ns};
+use super::stations::AttachedStation;
+use super::{SwitchState, now_ns};
 use crate::drop_reason::DropReason;
 use crate::station::STATISTICS_SCHEMA;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-impl Shared {
+impl SwitchState {
     /// Returns the counters as JSON.
     pub fn statistics(&self) -> String {
         let counts = &self.journal().counts;
@@ -73,7 +73,7 @@ fn key(name: &str) -> String {
 }
 
 /// Formats a station.
-fn station(station: &Station) -> Value {
+fn station(station: &AttachedStation) -> Value {
     json!({
         "pid": station.identity.pid,
         "uid": station.identity.uid,

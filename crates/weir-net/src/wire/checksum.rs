@@ -5,17 +5,17 @@
 /// Words are added in the machine's byte order, which RFC 1071 2 (B) allows: the sum of swapped
 /// words is the swapped sum. It is swapped once, at the end.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sum {
+pub struct RunningSum {
     /// In the machine's byte order, carries not folded yet; below 2^32.
     words: u64,
     /// Whether an odd number of bytes was added so far.
     odd: bool,
 }
 
-impl Sum {
+impl RunningSum {
     /// Creates an empty sum.
-    pub const fn new() -> Sum {
-        Sum { words: 0, odd: false }
+    pub const fn new() -> RunningSum {
+        RunningSum { words: 0, odd: false }
     }
 
     /// Adds bytes, which follow those added before.
@@ -48,7 +48,7 @@ impl Sum {
 /// Returns the checksum of `bytes`, whose checksum field, if any, is zero.
 #[inline]
 pub fn of(bytes: &[u8]) -> u16 {
-    let mut sum = Sum::new();
+    let mut sum = RunningSum::new();
     sum.add(bytes);
     sum.finish()
 }
@@ -116,7 +116,7 @@ mod tests {
     fn the_example_of_rfc_1071() {
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(of(&bytes), !0xddf2);
-        let mut words = Sum::new();
+        let mut words = RunningSum::new();
         for word in [0x0001, 0xf203, 0xf4f5, 0xf6f7] {
             words.add_word(word);
         }
@@ -149,7 +149,7 @@ mod tests {
             word in any::<u16>(),
             at in 0usize..12,
         ) {
-            let (mut sum, mut whole) = (Sum::new(), Vec::new());
+            let (mut sum, mut whole) = (RunningSum::new(), Vec::new());
             for (index, piece) in pieces.iter().enumerate() {
                 if index == at {
                     sum.add_word(word);

@@ -44,17 +44,17 @@ const ADDRESSES_GIVEN: u8 = 3;
 
 /// A fault in a header's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct OptionProblem {
     /// The header byte at which it was found, as in an ICMP parameter problem: the first option's
     /// type is byte 20.
     pub pointer: u8,
     /// What is wrong.
-    pub reason: Reason,
+    pub reason: OptionFault,
 }
 
 /// What is wrong with an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum OptionFault {
     /// Its length is missing, too small, or beyond the header's end.
     Length,
     /// Its pointer points before its entries, or its room is not for whole entries.
@@ -69,7 +69,7 @@ pub enum Reason {
 
 /// The options of a header that passed the check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct OptionSummary {
     /// There is a record route.
     pub record_route: bool,
     /// There is a timestamp.
@@ -80,7 +80,7 @@ pub struct Seen {
 
 /// One option longer than a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct OptionEntry<'a> {
     /// Its position among the options, in bytes.
     pub at: usize,
     /// Its type, see [`kind`].
@@ -89,9 +89,9 @@ pub struct Entry<'a> {
     pub bytes: &'a [u8],
 }
 
-/// An iterator over the options of a header, see [`each`]. It ends after a [`Problem`].
+/// An iterator over the options of a header, see [`each`]. It ends after a [`OptionProblem`].
 #[derive(Clone, Debug)]
-pub struct Each<'a> {
+pub struct OptionIter<'a> {
     options: &'a [u8],
     at: usize,
 }
@@ -99,14 +99,14 @@ pub struct Each<'a> {
 /// Iterates over `options`; a header has at most 40 bytes of them, and more are ignored.
 ///
 /// Ends of list and no-operations are skipped.
-pub fn each(options: &[u8]) -> Each<'_> {
-    Each { options: &options[..options.len().min(MOST_OPTION_BYTES)], at: 0 }
+pub fn each(options: &[u8]) -> OptionIter<'_> {
+    OptionIter { options: &options[..options.len().min(MOST_OPTION_BYTES)], at: 0 }
 }
 
-impl<'a> Iterator for Each<'a> {
-    type Item = Result<Entry<'a>, Problem>;
+impl<'a> Iterator for OptionIter<'a> {
+    type Item = Result<OptionEntry<'a>, OptionProblem>;
 
-    fn next(&mut self) -> Option<Result<Entry<'a>, Problem>> {
+    fn next(&mut self) -> Option<Result<OptionEntry<'a>, OptionProblem>> {
         loop {
             let at = self.at;
             match *self.options.get(at)? {
@@ -115,9 +115,9 @@ impl<'a> Iterator for Each<'a> {
                 kind => {
                     let bytes = entry(&self.options[at..]);
                     self.at = bytes.map_or(self.options.len(), |bytes| at + bytes.len());
-                    let entry = bytes.map(|bytes| Entry { at, kind, bytes });
+                    let entry = bytes.map(|bytes| OptionEntry { at, kind, bytes });
                     let length_at = (at + 1).min(self.options.len() - 1);
-                    return Some(entry.ok_or(problem(length_at, Reason::Length)));
+                    return Some(entry.ok_or(problem(length_at, OptionFault::Length)));
                 }
             }
         }
@@ -130,13 +130,13 @@ fn entry(options: &[u8]) -> Option<&[u8]> {
     if bytes < 2 { None } else { options.get(..bytes) }
 }
 
-fn problem(at: usize, reason: Reason) -> Problem {
-    Problem { pointer: (LEAST_HEADER_BYTES + at) as u8, reason }
+fn problem(at: usize, reason: OptionFault) -> OptionProblem {
+    OptionProblem { pointer: (LEAST_HEADER_BYTES + at) as u8, reason }
 }
 
 /// Checks the options of a received datagram; returns the first problem, or a summary.
-pub fn verify(options: &[u8]) -> Result<Seen, Problem> {
-    let mut seen = Seen::default();
+pub fn verify(options: &[u8]) -> Result<OptionSummary, OptionProblem> {
+    let mut seen = OptionSummary::default();
     for entry in each(options) {
         let entry = entry?;
         match entry.kind {
@@ -149,7 +149,7 @@ pub fn verify(options: &[u8]) -> Result<Seen, Problem> {
                 room_of_times(&entry)?;
             }
             kind::LOOSE_ROUTE | kind::STRICT_ROUTE => {
-                return Err(problem(entry.at, Reason::SourceRoute));
+                return Err(problem(entry.at, OptionFault::SourceRoute));
             }
             _ => seen.others += 1,
         }
@@ -157,23 +157,23 @@ pub fn verify(options: &[u8]) -> Result<Seen, Problem> {
     Ok(seen)
 }
 
-fn once(seen: &mut bool, at: usize) -> Result<(), Problem> {
-    if std::mem::replace(seen, true) { Err(problem(at, Reason::Twice)) } else { Ok(()) }
+fn once(seen: &mut bool, at: usize) -> Result<(), OptionProblem> {
+    if std::mem::replace(seen, true) { Err(problem(at, OptionFault::Twice)) } else { Ok(()) }
 }
 
 /// Returns where the next address goes in a record route; `None` if it is full.
-fn room_of_route(entry: &Entry<'_>) -> Result<Option<usize>, Problem> {
+fn room_of_route(entry: &OptionEntry<'_>) -> Result<Option<usize>, OptionProblem> {
     if entry.bytes.len() < FIRST_ADDRESS - 1 {
-        return Err(problem(entry.at + 1, Reason::Length));
+        return Err(problem(entry.at + 1, OptionFault::Length));
     }
     room(entry, FIRST_ADDRESS, 4)
 }
 
 /// Returns where the next entry goes in a timestamp; `None` if it is full, or has an unknown form,
 /// which is left unchanged.
-fn room_of_times(entry: &Entry<'_>) -> Result<Option<usize>, Problem> {
+fn room_of_times(entry: &OptionEntry<'_>) -> Result<Option<usize>, OptionProblem> {
     if entry.bytes.len() < FIRST_TIME - 1 {
-        return Err(problem(entry.at + 1, Reason::Length));
+        return Err(problem(entry.at + 1, OptionFault::Length));
     }
     match entry.bytes[FLAGS] & 0xf {
         TIMES => room(entry, FIRST_TIME, 4),
@@ -184,14 +184,18 @@ fn room_of_times(entry: &Entry<'_>) -> Result<Option<usize>, Problem> {
 
 /// RFC 791: room that is too small for an entry is an error. It is one here too if it would only
 /// arise after the next entry: the host that got the option from us would find it.
-fn room(entry: &Entry<'_>, first: usize, entry_bytes: usize) -> Result<Option<usize>, Problem> {
+fn room(
+    entry: &OptionEntry<'_>,
+    first: usize,
+    entry_bytes: usize,
+) -> Result<Option<usize>, OptionProblem> {
     let pointer = usize::from(entry.bytes[POINTER]);
     if pointer > entry.bytes.len() {
         return Ok(None);
     }
     let at = pointer.wrapping_sub(1);
     if pointer < first || !(entry.bytes.len() - at).is_multiple_of(entry_bytes) {
-        return Err(problem(entry.at + POINTER, Reason::Pointer));
+        return Err(problem(entry.at + POINTER, OptionFault::Pointer));
     }
     Ok(Some(at))
 }
@@ -201,14 +205,21 @@ fn room(entry: &Entry<'_>, first: usize, entry_bytes: usize) -> Result<Option<us
 ///
 /// A full record route stays unchanged; a full timestamp counts one more host without room. In a
 /// timestamp with given addresses, the time is added only if `own` is the next. If there is a
-/// problem, which [`verify`] has found before except for [`Reason::Overflow`], the options before
+/// problem, which [`verify`] has found before except for [`OptionFault::Overflow`], the options before
 /// it are already filled in.
-pub fn update(options: &mut [u8], own: Ipv4Addr, ms_since_midnight_ut: u32) -> Result<(), Problem> {
+pub fn update(
+    options: &mut [u8],
+    own: Ipv4Addr,
+    ms_since_midnight_ut: u32,
+) -> Result<(), OptionProblem> {
     let most = options.len().min(MOST_OPTION_BYTES);
     let options = &mut options[..most];
     let mut from = 0;
     while let Some(entry) = each(&options[from..]).next() {
-        let moved = |problem: Problem| Problem { pointer: problem.pointer + from as u8, ..problem };
+        let moved = |problem: OptionProblem| OptionProblem {
+            pointer: problem.pointer + from as u8,
+            ..problem
+        };
         let entry = entry.map_err(moved)?;
         let (start, end) = (from + entry.at, from + entry.at + entry.bytes.len());
         match entry.kind {
@@ -222,7 +233,7 @@ pub fn update(options: &mut [u8], own: Ipv4Addr, ms_since_midnight_ut: u32) -> R
                 let room = room_of_times(&entry).map_err(moved)?;
                 let option = &mut options[start..end];
                 if !stamp(option, room, own, ms_since_midnight_ut) {
-                    return Err(problem(start + FLAGS, Reason::Overflow));
+                    return Err(problem(start + FLAGS, OptionFault::Overflow));
                 }
             }
             _ => {}

@@ -1,6 +1,6 @@
 //! The User Datagram Protocol (RFC 768): a checked view, and a writer.
 
-use super::checksum::Sum;
+use super::checksum::RunningSum;
 use super::ipv4::{LEAST_HEADER_BYTES, MOST_BYTES, protocol};
 use super::word;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -127,8 +127,8 @@ pub fn emit_header(
 }
 
 /// Sums the pseudo-header, which the checksum covers beside the user datagram.
-fn pseudo_header(source: Ipv4Addr, destination: Ipv4Addr, length: u16) -> Sum {
-    let mut sum = Sum::new();
+fn pseudo_header(source: Ipv4Addr, destination: Ipv4Addr, length: u16) -> RunningSum {
+    let mut sum = RunningSum::new();
     sum.add(&source.octets());
     sum.add(&destination.octets());
     sum.add_word(u16::from(protocol::UDP));

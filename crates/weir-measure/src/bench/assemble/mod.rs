@@ -22,7 +22,7 @@ pub const BAND: f64 = 0.05;
 
 /// The facts about a run beside its batches.
 #[derive(Clone, Debug)]
-pub struct About {
+pub struct RunFacts {
     /// The version of weir.
     pub weir_version: String,
     /// When it began, in seconds since 1970.
@@ -40,7 +40,7 @@ pub struct About {
 }
 
 /// Makes the report of a run.
-pub fn report(suites: &[Suite], plan: &Plan, collected: &[Collected], about: About) -> Report {
+pub fn report(suites: &[Suite], plan: &Plan, collected: &[Collected], about: RunFacts) -> Report {
     let reference = reference(collected, about.nominal_ns);
     let mut report = Report {
         schema: SCHEMA.into(),
@@ -117,7 +117,7 @@ impl<'a> Assembler<'a> {
         block: &'a Block,
         cells: &[&Collected],
         report: &'a mut Report,
-        lacking: &mut Vec<Lacking>,
+        lacking: &mut Vec<CaseFailure>,
     ) -> Assembler<'a> {
         let suite = &suites[block.suite];
         let group = &suite.groups[block.group];
@@ -313,7 +313,7 @@ fn beside(batches: &Batches, nominal_ns: f64) -> Beside {
 }
 
 /// A failure, and the cases that it affects.
-struct Lacking {
+struct CaseFailure {
     suite: String,
     text: String,
     cases: Vec<String>,
@@ -321,7 +321,7 @@ struct Lacking {
 
 /// Adds the failures of a block, and cases without batches.
 fn gather(
-    lacking: &mut Vec<Lacking>,
+    lacking: &mut Vec<CaseFailure>,
     suite: &Suite,
     group: &Group,
     block: &Block,
@@ -335,11 +335,11 @@ fn gather(
     };
     let whole = format!("{} at {}", group.name, block.placement);
     let mut add = |text: String, case: String| {
-        let same = |known: &&mut Lacking| known.suite == suite.name && known.text == text;
+        let same = |known: &&mut CaseFailure| known.suite == suite.name && known.text == text;
         match lacking.iter_mut().find(same) {
             Some(known) if known.cases.contains(&case) => {}
             Some(known) => known.cases.push(case),
-            None => lacking.push(Lacking { suite: suite.name.into(), text, cases: vec![case] }),
+            None => lacking.push(CaseFailure { suite: suite.name.into(), text, cases: vec![case] }),
         }
     };
     let mut excused = vec![false; block.cases.len() + 1];
@@ -362,10 +362,10 @@ fn gather(
     }
 }
 
-impl From<Lacking> for Note {
+impl From<CaseFailure> for Note {
     /// Formats one line, however many cases it affects.
-    fn from(lacking: Lacking) -> Note {
-        let Lacking { suite, text, cases } = lacking;
+    fn from(lacking: CaseFailure) -> Note {
+        let CaseFailure { suite, text, cases } = lacking;
         let text = match cases.as_slice() {
             [one] => format!("{one}: {text}"),
             [first, ..] => format!("{first} and {} more: {text}", cases.len() - 1),

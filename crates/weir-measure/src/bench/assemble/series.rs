@@ -1,7 +1,7 @@
 //! The batches of a block by case, normalised, divided into strata.
 
 use super::super::case::Measure;
-use super::super::cell::Row;
+use super::super::cell::CellBatch;
 use super::super::drive::Collected;
 use super::super::estimate::median;
 use super::super::params::Unit;
@@ -16,18 +16,18 @@ const PROCESSES_MIN: usize = 6;
 
 /// A batch with its place in the block.
 #[derive(Clone, Debug)]
-pub struct Placed {
+pub struct PlacedBatch {
     /// Number of its process.
     pub process: u64,
     /// The cell's row; `at_ms` counts from the start of the run.
-    pub row: Row,
+    pub row: CellBatch,
 }
 
 /// All batches of a block.
 #[derive(Debug)]
 pub struct Series {
     /// By index of the case in the block; the last is the twin.
-    cases: Vec<Vec<Placed>>,
+    cases: Vec<Vec<PlacedBatch>>,
     nominal_ns: f64,
     far_ns: f64,
     cpus: Vec<u64>,
@@ -37,7 +37,7 @@ pub struct Series {
 #[derive(Clone, Debug)]
 pub struct Batches {
     /// In the order of measuring.
-    pub list: Vec<Entry>,
+    pub list: Vec<SeriesValue>,
     /// "near" or "far", if the cache line was measured.
     pub stratum: Option<&'static str>,
     /// Whether the values are differences, which may be 0 or below.
@@ -46,13 +46,13 @@ pub struct Batches {
 
 /// One value of a series.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct SeriesValue {
     /// As timed.
     pub timed: f64,
     /// Normalised.
     pub normalised: f64,
     /// The batch.
-    pub placed: Placed,
+    pub placed: PlacedBatch,
     /// Whether it ended on a wrong CPU.
     pub moved: bool,
     /// Its stratum, if that is not the one of the figure: it is then shown but not counted.
@@ -66,8 +66,8 @@ impl Series {
         for cell in cells {
             for row in &cell.rows {
                 if let Some(case) = cases.get_mut(row.case) {
-                    let row = Row { at_ms: cell.began_ms + row.at_ms, ..row.clone() };
-                    case.push(Placed { process: cell.process, row });
+                    let row = CellBatch { at_ms: cell.began_ms + row.at_ms, ..row.clone() };
+                    case.push(PlacedBatch { process: cell.process, row });
                 }
             }
         }
@@ -87,7 +87,7 @@ impl Series {
         self.cases.len() - 1
     }
 
-    fn stratum(&self, row: &Row) -> Option<&'static str> {
+    fn stratum(&self, row: &CellBatch) -> Option<&'static str> {
         row.line_rtt_ns.map(|rtt| if rtt < self.far_ns { "near" } else { "far" })
     }
 
@@ -101,12 +101,18 @@ impl Series {
         }
     }
 
-    fn entry(&self, placed: &Placed, timed: f64, measure: Measure, scaled: bool) -> Entry {
+    fn entry(
+        &self,
+        placed: &PlacedBatch,
+        timed: f64,
+        measure: Measure,
+        scaled: bool,
+    ) -> SeriesValue {
         let row = &placed.row;
         let normalised =
             if scaled { self.normalise(timed, measure.unit, row.reference_ns) } else { timed };
         let moved = self.cpus.first().is_some_and(|cpu| *cpu != row.cpu);
-        Entry { timed, normalised, placed: placed.clone(), moved, other_stratum: None }
+        SeriesValue { timed, normalised, placed: placed.clone(), moved, other_stratum: None }
     }
 
     /// Returns the batches of one measure of a case: a list for each stratum with enough processes;
@@ -162,7 +168,7 @@ impl Series {
     pub fn difference(&self, plus: &[usize], minus: &[usize], divide_by: f64) -> Batches {
         let first = plus.first().copied().unwrap_or(0);
         let measure = Measure::TIME;
-        let value = |place: usize, like: &Placed| {
+        let value = |place: usize, like: &PlacedBatch| {
             let mut placed = self.cases[place].iter();
             let found = placed.find(|placed| {
                 placed.process == like.process && placed.row.round == like.row.round
@@ -215,9 +221,9 @@ impl Batches {
     pub fn by_process(
         &self,
         middle: impl Fn(&[f64]) -> f64,
-        value: impl Fn(&Entry) -> f64,
+        value: impl Fn(&SeriesValue) -> f64,
     ) -> Vec<f64> {
-        let counted: Vec<&Entry> =
+        let counted: Vec<&SeriesValue> =
             self.list.iter().filter(|entry| entry.other_stratum.is_none()).collect();
         let processes = counted.chunk_by(|a, b| a.placed.process == b.placed.process);
         processes

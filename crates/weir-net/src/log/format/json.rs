@@ -1,8 +1,8 @@
 //! Formats an event as a line of JSON. The event types declare which fields it has.
 
-use super::super::event::{Event, Transport, What};
+use super::super::event::{Event, EventBody, Transport};
 use super::super::kinds::Kinds;
-use super::super::reason::Reason;
+use super::super::reason::EventReason;
 use super::text::timestamp;
 use super::{has_identifier, icmp_name, protocol_name};
 use serde::ser::{SerializeMap, Serializer};
@@ -14,7 +14,7 @@ pub const SCHEMA: &str = "weir.net.log/1";
 
 /// One line; fields that the event does not have are left out.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+struct JsonLine<'a> {
     schema: &'static str,
     weir_version: &'static str,
     kind: &'a str,
@@ -22,14 +22,14 @@ struct Line<'a> {
     time: String,
     time_ns: u64,
     #[serde(flatten)]
-    what: &'a What,
+    what: &'a EventBody,
 }
 
 /// Appends a line with its newline.
 pub fn json(out: &mut String, event: &Event) {
     let kind = event.kind();
     let named = Kinds::EACH.iter().find(|(each, _)| *each == kind);
-    let line = Line {
+    let line = JsonLine {
         schema: SCHEMA,
         weir_version: env!("CARGO_PKG_VERSION"),
         kind: named.map_or("", |(_, name)| name),
@@ -71,7 +71,7 @@ pub fn put_hex<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::E
     serializer.serialize_str(&hex)
 }
 
-impl Serialize for Reason {
+impl Serialize for EventReason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         put_named(serializer, ("reason", self.number()), ("reason_name", self.name()))
     }

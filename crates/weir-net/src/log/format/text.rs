@@ -1,8 +1,10 @@
 //! Formats an event as a line of text.
 
-use super::super::event::{Change, Direction, Dump, Event, Failure, Packet, Station, Transport};
-use super::super::event::{Transaction, What};
-use super::super::reason::Reason;
+use super::super::event::{
+    Change, Direction, Dump, Event, FailureEvent, Packet, StationEvent, Transport,
+};
+use super::super::event::{EventBody, Transaction};
+use super::super::reason::EventReason;
 use super::{has_identifier, icmp_name, protocol_name};
 use crate::drop_reason::DropReason;
 use jiff::tz::{Offset, TimeZone};
@@ -70,11 +72,11 @@ pub fn text(out: &mut String, event: &Event, zone: &mut Zone) {
     zone.put(out, event.time_ns);
     // Writing to a string does not fail.
     let _ = match &event.what {
-        What::Transaction(Transaction { direction, packet }) => {
+        EventBody::Transaction(Transaction { direction, packet }) => {
             let way = way(*direction, "in", "out");
             writeln!(out, " {way:<8} {packet}, {} bytes", packet.length_bytes)
         }
-        What::Dropped(dropped) => {
+        EventBody::Dropped(dropped) => {
             let packet = &dropped.packet;
             let bytes = packet.length_bytes;
             match dropped.reason == DropReason::Ipv6.into() {
@@ -82,9 +84,9 @@ pub fn text(out: &mut String, event: &Event, zone: &mut Zone) {
                 false => writeln!(out, " drop     {packet}, {bytes} bytes: {}", dropped.reason),
             }
         }
-        What::Failure(failure) => writeln!(out, " error    {failure}"),
-        What::Dump(dump) => put_dump(out, dump),
-        What::Station(station) => writeln!(out, " station  {station}"),
+        EventBody::Failure(failure) => writeln!(out, " error    {failure}"),
+        EventBody::Dump(dump) => put_dump(out, dump),
+        EventBody::Station(station) => writeln!(out, " station  {station}"),
     };
 }
 
@@ -155,7 +157,7 @@ impl Display for Packet {
     }
 }
 
-impl Display for Failure {
+impl Display for FailureEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !(self.source.is_unspecified() && self.target.is_unspecified()) {
             write!(f, "{} > {} ", self.source, self.target)?;
@@ -166,13 +168,13 @@ impl Display for Failure {
         self.reason.fmt(f)?;
         match (self.value, self.reason) {
             (0, _) => Ok(()),
-            (errno, Reason::SYSTEM) => write!(f, ", errno {errno}"),
+            (errno, EventReason::SYSTEM) => write!(f, ", errno {errno}"),
             (value, _) => write!(f, ", value {value}"),
         }
     }
 }
 
-impl Display for Station {
+impl Display for StationEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match self.change {
             Change::Attached => "attached",
