@@ -33,12 +33,13 @@ mod port;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
+pub use connect::wait::{Interest, Key, Wait, Waitable};
 pub use error::{Error, ErrorKind, Result};
 pub use flags::Flags;
 pub use inspect::{stat, tune};
 pub use memory::{View, ViewMut};
 pub use mpx::{Mpx, MpxOptions, MpxPeer};
-pub use park::{Interest, Timeout, Wait, Waiting};
+pub use park::{Timeout, Waiting};
 pub use pipe::endpoint::Endpoint;
 pub use pipe::handle::Handle;
 pub use pipe::options::Options;

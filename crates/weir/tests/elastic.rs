@@ -197,23 +197,21 @@ fn the_account_says_what_was_spilled() {
 #[test]
 fn it_is_waited_for_and_polled() {
     let (mut writer, reader) = pipe(&small()).expect("pipe");
-    let mut reader = reader.elastic(&pool(1 << 20)).expect("elastic");
-    let nothing = Wait::new().elastic_reader(&mut reader).expect("added");
-    let mut nothing = nothing;
-    let none = nothing.wait(Some(Duration::from_millis(30))).expect_err("nothing is there");
-    assert_eq!(none.kind(), ErrorKind::TimedOut);
-    drop(nothing);
+    let reader = reader.elastic(&pool(1 << 20)).expect("elastic");
+    let mut wait = Wait::new();
+    let reader = wait.add((), reader).expect("added");
+    let nothing = wait.wait_timeout(&mut Vec::new(), Duration::from_millis(30));
+    assert_eq!(nothing.expect_err("nothing is there").kind(), ErrorKind::TimedOut);
     let data = pattern(3 << 20);
     let sent = data.clone();
     let thread = std::thread::spawn(move || writer.write(&sent).map(drop));
     let (mut all, mut buffer) = (Vec::new(), vec![0; 50_000]);
     loop {
-        match reader.try_read(&mut buffer) {
+        match wait[reader].try_read(&mut buffer) {
             Ok(0) => break,
             Ok(n) => all.extend_from_slice(&buffer[..n]),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let mut wait = Wait::new().elastic_reader(&mut reader).expect("added");
-                wait.wait(Some(PATIENCE)).expect("something comes");
+                wait.wait_timeout(&mut Vec::new(), PATIENCE).expect("something comes");
             }
             Err(error) => panic!("{error}"),
         }

@@ -3,8 +3,9 @@
 use super::{DATA, FIRST, HELLO, LAST, PortOptions};
 use crate::connect::acceptor::hand_over;
 use crate::connect::name::{self, Subject};
+use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Until, Wait};
+use crate::park::{Source, Until};
 use crate::pipe::connection::Connection;
 use crate::pipe::end::End;
 use crate::pipe::record::RecordWriter;
@@ -228,15 +229,14 @@ impl PortWriter {
     }
 }
 
-impl<'a> Wait<'a> {
-    /// For room for a message of so many bytes, or for its first piece; or for the reader to be
-    /// gone.
-    ///
-    /// # Errors
-    /// There are too many already.
-    pub fn port_writer(self, writer: &'a mut PortWriter, bytes: usize) -> Result<Wait<'a>> {
-        let first = bytes.min(writer.piece_bytes);
-        self.record_writer(&mut writer.inner, first)
+impl Waitable for PortWriter {
+    fn source(&mut self) -> &mut dyn Source {
+        &mut self.inner
+    }
+
+    /// Room for the first piece will do.
+    fn wanted(&self, bytes: usize) -> u64 {
+        bytes.min(self.piece_bytes) as u64
     }
 }
 
