@@ -42,7 +42,7 @@ pub use mpx::{Mpx, MpxOptions, MpxPeer};
 pub use park::{Timeout, Waiting};
 pub use pipe::endpoint::Endpoint;
 pub use pipe::handle::Handle;
-pub use pipe::options::Options;
+pub use pipe::options::{Options, ReaderOptions, Sizes, WriterOptions};
 pub use pipe::record::{Loan, RecordReader, RecordWriter, Reservation, records};
 pub use pipe::socket::{Listener, connect_records, connect_stream};
 pub use pipe::stream::{Reader, Writer, pipe};
@@ -52,6 +52,5 @@ pub use port::{
     Counts, Ending, Event, Identity, Lent, Port, PortName, PortOptions, PortWriter, Received,
     WriterId, WriterStat, port_names, port_path, remove_port,
 };
-pub use weir_policy::pipe::Shape;
 pub use weir_policy::pool::Rule;
 pub use weir_ring::account::Account;

@@ -35,7 +35,7 @@ fn in_a_role() {
     let input = std::io::stdin();
     match role.as_str() {
         "writer" => {
-            let mut writer = Writer::open(receive_handle(), &small()).expect("opened");
+            let mut writer = Writer::open(receive_handle()).expect("opened");
             for number in 0.. {
                 writer.write(&body(number)).expect("written");
                 // Said only after the write has returned.
@@ -65,7 +65,7 @@ fn what_a_killed_writer_wrote_is_read() {
     let mut random = Random(7);
     for round in 0..20 {
         let (writer, reader) = Handle::stream_pair(&small()).expect("pair");
-        let reader = Reader::open(reader, &small()).expect("reader");
+        let reader = Reader::open(reader).expect("reader");
         let mut reader = reader.elastic(&pool(512 << 10)).expect("elastic");
         let (mut child, socket) = start("writer");
         writer.send(socket.as_fd()).expect("sent");

@@ -129,7 +129,7 @@ fn what_are_no_flags_is_refused() {
     let text = "cannot use what was received as a cluster of flags: it is not sealed memory";
     assert_eq!(error.to_string(), text);
     let (writer, _reader) = weir::pipe(&weir::Options::new()).expect("a pipe");
-    let memory = writer.memory().expect("here").try_clone_to_owned().expect("copied");
+    let memory = writer.memory_descriptor().expect("here").try_clone_to_owned().expect("copied");
     let error = Flags::open(memory).expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Corrupt);
 }

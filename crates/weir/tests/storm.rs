@@ -33,7 +33,7 @@ fn in_a_role() {
     match words[..] {
         ["hold"] => {
             let handle = common::receive_handle();
-            let _writer = Writer::open(handle, &Options::new()).expect("a writer");
+            let _writer = Writer::open(handle).expect("a writer");
             say(&input, b"up");
             hear(&input);
         }
@@ -104,7 +104,7 @@ impl Pipe {
         let writer = start("hold");
         theirs.send(rustix::fd::AsFd::as_fd(&writer.1)).expect("sent");
         assert_eq!(hear(&writer.1), b"up");
-        Pipe { reader: Reader::open(ours, &Options::new()).expect("a reader"), writer }
+        Pipe { reader: Reader::open(ours).expect("a reader"), writer }
     }
 
     /// Kills the writer, and sleeps until that is heard.

@@ -140,7 +140,7 @@ impl PortWriter {
     fn check_fits(&mut self, bytes: usize) -> Result<()> {
         let (whole, rest) = (bytes / self.piece_bytes, bytes % self.piece_bytes);
         let pieces = std::iter::repeat_n(self.piece_bytes, whole).chain((rest > 0).then_some(rest));
-        let capacity = self.inner.shape().capacity_bytes();
+        let capacity = self.inner.sizes().capacity_bytes;
         if bytes.next_multiple_of(64) as u64 > capacity {
             let why = format!("{bytes} bytes never fit into its ring of {capacity} at once");
             return Err(WRITE.error(ErrorKind::Invalid, &self.path, why));
