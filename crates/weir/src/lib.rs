@@ -40,6 +40,7 @@ pub use inspect::{stat, tune};
 pub use memory::{View, ViewMut};
 pub use mpx::{Mpx, MpxOptions, MpxPeer};
 pub use park::{Timeout, Waiting};
+pub use pipe::duplex::{Duplex, DuplexHandle, RecordDuplex, StreamDuplex};
 pub use pipe::endpoint::Endpoint;
 pub use pipe::handle::Handle;
 pub use pipe::options::{Options, ReaderOptions, Sizes, WriterOptions};

@@ -14,7 +14,22 @@ use weir_sys::forks::ParentOnly;
 
 /// An end that is not open: its memory and its socket. Inherited by children that are forked;
 /// by programs that are executed after [`Handle::keep_over_exec`].
+///
+/// ```
+/// use std::os::fd::AsFd;
+/// use weir::{Handle, Options, Reader, Writer};
+/// // A socket between two processes; here both ends are in one.
+/// let (here, there) = std::os::unix::net::UnixStream::pair()?;
+/// let (writer, reader) = Handle::stream_pair(&Options::new())?;
+/// reader.send(here.as_fd())?;
+/// let mut reader = Reader::open(Handle::receive(there.as_fd())?)?;
+/// let mut writer = Writer::open(writer)?;
+/// writer.write(b"hello")?;
+/// assert_eq!(reader.read(&mut [0; 16])?, 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
+#[must_use = "dropping it closes the pipe"]
 pub struct Handle {
     role: Role,
     memory: OwnedFd,
@@ -81,7 +96,7 @@ impl Handle {
         Handle::pair(layout::RECORD, options)
     }
 
-    fn pair(kind: u32, options: &Options) -> Result<(Handle, Handle)> {
+    pub(crate) fn pair(kind: u32, options: &Options) -> Result<(Handle, Handle)> {
         let Halves { writer, reader, .. } = Halves::make(kind, &options.resolve()?)?;
         Ok((writer.give_up(Role::Writer)?, reader.give_up(Role::Reader)?))
     }
@@ -91,7 +106,7 @@ impl Handle {
         Handle::new(Role::Writer, memory, socket)
     }
 
-    /// The same, of a reader.
+    /// A reader's handle out of descriptors that were inherited.
     pub fn reader(memory: OwnedFd, socket: OwnedFd) -> Handle {
         Handle::new(Role::Reader, memory, socket)
     }
