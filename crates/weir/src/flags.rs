@@ -76,8 +76,8 @@ impl Flags {
         Ok(Flags { home: Arc::new(Home::Shared { file, page }) })
     }
 
-    /// The descriptor of a shared cluster.
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    /// Returns the descriptor of a shared cluster's memory, to be handed on. It cannot be polled.
+    pub fn memory_descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &*self.home {
             Home::Local(_) => None,
             Home::Shared { file, .. } => Some(file.as_fd()),

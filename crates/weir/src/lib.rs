@@ -45,7 +45,7 @@ pub use pipe::endpoint::Endpoint;
 pub use pipe::handle::Handle;
 pub use pipe::options::{Options, ReaderOptions, Sizes, WriterOptions};
 pub use pipe::record::{Loan, RecordReader, RecordWriter, Reservation, records};
-pub use pipe::socket::{Listener, connect_records, connect_stream};
+pub use pipe::socket::{Accept, Listener};
 pub use pipe::stream::{Reader, Writer, pipe};
 pub use pool::elastic::ElasticReader;
 pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions};

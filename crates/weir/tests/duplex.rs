@@ -9,10 +9,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-use weir::{
-    DuplexHandle, ErrorKind, Listener, Options, RecordDuplex, StreamDuplex, Timeout, Wait,
-    connect_stream,
-};
+use weir::{DuplexHandle, ErrorKind, Listener, Options, RecordDuplex, StreamDuplex, Timeout, Wait};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -131,7 +128,7 @@ fn a_listener_is_connected_to_by_many_at_once() {
             });
         }
         for _ in 0..8 {
-            let server: RecordDuplex = listener.accept_duplex().expect("accepted");
+            let server: RecordDuplex = listener.accept().expect("accepted");
             scope.spawn(move || assert_eq!(answer(server).expect("the end"), 200));
         }
     });
@@ -141,8 +138,8 @@ fn a_listener_is_connected_to_by_many_at_once() {
 fn what_is_no_channel_is_refused_and_half_of_one_holds_up_nobody() {
     let (_directory, name) = common::place();
     let listener = Listener::bind(&name).expect("bound");
-    let _pipe = connect_stream(&name, &small()).expect("connected");
-    let error = listener.accept_duplex::<_, _>().map(|_: RecordDuplex| ());
+    let _pipe = weir::Writer::connect(&name, &small()).expect("connected");
+    let error = listener.accept().map(|_: RecordDuplex| ());
     assert_eq!(error.expect_err("a pipe").kind(), ErrorKind::Invalid);
     // Halves of the right form, which nobody completes.
     let (memory, _) = weir::Handle::record_pair(&small()).expect("made").0.into_descriptors();
@@ -160,7 +157,7 @@ fn what_is_no_channel_is_refused_and_half_of_one_holds_up_nobody() {
             client.request_timeout(b"honest", &mut [0; 64], LONG).expect("a reply")
         }
     });
-    let server: RecordDuplex = listener.accept_duplex().expect("the honest one");
+    let server: RecordDuplex = listener.accept().expect("the honest one");
     answer(server).expect("answered");
     assert_eq!(client.join().expect("no panic"), 12);
     let told = hear(&halves[0]);

@@ -120,7 +120,9 @@ const CALLS: [(&str, Call); 3] = [
     ("try_receive_each", |owner, see| owner.try_receive_each(&mut [0; 4096], see)),
     ("Wait", |owner, see| {
         let mut wait = Wait::new();
-        let _ = wait.lend((), &mut *owner).and_then(|_| wait.wait_timeout(&mut Vec::new(), TIME));
+        let _ = wait
+            .add_borrowed((), &mut *owner)
+            .and_then(|_| wait.wait_timeout(&mut Vec::new(), TIME));
         drop(wait);
         owner.try_receive_each(&mut [0; 4096], see)
     }),

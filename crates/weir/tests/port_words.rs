@@ -44,7 +44,9 @@ const CALLS: [(&str, Call); 8] = [
     }),
     ("Wait", |port, buffer, see| {
         let mut wait = Wait::new();
-        let _ = wait.lend((), &mut *port).and_then(|_| wait.wait_timeout(&mut Vec::new(), TIME));
+        let _ = wait
+            .add_borrowed((), &mut *port)
+            .and_then(|_| wait.wait_timeout(&mut Vec::new(), TIME));
         drop(wait);
         port.try_receive_each(buffer, |received, _| see(received))
     }),

@@ -4,9 +4,9 @@ use super::connection::Role;
 use super::end::End;
 use super::endpoint::{Endpoint, Ring, both_ends};
 use super::handle::{Half, Handle};
-use super::options::Options;
+use super::options::{Habits, Options};
 use super::record::{RecordReader, RecordWriter};
-use super::socket::{Direction, Listener, connect_way};
+use super::socket::{Accept, Direction, Listener, connect_way};
 use super::storage::open_kind;
 use super::stream::{Reader, Writer};
 use crate::error::{Error, ErrorKind, Result};
@@ -122,7 +122,7 @@ impl<W: Ring, R: Ring> Duplex<Endpoint<W>, Endpoint<R>> {
         Ok(DuplexHandle { writer: self.writer.into_handle()?, reader: self.reader.into_handle()? })
     }
 
-    /// Connects to who listens at a path and calls [`Listener::accept_duplex`].
+    /// Connects to who listens at a path and accepts a channel.
     ///
     /// # Errors
     /// [`ErrorKind::NoReader`]: nobody listens there.
@@ -134,22 +134,19 @@ impl<W: Ring, R: Ring> Duplex<Endpoint<W>, Endpoint<R>> {
     }
 }
 
-impl Listener {
-    /// Waits for somebody who connects by [`Duplex::connect`].
-    ///
-    /// # Errors
-    /// What came is no channel of this kind. [`ErrorKind::Forked`].
-    pub fn accept_duplex<W: Ring, R: Ring>(&self) -> Result<Duplex<Endpoint<W>, Endpoint<R>>> {
-        let [there, back] = self.next_pair()?;
-        let open = |half: Half, kind, role, options: &_| {
+impl<W: Ring, R: Ring> Accept for Duplex<Endpoint<W>, Endpoint<R>> {
+    /// Those of each end.
+    type Options = (W::Options, R::Options);
+
+    fn accept(listener: &Listener, options: &Self::Options, until: Until) -> Result<Self> {
+        let [there, back] = listener.next_pair(until)?;
+        let open = |half: Half, kind, role, habits: &Habits| {
             let map = open_kind(&half.memory, kind)?;
-            map.populate();
-            let resolved = crate::pipe::options::Habits::resolve_over(options, &map)?;
+            let resolved = habits.resolve_over(&map)?;
             End::of(half, map, role, &resolved)
         };
-        let (of_writer, of_reader) = (W::Options::default(), R::Options::default());
-        let reader = open(there, R::KIND, Role::Reader, of_reader.as_ref())?;
-        let writer = open(back, W::KIND, Role::Writer, of_writer.as_ref())?;
+        let reader = open(there, R::KIND, Role::Reader, options.1.as_ref())?;
+        let writer = open(back, W::KIND, Role::Writer, options.0.as_ref())?;
         Ok(Duplex { writer: Endpoint::over(writer)?, reader: Endpoint::over(reader)? })
     }
 }

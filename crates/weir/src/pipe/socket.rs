@@ -6,9 +6,10 @@ use crate::connect::name::Subject;
 use crate::connect::passing::turn_away;
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::Parked;
+use crate::park::{Parked, Timeout, Until};
 use crate::pipe::connection::Role;
 use crate::pipe::end::End;
+use crate::pipe::endpoint::Endpoint;
 use crate::pipe::handle::Half;
 use crate::pipe::options::{Habits, Options, ReaderOptions};
 use crate::pipe::record::{RecordReader, RecordWriter};
@@ -29,7 +30,22 @@ const CONNECT: Subject = Subject { operation: "connect to", noun: "path" };
 /// How often those are looked at who have come and sent no memory.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A reader to be: listens at a path for writers. The path, and a lock file beside it, go with it.
+/// Listens at a path for those who connect. The path, and a lock file beside it, go with it.
+///
+/// ```
+/// use weir::{Listener, Options, Reader, Writer};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("numbers");
+/// let listener = Listener::bind(&path)?;
+/// std::thread::scope(|scope| {
+///     // Usually another process.
+///     scope.spawn(|| Writer::connect(&path, &Options::new())?.write(b"hello"));
+///     let mut reader: Reader = listener.accept()?;
+///     assert_eq!(reader.read(&mut [0; 16])?, 5);
+///     Ok::<(), weir::Error>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Listener {
     pending: Mutex<Pending>,
@@ -88,36 +104,37 @@ impl Listener {
         Ok(Listener { pending, inbox, site, path, epoch: forks::epoch() })
     }
 
-    /// Waits for a writer of a stream. One that connects and hands no memory over holds up nobody.
+    /// Waits for the next that connects, as long as it takes: a [`Reader`] for one by
+    /// [`Writer::connect`], a [`RecordReader`] for one by [`RecordWriter::connect`], a
+    /// [`crate::Duplex`] for one by its own `connect`. One that connects and hands nothing over holds
+    /// up nobody.
     ///
     /// # Errors
-    /// What came is no stream's memory. [`ErrorKind::Forked`].
-    pub fn accept_stream(&self) -> Result<Reader> {
-        self.accept_stream_with(&ReaderOptions::new())
+    /// [`ErrorKind::Invalid`]: what came is of another kind. [`ErrorKind::Corrupt`]: its memory is not
+    /// what it must be. [`ErrorKind::Forked`].
+    pub fn accept<E: Accept>(&self) -> Result<E> {
+        self.accept_with(&E::Options::default(), Timeout::Never)
     }
 
-    /// Waits for a writer of a stream, to read it with these options.
+    /// Waits for the next that connects, or until the timeout is over.
     ///
     /// # Errors
-    /// Those of [`Listener::accept_stream`].
-    pub fn accept_stream_with(&self, options: &ReaderOptions) -> Result<Reader> {
-        Reader::over(self.accept_end(layout::STREAM, options.as_ref())?)
+    /// [`ErrorKind::TimedOut`], [`ErrorKind::WouldBlock`]: nobody came in time. Those of
+    /// [`Listener::accept`].
+    pub fn accept_timeout<E: Accept>(&self, timeout: impl Into<Timeout>) -> Result<E> {
+        self.accept_with(&E::Options::default(), timeout)
     }
 
-    /// Waits for a writer of records, as [`Listener::accept_stream`] does for one of a stream.
+    /// Waits for the next that connects, and opens the end with options.
     ///
     /// # Errors
-    /// What came is no record pipe's memory. [`ErrorKind::Forked`].
-    pub fn accept_records(&self) -> Result<RecordReader> {
-        self.accept_records_with(&ReaderOptions::new())
-    }
-
-    /// Waits for a writer of records, to receive them with these options.
-    ///
-    /// # Errors
-    /// Those of [`Listener::accept_records`].
-    pub fn accept_records_with(&self, options: &ReaderOptions) -> Result<RecordReader> {
-        RecordReader::over(self.accept_end(layout::RECORD, options.as_ref())?)
+    /// Those of [`Listener::accept_timeout`].
+    pub fn accept_with<E: Accept>(
+        &self,
+        options: &E::Options,
+        timeout: impl Into<Timeout>,
+    ) -> Result<E> {
+        E::accept(self, options, timeout.into().start())
     }
 
     fn error(&self, kind: ErrorKind, why: &'static str) -> Error {
@@ -130,7 +147,7 @@ impl Listener {
     }
 
     /// Waits for both directions of a channel: by which who connects writes, and reads.
-    pub(crate) fn next_pair(&self) -> Result<[Half; 2]> {
+    pub(crate) fn next_pair(&self, until: Until) -> Result<[Half; 2]> {
         self.check_here()?;
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         let Pending { acceptor, arrived, halves } = &mut *pending;
@@ -159,13 +176,13 @@ impl Listener {
             while halves.first().is_some_and(|(_, since)| since.elapsed() > PATIENCE) {
                 turn_away(halves.remove(0).0.socket, "the other direction did not come in time");
             }
-            self.park(acceptor.is_busy() || !halves.is_empty());
+            self.park(acceptor.is_busy() || !halves.is_empty(), until)?;
         }
     }
 
-    fn accept_end(&self, kind: u32, options: &Habits) -> Result<End> {
+    fn accept_end(&self, kind: u32, options: &Habits, until: Until) -> Result<End> {
         self.check_here()?;
-        let Arrival { socket, memory, word, .. } = self.next_arrival();
+        let Arrival { socket, memory, word, .. } = self.next_arrival(until)?;
         if word != Word::default() {
             return Err(self.error(ErrorKind::Invalid, "what came is half a channel, not a pipe"));
         }
@@ -175,14 +192,14 @@ impl Listener {
     }
 
     /// Who comes next. Several that wait for it wait for each other.
-    fn next_arrival(&self) -> Arrival {
+    fn next_arrival(&self, until: Until) -> Result<Arrival> {
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         let Pending { acceptor, arrived, .. } = &mut *pending;
         loop {
             if let Some(arrival) = self.take_arrival(acceptor, arrived) {
-                return arrival;
+                return Ok(arrival);
             }
-            self.park(acceptor.is_busy());
+            self.park(acceptor.is_busy(), until)?;
         }
     }
 
@@ -197,8 +214,16 @@ impl Listener {
         arrived.pop_front()
     }
 
-    fn park(&self, is_busy: bool) {
-        Parked::announce(&self.site.word, &self.inbox).sleep(is_busy.then_some(LOOK));
+    fn park(&self, is_busy: bool, until: Until) -> Result<()> {
+        if until == Until::Now {
+            return Err(self.error(ErrorKind::WouldBlock, "nobody has come"));
+        }
+        if until.is_over() {
+            return Err(self.error(ErrorKind::TimedOut, "nobody came in time"));
+        }
+        let parked = Parked::announce(&self.site.word, &self.inbox);
+        parked.sleep(until.at_most(is_busy.then_some(LOOK)));
+        Ok(())
     }
 }
 
@@ -231,18 +256,38 @@ pub fn connect_way(
     Ok((End::of(Half { memory, socket }, map, role, &resolved)?, number))
 }
 
-/// Connects to the reader that listens at a path, with a stream of these options.
-///
-/// # Errors
-/// [`ErrorKind::NoReader`]: nobody listens there.
-pub fn connect_stream(path: impl AsRef<Path>, options: &Options) -> Result<Writer> {
-    Writer::over(connect_end(path.as_ref(), layout::STREAM, options)?)
+/// What a [`Listener`] accepts: a [`Reader`], a [`RecordReader`], a [`crate::Duplex`]. No other crate
+/// can implement it.
+pub trait Accept: Sized {
+    /// What such an end can be asked to do.
+    type Options: Default;
+
+    #[doc(hidden)]
+    fn accept(listener: &Listener, options: &Self::Options, until: Until) -> Result<Self>;
 }
 
-/// Connects to the reader that listens at a path, with a record pipe of these options.
-///
-/// # Errors
-/// [`ErrorKind::NoReader`]: nobody listens there.
-pub fn connect_records(path: impl AsRef<Path>, options: &Options) -> Result<RecordWriter> {
-    RecordWriter::over(connect_end(path.as_ref(), layout::RECORD, options)?)
+macro_rules! accept_and_connect {
+    ($reader:ty, $writer:ty, $kind:expr, $what:literal) => {
+        impl Accept for $reader {
+            type Options = ReaderOptions;
+
+            fn accept(listener: &Listener, options: &ReaderOptions, until: Until) -> Result<Self> {
+                Endpoint::over(listener.accept_end($kind, options.as_ref(), until)?)
+            }
+        }
+
+        impl $writer {
+            #[doc = concat!("Connects to the reader that listens at a path, with ", $what)]
+            /// of these options.
+            ///
+            /// # Errors
+            /// [`ErrorKind::NoReader`]: nobody listens there.
+            pub fn connect(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+                Endpoint::over(connect_end(path.as_ref(), $kind, options)?)
+            }
+        }
+    };
 }
+
+accept_and_connect!(Reader, Writer, layout::STREAM, "a stream");
+accept_and_connect!(RecordReader, RecordWriter, layout::RECORD, "a pipe of records");

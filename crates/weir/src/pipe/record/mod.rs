@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Large records need not be copied: [`RecordWriter::reserve`] lends their place to the writer,
-//! [`RecordReader::peek`] to the reader.
+//! [`RecordReader::lend`] to the reader.
 
 mod reader;
 mod writer;

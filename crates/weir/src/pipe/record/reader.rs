@@ -97,15 +97,15 @@ impl Endpoint<record::RecordReader> {
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`].
-    pub fn peek(&mut self) -> Result<Option<Loan<'_>>> {
-        self.peek_timeout(Timeout::Never)
+    pub fn lend(&mut self) -> Result<Option<Loan<'_>>> {
+        self.lend_timeout(Timeout::Never)
     }
 
     /// Lends the next record, if one comes in time.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`], [`ErrorKind::WouldBlock`], [`ErrorKind::Corrupt`].
-    pub fn peek_timeout(&mut self, timeout: impl Into<Timeout>) -> Result<Option<Loan<'_>>> {
+    pub fn lend_timeout(&mut self, timeout: impl Into<Timeout>) -> Result<Option<Loan<'_>>> {
         let bytes = self.next(timeout.into())?;
         Ok(bytes.map(|bytes| Loan { reader: self, bytes }))
     }
