@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use weir_doctor::text::is_unsafe_to_print;
+use weir_policy::text::is_unsafe_to_print;
 
 /// What every document begins with, and then what a verb says.
 #[derive(Serialize)]

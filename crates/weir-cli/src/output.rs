@@ -19,8 +19,8 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use weir_doctor::text::{printable, printable_lines};
 use weir_measure_sys::signals::die_of;
+use weir_policy::text::{printable, printable_lines};
 
 /// Writes text for people to standard output; a reader that has seen enough is no error.
 pub fn print(text: &str) -> Result<(), Fault> {

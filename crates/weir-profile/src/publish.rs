@@ -41,7 +41,7 @@ pub struct Published {
 pub fn publish(path: &Path, name: &str) -> io::Result<Published> {
     if name.is_empty()
         || name.len() > NAME_BYTES
-        || name.chars().any(weir_doctor::text::is_unsafe_to_print)
+        || name.chars().any(weir_policy::text::is_unsafe_to_print)
     {
         return Err(io::ErrorKind::InvalidInput.into());
     }

@@ -237,7 +237,7 @@ fn write_name(row: usize, name: &str, kind: u64) {
 pub fn write_text(at: usize, text: &str) {
     let mut bytes = [0; NAME_BYTES];
     let mut length = 0;
-    for c in weir_doctor::text::printable(text).chars() {
+    for c in weir_policy::text::printable(text).chars() {
         if length + c.len_utf8() > NAME_BYTES {
             break;
         }

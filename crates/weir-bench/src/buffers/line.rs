@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use weir_bench_sys::shared::{LINE_BYTES, Shared};
 use weir_measure::bench::case::Trouble;
 use weir_measure_sys::fork::{self, Child};
-use weir_measure_sys::wait::{Ending, Reaped, reap_blocking};
+use weir_measure_sys::wait::{Reaped, reap_blocking};
 
 /// Chunks that are sent ahead: mbuffer passes a block on (128 KiB) once it has the next. Of a large
 /// memory its blocks are larger, so it is a part of all chunks where that is more.
@@ -137,7 +137,7 @@ pub fn run(
     let relayed = program.map(reap_blocking).transpose()?;
     let read = reader.wait()?;
     let all = [Some(written), relayed, Some(read)];
-    if all.iter().flatten().any(|ended| ended.ending != Ending::Code(0)) {
+    if all.iter().flatten().any(|ended| !ended.status.success()) {
         return Err(why(&complaints, relayed));
     }
     // Acquire pairs with the releases of the two sides, which have ended.
@@ -191,7 +191,7 @@ fn why(complaints: &File, relay: Option<Reaped>) -> Trouble {
     let text = String::from_utf8_lossy(&said[..count]);
     match (text.lines().next(), relay) {
         (Some(line), _) => Trouble::failed(line),
-        (None, Some(relay)) => Trouble::failed(format!("the program ended: {:?}", relay.ending)),
+        (None, Some(relay)) => Trouble::failed(format!("the program ended: {}", relay.status)),
         (None, None) => Trouble::failed("a side died"),
     }
 }

@@ -2,8 +2,7 @@
 
 use super::layout::{Column, Grid, Name};
 use crate::units::{bytes, capacity, count, ending, percent, rate, seconds};
-use weir_measure::proc::Io;
-use weir_measure::record::{Evidence, Pipe, Run, Stage};
+use weir_doctor::facts::{Evidence, Io, Pipe, Run, Stage};
 
 /// In which order columns go when the terminal is too narrow. Statuses go first, but only where
 /// all is well.
@@ -77,7 +76,7 @@ fn times(run: &Run, shown: &[usize]) -> Grid {
         column("MB/s", stages().map(|(position, _)| stage_rate(run, position))),
     ];
     // How a found process ended only its parent knows.
-    if !run.discovered {
+    if !run.script {
         let cells = stages().map(|(_, stage)| ending(stage)).collect();
         columns.push(Column { title: ENDS, words: true, cells });
     }

@@ -12,8 +12,7 @@ use crate::fault::{Fault, tell};
 use crate::report::Report;
 use crate::units::ending;
 use weir_doctor::advice::{Kind, Refuted};
-use weir_doctor::facts;
-use weir_measure::record::{Pipe, Run};
+use weir_doctor::facts::{Pipe, Run};
 use weir_measure::runner::{Launch, StageSpec, files_suffice};
 
 /// What an inserted stage is shown as.
@@ -145,7 +144,7 @@ pub struct Past {
 
 /// Reads that.
 pub fn past(run: &Run, command: &str) -> Past {
-    let path = evidence::place().filter(|path| !run.discovered && evidence::is_usable(path));
+    let path = evidence::place().filter(|path| !run.script && evidence::is_usable(path));
     let Some(path) = path else { return Past::default() };
     let pipeline = evidence::pipeline_key(command);
     let memory = evidence::read(&path).unwrap_or_default();
@@ -156,9 +155,7 @@ pub fn past(run: &Run, command: &str) -> Past {
 
 /// What was refuted, with the positions that its stage or pipe has in this run.
 fn here(run: &Run, known: &evidence::Refuted) -> Vec<Refuted> {
-    let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == known.kind) else {
-        return Vec::new();
-    };
+    let Ok(kind) = known.kind.parse::<Kind>() else { return Vec::new() };
     let typed = |position| typed_number(run.stages.iter().map(|stage| stage.inserted), position);
     if let Some(number) = known.pipe {
         let pipes = run.pipes.iter().enumerate().filter(|(_, pipe)| typed(pipe.from) == number);
@@ -177,11 +174,11 @@ pub fn remember_compared(report: &Report) {
         return;
     };
     let run = &report.run;
-    let Some(path) = evidence::place().filter(|_| !run.discovered) else { return };
+    let Some(path) = evidence::place().filter(|_| !run.script) else { return };
     let typed = |position| typed_number(run.stages.iter().map(|stage| stage.inserted), position);
     let tried = compared.tried.iter().map(|advice| evidence::Refuted {
         pipeline: evidence::pipeline_key(&report.command),
-        kind: advice.kind.name().to_owned(),
+        kind: advice.kind.as_ref().to_owned(),
         stage: advice.stage.map(typed),
         pipe: advice.pipe.and_then(|at| Some(typed(run.pipes.get(at)?.from))),
         when_unix_s: evidence::now_unix_s(),
@@ -198,7 +195,7 @@ pub fn remember_compared(report: &Report) {
 /// without buffers showed that they would not. Failing costs a line.
 pub fn remember(report: &Report) {
     let run = &report.run;
-    if run.discovered {
+    if run.script {
         return;
     }
     let Some(path) = evidence::place() else { return };
@@ -232,15 +229,16 @@ pub fn remember(report: &Report) {
 /// buffers the pipes are others, and of a run cut short or too short nothing is known.
 fn is_contrary(run: &Run, pipe: &Pipe) -> bool {
     let plain = run.stages.iter().all(|stage| !stage.inserted);
-    plain && run.signals.is_empty() && pipe.samples >= facts::Pipe::ENOUGH_SAMPLES
+    plain && run.signals.is_empty() && pipe.samples >= Pipe::ENOUGH_SAMPLES
 }
 
 fn seen(pipe: &Pipe, pipeline: &str, number: usize) -> Seen {
+    let (full_share, empty_share) = pipe.shares();
     Seen {
         pipeline: pipeline.to_owned(),
         pipe: number,
-        full_share: pipe.full_share.unwrap_or(0.0),
-        empty_share: pipe.empty_share.unwrap_or(0.0),
+        full_share,
+        empty_share,
         longest_full_ms: pipe.longest_full_ns / 1_000_000,
         longest_empty_ms: pipe.longest_empty_ns / 1_000_000,
         when_unix_s: evidence::now_unix_s(),

@@ -23,9 +23,10 @@ use outputs::Outputs;
 use std::io;
 use std::process::ExitCode;
 use weir_cli_sys::closed_standard_descriptors;
+use weir_doctor::ending::Ending;
+use weir_doctor::facts::{Host, Run};
 use weir_measure::machine;
 use weir_measure::proc::{Descriptor, Kind};
-use weir_measure::record::{Ending, Host, Run};
 use weir_measure::runner;
 
 /// Runs the verb.
@@ -91,12 +92,12 @@ fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report 
         fd.is_some_and(|fd| matches!(fd.kind, Kind::Pipe | Kind::Socket | Kind::Device))
     };
     let (input, output) = (Descriptor::of(io::stdin()), Descriptor::of(io::stdout()));
-    let facts = run.facts(flows(input), flows(output));
-    let verdict = weir_doctor::verdict::judge(&facts);
+    (run.input_from_outside, run.output_to_outside) = (flows(input), flows(output));
+    let verdict = weir_doctor::verdict::judge(&run);
     let past = elastic::past(&run, command);
-    let advice = weir_doctor::advice::advise(&facts, &verdict, &past.refuted);
-    let said = |found| Said { text: advice_text(&facts, &found, past.remembers), found };
+    let advice = weir_doctor::advice::advise(&run, &verdict, &past.refuted);
+    let said = |found| Said { text: advice_text(&run, &found, past.remembers), found };
     let advice = advice.into_iter().map(said).collect();
-    let verdict = Said { text: verdict_text(&facts, &verdict), found: verdict };
+    let verdict = Said { text: verdict_text(&run, &verdict), found: verdict };
     Report { run, command: command.to_owned(), verdict, advice, status, compared: None }
 }

@@ -4,7 +4,7 @@ use crate::json;
 use crate::units::{bytes, capacity, count, seconds};
 use serde_json::{Value, json};
 use weir::stat::{FlagsStat, MpxStat};
-use weir_doctor::text::printable;
+use weir_policy::text::printable;
 
 /// A line of the table.
 pub type Row = [String; 13];

@@ -7,8 +7,9 @@ pub mod words;
 
 use std::time::Duration;
 pub use terminal::columns;
+use weir_doctor::ending::Ending;
+use weir_doctor::facts::Stage;
 use weir_measure::bench::params::Unit;
-use weir_measure::record::{Ending, Stage};
 pub use words::count;
 
 /// A time in a table cell: seconds, `-` for nothing worth a digit.

@@ -6,9 +6,9 @@
 
 use super::job::Job;
 use crate::attribution::{Births, Group, Peers, PipeWatch, Sampler};
-use crate::proc::{Descriptor, Io};
-use crate::record::{Evidence, Run, Stage};
+use crate::proc::Descriptor;
 use std::collections::{BTreeMap, BTreeSet};
+use weir_doctor::facts::{Evidence, Io, Run, Stage};
 use weir_doctor::partition::Samples;
 use weir_doctor::programs::{is_relay, is_shell};
 
