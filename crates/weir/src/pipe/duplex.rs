@@ -23,22 +23,20 @@ use std::path::Path;
 ///
 /// ```
 /// let (mut client, mut server) = weir::RecordDuplex::pair(&weir::Options::new())?;
-/// std::thread::scope(|scope| {
-///     scope.spawn(move || {
-///         let mut request = [0; 64];
-///         while let Some(bytes) = server.reader.receive(&mut request)? {
-///             request[..bytes].make_ascii_uppercase();
-///             server.writer.send(&request[..bytes])?;
-///         }
-///         Ok::<(), weir::Error>(())
-///     });
-///     let mut reply = [0; 64];
-///     let bytes = client.request(b"louder", &mut reply)?;
-///     assert_eq!(&reply[..bytes], b"LOUDER");
-///     drop(client);
-///     Ok(())
-/// })
-/// # .map_err(|error: weir::Error| error)
+/// let serving = std::thread::spawn(move || {
+///     let mut request = [0; 64];
+///     while let Some(bytes) = server.reader.receive(&mut request)? {
+///         request[..bytes].make_ascii_uppercase();
+///         server.writer.send(&request[..bytes])?;
+///     }
+///     Ok::<(), weir::Error>(())
+/// });
+/// let mut reply = [0; 64];
+/// let bytes = client.request(b"louder", &mut reply)?;
+/// assert_eq!(&reply[..bytes], b"LOUDER");
+/// drop(client);
+/// serving.join().expect("no panic")?;
+/// # Ok::<(), weir::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Duplex<W, R> {
@@ -54,6 +52,15 @@ pub type StreamDuplex = Duplex<Writer, Reader>;
 pub type RecordDuplex = Duplex<RecordWriter, RecordReader>;
 
 /// One side of a channel on its way to another process: a [`Handle`] for each direction.
+///
+/// ```
+/// use weir::{Options, RecordDuplex};
+/// let (ours, theirs) = RecordDuplex::handles(&Options::new())?;
+/// let (mut here, mut there) = (RecordDuplex::open(ours)?, RecordDuplex::open(theirs)?);
+/// here.writer.send(b"over there")?;
+/// assert_eq!(there.reader.receive(&mut [0; 64])?, Some(10));
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "dropping it closes the channel"]
 pub struct DuplexHandle {

@@ -9,6 +9,14 @@ use weir_policy::pipe::Shape;
 use weir_ring::primitive::Ordering;
 
 /// Sizes asked for; what is `None` stays.
+///
+/// ```
+/// use weir::tune::{Ask, ask};
+/// let (mut writer, mut reader) = weir::pipe(&weir::Options::new().capacity_bytes(4096))?;
+/// let sizes = Ask { segment_bytes: Some(1024), ..Ask::default() };
+/// assert_eq!(ask(reader.memory_descriptor()?, sizes)?.segment_bytes, 1024);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ask {
     /// Bytes the pipe is to hold.
