@@ -11,7 +11,7 @@ use super::storage::open_kind;
 use super::stream::{Reader, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::{Timeout, Until};
-use rustix::fd::BorrowedFd;
+use rustix::fd::AsFd;
 use std::io;
 use std::path::Path;
 
@@ -75,8 +75,8 @@ impl DuplexHandle {
     ///
     /// # Errors
     /// Those of [`Handle::send`].
-    pub fn send(self, over: BorrowedFd) -> Result<()> {
-        self.writer.send(over)?;
+    pub fn send(self, over: impl AsFd) -> Result<()> {
+        self.writer.send(&over)?;
         self.reader.send(over)
     }
 
@@ -84,8 +84,8 @@ impl DuplexHandle {
     ///
     /// # Errors
     /// Those of [`Handle::receive`].
-    pub fn receive(over: BorrowedFd) -> Result<DuplexHandle> {
-        Ok(DuplexHandle { writer: Handle::receive(over)?, reader: Handle::receive(over)? })
+    pub fn receive(over: impl AsFd) -> Result<DuplexHandle> {
+        Ok(DuplexHandle { writer: Handle::receive(&over)?, reader: Handle::receive(over)? })
     }
 }
 

@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, HeaderPage, page_bytes};
 use crate::pipe::defaults::out_of_range;
 use crate::pipe::options::Sizes;
-use rustix::fd::BorrowedFd;
+use rustix::fd::AsFd;
 use weir_policy::pipe::Shape;
 use weir_ring::primitive::Ordering;
 
@@ -33,7 +33,8 @@ pub struct Ask {
 /// # Errors
 /// The file is no pipe's; a size is out of its range; the capacity is less than is filled, or more
 /// than its writer takes up.
-pub fn ask(file: BorrowedFd, ask: Ask) -> Result<Sizes> {
+pub fn ask(file: impl AsFd, ask: Ask) -> Result<Sizes> {
+    let file = file.as_fd();
     let extent = memory::inspect(file)?;
     let page = HeaderPage::to_write(file)?;
     let header = page.header();
