@@ -33,6 +33,11 @@ fn begun<B>(schema: &str, body: B) -> Document<'_, B> {
     Document { schema, weir_version: env!("CARGO_PKG_VERSION"), body }
 }
 
+/// A value that is a document by itself, on one line.
+pub fn whole(value: &impl Serialize) -> Result<String, Fault> {
+    ended(serde_json::to_string(value))
+}
+
 fn ended(text: serde_json::Result<String>) -> Result<String, Fault> {
     let text = text.map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
     Ok(escaped(&text).into_owned() + "\n")

@@ -116,10 +116,8 @@ pub struct Stage {
     pub uncounted: bool,
     /// Peak memory of its largest process.
     pub max_rss_bytes: Option<u64>,
-    /// Whether that is the kernel's figure, not a sampled one.
-    pub max_rss_exact: bool,
-    /// Whether it is only known that there was not more.
-    pub max_rss_bound: bool,
+    /// How that is known: the kernel's figure, an upper bound, or sampled.
+    pub max_rss_evidence: Evidence,
     /// How it ended, where that can be known.
     pub ending: Option<Ending>,
     /// Why it could not be started.

@@ -139,11 +139,6 @@ fn exit(stage: &Stage) -> Value {
 /// For each group of figures, how it is known.
 fn evidence(run: &Run, stage: &Stage) -> Value {
     let known = |exact: bool| if exact { "exact" } else { "sampled" };
-    let max_rss = match stage.max_rss_bytes {
-        None => "unknown",
-        Some(_) if stage.max_rss_bound => "upper bound",
-        Some(_) => known(stage.max_rss_exact),
-    };
     let blocked = if stage.hidden { "unknown" } else { "sampled" };
     json!({
         "wall": known(!run.script),
@@ -153,7 +148,7 @@ fn evidence(run: &Run, stage: &Stage) -> Value {
         "samples": stage.samples,
         "bytes": stage.bytes_evidence.as_ref(),
         "pipe_bytes": stage.pipe_evidence.as_ref(),
-        "max_rss": max_rss,
+        "max_rss": stage.max_rss_bytes.map_or("unknown", |_| stage.max_rss_evidence.as_ref()),
     })
 }
 

@@ -118,7 +118,7 @@ fn data(run: &Run, shown: &[usize]) -> Grid {
 
 /// Peak memory; of a stage too short-lived to be looked at only a bound is known.
 fn memory(stage: &Stage) -> String {
-    let mark = mark(stage.max_rss_exact, stage.max_rss_bound);
+    let mark = known(stage.max_rss_evidence);
     stage.max_rss_bytes.map_or_else(unknown, |peak| format!("{mark}{}", bytes(peak)))
 }
 
@@ -133,15 +133,6 @@ fn known(evidence: Evidence) -> &'static str {
         Evidence::UpperBound => "<",
         Evidence::LowerBound => ">",
         Evidence::Sampled | Evidence::Estimated | Evidence::Unknown => "~",
-    }
-}
-
-/// The same of a figure that is exact, a bound or sampled.
-fn mark(exact: bool, bound: bool) -> &'static str {
-    match (exact, bound) {
-        (true, _) => "",
-        (false, true) => "<",
-        (false, false) => "~",
     }
 }
 

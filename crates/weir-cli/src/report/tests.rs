@@ -37,7 +37,7 @@ fn stage(label: &str, wall_ms: u64, [cpu, queue, input, output, sleep]: [u64; 5]
         }),
         bytes_evidence: Evidence::Exact,
         max_rss_bytes: Some(9_100_000),
-        max_rss_exact: true,
+        max_rss_evidence: Evidence::Exact,
         ending: Some(Ending::Code(0)),
         ..Stage::default()
     }

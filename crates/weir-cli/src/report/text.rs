@@ -57,10 +57,7 @@ fn body(report: &Report, page: &mut Page) {
     let rows = rows::choose(run, &report.verdict.found);
     for (number, table) in tables::tables(run, &rows.shown, page.look.columns).iter().enumerate() {
         // A head without rows says nothing.
-        let lines = if table.len() > 1 { table.as_slice() } else { &[] };
-        for (at, line) in lines.iter().enumerate() {
-            page.line(line, if at == 0 { Style::new().dimmed() } else { Style::new() });
-        }
+        page.table(if table.len() > 1 { table } else { &[] });
         if let Some(folded) = rows.folded.as_ref().filter(|_| number == 0) {
             page.sentence(folded, Style::new());
         }
@@ -86,10 +83,16 @@ impl<'a> Page<'a> {
         Page { look, lines: Vec::new() }
     }
 
-    /// A line of a table.
-    pub(super) fn line(&mut self, line: &str, style: Style) {
+    fn line(&mut self, line: &str, style: Style) {
         let coloured = self.look.colour && style != Style::new();
         self.lines.push(if coloured { format!("{style}{line}{style:#}") } else { line.to_owned() });
+    }
+
+    /// A table, whose first line is its head.
+    pub(super) fn table(&mut self, lines: &[String]) {
+        for (at, line) in lines.iter().enumerate() {
+            self.line(line, if at == 0 { Style::new().dimmed() } else { Style::new() });
+        }
     }
 
     /// A sentence, on as many lines as it needs.

@@ -22,17 +22,17 @@ const LABEL: &str = "weir buffer";
 pub fn put_in(asked: Option<&Elastic>, planned: &mut Planned) -> Result<Vec<String>, Fault> {
     match asked {
         None => Ok(Vec::new()),
-        Some(Elastic::Pipes(_)) if planned.script => Err(Fault::usage(
+        Some(Elastic::Pipes(_)) if planned.job.script => Err(Fault::usage(
             "cannot put a buffer in: this is not one pipeline that weir could run stage by stage; \
              write '| weir buffer |' into the text",
         )),
         Some(Elastic::Pipes(pipes)) => {
-            check(pipes, planned.stages.len() - 1)?;
-            let put = insert_all(&mut planned.stages, pipes);
+            check(pipes, planned.job.stages.len() - 1)?;
+            let put = insert_all(&mut planned.job.stages, pipes);
             put.map_err(|why| Fault::failed(format!("cannot put a buffer in: {why}")))?;
             Ok(Vec::new())
         }
-        Some(Elastic::Evidence) if planned.script => Ok(vec![String::from(
+        Some(Elastic::Evidence) if planned.job.script => Ok(vec![String::from(
             "no elastic buffer was put in: that takes one pipeline that weir can run stage by \
              stage; write '| weir buffer |' into the text",
         )]),
@@ -63,7 +63,7 @@ fn by_evidence(planned: &mut Planned) -> Vec<String> {
             Vec::new()
         })
     });
-    let there = planned.stages.len() - 1;
+    let there = planned.job.stages.len() - 1;
     seen.retain(|seen| seen.pipeline == pipeline && (1..=there).contains(&seen.pipe));
     let doubtful = seen.iter().find(|seen| !seen.stands()).map(Seen::counts);
     seen.retain(Seen::stands);
@@ -78,7 +78,7 @@ fn by_evidence(planned: &mut Planned) -> Vec<String> {
             "no elastic buffer was put in: {who} of this pipeline has shown that it would help"
         )];
     }
-    if let Err(why) = insert_all(&mut planned.stages, &pipes) {
+    if let Err(why) = insert_all(&mut planned.job.stages, &pipes) {
         return vec![format!("no elastic buffer was put in: {why}")];
     }
     let said = |seen: &Seen| {

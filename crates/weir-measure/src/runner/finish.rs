@@ -230,13 +230,17 @@ fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
     let main = ended.sched.unwrap_or(Sched { cpu_ns: used, ..Sched::default() });
     if let Some(reaped) = ended.reaped {
         sums::add_unreaped(&mut stage, group, (reaped.user_ns, reaped.system_ns));
-        stage.max_rss_exact = reaped.max_rss_bytes > ended.inherited_rss_bytes;
+        let exact = reaped.max_rss_bytes > ended.inherited_rss_bytes;
         // The peak of a process seen only at its birth says little; the kernel's figure, although
         // it may be inherited, is at least a bound.
         let sampled = Some(group.peak_rss_bytes).filter(|_| stage.samples >= ENOUGH_SAMPLES);
-        let bytes = sampled.filter(|bytes| *bytes > 0 && !stage.max_rss_exact);
-        stage.max_rss_bytes = Some(bytes.unwrap_or(reaped.max_rss_bytes));
-        stage.max_rss_bound = bytes.is_none() && !stage.max_rss_exact;
+        let sampled = sampled.filter(|bytes| *bytes > 0);
+        let (bytes, evidence) = match sampled {
+            _ if exact => (reaped.max_rss_bytes, Evidence::Exact),
+            Some(bytes) => (bytes, Evidence::Sampled),
+            None => (reaped.max_rss_bytes, Evidence::UpperBound),
+        };
+        (stage.max_rss_bytes, stage.max_rss_evidence) = (Some(bytes), evidence);
     }
     stage.io = ended.io.map(|io| io.plus(group.unreaped.io)).or(group.io);
     stage.bytes_evidence = bytes::evidence(&stage, ended.io.is_some());

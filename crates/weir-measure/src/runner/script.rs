@@ -251,6 +251,7 @@ fn stage(label: &str, groups: &[&Group]) -> Stage {
         bytes_evidence: if io.is_some() { Evidence::LowerBound } else { Evidence::Unknown },
         uncounted: groups.iter().any(|group| group.uncounted),
         max_rss_bytes: groups.iter().map(|group| group.peak_rss_bytes).max().filter(|b| *b > 0),
+        max_rss_evidence: Evidence::Sampled,
         hidden: groups.iter().any(|group| group.hidden),
         locale: groups[0].locale.clone(),
         relay: is_relay(label),

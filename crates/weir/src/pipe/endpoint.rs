@@ -1,9 +1,10 @@
 //! One end of a pipe, of either kind and role: an [`End`] and its half of the ring.
 
 use super::connection::Role;
+use super::defaults::Sizes;
 use super::end::End;
 use super::handle::{Halves, Handle};
-use super::options::{Habits, Options, Sizes};
+use super::options::{Habits, Options};
 use super::storage::{corrupt, open_kind};
 use crate::error::Result;
 use crate::memory::Map;

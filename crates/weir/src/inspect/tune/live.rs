@@ -2,8 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, HeaderPage, page_bytes};
-use crate::pipe::defaults::out_of_range;
-use crate::pipe::options::Sizes;
+use crate::pipe::defaults::{Sizes, out_of_range};
 use rustix::fd::AsFd;
 use weir_policy::pipe::Shape;
 use weir_ring::primitive::Ordering;
