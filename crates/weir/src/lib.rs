@@ -38,7 +38,7 @@ pub use flags::Flags;
 pub use inspect::{stat, tune};
 pub use memory::{View, ViewMut};
 pub use mpx::{Mpx, MpxOptions, MpxPeer};
-pub use park::{Interest, Wait, Waiting};
+pub use park::{Interest, Timeout, Wait, Waiting};
 pub use pipe::endpoint::Endpoint;
 pub use pipe::handle::Handle;
 pub use pipe::options::Options;

@@ -51,7 +51,7 @@ fn hear_of_a_death(ends: u64) -> (Duration, Duration) {
         let mut reader = Reader::open(ours, &small()).expect("a reader");
         let heard = heard.clone();
         let sleeper = std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
-            let read = reader.read_for(&mut [0; 8], Duration::from_secs(60));
+            let read = reader.read_timeout(&mut [0; 8], Duration::from_secs(60));
             // With the end, whose closing would keep others from a CPU.
             heard.send((number, read.ok(), Instant::now(), reader)).expect("they are counted");
         });

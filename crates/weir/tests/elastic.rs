@@ -103,14 +103,14 @@ fn full_device() -> Result<(), String> {
     let mut reader = reader.elastic(&pool).map_err(|why| fail("elastic", &why))?;
     let data = pattern(4 << 20);
     let error = writer.write(&data).expect_err("memory and device are full");
-    let written = error.written_bytes() as usize;
+    let written = error.written_bytes().unwrap_or_default();
     if error.kind() != ErrorKind::Os || !error.to_string().contains("No space left") {
         return Err(fail("not what it should say", &error));
     }
     // Told once: from now on it waits as for any full pipe.
-    let again = writer.write_for(&data[written..], Duration::from_millis(50));
+    let again = writer.write_timeout(&data[written..], Duration::from_millis(50));
     match again {
-        Err(error) if error.kind() == ErrorKind::TimedOut && error.written_bytes() == 0 => {}
+        Err(error) if error.kind() == ErrorKind::TimedOut && error.written_bytes().is_none() => {}
         other => return Err(format!("told twice, or taken: {other:?}")),
     }
     let rest = data[written..].to_vec();
@@ -119,7 +119,7 @@ fn full_device() -> Result<(), String> {
         while done < rest.len() {
             match writer.write(&rest[done..]) {
                 Ok(bytes) => done += bytes,
-                Err(error) => done += error.written_bytes() as usize,
+                Err(error) => done += error.written_bytes().unwrap_or_default(),
             }
         }
     });
@@ -271,7 +271,7 @@ fn a_resize_wakes_who_drains() {
         writer.write(&data[..1000]).expect("written");
         writer.resize(128 << 10).expect("resized");
         // Nobody reads.
-        assert_eq!(writer.write_for(&data[1000..], PATIENCE).expect("in time"), 599_000);
+        assert_eq!(writer.write_timeout(&data[1000..], PATIENCE).expect("in time"), 599_000);
         drop(writer);
         assert!(read_all(&mut reader) == data);
     }

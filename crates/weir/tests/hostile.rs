@@ -7,7 +7,8 @@ use rustix::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir::{
-    ErrorKind, Handle, Options, Pool, PoolOptions, Reader, RecordReader, RecordWriter, Writer,
+    ErrorKind, Handle, Options, Pool, PoolOptions, Reader, RecordReader, RecordWriter, Timeout,
+    Writer,
 };
 
 /// Rounds of each test; each is a hundred calls beside a peer that scribbles.
@@ -104,7 +105,7 @@ fn a_reader_of_a_stream_survives() {
         let _ = reader.poll_descriptor();
         reads(random, in_time, |buffer, waits| {
             let _ = reader.available();
-            if waits { reader.read_for(buffer, TIME) } else { reader.try_read(buffer) }
+            if waits { reader.read_timeout(buffer, TIME) } else { reader.try_read(buffer) }
         });
     });
 }
@@ -137,7 +138,7 @@ fn a_writer_of_a_stream_survives() {
             let (begun, count) = (Instant::now(), random.below(9000) as usize);
             let written = match random.below(3) {
                 0 => writer.try_write(&bytes[..count]),
-                1 => writer.write_for(&bytes[..count], TIME),
+                1 => writer.write_timeout(&bytes[..count], TIME),
                 _ => writer.resize(1 + random.below(60_000)).map(|()| 0),
             };
             in_time("a write", begun);
@@ -156,8 +157,8 @@ fn a_reader_of_records_survives() {
             let begun = Instant::now();
             let received = match random.below(3) {
                 0 => reader.try_receive(&mut buffer).map(drop),
-                1 => reader.receive_for(&mut buffer, TIME).map(drop),
-                _ => match reader.try_peek() {
+                1 => reader.receive_timeout(&mut buffer, TIME).map(drop),
+                _ => match reader.peek_timeout(Timeout::Now) {
                     Ok(Some(mut loan)) => {
                         let count = loan.len().min(buffer.len());
                         loan.view().expect("here").copy_to(0, &mut buffer[..count]);
@@ -183,8 +184,8 @@ fn a_writer_of_records_survives() {
             let (begun, count) = (Instant::now(), random.below(9000) as usize);
             let sent = match random.below(3) {
                 0 => writer.try_send(&bytes[..count]),
-                1 => writer.send_for(&bytes[..count], TIME),
-                _ => writer.try_reserve(count).and_then(|mut place| {
+                1 => writer.send_timeout(&bytes[..count], TIME),
+                _ => writer.reserve_timeout(count, Timeout::Now).and_then(|mut place| {
                     place.view()?.copy_from(count / 2, &bytes[..count / 3]);
                     if count.is_multiple_of(2) { place.commit() } else { Ok(()) }
                 }),

@@ -72,11 +72,14 @@ fn calls_that_do_not_wait_say_so() {
         (empty.kind(), empty.to_string().as_str()),
         (ErrorKind::WouldBlock, "cannot read from the pipe: it is empty")
     );
-    let late = reader.read_for(&mut buffer, Duration::from_millis(2)).expect_err("empty");
+    let late = reader.read_timeout(&mut buffer, Duration::from_millis(2)).expect_err("empty");
     assert_eq!(late.kind(), ErrorKind::TimedOut);
     let time = Duration::from_millis(2);
-    assert_eq!(writer.write_for(&[1; 6000], time).expect("part of it"), 4096);
-    assert_eq!(writer.write_for(&[1; 6000], time).expect_err("full").kind(), ErrorKind::TimedOut);
+    assert_eq!(writer.write_timeout(&[1; 6000], time).expect("part of it"), 4096);
+    assert_eq!(
+        writer.write_timeout(&[1; 6000], time).expect_err("full").kind(),
+        ErrorKind::TimedOut
+    );
 }
 
 #[test]
@@ -87,7 +90,7 @@ fn the_end_is_seen() {
     let mut buffer = [0; 100];
     assert_eq!(reader.try_read(&mut buffer).expect("read"), 4);
     assert_eq!(reader.try_read(&mut buffer).expect("the end"), 0);
-    assert_eq!(reader.read_for(&mut buffer, Duration::from_secs(9)).expect("the end"), 0);
+    assert_eq!(reader.read_timeout(&mut buffer, Duration::from_secs(9)).expect("the end"), 0);
     let (mut writer, reader) = pipe(&small()).expect("a pipe");
     writer.write(b"unread").expect("written");
     drop(reader);
@@ -106,7 +109,7 @@ fn a_blocked_end_learns_of_the_close() {
         }
         drop(reader);
         let error = blocked.join().expect("no panic");
-        assert_eq!((error.kind(), error.written_bytes()), (ErrorKind::Closed, 4096));
+        assert_eq!((error.kind(), error.written_bytes()), (ErrorKind::Closed, Some(4096)));
         let (writer, mut reader) = pipe(&small().waiting(waiting)).expect("a pipe");
         let blocked = std::thread::spawn(move || reader.read(&mut [0; 10]));
         std::thread::yield_now();
@@ -195,7 +198,7 @@ fn no_system_call_when_nobody_sleeps() {
 #[test]
 fn an_idle_end_uses_no_cpu() {
     let (writer, mut reader) = pipe(&small()).expect("made");
-    let error = reader.read_for(&mut [0], Duration::from_millis(300)).expect_err("empty");
+    let error = reader.read_timeout(&mut [0], Duration::from_millis(300)).expect_err("empty");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     let account = reader.account().expect("here");
     assert!((1..=2).contains(&account.slept), "slept {} times", account.slept);
@@ -464,7 +467,7 @@ fn a_stopped_peer_is_not_dead() {
     let (_, status) = rustix::process::waitpid(Some(pid), how).expect("waited").expect("one");
     assert!(status.stopped());
     common::say(&socket, b"go on");
-    let waited = reader.read_for(&mut [0; 9], Duration::from_millis(100)).expect_err("stopped");
+    let waited = reader.read_timeout(&mut [0; 9], Duration::from_millis(100)).expect_err("stopped");
     assert_eq!(waited.kind(), ErrorKind::TimedOut);
     rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("continued");
     assert_eq!(reader.read(&mut [0; 9]).expect("read"), 1);
@@ -490,7 +493,7 @@ fn an_end_that_spins_ends_in_time() {
     let (_writer, mut reader) = pipe(&small().waiting(Waiting::Spin)).expect("made");
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let ended = reader.read_for(&mut [0], Duration::from_millis(5));
+        let ended = reader.read_timeout(&mut [0], Duration::from_millis(5));
         let _ = tell.send(ended.map_err(|error| error.kind()));
     });
     let ended = told.recv_timeout(Duration::from_secs(10)).expect("it ends");

@@ -212,7 +212,7 @@ fn receive_all(port: &mut Port, buffer_bytes: usize, seen: &mut Seen) {
         let received = match got {
             Ok(received) => received,
             Err(error) if error.kind() == ErrorKind::TooSmall => {
-                buffer.resize(error.needed_bytes() as usize, 0);
+                buffer.resize(error.needed_bytes().unwrap_or_default(), 0);
                 continue;
             }
             Err(error) => {

@@ -110,7 +110,7 @@ impl Pipe {
     /// Kills the writer, and sleeps until that is heard.
     fn dies_and_is_heard(mut self) {
         let begun = Instant::now();
-        let waiting = std::thread::spawn(move || self.reader.read_for(&mut [0; 8], PATIENCE));
+        let waiting = std::thread::spawn(move || self.reader.read_timeout(&mut [0; 8], PATIENCE));
         // sleep: so that the reader mostly sleeps by then; either way it must hear.
         std::thread::sleep(Duration::from_millis(30));
         kill(&mut self.writer.0);

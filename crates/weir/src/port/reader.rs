@@ -312,10 +312,7 @@ impl Port {
 
     /// An error, with the name of this port where it is about messages.
     fn named(&self, error: Error) -> Error {
-        if error.kind() != ErrorKind::TooSmall {
-            return error;
-        }
-        let bytes = error.needed_bytes();
+        let Some(bytes) = error.needed_bytes() else { return error };
         let why = format!("the next message has {bytes} bytes, more than the buffer");
         READ.error(ErrorKind::TooSmall, self.path(), why).with_bytes(bytes)
     }

@@ -62,7 +62,7 @@ impl PortWriter {
             end.life.take_messages();
         }
         if let Some(why) = end.life.refusal() {
-            return Err(OPEN.error(ErrorKind::Refused, &path, why));
+            return Err(OPEN.error(ErrorKind::Refused, &path, why.to_owned()));
         }
         let piece_bytes = options.longest_piece(&resolved.shape);
         let inner = RecordWriter::over(end)?;
@@ -149,7 +149,10 @@ impl PortWriter {
         }
         // Has the doorbell rung once there is room for the first, and sees a reader that is gone.
         let first = self.piece_bytes.min(bytes);
-        self.inner.try_reserve(first).map(drop).map_err(|error| self.explain(error))?;
+        self.inner
+            .reserve_timeout(first, crate::Timeout::Now)
+            .map(drop)
+            .map_err(|error| self.explain(error))?;
         Err(WRITE.error(ErrorKind::WouldBlock, &self.path, "it is full"))
     }
 

@@ -2,12 +2,11 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, View};
-use crate::park::Until;
+use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
 use crate::pipe::end::{End, Ended};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::storage::corrupt;
-use std::time::Duration;
 use weir_ring::account::add;
 use weir_ring::layout::RECORD;
 use weir_ring::primitive::Ordering;
@@ -24,28 +23,32 @@ impl Endpoint<record::RecordReader> {
     /// [`ErrorKind::TooSmall`]: the buffer; the record stays, [`Error::needed_bytes`] is its
     /// length. [`ErrorKind::Corrupt`].
     pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
-        self.receive_until(buffer, Until::Ever)
+        self.receive_within(buffer, Timeout::Never)
     }
 
-    /// The same, if there is one.
+    /// Receives the next record, if there is one.
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`]: there is none. Those of [`RecordReader::receive`].
     pub fn try_receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
-        self.receive_until(buffer, Until::Now)
+        self.receive_within(buffer, Timeout::Now)
     }
 
-    /// The same, if one comes in that time.
+    /// Receives the next record, if one comes in time.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`]: none came. Those of [`RecordReader::receive`].
-    pub fn receive_for(&mut self, buffer: &mut [u8], time: Duration) -> Result<Option<usize>> {
-        self.receive_until(buffer, Until::after(time))
+    pub fn receive_timeout(
+        &mut self,
+        buffer: &mut [u8],
+        timeout: impl Into<Timeout>,
+    ) -> Result<Option<usize>> {
+        self.receive_within(buffer, timeout.into())
     }
 
     #[inline]
-    fn receive_until(&mut self, buffer: &mut [u8], until: Until) -> Result<Option<usize>> {
-        let Some(bytes) = self.next(until)? else { return Ok(None) };
+    fn receive_within(&mut self, buffer: &mut [u8], timeout: Timeout) -> Result<Option<usize>> {
+        let Some(bytes) = self.next(timeout)? else { return Ok(None) };
         let Endpoint { end, ring } = self;
         if bytes > buffer.len() {
             return Err(too_small(end, bytes, buffer.len()));
@@ -66,7 +69,7 @@ impl Endpoint<record::RecordReader> {
     /// # Errors
     /// Those of [`RecordReader::receive`].
     pub fn receive_each(&mut self, buffer: &mut [u8], mut see: impl FnMut(&[u8])) -> Result<usize> {
-        let Some(mut next) = self.next(Until::Ever)? else { return Ok(0) };
+        let Some(mut next) = self.next(Timeout::Never)? else { return Ok(0) };
         let Endpoint { end, ring } = self;
         if next > buffer.len() {
             return Err(too_small(end, next, buffer.len()));
@@ -94,19 +97,15 @@ impl Endpoint<record::RecordReader> {
     /// # Errors
     /// [`ErrorKind::Corrupt`].
     pub fn peek(&mut self) -> Result<Option<Loan<'_>>> {
-        self.peek_until(Until::Ever)
+        self.peek_timeout(Timeout::Never)
     }
 
-    /// The same, if there is one.
+    /// Lends the next record, if one comes in time.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`], [`ErrorKind::Corrupt`].
-    pub fn try_peek(&mut self) -> Result<Option<Loan<'_>>> {
-        self.peek_until(Until::Now)
-    }
-
-    fn peek_until(&mut self, until: Until) -> Result<Option<Loan<'_>>> {
-        let bytes = self.next(until)?;
+    /// [`ErrorKind::TimedOut`], [`ErrorKind::WouldBlock`], [`ErrorKind::Corrupt`].
+    pub fn peek_timeout(&mut self, timeout: impl Into<Timeout>) -> Result<Option<Loan<'_>>> {
+        let bytes = self.next(timeout.into())?;
         Ok(bytes.map(|bytes| Loan { reader: self, bytes }))
     }
 
@@ -120,17 +119,18 @@ impl Endpoint<record::RecordReader> {
 
     /// The length of the next record, once there is one.
     #[inline]
-    fn next(&mut self, until: Until) -> Result<Option<usize>> {
+    fn next(&mut self, timeout: Timeout) -> Result<Option<usize>> {
         let (end, ring) = self.parts()?;
         match ring.look(&*end.map).map_err(|c| corrupt(Role::Reader, c))? {
             Some(bytes) => Ok(Some(bytes)),
-            None => self.wait_for_next(until),
+            None => self.wait_for_next(timeout),
         }
     }
 
     #[cold]
-    fn wait_for_next(&mut self, until: Until) -> Result<Option<usize>> {
+    fn wait_for_next(&mut self, timeout: Timeout) -> Result<Option<usize>> {
         let Endpoint { end, ring } = self;
+        let until = timeout.start();
         let next = |ring: &record::RecordReader, map: &Map| {
             ring.look(map).map_err(|c| corrupt(Role::Reader, c))
         };
@@ -257,5 +257,5 @@ impl Loan<'_> {
 #[cold]
 fn too_small(end: &End, record: usize, buffer: usize) -> Error {
     let why = format!("the record has {record} bytes, the buffer {buffer}");
-    end.error(ErrorKind::TooSmall, &why).with_bytes(record as u64)
+    end.error(ErrorKind::TooSmall, why).with_bytes(record)
 }

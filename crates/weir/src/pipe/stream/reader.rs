@@ -2,13 +2,12 @@
 
 use crate::error::{ErrorKind, Result};
 use crate::memory::Map;
-use crate::park::Until;
+use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
 use crate::pipe::end::{End, Ended};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::storage::corrupt;
 use std::io;
-use std::time::Duration;
 use weir_ring::account::{add, raise};
 use weir_ring::layout::{Header, STREAM};
 use weir_ring::primitive::Ordering;
@@ -47,12 +46,16 @@ impl Endpoint<StreamReader> {
         self.read_until(buffer, Until::Now)
     }
 
-    /// Reads what comes in that time.
+    /// Reads what comes in time.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`]: nothing came.
-    pub fn read_for(&mut self, buffer: &mut [u8], time: Duration) -> Result<usize> {
-        self.read_until(buffer, Until::after(time))
+    pub fn read_timeout(
+        &mut self,
+        buffer: &mut [u8],
+        timeout: impl Into<Timeout>,
+    ) -> Result<usize> {
+        self.read_until(buffer, timeout.into().start())
     }
 
     pub(crate) fn read_until(&mut self, buffer: &mut [u8], until: Until) -> Result<usize> {

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Extent, Map};
-use crate::park::Until;
+use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
 use crate::pipe::defaults::out_of_range;
 use crate::pipe::end::{End, Ended, drain};
@@ -11,7 +11,6 @@ use crate::pipe::storage::{corrupt, say_shape};
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 use weir_policy::pipe::Shape;
 use weir_ring::account::add;
 use weir_ring::layout::STREAM;
@@ -40,12 +39,12 @@ impl Endpoint<StreamWriter> {
         self.write_until(bytes, Until::Now)
     }
 
-    /// Writes as much as there comes to be room for in that time.
+    /// Writes as much as there is room for in time.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`]: nothing could be written in time. [`ErrorKind::Closed`].
-    pub fn write_for(&mut self, bytes: &[u8], time: Duration) -> Result<usize> {
-        self.write_until(bytes, Until::after(time))
+    pub fn write_timeout(&mut self, bytes: &[u8], timeout: impl Into<Timeout>) -> Result<usize> {
+        self.write_until(bytes, timeout.into().start())
     }
 
     fn write_until(&mut self, bytes: &[u8], until: Until) -> Result<usize> {
@@ -56,7 +55,7 @@ impl Endpoint<StreamWriter> {
         let (whole, mut done) = (bytes.len() as u64, 0);
         while done < bytes.len() {
             let left = whole - done as u64;
-            let published = |error: Error| error.with_bytes(done as u64);
+            let published = |error: Error| error.with_bytes(done);
             let step = match self.step(whole, left, until).map_err(published)? {
                 0 if done > 0 => break,
                 0 => return Err(self.none(until)),
