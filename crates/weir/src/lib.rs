@@ -37,7 +37,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use flags::Flags;
 pub use inspect::{stat, tune};
 pub use memory::{View, ViewMut};
-pub use mpx::{Mpx, MpxOptions, MpxPeer};
+pub use mpx::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
 pub use park::{Interest, Timeout, Wait, Waiting};
 pub use pipe::endpoint::Endpoint;
 pub use pipe::handle::Handle;
@@ -48,9 +48,8 @@ pub use pipe::stream::{Reader, Writer, pipe};
 pub use pool::elastic::ElasticReader;
 pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions};
 pub use port::{
-    Counts, Ending, Event, Identity, Lent, Port, PortName, PortOptions, PortWriter, Received,
-    WriterId, WriterStat, port_names, port_path, remove_port,
+    Counts, Ending, Event, Identity, Lent, Port, PortName, PortOptions, PortWriter,
+    PortWriterOptions, Received, WriterId, WriterStat,
 };
 pub use weir_policy::pipe::Shape;
-pub use weir_policy::pool::Rule;
 pub use weir_ring::account::Account;

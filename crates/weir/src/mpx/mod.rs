@@ -28,6 +28,7 @@
 mod home;
 mod hot;
 mod link_end;
+mod multiplexer;
 mod options;
 mod owner;
 mod participant;
@@ -39,9 +40,8 @@ mod tests;
 mod turn;
 mod waiting;
 
-pub use options::{MOST_PEERS, MpxOptions};
-pub use participant::Mpx;
-pub use peer::MpxPeer;
+pub use options::{MOST_PEERS, MpxOptions, MpxPeerOptions};
+pub use participant::{Mpx, MpxPeer, Owner, Participant, Peer};
 pub use record::{Answer, ChannelId, DEFAULT_PRIORITY, Kind, LABEL_BYTES, Record, Taken};
 
 /// What a peer says first, with its memory.

@@ -1,12 +1,13 @@
-//! One participant: its links and channels, where it sleeps, and whom it lets in.
+//! The links and channels of one side of an mpx, where it parks, and whom it accepts.
 //!
 //! Gathering goes from the board of the owner to those of its links, and from there to channels; a
-//! participant that finds nothing says so, looks once more, and sleeps.
+//! side that finds nothing announces that it parks, looks once more, and sleeps.
 
 use super::home::Home;
 use super::link_end::LinkEnd;
 use super::table::{ChannelTable, State};
 use super::turn::{self, Delivery};
+use super::participant::Mpx;
 use super::{MpxOptions, OBJECT};
 use crate::connect::acceptor::{Acceptor, Arrival};
 use crate::connect::board::welcome;
@@ -38,26 +39,21 @@ const MOST_BYTES: usize = 256 << 10;
 /// What a wake-up is taken to cost where nothing was measured.
 const WAKE_NS: u64 = 20_000;
 
-/// Where an owner lets peers in.
+/// Where an owner waits for peers.
 #[derive(Debug)]
-pub struct Door {
-    pub entrance: Acceptor,
+pub struct Listener {
+    pub acceptor: Acceptor,
     /// The owner's page, which each peer gets.
     pub page: ParentOnly,
     pub options: MpxOptions,
 }
 
-/// The owner of an mpx. Dropping it ends all its channels, and its name goes.
+/// What both sides of an mpx are made of.
 #[derive(Debug)]
-pub struct Mpx {
-    pub(super) inner: Participant,
-}
-
-/// One participant.
-#[derive(Debug)]
-pub struct Participant {
+pub struct Multiplexer {
     pub table: ChannelTable,
-    pub door: Option<Door>,
+    /// Of an owner.
+    pub listener: Option<Listener>,
     /// Those that were joined, and their channels here.
     pub children: Vec<(u32, Mpx)>,
     pub(super) inbox: Arc<Inbox>,
@@ -72,12 +68,12 @@ pub struct Participant {
     epoch: u32,
 }
 
-impl Participant {
-    pub fn new(home: Home, inbox: Arc<Inbox>, door: Option<Door>, waiting: Waiting) -> Participant {
+impl Multiplexer {
+    pub fn new(home: Home, inbox: Arc<Inbox>, listener: Option<Listener>, waiting: Waiting) -> Multiplexer {
         let wake_ns = Options::new().resolve().map_or(WAKE_NS, |found| found.levers.wake_ns);
-        Participant {
+        Multiplexer {
             table: ChannelTable::new(home),
-            door,
+            listener,
             children: Vec::new(),
             inbox,
             doorbell: None,
@@ -111,18 +107,18 @@ impl Participant {
     }
 
     /// This one and all that were joined to it.
-    pub fn each<'a>(&'a self, f: &mut dyn FnMut(&'a Participant)) {
+    pub fn each<'a>(&'a self, f: &mut dyn FnMut(&'a Multiplexer)) {
         f(self);
         self.children.iter().for_each(|(_, child)| child.inner.each(f));
     }
 
-    /// As [`Participant::each`].
-    pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut Participant)) {
+    /// As [`Multiplexer::each`].
+    pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut Multiplexer)) {
         f(self);
         self.children.iter_mut().for_each(|(_, child)| child.inner.each_mut(f));
     }
 
-    fn child(&mut self, index: u32) -> Option<&mut Participant> {
+    fn child(&mut self, index: u32) -> Option<&mut Multiplexer> {
         let found = self.children.iter_mut().find(|(at, _)| *at == index);
         found.map(|(_, child)| &mut child.inner)
     }
@@ -161,14 +157,14 @@ impl Participant {
 
     /// Looks at every link, if it is time: what the board says has perhaps been spoilt.
     pub(super) fn look_at_all_in_time(&mut self) {
-        if self.door.is_none() || self.looked.elapsed() < LOOK_AT_ALL {
+        if self.listener.is_none() || self.looked.elapsed() < LOOK_AT_ALL {
             return;
         }
         self.looked = Instant::now();
         for link in 0..self.table.links.len() as u32 {
             self.table.gather_link(link);
         }
-        if self.door.as_ref().is_some_and(|door| door.entrance.is_busy()) {
+        if self.listener.as_ref().is_some_and(|listener| listener.acceptor.is_busy()) {
             self.inbox.notify();
             self.let_in();
         }
@@ -179,19 +175,19 @@ impl Participant {
         let news = self.inbox.take();
         let mut count = news.gone.len() as u32;
         for at in news.gone {
-            if let (Some(doorbell), Some(_)) = (&self.doorbell, &self.door)
+            if let (Some(doorbell), Some(_)) = (&self.doorbell, &self.listener)
                 && let Some(socket) = self.table.link(at).and_then(|link| link.line.socket())
             {
                 doorbell.remove(socket);
             }
             self.table.on_gone(at);
         }
-        if let Some(door) =
-            self.door.as_mut().filter(|door| news.notified || door.entrance.is_busy())
+        if let Some(listener) =
+            self.listener.as_mut().filter(|listener| news.notified || listener.acceptor.is_busy())
         {
             // Whoever comes only to be refused is work as well.
             count += 1;
-            for arrival in door.entrance.admit() {
+            for arrival in listener.acceptor.admit() {
                 count += 1;
                 self.take_in(arrival);
             }
@@ -201,10 +197,10 @@ impl Participant {
 
     /// Takes a peer in, or refuses it.
     fn take_in(&mut self, arrival: Arrival) {
-        let Some(door) = &self.door else { return };
+        let Some(listener) = &self.listener else { return };
         let Arrival { socket, memory, identity } = arrival;
         let peers = self.table.peers();
-        if peers >= door.options.peers as usize {
+        if peers >= listener.options.most_peers as usize {
             turn_away(socket, &format!("it has {peers} peers, and takes no more"));
             return;
         }
@@ -216,7 +212,7 @@ impl Participant {
                 return;
             }
         };
-        if let Some(why) = door.options.objection(map.extent()) {
+        if let Some(why) = listener.options.objection(map.extent()) {
             turn_away(socket, &why);
             return;
         }
@@ -225,7 +221,7 @@ impl Participant {
         let started = Lifeline::start(socket, self.inbox.clone(), number);
         let Ok(line) = started.map(Lifeline::exclusive) else { return };
         // Who is gone already has sent what is to be received all the same.
-        if let Some(page) = door.page.get() {
+        if let Some(page) = listener.page.get() {
             let _ = welcome(&line, page, number, 0);
         }
         if let (Some(doorbell), Some(socket)) = (&self.doorbell, line.socket()) {
@@ -315,12 +311,12 @@ impl Participant {
         let failed = || Error::os("poll", OBJECT, Errno::BADF);
         if self.doorbell.is_none() {
             let links = || self.table.links.iter().flatten();
-            let own = match &self.door {
-                Some(door) => door.entrance.socket(),
+            let own = match &self.listener {
+                Some(listener) => listener.acceptor.socket(),
                 None => links().next().and_then(|link| link.line.socket()),
             };
             let doorbell = Doorbell::new(own.ok_or_else(failed)?)?;
-            if self.door.is_some() {
+            if self.listener.is_some() {
                 for (number, link) in self.table.links.iter().enumerate() {
                     if let Some(link) = link
                         && let Some(socket) = link.line.socket()
@@ -335,12 +331,12 @@ impl Participant {
     }
 }
 
-impl Drop for Participant {
+impl Drop for Multiplexer {
     fn drop(&mut self) {
         if self.check_here().is_ok() {
             self.table.links.iter().flatten().for_each(LinkEnd::say_closed);
             // First the name, so that nobody comes meanwhile.
-            self.door = None;
+            self.listener = None;
         }
     }
 }

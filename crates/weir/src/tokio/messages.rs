@@ -2,6 +2,7 @@
 
 use super::{Registered, closed};
 use crate::error::{Error, ErrorKind, Result};
+use crate::park::Timeout;
 use crate::pipe::record::{RecordReader, RecordWriter};
 use crate::port::{Port, PortWriter, Received};
 use futures_core::Stream;
@@ -113,7 +114,7 @@ impl Stream for PortStream {
         let PortStream { registered, port, buffer } = self.get_mut();
         let outcome = ready!(
             registered
-                .poll(context, || { receive_whole(buffer, |buffer| port.try_receive(buffer)) })
+                .poll(context, || { receive_whole(buffer, |buffer| port.receive_timeout(buffer, Timeout::Now)) })
         );
         Poll::Ready(Some(outcome.map(|received| {
             let bytes = buffer[..received.event.bytes()].to_vec();
