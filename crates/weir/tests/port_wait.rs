@@ -6,14 +6,17 @@ use common::{place, until};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
-use weir::{Ending, ErrorKind, Event, Interest, Port, PortOptions, PortWriter, Wait};
+use weir::{
+    Ending, ErrorKind, Event, Interest, Port, PortOptions, PortWriter, PortWriterOptions, Timeout,
+    Wait,
+};
 
 fn port(name: &PathBuf) -> Port {
     Port::create(name, &PortOptions::new()).expect("a port")
 }
 
 fn writer(name: &PathBuf) -> PortWriter {
-    PortWriter::open(name, &PortOptions::new()).expect("a writer")
+    PortWriter::connect(name, &PortWriterOptions::new()).expect("a writer")
 }
 
 #[test]
@@ -33,14 +36,14 @@ fn a_port_can_be_waited_for() {
         let mut wait = Wait::new().flags(&flags, 1).expect("few").port(&mut port).expect("few");
         let ready = wait.wait(Some(Duration::from_secs(10))).expect("ready");
         assert_eq!(ready, [1]);
-        while let Ok(received) = port.try_receive(&mut [0; 8]) {
+        while let Ok(received) = port.receive_timeout(&mut [0; 8], Timeout::Now) {
             seen += i32::from(received.event == Event::Message { bytes: 1 });
         }
     }
     sending.join().expect("no panic");
     let time = Some(Duration::from_millis(1));
     until("the writer's end was received", || {
-        let _ = port.try_receive(&mut [0; 8]);
+        let _ = port.receive_timeout(&mut [0; 8], Timeout::Now);
         port.counts().expect("mine").open == 0
     });
     let error = Wait::new().port(&mut port).expect("few").wait(time).expect_err("nothing");
@@ -61,7 +64,7 @@ fn ends_can_be_polled() {
     };
     let drain = |port: &mut Port| {
         let mut events = Vec::new();
-        while let Ok(received) = port.try_receive(&mut [0; 64]) {
+        while let Ok(received) = port.receive_timeout(&mut [0; 64], Timeout::Now) {
             events.push(received.event);
         }
         events

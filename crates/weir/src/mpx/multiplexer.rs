@@ -5,9 +5,9 @@
 
 use super::home::Home;
 use super::link_end::LinkEnd;
+use super::participant::Mpx;
 use super::table::{ChannelTable, State};
 use super::turn::{self, Delivery};
-use super::participant::Mpx;
 use super::{MpxOptions, OBJECT};
 use crate::connect::acceptor::{Acceptor, Arrival};
 use crate::connect::board::welcome;
@@ -69,7 +69,12 @@ pub struct Multiplexer {
 }
 
 impl Multiplexer {
-    pub fn new(home: Home, inbox: Arc<Inbox>, listener: Option<Listener>, waiting: Waiting) -> Multiplexer {
+    pub fn new(
+        home: Home,
+        inbox: Arc<Inbox>,
+        listener: Option<Listener>,
+        waiting: Waiting,
+    ) -> Multiplexer {
         let wake_ns = Options::new().resolve().map_or(WAKE_NS, |found| found.levers.wake_ns);
         Multiplexer {
             table: ChannelTable::new(home),

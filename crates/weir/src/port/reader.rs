@@ -124,9 +124,8 @@ impl Port {
     ) -> Result<usize> {
         self.serve(buffer, usize::MAX, timeout.into().start(), |received, buffer, place| {
             let bytes = received.event.bytes();
-            let lent = place.map_or(Lent::Copied(&buffer[..bytes]), |place| {
-                Lent::InPlace(place.view(bytes))
-            });
+            let lent = place
+                .map_or(Lent::Copied(&buffer[..bytes]), |place| Lent::InPlace(place.view(bytes)));
             see(received, lent);
             true
         })

@@ -112,10 +112,9 @@ impl Stream for PortStream {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let PortStream { registered, port, buffer } = self.get_mut();
-        let outcome = ready!(
-            registered
-                .poll(context, || { receive_whole(buffer, |buffer| port.receive_timeout(buffer, Timeout::Now)) })
-        );
+        let outcome = ready!(registered.poll(context, || {
+            receive_whole(buffer, |buffer| port.receive_timeout(buffer, Timeout::Now))
+        }));
         Poll::Ready(Some(outcome.map(|received| {
             let bytes = buffer[..received.event.bytes()].to_vec();
             Message { received, bytes }

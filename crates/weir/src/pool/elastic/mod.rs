@@ -129,11 +129,8 @@ impl Reader {
         reader.parts()?;
         let (writer, backlog) = pool.backlog()?;
         let sides = Mutex::new(Sides { reader, backlog: writer });
-        let ring = Arc::new(Ring {
-            sides,
-            stops: AtomicU32::new(0),
-            kept_out: AtomicBool::new(false),
-        });
+        let ring =
+            Arc::new(Ring { sides, stops: AtomicU32::new(0), kept_out: AtomicBool::new(false) });
         let drained = ring.clone();
         let thread = weir_sys::threads::start("weir-drain", move || drainer::run(&drained))
             .map_err(|cause| Error::os("start", "the thread of an elastic pipe", cause))?;
