@@ -36,7 +36,7 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use weir::{Ending, Event, Lent, Port, PortOptions, Received, WriterId};
+use weir::{Ending, Event, Lent, Port, PortOptions, Received, Timeout, WriterId};
 use weir_sys::tun::{Tun, VNET_HEADER_BYTES};
 
 /// Most packets that are read before stations are looked at.
@@ -145,7 +145,7 @@ impl Switch {
         // Relaxed: it only says that it is over.
         while !stop.load(Ordering::Relaxed) {
             let came = shared.receive(&mut packet)?;
-            let took = spans::TAKE.run(|| port.look_each_lent(&mut message, &mut see))?;
+            let took = spans::TAKE.run(|| look(port, &mut message, &mut see))?;
             ticks.look_after(shared);
             if came + took > 0 {
                 in_vain = 0;
@@ -157,7 +157,7 @@ impl Switch {
                 continue;
             }
             in_vain = 0;
-            match port.try_receive_each_lent(&mut message, &mut see) {
+            match port.lend_each_timeout(&mut message, Timeout::Now, &mut see) {
                 Err(error) if error.kind() == weir::ErrorKind::WouldBlock => {
                     sleep(&shared.tun, port)?;
                 }
@@ -191,9 +191,8 @@ impl Switch {
         let mut ticks = Ticks { looked_ns: now_ns() };
         // Relaxed: it only says that it is over.
         while !stop.load(Ordering::Relaxed) {
-            let waited = weir_profile::wait(&spans::SLEEP, || port.wait_for(TICK));
-            let got = waited
-                .and_then(|()| spans::TAKE.run(|| port.look_each_lent(&mut message, &mut see)));
+            let waited = weir_profile::wait(&spans::SLEEP, || port.wait_timeout(TICK));
+            let got = waited.and_then(|()| spans::TAKE.run(|| look(port, &mut message, &mut see)));
             match got {
                 Err(error) if error.kind() != weir::ErrorKind::TimedOut => return Err(error.into()),
                 _ => {}
@@ -255,6 +254,22 @@ impl Ticks {
 }
 
 /// Sleeps until there is a packet, or a station has something, for a tick at most.
+/// Takes what there is of stations' messages: how many. The descriptor of the port stays as it is.
+fn look(
+    port: &mut Port,
+    message: &mut [u8],
+    see: &mut impl FnMut(Received, Lent<'_>),
+) -> weir::Result<usize> {
+    if !port.is_ready()? {
+        return Ok(0);
+    }
+    match port.lend_each_timeout(message, Timeout::Now, see) {
+        // Part of a message was there, or something else that is not shown.
+        Err(error) if error.kind() == weir::ErrorKind::WouldBlock => Ok(0),
+        seen => seen,
+    }
+}
+
 fn sleep(tun: &Tun, port: &mut Port) -> Result<()> {
     let bell = port.poll_descriptor()?;
     let limit = Timespec { tv_sec: 0, tv_nsec: TICK.subsec_nanos().into() };
