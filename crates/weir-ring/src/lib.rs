@@ -7,6 +7,8 @@
 //!   meanwhile; [`inbox`] and [`notify`] are how one thread of a process tells another what lies in
 //!   no ring.
 //!
+//! `docs/layout.md` draws these bytes, and proves that no wake-up is lost.
+//!
 //! None of it waits or calls the kernel. [`Memory`] is what the rings are written against: a
 //! mapping, a heap (tests, miri), or a model (loom).
 //!
