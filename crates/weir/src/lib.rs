@@ -33,15 +33,16 @@ mod port;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
+pub use connect::wait::{Interest, Key, Wait, Waitable};
 pub use error::{Error, ErrorKind, Result};
 pub use flags::Flags;
 pub use inspect::{stat, tune};
 pub use memory::{View, ViewMut};
 pub use mpx::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
-pub use park::{Interest, Timeout, Wait, Waiting};
+pub use park::{Timeout, Waiting};
 pub use pipe::endpoint::Endpoint;
 pub use pipe::handle::Handle;
-pub use pipe::options::Options;
+pub use pipe::options::{Options, ReaderOptions, Sizes, WriterOptions};
 pub use pipe::record::{Loan, RecordReader, RecordWriter, Reservation, records};
 pub use pipe::socket::{Listener, connect_records, connect_stream};
 pub use pipe::stream::{Reader, Writer, pipe};
@@ -51,5 +52,4 @@ pub use port::{
     Counts, Ending, Event, Identity, Lent, Port, PortName, PortOptions, PortWriter,
     PortWriterOptions, Received, WriterId, WriterStat,
 };
-pub use weir_policy::pipe::Shape;
 pub use weir_ring::account::Account;

@@ -101,7 +101,7 @@ fn reads(
 fn a_reader_of_a_stream_survives() {
     let pair = || Handle::stream_pair(&options()).expect("a pipe");
     beside(pair, true, |honest, random, in_time| {
-        let Ok(mut reader) = Reader::open(honest, &options()) else { return };
+        let Ok(mut reader) = Reader::open(honest) else { return };
         let _ = reader.poll_descriptor();
         reads(random, in_time, |buffer, waits| {
             let _ = reader.available();
@@ -115,7 +115,7 @@ fn an_elastic_reader_survives() {
     let pool = Pool::new(&PoolOptions::new().memory_bytes(1 << 20)).expect("a pool");
     let pair = || Handle::stream_pair(&options()).expect("a pipe");
     beside(pair, true, |honest, random, in_time| {
-        let Ok(reader) = Reader::open(honest, &options()) else { return };
+        let Ok(reader) = Reader::open(honest) else { return };
         let Ok(mut reader) = reader.elastic(&pool) else { return };
         reads(random, in_time, |buffer, waits| {
             let _ = reader.available();
@@ -131,7 +131,7 @@ fn an_elastic_reader_survives() {
 fn a_writer_of_a_stream_survives() {
     let pair = || Handle::stream_pair(&options()).expect("a pipe");
     beside(pair, false, |honest, random, in_time| {
-        let Ok(mut writer) = Writer::open(honest, &options()) else { return };
+        let Ok(mut writer) = Writer::open(honest) else { return };
         let _ = writer.poll_descriptor();
         let bytes = vec![7; 9000];
         for _ in 0..CALLS {
@@ -151,7 +151,7 @@ fn a_writer_of_a_stream_survives() {
 fn a_reader_of_records_survives() {
     let pair = || Handle::record_pair(&options()).expect("a pipe");
     beside(pair, true, |honest, random, in_time| {
-        let Ok(mut reader) = RecordReader::open(honest, &options()) else { return };
+        let Ok(mut reader) = RecordReader::open(honest) else { return };
         let mut buffer = vec![0; 9000];
         for _ in 0..CALLS {
             let begun = Instant::now();
@@ -178,7 +178,7 @@ fn a_reader_of_records_survives() {
 fn a_writer_of_records_survives() {
     let pair = || Handle::record_pair(&options()).expect("a pipe");
     beside(pair, false, |honest, random, in_time| {
-        let Ok(mut writer) = RecordWriter::open(honest, &options()) else { return };
+        let Ok(mut writer) = RecordWriter::open(honest) else { return };
         let bytes = vec![7; 9000];
         for _ in 0..CALLS {
             let (begun, count) = (Instant::now(), random.below(9000) as usize);
@@ -201,7 +201,7 @@ fn no_wait_outlives_the_peer_whoever_scribbles_on() {
     for _ in 0..5 {
         let (writer, reader) = Handle::stream_pair(&options()).expect("a pipe");
         let (memory, socket) = writer.into_descriptors();
-        let mut reader = Reader::open(reader, &options()).expect("opened");
+        let mut reader = Reader::open(reader).expect("opened");
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             // The word the reader sleeps on, set to what it expects, again and again.
@@ -225,7 +225,7 @@ fn no_wait_outlives_the_peer_whoever_scribbles_on() {
 fn what_comes_in_place_of_the_next_memory_is_refused() {
     let (writer, reader) = Handle::stream_pair(&options()).expect("a pipe");
     let (memory, socket) = writer.into_descriptors();
-    let mut reader = Reader::open(reader, &options()).expect("opened");
+    let mut reader = Reader::open(reader).expect("opened");
     let other = tempfile::tempfile().expect("a file");
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = rustix::net::SendAncillaryBuffer::new(&mut space);

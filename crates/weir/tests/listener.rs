@@ -23,13 +23,13 @@ fn who_is_silent_holds_up_nobody() {
     let (came, comes) = channel();
     let accepting = std::thread::spawn(move || {
         for _ in 0..2 {
-            let mut reader = listener.accept(&Options::new()).expect("a reader");
+            let mut reader = listener.accept_stream().expect("a reader");
             let mut bytes = [0; 8];
             let count = reader.read(&mut bytes).expect("read");
             came.send(bytes[..count].to_vec()).expect("heard");
         }
         // Kept until the silent ones have been sent away.
-        let reader = listener.accept_records(&Options::new()).expect("a reader");
+        let reader = listener.accept_records().expect("a reader");
         drop((reader, listener));
     });
     for text in [&b"one"[..], b"two"] {

@@ -121,7 +121,9 @@ const CALLS: [(&str, Call); 3] = [
         owner.receive_each_timeout(&mut [0; 4096], Timeout::Now, see)
     }),
     ("Wait", |owner, see| {
-        let _ = Wait::new().mpx(owner).and_then(|mut wait| wait.wait(Some(TIME)));
+        let mut wait = Wait::new();
+        let _ = wait.lend((), &mut *owner).and_then(|_| wait.wait_timeout(&mut Vec::new(), TIME));
+        drop(wait);
         owner.receive_each_timeout(&mut [0; 4096], Timeout::Now, see)
     }),
 ];

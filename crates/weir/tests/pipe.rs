@@ -179,7 +179,7 @@ fn a_writer_is_woken_by_room() {
 }
 
 fn stat_of(reader: &mut weir::Reader) -> weir::stat::PipeStat {
-    let memory = reader.memory().expect("here").try_clone_to_owned().expect("copied");
+    let memory = reader.memory_descriptor().expect("here").try_clone_to_owned().expect("copied");
     weir::stat::read(&memory).expect("read")
 }
 
@@ -268,7 +268,7 @@ fn a_live_pipe_is_resized() {
                     let capacity = capacities[at / 20 % capacities.len()];
                     match writer.resize(capacity) {
                         Ok(()) => {
-                            assert_eq!(writer.shape().capacity_bytes(), capacity)
+                            assert_eq!(writer.sizes().capacity_bytes, capacity)
                         }
                         // Less than is filled, or the reader has not followed yet.
                         Err(error) => assert!(
@@ -329,16 +329,16 @@ fn a_pipe_is_not_shrunk_below_what_is_in_it() {
 fn sizes_are_asked_for_from_outside() {
     use weir::tune::{Ask, ask};
     let (mut writer, mut reader) = pipe(&small().capacity_bytes(65_536)).expect("made");
-    let memory = reader.memory().expect("here").try_clone_to_owned().expect("copied");
+    let memory = reader.memory_descriptor().expect("here").try_clone_to_owned().expect("copied");
     let segment = Ask { segment_bytes: Some(16_384), ..Ask::default() };
-    assert_eq!(ask(memory.as_fd(), segment).expect("asked").segment_bytes(), 16_384);
+    assert_eq!(ask(memory.as_fd(), segment).expect("asked").segment_bytes, 16_384);
     let capacity = Ask { capacity_bytes: Some(1 << 20), ..Ask::default() };
     ask(memory.as_fd(), capacity).expect("asked");
     // Taken up after some writes at the latest.
     for _ in 0..600 {
         writer.write(b"x").expect("written");
     }
-    assert_eq!(writer.shape().capacity_bytes(), 1 << 20);
+    assert_eq!(writer.sizes().capacity_bytes, 1 << 20);
     let mut buffer = [0; 1000];
     assert_eq!(
         reader.read(&mut buffer).expect("read") + reader.read(&mut buffer).expect("read"),
@@ -374,14 +374,15 @@ fn what_a_reader_wishes_costs_its_writer_no_more_than_is_said() {
     let mut granted = 0;
     let mut now = first;
     for round in 0..40 {
-        let memory = reader.memory().expect("here").try_clone_to_owned().expect("copied");
+        let memory =
+            reader.memory_descriptor().expect("here").try_clone_to_owned().expect("copied");
         let wished = if round < 4 { 1 << 30 } else { [most, first][round % 2] };
         wish(&memory, now, wished);
         for _ in 0..600 {
             writer.write(b"x").expect("written");
             assert_eq!(reader.read(&mut buffer).expect("read"), 1);
         }
-        let shape = writer.shape().capacity_bytes();
+        let shape = writer.sizes().capacity_bytes;
         assert!(shape == now || shape == wished, "{shape}");
         granted += if shape == now { 0 } else { shape };
         if shape == now {
@@ -392,7 +393,7 @@ fn what_a_reader_wishes_costs_its_writer_no_more_than_is_said() {
         assert!(now <= most && granted <= 4 * most, "{now}, {granted} in all");
     }
     assert!(granted > 2 * most, "{granted}: wishes within the bound are granted");
-    let memory = reader.memory().expect("here").try_clone_to_owned().expect("copied");
+    let memory = reader.memory_descriptor().expect("here").try_clone_to_owned().expect("copied");
     let asked = Ask { capacity_bytes: Some(2 * most), ..Ask::default() };
     let error = ask(memory.as_fd(), asked).expect_err("more than is granted").to_string();
     assert!(
@@ -407,12 +408,12 @@ fn what_a_reader_wishes_costs_its_writer_no_more_than_is_said() {
 fn a_segment_gives_way_to_another_capacity() {
     let (mut writer, mut reader) = pipe(&small().capacity_bytes(65_536)).expect("made");
     writer.resize(1 << 30).expect("enlarged 16384 times");
-    assert_eq!(writer.shape().segment_bytes(), 128 << 20);
+    assert_eq!(writer.sizes().segment_bytes, 128 << 20);
     writer.write(b"over there").expect("written");
     let mut buffer = [0; 16];
     assert_eq!(reader.read(&mut buffer).expect("read"), 10);
     writer.resize(4096).expect("made small");
-    assert_eq!(writer.shape().segment_bytes(), 512);
+    assert_eq!(writer.sizes().segment_bytes, 512);
 }
 
 /// The process's watcher went on knowing the socket of an end that was made a handle.
@@ -421,9 +422,9 @@ fn an_end_that_was_made_a_handle_can_be_opened_again_in_its_process() {
     let (mut writer, mut reader) = pipe(&small()).expect("made");
     for _ in 0..3 {
         let handle = writer.into_handle().expect("a handle");
-        writer = weir::Writer::open(handle, &small()).expect("opened again");
+        writer = weir::Writer::open(handle).expect("opened again");
         let handle = reader.into_handle().expect("a handle");
-        reader = weir::Reader::open(handle, &small()).expect("opened again");
+        reader = weir::Reader::open(handle).expect("opened again");
         writer.write(b"again").expect("written");
         assert_eq!(reader.read(&mut [0; 9]).expect("read"), 5);
     }
@@ -438,7 +439,7 @@ fn an_end_is_open_once_in_a_process() {
     let (memory, socket) = writer.into_descriptors();
     let copy = || {
         let copies = (memory.try_clone().expect("a copy"), socket.try_clone().expect("a copy"));
-        weir::Writer::open(weir::Handle::writer(copies.0, copies.1), &small())
+        weir::Writer::open(weir::Handle::writer(copies.0, copies.1))
     };
     let mut writer = copy().expect("opened");
     let refused = copy().expect_err("it is open");
@@ -447,11 +448,11 @@ fn an_end_is_open_once_in_a_process() {
         refused.to_string(),
         "cannot open a writer: this process has opened this end already"
     );
-    let mut reader = weir::Reader::open(reader, &small()).expect("the other end");
+    let mut reader = weir::Reader::open(reader).expect("the other end");
     writer.write(b"one").expect("the refusal has harmed nobody");
     assert_eq!(reader.read(&mut [0; 9]).expect("read"), 3);
     let handle = writer.into_handle().expect("handed on");
-    assert!(weir::Writer::open(handle, &small()).is_ok(), "it is open no more");
+    assert!(weir::Writer::open(handle).is_ok(), "it is open no more");
 }
 
 #[test]
@@ -459,7 +460,7 @@ fn a_stopped_peer_is_not_dead() {
     let (writer, reader) = weir::Handle::stream_pair(&small()).expect("made");
     let (mut child, socket) = common::start("writes-when-told");
     writer.send(socket.as_fd()).expect("sent");
-    let mut reader = weir::Reader::open(reader, &small()).expect("opened");
+    let mut reader = weir::Reader::open(reader).expect("opened");
     assert_eq!(reader.read(&mut [0; 9]).expect("read"), 1);
     let pid = rustix::process::Pid::from_child(&child);
     common::stop(pid);
@@ -480,7 +481,7 @@ fn in_a_role() {
     if common::role().is_none() {
         return;
     }
-    let mut writer = weir::Writer::open(common::receive_handle(), &small()).expect("opened");
+    let mut writer = weir::Writer::open(common::receive_handle()).expect("opened");
     loop {
         writer.write(b"x").expect("written");
         common::hear(std::io::stdin());

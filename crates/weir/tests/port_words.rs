@@ -53,7 +53,9 @@ const CALLS: [(&str, Call); 8] = [
         port.receive_each_timeout(buffer, Timeout::Now, |received, _| see(received))
     }),
     ("Wait", |port, buffer, see| {
-        let _ = Wait::new().port(port).and_then(|mut wait| wait.wait(Some(TIME)));
+        let mut wait = Wait::new();
+        let _ = wait.lend((), &mut *port).and_then(|_| wait.wait_timeout(&mut Vec::new(), TIME));
+        drop(wait);
         port.receive_each_timeout(buffer, Timeout::Now, |received, _| see(received))
     }),
 ];

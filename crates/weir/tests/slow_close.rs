@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir::{
     Ending, Event, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Port, PortOptions, PortWriter,
-    PortWriterOptions, Timeout, Wait,
+    PortWriterOptions, Timeout, Wait, Waitable,
 };
 use words::Words;
 
@@ -23,6 +23,12 @@ use words::Words;
 const LINGER: Duration = Duration::from_secs(12);
 const BOUND: Duration = Duration::from_secs(4);
 const TIME: Duration = Duration::from_millis(50);
+
+fn wait_for(end: &mut impl Waitable) -> weir::Result<()> {
+    let mut wait = Wait::new();
+    wait.lend((), end)?;
+    wait.wait_timeout(&mut Vec::new(), TIME)
+}
 
 /// A socket whose closing takes its time: what is in it is never read by the other, which is kept.
 fn slow() -> (OwnedFd, TcpStream) {
@@ -79,7 +85,7 @@ fn what_is_handed_over_to_a_port_holds_up_nobody() {
     let mut honest = PortWriter::connect(&name, &PortWriterOptions::new()).expect("a writer");
     let calls: [fn(&mut Port); 3] = [
         |port| _ = port.receive_timeout(&mut [0; 64], TIME),
-        |port| _ = Wait::new().port(port).and_then(|mut wait| wait.wait(Some(TIME))),
+        |port| _ = wait_for(port),
         |port| _ = port.receive_timeout(&mut [0; 64], Timeout::Now),
     ];
     for call in calls {
@@ -145,9 +151,7 @@ fn what_is_handed_over_to_an_mpx_holds_up_nobody() {
     for _ in 0..5 {
         let _ =
             in_time("a call", || owner.receive_each_timeout(&mut [0; 64], Timeout::Now, |_| {}));
-        let _ = in_time("a wait", || {
-            Wait::new().mpx(&mut owner).and_then(|mut wait| wait.wait(Some(TIME)))
-        });
+        let _ = in_time("a wait", || wait_for(&mut owner));
     }
     let mut honest = MpxPeer::connect(&name, &MpxPeerOptions::new()).expect("connected");
     honest.open(b"honest").expect("opened");

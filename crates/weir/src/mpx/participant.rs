@@ -3,8 +3,9 @@
 use super::multiplexer::Multiplexer;
 use super::record::{ChannelId, Record};
 use super::table::State;
+use crate::connect::wait::Waitable;
 use crate::error::Result;
-use crate::park::{Timeout, Wait};
+use crate::park::{Source, Timeout};
 use rustix::fd::BorrowedFd;
 use weir_ring::lane::FrameKind;
 use weir_sys::forks::ParentOnly;
@@ -190,13 +191,10 @@ impl<R> Participant<R> {
     }
 }
 
-impl<'a> Wait<'a> {
-    /// Waits for records of an mpx, at its owner or a peer, or for a peer's owner to be gone. It may
-    /// also be ready for work that its calls do without a record.
-    ///
-    /// # Errors
-    /// There are too many already; each that is joined to it counts.
-    pub fn mpx<R>(self, mpx: &'a mut Participant<R>) -> Result<Wait<'a>> {
-        self.source(&mut mpx.inner, 0)
+/// A wait for records of an mpx, at its owner or a peer, or for a peer's owner to be gone. It may also
+/// be ready for work that its calls do without a record.
+impl<R: Send + 'static> Waitable for Participant<R> {
+    fn source(&mut self) -> &mut dyn Source {
+        &mut self.inner
     }
 }

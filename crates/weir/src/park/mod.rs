@@ -17,17 +17,17 @@
 //!
 //! The other side publishes and then asks [`weir_ring::sleep::is_wanted`]; what no other process can
 //! tell (a death, somebody at the door) is told through `news`, which is private to this process.
-//! [`Wait`] does the same steps for many [`Source`]s at once.
+//! `connect::wait` does the same steps for many [`Source`]s at once.
 
 pub mod barrier;
 pub mod doorbell;
 pub mod futex;
 mod parked;
+mod source;
 mod spin;
 mod timeout;
-mod wait;
 
 pub use parked::Parked;
+pub use source::{Rung, Source};
 pub use spin::{Spinner, Waiting, look_quickly, peer_of};
 pub use timeout::{Timeout, Until};
-pub use wait::{Interest, Rung, Source, Wait};

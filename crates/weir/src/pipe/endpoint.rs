@@ -3,13 +3,12 @@
 use super::connection::Role;
 use super::end::End;
 use super::handle::{Halves, Handle};
-use super::options::Options;
+use super::options::{Habits, Options, Sizes};
 use super::storage::{corrupt, open_kind};
 use crate::error::Result;
 use crate::memory::Map;
 use rustix::fd::BorrowedFd;
 use std::fmt::Debug;
-use weir_policy::pipe::Shape;
 use weir_ring::Corrupt;
 use weir_ring::account::Account;
 
@@ -19,6 +18,8 @@ pub trait Ring: Sized + Debug + Send {
     const ROLE: Role;
     /// Of which kind of memory.
     const KIND: u32;
+    /// What such an end can be asked to do.
+    type Options: Default + AsRef<Habits>;
 
     /// Goes on where the memory says this end was.
     fn resume(map: &Map) -> std::result::Result<Self, Corrupt>;
@@ -46,17 +47,28 @@ impl<R: Ring> Endpoint<R> {
         Ok(Endpoint { end, ring })
     }
 
-    /// Opens an end that was handed on. Of the options its waiting and its habits count.
+    /// Opens an end that was handed on.
     ///
     /// # Errors
-    /// The handle is of the other end, or its memory is not what it must be.
-    pub fn open(handle: Handle, options: &Options) -> Result<Endpoint<R>> {
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid): the handle is of the other end, or this
+    /// process has opened it. [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt): its memory is not
+    /// what it must be.
+    pub fn open(handle: Handle) -> Result<Endpoint<R>> {
+        Endpoint::open_with(handle, &R::Options::default())
+    }
+
+    /// Opens an end that was handed on, with options.
+    ///
+    /// # Errors
+    /// Those of [`Endpoint::open`].
+    pub fn open_with(handle: Handle, options: &R::Options) -> Result<Endpoint<R>> {
         let (half, map) = handle.open_as(R::ROLE, R::KIND)?;
-        let resolved = options.resolve_over(&map)?;
+        let resolved = options.as_ref().resolve_over(&map)?;
         Endpoint::over(End::of(half, map, R::ROLE, &resolved)?)
     }
 
-    /// Hands the end on.
+    /// Closes the end here without closing the pipe: it can be opened again, here or in another
+    /// process.
     ///
     /// # Errors
     /// This is a forked child, and the end its parent's.
@@ -79,12 +91,12 @@ impl<R: Ring> Endpoint<R> {
         ring.is_ready(end, wanted)
     }
 
-    /// Its sizes.
-    pub fn shape(&self) -> Shape {
-        self.end.shape
+    /// Returns the sizes of the pipe, as this end knows them.
+    pub fn sizes(&self) -> Sizes {
+        Sizes::of(self.end.shape)
     }
 
-    /// What the end has counted.
+    /// Returns what the end has counted.
     ///
     /// # Errors
     /// This is a forked child, and the end its parent's.
@@ -93,7 +105,7 @@ impl<R: Ring> Endpoint<R> {
         Ok(self.end.account())
     }
 
-    /// A descriptor for poll(2) and epoll(7): readable until a `try_` call has answered
+    /// Returns a descriptor for poll(2) and epoll(7), made at the first call: readable until a `try_` call has answered
     /// [`crate::ErrorKind::WouldBlock`], and again once there is something to read, or room for a
     /// segment, or the other end is gone.
     ///
@@ -103,11 +115,12 @@ impl<R: Ring> Endpoint<R> {
         self.end.poll_descriptor()
     }
 
-    /// The memory, by which the pipe can be tuned from outside.
+    /// Returns the descriptor of the memory, by which the pipe can be tuned from outside
+    /// ([`crate::tune::ask`]). It cannot be polled.
     ///
     /// # Errors
     /// This is a forked child, and the end its parent's.
-    pub fn memory(&self) -> Result<BorrowedFd<'_>> {
+    pub fn memory_descriptor(&self) -> Result<BorrowedFd<'_>> {
         self.end.memory()
     }
 }

@@ -9,7 +9,7 @@ use crate::park::Parked;
 use crate::pipe::connection::Role;
 use crate::pipe::end::End;
 use crate::pipe::handle::Half;
-use crate::pipe::options::Options;
+use crate::pipe::options::{Habits, Options, ReaderOptions};
 use crate::pipe::record::{RecordReader, RecordWriter};
 use crate::pipe::storage::{copy_of, make_memory, open_kind};
 use crate::pipe::stream::{Reader, Writer};
@@ -62,23 +62,39 @@ impl Listener {
         Ok(Listener { pending, inbox, site, path, epoch: forks::epoch() })
     }
 
-    /// Waits for a writer of a stream. Who connects and hands no memory over holds up nobody.
+    /// Waits for a writer of a stream. One that connects and hands no memory over holds up nobody.
     ///
     /// # Errors
     /// What came is no stream's memory. [`ErrorKind::Forked`].
-    pub fn accept(&self, options: &Options) -> Result<Reader> {
-        Reader::over(self.accept_end(layout::STREAM, options)?)
+    pub fn accept_stream(&self) -> Result<Reader> {
+        self.accept_stream_with(&ReaderOptions::new())
     }
 
-    /// Waits for a writer of records, likewise.
+    /// Waits for a writer of a stream, to read it with these options.
+    ///
+    /// # Errors
+    /// Those of [`Listener::accept_stream`].
+    pub fn accept_stream_with(&self, options: &ReaderOptions) -> Result<Reader> {
+        Reader::over(self.accept_end(layout::STREAM, options.as_ref())?)
+    }
+
+    /// Waits for a writer of records, as [`Listener::accept_stream`] does for one of a stream.
     ///
     /// # Errors
     /// What came is no record pipe's memory. [`ErrorKind::Forked`].
-    pub fn accept_records(&self, options: &Options) -> Result<RecordReader> {
-        RecordReader::over(self.accept_end(layout::RECORD, options)?)
+    pub fn accept_records(&self) -> Result<RecordReader> {
+        self.accept_records_with(&ReaderOptions::new())
     }
 
-    fn accept_end(&self, kind: u32, options: &Options) -> Result<End> {
+    /// Waits for a writer of records, to receive them with these options.
+    ///
+    /// # Errors
+    /// Those of [`Listener::accept_records`].
+    pub fn accept_records_with(&self, options: &ReaderOptions) -> Result<RecordReader> {
+        RecordReader::over(self.accept_end(layout::RECORD, options.as_ref())?)
+    }
+
+    fn accept_end(&self, kind: u32, options: &Habits) -> Result<End> {
         if self.epoch != forks::epoch() {
             let object = format!("a writer at {}", self.path.display());
             return Err(Error::new(ErrorKind::Forked, "accept", object, "forked meanwhile"));

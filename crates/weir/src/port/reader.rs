@@ -5,8 +5,9 @@ use super::rings::{Effort, Rings};
 use super::slot::{InRing, Manner, Step};
 use super::{Counts, Event, PortOptions, READ, Received, WriterId, WriterStat};
 use crate::connect::name::{self, Subject};
+use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Timeout, Until, Wait};
+use crate::park::{Source, Timeout, Until};
 use rustix::fd::BorrowedFd;
 use std::path::Path;
 
@@ -381,12 +382,8 @@ impl Port {
     }
 }
 
-impl<'a> Wait<'a> {
-    /// For a message of a port, or the end of one of its writers.
-    ///
-    /// # Errors
-    /// There are too many already.
-    pub fn port(self, port: &'a mut Port) -> Result<Wait<'a>> {
-        self.source(&mut port.rings, 0)
+impl Waitable for Port {
+    fn source(&mut self) -> &mut dyn Source {
+        &mut self.rings
     }
 }

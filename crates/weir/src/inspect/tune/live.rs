@@ -3,6 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, HeaderPage, page_bytes};
 use crate::pipe::defaults::out_of_range;
+use crate::pipe::options::Sizes;
 use rustix::fd::BorrowedFd;
 use weir_policy::pipe::Shape;
 use weir_ring::primitive::Ordering;
@@ -24,7 +25,7 @@ pub struct Ask {
 /// # Errors
 /// The file is no pipe's; a size is out of its range; the capacity is less than is filled, or more
 /// than its writer takes up.
-pub fn ask(file: BorrowedFd, ask: Ask) -> Result<Shape> {
+pub fn ask(file: BorrowedFd, ask: Ask) -> Result<Sizes> {
     let extent = memory::inspect(file)?;
     let page = HeaderPage::to_write(file)?;
     let header = page.header();
@@ -60,5 +61,5 @@ pub fn ask(file: BorrowedFd, ask: Ask) -> Result<Shape> {
     tuning.atomic_bytes.store(shape.atomic_bytes(), Ordering::Relaxed);
     // Release pairs with the acquire in `End::take_up_tuning`.
     tuning.change.fetch_add(1, Ordering::Release);
-    Ok(shape)
+    Ok(Sizes::of(shape))
 }

@@ -180,7 +180,7 @@ impl End {
         self.error(ErrorKind::Forked, why)
     }
 
-    pub fn error(&self, kind: ErrorKind, reason: impl Into<Text>) -> Error {
+    pub(crate) fn error(&self, kind: ErrorKind, reason: impl Into<Text>) -> Error {
         let operation = if self.role == Role::Writer { "write to" } else { "read from" };
         Error::new(kind, operation, "the pipe", reason)
     }

@@ -6,6 +6,7 @@ use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
 use crate::pipe::end::{End, Ended};
 use crate::pipe::endpoint::{Endpoint, Ring};
+use crate::pipe::options::ReaderOptions;
 use crate::pipe::storage::corrupt;
 use weir_ring::account::add;
 use weir_ring::layout::RECORD;
@@ -162,6 +163,7 @@ impl Endpoint<record::RecordReader> {
 impl Ring for record::RecordReader {
     const ROLE: Role = Role::Reader;
     const KIND: u32 = RECORD;
+    type Options = ReaderOptions;
 
     fn resume(map: &Map) -> std::result::Result<record::RecordReader, Corrupt> {
         record::RecordReader::resume(map)

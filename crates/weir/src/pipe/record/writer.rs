@@ -6,6 +6,7 @@ use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
 use crate::pipe::end::{End, Ended};
 use crate::pipe::endpoint::{Endpoint, Ring};
+use crate::pipe::options::WriterOptions;
 use crate::pipe::storage::corrupt;
 use weir_ring::account::{add, raise};
 use weir_ring::layout::RECORD;
@@ -170,6 +171,7 @@ impl Endpoint<record::RecordWriter> {
 impl Ring for record::RecordWriter {
     const ROLE: Role = Role::Writer;
     const KIND: u32 = RECORD;
+    type Options = WriterOptions;
 
     fn resume(map: &Map) -> std::result::Result<record::RecordWriter, Corrupt> {
         record::RecordWriter::resume(map)

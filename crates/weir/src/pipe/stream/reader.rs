@@ -6,6 +6,7 @@ use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
 use crate::pipe::end::{End, Ended};
 use crate::pipe::endpoint::{Endpoint, Ring};
+use crate::pipe::options::ReaderOptions;
 use crate::pipe::storage::corrupt;
 use std::io;
 use weir_ring::account::{add, raise};
@@ -156,6 +157,7 @@ impl Endpoint<StreamReader> {
 impl Ring for StreamReader {
     const ROLE: Role = Role::Reader;
     const KIND: u32 = STREAM;
+    type Options = ReaderOptions;
 
     fn resume(map: &Map) -> std::result::Result<StreamReader, Corrupt> {
         StreamReader::resume(map)

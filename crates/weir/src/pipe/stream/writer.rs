@@ -7,6 +7,7 @@ use crate::pipe::connection::Role;
 use crate::pipe::defaults::out_of_range;
 use crate::pipe::end::{End, Ended, drain};
 use crate::pipe::endpoint::{Endpoint, Ring};
+use crate::pipe::options::WriterOptions;
 use crate::pipe::storage::{corrupt, say_shape};
 use rustix::io::Errno;
 use std::io;
@@ -184,11 +185,11 @@ impl Endpoint<StreamWriter> {
         Ok(())
     }
 
-    /// Sets segment and atomic bound.
+    /// Sets the segment and the atomic bound.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`]: out of range.
-    pub fn set_shape(&mut self, segment_bytes: u64, atomic_bytes: u64) -> Result<()> {
+    pub fn set_sizes(&mut self, segment_bytes: u64, atomic_bytes: u64) -> Result<()> {
         let (end, _) = self.parts()?;
         let capacity = end.shape.capacity_bytes();
         let sizes = (Some(segment_bytes), Some(atomic_bytes));
@@ -212,6 +213,7 @@ impl Endpoint<StreamWriter> {
 impl Ring for StreamWriter {
     const ROLE: Role = Role::Writer;
     const KIND: u32 = STREAM;
+    type Options = WriterOptions;
 
     fn resume(map: &Map) -> std::result::Result<StreamWriter, Corrupt> {
         StreamWriter::resume(map)
