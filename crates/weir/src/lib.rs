@@ -53,3 +53,24 @@ pub use port::{
     PortWriterOptions, Received, WriterId, WriterStat,
 };
 pub use weir_ring::account::Account;
+
+/// Ends may be given to other threads. What two threads may use at once can be shared.
+#[cfg(test)]
+const _: () = {
+    const fn is_send<T: Send>() {}
+    const fn is_sync<T: Sync>() {}
+    is_send::<Port>();
+    is_send::<PortWriter>();
+    is_send::<Mpx>();
+    is_send::<MpxPeer>();
+    is_send::<BacklogReader>();
+    is_send::<BacklogWriter>();
+    is_send::<ElasticReader>();
+    is_send::<Pool>();
+    is_sync::<Pool>();
+    is_send::<PortOptions>();
+    is_sync::<PortOptions>();
+    is_sync::<PortWriterOptions>();
+    is_sync::<MpxOptions>();
+    is_sync::<MpxPeerOptions>();
+};

@@ -61,6 +61,7 @@ impl fmt::Display for WriterId {
 
 /// Writers at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counts {
     /// That are open.
     pub open: usize,
@@ -70,6 +71,7 @@ pub struct Counts {
 
 /// One writer at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WriterStat {
     /// Which.
     pub id: WriterId,
@@ -120,6 +122,7 @@ impl Event {
 
 /// What was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Received {
     /// From whom.
     pub writer: WriterId,
@@ -133,6 +136,7 @@ pub struct Received {
 
 /// The name of a port as it is found outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PortName {
     /// The path of its socket.
     pub path: PathBuf,

@@ -15,6 +15,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// A record of an mpx, kept: see [`Record`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MpxRecord {
     /// The channel, of the participant that the path leads to.
     pub channel: ChannelId,

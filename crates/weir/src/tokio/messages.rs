@@ -71,6 +71,7 @@ impl Stream for RecordStream {
 
 /// What came to a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Message {
     /// From whom, and what.
     pub received: Received,
