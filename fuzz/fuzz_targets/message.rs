@@ -13,14 +13,7 @@ fn from_station(bytes: &[u8]) {
     let Some(front) = Front::check(first) else { return };
     assert!(front.options_bytes <= 40 && front.options_bytes.is_multiple_of(4));
     let Some((options, payload)) = rest.split_at_checked(front.options_bytes) else { return };
-    let out = Outgoing {
-        destination: front.destination,
-        protocol: front.protocol,
-        tos: front.tos,
-        ttl: front.ttl,
-        dont_fragment: front.dont_fragment,
-        options,
-    };
+    let out = Outgoing { options, ..front.out };
     let mut again = Vec::new();
     message::put_send(&mut again, &out, payload);
     assert_eq!(again[0], message::from_station::SEND);

@@ -21,19 +21,16 @@ mod veth;
 mod watched;
 mod weir;
 
-use crate::tools::background::Background;
+use crate::tools::background::{Background, endless};
 use crate::tools::peer::Peer;
 use crate::tools::prelude::*;
+use crate::tools::{RATE_PER_S, latencies, open_round_trips};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
-use weir_measure::bench::latency::open_loop;
-use weir_measure_sys::fork;
 
 /// What ping sends by default.
 const PAYLOAD_BYTES: usize = 56;
 const LOST_AFTER: Duration = Duration::from_secs(2);
-const RATE_PER_S: u64 = 2_000;
-const REQUESTS: u64 = 200;
 
 /// The columns of a turnaround.
 const COLUMNS: [Measure; 3] = [
@@ -140,10 +137,23 @@ struct Took {
 }
 
 impl Took {
-    /// Adds one that has just ended.
-    fn add(&mut self, begun: Instant, sent: Instant) {
-        self.whole_ns += begun.elapsed().as_nanos();
-        self.send_ns += (sent - begun).as_nanos();
+    /// One after the other, each by two calls.
+    fn of<A>(
+        asker: &mut A,
+        count: u64,
+        send: fn(&mut A) -> Result<(), Trouble>,
+        mut receive: impl FnMut(&mut A) -> Result<(), Trouble>,
+    ) -> Result<Took, Trouble> {
+        let mut took = Took::default();
+        for _ in 0..count {
+            let begun = Instant::now();
+            send(asker)?;
+            let sent = Instant::now();
+            receive(asker)?;
+            took.whole_ns += begun.elapsed().as_nanos();
+            took.send_ns += (sent - begun).as_nanos();
+        }
+        Ok(took)
     }
 
     /// The columns of so many.
@@ -177,14 +187,7 @@ fn turnaround(site: &Site, device: &str, copies: u64) -> Result<Box<dyn Work>, T
     work(move |count| {
         let _running = others.run()?;
         peer.more(count);
-        let mut took = Took::default();
-        for _ in 0..count {
-            let begun = Instant::now();
-            line.send()?;
-            let sent = Instant::now();
-            line.receive()?;
-            took.add(begun, sent);
-        }
+        let took = Took::of(&mut line, count, Line::send, Line::receive)?;
         peer.wait()?;
         Ok(took.batch(count))
     })
@@ -196,17 +199,12 @@ fn self_case() -> Case {
         let (a, b) = joined()?;
         let (mut line, other) = (Line::new(a)?, b);
         work(move |count| {
-            let mut took = Took::default();
             let mut packet = [0; PAYLOAD_BYTES];
-            for _ in 0..count {
-                let begun = Instant::now();
-                line.send()?;
-                let sent = Instant::now();
+            let took = Took::of(&mut line, count, Line::send, |line| {
                 other.recv(&mut packet)?;
                 other.send(&packet)?;
-                line.receive()?;
-                took.add(begun, sent);
-            }
+                line.receive()
+            })?;
             Ok(took.batch(count))
         })
     });
@@ -219,29 +217,14 @@ fn open_case() -> Case {
     let name = format!("echo on lo, open loop at {RATE_PER_S}/s");
     let made = case(name, params, Measure::TIME, |site| {
         let (own, other) = joined()?;
-        let mut peer = Peer::start(site, |control| control.serve(echo(&other)))?;
+        let peer = Peer::start(site, |control| control.serve(echo(&other)))?;
         let mut line = Line::new(own)?;
-        let spin = site.placement.is_across();
-        work(move |count| {
-            peer.more(count);
-            let seen = open_loop(RATE_PER_S, count, spin, || {
-                line.send()?;
-                line.receive()
-            })?;
-            peer.wait()?;
-            let values = vec![seen.p50_ns, seen.p99_ns];
-            Ok(Batch { elapsed_ns: seen.elapsed_ns, values })
+        open_round_trips(site, peer, move || {
+            line.send()?;
+            line.receive()
         })
     });
-    let quantity = |name| Measure::new(name, Unit::Ns);
-    Case {
-        measures: vec![quantity("p50"), quantity("p99")],
-        size: BatchSize::Count(REQUESTS),
-        standard: false,
-        normalise: Normalise::OnOneCpu,
-        weight: 4.0,
-        ..made
-    }
+    latencies(made)
 }
 
 /// Further copies of the test: pairs of an echo and one who asks.
@@ -252,20 +235,9 @@ fn copies(site: &Site, count: u64) -> Result<Background, Trouble> {
         let mut line = Line::new(a)?;
         // A copy may be stopped for longer than a packet may take.
         line.socket.set_read_timeout(None)?;
-        children.push(fork::child(|| {
-            if site.go_there().is_ok() {
-                let mut answer = echo(&b);
-                while answer().is_ok() {}
-            }
-            1
-        })?);
-        children.push(fork::child(|| {
-            let mut trip = || line.send().and_then(|()| line.receive());
-            if site.go_here().is_ok() {
-                while trip().is_ok() {}
-            }
-            1
-        })?);
+        children.push(endless(|| site.go_there(), echo(&b))?);
+        let trip = || line.send().and_then(|()| line.receive());
+        children.push(endless(|| site.go_here(), trip)?);
     }
     Background::new(children)
 }

@@ -50,7 +50,7 @@ pub fn pipe() -> Suite {
         costs.push(costly(case(name, params.clone(), Measure::TIME, make)));
         let name = format!("pipe, stream of {}", size(bytes));
         let standard = matches!(bytes, 64 | 512 | 4096 | 65_536);
-        let make = move |site: &Site| throughput(site, Mechanism::Pipe(0), bytes as usize);
+        let make = move |site: &Site| Stream::throughput(site, Mechanism::Pipe(0), bytes);
         throughputs
             .push(Case { standard, ..case(name, params.clone(), Measure::THROUGHPUT, make) });
         // The same through the kernel's pipe at its largest, its socket, and weir's pipe.
@@ -61,18 +61,16 @@ pub fn pipe() -> Suite {
                 ..params.clone()
             };
             let name = format!("{title}, stream of {}", size(bytes));
-            let make = move |site: &Site| throughput(site, mechanism, bytes as usize);
+            let make = move |site: &Site| Stream::throughput(site, mechanism, bytes);
             let standard = bytes == 65_536 && matches!(mechanism, Mechanism::WeirPipe(_));
             throughputs.push(Case { standard, ..case(name, params, Measure::THROUGHPUT, make) });
         }
     }
-    let mut stream = group("stream", Sides::Two, throughputs);
-    stream.standard = vec![Placement::SameCpu, Placement::OtherCpu];
     Suite {
         name: "bbn-pipe",
         about: "Blocks from one process to another through a pipe: throughput, time and CPU time of each.",
         source: "BBN Report 3970 (M. Kranc, November 1978), tables 1 and 2, t.pipe1",
-        groups: vec![stream, group("t.pipe1", Sides::Two, costs)],
+        groups: vec![group("stream", Sides::Two, throughputs), group("t.pipe1", Sides::Two, costs)],
     }
 }
 
@@ -95,12 +93,6 @@ fn blocks(site: &Site, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
         stream.send(count)?;
         Ok(meter.stop(stream.peer(), count, bytes as u64))
     })
-}
-
-/// The same, of which the throughput alone is wanted.
-fn throughput(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
-    let mut stream = Stream::start(site, mechanism, bytes)?;
-    work(move |count| Ok(Batch::throughput(stream.send(count)?, count * bytes as u64)))
 }
 
 /// Real, user and system time of both sides from here to there.

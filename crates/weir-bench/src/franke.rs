@@ -28,23 +28,36 @@ const CHUNK_BYTES: [u64; 11] = [
     1 << 20,
 ];
 /// Pipes of the report (4 to 32 KiB), Linux's own (64), and larger ones.
-pub const PIPE_BYTES: [u64; 7] =
-    [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 256 << 10, 1 << 20];
+const PIPE_BYTES: [u64; 7] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 256 << 10, 1 << 20];
 
 /// Capacities of weir's pipe, and its segments as parts of them.
-pub const WEIR_BYTES: [u64; 3] = [64 << 10, 256 << 10, 1 << 20];
+const WEIR_BYTES: [u64; 3] = [64 << 10, 256 << 10, 1 << 20];
 /// Shifts from capacity to segment: Franke's B, and without it.
-pub const SHIFTS: [u32; 2] = [0, 3];
+const SHIFTS: [u32; 2] = [0, 3];
 
-/// weir's pipes of these capacities and segments.
-pub fn weir_shapes() -> impl Iterator<Item = Shape> {
-    WEIR_BYTES.into_iter().flat_map(|capacity_bytes| {
-        SHIFTS.map(|shift| Shape {
-            capacity_bytes,
-            segment_bytes: capacity_bytes >> shift,
-            ..Shape::DEFAULT
+/// The kernel's pipes of these sizes, then weir's of its capacities and segments, each with its
+/// title.
+fn pipes(kernel_bytes: &[u64]) -> Vec<(Mechanism, String)> {
+    let kernel = kernel_bytes.iter().map(|bytes| (Mechanism::Pipe(*bytes), size(*bytes)));
+    let weir = WEIR_BYTES.into_iter().flat_map(|capacity_bytes| {
+        SHIFTS.map(|shift| {
+            let segment_bytes = capacity_bytes >> shift;
+            let shape = Shape { capacity_bytes, segment_bytes, ..Shape::DEFAULT };
+            let title = format!("weir's {} by {}", size(capacity_bytes), size(segment_bytes));
+            (Mechanism::WeirPipe(shape), title)
         })
-    })
+    });
+    kernel.chain(weir).collect()
+}
+
+/// Chunks of this size, one way through a pipe.
+fn through(mechanism: Mechanism, chunk: u64) -> Params {
+    Params {
+        chunk_bytes: Some(chunk),
+        pipe_bytes: mechanism.pipe_bytes(),
+        segment_bytes: mechanism.segment_bytes(),
+        ..moving(mechanism.name(), "one-way")
+    }
 }
 
 /// `franke-pipe`.
@@ -59,41 +72,16 @@ pub fn pipe() -> Suite {
 
 /// One chunk size through all pipes, which are so compared in pairs.
 fn by_pipe_size(chunk: u64) -> Group {
-    let cases = PIPE_BYTES.map(|pipe| {
-        let params = Params {
-            chunk_bytes: Some(chunk),
-            pipe_bytes: Some(pipe),
-            ..moving("kernel-pipe", "one-way")
-        };
-        let name = format!("chunk {} through {}", size(chunk), size(pipe));
-        Case {
-            standard: chunk == 64 << 10 && [4 << 10, 64 << 10, 1 << 20].contains(&pipe),
-            ..case(name, params, Measure::THROUGHPUT, move |site| {
-                stream(site, Mechanism::Pipe(pipe), chunk)
-            })
-        }
+    const STANDARD: [Mechanism; 3] =
+        [Mechanism::Pipe(4 << 10), Mechanism::Pipe(64 << 10), Mechanism::Pipe(1 << 20)];
+    let cases = pipes(&PIPE_BYTES).into_iter().map(|(mechanism, title)| {
+        let name = format!("chunk {} through {title}", size(chunk));
+        let make = move |site: &Site| Stream::throughput(site, mechanism, chunk);
+        let standard = chunk == 64 << 10 && STANDARD.contains(&mechanism);
+        Case { standard, ..case(name, through(mechanism, chunk), Measure::THROUGHPUT, make) }
     });
-    let own = weir_shapes().map(|shape| {
-        let params = Params {
-            chunk_bytes: Some(chunk),
-            pipe_bytes: Some(shape.capacity_bytes),
-            segment_bytes: Some(shape.segment_bytes),
-            ..moving("weir-pipe", "one-way")
-        };
-        let (whole, part) = (size(shape.capacity_bytes), size(shape.segment_bytes));
-        let name = format!("chunk {} through weir's {whole} by {part}", size(chunk));
-        let make = move |site: &Site| stream(site, Mechanism::WeirPipe(shape), chunk);
-        Case { standard: false, ..case(name, params, Measure::THROUGHPUT, make) }
-    });
-    let cases: Vec<Case> = cases.into_iter().chain(own).collect();
     Group {
         baseline: Some(format!("chunk {} through {}", size(chunk), size(64 << 10))),
-        standard: vec![Placement::SameCpu, Placement::OtherCpu],
-        ..group(format!("chunk {}", size(chunk)), Sides::Two, cases)
+        ..group(format!("chunk {}", size(chunk)), Sides::Two, cases.collect())
     }
-}
-
-fn stream(site: &Site, mechanism: Mechanism, chunk: u64) -> Result<Box<dyn Work>, Trouble> {
-    let mut stream = Stream::start(site, mechanism, chunk as usize)?;
-    work(move |count| Ok(Batch::throughput(stream.send(count)?, count * chunk)))
 }

@@ -9,14 +9,14 @@ mod loan;
 mod mpx;
 
 use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::own::Shape;
+use crate::tools::own::{Shape, Side};
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::Peer;
 use crate::tools::prelude::*;
 use crate::tools::stream::Stream;
+use crate::tools::{RATE_PER_S, latencies, open_round_trips};
 use std::time::Instant;
 use weir::Waiting;
-use weir_measure::bench::latency::open_loop;
 
 const MECHANISMS: [Mechanism; 7] = [
     Mechanism::Pipe(0),
@@ -29,10 +29,6 @@ const MECHANISMS: [Mechanism; 7] = [
 ];
 /// Joy's two sizes, and two by which rings are compared: the most that fits a line, and a line.
 const BYTES: [usize; 4] = [4, 48, 64, 512];
-/// Of the open loop: far below what any mechanism can do, above what timers blur.
-const RATE_PER_S: u64 = 2_000;
-/// Requests of one batch of the open loop: enough for a 99th percentile.
-const REQUESTS: u64 = 200;
 
 /// The suite.
 pub fn suite() -> Suite {
@@ -43,7 +39,7 @@ pub fn suite() -> Suite {
         groups: vec![
             direction("self", Sides::One, to_self),
             direction("one-way", Sides::Two, one_way),
-            with_floor(direction("two-way", Sides::Two, two_way)),
+            two_ways(),
             loan::loans(),
             mpx::channels(),
             paced(),
@@ -72,15 +68,12 @@ fn direction(direction: &'static str, sides: Sides, make: Make) -> Group {
         }
     }
     let baseline = Some(format!("{direction} {} 4 B", Mechanism::Pipe(0).name()));
-    let standard = match sides {
-        Sides::One => vec![Placement::SameCpu],
-        _ => vec![Placement::SameCpu, Placement::OtherCpu],
-    };
-    Group { baseline, standard, ..group(direction, sides, cases) }
+    Group { baseline, ..group(direction, sides, cases) }
 }
 
-/// Beside the round trips, what they take without a library.
-fn with_floor(mut group: Group) -> Group {
+/// Round trips, and beside them what they take without a library.
+fn two_ways() -> Group {
+    let mut group = direction("two-way", Sides::Two, two_way);
     group.cases.extend(floor::cases());
     group
 }
@@ -131,8 +124,8 @@ impl Echo {
     fn start(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Echo, Trouble> {
         let (there, back) = (Channel::new(mechanism, bytes)?, Channel::new(mechanism, bytes)?);
         let peer = Peer::start(site, |control| {
-            there.only_receive();
-            back.only_send();
+            there.only(Side::Receives);
+            back.only(Side::Sends);
             let (mut expected, mut sent) = (Pattern::new(bytes), Pattern::new(bytes));
             let mut buffer = vec![0; bytes];
             control.serve(|| {
@@ -140,8 +133,8 @@ impl Echo {
                 back.send_next(&mut sent)
             })
         })?;
-        there.only_send();
-        back.only_receive();
+        there.only(Side::Sends);
+        back.only(Side::Receives);
         let (sent, expected) = (Pattern::new(bytes), Pattern::new(bytes));
         Ok(Echo { there, back, sent, expected, buffer: vec![0; bytes], peer })
     }
@@ -176,36 +169,21 @@ fn paced() -> Group {
         let open = Params { rate_per_s: Some(RATE_PER_S), ..params(mechanism, "two-way", 4) };
         let open_name = format!("open loop, {RATE_PER_S}/s, {name} 4 B");
         let made = move |site: &Site| open_trips(site, mechanism);
-        cases.push(paced_case(case(open_name, open, Measure::TIME, made)));
+        cases.push(latencies(case(open_name, open, Measure::TIME, made)));
         let closed = params(mechanism, "two-way", 4);
         let made = move |site: &Site| closed_trips(site, mechanism);
         let closed_name = format!("closed loop, {name} 4 B");
-        cases.push(paced_case(case(closed_name, closed, Measure::TIME, made)));
+        cases.push(latencies(case(closed_name, closed, Measure::TIME, made)));
     }
     Group { twin: false, ..group("paced", Sides::Two, cases) }
 }
 
-fn paced_case(case: Case) -> Case {
-    Case {
-        measures: ["p50", "p99"].map(|quantity| Measure::new(quantity, Unit::Ns)).into(),
-        size: BatchSize::Count(REQUESTS),
-        standard: false,
-        normalise: Normalise::OnOneCpu,
-        weight: 4.0,
-        ..case
-    }
-}
-
 fn open_trips(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Trouble> {
-    let mut echo = Echo::start(site, mechanism, 4)?;
-    // On one CPU a busy wait would keep the other side from it.
-    let spin = site.placement.is_across();
-    work(move |count| {
-        echo.peer.more(count);
-        let seen = open_loop(RATE_PER_S, count, spin, || echo.trip())?;
-        echo.peer.wait()?;
-        let values = vec![seen.p50_ns, seen.p99_ns];
-        Ok(Batch { elapsed_ns: seen.elapsed_ns, values })
+    let Echo { there, back, mut sent, mut expected, mut buffer, peer } =
+        Echo::start(site, mechanism, 4)?;
+    open_round_trips(site, peer, move || {
+        there.send_next(&mut sent)?;
+        back.receive_next(&mut expected, &mut buffer)
     })
 }
 

@@ -8,8 +8,9 @@
 mod trace;
 
 use crate::limits::Turns;
+use crate::tools::background::endless;
 use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::own::{Shape, trouble};
+use crate::tools::own::{Shape, Side, trouble};
 use crate::tools::peer::Peer;
 use crate::tools::prelude::*;
 use rustix::event::{EventfdFlags, eventfd};
@@ -17,7 +18,7 @@ use rustix::fd::OwnedFd;
 use std::hint::black_box;
 use weir::{Flags, Waiting};
 use weir_bench_sys::shared::LINE_BYTES;
-use weir_measure_sys::fork::{self, Child};
+use weir_measure_sys::fork::Child;
 use weir_measure_sys::signals;
 
 const WAKE: i32 = 10; // SIGUSR1
@@ -94,16 +95,16 @@ fn by_channel(site: &Site, mechanism: Mechanism) -> Made {
     let there = Channel::new(mechanism, 1)?;
     let back = Channel::new(mechanism, 1)?;
     let peer = Peer::start(site, |control| {
-        there.only_receive();
-        back.only_send();
+        there.only(Side::Receives);
+        back.only(Side::Sends);
         let mut byte = [0];
         control.serve(|| {
             there.receive(&mut byte)?;
             back.send(&byte)
         })
     })?;
-    there.only_send();
-    back.only_receive();
+    there.only(Side::Sends);
+    back.only(Side::Receives);
     let mut byte = [7];
     round_trips(peer, move || {
         there.send(&byte)?;
@@ -266,16 +267,12 @@ fn ring(site: &Site, parties: usize, bytes: usize) -> Made {
     let mut children: Vec<Child> = Vec::new();
     for index in 1..parties {
         let (from, to) = (&links[index - 1], &links[index]);
-        children.push(fork::child(|| {
-            let placed = if index % 2 == 1 { site.go_there() } else { site.go_here() };
-            let (mut set, mut byte) = (vec![0; bytes], [0]);
-            let mut pass = || -> Result<(), Trouble> {
-                from.receive(&mut byte)?;
-                touch(&mut set);
-                to.send(&byte)
-            };
-            while placed.is_ok() && pass().is_ok() {}
-            1
+        let go = || if index % 2 == 1 { site.go_there() } else { site.go_here() };
+        let (mut set, mut byte) = (vec![0; bytes], [0]);
+        children.push(endless(go, || {
+            from.receive(&mut byte)?;
+            touch(&mut set);
+            to.send(&byte)
         })?);
     }
     let (mut set, mut token) = (vec![0; bytes], [1]);

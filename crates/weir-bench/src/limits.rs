@@ -16,12 +16,10 @@ const COPY_BYTES: [u64; 5] = [4 << 10, 64 << 10, 1 << 20, 4 << 20, 64 << 20];
 
 /// The suite.
 pub fn suite() -> Suite {
-    let mut here = group("here", Sides::One, here());
-    here.baseline = None;
+    let here = group("here", Sides::One, here());
     let mut across = group("across", Sides::Two, across());
     across.standard = vec![Placement::OtherCpu];
-    let mut wake = group("wake", Sides::Two, vec![futex_wake()]);
-    wake.standard = vec![Placement::SameCpu, Placement::OtherCpu];
+    let wake = group("wake", Sides::Two, vec![futex_wake()]);
     Suite {
         name: "limits",
         about: "What the machine itself allows: copying memory, a system call, a wake-up, a page fault, the disk.",
@@ -98,13 +96,7 @@ fn copy(bytes: usize) -> Result<Box<dyn Work>, Trouble> {
 
 fn across() -> Vec<Case> {
     let exchange = case("cache-line round trip", operation("exchange"), Measure::TIME, |site| {
-        let (Some(here), Some(there)) = (site.cpus.first(), site.cpus.get(1)) else {
-            return Err(Trouble::left_out("it takes two CPUs that are known"));
-        };
-        if here == there {
-            return Err(Trouble::left_out("it takes two CPUs"));
-        }
-        let (here, there) = (*here as usize, *there as usize);
+        let (here, there) = two_cpus(site)?;
         work(move |_| {
             let trip = line::round_trip_ns(here, there)
                 .ok_or_else(|| Trouble::failed("the two sides did not run at the same time"))?;

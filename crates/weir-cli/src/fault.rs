@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use weir_doctor::text::printable_lines;
+use weir_policy::text::printable_lines;
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]

@@ -4,6 +4,7 @@ use crate::args::{Export, HistoryCommand, HistoryShowOptions, HistoryVerb, JsonO
 use crate::bench::history::{Entry, History, unknown};
 use crate::bench::{self, export};
 use crate::fault::{Fault, tell};
+use crate::json;
 use crate::output::{Outlet, Output, aligned, print, print_json, trimmed};
 use crate::units::utc;
 use serde_json::json;
@@ -51,7 +52,7 @@ fn list(option: &JsonOption) -> Result<(), Fault> {
 fn show(options: &HistoryShowOptions) -> Result<(), Fault> {
     let report = read(&opened(&options.name)?.load(&options.name)?, &options.name)?;
     if let Some(mut file) = Output::open(&options.json)? {
-        file.write(&bench::as_json(&report)?)?;
+        file.write(&json::whole(&report)?)?;
     }
     if let Some(path) = &options.html {
         bench::write_page(path, &report)?;
@@ -65,7 +66,7 @@ fn show(options: &HistoryShowOptions) -> Result<(), Fault> {
 fn export(name: &str, format: Export) -> Result<(), Fault> {
     let report = read(&opened(name)?.load(name)?, name)?;
     match format {
-        Export::Weir => print_json(&bench::as_json(&report)?),
+        Export::Weir => print_json(&json::whole(&report)?),
         Export::Hyperfine => {
             if report.cases.iter().all(|case| case.unit != Unit::Ns) {
                 tell("none of these figures is a time, and hyperfine's JSON has nothing else");

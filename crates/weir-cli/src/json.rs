@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use weir_doctor::text::is_unsafe_to_print;
+use weir_policy::text::is_unsafe_to_print;
 
 /// What every document begins with, and then what a verb says.
 #[derive(Serialize)]
@@ -31,6 +31,11 @@ pub fn line(schema: &str, body: impl Serialize) -> Result<String, Fault> {
 
 fn begun<B>(schema: &str, body: B) -> Document<'_, B> {
     Document { schema, weir_version: env!("CARGO_PKG_VERSION"), body }
+}
+
+/// A value that is a document by itself, on one line.
+pub fn whole(value: &impl Serialize) -> Result<String, Fault> {
+    ended(serde_json::to_string(value))
 }
 
 fn ended(text: serde_json::Result<String>) -> Result<String, Fault> {

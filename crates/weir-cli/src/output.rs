@@ -14,13 +14,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use serde::Serialize;
 use signal_hook::consts::SIGPIPE;
+use signal_hook::iterator::Signals;
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use weir_doctor::text::{printable, printable_lines};
-use weir_measure_sys::signals::die_of;
+use weir_measure_sys::signals::{die_of, is_ignored};
+use weir_policy::text::{printable, printable_lines};
 
 /// Writes text for people to standard output; a reader that has seen enough is no error.
 pub fn print(text: &str) -> Result<(), Fault> {
@@ -111,6 +112,13 @@ pub fn die(signal: i32) -> ExitCode {
     // If it does not kill (it is blocked), the status says the same.
     let _ = die_of(signal);
     ExitCode::from(128 + signal as u8)
+}
+
+/// Hears signals in a thread of their own, except those ignored when weir was started.
+pub fn hear_beside(all: &[i32], mut hear: impl FnMut(i32) + Send + 'static) -> io::Result<()> {
+    let mut signals = Signals::new(all.iter().filter(|signal| !is_ignored(**signal)))?;
+    let listen = move || signals.forever().for_each(&mut hear);
+    std::thread::Builder::new().name("signals".into()).spawn(listen).map(drop)
 }
 
 /// A bar of progress on standard error, where that is a terminal and the bar is wanted.

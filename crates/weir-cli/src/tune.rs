@@ -3,12 +3,11 @@
 use crate::args::TuneOptions;
 use crate::fault::{Fault, tell};
 use crate::json;
-use crate::output::Outlet;
+use crate::output::{Outlet, progress_bar};
 use crate::port::asked as fault;
 use crate::units::capacity;
 use rustix::fd::AsFd;
 use serde_json::json;
-use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use weir::tune::{Ask, Settings, ask, caches, calibrate, path};
 
@@ -111,16 +110,11 @@ fn live(options: &TuneOptions) -> Result<ExitCode, Fault> {
 }
 
 fn measure() -> Result<weir::tune::Habits, Fault> {
-    let shows = std::io::stderr().is_terminal();
+    let bar = progress_bar(true, 100, "measuring {percent:>3} %");
     let habits = calibrate(|step| {
-        if shows {
-            eprint!("\rmeasuring {:3} %", 100 * step.done / step.total);
-            let _ = std::io::stderr().flush();
-        }
+        bar.set_position((100 * step.done / step.total) as u64);
     });
-    if shows {
-        eprint!("\r\x1b[K");
-    }
+    bar.finish_and_clear();
     habits.map_err(fault)
 }
 

@@ -9,7 +9,6 @@
 
 use crate::around::throttled;
 use crate::facts::Run;
-use crate::named::named;
 use crate::verdict::Verdict;
 use alloc::vec::Vec;
 
@@ -19,28 +18,27 @@ mod stages;
 
 pub use cpus::{Scarcity, scarcity};
 
-named!(
-    /// Kinds of advice.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Kind {
-        /// A larger pipe between two stages.
-        LargerPipe = "larger-pipe",
-        /// A buffer larger than any pipe between two stages.
-        ElasticBuffer = "elastic-buffer",
-        /// More CPUs, a higher quota, or a host with less else to do.
-        MoreCpus = "more-cpus",
-        /// Comparing and classifying text as bytes.
-        CLocale = "c-locale",
-        /// A (de)compressor that uses several CPUs.
-        ParallelCompressor = "parallel-compressor",
-        /// Fewer, larger writes.
-        LargerWrites = "larger-writes",
-        /// Fewer, larger reads.
-        LargerReads = "larger-reads",
-        /// Fewer processes, each with more to do.
-        FewerProcesses = "fewer-processes",
-    }
-);
+/// Kinds of advice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::AsRefStr, strum::EnumString)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Kind {
+    /// A larger pipe between two stages.
+    LargerPipe,
+    /// A buffer larger than any pipe between two stages.
+    ElasticBuffer,
+    /// More CPUs, a higher quota, or a host with less else to do.
+    MoreCpus,
+    /// Comparing and classifying text as bytes.
+    CLocale,
+    /// A (de)compressor that uses several CPUs.
+    ParallelCompressor,
+    /// Fewer, larger writes.
+    LargerWrites,
+    /// Fewer, larger reads.
+    LargerReads,
+    /// Fewer processes, each with more to do.
+    FewerProcesses,
+}
 
 /// How much the whole run could gain by a piece of advice: a factor, 1 or more.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -9,13 +9,11 @@ use crate::programs;
 
 /// How a stage ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// With this status.
+pub enum Ending {
+    /// With this status (0 to 255).
     Code(i32),
     /// By a signal of this number.
     Signal(i32),
-    /// It was never started.
-    NotStarted,
 }
 
 /// Processes that the kernel killed during a run because memory had run out.
@@ -88,20 +86,25 @@ const SIGKILL: i32 = 9;
 const BY_SIGNAL: i32 = 128;
 
 /// What to say of how a stage ended, of which a person typed `label`; nothing where it ended as it
-/// should. `interrupted`: the signal was sent to the whole run. `kills`: processes killed for want
+/// should. `end` is none where it was never started. `interrupted`: the signal was sent to the whole run. `kills`: processes killed for want
 /// of memory meanwhile.
-pub fn remark(label: &str, end: End, interrupted: bool, kills: MemoryKills) -> Option<Remark> {
+pub fn remark(
+    label: &str,
+    end: Option<Ending>,
+    interrupted: bool,
+    kills: MemoryKills,
+) -> Option<Remark> {
+    let Some(end) = end else { return Some(Remark::NotStarted) };
     Some(match end {
-        End::NotStarted => Remark::NotStarted,
-        End::Code(0) | End::Signal(SIGPIPE) => return None,
-        End::Code(code) if code == BY_SIGNAL + SIGPIPE => return None,
+        Ending::Code(0) | Ending::Signal(SIGPIPE) => return None,
+        Ending::Code(code) if code == BY_SIGNAL + SIGPIPE => return None,
         // It does nothing else.
-        End::Code(1) if programs::program_name(label) == Some("false") => return None,
-        End::Signal(_) if interrupted => Remark::Interrupted,
+        Ending::Code(1) if programs::program_name(label) == Some("false") => return None,
+        Ending::Signal(_) if interrupted => Remark::Interrupted,
         // The kernel kills by SIGKILL; who was meant it does not tell, only how many were killed.
-        End::Signal(SIGKILL) => Remark::Killed(memory(kills)),
-        End::Signal(_) => Remark::Killed(OutOfMemory::No),
-        End::Code(code) => match meaning(label, code) {
+        Ending::Signal(SIGKILL) => Remark::Killed(memory(kills)),
+        Ending::Signal(_) => Remark::Killed(OutOfMemory::No),
+        Ending::Code(code) => match meaning(label, code) {
             Some(answer) => Remark::Answered(answer),
             None if code == 126 => Remark::NotExecutable,
             None if code == 127 => Remark::NotFound,
@@ -148,16 +151,16 @@ fn meaning(label: &str, code: i32) -> Option<Answer> {
 mod tests {
     use super::*;
 
-    fn of(label: &str, end: End) -> Option<Remark> {
-        remark(label, end, false, MemoryKills::default())
+    fn of(label: &str, end: Ending) -> Option<Remark> {
+        remark(label, Some(end), false, MemoryKills::default())
     }
 
     #[test]
     fn what_ended_as_it_should_is_not_mentioned() {
-        for end in [End::Code(0), End::Signal(13), End::Code(141)] {
+        for end in [Ending::Code(0), Ending::Signal(13), Ending::Code(141)] {
             assert_eq!(of("yes", end), None, "{end:?}");
         }
-        assert_eq!(of("/bin/false", End::Code(1)), None);
+        assert_eq!(of("/bin/false", Ending::Code(1)), None);
     }
 
     #[test]
@@ -170,12 +173,12 @@ mod tests {
             ("test -f x", 1, Answer::False),
             ("timeout 5 cat", 124, Answer::TimeOver),
         ] {
-            let remark = of(label, End::Code(code)).expect("worth saying");
+            let remark = of(label, Ending::Code(code)).expect("worth saying");
             assert_eq!(remark, Remark::Answered(answer), "{label}");
             assert!(!remark.is_grave(), "{label}");
         }
         for (label, code) in [("grep -c x", 2), ("sort", 1), ("git push", 1), ("", 1)] {
-            assert_eq!(of(label, End::Code(code)), Some(Remark::Failed), "{label}");
+            assert_eq!(of(label, Ending::Code(code)), Some(Remark::Failed), "{label}");
             assert!(Remark::Failed.is_grave());
         }
     }
@@ -183,29 +186,30 @@ mod tests {
     #[test]
     fn what_one_signal_interrupted_was_not_killed() {
         let killed = Some(Remark::Killed(OutOfMemory::No));
-        assert_eq!(of("sort -S 1G", End::Signal(9)), killed);
-        let interrupted = remark("cat", End::Signal(2), true, MemoryKills::default());
+        assert_eq!(of("sort -S 1G", Ending::Signal(9)), killed);
+        let interrupted = remark("cat", Some(Ending::Signal(2)), true, MemoryKills::default());
         assert_eq!(interrupted, Some(Remark::Interrupted));
         assert!(!Remark::Interrupted.is_grave());
     }
 
     #[test]
     fn want_of_memory_is_named_only_where_the_kernel_counted_a_kill() {
-        let with = |group, host, end| remark("(sort)", end, false, MemoryKills { group, host });
+        let with =
+            |group, host, end| remark("(sort)", Some(end), false, MemoryKills { group, host });
         let killed = |cause| Some(Remark::Killed(cause));
-        let by = End::Signal;
+        let by = Ending::Signal;
         assert_eq!(with(Some(1), Some(1), by(9)), killed(OutOfMemory::Group(1)));
         assert_eq!(with(Some(0), Some(2), by(9)), killed(OutOfMemory::Host(2)));
         assert_eq!(with(None, Some(2), by(9)), killed(OutOfMemory::Host(2)));
         assert_eq!(with(Some(0), Some(0), by(9)), killed(OutOfMemory::No));
         assert_eq!(with(Some(1), Some(1), by(11)), killed(OutOfMemory::No));
-        let shell = with(Some(1), None, End::Code(137));
+        let shell = with(Some(1), None, Ending::Code(137));
         assert_eq!(shell, Some(Remark::KilledInside(OutOfMemory::Group(1))));
     }
 
     #[test]
     fn what_was_not_found_is_said_so() {
-        assert_eq!(of("(nosuch)", End::Code(127)), Some(Remark::NotFound));
-        assert_eq!(of("nosuch", End::NotStarted), Some(Remark::NotStarted));
+        assert_eq!(of("(nosuch)", Ending::Code(127)), Some(Remark::NotFound));
+        assert_eq!(remark("nosuch", None, false, MemoryKills::default()), Some(Remark::NotStarted));
     }
 }

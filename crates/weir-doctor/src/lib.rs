@@ -14,8 +14,6 @@
 //! - [`ending`]: whether the way a stage ended is a failure, and whose input it cut short.
 //! - `limits`: how short a run could become, which bounds what advice can gain.
 //! - [`sizing`]: when to enlarge a kernel pipe that is in use.
-//! - `named`: enums whose values have stable names.
-//! - [`text`]: what of foreign text may be shown on a terminal.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -28,10 +26,8 @@ pub mod ending;
 pub mod facts;
 mod limits;
 mod load;
-mod named;
 pub mod partition;
 pub mod programs;
 pub mod sizing;
 pub mod state;
-pub mod text;
 pub mod verdict;

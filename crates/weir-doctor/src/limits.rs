@@ -63,8 +63,7 @@ pub fn without_user_time(run: &Run, position: usize) -> f64 {
     let rests = run.stages.iter().enumerate().map(|(at, stage)| {
         let mut rest = whole(run, at);
         if at == position {
-            let user_ns = stage.cpu_sum_ns.saturating_sub(stage.system_ns) as f64;
-            rest.own_ns = (rest.own_ns - user_ns).max(0.0);
+            rest.own_ns = (rest.own_ns - stage.user_ns as f64).max(0.0);
             rest.cpu_ns = stage.system_ns as f64;
         }
         rest
@@ -81,7 +80,7 @@ fn whole(run: &Run, at: usize) -> Rest {
 /// they did. One that keeps to a rate takes as long as it did, whatever the others do.
 fn spread(run: &Run, at: usize, cpus: f64) -> Rest {
     let stage = &run.stages[at];
-    let (times, sum_ns) = (&stage.times, stage.cpu_sum_ns as f64);
+    let (times, sum_ns) = (&stage.times, stage.cpu_sum_ns() as f64);
     let waits_ns = times.own_ns() - times.cpu_ns;
     let cpu_ns = match stage.single_task {
         true => times.cpu_ns as f64,
@@ -101,8 +100,7 @@ fn beside(run: &Run, at: usize, gone: usize) -> Rest {
     let (mut rest, stage) = (whole(run, at), &run.stages[at]);
     let calls = tiny_calls(run, at, gone);
     if calls > 0 {
-        let user_ns = stage.cpu_sum_ns.saturating_sub(stage.system_ns);
-        let saved_ns = stage.system_ns + user_ns.min(calls * CALL_NS);
+        let saved_ns = stage.system_ns + stage.user_ns.min(calls * CALL_NS);
         rest.own_ns = (rest.own_ns - saved_ns as f64).max(0.0);
         rest.cpu_ns = (rest.cpu_ns - saved_ns as f64).max(0.0);
     }
@@ -117,11 +115,11 @@ pub fn has_tiny_neighbour(run: &Run, position: usize) -> bool {
 
 /// The calls by which a stage exchanges tiny pieces with another; 0 if it does not.
 fn tiny_calls(run: &Run, at: usize, other: usize) -> u64 {
-    let stage = &run.stages[at];
+    let io = run.stages[at].io.unwrap_or_default();
     let joined = |from: usize, to: usize| run.pipes.iter().any(|p| p.from == from && p.to == to);
-    let reads = joined(other, at) && are_tiny(stage.read_calls, stage.read_bytes);
-    let writes = joined(at, other) && are_tiny(stage.write_calls, stage.write_bytes);
-    if reads || writes { stage.read_calls + stage.write_calls } else { 0 }
+    let reads = joined(other, at) && are_tiny(io.read_calls, io.read_bytes);
+    let writes = joined(at, other) && are_tiny(io.write_calls, io.write_bytes);
+    if reads || writes { io.read_calls + io.write_calls } else { 0 }
 }
 
 fn factor(run: &Run, rests: impl Iterator<Item = Rest>, cpus: f64) -> f64 {

@@ -74,11 +74,10 @@ fn ahead_ns(run: &Run, position: usize) -> u64 {
             continue;
         };
         let open_ns = writer.wall_ns.min(reader.wall_ns) as f64;
+        let (full, empty) = pipe.shares();
         let (share, waited_ns) = match lean::slower(pipe) {
-            Some(Side::Reader) if pipe.from == position => {
-                (pipe.full_share, writer.times.output_ns)
-            }
-            Some(Side::Writer) if pipe.to == position => (pipe.empty_share, reader.times.input_ns),
+            Some(Side::Reader) if pipe.from == position => (full, writer.times.output_ns),
+            Some(Side::Writer) if pipe.to == position => (empty, reader.times.input_ns),
             _ => continue,
         };
         most_ns = most_ns.max(((share * open_ns) as u64).saturating_sub(waited_ns));
@@ -124,7 +123,7 @@ pub(crate) fn seems_paced(run: &Run, position: usize) -> bool {
 pub(crate) fn starting_share(run: &Run, stage: &Stage) -> Option<f64> {
     let started = stage.started.as_ref().filter(|s| s.likely_processes >= MANY_PROCESSES)?;
     // In a script the processes started are stages of their own.
-    let cpu_ns = if run.script { run.cpu_sum_ns() } else { stage.cpu_sum_ns };
+    let cpu_ns = if run.script { run.cpu_sum_ns() } else { stage.cpu_sum_ns() };
     let slow = started.programs.first().is_some_and(|program| starts_slowly(&program.name));
     let start_ns = if slow { SLOW_START_NS } else { START_NS };
     let starts = cpu_ns / started.likely_processes <= start_ns;

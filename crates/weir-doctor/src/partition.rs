@@ -9,7 +9,7 @@ use crate::state::State;
 /// Samples of one stage's state, weighted by the time each stands for.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
-    weight_ns: [u64; State::COUNT],
+    weight_ns: [u64; State::ALL.len()],
     on_cpu_ns: u64,
     count: u64,
 }
@@ -66,7 +66,7 @@ impl Samples {
             return times;
         }
         for state in State::ALL {
-            *times.of(state) += scale(self.weight_ns[state.index()], wall_ns, total);
+            *times.of(*state) += scale(self.weight_ns[state.index()], wall_ns, total);
         }
         let on_cpu = scale(self.on_cpu_ns, wall_ns, total).min(times.cpu_ns);
         times.queue_ns = times.cpu_ns - on_cpu;

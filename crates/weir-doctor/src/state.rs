@@ -6,8 +6,10 @@
 //! state says what is really waited for; measured on zstd, whose first thread sleeps on a futex
 //! while a worker reads.
 
+use strum::VariantArray;
+
 /// State of a task, or of a stage. Ordered: a greater state is stronger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, VariantArray)]
 pub enum State {
     /// Stopped by job control or a tracer.
     Stopped,
@@ -36,24 +38,8 @@ pub enum State {
 }
 
 impl State {
-    /// Number of states.
-    pub const COUNT: usize = 12;
-
     /// All states, weakest first.
-    pub const ALL: [State; State::COUNT] = [
-        State::Stopped,
-        State::Unknown,
-        State::Child,
-        State::Lock,
-        State::Sleep,
-        State::BlockedIn,
-        State::BlockedOut,
-        State::Device,
-        State::File,
-        State::Network,
-        State::Disk,
-        State::Running,
-    ];
+    pub const ALL: &[State] = State::VARIANTS;
 
     /// Position in [`State::ALL`].
     pub fn index(self) -> usize {

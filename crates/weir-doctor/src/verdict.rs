@@ -14,7 +14,6 @@ use crate::around::{self, Around};
 use crate::facts::{Run, Stage};
 use crate::limits;
 use crate::load::{self, Load, lean};
-use crate::named::named;
 use crate::partition::Times;
 use alloc::vec::Vec;
 
@@ -31,26 +30,26 @@ const UNSEEN_NS: u64 = 50_000_000;
 /// A stage busy for less than this share holds nothing up.
 const IDLE: f64 = 0.15;
 
-named!(
-    /// Why a stage was busy.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Reason {
-        /// Its own CPU time.
-        Cpu = "cpu",
-        /// Waiting for a CPU.
-        Queue = "runq",
-        /// The CPU quota that all stages share.
-        Quota = "quota",
-        /// Starting many short processes.
-        Processes = "processes",
-        /// Waiting for storage.
-        Disk = "disk",
-        /// Asleep.
-        Sleep = "sleep",
-        /// Any other wait: network, lock, child, device.
-        Other = "other",
-    }
-);
+/// Why a stage was busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::AsRefStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum Reason {
+    /// Its own CPU time.
+    Cpu,
+    /// Waiting for a CPU.
+    #[strum(serialize = "runq")]
+    Queue,
+    /// The CPU quota that all stages share.
+    Quota,
+    /// Starting many short processes.
+    Processes,
+    /// Waiting for storage.
+    Disk,
+    /// Asleep.
+    Sleep,
+    /// Any other wait: network, lock, child, device.
+    Other,
+}
 
 /// The stage that held the pipeline up.
 #[derive(Clone, Debug, PartialEq)]
@@ -245,7 +244,7 @@ fn by_quota(run: &Run, work: &[usize]) -> Option<Verdict> {
     if total_ns < 0.5 * quota.cpus * run.wall_ns as f64 {
         return None;
     }
-    let used: Vec<f64> = run.stages.iter().map(|s| s.cpu_sum_ns as f64 / total_ns).collect();
+    let used: Vec<f64> = run.stages.iter().map(|s| s.cpu_sum_ns() as f64 / total_ns).collect();
     let top = position_of_max(&used, work)?;
     let others: Vec<usize> = work.iter().copied().filter(|position| *position != top).collect();
     let second = position_of_max(&used, &others);

@@ -2,7 +2,7 @@
 //! what passes between two processes.
 
 use crate::Pid;
-use crate::wait::{Ending, Reaped};
+use crate::wait::Reaped;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -132,7 +132,7 @@ impl Child {
     /// # Errors
     /// Those of wait4(2).
     pub fn succeeded(&mut self) -> io::Result<bool> {
-        Ok(self.wait()?.ending == Ending::Code(0))
+        Ok(self.wait()?.status.success())
     }
 }
 

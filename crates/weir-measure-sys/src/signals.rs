@@ -1,5 +1,6 @@
 //! Signal dispositions: what was ignored from the start, and dying of a signal.
 
+use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io;
 
 /// Whether `signal` is ignored at present.
@@ -29,9 +30,8 @@ pub fn die_of(signal: i32) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     // A core file of weir would say nothing about the stage that died of the signal.
-    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointer is to a live local of the right type.
-    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &none) };
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let _ = setrlimit(Resource::Core, none);
     send(std::process::id() as crate::Pid, signal)
 }
 

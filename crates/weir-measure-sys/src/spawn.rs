@@ -5,6 +5,7 @@
 //! with one of them closed hands on the closed one, and programs then fail with `EBADF` where a
 //! stand-in `/dev/null` would swallow their output in silence.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
@@ -41,17 +42,8 @@ pub fn spawn_with(command: &mut Command, differences: Differences) -> io::Result
 }
 
 fn set_file_limit(soft: u64) -> io::Result<()> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointer is to a live local of the right type.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    limit.rlim_cur = soft;
-    // SAFETY: the pointer is to a live local of the right type.
-    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    let limit = Rlimit { current: Some(soft), ..getrlimit(Resource::Nofile) };
+    Ok(setrlimit(Resource::Nofile, limit)?)
 }
 
 #[cfg(test)]

@@ -2,21 +2,14 @@
 
 use crate::Pid;
 use std::io;
-
-/// How a child ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// It exited with this status (0 to 255).
-    Code(i32),
-    /// It was killed by this signal.
-    Signal(i32),
-}
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
 /// A reaped child.
 #[derive(Clone, Copy, Debug)]
 pub struct Reaped {
     /// How it ended.
-    pub ending: Ending,
+    pub status: ExitStatus,
     /// User CPU time of it and of the descendants it waited for.
     pub user_ns: u64,
     /// System CPU time of it and of the descendants it waited for.
@@ -24,10 +17,6 @@ pub struct Reaped {
     /// Largest resident set of it or of any descendant it waited for. The kernel carries the
     /// value over `exec`, so it is never below what the parent had when it forked.
     pub max_rss_bytes: u64,
-    /// Times it gave up a CPU of its own accord (blocked).
-    pub voluntary_switches: u64,
-    /// Times a CPU was taken from it.
-    pub involuntary_switches: u64,
 }
 
 /// Reaps `pid` if it has ended; `None` while it runs.
@@ -64,18 +53,11 @@ fn wait(pid: Pid, how: libc::c_int) -> io::Result<Option<Reaped>> {
         n if n < 0 => return Err(io::Error::last_os_error()),
         _ => {}
     }
-    let ending = if libc::WIFSIGNALED(status) {
-        Ending::Signal(libc::WTERMSIG(status))
-    } else {
-        Ending::Code(libc::WEXITSTATUS(status))
-    };
     Ok(Some(Reaped {
-        ending,
+        status: ExitStatus::from_raw(status),
         user_ns: nanoseconds(usage.ru_utime),
         system_ns: nanoseconds(usage.ru_stime),
         max_rss_bytes: usage.ru_maxrss.max(0) as u64 * 1024,
-        voluntary_switches: usage.ru_nvcsw.max(0) as u64,
-        involuntary_switches: usage.ru_nivcsw.max(0) as u64,
     }))
 }
 
@@ -90,11 +72,11 @@ mod tests {
     use std::process::Command;
 
     #[expect(clippy::zombie_processes, reason = "reaping it is what is tested")]
-    fn ending(script: &str) -> Ending {
+    fn ending(script: &str) -> ExitStatus {
         let child = Command::new("sh").args(["-c", script]).spawn().expect("sh");
         loop {
             if let Some(reaped) = reap(child.id() as Pid).expect("a child") {
-                return reaped.ending;
+                return reaped.status;
             }
             std::thread::yield_now();
         }
@@ -102,8 +84,8 @@ mod tests {
 
     #[test]
     fn tells_exit_from_death_by_signal() {
-        assert_eq!(ending("exit 7"), Ending::Code(7));
-        assert_eq!(ending("kill -9 $$"), Ending::Signal(9));
+        assert_eq!(ending("exit 7").code(), Some(7));
+        assert_eq!(ending("kill -9 $$").signal(), Some(9));
     }
 
     #[test]

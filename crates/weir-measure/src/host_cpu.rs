@@ -69,7 +69,7 @@ impl HostCpu {
             busy_ns: all.busy.saturating_mul(tick_ns),
             idle_ns: all.idle.saturating_mul(tick_ns),
             steal_ns: all.steal.saturating_mul(tick_ns),
-            own_ns: own.iter().map(|usage| usage.user_ns + usage.system_ns).sum(),
+            own_ns: own.iter().map(Usage::cpu_ns).sum(),
             pressure_us: pressure_us(),
         })
     }

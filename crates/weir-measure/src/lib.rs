@@ -2,8 +2,8 @@
 //! paired runs.
 //!
 //! - [`attribution`]: the sampler, which sees what tasks wait for.
-//! - [`runner`]: starts the stages of a pipeline, measures them, and reaps them.
-//! - [`record`]: what a run gives.
+//! - [`runner`]: starts the stages of a pipeline, measures them, and reaps them; it gives a
+//!   [`weir_doctor::facts::Run`].
 //! - [`mod@bench`]: the engine of `weir bench`: cells, placements, estimates, the report.
 //! - [`pairs`]: what may be concluded from paired runs.
 //! - [`proc`]: readers of `/proc`.
@@ -24,5 +24,4 @@ pub mod pairs;
 pub mod proc;
 pub mod quota;
 pub mod random;
-pub mod record;
 pub mod runner;

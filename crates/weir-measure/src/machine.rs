@@ -1,6 +1,7 @@
 //! What the machine allows: CPUs, and how large a pipe may be.
 
 use crate::quota;
+use std::collections::BTreeSet;
 use weir_sys::proc::read_small;
 
 /// CPUs this process may use: those of its affinity mask, less what a cgroup quota withholds.
@@ -19,17 +20,17 @@ pub fn allowed_cpus() -> Vec<usize> {
 /// CPUs of the host that are online; at least 1.
 pub fn online_cpus() -> u32 {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    count_ranges(&text).max(1)
+    cpu_list(&text).len().max(1) as u32
 }
 
-/// The number of CPUs in a list as the kernel writes it: `0-3,8`.
-fn count_ranges(text: &str) -> u32 {
-    let count = |range: &str| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
-        last.checked_sub(first)?.checked_add(1)
+/// The CPUs in a list as the kernel writes it, such as `0-3,8`; ranges no kernel has are left out.
+pub fn cpu_list(text: &str) -> BTreeSet<usize> {
+    const MOST: usize = 1 << 16;
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse().ok().filter(|last| *last < MOST)?)
     };
-    text.trim().split(',').filter_map(count).fold(0, u32::saturating_add)
+    text.trim().split(',').filter_map(range).flatten().collect()
 }
 
 /// The largest pipe an unprivileged process may make (`/proc/sys/fs/pipe-max-size`).
@@ -58,10 +59,10 @@ mod tests {
 
     #[test]
     fn a_list_of_cpus_is_counted() {
-        assert_eq!(count_ranges("0-3,8\n"), 5);
-        assert_eq!(count_ranges("0"), 1);
-        assert_eq!(count_ranges("3-1,x,"), 0);
-        assert_eq!(count_ranges("0-4294967295"), 0);
+        assert_eq!(cpu_list("0-3,8\n").len(), 5);
+        assert_eq!(cpu_list("0").len(), 1);
+        assert_eq!(cpu_list("3-1,x,").len(), 0);
+        assert_eq!(cpu_list("0-4294967295").len(), 0);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! version 1) and for the whole host (`/proc/vmstat`). It does not say to whoever looks from
 //! outside which processes they were, so the difference over a run is evidence, not proof.
 
-use crate::cgroup;
+use crate::{cgroup, proc};
 use std::path::Path;
 use weir_doctor::ending::MemoryKills;
 
@@ -26,14 +26,8 @@ pub fn kills_since(then: MemoryKills) -> MemoryKills {
     MemoryKills { group: grown(then.group, now.group), host: grown(then.host, now.host) }
 }
 
-/// The number behind `oom_kill` in a file of names and numbers.
 fn count(file: &Path) -> Option<u64> {
-    number(&std::fs::read_to_string(file).ok()?)
-}
-
-fn number(text: &str) -> Option<u64> {
-    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-    lines.find(|(name, _)| *name == "oom_kill")?.1.trim().parse().ok()
+    proc::number(&std::fs::read_to_string(file).ok()?, "oom_kill")
 }
 
 #[cfg(test)]
@@ -42,10 +36,16 @@ mod tests {
 
     #[test]
     fn the_number_is_found_in_all_three_files() {
-        assert_eq!(number("low 0\noom 3\noom_kill 2\noom_group_kill 0\n"), Some(2));
-        assert_eq!(number("oom_kill_disable 0\nunder_oom 0\noom_kill 7\n"), Some(7));
+        assert_eq!(
+            proc::number("low 0\noom 3\noom_kill 2\noom_group_kill 0\n", "oom_kill"),
+            Some(2)
+        );
+        assert_eq!(
+            proc::number("oom_kill_disable 0\nunder_oom 0\noom_kill 7\n", "oom_kill"),
+            Some(7)
+        );
         for none in ["", "oom_kill", "oom_kill x\n", "oom_kill_disable 1\n"] {
-            assert_eq!(number(none), None, "{none}");
+            assert_eq!(proc::number(none, "oom_kill"), None, "{none}");
         }
     }
 

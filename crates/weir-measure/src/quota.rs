@@ -1,24 +1,17 @@
 //! The limits that control groups set on CPU time, and how often they were reached.
 
 use crate::cgroup;
-use crate::record::Quota;
+use crate::proc::number;
 use std::fs;
 use std::path::{Path, PathBuf};
+use weir_doctor::facts::Quota;
 
 /// A control group with a limit, at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     directory: PathBuf,
-    cpus: f64,
-    counts: Counts,
-}
-
-/// What a group's `cpu.stat` counts since the group was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
-    periods: u64,
-    throttled_periods: u64,
-    throttled_ns: u64,
+    /// What it allows, and what its `cpu.stat` counts since it was made.
+    seen: Quota,
 }
 
 /// The groups of this process that have a limit, its own and those above.
@@ -28,7 +21,7 @@ pub fn limits() -> Vec<Limit> {
 
 /// The smallest limit, in CPUs.
 pub fn smallest(limits: &[Limit]) -> Option<f64> {
-    limits.iter().map(|limit| limit.cpus).min_by(f64::total_cmp)
+    limits.iter().map(|limit| limit.seen.cpus).min_by(f64::total_cmp)
 }
 
 /// Of the limits `then` and `now` the one that held most up between the two: a group above may
@@ -36,9 +29,9 @@ pub fn smallest(limits: &[Limit]) -> Option<f64> {
 pub fn between(then: &[Limit], now: &[Limit]) -> Option<Quota> {
     let quotas = now.iter().map(|limit| {
         let before = then.iter().find(|before| before.directory == limit.directory);
-        let (old, new) = (before.map_or(limit.counts, |before| before.counts), limit.counts);
+        let (old, new) = (before.unwrap_or(limit).seen, limit.seen);
         Quota {
-            cpus: limit.cpus,
+            cpus: new.cpus,
             periods: new.periods.saturating_sub(old.periods),
             throttled_periods: new.throttled_periods.saturating_sub(old.throttled_periods),
             throttled_ns: new.throttled_ns.saturating_sub(old.throttled_ns),
@@ -54,7 +47,7 @@ impl Limit {
     fn read(directory: PathBuf) -> Option<Limit> {
         let cpus = second(&directory).or_else(|| first(&directory))?;
         let stat = text_of(&directory.join("cpu.stat")).unwrap_or_default();
-        Some(Limit { directory, cpus, counts: Counts::parse(&stat) })
+        Some(Limit { directory, seen: parse(cpus, &stat) })
     }
 }
 
@@ -80,19 +73,14 @@ fn text_of(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-impl Counts {
-    /// Version 1 counts the time in nanoseconds, version 2 in microseconds.
-    fn parse(text: &str) -> Counts {
-        let field = |name: &str| {
-            let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-            lines.find(|(key, _)| *key == name)?.1.trim().parse::<u64>().ok()
-        };
-        let in_us = field("throttled_usec").map(|us| us.saturating_mul(1000));
-        Counts {
-            periods: field("nr_periods").unwrap_or(0),
-            throttled_periods: field("nr_throttled").unwrap_or(0),
-            throttled_ns: in_us.or_else(|| field("throttled_time")).unwrap_or(0),
-        }
+/// Version 1 counts the time in nanoseconds, version 2 in microseconds.
+fn parse(cpus: f64, text: &str) -> Quota {
+    let in_us = number(text, "throttled_usec").map(|us| us.saturating_mul(1000));
+    Quota {
+        cpus,
+        periods: number(text, "nr_periods").unwrap_or(0),
+        throttled_periods: number(text, "nr_throttled").unwrap_or(0),
+        throttled_ns: in_us.or_else(|| number(text, "throttled_time")).unwrap_or(0),
     }
 }
 
@@ -123,8 +111,9 @@ mod tests {
             ])
         };
         let limit = of("20000\n").expect("a limit");
-        let counts = Counts { periods: 51, throttled_periods: 50, throttled_ns: 3_900_000_000 };
-        assert_eq!((limit.cpus, limit.counts), (0.2, counts));
+        let seen =
+            Quota { cpus: 0.2, periods: 51, throttled_periods: 50, throttled_ns: 3_900_000_000 };
+        assert_eq!(limit.seen, seen);
         assert_eq!(of("-1\n"), None);
     }
 
@@ -132,8 +121,8 @@ mod tests {
     fn version_2_has_it_in_one_line() {
         let stat = "usage_usec 5\nnr_periods 10\nnr_throttled 4\nthrottled_usec 250\n";
         let limit = read(&[("cpu.max", "150000 100000\n"), ("cpu.stat", stat)]).expect("a limit");
-        let counts = Counts { periods: 10, throttled_periods: 4, throttled_ns: 250_000 };
-        assert_eq!((limit.cpus, limit.counts), (1.5, counts));
+        let seen = Quota { cpus: 1.5, periods: 10, throttled_periods: 4, throttled_ns: 250_000 };
+        assert_eq!(limit.seen, seen);
         assert_eq!(read(&[("cpu.max", "max 100000\n")]), None);
         assert_eq!(read(&[("cpu.max", "5 0\n")]), None);
         assert_eq!(read(&[]), None);
@@ -143,8 +132,7 @@ mod tests {
     fn the_group_that_was_held_up_is_named_although_another_allows_less() {
         let limit = |name: &str, cpus: f64, throttled_ns: u64| Limit {
             directory: PathBuf::from(name),
-            cpus,
-            counts: Counts { periods: throttled_ns, throttled_periods: 1, throttled_ns },
+            seen: Quota { cpus, periods: throttled_ns, throttled_periods: 1, throttled_ns },
         };
         let then = [limit("own", 0.5, 7), limit("above", 2.0, 100)];
         let quiet = between(&then, &then).expect("a quota");

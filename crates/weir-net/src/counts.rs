@@ -40,9 +40,10 @@ impl Counts {
         Counts::add(&self.drops[why as usize], 1);
     }
 
-    /// Counts several at once.
-    pub fn drop_many(&self, why: DropReason, number: u64) {
-        Counts::add(&self.drops[why as usize], number);
+    /// Takes over a number that somebody else has counted.
+    pub fn set_drops(&self, why: DropReason, number: u64) {
+        // Relaxed: as `add`.
+        self.drops[why as usize].store(number, Ordering::Relaxed);
     }
 
     /// Of each reason that there was, how many.

@@ -27,7 +27,7 @@ use crate::wire::icmp::{Malformed, Message, Timestamp};
 use crate::wire::ipv4::{self, Datagram, Header, protocol};
 use crate::wire::options;
 use gateways::Gateways;
-use limit::{Limit, Limits};
+use limit::{Bucket, Limits};
 use std::net::Ipv4Addr;
 
 /// Where the host is, and what it answers.
@@ -84,6 +84,10 @@ pub trait Answers {
     /// word of the gateway used till now.
     fn redirect(&mut self, destination: Ipv4Addr, gateway: Ipv4Addr);
 
+    /// Milliseconds since midnight UT: only a timestamp asks, since a clock costs something. A host
+    /// that does not know them sets the highest bit of some other time (RFC 792 p. 16).
+    fn ms_since_midnight_ut(&mut self) -> u32;
+
     /// Tell the process whose datagram it was.
     fn notice(&mut self, notice: Notice);
 }
@@ -94,7 +98,7 @@ pub struct Engine {
     settings: Settings,
     net: Net,
     errors: Limits,
-    replies: Option<Limit>,
+    replies: Option<Bucket>,
     gateways: Option<Gateways>,
     counts: Counts,
     /// Where answers are put together: as long as a datagram can be.
@@ -107,7 +111,7 @@ impl Engine {
         Engine {
             net: Net::new(settings.address, settings.prefix_bits),
             errors: Limits::new(settings.errors, settings.errors_to_one),
-            replies: settings.replies.map(Limit::new),
+            replies: settings.replies.map(|rate| Bucket::new(rate, 0)),
             gateways: settings.ggp.then(|| Gateways::new(settings.address)),
             counts: Counts::default(),
             buffer: vec![0; ipv4::MOST_BYTES].into_boxed_slice(),
@@ -127,15 +131,8 @@ impl Engine {
 
     /// Takes a whole datagram of protocol ICMP or GGP that came for us.
     ///
-    /// `now_ns` is of a clock that only goes forward. A host that does not know the time since
-    /// midnight UT sets the highest bit of some other time (RFC 792 p. 16).
-    pub fn take(
-        &mut self,
-        datagram: &Datagram<'_>,
-        now_ns: u64,
-        ms_since_midnight_ut: u32,
-        answers: &mut impl Answers,
-    ) {
+    /// `now_ns` is of a clock that only goes forward.
+    pub fn take(&mut self, datagram: &Datagram<'_>, now_ns: u64, answers: &mut impl Answers) {
         self.counts.taken += 1;
         let header = datagram.header();
         let counts = &mut self.counts;
@@ -158,7 +155,7 @@ impl Engine {
         }
         match header.protocol {
             protocol::GGP => self.take_ggp(&header, datagram.payload(), now_ns, answers),
-            _ => self.take_icmp(&header, datagram, now_ns, ms_since_midnight_ut, answers),
+            _ => self.take_icmp(&header, datagram, now_ns, answers),
         }
     }
 
@@ -172,7 +169,6 @@ impl Engine {
         header: &Header,
         datagram: &Datagram<'_>,
         now_ns: u64,
-        ms_since_midnight_ut: u32,
         answers: &mut impl Answers,
     ) {
         let message = match Message::check(datagram.payload()) {
@@ -190,11 +186,9 @@ impl Engine {
             Message::Timestamp(_) if !self.settings.timestamp => self.counts.dropped_off += 1,
             Message::Timestamp(asked) => {
                 // Nothing takes time between receiving and sending here.
-                let reply = Message::TimestampReply(Timestamp {
-                    receive_ms: ms_since_midnight_ut,
-                    transmit_ms: ms_since_midnight_ut,
-                    ..asked
-                });
+                let now_ms = answers.ms_since_midnight_ut();
+                let times = Timestamp { receive_ms: now_ms, transmit_ms: now_ms, ..asked };
+                let reply = Message::TimestampReply(times);
                 if self.reply(header, datagram, &reply, now_ns, answers) {
                     self.counts.timestamps_answered += 1;
                 }

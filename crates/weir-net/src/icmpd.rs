@@ -74,7 +74,7 @@ impl Icmpd {
 
     /// What was done with what came, by name.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.engine.counts().named()
+        self.engine.counts().each().map(|(_, name, count)| (name, count))
     }
 }
 
@@ -82,12 +82,9 @@ fn answer(engine: &mut Engine, sender: &mut Sender<'_>, log: Option<&Log>, arriv
     match arrival {
         Arrival::Packet { bytes, .. } => {
             let Ok(datagram) = Datagram::check(bytes) else { return };
-            // Only a timestamp needs the time of day.
-            let asks_for_time = datagram.payload().first() == Some(&13);
-            let ms = if asks_for_time { ms_since_midnight() } else { 0 };
             let mut through = Through { sender, log, from: datagram.header().source };
             let _span = spans::ANSWER.enter();
-            engine.take(&datagram, now_ns(), ms, &mut through);
+            engine.take(&datagram, now_ns(), &mut through);
         }
         Arrival::Undeliverable { bytes, why } => {
             let mut through = Through { sender, log, from: Ipv4Addr::UNSPECIFIED };
@@ -116,6 +113,10 @@ impl Answers for Through<'_, '_> {
 
     fn redirect(&mut self, destination: Ipv4Addr, gateway: Ipv4Addr) {
         self.sender.redirect(destination, gateway, self.from);
+    }
+
+    fn ms_since_midnight_ut(&mut self) -> u32 {
+        ms_since_midnight()
     }
 
     fn notice(&mut self, notice: Notice) {

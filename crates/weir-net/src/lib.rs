@@ -30,6 +30,7 @@ pub mod outgoing;
 pub mod reassembly;
 pub mod relay;
 pub mod routes;
+mod slab;
 mod spans;
 pub mod station;
 pub mod switch;

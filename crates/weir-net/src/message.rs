@@ -77,7 +77,7 @@ pub enum Checksum {
 }
 
 /// A protocol, all of it or one port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Want {
     /// The number of the protocol.
     pub protocol: u8,
@@ -113,18 +113,10 @@ pub struct Request {
 pub struct Front {
     /// One of [`from_station`].
     pub kind: u8,
-    /// Of SEND: what to do.
-    pub protocol: u8,
-    /// Type of service.
-    pub tos: u8,
-    /// Time to live.
-    pub ttl: u8,
-    /// It must not be fragmented.
-    pub dont_fragment: bool,
     /// Bytes of options after the front; a multiple of four, at most 40.
     pub options_bytes: usize,
-    /// Where to.
-    pub destination: Ipv4Addr,
+    /// Of SEND: what to do; the options are not in it.
+    pub out: Outgoing<'static>,
 }
 
 impl Front {
@@ -137,12 +129,15 @@ impl Front {
         }
         Some(Front {
             kind: bytes[0],
-            protocol: bytes[1],
-            tos: bytes[2],
-            ttl: bytes[3],
-            dont_fragment: bytes[4] == 1,
             options_bytes,
-            destination: address(&bytes[8..12]),
+            out: Outgoing {
+                destination: address(&bytes[8..12]),
+                protocol: bytes[1],
+                tos: bytes[2],
+                ttl: bytes[3],
+                dont_fragment: bytes[4] == 1,
+                options: &[],
+            },
         })
     }
 }
@@ -236,17 +231,17 @@ impl Attached {
     }
 }
 
+/// Troubles by their numbers, which begin at 1.
+const TROUBLES: [Trouble; 3] =
+    [Trouble::Unreachable, Trouble::TimeExceeded, Trouble::ParameterProblem];
 /// Bytes of a notice.
 pub const NOTICE_BYTES: usize = 28;
 
 /// A notice as it is sent: trouble, code, protocol, pointer; both ports; the remote address and who
 /// says so; the MTU, two zeros; the first bytes of the payload.
 pub fn put_notice(notice: &Notice) -> [u8; NOTICE_BYTES] {
-    let trouble = match notice.trouble {
-        Trouble::Unreachable => 1,
-        Trouble::TimeExceeded => 2,
-        Trouble::ParameterProblem => 3,
-    };
+    let trouble = TROUBLES.iter().position(|trouble| *trouble == notice.trouble);
+    let trouble = trouble.map_or(0, |index| index as u8 + 1);
     let mut bytes = [0; NOTICE_BYTES];
     bytes[..4].copy_from_slice(&[trouble, notice.code, notice.protocol, notice.pointer]);
     bytes[4..6].copy_from_slice(&notice.local_port.to_le_bytes());
@@ -261,12 +256,7 @@ pub fn put_notice(notice: &Notice) -> [u8; NOTICE_BYTES] {
 /// A notice out of bytes; `None` if they are none.
 pub fn notice(bytes: &[u8]) -> Option<Notice> {
     let bytes: &[u8; NOTICE_BYTES] = bytes.try_into().ok()?;
-    let trouble = match bytes[0] {
-        1 => Trouble::Unreachable,
-        2 => Trouble::TimeExceeded,
-        3 => Trouble::ParameterProblem,
-        _ => return None,
-    };
+    let trouble = *TROUBLES.get(usize::from(bytes[0].checked_sub(1)?))?;
     let first = bytes[20..].try_into().ok()?;
     Some(Notice {
         trouble,

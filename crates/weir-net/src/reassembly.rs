@@ -15,14 +15,13 @@
 //! 1,365 of 48 bytes, and 8,190 of 8 bytes cost no more memory than one.
 
 mod chunks;
-mod slab;
 mod waiting;
 
 use crate::wire::ipv4::{Datagram, Header, LEAST_HEADER_BYTES, MOST_BYTES};
 use crate::wire::ports;
 use chunks::{CHUNK_COST, MOST_CHUNKS, Place, TABLE_COST};
 use std::net::Ipv4Addr;
-use waiting::{DATAGRAM_COST, Hall, Key, QUOTED_BYTES};
+use waiting::{DATAGRAM_COST, Key, Pending, QUOTED_BYTES};
 
 /// What the longest datagram costs of a budget: less is never allowed.
 pub const LEAST_BUDGET_BYTES: usize = DATAGRAM_COST + MOST_CHUNKS * CHUNK_COST + TABLE_COST;
@@ -128,7 +127,7 @@ pub struct Counts {
 #[derive(Debug)]
 pub struct Reassembly {
     limits: Limits,
-    hall: Hall,
+    pending: Pending,
     whole: Vec<u8>,
     counts: Counts,
     /// The latest time that was said.
@@ -168,7 +167,7 @@ impl Reassembly {
         let whole_bytes = limits.whole_bytes.max(source_bytes);
         Reassembly {
             limits: Limits { whole_bytes, source_bytes, ..limits },
-            hall: Hall::new(),
+            pending: Pending::new(),
             whole: Vec::new(),
             counts: Counts::default(),
             latest_ns: 0,
@@ -188,17 +187,17 @@ impl Reassembly {
     /// Bytes of memory that what waits takes now. What it took before is kept for what comes next,
     /// and so there may be more of it, but no more than was once within the budget.
     pub fn held_bytes(&self) -> usize {
-        self.hall.cost()
+        self.pending.cost()
     }
 
     /// Bytes of memory that what waits of a source takes now.
     pub fn held_bytes_of(&self, source: Ipv4Addr) -> usize {
-        self.hall.cost_of(source)
+        self.pending.cost_of(source)
     }
 
     /// Datagrams that wait now, those of which nothing more is wanted included.
     pub fn waiting(&self) -> usize {
-        self.hall.len()
+        self.pending.len()
     }
 
     /// Takes a datagram at a time (of a clock that does not go back; an earlier one is taken for
@@ -227,8 +226,8 @@ impl Reassembly {
     /// Gives up those whose time is over, and says so of each of which nothing was wrong.
     pub fn expire(&mut self, now_ns: u64, mut gone: impl FnMut(Expired<'_>)) {
         self.latest_ns = self.latest_ns.max(now_ns);
-        while let Some(id) = self.hall.oldest() {
-            let waiting = self.hall.get(id);
+        while let Some(id) = self.pending.oldest() {
+            let waiting = self.pending.get(id);
             if waiting.deadline_ns > self.latest_ns {
                 break;
             }
@@ -237,13 +236,13 @@ impl Reassembly {
                 let Key { source, destination, .. } = waiting.key;
                 gone(Expired { source, destination, quote: waiting.quote() });
             }
-            self.hall.remove(id);
+            self.pending.remove(id);
         }
     }
 
     /// When there will be something to [`Reassembly::expire`]; `None` while nothing waits.
     pub fn next_expiry_ns(&self) -> Option<u64> {
-        self.hall.oldest().map(|id| self.hall.get(id).deadline_ns)
+        self.pending.oldest().map(|id| self.pending.get(id).deadline_ns)
     }
 
     /// Puts a fragment to its datagram, which may be a new one.
@@ -254,9 +253,9 @@ impl Reassembly {
         }
         self.make_room(found, fragment)?;
         let deadline_ns = self.latest_ns.saturating_add(self.limits.timeout_ns);
-        let id = found.unwrap_or_else(|| self.hall.insert(fragment.key, deadline_ns));
-        self.hall.put(id, fragment.start, fragment.payload);
-        let waiting = self.hall.get_mut(id);
+        let id = found.unwrap_or_else(|| self.pending.insert(fragment.key, deadline_ns));
+        self.pending.put(id, fragment.start, fragment.payload);
+        let waiting = self.pending.get_mut(id);
         waiting.came_bytes += fragment.payload.len();
         waiting.end_bytes = waiting.end_bytes.max(fragment.end);
         waiting.codepoints |= 1 << (fragment.header.tos & ECN);
@@ -274,15 +273,15 @@ impl Reassembly {
 
     /// The datagram that waits for a fragment of this key, if its time is not over.
     fn find(&mut self, key: &Key) -> Option<u32> {
-        let id = self.hall.find(key)?;
-        let waiting = self.hall.get(id);
+        let id = self.pending.find(key)?;
+        let waiting = self.pending.get(id);
         if waiting.deadline_ns > self.latest_ns {
             return Some(id);
         }
         if !waiting.is_poisoned {
             self.counts.expired += 1;
         }
-        self.hall.remove(id);
+        self.pending.remove(id);
         None
     }
 
@@ -294,7 +293,7 @@ impl Reassembly {
         fragment: &Fragment<'_>,
         header_bytes: usize,
     ) -> Result<(), Why> {
-        let waiting = self.hall.get(id);
+        let waiting = self.pending.get(id);
         if waiting.is_poisoned {
             self.counts.poisoned += 1;
             return Err(Why::Poisoned);
@@ -306,10 +305,10 @@ impl Reassembly {
             // Of what came nothing was the last, so that it must end before the last begins.
             None => !is_last || waiting.end_bytes <= fragment.start,
         };
-        let place = waiting.chunks.look(&self.hall.store, fragment.start, fragment.payload);
+        let place = waiting.chunks.look(&self.pending.store, fragment.start, fragment.payload);
         if !ends_well || place == Place::Taken {
             self.counts.overlaps += 1;
-            self.hall.poison(id);
+            self.pending.poison(id);
             return Err(Why::Overlap);
         }
         if place == Place::Same {
@@ -324,7 +323,7 @@ impl Reassembly {
         let end = waiting.end_bytes.max(fragment.end);
         if first_bytes + end > MOST_BYTES {
             self.counts.too_long += 1;
-            self.hall.poison(id);
+            self.pending.poison(id);
             return Err(Why::TooLong);
         }
         Ok(())
@@ -333,19 +332,20 @@ impl Reassembly {
     /// Drops the oldest until a fragment fits into the budgets. Its own datagram may be among them,
     /// and then the fragment is of no use any more.
     fn make_room(&mut self, own: Option<u32>, fragment: &Fragment<'_>) -> Result<(), Why> {
-        let own_chunks = own.map_or_else(chunks::Chunks::new, |id| self.hall.get(id).chunks);
-        let more = own_chunks.more_cost(&self.hall.store, fragment.start, fragment.payload.len());
+        let own_chunks = own.map_or_else(chunks::Chunks::new, |id| self.pending.get(id).chunks);
+        let more =
+            own_chunks.more_cost(&self.pending.store, fragment.start, fragment.payload.len());
         let more = if own.is_some() { more } else { more + DATAGRAM_COST };
         let source = fragment.key.source;
-        while self.hall.cost_beside(own, source) + more > self.limits.source_bytes {
-            let Some(oldest) = self.hall.oldest_of(source) else { break };
+        while self.pending.cost_beside(own, source) + more > self.limits.source_bytes {
+            let Some(oldest) = self.pending.oldest_of(source) else { break };
             self.counts.evicted_source += self.evict(oldest);
             if own == Some(oldest) {
                 return Err(Why::SourceBudget);
             }
         }
-        while self.hall.cost() + more > self.limits.whole_bytes {
-            let Some(oldest) = self.hall.oldest() else { break };
+        while self.pending.cost() + more > self.limits.whole_bytes {
+            let Some(oldest) = self.pending.oldest() else { break };
             self.counts.evicted_whole += self.evict(oldest);
             if own == Some(oldest) {
                 return Err(Why::WholeBudget);
@@ -356,19 +356,19 @@ impl Reassembly {
 
     /// Drops one; 1 if fragments of it were held.
     fn evict(&mut self, id: u32) -> u64 {
-        let counted = u64::from(!self.hall.get(id).is_poisoned);
-        self.hall.remove(id);
+        let counted = u64::from(!self.pending.get(id).is_poisoned);
+        self.pending.remove(id);
         counted
     }
 
     fn is_complete(&self, id: u32) -> bool {
-        let waiting = self.hall.get(id);
+        let waiting = self.pending.get(id);
         waiting.payload_bytes == Some(waiting.came_bytes)
     }
 
     /// Puts a complete datagram together, under the header of its first fragment.
     fn deliver(&mut self, id: u32) -> Taken<'_> {
-        let waiting = self.hall.get(id);
+        let waiting = self.pending.get(id);
         let header_bytes = usize::from(waiting.header_bytes);
         // Nothing overlaps, nothing lies beyond the end, and as many bytes came as there are before
         // it: so there is a first fragment, and it was checked when it came.
@@ -376,7 +376,7 @@ impl Reassembly {
         let congestion = waiting.codepoints & CE != 0;
         if congestion && waiting.codepoints & NOT_ECT != 0 {
             self.counts.ecn += 1;
-            self.hall.remove(id);
+            self.pending.remove(id);
             return Taken::Dropped(Why::Ecn);
         }
         let header = Header {
@@ -391,8 +391,8 @@ impl Reassembly {
         self.whole.resize(header_bytes, 0);
         let written = header.emit(options, &mut self.whole);
         debug_assert_eq!(written, Some(header_bytes));
-        waiting.chunks.copy(&self.hall.store, waiting.came_bytes, &mut self.whole);
-        self.hall.remove(id);
+        waiting.chunks.copy(&self.pending.store, waiting.came_bytes, &mut self.whole);
+        self.pending.remove(id);
         self.counts.reassembled += 1;
         Taken::Whole(&self.whole)
     }

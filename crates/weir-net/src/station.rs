@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions};
+use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions, Timeout};
 
 /// What the statistics of a switch call themselves.
 pub const STATISTICS_SCHEMA: &str = "weir.net.stat/2";
@@ -144,27 +144,33 @@ impl Station {
         let Station { port, writer, buffer, message, .. } = self;
         let mut sender = Sender { writer, message, failure: None };
         let mut gone = false;
-        let mut show = |received: weir::Received, bytes: &[u8]| {
+        let show = |received: weir::Received, bytes: &[u8]| {
             gone |= matches!(received.event, Event::Closed(_));
             if let Some(arrival) = arrival(bytes) {
                 see(&mut sender, arrival);
             }
         };
         // While a profile is taken the wait is a call of its own, told from the rest.
-        let waited = match weir_profile::is_on() {
-            true => weir_profile::wait(&spans::RING_WAIT, || port.wait_timeout(time)),
-            false => Ok(()),
+        let got = match weir_profile::is_on() {
+            true => {
+                weir_profile::wait(&spans::RING_WAIT, || port.wait_timeout(time)).and_then(|()| {
+                    let _span = spans::TAKE.enter_next();
+                    port.receive_each_timeout(buffer, Timeout::Now, show)
+                })
+            }
+            false => port.receive_each_timeout(buffer, time, show),
         };
-        let got = waited
-            .and_then(|()| spans::TAKE.run(|| port.receive_each_timeout(buffer, time, &mut show)));
         if let Some(error) = sender.failure {
             return Err(error.into());
         }
         match got {
             _ if gone => Err(switch_gone()),
             Ok(count) => Ok(count),
-            Err(error) if error.kind() == weir::ErrorKind::TimedOut => Ok(0),
-            Err(error) => Err(error.into()),
+            // Nothing came, or only part of a message.
+            Err(error) => match error.kind() {
+                weir::ErrorKind::TimedOut | weir::ErrorKind::WouldBlock => Ok(0),
+                _ => Err(error.into()),
+            },
         }
     }
 

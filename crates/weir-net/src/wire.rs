@@ -7,3 +7,17 @@ pub mod ipv4;
 pub mod options;
 pub mod ports;
 pub mod udp;
+
+use std::net::Ipv4Addr;
+
+/// The word at `at`, its high byte first.
+#[inline]
+fn word(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// The address at `at`.
+#[inline]
+fn address(bytes: &[u8], at: usize) -> Ipv4Addr {
+    Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3])
+}

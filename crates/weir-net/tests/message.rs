@@ -42,9 +42,9 @@ proptest! {
         message::put_send(&mut bytes, &out, &payload);
         let front = Front::check(bytes.first_chunk().expect("a front")).expect("a front");
         prop_assert_eq!(front.kind, from_station::SEND);
-        prop_assert_eq!((front.destination, front.protocol), (to, protocol));
-        prop_assert_eq!((front.tos, front.ttl), (tos, ttl));
-        prop_assert_eq!(front.dont_fragment, dont_fragment);
+        prop_assert_eq!((front.out.destination, front.out.protocol), (to, protocol));
+        prop_assert_eq!((front.out.tos, front.out.ttl), (tos, ttl));
+        prop_assert_eq!(front.out.dont_fragment, dont_fragment);
         prop_assert_eq!(front.options_bytes, options.len().next_multiple_of(4));
         let rest = &bytes[FROM_STATION_BYTES..];
         prop_assert_eq!(&rest[..options.len()], &options[..]);

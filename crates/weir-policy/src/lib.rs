@@ -7,6 +7,7 @@
 //! - [`ready`]: which of many channels is next, and for how long.
 //! - [`arena`]: who has which blocks of an arena.
 //! - [`pool`]: which blocks are written, when, and when they are read back.
+//! - [`text`]: what of foreign text may be shown on a terminal.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -17,3 +18,4 @@ pub mod arena;
 pub mod pipe;
 pub mod pool;
 pub mod ready;
+pub mod text;

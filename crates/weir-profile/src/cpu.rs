@@ -1,5 +1,6 @@
 //! The CPU time of a whole process, as the kernel counts it: what a profile is held against.
 
+use super::row::seconds;
 use serde::Serialize;
 use weir_sys::Pid;
 use weir_sys::cpu::process_ns;
@@ -9,12 +10,16 @@ use weir_sys::proc::{Sched, Stat, read_small, tasks};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cpu {
     /// On a CPU: exact, threads that ended included (clock_getcpuclockid(3)).
+    #[serde(rename = "cpu_s", serialize_with = "seconds")]
     pub total_ns: u64,
     /// In user mode, to a clock tick (`utime` of `/proc/PID/stat`).
+    #[serde(rename = "user_s", serialize_with = "seconds")]
     pub user_ns: u64,
     /// In the kernel, to a clock tick (`stime` of `/proc/PID/stat`).
+    #[serde(rename = "sys_s", serialize_with = "seconds")]
     pub system_ns: u64,
     /// Ready to run and without a CPU: of the threads there are (`/proc/PID/task/TID/schedstat`).
+    #[serde(rename = "runq_s", serialize_with = "seconds")]
     pub queue_ns: u64,
 }
 

@@ -45,6 +45,7 @@
 mod clock;
 mod cpu;
 mod layout;
+mod names;
 mod observe;
 mod own;
 mod publish;
@@ -62,6 +63,7 @@ pub use own::{report, switch};
 pub use publish::{Published, publish};
 pub use report::{Report, Unit};
 pub use row::Row;
+use table::Begin;
 pub use table::is_on;
 
 use std::fmt;
@@ -93,7 +95,15 @@ impl Subroutine {
     /// until one around it ends.
     #[inline]
     pub fn enter(&'static self) -> Span {
-        if is_on() { self.begin() } else { Span::NONE }
+        if is_on() { self.begin(Begin::Now) } else { Span::NONE }
+    }
+
+    /// Begins a span where the last span or system call of this thread began or ended, and so with
+    /// one look at the clock less: for one that follows directly. What lies between is counted to
+    /// it.
+    #[inline]
+    pub fn enter_next(&'static self) -> Span {
+        if is_on() { self.begin(Begin::Next) } else { Span::NONE }
     }
 
     /// Runs `f` in a span.
@@ -105,19 +115,19 @@ impl Subroutine {
 
     #[cold]
     #[inline(never)]
-    fn begin(&'static self) -> Span {
-        let Some(row) = table::row_of(&self.span, self.name, layout::KIND_SPAN) else {
+    fn begin(&'static self, begin: Begin) -> Span {
+        let Some(row) = names::row_of(&self.span, self.name, layout::KIND_SPAN) else {
             return Span::NONE;
         };
-        let (before, depth) = table::enter(row);
+        let (before, depth) = table::enter(row, begin);
         Span { before, depth, of_thread: PhantomData }
     }
 
     #[cold]
     #[inline(never)]
-    fn begin_call(&'static self, waits: bool) -> Calling {
-        let row = table::row_of(&self.call, self.name, layout::KIND_CALL);
-        let call = row.and_then(|row| table::begin_call(row, waits));
+    fn begin_call(&'static self, waits: bool, begin: Begin) -> Calling {
+        let row = names::row_of(&self.call, self.name, layout::KIND_CALL);
+        let call = row.and_then(|row| table::begin_call(row, waits, begin));
         Calling { call, of_thread: PhantomData }
     }
 }
@@ -166,6 +176,16 @@ impl Drop for Calling {
     }
 }
 
+/// Counts what has passed to the span around, so that what begins with
+/// [`Subroutine::enter_next`] or [`wait_next`] does not get it: for work between the two that is
+/// rare.
+#[inline]
+pub fn look() {
+    if is_on() {
+        table::look();
+    }
+}
+
 /// Makes a system call that does not wait. Its time is system time of the subroutine that makes
 /// it, and of a row of its own.
 ///
@@ -175,7 +195,7 @@ pub fn system<T>(call: &'static Subroutine, f: impl FnOnce() -> T) -> T {
     if !is_on() {
         return f();
     }
-    let _calling = call.begin_call(false);
+    let _calling = call.begin_call(false, Begin::Now);
     f()
 }
 
@@ -189,6 +209,17 @@ pub fn wait<T>(call: &'static Subroutine, f: impl FnOnce() -> T) -> T {
     if !is_on() {
         return f();
     }
-    let _calling = call.begin_call(true);
+    let _calling = call.begin_call(true, Begin::Now);
+    f()
+}
+
+/// Makes a system call that may wait, as [`wait`] does; it begins as a span of
+/// [`Subroutine::enter_next`] does.
+#[inline]
+pub fn wait_next<T>(call: &'static Subroutine, f: impl FnOnce() -> T) -> T {
+    if !is_on() {
+        return f();
+    }
+    let _calling = call.begin_call(true, Begin::Next);
     f()
 }

@@ -1,6 +1,7 @@
 //! The profile of this process by itself: on, off, a report.
 
 use super::layout::WORDS;
+use super::names;
 use super::observe::Sight;
 use super::publish::{is_published, write_header};
 use super::report::Report;
@@ -27,7 +28,7 @@ pub fn switch(on: bool) -> io::Result<()> {
         if !is_published() {
             write_header(&own_name())?;
         }
-        table::write_names();
+        names::write_names();
         *interval = Some((look()?, None));
         table::want(true, is_published());
     } else {

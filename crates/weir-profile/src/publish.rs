@@ -6,6 +6,7 @@ use super::layout::{
     CLOCK_AT, HZ_AT, MAGIC, MAGIC_AT, NAME_BYTES, PID_AT, PROCESS_AT, STARTED_AT, VERSION,
     VERSION_AT,
 };
+use super::names;
 use super::table::{self, TABLE};
 use rustix::fs::{FileType, Mode, OFlags, fstat, lstat};
 use std::fs::File;
@@ -41,7 +42,7 @@ pub struct Published {
 pub fn publish(path: &Path, name: &str) -> io::Result<Published> {
     if name.is_empty()
         || name.len() > NAME_BYTES
-        || name.chars().any(weir_doctor::text::is_unsafe_to_print)
+        || name.chars().any(weir_policy::text::is_unsafe_to_print)
     {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -66,7 +67,7 @@ fn lay(path: &Path, name: &str, publisher: u32) -> io::Result<Published> {
     TABLE.word(MAGIC_AT).store(0, Ordering::Relaxed);
     TABLE.share(&published.file)?;
     write_header(name)?;
-    table::write_names();
+    names::write_names();
     Ok(published)
 }
 
@@ -89,7 +90,7 @@ pub fn write_header(name: &str) -> io::Result<()> {
     ] {
         TABLE.word(at).store(value, Ordering::Relaxed);
     }
-    table::write_text(PROCESS_AT, name);
+    names::write_text(PROCESS_AT, name);
     // Release: whoever sees it sees the rest.
     TABLE.word(MAGIC_AT).store(MAGIC, Ordering::Release);
     Ok(())

@@ -15,7 +15,7 @@ pub struct Unit {
 }
 
 /// A profile of one process over an interval, or of several added up.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Its name.
     pub process: String,

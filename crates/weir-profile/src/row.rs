@@ -1,6 +1,11 @@
 //! What was counted under one name, and all that was between two looks.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+
+/// Documents have seconds.
+pub(crate) fn seconds<S: Serializer>(ns: &u64, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(*ns as f64 / 1e9)
+}
 
 /// A subroutine or a system call over an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -10,10 +15,13 @@ pub struct Row {
     /// How often it was called.
     pub calls: u64,
     /// Self time of a subroutine on a CPU, without its system calls; 0 of a system call.
+    #[serde(rename = "user_s", serialize_with = "seconds")]
     pub user_ns: u64,
     /// Time of its system calls on a CPU; or of the system call itself.
+    #[serde(rename = "sys_s", serialize_with = "seconds")]
     pub system_ns: u64,
     /// Time without a CPU, in it and in its system calls: for an event, a lock, or a CPU.
+    #[serde(rename = "wait_s", serialize_with = "seconds")]
     pub wait_ns: u64,
     /// It is no subroutine of the program: what was outside of all spans, or what the profile took.
     #[serde(skip)]

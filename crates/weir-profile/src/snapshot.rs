@@ -177,7 +177,7 @@ fn text(words: &[u64]) -> Result<Option<String>, Wrong> {
         return Err("a name goes on after its end");
     }
     let name = std::str::from_utf8(&bytes[..length]).map_err(|_| "a name is not UTF-8")?;
-    if name.chars().any(weir_doctor::text::is_unsafe_to_print) {
+    if name.chars().any(weir_policy::text::is_unsafe_to_print) {
         return Err("a name is not printable");
     }
     Ok(if name.is_empty() { None } else { Some(String::from(name)) })

@@ -15,27 +15,18 @@
 
 use super::clock;
 use super::layout::{
-    CALLS, FIRST, FIXED, KIND_SPAN, KINDS_AT, NAME_BYTES, NAMES_AT, OWN, OWNERS_AT, ROW_WORDS,
-    ROWS, SINCE_AT, SUBROUTINES_LOST_AT, SYSTEM, TABLE_WORDS, TABLES_AT, THREADS, THREADS_LOST_AT,
-    TOGETHER_AT, UNTIL_AT, USER, WAIT, WANTED_AT, WORDS,
+    CALLS, OWN, OWNERS_AT, ROW_WORDS, SINCE_AT, SYSTEM, TABLE_WORDS, TABLES_AT, THREADS,
+    THREADS_LOST_AT, TOGETHER_AT, UNTIL_AT, USER, WAIT, WANTED_AT, WORDS,
 };
 use std::cell::Cell;
 use std::io;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use weir_sys::cpu::thread_ns;
 use weir_sys::forks;
 use weir_sys::overlay::Overlay;
 
 /// The table.
 pub static TABLE: Overlay<WORDS> = Overlay::new();
-/// Rows given out.
-static GIVEN: AtomicUsize = AtomicUsize::new(FIRST);
-/// What they are: kept beside the table for a forked child, whose table is empty.
-static NAMES: [OnceLock<(&'static str, u64)>; ROWS] = [const { OnceLock::new() }; ROWS];
-
-/// What stands in place of a row that could not be had.
-const NO_ROW: u32 = u32::MAX;
 /// What stands in place of a table that could not be had.
 const NO_TABLE: u32 = u32::MAX;
 
@@ -186,68 +177,6 @@ pub fn want(on: bool, published: bool) {
     }
 }
 
-/// A row for a name; `None` when there are too many. Kept in `place`.
-pub fn row_of(place: &AtomicU32, name: &'static str, kind: u64) -> Option<u32> {
-    match place.load(Ordering::Relaxed) {
-        0 => give_row(place, name, kind),
-        NO_ROW => None,
-        row => Some(row),
-    }
-}
-
-#[cold]
-fn give_row(place: &AtomicU32, name: &'static str, kind: u64) -> Option<u32> {
-    let next = |given: usize| if given < ROWS { Some(given + 1) } else { None };
-    let row = GIVEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-    let number = row.map_or(NO_ROW, |row| row as u32);
-    // Two threads at once: the row of the one that comes second stays empty.
-    match place.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed) {
-        Ok(_) => {}
-        Err(NO_ROW) => return None,
-        Err(other) => return Some(other),
-    }
-    let Ok(row) = row else {
-        TABLE.word(SUBROUTINES_LOST_AT).fetch_add(1, Ordering::Relaxed);
-        return None;
-    };
-    let _ = NAMES[row].set((name, kind));
-    write_name(row, name, kind);
-    Some(number)
-}
-
-/// Writes the names of all rows, into a table that may be a new one.
-pub fn write_names() {
-    for (row, name) in FIXED.iter().enumerate() {
-        write_name(row, name, KIND_SPAN);
-    }
-    for (row, entry) in NAMES.iter().enumerate() {
-        if let Some((name, kind)) = entry.get() {
-            write_name(row, name, *kind);
-        }
-    }
-}
-
-fn write_name(row: usize, name: &str, kind: u64) {
-    write_text(NAMES_AT + row * NAME_BYTES / 8, name);
-    // Release: whoever sees the kind sees the name.
-    TABLE.word(KINDS_AT + row).store(kind, Ordering::Release);
-}
-
-/// Writes a text of at most [`NAME_BYTES`] bytes; a longer one is cut.
-pub fn write_text(at: usize, text: &str) {
-    let mut bytes = [0; NAME_BYTES];
-    let mut length = 0;
-    for c in weir_doctor::text::printable(text).chars() {
-        if length + c.len_utf8() > NAME_BYTES {
-            break;
-        }
-        length += c.encode_utf8(&mut bytes[length..]).len();
-    }
-    for (index, eight) in bytes.as_chunks().0.iter().enumerate() {
-        TABLE.word(at + index).store(u64::from_ne_bytes(*eight), Ordering::Relaxed);
-    }
-}
-
 #[inline]
 fn add(word: usize, amount: u64) {
     let word = TABLE.word(word);
@@ -317,6 +246,19 @@ impl State {
         } else {
             self.keep(now, Long { row, call: 0, waits: false, ticks });
         }
+    }
+
+    /// What has passed till a beginning goes to the row it is in. False where nothing is counted.
+    #[inline]
+    fn begins(&self, begin: Begin) -> bool {
+        // Where it has not looked since the profile is on, there is no end to begin at.
+        let since = TABLE.word(SINCE_AT).load(Ordering::Relaxed);
+        if begin == Begin::Next && self.last.get() > since {
+            return true;
+        }
+        let Some(now) = now() else { return false };
+        self.charge(now);
+        true
     }
 
     /// Keeps a long time back.
@@ -415,13 +357,23 @@ pub fn settle() {
     });
 }
 
+/// Where a span or a system call begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// Now, which takes a look at the clock.
+    Now,
+    /// Where the thread last looked: where the span or call before it ended.
+    Next,
+}
+
 /// Begins a span: the row before and its depth, which is 0 where nothing is counted.
-pub fn enter(row: u32) -> (u32, u32) {
+pub fn enter(row: u32, begin: Begin) -> (u32, u32) {
     with_state(|state| {
         let Some(table) = state.table() else { return (0, 0) };
-        let Some(now) = now() else { return (0, 0) };
+        if !state.begins(begin) {
+            return (0, 0);
+        }
         let before = state.row.get();
-        state.charge(now);
         let here = table + row * ROW_WORDS as u32;
         add(here as usize + CALLS, 1);
         state.row.set(here);
@@ -429,6 +381,15 @@ pub fn enter(row: u32) -> (u32, u32) {
         state.depth.set(depth);
         (before, depth)
     })
+}
+
+/// What has passed goes to the row that the thread is in.
+pub fn look() {
+    with_state(|state| {
+        if state.table().is_some() {
+            state.begins(Begin::Now);
+        }
+    });
 }
 
 /// Ends a span.
@@ -454,10 +415,12 @@ pub struct Call {
 }
 
 /// Begins a system call; `None` where nothing is counted.
-pub fn begin_call(row: u32, waits: bool) -> Option<Call> {
+pub fn begin_call(row: u32, waits: bool, begin: Begin) -> Option<Call> {
     with_state(|state| {
         let table = state.table()?;
-        state.charge(now()?);
+        if !state.begins(begin) {
+            return None;
+        }
         let row = table + row * ROW_WORDS as u32;
         add(row as usize + CALLS, 1);
         state.in_call.set(true);

@@ -65,6 +65,30 @@ fn self_time_is_without_what_is_called() {
 }
 
 #[test]
+fn what_follows_directly_begins_where_the_last_one_ended() {
+    let _alone = alone();
+    static READ: Subroutine = Subroutine::new("read");
+    let between = |looks: bool| {
+        let report = profiled(|| {
+            INNER.run(|| ());
+            busy(SHORT);
+            if looks {
+                weir_profile::look();
+            }
+            let _span = OUTER.enter_next();
+            weir_profile::wait_next(&READ, || ());
+        });
+        let rows = ["inner", "outer"].map(|name| report.subroutine(name).expect("called"));
+        assert_eq!(rows.map(|row| row.calls), [1, 1], "{report}");
+        (elapsed_ns(rows[1]), rows[1].user_ns + rows[1].system_ns, report)
+    };
+    let (all_ns, _, report) = between(false);
+    assert!(all_ns + SLACK_NS >= SHORT_NS, "what lay between is its own\n{report}");
+    let (_, cpu_ns, report) = between(true);
+    assert!(cpu_ns < SHORT_NS / 2, "what was looked at before is not\n{report}");
+}
+
+#[test]
 fn recursion_is_counted_and_its_time_once() {
     let _alone = alone();
     fn deeper(depth: u32) {

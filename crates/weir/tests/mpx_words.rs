@@ -116,8 +116,8 @@ impl Words {
 type Call = fn(&mut Mpx, &mut dyn FnMut(Record<'_>)) -> weir::Result<usize>;
 
 const CALLS: [(&str, Call); 3] = [
-    ("receive_each_for", |owner, see| owner.receive_each_timeout(&mut [0; 4096], TIME, see)),
-    ("try_receive_each", |owner, see| {
+    ("receive_each_timeout", |owner, see| owner.receive_each_timeout(&mut [0; 4096], TIME, see)),
+    ("receive each now", |owner, see| {
         owner.receive_each_timeout(&mut [0; 4096], Timeout::Now, see)
     }),
     ("Wait", |owner, see| {

@@ -20,7 +20,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("weir-cli-sys", &["weir-measure-sys"]),
     // Tests of the library start a second process by weir-measure-sys.
     ("weir", &["weir-measure-sys", "weir-policy", "weir-ring", "weir-sys"]),
-    ("weir-profile", &["weir-doctor", "weir-measure-sys", "weir-sys"]),
+    ("weir-profile", &["weir-measure-sys", "weir-policy", "weir-sys"]),
     ("weir-measure", &["weir-doctor", "weir-measure-sys", "weir-sys"]),
     ("weir-net", &["weir", "weir-measure-sys", "weir-profile", "weir-sys"]),
     (

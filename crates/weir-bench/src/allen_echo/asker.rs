@@ -9,7 +9,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_measure::bench::case::Trouble;
 
 /// Of an ICMP echo: type, code, checksum, identifier, sequence number.
@@ -71,15 +71,7 @@ impl Asker {
     /// # Errors
     /// A reply was lost, doubled or wrong.
     pub(super) fn turnarounds(&mut self, count: u64) -> Result<Took, Trouble> {
-        let mut took = Took::default();
-        for _ in 0..count {
-            let begun = Instant::now();
-            self.send()?;
-            let sent = Instant::now();
-            self.receive()?;
-            took.add(begun, sent);
-        }
-        Ok(took)
+        Took::of(self, count, Asker::send, Asker::receive)
     }
 
     /// As many under way as the window allows, until all are answered.

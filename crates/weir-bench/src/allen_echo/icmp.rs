@@ -5,10 +5,10 @@ use super::host::{Host, Way};
 use super::ledger::Logging;
 use super::watched::Watched;
 use super::{COLUMNS, PAYLOAD_BYTES};
-use crate::tools::background::Background;
+use crate::tools::background::{Background, endless};
 use crate::tools::prelude::*;
 use std::time::Instant;
-use weir_measure_sys::fork::{self, Child};
+use weir_measure_sys::fork::Child;
 
 /// Requests under way at once where it is the rate that counts.
 const WINDOW: u64 = 64;
@@ -212,13 +212,7 @@ fn copies(site: &Site, host: &Host, count: u64) -> Result<Background, Trouble> {
         let mut asker = Asker::new(host.address, 1)?;
         // It may be stopped for longer than a reply may take.
         asker.set_patience(None)?;
-        let child = fork::child(|| {
-            if site.go_here().is_ok() {
-                while asker.turnarounds(1).is_ok() {}
-            }
-            1
-        })?;
-        Ok(child)
+        endless(|| site.go_here(), || asker.turnarounds(1).map(drop))
     };
     Background::new((0..count).map(asking).collect::<Result<_, _>>()?)
 }

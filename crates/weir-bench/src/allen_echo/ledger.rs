@@ -2,7 +2,8 @@
 //! written as programs of Allen's time did it and as today's do; or in weir's ring.
 
 use crate::tools::place::Place;
-use rustix::fs::{Mode, OFlags};
+use crate::tools::unnamed_file;
+use rustix::fs::OFlags;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -138,12 +139,7 @@ fn ring() -> Result<Log, Trouble> {
 }
 
 fn open(directory: &Path, more: OFlags) -> Result<File, Trouble> {
-    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::TMPFILE | OFlags::CLOEXEC | more;
-    let mode = Mode::RUSR | Mode::WUSR;
-    rustix::fs::open(directory, flags, mode).map(File::from).map_err(|error| {
-        let why = std::io::Error::from(error);
-        Trouble::left_out(format!("no file without a name in {}: {why}", directory.display()))
-    })
+    unnamed_file(directory, OFlags::WRONLY | OFlags::APPEND | more, "no file without a name")
 }
 
 /// Where files are in memory, nobody waits for a disk.

@@ -1,13 +1,13 @@
 //! `bbn-loaded`: two pairs that move blocks through pipes while a file is copied without end, and
 //! the same pair alone beside it.
 
-use crate::tools::background::Background;
+use crate::tools::background::{Background, endless};
 use crate::tools::channel::{Channel, Mechanism};
 use crate::tools::pattern::Pattern;
 use crate::tools::prelude::*;
 use crate::tools::stream::Stream;
 use weir_measure::bench::load;
-use weir_measure_sys::fork::{self, Child};
+use weir_measure_sys::fork::Child;
 
 const BYTES: [u64; 4] = [64, 512, 4_096, 65_536];
 
@@ -58,15 +58,11 @@ fn others(site: &Site, bytes: usize) -> Result<Vec<Child>, Trouble> {
     let channel = Channel::new(Mechanism::Pipe(0), bytes)?;
     let mut children = Vec::new();
     for writes in [true, false] {
-        children.push(fork::child(|| {
-            let placed = if writes { site.go_here() } else { site.go_there() };
-            let (mut pattern, mut buffer) = (Pattern::new(bytes), vec![0; bytes]);
-            let mut step = || match writes {
-                true => channel.send_next(&mut pattern),
-                false => channel.receive_next(&mut pattern, &mut buffer),
-            };
-            while placed.is_ok() && step().is_ok() {}
-            1
+        let go = || if writes { site.go_here() } else { site.go_there() };
+        let (mut pattern, mut buffer) = (Pattern::new(bytes), vec![0; bytes]);
+        children.push(endless(go, || match writes {
+            true => channel.send_next(&mut pattern),
+            false => channel.receive_next(&mut pattern, &mut buffer),
         })?);
     }
     let copying = Site { load: Load::Copy, placement: Placement::Free, ..site.clone() };

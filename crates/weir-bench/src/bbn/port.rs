@@ -8,7 +8,7 @@
 use super::{BLOCK_BYTES, COSTS, Meter, costly};
 use crate::tools::channel::{Channel, Mechanism};
 use crate::tools::crew::Crew;
-use crate::tools::own::Shape;
+use crate::tools::own::{Shape, Side};
 use crate::tools::pattern::sum;
 use crate::tools::peer::Peer;
 use crate::tools::prelude::*;
@@ -99,7 +99,7 @@ fn records(
     let sent = record[HEADER_BYTES - head..].to_vec();
     let channel = Channel::new(mechanism, sent.len())?;
     let mut peer = Peer::start(site, |control| {
-        channel.only_receive();
+        channel.only(Side::Receives);
         let (mut buffer, mut done) = (vec![0; sent.len()], 0);
         loop {
             let mut sound = true;
@@ -113,7 +113,7 @@ fn records(
             control.report_with_usage(done)?;
         }
     })?;
-    channel.only_send();
+    channel.only(Side::Sends);
     let crew = Crew::start(writers - 1, |_| {
         site.go_here()?;
         Ok(|| channel.send(&sent))

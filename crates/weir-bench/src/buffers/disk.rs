@@ -13,7 +13,7 @@ use std::time::Instant;
 use weir_bench_sys::sequential::{Sequential, measure_sequential};
 use weir_bench_sys::shared::{Buffer, LINE_BYTES, Shared};
 use weir_measure::bench::case::Trouble;
-use weir_measure_sys::wait::{Ending, Reaped};
+use weir_measure_sys::wait::Reaped;
 
 const CLUSTER_BYTES: usize = 256 << 10;
 const BYTE: u8 = 0xa5;
@@ -69,7 +69,7 @@ impl Disk {
             Ok(())
         })?;
         let ended = child.wait()?;
-        if ended.ending != Ending::Code(0) {
+        if !ended.status.success() {
             let mut said = [0; 512];
             let count = complaints.read_at(&mut said, 0)?;
             let text = String::from_utf8_lossy(&said[..count]);

@@ -3,7 +3,7 @@
 //! Bytes come in chunks; each begins with its number, the rest is a fixed sequence. A reader checks
 //! every number, and every byte of every 64th chunk, wherever its reads happen to begin.
 
-use rustix::io::Errno;
+use rustix::io::retry_on_intr;
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use rustix::time::Timespec;
 use weir_measure::bench::case::Trouble;
@@ -129,12 +129,8 @@ impl Taking {
 /// Those of `clock_nanosleep(2)`.
 pub fn sleep_until(ns: u64) -> Result<(), Trouble> {
     let (tv_sec, tv_nsec) = ((ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64);
-    loop {
-        match clock_nanosleep_absolute(ClockId::Monotonic, &Timespec { tv_sec, tv_nsec }) {
-            Err(Errno::INTR) => {}
-            slept => return Ok(slept?),
-        }
-    }
+    let until = Timespec { tv_sec, tv_nsec };
+    Ok(retry_on_intr(|| clock_nanosleep_absolute(ClockId::Monotonic, &until))?)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::way::Relay;
 use crate::tools::channel::set_pipe_bytes;
 use crate::tools::now_ns;
 use rustix::fs::MemfdFlags;
-use rustix::io::Errno;
+use rustix::io::retry_on_intr;
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
 use std::io::Write;
@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use weir_bench_sys::shared::{LINE_BYTES, Shared};
 use weir_measure::bench::case::Trouble;
 use weir_measure_sys::fork::{self, Child};
-use weir_measure_sys::wait::{Ending, Reaped, reap_blocking};
+use weir_measure_sys::wait::{Reaped, reap_blocking};
 
 /// Chunks that are sent ahead: mbuffer passes a block on (128 KiB) once it has the next. Of a large
 /// memory its blocks are larger, so it is a part of all chunks where that is more.
@@ -55,18 +55,26 @@ pub struct Outcome {
 /// The descriptors of a run; a process keeps its own and closes the others.
 #[derive(Debug, Default)]
 struct Ends {
-    /// What the writer writes to, and what comes of it.
-    write: Option<OwnedFd>,
-    relay_in: Option<OwnedFd>,
-    /// What the program writes to; none without one.
-    relay_out: Option<OwnedFd>,
-    read: Option<OwnedFd>,
+    writer: Option<WriterEnds>,
+    /// What the program reads and writes; none without one.
+    relay: Option<(OwnedFd, OwnedFd)>,
+    reader: Option<ReaderEnds>,
+}
+
+#[derive(Debug)]
+struct WriterEnds {
+    write: OwnedFd,
     /// The reader says here that it has seen something.
-    say_seen: Option<OwnedFd>,
-    hear_seen: Option<OwnedFd>,
+    hear_seen: OwnedFd,
     /// Closed when the writer is done.
-    say_done: Option<OwnedFd>,
-    hear_done: Option<OwnedFd>,
+    _say_done: OwnedFd,
+}
+
+#[derive(Debug)]
+struct ReaderEnds {
+    read: OwnedFd,
+    say_seen: OwnedFd,
+    hear_done: OwnedFd,
 }
 
 impl Ends {
@@ -78,36 +86,22 @@ impl Ends {
             }
             Ok((read, write))
         };
-        let (read, write) = sized()?;
+        let (first, write) = sized()?;
         let (hear_seen, say_seen) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (hear_done, say_done) = pipe_with(PipeFlags::CLOEXEC)?;
-        let mut ends = Ends {
-            write: Some(write),
-            read: Some(read),
-            say_seen: Some(say_seen),
-            hear_seen: Some(hear_seen),
-            say_done: Some(say_done),
-            hear_done: Some(hear_done),
-            ..Ends::default()
+        let (hear_done, _say_done) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (read, relay) = if with_relay {
+            let (read, output) = sized()?;
+            (read, Some((first, output)))
+        } else {
+            (first, None)
         };
-        if with_relay {
-            let (read, write) = sized()?;
-            ends.relay_in = ends.read.replace(read);
-            ends.relay_out = Some(write);
-        }
-        Ok(ends)
+        let writer = Some(WriterEnds { write, hear_seen, _say_done });
+        Ok(Ends { writer, relay, reader: Some(ReaderEnds { read, say_seen, hear_done }) })
     }
 
-    fn of_writer(&mut self) -> Ends {
-        let all = std::mem::take(self);
-        let Ends { write, hear_seen, say_done, .. } = all;
-        Ends { write, hear_seen, say_done, ..Ends::default() }
-    }
-
-    fn of_reader(&mut self) -> Ends {
-        let all = std::mem::take(self);
-        let Ends { read, say_seen, hear_done, .. } = all;
-        Ends { read, say_seen, hear_done, ..Ends::default() }
+    /// Keeps one of them and closes the others.
+    fn keep<T>(&mut self, of: impl FnOnce(&mut Ends) -> Option<T>) -> Result<T, Trouble> {
+        of(&mut std::mem::take(self)).ok_or_else(|| Trouble::failed("a descriptor is missing"))
     }
 }
 
@@ -125,11 +119,13 @@ pub fn run(
     let complaints = File::from(rustix::fs::memfd_create("complaints", MemfdFlags::CLOEXEC)?);
     let mut ends = Ends::new(pipe_bytes, relay.is_some())?;
     // In a child `ends` is the child's own, which takes what it needs and drops the rest.
-    let mut writer = side(&complaints, || write_all(&ends.of_writer(), bursts, &times))?;
-    let mut reader =
-        side(&complaints, || read_all(&ends.of_reader(), bursts.bytes(), taking, &times))?;
-    let program = match (relay, ends.relay_in.take(), ends.relay_out.take()) {
-        (Some(relay), Some(input), Some(output)) => Some(start(relay, input, output, &complaints)?),
+    let mut writer =
+        side(&complaints, || write_all(&ends.keep(|ends| ends.writer.take())?, bursts, &times))?;
+    let mut reader = side(&complaints, || {
+        read_all(&ends.keep(|ends| ends.reader.take())?, bursts.bytes(), taking, &times)
+    })?;
+    let program = match (relay, ends.relay.take()) {
+        (Some(relay), Some((input, output))) => Some(start(relay, input, output, &complaints)?),
         _ => None,
     };
     drop(ends);
@@ -137,7 +133,7 @@ pub fn run(
     let relayed = program.map(reap_blocking).transpose()?;
     let read = reader.wait()?;
     let all = [Some(written), relayed, Some(read)];
-    if all.iter().flatten().any(|ended| ended.ending != Ending::Code(0)) {
+    if all.iter().flatten().any(|ended| !ended.status.success()) {
         return Err(why(&complaints, relayed));
     }
     // Acquire pairs with the releases of the two sides, which have ended.
@@ -191,7 +187,7 @@ fn why(complaints: &File, relay: Option<Reaped>) -> Trouble {
     let text = String::from_utf8_lossy(&said[..count]);
     match (text.lines().next(), relay) {
         (Some(line), _) => Trouble::failed(line),
-        (None, Some(relay)) => Trouble::failed(format!("the program ended: {:?}", relay.ending)),
+        (None, Some(relay)) => Trouble::failed(format!("the program ended: {}", relay.status)),
         (None, None) => Trouble::failed("a side died"),
     }
 }
@@ -200,19 +196,13 @@ fn ahead_chunks(bytes: u64) -> u64 {
     AHEAD_CHUNKS.max(bytes / AHEAD_PART / CHUNK_BYTES as u64)
 }
 
-fn missing() -> Trouble {
-    Trouble::failed("a descriptor is missing")
-}
-
-fn write_all(ends: &Ends, bursts: Bursts, times: &Shared) -> Result<(), Trouble> {
-    let (write, seen) = (ends.write.as_ref(), ends.hear_seen.as_ref());
-    let (write, seen) = (write.ok_or_else(missing)?, seen.ok_or_else(missing)?);
-    let mut out = File::from(write.try_clone()?);
+fn write_all(ends: &WriterEnds, bursts: Bursts, times: &Shared) -> Result<(), Trouble> {
+    let mut out = File::from(ends.write.try_clone()?);
     let mut sequence = Sequence::new();
     for _ in 0..ahead_chunks(bursts.bytes()) {
         out.write_all(sequence.next_chunk())?;
     }
-    if rustix::io::retry_on_intr(|| rustix::io::read(seen, &mut [0; 1]))? == 0 {
+    if retry_on_intr(|| rustix::io::read(&ends.hear_seen, &mut [0; 1]))? == 0 {
         return Err(Trouble::failed("the reader ended"));
     }
     let begun = now_ns();
@@ -232,10 +222,7 @@ fn write_all(ends: &Ends, bursts: Bursts, times: &Shared) -> Result<(), Trouble>
     Ok(())
 }
 
-fn read_all(ends: &Ends, bytes: u64, taking: Taking, times: &Shared) -> Result<(), Trouble> {
-    let [read, seen, done] = [&ends.read, &ends.say_seen, &ends.hear_done].map(Option::as_ref);
-    let read = read.ok_or_else(missing)?;
-    let (seen, done) = (seen.ok_or_else(missing)?, done.ok_or_else(missing)?);
+fn read_all(ends: &ReaderEnds, bytes: u64, taking: Taking, times: &Shared) -> Result<(), Trouble> {
     let (mut buffer, mut sequence) = (vec![0; READ_BYTES], Sequence::new());
     let ahead = ahead_chunks(bytes) * CHUNK_BYTES as u64;
     let (all, mut begun) = (ahead + bytes, None);
@@ -254,17 +241,15 @@ fn read_all(ends: &Ends, bytes: u64, taking: Taking, times: &Shared) -> Result<(
             }
         };
         let most = most.min(READ_BYTES as u64) as usize;
-        match rustix::io::read(read, &mut buffer[..most]) {
-            Ok(0) => break,
-            Ok(count) => sequence.check(&buffer[..count])?,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        match retry_on_intr(|| rustix::io::read(&ends.read, &mut buffer[..most]))? {
+            0 => break,
+            count => sequence.check(&buffer[..count])?,
         }
         if position == 0 {
-            rustix::io::write(seen, b".")?;
+            rustix::io::write(&ends.say_seen, b".")?;
             if taking == Taking::AfterAll {
                 // Nothing is said there: it is closed.
-                rustix::io::retry_on_intr(|| rustix::io::read(done, &mut [0; 1]))?;
+                retry_on_intr(|| rustix::io::read(&ends.hear_done, &mut [0; 1]))?;
                 times.word(DRAINED).store(all - sequence.position(), Ordering::Release);
             }
         }

@@ -3,7 +3,7 @@
 //! bytes, and until it is done with all, where the writer wakes it by segment and where not.
 
 use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::own::Shape;
+use crate::tools::own::{Shape, Side};
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::Peer;
 use crate::tools::prelude::*;
@@ -29,33 +29,28 @@ const DONE: usize = 1;
 
 /// The group.
 pub fn first_byte() -> Group {
-    let shape = |shift: u32| Shape {
-        capacity_bytes: WRITE_BYTES as u64,
-        segment_bytes: WRITE_BYTES as u64 >> shift,
-        ..Shape::DEFAULT
-    };
     let kernel = Mechanism::Pipe(WRITE_BYTES as u64);
-    let own = |shift| Mechanism::WeirPipe(shape(shift));
+    let own = |shift: u32| {
+        let capacity_bytes = WRITE_BYTES as u64;
+        let segment_bytes = capacity_bytes >> shift;
+        Mechanism::WeirPipe(Shape { capacity_bytes, segment_bytes, ..Shape::DEFAULT })
+    };
     let cases = vec![
-        one("kernel pipe", kernel, None),
-        one("weir pipe, one segment", own(0), Some(shape(0))),
-        one("weir pipe, 8 segments", own(3), Some(shape(3))),
+        one("kernel pipe", kernel),
+        one("weir pipe, one segment", own(0)),
+        one("weir pipe, 8 segments", own(3)),
     ];
     Group {
         baseline: cases.first().map(|case| case.name.clone()),
-        standard: vec![Placement::SameCpu, Placement::OtherCpu],
         twin: false,
         ..group("first byte", Sides::Two, cases)
     }
 }
 
-fn one(what: &str, mechanism: Mechanism, shape: Option<Shape>) -> Case {
+fn one(what: &str, mechanism: Mechanism) -> Case {
     let params = Params {
-        chunk_bytes: Some(WRITE_BYTES as u64),
-        pipe_bytes: Some(WRITE_BYTES as u64),
-        segment_bytes: shape.map(|shape| shape.segment_bytes),
         compute: Some(COMPUTE_US as f64),
-        ..moving(mechanism.name(), "one-way")
+        ..super::through(mechanism, WRITE_BYTES as u64)
     };
     let name = format!("write of {} into a {what}", size(WRITE_BYTES as u64));
     let make = move |site: &Site| writes(site, mechanism);
@@ -73,7 +68,7 @@ fn writes(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Trouble> {
     let times = Shared::new(2 * LINE_BYTES)?;
     let steps = (COMPUTE_US as f64 * 1_000.0 / reference::step_ns()) as u64;
     let mut peer = Peer::start(site, |control| {
-        channel.only_receive();
+        channel.only(Side::Receives);
         let (mut expected, mut buffer) = (Pattern::new(WRITE_BYTES), vec![0; WRITE_BYTES]);
         control.serve(|| {
             channel.receive(&mut buffer[..FIRST_BYTES])?;
@@ -89,7 +84,7 @@ fn writes(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Trouble> {
             expected.check(&buffer)
         })
     })?;
-    channel.only_send();
+    channel.only(Side::Sends);
     let mut sent = Pattern::new(WRITE_BYTES);
     work(move |count| {
         let begun = Instant::now();

@@ -45,7 +45,8 @@ pub fn suite() -> Suite {
 }
 
 fn cat_grep(site: &Site, pipe: u64) -> Result<Box<dyn Work>, Trouble> {
-    let mut file = text_file(site)?;
+    static TEXT: OnceLock<File> = OnceLock::new();
+    let mut file = file_for_all(&TEXT, || text_file(site))?;
     let site = site.clone();
     if !run(&site, &mut file, pipe, LAST)? {
         return Err(Trouble::failed("grep did not get the file to its end"));
@@ -63,15 +64,6 @@ fn cat_grep(site: &Site, pipe: u64) -> Result<Box<dyn Work>, Trouble> {
 
 /// Lines of words, without a name, in the page cache.
 fn text_file(site: &Site) -> Result<File, Trouble> {
-    // One for all cases of a process: they take turns.
-    static TEXT: OnceLock<File> = OnceLock::new();
-    if TEXT.get().is_none() {
-        let _ = TEXT.set(make_text_file(site)?);
-    }
-    TEXT.get().ok_or_else(|| Trouble::failed("no file"))?.try_clone().map_err(Trouble::from)
-}
-
-fn make_text_file(site: &Site) -> Result<File, Trouble> {
     let mut random = Random::new(50);
     let mut text = Vec::with_capacity(FILE_BYTES);
     while text.len() < FILE_BYTES - 128 {

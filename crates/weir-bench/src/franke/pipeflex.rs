@@ -4,6 +4,7 @@
 //! The program of the report is lost; this is what its text says of it.
 
 use crate::tools::channel::{Channel, Mechanism};
+use crate::tools::own::Side;
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::Peer;
 use crate::tools::prelude::*;
@@ -39,42 +40,20 @@ pub fn suite() -> Suite {
 /// One load through all pipes.
 fn flex(chunk: u64, readers: u64, compute_us: u64) -> Group {
     let title = format!("{readers} readers, {compute_us} us, chunk {}", size(chunk));
-    let cases = PIPE_BYTES.map(|pipe| {
+    let cases = super::pipes(&PIPE_BYTES).into_iter().map(|(mechanism, pipe)| {
         let params = Params {
-            chunk_bytes: Some(chunk),
-            pipe_bytes: Some(pipe),
             parties: Some(readers),
             compute: Some(compute_us as f64),
-            ..moving("kernel-pipe", "one-way")
+            ..super::through(mechanism, chunk)
         };
-        let mechanism = Mechanism::Pipe(pipe);
         let make = move |site: &Site| serve(site, chunk as usize, mechanism, readers, compute_us);
         Case {
             standard: false,
             size: BatchSize::Time { ns: 8_000_000 },
-            ..case(format!("{title} through {}", size(pipe)), params, Measure::THROUGHPUT, make)
+            ..case(format!("{title} through {pipe}"), params, Measure::THROUGHPUT, make)
         }
     });
-    let own = super::weir_shapes().map(|shape| {
-        let params = Params {
-            chunk_bytes: Some(chunk),
-            pipe_bytes: Some(shape.capacity_bytes),
-            segment_bytes: Some(shape.segment_bytes),
-            parties: Some(readers),
-            compute: Some(compute_us as f64),
-            ..moving("weir-pipe", "one-way")
-        };
-        let mechanism = Mechanism::WeirPipe(shape);
-        let make = move |site: &Site| serve(site, chunk as usize, mechanism, readers, compute_us);
-        let (whole, part) = (size(shape.capacity_bytes), size(shape.segment_bytes));
-        let name = format!("{title} through weir's {whole} by {part}");
-        Case {
-            standard: false,
-            size: BatchSize::Time { ns: 8_000_000 },
-            ..case(name, params, Measure::THROUGHPUT, make)
-        }
-    });
-    let cases: Vec<Case> = cases.into_iter().chain(own).collect();
+    let cases = cases.collect();
     Group {
         baseline: Some(format!("{title} through {}", size(4 << 10))),
         standard: vec![Placement::OtherCpu],
@@ -96,7 +75,7 @@ fn serve(
     for index in 0..readers {
         let channel = Channel::new(mechanism, chunk)?;
         peers.push(Peer::start(site, |control| {
-            channel.only_receive();
+            channel.only(Side::Receives);
             let (mut expected, mut buffer) = (Pattern::new(chunk), vec![0; chunk]);
             let mut random = Random::new(index);
             control.serve(|| {
@@ -107,7 +86,7 @@ fn serve(
                 Ok(())
             })
         })?);
-        channel.only_send();
+        channel.only(Side::Sends);
         channels.push((channel, Pattern::new(chunk)));
     }
     work(move |count| {

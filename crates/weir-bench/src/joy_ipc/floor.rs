@@ -3,9 +3,7 @@
 use crate::tools::bare::Bare;
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::Peer;
-use crate::tools::{case, moving, timed, work};
-use weir_measure::bench::case::{Batch, Case, Measure, Normalise, Site, Trouble, Work};
-use weir_measure::bench::params::Params;
+use crate::tools::prelude::*;
 
 /// Round trips by a bare ring, of a length that is known when it is compiled.
 pub fn cases() -> Vec<Case> {
@@ -23,9 +21,7 @@ fn floor<const BYTES: usize>() -> Case {
 }
 
 fn trips<const BYTES: usize>(site: &Site) -> Result<Box<dyn Work>, Trouble> {
-    if site.cpus.first() == site.cpus.get(1) {
-        return Err(Trouble::left_out("it takes two CPUs that are known"));
-    }
+    two_cpus(site)?;
     let (there, back) = (Bare::<BYTES>::new()?, Bare::<BYTES>::new()?);
     let mut peer = Peer::start(site, |control| {
         let (mut expected, mut sent) = (Pattern::new(BYTES), Pattern::new(BYTES));

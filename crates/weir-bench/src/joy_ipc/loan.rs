@@ -1,7 +1,7 @@
 //! Large records by loan: their place is reserved, two bytes of it are written and read, nothing
 //! is copied; so a round trip does not depend on the size.
 
-use crate::tools::own::{Records, Shape};
+use crate::tools::own::{Records, Shape, Side};
 use crate::tools::peer::Peer;
 use crate::tools::prelude::*;
 
@@ -25,25 +25,25 @@ pub fn loans() -> Group {
 fn trips(site: &Site, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
     let (there, back) = (Records::new(Shape::DEFAULT)?, Records::new(Shape::DEFAULT)?);
     let mut peer = Peer::start(site, |control| {
-        there.only_receive();
-        back.only_send();
-        let mut done: u64 = 0;
-        loop {
-            there.receive_loan(bytes, done as u8)?;
-            back.send_loan(bytes, done as u8)?;
-            done += 1;
-            control.report(done)?;
-        }
+        there.only(Side::Receives);
+        back.only(Side::Sends);
+        let mut mark: u8 = 0;
+        control.serve(|| {
+            there.receive_loan(bytes, mark)?;
+            back.send_loan(bytes, mark)?;
+            mark = mark.wrapping_add(1);
+            Ok(())
+        })
     })?;
-    there.only_send();
-    back.only_receive();
-    let mut sent: u64 = 0;
+    there.only(Side::Sends);
+    back.only(Side::Receives);
+    let mut mark: u8 = 0;
     work(move |count| {
         peer.more(count);
         let elapsed = timed(count, || {
-            there.send_loan(bytes, sent as u8)?;
-            back.receive_loan(bytes, sent as u8)?;
-            sent += 1;
+            there.send_loan(bytes, mark)?;
+            back.receive_loan(bytes, mark)?;
+            mark = mark.wrapping_add(1);
             Ok(())
         })?;
         peer.wait()?;

@@ -42,7 +42,8 @@ pub fn transfers() -> Group {
 }
 
 fn disk(site: &Site, bytes: usize, write: bool) -> Result<Box<dyn Work>, Trouble> {
-    let file = shared_file(site)?;
+    static FILE: OnceLock<File> = OnceLock::new();
+    let file = file_for_all(&FILE, || filled_file(site))?;
     let mut buffer = Buffer::new(bytes)?;
     buffer.fill(BYTE);
     let places = FILE_BYTES / bytes as u64;
@@ -65,20 +66,16 @@ fn disk(site: &Site, bytes: usize, write: bool) -> Result<Box<dyn Work>, Trouble
     })
 }
 
-/// One for all cases of a process: they take turns, and all write the same.
-fn shared_file(site: &Site) -> Result<File, Trouble> {
-    static FILE: OnceLock<File> = OnceLock::new();
-    if FILE.get().is_none() {
-        let file = direct_file(&site.directory)?;
-        let mut whole = Buffer::new(1 << 20)?;
-        whole.fill(BYTE);
-        for at in (0..FILE_BYTES).step_by(whole.len()) {
-            file.write_all_at(&whole, at).map_err(|error| {
-                let directory = site.directory.display();
-                Trouble::left_out(format!("no room for 32 MiB in {directory}: {error}"))
-            })?;
-        }
-        let _ = FILE.set(file);
+/// All cases write the same.
+fn filled_file(site: &Site) -> Result<File, Trouble> {
+    let file = direct_file(&site.directory)?;
+    let mut whole = Buffer::new(1 << 20)?;
+    whole.fill(BYTE);
+    for at in (0..FILE_BYTES).step_by(whole.len()) {
+        file.write_all_at(&whole, at).map_err(|error| {
+            let directory = site.directory.display();
+            Trouble::left_out(format!("no room for 32 MiB in {directory}: {error}"))
+        })?;
     }
-    FILE.get().ok_or_else(|| Trouble::failed("no file"))?.try_clone().map_err(Trouble::from)
+    Ok(file)
 }

@@ -34,9 +34,7 @@ pub fn cases() -> Vec<Case> {
 
 /// The two sides take turns, both spinning; only this side's copying is timed.
 fn hand_over(site: &Site, bytes: usize, reads: bool) -> Result<Box<dyn Work>, Trouble> {
-    if site.cpus.first() == site.cpus.get(1) {
-        return Err(Trouble::left_out("it takes two CPUs that are known"));
-    }
+    two_cpus(site)?;
     let shared = std::rc::Rc::new(Shared::new(BUFFER + bytes)?);
     let sample: Vec<u8> = (0..bytes).map(|at| at as u8 ^ 0x5a).collect();
     let theirs = shared.clone();
@@ -68,7 +66,7 @@ fn hand_over(site: &Site, bytes: usize, reads: bool) -> Result<Box<dyn Work>, Tr
             } else {
                 shared.copy_in(BUFFER, &own);
             }
-            elapsed += begun.elapsed().as_nanos() as f64;
+            elapsed += elapsed_ns(begun);
         }
         peer.wait()?;
         if own != sample {

@@ -5,19 +5,19 @@
 //! port and the ring have headers of their own; a port numbers writers in the order in which it let
 //! them in.
 
-use crate::tools::own::{Records, Shape};
+use crate::tools::channel::{Channel, Mechanism};
+use crate::tools::own::{Records, Shape, Side, trouble};
 use crate::tools::place::Place;
 use crate::tools::ports::{self, Reading};
 use crate::tools::ring::{Ring, RingReader, RingWriter};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, connect,
-    socket_with, socketpair,
+    socket_with,
 };
 use std::sync::atomic::{AtomicU32, Ordering};
 use weir::{PortWriter, Waiting};
-use weir_bench_sys::mq::Queue;
 use weir_measure::bench::case::Trouble;
 
 /// The number of the writer and the length, where the way itself does not say them.
@@ -30,8 +30,6 @@ const PIPE_BYTES: usize = 64 << 10;
 const RING_BYTES: usize = 512 << 10;
 /// A record pipe of as many bytes as the ring of a port's writer has by default.
 const AS_A_PORT: Shape = Shape { capacity_bytes: 256 << 10, ..Shape::DEFAULT };
-/// Records a queue holds: the kernel's default limit.
-const QUEUE_RECORDS: usize = 10;
 
 /// A way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +86,9 @@ enum Kind {
     Port(Place),
     Records(Box<Records>),
     Pipe(OwnedFd, OwnedFd),
-    Pair(OwnedFd, OwnedFd),
+    /// Packets, or a queue.
+    Framed(Box<Channel>),
     Named(OwnedFd, SocketAddrUnix),
-    Queue(Queue),
     Ring(Ring),
 }
 
@@ -100,7 +98,9 @@ impl Line {
     /// # Errors
     /// The kernel lacks it, or its limits are below what is asked.
     pub fn new(way: Way, bytes: usize) -> Result<Line, Trouble> {
-        let (unix, cloexec) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
+        let framed = |mechanism| {
+            Channel::new(mechanism, HEADER_BYTES + bytes).map(|made| Kind::Framed(Box::new(made)))
+        };
         let kind = match way {
             Way::Port => Kind::Port(Place::new()?),
             Way::Records => Kind::Records(Box::new(Records::new(AS_A_PORT)?)),
@@ -108,23 +108,18 @@ impl Line {
                 let (read, write) = rustix::pipe::pipe()?;
                 Kind::Pipe(read, write)
             }
-            Way::Seqpacket => {
-                let (read, write) = socketpair(unix, SocketType::SEQPACKET, cloexec, None)?;
-                Kind::Pair(read, write)
-            }
+            Way::Seqpacket => framed(Mechanism::UnixSeqpacket)?,
+            Way::Queue => framed(Mechanism::PosixMq)?,
             Way::Datagram => {
                 static NEXT: AtomicU32 = AtomicU32::new(0);
                 // Relaxed: only the numbers must differ. An abstract name leaves nothing behind.
                 let number = NEXT.fetch_add(1, Ordering::Relaxed);
                 let name = format!("weir-bench-{}-{number}", std::process::id());
                 let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
-                let socket = socket_with(unix, SocketType::DGRAM, cloexec, None)?;
+                let socket = datagram_socket()?;
                 bind(&socket, &address)?;
                 Kind::Named(socket, address)
             }
-            Way::Queue => Queue::new(QUEUE_RECORDS, HEADER_BYTES + bytes)
-                .map(Kind::Queue)
-                .map_err(|error| Trouble::left_out(format!("cannot make a queue: {error}")))?,
             Way::Ring => Kind::Ring(Ring::new(RING_BYTES)?),
         };
         Ok(Line { kind, bytes })
@@ -148,18 +143,16 @@ impl Line {
         Ok(match &self.kind {
             Kind::Port(place) => WriterEnd::Port(Box::new(ports::open(place, Waiting::Adaptive)?)),
             Kind::Records(records) => {
-                records.only_send();
+                records.only(Side::Sends);
                 WriterEnd::Records(records)
             }
             Kind::Pipe(_, end) => WriterEnd::Pipe(end.as_fd(), framed),
-            Kind::Pair(_, end) => WriterEnd::Pair(end.as_fd(), framed),
+            Kind::Framed(channel) => WriterEnd::Framed(channel, framed),
             Kind::Named(_, address) => {
-                let (unix, cloexec) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
-                let socket = socket_with(unix, SocketType::DGRAM, cloexec, None)?;
+                let socket = datagram_socket()?;
                 connect(&socket, address)?;
                 WriterEnd::Named(socket, framed)
             }
-            Kind::Queue(queue) => WriterEnd::Queue(queue, framed),
             Kind::Ring(ring) => WriterEnd::Ring(ring.writer(number)),
         })
     }
@@ -175,15 +168,15 @@ impl Line {
                 ReaderEnd::Port(Box::new(Reading::new(place, Waiting::Adaptive)?), plain)
             }
             Kind::Records(records) => {
-                records.only_receive();
+                records.only(Side::Receives);
                 ReaderEnd::Records(records, plain)
             }
             Kind::Pipe(end, _) => {
                 let buffer = vec![0; PIPE_BYTES];
                 ReaderEnd::Pipe(PipeReader { end: end.as_fd(), buffer, filled: 0 })
             }
-            Kind::Pair(end, _) | Kind::Named(end, _) => ReaderEnd::Packets(end.as_fd(), framed),
-            Kind::Queue(queue) => ReaderEnd::Queue(queue, framed),
+            Kind::Framed(channel) => ReaderEnd::Framed(channel, framed),
+            Kind::Named(end, _) => ReaderEnd::Packets(end.as_fd(), framed),
             Kind::Ring(ring) => ReaderEnd::Ring(ring.reader(), plain),
         })
     }
@@ -194,9 +187,8 @@ pub enum WriterEnd<'l> {
     Port(Box<PortWriter>),
     Records(&'l Records),
     Pipe(BorrowedFd<'l>, Vec<u8>),
-    Pair(BorrowedFd<'l>, Vec<u8>),
+    Framed(&'l Channel, Vec<u8>),
     Named(OwnedFd, Vec<u8>),
-    Queue(&'l Queue, Vec<u8>),
     Ring(RingWriter<'l>),
 }
 
@@ -212,25 +204,19 @@ impl WriterEnd<'_> {
             false => Err(Trouble::failed("a message was cut")),
         };
         match self {
-            WriterEnd::Port(writer) => {
-                writer.send(message).map_err(|error| Trouble::failed(error.to_string()))
-            }
+            WriterEnd::Port(writer) => writer.send(message).map_err(trouble),
             WriterEnd::Records(records) => records.send(message),
             WriterEnd::Pipe(end, framed) => {
                 framed[HEADER_BYTES..].copy_from_slice(message);
                 whole(framed, rustix::io::write(*end, framed)?)
             }
-            WriterEnd::Pair(end, framed) => {
+            WriterEnd::Framed(channel, framed) => {
                 framed[HEADER_BYTES..].copy_from_slice(message);
-                whole(framed, rustix::net::send(*end, framed, SendFlags::empty())?)
+                channel.send(framed)
             }
             WriterEnd::Named(end, framed) => {
                 framed[HEADER_BYTES..].copy_from_slice(message);
                 whole(framed, rustix::net::send(&*end, framed, SendFlags::empty())?)
-            }
-            WriterEnd::Queue(queue, framed) => {
-                framed[HEADER_BYTES..].copy_from_slice(message);
-                Ok(queue.send(framed)?)
             }
             WriterEnd::Ring(writer) => writer.send(message),
         }
@@ -242,8 +228,8 @@ pub enum ReaderEnd<'l> {
     Port(Box<Reading>, Vec<u8>),
     Records(&'l Records, Vec<u8>),
     Pipe(PipeReader<'l>),
+    Framed(&'l Channel, Vec<u8>),
     Packets(BorrowedFd<'l>, Vec<u8>),
-    Queue(&'l Queue, Vec<u8>),
     Ring(RingReader<'l>, Vec<u8>),
 }
 
@@ -265,13 +251,17 @@ impl ReaderEnd<'_> {
                 let bytes = rustix::net::recv(*end, &mut **buffer, RecvFlags::empty())?.1;
                 one(buffer, bytes, see)
             }
-            ReaderEnd::Queue(queue, buffer) => {
-                let bytes = queue.receive(buffer)?;
-                one(buffer, bytes, see)
+            ReaderEnd::Framed(channel, buffer) => {
+                channel.receive(buffer)?;
+                one(buffer, buffer.len(), see)
             }
             ReaderEnd::Ring(ring, buffer) => ring.receive_each(buffer, see),
         }
     }
+}
+
+fn datagram_socket() -> Result<OwnedFd, Errno> {
+    socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
 }
 
 /// Shows the one message of a buffer.
@@ -302,13 +292,11 @@ pub struct PipeReader<'l> {
 
 impl PipeReader<'_> {
     fn receive_each(&mut self, mut see: impl FnMut(usize, &[u8])) -> Result<u64, Trouble> {
-        self.filled += loop {
-            match rustix::io::read(self.end, &mut self.buffer[self.filled..]) {
-                Ok(0) => return Err(Trouble::failed("the other side ended")),
-                Err(Errno::INTR) => {}
-                read => break read?,
-            }
-        };
+        let room = &mut self.buffer[self.filled..];
+        match retry_on_intr(|| rustix::io::read(self.end, &mut *room))? {
+            0 => return Err(Trouble::failed("the other side ended")),
+            bytes => self.filled += bytes,
+        }
         let (mut rest, mut count) = (&self.buffer[..self.filled], 0);
         while let Some((writer, message, after)) = take_off(rest) {
             see(writer, message);

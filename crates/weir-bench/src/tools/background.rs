@@ -2,7 +2,7 @@
 //! are not to be loaded.
 
 use weir_measure::bench::case::Trouble;
-use weir_measure_sys::fork::Child;
+use weir_measure_sys::fork::{self, Child};
 use weir_measure_sys::signals;
 
 const STOP: i32 = 19; // SIGSTOP
@@ -11,6 +11,22 @@ const CONTINUE: i32 = 18; // SIGCONT
 /// The processes.
 pub struct Background {
     children: Vec<Child>,
+}
+
+/// A child that goes where it belongs and then does `step` again and again, until that fails.
+///
+/// # Errors
+/// No process.
+pub fn endless(
+    go: impl FnOnce() -> Result<(), Trouble>,
+    mut step: impl FnMut() -> Result<(), Trouble>,
+) -> Result<Child, Trouble> {
+    Ok(fork::child(|| {
+        if go().is_ok() {
+            while step().is_ok() {}
+        }
+        1
+    })?)
 }
 
 /// While this lives, they run.

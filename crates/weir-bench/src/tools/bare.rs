@@ -28,8 +28,8 @@ const FENCES: usize = 16;
 const RING_BYTES: usize = 1 << 20;
 const WORD_BYTES: usize = 4;
 const ZEROS: [u8; 4096] = [0; 4096];
-/// Looks before the reader sleeps: some 50 us.
-const LOOKS: u32 = 50_000;
+/// Looks before the reader sleeps: some 50 us, with a pause after each.
+const LOOKS: u32 = 2_000;
 /// Should a wake-up be lost, the reader looks after so long.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
@@ -111,7 +111,7 @@ impl<const BYTES: usize> Bare<BYTES> {
         let is_there = || shared.half_at(at).load(Ordering::Acquire) != 0;
         if !is_there() {
             self.add(READER_COUNTS, 2, 1);
-            while !(0..LOOKS).any(|_| is_there()) {
+            while !(0..LOOKS).any(|_| is_there() || pause()) {
                 let asleep = shared.half(READER_SLEEP);
                 asleep.store(1, Ordering::Relaxed);
                 fence(Ordering::SeqCst);
@@ -160,6 +160,14 @@ impl<const BYTES: usize> Bare<BYTES> {
         // Relaxed: this side alone writes it.
         count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
     }
+}
+
+/// Rests between two looks, as weir does: on two threads of one core, looking without a rest takes
+/// from the other side what it needs to answer.
+#[inline]
+fn pause() -> bool {
+    std::hint::spin_loop();
+    false
 }
 
 #[cfg(test)]

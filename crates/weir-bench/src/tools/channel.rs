@@ -1,10 +1,10 @@
 //! The kernel's mechanisms that carry bytes, behind one face.
 
-use super::own::{self, Shape};
+use super::own::{self, Shape, Side};
 use super::pattern::Pattern;
 use super::ports::Ports;
 use rustix::fd::OwnedFd;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use weir::Waiting;
 use weir_bench_sys::mq::Queue;
@@ -51,6 +51,16 @@ impl Mechanism {
             _ => 0,
         };
         if bytes == 0 { None } else { Some(bytes) }
+    }
+
+    /// The segment it was given, if any.
+    pub fn segment_bytes(self) -> Option<u64> {
+        match self {
+            Mechanism::WeirPipe(shape) | Mechanism::WeirRecord(shape) => {
+                Some(shape.segment_bytes).filter(|bytes| *bytes > 0)
+            }
+            _ => None,
+        }
     }
 }
 
@@ -107,22 +117,12 @@ impl Channel {
         }
     }
 
-    /// This side only sends.
-    pub fn only_send(&self) {
+    /// From here on this process has one side only.
+    pub fn only(&self, side: Side) {
         match self {
-            Channel::Own(stream) => stream.only_send(),
-            Channel::Records(records) => records.only_send(),
-            Channel::Port(port) => port.only_send(),
-            _ => {}
-        }
-    }
-
-    /// This side only receives.
-    pub fn only_receive(&self) {
-        match self {
-            Channel::Own(stream) => stream.only_receive(),
-            Channel::Records(records) => records.only_receive(),
-            Channel::Port(port) => port.only_receive(),
+            Channel::Own(stream) => stream.only(side),
+            Channel::Records(records) => records.only(side),
+            Channel::Port(port) => port.only(side),
             _ => {}
         }
     }
@@ -145,11 +145,7 @@ impl Channel {
             Channel::Stream(_, end) => {
                 let mut left = bytes;
                 while !left.is_empty() {
-                    match rustix::io::write(end, left) {
-                        Ok(n) => left = &left[n..],
-                        Err(Errno::INTR) => {}
-                        Err(error) => return Err(error.into()),
-                    }
+                    left = &left[retry_on_intr(|| rustix::io::write(end, left))?..];
                 }
                 Ok(())
             }
@@ -174,11 +170,9 @@ impl Channel {
             Channel::Stream(end, _) => {
                 let mut filled = 0;
                 while filled < bytes.len() {
-                    match rustix::io::read(end, &mut bytes[filled..]) {
-                        Ok(0) => break,
-                        Ok(n) => filled += n,
-                        Err(Errno::INTR) => {}
-                        Err(error) => return Err(error.into()),
+                    match retry_on_intr(|| rustix::io::read(end, &mut bytes[filled..]))? {
+                        0 => break,
+                        count => filled += count,
                     }
                 }
                 filled

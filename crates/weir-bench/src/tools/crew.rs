@@ -4,7 +4,7 @@
 use super::futex::{sleep, wake};
 use super::peer::Peer;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
+use rustix::io::retry_on_intr;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -71,11 +71,7 @@ impl Crew {
             return peer.wait();
         }
         let mut ends = [&self.troubles, peer.reports()].map(|end| PollFd::new(end, PollFlags::IN));
-        while let Err(error) = poll(&mut ends, None) {
-            if error != Errno::INTR {
-                return Err(error.into());
-            }
-        }
+        retry_on_intr(|| poll(&mut ends, None))?;
         if ends[0].revents().is_empty() {
             return peer.wait();
         }

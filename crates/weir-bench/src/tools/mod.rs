@@ -32,11 +32,13 @@ use rustix::fs::{Mode, OFlags};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Instant;
 use weir_measure::bench::case::{
     Batch, BatchSize, Case, Derived, Group, Measure, Normalise, Sides, Site, Trouble, Work,
 };
-use weir_measure::bench::params::{Params, Placement};
+use weir_measure::bench::latency::open_loop;
+use weir_measure::bench::params::{Params, Placement, Unit};
 
 /// A batch of this length is long against the clock and short against a disturbance.
 const BATCH_NS: u64 = 2_000_000;
@@ -151,6 +153,43 @@ where
     })
 }
 
+/// Of an open loop: far below what any mechanism can do, above what timers blur.
+pub const RATE_PER_S: u64 = 2_000;
+/// Requests of one batch of it: enough for a 99th percentile.
+const REQUESTS: u64 = 200;
+
+/// Round trips at the stated rate, from intended starts: their latencies.
+pub fn open_round_trips<F>(
+    site: &Site,
+    mut peer: Peer,
+    mut trip: F,
+) -> Result<Box<dyn Work>, Trouble>
+where
+    F: FnMut() -> Result<(), Trouble> + 'static,
+{
+    // On one CPU a busy wait would keep the other side from it.
+    let spin = site.placement.is_across();
+    work(move |count| {
+        peer.more(count);
+        let seen = open_loop(RATE_PER_S, count, spin, &mut trip)?;
+        peer.wait()?;
+        let values = vec![seen.p50_ns, seen.p99_ns];
+        Ok(Batch { elapsed_ns: seen.elapsed_ns, values })
+    })
+}
+
+/// A case that gives the latencies of requests.
+pub fn latencies(case: Case) -> Case {
+    Case {
+        measures: ["p50", "p99"].map(|quantity| Measure::new(quantity, Unit::Ns)).into(),
+        size: BatchSize::Count(REQUESTS),
+        standard: false,
+        normalise: Normalise::OnOneCpu,
+        weight: 4.0,
+        ..case
+    }
+}
+
 /// Does something so many times: the nanoseconds that all of it took.
 ///
 /// # Errors
@@ -167,6 +206,17 @@ pub fn timed(
     Ok(elapsed_ns(begun))
 }
 
+/// The CPUs of the two sides.
+///
+/// # Errors
+/// Left out: they are not known, or are one.
+pub fn two_cpus(site: &Site) -> Result<(usize, usize), Trouble> {
+    match site.cpus[..] {
+        [here, there, ..] if here != there => Ok((here as usize, there as usize)),
+        _ => Err(Trouble::left_out("it takes two CPUs that are known")),
+    }
+}
+
 /// Nanoseconds of the clock that all processes share.
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
@@ -178,12 +228,38 @@ pub fn now_ns() -> u64 {
 /// # Errors
 /// Left out: the directory has no direct access.
 pub fn direct_file(directory: &Path) -> Result<File, Trouble> {
-    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::TMPFILE | OFlags::CLOEXEC;
+    unnamed_file(directory, OFlags::RDWR | OFlags::DIRECT, "no direct access to a file")
+}
+
+/// A file without a name, opened so.
+///
+/// # Errors
+/// Left out: what is `lacking` in the directory.
+pub fn unnamed_file(directory: &Path, flags: OFlags, lacking: &str) -> Result<File, Trouble> {
+    let flags = flags | OFlags::TMPFILE | OFlags::CLOEXEC;
     let opened = rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR);
     opened.map(File::from).map_err(|error| {
         let (shown, why) = (directory.display(), std::io::Error::from(error));
-        Trouble::left_out(format!("no direct access to a file in {shown}: {why}"))
+        Trouble::left_out(format!("{lacking} in {shown}: {why}"))
     })
+}
+
+/// The file of all cases of a process, which take turns; made for the first of them.
+///
+/// # Errors
+/// It cannot be made.
+pub fn file_for_all(
+    all: &OnceLock<File>,
+    make: impl FnOnce() -> Result<File, Trouble>,
+) -> Result<File, Trouble> {
+    let file = match all.get() {
+        Some(file) => file,
+        None => {
+            let made = make()?;
+            all.get_or_init(|| made)
+        }
+    };
+    Ok(file.try_clone()?)
 }
 
 /// Nanoseconds since then.

@@ -43,6 +43,17 @@ impl Shape {
     }
 }
 
+/// What a process does with a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// It sends to itself.
+    Both,
+    /// It only sends.
+    Sends,
+    /// It only receives.
+    Receives,
+}
+
 /// An end that a side opens when it first uses it.
 #[derive(Debug)]
 enum End<T> {
@@ -96,14 +107,13 @@ impl<W, R> Own<W, R> {
         Own { shape, writer: RefCell::new(writer), reader: RefCell::new(reader) }
     }
 
-    /// This side only sends: it gives the other end up, so that the other side's death is seen.
-    pub fn only_send(&self) {
-        *self.reader.borrow_mut() = End::Gone;
-    }
-
-    /// This side only receives.
-    pub fn only_receive(&self) {
-        *self.writer.borrow_mut() = End::Gone;
+    /// Gives the end of the other side up, so that the other side's death is seen.
+    pub fn only(&self, side: Side) {
+        match side {
+            Side::Both => {}
+            Side::Sends => *self.reader.borrow_mut() = End::Gone,
+            Side::Receives => *self.writer.borrow_mut() = End::Gone,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The other side of a case: a forked child that works towards a goal and says when it is there.
 
-use rustix::io::Errno;
+use rustix::io::retry_on_intr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use weir_bench_sys::shared::{LINE_BYTES, Shared};
@@ -65,12 +65,7 @@ impl Peer {
     /// What the other side failed with.
     pub fn wait(&self) -> Result<(), Trouble> {
         let mut said = [0; 512];
-        let n = loop {
-            match rustix::io::read(&self.reports, &mut said) {
-                Err(Errno::INTR) => {}
-                read => break read?,
-            }
-        };
+        let n = retry_on_intr(|| rustix::io::read(&self.reports, &mut said))?;
         match &said[..n] {
             [THERE, ..] => Ok(()),
             [] => Err(Trouble::failed("the other side died")),

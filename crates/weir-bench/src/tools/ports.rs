@@ -1,7 +1,7 @@
 //! A port of weir behind the face of the kernel's mechanisms: each side opens its end when it first
 //! uses it, since a process with a port has threads and may not be forked.
 
-use super::own::trouble;
+use super::own::{Side, trouble};
 use super::place::Place;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -10,14 +10,6 @@ use weir_measure::bench::case::Trouble;
 
 /// How long a writer waits for the reader to come.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What a side has to do with a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Both,
-    Sends,
-    Receives,
-}
 
 /// A port and its name.
 #[derive(Debug)]
@@ -55,14 +47,9 @@ impl Ports {
         })
     }
 
-    /// This side only sends.
-    pub fn only_send(&self) {
-        self.side.set(Side::Sends);
-    }
-
-    /// This side only receives.
-    pub fn only_receive(&self) {
-        self.side.set(Side::Receives);
+    /// From here on this process has one side only.
+    pub fn only(&self, side: Side) {
+        self.side.set(side);
     }
 
     /// All who send have sent something: the name is not needed any more, and goes.

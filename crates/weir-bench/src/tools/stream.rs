@@ -1,11 +1,12 @@
 //! Chunks from this side to the other, which checks them: what most one-way cases do.
 
 use super::channel::{Channel, Mechanism};
-use super::elapsed_ns;
+use super::own::Side;
 use super::pattern::Pattern;
 use super::peer::Peer;
+use super::{elapsed_ns, work};
 use std::time::Instant;
-use weir_measure::bench::case::{Site, Trouble};
+use weir_measure::bench::case::{Batch, Site, Trouble, Work};
 
 /// A channel, the other side that reads it, and what comes next.
 pub struct Stream {
@@ -22,7 +23,7 @@ impl Stream {
     pub fn start(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Stream, Trouble> {
         let channel = Channel::new(mechanism, bytes)?;
         let peer = Peer::start(site, |control| {
-            channel.only_receive();
+            channel.only(Side::Receives);
             let (mut expected, mut buffer, mut done) = (Pattern::new(bytes), vec![0; bytes], 0);
             loop {
                 channel.receive_next(&mut expected, &mut buffer)?;
@@ -30,7 +31,7 @@ impl Stream {
                 control.report_with_usage(done)?;
             }
         })?;
-        channel.only_send();
+        channel.only(Side::Sends);
         Ok(Stream { channel, peer, sent: Pattern::new(bytes) })
     }
 
@@ -48,6 +49,19 @@ impl Stream {
         let elapsed = elapsed_ns(begun);
         self.channel.settled();
         Ok(elapsed)
+    }
+
+    /// As work, of which the throughput is wanted.
+    ///
+    /// # Errors
+    /// Those of [`Stream::start`].
+    pub fn throughput(
+        site: &Site,
+        mechanism: Mechanism,
+        bytes: u64,
+    ) -> Result<Box<dyn Work>, Trouble> {
+        let mut stream = Stream::start(site, mechanism, bytes as usize)?;
+        work(move |count| Ok(Batch::throughput(stream.send(count)?, count * bytes)))
     }
 
     /// The reader.

@@ -51,8 +51,7 @@ fn read_texts(args: &[OsString]) -> Result<Options, clap::Error> {
         let (text_shown, more) = (text.to_string_lossy(), more.to_string_lossy());
         let whole: Vec<_> = texts.iter().map(|text| text.to_string_lossy()).collect();
         let whole = quoted(&whole.join(" "));
-        let words = texts.iter().map(|text| quoted(&text.to_string_lossy()));
-        let words = words.collect::<Vec<_>>().join(" ");
+        let words = all_quoted(&texts);
         let said = format!(
             "'{text_shown}' is a text for the shell, and '{more}' is one argument too many\n\n\
              One text:            weir run {whole}\n\
@@ -103,8 +102,7 @@ fn no_verb(args: &[OsString], error: &clap::Error) -> Option<Fault> {
     let shown = wrong.to_string_lossy();
     let outermost = std::ptr::eq(at, &verbs);
     if outermost && (is_text(wrong) || find_program(wrong.as_ref()).is_some()) {
-        let words = args[1..].iter().map(|word| quoted(&word.to_string_lossy()));
-        let words = words.collect::<Vec<_>>().join(" ");
+        let words = all_quoted(&args[1..]);
         let said = format!("'{shown}' is no verb of weir; to run it: weir run {words}");
         return Some(Fault::usage(said));
     }
@@ -121,6 +119,11 @@ fn misspelt<'a>(verbs: &'a clap::Command, word: &str) -> Option<&'a str> {
     let names = verbs.get_subcommands().filter(|verb| !verb.is_hide_set()).map(|v| v.get_name());
     let slips = names.map(|name| (strsim::osa_distance(word, name), name));
     slips.filter(|(slips, _)| *slips <= most).min().map(|(_, name)| name)
+}
+
+fn all_quoted(words: &[OsString]) -> String {
+    let words = words.iter().map(|word| quoted(&word.to_string_lossy()));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// A word as a shell has to be given it.

@@ -25,18 +25,28 @@ pub fn beside(
     }
 }
 
-fn first(line: &Line) -> f64 {
+pub fn first(line: &Line) -> f64 {
     line.figures.first().copied().flatten().unwrap_or(0.0)
+}
+
+pub fn is_phase(case: &CaseRecord) -> bool {
+    case.params.operation.as_deref() == Some("phase")
+}
+
+/// The getppid path is another call than the read path the other phases add up to.
+pub fn in_read(case: &CaseRecord) -> bool {
+    !case.case.contains("getppid")
+}
+
+pub fn phase_name(case: &CaseRecord) -> &str {
+    case.case.trim_start_matches("phase: ")
 }
 
 /// Joy's parts of a call on the left, the phases measured on the right; each with its share.
 fn syscall(cases: &[&CaseRecord]) -> String {
     let then = lines(JOY_SYSCALL);
     let all_then: f64 = then.iter().map(first).sum();
-    let is_phase = |case: &&&CaseRecord| case.params.operation.as_deref() == Some("phase");
-    let now: Vec<&&CaseRecord> = cases.iter().filter(is_phase).collect();
-    // The getppid path is another call than the read path the other phases add up to.
-    let in_read = |case: &CaseRecord| !case.case.contains("getppid");
+    let now: Vec<&&CaseRecord> = cases.iter().filter(|case| is_phase(case)).collect();
     let all_now: f64 =
         now.iter().filter(|case| in_read(case)).map(|case| case.estimate.max(0.0)).sum();
     let header = ["  VAX-11/780, 1980 (Joy)", "us", "share", "this host, a read", "ns", "share"];
@@ -47,7 +57,6 @@ fn syscall(cases: &[&CaseRecord]) -> String {
             [format!("  {}", line.name), format!("{us:.0}"), percent(us / all_then)]
         });
         let right = now.get(row).map(|case| {
-            let name = case.case.trim_start_matches("phase: ").to_owned();
             let share = if in_read(case) {
                 percent(case.estimate.max(0.0) / all_now)
             } else {
@@ -55,7 +64,7 @@ fn syscall(cases: &[&CaseRecord]) -> String {
             };
             let below = if case.below_resolution { "< " } else { "" };
             let ns = if case.below_resolution { case.high } else { case.estimate };
-            [name, format!("{below}{ns:.1}"), share]
+            [phase_name(case).to_owned(), format!("{below}{ns:.1}"), share]
         });
         table.add_row(left.unwrap_or_default().into_iter().chain(right.unwrap_or_default()));
     }

@@ -51,7 +51,7 @@ pub fn check_name(name: &str) -> Result<(), Fault> {
         || name.starts_with('-')
         || name.ends_with(".json")
         || name.contains('/')
-        || name.chars().any(weir_doctor::text::is_unsafe_to_print);
+        || name.chars().any(weir_policy::text::is_unsafe_to_print);
     if bad {
         return Err(Fault::usage(format!(
             "cannot save as '{}': a name is not empty, has no '/', no control characters, no '-' \

@@ -9,10 +9,10 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
 use weir_measure::bench::case::{Measure, Suite};
-use weir_measure::bench::params::{Load, Params, Placement, Unit};
+use weir_measure::bench::params::{Params, Placement, Unit};
 use weir_measure::bench::pick::{Pick, Picks};
 use weir_measure::bench::place::Topology;
-use weir_measure::bench::plan::{Plan, Wish};
+use weir_measure::bench::plan::Plan;
 
 const SCHEMA: &str = "weir.bench.list/1";
 
@@ -87,17 +87,7 @@ fn listed<'a>(suite: &'a Suite, picks: &Picks, topology: &Topology) -> ListedSui
 
 /// How long a run of this would take; nothing, where it cannot be.
 fn expected(suites: &[Suite], picks: Picks, topology: &Topology) -> Duration {
-    let wish = Wish {
-        picks,
-        placements: Vec::new(),
-        load: Load::None,
-        budget: None,
-        standard_budget: super::STANDARD_BUDGET,
-        directory: std::env::temp_dir(),
-        seed: 0,
-        floors_s: super::nominal::floors_s(),
-    };
-    Plan::new(suites, wish, topology).map_or(Duration::ZERO, |plan| plan.expected())
+    Plan::new(suites, super::wish(picks), topology).map_or(Duration::ZERO, |plan| plan.expected())
 }
 
 /// What a plan will do and take, as a sentence.

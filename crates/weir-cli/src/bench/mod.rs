@@ -27,6 +27,7 @@ use weir_measure::bench::case::Suite;
 use weir_measure::bench::cell::Request;
 use weir_measure::bench::drive::{self, Observer};
 use weir_measure::bench::host;
+use weir_measure::bench::params::Load;
 use weir_measure::bench::pick::{self, Pick, Picks};
 use weir_measure::bench::place::Topology;
 use weir_measure::bench::plan::{Plan, PlanError, Wish};
@@ -55,14 +56,12 @@ pub fn bench(options: &BenchOptions) -> Result<ExitCode, Fault> {
         return list::list(&suites, &picks, &options.json);
     }
     let wish = Wish {
-        picks,
         placements: options.placement.clone(),
         load: options.load,
         budget: options.budget,
-        standard_budget: STANDARD_BUDGET,
         directory: directory(options.dir.as_deref())?,
         seed: options.seed.unwrap_or_else(seed),
-        floors_s: nominal::floors_s(),
+        ..wish(picks)
     };
     // What would be refused after a minute is refused before it.
     if let Some(name) = &options.save {
@@ -78,6 +77,20 @@ pub fn bench(options: &BenchOptions) -> Result<ExitCode, Fault> {
     give(options, &report)
 }
 
+/// These cases, and nothing else that is asked for.
+fn wish(picks: Picks) -> Wish {
+    Wish {
+        picks,
+        placements: Vec::new(),
+        load: Load::None,
+        budget: None,
+        standard_budget: STANDARD_BUDGET,
+        directory: std::env::temp_dir(),
+        seed: 0,
+        floors_s: nominal::floors_s(),
+    }
+}
+
 /// Measures the cases of a report once more, as they were measured.
 pub fn measure_again(report: &Report) -> Result<Report, Fault> {
     let suites = weir_bench::catalogue();
@@ -88,14 +101,12 @@ pub fn measure_again(report: &Report) -> Result<Report, Fault> {
         asked = suites.iter().map(|s| s.name.to_owned()).filter(|n| names.contains(&**n)).collect();
     }
     let wish = Wish {
-        picks: picked(&asked, report.filter.as_deref())?,
         placements: report.placements_asked.clone(),
         load: report.load,
         budget: Some(Duration::from_secs_f64(report.budget_s.max(1.0))),
-        standard_budget: STANDARD_BUDGET,
         directory: directory(None)?,
         seed: seed(),
-        floors_s: nominal::floors_s(),
+        ..wish(picked(&asked, report.filter.as_deref())?)
     };
     let mut progress = Progress::new(false);
     let now = measure(&suites, wish, &mut progress)?;
@@ -196,7 +207,8 @@ fn give(options: &BenchOptions, report: &Report) -> Result<ExitCode, Fault> {
         }
     }
     keep(Output::open(&options.json).and_then(|file| match file {
-        Some(mut file) => file.write(&as_json(report)?).map(drop),
+        // On one line: most of it is samples.
+        Some(mut file) => file.write(json::whole(report)?).map(drop),
         None => Ok(()),
     }));
     if let Some(path) = &options.html {
@@ -300,13 +312,6 @@ fn seed() -> u64 {
 /// Writes a report as a page.
 pub fn write_page(path: &Path, report: &Report) -> Result<(), Fault> {
     page::html(report).and_then(|text| Output::create(path)?.write(text).map(drop))
-}
-
-/// A report as JSON, on one line: most of it is samples.
-pub fn as_json(report: &Report) -> Result<String, Fault> {
-    let text = serde_json::to_string(report);
-    let text = text.map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
-    Ok(json::escaped(&text).into_owned() + "\n")
 }
 
 /// Whether a report can be written there later on. Leaves nothing behind.

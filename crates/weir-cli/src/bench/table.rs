@@ -2,6 +2,7 @@
 
 use crate::output::{aligned, trimmed};
 use crate::units::figure;
+use crate::units::words::things;
 use comfy_table::Table;
 use std::fmt::Write;
 use weir_measure::bench::params::Load;
@@ -104,12 +105,8 @@ fn too_vague(vague: &[&CaseRecord]) -> Option<String> {
     if vague.len() > NAMED {
         let _ = write!(names, " and {} more", vague.len() - NAMED);
     }
-    let count = match vague.len() {
-        0 => return None,
-        1 => String::from("1 figure"),
-        count => format!("{count} figures"),
-    };
-    Some(format!(
+    let count = things(vague.len() as u64, "figure");
+    (!vague.is_empty()).then(|| format!(
         "{count} with intervals of more than 100 % to each side, only in the JSON (more time by \
          --budget helps): {names}"
     ))

@@ -12,7 +12,7 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir::PoolAccount;
-use weir_doctor::text::printable;
+use weir_policy::text::printable;
 
 /// Rates are those of this time.
 const RATE_TIME: Duration = Duration::from_secs(3);

@@ -5,14 +5,14 @@
 
 use super::display::Display;
 use crate::fault::Fault;
+use crate::output::hear_beside;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
-use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
-use weir_measure_sys::signals::{die_of, is_ignored};
+use weir_measure_sys::signals::die_of;
 
 /// How long the loop has to write its figures.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -36,27 +36,21 @@ impl Heard {
         let bell = eventfd(0, flags).map_err(|error| cannot(error.into()))?;
         let heard =
             Arc::new(Heard { came: AtomicI32::new(0), asked: AtomicBool::new(false), bell });
-        let all = [SIGHUP, SIGINT, SIGTERM, SIGUSR1];
-        let taken = all.into_iter().filter(|signal| !is_ignored(*signal));
-        let mut signals = Signals::new(taken).map_err(cannot)?;
         let told = Arc::clone(&heard);
-        let hear = move || {
-            for signal in signals.forever() {
-                if signal == SIGUSR1 {
-                    // Relaxed, here and below: the bell orders it.
-                    told.asked.store(true, Ordering::Relaxed);
-                    told.ring();
-                    continue;
-                }
-                told.came.store(signal, Ordering::Relaxed);
-                told.ring();
-                // sleep: the loop ends the process before that, unless it hangs.
-                std::thread::sleep(PATIENCE);
-                Display::end_line();
-                let _ = die_of(signal);
+        let hear = move |signal| {
+            if signal == SIGUSR1 {
+                // Relaxed, here and below: the bell orders it.
+                told.asked.store(true, Ordering::Relaxed);
+                return told.ring();
             }
+            told.came.store(signal, Ordering::Relaxed);
+            told.ring();
+            // sleep: the loop ends the process before that, unless it hangs.
+            std::thread::sleep(PATIENCE);
+            Display::end_line();
+            let _ = die_of(signal);
         };
-        std::thread::Builder::new().name("signals".into()).spawn(hear).map_err(cannot)?;
+        hear_beside(&[SIGHUP, SIGINT, SIGTERM, SIGUSR1], hear).map_err(cannot)?;
         Ok(heard)
     }
 

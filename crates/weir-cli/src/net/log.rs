@@ -146,18 +146,29 @@ struct Session<'a> {
     printed: u64,
 }
 
-/// Nobody reads the output any more.
-struct Unread;
+/// Why printing ends early.
+enum Stop {
+    /// Nobody reads the output any more.
+    Unread,
+    Fault(Fault),
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Stop {
+        Stop::Fault(fault)
+    }
+}
 
 impl Session<'_> {
     fn run(&mut self) -> Result<ExitCode, Fault> {
-        match self.run_until_unread()? {
+        match self.print() {
             Ok(()) => Ok(ExitCode::SUCCESS),
-            Err(Unread) => Ok(Output::die()),
+            Err(Stop::Unread) => Ok(Output::die()),
+            Err(Stop::Fault(fault)) => Err(fault),
         }
     }
 
-    fn run_until_unread(&mut self) -> Result<Result<(), Unread>, Fault> {
+    fn print(&mut self) -> Result<(), Stop> {
         if self.options.pcap {
             self.bytes.extend_from_slice(&pcap_header());
         }
@@ -166,38 +177,34 @@ impl Session<'_> {
             (None, true, false) => Some(LAST),
             _ => None,
         };
-        let begun = match last {
+        match last {
             Some(last) => self.print_last(last)?,
             None => self.print_present()?,
-        };
-        if begun.is_err() || !self.options.follow {
-            if begun.is_ok() && self.options.pcap && self.printed == 0 {
-                tell("there is no dump in the log; weir net log --set all logs them from now on");
-            }
-            return Ok(begun);
         }
-        self.follow()
+        if self.options.follow {
+            return self.follow();
+        }
+        if self.options.pcap && self.printed == 0 {
+            tell("there is no dump in the log; weir net log --set all logs them from now on");
+        }
+        Ok(())
     }
 
     /// Prints what there is now.
-    fn print_present(&mut self) -> Result<Result<(), Unread>, Fault> {
+    fn print_present(&mut self) -> Result<(), Stop> {
         let end = self.reader.head();
         while self.reader.position() < end {
             match self.reader.next().map_err(failed)? {
-                Some(event) => self.put(&event),
-                None if !self.pause(LOOK)? => return Ok(Err(Unread)),
-                None => {}
-            }
-            if self.is_much() && !self.flush()? {
-                return Ok(Err(Unread));
+                Some(event) => self.put(&event)?,
+                None => self.pause(LOOK)?,
             }
         }
         self.tell_missing()?;
-        Ok(if self.flush()? { Ok(()) } else { Err(Unread) })
+        self.flush()
     }
 
     /// Prints the last events of those that there are now.
-    fn print_last(&mut self, most: usize) -> Result<Result<(), Unread>, Fault> {
+    fn print_last(&mut self, most: usize) -> Result<(), Stop> {
         let mut last: VecDeque<Event> = VecDeque::new();
         let end = self.reader.head();
         while self.reader.position() < end {
@@ -210,39 +217,26 @@ impl Session<'_> {
                         last.push_back(event);
                     }
                 }
-                None if !self.pause(LOOK)? => return Ok(Err(Unread)),
-                _ => {}
+                Some(_) => {}
+                None => self.pause(LOOK)?,
             }
         }
         // What lies before those is missing because it was not asked for.
         self.told = self.reader.counts().map_err(failed)?;
-        for event in last {
-            self.put(&event);
-            if self.is_much() && !self.flush()? {
-                return Ok(Err(Unread));
-            }
-        }
-        Ok(if self.flush()? { Ok(()) } else { Err(Unread) })
+        last.iter().try_for_each(|event| self.put(event))?;
+        self.flush()
     }
 
     /// Goes on for ever, also when another log takes the place of this one.
-    fn follow(&mut self) -> Result<Result<(), Unread>, Fault> {
+    fn follow(&mut self) -> Result<(), Stop> {
         loop {
             while let Some(event) = self.reader.next().map_err(failed)? {
-                self.put(&event);
-                if self.is_much() && !self.flush()? {
-                    return Ok(Err(Unread));
-                }
+                self.put(&event)?;
             }
             self.tell_missing()?;
-            if !self.flush()? {
-                return Ok(Err(Unread));
-            }
-            if self.reader.is_at_end() && self.reader.reopen().map_err(failed)? {
-                continue;
-            }
-            if !self.pause(IDLE)? {
-                return Ok(Err(Unread));
+            self.flush()?;
+            if !(self.reader.is_at_end() && self.reader.reopen().map_err(failed)?) {
+                self.pause(IDLE)?;
             }
         }
     }
@@ -251,9 +245,10 @@ impl Session<'_> {
         self.wanted.has(event.kind())
     }
 
-    fn put(&mut self, event: &Event) {
+    /// Gathers an event, and prints what was gathered once it is much.
+    fn put(&mut self, event: &Event) -> Result<(), Stop> {
         if !self.is_wanted(event) {
-            return;
+            return Ok(());
         }
         if self.options.pcap {
             self.printed += u64::from(pcap(&mut self.bytes, event));
@@ -262,23 +257,20 @@ impl Session<'_> {
         } else {
             text(&mut self.text, event, &mut self.zone);
         }
+        let is_much = self.text.len() + self.bytes.len() >= BLOCK_BYTES;
+        if is_much { self.flush() } else { Ok(()) }
     }
 
-    fn is_much(&self) -> bool {
-        self.text.len() + self.bytes.len() >= BLOCK_BYTES
-    }
-
-    /// Prints what was gathered. False when nobody reads it any more.
-    fn flush(&mut self) -> Result<bool, Fault> {
+    /// Prints what was gathered.
+    fn flush(&mut self) -> Result<(), Stop> {
         let read = self.output.write(self.text.as_bytes())? && self.output.write(&self.bytes)?;
         self.text.clear();
         self.bytes.clear();
-        Ok(read)
+        if read { Ok(()) } else { Err(Stop::Unread) }
     }
 
-    /// Waits that long; false when nobody reads the output any more.
-    fn pause(&self, time: Duration) -> Result<bool, Fault> {
-        self.output.wait(time)
+    fn pause(&self, time: Duration) -> Result<(), Stop> {
+        if self.output.wait(time)? { Ok(()) } else { Err(Stop::Unread) }
     }
 
     /// Says what was missing since this was said last: among the lines of JSON, else on standard

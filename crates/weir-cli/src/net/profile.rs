@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_net::names;
-use weir_profile::{LEASE, Observed, Report, Row, Sight};
+use weir_profile::{LEASE, Observed, Report, Sight};
 
 const SCHEMA: &str = "weir.net.profile/2";
 /// The process and the subroutine whose calls are packets.
@@ -268,43 +268,27 @@ impl Outcome {
 
 /// A report with what follows from it.
 fn report(report: &Report) -> Value {
-    let rows = |rows: &[Row]| rows.iter().map(row).collect::<Vec<_>>();
     json!({
         "process": report.process,
         "pid": Some(report.pid).filter(|pid| *pid > 0),
         "gone": report.gone,
         "interval_s": json::seconds(report.interval_ns),
         "threads": report.threads,
-        "cpu": report.cpu.map(|cpu| json!({
-            "cpu_s": json::seconds(cpu.total_ns),
-            "user_s": json::seconds(cpu.user_ns),
-            "sys_s": json::seconds(cpu.system_ns),
-            "runq_s": json::seconds(cpu.queue_ns),
-        })),
+        "cpu": report.cpu,
         "explained_s": json::seconds(report.explained_ns()),
         "not_explained_s": report.not_explained_ns().map(|ns| ns as f64 / 1e9),
-        "unit": report.unit.as_ref().map(|unit| json!({"name": unit.name, "count": unit.count})),
-        "subroutines": rows(&report.subroutines),
-        "system_calls": rows(&report.calls),
+        "unit": report.unit,
+        "subroutines": report.subroutines,
+        "system_calls": report.calls,
         "together": report.together,
         "notes": report.notes,
-    })
-}
-
-fn row(row: &Row) -> Value {
-    json!({
-        "name": row.name,
-        "calls": row.calls,
-        "user_s": json::seconds(row.user_ns),
-        "sys_s": json::seconds(row.system_ns),
-        "wait_s": json::seconds(row.wait_ns),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_profile::Cpu;
+    use weir_profile::{Cpu, Row};
 
     fn row(name: &str, calls: u64, user_us: u64, system_us: u64, wait_us: u64) -> Row {
         let [user_ns, system_ns, wait_ns] = [user_us, system_us, wait_us].map(|us| us * 1000);

@@ -100,9 +100,9 @@ fn table(stat: &Value) -> String {
         line("IPv6", format!("{count} packets dropped: not supported"));
     }
     let icmp = stat["icmp"].as_object().into_iter().flatten();
-    let icmp: Vec<String> = icmp
-        .map(|(what, count)| format!("{} {count}", Counts::words(what).unwrap_or(what)))
-        .collect();
+    let name = |key: &str| Counts::default().each().find(|each| each.0 == key).map(|each| each.1);
+    let icmp: Vec<String> =
+        icmp.map(|(key, count)| format!("{} {count}", name(key).unwrap_or(key))).collect();
     if !icmp.is_empty() {
         line("icmp", icmp.join(", "));
     }

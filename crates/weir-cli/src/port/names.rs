@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use weir::PortName;
 use weir::stat::{PortAccount, PortStat, PortWriterStat};
-use weir_doctor::text::printable;
+use weir_policy::text::printable;
 
 /// Lists the ports in a directory.
 pub fn list(options: &PortListOptions) -> Result<ExitCode, Fault> {

@@ -4,16 +4,14 @@ use super::form::Form;
 use super::{asked, check_name, failed};
 use crate::args::PortReadOptions;
 use crate::fault::Fault;
-use crate::output::{Output, die};
+use crate::output::{Output, die, hear_beside};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
-use signal_hook::iterator::Signals;
-use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir::{Event, Port, PortOptions, Received, Timeout};
-use weir_measure_sys::signals::{die_of, is_ignored};
+use weir_measure_sys::signals::die_of;
 
 /// What is gathered before it is printed while more comes.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -92,19 +90,15 @@ pub fn read(options: &PortReadOptions) -> Result<ExitCode, Fault> {
 /// Takes signals from now on, except those ignored when weir was started. Who prints ends at the
 /// next look; where it hangs, since nobody takes what it prints, the port is closed all the same.
 fn hear_signals(shared: &Arc<Shared>) -> Result<(), Fault> {
-    let taken = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal));
-    let cannot = |error: io::Error| Fault::failed(format!("cannot take signals: {error}"));
-    let mut signals = Signals::new(taken).map_err(cannot)?;
     let shared = Arc::clone(shared);
-    let hear = move || {
-        if let Some(signal) = signals.forever().next() {
-            shared.came.store(signal, Ordering::Relaxed);
-            std::thread::sleep(PATIENCE);
-            shared.close_soon();
-            let _ = die_of(signal);
-        }
+    let hear = move |signal| {
+        shared.came.store(signal, Ordering::Relaxed);
+        std::thread::sleep(PATIENCE);
+        shared.close_soon();
+        let _ = die_of(signal);
     };
-    std::thread::Builder::new().name("signals".into()).spawn(hear).map(drop).map_err(cannot)
+    let cannot = |error| Fault::failed(format!("cannot take signals: {error}"));
+    hear_beside(&[SIGHUP, SIGINT, SIGTERM], hear).map_err(cannot)
 }
 
 struct Session<'a> {

@@ -3,7 +3,7 @@
 use super::layout::cut;
 use crate::units::words;
 use crate::units::{percent, seconds};
-use weir_measure::record::{Run, Stage};
+use weir_doctor::facts::{Run, Stage};
 
 /// Longest name of a stage in a remark.
 const NAME: usize = 24;
@@ -111,7 +111,7 @@ fn evidence(run: &Run) -> Vec<String> {
     if most == 0 && run.notes.iter().any(|note| note.starts_with("/proc")) {
         return vec![String::from("exact: wall, user, sys, exit; all else is not known")];
     }
-    if run.discovered {
+    if run.script {
         return vec![format!("all figures sampled, {n} a stage")];
     }
     let several = run.stages.iter().any(|stage| !stage.single_task && stage.failure.is_none());

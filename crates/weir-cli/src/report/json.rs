@@ -11,9 +11,10 @@ use crate::json::seconds;
 use serde::Serialize;
 use serde_json::{Value, json};
 use weir_doctor::advice::{Advice, Gain};
+use weir_doctor::ending::Ending;
+use weir_doctor::facts::{Pipe, Run, Stage};
 use weir_doctor::verdict::Verdict;
-use weir_measure::record::{Ending, Pipe, Run, Stage};
-use weir_measure::{machine, record};
+use weir_measure::machine;
 
 /// Writes the report as one JSON document, with a newline at its end.
 pub fn json(report: &Report) -> String {
@@ -46,7 +47,7 @@ fn document(report: &Report) -> Document<'_> {
     let run = &report.run;
     Document {
         command: &report.command,
-        mode: if run.discovered { "script" } else { "pipeline" },
+        mode: if run.script { "script" } else { "pipeline" },
         wall_s: seconds(run.wall_ns),
         stopped_s: seconds(run.stopped_ns),
         cpus: run.cpus,
@@ -138,21 +139,16 @@ fn exit(stage: &Stage) -> Value {
 /// For each group of figures, how it is known.
 fn evidence(run: &Run, stage: &Stage) -> Value {
     let known = |exact: bool| if exact { "exact" } else { "sampled" };
-    let max_rss = match stage.max_rss_bytes {
-        None => "unknown",
-        Some(_) if stage.max_rss_bound => "upper bound",
-        Some(_) => known(stage.max_rss_exact),
-    };
     let blocked = if stage.hidden { "unknown" } else { "sampled" };
     json!({
-        "wall": known(!run.discovered),
-        "cpu_sums": stage.cpu_evidence.name(),
-        "cpu_and_runq": known(stage.single_task && !run.discovered),
+        "wall": known(!run.script),
+        "cpu_sums": stage.cpu_evidence.as_ref(),
+        "cpu_and_runq": known(stage.single_task && !run.script),
         "blocked": blocked,
         "samples": stage.samples,
-        "bytes": stage.bytes_evidence.name(),
-        "pipe_bytes": stage.pipe_evidence.name(),
-        "max_rss": max_rss,
+        "bytes": stage.bytes_evidence.as_ref(),
+        "pipe_bytes": stage.pipe_evidence.as_ref(),
+        "max_rss": stage.max_rss_bytes.map_or("unknown", |_| stage.max_rss_evidence.as_ref()),
     })
 }
 
@@ -181,7 +177,7 @@ fn verdict(verdict: &Said<Verdict>) -> Value {
     json!({
         "kind": if culprit.is_some() { "stage" } else { "none" },
         "stage": culprit.map(|culprit| culprit.stage + 1),
-        "reason": culprit.map(|culprit| culprit.reason.name()),
+        "reason": culprit.map(|culprit| culprit.reason.as_ref()),
         "share": culprit.map(|culprit| culprit.share),
         "speedup_limit": culprit.and_then(|culprit| culprit.speedup_limit),
         "next_stage": culprit.and_then(|culprit| culprit.next_stage).map(|next| next + 1),
@@ -189,7 +185,7 @@ fn verdict(verdict: &Said<Verdict>) -> Value {
     })
 }
 
-fn advice(run: &record::Run, said: &Said<Advice>) -> Value {
+fn advice(run: &Run, said: &Said<Advice>) -> Value {
     let advice = &said.found;
     let (gain, at_most) = match advice.gain {
         Gain::AtMost(factor) => ("bound", Some(factor)),
@@ -197,7 +193,7 @@ fn advice(run: &record::Run, said: &Said<Advice>) -> Value {
     };
     let pipe = advice.pipe.and_then(|pipe| run.pipes.get(pipe));
     json!({
-        "kind": advice.kind.name(),
+        "kind": advice.kind.as_ref(),
         "stage": advice.stage.map(|stage| stage + 1),
         "pipe": pipe.map(|pipe| json!({ "from": pipe.from + 1, "to": pipe.to + 1 })),
         "gain": gain,

@@ -4,7 +4,7 @@
 
 use comfy_table::{Cell, CellAlignment, Table};
 use unicode_width::UnicodeWidthStr;
-use weir_doctor::text::is_unsafe_to_print;
+use weir_policy::text::is_unsafe_to_print;
 
 /// Columns between two columns of a table.
 const GAP: usize = 2;

@@ -20,8 +20,8 @@ pub use text::text;
 pub use words::{advice as advice_text, verdict as verdict_text};
 
 use weir_doctor::advice::Advice;
+use weir_doctor::facts::Run;
 use weir_doctor::verdict::Verdict;
-use weir_measure::record::Run;
 
 /// What policy found, and the sentences for it.
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@
 
 use crate::units::seconds;
 use std::collections::BTreeMap;
+use weir_doctor::facts::{Evidence, Run, Stage};
 use weir_doctor::verdict::Verdict;
-use weir_measure::record::{Evidence, Run, Stage};
 
 /// At most this many folded commands are named.
 const NAMED: usize = 4;
@@ -24,8 +24,8 @@ pub fn choose(run: &Run, verdict: &Verdict) -> Rows {
         culprit.is_some_and(|c| c.stage == position || c.next_stage == Some(position))
     };
     let all = run.stages.iter().enumerate();
-    let (folded, shown): (Vec<_>, Vec<_>) = all
-        .partition(|(position, stage)| run.discovered && !named(*position) && has_no_figure(stage));
+    let (folded, shown): (Vec<_>, Vec<_>) =
+        all.partition(|(position, stage)| run.script && !named(*position) && has_no_figure(stage));
     let shown: Vec<usize> = shown.into_iter().map(|(position, _)| position).collect();
     // A single row needs no folding: the line would be no shorter.
     if folded.len() < 2 {

@@ -79,10 +79,7 @@ pub fn text(several: &Several, look: &Look) -> String {
     if look.detail != Detail::Brief {
         let mut grid = grid(several);
         grid.fit(look.columns, &DROPS);
-        let table = grid.lines(grid.name_columns(look.columns), look.columns);
-        for (at, line) in table.iter().enumerate() {
-            page.line(line, if at == 0 { Style::new().dimmed() } else { Style::new() });
-        }
+        page.table(&grid.lines(grid.name_columns(look.columns), look.columns));
         page.sentence(&format!("1 against itself: {}", several.resolves), Style::new());
     }
     let warning = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
@@ -153,7 +150,9 @@ fn grid(several: &Several) -> Grid {
         words,
         cells: several.pipelines.iter().map(cell).collect(),
     };
-    let time = |s: f64| seconds((s * 1e9) as u64);
+    let time = |share: f64| {
+        move |pipeline: &Pipeline| seconds((quantile(&pipeline.wall_s, share) * 1e9) as u64)
+    };
     let against = |cell: fn(&Against) -> String| {
         move |pipeline: &Pipeline| pipeline.against_first.as_ref().map_or_else(String::new, cell)
     };
@@ -178,26 +177,14 @@ fn grid(several: &Several) -> Grid {
         title: "  pipeline",
         names: names.collect(),
         columns: vec![
-            of("median", false, &|pipeline| time(median(&pipeline.wall_s))),
-            of("least", false, &|pipeline| time(least(&pipeline.wall_s))),
-            of("most", false, &|pipeline| time(most(&pipeline.wall_s))),
+            of("median", false, &time(0.5)),
+            of("least", false, &time(0.0)),
+            of("most", false, &time(1.0)),
             of("against 1", false, &ratio),
             of("95 % interval", false, &interval),
             of("", true, &against(Against::word)),
         ],
     }
-}
-
-fn median(values: &[f64]) -> f64 {
-    quantile(values, 0.5)
-}
-
-fn least(values: &[f64]) -> f64 {
-    values.iter().copied().reduce(f64::min).unwrap_or(0.0)
-}
-
-fn most(values: &[f64]) -> f64 {
-    values.iter().copied().reduce(f64::max).unwrap_or(0.0)
 }
 
 /// Writes it for programs.
@@ -208,7 +195,7 @@ pub fn json(several: &Several) -> String {
             "command": pipeline.command,
             "exit_status": pipeline.exit_status,
             "wall_s": pipeline.wall_s,
-            "median_s": median(&pipeline.wall_s),
+            "median_s": quantile(&pipeline.wall_s, 0.5),
             "bytes_out": pipeline.bytes_out,
             "same_output": pipeline.same_output,
             "against_first": pipeline.against_first.as_ref().map(against_json),

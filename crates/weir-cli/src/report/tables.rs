@@ -2,8 +2,7 @@
 
 use super::layout::{Column, Grid, Name};
 use crate::units::{bytes, capacity, count, ending, percent, rate, seconds};
-use weir_measure::proc::Io;
-use weir_measure::record::{Evidence, Pipe, Run, Stage};
+use weir_doctor::facts::{Evidence, Io, Pipe, Run, Stage};
 
 /// In which order columns go when the terminal is too narrow. Statuses go first, but only where
 /// all is well.
@@ -77,7 +76,7 @@ fn times(run: &Run, shown: &[usize]) -> Grid {
         column("MB/s", stages().map(|(position, _)| stage_rate(run, position))),
     ];
     // How a found process ended only its parent knows.
-    if !run.discovered {
+    if !run.script {
         let cells = stages().map(|(_, stage)| ending(stage)).collect();
         columns.push(Column { title: ENDS, words: true, cells });
     }
@@ -119,7 +118,7 @@ fn data(run: &Run, shown: &[usize]) -> Grid {
 
 /// Peak memory; of a stage too short-lived to be looked at only a bound is known.
 fn memory(stage: &Stage) -> String {
-    let mark = mark(stage.max_rss_exact, stage.max_rss_bound);
+    let mark = known(stage.max_rss_evidence);
     stage.max_rss_bytes.map_or_else(unknown, |peak| format!("{mark}{}", bytes(peak)))
 }
 
@@ -134,15 +133,6 @@ fn known(evidence: Evidence) -> &'static str {
         Evidence::UpperBound => "<",
         Evidence::LowerBound => ">",
         Evidence::Sampled | Evidence::Estimated | Evidence::Unknown => "~",
-    }
-}
-
-/// The same of a figure that is exact, a bound or sampled.
-fn mark(exact: bool, bound: bool) -> &'static str {
-    match (exact, bound) {
-        (true, _) => "",
-        (false, true) => "<",
-        (false, false) => "~",
     }
 }
 

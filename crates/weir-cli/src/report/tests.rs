@@ -2,9 +2,9 @@
 
 use super::*;
 use weir_doctor::advice::{Advice, Gain, Kind};
+use weir_doctor::ending::Ending;
+use weir_doctor::facts::{Evidence, Io, Pipe, Stage};
 use weir_doctor::partition::Times;
-use weir_measure::proc::Io;
-use weir_measure::record::{Ending, Evidence, Pipe, Stage};
 
 const MS: u64 = 1_000_000;
 
@@ -37,7 +37,7 @@ fn stage(label: &str, wall_ms: u64, [cpu, queue, input, output, sleep]: [u64; 5]
         }),
         bytes_evidence: Evidence::Exact,
         max_rss_bytes: Some(9_100_000),
-        max_rss_exact: true,
+        max_rss_evidence: Evidence::Exact,
         ending: Some(Ending::Code(0)),
         ..Stage::default()
     }
@@ -45,9 +45,8 @@ fn stage(label: &str, wall_ms: u64, [cpu, queue, input, output, sleep]: [u64; 5]
 
 /// A report whose sentences stay the same whatever policy comes to say.
 fn told(run: Run) -> Report {
-    let facts = run.facts(false, false);
     let verdict = Said {
-        found: weir_doctor::verdict::judge(&facts),
+        found: weir_doctor::verdict::judge(&run),
         text: String::from(
             "held up by 2 python3 slow.py: asleep 92 % of the time\nif 2 python3 were free, the \
              next limit is 1 yes",
@@ -131,7 +130,7 @@ fn script() -> Report {
     for stage in &mut stages[24..] {
         stage.program.clear();
     }
-    let run = Run { wall_ns: 1200 * MS, cpus: 2.0, stages, discovered: true, ..Run::default() };
+    let run = Run { wall_ns: 1200 * MS, cpus: 2.0, stages, script: true, ..Run::default() };
     told(run)
 }
 

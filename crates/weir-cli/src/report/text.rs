@@ -6,9 +6,10 @@ use super::words::{self, Ended};
 use super::{Report, fine, layout, rows, tables};
 use crate::units::{seconds, signal_name};
 use anstyle::{AnsiColor, Style};
-use weir_doctor::ending::{End, remark};
-use weir_doctor::text::printable;
-use weir_measure::record::{Ending, Run};
+use weir_doctor::ending::Ending;
+use weir_doctor::ending::remark;
+use weir_doctor::facts::Run;
+use weir_policy::text::printable;
 
 /// When more lines than this stand between the verdict and the advice, its first line is repeated:
 /// the top may have left the screen.
@@ -56,10 +57,7 @@ fn body(report: &Report, page: &mut Page) {
     let rows = rows::choose(run, &report.verdict.found);
     for (number, table) in tables::tables(run, &rows.shown, page.look.columns).iter().enumerate() {
         // A head without rows says nothing.
-        let lines = if table.len() > 1 { table.as_slice() } else { &[] };
-        for (at, line) in lines.iter().enumerate() {
-            page.line(line, if at == 0 { Style::new().dimmed() } else { Style::new() });
-        }
+        page.table(if table.len() > 1 { table } else { &[] });
         if let Some(folded) = rows.folded.as_ref().filter(|_| number == 0) {
             page.sentence(folded, Style::new());
         }
@@ -85,10 +83,16 @@ impl<'a> Page<'a> {
         Page { look, lines: Vec::new() }
     }
 
-    /// A line of a table.
-    pub(super) fn line(&mut self, line: &str, style: Style) {
+    fn line(&mut self, line: &str, style: Style) {
         let coloured = self.look.colour && style != Style::new();
         self.lines.push(if coloured { format!("{style}{line}{style:#}") } else { line.to_owned() });
+    }
+
+    /// A table, whose first line is its head.
+    pub(super) fn table(&mut self, lines: &[String]) {
+        for (at, line) in lines.iter().enumerate() {
+            self.line(line, if at == 0 { Style::new().dimmed() } else { Style::new() });
+        }
     }
 
     /// A sentence, on as many lines as it needs.
@@ -110,7 +114,7 @@ impl<'a> Page<'a> {
 
 fn headline(report: &Report) -> String {
     let run = &report.run;
-    let what = if run.discovered { "command" } else { "stage" };
+    let what = if run.script { "command" } else { "stage" };
     let stages = match run.stages.len() {
         0 if nothing_ran(run) => {
             return String::from("weir: nothing to run: the text holds no command");
@@ -134,7 +138,7 @@ fn headline(report: &Report) -> String {
 
 /// Whether the text was empty, but for comments.
 fn nothing_ran(run: &Run) -> bool {
-    run.stages.is_empty() && !run.discovered
+    run.stages.is_empty() && !run.script
 }
 
 /// A script as it is named in a sentence: by its text only where that is short.
@@ -147,19 +151,21 @@ fn script_name(command: &str) -> &str {
 /// What is to be said of how the stages, or the script, ended, and whether it is a failure.
 fn remarks(run: &Run, command: &str) -> Vec<(bool, String)> {
     let ended = |position: Option<usize>, label, ending, failure: Option<&str>| {
-        let (end, how) = match (ending, failure) {
-            (_, Some(reason)) => (End::NotStarted, reason.to_owned()),
-            (Some(Ending::Code(code)), _) => (End::Code(code), code.to_string()),
-            (Some(Ending::Signal(number)), _) => (End::Signal(number), signal_name(number)),
+        let how = match (ending, failure) {
+            (_, Some(reason)) => reason.to_owned(),
+            (Some(Ending::Code(code)), _) => code.to_string(),
+            (Some(Ending::Signal(number)), _) => signal_name(number),
             (None, _) => return None,
         };
-        let interrupted = matches!(end, End::Signal(number) if run.signals.contains(&number));
+        let end = ending.filter(|_| failure.is_none());
+        let interrupted =
+            matches!(end, Some(Ending::Signal(number)) if run.signals.contains(&number));
         let remark = remark(label, end, interrupted, run.memory_kills)?;
         let last = position.is_none_or(|position| position + 1 == run.stages.len());
         let text = words::remark(&Ended { position, label, last, how: &how }, remark);
         Some((remark.is_grave(), text))
     };
-    if run.discovered {
+    if run.script {
         // Of a script only its own end is known.
         return ended(None, script_name(command), run.ending, None).into_iter().collect();
     }

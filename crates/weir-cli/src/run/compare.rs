@@ -5,7 +5,7 @@
 //! What the pipeline writes goes to a file without a name and must be the same each time.
 
 use super::elastic;
-use super::rounds::{BAND, Entrant, Standard};
+use super::rounds::{BAND, Entrant, Standard, compared};
 use crate::fault::{Fault, tell};
 use crate::report::{Compared, Said};
 use weir_doctor::advice::{Advice, Kind};
@@ -37,10 +37,7 @@ pub fn compare(
     let wall_s = |which: usize| samples[which].iter().map(|sample| sample.wall_s).collect();
     let [plain_s, advised_s, twin_s]: [Vec<f64>; 3] = [0, 1, 2].map(wall_s);
     let outputs: Vec<_> = samples.iter().flatten().map(|sample| sample.output).collect();
-    let pairs = |other: &[f64]| {
-        let pairs: Vec<(f64, f64)> = plain_s.iter().copied().zip(other.iter().copied()).collect();
-        Comparison::from_pairs(&pairs).map_err(|error| Fault::failed(error.to_string()))
-    };
+    let pairs = |other: &[f64]| compared(plain_s.iter().copied().zip(other.iter().copied()));
     let (found, alike) = (pairs(&advised_s)?, pairs(&twin_s)?);
     let same_output = outputs.windows(2).all(|pair| pair[0] == pair[1]);
     let mut compared = Compared {

@@ -12,8 +12,7 @@ use crate::fault::{Fault, tell};
 use crate::report::Report;
 use crate::units::ending;
 use weir_doctor::advice::{Kind, Refuted};
-use weir_doctor::facts;
-use weir_measure::record::{Pipe, Run};
+use weir_doctor::facts::{Pipe, Run};
 use weir_measure::runner::{Launch, StageSpec, files_suffice};
 
 /// What an inserted stage is shown as.
@@ -23,17 +22,17 @@ const LABEL: &str = "weir buffer";
 pub fn put_in(asked: Option<&Elastic>, planned: &mut Planned) -> Result<Vec<String>, Fault> {
     match asked {
         None => Ok(Vec::new()),
-        Some(Elastic::Pipes(_)) if planned.script => Err(Fault::usage(
+        Some(Elastic::Pipes(_)) if planned.job.script => Err(Fault::usage(
             "cannot put a buffer in: this is not one pipeline that weir could run stage by stage; \
              write '| weir buffer |' into the text",
         )),
         Some(Elastic::Pipes(pipes)) => {
-            check(pipes, planned.stages.len() - 1)?;
-            let put = insert_all(&mut planned.stages, pipes);
+            check(pipes, planned.job.stages.len() - 1)?;
+            let put = insert_all(&mut planned.job.stages, pipes);
             put.map_err(|why| Fault::failed(format!("cannot put a buffer in: {why}")))?;
             Ok(Vec::new())
         }
-        Some(Elastic::Evidence) if planned.script => Ok(vec![String::from(
+        Some(Elastic::Evidence) if planned.job.script => Ok(vec![String::from(
             "no elastic buffer was put in: that takes one pipeline that weir can run stage by \
              stage; write '| weir buffer |' into the text",
         )]),
@@ -64,7 +63,7 @@ fn by_evidence(planned: &mut Planned) -> Vec<String> {
             Vec::new()
         })
     });
-    let there = planned.stages.len() - 1;
+    let there = planned.job.stages.len() - 1;
     seen.retain(|seen| seen.pipeline == pipeline && (1..=there).contains(&seen.pipe));
     let doubtful = seen.iter().find(|seen| !seen.stands()).map(Seen::counts);
     seen.retain(Seen::stands);
@@ -79,7 +78,7 @@ fn by_evidence(planned: &mut Planned) -> Vec<String> {
             "no elastic buffer was put in: {who} of this pipeline has shown that it would help"
         )];
     }
-    if let Err(why) = insert_all(&mut planned.stages, &pipes) {
+    if let Err(why) = insert_all(&mut planned.job.stages, &pipes) {
         return vec![format!("no elastic buffer was put in: {why}")];
     }
     let said = |seen: &Seen| {
@@ -145,7 +144,7 @@ pub struct Past {
 
 /// Reads that.
 pub fn past(run: &Run, command: &str) -> Past {
-    let path = evidence::place().filter(|path| !run.discovered && evidence::is_usable(path));
+    let path = evidence::place().filter(|path| !run.script && evidence::is_usable(path));
     let Some(path) = path else { return Past::default() };
     let pipeline = evidence::pipeline_key(command);
     let memory = evidence::read(&path).unwrap_or_default();
@@ -156,9 +155,7 @@ pub fn past(run: &Run, command: &str) -> Past {
 
 /// What was refuted, with the positions that its stage or pipe has in this run.
 fn here(run: &Run, known: &evidence::Refuted) -> Vec<Refuted> {
-    let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == known.kind) else {
-        return Vec::new();
-    };
+    let Ok(kind) = known.kind.parse::<Kind>() else { return Vec::new() };
     let typed = |position| typed_number(run.stages.iter().map(|stage| stage.inserted), position);
     if let Some(number) = known.pipe {
         let pipes = run.pipes.iter().enumerate().filter(|(_, pipe)| typed(pipe.from) == number);
@@ -177,11 +174,11 @@ pub fn remember_compared(report: &Report) {
         return;
     };
     let run = &report.run;
-    let Some(path) = evidence::place().filter(|_| !run.discovered) else { return };
+    let Some(path) = evidence::place().filter(|_| !run.script) else { return };
     let typed = |position| typed_number(run.stages.iter().map(|stage| stage.inserted), position);
     let tried = compared.tried.iter().map(|advice| evidence::Refuted {
         pipeline: evidence::pipeline_key(&report.command),
-        kind: advice.kind.name().to_owned(),
+        kind: advice.kind.as_ref().to_owned(),
         stage: advice.stage.map(typed),
         pipe: advice.pipe.and_then(|at| Some(typed(run.pipes.get(at)?.from))),
         when_unix_s: evidence::now_unix_s(),
@@ -198,7 +195,7 @@ pub fn remember_compared(report: &Report) {
 /// without buffers showed that they would not. Failing costs a line.
 pub fn remember(report: &Report) {
     let run = &report.run;
-    if run.discovered {
+    if run.script {
         return;
     }
     let Some(path) = evidence::place() else { return };
@@ -232,15 +229,16 @@ pub fn remember(report: &Report) {
 /// buffers the pipes are others, and of a run cut short or too short nothing is known.
 fn is_contrary(run: &Run, pipe: &Pipe) -> bool {
     let plain = run.stages.iter().all(|stage| !stage.inserted);
-    plain && run.signals.is_empty() && pipe.samples >= facts::Pipe::ENOUGH_SAMPLES
+    plain && run.signals.is_empty() && pipe.samples >= Pipe::ENOUGH_SAMPLES
 }
 
 fn seen(pipe: &Pipe, pipeline: &str, number: usize) -> Seen {
+    let (full_share, empty_share) = pipe.shares();
     Seen {
         pipeline: pipeline.to_owned(),
         pipe: number,
-        full_share: pipe.full_share.unwrap_or(0.0),
-        empty_share: pipe.empty_share.unwrap_or(0.0),
+        full_share,
+        empty_share,
         longest_full_ms: pipe.longest_full_ns / 1_000_000,
         longest_empty_ms: pipe.longest_empty_ns / 1_000_000,
         when_unix_s: evidence::now_unix_s(),

@@ -199,7 +199,7 @@ pub fn judge_tried(path: &Path, tried: &[Refuted], gained: bool) -> Result<(), T
         }
         memory.refuted.extend_from_slice(tried);
         memory.seen.retain(|entry| {
-            let buffer = |new: &&Refuted| new.kind == Kind::ElasticBuffer.name();
+            let buffer = |new: &&Refuted| new.kind == Kind::ElasticBuffer.as_ref();
             let same =
                 |new: &Refuted| new.pipeline == entry.pipeline && new.pipe == Some(entry.pipe);
             !tried.iter().filter(buffer).any(same)

@@ -12,7 +12,7 @@ use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
 use weir_doctor::state::State;
 use weir_measure::attribution::{Group, Sampler};
-use weir_measure::proc::Io;
+use weir_measure::proc::parse_io;
 use weir_sys::Pid;
 use weir_sys::proc::read_small;
 
@@ -90,7 +90,7 @@ impl Live {
     fn rate(&mut self, now_ns: u64, at: usize, group: &Group, sampler: &Sampler) -> Option<String> {
         let mut buffer = [0; 1024];
         let io = read_small(&format!("/proc/{}/io", group.root), &mut buffer).ok();
-        let io = io.and_then(Io::parse).filter(|_| !group.several())?;
+        let io = io.and_then(parse_io).filter(|_| !group.several())?;
         let is = |end| sampler.pipes.iter().any(|pipe| Some(pipe.identity) == end);
         let bytes = match (is(group.ends.input), is(group.ends.output)) {
             (true, _) => io.read_bytes,

@@ -18,14 +18,14 @@ mod watch;
 
 use crate::args::RunOptions;
 use crate::fault::{Fault, tell};
-use crate::report::{Report, Said, advice_text, verdict_text};
+use crate::report::{self, Report, Said, advice_text, verdict_text};
 use outputs::Outputs;
 use std::io;
 use std::process::ExitCode;
-use weir_cli_sys::closed_standard_descriptors;
+use weir_doctor::ending::Ending;
+use weir_doctor::facts::{Host, Run};
 use weir_measure::machine;
 use weir_measure::proc::{Descriptor, Kind};
-use weir_measure::record::{Ending, Host, Run};
 use weir_measure::runner;
 
 /// Runs the verb.
@@ -35,22 +35,20 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
         return several::compare(options, plans);
     }
     let Some(mut planned) = plans.pop() else { return Err(Fault::usage("nothing to run")) };
-    if planned.stages.is_empty() {
+    if planned.job.stages.is_empty() {
         return Ok(nothing(options));
     }
     let notes = elastic::put_in(options.elastic.as_ref(), &mut planned)?;
-    let closed = closed_standard_descriptors();
-    let (command, negated) = (planned.command.clone(), planned.negated);
-    let job = planned.job(options, closed);
+    let plan::Planned { job, negated, command } = planned;
     let standard = options.compare.then(rounds::Standard::keep).transpose()?;
-    let outputs = Outputs::open(options, closed);
+    let outputs = Outputs::open(options);
     let mut watch = watch::Watch::new(options.live, &job);
     let mut run = runner::run(&job, &mut watch)
         .map_err(|error| Fault::failed(format!("cannot make a pipe: {error}")))?;
     watch.finish();
     run.notes.extend(notes);
     let ending = status::status(&run, options.pipefail, negated);
-    let mut report = judge(run, &command, closed, ending.shell_status());
+    let mut report = judge(run, &command, job.closed, ending.shell_status());
     elastic::tell_losses(&report.run);
     elastic::remember(&report);
     if standard.is_some() && report.run.stages.iter().any(|stage| stage.failure.is_some()) {
@@ -59,13 +57,13 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
         report.compared = compare::compare(&job, &report.advice, options.runs, &standard)?;
         elastic::remember_compared(&report);
     }
-    outputs.write(&report);
+    outputs.write(&report, report::text, report::json);
     Ok(ending.take())
 }
 
 /// A text of blanks and comments: a shell does nothing then, and is content.
 fn nothing(options: &RunOptions) -> ExitCode {
-    let outputs = Outputs::open(options, closed_standard_descriptors());
+    let outputs = Outputs::open(options);
     let (online_cpus, cpus) = (machine::online_cpus(), machine::allowed_cpus().len() as u32);
     let run = Run {
         ending: Some(Ending::Code(0)),
@@ -73,7 +71,7 @@ fn nothing(options: &RunOptions) -> ExitCode {
         host: Host { online_cpus, cpus, ..Host::default() },
         ..Run::default()
     };
-    outputs.write(&judge(run, "", [false; 3], 0));
+    outputs.write(&judge(run, "", [false; 3], 0), report::text, report::json);
     ExitCode::SUCCESS
 }
 
@@ -91,12 +89,12 @@ fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report 
         fd.is_some_and(|fd| matches!(fd.kind, Kind::Pipe | Kind::Socket | Kind::Device))
     };
     let (input, output) = (Descriptor::of(io::stdin()), Descriptor::of(io::stdout()));
-    let facts = run.facts(flows(input), flows(output));
-    let verdict = weir_doctor::verdict::judge(&facts);
+    (run.input_from_outside, run.output_to_outside) = (flows(input), flows(output));
+    let verdict = weir_doctor::verdict::judge(&run);
     let past = elastic::past(&run, command);
-    let advice = weir_doctor::advice::advise(&facts, &verdict, &past.refuted);
-    let said = |found| Said { text: advice_text(&facts, &found, past.remembers), found };
+    let advice = weir_doctor::advice::advise(&run, &verdict, &past.refuted);
+    let said = |found| Said { text: advice_text(&run, &found, past.remembers), found };
     let advice = advice.into_iter().map(said).collect();
-    let verdict = Said { text: verdict_text(&facts, &verdict), found: verdict };
+    let verdict = Said { text: verdict_text(&run, &verdict), found: verdict };
     Report { run, command: command.to_owned(), verdict, advice, status, compared: None }
 }

@@ -3,12 +3,13 @@
 use crate::args::RunOptions;
 use crate::fault::tell;
 use crate::output::print_json;
-use crate::report::{self, Detail, Look, Report};
+use crate::report::{Detail, Look};
 use signal_hook::consts::SIGXFSZ;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
+use weir_cli_sys::closed_standard_descriptors;
 
 /// Where the report goes; opened before the run, so that a bad name is told at once and still
 /// costs nobody the pipeline's work.
@@ -25,11 +26,11 @@ enum Target {
 }
 
 impl Outputs {
-    pub fn open(options: &RunOptions, closed: [bool; 3]) -> Outputs {
+    pub fn open(options: &RunOptions) -> Outputs {
         let text = match &options.output {
             _ if options.quiet => None,
             Some(path) => open(path, "report"),
-            None if closed[2] => None,
+            None if closed_standard_descriptors()[2] => None,
             None => Some(Target::Stderr),
         };
         let json = options.json.as_ref().and_then(|path| match path.as_os_str() == "-" {
@@ -39,22 +40,13 @@ impl Outputs {
         Outputs { text, json, detail: options.detail() }
     }
 
-    pub fn write(&self, report: &Report) {
+    /// Writes what was found: a report, or a comparison of several pipelines.
+    pub fn write<T>(&self, found: &T, text: fn(&T, &Look) -> String, json: fn(&T) -> String) {
         if let Some(target) = &self.text {
-            target.write(&report::text(report, &target.look(self.detail)));
+            target.write(&text(found, &target.look(self.detail)));
         }
         if let Some(target) = &self.json {
-            target.write(&report::json(report));
-        }
-    }
-
-    /// The same of a comparison of several pipelines.
-    pub fn write_several(&self, several: &report::Several) {
-        if let Some(target) = &self.text {
-            target.write(&report::several_text(several, &target.look(self.detail)));
-        }
-        if let Some(target) = &self.json {
-            target.write(&report::several_json(several));
+            target.write(&json(found));
         }
     }
 }

@@ -9,45 +9,32 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use weir_cli_sys::closed_standard_descriptors;
 use weir_doctor::programs::is_posix_shell;
 use weir_measure::runner::{Job, Launch, StageSpec, files_needed, files_suffice};
 
 /// What is to be run.
 #[derive(Default)]
 pub struct Planned {
-    /// The stages, or one that is the whole script.
-    pub stages: Vec<StageSpec>,
-    /// The only stage is a script.
-    pub script: bool,
-    /// Why it is, if so: what stands before "ran whole under the shell".
-    pub whole_because: String,
+    /// The job that runs it.
+    pub job: Job,
     /// The status is turned round (`! a | b`).
     pub negated: bool,
-    /// The shell for stages that need one.
-    pub shell: PathBuf,
-    /// Options for it.
-    pub shell_options: Vec<OsString>,
     /// The command as typed, for the report.
     pub command: String,
 }
 
-impl Planned {
-    /// The job that runs it.
-    pub fn job(self, options: &RunOptions, closed: [bool; 3]) -> Job {
-        Job {
-            stages: self.stages,
-            script: self.script,
-            whole_because: self.whole_because,
-            shell: self.shell,
-            shell_options: self.shell_options,
-            pipe_bytes: match options.pipe_size {
-                PipeSize::Auto => PIPE_BYTES,
-                PipeSize::Bytes(bytes) => bytes,
-            },
-            pipe_auto: options.pipe_size == PipeSize::Auto,
-            tick_ns: options.sample_ms * 1_000_000,
-            closed,
-        }
+/// A job without stages, as the options have it.
+fn job(options: &RunOptions) -> Job {
+    Job {
+        pipe_bytes: match options.pipe_size {
+            PipeSize::Auto => PIPE_BYTES,
+            PipeSize::Bytes(bytes) => bytes,
+        },
+        pipe_auto: options.pipe_size == PipeSize::Auto,
+        tick_ns: options.sample_ms * 1_000_000,
+        closed: closed_standard_descriptors(),
+        ..Job::default()
     }
 }
 
@@ -62,11 +49,11 @@ const REPLACING_SHELLS: [&str; 3] = ["bash", "sh", "dash"];
 pub fn plans(options: &RunOptions) -> Result<Vec<Planned>, Fault> {
     match &options.asked {
         Asked::Texts(texts) => texts.iter().map(|text| of_text(text, options)).collect(),
-        Asked::Words(words) => Ok(vec![of_words(words.as_slice())?]),
+        Asked::Words(words) => Ok(vec![of_words(words.as_slice(), job(options))?]),
     }
 }
 
-fn of_words(words: &[OsString]) -> Result<Planned, Fault> {
+fn of_words(words: &[OsString], job: Job) -> Result<Planned, Fault> {
     let mut stages = Vec::new();
     for words in words.split(|word| word == "|") {
         if words.is_empty() {
@@ -83,7 +70,7 @@ fn of_words(words: &[OsString]) -> Result<Planned, Fault> {
     // Needed only for scripts without a first line, which exec(3) gives to sh.
     let shell = PathBuf::from("/bin/sh");
     let script = starts_others(&stages);
-    Ok(Planned { stages, script, shell, command, ..Planned::default() })
+    Ok(Planned { job: Job { stages, script, shell, ..job }, negated: false, command })
 }
 
 /// Whether the only stage is a script or a build: what it starts is what a person wants to know of,
@@ -137,7 +124,7 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
         None => Plan::Whole,
         Some(Ok(plan)) => plan,
         // A shell does nothing then, and is content.
-        Some(Err(PlanError::Empty)) => return Ok(nothing(shell)),
+        Some(Err(PlanError::Empty)) => return Ok(Planned::default()),
         // The last word on syntax is the shell's own.
         Some(Err(PlanError::Syntax(_))) if accepts(&shell, text) => Plan::Whole,
         Some(Err(PlanError::Syntax(error))) => {
@@ -152,30 +139,19 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
             let replaces = REPLACING_SHELLS.contains(&name.as_str());
             let stages: Vec<_> =
                 pipeline.stages.into_iter().map(|stage| spec(stage, replaces)).collect();
-            let (script, negated) = (starts_others(&stages), pipeline.negated);
-            let planned = Planned {
-                stages,
-                script,
-                negated,
-                shell,
-                shell_options,
-                command,
-                ..Planned::default()
-            };
-            Ok(planned)
+            let script = starts_others(&stages);
+            let job = Job { stages, script, shell, shell_options, ..job(options) };
+            Ok(Planned { job, negated: pipeline.negated, command })
         }
         plan => {
             let whole_because = reason(text, &name, known, &plan);
             let launch = Launch::Shell(text.to_owned());
             let stages = vec![StageSpec { label: command.clone(), launch, inserted: false }];
-            let (script, negated) = (true, false);
-            Ok(Planned { stages, script, whole_because, negated, shell, shell_options, command })
+            let script = true;
+            let job = Job { stages, script, whole_because, shell, shell_options, ..job(options) };
+            Ok(Planned { job, negated: false, command })
         }
     }
-}
-
-fn nothing(shell: PathBuf) -> Planned {
-    Planned { shell, ..Planned::default() }
 }
 
 /// Why a text runs whole.

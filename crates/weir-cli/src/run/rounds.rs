@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
-use weir_measure::pairs::PairOrder;
+use weir_measure::pairs::{Comparison, PairOrder};
 use weir_measure::runner::{self, Job};
 
 /// The difference in time that is taken for none.
@@ -64,6 +64,12 @@ pub fn rounds(
     }
     bar.finish_and_clear();
     Ok(Some(samples))
+}
+
+/// How the second of two times compares with the first, by rounds.
+pub fn compared(pairs: impl Iterator<Item = (f64, f64)>) -> Result<Comparison, Fault> {
+    let pairs: Vec<(f64, f64)> = pairs.collect();
+    Comparison::from_pairs(&pairs).map_err(|error| Fault::failed(error.to_string()))
 }
 
 /// What cannot be read a second time is refused before the first run.

@@ -6,35 +6,29 @@
 use super::elastic;
 use super::outputs::Outputs;
 use super::plan::Planned;
-use super::rounds::{BAND, Entrant, Sample, Standard, rounds};
+use super::rounds::{BAND, Entrant, Sample, Standard, compared, rounds};
 use crate::args::RunOptions;
 use crate::fault::Fault;
-use crate::report::{Against, Pipeline, Several};
+use crate::report::{Against, Pipeline, Several, several_json, several_text};
 use std::process::ExitCode;
-use weir_cli_sys::closed_standard_descriptors;
 use weir_measure::machine;
-use weir_measure::pairs::Comparison;
 
 /// Runs the verb for several pipelines.
 pub fn compare(options: &RunOptions, mut plans: Vec<Planned>) -> Result<ExitCode, Fault> {
-    if let Some(empty) = plans.iter().position(|plan| plan.stages.is_empty()) {
+    if let Some(empty) = plans.iter().position(|plan| plan.job.stages.is_empty()) {
         let number = empty + 1;
         return Err(Fault::usage(format!("cannot compare: pipeline {number} holds no command")));
     }
     for plan in &mut plans {
         elastic::put_in(options.elastic.as_ref(), plan)?;
     }
-    let closed = closed_standard_descriptors();
     let commands: Vec<String> = plans.iter().map(|plan| plan.command.clone()).collect();
     let entrants: Vec<Entrant> = plans
         .into_iter()
-        .map(|plan| {
-            let negated = plan.negated;
-            Entrant { job: plan.job(options, closed), pipefail: options.pipefail, negated }
-        })
+        .map(|Planned { job, negated, .. }| Entrant { job, pipefail: options.pipefail, negated })
         .collect();
     let standard = Standard::keep()?;
-    let outputs = Outputs::open(options, closed);
+    let outputs = Outputs::open(options);
     // Not counted: the first runs read files that are not in memory yet.
     for entrant in &entrants {
         standard.run(entrant)?.ok_or_else(Fault::interrupted)?;
@@ -42,7 +36,7 @@ pub fn compare(options: &RunOptions, mut plans: Vec<Planned>) -> Result<ExitCode
     let twice: Vec<&Entrant> = entrants.iter().chain(entrants.first()).collect();
     let samples = rounds(&twice, options.runs, &standard)?.ok_or_else(Fault::interrupted)?;
     let several = judge(&commands, &samples)?;
-    outputs.write_several(&several);
+    outputs.write(&several, several_text, several_json);
     Ok(ExitCode::from(u8::from(!several.same_status)))
 }
 
@@ -50,10 +44,8 @@ pub fn compare(options: &RunOptions, mut plans: Vec<Planned>) -> Result<ExitCode
 fn judge(commands: &[String], samples: &[Vec<Sample>]) -> Result<Several, Fault> {
     let wall_s = |of: &[Sample]| of.iter().map(|sample| sample.wall_s).collect::<Vec<f64>>();
     let first = &samples[0];
-    let against = |other: &[Sample]| {
-        let pairs = first.iter().zip(other).map(|(a, b)| (a.wall_s, b.wall_s)).collect::<Vec<_>>();
-        Comparison::from_pairs(&pairs).map_err(|error| Fault::failed(error.to_string()))
-    };
+    let against =
+        |other: &[Sample]| compared(first.iter().zip(other).map(|(a, b)| (a.wall_s, b.wall_s)));
     let alike = |what: fn(&Sample) -> (u64, u64), of: &[Sample]| {
         of.iter().all(|sample| what(sample) == what(&first[0]))
     };

@@ -3,7 +3,8 @@
 use crate::output::die;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::process::ExitCode;
-use weir_measure::record::{Ending, Run, Stage};
+use weir_doctor::ending::Ending;
+use weir_doctor::facts::{Run, Stage};
 
 /// How weir is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub fn status(run: &Run, pipefail: bool, negated: bool) -> Status {
         }
     }
     let mut code = run.ending.map_or(1, shell_code);
-    if pipefail && !run.discovered {
+    if pipefail && !run.script {
         let failed = run.stages.iter().rev().filter_map(|stage| stage.ending.map(shell_code));
         code = failed.into_iter().find(|code| *code != 0).unwrap_or(0);
     }

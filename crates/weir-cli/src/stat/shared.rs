@@ -4,7 +4,7 @@ use crate::json;
 use crate::units::{bytes, capacity, count, seconds};
 use serde_json::{Value, json};
 use weir::stat::{FlagsStat, MpxStat};
-use weir_doctor::text::printable;
+use weir_policy::text::printable;
 
 /// A line of the table.
 pub type Row = [String; 13];
@@ -41,39 +41,26 @@ pub fn mpx_rows(stat: &MpxStat) -> [Row; 2] {
         0 => String::new(),
         blocked => format!("{} blocked", count(blocked)),
     };
-    let none = String::new;
-    [
-        [
-            name(&stat.holders),
-            format!("{role} out"),
-            process(account.pid),
-            bytes(account.bytes_out),
-            none(),
-            count(account.records_out),
-            none(),
-            none(),
-            none(),
-            none(),
-            count(account.wakes_given),
-            none(),
-            state,
-        ],
-        [
-            channels,
-            format!("{role} in"),
-            none(),
-            bytes(account.bytes_in),
-            none(),
-            count(account.records_in),
-            count(account.waits),
-            count(account.spun),
-            count(account.slept),
-            seconds(account.slept_ns),
-            none(),
-            count(account.wakes_taken),
-            none(),
-        ],
-    ]
+    let mut sent: Row = [const { String::new() }; 13];
+    sent[0] = name(&stat.holders);
+    sent[1] = format!("{role} out");
+    sent[2] = process(account.pid);
+    sent[3] = bytes(account.bytes_out);
+    sent[5] = count(account.records_out);
+    sent[10] = count(account.wakes_given);
+    sent[12] = state;
+    let mut received: Row = [const { String::new() }; 13];
+    received[..2].clone_from_slice(&[channels, format!("{role} in")]);
+    received[3] = bytes(account.bytes_in);
+    received[5..10].clone_from_slice(&[
+        count(account.records_in),
+        count(account.waits),
+        count(account.spun),
+        count(account.slept),
+        seconds(account.slept_ns),
+    ]);
+    received[11] = count(account.wakes_taken);
+    [sent, received]
 }
 
 /// What those who wait for flags have done.

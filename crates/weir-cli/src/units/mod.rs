@@ -7,8 +7,9 @@ pub mod words;
 
 use std::time::Duration;
 pub use terminal::columns;
+use weir_doctor::ending::Ending;
+use weir_doctor::facts::Stage;
 use weir_measure::bench::params::Unit;
-use weir_measure::record::{Ending, Stage};
 pub use words::count;
 
 /// A time in a table cell: seconds, `-` for nothing worth a digit.
@@ -56,9 +57,7 @@ fn scaled(count: u64, step: f64, units: &[&str; 5]) -> String {
 pub fn capacity(count: u64) -> String {
     match count {
         0 => String::from("?"),
-        c if c.is_multiple_of(1 << 20) => format!("{} MiB", c >> 20),
-        c if c.is_multiple_of(1 << 10) => format!("{} KiB", c >> 10),
-        c => format!("{c} B"),
+        count => weir_bench::tools::size(count),
     }
 }
 

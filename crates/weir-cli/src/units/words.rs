@@ -1,6 +1,6 @@
 //! How numbers read in sentences.
 
-use weir_doctor::text::printable;
+use weir_policy::text::printable;
 
 /// A share as a percentage: `93 %`.
 pub fn percent(share: f64) -> String {

@@ -22,7 +22,8 @@ const LOOSE: f64 = 1.10;
 /// left, letting more be done at once gains nothing either.
 pub(super) fn pipe_advice(run: &Run, position: usize) -> Option<Advice> {
     let pipe: &Pipe = &run.pipes[position];
-    let often = pipe.full_share >= OFTEN && pipe.empty_share >= OFTEN;
+    let (full, empty) = pipe.shares();
+    let often = full >= OFTEN && empty >= OFTEN;
     let in_turn = often && pipe.samples >= Pipe::ENOUGH_SAMPLES;
     let (writer, reader) = (run.stages.get(pipe.from)?, run.stages.get(pipe.to)?);
     // A relay waits for both its neighbours by its nature: its waits say nothing about a pipe.

@@ -52,10 +52,11 @@ pub(super) fn larger_transfers(run: &Run, verdict: &Verdict, position: usize) ->
     if starting_share(run, stage).is_some() {
         return None;
     }
-    let writes = are_tiny(stage.write_calls, stage.write_bytes);
-    let reads = are_tiny(stage.read_calls, stage.read_bytes) && !is_fed_small(run, position);
+    let io = stage.io.unwrap_or_default();
+    let writes = are_tiny(io.write_calls, io.write_bytes);
+    let reads = are_tiny(io.read_calls, io.read_bytes) && !is_fed_small(run, position);
     let by_reads = match (writes, reads) {
-        (true, true) => stage.read_calls > stage.write_calls,
+        (true, true) => io.read_calls > io.write_calls,
         (false, false) => return None,
         (_, reads) => reads,
     };
@@ -86,13 +87,14 @@ fn transfer_gain(run: &Run, stage: &Stage, position: usize, system_share: f64) -
 
 /// Whether the reads of a stage are as small as the writes that feed it: then it cannot help it.
 fn is_fed_small(run: &Run, position: usize) -> bool {
-    let stage = &run.stages[position];
+    let read = run.stages[position].io.unwrap_or_default();
     let feeds = run.pipes.iter().find(|pipe| pipe.to == position);
     let writer = feeds.and_then(|pipe| run.stages.get(pipe.from));
     writer.is_some_and(|writer| {
-        let written = writer.write_bytes / writer.write_calls.max(1);
-        let read = stage.read_bytes / stage.read_calls.max(1);
-        writer.write_calls > 0 && written < SMALLER * read.max(1)
+        let wrote = writer.io.unwrap_or_default();
+        let written = wrote.write_bytes / wrote.write_calls.max(1);
+        let read = read.read_bytes / read.read_calls.max(1);
+        wrote.write_calls > 0 && written < SMALLER * read.max(1)
     })
 }
 
@@ -100,8 +102,7 @@ fn is_fed_small(run: &Run, position: usize) -> bool {
 pub(super) fn c_locale(run: &Run, position: usize) -> Option<Advice> {
     let stage = &run.stages[position];
     stage.locale.as_ref().filter(|locale| !is_plain(locale))?;
-    let user_ns = stage.cpu_sum_ns.saturating_sub(stage.system_ns);
-    let share = weight(run, stage.times.cpu_ns, user_ns);
+    let share = weight(run, stage.times.cpu_ns, stage.user_ns);
     if !programs::locale_matters(&stage.program) || share < MUCH_CPU {
         return None;
     }

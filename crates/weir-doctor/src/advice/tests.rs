@@ -19,23 +19,31 @@ fn stage(label: &str, [cpu, queue, input, output]: [u64; 4]) -> Stage {
         ..Times::default()
     };
     let program = label.split(' ').next().unwrap_or("").to_string();
-    let (wall_ns, cpu_sum_ns) = (1000 * MS, cpu * MS);
+    let (wall_ns, user_ns) = (1000 * MS, cpu * MS);
     let label = label.to_string();
     let single_task = true;
-    Stage {
-        label,
-        program,
-        wall_ns,
-        times,
-        cpu_sum_ns,
-        single_task,
-        samples: 200,
-        ..Stage::default()
-    }
+    Stage { label, program, wall_ns, times, user_ns, single_task, samples: 200, ..Stage::default() }
+}
+
+/// Gives a stage this many read calls that moved these bytes.
+fn reads(stage: &mut Stage, calls: u64, bytes: u64) {
+    let io = stage.io.get_or_insert_default();
+    (io.read_calls, io.read_bytes) = (calls, bytes);
+}
+
+/// Gives a stage this many write calls that moved these bytes.
+fn writes(stage: &mut Stage, calls: u64, bytes: u64) {
+    let io = stage.io.get_or_insert_default();
+    (io.write_calls, io.write_bytes) = (calls, bytes);
+}
+
+/// Lets this much of a stage's CPU time be the kernel's.
+fn in_kernel(stage: &mut Stage, system_ns: u64) {
+    (stage.user_ns, stage.system_ns) = (stage.cpu_sum_ns() - system_ns, system_ns);
 }
 
 fn run(stages: Vec<Stage>) -> Run {
-    let used: u64 = stages.iter().map(|stage| stage.cpu_sum_ns).sum();
+    let used: u64 = stages.iter().map(Stage::cpu_sum_ns).sum();
     let idle_cpus = Some((2.0 - used as f64 / 1e9).max(0.0));
     let host = Host { cpus: 2, online_cpus: 2, idle_cpus, ..Host::default() };
     Run { wall_ns: 1000 * MS, cpus: 2.0, stages, host, ..Run::default() }
@@ -56,12 +64,13 @@ fn with_pipe(full_share: f64, empty_share: f64, longest_ns: u64) -> Run {
         to: 1,
         capacity_bytes: 65_536,
         limit_bytes: 1 << 20,
-        full_share,
-        empty_share,
+        full_share: Some(full_share),
+        empty_share: Some(empty_share),
         longest_full_ns: longest_ns,
         longest_empty_ns: longest_ns,
         longest_turn_ns: longest_ns,
         samples: 200,
+        ..Pipe::default()
     }];
     run
 }
@@ -145,12 +154,11 @@ fn tiny_writes_are_shown_with_their_size() {
     let mut tiny =
         run(vec![stage("python3 -u g.py", [950, 0, 0, 50]), stage("wc", [50, 0, 950, 0])]);
     tiny.pipes = vec![Pipe { from: 0, to: 1, ..Pipe::default() }];
-    tiny.stages[0].write_calls = 1_000_000;
-    tiny.stages[0].write_bytes = 14_000_000;
-    tiny.stages[0].system_ns = 600 * MS;
+    writes(&mut tiny.stages[0], 1_000_000, 14_000_000);
+    in_kernel(&mut tiny.stages[0], 600 * MS);
     let found = advice(&tiny);
     assert_eq!((found[0].kind, found[0].gain), (Kind::LargerWrites, Gain::About(2.5)));
-    tiny.stages[0].write_bytes = 4_000_000_000;
+    writes(&mut tiny.stages[0], 1_000_000, 4_000_000_000);
     assert_eq!(kinds(&tiny), vec![]);
 }
 
@@ -166,17 +174,17 @@ fn the_reader_of_small_writes_is_not_blamed_for_them() {
     let mut fed = run(vec![stage("while read", [900, 0, 0, 50]), stage("sort", [500, 0, 500, 0])]);
     fed.pipes = vec![Pipe { from: 0, to: 1, ..Pipe::default() }];
     for (stage, calls) in fed.stages.iter_mut().zip([400_000, 329_000]) {
-        (stage.write_calls, stage.write_bytes) = (calls, calls * 24);
-        stage.system_ns = 400 * MS;
+        writes(stage, calls, calls * 24);
+        in_kernel(stage, 400 * MS);
     }
     let sort = &mut fed.stages[1];
-    (sort.write_calls, sort.write_bytes) = (100, 9_600_000);
-    (sort.read_calls, sort.read_bytes) = (329_000, 9_600_000);
+    writes(sort, 100, 9_600_000);
+    reads(sort, 329_000, 9_600_000);
     let found = advice(&fed);
     assert_eq!((found.len(), found[0].kind, found[0].stage), (1, Kind::LargerWrites, Some(0)));
     // A reader that takes a byte at a time of what was written in blocks does it by itself.
-    (fed.stages[0].write_calls, fed.stages[0].write_bytes) = (2400, 9_600_000);
-    (fed.stages[1].read_calls, fed.stages[1].read_bytes) = (9_600_000, 9_600_000);
+    writes(&mut fed.stages[0], 2400, 9_600_000);
+    reads(&mut fed.stages[1], 9_600_000, 9_600_000);
     let found = advice(&fed);
     assert_eq!((found[0].kind, found[0].stage), (Kind::LargerReads, Some(1)));
 }
@@ -193,16 +201,18 @@ fn a_loop_that_is_replaced_has_the_bound_of_a_stage_that_is_free() {
         Pipe { from: 1, to: 2, ..Pipe::default() },
     ];
     let shell = &mut loops.stages[1];
-    (shell.read_calls, shell.read_bytes, shell.system_ns) = (34_300_000, 34_300_000, 650 * MS);
-    (loops.stages[0].write_calls, loops.stages[0].write_bytes) = (600, 34_300_000);
+    reads(shell, 34_300_000, 34_300_000);
+    in_kernel(shell, 650 * MS);
+    writes(&mut loops.stages[0], 600, 34_300_000);
     // Its reader spends most of its time on reads of a few bytes, which go as well.
     let sort = &mut loops.stages[2];
-    (sort.read_calls, sort.read_bytes, sort.system_ns) = (400_000, 9_600_000, 180 * MS);
+    reads(sort, 400_000, 9_600_000);
+    in_kernel(sort, 180 * MS);
     let found = advice(&loops);
     assert_eq!(found[0].kind, Kind::LargerReads);
     assert!(found[0].gain.factor() > 49.8, "that much was gained once: {:?}", found[0].gain);
     assert!(matches!(found[0].gain, Gain::About(_)), "what sort would need is not known");
-    loops.stages[2].read_calls = 100;
+    reads(&mut loops.stages[2], 100, 9_600_000);
     let found = advice(&loops);
     assert_eq!(found[0].gain, Gain::AtMost(5.0));
 }
@@ -215,7 +225,8 @@ fn many_short_processes_are_the_reason_and_not_their_small_writes() {
     ]);
     let looping = &mut forks.stages[0];
     looping.single_task = false;
-    (looping.write_calls, looping.write_bytes, looping.system_ns) = (3003, 27_000, 500 * MS);
+    writes(looping, 3003, 27_000);
+    in_kernel(looping, 500 * MS);
     looping.started = Some(Started {
         processes: 3000,
         likely_processes: 3000,
@@ -274,7 +285,7 @@ fn who_reads_the_output_slowly_does_so_on_any_host() {
 fn under_a_quota_nothing_is_advised_that_only_does_more_at_once() {
     let mut throttled = with_pipe(0.4, 0.4, 200 * MS);
     for stage in &mut throttled.stages {
-        stage.cpu_sum_ns = 100 * MS;
+        stage.user_ns = 100 * MS;
     }
     throttled.cpus = 0.2;
     throttled.quota =
@@ -315,8 +326,8 @@ fn at_most_three_lines_and_none_below_what_the_run_resolves() {
     let mut many = run(vec![stage("w -u", [900, 0, 0, 100]); 9]);
     many.pipes = (0..8).map(|from| Pipe { from, to: from + 1, ..Pipe::default() }).collect();
     for stage in &mut many.stages {
-        (stage.write_calls, stage.write_bytes) = (100_000, 1_000_000);
-        stage.system_ns = 300 * MS;
+        writes(stage, 100_000, 1_000_000);
+        in_kernel(stage, 300 * MS);
     }
     many.cpus = 16.0;
     assert_eq!(advice(&many).len(), MOST);
@@ -346,4 +357,22 @@ fn bytes_are_bytes_also_in_c_utf_8() {
         sorts.stages[0].locale = Some(plain.to_string());
         assert_eq!(kinds(&sorts), vec![], "{plain}");
     }
+}
+
+/// The names stand in JSON and in what is remembered of earlier runs.
+#[test]
+fn kinds_keep_their_names() {
+    for (kind, name) in [
+        (Kind::LargerPipe, "larger-pipe"),
+        (Kind::ElasticBuffer, "elastic-buffer"),
+        (Kind::MoreCpus, "more-cpus"),
+        (Kind::CLocale, "c-locale"),
+        (Kind::ParallelCompressor, "parallel-compressor"),
+        (Kind::LargerWrites, "larger-writes"),
+        (Kind::LargerReads, "larger-reads"),
+        (Kind::FewerProcesses, "fewer-processes"),
+    ] {
+        assert_eq!((kind.as_ref(), name.parse()), (name, Ok(kind)));
+    }
+    assert_eq!(Evidence::LowerBound.as_ref(), "lower bound");
 }

@@ -1,7 +1,6 @@
 //! What was around a run: the host's CPUs, the quota, the processes it started, its peers.
 
 use super::Evidence;
-use crate::named::named;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -101,23 +100,22 @@ pub struct Peer {
     pub waited_ns: u64,
 }
 
-named!(
-    /// Kinds of peers.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub enum PeerKind {
-        /// A process on this host, by a unix socket.
-        Unix = "unix",
-        /// A process on this host, by an address of this host.
-        Local = "local",
-        /// Another host.
-        Remote = "remote",
-        /// Nobody yet: it waits for a connection.
-        Listening = "listening",
-        /// It could not be found out.
-        #[default]
-        Unknown = "unknown",
-    }
-);
+/// Kinds of peers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::AsRefStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum PeerKind {
+    /// A process on this host, by a unix socket.
+    Unix,
+    /// A process on this host, by an address of this host.
+    Local,
+    /// Another host.
+    Remote,
+    /// Nobody yet: it waits for a connection.
+    Listening,
+    /// It could not be found out.
+    #[default]
+    Unknown,
+}
 
 /// As it is named in sentences, after "waiting for": `127.0.0.1:42022 (sshd 123)`,
 /// `the unix socket of postgres 8123`, `a connection to 0.0.0.0:80`, `a socket`.

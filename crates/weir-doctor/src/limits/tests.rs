@@ -11,8 +11,24 @@ const MS: u64 = 1_000_000;
 
 fn stage(cpu_ms: u64, sleep_ms: u64) -> Stage {
     let times = Times { cpu_ns: cpu_ms * MS, sleep_ns: sleep_ms * MS, ..Times::default() };
-    let cpu_sum_ns = times.cpu_ns;
-    Stage { times, cpu_sum_ns, single_task: true, wall_ns: 1000 * MS, ..Stage::default() }
+    Stage {
+        times,
+        user_ns: times.cpu_ns,
+        single_task: true,
+        wall_ns: 1000 * MS,
+        ..Stage::default()
+    }
+}
+
+/// Gives a stage this many read calls that moved these bytes.
+fn reads(stage: &mut Stage, calls: u64, bytes: u64) {
+    let io = stage.io.get_or_insert_default();
+    (io.read_calls, io.read_bytes) = (calls, bytes);
+}
+
+/// Lets this much of a stage's CPU time be the kernel's.
+fn in_kernel(stage: &mut Stage, system_ns: u64) {
+    (stage.user_ns, stage.system_ns) = (stage.cpu_sum_ns() - system_ns, system_ns);
 }
 
 fn run(stages: Vec<Stage>) -> Run {
@@ -44,7 +60,7 @@ fn a_quota_bounds_as_cpus_do() {
 #[test]
 fn the_tasks_of_one_stage_may_share_the_cpus_better_than_they_did() {
     let mut threads = stage(800, 0);
-    (threads.single_task, threads.cpu_sum_ns) = (false, 1000 * MS);
+    (threads.single_task, threads.user_ns) = (false, 1000 * MS);
     let run = run(vec![stage(900, 0), threads]);
     assert!(is(without_stage(&run, 0).expect("bound"), 2.0));
     assert!(is(with_cpus(&run, 8.0), 1000.0 / 900.0), "one task gains nothing by more CPUs");
@@ -54,12 +70,12 @@ fn the_tasks_of_one_stage_may_share_the_cpus_better_than_they_did() {
 fn a_reader_of_tiny_pieces_needs_less_when_its_writer_is_replaced() {
     // The reader spends 250 of 300 ms in calls that bring a few bytes each.
     let mut loops = run(vec![stage(950, 0), stage(300, 0)]);
-    loops.stages[1].system_ns = 250 * MS;
+    in_kernel(&mut loops.stages[1], 250 * MS);
     loops.pipes = vec![Pipe { from: 0, to: 1, ..Pipe::default() }];
     assert!(is(without_stage(&loops, 0).expect("bound"), 1000.0 / 300.0));
     assert!(!has_tiny_neighbour(&loops, 0));
     // The 20,000 calls cost 250 ms in the kernel and about 20 ms outside of it.
-    (loops.stages[1].read_calls, loops.stages[1].read_bytes) = (20_000, 480_000);
+    reads(&mut loops.stages[1], 20_000, 480_000);
     assert!(is(without_stage(&loops, 0).expect("bound"), 1000.0 / 30.0));
     assert!(has_tiny_neighbour(&loops, 0) && !has_tiny_neighbour(&loops, 1));
 }
@@ -67,7 +83,7 @@ fn a_reader_of_tiny_pieces_needs_less_when_its_writer_is_replaced() {
 #[test]
 fn sleep_stays_and_user_time_can_go() {
     let mut sorts = run(vec![stage(900, 50)]);
-    sorts.stages[0].system_ns = 150 * MS;
+    in_kernel(&mut sorts.stages[0], 150 * MS);
     assert!(is(without_user_time(&sorts, 0), 5.0));
     assert!(is(without_waits(&sorts), 1000.0 / 950.0));
 }

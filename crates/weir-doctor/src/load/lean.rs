@@ -19,7 +19,7 @@ pub(crate) enum Side {
 
 /// The slower side of a pipe, if it tells.
 pub(crate) fn slower(pipe: &Pipe) -> Option<Side> {
-    let (full, empty) = (pipe.full_share, pipe.empty_share);
+    let (full, empty) = pipe.shares();
     match pipe.samples >= Pipe::ENOUGH_SAMPLES {
         true if full >= OFTEN && full >= CLEARLY * empty => Some(Side::Reader),
         true if empty >= OFTEN && empty >= CLEARLY * full => Some(Side::Writer),

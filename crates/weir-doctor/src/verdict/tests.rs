@@ -22,7 +22,7 @@ fn stage(label: &str, [cpu, queue, input, output, sleep]: [u64; 5]) -> Stage {
         program: String::from(label.split(' ').next().unwrap_or("")),
         wall_ns: 1000 * MS,
         times,
-        cpu_sum_ns: cpu * MS,
+        user_ns: cpu * MS,
         single_task: true,
         samples: 200,
         ..Stage::default()
@@ -193,13 +193,14 @@ fn relays_alone_are_judged_as_any_stage() {
 
 /// Two stages with a pipe between them.
 fn joined(first: Stage, second: Stage, full_share: f64, empty_share: f64) -> Run {
+    let (full_share, empty_share) = (Some(full_share), Some(empty_share));
     let pipe = Pipe { from: 0, to: 1, full_share, empty_share, samples: 200, ..Pipe::default() };
     Run { pipes: vec![pipe], ..run(vec![first, second]) }
 }
 
 /// A stage whose threads ran side by side.
 fn threads(label: &str, times: [u64; 5], cpu_sum_ms: u64) -> Stage {
-    Stage { single_task: false, cpu_sum_ns: cpu_sum_ms * MS, ..stage(label, times) }
+    Stage { single_task: false, user_ns: cpu_sum_ms * MS, ..stage(label, times) }
 }
 
 #[test]
@@ -286,13 +287,13 @@ fn a_quota_is_the_reason_and_bounds_know_it() {
         Some(Quota { cpus: 0.2, periods: 51, throttled_periods: 50, throttled_ns: 800 * MS });
     let verdict = judge(&throttled);
     let culprit = verdict.culprit.expect("a culprit");
-    assert_eq!((culprit.stage, culprit.reason.name()), (0, "quota"));
+    assert_eq!((culprit.stage, culprit.reason.as_ref()), (0, "quota"));
     // The other stages need 60 ms of CPU time: 300 ms at a fifth of a CPU.
     assert_eq!((verdict.finding, culprit.next_stage), (Finding::Quota, Some(1)));
     assert!((culprit.share - 0.7).abs() < 1e-9);
     assert!((culprit.speedup_limit.expect("a limit") - 1000.0 / 300.0).abs() < 1e-9);
     assert_eq!(verdict.around, [Around::Throttled { cpus: 0.2, share: 50.0 / 51.0 }]);
-    throttled.stages[1].cpu_sum_ns = 130 * MS;
+    throttled.stages[1].user_ns = 130 * MS;
     let verdict = judge(&throttled);
     assert_eq!(verdict.culprit, None);
     assert_eq!(verdict.finding, Finding::QuotaTie([(0, 0.5), (1, 130.0 / 280.0)]));
@@ -333,7 +334,7 @@ fn a_shell_that_starts_thousands_of_programs_is_not_waiting_for_its_stages() {
     shell.started = Some(started);
     let verdict = judge(&Run { script: true, ..run(vec![shell.clone()]) });
     let culprit = verdict.culprit.expect("a culprit");
-    assert_eq!(culprit.reason.name(), "processes");
+    assert_eq!(culprit.reason.as_ref(), "processes");
     assert!(culprit.share > 0.9);
     let mut working = stage("xargs -n 200 md5sum", [900, 0, 0, 0, 0]);
     working.started = Some(Started {

@@ -7,8 +7,8 @@
 //! started short-lived ones too. Where these were more than a few, nobody knows which of those that
 //! were not seen were the run's: then only those that were seen are counted, as "at least".
 
-use crate::record::{Evidence, Program, Started};
 use std::collections::BTreeMap;
+use weir_doctor::facts::{Evidence, Program, Started};
 
 /// Ids that the kernel gave out since the run began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use super::births::Births;
 use super::classify::Endpoints;
 use super::peers::Peers;
-use crate::proc::Io;
 use std::collections::BTreeMap;
+use weir_doctor::facts::Io;
 use weir_doctor::partition::Samples;
 use weir_doctor::state::State;
 use weir_sys::Pid;

@@ -6,11 +6,11 @@
 //! the processes that may be looked into tells whose it is.
 
 use crate::proc::{Descriptor, borrow, descriptor};
-use crate::record::{Peer, PeerKind};
 use rustix::net::sockopt::{socket_acceptconn, socket_peercred};
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername, getsockname};
 use std::net::{IpAddr, SocketAddr as InetAddr};
 use std::os::fd::OwnedFd;
+use weir_doctor::facts::{Peer, PeerKind};
 use weir_sys::Pid;
 use weir_sys::proc::{processes, read_small};
 

@@ -3,13 +3,13 @@
 //! weir keeps no end of a pipe: a reader's or writer's death must be seen by the other side. An
 //! end is borrowed from its owner with `pidfd_getfd(2)` for the microseconds of one look.
 
-use crate::proc::Descriptor;
-use crate::record::Pipe;
+use crate::proc::{Descriptor, pidfd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionread;
 use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
-use rustix::process::{Pid as RawPid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 use std::os::fd::OwnedFd;
+use weir_doctor::facts::Pipe;
 use weir_doctor::sizing::Sizing;
 use weir_sys::Pid;
 
@@ -53,28 +53,14 @@ pub struct PipeWatch {
 pub struct PipeTotals {
     /// Time looked at.
     pub watched_ns: u64,
-    /// Number of looks.
-    pub samples: u64,
-    /// Capacity when last looked at; 0 when never.
-    pub capacity_bytes: u64,
-    /// Largest fill seen.
-    pub max_bytes: u64,
+    /// The record of it, all but its place and what is worked out from these sums.
+    pub seen: Pipe,
     /// Sum of fill as a share of the capacity, times nanoseconds.
     pub fill_ns: f64,
     /// Time found full.
     pub full_ns: u64,
     /// Time found empty.
     pub empty_ns: u64,
-    /// Longest time found full without a break.
-    pub longest_full_ns: u64,
-    /// Longest time found empty without a break.
-    pub longest_empty_ns: u64,
-    /// Times it became full.
-    pub times_full: u64,
-    /// Times it became empty.
-    pub times_empty: u64,
-    /// Of a time full and the time empty that followed it the shorter, where that was longest.
-    pub longest_turn_ns: u64,
     /// Bytes that were put in between two looks at least: by so much there were more.
     pub filled_bytes: u64,
     /// Bytes that were taken out between two looks at least.
@@ -131,29 +117,22 @@ impl PipeWatch {
         Pipe {
             from,
             to,
-            capacity_bytes: totals.capacity_bytes,
             limit_bytes,
             mean_fill: totals.mean_fill(),
-            max_bytes: totals.max_bytes,
             full_share: totals.share(totals.full_ns),
             empty_share: totals.share(totals.empty_ns),
-            times_full: totals.times_full,
-            times_empty: totals.times_empty,
-            longest_full_ns: totals.longest_full_ns,
-            longest_empty_ns: totals.longest_empty_ns,
-            longest_turn_ns: totals.longest_turn_ns,
-            samples: totals.samples,
+            ..totals.seen
         }
     }
 
     /// Process `pid` has the writing end as its descriptor `fd`.
     pub fn set_writer(&mut self, pid: Pid, fd: i32) {
-        self.writer = open(pid).map(|pidfd| End { pidfd, fd });
+        self.writer = pidfd(pid).map(|pidfd| End { pidfd, fd });
     }
 
     /// Process `pid` has the reading end as its descriptor `fd`.
     pub fn set_reader(&mut self, pid: Pid, fd: i32) {
-        self.reader = open(pid).map(|pidfd| End { pidfd, fd });
+        self.reader = pidfd(pid).map(|pidfd| End { pidfd, fd });
     }
 
     /// Whether a process is known that has the writing end.
@@ -209,7 +188,7 @@ impl PipeWatch {
             && let Some(larger) = sizing.sample(capacity_bytes, full, bytes == 0)
         {
             match fcntl_setpipe_size(end, larger as usize) {
-                Ok(_) => self.totals.capacity_bytes = larger,
+                Ok(_) => self.totals.seen.capacity_bytes = larger,
                 Err(_) => sizing.refuse(),
             }
         }
@@ -220,9 +199,9 @@ impl PipeWatch {
 impl PipeTotals {
     fn add(&mut self, fill: &Fill, weight_ns: u64) {
         self.watched_ns += weight_ns;
-        self.samples += 1;
-        self.capacity_bytes = fill.capacity_bytes;
-        self.max_bytes = self.max_bytes.max(fill.bytes);
+        self.seen.samples += 1;
+        self.seen.capacity_bytes = fill.capacity_bytes;
+        self.seen.max_bytes = self.seen.max_bytes.max(fill.bytes);
         let share = fill.bytes as f64 / fill.capacity_bytes.max(fill.bytes).max(1) as f64;
         self.fill_ns += share * weight_ns as f64;
         let (was_full, was_empty) = (self.full_since_ns > 0, self.empty_since_ns > 0);
@@ -231,30 +210,32 @@ impl PipeTotals {
         self.empty_since_ns = if empty { self.empty_since_ns + weight_ns.max(1) } else { 0 };
         self.full_ns += if fill.full { weight_ns } else { 0 };
         self.empty_ns += if empty { weight_ns } else { 0 };
-        self.times_full += u64::from(fill.full && !was_full);
-        self.times_empty += u64::from(empty && !was_empty);
-        self.longest_full_ns = self.longest_full_ns.max(self.full_since_ns);
-        self.longest_empty_ns = self.longest_empty_ns.max(self.empty_since_ns);
+        self.seen.times_full += u64::from(fill.full && !was_full);
+        self.seen.times_empty += u64::from(empty && !was_empty);
+        self.seen.longest_full_ns = self.seen.longest_full_ns.max(self.full_since_ns);
+        self.seen.longest_empty_ns = self.seen.longest_empty_ns.max(self.empty_since_ns);
         self.turn.add(fill.full, empty, weight_ns);
-        self.longest_turn_ns = self.longest_turn_ns.max(self.turn.full_ns.min(self.turn.empty_ns));
+        self.seen.longest_turn_ns =
+            self.seen.longest_turn_ns.max(self.turn.full_ns.min(self.turn.empty_ns));
     }
 
     /// Adds the looks at another pipe, as if both had been one.
     pub fn merge(&mut self, other: &PipeTotals) {
         self.watched_ns += other.watched_ns;
-        self.samples += other.samples;
-        self.capacity_bytes = self.capacity_bytes.max(other.capacity_bytes);
-        self.max_bytes = self.max_bytes.max(other.max_bytes);
         self.fill_ns += other.fill_ns;
         self.full_ns += other.full_ns;
         self.empty_ns += other.empty_ns;
-        self.longest_full_ns = self.longest_full_ns.max(other.longest_full_ns);
-        self.longest_empty_ns = self.longest_empty_ns.max(other.longest_empty_ns);
-        self.longest_turn_ns = self.longest_turn_ns.max(other.longest_turn_ns);
-        self.times_full += other.times_full;
-        self.times_empty += other.times_empty;
         self.filled_bytes += other.filled_bytes;
         self.drained_bytes += other.drained_bytes;
+        let (mine, theirs) = (&mut self.seen, &other.seen);
+        mine.samples += theirs.samples;
+        mine.capacity_bytes = mine.capacity_bytes.max(theirs.capacity_bytes);
+        mine.max_bytes = mine.max_bytes.max(theirs.max_bytes);
+        mine.longest_full_ns = mine.longest_full_ns.max(theirs.longest_full_ns);
+        mine.longest_empty_ns = mine.longest_empty_ns.max(theirs.longest_empty_ns);
+        mine.longest_turn_ns = mine.longest_turn_ns.max(theirs.longest_turn_ns);
+        mine.times_full += theirs.times_full;
+        mine.times_empty += theirs.times_empty;
     }
 
     /// Mean fill as a share of the capacity.
@@ -274,10 +255,6 @@ impl End {
         let fd = pidfd_getfd(&self.pidfd, self.fd, PidfdGetfdFlags::empty()).ok()?;
         (Descriptor::of(&fd)? == *pipe).then_some(fd)
     }
-}
-
-fn open(pid: Pid) -> Option<OwnedFd> {
-    pidfd_open(RawPid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 
 fn writable(end: &OwnedFd) -> bool {
@@ -319,7 +296,7 @@ mod tests {
         let fill = watch.look(30).expect("seen");
         assert!(fill.full && fill.bytes < fill.capacity_bytes);
         assert_eq!((watch.totals.full_ns, watch.totals.empty_ns), (30, 10));
-        assert_eq!((watch.totals.times_full, watch.totals.times_empty), (1, 1));
+        assert_eq!((watch.totals.seen.times_full, watch.totals.seen.times_empty), (1, 1));
     }
 
     #[test]
@@ -343,7 +320,10 @@ mod tests {
         rustix::io::write(&writer, &vec![7; 1 << 19]).expect("room");
         let fill = watch.look(10).expect("seen");
         assert_eq!((fill.bytes, fill.capacity_bytes, fill.full), (1 << 19, 1 << 20, false));
-        assert_eq!((watch.totals.mean_fill(), watch.totals.capacity_bytes), (Some(0.25), 1 << 20));
+        assert_eq!(
+            (watch.totals.mean_fill(), watch.totals.seen.capacity_bytes),
+            (Some(0.25), 1 << 20)
+        );
     }
 
     /// The longest turn of looks of 10 ns each: F full, e empty, - neither.
@@ -353,7 +333,7 @@ mod tests {
             let bytes = if look == 'e' { 0 } else { 1 };
             totals.add(&Fill { bytes, capacity_bytes: 2, full: look == 'F' }, 10);
         }
-        totals.longest_turn_ns
+        totals.seen.longest_turn_ns
     }
 
     #[test]

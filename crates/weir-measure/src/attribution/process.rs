@@ -4,22 +4,11 @@ use super::classify::{Endpoints, Hints, classify, socket};
 use super::group::Unreaped;
 use super::locale::locale_of;
 use crate::attribution::calls::Call;
-use crate::proc::{Blocked, Io, is_taken, peak_rss_bytes};
+use crate::proc::{Blocked, Identity, field, is_taken, parse_io, peak_rss_bytes};
 use rustix::io::Errno;
 use weir_doctor::state::State;
 use weir_sys::Pid;
 use weir_sys::proc::{ProcFile, Sched, Stat, read_small};
-
-/// A process that was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// Its id.
-    pub pid: Pid,
-    /// Its parent's.
-    pub parent: Pid,
-    /// The name of its program.
-    pub name: String,
-}
 
 /// A process: its tasks, and what was last seen of it.
 #[derive(Debug, Default)]
@@ -41,7 +30,7 @@ pub struct Process {
     tasks: Vec<Task>,
     io: Option<ProcFile>,
     /// Bytes and calls when last looked at.
-    pub last_io: Option<Io>,
+    pub last_io: Option<weir_doctor::facts::Io>,
     /// Share of system time in its CPU time when last looked at, in parts of a thousand.
     pub system_permille: u64,
     /// Position of the group whose process started it.
@@ -98,8 +87,8 @@ impl Process {
     }
 
     /// Starts to look at a process that was found, and that a process of group `starter` started.
-    pub fn found(found: Found, group: usize, starter: usize) -> Process {
-        let Found { pid, parent, name } = found;
+    pub fn found(found: Identity, group: usize, starter: usize) -> Process {
+        let Identity { pid, parent, name } = found;
         Process { starter, parent, name, ..Process::new(pid, group) }
     }
 
@@ -157,7 +146,8 @@ impl Process {
         let mut buffer = [0; 4096];
         let pid = self.pid;
         let status = read_small(&format!("/proc/{pid}/status"), &mut buffer).ok()?;
-        let (name, peak) = (name_in(status)?, peak_rss_bytes(status));
+        let (name, peak) =
+            (field(&String::from_utf8_lossy(status), "Name")?.to_owned(), peak_rss_bytes(status));
         let is_new = name != self.name;
         if is_new || !self.described {
             self.name = name;
@@ -194,7 +184,7 @@ impl Process {
             self.waited_ns = stat.waited_ticks * tick_ns;
             self.waited_system_ns = stat.waited_system_ticks * tick_ns;
         }
-        let io = self.io.as_ref().and_then(|io| Io::parse(io.read(&mut buffer).ok()?));
+        let io = self.io.as_ref().and_then(|io| parse_io(io.read(&mut buffer).ok()?));
         self.last_io = io.or(self.last_io);
     }
 
@@ -305,11 +295,6 @@ impl Task {
         let after = text.iter().rposition(|b| *b == b')')?;
         text.get(after + 2).copied()
     }
-}
-
-fn name_in(status: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(status);
-    Some(text.lines().next()?.strip_prefix("Name:")?.trim().to_owned())
 }
 
 fn words_of(text: &[u8]) -> Vec<String> {

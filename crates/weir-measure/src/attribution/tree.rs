@@ -5,8 +5,8 @@
 //! all of `/proc` is walked, but not more often than every [`WALK_NS`].
 
 use super::births::Census;
-use super::process::{Found, Process};
-use crate::proc::{identity, is_child, is_taken, largest_id, last_id};
+use super::process::Process;
+use crate::proc::{Identity, identity, is_child, is_taken, largest_id, last_id};
 use std::collections::BTreeMap;
 use weir_sys::Pid;
 use weir_sys::proc::{ProcFile, processes, tasks};
@@ -57,7 +57,7 @@ impl Discovery {
 
     /// Adds new threads to the known processes and returns new processes whose parent is known,
     /// parents before their children.
-    pub fn look(&mut self, now_ns: u64, known: &mut BTreeMap<Pid, Process>) -> Vec<Found> {
+    pub fn look(&mut self, now_ns: u64, known: &mut BTreeMap<Pid, Process>) -> Vec<Identity> {
         self.look_at_met();
         let newest = self.loadavg.as_ref().and_then(last_id);
         self.count(newest);
@@ -69,7 +69,7 @@ impl Discovery {
             _ => return self.walk(now_ns, newest, known),
         };
         self.seen = newest;
-        let mut found: Vec<Found> = Vec::new();
+        let mut found: Vec<Identity> = Vec::new();
         for id in new_ids {
             let Some(who) = identity(id) else {
                 // It is gone, or hidden, as another user's processes may be: also one that was
@@ -79,17 +79,18 @@ impl Discovery {
                 self.census.seen += u64::from(parent.is_some());
                 self.census.seen += u64::from(taken && parent.is_none());
                 self.met.extend(Some(id).filter(|_| taken && parent.is_none()));
-                found.extend(parent.map(|parent| Found { pid: id, parent, name: String::new() }));
+                let hidden = |parent| Identity { pid: id, parent, name: String::new() };
+                found.extend(parent.map(hidden));
                 continue;
             };
             self.census.seen += 1;
-            if who.process != id {
+            if who.pid != id {
                 self.met.push(id);
-                if let Some(process) = known.get_mut(&who.process) {
+                if let Some(process) = known.get_mut(&who.pid) {
                     process.add_task(id);
                 }
             } else if known.contains_key(&who.parent) || is_found(&found, who.parent) {
-                found.push(Found { pid: id, parent: who.parent, name: who.name });
+                found.push(who);
             } else if !known.contains_key(&id) {
                 // A stage is known, although its parent is not of the run.
                 self.met.push(id);
@@ -110,7 +111,7 @@ impl Discovery {
         now_ns: u64,
         newest: Option<Pid>,
         known: &mut BTreeMap<Pid, Process>,
-    ) -> Vec<Found> {
+    ) -> Vec<Identity> {
         if now_ns < self.walked_ns + WALK_NS {
             return Vec::new();
         }
@@ -124,13 +125,8 @@ impl Discovery {
             }
         }
         let unknown = processes().into_iter().filter(|pid| !known.contains_key(pid));
-        let mut parents: Vec<Found> = unknown
-            .filter_map(|pid| {
-                let who = identity(pid)?;
-                Some(Found { pid, parent: who.parent, name: who.name })
-            })
-            .collect();
-        let mut found: Vec<Found> = Vec::new();
+        let mut parents: Vec<Identity> = unknown.filter_map(identity).collect();
+        let mut found: Vec<Identity> = Vec::new();
         // A child may have a smaller id than its parent once ids have wrapped around.
         loop {
             let before = found.len();
@@ -167,7 +163,7 @@ fn hidden_parent(id: Pid, known: &BTreeMap<Pid, Process>) -> Option<Pid> {
     known.keys().copied().take(FEW as usize).find(|parent| is_child(id, *parent))
 }
 
-fn is_found(found: &[Found], pid: Pid) -> bool {
+fn is_found(found: &[Identity], pid: Pid) -> bool {
     found.iter().any(|process| process.pid == pid)
 }
 

@@ -32,7 +32,7 @@ pub trait Observer {
 }
 
 /// What one cell gave.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Collected {
     /// Index of the block.
     pub block: usize,
@@ -228,9 +228,7 @@ fn listen(child: &mut Child, deadline: Instant, observer: &mut dyn Observer) -> 
         if left.is_zero() {
             return (said, End::TimeOver);
         }
-        let wait = left.min(LOOK);
-        let wait =
-            Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
+        let wait = Timespec::try_from(left.min(LOOK)).unwrap_or_default();
         let mut fds = [PollFd::new(&stdout, PollFlags::IN)];
         if !matches!(rustix::event::poll(&mut fds, Some(&wait)), Ok(ready) if ready > 0) {
             continue;
@@ -246,15 +244,7 @@ fn listen(child: &mut Child, deadline: Instant, observer: &mut dyn Observer) -> 
 
 /// What a cell said; a line cut short by its death is no line.
 fn understand(said: &[u8]) -> Collected {
-    let mut cell = Collected {
-        block: 0,
-        process: 0,
-        began_ms: 0,
-        rows: Vec::new(),
-        counts: Vec::new(),
-        troubles: Vec::new(),
-        killed: false,
-    };
+    let mut cell = Collected::default();
     for line in said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         match serde_json::from_slice(line) {
             Ok(Line::Batch(row)) => cell.rows.push(row),

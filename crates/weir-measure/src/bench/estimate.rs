@@ -12,6 +12,8 @@
 use super::params::{Placement, Unit};
 use crate::pairs::signed_rank;
 
+pub use crate::pairs::quantile;
+
 /// Values of fewer processes than this have no signed-rank interval.
 const SIGNED_RANK_MIN: usize = 6;
 
@@ -127,11 +129,6 @@ pub fn typical(batches: &[f64], unit: Unit) -> f64 {
 /// The middle value; NaN of none.
 pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
-}
-
-/// The value below which this share lies; NaN of none.
-pub fn quantile(values: &[f64], share: f64) -> f64 {
-    crate::pairs::quantile(values, share)
 }
 
 /// Whether values fall into two heaps: each of at least 15 %, their middles further apart than six

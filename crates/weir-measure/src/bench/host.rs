@@ -2,6 +2,7 @@
 
 use super::place::Topology;
 use super::record::{Host, HostState, Rates};
+use crate::proc::{field, number, parse_io};
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -38,12 +39,6 @@ pub fn fingerprint(topology: &Topology) -> Host {
 
 fn line(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
-}
-
-fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
-    let line =
-        text.lines().find(|line| line.split(':').next().is_some_and(|n| n.trim() == name))?;
-    line.split_once(':').map(|(_, value)| value.trim())
 }
 
 fn cpu(cpuinfo: &str) -> String {
@@ -140,20 +135,16 @@ struct Counts {
 fn counts() -> Counts {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
-    let number = |text: &str, name: &str| {
-        let line = text.lines().find(|line| line.split(' ').next() == Some(name));
-        line.and_then(|line| line.split(' ').nth(1)?.parse().ok()).unwrap_or(0)
-    };
+    let count = |text: &str, name: &str| number(text, name).unwrap_or(0);
     let mut calls = 0;
     for pid in weir_sys::proc::processes() {
         let text = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
-        let count = |name| field(&text, name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-        calls += count("syscr") + count("syscw");
+        calls += parse_io(text.as_bytes()).map_or(0, |io| io.read_calls + io.write_calls);
     }
     Counts {
-        switches: number(&stat, "ctxt"),
-        forks: number(&stat, "processes"),
-        faults: number(&vmstat, "pgfault"),
+        switches: count(&stat, "ctxt"),
+        forks: count(&stat, "processes"),
+        faults: count(&vmstat, "pgfault"),
         calls,
         packets: received(&fs::read_to_string("/proc/net/dev").unwrap_or_default()),
     }

@@ -46,15 +46,9 @@ pub fn start(site: &Site) -> Result<Vec<Child>, Trouble> {
 /// # Errors
 /// The directory is missing, not writable or full.
 pub fn scratch_file(site: &Site) -> Result<File, Trouble> {
-    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-    let serial = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let path = site.directory.join(format!(".weir-bench-{}-{serial}", std::process::id()));
-    let made = File::options().read(true).write(true).create_new(true).open(&path);
-    let file = made.map_err(|error| {
+    tempfile::tempfile_in(&site.directory).map_err(|error| {
         Trouble::failed(format!("cannot make a file in {}: {error}", site.directory.display()))
-    })?;
-    std::fs::remove_file(&path)?;
-    Ok(file)
+    })
 }
 
 fn keep_awake(cpu: usize) -> u8 {

@@ -1,7 +1,7 @@
 //! Placements: which CPUs are siblings, share a cache, or neither.
 
 use super::params::Placement;
-use crate::machine::allowed_cpus;
+use crate::machine::{allowed_cpus, cpu_list};
 use rustix::thread::CpuSet;
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ impl Topology {
         let list = |cpu: usize, file: &str| {
             let path = format!("/sys/devices/system/cpu/cpu{cpu}/{file}");
             let text = std::fs::read_to_string(path).ok();
-            text.map_or_else(|| BTreeSet::from([cpu]), |text| parse_list(&text))
+            text.map_or_else(|| BTreeSet::from([cpu]), |text| cpu_list(&text))
         };
         let siblings = |cpu: &usize| list(*cpu, "topology/thread_siblings_list");
         let cached =
@@ -82,15 +82,6 @@ fn last_cache(cpu: usize) -> String {
     format!("index{}", last.unwrap_or(0))
 }
 
-/// A list such as "0-2,5".
-fn parse_list(text: &str) -> BTreeSet<usize> {
-    let range = |part: &str| {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        Some(from.trim().parse().ok()?..=to.trim().parse().ok()?)
-    };
-    text.trim().split(',').filter_map(range).flatten().collect()
-}
-
 /// Puts this thread on one CPU.
 ///
 /// # Errors
@@ -111,16 +102,16 @@ mod tests {
     fn machine(siblings: &[&str], cached: &[&str]) -> Topology {
         Topology {
             allowed: (0..siblings.len()).collect(),
-            siblings: siblings.iter().map(|text| parse_list(text)).collect(),
-            cached: cached.iter().map(|text| parse_list(text)).collect(),
+            siblings: siblings.iter().map(|text| cpu_list(text)).collect(),
+            cached: cached.iter().map(|text| cpu_list(text)).collect(),
         }
     }
 
     #[test]
     fn lists_are_read() {
-        assert_eq!(parse_list("0-2,5\n"), BTreeSet::from([0, 1, 2, 5]));
-        assert_eq!(parse_list(""), BTreeSet::new());
-        assert_eq!(parse_list("x,3"), BTreeSet::from([3]));
+        assert_eq!(cpu_list("0-2,5\n"), BTreeSet::from([0, 1, 2, 5]));
+        assert_eq!(cpu_list(""), BTreeSet::new());
+        assert_eq!(cpu_list("x,3"), BTreeSet::from([3]));
     }
 
     #[test]

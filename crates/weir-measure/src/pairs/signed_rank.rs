@@ -19,7 +19,7 @@ const EXACT_COUNT_MAX: usize = 100;
 /// Probability outside of each end of the interval.
 const TAIL: f64 = 0.025;
 /// How many deviations from the mean leave [`TAIL`] outside.
-const TAIL_DEVIATIONS: f64 = 1.959_963_984_540_054;
+pub const TAIL_DEVIATIONS: f64 = 1.959_963_984_540_054;
 
 /// What the test finds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,8 +61,12 @@ pub fn critical(n: usize) -> Option<usize> {
         return Some(((mean - TAIL_DEVIATIONS * deviation) / 2.0 - 0.5).floor() as usize);
     }
     let ranks: Vec<usize> = (1..=n).collect();
+    within_tail(&chances(&ranks, n * (n + 1) / 4))
+}
+
+/// The largest k for which the chances of a statistic of 0 to k sum to at most [`TAIL`].
+pub fn within_tail(chances: &[f64]) -> Option<usize> {
     let mut below = 0.0;
-    let chances = chances(&ranks, n * (n + 1) / 4);
     let beyond = chances.iter().position(|chance| {
         below += chance;
         below > TAIL

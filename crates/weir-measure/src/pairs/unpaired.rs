@@ -6,14 +6,13 @@
 //! critical value. It takes for granted that the two samples differ by nothing but what is asked
 //! about; of runs at different hours that is not so, and whoever prints this has to say it.
 
+use super::signed_rank::{TAIL_DEVIATIONS, within_tail};
 use super::{Comparison, PairsError, Verdict, quantile};
 
 /// Samples up to this size together are judged by the exact distribution.
 const EXACT_COUNT_MAX: usize = 60;
 /// With fewer on either side no 95 % interval exists, or hardly any.
 const SAMPLE_COUNT_MIN: usize = 4;
-const TAIL: f64 = 0.025;
-const TAIL_DEVIATIONS: f64 = 1.959_963_984_540_054;
 
 /// How b compares with a, the two being independent samples: ratios b / a.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,21 +86,15 @@ impl Unpaired {
     }
 }
 
-/// The largest k with P(U <= k) at most [`TAIL`]; 0 where there is none.
+/// The largest k with P(U <= k) at most 0.025; 0 where there is none.
 fn critical(m: usize, n: usize) -> usize {
     if m + n > EXACT_COUNT_MAX {
         let (mean, deviation) = moments(m, n);
         return (mean - TAIL_DEVIATIONS * deviation - 0.5).max(0.0).floor() as usize;
     }
-    let mut below = 0.0;
-    let beyond = chances(m, n).iter().position(|chance| {
-        below += chance;
-        below > TAIL
-    });
-    beyond.unwrap_or(0).saturating_sub(1)
+    within_tail(&chances(m, n)).unwrap_or(0)
 }
 
-/// Two-sided p value, from how many of the differences are below 0. Ties count half.
 /// Two-sided p value of a normal variable so many standard deviations from 0.
 fn two_sided(deviations: f64) -> f64 {
     libm::erfc(deviations.abs() / std::f64::consts::SQRT_2).min(1.0)
@@ -117,6 +110,7 @@ pub fn p_of_intervals(a: (f64, f64, f64), b: (f64, f64, f64)) -> Option<f64> {
     (width > 0.0 && p.is_finite()).then_some(p)
 }
 
+/// Two-sided p value, from how many of the differences are below 0. Ties count half.
 fn p_value(differences: &[f64], m: usize, n: usize) -> f64 {
     let below = differences.iter().filter(|difference| **difference < 0.0).count();
     let ties = differences.iter().filter(|difference| **difference == 0.0).count();

@@ -32,10 +32,14 @@ pub enum Kind {
     Anonymous,
 }
 
+/// What stands for process `pid`, whoever has its number later; `None` when it is gone.
+pub fn pidfd(pid: Pid) -> Option<OwnedFd> {
+    pidfd_open(rustix::process::Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
+}
+
 /// Borrows a descriptor of process `pid` for one look; `None` when it may not be had.
 pub fn borrow(pid: Pid, fd: i32) -> Option<OwnedFd> {
-    let pidfd = pidfd_open(rustix::process::Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-    pidfd_getfd(&pidfd, fd, PidfdGetfdFlags::empty()).ok()
+    pidfd_getfd(pidfd(pid)?, fd, PidfdGetfdFlags::empty()).ok()
 }
 
 impl Descriptor {
@@ -86,12 +90,8 @@ pub fn epoll_interest(pid: Pid, fd: i32) -> Vec<(i32, u32)> {
     }
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else { return Vec::new() };
-    let n = read_some(&file, &mut buffer);
+    let n = rustix::io::read(file, &mut buffer).unwrap_or(0);
     parse_epoll(&buffer[..n])
-}
-
-fn read_some(file: &OwnedFd, buffer: &mut [u8]) -> usize {
-    rustix::io::read(file, buffer).unwrap_or(0)
 }
 
 fn parse_epoll(text: &[u8]) -> Vec<(i32, u32)> {

@@ -4,6 +4,7 @@
 //! While it stands still no process and no thread was started, so nobody need be looked for; when
 //! it moved by a few, only those few ids need a look. Walking all of `/proc` is the fallback.
 
+use super::io::field;
 use weir_sys::Pid;
 use weir_sys::proc::{ProcFile, read_small, tasks};
 
@@ -11,7 +12,7 @@ use weir_sys::proc::{ProcFile, read_small, tasks};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The process (thread group) the id belongs to.
-    pub process: Pid,
+    pub pid: Pid,
     /// The parent of that process.
     pub parent: Pid,
     /// Name of its program, as the kernel cuts it (15 bytes).
@@ -36,10 +37,9 @@ pub fn identity(id: Pid) -> Option<Identity> {
     let mut buffer = [0; 512];
     let text = read_small(&format!("/proc/{id}/status"), &mut buffer).ok()?;
     let text = String::from_utf8_lossy(text);
-    let field = |name: &str| Some(text.lines().find_map(|line| line.strip_prefix(name))?.trim());
-    let number = |name: &str| field(name)?.parse::<Pid>().ok();
-    let name = field("Name:")?.to_owned();
-    Some(Identity { process: number("Tgid:")?, parent: number("PPid:")?, name })
+    let number = |name: &str| field(&text, name)?.parse::<Pid>().ok();
+    let name = field(&text, "Name")?.to_owned();
+    Some(Identity { pid: number("Tgid")?, parent: number("PPid")?, name })
 }
 
 /// Whether somebody has this id, be it hidden or not.
@@ -70,7 +70,7 @@ mod tests {
         let me = std::process::id() as Pid;
         assert!(processes().contains(&me));
         assert!(!tasks(me).is_empty());
-        assert_eq!(identity(me).expect("known").process, me);
+        assert_eq!(identity(me).expect("known").pid, me);
         assert!(is_taken(me) && is_taken(1) && !is_taken(Pid::MAX));
     }
 

@@ -6,7 +6,7 @@ mod ids;
 mod io;
 mod syscall;
 
-pub use fd::{Descriptor, Kind, borrow, descriptor, epoll_interest};
+pub use fd::{Descriptor, Kind, borrow, descriptor, epoll_interest, pidfd};
 pub use ids::{Identity, identity, is_child, is_taken, largest_id, last_id};
-pub use io::{Io, peak_rss_bytes};
+pub use io::{field, number, parse_io, peak_rss_bytes};
 pub use syscall::Blocked;

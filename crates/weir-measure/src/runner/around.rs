@@ -3,7 +3,7 @@
 use crate::host_cpu::HostCpu;
 use crate::machine;
 use crate::quota::{self, Limit};
-use crate::record::{Host, Quota};
+use weir_doctor::facts::{Host, Quota};
 
 /// The kernel counts in ticks of 10 ms: of shorter runs it tells too little.
 const SHORTEST_NS: u64 = 200_000_000;

@@ -5,8 +5,7 @@
 //! crossed a pipe nobody counts: it is bounded by the counts of its two sides.
 
 use crate::attribution::PipeTotals;
-use crate::proc::Io;
-use crate::record::{Evidence, Stage};
+use weir_doctor::facts::{Evidence, Io, Stage};
 
 /// Counts of the two sides of a pipe that differ by no more than this, and 1/64 of the larger,
 /// agree: the reader's include the loading of its program, the writer's its messages.

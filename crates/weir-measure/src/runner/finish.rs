@@ -5,10 +5,12 @@ use super::{Running, bytes, sums};
 use crate::attribution::{Births, Group, Peers, Sampler};
 use crate::machine;
 use crate::oom;
-use crate::proc::Io;
-use crate::record::{Ending, Evidence, Pipe, Run, Stage};
-use rustix::process::{PidfdFlags, pidfd_open};
+use crate::proc::{parse_io, pidfd};
 use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use weir_doctor::ending::Ending;
+use weir_doctor::facts::{Evidence, Io, Pipe, Run, Stage};
 use weir_doctor::partition::Sums;
 use weir_doctor::programs::is_relay;
 use weir_measure_sys::wait::{Reaped, reap};
@@ -70,46 +72,42 @@ impl Live {
     }
 
     pub fn started(pid: Pid, group: usize, start_ns: u64, inherited_rss_bytes: u64) -> Live {
-        let raw = rustix::process::Pid::from_raw(pid);
-        let pidfd = raw.and_then(|raw| pidfd_open(raw, PidfdFlags::empty()).ok());
         let open = |file| ProcFile::open(&format!("/proc/{pid}/{file}")).ok();
         let (sched, io) = (open("schedstat"), open("io"));
-        let files = Files { pid, group, pidfd, sched, io, inherited_rss_bytes };
+        let files = Files { pid, group, pidfd: pidfd(pid), sched, io, inherited_rss_bytes };
         Live { start_ns, stopped: false, state: LiveState::Running(files) }
     }
 
     pub fn has_ended(&self) -> bool {
-        !matches!(self.state, LiveState::Running(_))
+        self.files().is_none()
     }
 
     pub fn pid(&self) -> Option<Pid> {
-        match &self.state {
-            LiveState::Running(files) => Some(files.pid),
-            _ => None,
-        }
+        Some(self.files()?.pid)
     }
 
     pub fn pidfd(&self) -> Option<&OwnedFd> {
-        match &self.state {
-            LiveState::Running(files) => files.pidfd.as_ref(),
-            _ => None,
-        }
+        self.files()?.pidfd.as_ref()
     }
 
     pub fn group(&self) -> Option<usize> {
+        Some(self.files()?.group)
+    }
+
+    fn files(&self) -> Option<&Files> {
         match &self.state {
-            LiveState::Running(files) => Some(files.group),
+            LiveState::Running(files) => Some(files),
             _ => None,
         }
     }
 
     /// The stage's first process is a zombie: reads its counters, then reaps it.
     pub fn harvest(&mut self, now_ns: u64, sampler: &mut Sampler) {
-        let LiveState::Running(files) = &self.state else { return };
+        let Some(files) = self.files() else { return };
         let mut buffer = [0; 1024];
         let sched =
             files.sched.as_ref().and_then(|file| Sched::parse(file.read(&mut buffer).ok()?));
-        let io = files.io.as_ref().and_then(|file| Io::parse(file.read(&mut buffer).ok()?));
+        let io = files.io.as_ref().and_then(|file| parse_io(file.read(&mut buffer).ok()?));
         let stat = read_small(&format!("/proc/{}/stat", files.pid), &mut buffer).ok();
         let had_children = stat.and_then(Stat::parse).is_some_and(|stat| stat.waited_ticks > 0);
         sampler.end_group(files.group, now_ns);
@@ -128,7 +126,7 @@ impl Live {
     fn ending(&self) -> Option<Ending> {
         match &self.state {
             LiveState::Failed(failure) => Some(Ending::Code(failure.status)),
-            LiveState::Ended(ended) => ended.reaped.map(|reaped| reaped.ending),
+            LiveState::Ended(ended) => ended.reaped.map(|reaped| ending(reaped.status)),
             LiveState::Running(_) => None,
         }
     }
@@ -139,6 +137,12 @@ impl Live {
             _ => self.start_ns,
         }
     }
+}
+
+/// How a process ended, from its status; of two there is one.
+fn ending(status: ExitStatus) -> Ending {
+    let signal = status.signal().map(Ending::Signal);
+    signal.unwrap_or_else(|| Ending::Code(status.code().unwrap_or_default()))
 }
 
 impl Running {
@@ -163,7 +167,7 @@ impl Running {
             signals: self.signals.clone(),
             ticks: self.sampler.ticks,
             notes: std::mem::take(&mut self.notes),
-            discovered: job.script,
+            script: job.script,
             memory_kills: oom::kills_since(self.memory_kills),
             blind,
             ..Run::default()
@@ -226,13 +230,17 @@ fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
     let main = ended.sched.unwrap_or(Sched { cpu_ns: used, ..Sched::default() });
     if let Some(reaped) = ended.reaped {
         sums::add_unreaped(&mut stage, group, (reaped.user_ns, reaped.system_ns));
-        stage.max_rss_exact = reaped.max_rss_bytes > ended.inherited_rss_bytes;
+        let exact = reaped.max_rss_bytes > ended.inherited_rss_bytes;
         // The peak of a process seen only at its birth says little; the kernel's figure, although
         // it may be inherited, is at least a bound.
         let sampled = Some(group.peak_rss_bytes).filter(|_| stage.samples >= ENOUGH_SAMPLES);
-        let bytes = sampled.filter(|bytes| *bytes > 0 && !stage.max_rss_exact);
-        stage.max_rss_bytes = Some(bytes.unwrap_or(reaped.max_rss_bytes));
-        stage.max_rss_bound = bytes.is_none() && !stage.max_rss_exact;
+        let sampled = sampled.filter(|bytes| *bytes > 0);
+        let (bytes, evidence) = match sampled {
+            _ if exact => (reaped.max_rss_bytes, Evidence::Exact),
+            Some(bytes) => (bytes, Evidence::Sampled),
+            None => (reaped.max_rss_bytes, Evidence::UpperBound),
+        };
+        (stage.max_rss_bytes, stage.max_rss_evidence) = (Some(bytes), evidence);
     }
     stage.io = ended.io.map(|io| io.plus(group.unreaped.io)).or(group.io);
     stage.bytes_evidence = bytes::evidence(&stage, ended.io.is_some());
@@ -246,10 +254,7 @@ fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
         group.samples.divide_blocked(stage.wall_ns, main.cpu_ns, main.queue_ns)
     } else {
         let exact = stage.cpu_evidence == Evidence::Exact;
-        let sums = Sums {
-            cpu_ns: exact.then_some(stage.user_ns + stage.system_ns),
-            queue_ns: stage.queue_sum_ns,
-        };
+        let sums = Sums { cpu_ns: exact.then(|| stage.cpu_sum_ns()), queue_ns: stage.queue_sum_ns };
         group.samples.divide_wall(stage.wall_ns).within(&sums)
     };
     stage
@@ -259,7 +264,7 @@ fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
 /// for long, nor used CPU time worth a mention.
 fn is_single(ended: &Ended, several_ns: u64, stage: &Stage) -> bool {
     let Some(main) = ended.sched else { return true };
-    let elsewhere_ns = (stage.user_ns + stage.system_ns).saturating_sub(main.cpu_ns);
+    let elsewhere_ns = stage.cpu_sum_ns().saturating_sub(main.cpu_ns);
     let little_ns = stage.wall_ns / 100;
     // Short-lived children are told by their CPU time, which counts in whole clock ticks.
     let children = ended.had_children && elsewhere_ns > little_ns;

@@ -23,13 +23,14 @@ use crate::clock::Clock;
 use crate::machine;
 use crate::oom;
 use crate::random::Random;
-use crate::record::Run;
 use around::Around;
 use finish::Live;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Resource, Signal, WaitId, WaitIdOptions, getrlimit, setrlimit, waitid};
+use std::time::Duration;
 use stops::Stops;
 use weir_doctor::ending::MemoryKills;
+use weir_doctor::facts::Run;
 use weir_doctor::sizing::Sizing;
 use weir_measure_sys::signals;
 use weir_sys::cpu::thread_ns;
@@ -135,10 +136,7 @@ impl Running {
     /// Sleeps until then, or until a stage ends or a signal comes.
     fn sleep_until(&self, due_ns: u64) {
         let rest_ns = due_ns.saturating_sub(self.clock.now_ns());
-        let timeout = Timespec {
-            tv_sec: (rest_ns / 1_000_000_000) as i64,
-            tv_nsec: (rest_ns % 1_000_000_000) as _,
-        };
+        let timeout = Timespec::try_from(Duration::from_nanos(rest_ns)).unwrap_or_default();
         let alive = self.live.iter().filter(|live| !live.has_ended());
         let mut set: Vec<PollFd> =
             alive.filter_map(|live| Some(PollFd::new(live.pidfd()?, PollFlags::IN))).collect();

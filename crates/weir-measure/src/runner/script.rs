@@ -6,9 +6,9 @@
 
 use super::job::Job;
 use crate::attribution::{Births, Group, Peers, PipeWatch, Sampler};
-use crate::proc::{Descriptor, Io};
-use crate::record::{Evidence, Run, Stage};
+use crate::proc::Descriptor;
 use std::collections::{BTreeMap, BTreeSet};
+use weir_doctor::facts::{Evidence, Io, Run, Stage};
 use weir_doctor::partition::Samples;
 use weir_doctor::programs::{is_relay, is_shell};
 
@@ -251,6 +251,7 @@ fn stage(label: &str, groups: &[&Group]) -> Stage {
         bytes_evidence: if io.is_some() { Evidence::LowerBound } else { Evidence::Unknown },
         uncounted: groups.iter().any(|group| group.uncounted),
         max_rss_bytes: groups.iter().map(|group| group.peak_rss_bytes).max().filter(|b| *b > 0),
+        max_rss_evidence: Evidence::Sampled,
         hidden: groups.iter().any(|group| group.hidden),
         locale: groups[0].locale.clone(),
         relay: is_relay(label),

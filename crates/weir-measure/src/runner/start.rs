@@ -37,7 +37,7 @@ impl Running {
             if let Some(identity) = pipe.identity {
                 let sizing = self.sizing(job);
                 let mut watch = PipeWatch::new(identity, sizing);
-                watch.totals.capacity_bytes = pipe.capacity_bytes;
+                watch.totals.seen.capacity_bytes = pipe.capacity_bytes;
                 self.sampler.pipes.push(watch);
             }
         }

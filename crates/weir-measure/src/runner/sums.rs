@@ -1,7 +1,7 @@
 //! The CPU time of a stage, with what the kernel's own sums lack.
 
 use crate::attribution::Group;
-use crate::record::{Evidence, Stage};
+use weir_doctor::facts::{Evidence, Stage};
 
 /// Samples may be ahead of the kernel's sums by this, and by 1/64 of them.
 const TOLERANCE_NS: u64 = 1_000_000;

@@ -1,6 +1,7 @@
 //! What the engine did with what it got, by reason.
 
-/// Makes the structure and the list of its names of one table.
+/// Makes the structure and the list of its names of one table. A count's documentation begins with
+/// its name.
 macro_rules! counts {
     ($($(#[$doc:meta])* $field:ident: $name:literal,)*) => {
         /// What the engine did with what it got, by reason.
@@ -10,28 +11,19 @@ macro_rules! counts {
         /// that could not be delivered is in exactly one of errors sent and not sent.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
         pub struct Counts {
-            $($(#[$doc])* pub $field: u64,)*
+            $(
+                #[doc = $name]
+                #[doc = ""]
+                $(#[$doc])*
+                pub $field: u64,
+            )*
         }
 
         impl Counts {
-            /// Each count with its name for programs, in the order in which people want to read
-            /// them.
-            pub fn keyed(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
-                [$((stringify!($field), self.$field)),*].into_iter()
-            }
-
-            /// What the count of this name is called for people.
-            pub fn words(key: &str) -> Option<&'static str> {
-                match key {
-                    $(stringify!($field) => Some($name),)*
-                    _ => None,
-                }
-            }
-
-            /// Each count with what it is called for people, in the order in which they want to
-            /// read them.
-            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
-                [$(($name, self.$field)),*].into_iter()
+            /// Each count with its name for programs, and what it is called for people, in the
+            /// order in which they want to read them.
+            pub fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + use<> {
+                [$((stringify!($field), $name, self.$field)),*].into_iter()
             }
         }
     };
@@ -46,27 +38,22 @@ counts! {
     dropped_fragment: "dropped: a fragment",
     /// To a broadcast or multicast address.
     dropped_broadcast: "dropped: to many",
-    /// To one host that we are not.
     dropped_not_ours: "dropped: not to us",
     /// From an address that is not that of one host, or is ours.
     dropped_source: "dropped: not from one host",
     /// Shorter than their type, or quoting what is no datagram.
     dropped_malformed: "dropped: malformed",
-    /// With a wrong checksum.
     dropped_checksum: "dropped: wrong checksum",
     /// Of a type or code that has no meaning here.
     dropped_unknown: "dropped: of unknown type or code",
     /// Requests that settings leave unanswered.
     dropped_off: "dropped: not to be answered",
-    /// Requests beyond the rate of answers.
     dropped_rate: "dropped: too many requests",
-    /// Echo requests answered.
     echoes_answered: "echo requests answered",
-    /// Timestamp requests answered.
     timestamps_answered: "timestamp requests answered",
     /// Echo and timestamp replies, which are for those who asked, not for us.
     stray_replies: "stray replies",
-    /// Source quenches (RFC 6633).
+    /// RFC 6633 deprecates them.
     source_quenches_ignored: "source quenches ignored",
     /// Redirects that were passed on.
     redirects_taken: "redirects taken",
@@ -74,7 +61,6 @@ counts! {
     redirects_known: "redirects that say nothing new",
     /// Redirects for one type of service, of which we know none.
     redirects_service: "redirects for a type of service",
-    /// Redirects about datagrams that are not ours.
     redirects_not_ours: "redirects refused: about no datagram of ours",
     /// Redirects to what is no gateway on our net.
     redirects_gateway: "redirects refused: to no neighbour",
@@ -82,50 +68,35 @@ counts! {
     redirects_sender: "redirects refused: not of the gateway used",
     /// Errors that were passed on as a notice.
     notices_given: "errors passed on",
-    /// Errors about datagrams that are not ours.
     errors_not_ours: "errors about no datagram of ours",
     /// Errors about answers that were sent here, or about fragments: nobody waits for those.
     errors_nobodys: "errors that concern nobody",
-    /// GGP echoes answered.
     ggp_echoes_answered: "GGP echoes answered",
-    /// GGP routing updates accepted.
     ggp_updates_accepted: "GGP updates accepted",
-    /// GGP routing updates refused for an old sequence.
     ggp_updates_refused: "GGP updates refused as old",
     /// GGP acknowledgements of our update, and negative ones that changed nothing.
     ggp_acknowledgements: "GGP acknowledgements",
     /// GGP negative acknowledgements after which our sequence went on.
     ggp_resynchronised: "GGP negative acknowledgements followed",
-    /// GGP messages that mean nothing to a host.
     ggp_ignored: "GGP messages ignored",
     /// GGP updates of ours that were sent, each to who asked.
     ggp_updates_sent: "GGP updates sent",
     /// GGP updates of ours that were asked for beyond the rate of errors.
     ggp_updates_rate: "GGP updates not sent: too many",
-    /// Errors sent: protocol unreachable.
     sent_protocol: "errors sent: protocol unreachable",
-    /// Errors sent: port unreachable.
     sent_port: "errors sent: port unreachable",
-    /// Errors sent: source route failed.
     sent_source_route: "errors sent: source route failed",
-    /// Errors sent: fragments missing in time.
     sent_reassembly: "errors sent: reassembly time exceeded",
-    /// Errors sent: parameter problem.
     sent_parameter: "errors sent: parameter problem",
     /// Errors not sent: what they would be about is no datagram, or too little of one.
     unsent_malformed: "errors not sent: about no datagram",
     /// Errors not sent: about an ICMP error, or an ICMP message that may be one.
     unsent_error: "errors not sent: about an error",
-    /// Errors not sent: about a fragment that is not the first.
     unsent_fragment: "errors not sent: about a later fragment",
-    /// Errors not sent: about a datagram to a broadcast or multicast address.
     unsent_broadcast: "errors not sent: about a datagram to many",
-    /// Errors not sent: about a datagram to one host that we are not.
     unsent_not_ours: "errors not sent: about a datagram not to us",
-    /// Errors not sent: their destination would not be one host.
     unsent_source: "errors not sent: about a datagram not from one host",
-    /// Errors not sent: too many for all.
+    /// For all destinations together.
     unsent_rate: "errors not sent: too many",
-    /// Errors not sent: too many for one destination.
     unsent_rate_one: "errors not sent: too many to one host",
 }

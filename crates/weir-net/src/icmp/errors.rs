@@ -4,8 +4,7 @@ use super::limit::Forbidden;
 use super::{Answers, Engine};
 use crate::outgoing::Outgoing;
 use crate::wire::icmp::{self, Message, Quoted, unreachable};
-use crate::wire::ipv4::{LEAST_HEADER_BYTES, protocol};
-use std::net::Ipv4Addr;
+use crate::wire::ipv4::{Header, LEAST_HEADER_BYTES, protocol};
 
 /// Bytes of an error with its IP header, at most (RFC 1812 4.3.2.3).
 const MOST_ERROR_BYTES: usize = 576;
@@ -93,7 +92,8 @@ impl Engine {
         answers: &mut impl Answers,
     ) -> Result<(), Unsent> {
         self.may_be_told(quoted)?;
-        let (destination, tos) = (quoted.source(), quoted.tos() & TOS_BITS | PRECEDENCE);
+        let Header { source: destination, tos, .. } = quoted.header();
+        let tos = tos & TOS_BITS | PRECEDENCE;
         let quoted = quoted.cut(MOST_QUOTED_BYTES);
         let unreachable = |code| Message::Unreachable { code, mtu_bytes: 0, quoted };
         let message = match why {
@@ -119,20 +119,20 @@ impl Engine {
 
     /// Whether an error about this datagram may be sent at all.
     fn may_be_told(&self, quoted: &Quoted<'_>) -> Result<(), Unsent> {
-        let destination: Ipv4Addr = quoted.destination();
+        let Header { source, destination, offset_bytes, protocol: number, .. } = quoted.header();
         if self.net.is_many(destination) {
             return Err(Unsent::Broadcast);
         }
         if destination != self.settings.address {
             return Err(Unsent::NotOurs);
         }
-        if !self.is_sound_source(quoted.source()) {
+        if !self.is_sound_source(source) {
             return Err(Unsent::Source);
         }
-        if quoted.is_later_fragment() {
+        if offset_bytes > 0 {
             return Err(Unsent::Fragment);
         }
-        let is_error = quoted.protocol() == protocol::ICMP
+        let is_error = number == protocol::ICMP
             && !quoted.payload().first().is_some_and(|kind| icmp::is_query(*kind));
         if is_error { Err(Unsent::Error) } else { Ok(()) }
     }

@@ -49,15 +49,6 @@ pub struct Gateways {
     gateways: [Gateway; MOST_GATEWAYS],
 }
 
-/// What is to be done after a negative acknowledgement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refused {
-    /// It was of another update.
-    Nothing,
-    /// The sequence went on: the update has to be sent again.
-    SendAgain,
-}
-
 impl Gateways {
     /// None known yet, by a host at `address`.
     pub fn new(address: Ipv4Addr) -> Gateways {
@@ -106,14 +97,15 @@ impl Gateways {
         places.min_by_key(|(_, gateway)| gateway.heard).map_or(0, |(index, _)| index)
     }
 
-    /// A gateway refused our update: it had accepted one of this sequence before.
-    fn refused(&mut self, from: Ipv4Addr, sequence: u16) -> Refused {
+    /// A gateway refused our update: it had accepted one of this sequence before. Whether ours went
+    /// on, so that the update has to be sent again.
+    fn refused(&mut self, from: Ipv4Addr, sequence: u16) -> bool {
         let is_known = self.gateways.iter().any(|gateway| gateway.address == from);
-        if is_known && is_before(self.sequence, sequence) {
+        let is_behind = is_known && is_before(self.sequence, sequence);
+        if is_behind {
             self.sequence = sequence.wrapping_add(1);
-            return Refused::SendAgain;
         }
-        Refused::Nothing
+        is_behind
     }
 }
 
@@ -167,13 +159,11 @@ impl Engine {
                 }
             }
             Message::NegativeAcknowledgement { sequence } => {
-                match gateways.refused(header.source, sequence) {
-                    Refused::Nothing => self.counts.ggp_acknowledgements += 1,
-                    Refused::SendAgain => {
-                        self.counts.ggp_resynchronised += 1;
-                        self.send_update(header.source, now_ns, answers);
-                    }
+                if !gateways.refused(header.source, sequence) {
+                    return self.counts.ggp_acknowledgements += 1;
                 }
+                self.counts.ggp_resynchronised += 1;
+                self.send_update(header.source, now_ns, answers);
             }
             Message::Acknowledgement { .. } => self.counts.ggp_acknowledgements += 1,
             Message::EchoReply { .. } => self.counts.stray_replies += 1,
@@ -196,9 +186,9 @@ impl Engine {
         if self.errors.allows(to, now_ns).is_err() {
             return self.counts.ggp_updates_rate += 1;
         }
-        let networks = gateways.network.as_slice();
-        let groups = [(0, networks)];
-        let groups = if networks.is_empty() { &groups[..0] } else { &groups[..] };
+        let group = gateways.network.as_slice();
+        let groups = [(0, group)];
+        let groups = &groups[..group.len()];
         if let Some(bytes) = ggp::emit_update(gateways.sequence, false, groups, &mut self.buffer) {
             self.counts.ggp_updates_sent += 1;
             answers.send(Outgoing::new(to, protocol::GGP), &self.buffer[..bytes]);

@@ -21,7 +21,8 @@ pub struct Rate {
 
 /// A bucket of tokens, exact: nothing is rounded, so that no token is lost by being asked often.
 #[derive(Clone, Copy, Debug)]
-struct Bucket {
+pub struct Bucket {
+    rate: Rate,
     /// In billionths of a token.
     credit: u64,
     /// When that was reckoned, in nanoseconds.
@@ -29,52 +30,27 @@ struct Bucket {
 }
 
 impl Bucket {
-    fn full(rate: Rate, now_ns: u64) -> Bucket {
-        Bucket { credit: u64::from(rate.burst) * TOKEN, then_ns: now_ns }
-    }
-
-    /// What came since; a clock that went back brings nothing.
-    fn fill(&mut self, rate: Rate, now_ns: u64) {
-        let came = now_ns.saturating_sub(self.then_ns).saturating_mul(u64::from(rate.per_s));
-        let most = u64::from(rate.burst) * TOKEN;
-        self.credit = self.credit.saturating_add(came).min(most);
-        self.then_ns = self.then_ns.max(now_ns);
-    }
-
-    fn has_one(&self) -> bool {
-        self.credit >= TOKEN
-    }
-
-    fn take_one(&mut self) {
-        self.credit -= TOKEN;
-    }
-}
-
-/// A limit for all together.
-#[derive(Debug)]
-pub struct Limit {
-    rate: Rate,
-    bucket: Bucket,
-}
-
-impl Limit {
     /// A full one.
-    pub fn new(rate: Rate) -> Limit {
-        Limit { rate, bucket: Bucket::full(rate, 0) }
+    pub fn new(rate: Rate, now_ns: u64) -> Bucket {
+        Bucket { rate, credit: u64::from(rate.burst) * TOKEN, then_ns: now_ns }
+    }
+
+    /// Whether there is one, with what came since; a clock that went back brings nothing.
+    fn has_one(&mut self, now_ns: u64) -> bool {
+        let Rate { per_s, burst } = self.rate;
+        let came = now_ns.saturating_sub(self.then_ns).saturating_mul(u64::from(per_s));
+        self.credit = self.credit.saturating_add(came).min(u64::from(burst) * TOKEN);
+        self.then_ns = self.then_ns.max(now_ns);
+        self.credit >= TOKEN
     }
 
     /// Takes one, if there is one.
     pub fn allows(&mut self, now_ns: u64) -> bool {
-        let allows = self.look(now_ns);
+        let allows = self.has_one(now_ns);
         if allows {
-            self.bucket.take_one();
+            self.credit -= TOKEN;
         }
         allows
-    }
-
-    fn look(&mut self, now_ns: u64) -> bool {
-        self.bucket.fill(self.rate, now_ns);
-        self.bucket.has_one()
     }
 }
 
@@ -87,26 +63,19 @@ pub enum Forbidden {
     One,
 }
 
-/// One destination.
-#[derive(Clone, Copy, Debug)]
-struct One {
-    address: Ipv4Addr,
-    bucket: Bucket,
-}
-
 /// A limit for all together, and one for each destination.
 #[derive(Debug)]
 pub struct Limits {
-    all: Limit,
+    all: Bucket,
     rate_of_one: Rate,
-    ones: Vec<One>,
+    ones: Vec<(Ipv4Addr, Bucket)>,
 }
 
 impl Limits {
     /// All full. Its memory is taken here and does not grow.
     pub fn new(all: Rate, one: Rate) -> Limits {
         let ones = Vec::with_capacity(MOST_DESTINATIONS);
-        Limits { all: Limit::new(all), rate_of_one: one, ones }
+        Limits { all: Bucket::new(all, 0), rate_of_one: one, ones }
     }
 
     /// Takes one for all and one for `destination`, or, if either is missing, none.
@@ -114,23 +83,22 @@ impl Limits {
     /// One destination can so not use up what there is for all; and what is forbidden to all puts
     /// nobody out of the table.
     pub fn allows(&mut self, destination: Ipv4Addr, now_ns: u64) -> Result<(), Forbidden> {
-        let rate = self.rate_of_one;
-        let found = self.ones.iter().position(|one| one.address == destination);
-        let mut bucket = found.map_or(Bucket::full(rate, now_ns), |index| self.ones[index].bucket);
-        bucket.fill(rate, now_ns);
-        if !bucket.has_one() {
+        let found = self.ones.iter().position(|(address, _)| *address == destination);
+        let new = Bucket::new(self.rate_of_one, now_ns);
+        let mut bucket = found.map_or(new, |index| self.ones[index].1);
+        if !bucket.has_one(now_ns) {
             return Err(Forbidden::One);
         }
         if !self.all.allows(now_ns) {
             return Err(Forbidden::All);
         }
-        bucket.take_one();
-        let one = One { address: destination, bucket };
+        bucket.credit -= TOKEN;
+        let one = (destination, bucket);
         match found {
             Some(index) => self.ones[index] = one,
             None if self.ones.len() < MOST_DESTINATIONS => self.ones.push(one),
             None => {
-                if let Some(oldest) = self.ones.iter_mut().min_by_key(|one| one.bucket.then_ns) {
+                if let Some(oldest) = self.ones.iter_mut().min_by_key(|(_, one)| one.then_ns) {
                     *oldest = one;
                 }
             }

@@ -2,7 +2,8 @@
 
 use super::{Answers, Engine};
 use crate::wire::icmp::{self, Message, Quoted};
-use crate::wire::ipv4::protocol;
+use crate::wire::ipv4::{Header, protocol};
+use crate::wire::ports;
 use std::net::Ipv4Addr;
 
 /// What became of a datagram of ours.
@@ -61,8 +62,8 @@ impl Engine {
         if code > 1 {
             return counts.redirects_service += 1;
         }
-        let destination = quoted.destination();
-        if quoted.source() != self.settings.address || !self.net.is_host(destination) {
+        let Header { source: sender, destination, .. } = quoted.header();
+        if sender != self.settings.address || !self.net.is_host(destination) {
             return counts.redirects_not_ours += 1;
         }
         if gateway == self.settings.address || !self.net.has(gateway) || !self.net.is_host(gateway)
@@ -96,11 +97,11 @@ impl Engine {
             }
             _ => return self.counts.dropped_unknown += 1,
         };
-        let remote = quoted.destination();
-        if quoted.source() != self.settings.address || remote.is_unspecified() {
+        let Header { source: sender, destination: remote, protocol, .. } = quoted.header();
+        if sender != self.settings.address || remote.is_unspecified() {
             return self.counts.errors_not_ours += 1;
         }
-        let Some((local_port, remote_port)) = ports(&quoted) else {
+        let Some((local_port, remote_port)) = both_ports(&quoted) else {
             return self.counts.errors_nobodys += 1;
         };
         let mut first = [0; 8];
@@ -111,7 +112,7 @@ impl Engine {
             trouble,
             code,
             from: source,
-            protocol: quoted.protocol(),
+            protocol,
             local_port,
             remote,
             remote_port,
@@ -125,19 +126,20 @@ impl Engine {
 /// What tells the processes of its protocol apart, ours and theirs; `None` where no process waits
 /// for it: a fragment in which it is not, an ICMP message that is no request, a payload that has
 /// none.
-fn ports(quoted: &Quoted<'_>) -> Option<(u16, u16)> {
-    if quoted.is_later_fragment() {
+fn both_ports(quoted: &Quoted<'_>) -> Option<(u16, u16)> {
+    let header = quoted.header();
+    if header.offset_bytes > 0 {
         return None;
     }
     let payload = quoted.payload();
-    let at = match quoted.protocol() {
-        protocol::UDP | protocol::TCP => 0,
-        protocol::ICMP => {
-            let kind = *payload.first()?;
-            (kind == icmp::kind::ECHO || kind == icmp::kind::TIMESTAMP).then_some(4)?
+    match (header.protocol, payload) {
+        (protocol::UDP | protocol::TCP, _) => {
+            ports::of(header.protocol, payload).map(|ports| (ports.source, ports.destination))
         }
-        _ => return Some((0, 0)),
-    };
-    let ports = payload.get(at..at + 4)?;
-    Some((u16::from_be_bytes([ports[0], ports[1]]), u16::from_be_bytes([ports[2], ports[3]])))
+        (protocol::ICMP, [icmp::kind::ECHO | icmp::kind::TIMESTAMP, _, _, _, a, b, c, d, ..]) => {
+            Some((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])))
+        }
+        (protocol::ICMP, _) => None,
+        _ => Some((0, 0)),
+    }
 }

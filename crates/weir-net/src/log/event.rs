@@ -3,17 +3,20 @@
 //! The first word after the tag is the time, in ns since 1970; two more words, and 16 bits of the
 //! tag (the detail), are the event. A dump goes on in further units.
 
+use super::format;
 use super::kinds::Kinds;
 use super::layout::{PAYLOAD_BYTES, Unit};
 use super::reason::Reason;
 use crate::wire::ipv4::Header;
+use serde::Serialize;
 use std::net::Ipv4Addr;
 
 /// Bytes of a packet that the first unit of a dump holds.
 pub const FIRST_DUMP_BYTES: usize = 8;
 
 /// Which way a packet went, as the host sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// Received.
     In,
@@ -52,44 +55,51 @@ pub enum Transport {
 }
 
 /// What is logged of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Packet {
     /// Address of the sender.
     pub source: Ipv4Addr,
     /// Address of the receiver.
     pub target: Ipv4Addr,
     /// Protocol number.
+    #[serde(flatten, serialize_with = "format::put_protocol")]
     pub protocol: u8,
     /// What lies above. Its form must be that of the protocol, or `None`.
+    #[serde(flatten)]
     pub transport: Transport,
     /// All of the packet, with its IP header.
     pub length_bytes: u16,
 }
 
 /// A packet that was received or sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Transaction {
     /// Which way it went.
     pub direction: Direction,
     /// The packet.
+    #[serde(flatten)]
     pub packet: Packet,
 }
 
 /// A packet that was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Dropped {
     /// Why.
+    #[serde(flatten)]
     pub reason: Reason,
     /// The packet.
+    #[serde(flatten)]
     pub packet: Packet,
 }
 
 /// Something that went wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Failure {
     /// What.
+    #[serde(flatten)]
     pub reason: Reason,
     /// Protocol in which it did; 0 if in none.
+    #[serde(flatten, serialize_with = "format::put_protocol")]
     pub protocol: u8,
     /// Whom it is about; 0.0.0.0 if nobody.
     pub source: Ipv4Addr,
@@ -100,7 +110,8 @@ pub struct Failure {
 }
 
 /// What became of a station.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Change {
     /// It attached to the switch.
     Attached,
@@ -113,31 +124,34 @@ pub enum Change {
 }
 
 /// A station that came or went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Station {
     /// What became of it.
     pub change: Change,
     /// Its process.
     pub pid: u32,
     /// Its protocol.
+    #[serde(flatten, serialize_with = "format::put_protocol")]
     pub protocol: u8,
     /// Its port; 0 where the protocol has none.
     pub port: u16,
 }
 
 /// The bytes of a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Dump {
     /// Which way it went.
     pub direction: Direction,
     /// How long it was.
     pub length_bytes: u32,
     /// Its first bytes.
+    #[serde(rename = "hex", serialize_with = "format::put_hex")]
     pub bytes: Vec<u8>,
 }
 
 /// What an event tells.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum What {
     /// A packet was received or sent.
     Transaction(Transaction),
@@ -221,19 +235,10 @@ impl Packet {
             let transport = Transport::None { id: 0 };
             return Packet { source: nobody, target: nobody, protocol: 0, transport, length_bytes };
         };
-        let pair = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
-        let address =
-            |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
-        let (protocol, id) = (header[9], pair(4));
         let header_bytes = usize::from(header[0] & 15) * 4;
-        // All but "don't fragment" and "more": the place of the fragment.
-        let first = pair(6) & 0x1fff == 0;
-        let above = bytes.get(header_bytes.max(20)..).and_then(|above| above.first_chunk::<8>());
-        let transport = match above.filter(|_| first) {
-            Some(above) => Transport::of(protocol, id, above),
-            None => Transport::None { id },
-        };
-        Packet { source: address(12), target: address(16), protocol, transport, length_bytes }
+        let header = Header::of_checked(header);
+        let above = bytes.get(header_bytes.max(20)..).filter(|_| header.offset_bytes == 0);
+        Packet { length_bytes, ..Packet::of_parts(&header, above.unwrap_or_default()) }
     }
 
     /// The same of a datagram that is not in one piece: its header, and the first bytes of its

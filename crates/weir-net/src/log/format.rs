@@ -5,6 +5,7 @@ mod pcap;
 mod text;
 
 pub use json::{SCHEMA, json};
+pub(super) use json::{put_hex, put_protocol};
 pub use pcap::{pcap, pcap_header};
 pub use text::{Zone, text};
 

@@ -8,35 +8,33 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds(u32);
 
+/// Declares the kinds, so that bit and name cannot come apart.
+macro_rules! kinds {
+    ($($bit:literal $kind:ident $name:literal $explained:literal)*) => {
+        impl Kinds {
+            $(#[doc = $explained] pub const $kind: Kinds = Kinds($bit);)*
+            /// Every kind.
+            pub const ALL: Kinds = Kinds(0 $(| $bit)*);
+            /// The kinds one by one, with their names.
+            pub const EACH: &[(Kinds, &'static str)] = &[$((Kinds::$kind, $name)),*];
+        }
+    };
+}
+
+kinds! {
+    1 TRANSACTIONS "transactions" "A packet that was received or sent."
+    2 ERRORS "errors" "Something that went wrong."
+    4 DUMPS_IN "dumps-in" "The bytes of a packet that was received."
+    8 DUMPS_OUT "dumps-out" "The bytes of a packet that was sent."
+    16 DROPS "drops" "A packet that was dropped."
+    32 STATIONS "stations" "A station that attached to the switch, or detached."
+}
+
 impl Kinds {
     /// No kind.
     pub const NONE: Kinds = Kinds(0);
-    /// A packet that was received or sent.
-    pub const TRANSACTIONS: Kinds = Kinds(1);
-    /// Something that went wrong.
-    pub const ERRORS: Kinds = Kinds(2);
-    /// The bytes of a packet that was received.
-    pub const DUMPS_IN: Kinds = Kinds(4);
-    /// The bytes of a packet that was sent.
-    pub const DUMPS_OUT: Kinds = Kinds(8);
-    /// A packet that was dropped.
-    pub const DROPS: Kinds = Kinds(16);
-    /// A station that attached to the switch, or detached.
-    pub const STATIONS: Kinds = Kinds(32);
-    /// Every kind.
-    pub const ALL: Kinds = Kinds(63);
     /// What a new log takes: all but the bytes of packets.
     pub const USUAL: Kinds = Kinds(1 | 2 | 16 | 32);
-
-    /// The kinds one by one, with their names.
-    pub const EACH: [(Kinds, &'static str); 6] = [
-        (Kinds::TRANSACTIONS, "transactions"),
-        (Kinds::ERRORS, "errors"),
-        (Kinds::DUMPS_IN, "dumps-in"),
-        (Kinds::DUMPS_OUT, "dumps-out"),
-        (Kinds::DROPS, "drops"),
-        (Kinds::STATIONS, "stations"),
-    ];
 
     /// The set as bits; a kind's bit never changes.
     #[inline]
@@ -91,7 +89,8 @@ impl FromStr for Kinds {
         for word in text.split(',').map(str::trim) {
             let found = Kinds::EACH.iter().find(|(_, name)| *name == word);
             let (kind, _) = found.ok_or_else(|| {
-                let known = Kinds::EACH.map(|(_, name)| name).join(", ");
+                let known: Vec<&str> = Kinds::EACH.iter().map(|(_, name)| *name).collect();
+                let known = known.join(", ");
                 let why = format!("there are {known}, all and none");
                 Error::new(ErrorKind::Invalid, "log", format!("kind {word:?}"), why)
             })?;

@@ -5,7 +5,7 @@
 //! came and where fragments began, so that any fragment is checked in time proportional to its own
 //! length.
 
-use super::slab::{NONE, Slab};
+use crate::slab::{NONE, Slab};
 
 /// Payload bytes of a chunk: 64 units, so that a word tells which came.
 pub const CHUNK_BYTES: usize = 512;

@@ -1,7 +1,7 @@
 //! Datagrams of which fragments came: found by key, in the order they came, all and of each source.
 
 use super::chunks::{Chunks, Store};
-use super::slab::{NONE, Slab};
+use crate::slab::{NONE, Slab};
 use crate::wire::ipv4::{Header, MOST_HEADER_BYTES};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -125,9 +125,9 @@ struct Source {
     cost: usize,
 }
 
-/// All of them.
+/// The pending set: all datagrams of which fragments came.
 #[derive(Debug)]
-pub struct Hall {
+pub struct Pending {
     datagrams: Slab<Waiting>,
     keys: HashMap<Key, u32>,
     sources: Slab<Source>,
@@ -137,9 +137,9 @@ pub struct Hall {
     pub store: Store,
 }
 
-impl Hall {
-    pub fn new() -> Hall {
-        Hall {
+impl Pending {
+    pub fn new() -> Pending {
+        Pending {
             datagrams: Slab::new(),
             keys: HashMap::new(),
             sources: Slab::new(),

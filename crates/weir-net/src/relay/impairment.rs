@@ -9,6 +9,7 @@
 //! later and not held back itself, or once it has been held for long enough.
 
 use super::Rate;
+use crate::slab::Slab;
 use fastrand::Rng;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -109,7 +110,7 @@ struct Fate {
 /// A copy that is held back.
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    slot: usize,
+    slot: u32,
     /// How many are still to leave before it.
     behind: u32,
     /// Not before this time: its own, and the times of those that leave before it.
@@ -119,16 +120,15 @@ struct Held {
 }
 
 /// When a copy leaves: its time, its turn among those of the same time, its slot.
-type Turn = Reverse<(u64, u64, usize)>;
+type Turn = Reverse<(u64, u64, u32)>;
 
 /// One direction of a relay.
 #[derive(Clone, Debug)]
 pub struct Impairment {
     settings: Settings,
     random: Rng,
-    /// Copies that wait, and empty places, whose numbers are in `free`.
-    slots: Vec<Vec<u8>>,
-    free: Vec<usize>,
+    /// Copies that wait, and the memory of those that left.
+    slots: Slab<Vec<u8>>,
     waiting_bytes: usize,
     ready: BinaryHeap<Turn>,
     /// In the order in which they came, and so in which they leave.
@@ -147,8 +147,7 @@ impl Impairment {
         Impairment {
             settings: Settings { behind: settings.behind.max(1), ..settings },
             random: Rng::with_seed(settings.seed),
-            slots: Vec::new(),
-            free: Vec::new(),
+            slots: Slab::new(),
             waiting_bytes: 0,
             ready: BinaryHeap::new(),
             held: VecDeque::new(),
@@ -200,7 +199,7 @@ impl Impairment {
         let empty = &mut self.slots[slot];
         empty.clear();
         empty.shrink_to(KEPT_BYTES);
-        self.free.push(slot);
+        self.slots.remove(slot);
         self.waiting_bytes -= self.out.len();
         self.counts.delivered += 1;
         self.counts.delivered_bytes += self.out.len() as u64;
@@ -253,16 +252,14 @@ impl Impairment {
         self.pass(due_ns);
     }
 
-    fn store(&mut self, packet: &[u8]) -> usize {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Vec::with_capacity(KEPT_BYTES));
-            self.slots.len() - 1
-        });
+    fn store(&mut self, packet: &[u8]) -> u32 {
+        let slots = &mut self.slots;
+        let slot = slots.reuse().unwrap_or_else(|| slots.push(Vec::with_capacity(KEPT_BYTES)));
         self.slots[slot].extend_from_slice(packet);
         slot
     }
 
-    fn schedule(&mut self, slot: usize, due_ns: u64) {
+    fn schedule(&mut self, slot: u32, due_ns: u64) {
         self.ready.push(Reverse((due_ns, self.turns, slot)));
         self.turns += 1;
     }

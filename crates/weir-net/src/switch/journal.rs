@@ -1,21 +1,30 @@
-//! What the switch writes into the log. Each call looks at the mask first: what is not logged costs
-//! a load.
+//! What the switch counts, and what it writes into the log. Each call looks at the mask first: what
+//! is not logged costs a load.
 
-use super::Shared;
-use super::outgoing::Payload;
+use super::payload::Payload;
+use crate::counts::Counts;
 use crate::drop_reason::DropReason;
 use crate::log::{
-    Change, Direction, Dropped, Failure, Kinds, Packet, Reason, Station, Transaction,
+    Change, Direction, Dropped, Failure, Kinds, Log, Packet, Reason, Station, Transaction,
+    Transport,
 };
 use crate::message::Want;
 use crate::outgoing::Outgoing;
 use crate::wire::ipv4::{Header, LEAST_HEADER_BYTES};
 use std::net::Ipv4Addr;
+use std::sync::OnceLock;
 
 /// As much of a payload as a transaction tells of.
 const TOLD_BYTES: usize = 8;
 
-impl Shared {
+/// Counters, and the log where there is one.
+#[derive(Debug, Default)]
+pub struct Journal {
+    pub counts: Counts,
+    pub log: OnceLock<Log>,
+}
+
+impl Journal {
     /// A packet came from the device.
     #[inline]
     pub fn log_in(&self, packet: &[u8]) {
@@ -49,19 +58,26 @@ impl Shared {
         self.counts.drop(why);
         if let Some(log) = self.log.get().filter(|log| log.wants(Kinds::DROPS)) {
             log.dropped(&Dropped { reason: why.into(), packet: Packet::of(packet) });
+            weir_profile::look();
         }
     }
 
     /// What a station wanted to send is dropped: counted and logged.
-    pub fn drop_out(&self, why: DropReason, out: &Outgoing<'_>, payload: &Payload<'_>) {
+    pub fn drop_out(
+        &self,
+        why: DropReason,
+        source: Ipv4Addr,
+        out: &Outgoing<'_>,
+        payload: &Payload<'_>,
+    ) {
         self.counts.drop(why);
         let Some(log) = self.log.get().filter(|log| log.wants(Kinds::DROPS)) else { return };
         let total_bytes = LEAST_HEADER_BYTES + out.options.len() + payload.len();
         let packet = Packet {
-            source: self.settings.address,
+            source,
             target: out.destination,
             protocol: out.protocol,
-            transport: crate::log::Transport::None { id: 0 },
+            transport: Transport::None { id: 0 },
             length_bytes: u16::try_from(total_bytes).unwrap_or(u16::MAX),
         };
         log.dropped(&Dropped { reason: why.into(), packet });

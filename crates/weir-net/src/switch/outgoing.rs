@@ -1,31 +1,25 @@
 //! The way out: the header of IP is completed here, and a datagram too long for the device is cut.
 
-use super::{Shared, now_ns};
+use super::device::Device;
+use super::journal::Journal;
+use super::payload::Payload;
+use super::{Settings, now_ns};
 use crate::counts::Counts;
 use crate::drop_reason::DropReason;
 use crate::fragment::Pieces;
+use crate::net::Net;
 use crate::outgoing::Outgoing;
+use crate::routes::{Hop, Routes};
 use crate::spans;
 use crate::wire::ipv4::{Header, LEAST_HEADER_BYTES, MOST_BYTES, MOST_HEADER_BYTES};
 use crate::wire::options;
 use rustix::fd::AsFd;
 use rustix::time::{ClockId, clock_gettime};
-use std::sync::atomic::Ordering;
-use weir::Lent;
+use std::net::Ipv4Addr;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_sys::tun::VNET_HEADER_BYTES;
-
-/// What a datagram carries: private bytes, or those of a message in its station's ring.
-pub enum Payload<'a> {
-    /// Private.
-    Private(&'a [u8]),
-    /// In the ring, from `offset` on.
-    Ring {
-        /// The message.
-        lent: &'a Lent<'a>,
-        /// Where the payload begins in it.
-        offset: usize,
-    },
-}
 
 /// What became of a datagram.
 pub enum Sent {
@@ -35,43 +29,6 @@ pub enum Sent {
     ToUs(Vec<u8>),
 }
 
-impl Payload<'_> {
-    /// Its length.
-    pub fn len(&self) -> usize {
-        match self {
-            Payload::Private(bytes) => bytes.len(),
-            Payload::Ring { lent, offset } => lent.len() - offset,
-        }
-    }
-
-    /// Copies the beginning out.
-    pub fn copy_to(&self, to: &mut [u8]) {
-        match self {
-            Payload::Private(bytes) => to.copy_from_slice(&bytes[..to.len()]),
-            Payload::Ring { lent, offset } => lent.copy_to(*offset, to),
-        }
-    }
-
-    fn write_to(
-        &self,
-        shared: &Shared,
-        head: &[u8],
-        part: std::ops::Range<usize>,
-    ) -> std::io::Result<usize> {
-        let fd = shared.tun.as_fd();
-        match self {
-            Payload::Private(bytes) => {
-                let parts =
-                    [std::io::IoSlice::new(head), std::io::IoSlice::new(&bytes[part.clone()])];
-                Ok(rustix::io::writev(fd, &parts)?)
-            }
-            Payload::Ring { lent, offset } => {
-                lent.write_to(fd, head, offset + part.start, part.len())
-            }
-        }
-    }
-}
-
 /// Milliseconds since midnight, universal time, as ICMP and IP count them (RFC 792, page 17).
 pub fn ms_since_midnight() -> u32 {
     let now = clock_gettime(ClockId::Realtime);
@@ -79,26 +36,68 @@ pub fn ms_since_midnight() -> u32 {
     of_day * 1000 + (now.tv_nsec / 1_000_000) as u32
 }
 
-impl Shared {
+/// Sends datagrams through the device, from our address.
+#[derive(Debug)]
+pub struct Transmitter {
+    pub device: Device,
+    pub journal: Journal,
+    pub net: Net,
+    mtu: usize,
+    routes: Mutex<Routes>,
+    /// The number of the next datagram (RFC 791; unique as RFC 6864 asks, in the lower 16 bits).
+    next_id: AtomicU32,
+}
+
+impl Transmitter {
+    /// For the host that the settings describe.
+    pub fn new(settings: &Settings, device: Device) -> Transmitter {
+        let net = Net::new(settings.address, settings.prefix_bits);
+        Transmitter {
+            device,
+            journal: Journal::default(),
+            net,
+            mtu: usize::from(settings.mtu),
+            routes: Mutex::new(Routes::new(net, settings.gateway)),
+            next_id: AtomicU32::new(std::process::id().wrapping_mul(0x9e37)),
+        }
+    }
+
+    pub fn routes(&self) -> MutexGuard<'_, Routes> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next stop on the way to `destination`; none where there is no gateway.
+    pub fn hop(&self, destination: Ipv4Addr) -> Option<Hop> {
+        self.routes().hop(destination, now_ns)
+    }
+
+    /// Takes a redirect, if it counts.
+    pub fn learn(&self, destination: Ipv4Addr, gateway: Ipv4Addr, from: Ipv4Addr) {
+        let counts = &self.journal.counts;
+        let learned = self.routes().redirect(destination, gateway, from, now_ns());
+        let counter = if learned.is_ok() { &counts.redirects } else { &counts.redirects_refused };
+        Counts::add(counter, 1);
+    }
+
     /// Sends a datagram, or drops it and counts why.
     pub fn send(&self, out: &Outgoing<'_>, payload: &Payload<'_>) -> Sent {
         let _span = spans::COMPLETE.enter();
         match self.try_send(out, payload) {
             Ok(sent) => sent,
             Err(why) => {
-                self.drop_out(why, out, payload);
+                self.journal.drop_out(why, self.net.address, out, payload);
                 Sent::Done
             }
         }
     }
 
     fn try_send(&self, out: &Outgoing<'_>, payload: &Payload<'_>) -> Result<Sent, DropReason> {
-        let own = self.settings.address;
+        let own = self.net.address;
         if !self.net.is_host(out.destination) {
             return Err(DropReason::Destination);
         }
         if !self.net.has(out.destination) {
-            self.routes().hop(out.destination, now_ns).ok_or(DropReason::NoRoute)?;
+            self.hop(out.destination).ok_or(DropReason::NoRoute)?;
         }
         let mut room = [0; MOST_HEADER_BYTES - LEAST_HEADER_BYTES];
         let padded = out.options.len().next_multiple_of(4);
@@ -127,17 +126,18 @@ impl Shared {
             source: own,
             destination: out.destination,
         };
-        Counts::add(&self.counts.sent, 1);
-        self.log_out(&header, options, payload);
+        Counts::add(&self.journal.counts.sent, 1);
+        self.journal.log_out(&header, options, payload);
         if out.destination == own {
             return Ok(Sent::ToUs(whole(&header, options, payload)?));
         }
-        if total_bytes <= usize::from(self.settings.mtu) {
+        if total_bytes <= self.mtu {
             self.put(&header, options, payload, 0..bytes)?;
             return Ok(Sent::Done);
         }
-        let mtu = usize::from(self.settings.mtu);
-        for piece in Pieces::new(header, options, bytes, mtu).map_err(|_| DropReason::TooBig)? {
+        for piece in
+            Pieces::new(header, options, bytes, self.mtu).map_err(|_| DropReason::TooBig)?
+        {
             self.put(&piece.header, &piece.options, payload, piece.payload)?;
         }
         Ok(Sent::Done)
@@ -149,21 +149,23 @@ impl Shared {
         header: &Header,
         options: &[u8],
         payload: &Payload<'_>,
-        part: std::ops::Range<usize>,
+        part: Range<usize>,
     ) -> Result<(), DropReason> {
         let mut head = [0; VNET_HEADER_BYTES + MOST_HEADER_BYTES];
-        let device_header = if self.tun.has_vnet_header() { VNET_HEADER_BYTES } else { 0 };
+        let device_header = self.device.header_bytes();
         let emitted =
             header.emit(options, &mut head[device_header..]).ok_or(DropReason::BadOptions)?;
         let head = &head[..device_header + emitted];
-        match weir_profile::system(&spans::TUN_WRITE, || payload.write_to(self, head, part)) {
+        let counts = &self.journal.counts;
+        let write = || payload.write_to(self.device.as_fd(), head, part);
+        match weir_profile::system(&spans::TUN_WRITE, write) {
             Ok(bytes) => {
-                Counts::add(&self.counts.sent_packets, 1);
-                Counts::add(&self.counts.sent_bytes, (bytes - device_header) as u64);
+                Counts::add(&counts.sent_packets, 1);
+                Counts::add(&counts.sent_bytes, (bytes - device_header) as u64);
                 Ok(())
             }
             Err(cause) => {
-                self.log_refusal(&cause);
+                self.journal.log_refusal(&cause);
                 Err(DropReason::Device)
             }
         }

@@ -4,10 +4,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::icmp;
 use crate::net::Net;
 use crate::reassembly::Limits;
-use rustix::io::Errno;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use weir_sys::tun::Tun;
 
 /// What a switch is to be.
 #[derive(Clone, Debug)]
@@ -64,36 +62,5 @@ impl Settings {
             )),
             _ => Ok(()),
         }
-    }
-
-    /// Makes the device, and gives the kernel its address on it.
-    pub(super) fn open_device(&self) -> Result<Tun> {
-        let settings = self;
-        let object = || format!("device '{}'", settings.device);
-        let opened = Tun::open(&settings.device, settings.vnet_header);
-        let tun = opened.map_err(|cause| match Errno::from_io_error(&cause) {
-            Some(Errno::BUSY) => {
-                Error::new(ErrorKind::Taken, "make", object(), "another process has it")
-            }
-            Some(Errno::NOENT) => {
-                let why = "there is no /dev/net/tun (modprobe tun)";
-                Error::new(ErrorKind::NoDevice, "make", object(), why)
-            }
-            Some(Errno::PERM | Errno::ACCESS) => {
-                let why = "this user may not: it takes CAP_NET_ADMIN (root has it)";
-                Error::new(ErrorKind::Denied, "make", object(), why)
-            }
-            Some(Errno::INVAL) => Error::new(
-                ErrorKind::Taken,
-                "make",
-                object(),
-                "a device of another kind has the name",
-            ),
-            _ => Error::os("make", object(), cause),
-        })?;
-        let Settings { peer, prefix_bits, mtu, .. } = *settings;
-        let configured = weir_sys::tun::configure(&settings.device, peer, prefix_bits, mtu);
-        configured.map_err(|cause| Error::os("configure", object(), cause))?;
-        Ok(tun)
     }
 }

@@ -3,6 +3,7 @@
 use crate::icmp::Notice;
 use crate::message::{self, TO_STATION_BYTES, Want, to_station};
 use crate::wire::ipv4::protocol;
+use crate::wire::ports;
 use std::collections::{HashMap, HashSet};
 use weir::{ErrorKind, Identity, PortWriter, WriterId};
 
@@ -43,7 +44,7 @@ pub struct Stations {
     /// Who has a protocol, but for its ports that others have.
     protocols: [Option<u16>; 256],
     ports: HashMap<(u8, u16), u16>,
-    /// Writers to the switch's port that wait for the doorman.
+    /// Writers to the switch's port that wait for the acceptor.
     expected: HashSet<WriterId>,
     /// Who sent last: mostly it is the next, too.
     last: Option<(WriterId, u16)>,
@@ -239,13 +240,12 @@ impl Stations {
 /// The port that a datagram is for: of UDP and TCP the destination's, of ICMP replies the
 /// identifier (RFC 792: "the identifier and sequence number may be used by the echo sender").
 fn local_port(number: u8, payload: &[u8]) -> Option<u16> {
-    let at = match number {
-        protocol::UDP | protocol::TCP => 2,
-        protocol::ICMP if matches!(payload.first(), Some(0 | 14)) => 4,
-        _ => return None,
-    };
-    let bytes = payload.get(at..at + 2)?;
-    Some(u16::from_be_bytes([bytes[0], bytes[1]]))
+    match payload {
+        [0 | 14, _, _, _, high, low, ..] if number == protocol::ICMP => {
+            Some(u16::from_be_bytes([*high, *low]))
+        }
+        _ => Some(ports::of(number, payload)?.destination),
+    }
 }
 
 #[cfg(test)]

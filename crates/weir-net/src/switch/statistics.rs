@@ -2,6 +2,7 @@
 
 use super::stations::Station;
 use super::{Shared, now_ns};
+use crate::drop_reason::DropReason;
 use crate::station::STATISTICS_SCHEMA;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,34 +10,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 impl Shared {
     /// As JSON.
     pub fn statistics(&self) -> String {
-        let counts = &self.counts;
+        let counts = &self.journal().counts;
         // Relaxed: each count stands for itself.
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let mut incoming = self.lock();
-        incoming.count_evicted(self);
+        let incoming = self.lock();
+        let evicted = incoming.reassembly.counts();
+        counts.set_drops(DropReason::Evicted, evicted.evicted_whole);
+        counts.set_drops(DropReason::EvictedOfSource, evicted.evicted_source);
         let drops: Map<String, Value> =
             counts.drops().map(|(why, number)| (key(why.as_str()), json!(number))).collect();
         let stations: Vec<Value> = incoming.stations.iter().map(station).collect();
-        let (waiting, held_bytes) =
-            (incoming.reassembly.waiting(), incoming.reassembly.held_bytes());
-        let icmp: Map<String, Value> = incoming
-            .icmp_counts()
-            .into_iter()
-            .filter(|(_, number)| *number > 0)
-            .map(|(name, number)| (name.to_owned(), json!(number)))
-            .collect();
+        let reassembly = &incoming.reassembly;
+        let (waiting, held_bytes) = (reassembly.waiting(), reassembly.held_bytes());
+        let icmp = incoming.icmp_counts().filter(|(_, number)| *number > 0);
+        let icmp: Map<_, _> = icmp.map(|(name, number)| (name.to_owned(), json!(number))).collect();
         drop(incoming);
         let now_ns = now_ns();
         let gateways: Vec<Value> = self
+            .transmitter
             .routes()
             .remembered(now_ns)
             .map(|known| {
                 let left_s = (known.until_ns - now_ns) / 1_000_000_000;
-                json!({
-                    "destination": known.destination,
-                    "gateway": known.gateway,
-                    "left_s": left_s,
-                })
+                let (destination, gateway) = (known.destination, known.gateway);
+                json!({ "destination": destination, "gateway": gateway, "left_s": left_s })
             })
             .collect();
         let settings = &self.settings;
@@ -49,7 +46,7 @@ impl Shared {
             "prefix_bits": settings.prefix_bits,
             "peer": settings.peer,
             "mtu": settings.mtu,
-            "vnet_header": self.tun.has_vnet_header(),
+            "vnet_header": self.transmitter.device.has_header(),
             "inline": settings.inline.is_some(),
             "packets_in": count(&counts.received),
             "bytes_in": count(&counts.received_bytes),
@@ -77,15 +74,10 @@ fn key(name: &str) -> String {
 
 /// A station as it is shown.
 fn station(station: &Station) -> Value {
-    let wants: Vec<Value> = station
-        .wants
-        .iter()
-        .map(|want| json!({ "protocol": want.protocol, "port": want.port }))
-        .collect();
     json!({
         "pid": station.identity.pid,
         "uid": station.identity.uid,
-        "wants": wants,
+        "wants": station.wants,
         "datagrams_delivered": station.delivered,
         "datagrams_refused": station.full,
     })

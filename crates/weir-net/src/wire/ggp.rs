@@ -16,6 +16,7 @@
 //! A group is a distance, a number of nets, and that many net numbers of 1, 2 or 3 octets, as their
 //! class (RFC 791 2.3: A, B, C) has it.
 
+use super::word;
 use std::net::Ipv4Addr;
 
 /// Types of messages.
@@ -306,9 +307,4 @@ pub fn emit_update(
         }
     }
     Update::check(&out[..at]).ok().map(|_| at)
-}
-
-/// The word at `at`, its high byte first.
-fn word(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }

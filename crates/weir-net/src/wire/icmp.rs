@@ -1,7 +1,7 @@
 //! Messages of ICMP (RFC 792): a checked view, and what is written.
 
-use super::checksum;
-use super::ipv4;
+use super::ipv4::{self, Header};
+use super::{address, checksum, word};
 use std::net::Ipv4Addr;
 
 /// Bytes of the shortest message that has a meaning, and of the fields before data or a quotation.
@@ -195,52 +195,44 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Its type, code, the four bytes after the checksum, and what follows.
-    fn parts(&self) -> Option<(u8, u8, [u8; 4], &'a [u8])> {
-        let echo =
-            |kind, echo: &Echo<'a>| Some((kind, 0, words(echo.id, echo.sequence), echo.data));
-        match self {
-            Message::Echo(request) => echo(kind::ECHO, request),
-            Message::EchoReply(reply) => echo(kind::ECHO_REPLY, reply),
-            Message::Unreachable { code, mtu_bytes, quoted } => {
-                Some((kind::UNREACHABLE, *code, words(0, *mtu_bytes), quoted.bytes))
-            }
-            Message::SourceQuench { quoted } => {
-                Some((kind::SOURCE_QUENCH, 0, [0; 4], quoted.bytes))
-            }
-            Message::Redirect { code, gateway, quoted } => {
-                Some((kind::REDIRECT, *code, gateway.octets(), quoted.bytes))
-            }
-            Message::TimeExceeded { code, quoted } => {
-                Some((kind::TIME_EXCEEDED, *code, [0; 4], quoted.bytes))
-            }
-            Message::ParameterProblem { code, pointer, quoted } => {
-                Some((kind::PARAMETER_PROBLEM, *code, [*pointer, 0, 0, 0], quoted.bytes))
-            }
-            Message::Timestamp(_) | Message::TimestampReply(_) | Message::Other { .. } => None,
-        }
-    }
-
     /// Writes the message with its checksum; says how many bytes that are.
     ///
     /// `None`, and nothing written, where `out` is too short, or for [`Message::Other`].
     #[must_use]
     pub fn emit(&self, out: &mut [u8]) -> Option<usize> {
-        let bytes = match self {
-            Message::Timestamp(timestamp) => timestamp.write(kind::TIMESTAMP, out)?,
-            Message::TimestampReply(timestamp) => timestamp.write(kind::TIMESTAMP_REPLY, out)?,
-            _ => {
-                let (kind, code, field, rest) = self.parts()?;
-                let out = out.get_mut(..HEADER_BYTES + rest.len())?;
-                out[..4].copy_from_slice(&[kind, code, 0, 0]);
-                out[4..HEADER_BYTES].copy_from_slice(&field);
-                out[HEADER_BYTES..].copy_from_slice(rest);
-                out.len()
+        let mut times = [0; TIMESTAMP_BYTES - HEADER_BYTES];
+        // Type, code, the four bytes after the checksum, and what follows.
+        let (kind, code, field, rest): (u8, u8, [u8; 4], &[u8]) = match self {
+            Message::Echo(echo) => (kind::ECHO, 0, words(echo.id, echo.sequence), echo.data),
+            Message::EchoReply(echo) => {
+                (kind::ECHO_REPLY, 0, words(echo.id, echo.sequence), echo.data)
             }
+            Message::Timestamp(asked) => (kind::TIMESTAMP, 0, asked.write(&mut times), &times),
+            Message::TimestampReply(told) => {
+                (kind::TIMESTAMP_REPLY, 0, told.write(&mut times), &times)
+            }
+            Message::Unreachable { code, mtu_bytes, quoted } => {
+                (kind::UNREACHABLE, *code, words(0, *mtu_bytes), quoted.bytes)
+            }
+            Message::SourceQuench { quoted } => (kind::SOURCE_QUENCH, 0, [0; 4], quoted.bytes),
+            Message::Redirect { code, gateway, quoted } => {
+                (kind::REDIRECT, *code, gateway.octets(), quoted.bytes)
+            }
+            Message::TimeExceeded { code, quoted } => {
+                (kind::TIME_EXCEEDED, *code, [0; 4], quoted.bytes)
+            }
+            Message::ParameterProblem { code, pointer, quoted } => {
+                (kind::PARAMETER_PROBLEM, *code, [*pointer, 0, 0, 0], quoted.bytes)
+            }
+            Message::Other { .. } => return None,
         };
-        let checksum = checksum::of(&out[..bytes]);
+        let out = out.get_mut(..HEADER_BYTES + rest.len())?;
+        out[..4].copy_from_slice(&[kind, code, 0, 0]);
+        out[4..HEADER_BYTES].copy_from_slice(&field);
+        out[HEADER_BYTES..].copy_from_slice(rest);
+        let checksum = checksum::of(out);
         out[2..4].copy_from_slice(&checksum.to_be_bytes());
-        Some(bytes)
+        Some(out.len())
     }
 }
 
@@ -266,14 +258,11 @@ impl Timestamp {
         })
     }
 
-    fn write(&self, kind: u8, out: &mut [u8]) -> Option<usize> {
-        let out = out.get_mut(..TIMESTAMP_BYTES)?;
-        out[..4].copy_from_slice(&[kind, 0, 0, 0]);
-        out[4..8].copy_from_slice(&words(self.id, self.sequence));
-        out[8..12].copy_from_slice(&self.originate_ms.to_be_bytes());
-        out[12..16].copy_from_slice(&self.receive_ms.to_be_bytes());
-        out[16..20].copy_from_slice(&self.transmit_ms.to_be_bytes());
-        Some(TIMESTAMP_BYTES)
+    /// Writes the times; identifier and sequence number are the answer.
+    fn write(&self, times: &mut [u8; TIMESTAMP_BYTES - HEADER_BYTES]) -> [u8; 4] {
+        let all = [self.originate_ms, self.receive_ms, self.transmit_ms];
+        times.copy_from_slice(all.map(u32::to_be_bytes).as_flattened());
+        words(self.id, self.sequence)
     }
 }
 
@@ -318,7 +307,7 @@ impl<'a> Quoted<'a> {
     #[must_use]
     pub fn cut(&self, most_bytes: usize) -> Quoted<'a> {
         let least = self.header_bytes + LEAST_QUOTED_BYTES;
-        let whole = usize::from(self.total_bytes()).max(self.header_bytes);
+        let whole = usize::from(self.header().total_bytes).max(self.header_bytes);
         let bytes = self.bytes.len().min(most_bytes.max(least)).min(whole);
         Quoted { bytes: &self.bytes[..bytes], ..*self }
     }
@@ -333,48 +322,14 @@ impl<'a> Quoted<'a> {
         &self.bytes[self.header_bytes..]
     }
 
-    /// Type of service.
-    pub fn tos(&self) -> u8 {
-        self.bytes[1]
+    /// What its header says; only its version and its own length were checked.
+    #[inline]
+    pub fn header(&self) -> Header {
+        Header::of_checked(self.bytes)
     }
-
-    /// Length of the whole datagram as its header has it, in bytes. Not checked.
-    pub fn total_bytes(&self) -> u16 {
-        word(self.bytes, 2)
-    }
-
-    /// Whether it is a fragment, and not the first: its payload begins somewhere in the middle.
-    pub fn is_later_fragment(&self) -> bool {
-        word(self.bytes, 6) & 0x1fff != 0
-    }
-
-    /// What the payload is, see [`ipv4::protocol`].
-    pub fn protocol(&self) -> u8 {
-        self.bytes[9]
-    }
-
-    /// Who sent the datagram.
-    pub fn source(&self) -> Ipv4Addr {
-        address(self.bytes, 12)
-    }
-
-    /// Whom it was for.
-    pub fn destination(&self) -> Ipv4Addr {
-        address(self.bytes, 16)
-    }
-}
-
-/// The word at `at`, its high byte first.
-fn word(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
 /// Two words as they lie in a message.
 fn words(first: u16, second: u16) -> [u8; 4] {
     (u32::from(first) << 16 | u32::from(second)).to_be_bytes()
-}
-
-/// The address at `at`.
-fn address(bytes: &[u8], at: usize) -> Ipv4Addr {
-    Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3])
 }

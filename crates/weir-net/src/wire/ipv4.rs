@@ -1,7 +1,7 @@
 //! Headers of the Internet Protocol (RFC 791 3.1): a checked view of a datagram, and what is
 //! written.
 
-use super::checksum;
+use super::{address, checksum, word};
 use std::net::Ipv4Addr;
 
 /// Bytes that a datagram has at most, its header included.
@@ -95,7 +95,8 @@ impl Header {
         Some(header_bytes)
     }
 
-    /// What the first 20 bytes of `bytes`, which were checked, say.
+    /// What the first 20 bytes of `bytes` say, whether they were checked or not.
+    #[inline]
     pub(crate) fn of_checked(bytes: &[u8]) -> Header {
         let flags = word(bytes, 6);
         Header {
@@ -221,16 +222,4 @@ impl<'a> Datagram<'a> {
             && end <= MOST_BYTES - LEAST_HEADER_BYTES
             && (!header.more_fragments || payload_bytes.is_multiple_of(8))
     }
-}
-
-/// The word at `at`, its high byte first.
-#[inline]
-fn word(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
-}
-
-/// The address at `at`.
-#[inline]
-fn address(bytes: &[u8], at: usize) -> Ipv4Addr {
-    Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3])
 }

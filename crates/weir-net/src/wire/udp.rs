@@ -2,6 +2,7 @@
 
 use super::checksum::Sum;
 use super::ipv4::{LEAST_HEADER_BYTES, MOST_BYTES, protocol};
+use super::word;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// Bytes of the header.
@@ -133,9 +134,4 @@ fn pseudo_header(source: Ipv4Addr, destination: Ipv4Addr, length: u16) -> Sum {
     sum.add_word(u16::from(protocol::UDP));
     sum.add_word(length);
     sum
-}
-
-/// The word at `at`, its high byte first.
-fn word(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }

@@ -1,7 +1,7 @@
 //! Any bytes at all: nothing panics, and no answer is more than was asked.
 
 use crate::packets::{self, PING, PING_ROUTE, PING_TIMES, TIMESTAMP, UDP, UNREACHABLE};
-use crate::{MIDNIGHT_MS, PEER, PREFIX_BITS, US, World, datagram, header};
+use crate::{PEER, PREFIX_BITS, US, World, datagram, header};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 use weir_net::icmp::{Counts, Settings, Undeliverable};
@@ -86,7 +86,7 @@ fn sums(counts: &Counts) -> (u64, u64) {
             || name.starts_with("GGP updates sent")
             || name.starts_with("GGP updates not sent")
     };
-    let all = || counts.named();
+    let all = || counts.each().map(|(_, name, count)| (name, count));
     let errors = all().filter(|(name, _)| sent(name)).map(|(_, count)| count).sum();
     let taken =
         all().filter(|(name, _)| !sent(name) && !beside(name)).map(|(_, count)| count).sum();
@@ -105,7 +105,7 @@ proptest! {
         let Ok(request) = Datagram::check(&bytes) else { return Ok(()) };
         let mut world = world(ggp, loopback);
         world.heard.gateway = Some(PEER);
-        world.engine.take(&request, 0, MIDNIGHT_MS, &mut world.heard);
+        world.engine.take(&request, 0, &mut world.heard);
         let asks_for_update = request.header().protocol == protocol::GGP
             && request.payload().first() == Some(&12);
         let sent = &world.heard.sent;
@@ -170,7 +170,7 @@ proptest! {
         for (bytes, why, now_ns) in packets {
             world.now_ns = now_ns;
             if let Ok(datagram) = Datagram::check(&bytes) {
-                world.engine.take(&datagram, now_ns, MIDNIGHT_MS, &mut world.heard);
+                world.engine.take(&datagram, now_ns, &mut world.heard);
                 taken += 1;
             }
             world.undeliverable(&bytes, why);

@@ -70,6 +70,10 @@ impl Answers for Heard {
         self.redirects.push((destination, gateway));
     }
 
+    fn ms_since_midnight_ut(&mut self) -> u32 {
+        MIDNIGHT_MS
+    }
+
     fn notice(&mut self, notice: Notice) {
         self.notices.push(notice);
     }
@@ -91,7 +95,7 @@ impl World {
     /// Gives the engine a datagram, which must be one.
     fn take(&mut self, bytes: &[u8]) {
         let datagram = Datagram::check(bytes).expect("a datagram");
-        self.engine.take(&datagram, self.now_ns, MIDNIGHT_MS, &mut self.heard);
+        self.engine.take(&datagram, self.now_ns, &mut self.heard);
     }
 
     fn undeliverable(&mut self, bytes: &[u8], why: Undeliverable) {

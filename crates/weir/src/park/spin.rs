@@ -4,10 +4,10 @@ use super::Until;
 use crate::error::Result;
 use std::time::Instant;
 use weir_policy::pipe::{Peer, Spin, Yielding};
-use weir_ring::primitive::{AtomicU32, Ordering};
+use weir_ring::primitive::{AtomicU32, Ordering, fence};
 
 /// Looks before the clock is read, or the CPU looked up: some times what a line takes to travel.
-const QUICK_LOOKS: u32 = 250;
+const QUICK_LOOKS: u32 = 40;
 /// Looks between two readings of the clock.
 const LOOKS: u32 = 16;
 /// Readings of the clock between two looks at where the other side runs.
@@ -65,6 +65,7 @@ impl Spinner {
                 if look()? {
                     return Ok(true);
                 }
+                rest();
             }
         }
         let now = peer();
@@ -119,8 +120,26 @@ impl Spinner {
 }
 
 /// Looks some times without reading a clock: what is found.
-pub fn look_quickly<T>(look: impl FnMut() -> Option<T>) -> Option<T> {
-    std::iter::repeat_with(look).take(QUICK_LOOKS as usize).flatten().next()
+pub fn look_quickly<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    (0..QUICK_LOOKS).find_map(|_| {
+        let found = look();
+        if found.is_none() {
+            rest();
+        }
+        found
+    })
+}
+
+/// Rests between two looks, some 20 ns: two full fences.
+///
+/// Without a rest the loads of many looks are under way at once. A CPU takes all of them back when the
+/// line changes, and on two threads of one core they take from the other side what it needs to
+/// answer. A pause (`spin_loop`) helps as much, but a round trip waits twice for the end of one, which
+/// is 26 ns on the CPU measured (docs/design/pipe.md).
+#[inline]
+fn rest() {
+    fence(Ordering::SeqCst);
+    fence(Ordering::SeqCst);
 }
 
 /// Says in `own` on which CPU this thread is, and compares that with what the other side has said,

@@ -1,9 +1,10 @@
 //! Joy's parts of a system call in 1980, and this host's phases, each bar the whole.
 
 use super::draw::{Area, DrawError, FULL, OTHERS, SERIES, drawing, escape, key, scrolled, titled};
+use crate::bench::beside::{first, in_read, is_phase, phase_name};
 use plotters::prelude::*;
 use weir_bench::published::{JOY_SYSCALL, lines};
-use weir_measure::bench::record::{CaseRecord, Report};
+use weir_measure::bench::record::Report;
 
 const BAR: i32 = 40;
 const LEFT: i32 = 150;
@@ -13,24 +14,16 @@ type Part = (String, f64);
 
 /// The two bars; nothing, if the phases were not measured.
 pub fn phases(report: &Report) -> Result<String, DrawError> {
-    let is_phase = |case: &&CaseRecord| {
-        case.suite == "joy-syscall"
-            && case.params.operation.as_deref() == Some("phase")
-            && !case.case.contains("getppid")
-    };
-    let now: Vec<Part> = report
-        .cases
-        .iter()
-        .filter(is_phase)
-        .map(|case| (case.case.trim_start_matches("phase: ").to_owned(), case.estimate.max(0.0)))
+    let of_suite = report.cases.iter().filter(|case| case.suite == "joy-syscall");
+    let now: Vec<Part> = of_suite
+        .filter(|case| is_phase(case) && in_read(case))
+        .map(|case| (phase_name(case).to_owned(), case.estimate.max(0.0)))
         .collect();
     if now.len() < 2 {
         return Ok(String::new());
     }
-    let then: Vec<Part> = lines(JOY_SYSCALL)
-        .into_iter()
-        .map(|line| (line.name, line.figures.first().copied().flatten().unwrap_or(0.0)))
-        .collect();
+    let then = lines(JOY_SYSCALL).into_iter();
+    let then: Vec<Part> = then.map(|line| (line.name.clone(), first(&line))).collect();
     let svg = drawing(FULL, 130, |area| {
         bar(area, 8, "VAX-11/780, 1980", "us", &then, &SERIES)?;
         bar(area, 72, "this host", "ns", &now, &OTHERS)

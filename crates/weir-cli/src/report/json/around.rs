@@ -2,7 +2,7 @@
 
 use crate::json::seconds;
 use serde_json::{Value, json};
-use weir_measure::record::{Host, Peer, Program, Quota, Started};
+use weir_doctor::facts::{Host, Peer, Program, Quota, Started};
 
 pub fn host(host: &Host) -> Value {
     json!({
@@ -34,7 +34,7 @@ pub fn started(started: &Started) -> Value {
     json!({
         "processes": started.processes,
         "likely_processes": started.likely_processes,
-        "evidence": started.evidence.name(),
+        "evidence": started.evidence.as_ref(),
         "mean_life_s": seconds(started.mean_life_ns),
         "wall_share": started.wall_share,
         "programs": started.programs.iter().map(program).collect::<Vec<_>>(),
@@ -43,7 +43,7 @@ pub fn started(started: &Started) -> Value {
 
 pub fn peer(peer: &Peer) -> Value {
     json!({
-        "kind": peer.kind.name(),
+        "kind": peer.kind.as_ref(),
         "address": peer.address,
         "program": peer.program,
         "pid": peer.pid,

@@ -30,8 +30,9 @@ pub fn gain(gain: Gain) -> String {
 
 fn pipe(run: &Run, kind: Kind, position: usize, remembers: bool) -> String {
     let pipe = &run.pipes[position];
+    let (full, empty) = pipe.shares();
     let between = format!("{}->{}", pipe.from + 1, pipe.to + 1);
-    let (full, empty) = (percent(pipe.full_share), percent(pipe.empty_share));
+    let (full, empty) = (percent(full), percent(empty));
     let evidence = format!("it was full {full} and empty {empty} of the time");
     if kind == Kind::LargerPipe {
         let limit = capacity(pipe.limit_bytes);
@@ -46,7 +47,7 @@ fn pipe(run: &Run, kind: Kind, position: usize, remembers: bool) -> String {
 
 fn of_stage(run: &Run, kind: Kind, position: usize) -> String {
     let of = &run.stages[position];
-    let name = stage(position, &of.label);
+    let (name, io) = (stage(position, &of.label), of.io.unwrap_or_default());
     match kind {
         Kind::FewerProcesses => {
             let what = of.started.as_ref().map(started).unwrap_or_default();
@@ -64,8 +65,8 @@ fn of_stage(run: &Run, kind: Kind, position: usize) -> String {
             let instead = hints::parallel(&of.label);
             format!("{name} used one CPU while {idle} {were} idle: try {instead}")
         }
-        Kind::LargerReads => transfers(of, kind, &name, "reads", of.read_calls, of.read_bytes),
-        _ => transfers(of, kind, &name, "writes", of.write_calls, of.write_bytes),
+        Kind::LargerReads => transfers(of, kind, &name, "reads", io.read_calls, io.read_bytes),
+        _ => transfers(of, kind, &name, "writes", io.write_calls, io.write_bytes),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use weir_doctor::advice::{Advice, Gain, Kind, advise};
-use weir_doctor::ending::{End, MemoryKills};
+use weir_doctor::ending::{Ending, MemoryKills};
 use weir_doctor::facts::{Host, Pipe, Program, Quota, Stage};
 use weir_doctor::partition::Times;
 use weir_doctor::verdict::judge;
@@ -24,11 +24,28 @@ fn stage(label: &str, [cpu, queue, input, output, sleep]: [u64; 5]) -> Stage {
         program: label.split(' ').next().unwrap_or("").to_owned(),
         wall_ns: 1000 * MS,
         times,
-        cpu_sum_ns: cpu * MS,
+        user_ns: cpu * MS,
         single_task: true,
         samples: 200,
         ..Stage::default()
     }
+}
+
+/// Gives a stage this many read calls that moved these bytes.
+fn reads(stage: &mut Stage, calls: u64, bytes: u64) {
+    let io = stage.io.get_or_insert_default();
+    (io.read_calls, io.read_bytes) = (calls, bytes);
+}
+
+/// Gives a stage this many write calls that moved these bytes.
+fn writes(stage: &mut Stage, calls: u64, bytes: u64) {
+    let io = stage.io.get_or_insert_default();
+    (io.write_calls, io.write_bytes) = (calls, bytes);
+}
+
+/// Lets this much of a stage's CPU time be the kernel's.
+fn in_kernel(stage: &mut Stage, system_ns: u64) {
+    (stage.user_ns, stage.system_ns) = (stage.cpu_sum_ns() - system_ns, system_ns);
 }
 
 fn run(stages: Vec<Stage>) -> Run {
@@ -118,7 +135,7 @@ fn a_quota_is_named_with_who_used_it() {
     let said = "a higher CPU quota: the run was throttled by a CPU quota of 0.2 CPUs in 98 % of \
                 the periods";
     assert_eq!(advised(&throttled, false), said);
-    throttled.stages[1].cpu_sum_ns = 130 * MS;
+    throttled.stages[1].user_ns = 130 * MS;
     assert_eq!(
         judged(&throttled),
         "no single bottleneck: throttled by a CPU quota of 0.2 CPUs in 98 % of the periods; 1 zcat \
@@ -155,8 +172,8 @@ fn advice_on_a_pipe_says_how_often_it_was_full_and_empty() {
         to: 1,
         capacity_bytes: 65_536,
         limit_bytes: 1 << 20,
-        full_share: 0.41,
-        empty_share: 0.38,
+        full_share: Some(0.41),
+        empty_share: Some(0.38),
         longest_turn_ns: 200 * MS,
         samples: 200,
         ..Pipe::default()
@@ -178,8 +195,8 @@ fn advice_on_a_pipe_says_how_often_it_was_full_and_empty() {
 #[test]
 fn advice_on_a_stage_says_what_it_did() {
     let mut tiny = run(vec![stage("python3 -u g.py", [950, 0, 0, 50, 0])]);
-    (tiny.stages[0].write_calls, tiny.stages[0].write_bytes) = (1_000_000, 14_000_000);
-    tiny.stages[0].system_ns = 600 * MS;
+    writes(&mut tiny.stages[0], 1_000_000, 14_000_000);
+    in_kernel(&mut tiny.stages[0], 600 * MS);
     let said = "1 python3 -u g.py writes 14 bytes a call in 1000 k calls: leave out -u";
     assert_eq!(advised(&tiny, false), said);
     let mut sorts = run(vec![stage("sort -k4", [950, 0, 50, 0, 0])]);
@@ -192,7 +209,7 @@ fn advice_on_a_stage_says_what_it_did() {
     let said = "1 gzip -dc f.gz used one CPU while 1 CPU was idle: try rapidgzip -d -c, or pigz \
                 -dc, in its place (same format)";
     assert_eq!(advised(&zipped, false), said);
-    (zipped.stages[0].read_calls, zipped.stages[0].read_bytes) = (9_600_000, 9_600_000);
+    reads(&mut zipped.stages[0], 9_600_000, 9_600_000);
     let (kind, gain) = (Kind::LargerReads, Gain::About(2.0));
     let reads = Advice { kind, stage: Some(0), pipe: None, gain };
     let said = "1 gzip -dc f.gz reads 1 byte a call in 9600 k calls: let it read in larger blocks";
@@ -238,23 +255,23 @@ fn an_end_names_who_read_too_little() {
         let found = weir_doctor::ending::remark(label, end, false, kills).expect("a remark");
         remark(&Ended { position: Some(0), label, last, how }, found)
     };
-    let killed = |last| of("sort -S 1G", End::Signal(15), "SIGTERM", last);
+    let killed = |last| of("sort -S 1G", Some(Ending::Signal(15)), "SIGTERM", last);
     let said = "1 sort -S 1G was killed by SIGTERM: ";
     assert_eq!(killed(false), format!("{said}what follows it had incomplete input"));
     assert_eq!(killed(true), format!("{said}its output is incomplete"));
     let cause = " (out of memory: the kernel killed 1 process of this control group meanwhile)";
     assert_eq!(
-        of("sort", End::Signal(9), "SIGKILL", true),
+        of("sort", Some(Ending::Signal(9)), "SIGKILL", true),
         format!("1 sort was killed by SIGKILL{cause}: its output is incomplete")
     );
     assert_eq!(
-        of("(sort)", End::Code(137), "137", true),
+        of("(sort)", Some(Ending::Code(137)), "137", true),
         format!("1 (sort) failed with status 137, which stands for SIGKILL{cause}")
     );
     let said = "1 grep x ended with status 1: nothing matched";
-    assert_eq!(of("grep x", End::Code(1), "1", true), said);
+    assert_eq!(of("grep x", Some(Ending::Code(1)), "1", true), said);
     let said = "1 nosuch was not started: command not found";
-    assert_eq!(of("nosuch", End::NotStarted, "command not found", false), said);
+    assert_eq!(of("nosuch", None, "command not found", false), said);
     let said = "1 sort failed with status 2: what follows it may have had incomplete input";
-    assert_eq!(of("sort", End::Code(2), "2", false), said);
+    assert_eq!(of("sort", Some(Ending::Code(2)), "2", false), said);
 }

@@ -288,19 +288,20 @@ fn share(percent: f64) -> String {
 fn beside(batches: &Batches, nominal_ns: f64) -> Beside {
     let mut beside = Beside::default();
     for batch in &batches.list {
-        beside.process.push(batch.process);
-        beside.at_s.push(batch.at_ms as f64 / 1e3);
-        beside.reference_ns.push(significant(batch.reference_ns));
-        beside.cpu.push(batch.cpu);
-        beside.involuntary.push(batch.involuntary);
+        let row = &batch.placed.row;
+        beside.process.push(batch.placed.process);
+        beside.at_s.push(row.at_ms as f64 / 1e3);
+        beside.reference_ns.push(significant(row.reference_ns));
+        beside.cpu.push(row.cpu);
+        beside.involuntary.push(row.involuntary);
         let mut labels = Vec::new();
-        if batch.reference_ns > nominal_ns * SLOW {
+        if row.reference_ns > nominal_ns * SLOW {
             labels.push("slow");
         }
         if batch.moved {
             labels.push("moved");
         }
-        if batch.involuntary > 0 {
+        if row.involuntary > 0 {
             labels.push("preempted");
         }
         if let Some(stratum) = batch.other_stratum {

@@ -16,10 +16,11 @@ const PROCESSES_MIN: usize = 6;
 
 /// A batch in its block.
 #[derive(Clone, Debug)]
-struct Placed {
-    process: u64,
-    began_ms: u64,
-    row: Row,
+pub struct Placed {
+    /// Which process.
+    pub process: u64,
+    /// What it said; `at_ms` counts from the start of the run.
+    pub row: Row,
 }
 
 /// All batches of a block.
@@ -50,20 +51,10 @@ pub struct Entry {
     pub timed: f64,
     /// Normalised.
     pub normalised: f64,
-    /// Which process.
-    pub process: u64,
-    /// When it ended, since the start of the run.
-    pub at_ms: u64,
-    /// The reference loop beside it.
-    pub reference_ns: f64,
-    /// Where it ended.
-    pub cpu: u64,
-    /// Whether that is not where it belonged.
+    /// The batch.
+    pub placed: Placed,
+    /// Whether it ended where it did not belong.
     pub moved: bool,
-    /// Involuntary switches.
-    pub involuntary: u64,
-    /// Round trip of a line.
-    pub line_rtt_ns: Option<f64>,
     /// Its stratum, if that is not the one of the figure: it is shown and not counted.
     pub other_stratum: Option<&'static str>,
 }
@@ -75,8 +66,8 @@ impl Series {
         for cell in cells {
             for row in &cell.rows {
                 if let Some(case) = cases.get_mut(row.case) {
-                    let (process, began_ms) = (cell.process, cell.began_ms);
-                    case.push(Placed { process, began_ms, row: row.clone() });
+                    let row = Row { at_ms: cell.began_ms + row.at_ms, ..row.clone() };
+                    case.push(Placed { process: cell.process, row });
                 }
             }
         }
@@ -112,21 +103,10 @@ impl Series {
 
     fn entry(&self, placed: &Placed, timed: f64, measure: Measure, scaled: bool) -> Entry {
         let row = &placed.row;
-        let reference_ns = row.reference_ns;
         let normalised =
-            if scaled { self.normalise(timed, measure.unit, reference_ns) } else { timed };
-        Entry {
-            timed,
-            normalised,
-            process: placed.process,
-            at_ms: placed.began_ms + row.at_ms,
-            reference_ns,
-            cpu: row.cpu,
-            moved: self.cpus.first().is_some_and(|cpu| *cpu != row.cpu),
-            involuntary: row.involuntary,
-            line_rtt_ns: row.line_rtt_ns,
-            other_stratum: None,
-        }
+            if scaled { self.normalise(timed, measure.unit, row.reference_ns) } else { timed };
+        let moved = self.cpus.first().is_some_and(|cpu| *cpu != row.cpu);
+        Entry { timed, normalised, placed: placed.clone(), moved, other_stratum: None }
     }
 
     /// The batches of one measure of a case: a list for each stratum with enough processes, of
@@ -239,7 +219,7 @@ impl Batches {
     ) -> Vec<f64> {
         let counted: Vec<&Entry> =
             self.list.iter().filter(|entry| entry.other_stratum.is_none()).collect();
-        let processes = counted.chunk_by(|a, b| a.process == b.process);
+        let processes = counted.chunk_by(|a, b| a.placed.process == b.placed.process);
         processes
             .map(|entries| middle(&entries.iter().map(|entry| value(entry)).collect::<Vec<_>>()))
             .collect()
@@ -259,7 +239,7 @@ impl Batches {
     /// Median round trip of a line beside those that count.
     pub fn line_rtt_ns(&self) -> Option<f64> {
         let counted = self.list.iter().filter(|entry| entry.other_stratum.is_none());
-        let lines: Vec<f64> = counted.filter_map(|entry| entry.line_rtt_ns).collect();
+        let lines: Vec<f64> = counted.filter_map(|entry| entry.placed.row.line_rtt_ns).collect();
         (!lines.is_empty()).then(|| median(&lines))
     }
 }

@@ -37,7 +37,7 @@ impl End {
     }
 
     #[cold]
-    fn take_fences(&self) {
+    pub(super) fn take_fences(&self) {
         if barrier::is_available() {
             let sleep = self.role.sleep(self.map.header());
             // Release pairs with the acquire in `sleep::is_wanted_lightly`: an older announcement

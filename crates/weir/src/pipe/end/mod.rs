@@ -263,6 +263,9 @@ impl End {
         let rivals = || self.life.rivals();
         let found = self.spinner.spin(until, || cpu(map, role), rivals, gone, || look(map))?;
         add(&self.account_line().spun, u64::from(found));
+        if found && role == Role::Reader && self.fencing.spun() {
+            self.take_fences();
+        }
         Ok(found)
     }
 

@@ -1,6 +1,7 @@
 //! Attaching stations: a thread of its own, since opening somebody's port may take its time.
 
 use super::Shared;
+use super::stations::Stations;
 use crate::drop_reason::DropReason;
 use crate::error::{Error, Result};
 use crate::log::Change;
@@ -17,9 +18,9 @@ const RING_BYTES: u64 = 1 << 20;
 /// How long a refusal is tried to be said.
 const REFUSAL_TIME: Duration = Duration::from_millis(50);
 
-/// Who opens the ports of stations.
+/// Opens the ports of stations.
 #[derive(Debug)]
-pub struct Doorman {
+pub struct Acceptor {
     waiting: SyncSender<Caller>,
 }
 
@@ -29,27 +30,23 @@ struct Caller {
     request: Request,
 }
 
-impl Doorman {
+impl Acceptor {
     /// Starts the thread.
-    pub fn start(shared: Arc<Shared>) -> Result<Doorman> {
+    pub fn start(shared: Arc<Shared>) -> Result<Acceptor> {
         let (waiting, callers) = sync_channel(MOST_WAITING);
         let started = std::thread::Builder::new()
             .name("attach".into())
             .spawn(move || serve(&shared, &callers));
         started.map_err(|cause| Error::os("start", "a thread", cause))?;
-        Ok(Doorman { waiting })
+        Ok(Acceptor { waiting })
     }
 
-    /// A station wants to be attached.
-    pub fn attach(&self, shared: &Shared, received: Received, rest: &[u8]) {
-        let Some(request) = Request::check(rest) else {
-            return shared.counts.drop(DropReason::BadMessage);
-        };
+    /// A station wants to be attached. False where it may not even wait for that.
+    pub fn attach(&self, stations: &mut Stations, received: Received, rest: &[u8]) -> bool {
         let (id, identity) = (received.writer, received.identity);
-        let expected = shared.lock().stations.expect(id);
-        if !expected || self.waiting.try_send(Caller { id, identity, request }).is_err() {
-            shared.counts.drop(DropReason::BadMessage);
-        }
+        Request::check(rest).is_some_and(|request| {
+            stations.expect(id) && self.waiting.try_send(Caller { id, identity, request }).is_ok()
+        })
     }
 }
 
@@ -59,7 +56,7 @@ fn serve(shared: &Shared, callers: &Receiver<Caller>) {
         let Ok(writer) = PortWriter::connect(&request.path, &options) else {
             // It gave no port of its own, or is gone again.
             shared.lock().stations.leave(id);
-            shared.counts.drop(DropReason::StationGone);
+            shared.journal().counts.drop(DropReason::StationGone);
             continue;
         };
         let wants = request.wants.clone();
@@ -68,12 +65,12 @@ fn serve(shared: &Shared, callers: &Receiver<Caller>) {
             Ok(()) => {
                 shared.changed();
                 incoming.stations.tell(id, &shared.attached().put());
-                shared.log_station(Change::Attached, identity.pid, &wants);
+                shared.journal().log_station(Change::Attached, identity.pid, &wants);
             }
             Err(refused) => {
                 let (mut writer, why) = *refused;
                 drop(incoming);
-                shared.log_station(Change::Refused, identity.pid, &wants);
+                shared.journal().log_station(Change::Refused, identity.pid, &wants);
                 let mut message = vec![0; TO_STATION_BYTES];
                 message[0] = to_station::REFUSED;
                 message.extend_from_slice(why.as_bytes());

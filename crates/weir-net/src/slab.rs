@@ -4,7 +4,7 @@
 pub const NONE: u32 = u32::MAX;
 
 /// Things of one type. The memory of one that went is used again for the next that comes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Slab<T> {
     items: Vec<T>,
     free: Vec<u32>,

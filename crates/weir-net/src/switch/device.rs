@@ -1,0 +1,110 @@
+//! The TUN device of a switch: made, read, and what its errors say.
+
+use super::Settings;
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::Checksum;
+use crate::spans;
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+use std::ops::Range;
+use weir_sys::tun::{Tun, VNET_HEADER_BYTES};
+
+/// Room before a packet that was read, for the device's header or a station's.
+const FRONT_BYTES: usize = 16;
+/// A read that is longer than any packet shows one that was cut.
+pub const BUFFER_BYTES: usize = FRONT_BYTES + 65_536;
+
+/// A TUN device.
+#[derive(Debug)]
+pub struct Device {
+    tun: Tun,
+    name: String,
+}
+
+impl Device {
+    /// Makes the device, and gives the kernel its address on it.
+    pub fn open(settings: &Settings) -> Result<Device> {
+        let Settings { device, peer, prefix_bits, mtu, vnet_header, .. } = settings;
+        let object = || format!("device '{device}'");
+        let opened = Tun::open(device, *vnet_header);
+        let tun = opened.map_err(|cause| match Errno::from_io_error(&cause) {
+            Some(Errno::BUSY) => {
+                Error::new(ErrorKind::Taken, "make", object(), "another process has it")
+            }
+            Some(Errno::NOENT) => {
+                let why = "there is no /dev/net/tun (modprobe tun)";
+                Error::new(ErrorKind::NoDevice, "make", object(), why)
+            }
+            Some(Errno::PERM | Errno::ACCESS) => {
+                let why = "this user may not: it takes CAP_NET_ADMIN (root has it)";
+                Error::new(ErrorKind::Denied, "make", object(), why)
+            }
+            Some(Errno::INVAL) => Error::new(
+                ErrorKind::Taken,
+                "make",
+                object(),
+                "a device of another kind has the name",
+            ),
+            _ => Error::os("make", object(), cause),
+        })?;
+        let configured = weir_sys::tun::configure(device, *peer, *prefix_bits, *mtu);
+        configured.map_err(|cause| Error::os("configure", object(), cause))?;
+        Ok(Device { tun, name: device.clone() })
+    }
+
+    /// Makes reads return at once where there is no packet.
+    pub fn poll_reads(&self) -> Result<()> {
+        self.tun.set_waiting(false).map_err(|cause| Error::os("read from", self.object(), cause))
+    }
+
+    /// Whether the device has a header before each packet.
+    pub fn has_header(&self) -> bool {
+        self.tun.has_vnet_header()
+    }
+
+    /// Bytes of that header.
+    pub fn header_bytes(&self) -> usize {
+        if self.has_header() { VNET_HEADER_BYTES } else { 0 }
+    }
+
+    /// Reads a packet, if there is one: where in the buffer of [`BUFFER_BYTES`] it lies, with room
+    /// before it for what a station wants to know.
+    pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<(Range<usize>, Checksum)>> {
+        let from = FRONT_BYTES - self.header_bytes();
+        let read = || rustix::io::read(&self.tun, &mut buffer[from..]);
+        let bytes = match weir_profile::wait_next(&spans::TUN_READ, read) {
+            Ok(bytes) => bytes,
+            Err(Errno::INTR | Errno::AGAIN) => return Ok(None),
+            Err(cause) => return Err(self.failure(cause)),
+        };
+        // The first byte of struct virtio_net_hdr: bit 0 is VIRTIO_NET_HDR_F_NEEDS_CSUM.
+        let checksum = match self.has_header() && buffer[from] & 1 != 0 {
+            true => Checksum::LeftOut,
+            false => Checksum::ToCheck,
+        };
+        Ok(Some((FRONT_BYTES..(from + bytes).max(FRONT_BYTES), checksum)))
+    }
+
+    /// What errors are about.
+    fn object(&self) -> String {
+        format!("device '{}'", self.name)
+    }
+
+    fn failure(&self, cause: Errno) -> Error {
+        let object = self.object();
+        match cause {
+            // EFAULT is what a read gets of a device that goes (tun_ring_recv in
+            // drivers/net/tun.c).
+            Errno::BADFD | Errno::IO | Errno::NODEV | Errno::FAULT => {
+                Error::new(ErrorKind::NoDevice, "read from", object, "it is gone")
+            }
+            _ => Error::os("read from", object, cause),
+        }
+    }
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.tun.as_fd()
+    }
+}

@@ -1,0 +1,130 @@
+//! What stations ask of the switch: to be attached, to send, to hear what was counted.
+
+use super::Shared;
+use super::acceptor::Acceptor;
+use super::journal::Journal;
+use super::outgoing::Sent;
+use super::payload::Payload;
+use crate::drop_reason::DropReason;
+use crate::log::Change;
+use crate::message::{self, FROM_STATION_BYTES, Front, TO_STATION_BYTES, from_station};
+use crate::outgoing::Outgoing;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use weir::{Ending, Event, Lent, Received, WriterId};
+
+/// Who sent last and what, while nobody came or went since: then it is allowed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    generation: u64,
+    writer: WriterId,
+    protocol: u8,
+}
+
+/// Carries out what stations want.
+#[derive(Debug)]
+pub struct Requests {
+    shared: Arc<Shared>,
+    acceptor: Acceptor,
+    known: Option<Known>,
+}
+
+impl Requests {
+    /// Hands those who want to be attached to `acceptor`.
+    pub fn new(shared: Arc<Shared>, acceptor: Acceptor) -> Requests {
+        Requests { shared, acceptor, known: None }
+    }
+
+    fn journal(&self) -> &Journal {
+        self.shared.journal()
+    }
+
+    /// Carries out what a station wants.
+    pub fn take(&mut self, received: Received, lent: &Lent<'_>) {
+        if let Event::Closed(ending) = received.event {
+            let left = self.shared.lock().stations.leave(received.writer);
+            self.shared.changed();
+            if let Some(left) = left {
+                let change = match ending {
+                    Ending::Closed => Change::Detached,
+                    _ => Change::Died,
+                };
+                self.journal().log_station(change, left.identity.pid, &left.wants);
+            }
+            return;
+        }
+        let mut front = [0; FROM_STATION_BYTES];
+        if lent.len() < front.len() {
+            return self.journal().counts.drop(DropReason::BadMessage);
+        }
+        lent.copy_to(0, &mut front);
+        let Some(front) = Front::check(&front) else {
+            return self.journal().counts.drop(DropReason::BadMessage);
+        };
+        if front.kind == from_station::SEND {
+            return self.send_for(&front, received, lent);
+        }
+        let mut rest = vec![0; (lent.len() - FROM_STATION_BYTES).min(4096)];
+        lent.copy_to(FROM_STATION_BYTES, &mut rest);
+        match front.kind {
+            from_station::ATTACH => {
+                if !self.acceptor.attach(&mut self.shared.lock().stations, received, &rest) {
+                    self.journal().counts.drop(DropReason::BadMessage);
+                }
+            }
+            from_station::STATISTICS => {
+                let mut text = vec![0; TO_STATION_BYTES];
+                text[0] = message::to_station::STATISTICS;
+                text.extend_from_slice(self.shared.statistics().as_bytes());
+                self.shared.lock().stations.tell(received.writer, &text);
+            }
+            from_station::REDIRECT => self.redirect(received, &rest),
+            from_station::NOTICE => {
+                let mut incoming = self.shared.lock();
+                match message::notice(&rest) {
+                    Some(notice) if incoming.stations.has_icmp(received.writer) => {
+                        incoming.stations.notice(&notice);
+                    }
+                    _ => self.journal().counts.drop(DropReason::BadMessage),
+                }
+            }
+            _ => self.journal().counts.drop(DropReason::BadMessage),
+        }
+    }
+
+    /// What the ICMP station has heard of a better gateway.
+    fn redirect(&self, received: Received, rest: &[u8]) {
+        if rest.len() != 12 || !self.shared.lock().stations.has_icmp(received.writer) {
+            return self.journal().counts.drop(DropReason::BadMessage);
+        }
+        let [destination, gateway, from] =
+            [&rest[..4], &rest[4..8], &rest[8..]].map(message::address);
+        self.shared.transmitter.learn(destination, gateway, from);
+    }
+
+    /// Sends what a station wants to send.
+    fn send_for(&mut self, front: &Front, received: Received, lent: &Lent<'_>) {
+        // Acquire: as it was counted by `changed`, after the change.
+        let generation = self.shared.generation.load(Ordering::Acquire);
+        let (writer, protocol) = (received.writer, front.out.protocol);
+        let wanted = Known { generation, writer, protocol };
+        if self.known != Some(wanted) {
+            if !self.shared.lock().stations.may_send(writer, protocol) {
+                return self.journal().counts.drop(DropReason::NotItsProtocol);
+            }
+            self.known = Some(wanted);
+        }
+        let mut options = [0; 40];
+        let options = &mut options[..front.options_bytes];
+        let offset = FROM_STATION_BYTES + options.len();
+        if lent.len() < offset {
+            return self.journal().counts.drop(DropReason::BadMessage);
+        }
+        lent.copy_to(FROM_STATION_BYTES, options);
+        let out = Outgoing { options, ..front.out };
+        let payload = Payload::Ring { lent, offset };
+        if let Sent::ToUs(datagram) = self.shared.transmitter.send(&out, &payload) {
+            self.shared.lock().take_own(datagram);
+        }
+    }
+}
