@@ -57,7 +57,8 @@ impl Receiver for Receiving {
                 };
             }
         };
-        let count = self.port.receive_each_timeout(&mut self.buffer, Timeout::Never, take).map_err(trouble)?;
+        let received = self.port.receive_each_timeout(&mut self.buffer, Timeout::Never, take);
+        let count = received.map_err(trouble)?;
         seen.map(|()| count as u64)
     }
 }

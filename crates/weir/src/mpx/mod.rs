@@ -40,8 +40,8 @@ mod tests;
 mod turn;
 mod waiting;
 
+pub use multiplexer::{Mpx, MpxPeer, Owner, Participant, Peer};
 pub use options::{MOST_PEERS, MpxOptions, MpxPeerOptions};
-pub use participant::{Mpx, MpxPeer, Owner, Participant, Peer};
 pub use record::{Answer, ChannelId, DEFAULT_PRIORITY, Kind, LABEL_BYTES, Record, Taken};
 
 /// What a peer says first, with its memory.

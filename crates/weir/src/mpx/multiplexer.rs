@@ -5,7 +5,6 @@
 
 use super::home::Home;
 use super::link_end::LinkEnd;
-use super::participant::Mpx;
 use super::table::{ChannelTable, State};
 use super::turn::{self, Delivery};
 use super::{MpxOptions, OBJECT};
@@ -47,6 +46,66 @@ pub struct Listener {
     pub page: ParentOnly,
     pub options: MpxOptions,
 }
+
+/// One side of an mpx: its owner, [`Mpx`], or a peer, [`MpxPeer`].
+///
+/// Both receive records of channels, and send on channels; neither waits for the other to send.
+///
+/// ```
+/// use weir::mpx::{Answer, Kind};
+/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("exchange");
+/// let mut owner = Mpx::create(&name, &MpxOptions::new())?;
+/// let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
+/// let channel = peer.open(b"echo")?;
+/// peer.send(channel, b"hello")?;
+///
+/// let mut buffer = [0; 4096];
+/// let mut echoed = false;
+/// while !echoed {
+///     let mut back = Vec::new();
+///     owner.receive_each(&mut buffer, |record| back.push((record.channel, record.kind, record.bytes.to_vec())))?;
+///     for (channel, kind, bytes) in back {
+///         match kind {
+///             Kind::Open => owner.accept(channel)?,
+///             Kind::Data => echoed = owner.send(channel, &bytes)? == 5,
+///             _ => {}
+///         }
+///     }
+/// }
+/// let mut came = Vec::new();
+/// while came.is_empty() {
+///     peer.receive_each(&mut buffer, |record| came.extend_from_slice(record.bytes))?;
+/// }
+/// assert_eq!(came, b"hello");
+/// # Ok::<(), weir::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Participant<R> {
+    pub(super) inner: Multiplexer,
+    pub(super) role: R,
+}
+
+/// The role of an owner.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Owner;
+
+/// The role of a peer.
+#[derive(Debug)]
+pub struct Peer {
+    pub(super) channels: u32,
+    /// The link's memory, by which others find its account.
+    pub(super) _memory: ParentOnly,
+}
+
+/// The owner of an mpx. Dropping it ends all its channels and removes its name.
+pub type Mpx = Participant<Owner>;
+
+/// A process that is connected to an mpx and opens channels there. Dropping it ends them; the owner
+/// still receives what was sent.
+pub type MpxPeer = Participant<Peer>;
 
 /// What both sides of an mpx are made of.
 #[derive(Debug)]

@@ -2,8 +2,7 @@
 
 use super::home::Home;
 use super::link_end::NONE;
-use super::multiplexer::{Listener, Multiplexer};
-use super::participant::{Mpx, Owner};
+use super::multiplexer::{Listener, Mpx, Multiplexer, Owner};
 use super::record::{Answer, ChannelId, LABEL_BYTES, Taken};
 use super::table::State;
 use super::{HELLO, MpxOptions};

@@ -1,6 +1,6 @@
 //! What the owner of an mpx and a peer of it do alike.
 
-use super::multiplexer::Multiplexer;
+use super::multiplexer::Participant;
 use super::record::{ChannelId, Record};
 use super::table::State;
 use crate::connect::wait::Waitable;
@@ -8,67 +8,6 @@ use crate::error::Result;
 use crate::park::{Source, Timeout};
 use rustix::fd::BorrowedFd;
 use weir_ring::lane::FrameKind;
-use weir_sys::forks::ParentOnly;
-
-/// One side of an mpx: its owner, [`Mpx`], or a peer, [`MpxPeer`].
-///
-/// Both receive records of channels, and send on channels; neither waits for the other to send.
-///
-/// ```
-/// use weir::mpx::{Answer, Kind};
-/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
-/// # let directory = tempfile::tempdir().expect("a directory");
-/// # let name = directory.path().join("exchange");
-/// let mut owner = Mpx::create(&name, &MpxOptions::new())?;
-/// let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
-/// let channel = peer.open(b"echo")?;
-/// peer.send(channel, b"hello")?;
-///
-/// let mut buffer = [0; 4096];
-/// let mut echoed = false;
-/// while !echoed {
-///     let mut back = Vec::new();
-///     owner.receive_each(&mut buffer, |record| back.push((record.channel, record.kind, record.bytes.to_vec())))?;
-///     for (channel, kind, bytes) in back {
-///         match kind {
-///             Kind::Open => owner.accept(channel)?,
-///             Kind::Data => echoed = owner.send(channel, &bytes)? == 5,
-///             _ => {}
-///         }
-///     }
-/// }
-/// let mut came = Vec::new();
-/// while came.is_empty() {
-///     peer.receive_each(&mut buffer, |record| came.extend_from_slice(record.bytes))?;
-/// }
-/// assert_eq!(came, b"hello");
-/// # Ok::<(), weir::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct Participant<R> {
-    pub(super) inner: Multiplexer,
-    pub(super) role: R,
-}
-
-/// The role of an owner.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Owner;
-
-/// The role of a peer.
-#[derive(Debug)]
-pub struct Peer {
-    pub(super) channels: u32,
-    /// The link's memory, by which others find its account.
-    pub(super) _memory: ParentOnly,
-}
-
-/// The owner of an mpx. Dropping it ends all its channels and removes its name.
-pub type Mpx = Participant<Owner>;
-
-/// A process that is connected to an mpx and opens channels there. Dropping it ends them; the owner
-/// still receives what was sent.
-pub type MpxPeer = Participant<Peer>;
 
 impl<R> Participant<R> {
     /// Receives what has come on channels, each record through `buffer`, and waits for the first as

@@ -2,8 +2,7 @@
 
 use super::home::Home;
 use super::link_end::LinkEnd;
-use super::multiplexer::Multiplexer;
-use super::participant::{MpxPeer, Peer};
+use super::multiplexer::{MpxPeer, Multiplexer, Peer};
 use super::record::{ChannelId, LABEL_BYTES};
 use super::table::State;
 use super::{HELLO, MpxPeerOptions};
