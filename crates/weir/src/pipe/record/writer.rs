@@ -42,7 +42,7 @@ impl Endpoint<record::RecordWriter> {
         self.send_within(bytes, timeout.into())
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_within(&mut self, bytes: &[u8], timeout: Timeout) -> Result<()> {
         self.make_room(bytes.len(), timeout)?;
         self.ring.fill(&*self.end.map, bytes.len(), 0, bytes);
@@ -91,7 +91,7 @@ impl Endpoint<record::RecordWriter> {
     }
 
     /// Makes the record appear for which room was made, and counts it.
-    #[inline]
+    #[inline(always)]
     fn commit(&mut self, bytes: usize) {
         let Endpoint { end, ring } = self;
         ring.commit(&*end.map, bytes);
@@ -104,7 +104,7 @@ impl Endpoint<record::RecordWriter> {
 
     /// Has room for a record. While all is as it was (this is the same process, the reader is
     /// there, the room is known, it is not time to look around) nothing else is looked at.
-    #[inline]
+    #[inline(always)]
     fn make_room(&mut self, bytes: usize, timeout: Timeout) -> Result<()> {
         let Endpoint { end, ring } = self;
         end.check_here()?;
