@@ -55,10 +55,10 @@ type Read = Box<dyn FnMut(&mut [u8]) -> weir::Result<usize>>;
 fn receive(args: &Args) -> weir::Result<bool> {
     let listener = Listener::bind(&args.path)?;
     let mut read: Read = if args.records {
-        let mut reader = listener.accept_records()?;
+        let mut reader = listener.accept::<weir::RecordReader>()?;
         Box::new(move |buffer| Ok(reader.receive(buffer)?.unwrap_or(0)))
     } else {
-        let mut reader = listener.accept_stream()?;
+        let mut reader = listener.accept::<weir::Reader>()?;
         match args.elastic {
             None => Box::new(move |buffer| reader.read(buffer)),
             Some(memory) => {

@@ -1,14 +1,4 @@
 //! A cluster of 64 flags: set, clear, wait for any or all.
-//!
-//! ```
-//! let flags = weir::Flags::local();
-//! assert_eq!(flags.set(0b101), 0);
-//! assert_eq!(flags.wait_any(0b110)?, 0b100);
-//! assert_eq!(flags.first(u64::MAX), Some(0));
-//! assert_eq!(flags.wait_and_clear(0b101)?, 0b101);
-//! assert_eq!(flags.read(), 0);
-//! # Ok::<(), weir::Error>(())
-//! ```
 
 use crate::connect::wait::{Held, Key, Wait};
 use crate::error::{Error, ErrorKind, Result};
@@ -28,19 +18,29 @@ enum Home {
     Shared { file: OwnedFd, page: Page<Cluster> },
 }
 
-/// A cluster of 64 flags. Copies of it are the same cluster.
+/// A cluster of 64 flags. Clones of it are the same cluster.
+///
+/// ```
+/// let flags = weir::Flags::local();
+/// assert_eq!(flags.set(0b101), 0);
+/// assert_eq!(flags.wait_any(0b110)?, 0b100);
+/// assert_eq!(flags.first(u64::MAX), Some(0));
+/// assert_eq!(flags.wait_and_clear(0b101)?, 0b101);
+/// assert_eq!(flags.read(), 0);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Flags {
     home: Arc<Home>,
 }
 
 impl Flags {
-    /// A cluster of this process.
+    /// Makes a cluster for the threads of this process.
     pub fn local() -> Flags {
         Flags { home: Arc::new(Home::Local(Box::default())) }
     }
 
-    /// A cluster in shared memory, to be handed on by its descriptor.
+    /// Makes a cluster in shared memory, to be handed on by its descriptor.
     ///
     /// # Errors
     /// The kernel has no memory or descriptors.
@@ -53,7 +53,7 @@ impl Flags {
         Ok(Flags { home: Arc::new(Home::Shared { file, page }) })
     }
 
-    /// A shared cluster whose descriptor was handed on.
+    /// Opens a shared cluster whose descriptor was handed on.
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`]: it is none.
@@ -62,7 +62,7 @@ impl Flags {
         Ok(Flags { home: Arc::new(Home::Shared { file, page }) })
     }
 
-    /// The cluster of this name, which is made, with all flags clear and for this user alone, if
+    /// Opens the cluster of this name, and makes it, with all flags clear and for this user alone, if
     /// there is none. It stays until its file is removed; those who have it open keep it.
     ///
     /// Whoever may write the file is trusted: to set and clear, and not to truncate it, which ends
@@ -76,8 +76,8 @@ impl Flags {
         Ok(Flags { home: Arc::new(Home::Shared { file, page }) })
     }
 
-    /// The descriptor of a shared cluster.
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    /// Returns the descriptor of a shared cluster's memory, to be handed on. It cannot be polled.
+    pub fn memory_descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &*self.home {
             Home::Local(_) => None,
             Home::Shared { file, .. } => Some(file.as_fd()),
@@ -91,7 +91,7 @@ impl Flags {
         }
     }
 
-    /// Sets flags, and wakes all waiters they concern: the state before.
+    /// Sets flags, and wakes all waiters they concern. Returns the state before.
     pub fn set(&self, mask: u64) -> u64 {
         let (before, wake) = self.cluster().set(mask);
         if wake {
@@ -100,17 +100,17 @@ impl Flags {
         before
     }
 
-    /// Clears flags: the state before.
+    /// Clears flags. Returns the state before.
     pub fn clear(&self, mask: u64) -> u64 {
         self.cluster().clear(mask)
     }
 
-    /// The state.
+    /// Returns the state.
     pub fn read(&self) -> u64 {
         self.cluster().read()
     }
 
-    /// The lowest flag of `mask` that is set.
+    /// Returns the lowest flag of `mask` that is set.
     pub fn first(&self, mask: u64) -> Option<u32> {
         let found = self.read() & mask;
         (found != 0).then(|| found.trailing_zeros())

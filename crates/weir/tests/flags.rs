@@ -79,8 +79,9 @@ fn all_that_match_wake() {
 #[test]
 fn a_ping_pong_loses_no_wake_up() {
     let flags = Flags::shared().expect("made");
-    let copy =
-        Flags::open(flags.descriptor().expect("shared").try_clone_to_owned().expect("copied"));
+    let copy = Flags::open(
+        flags.memory_descriptor().expect("shared").try_clone_to_owned().expect("copied"),
+    );
     let copy = copy.expect("opened");
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -213,7 +214,8 @@ fn a_file_of_another_version_is_refused_by_its_version() {
 fn a_shared_cluster_is_seen_from_outside_with_its_sleeps_and_wakes() {
     use weir::stat::{FlagsStat, clusters};
     let flags = Flags::shared().expect("made");
-    let inode = rustix::fs::fstat(flags.descriptor().expect("shared")).expect("there").st_ino;
+    let inode =
+        rustix::fs::fstat(flags.memory_descriptor().expect("shared")).expect("there").st_ino;
     let seen =
         || -> FlagsStat { clusters().into_iter().find(|stat| stat.inode == inode).expect("seen") };
     flags.set(0b101);

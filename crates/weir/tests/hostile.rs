@@ -158,7 +158,7 @@ fn a_reader_of_records_survives() {
             let received = match random.below(3) {
                 0 => reader.try_receive(&mut buffer).map(drop),
                 1 => reader.receive_timeout(&mut buffer, TIME).map(drop),
-                _ => match reader.peek_timeout(Timeout::Now) {
+                _ => match reader.lend_timeout(Timeout::Now) {
                     Ok(Some(mut loan)) => {
                         let count = loan.len().min(buffer.len());
                         loan.view().expect("here").copy_to(0, &mut buffer[..count]);

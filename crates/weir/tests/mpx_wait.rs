@@ -159,7 +159,7 @@ fn receive_any(peer: &mut MpxPeer) {
 
 fn wait_for(end: &mut impl Waitable) {
     let mut wait = Wait::new();
-    wait.lend((), end).expect("few");
+    wait.add_borrowed((), end).expect("few");
     wait.wait_timeout(&mut Vec::new(), LONG).expect("ready");
 }
 
@@ -170,8 +170,8 @@ fn it_can_be_waited_for_with_others() {
     let (here, there) = exchange.open(&mut peer, "waited for");
     let time = Some(Duration::from_millis(20));
     let mut wait = Wait::new();
-    wait.lend(0, &mut exchange.owner).expect("few");
-    wait.lend(1, &mut peer).expect("few");
+    wait.add_borrowed(0, &mut exchange.owner).expect("few");
+    wait.add_borrowed(1, &mut peer).expect("few");
     let error = wait.wait_timeout(&mut Vec::new(), time).expect_err("nothing");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     drop(wait);

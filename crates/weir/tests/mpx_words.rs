@@ -122,7 +122,9 @@ const CALLS: [(&str, Call); 3] = [
     }),
     ("Wait", |owner, see| {
         let mut wait = Wait::new();
-        let _ = wait.lend((), &mut *owner).and_then(|_| wait.wait_timeout(&mut Vec::new(), TIME));
+        let _ = wait
+            .add_borrowed((), &mut *owner)
+            .and_then(|_| wait.wait_timeout(&mut Vec::new(), TIME));
         drop(wait);
         owner.receive_each_timeout(&mut [0; 4096], Timeout::Now, see)
     }),

@@ -42,7 +42,7 @@ fn works() {
     let idle = Duration::from_millis(500);
     let before = cpu_time();
     let (mut wait, mut ready) = (Wait::new(), Vec::new());
-    wait.lend(0, &mut port).expect("few");
+    wait.add_borrowed(0, &mut port).expect("few");
     wait.add_flags(1, &flags, 1).expect("few");
     let error = wait.wait_timeout(&mut ready, idle).expect_err("nothing");
     assert_eq!(error.kind(), ErrorKind::TimedOut);

@@ -4,20 +4,25 @@ mod common;
 
 use common::patterned;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
-use weir::{ErrorKind, Options, Waiting, pipe};
+use weir::tune::{Ask, ask};
+use weir::{ErrorKind, Options, Reader, Waiting, pipe};
 
 fn small() -> Options {
     Options::new().capacity_bytes(4096)
 }
 
+fn memory_of(reader: &Reader) -> OwnedFd {
+    reader.memory_descriptor().expect("here").try_clone_to_owned().expect("copied")
+}
+
 #[test]
 fn what_was_written_is_read() {
     let (mut writer, mut reader) = pipe(&Options::new()).expect("a pipe");
-    assert_eq!(writer.write(b"hello, ").expect("written"), 7);
-    assert_eq!(writer.write(b"world").expect("written"), 5);
-    assert_eq!(writer.write(b"").expect("written"), 0);
+    for (text, bytes) in [("hello, ", 7), ("world", 5), ("", 0)] {
+        assert_eq!(writer.write(text.as_bytes()).expect("written"), bytes);
+    }
     let mut buffer = [0; 64];
     assert_eq!(reader.read(&mut buffer[..3]).expect("read"), 3);
     assert_eq!(reader.read(&mut buffer[3..]).expect("read"), 9);
@@ -68,10 +73,8 @@ fn calls_that_do_not_wait_say_so() {
     let (mut writer, mut reader) = pipe(&small()).expect("a pipe");
     let mut buffer = [0; 100];
     let empty = reader.try_read(&mut buffer).expect_err("empty");
-    assert_eq!(
-        (empty.kind(), empty.to_string().as_str()),
-        (ErrorKind::WouldBlock, "cannot read from the pipe: it is empty")
-    );
+    assert_eq!(empty.kind(), ErrorKind::WouldBlock);
+    assert_eq!(empty.to_string(), "cannot read from the pipe: it is empty");
     let late = reader.read_timeout(&mut buffer, Duration::from_millis(2)).expect_err("empty");
     assert_eq!(late.kind(), ErrorKind::TimedOut);
     let time = Duration::from_millis(2);
@@ -179,7 +182,7 @@ fn a_writer_is_woken_by_room() {
 }
 
 fn stat_of(reader: &mut weir::Reader) -> weir::stat::PipeStat {
-    let memory = reader.memory_descriptor().expect("here").try_clone_to_owned().expect("copied");
+    let memory = memory_of(&reader);
     weir::stat::read(&memory).expect("read")
 }
 
@@ -327,13 +330,12 @@ fn a_pipe_is_not_shrunk_below_what_is_in_it() {
 
 #[test]
 fn sizes_are_asked_for_from_outside() {
-    use weir::tune::{Ask, ask};
     let (mut writer, mut reader) = pipe(&small().capacity_bytes(65_536)).expect("made");
-    let memory = reader.memory_descriptor().expect("here").try_clone_to_owned().expect("copied");
+    let memory = memory_of(&reader);
     let segment = Ask { segment_bytes: Some(16_384), ..Ask::default() };
-    assert_eq!(ask(memory.as_fd(), segment).expect("asked").segment_bytes, 16_384);
+    assert_eq!(ask(&memory, segment).expect("asked").segment_bytes, 16_384);
     let capacity = Ask { capacity_bytes: Some(1 << 20), ..Ask::default() };
-    ask(memory.as_fd(), capacity).expect("asked");
+    ask(&memory, capacity).expect("asked");
     // Taken up after some writes at the latest.
     for _ in 0..600 {
         writer.write(b"x").expect("written");
@@ -345,7 +347,7 @@ fn sizes_are_asked_for_from_outside() {
         600
     );
     let wrong = Ask { capacity_bytes: Some(1 << 40), ..Ask::default() };
-    assert_eq!(ask(memory.as_fd(), wrong).expect_err("refused").kind(), ErrorKind::Invalid);
+    assert_eq!(ask(&memory, wrong).expect_err("refused").kind(), ErrorKind::Invalid);
 }
 
 /// Wishes for a capacity as a reader may who writes into the memory what it likes.
@@ -364,7 +366,6 @@ fn wish(memory: &impl AsFd, now: u64, capacity: u64) {
 
 #[test]
 fn what_a_reader_wishes_costs_its_writer_no_more_than_is_said() {
-    use weir::tune::{Ask, ask};
     let first = 65_536;
     let most = 16 * first;
     // What is usual on this machine must not come into it.
@@ -374,8 +375,7 @@ fn what_a_reader_wishes_costs_its_writer_no_more_than_is_said() {
     let mut granted = 0;
     let mut now = first;
     for round in 0..40 {
-        let memory =
-            reader.memory_descriptor().expect("here").try_clone_to_owned().expect("copied");
+        let memory = memory_of(&reader);
         let wished = if round < 4 { 1 << 30 } else { [most, first][round % 2] };
         wish(&memory, now, wished);
         for _ in 0..600 {
@@ -393,9 +393,9 @@ fn what_a_reader_wishes_costs_its_writer_no_more_than_is_said() {
         assert!(now <= most && granted <= 4 * most, "{now}, {granted} in all");
     }
     assert!(granted > 2 * most, "{granted}: wishes within the bound are granted");
-    let memory = reader.memory_descriptor().expect("here").try_clone_to_owned().expect("copied");
+    let memory = memory_of(&reader);
     let asked = Ask { capacity_bytes: Some(2 * most), ..Ask::default() };
-    let error = ask(memory.as_fd(), asked).expect_err("more than is granted").to_string();
+    let error = ask(&memory, asked).expect_err("more than is granted").to_string();
     assert!(
         error.starts_with("cannot enlarge a pipe to 2097152 bytes: its writer takes"),
         "{error}"
@@ -424,7 +424,7 @@ fn an_end_that_was_made_a_handle_can_be_opened_again_in_its_process() {
         let handle = writer.into_handle().expect("a handle");
         writer = weir::Writer::open(handle).expect("opened again");
         let handle = reader.into_handle().expect("a handle");
-        reader = weir::Reader::open(handle).expect("opened again");
+        reader = Reader::open(handle).expect("opened again");
         writer.write(b"again").expect("written");
         assert_eq!(reader.read(&mut [0; 9]).expect("read"), 5);
     }
@@ -444,11 +444,9 @@ fn an_end_is_open_once_in_a_process() {
     let mut writer = copy().expect("opened");
     let refused = copy().expect_err("it is open");
     assert_eq!(refused.kind(), weir::ErrorKind::Invalid);
-    assert_eq!(
-        refused.to_string(),
-        "cannot open a writer: this process has opened this end already"
-    );
-    let mut reader = weir::Reader::open(reader).expect("the other end");
+    let why = "cannot open a writer: this process has opened this end already";
+    assert_eq!(refused.to_string(), why);
+    let mut reader = Reader::open(reader).expect("the other end");
     writer.write(b"one").expect("the refusal has harmed nobody");
     assert_eq!(reader.read(&mut [0; 9]).expect("read"), 3);
     let handle = writer.into_handle().expect("handed on");
@@ -460,7 +458,7 @@ fn a_stopped_peer_is_not_dead() {
     let (writer, reader) = weir::Handle::stream_pair(&small()).expect("made");
     let (mut child, socket) = common::start("writes-when-told");
     writer.send(socket.as_fd()).expect("sent");
-    let mut reader = weir::Reader::open(reader).expect("opened");
+    let mut reader = Reader::open(reader).expect("opened");
     assert_eq!(reader.read(&mut [0; 9]).expect("read"), 1);
     let pid = rustix::process::Pid::from_child(&child);
     common::stop(pid);

@@ -54,7 +54,9 @@ const CALLS: [(&str, Call); 8] = [
     }),
     ("Wait", |port, buffer, see| {
         let mut wait = Wait::new();
-        let _ = wait.lend((), &mut *port).and_then(|_| wait.wait_timeout(&mut Vec::new(), TIME));
+        let _ = wait
+            .add_borrowed((), &mut *port)
+            .and_then(|_| wait.wait_timeout(&mut Vec::new(), TIME));
         drop(wait);
         port.receive_each_timeout(buffer, Timeout::Now, |received, _| see(received))
     }),

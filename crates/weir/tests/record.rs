@@ -77,13 +77,13 @@ fn a_loan_moves_without_copies() {
     dropped.view().expect("here").copy_from(0, &[9; 1000]);
     drop(dropped);
     writer.send(b"after").expect("sent");
-    let mut loan = reader.peek().expect("peeked").expect("there");
+    let mut loan = reader.lend().expect("peeked").expect("there");
     assert_eq!(loan.len(), 300_000);
     let mut end = [0; 3];
     loan.view().expect("here").copy_to(299_997, &mut end);
     assert_eq!(&end, b"end");
     // Not consumed: it is there once more.
-    reader.peek().expect("peeked").expect("still there").consume().expect("consumed");
+    reader.lend().expect("peeked").expect("still there").consume().expect("consumed");
     let mut buffer = [0; 10];
     assert_eq!(reader.receive(&mut buffer).expect("received"), Some(5));
     assert_eq!(reader.try_receive(&mut buffer).expect_err("empty").kind(), ErrorKind::WouldBlock);

@@ -26,7 +26,7 @@ const TIME: Duration = Duration::from_millis(50);
 
 fn wait_for(end: &mut impl Waitable) -> weir::Result<()> {
     let mut wait = Wait::new();
-    wait.lend((), end)?;
+    wait.add_borrowed((), end)?;
     wait.wait_timeout(&mut Vec::new(), TIME)
 }
 

@@ -124,7 +124,7 @@ impl Pipe {
 fn wait_a_little(end: &mut impl Waitable) -> bool {
     let begun = Instant::now();
     let mut wait = Wait::new();
-    wait.lend((), end).expect("few");
+    wait.add_borrowed((), end).expect("few");
     let is_ready = wait.wait_timeout(&mut Vec::new(), Duration::from_millis(50)).is_ok();
     assert!(begun.elapsed() < Duration::from_secs(10), "a wait of 50 ms: {:?}", begun.elapsed());
     is_ready

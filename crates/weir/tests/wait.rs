@@ -24,7 +24,7 @@ fn wait_for<E: Waitable>(
     timeout: impl Into<Timeout>,
 ) -> Result<Vec<usize>, Error> {
     let mut wait = Wait::new();
-    let key = wait.lend(0, end)?;
+    let key = wait.add_borrowed(0, end)?;
     wait.want(key, bytes)?;
     ready(&mut wait, timeout)
 }
@@ -75,8 +75,8 @@ fn everything_that_is_ready_is_told_in_order() {
     let first = wait.add_flags(0, &flags, 1).expect("few");
     wait.add_descriptor(1, input.as_fd(), Interest::Read).expect("few");
     wait.add_all_flags(2, &flags, 3).expect("few");
-    wait.lend(3, &mut reader).expect("few");
-    let room = wait.lend(4, &mut writer).expect("few");
+    wait.add_borrowed(3, &mut reader).expect("few");
+    let room = wait.add_borrowed(4, &mut writer).expect("few");
     wait.want(room, 10).expect("its key");
     assert_eq!(ready(&mut wait, LONG).expect("ready"), [0, 3, 4]);
     assert_eq!(ready(&mut wait, LONG).expect("still ready"), [0, 3, 4]);

@@ -226,7 +226,7 @@ impl Records {
         let mut end = self.reader.borrow_mut();
         let reader = end.open(|handle| RecordReader::open_with(handle, &self.shape.reader()))?;
         let ended = || Trouble::failed("the other side ended");
-        let mut loan = reader.peek().map_err(trouble)?.ok_or_else(ended)?;
+        let mut loan = reader.lend().map_err(trouble)?.ok_or_else(ended)?;
         let (mut first, mut last) = ([0], [0]);
         let right = loan.len() == bytes && {
             let view = loan.view().map_err(trouble)?;

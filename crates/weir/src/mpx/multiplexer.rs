@@ -262,7 +262,7 @@ impl Multiplexer {
     /// Takes a peer in, or refuses it.
     fn take_in(&mut self, arrival: Arrival) {
         let Some(listener) = &self.listener else { return };
-        let Arrival { socket, memory, identity } = arrival;
+        let Arrival { socket, memory, identity, .. } = arrival;
         let peers = self.table.peers();
         if peers >= listener.options.most_peers as usize {
             turn_away(socket, &format!("it has {peers} peers, and takes no more"));

@@ -3,11 +3,32 @@
 //! In order of rank: the call, the environment (`WEIR_PIPE_SIZE`, `WEIR_PIPE_SEGMENT`), the file
 //! (`weir tune`), what calibration found (in the same file), the sizes of the caches.
 
-use super::options::Sizes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory;
 use std::path::PathBuf;
 use weir_policy::pipe::{self, Levers, OutOfRange, Shape};
+
+/// The sizes of a pipe in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Sizes {
+    /// Bytes it holds.
+    pub capacity_bytes: u64,
+    /// Bytes after which a longer write is published.
+    pub segment_bytes: u64,
+    /// Bytes of the longest write that appears whole.
+    pub atomic_bytes: u64,
+}
+
+impl Sizes {
+    pub(crate) fn of(shape: Shape) -> Sizes {
+        Sizes {
+            capacity_bytes: shape.capacity_bytes(),
+            segment_bytes: shape.segment_bytes(),
+            atomic_bytes: shape.atomic_bytes(),
+        }
+    }
+}
 
 /// Sizes of the caches of a CPU; 0 where they are not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! One end of a pipe, of either kind and role: an [`End`] and its half of the ring.
 
 use super::connection::Role;
+use super::defaults::Sizes;
 use super::end::End;
 use super::handle::{Halves, Handle};
-use super::options::{Habits, Options, Sizes};
+use super::options::{Habits, Options};
 use super::storage::{corrupt, open_kind};
 use crate::error::Result;
 use crate::memory::Map;
@@ -34,7 +35,19 @@ pub trait Ring: Sized + Debug + Send {
     fn want(&mut self, end: &End, wanted: u64);
 }
 
-/// One end of a pipe. Dropping it closes the pipe.
+/// One end of a pipe: what [`crate::Reader`], [`crate::Writer`], [`crate::RecordReader`] and
+/// [`crate::RecordWriter`] have in common. Dropping it closes the pipe.
+///
+/// An end may be sent to another thread, and is used by one at a time: it is `Send` and not `Sync`.
+///
+/// ```
+/// use weir::{Options, Reader};
+/// let (_writer, reader) = weir::pipe(&Options::new())?;
+/// let handle = reader.into_handle()?;
+/// let reader = Reader::open(handle)?;
+/// assert_eq!(reader.account()?.bytes, 0);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Endpoint<R: Ring> {
     pub(crate) end: End,

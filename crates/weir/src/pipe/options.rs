@@ -6,28 +6,6 @@ use crate::memory;
 use crate::park::Waiting;
 use weir_policy::pipe::{Levers, Shape};
 
-/// The sizes of a pipe in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct Sizes {
-    /// Bytes it holds.
-    pub capacity_bytes: u64,
-    /// Bytes after which a longer write is published.
-    pub segment_bytes: u64,
-    /// Bytes of the longest write that appears whole.
-    pub atomic_bytes: u64,
-}
-
-impl Sizes {
-    pub(crate) fn of(shape: Shape) -> Sizes {
-        Sizes {
-            capacity_bytes: shape.capacity_bytes(),
-            segment_bytes: shape.segment_bytes(),
-            atomic_bytes: shape.atomic_bytes(),
-        }
-    }
-}
-
 /// What an end is asked to do.
 #[derive(Clone, Debug, Default)]
 pub struct Habits {

@@ -72,7 +72,7 @@ impl<E> fmt::Debug for Key<E> {
 /// Each thing is added once, with a token of the caller's; [`Wait::wait`] returns the tokens of what
 /// is ready, in the order of adding. The wait owns the ends that are given to it: the caller uses
 /// them between two waits by the [`Key`] that adding returned, as `wait[key]`, and takes them out by
-/// [`Wait::remove`]. [`Wait::lend`] takes an end that somebody else owns, for as long as the wait
+/// [`Wait::remove`]. [`Wait::add_borrowed`] takes an end that somebody else owns, for as long as the wait
 /// lives.
 ///
 /// What is ready is told by each wait until the caller has dealt with it. What happens between two
@@ -147,7 +147,7 @@ impl<'a, T: Clone> Wait<'a, T> {
     ///
     /// # Errors
     /// Those of [`Wait::add`].
-    pub fn lend<E: Waitable>(&mut self, token: T, end: &'a mut E) -> Result<Key<E>> {
+    pub fn add_borrowed<E: Waitable>(&mut self, token: T, end: &'a mut E) -> Result<Key<E>> {
         self.hold(token, Box::new(End::Lent(end)))
     }
 

@@ -14,11 +14,23 @@ use weir_ring::primitive::Ordering;
 use weir_ring::{Corrupt, record};
 
 /// The end of a record pipe that reads. Dropping it closes the pipe.
+///
+/// ```
+/// let (mut writer, mut reader) = weir::records(&weir::Options::new())?;
+/// writer.send(b"one")?;
+/// writer.send(b"another")?;
+/// let mut buffer = [0; 16];
+/// assert_eq!(reader.receive(&mut buffer)?, Some(3));
+/// assert_eq!(reader.receive(&mut buffer)?, Some(7));
+/// drop(writer);
+/// assert_eq!(reader.receive(&mut buffer)?, None);
+/// # Ok::<(), weir::Error>(())
+/// ```
 pub type RecordReader = Endpoint<record::RecordReader>;
 
 impl Endpoint<record::RecordReader> {
-    /// Receives the next record into `buffer`, waiting for it as long as it takes: its length, or
-    /// `None` once the writer is gone and all is received.
+    /// Receives the next record into `buffer`, waiting for it as long as it takes. Returns its length,
+    /// or `None` once the writer is gone and all is received.
     ///
     /// # Errors
     /// [`ErrorKind::TooSmall`]: the buffer; the record stays, [`Error::needed_bytes`] is its
@@ -61,8 +73,8 @@ impl Endpoint<record::RecordReader> {
     }
 
     /// Receives the next record as [`RecordReader::receive`] does, and with it those that have
-    /// followed it by then, each through `buffer`, which is shown to `see`: how many they were, 0
-    /// at the end. Cheaper than one at a time where records are small and many.
+    /// followed it by then: each is copied into `buffer` and shown to `see`. Returns how many they
+    /// were, 0 at the end. Cheaper than one at a time where records are small and many.
     ///
     /// It stops before a record longer than the buffer, and after an eighth of the capacity, so
     /// that the writer is not kept waiting for room.
@@ -97,15 +109,15 @@ impl Endpoint<record::RecordReader> {
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`].
-    pub fn peek(&mut self) -> Result<Option<Loan<'_>>> {
-        self.peek_timeout(Timeout::Never)
+    pub fn lend(&mut self) -> Result<Option<Loan<'_>>> {
+        self.lend_timeout(Timeout::Never)
     }
 
     /// Lends the next record, if one comes in time.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`], [`ErrorKind::WouldBlock`], [`ErrorKind::Corrupt`].
-    pub fn peek_timeout(&mut self, timeout: impl Into<Timeout>) -> Result<Option<Loan<'_>>> {
+    pub fn lend_timeout(&mut self, timeout: impl Into<Timeout>) -> Result<Option<Loan<'_>>> {
         let bytes = self.next(timeout.into())?;
         Ok(bytes.map(|bytes| Loan { reader: self, bytes }))
     }
@@ -216,25 +228,37 @@ pub(crate) fn give_back(end: &End, ring: &mut record::RecordReader) {
     });
 }
 
-/// A record that is being read in place.
+/// A record that is being read in place. Dropping it leaves the record where it is.
+///
+/// ```
+/// let (mut writer, mut reader) = weir::records(&weir::Options::new())?;
+/// writer.send(&[7; 100_000])?;
+/// let mut loan = reader.lend()?.expect("a record");
+/// let mut first = [0; 4];
+/// loan.view()?.copy_to(0, &mut first);
+/// assert_eq!((loan.len(), first), (100_000, [7; 4]));
+/// loan.consume()?;
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Debug)]
+#[must_use = "a record that is not consumed stays"]
 pub struct Loan<'a> {
     reader: &'a mut RecordReader,
     bytes: usize,
 }
 
 impl Loan<'_> {
-    /// Its length.
+    /// Returns the length of the record.
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Whether it is empty.
+    /// Whether the record is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the record.
     ///
     /// # Errors
     /// This is a forked child, and the end its parent's.
@@ -244,7 +268,7 @@ impl Loan<'_> {
         Ok(View::new(&end.map, ring.place(bytes), bytes))
     }
 
-    /// Goes past it, and gives its room back.
+    /// Goes past the record, and gives its room back.
     ///
     /// # Errors
     /// This is a forked child, and the end its parent's.

@@ -14,6 +14,16 @@ use weir_ring::primitive::Ordering;
 use weir_ring::{Corrupt, record};
 
 /// The end of a record pipe that writes. Dropping it closes the pipe.
+///
+/// ```
+/// use std::time::Duration;
+/// use weir::{ErrorKind, Options};
+/// let (mut writer, _reader) = weir::records(&Options::new().capacity_bytes(4096))?;
+/// while writer.try_send(&[0; 60]).is_ok() {}
+/// let full = writer.send_timeout(&[0; 60], Duration::from_millis(1)).unwrap_err();
+/// assert_eq!(full.kind(), ErrorKind::TimedOut);
+/// # Ok::<(), weir::Error>(())
+/// ```
 pub type RecordWriter = Endpoint<record::RecordWriter>;
 
 impl Endpoint<record::RecordWriter> {
@@ -199,8 +209,18 @@ fn say_wanted(end: &End, ring: &record::RecordWriter, needed: (u64, u64)) {
     sleep.wanted_arena.store(needed.1, Ordering::Relaxed);
 }
 
-/// A record that is being written in place.
+/// A record that is being written in place. Dropping it leaves nothing behind.
+///
+/// ```
+/// let (mut writer, mut reader) = weir::records(&weir::Options::new())?;
+/// let mut place = writer.reserve(100_000)?;
+/// place.view()?.copy_from(0, b"the beginning");
+/// place.commit()?;
+/// assert_eq!(reader.receive(&mut vec![0; 100_000])?, Some(100_000));
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Debug)]
+#[must_use = "a record that is not committed is not sent"]
 pub struct Reservation<'a> {
     writer: &'a mut RecordWriter,
     bytes: usize,
@@ -208,7 +228,7 @@ pub struct Reservation<'a> {
 }
 
 impl Reservation<'_> {
-    /// Its bytes, zeros or what lay there before.
+    /// Returns the bytes of the record, which are zeros or what lay there before.
     ///
     /// # Errors
     /// This is a forked child, and the end its parent's.

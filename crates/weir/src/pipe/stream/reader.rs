@@ -15,7 +15,18 @@ use weir_ring::primitive::Ordering;
 use weir_ring::stream::StreamReader;
 use weir_ring::{Corrupt, Memory};
 
-/// The end of a stream that reads. Dropping it closes the stream.
+/// The end of a stream that reads. Dropping it closes the stream. It is a [`std::io::Read`] too.
+///
+/// ```
+/// use std::io::Read as _;
+/// let (mut writer, mut reader) = weir::pipe(&weir::Options::new())?;
+/// writer.write(b"hello")?;
+/// drop(writer);
+/// let mut text = String::new();
+/// reader.read_to_string(&mut text)?;
+/// assert_eq!(text, "hello");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub type Reader = Endpoint<StreamReader>;
 
 /// Whether there is something to read in a memory, or another to go over to.
@@ -30,8 +41,8 @@ fn has_moved(header: &Header) -> bool {
 }
 
 impl Endpoint<StreamReader> {
-    /// Reads what is there, at least a byte, waiting for it as long as it takes; 0 once the writer
-    /// is gone and all is read.
+    /// Reads what is there, at least a byte, waiting for it as long as it takes. Returns how many bytes
+    /// it read, 0 once the writer is gone and all is read.
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`]: the memory says what cannot be.
@@ -143,7 +154,7 @@ impl Endpoint<StreamReader> {
         Ok(())
     }
 
-    /// A lower bound of the bytes that can be read without waiting, which stays true until this end
+    /// Returns a lower bound of the bytes that can be read without waiting, which stays true until this end
     /// reads.
     ///
     /// # Errors

@@ -19,11 +19,21 @@ use weir_ring::primitive::Ordering;
 use weir_ring::stream::StreamWriter;
 use weir_ring::{Corrupt, Memory};
 
-/// The end of a stream that writes. Dropping it closes the stream.
+/// The end of a stream that writes. Dropping it closes the stream. It is a [`std::io::Write`] too.
+///
+/// ```
+/// use std::io::Write as _;
+/// let (mut writer, mut reader) = weir::pipe(&weir::Options::new())?;
+/// writeln!(writer, "{} bytes", 7)?;
+/// let mut buffer = [0; 64];
+/// let count = reader.read(&mut buffer)?;
+/// assert_eq!(&buffer[..count], b"7 bytes\n");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub type Writer = Endpoint<StreamWriter>;
 
 impl Endpoint<StreamWriter> {
-    /// Writes all of `bytes`, waiting for room as long as it takes: their number.
+    /// Writes all of `bytes`, waiting for room as long as it takes. Returns how many they are.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`]: the reader has closed or died; [`Error::written_bytes`] says how much
@@ -199,7 +209,7 @@ impl Endpoint<StreamWriter> {
         Ok(())
     }
 
-    /// A lower bound of the bytes that can be written without waiting, which stays true until this
+    /// Returns a lower bound of the bytes that can be written without waiting, which stays true until this
     /// end writes.
     ///
     /// # Errors
