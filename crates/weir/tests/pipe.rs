@@ -182,7 +182,7 @@ fn a_writer_is_woken_by_room() {
 }
 
 fn stat_of(reader: &mut weir::Reader) -> weir::stat::PipeStat {
-    let memory = memory_of(&reader);
+    let memory = memory_of(reader);
     weir::stat::read(&memory).expect("read")
 }
 
