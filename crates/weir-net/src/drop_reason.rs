@@ -1,6 +1,6 @@
 //! Why packets are dropped: a number, and a name for people and programs.
 
-use crate::reassembly::FragmentRefusal;
+use crate::reassembly::Rejection;
 use crate::wire::ipv4::Malformed;
 
 /// The log's number of the first drop reason; failures have lower numbers.
@@ -98,16 +98,16 @@ reasons! {
     Ipv6 "ipv6",
 }
 
-impl From<FragmentRefusal> for DropReason {
-    fn from(why: FragmentRefusal) -> DropReason {
+impl From<Rejection> for DropReason {
+    fn from(why: Rejection) -> DropReason {
         match why {
-            FragmentRefusal::Duplicate => DropReason::Duplicate,
-            FragmentRefusal::Overlap | FragmentRefusal::Poisoned => DropReason::Overlap,
-            FragmentRefusal::TooLong => DropReason::TooLong,
-            FragmentRefusal::Tiny => DropReason::TinyFragment,
-            FragmentRefusal::Ecn => DropReason::Congestion,
-            FragmentRefusal::SourceBudget => DropReason::EvictedOfSource,
-            FragmentRefusal::WholeBudget => DropReason::Evicted,
+            Rejection::Duplicate => DropReason::Duplicate,
+            Rejection::Overlap | Rejection::Poisoned => DropReason::Overlap,
+            Rejection::TooLong => DropReason::TooLong,
+            Rejection::Tiny => DropReason::TinyFragment,
+            Rejection::Ecn => DropReason::Congestion,
+            Rejection::SourceBudget => DropReason::EvictedOfSource,
+            Rejection::WholeBudget => DropReason::Evicted,
         }
     }
 }

@@ -238,7 +238,6 @@ impl Log {
         }
     }
 
-    /// Writes an event of one unit.
     fn put(&self, packed: Packed, kind: Kinds, masks: Masks) {
         // All slow work comes before the reservation.
         let unit = packed.at(self.0.clock.now_ns());
@@ -252,7 +251,6 @@ impl Log {
         }
     }
 
-    /// Writes a dump.
     fn put_dump(&self, direction: Direction, bytes: &[u8], kind: Kinds, masks: Masks) {
         let inner = &*self.0;
         let fits = FIRST_DUMP_BYTES + (inner.shape.most_units() - 1) * PAYLOAD_BYTES;

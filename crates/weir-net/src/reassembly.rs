@@ -55,7 +55,7 @@ impl Default for ReassemblyLimits {
 
 /// Why a fragment was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FragmentRefusal {
+pub enum Rejection {
     /// An exact copy of it has arrived before.
     Duplicate,
     /// It overlaps another fragment, or contradicts it about the datagram's end: the datagram is
@@ -79,14 +79,14 @@ pub enum FragmentRefusal {
 
 /// The result for a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReassemblyResult<'a> {
+pub enum Reassembled<'a> {
     /// The datagram is complete: its bytes, valid until the next call. The header is that of the
     /// fragment at offset 0, with the length, flags, offset and checksum of a whole datagram.
     Whole(&'a [u8]),
     /// Other fragments are missing.
     Waiting,
     /// It was refused, and its datagram perhaps dropped.
-    Dropped(FragmentRefusal),
+    Dropped(Rejection),
 }
 
 /// A datagram that was not complete in time.
@@ -211,21 +211,21 @@ impl Reassembly {
     ///
     /// A fragment of a datagram whose time is over, but which [`Reassembly::expire`] has not
     /// removed yet, begins a new datagram.
-    pub fn take<'a>(&'a mut self, datagram: &Datagram<'a>, now_ns: u64) -> ReassemblyResult<'a> {
+    pub fn take<'a>(&'a mut self, datagram: &Datagram<'a>, now_ns: u64) -> Reassembled<'a> {
         if !datagram.is_fragment() {
-            return ReassemblyResult::Whole(datagram.bytes());
+            return Reassembled::Whole(datagram.bytes());
         }
         self.latest_ns = self.latest_ns.max(now_ns);
         self.counts.fragments += 1;
         let fragment = Fragment::of(datagram);
         if fragment.hides_tcp() {
             self.counts.tiny += 1;
-            return ReassemblyResult::Dropped(FragmentRefusal::Tiny);
+            return Reassembled::Dropped(Rejection::Tiny);
         }
         match self.put(&fragment, datagram) {
-            Err(why) => ReassemblyResult::Dropped(why),
+            Err(why) => Reassembled::Dropped(why),
             Ok(id) if self.is_complete(id) => self.deliver(id),
-            Ok(_) => ReassemblyResult::Waiting,
+            Ok(_) => Reassembled::Waiting,
         }
     }
 
@@ -252,11 +252,7 @@ impl Reassembly {
     }
 
     /// Adds a fragment to its datagram, which may be a new one.
-    fn put(
-        &mut self,
-        fragment: &Fragment<'_>,
-        datagram: &Datagram<'_>,
-    ) -> Result<u32, FragmentRefusal> {
+    fn put(&mut self, fragment: &Fragment<'_>, datagram: &Datagram<'_>) -> Result<u32, Rejection> {
         let found = self.find(&fragment.key);
         if let Some(id) = found {
             self.compare(id, fragment, datagram.header_bytes())?;
@@ -302,11 +298,11 @@ impl Reassembly {
         id: u32,
         fragment: &Fragment<'_>,
         header_bytes: usize,
-    ) -> Result<(), FragmentRefusal> {
+    ) -> Result<(), Rejection> {
         let waiting = self.pending.get(id);
         if waiting.is_poisoned {
             self.counts.poisoned += 1;
-            return Err(FragmentRefusal::Poisoned);
+            return Err(Rejection::Poisoned);
         }
         let is_last = !fragment.header.more_fragments;
         let ends_well = match waiting.payload_bytes {
@@ -319,11 +315,11 @@ impl Reassembly {
         if !ends_well || place == Occupancy::Taken {
             self.counts.overlaps += 1;
             self.pending.poison(id);
-            return Err(FragmentRefusal::Overlap);
+            return Err(Rejection::Overlap);
         }
         if place == Occupancy::Same {
             self.counts.duplicates += 1;
-            return Err(FragmentRefusal::Duplicate);
+            return Err(Rejection::Duplicate);
         }
         let first_bytes = match (waiting.header_bytes, fragment.start) {
             (0, 0) => header_bytes,
@@ -334,18 +330,14 @@ impl Reassembly {
         if first_bytes + end > MOST_BYTES {
             self.counts.too_long += 1;
             self.pending.poison(id);
-            return Err(FragmentRefusal::TooLong);
+            return Err(Rejection::TooLong);
         }
         Ok(())
     }
 
     /// Drops the oldest datagrams until a fragment fits into the budgets. If its own datagram is
     /// among them, the fragment is dropped as well.
-    fn make_room(
-        &mut self,
-        own: Option<u32>,
-        fragment: &Fragment<'_>,
-    ) -> Result<(), FragmentRefusal> {
+    fn make_room(&mut self, own: Option<u32>, fragment: &Fragment<'_>) -> Result<(), Rejection> {
         let own_chunks = own.map_or_else(chunks::Chunks::new, |id| self.pending.get(id).chunks);
         let more =
             own_chunks.more_cost(&self.pending.store, fragment.start, fragment.payload.len());
@@ -355,14 +347,14 @@ impl Reassembly {
             let Some(oldest) = self.pending.oldest_of(source) else { break };
             self.counts.evicted_source += self.evict(oldest);
             if own == Some(oldest) {
-                return Err(FragmentRefusal::SourceBudget);
+                return Err(Rejection::SourceBudget);
             }
         }
         while self.pending.cost() + more > self.limits.whole_bytes {
             let Some(oldest) = self.pending.oldest() else { break };
             self.counts.evicted_whole += self.evict(oldest);
             if own == Some(oldest) {
-                return Err(FragmentRefusal::WholeBudget);
+                return Err(Rejection::WholeBudget);
             }
         }
         Ok(())
@@ -381,7 +373,7 @@ impl Reassembly {
     }
 
     /// Assembles a complete datagram under the header of its first fragment.
-    fn deliver(&mut self, id: u32) -> ReassemblyResult<'_> {
+    fn deliver(&mut self, id: u32) -> Reassembled<'_> {
         let waiting = self.pending.get(id);
         let header_bytes = usize::from(waiting.header_bytes);
         // Nothing overlaps, nothing lies beyond the end, and as many bytes have arrived as lie
@@ -391,7 +383,7 @@ impl Reassembly {
         if congestion && waiting.codepoints & NOT_ECT != 0 {
             self.counts.ecn += 1;
             self.pending.remove(id);
-            return ReassemblyResult::Dropped(FragmentRefusal::Ecn);
+            return Reassembled::Dropped(Rejection::Ecn);
         }
         let header = Header {
             tos: if congestion { first.tos | ECN } else { first.tos },
@@ -408,6 +400,6 @@ impl Reassembly {
         waiting.chunks.copy(&self.pending.store, waiting.came_bytes, &mut self.whole);
         self.pending.remove(id);
         self.counts.reassembled += 1;
-        ReassemblyResult::Whole(&self.whole)
+        Reassembled::Whole(&self.whole)
     }
 }

@@ -1,7 +1,7 @@
 //! A relay that impairs packets on purpose: it loses, duplicates, corrupts, reorders and delays
 //! them, repeatably from a seed.
 //!
-//! - [`PacketShare`]: the share of packets affected, exact to a millionth.
+//! - [`Share`]: the share of packets affected, exact to a millionth.
 //! - [`Impairment`]: one direction. No clock and no I/O: packets and the time go in, packets come
 //!   out. The same seed and the same input give the same output.
 //! - [`Relay`]: two TUN devices, most often of two network namespaces, with an impairment each way.
@@ -17,5 +17,5 @@ mod rate;
 mod tests;
 
 pub use device::{DirectionCounts, Relay, RelayEnd};
-pub use impairment::{Impairment, ImpairmentCounts, ImpairmentSettings};
-pub use rate::PacketShare;
+pub use impairment::{Impairment, ImpairmentCounts, Impairments};
+pub use rate::Share;

@@ -10,13 +10,11 @@ pub mod udp;
 
 use std::net::Ipv4Addr;
 
-/// Returns the big-endian word at `at`.
 #[inline]
 fn word(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// Returns the address at `at`.
 #[inline]
 fn address(bytes: &[u8], at: usize) -> Ipv4Addr {
     Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3])

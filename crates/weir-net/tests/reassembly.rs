@@ -2,8 +2,7 @@
 
 use std::net::Ipv4Addr;
 use weir_net::reassembly::{
-    FragmentRefusal, LEAST_BUDGET_BYTES, Reassembly, ReassemblyCounts, ReassemblyLimits,
-    ReassemblyResult,
+    LEAST_BUDGET_BYTES, Reassembled, Reassembly, ReassemblyCounts, ReassemblyLimits, Rejection,
 };
 use weir_net::wire::ipv4::{Datagram, Header, protocol};
 
@@ -28,14 +27,14 @@ const LAST: [u8; 40] = [
 enum Became {
     Whole(Vec<u8>),
     Waiting,
-    Dropped(FragmentRefusal),
+    Dropped(Rejection),
 }
 
 fn take(reassembly: &mut Reassembly, bytes: &[u8], now_ns: u64) -> Became {
     match reassembly.take(&Datagram::check(bytes).unwrap(), now_ns) {
-        ReassemblyResult::Whole(whole) => Became::Whole(whole.to_vec()),
-        ReassemblyResult::Waiting => Became::Waiting,
-        ReassemblyResult::Dropped(why) => Became::Dropped(why),
+        Reassembled::Whole(whole) => Became::Whole(whole.to_vec()),
+        Reassembled::Waiting => Became::Waiting,
+        Reassembled::Dropped(why) => Became::Dropped(why),
     }
 }
 
@@ -181,7 +180,7 @@ fn a_fragment_that_came_before_is_ignored() {
     for at in [0, 0, 3, 3, 2, 0, 2, 3] {
         let became = take(&mut reassembly, &fragments[at], 0);
         assert!(
-            matches!(became, Became::Waiting | Became::Dropped(FragmentRefusal::Duplicate)),
+            matches!(became, Became::Waiting | Became::Dropped(Rejection::Duplicate)),
             "{became:?}"
         );
     }
@@ -220,10 +219,10 @@ fn any_overlap_but_a_duplicate_drops_the_datagram_and_what_else_comes_of_it() {
         assert_eq!(take(&mut reassembly, &first, 0), Became::Waiting);
         let second = piece(header(), from, to, later);
         let became = take(&mut reassembly, &second, 0);
-        assert_eq!(became, Became::Dropped(FragmentRefusal::Overlap), "{story}");
+        assert_eq!(became, Became::Dropped(Rejection::Overlap), "{story}");
         for bytes in [&first, &second, &piece(header(), 2000, 2008, true)] {
             let became = take(&mut reassembly, bytes, SECOND_NS);
-            assert_eq!(became, Became::Dropped(FragmentRefusal::Poisoned), "{story}");
+            assert_eq!(became, Became::Dropped(Rejection::Poisoned), "{story}");
         }
         assert!(reassembly.held_bytes() > 0 && reassembly.waiting() == 1);
         // After its time the key is free again, and nobody is told.
@@ -247,7 +246,7 @@ fn forged_bytes_in_the_place_of_a_fragment_drop_the_datagram() {
     assert_eq!(take(&mut reassembly, &fragment, 0), Became::Waiting);
     let mut forged = fragment;
     forged[20 + 599] ^= 1;
-    assert_eq!(take(&mut reassembly, &forged, 0), Became::Dropped(FragmentRefusal::Overlap));
+    assert_eq!(take(&mut reassembly, &forged, 0), Became::Dropped(Rejection::Overlap));
 }
 
 #[test]
@@ -264,8 +263,7 @@ fn what_would_be_too_long_with_its_header_is_dropped() {
             let mut reassembly = default();
             assert_eq!(take(&mut reassembly, order[0], 0), Became::Waiting);
             let became = take(&mut reassembly, order[1], 0);
-            let expected =
-                if fits { Became::Waiting } else { Became::Dropped(FragmentRefusal::TooLong) };
+            let expected = if fits { Became::Waiting } else { Became::Dropped(Rejection::TooLong) };
             assert_eq!(became, expected);
             assert_eq!(reassembly.counts().too_long, u64::from(!fits));
         }
@@ -277,13 +275,13 @@ fn fragments_that_hide_the_header_of_tcp_are_dropped_alone() {
     let mut reassembly = default();
     let tcp = Header { protocol: protocol::TCP, ..header() };
     for bytes in [piece(tcp, 0, 16, true), piece(tcp, 8, 32, true), piece(tcp, 8, 32, false)] {
-        assert_eq!(take(&mut reassembly, &bytes, 0), Became::Dropped(FragmentRefusal::Tiny));
+        assert_eq!(take(&mut reassembly, &bytes, 0), Became::Dropped(Rejection::Tiny));
     }
     assert_eq!((reassembly.counts().tiny, reassembly.waiting()), (3, 0));
     assert_eq!(take(&mut reassembly, &piece(tcp, 0, 24, true), 0), Became::Waiting);
     assert_eq!(
         take(&mut reassembly, &piece(tcp, 8, 32, true), 0),
-        Became::Dropped(FragmentRefusal::Tiny)
+        Became::Dropped(Rejection::Tiny)
     );
     assert_eq!(take(&mut reassembly, &piece(tcp, 24, 29, false), 0), whole(tcp, 29));
     assert_eq!(take(&mut reassembly, &piece(header(), 0, 8, true), 0), Became::Waiting);
@@ -300,7 +298,7 @@ fn a_mark_of_congestion_on_any_fragment_is_on_the_whole() {
     assert_eq!(became, whole(marked(0x03), 30));
     take(&mut reassembly, &piece(marked(0x00), 0, 24, true), 0);
     let became = take(&mut reassembly, &piece(marked(0x03), 24, 30, false), 0);
-    assert_eq!(became, Became::Dropped(FragmentRefusal::Ecn));
+    assert_eq!(became, Became::Dropped(Rejection::Ecn));
     assert_eq!((reassembly.counts().ecn, reassembly.held_bytes()), (1, 0));
 }
 
@@ -441,7 +439,7 @@ fn a_datagram_that_gives_way_to_its_own_fragment_is_gone() {
         assert_eq!(take(&mut reassembly, &piece(newer, 0, 8, true), 0), Became::Waiting);
         let became = take(&mut reassembly, &piece(header(), 8, 65_400, true), 0);
         let is_own = other == header().source;
-        let why = if is_own { FragmentRefusal::SourceBudget } else { FragmentRefusal::WholeBudget };
+        let why = if is_own { Rejection::SourceBudget } else { Rejection::WholeBudget };
         assert_eq!(became, Became::Dropped(why));
         assert_eq!(reassembly.waiting(), 1);
         assert_eq!(take(&mut reassembly, &piece(newer, 8, 9, false), 0), whole(newer, 9));
@@ -455,7 +453,7 @@ fn poisoned_keys_are_within_the_budgets() {
         let header = Header { id, ..header() };
         take(&mut reassembly, &piece(header, 0, 1024, true), 0);
         let became = take(&mut reassembly, &piece(header, 8, 16, true), 0);
-        assert_eq!(became, Became::Dropped(FragmentRefusal::Overlap));
+        assert_eq!(became, Became::Dropped(Rejection::Overlap));
         assert!(reassembly.held_bytes() <= reassembly.limits().source_bytes);
     }
     // What gives way of them was counted when it was poisoned.

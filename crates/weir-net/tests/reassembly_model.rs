@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use weir_net::fragment::Pieces;
 use weir_net::reassembly::{
-    FragmentRefusal, LEAST_BUDGET_BYTES, Reassembly, ReassemblyLimits, ReassemblyResult,
+    LEAST_BUDGET_BYTES, Reassembled, Reassembly, ReassemblyLimits, Rejection,
 };
 use weir_net::wire::ipv4::{Datagram, Header};
 
@@ -76,12 +76,12 @@ struct Known {
     came: Vec<Fragment>,
 }
 
-/// What the naive reassembly says: as [`ReassemblyResult`], by value.
+/// What the naive reassembly says: as [`Reassembled`], by value.
 #[derive(Debug, PartialEq)]
 enum Says {
     Whole(Vec<u8>),
     Waiting,
-    Dropped(FragmentRefusal),
+    Dropped(Rejection),
 }
 
 #[derive(Default)]
@@ -94,7 +94,7 @@ impl Naive {
         let (start, end) = (fragment.start(), fragment.end());
         let small = start == 0 && fragment.bytes < 20;
         if fragment.protocol == 6 && (small || start == 8) {
-            return Says::Dropped(FragmentRefusal::Tiny);
+            return Says::Dropped(Rejection::Tiny);
         }
         let key = (fragment.source, fragment.id, fragment.protocol);
         if self.known.get(&key).is_some_and(|known| known.deadline_ns <= now_ns) {
@@ -103,14 +103,14 @@ impl Naive {
         let fresh = || Known { deadline_ns: now_ns + TIMEOUT_NS, ..Known::default() };
         let known = self.known.entry(key).or_insert_with(fresh);
         if known.poisoned {
-            return Says::Dropped(FragmentRefusal::Poisoned);
+            return Says::Dropped(Rejection::Poisoned);
         }
         let same = |other: &Fragment| {
             (other.unit, other.bytes, other.more) == (fragment.unit, fragment.bytes, fragment.more)
                 && other.payload() == fragment.payload()
         };
         if known.came.iter().any(same) {
-            return Says::Dropped(FragmentRefusal::Duplicate);
+            return Says::Dropped(Rejection::Duplicate);
         }
         if let Some(why) = known.contradicts(fragment) {
             known.poisoned = true;
@@ -131,7 +131,7 @@ impl Naive {
 }
 
 impl Known {
-    fn contradicts(&self, fragment: &Fragment) -> Option<FragmentRefusal> {
+    fn contradicts(&self, fragment: &Fragment) -> Option<Rejection> {
         let (start, end) = (fragment.start(), fragment.end());
         let overlaps = (start..end).any(|at| self.map.contains_key(&at));
         let beyond = |other: &Fragment| {
@@ -140,20 +140,20 @@ impl Known {
                 || (!other.more && !fragment.more)
         };
         if overlaps || self.came.iter().any(beyond) {
-            return Some(FragmentRefusal::Overlap);
+            return Some(Rejection::Overlap);
         }
         let all = || self.came.iter().chain([fragment]);
         let first = all().find(|fragment| fragment.unit == 0);
         let header_bytes = 20 + first.map_or(0, |first| usize::from(first.options));
         let longest = all().map(Fragment::end).max().unwrap_or(0);
-        (header_bytes + longest > 65_535).then_some(FragmentRefusal::TooLong)
+        (header_bytes + longest > 65_535).then_some(Rejection::TooLong)
     }
 
     /// The whole, under the first fragment's header, whose checksum is reckoned word by word.
     fn whole(&self, payload_bytes: usize) -> Says {
         let codepoint = |wanted| self.came.iter().any(|fragment| fragment.tos & 3 == wanted);
         if codepoint(0) && codepoint(3) {
-            return Says::Dropped(FragmentRefusal::Ecn);
+            return Says::Dropped(Rejection::Ecn);
         }
         let first = self.came.iter().find(|fragment| fragment.unit == 0).unwrap();
         let mut bytes = first.written();
@@ -176,9 +176,9 @@ impl Known {
 
 fn says(reassembly: &mut Reassembly, bytes: &[u8], now_ns: u64) -> Says {
     match reassembly.take(&Datagram::check(bytes).unwrap(), now_ns) {
-        ReassemblyResult::Whole(whole) => Says::Whole(whole.to_vec()),
-        ReassemblyResult::Waiting => Says::Waiting,
-        ReassemblyResult::Dropped(why) => Says::Dropped(why),
+        Reassembled::Whole(whole) => Says::Whole(whole.to_vec()),
+        Reassembled::Waiting => Says::Waiting,
+        Reassembled::Dropped(why) => Says::Dropped(why),
     }
 }
 

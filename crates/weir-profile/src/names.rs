@@ -7,7 +7,6 @@ use super::table::TABLE;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Number of assigned rows.
 static GIVEN: AtomicUsize = AtomicUsize::new(FIRST);
 /// Their kinds and names, kept beside the table for a forked child, whose table is empty.
 static NAMES: [OnceLock<(&'static str, u64)>; ROWS] = [const { OnceLock::new() }; ROWS];

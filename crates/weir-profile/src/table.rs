@@ -42,7 +42,6 @@ struct ThreadState {
     table: Cell<u32>,
     /// First word of the current row.
     row: Cell<u32>,
-    /// Number of enclosing spans.
     depth: Cell<u32>,
     /// Whether it is in a system call.
     in_call: Cell<bool>,
@@ -261,7 +260,6 @@ impl ThreadState {
         true
     }
 
-    /// Keeps a long time back.
     #[cold]
     fn keep(&self, now: u64, long: LongTime) {
         let count = self.longs.get();

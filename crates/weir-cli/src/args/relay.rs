@@ -6,7 +6,7 @@ use clap::Args;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
-use weir_net::relay::{PacketShare, RelayEnd};
+use weir_net::relay::{RelayEnd, Share};
 
 #[derive(Debug, Args)]
 #[command(
@@ -28,19 +28,19 @@ pub struct RelayOptions {
 
     /// Packets that vanish
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
-    pub loss: PacketShare,
+    pub loss: Share,
 
     /// Packets that come twice
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
-    pub duplicate: PacketShare,
+    pub duplicate: Share,
 
     /// Packets of which one bit is inverted, anywhere from the header's first to the data's last
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
-    pub corrupt: PacketShare,
+    pub corrupt: Share,
 
     /// Packets that are held back until others have overtaken them, or for 100 ms
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
-    pub reorder: PacketShare,
+    pub reorder: Share,
 
     /// How many overtake one that is held back
     #[arg(long, value_name = "N", default_value = "3",
@@ -100,7 +100,7 @@ process is that of /proc/PID/ns/net.
 
 Exit status: 0; 1 when something failed; 2 for wrong usage.";
 
-fn rate(text: &str) -> Result<PacketShare, &'static str> {
+fn rate(text: &str) -> Result<Share, &'static str> {
     text.parse()
 }
 

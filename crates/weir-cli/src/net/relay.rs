@@ -14,7 +14,7 @@ use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 use weir_measure_sys::signals::is_ignored;
-use weir_net::relay::{DirectionCounts, ImpairmentSettings, Relay, RelayEnd};
+use weir_net::relay::{DirectionCounts, Impairments, Relay, RelayEnd};
 
 pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(&options.json)?;
@@ -34,12 +34,12 @@ pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn settings(options: &RelayOptions, seed: u64) -> ImpairmentSettings {
+fn settings(options: &RelayOptions, seed: u64) -> Impairments {
     // At most an hour, the command line has seen to that.
     let nanoseconds = |time: Duration| time.as_nanos() as u64;
     let (least, most) = options.delay;
     let most_packets = options.queue as usize;
-    ImpairmentSettings {
+    Impairments {
         loss: options.loss,
         duplicate: options.duplicate,
         corrupt: options.corrupt,
@@ -50,7 +50,7 @@ fn settings(options: &RelayOptions, seed: u64) -> ImpairmentSettings {
         most_packets,
         most_bytes: most_packets.saturating_mul(usize::from(options.mtu)),
         seed,
-        ..ImpairmentSettings::default()
+        ..Impairments::default()
     }
 }
 

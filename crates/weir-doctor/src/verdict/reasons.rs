@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 
 /// Parts of a stage's time below this share are not mentioned.
 const WORTH: f64 = 0.05;
-/// Most parts that are mentioned.
 const MOST: usize = 3;
 
 /// What a stage was busy with.

@@ -67,7 +67,6 @@ fn peer_of(pid: Pid, fd: i32) -> Peer {
     borrow(pid, fd).and_then(|socket| of_socket(pid, &socket)).unwrap_or_default()
 }
 
-/// Returns the peer of a socket of process `pid`.
 fn of_socket(pid: Pid, socket: &OwnedFd) -> Option<Peer> {
     let own = getsockname(socket).ok()?;
     if socket_acceptconn(socket).unwrap_or(false) {
@@ -128,7 +127,6 @@ fn inode_of(pid: Pid, far: InetAddr, own: InetAddr) -> Option<u64> {
     })
 }
 
-/// Reads a file piece by piece.
 fn read_whole<'b>(path: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
     use std::io::Read;
     let file = std::fs::File::open(path).ok()?;

@@ -24,7 +24,6 @@ pub struct Discovery {
     /// The newest id at the last count.
     counted: Option<Pid>,
     walked_ns: u64,
-    /// The largest possible id.
     most: Pid,
     /// How many ids were assigned meanwhile, and to whom.
     pub census: Census,

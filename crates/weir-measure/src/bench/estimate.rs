@@ -100,7 +100,6 @@ fn widen(value: f64, low: f64, high: f64, by: f64) -> (f64, f64) {
     (value - (value - low).hypot(by), value + (high - value).hypot(by))
 }
 
-/// Returns the location and its 95 % interval.
 fn locate(values: &[f64]) -> (f64, f64, f64) {
     if values.len() >= SIGNED_RANK_MIN {
         let found = signed_rank::analyse(values);

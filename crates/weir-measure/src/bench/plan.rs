@@ -146,7 +146,6 @@ impl Plan {
     }
 }
 
-/// Returns the blocks of one group.
 fn blocks_of(
     suite: &Suite,
     index: usize,

@@ -9,7 +9,6 @@ const WIDE: f64 = 0.3;
 const FALL: f64 = 0.75;
 /// A placement that changes a figure by this factor is remarkable.
 const FACTOR: f64 = 3.0;
-/// Most remarks.
 const MOST: usize = 12;
 
 /// Returns the remarks, the most informative kinds first.

@@ -88,7 +88,6 @@ impl RunningJob {
         Ok(pipes)
     }
 
-    /// Registers a started process for sampling.
     fn adopt(
         &mut self,
         position: usize,

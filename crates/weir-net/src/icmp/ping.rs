@@ -17,7 +17,6 @@ const STAMP_BYTES: usize = 12;
 const WINDOW: usize = 1 << 16;
 /// The longest round trip that is recorded as such: an hour.
 const MOST_RTT_NS: u64 = 3_600_000_000_000;
-/// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
 /// A time with this bit is not milliseconds since midnight UT (RFC 792 p. 16).
 const NONSTANDARD: u32 = 1 << 31;

@@ -60,7 +60,6 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Returns its budget cost.
     fn cost(&self) -> usize {
         DATAGRAM_COST + self.chunks.cost()
     }

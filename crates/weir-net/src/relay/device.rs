@@ -1,6 +1,6 @@
 //! Two TUN devices, the impairments between them, and the loop that moves the packets.
 
-use super::{Impairment, ImpairmentCounts, ImpairmentSettings};
+use super::{Impairment, ImpairmentCounts, Impairments};
 use crate::{Error, ErrorKind, Result};
 use fastrand::Rng;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -76,10 +76,10 @@ impl Relay {
         left: &RelayEnd,
         right: &RelayEnd,
         mtu: u16,
-        settings: ImpairmentSettings,
+        settings: Impairments,
     ) -> Result<Relay> {
         let devices = [open(left, mtu)?, open(right, mtu)?];
-        let back = ImpairmentSettings { seed: Rng::with_seed(settings.seed).u64(..), ..settings };
+        let back = Impairments { seed: Rng::with_seed(settings.seed).u64(..), ..settings };
         let direction =
             |settings| RelayDirection { impairment: Impairment::new(settings), refused: 0 };
         Ok(Relay {

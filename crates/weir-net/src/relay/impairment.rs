@@ -8,7 +8,7 @@
 //! and delay. A copy that is held back leaves right after the Nth copy that was taken later and was
 //! not held back itself, or once it has been held for the longest time allowed.
 
-use super::PacketShare;
+use super::Share;
 use crate::slab::Slab;
 use fastrand::Rng;
 use serde::Serialize;
@@ -20,15 +20,15 @@ const KEPT_BYTES: usize = 2048;
 
 /// The impairments of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ImpairmentSettings {
+pub struct Impairments {
     /// Share of packets that are lost.
-    pub loss: PacketShare,
+    pub loss: Share,
     /// Share of packets that are duplicated.
-    pub duplicate: PacketShare,
+    pub duplicate: Share,
     /// Share of copies of which one bit, anywhere in the packet, is inverted.
-    pub corrupt: PacketShare,
+    pub corrupt: Share,
     /// Share of copies that are held back behind later ones.
-    pub reorder: PacketShare,
+    pub reorder: Share,
     /// How many later copies leave before one that is held back, at least 1.
     pub behind: u32,
     /// The longest time a copy is held back if too few come after it.
@@ -46,14 +46,14 @@ pub struct ImpairmentSettings {
     pub seed: u64,
 }
 
-impl Default for ImpairmentSettings {
+impl Default for Impairments {
     /// No impairment; 1,000 packets and 4 MiB may be pending.
-    fn default() -> ImpairmentSettings {
-        ImpairmentSettings {
-            loss: PacketShare::NEVER,
-            duplicate: PacketShare::NEVER,
-            corrupt: PacketShare::NEVER,
-            reorder: PacketShare::NEVER,
+    fn default() -> Impairments {
+        Impairments {
+            loss: Share::NEVER,
+            duplicate: Share::NEVER,
+            corrupt: Share::NEVER,
+            reorder: Share::NEVER,
             behind: 3,
             hold_ns: 100_000_000,
             least_delay_ns: 0,
@@ -126,7 +126,7 @@ type Departure = Reverse<(u64, u64, u32)>;
 /// One direction of a relay.
 #[derive(Clone, Debug)]
 pub struct Impairment {
-    settings: ImpairmentSettings,
+    settings: Impairments,
     random: Rng,
     /// Pending copies, and free memory of those that left.
     slots: Slab<Vec<u8>>,
@@ -144,9 +144,9 @@ pub struct Impairment {
 
 impl Impairment {
     /// Creates one direction that has seen no packet.
-    pub fn new(settings: ImpairmentSettings) -> Impairment {
+    pub fn new(settings: Impairments) -> Impairment {
         Impairment {
-            settings: ImpairmentSettings { behind: settings.behind.max(1), ..settings },
+            settings: Impairments { behind: settings.behind.max(1), ..settings },
             random: Rng::with_seed(settings.seed),
             slots: Slab::new(),
             waiting_bytes: 0,
@@ -229,7 +229,6 @@ impl Impairment {
         }
     }
 
-    /// Queues a copy.
     fn send(&mut self, packet: &[u8], fate: CopyFate) {
         let bytes = self.waiting_bytes.saturating_add(packet.len());
         if self.waiting() >= self.settings.most_packets || bytes > self.settings.most_bytes {

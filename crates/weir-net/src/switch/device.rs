@@ -85,7 +85,6 @@ impl Device {
         Ok(Some((FRONT_BYTES..(from + bytes).max(FRONT_BYTES), checksum)))
     }
 
-    /// Returns the object that errors name.
     fn object(&self) -> String {
         format!("device '{}'", self.name)
     }

@@ -9,7 +9,7 @@ use crate::counts::SwitchCounts;
 use crate::drop_reason::DropReason;
 use crate::icmp::Undeliverable;
 use crate::message::{self, Checksum, TO_STATION_BYTES, to_station};
-use crate::reassembly::{FragmentRefusal, Reassembly, ReassemblyResult};
+use crate::reassembly::{Reassembled, Reassembly, Rejection};
 use crate::spans;
 use crate::wire::ipv4::{Datagram, protocol};
 use crate::wire::{options, ports, udp};
@@ -63,15 +63,13 @@ impl Incoming {
             let reassembly = &mut self.reassembly;
             let taken = spans::REASSEMBLE.run(|| reassembly.take(&datagram, now_ns()));
             let whole = match taken {
-                ReassemblyResult::Waiting => return,
+                Reassembled::Waiting => return,
                 // Reassembly itself counts the datagrams that it drops for room.
-                ReassemblyResult::Dropped(
-                    FragmentRefusal::SourceBudget | FragmentRefusal::WholeBudget,
-                ) => return,
-                ReassemblyResult::Dropped(why) => {
+                Reassembled::Dropped(Rejection::SourceBudget | Rejection::WholeBudget) => return,
+                Reassembled::Dropped(why) => {
                     return self.journal().drop_in(why.into(), packet);
                 }
-                ReassemblyResult::Whole(whole) => whole,
+                Reassembled::Whole(whole) => whole,
             };
             SwitchCounts::add(&self.transmitter.journal.counts.reassembled, 1);
             let mut message = std::mem::take(&mut self.scratch);

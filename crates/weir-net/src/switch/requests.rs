@@ -102,7 +102,6 @@ impl Requests {
         self.shared.transmitter.learn(destination, gateway, from);
     }
 
-    /// Sends a station's datagram.
     fn send_for(&mut self, front: &MessageHead, received: Received, lent: &Lent<'_>) {
         // Acquire: pairs with the Release in `changed`, which counts after the change.
         let generation = self.shared.generation.load(Ordering::Acquire);

@@ -72,7 +72,6 @@ fn key(name: &str) -> String {
     name.replace('-', "_")
 }
 
-/// Formats a station.
 fn station(station: &AttachedStation) -> Value {
     json!({
         "pid": station.identity.pid,

@@ -6,7 +6,6 @@ use super::super::event::{Event, EventBody};
 
 /// Magic number for times in ns; its byte order is this machine's.
 const MAGIC_NS: u32 = 0xa1b2_3c4d;
-/// The link type LINKTYPE_RAW.
 const RAW: u32 = 101;
 
 /// Returns the 24 bytes at the start of a capture file.
