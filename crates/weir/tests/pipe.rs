@@ -182,7 +182,7 @@ fn a_writer_is_woken_by_room() {
 }
 
 fn stat_of(reader: &mut weir::Reader) -> weir::stat::PipeStat {
-    let memory = memory_of(&reader);
+    let memory = memory_of(reader);
     weir::stat::read(&memory).expect("read")
 }
 
@@ -333,9 +333,9 @@ fn sizes_are_asked_for_from_outside() {
     let (mut writer, mut reader) = pipe(&small().capacity_bytes(65_536)).expect("made");
     let memory = memory_of(&reader);
     let segment = Ask { segment_bytes: Some(16_384), ..Ask::default() };
-    assert_eq!(ask(&memory, segment).expect("asked").segment_bytes, 16_384);
+    assert_eq!(ask(memory.as_fd(), segment).expect("asked").segment_bytes, 16_384);
     let capacity = Ask { capacity_bytes: Some(1 << 20), ..Ask::default() };
-    ask(&memory, capacity).expect("asked");
+    ask(memory.as_fd(), capacity).expect("asked");
     // Taken up after some writes at the latest.
     for _ in 0..600 {
         writer.write(b"x").expect("written");
@@ -347,7 +347,7 @@ fn sizes_are_asked_for_from_outside() {
         600
     );
     let wrong = Ask { capacity_bytes: Some(1 << 40), ..Ask::default() };
-    assert_eq!(ask(&memory, wrong).expect_err("refused").kind(), ErrorKind::Invalid);
+    assert_eq!(ask(memory.as_fd(), wrong).expect_err("refused").kind(), ErrorKind::Invalid);
 }
 
 /// Wishes for a capacity as a reader may who writes into the memory what it likes.
@@ -395,7 +395,7 @@ fn what_a_reader_wishes_costs_its_writer_no_more_than_is_said() {
     assert!(granted > 2 * most, "{granted}: wishes within the bound are granted");
     let memory = memory_of(&reader);
     let asked = Ask { capacity_bytes: Some(2 * most), ..Ask::default() };
-    let error = ask(&memory, asked).expect_err("more than is granted").to_string();
+    let error = ask(memory.as_fd(), asked).expect_err("more than is granted").to_string();
     assert!(
         error.starts_with("cannot enlarge a pipe to 2097152 bytes: its writer takes"),
         "{error}"
