@@ -100,7 +100,7 @@ fn live(options: &TuneOptions) -> Result<ExitCode, Fault> {
     outlet.say(PIPE_SCHEMA, asked, String::new)?;
     if outlet.has_text() {
         tell(&format!(
-            "asked for {}, segments of {}, atomic bound {}; the writer takes them up",
+            "asked for {}, segments of {}, atomic bound {}; the writer adopts them",
             capacity(shape.capacity_bytes()),
             capacity(shape.segment_bytes()),
             capacity(shape.atomic_bytes()),
@@ -149,13 +149,13 @@ fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
     let caches = caches();
     let why = match size_from {
         "caches" => format!(
-            "by the caches ({} a CPU, {} shared)",
+            "from the caches ({} per CPU, {} shared)",
             capacity(caches.second_bytes),
             capacity(caches.third_bytes)
         ),
         other => other.to_owned(),
     };
-    let mut text = String::from("pipes of weir made from now on\n");
+    let mut text = String::from("sizes of new pipes of weir\n");
     text += &format!("  size     {:>8}  page << {order:<2}  {why}\n", capacity(size));
     text += &format!("  segment  {:>8}  size >> {shift:<2}  {segment_from}\n", capacity(segment));
     text += &format!("  atomic   {:>8}              {atomic_from}\n", capacity(atomic));
@@ -168,7 +168,7 @@ fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
         if measured { "measured" } else { "not measured, see weir tune --calibrate" }
     );
     if let Some(kept) = &kept {
-        text += &format!("kept in {kept}\n");
+        text += &format!("saved in {kept}\n");
     }
     outlet.say(SCHEMA, body, || text).map(drop)
 }
