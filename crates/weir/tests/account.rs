@@ -22,7 +22,8 @@ fn counts_are_true() {
             writer.write(&[2; 4000]).expect("written");
             writer.account().expect("here")
         });
-        let memory = reader.memory().expect("here").try_clone_to_owned().expect("copied");
+        let memory =
+            reader.memory_descriptor().expect("here").try_clone_to_owned().expect("copied");
         common::until("the writer sleeps", || stat::read(&memory).expect("read").writer.waits);
         reader.read(&mut [0; 4096]).expect("read");
         let sent = blocked.join().expect("no panic");
@@ -40,7 +41,7 @@ fn it_is_read_from_outside_without_changing_anything() {
     writer.write(&[1; 3000]).expect("written");
     sender.send(&[1; 30]).expect("sent");
     let inode = |memory: rustix::fd::BorrowedFd| rustix::fs::fstat(memory).expect("known").st_ino;
-    let own = inode(reader.memory().expect("here"));
+    let own = inode(reader.memory_descriptor().expect("here"));
     let seen = stat::pipes();
     let ours = seen.iter().find(|pipe| pipe.inode == own).expect("found");
     assert_eq!((ours.kind, ours.capacity_bytes, ours.segment_bytes), (Kind::Stream, 65_536, 4096));

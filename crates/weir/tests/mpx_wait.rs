@@ -10,7 +10,7 @@ use rustix::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weir::mpx::Kind;
-use weir::{ErrorKind, MpxOptions, MpxPeer, Wait};
+use weir::{ErrorKind, MpxOptions, MpxPeer, Wait, Waitable};
 
 #[test]
 fn a_ping_pong_loses_no_wake_up() {
@@ -156,36 +156,40 @@ fn receive_any(peer: &mut MpxPeer) {
     peer.receive_each_for(&mut [0; 64], LONG, |_| {}).expect("received");
 }
 
+fn wait_for(end: &mut impl Waitable) {
+    let mut wait = Wait::new();
+    wait.add_borrowed((), end).expect("few");
+    wait.wait_timeout(&mut Vec::new(), LONG).expect("ready");
+}
+
 #[test]
 fn it_can_be_waited_for_with_others() {
     let mut exchange = exchange();
     let mut peer = exchange.peer();
     let (here, there) = exchange.open(&mut peer, "waited for");
     let time = Some(Duration::from_millis(20));
-    let mut wait = Wait::new()
-        .mpx(&mut exchange.owner)
-        .and_then(|wait| wait.mpx_peer(&mut peer))
-        .expect("few");
-    assert_eq!(wait.wait(time).expect_err("nothing").kind(), ErrorKind::TimedOut);
+    let mut wait = Wait::new();
+    wait.add_borrowed(0, &mut exchange.owner).expect("few");
+    wait.add_borrowed(1, &mut peer).expect("few");
+    let error = wait.wait_timeout(&mut Vec::new(), time).expect_err("nothing");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    drop(wait);
     for _ in 0..200 {
         std::thread::scope(|scope| {
             let owner = &mut exchange.owner;
             let waiting = scope.spawn(move || {
-                let ready = Wait::new().mpx(owner).and_then(|mut wait| wait.wait(Some(LONG)));
-                assert_eq!(ready.expect("ready"), [0]);
+                wait_for(owner);
                 assert_eq!(receive(owner, 1)[0].bytes, b"x");
             });
             peer.send(there, b"x").expect("sent");
             waiting.join().expect("no panic");
         });
         exchange.owner.send(here, b"y").expect("sent");
-        let ready = Wait::new().mpx_peer(&mut peer).and_then(|mut wait| wait.wait(Some(LONG)));
-        assert_eq!(ready.expect("ready"), [0]);
+        wait_for(&mut peer);
         assert_eq!(receive(&mut peer, 1)[0].bytes, b"y");
     }
     drop(exchange.owner);
-    let ready = Wait::new().mpx_peer(&mut peer).and_then(|mut wait| wait.wait(Some(LONG)));
-    assert_eq!(ready.expect("ready"), [0]);
+    wait_for(&mut peer);
 }
 
 /// Whether a descriptor becomes readable in so many milliseconds.

@@ -119,7 +119,11 @@ const CALLS: [(&str, Call); 3] = [
     ("receive_each_for", |owner, see| owner.receive_each_for(&mut [0; 4096], TIME, see)),
     ("try_receive_each", |owner, see| owner.try_receive_each(&mut [0; 4096], see)),
     ("Wait", |owner, see| {
-        let _ = Wait::new().mpx(owner).and_then(|mut wait| wait.wait(Some(TIME)));
+        let mut wait = Wait::new();
+        let _ = wait
+            .add_borrowed((), &mut *owner)
+            .and_then(|_| wait.wait_timeout(&mut Vec::new(), TIME));
+        drop(wait);
         owner.try_receive_each(&mut [0; 4096], see)
     }),
 ];

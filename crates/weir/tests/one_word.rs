@@ -38,8 +38,10 @@ fn works() {
     owner.join(Mpx::create(&third, &MpxOptions::new()).expect("another"), 1).expect("joined");
     let idle = Duration::from_millis(500);
     let before = cpu_time();
-    let error = Wait::new().port(&mut port).and_then(|wait| wait.flags(&flags, 1));
-    let error = error.and_then(|mut wait| wait.wait(Some(idle))).expect_err("nothing");
+    let (mut wait, mut ready) = (Wait::new(), Vec::new());
+    wait.add_borrowed(0, &mut port).expect("few");
+    wait.add_flags(1, &flags, 1).expect("few");
+    let error = wait.wait_timeout(&mut ready, idle).expect_err("nothing");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     let error = owner.receive_each_for(&mut [0; 64], idle, |_| {}).expect_err("nothing");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
@@ -51,9 +53,9 @@ fn works() {
         // Kept: its end would be an event of the port as well.
         writer
     });
-    let ready = Wait::new().port(&mut port).and_then(|wait| wait.flags(&flags, 1));
     let time = Some(Duration::from_secs(20));
-    assert_eq!(ready.and_then(|mut wait| wait.wait(time)).expect("the port"), [0]);
+    wait.wait_timeout(&mut ready, time).expect("the port");
+    assert_eq!(ready, [0]);
     drop(sending.join().expect("no panic"));
     let calling = std::thread::spawn(move || {
         let mut peer = MpxPeer::connect(&third, &MpxOptions::new()).expect("connected");

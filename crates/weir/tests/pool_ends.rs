@@ -115,7 +115,7 @@ fn a_writer_that_waits_learns_that_its_reader_has_gone() {
         until("it is full", || pool.account().put_bytes == 4 * PAGE as u64);
         drop(reader);
         let (mut writer, error) = waiting.join().expect("no panic");
-        assert_eq!((error.kind(), error.written_bytes()), (ErrorKind::Closed, 4 * PAGE as u64));
+        assert_eq!((error.kind(), error.written_bytes()), (ErrorKind::Closed, Some(4 * PAGE)));
         assert_eq!(error.to_string(), "cannot put into the backlog: its reader has gone");
         assert_eq!(writer.try_put(b"x").expect_err("still").kind(), ErrorKind::Closed);
         all_is_given_back(&pool);

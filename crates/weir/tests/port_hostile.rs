@@ -52,7 +52,7 @@ fn honest_messages_come(port: &mut Port, honest: &mut PortWriter, rounds: u32) {
                     let kind = error.kind();
                     assert!(matches!(kind, ErrorKind::TimedOut | ErrorKind::TooSmall), "{error}");
                     if kind == ErrorKind::TooSmall {
-                        buffer.resize(error.needed_bytes() as usize, 0);
+                        buffer.resize(error.needed_bytes().unwrap_or_default(), 0);
                     }
                 }
             }

@@ -98,7 +98,7 @@ fn sparse(bytes: u64, header: &[u8], more: SealFlags) -> OwnedFd {
 fn version() -> u32 {
     let (writer, _reader) = weir::pipe(&Options::new().capacity_bytes(4096)).expect("a pipe");
     let mut word = [0; 4];
-    rustix::io::pread(writer.memory().expect("mine"), &mut word, 8).expect("read");
+    rustix::io::pread(writer.memory_descriptor().expect("mine"), &mut word, 8).expect("read");
     u32::from_ne_bytes(word)
 }
 

@@ -43,7 +43,11 @@ const CALLS: [(&str, Call); 8] = [
         port.try_receive_each(buffer, |received, _| see(received))
     }),
     ("Wait", |port, buffer, see| {
-        let _ = Wait::new().port(port).and_then(|mut wait| wait.wait(Some(TIME)));
+        let mut wait = Wait::new();
+        let _ = wait
+            .add_borrowed((), &mut *port)
+            .and_then(|_| wait.wait_timeout(&mut Vec::new(), TIME));
+        drop(wait);
         port.try_receive_each(buffer, |received, _| see(received))
     }),
 ];
@@ -212,7 +216,7 @@ fn receive_all(port: &mut Port, buffer_bytes: usize, seen: &mut Seen) {
         let received = match got {
             Ok(received) => received,
             Err(error) if error.kind() == ErrorKind::TooSmall => {
-                buffer.resize(error.needed_bytes() as usize, 0);
+                buffer.resize(error.needed_bytes().unwrap_or_default(), 0);
                 continue;
             }
             Err(error) => {

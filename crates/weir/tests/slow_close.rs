@@ -13,13 +13,21 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir::{Ending, Event, Mpx, MpxOptions, MpxPeer, Port, PortOptions, PortWriter, Wait};
+use weir::{
+    Ending, Event, Mpx, MpxOptions, MpxPeer, Port, PortOptions, PortWriter, Wait, Waitable,
+};
 use words::Words;
 
 /// How long the closing takes, and what a call may take that does not wait for it.
 const LINGER: Duration = Duration::from_secs(12);
 const BOUND: Duration = Duration::from_secs(4);
 const TIME: Duration = Duration::from_millis(50);
+
+fn wait_for(end: &mut impl Waitable) -> weir::Result<()> {
+    let mut wait = Wait::new();
+    wait.add_borrowed((), end)?;
+    wait.wait_timeout(&mut Vec::new(), TIME)
+}
 
 /// A socket whose closing takes its time: what is in it is never read by the other, which is kept.
 fn slow() -> (OwnedFd, TcpStream) {
@@ -76,7 +84,7 @@ fn what_is_handed_over_to_a_port_holds_up_nobody() {
     let mut honest = PortWriter::open(&name, &PortOptions::new()).expect("a writer");
     let calls: [fn(&mut Port); 3] = [
         |port| _ = port.receive_for(&mut [0; 64], TIME),
-        |port| _ = Wait::new().port(port).and_then(|mut wait| wait.wait(Some(TIME))),
+        |port| _ = wait_for(port),
         |port| _ = port.try_receive(&mut [0; 64]),
     ];
     for call in calls {
@@ -139,9 +147,7 @@ fn what_is_handed_over_to_an_mpx_holds_up_nobody() {
     let _all = come_to(&name, b"weir-mpx");
     for _ in 0..5 {
         let _ = in_time("a call", || owner.try_receive_each(&mut [0; 64], |_| {}));
-        let _ = in_time("a wait", || {
-            Wait::new().mpx(&mut owner).and_then(|mut wait| wait.wait(Some(TIME)))
-        });
+        let _ = in_time("a wait", || wait_for(&mut owner));
     }
     let mut honest = MpxPeer::connect(&name, &MpxOptions::new()).expect("connected");
     honest.open(b"honest").expect("opened");

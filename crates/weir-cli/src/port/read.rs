@@ -188,7 +188,7 @@ impl<'a> Session<'a> {
             Err(error) => match error.kind() {
                 weir::ErrorKind::WouldBlock | weir::ErrorKind::TimedOut => Ok(false),
                 weir::ErrorKind::TooSmall => {
-                    self.buffer.resize(error.needed_bytes() as usize, 0);
+                    self.buffer.resize(error.needed_bytes().unwrap_or_default(), 0);
                     Ok(true)
                 }
                 _ => Err(failed(error)),

@@ -340,11 +340,11 @@ fn a_handle_is_inherited_and_opened_by_a_forked_child() {
     let options = Options::new().capacity_bytes(4096);
     let (writer, reader) = Handle::stream_pair(&options).expect("made");
     // The process has a watcher already; the child starts its own.
-    let mut reader = Reader::open(reader, &options).expect("opened");
+    let mut reader = Reader::open(reader).expect("opened");
     let mut writer = Some(writer);
     assert!(in_forked_child(|| {
         let handle = writer.take().expect("inherited");
-        Writer::open(handle, &options).and_then(|mut end| end.write(b"from the child")).is_ok()
+        Writer::open(handle).and_then(|mut end| end.write(b"from the child")).is_ok()
     }));
     drop(writer);
     let mut got = Vec::new();

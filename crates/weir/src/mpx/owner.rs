@@ -11,9 +11,10 @@ use crate::connect::acceptor::Acceptor;
 use crate::connect::name::{self, Subject};
 use crate::connect::peer::Identity;
 use crate::connect::site::Inbox;
+use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Page;
-use crate::park::{Source, Until, Wait};
+use crate::park::{Source, Until};
 use rustix::fd::BorrowedFd;
 use rustix::fs::Mode;
 use std::path::Path;
@@ -331,14 +332,9 @@ impl Mpx {
     }
 }
 
-impl<'a> Wait<'a> {
-    /// For what comes of the channels of an mpx. That there is something for its calls to do may
-    /// also be what they do without a record.
-    ///
-    /// # Errors
-    /// There are too many already; each that is joined to it counts.
-    pub fn mpx(self, mpx: &'a mut Mpx) -> Result<Wait<'a>> {
-        self.source(&mut mpx.inner, 0)
+impl Waitable for Mpx {
+    fn source(&mut self) -> &mut dyn Source {
+        &mut self.inner
     }
 }
 

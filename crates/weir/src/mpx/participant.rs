@@ -202,7 +202,7 @@ impl Participant {
     /// Takes a peer in, or refuses it.
     fn take_in(&mut self, arrival: Arrival) {
         let Some(door) = &self.door else { return };
-        let Arrival { socket, memory, identity } = arrival;
+        let Arrival { socket, memory, identity, .. } = arrival;
         let peers = self.table.peers();
         if peers >= door.options.peers as usize {
             turn_away(socket, &format!("it has {peers} peers, and takes no more"));

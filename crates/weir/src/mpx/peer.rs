@@ -12,9 +12,10 @@ use crate::connect::lifeline::Lifeline;
 use crate::connect::name::{self, Subject};
 use crate::connect::peer::Identity;
 use crate::connect::site::Inbox;
+use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::LinkMap;
-use crate::park::{Until, Wait};
+use crate::park::{Source, Until};
 use rustix::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -205,12 +206,8 @@ impl MpxPeer {
     }
 }
 
-impl<'a> Wait<'a> {
-    /// For what comes of the channels of a peer, or its owner's end.
-    ///
-    /// # Errors
-    /// There are too many already.
-    pub fn mpx_peer(self, peer: &'a mut MpxPeer) -> Result<Wait<'a>> {
-        self.source(&mut peer.inner, 0)
+impl Waitable for MpxPeer {
+    fn source(&mut self) -> &mut dyn Source {
+        &mut self.inner
     }
 }

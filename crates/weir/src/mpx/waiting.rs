@@ -132,7 +132,7 @@ impl Waiter<'_> {
 
     fn gone(&self) -> Error {
         match &self.0.table.refusal {
-            Some(why) => Error::new(ErrorKind::Refused, "read from", OBJECT, why),
+            Some(why) => Error::new(ErrorKind::Refused, "read from", OBJECT, why.clone()),
             None => Error::new(ErrorKind::Closed, "read from", OBJECT, "its owner is gone"),
         }
     }

@@ -133,7 +133,7 @@ impl Pool {
     }
 }
 
-fn closed(why: &str) -> Error {
+fn closed(why: &'static str) -> Error {
     Error::new(ErrorKind::Closed, "put into", "the backlog", why)
 }
 

@@ -94,7 +94,7 @@ fn put_until_told(writer: &mut BacklogWriter, from: usize) -> (usize, Error) {
     loop {
         match writer.put_for(&data(at, PAGE), PATIENCE) {
             Ok(n) => at += n,
-            Err(error) => return (at + error.written_bytes() as usize - from, error),
+            Err(error) => return (at + error.written_bytes().unwrap_or_default() - from, error),
         }
     }
 }

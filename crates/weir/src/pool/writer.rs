@@ -167,14 +167,14 @@ impl BacklogWriter {
         while done < bytes.len() {
             match self.ready() {
                 Ok(()) => {
-                    let space = self.reserve().map_err(|error| error.with_bytes(done as u64))?;
+                    let space = self.reserve().map_err(|error| error.with_bytes(done))?;
                     let step = space.len().min(bytes.len() - done);
                     space[..step].copy_from_slice(&bytes[done..done + step]);
                     self.commit(step);
                     done += step;
                 }
                 Err(error) if error.kind() != ErrorKind::WouldBlock => {
-                    return Err(error.with_bytes(done as u64));
+                    return Err(error.with_bytes(done));
                 }
                 Err(_) if until != Until::Now && self.shared.writer.wait(until) => {}
                 Err(_) if done > 0 => break,

@@ -5,8 +5,9 @@ use super::rings::{Effort, Rings};
 use super::slot::{Manner, Step};
 use super::{Counts, Event, PortOptions, READ, Received, WriterId, WriterStat};
 use crate::connect::name::{self, Subject};
+use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Until, Wait};
+use crate::park::{Source, Until};
 use rustix::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Duration;
@@ -312,10 +313,7 @@ impl Port {
 
     /// An error, with the name of this port where it is about messages.
     fn named(&self, error: Error) -> Error {
-        if error.kind() != ErrorKind::TooSmall {
-            return error;
-        }
-        let bytes = error.needed_bytes();
+        let Some(bytes) = error.needed_bytes() else { return error };
         let why = format!("the next message has {bytes} bytes, more than the buffer");
         READ.error(ErrorKind::TooSmall, self.path(), why).with_bytes(bytes)
     }
@@ -429,12 +427,8 @@ impl Port {
     }
 }
 
-impl<'a> Wait<'a> {
-    /// For a message of a port, or the end of one of its writers.
-    ///
-    /// # Errors
-    /// There are too many already.
-    pub fn port(self, port: &'a mut Port) -> Result<Wait<'a>> {
-        self.source(&mut port.rings, 0)
+impl Waitable for Port {
+    fn source(&mut self) -> &mut dyn Source {
+        &mut self.rings
     }
 }

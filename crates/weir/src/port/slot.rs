@@ -467,5 +467,5 @@ impl Slot {
 fn too_small(message: usize, buffer: usize) -> Error {
     let why = format!("the message has {message} bytes, the buffer {buffer}");
     let error = Error::new(ErrorKind::TooSmall, "read from", "the port", why);
-    error.with_bytes(message as u64)
+    error.with_bytes(message)
 }

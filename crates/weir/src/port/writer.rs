@@ -3,8 +3,9 @@
 use super::{DATA, FIRST, HELLO, LAST, PortOptions};
 use crate::connect::acceptor::hand_over;
 use crate::connect::name::{self, Subject};
+use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Until, Wait};
+use crate::park::{Source, Until};
 use crate::pipe::connection::Connection;
 use crate::pipe::end::End;
 use crate::pipe::record::RecordWriter;
@@ -62,7 +63,7 @@ impl PortWriter {
             end.life.take_messages();
         }
         if let Some(why) = end.life.refusal() {
-            return Err(OPEN.error(ErrorKind::Refused, &path, why));
+            return Err(OPEN.error(ErrorKind::Refused, &path, why.to_owned()));
         }
         let piece_bytes = options.longest_piece(&resolved.shape);
         let inner = RecordWriter::over(end)?;
@@ -139,7 +140,7 @@ impl PortWriter {
     fn check_fits(&mut self, bytes: usize) -> Result<()> {
         let (whole, rest) = (bytes / self.piece_bytes, bytes % self.piece_bytes);
         let pieces = std::iter::repeat_n(self.piece_bytes, whole).chain((rest > 0).then_some(rest));
-        let capacity = self.inner.shape().capacity_bytes();
+        let capacity = self.inner.sizes().capacity_bytes;
         if bytes.next_multiple_of(64) as u64 > capacity {
             let why = format!("{bytes} bytes never fit into its ring of {capacity} at once");
             return Err(WRITE.error(ErrorKind::Invalid, &self.path, why));
@@ -149,7 +150,10 @@ impl PortWriter {
         }
         // Has the doorbell rung once there is room for the first, and sees a reader that is gone.
         let first = self.piece_bytes.min(bytes);
-        self.inner.try_reserve(first).map(drop).map_err(|error| self.explain(error))?;
+        self.inner
+            .reserve_timeout(first, crate::Timeout::Now)
+            .map(drop)
+            .map_err(|error| self.explain(error))?;
         Err(WRITE.error(ErrorKind::WouldBlock, &self.path, "it is full"))
     }
 
@@ -225,15 +229,14 @@ impl PortWriter {
     }
 }
 
-impl<'a> Wait<'a> {
-    /// For room for a message of so many bytes, or for its first piece; or for the reader to be
-    /// gone.
-    ///
-    /// # Errors
-    /// There are too many already.
-    pub fn port_writer(self, writer: &'a mut PortWriter, bytes: usize) -> Result<Wait<'a>> {
-        let first = bytes.min(writer.piece_bytes);
-        self.record_writer(&mut writer.inner, first)
+impl Waitable for PortWriter {
+    fn source(&mut self) -> &mut dyn Source {
+        &mut self.inner
+    }
+
+    /// Room for the first piece will do.
+    fn wanted(&self, bytes: usize) -> u64 {
+        bytes.min(self.piece_bytes) as u64
     }
 }
 

@@ -20,7 +20,7 @@ fn receive_whole<T>(
     loop {
         match receive(buffer) {
             Err(error) if error.kind() == ErrorKind::TooSmall => {
-                buffer.resize(error.needed_bytes() as usize, 0);
+                buffer.resize(error.needed_bytes().unwrap_or_default(), 0);
             }
             outcome => return outcome,
         }

@@ -7,17 +7,19 @@
 
 mod drainer;
 
+use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Map;
-use crate::park::{Interest, Until, Wait};
+use crate::park::{Source, Until};
 use crate::pipe::end::drain;
 use crate::pipe::stream::Reader;
 use crate::pool::{BacklogReader, BacklogWriter, Pool};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::io;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -283,14 +285,34 @@ impl ElasticReader {
     }
 }
 
-impl<'a> Wait<'a> {
-    /// For data of an elastic reader, in memory, or the end of its stream. It counts as a
-    /// descriptor.
-    ///
-    /// # Errors
-    /// There are too many already; the kernel has no descriptors.
-    pub fn elastic_reader(self, reader: &'a mut ElasticReader) -> Result<Wait<'a>> {
-        self.descriptor(reader.armed_descriptor()?, Interest::Read)
+impl Waitable for ElasticReader {
+    fn source(&mut self) -> &mut dyn Source {
+        self
+    }
+}
+
+/// It counts as a descriptor: what it waits for may lie in the ring or in the backlog.
+impl Source for ElasticReader {
+    fn is_ready(&mut self, _: u64) -> Result<bool> {
+        let descriptor = self.armed_descriptor()?;
+        let mut asked = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
+        match poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+            Ok(count) => Ok(count > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(cause) => Err(Error::os("wait for", "a descriptor", cause)),
+        }
+    }
+
+    fn announce(&mut self, wanted: u64) -> Result<Option<u32>> {
+        Ok((!self.is_ready(wanted)?).then_some(0))
+    }
+
+    fn retract(&mut self) {}
+
+    fn words<'w>(&'w self, _: u32, _: &mut Vec<(&'w AtomicU32, u32)>) {}
+
+    fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {
+        self.poll_descriptor().map(Some)
     }
 }
 
