@@ -138,7 +138,7 @@ fn names_that_are_paths_or_options_are_refused_before_the_run() {
     let place = Place::new();
     for name in ["", "a/b", "x.json", "a\nb"] {
         let output = place.weir(&["bench", "--save", name]);
-        refused(&output, 2, "a name is not empty, has no '/'");
+        refused(&output, 2, "a name must not be empty, contain '/'");
     }
 }
 
