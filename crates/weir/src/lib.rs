@@ -86,7 +86,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use flags::Flags;
 pub use inspect::{stat, tune};
 pub use memory::{View, ViewMut};
-pub use mpx::{Mpx, MpxOptions, MpxPeer};
+pub use mpx::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
 pub use park::{Timeout, Waiting};
 pub use pipe::defaults::Sizes;
 pub use pipe::duplex::{Duplex, DuplexHandle, RecordDuplex, StreamDuplex};
@@ -99,8 +99,28 @@ pub use pipe::stream::{Reader, Writer, pipe};
 pub use pool::elastic::ElasticReader;
 pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions};
 pub use port::{
-    Counts, Ending, Event, Identity, Lent, Port, PortName, PortOptions, PortWriter, Received,
-    WriterId, WriterStat, port_names, port_path, remove_port,
+    Counts, Ending, Event, Identity, Lent, Port, PortName, PortOptions, PortWriter,
+    PortWriterOptions, Received, WriterId, WriterStat,
 };
-pub use weir_policy::pool::Rule;
 pub use weir_ring::account::Account;
+
+/// Ends may be given to other threads. What two threads may use at once can be shared.
+#[cfg(test)]
+const _: () = {
+    const fn is_send<T: Send>() {}
+    const fn is_sync<T: Sync>() {}
+    is_send::<Port>();
+    is_send::<PortWriter>();
+    is_send::<Mpx>();
+    is_send::<MpxPeer>();
+    is_send::<BacklogReader>();
+    is_send::<BacklogWriter>();
+    is_send::<ElasticReader>();
+    is_send::<Pool>();
+    is_sync::<Pool>();
+    is_send::<PortOptions>();
+    is_sync::<PortOptions>();
+    is_sync::<PortWriterOptions>();
+    is_sync::<MpxOptions>();
+    is_sync::<MpxPeerOptions>();
+};

@@ -3,7 +3,7 @@
 mod common;
 
 use weir::stat::{self, Kind};
-use weir::{Options, Port, PortOptions, PortWriter, Waiting, pipe, records};
+use weir::{Options, Port, PortOptions, PortWriter, PortWriterOptions, Waiting, pipe, records};
 
 #[test]
 fn counts_are_true() {
@@ -65,7 +65,7 @@ fn ports_are_told_apart_from_outside() {
         assert!(stat::port(name).is_err(), "there is none yet");
         Port::create(name, &PortOptions::new()).expect("a port")
     });
-    let mut writer = PortWriter::open(&names[1], &PortOptions::new()).expect("a writer");
+    let mut writer = PortWriter::connect(&names[1], &PortWriterOptions::new()).expect("a writer");
     writer.send(&[1; 100]).expect("sent");
     ports[1].receive(&mut [0; 100]).expect("received");
     writer.send(&[1; 10]).expect("sent");

@@ -143,7 +143,7 @@ fn the_writer_learns_of_a_full_device() {
 fn read_all(reader: &mut weir::ElasticReader) -> Vec<u8> {
     let (mut all, mut buffer) = (Vec::new(), vec![0; 100_000]);
     loop {
-        match reader.read_for(&mut buffer, PATIENCE).expect("read") {
+        match reader.read_timeout(&mut buffer, PATIENCE).expect("read") {
             0 => return all,
             n => all.extend_from_slice(&buffer[..n]),
         }
@@ -173,7 +173,7 @@ fn nothing_is_moved_while_the_reader_keeps_up() {
         writer.write(&[3; 16 << 10]).expect("written");
         let mut done = 0;
         while done < buffer.len() {
-            done += reader.read_for(&mut buffer[done..], PATIENCE).expect("read");
+            done += reader.read_timeout(&mut buffer[done..], PATIENCE).expect("read");
         }
     }
     assert_eq!(pool.account().put_bytes, 0);
@@ -249,7 +249,7 @@ fn a_writer_that_never_pauses_does_not_keep_the_reader_out() {
     // Less than there is, each time: the backlog runs empty in between.
     let (mut buffer, mut got) = (vec![0; 4 << 20], 0);
     for _ in 0..200 {
-        got += reader.read_for(&mut buffer, PATIENCE).expect("read");
+        got += reader.read_timeout(&mut buffer, PATIENCE).expect("read");
     }
     stops.store(true, std::sync::atomic::Ordering::Relaxed);
     let count = thread.join().expect("writer");
@@ -285,7 +285,7 @@ fn a_pipe_that_is_resized_stays_elastic() {
     writer.write(&data[1 << 20..2 << 20]).expect("written");
     let mut buffer = vec![0; 700_000];
     let mut all = Vec::new();
-    let n = reader.read_for(&mut buffer, PATIENCE).expect("read");
+    let n = reader.read_timeout(&mut buffer, PATIENCE).expect("read");
     all.extend_from_slice(&buffer[..n]);
     writer.write(&data[2 << 20..]).expect("written");
     drop(writer);

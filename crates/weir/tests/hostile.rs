@@ -119,7 +119,7 @@ fn an_elastic_reader_survives() {
         let Ok(mut reader) = reader.elastic(&pool) else { return };
         reads(random, in_time, |buffer, waits| {
             let _ = reader.available();
-            if waits { reader.read_for(buffer, TIME) } else { reader.try_read(buffer) }
+            if waits { reader.read_timeout(buffer, TIME) } else { reader.try_read(buffer) }
         });
         let begun = Instant::now();
         drop(reader);

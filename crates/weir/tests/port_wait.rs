@@ -5,14 +5,17 @@ mod common;
 use common::{place, until};
 use std::path::PathBuf;
 use std::time::Duration;
-use weir::{Ending, ErrorKind, Event, Interest, Port, PortOptions, PortWriter, Wait};
+use weir::{
+    Ending, ErrorKind, Event, Interest, Port, PortOptions, PortWriter, PortWriterOptions, Timeout,
+    Wait,
+};
 
 fn port(name: &PathBuf) -> Port {
     Port::create(name, &PortOptions::new()).expect("a port")
 }
 
 fn writer(name: &PathBuf) -> PortWriter {
-    PortWriter::open(name, &PortOptions::new()).expect("a writer")
+    PortWriter::connect(name, &PortWriterOptions::new()).expect("a writer")
 }
 
 #[test]
@@ -34,14 +37,14 @@ fn a_port_can_be_waited_for() {
     while seen < 200 {
         wait.wait_timeout(&mut ready, Duration::from_secs(10)).expect("ready");
         assert_eq!(ready, [1]);
-        while let Ok(received) = wait[port].try_receive(&mut [0; 8]) {
+        while let Ok(received) = wait[port].receive_timeout(&mut [0; 8], Timeout::Now) {
             seen += i32::from(received.event == Event::Message { bytes: 1 });
         }
     }
     sending.join().expect("no panic");
     let time = Some(Duration::from_millis(1));
     until("the writer's end was received", || {
-        let _ = wait[port].try_receive(&mut [0; 8]);
+        let _ = wait[port].receive_timeout(&mut [0; 8], Timeout::Now);
         wait[port].counts().expect("mine").open == 0
     });
     let error = wait.wait_timeout(&mut ready, time).expect_err("nothing");
@@ -60,7 +63,7 @@ fn ends_can_be_polled() {
     };
     let drain = |port: &mut Port| {
         let mut events = Vec::new();
-        while let Ok(received) = port.try_receive(&mut [0; 64]) {
+        while let Ok(received) = port.receive_timeout(&mut [0; 64], Timeout::Now) {
             events.push(received.event);
         }
         events

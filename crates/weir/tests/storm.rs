@@ -14,7 +14,8 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use weir::mpx::Kind;
 use weir::{
-    Ending, Event, Handle, Mpx, MpxOptions, MpxPeer, Options, Port, PortOptions, PortWriter,
+    Ending, Event, Handle, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Options, Port, PortOptions,
+    PortWriter, PortWriterOptions, Timeout,
 };
 use weir::{Reader, Wait, Waitable, Writer};
 
@@ -40,7 +41,7 @@ fn in_a_role() {
         ["write", name] => all_at_once(|| {
             // A reader that is busy has a queue that is full for a while.
             let mut writer = loop {
-                match PortWriter::open(name, &small()) {
+                match PortWriter::connect(name, &small()) {
                     Ok(writer) => break writer,
                     Err(error) => assert_eq!(error.kind(), weir::ErrorKind::WouldBlock, "{error}"),
                 }
@@ -48,7 +49,7 @@ fn in_a_role() {
             (0..MESSAGES).for_each(|_| writer.send(b"honest").expect("sent"));
         }),
         ["call", name] => all_at_once(|| {
-            let mut peer = MpxPeer::connect(name, &MpxOptions::new()).expect("connected");
+            let mut peer = MpxPeer::connect(name, &MpxPeerOptions::new()).expect("connected");
             let channel = peer.open(b"honest").expect("opened");
             (0..MESSAGES).for_each(|_| assert_eq!(peer.send(channel, b"m").expect("sent"), 1));
         }),
@@ -63,8 +64,8 @@ fn in_a_role() {
     }
 }
 
-fn small() -> PortOptions {
-    PortOptions::new().capacity_bytes(16 << 10)
+fn small() -> PortWriterOptions {
+    PortWriterOptions::new().capacity_bytes(16 << 10)
 }
 
 fn all_at_once(each: impl Fn() + Sync) {
@@ -138,7 +139,7 @@ fn serve_port(name: &Path, port: &mut Port) {
     while closed < OPENERS {
         assert!(begun.elapsed() < PATIENCE, "{messages} messages, {closed} closed");
         wait_a_little(port);
-        while let Ok(received) = port.try_receive(&mut [0; 64]) {
+        while let Ok(received) = port.receive_timeout(&mut [0; 64], Timeout::Now) {
             match received.event {
                 Event::Message { bytes } => messages += bytes / b"honest".len(),
                 Event::Closed(ending) => {
@@ -193,12 +194,13 @@ fn serve_mpx(name: &Path, owner: &mut Mpx) {
         assert!(begun.elapsed() < PATIENCE, "{data} records of data, {closed} closed");
         wait_a_little(owner);
         let mut asked = Vec::new();
-        let received = owner.try_receive_each(&mut [0; 4096], |record| match record.kind {
-            Kind::Open => asked.push(record.channel),
-            Kind::Data => data += record.bytes.len(),
-            Kind::Close(_) => closed += 1,
-            other => panic!("{other:?}"),
-        });
+        let received =
+            owner.receive_each_timeout(&mut [0; 4096], Timeout::Now, |record| match record.kind {
+                Kind::Open => asked.push(record.channel),
+                Kind::Data => data += record.bytes.len(),
+                Kind::Close(_) => closed += 1,
+                other => panic!("{other:?}"),
+            });
         drop(received);
         asked.into_iter().for_each(|channel| owner.accept(channel).expect("accepted"));
     }

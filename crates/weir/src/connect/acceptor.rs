@@ -9,6 +9,7 @@ use super::site::Inbox;
 use super::watcher::Watched;
 use crate::error::{ErrorKind, Result};
 use crate::memory::errno_of;
+use crate::park::{Timeout, Until};
 use rustix::event::epoll::EventFlags;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Mode, OFlags};
@@ -27,6 +28,8 @@ const MOST_AT_ONCE: usize = 16;
 const MOST_PENDING: usize = 128;
 /// How long one may stay so.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Longer than anybody waits for a listener.
+const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Each time that somebody connects, sends or goes.
 const ARRIVALS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
@@ -257,8 +260,17 @@ impl Drop for Acceptor {
     }
 }
 
-/// Connects to who listens at a path, and hands a memory over, waiting for somebody to listen until
-/// then. One who goes meanwhile is as one who never was there.
+/// Until when [`hand_over`] waits for a listener, if it does.
+pub fn wait_until(timeout: Timeout) -> Option<Instant> {
+    match timeout.start() {
+        Until::Now => None,
+        Until::Then(then) => Some(then),
+        Until::Ever => Instant::now().checked_add(FOR_EVER),
+    }
+}
+
+/// Connects to the listener at a path and hands a memory over; waits for a listener until then. One
+/// that goes meanwhile counts as one that was never there.
 pub fn hand_over(
     what: &Subject,
     path: &Path,
