@@ -125,7 +125,7 @@ fn what_writers_left_is_printed_when_they_are_gone() {
     ];
     let output = net_log(&place, "");
     assert_eq!(lines(&output), expected);
-    let told = "weir: the switch on 'weir0' has ended (none is up; weir net up starts one): this is its log";
+    let told = "weir: the switch on 'weir0' has ended (none is up; weir net up starts one); this is its log";
     assert!(said(&output).starts_with(told), "{}", said(&output));
     let file = path(&place).display().to_string();
     assert_eq!(lines(&net_log(&place, &file)), expected);

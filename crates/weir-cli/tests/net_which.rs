@@ -34,7 +34,7 @@ fn the_only_switch_that_is_up_is_meant() {
     let log = bed.run_net("log");
     let said = String::from_utf8_lossy(&log.stderr).into_owned();
     assert!(log.status.success(), "{said}");
-    let told = "weir: the switch on 'weir0' has ended (none is up; weir net up starts one): \
+    let told = "weir: the switch on 'weir0' has ended (none is up; weir net up starts one); \
                 this is its log, last written 20";
     assert!(said.starts_with(told) && said.lines().count() == 1, "{said}");
 }

@@ -88,7 +88,7 @@ const RUN: [&str; 5] = ["bench", "joy-syscall", "-q", "--budget", "4s"];
 fn a_run_is_saved_listed_shown_exported_and_forgotten() {
     let place = Place::new();
     let empty = place.weir(&["history"]);
-    refused(&empty, 0, "weir: no run is saved yet");
+    refused(&empty, 0, "weir: no run has been saved yet");
     let none =
         schema::check_text("weir.history/1", &place.weir(&["history", "--json", "-"]).stdout);
     assert_eq!(none["runs"], json!([]));
