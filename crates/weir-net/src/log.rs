@@ -103,7 +103,7 @@ impl Log {
     /// Opens a log that is there.
     ///
     /// # Errors
-    /// `Corrupt`: it is none, or spoilt. `Denied`: it is not this user's, or others may write it.
+    /// `Corrupt`: it is none, or spoilt. `Denied`: it belongs to another user, or others may write it.
     /// Else as the kernel says.
     pub fn open(path: impl AsRef<Path>) -> Result<Log> {
         let path = path.as_ref();

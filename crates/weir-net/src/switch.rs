@@ -189,7 +189,7 @@ impl Switch {
         Watch { shared: self.shared.clone() }
     }
 
-    /// What was counted so far, as JSON: `weir.net.stat/1`.
+    /// What was counted so far, as JSON: `weir.net.stat/2`.
     pub fn statistics(&self) -> String {
         self.shared.statistics()
     }

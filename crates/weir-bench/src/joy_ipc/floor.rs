@@ -43,5 +43,5 @@ fn trips<const BYTES: usize>(site: &Site) -> Result<Box<dyn Work>, Trouble> {
 }
 
 fn known<const BYTES: usize>(chunk: &[u8]) -> Result<&[u8; BYTES], Trouble> {
-    chunk.try_into().map_err(|_| Trouble::failed("a chunk has another length"))
+    chunk.try_into().map_err(|_| Trouble::failed("a chunk has the wrong length"))
 }

@@ -151,7 +151,11 @@ impl Channel {
             }
             Channel::Packets(_, end) => {
                 let sent = rustix::net::send(end, bytes, SendFlags::empty())?;
-                if sent == bytes.len() { Ok(()) } else { Err(Trouble::failed("a packet was cut")) }
+                if sent == bytes.len() {
+                    Ok(())
+                } else {
+                    Err(Trouble::failed("a packet was truncated"))
+                }
             }
             Channel::Queue(queue) => Ok(queue.send(bytes)?),
             Channel::Own(stream) => stream.send(bytes),
@@ -241,7 +245,7 @@ pub fn set_pipe_bytes(pipe: &OwnedFd, bytes: u64) -> Result<(), Trouble> {
     if got as u64 == bytes {
         Ok(())
     } else {
-        Err(Trouble::left_out(format!("asked for a pipe of {bytes} bytes, got {got}")))
+        Err(Trouble::left_out(format!("requested a pipe of {bytes} bytes, got {got}")))
     }
 }
 

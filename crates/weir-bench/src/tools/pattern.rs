@@ -78,7 +78,7 @@ impl Pattern {
 
 #[cold]
 fn wrong(number: u64) -> Trouble {
-    Trouble::failed(format!("chunk {number} arrived with other bytes than were sent"))
+    Trouble::failed(format!("chunk {number} arrived with wrong bytes"))
 }
 
 /// A sum that depends on every byte and on the order of words.

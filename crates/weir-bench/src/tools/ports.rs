@@ -193,7 +193,7 @@ fn ended() -> Trouble {
 
 #[cold]
 fn out_of_order() -> Trouble {
-    Trouble::failed("a message came out of its order")
+    Trouble::failed("a message came out of order")
 }
 
 #[cfg(test)]

@@ -17,7 +17,9 @@ pub fn weir() -> Result<PathBuf, Trouble> {
     }
     match std::env::var_os("WEIR_BIN") {
         Some(path) if is_program(Path::new(&path)) => Ok(path.into()),
-        Some(path) => Err(Trouble::left_out(format!("WEIR_BIN: {} is no program", path.display()))),
+        Some(path) => {
+            Err(Trouble::left_out(format!("WEIR_BIN: {} is not a program", path.display())))
+        }
         None => find("weir"),
     }
 }

@@ -152,7 +152,7 @@ impl Running {
         if blind {
             // It is there, and shows other processes; or it is not there at all.
             let why = match std::fs::metadata("/proc/loadavg") {
-                Ok(_) => "is that of another pid namespace",
+                Ok(_) => "belongs to another pid namespace",
                 Err(_) => "cannot be read",
             };
             self.notes.push(format!("/proc {why}: only CPU time and memory are known"));

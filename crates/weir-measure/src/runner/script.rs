@@ -17,7 +17,7 @@ const MOST_STAGES: usize = 24;
 /// What was seen no more often is shown with others of its program.
 const FEW_SAMPLES: u64 = 2;
 /// How a process is shown of which nothing can be seen.
-const UNSEEN: &str = "(a process that is hidden)";
+const UNSEEN: &str = "(a hidden process)";
 /// A shell is shown when it worked, read or wrote for at least this share of the run.
 const SHELL_SHARE: f64 = 0.02;
 /// One that is not the script itself is not shown below this either: on a busy host a few samples
@@ -67,11 +67,10 @@ pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job
         run.pipes.push(whole.record(place(from), place(to), limit_bytes));
     }
     run.pipes.sort_by_key(|pipe| (pipe.from, pipe.to));
-    let found =
-        "processes found from outside (those shorter than a few milliseconds may be missing)";
+    let found = "processes found from outside (those that lived less than a few milliseconds may be missing)";
     run.notes.push(match job.whole_because.as_str() {
         "" => found.to_owned(),
-        why => format!("{why}: ran whole under the shell, its {found}"),
+        why => format!("{why}: it ran whole under the shell, its {found}"),
     });
 }
 
