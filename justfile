@@ -47,10 +47,11 @@ ci:
 loom:
     RUSTFLAGS="--cfg loom" cargo test --locked -p weir-ring --lib --release --target-dir target/loom model
 
-# The rings, and the mappings they and the frames of a pool lie on, under miri (`rustup +nightly component add
-# miri rust-src`). Here both lie on the heap, and a run is one interleaving of the threads: miri sees neither
-# another process nor mmap, futexes and io_uring. Tree borrows: stacked borrows allow no atomics over memory that
-# is read only
+# Both lie on the heap here, and a run is one interleaving of the threads: miri sees neither another process nor
+# mmap, futexes and io_uring. Tree borrows: stacked borrows allow no atomics over memory that is read only.
+# Needs `rustup +nightly component add miri rust-src`.
+#
+# The rings, and the mappings they and the frames of a pool lie on, under miri
 miri:
     for tests in "-p weir-ring --lib" "-p weir --lib -- memory::tests::races memory::frames"; do \
         PROPTEST_CASES=2 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" \
@@ -58,18 +59,30 @@ miri:
             cargo +nightly miri test --locked --target-dir target/miri $tests || exit; \
     done
 
-# The library's tests under ThreadSanitizer (`rustup +nightly component add rust-src`). It sees the threads of one
-# process at one address: no access of another process or of the kernel (futexes, io_uring), and two mappings of
-# one memory are two memories to it. Five tests bound or limit memory, of which TSan takes many times what they
-# allow, and are left out.
+# TSan sees the threads of one process at one address: no access of another process or of the kernel (futexes,
+# io_uring), and two mappings of one memory are two memories to it. Five tests bound or limit memory, of which TSan
+# takes many times what they allow; two limit the time of a thousand threads and of floods, and it takes many times
+# that too: these seven are left out. Processes that tests start say nothing to the terminal, so reports go to files,
+# and one fails the recipe. Needs `rustup +nightly component add rust-src`.
+#
+# The library's tests under ThreadSanitizer (about twenty minutes, half of them building)
 tsan:
-    TSAN_OPTIONS=die_after_fork=0 RUSTFLAGS=-Zsanitizer=thread cargo +nightly test --locked -p weir-ring -p weir \
-        --all-features --lib --tests --examples -Zbuild-std --target $(uname -m)-unknown-linux-gnu \
-        --target-dir target/tsan -- --skip a_lack_of_memory_is_an_error --skip memory_stays_within_the_budget \
-        --skip ten_thousand_channels --skip unfinished_messages_of_all_writers_have_bounded_memory
+    rm -f target/tsan/report.*
+    export TSAN_OPTIONS="die_after_fork=0 log_path=$PWD/target/tsan/report" RUSTFLAGS=-Zsanitizer=thread; \
+        export WEIR_KILLS=20 PROPTEST_CASES=32; \
+        target=$(uname -m)-unknown-linux-gnu; \
+        set -- --locked -p weir-ring -p weir --all-features -Zbuild-std --target $target --target-dir target/tsan \
+            --config "target.$target.runner = 'timeout --foreground -k 5 300 $PWD/tests/with-default-signals'"; \
+        cargo +nightly build "$@" --examples && cargo +nightly test "$@" --lib --tests -- \
+            --skip a_lack_of_memory_is_an_error --skip memory_stays_within_the_budget --skip ten_thousand_channels \
+            --skip unfinished_messages_of_all_writers_have_bounded_memory \
+            --skip a_thousand_sleepers_hear_of_a_death_at_once --skip floods_of_sound_records_hold_up_no_call; \
+        status=$?; ! cat target/tsan/report.* 2>/dev/null && exit $status
 
-# All that reads bytes of others, fed by a fuzzer that follows the code, so long for each of five targets
-# (`cargo install cargo-fuzz`, a nightly toolchain)
+# It follows the code, and keeps what it finds in fuzz/corpus, which git ignores; the seeds in git are small.
+# Needs `cargo install cargo-fuzz` and a nightly toolchain.
+#
+# A fuzzer over all that reads bytes of others: five targets, SECONDS each after four minutes of building
 fuzz SECONDS="20":
     for target in $(cargo +nightly fuzz list --fuzz-dir fuzz); do \
         mkdir -p fuzz/corpus/$target; \

@@ -133,7 +133,14 @@ fn beside_anything(memory: &Fenced, input: &mut Input<'_>) {
     let mut read = 0_u64;
     while let Some(step) = input.step() {
         match step % 8 {
-            0..3 => memory.word(input.below(RING / 4) * 4).store(input.number() as u32, order),
+            0 => memory.word(input.below(RING / 4) * 4).store(input.number() as u32, order),
+            // Where the reader looks next, flags of a record and a length near the limits.
+            1 | 2 => {
+                let at = header.reader.position.load(order) as usize & (RING - 8);
+                let bytes = [0, INLINE_BYTES, ARENA][input.below(3)] + input.below(66);
+                let flags = u32::from(step & 0xc0) << 24;
+                memory.word(at).store(flags | bytes as u32, order);
+            }
             3 => {
                 let line = if step & 0x80 == 0 { &header.writer } else { &header.reader };
                 line.position.store(

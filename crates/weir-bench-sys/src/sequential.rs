@@ -51,7 +51,7 @@ pub fn measure_sequential(
     let read_ns = run.pass(Direction::FromDisk)?;
     let used = in_flight.min(usize::try_from(clusters).unwrap_or(usize::MAX));
     if run.memory.chunks_exact(cluster_bytes).take(used).any(|slot| slot != cluster) {
-        return Err(io::Error::other("the disk gave back other bytes than were written"));
+        return Err(io::Error::other("the disk returned wrong bytes"));
     }
     Ok(Sequential { write_ns, read_ns })
 }

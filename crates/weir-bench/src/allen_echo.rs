@@ -52,7 +52,7 @@ pub fn suite() -> Suite {
     groups.extend(icmp::groups());
     Suite {
         name: "allen-echo",
-        about: "How long a network packet takes to come back (ping): from the kernel and from weir net.",
+        about: "How long a packet takes to go and come back (ping): through the kernel and through weir net.",
         source: "L. Allen (MIT), the packet driver's test and the ICMP echo",
         groups,
     }
@@ -102,7 +102,7 @@ impl Line {
         self.number += 1;
         self.packet[..8].copy_from_slice(&self.number.to_le_bytes());
         let sent = self.socket.send(&self.packet)?;
-        if sent == PAYLOAD_BYTES { Ok(()) } else { Err(CaseError::failed("a packet was cut")) }
+        if sent == PAYLOAD_BYTES { Ok(()) } else { Err(Trouble::failed("a packet was truncated")) }
     }
 
     fn receive(&mut self) -> Result<(), CaseError> {
@@ -111,7 +111,10 @@ impl Line {
             CaseError::failed(format!("packet {} was lost: {error}", self.number))
         })?;
         if got != PAYLOAD_BYTES || packet[..8] != self.number.to_le_bytes() {
-            return Err(CaseError::failed(format!("another packet came than {}", self.number)));
+            return Err(Trouble::failed(format!(
+                "received another packet instead of packet {}",
+                self.number
+            )));
         }
         Ok(())
     }

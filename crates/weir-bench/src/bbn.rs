@@ -68,7 +68,7 @@ pub fn pipe() -> Suite {
     }
     Suite {
         name: "bbn-pipe",
-        about: "Blocks from one process to another through a pipe: throughput, time and CPU time of each.",
+        about: "Blocks sent from one process to another through a pipe: throughput, time and CPU time of each.",
         source: "BBN Report 3970 (M. Kranc, November 1978), tables 1 and 2, t.pipe1",
         groups: vec![group("stream", Sides::Two, throughputs), group("t.pipe1", Sides::Two, costs)],
     }

@@ -44,8 +44,8 @@ const MEMORY: Measure = Measure::new("memory", Unit::Megabytes);
 pub fn suite() -> Suite {
     Suite {
         name: "buffers",
-        about: "weir buffer beside mbuffer, pv and a plain pipe: a steady stream, and bursts.",
-        source: "the peers are of today",
+        about: "weir buffer compared with mbuffer, pv and a plain pipe: a steady stream, and bursts.",
+        source: "compared with today's tools",
         groups: vec![steady(), bursts()],
     }
 }
@@ -58,8 +58,8 @@ pub fn backlog() -> Suite {
     let cases: Vec<Case> = disks.into_iter().chain(ways).collect();
     Suite {
         name: "buffers-backlog",
-        about: "4 GB that wait for their reader: weir buffer and mbuffer beside the disk's own rate.",
-        source: "the peers are of today",
+        about: "A backlog of 4 GB that waits for its reader: weir buffer and mbuffer compared with the disk.",
+        source: "compared with today's tools",
         groups: vec![free("backlog", cases, 6)],
     }
 }

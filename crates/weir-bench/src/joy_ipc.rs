@@ -34,8 +34,8 @@ const BYTES: [usize; 4] = [4, 48, 64, 512];
 pub fn suite() -> Suite {
     Suite {
         name: "joy-ipc",
-        about: "Small messages between two processes, one way and there and back, by every mechanism.",
-        source: "W. Joy, March 1980: pipes beside VMS mailboxes",
+        about: "Small messages between two processes, one way and round trip, by every mechanism.",
+        source: "W. Joy, March 1980: pipes compared with VMS mailboxes",
         groups: vec![
             direction("self", Sides::One, to_self),
             direction("one-way", Sides::Two, one_way),

@@ -27,7 +27,7 @@ const WAKE: i32 = 10; // SIGUSR1
 pub fn suite() -> Suite {
     Suite {
         name: "joy-switch",
-        about: "How long it takes to hand the turn to another process: by pipe, eventfd, futex, signal, weir.",
+        about: "How long it takes to switch to another process: by pipe, eventfd, futex, signal, weir.",
         source: "Kashtan 1980 and W. Joy, March 1980; rings as McVoy and Staelin 1996",
         groups: vec![pairs(), rings(), trace::group_of_phases()],
     }
@@ -149,7 +149,7 @@ fn take(event: &OwnedFd) -> Result<(), CaseError> {
     if u64::from_ne_bytes(count) == 1 {
         Ok(())
     } else {
-        Err(CaseError::failed("an event was lost or doubled"))
+        Err(Trouble::failed("an event was lost or duplicated"))
     }
 }
 
@@ -183,7 +183,7 @@ fn by_flags(site: &Site) -> Made {
 fn take_flag(flags: &Flags, flag: u64) -> Result<(), CaseError> {
     match flags.wait_and_clear(flag) {
         Ok(taken) if taken == flag => Ok(()),
-        Ok(_) => Err(CaseError::failed("another flag was taken")),
+        Ok(_) => Err(Trouble::failed("the wrong flag was taken")),
         Err(error) => Err(trouble(error)),
     }
 }

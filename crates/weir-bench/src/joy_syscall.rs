@@ -18,7 +18,7 @@ use weir_measure_sys::fork;
 pub fn suite() -> Suite {
     Suite {
         name: "joy-syscall",
-        about: "What a system call costs, taken apart: entry, finding the file, copying the bytes.",
+        about: "What a system call costs, divided into phases: entry, finding the file, copying the bytes.",
         source: "W. Joy, March 1980, on the system call of the VAX-11/780",
         groups: vec![phases(), filters(), rings()],
     }
@@ -45,7 +45,7 @@ fn reading(name: &'static str, bytes: usize, open: bool, standard: bool) -> Case
         let descriptor = file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let mut buffer = vec![1; bytes];
         if open && floor::read(descriptor, &mut buffer) != bytes as i64 {
-            return Err(CaseError::failed("/dev/zero gave less than was asked for"));
+            return Err(Trouble::failed("/dev/zero returned less than requested"));
         }
         repeat(move || {
             black_box(&file);
@@ -167,7 +167,7 @@ fn filtered(installed: Option<(usize, bool)>) -> Result<Box<dyn Work>, CaseError
             0
         })?;
         if !child.succeeded()? {
-            return Err(CaseError::left_out("this kernel installs no seccomp filter here"));
+            return Err(Trouble::left_out("this kernel installs no seccomp filters here"));
         }
         // The child's end, which was waited for, comes after its store.
         let elapsed = shared.word(RESULT).load(Ordering::Relaxed);

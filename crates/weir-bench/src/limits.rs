@@ -22,7 +22,7 @@ pub fn suite() -> Suite {
     let wake = group("wake", Sides::Two, vec![futex_wake()]);
     Suite {
         name: "limits",
-        about: "What the machine itself allows: copying memory, a system call, a wake-up, a page fault, the disk.",
+        about: "The limits of the machine: copying memory, a system call, a wake-up, a page fault, the disk.",
         source: "findings of this project; McVoy and Staelin 1996",
         groups: vec![here, across, wake, disk::transfers()],
     }
@@ -88,7 +88,7 @@ fn copy(bytes: usize) -> Result<Box<dyn Work>, CaseError> {
             Ok(())
         })?;
         if from[..] != to[..] {
-            return Err(CaseError::failed("memory was not copied as it was"));
+            return Err(Trouble::failed("memory was copied wrongly"));
         }
         Ok(Batch::throughput(elapsed, count * bytes as u64))
     })

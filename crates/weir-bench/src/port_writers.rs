@@ -43,8 +43,8 @@ pub fn suite() -> Suite {
     groups.extend([64, 16].map(alike));
     Suite {
         name: "port-writers",
-        about: "1 to 256 writers into one reader: messages a second, and whether all are served alike.",
-        source: "BBN Report 3970 (1978): ports; the peers are of today",
+        about: "1 to 256 writers to one reader: messages a second, and whether all writers are served equally.",
+        source: "BBN Report 3970 (1978): ports; compared with today's tools",
         groups,
     }
 }
@@ -206,7 +206,7 @@ impl<'s> Service<'s> {
     fn see(&mut self, writer: usize, message: &[u8], control: &Control) -> Result<(), CaseError> {
         let expected = self.expected.get_mut(writer);
         let expected =
-            expected.ok_or_else(|| CaseError::failed("a message of an unknown writer"))?;
+            expected.ok_or_else(|| Trouble::failed("a message came from an unknown writer"))?;
         expected.check(message)?;
         if self.spread.is_some() {
             self.count(writer, control);

@@ -23,8 +23,7 @@ use weir_measure::bench::record::{CaseRecord, HostState, Report, VerdictRecord};
 use weir_measure::pairs::{Unpaired, Verdict, holm, p_of_intervals};
 
 const SCHEMA: &str = "weir.compare/2";
-const UNPAIRED: &str =
-    "unpaired: the two runs were not interleaved; a difference may be the hour's, not the host's";
+const UNPAIRED: &str = "unpaired: the two runs were not interleaved; a difference may come from the time of day, not from the host";
 /// The share of comparisons of a host with itself in which any case is called different.
 const ERROR_SHARE: f64 = 0.05;
 
@@ -92,7 +91,7 @@ pub fn compare(options: &CompareOptions) -> Result<ExitCode, Fault> {
     if let (Some(difference), Some(FailOn::Slower)) = (&compared.state.difference, options.fail_on)
     {
         tell(&format!(
-            "--fail-on slower cannot fail here: the host was in two states ({difference})"
+            "--fail-on slower cannot fail here: the host's state differed ({difference})"
         ));
     }
     let failed = |row: &Row| match options.fail_on {
@@ -290,7 +289,7 @@ impl Judge<'_> {
                 }
             }
             _ if found.p.is_some_and(|p| p <= ERROR_SHARE) => {
-                (Verdict::Inconclusive, String::from(", not sure among so many cases"))
+                (Verdict::Inconclusive, String::from(", not significant among so many cases"))
             }
             _ => (Verdict::Inconclusive, String::new()),
         };

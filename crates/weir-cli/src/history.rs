@@ -44,7 +44,7 @@ fn list(option: &JsonOption) -> Result<(), Fault> {
     let text = || if entries.is_empty() { String::new() } else { table(&entries) };
     outlet.say(SCHEMA, || json!({ "runs": entries }), text)?;
     if entries.is_empty() && outlet.has_text() {
-        tell("no run is saved yet; weir bench --save NAME saves one");
+        tell("no run has been saved yet; weir bench --save NAME saves one");
     }
     Ok(())
 }
@@ -69,7 +69,7 @@ fn export(name: &str, format: Export) -> Result<(), Fault> {
         Export::Weir => print_json(&json::whole(&report)?),
         Export::Hyperfine => {
             if report.cases.iter().all(|case| case.unit != Unit::Ns) {
-                tell("none of these figures is a time, and hyperfine's JSON has nothing else");
+                tell("none of these figures is a time, and hyperfine's JSON holds only times");
             }
             print_json(&export::hyperfine(&report))
         }

@@ -26,7 +26,7 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
     if let Some(pid) = options.pid
         && !std::path::Path::new(&format!("/proc/{pid}")).exists()
     {
-        return Err(Fault::failed(format!("cannot look at process {pid}: there is none")));
+        return Err(Fault::failed(format!("cannot inspect process {pid}: it does not exist")));
     }
     let watches = options.watch.is_some();
     let mut outlet = Outlet::open(&options.json)?.in_lines(watches).in_place(watches);
@@ -131,7 +131,7 @@ fn text(found: &Found, running: &[Running], rate: impl Fn(&PipeStat) -> Option<f
     };
     text.extend(found.pipes.iter().filter_map(backlog));
     for Running { pid, command } in running {
-        let line = format!("at work: {pid} {command}");
+        let line = format!("running: {pid} {command}");
         text += &cut(&line, width.unwrap_or(usize::MAX));
         text.push('\n');
     }
@@ -202,7 +202,7 @@ fn backlog(pipe: &PipeStat) -> Option<String> {
         ]
         .map(bytes);
         format!(
-            "{name} backlog: {delayed} delayed, of these {cancelled} cancelled and {spilled} \
+            "{name} backlog: {delayed} delayed, of which {cancelled} cancelled and {spilled} \
              spilled; {read_back} read back\n"
         )
     })

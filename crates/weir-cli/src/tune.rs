@@ -100,7 +100,7 @@ fn live(options: &TuneOptions) -> Result<ExitCode, Fault> {
     outlet.say(PIPE_SCHEMA, asked, String::new)?;
     if outlet.has_text() {
         tell(&format!(
-            "asked for {}, segments of {}, atomic bound {}; the writer takes them up",
+            "asked for {}, segments of {}, atomic bound {}; the writer adopts them",
             capacity(sizes.capacity_bytes),
             capacity(sizes.segment_bytes),
             capacity(sizes.atomic_bytes),
@@ -148,26 +148,26 @@ fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
     let caches = caches();
     let why = match size_from {
         "caches" => format!(
-            "by the caches ({} a CPU, {} shared)",
+            "from the caches ({} per CPU, {} shared)",
             capacity(caches.second_bytes),
             capacity(caches.third_bytes)
         ),
         other => other.to_owned(),
     };
-    let mut text = String::from("pipes of weir made from now on\n");
+    let mut text = String::from("sizes of new pipes of weir\n");
     text += &format!("  size     {:>8}  page << {order:<2}  {why}\n", capacity(size));
     text += &format!("  segment  {:>8}  size >> {shift:<2}  {segment_from}\n", capacity(segment));
     text += &format!("  atomic   {:>8}              {atomic_from}\n", capacity(atomic));
-    let habit = if habits.dirties { "dirties" } else { "leaves" };
+    let habit = if habits.dirties { "writes to" } else { "does not write to" };
     text += &format!(
-        "  a reader {habit} the lines it has read; one that runs dry of a stream waits {} ns;\n  \
-         waking an end costs {} ns: {}\n",
+        "  a reader {habit} the cache lines it has read; one that finds a stream empty lets the\n  \
+         writer get ahead for {} ns; waking an end costs {} ns: {}\n",
         habits.backoff_ns,
         habits.wake_ns,
         if measured { "measured" } else { "not measured, see weir tune --calibrate" }
     );
     if let Some(kept) = &kept {
-        text += &format!("kept in {kept}\n");
+        text += &format!("saved in {kept}\n");
     }
     outlet.say(SCHEMA, body, || text).map(drop)
 }

@@ -223,5 +223,5 @@ fn another_namespace_s_processes_are_not_taken_for_the_stages() {
         assert!(stage["user_s"].is_number(), "what the kernel says of a child is known: {stage}");
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("/proc is that of another pid namespace"), "{said}");
+    assert!(said.contains("/proc belongs to another pid namespace"), "{said}");
 }

@@ -47,7 +47,11 @@ fn wrong_usage_is_told_in_a_sentence() {
     refused(&["--filter", "nosuch"], 2, "weir: no case matches nosuch");
     refused(&["--list", "--filter", "nosuch"], 2, "weir: no case matches nosuch");
     refused(&["--json"], 2, "a value is required for '--json <FILE>'");
-    refused(&["joy-syscall", "--budget", "1ms"], 2, "cases in fresh processes: at least ");
+    refused(
+        &["joy-syscall", "--budget", "1ms"],
+        2,
+        "cases in fresh processes, which need at least ",
+    );
     refused(&["--budget", "soon"], 2, "not a time; write 20s, 500ms or 5m");
     refused(&["joy-syscall", "--placement", "other-cpu"], 2, "possible: same-cpu, free");
     refused(&["--load", "heavy"], 2, "possible values: none, cpu, copy, memory");
@@ -70,14 +74,16 @@ fn a_cpu_outside_of_the_mask_is_refused_and_the_default_set_goes_on_without() {
     let output = on_one(&["joy-switch", "--placement", "other-cpu"]);
     assert_eq!(output.status.code(), Some(2));
     let why = format!(
-        "weir: cannot place anything at other-cpu: this process may use CPU {first}: it takes two"
+        "weir: cannot measure at other-cpu: this process may use CPU {first}: two are needed"
     );
     assert!(said(&output).contains(&why), "{}", said(&output));
     let _alone = alone();
     let output = on_one(&["limits", "--budget", "6s", "--json=-", "-q"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let report = Report::from_json(&String::from_utf8_lossy(&output.stdout)).expect("a report");
-    assert!(report.notes.iter().any(|note| note.text.contains("nothing at other-cpu")));
+    assert!(
+        report.notes.iter().any(|note| note.text.contains("nothing was measured at other-cpu"))
+    );
     assert!(report.cases.iter().all(|case| case.placement == Placement::SameCpu));
 }
 

@@ -216,7 +216,7 @@ fn errors_at_its_ends_are_clear() {
         ("$WEIR buffer >&-", "cannot write to standard output: it is closed"),
         ("$WEIR buffer < .", "cannot read standard input: Is a directory"),
         ("echo | cat | $WEIR buffer 0> out", "cannot read standard input: Bad file descriptor"),
-        ("echo > a; $WEIR buffer < a >> a", "is the file that output is appended to"),
+        ("echo > a; $WEIR buffer < a >> a", "is the same file that standard output appends to"),
         ("echo | $WEIR buffer 1< a", "cannot write to standard output: Bad file descriptor"),
     ] {
         refused(&place.bash(script), 1, expected);

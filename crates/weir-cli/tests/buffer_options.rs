@@ -20,19 +20,19 @@ fn wrong_usage_is_refused() {
     let place = Place::new();
     for (options, expected) in [
         ("--memory many", "not a size"),
-        ("--memory 4K", "'4K' for '--memory <SIZE>': too little: 256K at least"),
-        ("--memory 262143", "too little"),
-        ("--memory 5000G", "too much: 4T at most"),
-        ("--limit 5000G", "too much: 4T at most"),
-        ("--rate 0", "nothing would ever pass"),
+        ("--memory 4K", "'4K' for '--memory <SIZE>': too small: at least 256K"),
+        ("--memory 262143", "too small"),
+        ("--memory 5000G", "too large: at most 4T"),
+        ("--limit 5000G", "too large: at most 4T"),
+        ("--rate 0", "no byte would ever pass"),
         ("--no-spill --spill .", "cannot be used with"),
-        ("--json -", "standard output is for the data"),
+        ("--json -", "standard output carries the data"),
         ("one two", "unexpected argument"),
         ("--start 0", "write 1 to 100"),
         ("--start half", "not a share of the memory"),
         ("--rate -1", "'-1' for '--rate <SIZE>': not a size"),
         ("--memory -1", "not a size"),
-        ("--interval 1ms", "too short: 50ms at least"),
+        ("--interval 1ms", "too short: at least 50ms"),
         ("--force --quiet", "cannot be used with"),
     ] {
         let output = place.bash(&format!("echo | $WEIR buffer {options}"));
@@ -75,14 +75,14 @@ fn a_directory_it_cannot_use_is_refused_by_name() {
         let output = place.bash(&format!("echo kept | TMPDIR={directory} $WEIR buffer"));
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"kept\n"[..]));
         let text = said(&output);
-        assert!(text.contains(why) && text.contains("going on with memory alone"), "{text}");
+        assert!(text.contains(why) && text.contains("using memory only"), "{text}");
         assert_eq!(text.lines().count(), 1, "{text}");
     }
     sent(&place.bash("test $(echo kept | TMPDIR=missing $WEIR buffer --no-spill) = kept"));
     let script = "mkdir r && mount -t tmpfs -o ro none r && echo | $WEIR buffer --spill r";
     if let Some(output) = with_mounts(&place, script) {
         refused(&output, 1, "weir: cannot spill to 'r': Read-only file system");
-        assert!(said(&output).contains("name another directory by --spill, or --no-spill"));
+        assert!(said(&output).contains("name another directory with --spill, or use --no-spill"));
     }
     let output = place.bash("echo | $WEIR buffer --json missing/file");
     refused(&output, 1, "cannot write 'missing/file': No such file");

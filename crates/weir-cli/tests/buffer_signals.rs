@@ -98,7 +98,7 @@ fn files_take_the_place_of_standard_input_and_output() {
         place.bash("$WEIR buffer in --output out <&- && $WEIR buffer - -o - < in | cmp - in");
     assert_eq!((output.status.code(), said(&output).as_str()), (Some(0), ""));
     assert!(std::fs::read(place.directory.path().join("out")).expect("written") == bytes);
-    refused(&place.bash("$WEIR buffer in -o in"), 1, "cannot write 'in': it is the input as well");
+    refused(&place.bash("$WEIR buffer in -o in"), 1, "cannot write 'in': it is also the input");
     assert!(std::fs::read(place.directory.path().join("in")).expect("kept") == bytes);
     refused(&place.bash("$WEIR buffer missing"), 1, "cannot read 'missing': No such file");
     refused(&place.bash("$WEIR buffer in -o no/file"), 1, "cannot write 'no/file': No such file");
@@ -110,7 +110,7 @@ fn too_little_address_space_names_the_option_that_helps() {
     for options in ["", "--no-spill", "--spill ."] {
         let script = format!("ulimit -v 300000; echo | $WEIR buffer --memory 1G {options}");
         let output = place.bash(&script);
-        refused(&output, 1, "ask for less than 1024 MiB by --memory");
+        refused(&output, 1, "ask for less than 1024 MiB with --memory");
         assert!(!said(&output).contains("--spill"), "{}", said(&output));
     }
 }

@@ -88,7 +88,10 @@ fn a_full_device_is_said_and_loses_nothing() {
     assert!(said(&output).contains("weir: cannot spill to "), "{}", said(&output));
     let said = said(&output);
     assert!(said.contains("No space left on device"), "{said}");
-    assert!(said.contains("going on with memory alone, the writer waits"), "{said}");
+    assert!(
+        said.contains("using memory only from here on: once it is full, the writer waits"),
+        "{said}"
+    );
     assert_eq!(said.matches("No space").count(), 1, "it is said once: {said}");
     assert_eq!(
         (&json(&place)["ended"], &json(&place)["bytes_out"]),

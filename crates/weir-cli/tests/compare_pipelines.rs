@@ -69,7 +69,7 @@ fn other_bytes_are_said_and_other_statuses_are_not_judged() {
     let _alone = alone();
     let ran = compare(&["printf a", "printf b"]);
     assert_eq!(ran.code, Some(0), "{}", ran.said);
-    assert!(ran.said.contains("2 wrote other bytes than 1"), "{}", ran.said);
+    assert!(ran.said.contains("2 wrote different bytes than 1"), "{}", ran.said);
     assert_eq!(ran.json["same_output"], false);
     let ran = compare(&["cat /dev/null", "nosuchcommand"]);
     assert_eq!(ran.code, Some(1), "{}", ran.said);

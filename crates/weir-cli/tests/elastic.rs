@@ -17,7 +17,7 @@ const PACED: &str =
     "perl -e 'while(sysread STDIN,$b,65536){$n+=length $b;select(undef,undef,undef,.003)}print $n'";
 const BYTES: &str = "12000000";
 
-const NOT_PUT_IN: &str = "no elastic buffer was put in: no earlier run of this pipeline has shown";
+const NOT_PUT_IN: &str = "no elastic buffer was put in: no earlier run of this pipeline showed";
 
 fn bursty() -> String {
     format!("{BURSTS} | {PACED}")
@@ -117,7 +117,7 @@ fn a_directory_that_is_missing_costs_a_line_and_no_bytes() {
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"100000\n"[..]));
     let said = said(&output);
     assert!(said.starts_with("weir: cannot spill to 'missing': No such file"), "{said}");
-    assert!(said.ends_with("going on with memory alone\n"), "{said}");
+    assert!(said.ends_with("using memory only\n"), "{said}");
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn one_run_that_shows_the_opposite_is_not_believed_and_three_are() {
         let no_more = weir_run_in(state.path(), &["--elastic", &text]);
         assert_eq!(no_more.stages(), 2);
         let said =
-            "no elastic buffer was put in: only 1 of the last 4 runs of this pipeline has shown";
+            "no elastic buffer was put in: only 1 of the last 4 runs of this pipeline showed";
         assert!(no_more.stderr().contains(said), "{}", no_more.stderr());
     });
 }
@@ -232,9 +232,9 @@ fn what_cannot_be_read_or_written_costs_a_line() {
         std::fs::write(&file, "{\"schema\":").expect("written");
         let ran = weir_run_in(state.path(), &["--elastic", &bursty()]);
         assert_eq!((ran.stdout().as_str(), ran.code()), (BYTES, 0), "{}", ran.stderr());
-        let said = "weir: cannot read what earlier runs have shown from";
+        let said = "weir: cannot read what earlier runs showed from";
         assert!(ran.stderr().contains(said), "{}", ran.stderr());
-        assert!(ran.stderr().contains("was damaged and is begun anew"), "{}", ran.stderr());
+        assert!(ran.stderr().contains("was damaged and is replaced"), "{}", ran.stderr());
         assert_eq!(remembered(state.path()).len(), 1);
 
         let refused = |place: &str| {
@@ -246,7 +246,7 @@ fn what_cannot_be_read_or_written_costs_a_line() {
         };
         // Not for root either.
         let said = refused("/dev/null/elastic.json");
-        assert!(said.contains("weir: cannot remember in '/dev/null/elastic.json'"), "{said}");
+        assert!(said.contains("weir: cannot save in '/dev/null/elastic.json'"), "{said}");
         let directory = state.path().join("weir").display().to_string();
         assert!(refused(&directory).contains("not a file"));
     });
@@ -264,7 +264,7 @@ fn wrong_numbers_are_refused_with_those_there_are() {
     refused(&["--elastic=0", "echo a | cat"], "pipe 0: the only pipe is 1");
     refused(&["--elastic=1", "echo a"], "the pipeline is one stage and has none");
     refused(&["--elastic=1", "--", "echo", "a"], "the pipeline is one stage and has none");
-    refused(&["--elastic=x", "echo a | cat"], "not numbers of pipes");
+    refused(&["--elastic=x", "echo a | cat"], "not a list of pipe numbers");
     refused(&["--elastic=1", "echo a | cat && true"], "not one pipeline");
 }
 

@@ -97,7 +97,7 @@ fn wrong_usage_is_said_with_status_2() {
     let place = Place::new();
     made(&place);
     refused(&net_log(&place, "--tun ../weir0"), 2, "1 to 15 of A-Z a-z 0-9 _ . -");
-    refused(&net_log(&place, "--kinds drop"), 2, "there are transactions, errors, dumps-in");
+    refused(&net_log(&place, "--kinds drop"), 2, "the kinds are transactions, errors, dumps-in");
     refused(&net_log(&place, "--set drops,"), 2, "cannot log kind \"\"");
     for args in
         ["--json - --pcap", "--set all -f", "--cost --last 3", "log --tun weir0", "--last x"]
@@ -125,7 +125,7 @@ fn what_writers_left_is_printed_when_they_are_gone() {
     ];
     let output = net_log(&place, "");
     assert_eq!(lines(&output), expected);
-    let told = "weir: the switch on 'weir0' has ended (none is up; weir net up starts one): this is its log";
+    let told = "weir: the switch on 'weir0' has ended (none is up; weir net up starts one); this is its log";
     assert!(said(&output).starts_with(told), "{}", said(&output));
     let file = path(&place).display().to_string();
     assert_eq!(lines(&net_log(&place, &file)), expected);
@@ -311,7 +311,7 @@ fn dumps_are_a_capture_file() {
     log.dropped(&dropped());
     let empty = net_log(&place, "--pcap");
     assert_eq!(empty.stdout.len(), 24);
-    assert!(said(&empty).contains("there is no dump in the log"), "{}", said(&empty));
+    assert!(said(&empty).contains("the log holds no packets"), "{}", said(&empty));
     log.set_mask(Kinds::ALL);
     log.packet(Direction::In, &ECHO);
     log.packet(Direction::Out, &ECHO);

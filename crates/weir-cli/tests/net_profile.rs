@@ -80,7 +80,7 @@ fn a_packet_s_time_is_what_all_processes_of_the_switch_used() {
         // A process by its number, and by its file; a line each time.
         let by_number = ended(place.start(net_profile(&place, &format!("-s 0.1 {me}"))));
         assert!(by_number.starts_with(&format!("switch (process {me}), 0.1")), "{by_number}");
-        assert!(by_number.contains("\na packet's time: "), "{by_number}");
+        assert!(by_number.contains("\ntime per packet: "), "{by_number}");
         let file = format!("-i 0.1 --json - {}", path.display());
         let mut lines = place.start(net_profile(&place, &file));
         for _ in 0..2 {
@@ -124,7 +124,7 @@ fn an_interrupt_prints_what_was_counted() {
             }
         }
         assert!(text.contains("\nip.verify "), "{text}");
-        assert!(!text.contains("packet's time"), "it is no switch\n{text}");
+        assert!(!text.contains("time per packet"), "it is no switch\n{text}");
     });
 }
 
@@ -150,7 +150,7 @@ fn what_died_is_shown_as_it_was_and_what_is_no_profile_is_named() {
     std::fs::write(directory.join("profile.noise.2"), "noise").expect("written");
     let output = net_profile(&place, "--seconds 0.05").output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("all that was counted"), "{text}");
+    assert!(output.status.success() && text.contains("everything counted so far"), "{text}");
     assert!(text.contains("\nlast                        1 "), "{text}");
     assert!(text.contains(&format!("\nnote: process {} is gone\n", std::process::id())), "{text}");
     let error = String::from_utf8_lossy(&output.stderr);
@@ -164,7 +164,7 @@ fn what_died_is_shown_as_it_was_and_what_is_no_profile_is_named() {
 fn wrong_usage_is_said_with_status_2() {
     let place = Place::new();
     for (args, why) in [
-        ("--seconds 0", "too short: 50ms at least"),
+        ("--seconds 0", "too short: at least 50ms"),
         ("--seconds 1 --interval 1", "cannot be used with"),
         ("--tun ../x", "the name of a device"),
     ] {

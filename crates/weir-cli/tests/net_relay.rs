@@ -162,7 +162,11 @@ fn wrong_ends_are_said() {
     let twice = "--left :a:10.8.0.1/24 --right :a:10.8.0.2/24";
     relay(twice, 1, "weir: cannot open TUN device 'a': another process has it");
     let other = format!("--left :lo:10.8.0.1/24 {right}");
-    relay(&other, 2, "weir: cannot open TUN device 'lo': a device of that name is no TUN device");
+    relay(
+        &other,
+        2,
+        "weir: cannot open TUN device 'lo': a device of that name is not a TUN device",
+    );
 }
 
 /// The kernel of the host's namespace passes packets on to the switch there.

@@ -26,13 +26,15 @@ fn the_only_switch_that_is_up_is_meant() {
     third.said("third1 is up");
     let output = bed.run_net("stat");
     assert_eq!(output.status.code(), Some(2), "{}", both(&output));
-    assert!(both(&output).contains("several switches are up (other1, third1): name one by --tun"));
+    assert!(
+        both(&output).contains("several switches are up (other1, third1): name one with --tun")
+    );
     third.end();
     other.end();
     let log = bed.run_net("log");
     let said = String::from_utf8_lossy(&log.stderr).into_owned();
     assert!(log.status.success(), "{said}");
-    let told = "weir: the switch on 'weir0' has ended (none is up; weir net up starts one): \
+    let told = "weir: the switch on 'weir0' has ended (none is up; weir net up starts one); \
                 this is its log, last written 20";
     assert!(said.starts_with(told) && said.lines().count() == 1, "{said}");
 }
@@ -99,7 +101,7 @@ fn who_asks_for_the_counts_is_no_station() {
     let stat = bed.stat();
     assert_eq!(stat["stations"].as_array().map(Vec::len), Some(1), "{stat}");
     let text = bed.ok(&format!("{} net stat", common::WEIR));
-    assert!(text.contains(" takes ICMP: ") && !text.contains("takes nothing"), "{text}");
+    assert!(text.contains(" receives ICMP: ") && !text.contains("receives nothing"), "{text}");
     icmpd.end();
     switch.end();
 }
@@ -135,7 +137,7 @@ fn what_a_killed_switch_has_left_gives_way_and_nothing_else() {
     // One that somebody else made is left alone.
     bed.ok(&format!("ip netns add {name}"));
     let output = bed.run_net(&format!("{up} -- true"));
-    assert!(both(&output).contains("it is there already"), "{}", both(&output));
+    assert!(both(&output).contains("it exists already"), "{}", both(&output));
     assert!(is_there(&name));
     bed.ok(&format!("ip netns delete {name}"));
 }

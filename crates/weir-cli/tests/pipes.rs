@@ -163,7 +163,7 @@ fn runs_and_buffers_at_work_are_listed() {
     common::until("it is listed", || !text().is_empty());
     assert_eq!(
         text(),
-        format!("no pipe of weir is in use\nat work: {pid} weir buffer --name a?b\n")
+        format!("no pipe of weir is in use\nrunning: {pid} weir buffer --name a?b\n")
     );
     let json = place.json(&["stat", &pid, "--json", "-"]);
     assert_eq!(json["running"][0]["command"], "weir buffer --name a\u{1b}b");
@@ -201,13 +201,13 @@ fn a_terminal_is_redrawn_in_place_and_nothing_is_wider() {
 #[test]
 fn what_is_not_there_is_said() {
     let place = Place::new();
-    refused(&place.weir(&["stat", "999999999"]), 1, "cannot look at process 999999999");
+    refused(&place.weir(&["stat", "999999999"]), 1, "cannot inspect process 999999999");
     let nowhere = place.weir(&["tune", "--pipe", "999999999/3", "--size", "1M"]);
     refused(&nowhere, 1, "cannot open /proc/999999999/fd/3: No such file");
     let own = format!("{}/1", std::process::id());
     let other = place.weir(&["tune", "--pipe", &own, "--size", "1M"]);
     assert_eq!(other.status.code(), Some(1), "{}", said(&other));
-    refused(&place.weir(&["stat", "--watch=0"]), 2, "too short: 50ms at least");
+    refused(&place.weir(&["stat", "--watch=0"]), 2, "too short: at least 50ms");
 }
 
 #[test]

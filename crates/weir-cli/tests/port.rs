@@ -244,10 +244,10 @@ fn what_is_too_long_is_refused_and_what_was_before_it_is_there() {
     let why = "the message has 14 bytes, 10 are the most (message 3 of standard input)\n";
     assert!(err.ends_with(why), "{err}");
     let torn = place.write("log --length-prefixed", b"\x03\0\0\0abc\x05\0\0\0ab");
-    refused(&torn, 1, "weir: standard input ends within a message");
+    refused(&torn, 1, "weir: standard input ends in the middle of a message");
     assert_eq!(reader.printed(), b"0123456789\nabc\n");
     let mut reader = place.read("log --until-closed");
     let lies = place.write("log --length-prefixed", b"text that is no length");
-    refused(&lies, 1, "is its length before each message?");
+    refused(&lies, 1, "does each message follow its length?");
     assert_eq!(reader.printed(), b"");
 }

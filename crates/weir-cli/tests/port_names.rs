@@ -99,7 +99,7 @@ fn ports_are_listed_shown_and_removed() {
     ");
     insta::assert_snapshot!(place.redacted(&place.port("stat dead"), &pids), @r"
     port DIR/weir/dead
-    reader gone (stale: weir port remove takes the name away)
+    reader gone (stale: weir port remove removes the name)
     ");
     let shown = place.redacted(&place.port("stat live"), &pids);
     let shown: Vec<&str> = shown.lines().filter(|line| !line.starts_with("waited ")).collect();

@@ -88,7 +88,7 @@ const RUN: [&str; 5] = ["bench", "joy-syscall", "-q", "--budget", "4s"];
 fn a_run_is_saved_listed_shown_exported_and_forgotten() {
     let place = Place::new();
     let empty = place.weir(&["history"]);
-    refused(&empty, 0, "weir: no run is saved yet");
+    refused(&empty, 0, "weir: no run has been saved yet");
     let none =
         schema::check_text("weir.history/1", &place.weir(&["history", "--json", "-"]).stdout);
     assert_eq!(none["runs"], json!([]));
@@ -98,7 +98,7 @@ fn a_run_is_saved_listed_shown_exported_and_forgotten() {
         assert_eq!(saved.status.code(), Some(0), "{}", said(&saved));
     }
     let again = place.weir(&[RUN.as_slice(), &["--save", "first"]].concat());
-    let taken = "cannot save as 'first': there is a run of that name (--replace overwrites it)";
+    let taken = "cannot save as 'first': a run of that name exists (--replace overwrites it)";
     refused(&again, 1, taken);
     let list = place.weir(&["history", "list", "--json", "-"]);
     let list = schema::check_text("weir.history/1", &list.stdout);
@@ -138,7 +138,7 @@ fn names_that_are_paths_or_options_are_refused_before_the_run() {
     let place = Place::new();
     for name in ["", "a/b", "x.json", "a\nb"] {
         let output = place.weir(&["bench", "--save", name]);
-        refused(&output, 2, "a name is not empty, has no '/'");
+        refused(&output, 2, "a name must not be empty, contain '/'");
     }
 }
 
@@ -156,7 +156,7 @@ fn a_history_that_is_none_is_named() {
         .env("WEIR_HISTORY", "/dev/null/history.db")
         .output()
         .expect("weir starts");
-    refused(&below, 1, "weir: cannot make the history /dev/null: ");
+    refused(&below, 1, "weir: cannot create the history /dev/null: ");
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn runs_are_compared_case_by_case_and_said_to_be_unpaired() {
     assert!(text.contains("differs: kernel: Linux 6.18 -> Linux 7.0"), "{text}");
     assert!(text.contains("2 cases: 0 faster, 1 slower, 1 equivalent within 5 %"), "{text}");
     assert!(text.contains("1 case only in"), "{text}");
-    assert!(text.contains("what others did beside the runs is not known of both"), "{text}");
+    assert!(text.contains("it is not known of both runs how much CPU others used"), "{text}");
     let failing = place.weir(&["compare", &a, &b, "--fail-on", "slower"]);
     assert_eq!(failing.status.code(), Some(1));
     let json = place.weir(&["compare", &a, &b, "--json", "-"]);
@@ -269,7 +269,7 @@ fn runs_saved_by_an_older_weir_are_read() {
     );
     assert_eq!(shown["cases"][0]["batches"], 40);
     let text = stdout(&place.weir(&["history", "show", "old"]));
-    assert!(text.contains("what others did while it ran is not known"), "{text}");
+    assert!(text.contains("how much CPU others used while it ran is unknown"), "{text}");
     let now = place.report("now.json", &[("one", 130.0)], |_| {});
     assert!(stdout(&place.weir(&["compare", "old", &now])).contains("1 slower"));
 }
@@ -306,10 +306,7 @@ fn what_another_state_of_the_host_explains_is_not_called_slower() {
     assert!(stdout(&same_state).contains("1 slower"), "{}", stdout(&same_state));
     let output = place.weir(&["compare", &a, &busy, "--fail-on", "slower"]);
     let text = stdout(&output);
-    assert!(
-        text.contains("the host was in two states: others used 0.1 against 1.1 CPUs"),
-        "{text}"
-    );
+    assert!(text.contains("the host's state differed: others used 0.1 against 1.1 CPUs"), "{text}");
     assert!(text.contains("(1 case would have been)"), "{text}");
     assert!(text.contains("2 cases: 0 faster, 0 slower, 1 equivalent"), "{text}");
     assert_eq!(output.status.code(), Some(0));

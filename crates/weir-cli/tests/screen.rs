@@ -112,7 +112,7 @@ fn one_stage_has_one_name() {
 fn a_stage_that_was_killed_stands_out() {
     let killed = weir_run(&["sh -c 'echo x; kill -9 $$' | cat"]);
     let said = killed.stderr();
-    let line = "was killed by SIGKILL: what follows it had incomplete input";
+    let line = "was killed by SIGKILL: the stages after it had incomplete input";
     assert!(said.lines().nth(1).is_some_and(|said| said.contains(line)), "{said}");
     let missing = weir_run(&["true | (nosuchcommand) | cat"]).stderr();
     assert!(missing.contains("failed with status 127: a command in it was not found"), "{missing}");
@@ -261,7 +261,7 @@ fn a_script_and_a_build_are_looked_into() {
 #[test]
 fn what_could_not_be_started_is_not_compared() {
     let ran = weir_run(&["--compare", "--runs", "6", "nosuchcommand | cat"]);
-    assert!(ran.stderr().contains("nothing is compared: not all stages"), "{}", ran.stderr());
+    assert!(ran.stderr().contains("nothing was compared: not all stages"), "{}", ran.stderr());
     assert!(ran.json["compare"].is_null());
     // The reader's count is the loading of its program.
     assert_eq!(ran.stage(2, "pipe_bytes_in") as u64, 0);

@@ -57,7 +57,7 @@ fn a_text_without_a_command_ends_with_0_as_in_bash() {
 fn a_pipeline_or_a_command_without_the_verb_is_met_with_the_right_form() {
     let text = weir(&["echo a | cat"]);
     assert_eq!(text.status.code(), Some(2));
-    let right = "'echo a | cat' is no verb of weir; to run it: weir run 'echo a | cat'";
+    let right = "'echo a | cat' is not a verb of weir; to run it: weir run 'echo a | cat'";
     assert!(said(&text).contains(right), "{}", said(&text));
     let command = weir(&["ls", "-l", "a b"]);
     assert!(said(&command).contains("weir run ls -l 'a b'"), "{}", said(&command));
@@ -83,7 +83,8 @@ fn help_leads_on() {
     let first = out(&["help"]);
     assert!(first.contains("weir run '") && first.contains("Manual: https://"), "{first}");
     let run = out(&["help", "run"]);
-    for promise in ["6 to 2048", "/dev/fd/3", "--brief", "Exit status", "columns go in this order"]
+    for promise in
+        ["6 to 2048", "/dev/fd/3", "--brief", "Exit status", "loses columns in this order"]
     {
         assert!(run.contains(promise), "{promise}");
     }

@@ -144,7 +144,7 @@ fn is_name(name: &str) -> bool {
 fn invalid(what: &str, name: &str) -> Error {
     // The name is not printed: it may hold anything.
     let object = format!("the name of {what}, {name:?}");
-    let why = format!("1 to {MOST_NAME_BYTES} of A-Z a-z 0-9 _ . - are one (not . or ..)");
+    let why = format!("a name is 1 to {MOST_NAME_BYTES} of A-Z a-z 0-9 _ . - (not . or ..)");
     Error::new(ErrorKind::Invalid, "use", object, why)
 }
 
@@ -175,7 +175,8 @@ fn is_ours(path: &Path) -> Result<bool> {
     let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
     let own = found.st_uid == rustix::process::getuid().as_raw();
     if !is_directory || !own || found.st_mode & 0o022 != 0 {
-        let why = "it is no directory of this user's that only this user may write";
+        let why =
+            "it is not a directory that belongs to this user and that only this user may write";
         return Err(Error::new(ErrorKind::Denied, "use", object(path), why));
     }
     Ok(true)

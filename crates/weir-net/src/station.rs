@@ -258,5 +258,5 @@ fn switch_gone() -> Error {
 }
 
 fn nonsense() -> Error {
-    Error::new(ErrorKind::Corrupt, "understand", "the switch", "its answer is none")
+    Error::new(ErrorKind::Corrupt, "understand", "the switch", "its answer is malformed")
 }

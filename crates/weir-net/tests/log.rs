@@ -240,7 +240,7 @@ fn what_is_no_log_is_refused_and_left_alone() {
     for units in [0, 1, 127, 256, 1 << 26, 1 << 63, u64::MAX] {
         cases.push((spoilt(2, units), "header says"));
         if let Some(last) = cases.last_mut().filter(|_| units != 256) {
-            last.1 = "header is spoilt";
+            last.1 = "header is corrupt";
         }
     }
     for (bytes, why) in cases {

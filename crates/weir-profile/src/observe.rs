@@ -163,7 +163,7 @@ impl Report {
     pub fn between(before: &Observation, after: &Observation) -> io::Result<Report> {
         let (then, now) = (&before.snapshot, &after.snapshot);
         if !now.same_process(then) {
-            return Err(wrong("it is of another process now"));
+            return Err(wrong("it belongs to another process now"));
         }
         let mut report = Report::new(&now.process, now.pid, now.since(then).map_err(wrong)?);
         let interval = after.at.saturating_duration_since(before.at);

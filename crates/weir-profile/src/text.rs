@@ -35,8 +35,8 @@ impl fmt::Display for Report {
         if self.together > 0 {
             writeln!(
                 f,
-                "{} waits and other long times shared looks at the CPU clock, up to 16 a look: \
-                 CPU time exact in sum, estimated for each",
+                "{} waits and other long times shared readings of the CPU clock, up to 16 a reading: \
+                 their CPU time is exact in sum, estimated for each",
                 self.together
             )?;
         }
@@ -56,7 +56,7 @@ impl Report {
         if self.interval_ns > 0 {
             write!(f, ", {:.2} s", self.interval_ns as f64 / 1e9)?;
         } else {
-            write!(f, ", all that was counted")?;
+            write!(f, ", everything counted so far")?;
         }
         let plural = if self.threads == 1 { "" } else { "s" };
         write!(f, ", {} thread{plural}", self.threads)?;
@@ -99,7 +99,7 @@ impl Report {
     /// Appends the CPU time the kernel counted, and the part that no row explains.
     fn kernel(&self, f: &mut Formatter<'_>, width: usize) -> fmt::Result {
         let (Some(cpu), Some(rest)) = (self.cpu, self.not_explained_ns()) else {
-            return writeln!(f, "CPU time of the process is not known");
+            return writeln!(f, "the CPU time of the process is unknown");
         };
         let percent = rest as f64 * 100.0 / (cpu.total_ns.max(1)) as f64;
         // Under both columns, user and system: the split is not known.

@@ -153,7 +153,7 @@ fn waits_share_a_look_at_the_cpu_clock_and_their_sum_is_exact() {
     let (call, elapsed_all_ns) = (report.call("call").expect("called"), elapsed.as_nanos() as u64);
     assert_eq!(call.calls, 40);
     assert!(report.together > 0, "{report}");
-    assert!(format!("{report}").contains("shared looks at the CPU clock"), "{report}");
+    assert!(format!("{report}").contains("shared readings of the CPU clock"), "{report}");
     assert!(elapsed_ns(call) <= elapsed_all_ns, "{report}");
     assert!(call.wait_ns > 0 && call.system_ns <= used_ns + SLACK_NS, "of {used_ns} ns\n{report}");
 }

@@ -138,15 +138,19 @@ fn ring() -> Result<Log, CaseError> {
     log.map_err(|error| CaseError::left_out(error.to_string()))
 }
 
-fn open(directory: &Path, more: OFlags) -> Result<File, CaseError> {
-    unnamed_file(directory, OFlags::WRONLY | OFlags::APPEND | more, "no file without a name")
+fn open(directory: &Path, more: OFlags) -> Result<File, Trouble> {
+    unnamed_file(
+        directory,
+        OFlags::WRONLY | OFlags::APPEND | more,
+        "cannot create a file without a name",
+    )
 }
 
 /// Where files are in memory, nobody waits for a disk.
 fn demand_disk(directory: &Path) -> Result<(), CaseError> {
     if rustix::fs::statfs(directory)?.f_type as u64 == weir_sys::TMPFS_MAGIC {
-        return Err(CaseError::left_out(format!(
-            "{} is in memory, no write waits for a disk there: --dir names another",
+        return Err(Trouble::left_out(format!(
+            "{} is in memory, where no write waits for a disk; choose another with --dir",
             directory.display()
         )));
     }

@@ -63,7 +63,9 @@ impl Watched {
             Watched::Log(_) => shared(site, way)?,
             _ => Rc::new(Host::start(site, way)?),
         };
-        let weir = || host.weir().ok_or_else(|| CaseError::failed("only weir is watched"));
+        let weir = || {
+            host.weir().ok_or_else(|| Trouble::failed("only weir has a log or a profile to watch"))
+        };
         let before = match self {
             Watched::Usual | Watched::Profile(false) => Before::Nothing,
             Watched::Log(on) => {

@@ -37,7 +37,7 @@ pub fn suite() -> Suite {
     pairs.standard = vec![Placement::Free, Placement::OtherCpu];
     Suite {
         name: "bbn-loaded",
-        about: "How much two pipes still carry while a file is copied beside them all the time.",
+        about: "How much two pipes carry while a file is copied beside them all the time.",
         source: "BBN Report 3970 (M. Kranc, November 1978), the loaded system",
         groups: vec![pairs],
     }

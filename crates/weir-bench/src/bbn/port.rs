@@ -42,7 +42,7 @@ pub fn suite() -> Suite {
     bare.standard = vec![Placement::SameCpu];
     Suite {
         name: "bbn-port",
-        about: "Messages from several writers to one reader that checks who sent each and that none is missing.",
+        about: "Messages from several writers to one reader, which checks each sender and that none is missing.",
         source: "BBN Report 3970 (M. Kranc, November 1978), tables 3 and 4, t.port1",
         groups: vec![
             group("t.port1", Sides::Two, checked),
@@ -108,7 +108,7 @@ fn records(
                 sound &= !checked || (seen[..head] == sent[..head] && right(&seen[head..]));
             })?;
             if !sound {
-                return Err(CaseError::failed("a record arrived with other bytes than were sent"));
+                return Err(Trouble::failed("a record arrived with wrong bytes"));
             }
             control.report_with_usage(done)?;
         }

@@ -31,7 +31,7 @@ pub fn suite() -> Suite {
     groups.push(super::first_byte::first_byte());
     Suite {
         name: "franke-pipeflex",
-        about: "Readers that compute between reads, behind one writer: what larger pipes and wake-ups gain.",
+        about: "Readers that compute between reads, after one writer: what larger pipes and wake-ups gain.",
         source: "H. Franke, October 2001, Pipeflex",
         groups,
     }

@@ -38,6 +38,7 @@ use weir_measure::bench::case::{
     Batch, BatchSize, Case, CaseError, Derived, Group, Measure, Normalise, Sides, Site, Work,
 };
 use weir_measure::bench::latency::open_loop;
+pub use weir_measure::bench::params::size;
 use weir_measure::bench::params::{Params, Placement, Unit};
 
 /// A batch of this length is long against the clock and short against a disturbance.
@@ -213,7 +214,7 @@ pub fn timed(
 pub fn two_cpus(site: &Site) -> Result<(usize, usize), CaseError> {
     match site.cpus[..] {
         [here, there, ..] if here != there => Ok((here as usize, there as usize)),
-        _ => Err(CaseError::left_out("it takes two CPUs that are known")),
+        _ => Err(Trouble::left_out("two known CPUs are needed")),
     }
 }
 
@@ -227,8 +228,8 @@ pub fn now_ns() -> u64 {
 ///
 /// # Errors
 /// Left out: the directory has no direct access.
-pub fn direct_file(directory: &Path) -> Result<File, CaseError> {
-    unnamed_file(directory, OFlags::RDWR | OFlags::DIRECT, "no direct access to a file")
+pub fn direct_file(directory: &Path) -> Result<File, Trouble> {
+    unnamed_file(directory, OFlags::RDWR | OFlags::DIRECT, "cannot open a file for direct access")
 }
 
 /// A file without a name, opened so.
@@ -265,13 +266,4 @@ pub fn file_for_all(
 /// Nanoseconds since then.
 pub fn elapsed_ns(begun: Instant) -> f64 {
     begun.elapsed().as_nanos() as f64
-}
-
-/// "4 B", "64 KiB", "1 MiB".
-pub fn size(bytes: u64) -> String {
-    match bytes {
-        b if b >= 1 << 20 && b.is_multiple_of(1 << 20) => format!("{} MiB", b >> 20),
-        b if b >= 1 << 10 && b.is_multiple_of(1 << 10) => format!("{} KiB", b >> 10),
-        b => format!("{b} B"),
-    }
 }

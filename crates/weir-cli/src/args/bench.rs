@@ -11,8 +11,8 @@ use weir_measure::bench::params::{Load, Placement};
 #[command(after_help = EXAMPLES, after_long_help = manual())]
 #[command(mut_arg("json", |arg| arg.help(JSON)))]
 pub struct BenchOptions {
-    /// Suites to run whole, or SUITE/REGEX for those cases of one whose names match; without any,
-    /// the default set (a part of most suites, under 60 s)
+    /// Suites to run in full, or SUITE/REGEX for the cases of a suite whose names match; without
+    /// any, the default set (part of most suites, under 60 s)
     #[arg(value_name = "SUITE[/REGEX]")]
     pub suites: Vec<String>,
 
@@ -20,21 +20,21 @@ pub struct BenchOptions {
     #[arg(short, long, value_name = "REGEX")]
     pub filter: Option<String>,
 
-    /// List the suites and what they take, or the cases of those asked for
+    /// List the suites and how long they take, or the cases of the suites given
     #[arg(short, long)]
     pub list: bool,
 
-    /// Only at these placements
+    /// Measure only at these placements
     #[arg(short, long, value_name = "PLACEMENT", value_delimiter = ',',
           value_parser = one_of(PLACEMENTS, Placement::name))]
     pub placement: Vec<Placement>,
 
-    /// A competing load beside every batch
+    /// Run a competing load beside every batch
     #[arg(long, value_name = "LOAD", default_value = "none",
           value_parser = one_of(LOADS, Load::name))]
     pub load: Load,
 
-    /// Time for all of it, such as 20s or 5m [default: 48s, or what the suites need]
+    /// Time for the whole run, such as 20s or 5m [default: 48s, or what the suites need]
     #[arg(short, long, value_name = "TIME", value_parser = crate::units::parse::budget)]
     pub budget: Option<Duration>,
 
@@ -45,7 +45,7 @@ pub struct BenchOptions {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Keep the run in the history under NAME
+    /// Save the run in the history under NAME
     #[arg(long, value_name = "NAME")]
     pub save: Option<String>,
 
@@ -53,15 +53,15 @@ pub struct BenchOptions {
     #[arg(long, requires = "save")]
     pub replace: bool,
 
-    /// Directory of the files that are measured
+    /// Directory for the files whose reading and writing is measured
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 
-    /// Seed of all orders
+    /// Seed of the random order
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 
-    /// Show no progress and no table
+    /// Print no progress and no table
     #[arg(short, long)]
     pub quiet: bool,
 }
@@ -73,36 +73,37 @@ standard output, and the table then goes to standard error";
 const EXAMPLES: &str = "\
 Examples:
   weir bench                                  the default set, less than a minute
-  weir bench --list                           what there is
-  weir bench joy-ipc --html ipc.html          one suite, as a page
+  weir bench --list                           list the suites
+  weir bench joy-ipc --html ipc.html          one suite, as an HTML page
   weir bench 'joy-ipc/one-way kernel-pipe'    some of its cases
   weir bench --filter 'futex|eventfd' --placement same-cpu
   weir bench --save before; reboot; weir bench --save after; weir compare before after";
 
 const MANUAL: &str = "\
 What the table says:
-  estimate   the middle of some thirty fresh processes, each the better quarter of its batches,
-             normalised to the CPU's speed in the first run on this host
-  interval   95 %, widened by how far hosts drift: the intervals of two runs overlap
-  as timed   the same before normalising
+  estimate   centre of about thirty fresh processes, each represented by the better quartile of
+             its batches, normalised to the CPU's speed in the first run on this host
+  interval   95 % interval, widened by how far hosts drift, so that those of two runs overlap
+  as timed   the estimate before normalising
   place      where the two sides ran; figures are compared only within a placement
   n          batches x processes
 
-Before it starts and while it runs, weir bench watches what others do with the CPUs: the third
-line of the table says it (others used 1.1 of 2 CPUs while it ran), and a busy host is told before
-the run begins. --load is another thing: a load that weir bench itself puts on the host.
+Before and during the run, weir bench watches how much of the CPUs others use. The third line of the
+table reports it (others used 1.1 of 2 CPUs while it ran). If the host is busy, weir bench warns
+before the run begins. --load is different: it is a load that weir bench itself puts on the host.
 
---budget is kept: rounds are made fewer, then processes, down to six of each group. What takes
-longer even so is told before it starts (at least N s).
+To keep to --budget, weir bench runs fewer rounds, then fewer processes, down to six for each group.
+If that still takes longer, it says so before it starts (at least N s).
 
-Ctrl-C ends the run and keeps what was measured so far, marked as interrupted; a second Ctrl-C
-gives up.
+Ctrl-C ends the run and keeps what was measured so far, marked as interrupted; a second Ctrl-C ends
+the command.
 
-The cases of a group run round after round in random order, so every two of them are compared
-in pairs. A/A is the same case twice: what it resolves is what this host can tell apart.
+The cases of a group run round after round in random order, so any two of them are compared in
+pairs. A/A is the same case measured as if it were two; it shows how small a difference this host
+can resolve.
 
-Exit status: 0; 1 when nothing could be measured or a file not written; 2 for wrong usage; 130
-when interrupted, also where a part of the report was kept.";
+Exit status: 0; 1 if nothing could be measured or a file could not be written; 2 for wrong usage;
+130 if interrupted, even if part of the report was kept.";
 
 /// The manual, with a sentence for each suite.
 fn manual() -> String {
@@ -124,9 +125,9 @@ const PLACEMENTS: [(Placement, &str); 6] = [
 
 /// Values of `--load`, and what they mean.
 const LOADS: [(Load, &str); 4] = [
-    (Load::None, "Nothing but what the host does anyway"),
-    (Load::Cpu, "A process per CPU that computes"),
-    (Load::Copy, "A file copied again and again"),
+    (Load::None, "No load beside what the host does anyway"),
+    (Load::Cpu, "One computing process per CPU"),
+    (Load::Copy, "A process that copies a file repeatedly"),
     (Load::Memory, "A process that walks through 256 MiB of memory"),
 ];
 

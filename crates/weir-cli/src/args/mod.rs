@@ -53,9 +53,9 @@ pub struct Options {
 const FIRST_STEPS: &str = "\
 First steps:
   weir run 'gzip -dc big.log.gz | grep host7 | sort | uniq -c'   where does its time go?
-  weir run make -j2                                              the same of a command
-  weir run --compare 'gzip -c f' 'pigz -c f'                     which is faster, and is it sure?
-  weir help run                                                  all about a verb
+  weir run make -j2                                              the same for a command
+  weir run --compare 'gzip -c f' 'pigz -c f'                     which of them is faster?
+  weir help run                                                  everything about a verb
 
 Manual: https://github.com/weir-project/weir (README.md, docs/contracts/), or weir man --out DIR";
 
@@ -64,21 +64,21 @@ Manual: https://github.com/weir-project/weir (README.md, docs/contracts/), or we
 pub enum Command {
     /// Run a pipeline and say which stage holds it up, and why
     Run(RunOptions),
-    /// Measure what passes between processes on this host, so that the figures repeat
+    /// Measure how fast bytes and messages pass between processes on this host, repeatably
     Bench(BenchOptions),
-    /// Of weir bench: compare two saved runs, or a saved one with now
+    /// Compare two saved runs of weir bench, or one with a new run
     Compare(CompareOptions),
-    /// Of weir bench: list, show, export or forget saved runs
+    /// List, show, export or remove saved runs of weir bench
     History(HistoryCommand),
-    /// Show the accounts of weir's pipes in use: bytes, waits, sleeps, wake-ups
+    /// Show the counters of weir's own shared-memory pipes: bytes, waits, sleeps, wake-ups
     Stat(StatOptions),
-    /// Show or set the sizes of weir's pipes: those made from now on, or one in use
+    /// Show or set the sizes of weir's own shared-memory pipes: new ones, or one in use
     Tune(TuneOptions),
-    /// Many writers, one reader, a name: read, write, list and look after ports
+    /// Read, write, list and manage ports: a name, one reader, any number of writers
     Port(PortCommand),
-    /// An elastic buffer in a pipeline: keeps what is not taken yet, in memory, then on disk
+    /// Buffer a pipeline in memory, then on disk, so that the writer need not wait
     Buffer(BufferOptions),
-    /// A user-level network host: a switch that owns a TUN device, daemons, a log, profiles
+    /// Run a network host in user space: a packet switch on a TUN device, a log, profiles
     Net(NetCommand),
     /// Print a completion script for a shell
     Completions(CompletionsOptions),
@@ -94,7 +94,7 @@ pub struct CompletionsOptions {
 
 #[derive(Debug, Args)]
 pub struct ManOptions {
-    /// Directory for the pages; without it, the page of weir itself goes to standard output
+    /// Write all pages into DIR; without it, print the page of weir itself on standard output
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -102,18 +102,18 @@ pub struct ManOptions {
 /// When something optional is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum When {
-    /// When it makes sense
+    /// If standard error is a terminal to which the last stage does not write
     Auto,
-    /// In any case
+    /// Always
     Always,
-    /// Not at all
+    /// Never
     Never,
 }
 
 /// Value of `--pipe-size`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PipeSize {
-    /// From the default, enlarged in use.
+    /// From the default, enlarged during the run.
     Auto,
     /// As given.
     Bytes(u64),
@@ -134,7 +134,9 @@ fn elastic(text: &str) -> Result<Elastic, String> {
     }
     let numbers = text.split(',').map(|number| number.trim().parse());
     let pipes: Result<Vec<usize>, _> = numbers.collect();
-    pipes.map(Elastic::Pipes).map_err(|_| String::from("not numbers of pipes; write 1 or 1,3"))
+    pipes
+        .map(Elastic::Pipes)
+        .map_err(|_| String::from("not a list of pipe numbers; write 1 or 1,3"))
 }
 
 /// Capacity of the pipes unless another is asked for. Measured on cat|wc: half the time of
@@ -150,7 +152,7 @@ fn pipe_size(text: &str) -> Result<PipeSize, String> {
     match crate::units::parse::size(text).map_err(|why| format!("{why}, or auto"))? {
         bytes if (least..=most).contains(&bytes) => Ok(PipeSize::Bytes(bytes)),
         _ => Err(format!(
-            "out of range: a pipe here holds {least} to {most} bytes (fs.pipe-max-size in sysctl)"
+            "out of range: a pipe on this host holds {least} to {most} bytes (sysctl fs.pipe-max-size)"
         )),
     }
 }

@@ -19,19 +19,19 @@ pub struct NetCommand {
 
 #[derive(Debug, Subcommand)]
 pub enum NetVerb {
-    /// Own a TUN device and pass its packets to whoever attaches
+    /// Create a TUN device and pass its packets to the programs that attach
     Up(NetUpOptions),
     /// Attach to a switch and answer ICMP: echo, timestamps, errors
     Icmpd(NetIcmpdOptions),
-    /// Ask a host for an echo or the time, from the host behind a switch
+    /// Ask a host for an echo or the time of day, from the host behind a switch
     Ping(NetPingOptions),
-    /// Show what a switch has counted: packets, drops by reason, who is attached
+    /// Show the counters of a switch: packets, drops by reason, attached programs
     Stat(NetStatOptions),
-    /// Print or follow the log of a switch, choose what is logged, measure what that costs
+    /// Print or follow the log of a switch, choose what it logs, measure what logging costs
     Log(NetLogOptions),
-    /// Pass packets between two devices, losing, doubling, corrupting, reordering, delaying some
+    /// Pass packets between two devices; lose, double, corrupt, reorder and delay some of them
     Relay(RelayOptions),
-    /// Count and time the subroutines of a switch's processes: what a packet costs, and where
+    /// Profile a switch: what a packet costs, and in which subroutines
     Profile(NetProfileOptions),
 }
 
@@ -39,30 +39,30 @@ pub enum NetVerb {
 #[command(after_help = LOG_EXAMPLES)]
 #[command(mut_arg("json", |arg| arg.help(LOG_JSON).group("form")))]
 pub struct NetLogOptions {
-    /// The log, if not that of a switch
+    /// A log file, instead of the log of a switch
     #[arg(conflicts_with = "tun")]
     pub file: Option<PathBuf>,
 
-    /// The device whose switch it is [default: the only one that is up, else weir0]
+    /// Device of the switch [default: the only one that is up, else weir0]
     #[arg(long, value_name = "DEVICE")]
     pub tun: Option<String>,
 
-    /// Go on with what is logged from now on, until an interrupt; begins with the last 10 events
+    /// Print the last 10 events, then each new one, until interrupted
     #[arg(short, long)]
     pub follow: bool,
 
     #[command(flatten)]
     pub json: JsonOption,
 
-    /// Print the packets of dumps as a capture file, which tcpdump and wireshark read
+    /// Print the logged packets as a capture file for tcpdump and wireshark
     #[arg(long, group = "form")]
     pub pcap: bool,
 
-    /// Print these kinds only, such as drops,errors
+    /// Print only these kinds of events, such as drops,errors
     #[arg(long, value_name = "KINDS")]
     pub kinds: Option<String>,
 
-    /// With --follow: begin with the oldest event that is there
+    /// With --follow: begin with the oldest event in the log
     #[arg(long, conflicts_with = "last")]
     pub since_start: bool,
 
@@ -70,22 +70,22 @@ pub struct NetLogOptions {
     #[arg(long, value_name = "N")]
     pub last: Option<usize>,
 
-    /// Log these kinds from now on (none, all, or names), in all processes that write to the log
+    /// From now on log these kinds (none, all, or names), in all processes that write to the log
     #[arg(long, value_name = "KINDS", conflicts_with_all = READS)]
     pub set: Option<String>,
 
-    /// Wait for the disk at each event of these kinds from now on (none, all, or names)
+    /// From now on wait for the disk at each event of these kinds (none, all, or names)
     #[arg(long, value_name = "KINDS", conflicts_with_all = READS)]
     pub sync: Option<String>,
 
-    /// Measure what an event of each kind costs here, in a log of its own beside this one
+    /// Measure what an event of each kind costs on this host, in a separate log beside this one
     #[arg(long, conflicts_with_all = NOT_WITH_COST)]
     pub cost: bool,
 }
 
 /// Options that read the log: they do not go with those that change it.
 const LOG_JSON: &str = "\
-Write each event as a line of JSON (schema weir.net.log/1), or with --cost what was measured \
+Write each event as a line of JSON (schema weir.net.log/1), or with --cost the measurement \
 (weir.net.log.cost/2), to FILE; - is standard output";
 
 const PING_JSON: &str = "\
@@ -98,32 +98,32 @@ const READS: [&str; 6] = ["follow", "json", "pcap", "kinds", "since_start", "las
 #[derive(Debug, Args)]
 #[command(after_help = UP_EXAMPLES)]
 pub struct NetUpOptions {
-    /// The device to make
+    /// Device to create
     #[arg(long, value_name = "DEVICE", default_value = "weir0")]
     pub tun: String,
 
-    /// The address of the host behind the switch, and its net, such as 10.9.0.2/24
+    /// Address of the host behind the switch, with its prefix, such as 10.9.0.2/24
     #[arg(long, value_name = "ADDRESS/BITS", value_parser = net)]
     pub addr: (Ipv4Addr, u8),
 
-    /// The address of the kernel's side of the device, on the same net
+    /// Address of the kernel's side of the device, on the same net
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub peer: Ipv4Addr,
 
-    /// Longest packet of the device, in bytes
+    /// Longest packet of the device
     #[arg(long, value_name = "BYTES", default_value = "1500",
           value_parser = clap::value_parser!(u16).range(68..))]
     pub mtu: u16,
 
-    /// The gateway to other nets [default: the peer]
+    /// Gateway to other nets [default: the peer]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub gateway: Option<Ipv4Addr>,
 
-    /// Make a network namespace of this name and the device in it; both go when the switch ends
+    /// Create the device in a new network namespace NAME; both are removed when the switch ends
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
 
-    /// Answer ICMP within the switch: no daemon, no ring in between
+    /// Answer ICMP in the switch itself, without a daemon and a ring in between
     #[arg(long)]
     pub inline: bool,
 
@@ -144,26 +144,26 @@ pub struct NetUpOptions {
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = crate::units::parse::size)]
     pub reassembly_memory: u64,
 
-    /// Take packets without the device's header before them
+    /// Use packets without the device's header (IFF_VNET_HDR)
     #[arg(long)]
     pub no_vnet_header: bool,
 
-    /// What is logged at first: none, all, or kinds as in weir net log
+    /// What to log at first: none, all, or kinds as in weir net log
     #[arg(long, value_name = "KINDS", default_value = "errors,drops,stations")]
     pub log: String,
 
-    /// Size of the log, a ring: the oldest events give way
+    /// Size of the log, a ring: new events overwrite the oldest
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = crate::units::parse::size)]
     pub log_size: u64,
 
-    /// Run this command once the switch is up, and end with it and its status
+    /// Run COMMAND once the switch is up; the switch ends with it and exits with its status
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
 pub struct NetIcmpdOptions {
-    /// The device of the switch to attach to [default: the only one that is up, else weir0]
+    /// Device of the switch to attach to [default: the only one that is up, else weir0]
     #[arg(long, value_name = "DEVICE")]
     pub tun: Option<String>,
 
@@ -171,7 +171,7 @@ pub struct NetIcmpdOptions {
     #[arg(long)]
     pub ggp: bool,
 
-    /// Answer at most so many echo requests a second [default: all]
+    /// Answer at most N echo requests a second [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub echo_rate: Option<u32>,
 }
@@ -180,15 +180,15 @@ pub struct NetIcmpdOptions {
 #[command(after_help = PING_EXAMPLES)]
 #[command(mut_arg("json", |arg| arg.help(PING_JSON)))]
 pub struct NetPingOptions {
-    /// Whom to ask
+    /// Host to ask
     #[arg(value_parser = address)]
     pub destination: Ipv4Addr,
 
-    /// The device of the switch to attach to [default: the only one that is up, else weir0]
+    /// Device of the switch to attach to [default: the only one that is up, else weir0]
     #[arg(long, value_name = "DEVICE")]
     pub tun: Option<String>,
 
-    /// Requests to send; without it, until an interrupt
+    /// Number of requests [default: until interrupted]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
 
@@ -211,7 +211,7 @@ pub struct NetPingOptions {
     #[arg(long)]
     pub timestamp: bool,
 
-    /// Print the summary only
+    /// Print only the summary
     #[arg(short, long)]
     pub quiet: bool,
 
@@ -222,7 +222,7 @@ pub struct NetPingOptions {
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |arg| arg.help(STAT_JSON)))]
 pub struct NetStatOptions {
-    /// The device of the switch [default: the only one that is up, else weir0]
+    /// Device of the switch [default: the only one that is up, else weir0]
     #[arg(long, value_name = "DEVICE")]
     pub tun: Option<String>,
 
@@ -231,7 +231,7 @@ pub struct NetStatOptions {
 }
 
 fn net(text: &str) -> Result<(Ipv4Addr, u8), String> {
-    let wanted = || String::from("no address with its net, such as 10.9.0.2/24");
+    let wanted = || String::from("not an address with a prefix; write 10.9.0.2/24");
     let (host, bits) = text.split_once('/').ok_or_else(wanted)?;
     let host = address(host).map_err(|why| if why == NO_ADDRESS { wanted() } else { why })?;
     match bits.parse() {
@@ -240,7 +240,7 @@ fn net(text: &str) -> Result<(Ipv4Addr, u8), String> {
     }
 }
 
-const NO_ADDRESS: &str = "no address, such as 10.9.0.2";
+const NO_ADDRESS: &str = "not an address; write 10.9.0.2";
 
 fn address(text: &str) -> Result<Ipv4Addr, String> {
     let is_ipv6 = text.parse::<Ipv6Addr>().is_ok();
@@ -251,26 +251,26 @@ fn address(text: &str) -> Result<Ipv4Addr, String> {
 }
 
 const EXAMPLES: &str = "\
-Examples (up and relay take CAP_NET_ADMIN, which root has):
+Examples (up and relay need CAP_NET_ADMIN, which root has):
   weir net up --addr 10.9.0.2/24 --peer 10.9.0.1 --netns lab --icmpd -- ping -c 3 10.9.0.2
   weir net log -f --kinds drops,errors             what goes wrong, as it happens
-  weir net stat                                    what came, what went, what was dropped and why
+  weir net stat                                    packets received, sent and dropped, and why
   weir net profile --seconds 5                     where a packet's time goes";
 
 const UP_EXAMPLES: &str = "\
-It takes CAP_NET_ADMIN (root has it). The kernel gets the peer's address and reaches the host
-through the device; the host is what attaches: nothing answers until something does.
+weir net up needs CAP_NET_ADMIN (root has it). The kernel gets the peer's address and reaches the
+host through the device. The programs that attach are the host: nothing answers until one attaches.
 
 Examples:
   weir net up --tun weir0 --addr 10.9.0.2/24 --peer 10.9.0.1
-  weir net icmpd & ping 10.9.0.2                   now there is an answer
+  weir net icmpd & ping 10.9.0.2                   now something answers
   weir net up --addr 10.9.0.2/24 --peer 10.9.0.1 --netns lab --icmpd -- ping -c 3 10.9.0.2
-                                                   all of it in a namespace of its own";
+                                                   all of this in a new network namespace";
 
 const PING_EXAMPLES: &str = "\
 Examples:
   weir net ping 10.9.0.1 -c 10 -i 100ms            from the host behind the switch to the kernel
-  weir net ping --timestamp -c 3 10.9.0.1          what time is it there";
+  weir net ping --timestamp -c 3 10.9.0.1          ask for the time of day";
 
 /// Options that do not go with measuring.
 const NOT_WITH_COST: [&str; 7] = ["set", "sync", "follow", "pcap", "kinds", "since_start", "last"];
@@ -279,8 +279,8 @@ const LOG_EXAMPLES: &str = "\
 Kinds: transactions, errors, dumps-in, dumps-out, drops, stations.
 
 Examples:
-  weir net log                                    what is in the log of the switch on weir0
+  weir net log                                    print the log of the switch on weir0
   weir net log -f --kinds drops,errors            what goes wrong, as it happens
   weir net log --set all                          log whole packets too, from now on
   weir net log --pcap --since-start -f | tcpdump -r -
-  weir net log --cost                             what that costs here, in ns an event";
+  weir net log --cost                             what logging costs on this host, in ns an event";

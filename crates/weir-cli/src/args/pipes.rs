@@ -12,16 +12,16 @@ pub struct TuneOptions {
     #[arg(long, value_name = "SIZE", value_parser = crate::units::parse::size, group = "sizes")]
     pub size: Option<u64>,
 
-    /// The same as pages: size = page << N
+    /// Size as a power of two of pages: size = page << N
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=18),
           conflicts_with = "size", group = "sizes")]
     pub order: Option<u32>,
 
-    /// Bytes after which a longer write is published
+    /// Bytes after which the reader sees a part of a longer write
     #[arg(long, value_name = "SIZE", value_parser = crate::units::parse::size, group = "sizes")]
     pub segment: Option<u64>,
 
-    /// The same as a part of the size: segment = size >> N
+    /// Segment as a part of the size: segment = size >> N
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=8),
           conflicts_with = "segment", group = "sizes")]
     pub shift: Option<u32>,
@@ -30,15 +30,15 @@ pub struct TuneOptions {
     #[arg(long, value_name = "BYTES", value_parser = crate::units::parse::size, group = "sizes")]
     pub atomic: Option<u64>,
 
-    /// Set the sizes of a pipe in use, as weir stat names it, instead of the defaults
+    /// Set the sizes of this pipe in use instead of the defaults; weir stat shows its PID/FD
     #[arg(long, value_name = "PID/FD", requires = "sizes", value_parser = place)]
     pub pipe: Option<(i32, i32)>,
 
-    /// Measure which size and habits are fast on this machine (about a second), and keep them
+    /// Measure which sizes and settings are fast on this machine (about a second), and save them
     #[arg(long, conflicts_with_all = ["sizes", "reset"])]
     pub calibrate: bool,
 
-    /// Forget all that was set and measured
+    /// Remove everything that was set or measured
     #[arg(long, conflicts_with = "sizes")]
     pub reset: bool,
 
@@ -50,11 +50,11 @@ pub struct TuneOptions {
 #[command(after_help = STAT_EXAMPLES)]
 #[command(mut_arg("json", |arg| arg.help(STAT_JSON)))]
 pub struct StatOptions {
-    /// Only pipes that this process holds an end of
+    /// Show only pipes of which this process holds an end
     #[arg(value_name = "PID")]
     pub pid: Option<i32>,
 
-    /// Look again every so often, such as 2s or 500ms, and show rates
+    /// Repeat at this interval, such as 2s or 500ms, and show rates
     #[arg(short, long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1",
           require_equals = true, value_parser = crate::units::parse::period)]
     pub watch: Option<Duration>,
@@ -64,16 +64,16 @@ pub struct StatOptions {
 }
 
 const TUNE_EXAMPLES: &str = "\
-These are pipes that programs make with the library weir. For the pipes of a pipeline see
-weir run --pipe-size, for a buffer in one weir buffer --memory.
+weir tune concerns the shared-memory pipes of programs that use the library weir, not the pipes of
+weir run. For those see weir run --pipe-size, for a buffer in a pipeline weir buffer --memory.
 
 Examples:
-  weir tune                         what pipes made now get, and why
-  weir tune --size 1M --shift 3     for all pipes made from now on
-  weir tune --calibrate             what is fast on this machine
-  weir tune --pipe 4711/5 --size 4M a pipe in use (its writer goes over to a new memory)
+  weir tune                         which sizes new pipes get, and why
+  weir tune --size 1M --shift 3     for all new pipes
+  weir tune --calibrate             measure what is fast on this machine
+  weir tune --pipe 4711/5 --size 4M a pipe in use (its writer moves to new memory)
 
-For one program: WEIR_PIPE_SIZE and WEIR_PIPE_SEGMENT in its environment rank over these.";
+For one program: WEIR_PIPE_SIZE and WEIR_PIPE_SEGMENT in its environment override these settings.";
 
 const TUNE_JSON: &str = "\
 Write JSON (schema weir.tune/2, with --pipe weir.tune.pipe/1) to FILE; - is standard output";
@@ -82,16 +82,16 @@ const STAT_JSON: &str = "\
 Write JSON (schema weir.stat/2) to FILE, with --watch a line each time; - is standard output";
 
 const STAT_EXAMPLES: &str = "\
-Pipes are those that programs make with the library weir. Runs and buffers at work (weir run, weir
-buffer) are listed by name below them: of what passes through them they say themselves (--live;
-kill -USR1 to a buffer).
+weir stat concerns the shared-memory pipes of programs that use the library weir, not the pipes of
+weir run. Below them it lists the weir run and weir buffer commands that are running, which report
+their own progress (weir run --live; kill -USR1 to a buffer).
 
 Examples:
-  weir stat                every pipe of weir that this user may look at
-  weir stat 4711 --json -  those of a process, for a program
+  weir stat                every pipe of weir that this user may inspect
+  weir stat 4711 --json -  the pipes of one process, as JSON
   weir stat --watch=2s     with rates, every two seconds, in place on a terminal
 
-waits   times the end found nothing to do; spun: of these, ended by looking again and again
+waits   times the end found nothing to do; spun: waits that ended while it looked again and again
 slept   times it slept, and for how long; woke, woken: wake-ups given and taken";
 
 fn place(text: &str) -> Result<(i32, i32), String> {

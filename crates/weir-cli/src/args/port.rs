@@ -16,15 +16,15 @@ pub struct PortCommand {
 
 #[derive(Debug, Subcommand)]
 pub enum PortVerb {
-    /// Make a port and print the messages that come, until it is interrupted
+    /// Create a port and print the messages sent to it, until interrupted
     Read(PortReadOptions),
     /// Send each line of standard input to a port as one message
     Write(PortWriteOptions),
-    /// List the ports of a directory, and who reads them
+    /// List the ports of a directory and their readers
     List(PortListOptions),
-    /// Show the reader and the writers of a port, and what they have counted
+    /// Show the reader and the writers of a port, and their counters
     Stat(PortStatOptions),
-    /// Remove what a reader that died has left of a port
+    /// Remove a port that a dead reader left behind
     Remove(PortRemoveOptions),
 }
 
@@ -32,7 +32,7 @@ pub enum PortVerb {
 #[command(after_help = READ_EXAMPLES)]
 #[command(mut_arg("json", |arg| arg.help(READ_JSON).group("form")))]
 pub struct PortReadOptions {
-    /// The port: a path, or a name without a / (it then lies in a directory of this user's)
+    /// The port: a path, or a name without a /, which lies in a directory of this user
     pub name: PathBuf,
 
     /// Print a NUL instead of a newline after each message
@@ -50,28 +50,28 @@ pub struct PortReadOptions {
     #[command(flatten)]
     pub json: JsonOption,
 
-    /// Print the number of the writer and of its message, as 3:17 and a tab, before each line of it
+    /// Begin each line with the number of the writer and of its message, as 3:17, and a tab
     #[arg(long, conflicts_with_all = ["raw", "length_prefixed", "json"])]
     pub header: bool,
 
-    /// End once nothing has come for so long, such as 5s or 200ms
+    /// End once no message has come for this long, such as 5s or 200ms
     #[arg(long, value_name = "TIME", value_parser = crate::units::parse::duration)]
     pub until_idle: Option<Duration>,
 
-    /// End once no writer is left, and at least N (1 if not said) have come and gone
+    /// End once no writer is left, and at least N (1 without N) have come and gone
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1",
           require_equals = true, value_parser = clap::value_parser!(u64).range(1..))]
     pub until_closed: Option<u64>,
 
-    /// Who may write, in octal as chmod has it (the directory must let them in, too)
+    /// Who may write, in octal as for chmod (the directory must admit them, too)
     #[arg(long, value_name = "MODE", default_value = "600", value_parser = mode)]
     pub mode: u32,
 
-    /// Longest message it takes, such as 64K; at most 1G
+    /// Longest message to accept, such as 64K; at most 1G
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = crate::units::parse::size)]
     pub max_message: u64,
 
-    /// Most writers at once, at most 16384; each takes a file descriptor
+    /// Maximum number of writers at once, up to 16384; each takes a file descriptor
     #[arg(long, value_name = "N", default_value = "1024")]
     pub max_writers: u32,
 }
@@ -79,10 +79,10 @@ pub struct PortReadOptions {
 #[derive(Debug, Args)]
 #[command(after_help = WRITE_EXAMPLES)]
 pub struct PortWriteOptions {
-    /// The port, as weir port read has it
+    /// The port, named as for weir port read
     pub name: PathBuf,
 
-    /// Send this text as a message, and read no standard input; may be given several times
+    /// Send TEXT as a message and do not read standard input; may be given several times
     #[arg(short, long, value_name = "TEXT", conflicts_with_all = ["null", "length_prefixed"])]
     pub message: Vec<OsString>,
 
@@ -94,11 +94,11 @@ pub struct PortWriteOptions {
     #[arg(long)]
     pub length_prefixed: bool,
 
-    /// Where no reader listens, wait for one so long, such as 5s or 200ms
+    /// If no reader is listening, wait this long for one, such as 5s or 200ms
     #[arg(long, value_name = "TIME", value_parser = crate::units::parse::duration)]
     pub wait: Option<Duration>,
 
-    /// Bytes that can be on their way before it has to wait for the reader
+    /// Bytes that can be on their way before the writer must wait for the reader
     #[arg(long, value_name = "SIZE", default_value = "256K", value_parser = crate::units::parse::size)]
     pub capacity: u64,
 }
@@ -106,7 +106,7 @@ pub struct PortWriteOptions {
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |arg| arg.help(LIST_JSON)))]
 pub struct PortListOptions {
-    /// Where to look; without it, where names without a / lie
+    /// The directory; without it, the one in which names without a / lie
     #[arg(value_hint = ValueHint::DirPath)]
     pub directory: Option<PathBuf>,
 
@@ -118,7 +118,7 @@ pub struct PortListOptions {
 #[command(after_help = STAT_NOTE)]
 #[command(mut_arg("json", |arg| arg.help(STAT_JSON)))]
 pub struct PortStatOptions {
-    /// The port, as weir port read has it
+    /// The port, named as for weir port read
     pub name: PathBuf,
 
     #[command(flatten)]
@@ -127,12 +127,12 @@ pub struct PortStatOptions {
 
 #[derive(Debug, Args)]
 pub struct PortRemoveOptions {
-    /// The port, as weir port read has it; one that has a reader is refused
+    /// The port, named as for weir port read; a port that has a reader is not removed
     pub name: PathBuf,
 }
 
 const READ_JSON: &str = "\
-Write each message as a line of JSON (schema weir.port.read/1), with who sent it, to FILE; - is \
+Write each message as a line of JSON (schema weir.port.read/1), with its sender, to FILE; - is \
 standard output";
 
 const LIST_JSON: &str = "Write JSON (schema weir.port.list/2) to FILE; - is standard output";
@@ -140,8 +140,8 @@ const LIST_JSON: &str = "Write JSON (schema weir.port.list/2) to FILE; - is stan
 const STAT_JSON: &str = "Write JSON (schema weir.port.stat/2) to FILE; - is standard output";
 
 const EXAMPLES: &str = "\
-A port has a name, one reader and any number of writers. What a writer sends as one message comes
-out as one message, whatever others send at the same time.
+A port has a name, one reader and any number of writers. Each message arrives whole, whatever other
+writers send at the same time.
 
 Examples:
   weir port read log > log.txt &
@@ -149,30 +149,30 @@ Examples:
   weir port stat log";
 
 const MANUAL: &str = "\
-A port has a name, one reader and any number of writers. What a writer sends as one message comes
-out as one message, whatever others send at the same time: lines of many jobs in one file, none
-torn, those of each job in their order.
+A port has a name, one reader and any number of writers. Each message arrives whole, whatever other
+writers send at the same time. This lets many jobs write to one file: no line is torn, and the lines
+of each job stay in order.
 
 Examples:
   weir port read log > log.txt &
   for job in 1 2 3; do ./job $job 2>&1 | weir port write log --wait 5s & done
   weir port stat log
 
-A name without a / lies in $XDG_RUNTIME_DIR/weir, or where that is not set in a directory of this
-user's for temporary files. A name with one is a path, also ./log. Beside it lies NAME.lock.
+A name without a / lies in $XDG_RUNTIME_DIR/weir or, if that is not set, in a directory of this user
+for temporary files. A name with a / is a path, such as ./log. The file NAME.lock lies beside it.
 
-Exit status: 0; 1 when something failed (no reader, the name is taken); 2 for wrong usage.";
+Exit status: 0; 1 if something failed (no reader, the name is taken); 2 for wrong usage.";
 
 const READ_EXAMPLES: &str = "\
 Examples:
   weir port read log > log.txt                    until an interrupt (Ctrl-C, kill)
   weir port read --until-closed=8 log | sort      until 8 writers have come and gone
-  weir port read --header log                     each line with who sent it: WRITER:SEQUENCE
-  weir port read --json - log                     the same and more, for a program
+  weir port read --header log                     each line with its sender, WRITER:SEQUENCE
+  weir port read --json - log                     the same and more, as JSON
   weir port read --null paths | xargs -0 ls -d    for messages that may hold newlines
 
-A reader that is interrupted closes the port and dies of the signal. When nobody reads its output
-any more, it closes the port and dies of SIGPIPE, as others in a pipeline do.";
+A reader that is interrupted closes the port and dies of the signal. If the reader of its output has
+left, it closes the port and dies of SIGPIPE, as other programs in a pipeline do.";
 
 const WRITE_EXAMPLES: &str = "\
 Examples:
@@ -180,14 +180,14 @@ Examples:
   weir port write log --message 'backup done'     one message
   find . -print0 | weir port write --null paths   for messages that may hold newlines
 
-Once the reader is gone a message fails, and with it the command (exit status 1); what is left of
-standard input is not read. Status 0 says that all was sent: a reader that lives receives it. Whether
-it could print it, its own exit status says.";
+Once the reader has left, sending fails and the command ends with status 1; the rest of standard
+input is not read. Status 0 means that every message was sent, and a reader that lives receives it.
+The reader's own exit status says whether it could print it.";
 
 const STAT_NOTE: &str = "\
-Numbers are what the reader and the writers say of themselves. Sent and received count pieces: a
-message longer than an eighth of the capacity of its writer is several. Writers whose processes
-this user may not look at are not shown.";
+The reader and the writers count for themselves. Sent and received count pieces: a message longer
+than a quarter of its writer's capacity is sent in several. Writers whose processes this user may
+not inspect are not shown.";
 
 fn mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);

@@ -17,8 +17,8 @@ use weir_net::relay::{RelayEnd, Share};
 )]
 #[command(mut_arg("json", |arg| arg.help(JSON)))]
 pub struct RelayOptions {
-    /// One end: network namespace (a name of ip netns, a process id, a path, or nothing for this
-    /// one), name of the TUN device to make there, address of the kernel's side of it
+    /// One end: network namespace (a name from ip netns, a process id, a path, or nothing for this
+    /// one), name of the TUN device to create there, address of the kernel's side of it
     #[arg(long, value_name = "END", value_parser = place)]
     pub left: RelayEnd,
 
@@ -26,43 +26,43 @@ pub struct RelayOptions {
     #[arg(long, value_name = "END", value_parser = place)]
     pub right: RelayEnd,
 
-    /// Packets that vanish
+    /// Share of packets to lose
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
     pub loss: Share,
 
-    /// Packets that come twice
+    /// Share of packets to deliver twice
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
     pub duplicate: Share,
 
-    /// Packets of which one bit is inverted, anywhere from the header's first to the data's last
+    /// Share of packets in which to invert one bit, anywhere in the packet
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
     pub corrupt: Share,
 
-    /// Packets that are held back until others have overtaken them, or for 100 ms
+    /// Share of packets to hold back until others have overtaken them, or for 100 ms
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
     pub reorder: Share,
 
-    /// How many overtake one that is held back
+    /// Number of packets that overtake one that is held back
     #[arg(long, value_name = "N", default_value = "3",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub behind: u32,
 
-    /// How long each packet takes, such as 5ms; with a range, such as 1ms-5ms, a time drawn for
-    /// each, so that they overtake each other
+    /// How long each packet takes, such as 5ms; with a range, such as 1ms-5ms, a random time for
+    /// each, so that packets overtake each other
     #[arg(long, value_name = "TIME[-TIME]", default_value = "0", value_parser = delay)]
     pub delay: (Duration, Duration),
 
-    /// Packets that may wait each way; more are dropped, and counted
+    /// Maximum number of packets waiting in each direction; more are dropped and counted
     #[arg(long, value_name = "N", default_value = "1000",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub queue: u32,
 
-    /// Largest packet of both devices
+    /// Longest packet of both devices
     #[arg(long, value_name = "BYTES", default_value = "1500",
           value_parser = clap::value_parser!(u16).range(68..))]
     pub mtu: u16,
 
-    /// What chance follows from: the same seed and packets give the same [default: of the clock]
+    /// Seed of the random choices: same seed and packets, same result [default: from the clock]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 
@@ -80,25 +80,26 @@ Example:
   ip netns exec a ping -c 100 10.8.0.2";
 
 const RELAY_MANUAL: &str = "\
-What the kernel sends to one of the two devices comes out of the other, impaired as asked, each
-direction on its own. Each rate is of packets; of the copies of a doubled one each is corrupted,
-held back and delayed on its own. When a packet leaves is exact to about 0.1 ms. Kernels with netem
-do the same (tc qdisc add dev DEVICE root netem); many are built without it.
+Packets that the kernel sends to one of the two devices come out of the other, impaired as asked,
+each direction independently. Each rate is a share of packets. The two copies of a doubled packet
+are corrupted, held back and delayed independently. The time at which a packet leaves is exact to
+about 0.1 ms. Kernels with netem do the same (tc qdisc add dev DEVICE root netem); many are built
+without it.
 
-The devices go when the relay ends: on an interrupt (Ctrl-C, kill), when it prints what was done to
-how many packets, and exits with 0. Making them takes CAP_NET_ADMIN (root); a namespace of a
-process is that of /proc/PID/ns/net.
+The relay ends on an interrupt (Ctrl-C, kill): it removes the devices, prints how many packets it
+impaired and how, and exits with 0. Creating the devices needs CAP_NET_ADMIN (root). The namespace
+of a process is /proc/PID/ns/net.
 
-  taken       packets that the kernel sent into this direction
-  lost        that vanished
-  duplicated  that were doubled
+  taken       packets that the kernel sent in this direction
+  lost        packets that were lost
+  duplicated  packets that were doubled
   corrupted   copies with one bit inverted
-  held back   copies that others were to overtake
-  overflowed  copies dropped since too many waited (--queue)
+  held back   copies held back to be overtaken
+  overflowed  copies dropped because too many were waiting (--queue)
   delivered   copies that left
-  refused     of these, not taken by the kernel: no longer IP, or the device is down
+  refused     of those delivered, copies the kernel did not accept: no longer IP, or device down
 
-Exit status: 0; 1 when something failed; 2 for wrong usage.";
+Exit status: 0; 1 if something failed; 2 for wrong usage.";
 
 fn rate(text: &str) -> Result<Share, &'static str> {
     text.parse()
@@ -116,7 +117,7 @@ fn place(text: &str) -> Result<RelayEnd, &'static str> {
     let address: Ipv4Addr = address.parse().map_err(|_| WRONG)?;
     let prefix_bits = bits.parse().ok().filter(|bits| *bits <= 32).ok_or(WRONG)?;
     if device.is_empty() || device.len() > weir_sys::tun::MOST_NAME_BYTES {
-        return Err("not a name of a device: it has 1 to 15 characters");
+        return Err("not a device name; write 1 to 15 characters");
     }
     Ok(RelayEnd {
         namespace: namespace_path(namespace),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[command(after_help = HISTORY_EXAMPLES, disable_help_subcommand = true,
           args_conflicts_with_subcommands = true)]
 pub struct HistoryCommand {
-    /// What to do; without it, list
+    /// What to do; without a verb, list
     #[command(subcommand)]
     pub verb: Option<HistoryVerb>,
 
@@ -37,11 +37,11 @@ pub struct HistoryCommand {
 pub enum HistoryVerb {
     /// List the saved runs of weir bench, the newest first
     List(HistoryListOptions),
-    /// Print a saved run as weir bench did, or write it as JSON or as a page
+    /// Print a saved run as weir bench printed it, or write it as JSON or HTML
     Show(HistoryShowOptions),
-    /// Print a saved run in the format of another tool
+    /// Print a saved run in a format for another tool
     Export(HistoryExportOptions),
-    /// Forget a saved run
+    /// Remove a saved run
     Remove(HistoryRemoveOptions),
 }
 
@@ -61,7 +61,7 @@ pub struct HistoryShowOptions {
     #[command(flatten)]
     pub json: JsonOption,
 
-    /// Write it as one self-contained HTML page to FILE
+    /// Write the run as one self-contained HTML page to FILE
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
@@ -89,13 +89,13 @@ const SHOW_JSON: &str = "Write the run as JSON (schema weir.bench/2) to FILE; - 
 
 const HISTORY_EXAMPLES: &str = "\
 Examples:
-  weir bench --save before            keep a run under a name
-  weir history                        what is kept
+  weir bench --save before            save a run under a name
+  weir history                        list the saved runs
   weir history show before --html before.html
   weir history export before --format go > before.txt
   weir history remove before
 
-The runs are in $XDG_STATE_HOME/weir/history.db, or ~/.local/state/weir/history.db; WEIR_HISTORY
+Saved runs are in $XDG_STATE_HOME/weir/history.db, or ~/.local/state/weir/history.db; WEIR_HISTORY
 names another file.";
 
 /// Value of `--format`.
@@ -103,11 +103,11 @@ names another file.";
 pub enum Export {
     /// weir.bench/2
     Weir,
-    /// hyperfine's JSON (the cases that are times)
+    /// hyperfine's JSON (only cases that measure a time)
     Hyperfine,
     /// Bencher Metric Format
     Bencher,
-    /// Go benchmark text, a line a sample, for benchstat
+    /// Go benchmark text, one line per sample, for benchstat
     Go,
 }
 
@@ -115,13 +115,13 @@ pub enum Export {
 #[command(after_help = EXAMPLES, after_long_help = COMPARE_MANUAL)]
 #[command(mut_arg("json", |arg| arg.help(COMPARE_JSON)))]
 pub struct CompareOptions {
-    /// A saved run, or a file of `weir bench --json`
+    /// A saved run, or a file written by weir bench --json
     pub a: String,
 
-    /// Another; without it, what the host does now (the cases of A are measured again)
+    /// Another one; without it, weir measures the cases of A again now
     pub b: Option<String>,
 
-    /// The difference that does not matter
+    /// Largest difference that does not matter
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = percent)]
     pub band: f64,
 
@@ -132,7 +132,7 @@ pub struct CompareOptions {
     #[arg(long, value_name = "VERDICT")]
     pub fail_on: Option<FailOn>,
 
-    /// List also what is equivalent or inconclusive, and what only one run has
+    /// Also list cases that are equivalent or inconclusive, and cases that only one run has
     #[arg(short, long)]
     pub verbose: bool,
 }
@@ -141,26 +141,27 @@ const COMPARE_JSON: &str =
     "Write the comparison as JSON (schema weir.compare/2) to FILE; - is standard output";
 
 const COMPARE_MANUAL: &str = "\
-The two runs were not interleaved, so three things keep an unchanged host from being called changed:
+The two runs were not interleaved. Three rules keep weir from calling an unchanged host changed:
   drift       intervals are widened by how far hosts drift from run to run: 3 % on one CPU, 8 %
               across CPUs, once for each run
-  Holm        p values are corrected for the number of cases: of twenty comparisons of a host with
-              itself one has a case that is called faster or slower
-  state       where others used the CPUs by a tenth more in one run than in the other, the
-              hypervisor took 5 % more, or the CPUs ran a tenth faster, no case is called faster or
-              slower; such cases are inconclusive, and what they would have been is told
+  Holm        p values are corrected for the number of cases: in one of twenty comparisons of a host
+              with itself, a case is called faster or slower
+  state       if others used the CPUs a tenth more in one run than in the other, the hypervisor took
+              5 % more, or the CPUs ran a tenth faster, no case is called faster or slower; such
+              cases are inconclusive, and the report says what they would have been
 
---fail-on slower then does not fail, and says so on standard error; --fail-on changed does.
+If the states differ, --fail-on slower does not fail and says so on standard error; --fail-on
+changed does fail.
 
-Exit status: 0; 1 when a case has the verdict of --fail-on, or a run cannot be read; 2 for wrong
-usage; 130 when interrupted.";
+Exit status: 0; 1 if a case has the verdict of --fail-on, or a run cannot be read; 2 for wrong
+usage; 130 if interrupted.";
 
 /// Value of `--fail-on`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FailOn {
     /// B is slower
     Slower,
-    /// B is not the same, or it is not known
+    /// B is not equivalent to A, or nothing can be concluded
     Changed,
 }
 

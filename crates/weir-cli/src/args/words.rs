@@ -103,7 +103,7 @@ fn no_verb(args: &[OsString], error: &clap::Error) -> Option<Fault> {
     let outermost = std::ptr::eq(at, &verbs);
     if outermost && (is_text(wrong) || find_program(wrong.as_ref()).is_some()) {
         let words = all_quoted(&args[1..]);
-        let said = format!("'{shown}' is no verb of weir; to run it: weir run {words}");
+        let said = format!("'{shown}' is not a verb of weir; to run it: weir run {words}");
         return Some(Fault::usage(said));
     }
     let meant = misspelt(at, &shown)?;

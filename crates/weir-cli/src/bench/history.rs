@@ -41,7 +41,7 @@ pub struct Entry {
 /// Where the history is: `WEIR_HISTORY`, or below `XDG_STATE_HOME` or `~/.local/state`.
 pub fn place() -> Result<PathBuf, Fault> {
     crate::places::kept("WEIR_HISTORY", "history.db").ok_or_else(|| {
-        Fault::failed("no place for the history: neither WEIR_HISTORY nor HOME is set")
+        Fault::failed("cannot locate the history: neither WEIR_HISTORY nor HOME is set")
     })
 }
 
@@ -54,8 +54,8 @@ pub fn check_name(name: &str) -> Result<(), Fault> {
         || name.chars().any(weir_policy::text::is_unsafe_to_print);
     if bad {
         return Err(Fault::usage(format!(
-            "cannot save as '{}': a name is not empty, has no '/', no control characters, no '-' \
-             in front and no '.json' behind",
+            "cannot save as '{}': a name must not be empty, contain '/' or control characters, begin \
+             with '-' or end with '.json'",
             name.escape_debug()
         )));
     }
@@ -68,7 +68,7 @@ impl History {
         let path = place()?;
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory)
-                .map_err(|error| cannot("make", directory, &error))?;
+                .map_err(|error| cannot("create", directory, &error))?;
         }
         let connection = Connection::open(&path).map_err(|error| cannot("open", &path, &error))?;
         History { connection, path }.prepare()
@@ -127,7 +127,7 @@ impl History {
         let there = same.and_then(|mut same| same.exists([name]));
         match there.map_err(|error| cannot("read", &self.path, &error))? {
             true if !replace => Err(Fault::failed(format!(
-                "cannot save as '{name}': there is a run of that name (--replace overwrites it)"
+                "cannot save as '{name}': a run of that name exists (--replace overwrites it)"
             ))),
             _ => Ok(()),
         }

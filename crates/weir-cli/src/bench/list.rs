@@ -96,8 +96,8 @@ pub fn promise(plan: &Plan) -> String {
     let time = round(plan.expected());
     if plan.expected() > plan.budget {
         return format!(
-            "{cases}: at least {time}, longer than the budget of {}: setting them up takes so \
-             long, in the six processes of each group that an interval needs",
+            "{cases}: at least {time}, longer than the budget of {}: setting them up takes that \
+             long in the six processes of each group that an interval needs",
             round(plan.budget)
         );
     }
@@ -127,9 +127,9 @@ fn overview(suites: &[Suite], chosen: &[ListedSuite], topology: &Topology) -> St
     }
     let whole = round(expected(suites, Picks::default(), topology));
     format!(
-        "{}\n\nweir bench runs the cases counted under \"default\" in about {whole}, weir bench \
-         SUITE all of a\nsuite's. weir bench --list SUITE names its cases, SUITE/REGEX picks some \
-         of them.\n",
+        "{}\n\nweir bench runs the cases counted under \"default\" in about {whole}; weir bench \
+         SUITE runs all\ncases of a suite. weir bench --list SUITE lists its cases; SUITE/REGEX selects \
+         some of them.\n",
         trimmed(&table)
     )
 }

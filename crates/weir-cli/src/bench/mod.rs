@@ -221,7 +221,7 @@ fn give(options: &BenchOptions, report: &Report) -> Result<ExitCode, Fault> {
         return Err(fault);
     }
     if report.interrupted {
-        tell("interrupted: the report holds what was measured until then");
+        tell("interrupted: the report holds what was measured so far");
         return Ok(ExitCode::from(INTERRUPTED));
     }
     if report.cases.is_empty() {
@@ -237,8 +237,8 @@ pub fn cell() -> Result<ExitCode, Fault> {
     let mut text = String::new();
     let read = std::io::stdin().read_to_string(&mut text);
     read.map_err(|error| Fault::failed(format!("cannot read the request: {error}")))?;
-    let request: CellRequest = serde_json::from_str(&text)
-        .map_err(|error| Fault::usage(format!("this verb is for weir bench itself: {error}")))?;
+    let request: Request = serde_json::from_str(&text)
+        .map_err(|error| Fault::usage(format!("this verb is internal to weir bench: {error}")))?;
     let suites = weir_bench::catalogue();
     let suite = suites.iter().find(|suite| suite.name == request.suite);
     let group = suite.and_then(|suite| suite.groups.iter().find(|g| g.name == request.group));
@@ -277,7 +277,7 @@ fn unknown_suite(suites: &[Suite], unknown: &str) -> Fault {
         (None, 0) => format!("there is no suite '{unknown}'; weir bench --list names them"),
         (None, found) => format!(
             "there is no suite '{unknown}'; --filter '{unknown}' runs the {found} cases whose names \
-             have it"
+             contain it"
         ),
     })
 }
@@ -285,11 +285,11 @@ fn unknown_suite(suites: &[Suite], unknown: &str) -> Fault {
 fn plan_fault(error: &PlanError) -> Fault {
     match error {
         PlanError::Placement(placement, why) => {
-            Fault::usage(format!("cannot place anything at {placement}: {why}"))
+            Fault::usage(format!("cannot measure at {placement}: {why}"))
         }
         PlanError::Nothing(why) => Fault::usage(why.clone()),
         PlanError::Budget { least, cases } => Fault::usage(format!(
-            "the budget is too small for {cases} cases in fresh processes: at least {:.1}s",
+            "the budget is too small for {cases} cases in fresh processes, which need at least {:.1}s",
             (least.as_secs_f64() * 10.0).ceil() / 10.0
         )),
     }

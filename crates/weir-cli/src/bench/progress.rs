@@ -39,7 +39,7 @@ impl Progress {
         self.begun = Instant::now();
         if !self.bar.is_hidden() {
             self.bar.println(format!(
-                "{}; leave the machine alone meanwhile, Ctrl-C keeps what is measured so far",
+                "{}; leave the machine idle meanwhile; Ctrl-C ends the run and keeps what was measured",
                 list::promise(plan)
             ));
         }
@@ -72,7 +72,7 @@ impl Observer for Progress {
 
     fn overrun(&mut self, whole: Duration) {
         self.warn(&format!(
-            "this takes at least {}, longer than its budget: setting the cases up takes so long, in \
+            "this takes at least {}, longer than its budget: setting the cases up takes that long in \
              the six processes of each group that an interval needs",
             list::round(whole)
         ));

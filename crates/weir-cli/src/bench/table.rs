@@ -43,7 +43,7 @@ fn head(report: &Report) -> String {
     if report.interrupted {
         let _ = writeln!(
             text,
-            "interrupted after {:.0} s: what was measured until then",
+            "interrupted after {:.0} s: this is what was measured so far",
             report.duration_s
         );
     }
@@ -73,7 +73,7 @@ pub fn state(report: &Report) -> String {
     let state = &report.host.state;
     let busy = if state.busy == Some(true) { " (busy: figures of a busy host)" } else { "" };
     let seen = if state.text.is_empty() {
-        "what others did while it ran is not known"
+        "how much CPU others used while it ran is unknown"
     } else {
         state.text.as_str()
     };
@@ -107,7 +107,7 @@ fn too_vague(vague: &[&CaseRecord]) -> Option<String> {
     }
     let count = things(vague.len() as u64, "figure");
     (!vague.is_empty()).then(|| format!(
-        "{count} with intervals of more than 100 % to each side, only in the JSON (more time by \
+        "{count} with intervals of more than 100 % to each side, shown only in the JSON (a larger \
          --budget helps): {names}"
     ))
 }
@@ -115,12 +115,12 @@ fn too_vague(vague: &[&CaseRecord]) -> Option<String> {
 fn too_rare(rare: &[&CaseRecord]) -> Option<String> {
     let stratum = rare.first()?.stratum.as_deref().unwrap_or("far");
     let count = match rare.len() {
-        1 => String::from("1 figure of a state"),
-        count => format!("{count} figures of states"),
+        1 => String::from("1 figure from a state"),
+        count => format!("{count} figures from states"),
     };
     Some(format!(
-        "{count} of the cache line (such as {stratum}) that was seen too seldom, with intervals of \
-         half the estimate and more to each side: only in the JSON"
+        "{count} of the cache line (such as {stratum}) that was seen too rarely, with intervals of \
+         half the estimate or more to each side: shown only in the JSON"
     ))
 }
 

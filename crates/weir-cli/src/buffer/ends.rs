@@ -88,7 +88,7 @@ pub fn take_files(input: Option<&Path>, output: Option<&Path>) -> Result<(), Fau
     if let Some(path) = output {
         if is_input(path) {
             let path = path.display();
-            return Err(Fault::failed(format!("cannot write '{path}': it is the input as well")));
+            return Err(Fault::failed(format!("cannot write '{path}': it is also the input")));
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o666));
@@ -213,7 +213,9 @@ impl Output {
         let input = fstat(stdin()).ok();
         let same = input.is_some_and(|it| (it.st_dev, it.st_ino) == (stat.st_dev, stat.st_ino));
         if same && kind == Kind::File && flags.contains(OFlags::APPEND) {
-            return Err(Fault::failed("standard input is the file that output is appended to"));
+            return Err(Fault::failed(
+                "standard input is the same file that standard output appends to",
+            ));
         }
         Ok(Output { file: file.map(Path::to_path_buf), kind, manner: kind.manner(opened) })
     }

@@ -211,7 +211,9 @@ impl<'a> Flow<'a> {
 
     fn tell_trouble(&mut self, error: weir::Error) {
         if self.trouble.is_none() {
-            let text = format!("{error}; going on with memory alone, the writer waits");
+            let text = format!(
+                "{error}; using memory only from here on: once it is full, the writer waits"
+            );
             self.display.say(&text);
             self.trouble = Some(error.to_string());
         }
@@ -387,7 +389,7 @@ impl<'a> Flow<'a> {
         };
         self.failed_reads = 0;
         match self.output.write(bytes) {
-            Ok(0) => return Err(self.output.unwritable("it takes nothing")),
+            Ok(0) => return Err(self.output.unwritable("it accepts nothing")),
             Ok(count) => {
                 self.reader.consume(count);
                 self.taken_bytes += count as u64;

@@ -35,7 +35,7 @@ use weir_measure_sys::usage::Usage;
 
 pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     if options.json.is_stdout() {
-        return Err(Fault::usage("standard output is for the data: --json needs a file"));
+        return Err(Fault::usage("standard output carries the data: --json needs a file"));
     }
     let (pool, spills) = make_pool(options)?;
     // Before anything is read: a bad name is told at once, and costs nobody any bytes.
@@ -74,7 +74,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     stats.name.clone_from(&options.name);
     if matches!(end, Ok(End::Signal(_))) && stats.not_passed_on_bytes > 0 && !options.quiet {
         let lost = binary(stats.not_passed_on_bytes);
-        flow.say(&format!("interrupted: {lost} were not passed on"));
+        flow.say(&format!("interrupted: {lost} were lost: read, but not passed on"));
     }
     if options.stats {
         print_err(&stats.table());
@@ -112,7 +112,7 @@ fn make_pool(options: &BufferOptions) -> Result<(Pool, bool), Fault> {
         ErrorKind::Invalid => Fault::usage(error.to_string()),
         _ => {
             let size = capacity(options.memory);
-            Fault::failed(format!("{error}; ask for less than {size} by --memory"))
+            Fault::failed(format!("{error}; ask for less than {size} with --memory"))
         }
     };
     if options.no_spill {
@@ -132,10 +132,10 @@ fn make_pool(options: &BufferOptions) -> Result<(Pool, bool), Fault> {
     // Where it cannot be had without a file either, it was not for the file.
     let pool = in_memory().map_err(too_large)?;
     if options.spill.is_some() {
-        let how = "name another directory by --spill, or --no-spill";
+        let how = "name another directory with --spill, or use --no-spill";
         return Err(Fault::failed(format!("{error}; {how}")));
     }
-    tell(&format!("{error}; going on with memory alone"));
+    tell(&format!("{error}; using memory only"));
     Ok((pool, false))
 }
 

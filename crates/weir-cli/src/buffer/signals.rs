@@ -31,7 +31,8 @@ pub struct Heard {
 impl Heard {
     /// Begins to hear. Signals that were ignored stay so.
     pub fn new() -> Result<Arc<Heard>, Fault> {
-        let cannot = |error: std::io::Error| Fault::failed(format!("cannot hear signals: {error}"));
+        let cannot =
+            |error: std::io::Error| Fault::failed(format!("cannot listen for signals: {error}"));
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let bell = eventfd(0, flags).map_err(|error| cannot(error.into()))?;
         let heard =

@@ -94,7 +94,7 @@ impl Stats {
         let rate = |per_s: f64| format!("{}/s", bytes(per_s as u64));
         let input = rate(self.bytes_in_per_s);
         let input = match self.input_ended_s {
-            Some(s) => format!("{input}, all of it read after {}", time(s)),
+            Some(s) => format!("{input}, all read after {}", time(s)),
             None => input,
         };
         let ended = if self.ended == "done" { "" } else { self.ended };
@@ -115,7 +115,7 @@ impl Stats {
         let name = self.name.as_deref().map_or_else(String::new, |name| format!(" {name}"));
         let lost = match self.not_passed_on_bytes {
             0 => String::new(),
-            count => row("lost", count, "read, and not passed on"),
+            count => row("lost", count, "read, but not passed on"),
         };
         let (passed, wall) = (bytes(self.bytes_out), time(self.wall_s));
         [
@@ -123,10 +123,18 @@ impl Stats {
             row("in", self.bytes_in, &input),
             row("out", self.bytes_out, &rate(self.bytes_out_per_s)),
             lost,
-            row("moved", self.spliced_bytes, "from input to output without being copied"),
-            row("kept", self.buffered_bytes, "copied, until the output took them"),
-            row("chosen", self.delayed_bytes, "of those kept, for the file: memory ran short"),
-            row("avoided", self.cancelled_bytes, "of those chosen, taken before they were written"),
+            row("moved", self.spliced_bytes, "passed from input to output without being copied"),
+            row("kept", self.buffered_bytes, "copied and kept until the output took them"),
+            row(
+                "chosen",
+                self.delayed_bytes,
+                "of those kept, selected for the file: memory ran short",
+            ),
+            row(
+                "avoided",
+                self.cancelled_bytes,
+                "of those chosen, taken by the output before they were written",
+            ),
             row("spilled", self.spilled_bytes, "of those chosen, written to the file"),
             row("read back", self.read_back_bytes, "from the file"),
             row("memory", self.max_memory_bytes, &memory),

@@ -40,8 +40,8 @@ pub fn text(compared: &Compared, verbose: bool) -> String {
     );
     let _ = writeln!(
         text,
-        "faster and slower are sure at {} % for all cases together (Holm); intervals hold how far \
-         hosts drift between runs",
+        "faster and slower are significant at {} % for all cases together (Holm); intervals include \
+         how far hosts drift between runs",
         (1.0 - compared.error_share) * 100.0
     );
     for (only, name) in [(&compared.only_a, &compared.a), (&compared.only_b, &compared.b)] {
@@ -73,14 +73,14 @@ fn state(compared: &Compared) -> String {
             let held = compared.cases.iter().filter(|row| is_held_back(compared, row)).count();
             let _ = writeln!(
                 text,
-                "the host was in two states: {difference}. That alone can make cases differ, so \
-                 none is called faster or slower ({} would have been)",
+                "the host's state differed: {difference}. That alone can make cases differ, so none \
+                 is called faster or slower ({} would have been)",
                 cases(held)
             );
         }
         None if states.a.busy.is_none() || states.b.busy.is_none() => {
-            text += "what others did beside the runs is not known of both: a difference may be \
-                     theirs\n";
+            text += "it is not known of both runs how much CPU others used: a difference may come \
+                     from that\n";
         }
         None if states.a.busy == Some(true) || states.b.busy == Some(true) => {
             let _ = writeln!(

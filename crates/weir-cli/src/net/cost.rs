@@ -246,10 +246,10 @@ fn text(costs: &[Cost], build: &str, in_memory: bool) -> String {
         trimmed(&table)
     );
     if build == "debug" {
-        text += "a debug build is many times slower than what is installed\n";
+        text += "a debug build is many times slower than a release build\n";
     }
     if in_memory {
-        text += "the log lies in memory (tmpfs): waiting for the disk is none there\n";
+        text += "the log lies in memory (tmpfs), where waiting for the disk costs nothing\n";
     }
     text
 }

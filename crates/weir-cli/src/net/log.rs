@@ -32,7 +32,7 @@ pub fn log(options: &NetLogOptions) -> Result<ExitCode, Fault> {
         return choose(&path, set, sync);
     }
     if options.pcap && std::io::stdout().is_terminal() {
-        let how = "a capture file is not for a terminal; write: weir net log --pcap > FILE";
+        let how = "a capture file cannot go to a terminal; use: weir net log --pcap > FILE";
         return Err(Fault::usage(how));
     }
     let wanted = kinds(&options.kinds)?.unwrap_or(Kinds::ALL);
@@ -94,7 +94,7 @@ fn tell_ended(options: &NetLogOptions, path: &Path) -> Result<(), Fault> {
     }
     let last = Zone::local().second(last_ns);
     let up = those_up();
-    tell(&format!("the switch on '{tun}' has ended{up}: this is its log, last written {last}"));
+    tell(&format!("the switch on '{tun}' has ended{up}; this is its log, last written {last}"));
     Ok(())
 }
 
@@ -125,7 +125,7 @@ fn choose(path: &Path, set: Option<Kinds>, sync: Option<Kinds>) -> Result<ExitCo
         let before = log.set_sync_mask(kinds);
         said += &format!("waits for the disk: {kinds} (was {before})\n");
         if kinds != Kinds::NONE && cost::is_in_memory(path) {
-            tell("the log lies in memory (tmpfs): it is lost at a power failure all the same");
+            tell("the log lies in memory (tmpfs): a power failure loses it in any case");
         }
     }
     print(&said)?;
@@ -185,7 +185,7 @@ impl Session<'_> {
             return self.follow();
         }
         if self.options.pcap && self.printed == 0 {
-            tell("there is no dump in the log; weir net log --set all logs them from now on");
+            tell("the log holds no packets; weir net log --set all logs them from now on");
         }
         Ok(())
     }
@@ -301,10 +301,12 @@ impl Session<'_> {
             ));
         }
         if unfinished > 0 {
-            parts.push(format!("{unfinished} records were begun by writers that did not end them"));
+            parts.push(format!(
+                "{unfinished} records were begun, but not finished, by their writers"
+            ));
         }
         if unsynced > 0 {
-            parts.push(format!("{unsynced} events that were to be on the disk are not"));
+            parts.push(format!("{unsynced} events that should be on the disk are not"));
         }
         tell(&parts.join("; "));
         Ok(())

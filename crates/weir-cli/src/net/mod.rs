@@ -43,7 +43,7 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Fault> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         if !is_ignored(signal) {
             let heard = signal_hook::flag::register(signal, stop.clone());
-            heard.map_err(|error| Fault::failed(format!("cannot hear signals: {error}")))?;
+            heard.map_err(|error| Fault::failed(format!("cannot listen for signals: {error}")))?;
         }
     }
     Ok(stop)
@@ -73,7 +73,7 @@ fn device(named: Option<&str>) -> Result<String, Fault> {
         _ if up.iter().any(|name| name == USUAL) => Ok(USUAL.to_owned()),
         _ => {
             let up = up.join(", ");
-            Err(Fault::usage(format!("several switches are up ({up}): name one by --tun")))
+            Err(Fault::usage(format!("several switches are up ({up}): name one with --tun")))
         }
     }
 }

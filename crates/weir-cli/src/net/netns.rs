@@ -35,17 +35,19 @@ impl Netns {
             && !name.contains('/')
             && !matches!(name, "." | "..");
         if !is_name {
-            return Err(Fault::usage(format!("'{name}' cannot be the name of a namespace")));
+            return Err(Fault::usage(format!(
+                "'{name}' cannot be the name of a network namespace"
+            )));
         }
         let path = Path::new(DIRECTORY).join(name);
         let note = Path::new(OURS).join(name);
         let failed = |error: io::Error| {
             Fault::failed(match error.kind() {
                 io::ErrorKind::AlreadyExists => format!(
-                    "cannot make network namespace '{name}': it is there already \
+                    "cannot create network namespace '{name}': it exists already \
                      (ip netns delete {name} removes it)"
                 ),
-                _ => format!("cannot make network namespace '{name}': {error}"),
+                _ => format!("cannot create network namespace '{name}': {error}"),
             })
         };
         std::fs::create_dir_all(DIRECTORY).map_err(failed)?;
@@ -56,7 +58,7 @@ impl Netns {
         let _ = lock.read_to_string(&mut said);
         if !said.is_empty() && Some(said) == identity(&path) {
             tell(&format!(
-                "network namespace '{name}' was left by a switch that died: it is made anew"
+                "network namespace '{name}' was left by a switch that died: creating it again"
             ));
             take_away(&path);
         }
@@ -91,7 +93,7 @@ fn take_lock(note: &Path, name: &str) -> io::Result<Result<File, Fault>> {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let why = "the switch that made it is up";
-                let text = format!("cannot make network namespace '{name}': {why}");
+                let text = format!("cannot create network namespace '{name}': {why}");
                 return Ok(Err(Fault::failed(text)));
             }
             Err(TryLockError::Error(error)) => return Err(error),

@@ -129,9 +129,9 @@ fn line(from: &str, ttl: u8, took: PingResult) -> String {
             let ms = rtt_ns as f64 / 1e6;
             format!("{from}: sequence {sequence}, ttl {ttl}, {ms:.3} ms{late}\n")
         }
-        PingResult::Duplicate { sequence } => format!("{from}: sequence {sequence} once more\n"),
-        PingResult::Changed { sequence } => {
-            format!("{from}: sequence {sequence}, other data than sent\n")
+        Took::Duplicate { sequence } => format!("{from}: sequence {sequence}, duplicate\n"),
+        Took::Changed { sequence } => {
+            format!("{from}: sequence {sequence}, changed data\n")
         }
         PingResult::NotOurs => String::new(),
     }

@@ -245,8 +245,8 @@ impl Outcome {
         }
         if let Some(packet) = self.packet() {
             let (us, percent) = (packet.cpu_ns / 1e3, packet.explained * 100.0);
-            text += &format!("a packet's time: {us:.3} us, of which explained {percent:.1} %; ");
-            text += &format!("the profile itself {:.3} us more\n", packet.profile_ns / 1e3);
+            text += &format!("time per packet: {us:.3} us ({percent:.1} % explained), ");
+            text += &format!("plus {:.3} us for the profile itself\n", packet.profile_ns / 1e3);
         }
         text
     }

@@ -18,8 +18,8 @@ use weir_net::relay::{DirectionCounts, Impairments, Relay, RelayEnd};
 
 pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(&options.json)?;
-    let stop =
-        hear_signals().map_err(|error| Fault::failed(format!("cannot take signals: {error}")))?;
+    let stop = hear_signals()
+        .map_err(|error| Fault::failed(format!("cannot listen for signals: {error}")))?;
     let seed = options.seed.unwrap_or_else(seed_of_the_clock);
     let settings = settings(options, seed);
     let mut relay =

@@ -19,7 +19,7 @@ pub fn stat(options: &NetStatOptions) -> Result<ExitCode, Fault> {
     let mut station = attached.map_err(|error| not_attached(&tun, error))?;
     let text = station.statistics().map_err(failed)?;
     let mut body = understood(&text).ok_or_else(|| {
-        let why = format!("it does not speak {STATISTICS_SCHEMA}");
+        let why = format!("its answer is not of schema {STATISTICS_SCHEMA}");
         Fault::failed(format!("cannot understand the switch of '{tun}': {why}"))
     })?;
     leave_out_this_process(&mut body);
@@ -114,10 +114,10 @@ fn table(stat: &Value) -> String {
         line("station", station_text(station));
     }
     let (taken, refused) = (number("redirects_taken"), number("redirects_refused"));
-    line("redirects", format!("{taken} taken, {refused} refused"));
+    line("redirects", format!("{taken} accepted, {refused} refused"));
     for known in stat["gateways"].as_array().into_iter().flatten() {
         let said = format!(
-            "to {} by {}, {} s more",
+            "to {} through {}, for another {} s",
             known["destination"].as_str().unwrap_or("?"),
             known["gateway"].as_str().unwrap_or("?"),
             known["left_s"]
@@ -138,7 +138,7 @@ fn station_text(station: &Value) -> String {
     let (delivered, full) = (&station["datagrams_delivered"], &station["datagrams_refused"]);
     let wants = if wants.is_empty() { String::from("nothing") } else { wants.join(", ") };
     format!(
-        "process {} takes {wants}: {delivered} datagrams, {full} more did not fit",
+        "process {} receives {wants}: {delivered} datagrams delivered, {full} lost (ring full)",
         station["pid"]
     )
 }

@@ -34,7 +34,7 @@ pub fn up(options: &NetUpOptions) -> Result<ExitCode, Fault> {
     let place = options
         .netns
         .as_deref()
-        .map_or(String::new(), |name| format!("; to get there: ip netns exec {name} COMMAND"));
+        .map_or(String::new(), |name| format!("; enter it with: ip netns exec {name} COMMAND"));
     tell(&format!(
         "{} is up: {address}/{bits}, the kernel is {}{place}",
         options.tun, options.peer
@@ -57,7 +57,7 @@ fn settings(options: &NetUpOptions) -> Result<SwitchSettings, Fault> {
     let memory = usize::try_from(options.reassembly_memory).unwrap_or(usize::MAX);
     if memory < LEAST_BUDGET_BYTES {
         return Err(Fault::usage(format!(
-            "cannot use --reassembly-memory {memory}: the longest datagram takes {LEAST_BUDGET_BYTES}"
+            "cannot use --reassembly-memory {memory}: the longest datagram needs {LEAST_BUDGET_BYTES}"
         )));
     }
     let usual = ReassemblyLimits::default();
@@ -73,7 +73,7 @@ fn settings(options: &NetUpOptions) -> Result<SwitchSettings, Fault> {
         ..icmp::IcmpSettings::new(address, prefix_bits)
     });
     if options.ggp && !options.inline && !options.icmpd {
-        return Err(Fault::usage("--ggp goes with --inline or --icmpd"));
+        return Err(Fault::usage("--ggp needs --inline or --icmpd"));
     }
     names::check(&options.tun).map_err(asked)?;
     Ok(SwitchSettings {

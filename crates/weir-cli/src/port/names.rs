@@ -77,12 +77,12 @@ pub fn remove(name: &Path) -> Result<ExitCode, Fault> {
 fn text(port: &PortStat) -> String {
     let mut text = format!("port      {}\n", printable(&port.path.to_string_lossy()));
     let Some(pid) = port.reader else {
-        return text + "reader    gone (stale: weir port remove takes the name away)\n";
+        return text + "reader    gone (stale: weir port remove removes the name)\n";
     };
     text += &format!("reader    {}\n", reader(pid));
     match &port.account {
         Some(account) => text += &account_text(account),
-        None => text += "          what it says may not be looked at\n",
+        None => text += "          this user may not see its counters\n",
     }
     if port.writers.is_empty() {
         return text;
@@ -116,7 +116,7 @@ fn account_text(account: &PortAccount) -> String {
 fn writer_row(writer: &PortWriterStat) -> [String; 10] {
     let own = &writer.end.account;
     let state = match (writer.let_in, writer.end.waits) {
-        (false, _) => "not let in",
+        (false, _) => "not admitted",
         (_, true) => "waits for room",
         _ => "",
     };

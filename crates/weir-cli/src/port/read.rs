@@ -97,7 +97,7 @@ fn hear_signals(shared: &Arc<Shared>) -> Result<(), Fault> {
         shared.close_soon();
         let _ = die_of(signal);
     };
-    let cannot = |error| Fault::failed(format!("cannot take signals: {error}"));
+    let cannot = |error| Fault::failed(format!("cannot listen for signals: {error}"));
     hear_beside(&[SIGHUP, SIGINT, SIGTERM], hear).map_err(cannot)
 }
 

@@ -81,7 +81,7 @@ fn next_ended(input: &mut impl BufRead, message: &mut Vec<u8>, end: u8) -> Resul
 }
 
 fn next_prefixed(input: &mut impl BufRead, message: &mut Vec<u8>) -> Result<bool, Fault> {
-    let torn = || Fault::failed("standard input ends within a message");
+    let torn = || Fault::failed("standard input ends in the middle of a message");
     let mut length = Vec::with_capacity(4);
     input.take(4).read_to_end(&mut length).map_err(unreadable)?;
     if length.is_empty() {
@@ -89,8 +89,8 @@ fn next_prefixed(input: &mut impl BufRead, message: &mut Vec<u8>) -> Result<bool
     }
     let length = u32::from_le_bytes(length.try_into().map_err(|_| torn())?);
     if u64::from(length) > MOST_BYTES {
-        let why = format!("no message of {length} bytes can be sent, {MOST_BYTES} are the most");
-        return Err(Fault::failed(format!("{why}: is its length before each message?")));
+        let why = format!("cannot send a message of {length} bytes: the limit is {MOST_BYTES}");
+        return Err(Fault::failed(format!("{why}; does each message follow its length?")));
     }
     // Not made for the length said, which may be wrong, but as it comes.
     input.take(length.into()).read_to_end(message).map_err(unreadable)?;

@@ -14,7 +14,7 @@ pub fn gaps(run: &Run) -> Vec<String> {
     for (position, stage) in run.stages.iter().enumerate() {
         let name = name(position, stage);
         if stage.hidden {
-            gaps.push(format!("{name} may not be looked into: why it waited is not known"));
+            gaps.push(format!("weir may not inspect {name}: why it waited is not known"));
         }
     }
     gaps.extend(run.notes.iter().map(|note| format!("note: {note}")));
@@ -29,23 +29,23 @@ pub fn print(run: &Run) -> Vec<String> {
         if stage.uncounted {
             // The tables mark its bytes as lower bounds.
             remarks.push(format!(
-                "{name} moves bytes by calls that the kernel does not count (splice, recv, ...)"
+                "{name} moves bytes with calls that the kernel does not count (splice, recv, ...)"
             ));
         }
         if let Some(parts) = other_parts(stage) {
             remarks.push(format!("{name}: other is {parts}"));
         }
         if let Some(peer) = &stage.peer {
-            remarks.push(format!("{name}: its socket waited for {peer}"));
+            remarks.push(format!("{name}: it waited on a socket for {peer}"));
         }
         if !stage.single_task && stage.failure.is_none() && stage.processes <= 1 {
             let tasks = match stage.most_tasks {
-                0 | 1 => String::from("started others, too short-lived to be seen"),
+                0 | 1 => String::from("started others too short-lived to be seen"),
                 n => format!("up to {n} tasks at once"),
             };
             let cpu = seconds(stage.user_ns + stage.system_ns);
             remarks.push(format!(
-                "{name}: {tasks}; user and sys add up to {cpu}, cpu to other divide its wall time"
+                "{name}: {tasks}; user and sys total {cpu}; the columns cpu to other divide its wall time"
             ));
         }
     }
@@ -99,7 +99,7 @@ fn around(run: &Run) -> Option<String> {
     if let Some(steal) = run.host.steal_cpus.filter(|steal| *steal >= 0.05) {
         said.push(format!("other virtual machines took {steal:.1} CPUs"));
     }
-    (!said.is_empty()).then(|| format!("around it: {}", said.join("; ")))
+    (!said.is_empty()).then(|| format!("around the run: {}", said.join("; ")))
 }
 
 /// How the figures are known.
@@ -109,10 +109,10 @@ fn evidence(run: &Run) -> Vec<String> {
     let (least, most) = (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0));
     let n = if least == most { format!("n={most}") } else { format!("n={least} to {most}") };
     if most == 0 && run.notes.iter().any(|note| note.starts_with("/proc")) {
-        return vec![String::from("exact: wall, user, sys, exit; all else is not known")];
+        return vec![String::from("exact: wall, user, sys, exit; everything else is unknown")];
     }
     if run.script {
-        return vec![format!("all figures sampled, {n} a stage")];
+        return vec![format!("all figures are sampled ({n} a stage)")];
     }
     let several = run.stages.iter().any(|stage| !stage.single_task && stage.failure.is_none());
     let (exact, parts) = if several {

@@ -35,7 +35,7 @@ pub fn choose(run: &Run, verdict: &Verdict) -> Rows {
     let mut sentence = sentence(&folded);
     if let Some(started) = &run.started {
         let (mark, count) = (mark_word(started.evidence), started.processes);
-        sentence.push_str(&format!("; the run started {mark}{count} processes in all"));
+        sentence.push_str(&format!("; the run started {mark}{count} processes in total"));
     }
     Rows { shown, folded: Some(sentence) }
 }
@@ -58,7 +58,7 @@ fn sentence(stages: &[&Stage]) -> String {
     let mut programs: BTreeMap<&str, u64> = BTreeMap::new();
     for stage in stages {
         let name = Some(stage.program.as_str()).filter(|name| !name.is_empty());
-        *programs.entry(name.unwrap_or("not named")).or_default() += stage.processes.max(1);
+        *programs.entry(name.unwrap_or("unnamed")).or_default() += stage.processes.max(1);
     }
     let count: u64 = programs.values().sum();
     let mut programs: Vec<(&str, u64)> = programs.into_iter().collect();
@@ -71,5 +71,5 @@ fn sentence(stages: &[&Stage]) -> String {
     if programs.len() > NAMED {
         said.push_str(", ...");
     }
-    format!("and {count} more commands, too brief for figures: {said}")
+    format!("and {count} more commands, too short to measure: {said}")
 }

@@ -74,7 +74,7 @@ pub fn text(several: &Several, look: &Look) -> String {
     let mut page = Page::new(look);
     let cpus = if several.cpus == 1.0 { "1 CPU".into() } else { format!("{} CPUs", several.cpus) };
     let (n, rounds) = (several.pipelines.len(), several.rounds);
-    let head = format!("weir: {n} pipelines, {rounds} rounds of them in random order, on {cpus}");
+    let head = format!("weir: {n} pipelines, {rounds} rounds in random order, on {cpus}");
     page.sentence(&head, Style::new());
     if look.detail != Detail::Brief {
         let mut grid = grid(several);
@@ -119,7 +119,7 @@ fn doubts(several: &Several, position: usize, pipeline: &Pipeline) -> Vec<String
         }
         Some(127) => String::from("status 127 (command not found)"),
         Some(status) => format!("status {status}"),
-        None => String::from("one status now and another then"),
+        None => String::from("different statuses"),
     };
     match pipeline.exit_status {
         Some(0) => {}
@@ -137,7 +137,9 @@ fn doubts(several: &Several, position: usize, pipeline: &Pipeline) -> Vec<String
         doubts.push(match position {
             0 => String::from("output: 1 does not write the same bytes each time"),
             _ => {
-                format!("output: {number} wrote other bytes than 1: this may not be the same work")
+                format!(
+                    "output: {number} wrote different bytes than 1: it may not do the same work"
+                )
             }
         });
     }

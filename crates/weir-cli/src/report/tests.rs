@@ -48,8 +48,8 @@ fn told(run: Run) -> Report {
     let verdict = Said {
         found: weir_doctor::verdict::judge(&run),
         text: String::from(
-            "held up by 2 python3 slow.py: asleep 92 % of the time\nif 2 python3 were free, the \
-             next limit is 1 yes",
+            "held up by 2 python3 slow.py: asleep 92 % of the time\nif 2 python3 took no time, \
+             the next limit would be 1 yes",
         ),
     };
     let (kind, gain) = (AdviceKind::LargerPipe, Gain::AtMost(1.57));
@@ -183,7 +183,10 @@ fn of_a_long_report_the_verdict_is_said_again_at_the_end() {
 fn a_sentence_stays_on_its_line_where_no_width_is_known() {
     let whole = Look { wraps: false, ..look(40) };
     let text = text(&hard(), &whole);
-    assert!(text.contains("of this control group meanwhile): what follows it had"), "{text}");
+    assert!(
+        text.contains("of this control group during the run): the stages after it had"),
+        "{text}"
+    );
 }
 
 #[test]

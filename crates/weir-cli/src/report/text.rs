@@ -131,7 +131,7 @@ fn headline(report: &Report) -> String {
     };
     let mut text = format!("weir: {wall} for {stages} on {cpus}");
     if run.stopped_ns > 0 {
-        text.push_str(&format!(", {} stopped not counted", seconds(run.stopped_ns)));
+        text.push_str(&format!(", not counting {} stopped", seconds(run.stopped_ns)));
     }
     text
 }

@@ -31,7 +31,7 @@ pub fn compare(
     let (plain_job, advised_job) = (entrant(plain_job), entrant(advised_job));
     let all = [&plain_job, &advised_job, &plain_job];
     let Some(samples) = super::rounds::rounds(&all, rounds, standard)? else {
-        tell("interrupted: nothing is compared");
+        tell("interrupted: nothing was compared");
         return Ok(None);
     };
     let wall_s = |which: usize| samples[which].iter().map(|sample| sample.wall_s).collect();
@@ -41,7 +41,7 @@ pub fn compare(
     let (found, alike) = (pairs(&advised_s)?, pairs(&twin_s)?);
     let same_output = outputs.windows(2).all(|pair| pair[0] == pair[1]);
     let mut compared = Compared {
-        plain: String::from("pipes of 64 KiB, as the kernel makes them"),
+        plain: String::from("pipes of 64 KiB, the kernel's default"),
         advised,
         not_tried,
         rounds,
@@ -74,7 +74,7 @@ fn sentences(compared: &Compared, found: &Comparison, alike: &Comparison) -> Vec
     said.push(String::from(if compared.same_output {
         "output: the same bytes in all runs"
     } else {
-        "output: NOT the same bytes in all runs; what is compared may not be the same work"
+        "output: NOT the same bytes in all runs; the runs may not do the same work"
     }));
     said
 }
@@ -108,7 +108,7 @@ fn apply(job: &Job, advice: &[Said<Advice>]) -> Applied {
                 tried.push(piece.found.clone());
                 if !changed.pipe_auto {
                     changed.pipe_auto = true;
-                    advised.push(String::from("enlarged in use"));
+                    advised.push(String::from("enlarged during the run"));
                 }
             }
             (AdviceKind::CLocale, Some(stage)) if stage < changed.stages.len() && !job.script => {
@@ -135,8 +135,8 @@ fn apply(job: &Job, advice: &[Said<Advice>]) -> Applied {
             Err(why) => not_tried.push(format!("{} ({why})", piece.text)),
         }
     }
-    if job.pipe_auto && !advised.iter().any(|text| text == "enlarged in use") {
-        advised.push(String::from("enlarged in use"));
+    if job.pipe_auto && !advised.iter().any(|text| text == "enlarged during the run") {
+        advised.push(String::from("enlarged during the run"));
     }
     Applied { job: changed, advised, tried, not_tried }
 }

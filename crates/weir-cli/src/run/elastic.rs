@@ -23,7 +23,7 @@ pub fn put_in(asked: Option<&Elastic>, planned: &mut Planned) -> Result<Vec<Stri
     match asked {
         None => Ok(Vec::new()),
         Some(Elastic::Pipes(_)) if planned.job.script => Err(Fault::usage(
-            "cannot put a buffer in: this is not one pipeline that weir could run stage by stage; \
+            "cannot put a buffer in: this is not one pipeline that weir can run stage by stage; \
              write '| weir buffer |' into the text",
         )),
         Some(Elastic::Pipes(pipes)) => {
@@ -33,7 +33,7 @@ pub fn put_in(asked: Option<&Elastic>, planned: &mut Planned) -> Result<Vec<Stri
             Ok(Vec::new())
         }
         Some(Elastic::Evidence) if planned.job.script => Ok(vec![String::from(
-            "no elastic buffer was put in: that takes one pipeline that weir can run stage by \
+            "no elastic buffer was put in: this is not one pipeline that weir can run stage by \
              stage; write '| weir buffer |' into the text",
         )]),
         Some(Elastic::Evidence) => Ok(by_evidence(planned)),
@@ -59,7 +59,7 @@ fn by_evidence(planned: &mut Planned) -> Vec<String> {
         let read = evidence::read(&path).map(|memory| memory.seen);
         read.unwrap_or_else(|trouble| {
             let path = path.display();
-            tell(&format!("cannot read what earlier runs have shown from '{path}': {trouble}"));
+            tell(&format!("cannot read what earlier runs showed from '{path}': {trouble}"));
             Vec::new()
         })
     });
@@ -75,7 +75,7 @@ fn by_evidence(planned: &mut Planned) -> Vec<String> {
             None => String::from("no earlier run"),
         };
         return vec![format!(
-            "no elastic buffer was put in: {who} of this pipeline has shown that it would help"
+            "no elastic buffer was put in: {who} of this pipeline showed that it would help"
         )];
     }
     if let Err(why) = insert_all(&mut planned.job.stages, &pipes) {
@@ -100,7 +100,9 @@ fn insert_all(stages: &mut Vec<StageSpec>, pipes: &[usize]) -> Result<(), String
     pipes.dedup();
     let more = stages.len() + pipes.len();
     if !files_suffice(more) {
-        return Err(format!("too few files may be open for {more} stages (ulimit -n)"));
+        return Err(format!(
+            "the limit on open files is too low for {more} more stages (ulimit -n)"
+        ));
     }
     // From the right, so that those to the left keep their places.
     pipes.iter().rev().try_for_each(|pipe| insert(stages, pipe - 1))
@@ -108,9 +110,10 @@ fn insert_all(stages: &mut Vec<StageSpec>, pipes: &[usize]) -> Result<(), String
 
 /// Inserts a buffer behind the stage at position `from`, or says why it cannot.
 pub fn insert(stages: &mut Vec<StageSpec>, from: usize) -> Result<(), String> {
-    let program = std::env::current_exe().map_err(|error| format!("where is weir? {error}"))?;
+    let program = std::env::current_exe()
+        .map_err(|error| format!("cannot find the program weir: {error}"))?;
     if !program.exists() {
-        return Err(format!("weir itself is gone from '{}'", program.display()));
+        return Err(format!("weir is no longer at '{}'", program.display()));
     }
     let argv = vec![program.into_os_string(), "buffer".into(), "-q".into()];
     let launch = Launch::Exec { env: Vec::new(), argv, text: None };
@@ -187,7 +190,7 @@ pub fn remember_compared(report: &Report) {
     // The ratio is of advised to plain: below 1 for certain, it was faster.
     if let Err(trouble) = evidence::judge_tried(&path, &tried, compared.high < 1.0) {
         let path = path.display();
-        tell(&format!("cannot remember in '{path}' what comparing has shown: {trouble}"));
+        tell(&format!("cannot save in '{path}' what comparing showed: {trouble}"));
     }
 }
 
@@ -215,10 +218,10 @@ pub fn remember(report: &Report) {
     match evidence::update(&path, &pipeline, &shown, &contrary) {
         Err(trouble) if !shown.is_empty() => {
             let path = path.display();
-            tell(&format!("cannot remember in '{path}' what this run has shown: {trouble}"));
+            tell(&format!("cannot save in '{path}' what this run showed: {trouble}"));
         }
         Ok(()) if damaged && !shown.is_empty() => {
-            tell(&format!("'{}' was damaged and is begun anew", path.display()));
+            tell(&format!("'{}' was damaged and is replaced", path.display()));
         }
         // What a contrary run showed is no loss if it cannot be written.
         _ => {}

@@ -52,7 +52,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     elastic::tell_losses(&report.run);
     elastic::remember(&report);
     if standard.is_some() && report.run.stages.iter().any(|stage| stage.failure.is_some()) {
-        tell("nothing is compared: not all stages could be started");
+        tell("nothing was compared: not all stages could be started");
     } else if let Some(standard) = standard.filter(|_| report.run.signals.is_empty()) {
         report.compared = compare::compare(&job, &report.advice, options.runs, &standard)?;
         elastic::remember_compared(&report);

@@ -57,7 +57,7 @@ fn open(path: &Path, what: &str) -> Option<Target> {
         Err(error) => {
             let path = path.display();
             tell(&format!(
-                "cannot write the {what} to '{path}': {error}; the pipeline runs all the same"
+                "cannot write the {what} to '{path}': {error}; the pipeline runs anyway"
             ));
             None
         }

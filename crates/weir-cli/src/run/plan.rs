@@ -57,7 +57,7 @@ fn of_words(words: &[OsString], job: Job) -> Result<Planned, Fault> {
     let mut stages = Vec::new();
     for words in words.split(|word| word == "|") {
         if words.is_empty() {
-            return Err(Fault::usage("a stage is empty: there is nothing beside a '|'"));
+            return Err(Fault::usage("a stage is empty: nothing stands before or after a '|'"));
         }
         if words.iter().any(|word| word == "|&") {
             return Err(Fault::usage("'|&' needs a shell: give the pipeline as one text instead"));
@@ -158,7 +158,7 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
 fn reason(text: &OsStr, shell: &str, known: bool, plan: &Plan) -> String {
     match plan {
         _ if text.to_str().is_none() => String::from("the text is not UTF-8"),
-        _ if !known => format!("the grammar of {shell} is not known"),
+        _ if !known => format!("weir does not know the grammar of {shell}"),
         Plan::Whole => String::from("not one top-level pipeline"),
         Plan::Pipeline(pipeline) => format!(
             "to measure its stages one by one weir would need to open {} files, more than it may \
@@ -173,7 +173,7 @@ fn shell_options(shell: &str, pipefail: bool, plan: &Plan) -> Result<Vec<OsStrin
     match (pipefail, PIPEFAIL_SHELLS.contains(&shell), plan) {
         (true, true, _) => Ok(vec!["-o".into(), "pipefail".into()]),
         (true, false, Plan::Whole) => Err(Fault::usage(format!(
-            "--pipefail: {shell} may not know it, and this is not one pipeline that weir could \
+            "--pipefail: {shell} may not support it, and this is not one pipeline that weir can \
              run stage by stage; use --shell bash"
         ))),
         _ => Ok(Vec::new()),

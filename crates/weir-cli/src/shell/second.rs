@@ -14,7 +14,7 @@ use super::scan::MAX_DESCRIPTOR_DIGITS;
 /// and takes time exponential in the depth of what is never closed (`<(<(<(`).
 const MAX_OPENINGS: usize = 8;
 
-/// Whether it takes the text at all. Asked about a text our scanner calls wrong.
+/// Whether it takes the text at all, or cannot be asked. For a text our scanner calls wrong.
 pub(super) fn accepts(text: &str) -> bool {
     let brackets = text.bytes().filter(|b| matches!(b, b'(' | b'{' | b'[')).count();
     let words = text
@@ -24,7 +24,10 @@ pub(super) fn accepts(text: &str) -> bool {
     // A descriptor too large for 32 bits makes it panic; grammar.rs sees to that in other texts.
     let mut digits = text.split(|c: char| !c.is_ascii_digit());
     let large = digits.any(|number| number.len() > MAX_DESCRIPTOR_DIGITS);
-    brackets + words <= MAX_OPENINGS && !large && parse(text).is_some()
+    // A here-document without a name, in a `$(...)` that ends with the text, it reads for ever, and
+    // takes all memory: a wrong text with a here-document is the shell's.
+    let has_here_document = text.replace("<<<", "").contains("<<");
+    has_here_document || brackets + words <= MAX_OPENINGS && !large && parse(text).is_some()
 }
 
 /// Whether it finds the same stages, of the same shape, cut at the same places.

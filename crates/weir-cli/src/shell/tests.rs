@@ -375,6 +375,17 @@ fn a_fault_is_named_and_pointed_at() {
     }
 }
 
+/// brush-parser reads the end of the first for ever, and takes all memory meanwhile: it is not asked.
+#[test]
+fn a_wrong_text_with_a_nameless_here_document_is_left_to_the_shell() {
+    for text in [" a $(1(1 << <2)) ", "a $(1(1 << \"\"))", "a $(1(1 <<))", "a $(1(1 <<-''))"] {
+        let (planned, plans) = std::sync::mpsc::channel();
+        std::thread::spawn(move || planned.send(plan_of(text)));
+        let plan = plans.recv_timeout(std::time::Duration::from_secs(20)).expect("it ends");
+        assert_eq!(plan, Ok(Plan::Whole), "{text:?}");
+    }
+}
+
 #[test]
 fn a_fault_is_shown_with_its_line_and_a_caret() {
     let error = plan_of("a |\n\tgrep '\u{e9}' | 'x\n| b").expect_err("a fault");

@@ -38,7 +38,7 @@ pub fn budget(text: &str) -> Result<Duration, String> {
 /// Time between two looks.
 pub fn period(text: &str) -> Result<Duration, String> {
     match duration(text)? {
-        time if time < LEAST_PERIOD => Err(String::from("too short: 50ms at least")),
+        time if time < LEAST_PERIOD => Err(String::from("too short: at least 50ms")),
         time if time > DAY => Err(String::from("longer than a day")),
         time => Ok(time),
     }
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(budget("0"), Err(String::from("must be more than 0")));
         assert_eq!(budget("25h"), Err(String::from("longer than a day")));
         assert_eq!(period("0.05"), Ok(LEAST_PERIOD));
-        assert!(period("49ms").is_err_and(|why| why.contains("50ms at least")));
+        assert!(period("49ms").is_err_and(|why| why.contains("at least 50ms")));
         assert!(period("2d").is_err());
     }
 

@@ -94,7 +94,7 @@ impl Placement {
             Placement::Sibling => "On two hardware threads of one core.",
             Placement::SameCache => "On two cores that share their last cache.",
             Placement::OtherCpu => {
-                "On two CPUs; one that has nothing to do goes idle and must be woken."
+                "On two CPUs; a CPU with nothing to do goes idle and must be woken."
             }
             Placement::OtherCpuAwake => "On two CPUs that are kept from going idle.",
             Placement::Free => "Wherever the kernel puts them.",
@@ -188,4 +188,13 @@ pub struct Params {
     /// The network device the packets cross.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+}
+
+/// "4 B", "64 KiB", "1 MiB".
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        b if b >= 1 << 20 && b.is_multiple_of(1 << 20) => format!("{} MiB", b >> 20),
+        b if b >= 1 << 10 && b.is_multiple_of(1 << 10) => format!("{} KiB", b >> 10),
+        b => format!("{b} B"),
+    }
 }

@@ -62,7 +62,7 @@ impl Topology {
             Placement::OtherCpu | Placement::OtherCpuAwake => pair(&|a, b| !share(a, b))
                 .or_else(|| pair(&|a, b| !are_siblings(a, b)))
                 .or_else(|| pair(&|_, _| true))
-                .ok_or_else(|| self.none("it takes two")),
+                .ok_or_else(|| self.none("two are needed")),
         }
     }
 
@@ -133,7 +133,7 @@ mod tests {
         assert!(small.find(Placement::Sibling).expect_err("none").contains("threads of one core"));
         let single = machine(&["0"], &["0"]);
         let why = single.find(Placement::OtherCpu).expect_err("one CPU");
-        assert_eq!(why, "this process may use CPU 0: it takes two");
+        assert_eq!(why, "this process may use CPU 0: two are needed");
     }
 
     #[test]

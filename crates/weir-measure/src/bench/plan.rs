@@ -183,7 +183,7 @@ fn blocks_of(
             Err(why) if asked => return Err(PlanError::Placement(*placement, why)),
             Err(why) => notes.push(Note {
                 suite: suite.name.into(),
-                text: format!("nothing at {placement}: {why}"),
+                text: format!("nothing was measured at {placement}: {why}"),
             }),
         }
     }

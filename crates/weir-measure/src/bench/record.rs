@@ -318,10 +318,10 @@ pub enum ReportError {
     #[error("not a report of weir bench: {0}")]
     Shape(String),
     /// It has another schema than weir.bench.
-    #[error("schema is '{0}', where '{SCHEMA}' is expected")]
+    #[error("its schema is '{0}', but '{SCHEMA}' is expected")]
     Foreign(String),
     /// It was written by a newer weir.
-    #[error("schema '{0}' is newer than '{SCHEMA}', the newest this weir reads")]
+    #[error("its schema '{0}' is newer than '{SCHEMA}', the newest that this weir can read")]
     Newer(String),
 }
 

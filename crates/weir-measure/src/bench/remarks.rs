@@ -1,6 +1,6 @@
 //! A sentence for each surprising figure.
 
-use super::params::{Placement, Unit};
+use super::params::{Placement, Unit, size};
 use super::record::{CaseRecord, Report};
 
 /// Intervals are remarked from this width on, as a fraction of the estimate.
@@ -17,7 +17,7 @@ pub fn remarks(report: &Report) -> Vec<String> {
     remarks.extend(placements(&report.cases));
     remarks.extend(falls(&report.cases));
     remarks.extend(states(report));
-    remarks.extend(two_heaps(&report.cases));
+    remarks.extend(bimodal(&report.cases));
     remarks.extend(wide(&report.cases));
     remarks.truncate(MOST);
     remarks
@@ -107,12 +107,12 @@ fn falls(cases: &[CaseRecord]) -> Vec<String> {
             found.push((
                 next.estimate / small.estimate,
                 format!(
-                    "{}: {} moves {:.0} % less at {} bytes than at {} ({})",
+                    "{}: {}: {} chunks move {:.0} % less than {} chunks ({})",
                     small.suite,
                     small.params.mechanism.as_deref().unwrap_or(&small.case),
+                    size(next.params.chunk_bytes.unwrap_or(0)),
                     (1.0 - next.estimate / small.estimate) * 100.0,
-                    next.params.chunk_bytes.unwrap_or(0),
-                    chunk,
+                    size(chunk),
                     small.placement
                 ),
             ));
@@ -139,24 +139,24 @@ fn states(report: &Report) -> Vec<String> {
         let figures = if far == 1 { "1 figure" } else { &format!("{far} figures") };
         found.push(format!(
             "in {figures} the two CPUs were far from each other (a cache line took twice its \
-             shortest time or more): compare them with far figures only"
+             shortest time or more): compare them only with far figures"
         ));
     }
     found
 }
 
-fn two_heaps(cases: &[CaseRecord]) -> Vec<String> {
+fn bimodal(cases: &[CaseRecord]) -> Vec<String> {
     let heaps: Vec<&CaseRecord> =
         cases.iter().filter(|case| case.labels.iter().any(|label| label == "bimodal")).collect();
     match heaps.as_slice() {
         [] => Vec::new(),
         [case] => vec![format!(
-            "{}: {} at {} falls into two heaps: its estimate lies in one of them or between",
+            "{}: {} at {} is bimodal: its estimate lies in one of its two modes or between them",
             case.suite, case.case, case.placement
         )],
         [first, ..] => vec![format!(
-            "{} figures fall into two heaps, such as {}: {} at {}: their estimates lie in one of \
-             the two or between",
+            "{} figures are bimodal, such as {}: {} at {}: their estimates lie in one of the \
+             two modes or between them",
             heaps.len(),
             first.suite,
             first.case,
@@ -179,7 +179,7 @@ fn wide(cases: &[CaseRecord]) -> Vec<String> {
         };
         vec![format!(
             "{what} wider than {:.0} %, the widest {} {} at {}: give more time (--budget) before \
-             building on that",
+             relying on it",
             WIDE * 100.0,
             widest.suite,
             widest.case,

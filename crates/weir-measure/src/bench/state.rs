@@ -92,7 +92,7 @@ impl HostState {
     pub fn new(before: Option<HostUse>, during: Option<HostUse>) -> HostState {
         let text = match &during {
             Some(during) => format!("{} while it ran", during.words()),
-            None => String::from("what others did while it ran is not known"),
+            None => String::from("how much CPU others used while it ran is unknown"),
         };
         let busy = during.map(|during| during.is_busy());
         HostState { before, during, busy, text }

@@ -32,13 +32,13 @@ pub const PAIRS_COUNT_MAX: usize = 2048;
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum PairsError {
     /// There are fewer than [`PAIRS_COUNT_MIN`].
-    #[error("{count} pairs allow no 95 % interval: at least {PAIRS_COUNT_MIN} do")]
+    #[error("{count} pairs are too few for a 95 % interval: at least {PAIRS_COUNT_MIN} are needed")]
     TooFew {
         /// How many there are.
         count: usize,
     },
     /// There are more than [`PAIRS_COUNT_MAX`].
-    #[error("{count} pairs are too many: at most {PAIRS_COUNT_MAX} are compared")]
+    #[error("{count} pairs are too many: at most {PAIRS_COUNT_MAX} can be compared")]
     TooMany {
         /// How many there are.
         count: usize,

@@ -231,7 +231,7 @@ fn sentences() {
     assert_eq!(
         said(1.005, 1.012),
         "b takes 1.008x the time of a (95 % interval 1.005 to 1.012, 25 pairs): \
-         equivalent (within 2 %, though a difference is shown)"
+         equivalent (within 2 %, although there is a difference)"
     );
     assert_eq!(
         said(0.95, 1.05),
@@ -251,7 +251,7 @@ fn an_a_a_series_says_what_the_host_resolves() {
     assert!(!odd.holds_one());
     assert_eq!(
         odd.to_string(),
-        "this host resolves 1.0 %, but the same thing against itself came out as 1.02x (95 % \
+        "this host resolves 1.0 %, but the same thing compared with itself came out as 1.02x (95 % \
          interval 1.01 to 1.03, 25 pairs); by chance that happens once in twenty: repeat before \
          trusting it"
     );
@@ -260,10 +260,13 @@ fn an_a_a_series_says_what_the_host_resolves() {
 #[test]
 fn what_allows_no_conclusion_is_an_error() {
     let fault = |pairs: &[(f64, f64)]| Comparison::from_pairs(pairs).unwrap_err().to_string();
-    assert_eq!(fault(&[]), "0 pairs allow no 95 % interval: at least 6 do");
-    assert_eq!(fault(&[(1.0, 1.0); 5]), "5 pairs allow no 95 % interval: at least 6 do");
+    assert_eq!(fault(&[]), "0 pairs are too few for a 95 % interval: at least 6 are needed");
+    assert_eq!(
+        fault(&[(1.0, 1.0); 5]),
+        "5 pairs are too few for a 95 % interval: at least 6 are needed"
+    );
     let many = vec![(1.0, 1.0); PAIRS_COUNT_MAX + 1];
-    assert_eq!(fault(&many), "2049 pairs are too many: at most 2048 are compared");
+    assert_eq!(fault(&many), "2049 pairs are too many: at most 2048 can be compared");
     for value in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let mut pairs = [(1.0, 1.0); 8];
         pairs[3].1 = value;

@@ -103,7 +103,7 @@ impl fmt::Display for Sentence<'_> {
         let percent = Percent(*band);
         match verdict {
             Verdict::Equivalent if comparison.holds_one() => write!(f, " (within {percent})"),
-            Verdict::Equivalent => write!(f, " (within {percent}, though a difference is shown)"),
+            Verdict::Equivalent => write!(f, " (within {percent}, although there is a difference)"),
             Verdict::Inconclusive => {
                 write!(f, " (a difference beyond {percent} is neither shown nor ruled out)")
             }
@@ -133,7 +133,7 @@ impl fmt::Display for Resolution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "this host resolves {}", Percent(self.fraction))?;
         if !self.holds_one() {
-            write!(f, ", but the same thing against itself came out as {}", self.comparison)?;
+            write!(f, ", but the same thing compared with itself came out as {}", self.comparison)?;
             write!(f, "; by chance that happens once in twenty: repeat before trusting it")?;
         }
         Ok(())

@@ -152,7 +152,7 @@ impl RunningJob {
         if blind {
             // /proc shows other processes, or is not there at all.
             let why = match std::fs::metadata("/proc/loadavg") {
-                Ok(_) => "is that of another pid namespace",
+                Ok(_) => "belongs to another pid namespace",
                 Err(_) => "cannot be read",
             };
             self.notes.push(format!("/proc {why}: only CPU time and memory are known"));

@@ -16,9 +16,9 @@ use weir_doctor::programs::{is_relay, is_shell};
 const MOST_STAGES: usize = 24;
 /// Processes seen no more often than this are merged with others of their program.
 const FEW_SAMPLES: u64 = 2;
-/// The name shown for a process of which nothing is visible.
-const UNSEEN: &str = "(a process that is hidden)";
-/// A shell is shown if it worked, read or wrote for at least this share of the run.
+/// How a process is shown of which nothing can be seen.
+const UNSEEN: &str = "(a hidden process)";
+/// A shell is shown when it worked, read or wrote for at least this share of the run.
 const SHELL_SHARE: f64 = 0.02;
 /// Least time for a shell that is not the script itself: on a busy host a few samples that found it
 /// ready to run exceed a share of a short run.
@@ -67,11 +67,10 @@ pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job
         run.pipes.push(whole.record(place(from), place(to), limit_bytes));
     }
     run.pipes.sort_by_key(|pipe| (pipe.from, pipe.to));
-    let found =
-        "processes found from outside (those shorter than a few milliseconds may be missing)";
+    let found = "processes found from outside (those that lived less than a few milliseconds may be missing)";
     run.notes.push(match job.whole_because.as_str() {
         "" => found.to_owned(),
-        why => format!("{why}: ran whole under the shell, its {found}"),
+        why => format!("{why}: it ran whole under the shell, its {found}"),
     });
 }
 

@@ -80,7 +80,7 @@ impl RunningJob {
         if let Some(error) = refused {
             let error = io::Error::from(error);
             self.notes.push(format!(
-                "pipes keep the kernel's default size: {} bytes were refused ({error}; see \
+                "pipes keep the kernel's default size: the kernel refused {} bytes ({error}; see \
                  fs.pipe-user-pages-soft in sysctl)",
                 job.pipe_bytes
             ));

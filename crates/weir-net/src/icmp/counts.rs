@@ -31,24 +31,24 @@ macro_rules! counts {
 }
 
 counts! {
-    /// Datagrams taken, including those dropped later.
-    taken: "datagrams taken",
-    /// The protocol is neither ICMP nor GGP, or is switched off.
-    dropped_protocol: "dropped: of another protocol",
-    /// Fragments, which only reassembly handles.
-    dropped_fragment: "dropped: a fragment",
+    /// Datagrams taken, be they dropped then.
+    taken: "datagrams received",
+    /// Of a protocol that is neither ICMP nor GGP, or is switched off.
+    dropped_protocol: "dropped: other protocol",
+    /// Fragments: those are for reassembly.
+    dropped_fragment: "dropped: fragment",
     /// To a broadcast or multicast address.
-    dropped_broadcast: "dropped: to many",
-    dropped_not_ours: "dropped: not to us",
+    dropped_broadcast: "dropped: sent to a broadcast or multicast address",
+    dropped_not_ours: "dropped: not sent to us",
     /// From an address that is not that of one host, or is ours.
-    dropped_source: "dropped: not from one host",
-    /// Shorter than their type, or quoting something that is no datagram.
+    dropped_source: "dropped: source is not a single host",
+    /// Shorter than their type, or quoting what is no datagram.
     dropped_malformed: "dropped: malformed",
     dropped_checksum: "dropped: wrong checksum",
-    /// The type or code has no meaning here.
-    dropped_unknown: "dropped: of unknown type or code",
-    /// Requests that the settings leave unanswered.
-    dropped_off: "dropped: not to be answered",
+    /// Of a type or code that has no meaning here.
+    dropped_unknown: "dropped: unknown type or code",
+    /// Requests that settings leave unanswered.
+    dropped_off: "dropped: answering is switched off",
     dropped_rate: "dropped: too many requests",
     echoes_answered: "echo requests answered",
     timestamps_answered: "timestamp requests answered",
@@ -57,21 +57,21 @@ counts! {
     /// Source quenches, which RFC 6633 deprecates.
     source_quenches_ignored: "source quenches ignored",
     /// Redirects that were passed on.
-    redirects_taken: "redirects taken",
-    /// Redirects to the gateway already in use.
-    redirects_known: "redirects that say nothing new",
-    /// Redirects for one type of service, which this host does not distinguish.
+    redirects_taken: "redirects accepted",
+    /// Redirects to the gateway that is used already.
+    redirects_known: "redirects with nothing new",
+    /// Redirects for one type of service, of which we know none.
     redirects_service: "redirects for a type of service",
     redirects_not_ours: "redirects refused: about no datagram of ours",
-    /// Redirects to an address that is no gateway on our net.
-    redirects_gateway: "redirects refused: to no neighbour",
-    /// Redirects from a host that is not the gateway in use.
-    redirects_sender: "redirects refused: not of the gateway used",
+    /// Redirects to what is no gateway on our net.
+    redirects_gateway: "redirects refused: gateway is not a neighbour",
+    /// Redirects of somebody who is not the gateway used.
+    redirects_sender: "redirects refused: not from the gateway in use",
     /// Errors that were passed on as a notice.
     notices_given: "errors passed on",
     errors_not_ours: "errors about no datagram of ours",
-    /// Errors about replies sent here, or about fragments, which no process waits for.
-    errors_nobodys: "errors that concern nobody",
+    /// Errors about answers that were sent here, or about fragments: nobody waits for those.
+    errors_nobodys: "errors that concern no station",
     ggp_echoes_answered: "GGP echoes answered",
     ggp_updates_accepted: "GGP updates accepted",
     ggp_updates_refused: "GGP updates refused as old",
@@ -89,15 +89,15 @@ counts! {
     sent_source_route: "errors sent: source route failed",
     sent_reassembly: "errors sent: reassembly time exceeded",
     sent_parameter: "errors sent: parameter problem",
-    /// Errors not sent: the bytes are no datagram, or too little of one.
-    unsent_malformed: "errors not sent: about no datagram",
+    /// Errors not sent: what they would be about is no datagram, or too little of one.
+    unsent_malformed: "errors not sent: malformed datagram",
     /// Errors not sent: about an ICMP error, or an ICMP message that may be one.
     unsent_error: "errors not sent: about an error",
     unsent_fragment: "errors not sent: about a later fragment",
-    unsent_broadcast: "errors not sent: about a datagram to many",
-    unsent_not_ours: "errors not sent: about a datagram not to us",
-    unsent_source: "errors not sent: about a datagram not from one host",
-    /// The limit for all destinations together.
+    unsent_broadcast: "errors not sent: about a broadcast or multicast datagram",
+    unsent_not_ours: "errors not sent: about a datagram not sent to us",
+    unsent_source: "errors not sent: about a datagram whose source is not a single host",
+    /// For all destinations together.
     unsent_rate: "errors not sent: too many",
     unsent_rate_one: "errors not sent: too many to one host",
 }

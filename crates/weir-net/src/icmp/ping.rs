@@ -378,7 +378,7 @@ impl fmt::Display for PingSummary {
         if let Some(clock) = self.clock {
             write!(
                 f,
-                "\nits clock is {:+.1} ms from ours, give or take {:.1} ms \
+                "\nits clock differs from ours by {:+.1} ms, give or take {:.1} ms \
                  (there {} ms, back {} ms by the two clocks)",
                 clock.ahead_ms, clock.uncertain_ms, clock.there_ms, clock.back_ms,
             )?;

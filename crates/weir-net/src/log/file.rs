@@ -24,7 +24,7 @@ pub fn create(path: &Path, ring_bytes: u64) -> Result<()> {
     let units = ring_bytes.div_ceil(UNIT_BYTES as u64).checked_next_power_of_two();
     let units = units.filter(|units| *units <= MOST_UNITS).ok_or_else(|| {
         let most = MOST_UNITS * UNIT_BYTES as u64;
-        let why = format!("{ring_bytes} bytes are too many; {most} are the most");
+        let why = format!("{ring_bytes} bytes are too many: at most {most}");
         Error::new(ErrorKind::Invalid, "make", object(path), why)
     })?;
     let shape = LogShape { units: units.max(LEAST_UNITS), created_ns: real_ns() };
@@ -54,7 +54,7 @@ fn keep_old(path: &Path) -> Result<()> {
         own && file.read_exact_at(&mut magic, 0).is_ok() && u64::from_ne_bytes(magic) == MAGIC
     });
     if !is_ours {
-        let why = "a file that is no log of this user's is in its place, and is left alone";
+        let why = "a file that is not a log of this user is in its place; it is left alone";
         return Err(Error::new(ErrorKind::Taken, "make", object(path), why));
     }
     rustix::fs::rename(path, old_name(path)).map_err(failed)
@@ -134,7 +134,7 @@ pub fn open_own(path: &Path) -> Result<(File, LogShape)> {
     let failed = |cause| Error::os("open", object(path), cause);
     let found = rustix::fs::fstat(&file).map_err(failed)?;
     if !is_own(&found) || found.st_mode & 0o022 != 0 {
-        let why = "it is not this user's, or others may write it";
+        let why = "it belongs to another user, or others may write it";
         return Err(Error::new(ErrorKind::Denied, "open", object(path), why));
     }
     Ok((file, shape))

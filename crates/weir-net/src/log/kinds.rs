@@ -91,7 +91,7 @@ impl FromStr for Kinds {
             let (kind, _) = found.ok_or_else(|| {
                 let known: Vec<&str> = Kinds::EACH.iter().map(|(_, name)| *name).collect();
                 let known = known.join(", ");
-                let why = format!("there are {known}, all and none");
+                let why = format!("the kinds are {known}, all and none");
                 Error::new(ErrorKind::Invalid, "log", format!("kind {word:?}"), why)
             })?;
             kinds = kinds.and(*kind);

@@ -139,16 +139,16 @@ impl LogShape {
             return Err(String::from("it is not a log of weir net"));
         }
         if version != VERSION {
-            return Err(format!("it is of version {:#x}; known is {VERSION:#x}", version));
+            return Err(format!("its version is {:#x}; this weir knows {VERSION:#x}", version));
         }
         let fits = units.is_power_of_two() && (LEAST_UNITS..=MOST_UNITS).contains(&units);
         if !fits {
-            return Err(format!("its header is spoilt: a ring of {units} units"));
+            return Err(format!("its header is corrupt: a ring of {units} units"));
         }
         let shape = LogShape { units, created_ns };
         if file_bytes != shape.file_bytes() {
             let expected = shape.file_bytes();
-            return Err(format!("it has {file_bytes} bytes; its header says {expected}"));
+            return Err(format!("it has {file_bytes} bytes, but its header says {expected}"));
         }
         Ok(shape)
     }

@@ -110,7 +110,7 @@ impl Scan {
     /// The reason why this head is impossible.
     pub fn advance(&mut self, head: u64) -> Result<u64, &'static str> {
         if head < self.head {
-            return Err("its head went back");
+            return Err("its head went backwards");
         }
         self.head = head;
         let oldest = head.saturating_sub(self.shape.units);

@@ -191,7 +191,7 @@ fn a_head_that_goes_back_is_an_error() {
     log.0.words.word(word::HEAD).store(0, Ordering::Relaxed);
     let error = reader.next().expect_err("spoilt");
     assert_eq!(error.kind(), ErrorKind::Corrupt);
-    assert!(error.to_string().contains("its head went back"), "{error}");
+    assert!(error.to_string().contains("its head went backwards"), "{error}");
 }
 
 #[test]
@@ -285,8 +285,8 @@ fn a_gap_half_a_ring_behind_is_not_waited_for() {
     scan.look(64, 1).expect("a head");
     assert_eq!((scan.step(&units(&[None])), scan.absent()), (ScanStep::Absent, None));
     scan.look(65, 2).expect("a head");
-    assert_eq!(scan.absent(), Some(ScanStep::Over(1)));
-    assert_eq!(scan.look(64, 3), Err("its head went back"));
+    assert_eq!(scan.absent(), Some(Step::Over(1)));
+    assert_eq!(scan.look(64, 3), Err("its head went backwards"));
 }
 
 #[test]

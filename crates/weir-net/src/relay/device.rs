@@ -175,7 +175,8 @@ impl Relay {
 fn open(place: &RelayEnd, mtu: u16) -> Result<Tun> {
     let bytes = place.device.len();
     if bytes == 0 || bytes > tun::MOST_NAME_BYTES || place.prefix_bits > 32 {
-        let why = format!("a name has 1 to {} bytes, a net 0 to 32 bits", tun::MOST_NAME_BYTES);
+        let why =
+            format!("a device name has 1 to {} bytes, a prefix 0 to 32 bits", tun::MOST_NAME_BYTES);
         return Err(Error::new(ErrorKind::Invalid, "open", quoted(&place.device), why));
     }
     let on_thread = || -> Result<Tun> {
@@ -206,9 +207,9 @@ fn refused(device: &str, error: io::Error) -> Error {
     let why = |kind, reason| Error::new(kind, "open", format!("TUN device '{device}'"), reason);
     match Errno::from_io_error(&error) {
         Some(Errno::BUSY) => why(ErrorKind::Taken, "another process has it"),
-        Some(Errno::INVAL) => why(ErrorKind::Invalid, "a device of that name is no TUN device"),
+        Some(Errno::INVAL) => why(ErrorKind::Invalid, "a device of that name is not a TUN device"),
         Some(Errno::NOENT) => why(ErrorKind::NoDevice, "there is no /dev/net/tun"),
-        Some(Errno::PERM) => why(ErrorKind::Denied, "that takes CAP_NET_ADMIN (root)"),
+        Some(Errno::PERM) => why(ErrorKind::Denied, "that needs CAP_NET_ADMIN (root)"),
         _ => Error::os("open", format!("TUN device '{device}'"), error),
     }
 }

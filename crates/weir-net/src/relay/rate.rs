@@ -49,7 +49,7 @@ impl FromStr for Share {
             return Err(WRONG);
         }
         if part.len() > DECIMALS {
-            return Err("finer than a millionth; write at most 0.0001%");
+            return Err("finer than a millionth; the finest step is 0.0001%");
         }
         let scale = 10u32.pow(DECIMALS as u32);
         let part = format!("{part:0<DECIMALS$}").parse::<u32>().map_err(|_| WRONG)?;

@@ -36,14 +36,14 @@ impl Device {
                 Error::new(ErrorKind::NoDevice, "make", object(), why)
             }
             Some(Errno::PERM | Errno::ACCESS) => {
-                let why = "this user may not: it takes CAP_NET_ADMIN (root has it)";
+                let why = "that needs CAP_NET_ADMIN (root has it)";
                 Error::new(ErrorKind::Denied, "make", object(), why)
             }
             Some(Errno::INVAL) => Error::new(
                 ErrorKind::Taken,
                 "make",
                 object(),
-                "a device of another kind has the name",
+                "a device of another kind has that name",
             ),
             _ => Error::os("make", object(), cause),
         })?;

@@ -49,17 +49,19 @@ impl SwitchSettings {
         }
         let net = Net::new(address, prefix_bits);
         if !net.is_host(address) {
-            return invalid(format!("{address} is no host's address on a net of /{prefix_bits}"));
+            return invalid(format!(
+                "{address} is not the address of a host in a net of /{prefix_bits}"
+            ));
         }
         if !net.has(peer) || !net.is_host(peer) || peer == address {
             return invalid(format!(
-                "{peer} is no other host on the net of {address}/{prefix_bits}"
+                "{peer} is not another host in the net {address}/{prefix_bits}"
             ));
         }
         match settings.gateway {
-            Some(gateway) if !net.has(gateway) || gateway == address => invalid(format!(
-                "the gateway {gateway} is not on the net of {address}/{prefix_bits}"
-            )),
+            Some(gateway) if !net.has(gateway) || gateway == address => {
+                invalid(format!("the gateway {gateway} is not in the net {address}/{prefix_bits}"))
+            }
             _ => Ok(()),
         }
     }

@@ -82,7 +82,7 @@ fn sums(counts: &IcmpCounts) -> (u64, u64) {
     let sent = |name: &str| name.starts_with("errors sent") || name.starts_with("errors not sent");
     // These are said beside the count of the datagram itself.
     let beside = |name: &str| {
-        name == "datagrams taken"
+        name == "datagrams received"
             || name.starts_with("GGP updates sent")
             || name.starts_with("GGP updates not sent")
     };

@@ -255,7 +255,7 @@ fn the_summary_reads_as_pings_last_lines() {
     pinger.take(&time_reply(&request, 1001, -5), 2 * MS, 1002);
     let text = "1 sent, 1 received, 0% loss\n\
                 rtt min/mean/p50/max = 2.000/2.000/2.000/2.000 ms\n\
-                its clock is -5.0 ms from ours, give or take 2.0 ms \
+                its clock differs from ours by -5.0 ms, give or take 2.0 ms \
                 (there -4 ms, back 6 ms by the two clocks)";
     assert_eq!(pinger.summary().to_string(), text);
 }

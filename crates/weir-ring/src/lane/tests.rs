@@ -8,6 +8,7 @@ use weir_policy::arena::{Arena, block_for};
 
 // What the heap is made of takes miri long.
 const ARENA_BYTES: u32 = if cfg!(miri) { 64 << 10 } else { 128 << 10 };
+const MOST_FRAMES: usize = if cfg!(miri) { 20 } else { 400 };
 const LANE: LaneId = LaneId { writer: Side::Peer, channel: 1 };
 
 #[derive(Clone, Debug)]
@@ -190,9 +191,9 @@ proptest! {
     #[test]
     fn a_writer_that_wants_room_is_notified_before_all_is_read(
         order in 0_u32..3,
-        frames in prop::collection::vec((0_usize..1200, any::<bool>()), 1..400),
+        frames in prop::collection::vec((0_usize..1200, any::<bool>()), 1..MOST_FRAMES),
     ) {
-        let heap = LaneHeap::new(2, 64 << 10);
+        let heap = LaneHeap::new(2, 16 << 10);
         let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
         writer.move_to(Place::block(0, 4096 << order));
         for (bytes, gives_back) in frames {

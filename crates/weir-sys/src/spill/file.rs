@@ -41,7 +41,7 @@ impl SpillFile {
             Ok(file) => file,
             // EISDIR: a kernel that does not know the flag; others say EINVAL.
             Err(cause @ (Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL)) => {
-                remarks.push(format!("a name that was removed: no O_TMPFILE: {cause}"));
+                remarks.push(format!("a file removed after it was opened (no O_TMPFILE: {cause})"));
                 open_and_remove(directory, cause)?
             }
             Err(cause) => return Err(cause.into()),

@@ -63,9 +63,13 @@ fn start_command(role: &str, mut command: Command) -> (Child, OwnedFd) {
     (child, ours)
 }
 
-/// The role this process was started in.
+/// The role this process was started in. It dies with the thread that started it: a test that fails
+/// or is killed leaves nobody behind who waits for ever.
 pub fn role() -> Option<String> {
-    std::env::var(ROLE).ok()
+    let role = std::env::var(ROLE).ok()?;
+    let signal = Some(rustix::process::Signal::KILL);
+    rustix::process::set_parent_process_death_signal(signal).expect("set");
+    Some(role)
 }
 
 /// An end that was sent to this process.

@@ -17,7 +17,7 @@ pub fn says(report: &Report) -> String {
     let fair: Vec<&ComparisonRecord> = report.comparisons.iter().filter(fair).collect();
     let verdicts = |kind: &str| fair.iter().filter(|row| row.verdict.kind == kind).count();
     let mut text = format!(
-        "How long this host takes to move bytes and to pass the turn between processes: {} figures \
+        "How long this host takes to move bytes and to switch between processes: {} figures \
          from {} {}.",
         report.cases.len(),
         suites.len(),
@@ -54,11 +54,20 @@ pub fn glossary(report: &Report) -> String {
         let _ = writeln!(html, "<dt>{place}</dt><dd>{}</dd>", escape(place.about()));
     }
     for (word, means) in [
-        ("interval", "95 %, widened by how far hosts drift: the intervals of two runs overlap"),
-        ("as timed", "before figures were brought to the CPU's speed in the first run here"),
+        (
+            "interval",
+            "95 % interval, widened by how far hosts drift, so that those of two runs overlap",
+        ),
+        (
+            "as timed",
+            "before figures were normalised to the CPU's speed in the first run on this host",
+        ),
         ("n", "batches of each process x fresh processes"),
-        ("near, far", "how long a cache line took between the two CPUs meanwhile: hosts move them"),
-        ("A/A", "the same case twice, as if it were two: what comes out as different is error"),
+        (
+            "near, far",
+            "how long a cache line took between the two CPUs; hosts may move CPUs during a run",
+        ),
+        ("A/A", "the same case measured as if it were two: any difference is measurement error"),
     ] {
         let _ = writeln!(html, "<dt>{word}</dt><dd>{means}</dd>");
     }

@@ -34,39 +34,39 @@ pub fn html(report: &Report) -> Result<String, Fault> {
     body += &glossary::glossary(report);
     body += &section(
         "Compared in pairs",
-        "Each case against the baseline of its group, one ratio a process from rounds in random \
-         order; the bar is the 95 % interval, the shaded band what counts as the same. To the \
-         right of 1 a time is longer, or a rate higher: the colour says which is the better.",
+        "Each case against the baseline of its group, one ratio per process, from rounds in random \
+         order. The bar is the 95 % interval; figures inside the shaded band count as the same. To \
+         the right of 1 a time is longer or a rate is higher. The colour shows which is better.",
         ratios::comparisons(report).map_err(cannot)?,
     );
     body += &section(
-        "A/A: the same against itself",
-        "One case of each group is run twice. Where the bar holds 1 the measuring is sound; its \
-         width is what this host can tell apart.",
+        "A/A: the same case against itself",
+        "One case of each group is measured twice. If the bar includes 1, the measurement is sound; \
+         its width shows how small a difference this host can resolve.",
         ratios::self_test(report).map_err(cannot)?,
     );
     body += &section(
         "Throughput by chunk",
-        "What one side writes at a time, and what arrives; both axes are logarithmic. The dashed \
-         line is memcpy on one CPU, which no copy can pass. Across: bytes a write; up: bytes a second.",
+        "Throughput by the bytes of each write; both axes are logarithmic. The dashed line is memcpy on \
+         one CPU, which no copy can exceed. Horizontal: bytes a write; vertical: bytes a second.",
         curves::chunks(report).map_err(cannot)?,
     );
     body += &section(
         "A system call by phase",
-        "Joy took the call of the VAX-11/780 apart in 1980; below it this host's read of 1000 \
-         bytes, by differences between calls. Each bar is the whole.",
+        "Joy divided the system call of the VAX-11/780 into phases in 1980. Below it is this host's \
+         read of 1000 bytes, divided by differences between calls. Each bar is the whole call.",
         phases::phases(report).map_err(cannot)?,
     );
     body += &section(
         "Distributions",
-        "All batches of the cases that vary most, and of round trips, over their median: a steep \
-         line is a steady figure, a step in it a second state of the host.",
+        "All batches of the cases that vary most, and of round trips, relative to their median. A \
+         steep line is a steady figure; a step in it is a second state of the host.",
         curves::distributions(report).map_err(cannot)?,
     );
     body += &section(
-        "The run in time",
-        "Each row is a case, each column a part of the run, the colour how far its batches were \
-         from the case's median: vertical stripes are the host's doing.",
+        "The run over time",
+        "Each row is a case, each column a part of the run. The colour shows how far its batches were \
+         from the case's median. Vertical stripes come from the host.",
         heat::heat(report).map_err(cannot)?,
     );
     body += &section("All figures", "", tables::tables(report));
@@ -93,7 +93,7 @@ fn head(report: &Report) -> String {
         ("kernel", kernel),
         ("virtualisation", host.virtualisation.clone()),
         ("others on these CPUs", seen.to_owned()),
-        ("load put on by the run", report.load.name().to_owned()),
+        ("load from the run", report.load.name().to_owned()),
         ("run", format!("{} UTC, {:.0} s", utc(report.started_unix_s), report.duration_s)),
         ("figures", report.cases.len().to_string()),
         ("reference step", nice(report.reference.median_ns, weir_measure::bench::params::Unit::Ns)),
@@ -105,12 +105,12 @@ fn head(report: &Report) -> String {
     let mut warnings = String::new();
     if state.busy == Some(true) {
         warnings += &warning(&format!(
-            "The host was busy: {}. These are the figures of a busy host, not what it can do.",
+            "The host was busy: {}. These are the figures of a busy host, not the best it can do.",
             state.text
         ));
     }
     if report.interrupted {
-        warnings += &warning("The run was interrupted: this is what was measured until then.");
+        warnings += &warning("The run was interrupted: this is what was measured so far.");
     }
     format!(
         "<header>\n<h1>weir bench</h1>\n<p class=\"lead\">{}</p>\n{warnings}<p>{}</p>\n\

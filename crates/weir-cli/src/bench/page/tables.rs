@@ -131,7 +131,7 @@ fn seen(seen: Option<&HostUse>) -> String {
         seen.idle_cpus, seen.own_cpus, seen.steal_cpus, seen.wall_s
     );
     if let Some(share) = seen.cpu_pressure_share {
-        let _ = write!(words, "; somebody waited for a CPU {:.0} % of the time", share * 100.0);
+        let _ = write!(words, "; processes waited for a CPU {:.0} % of the time", share * 100.0);
     }
     if let Some(hz) = seen.frequency_hz {
         let _ = write!(words, "; {:.2} GHz", hz / 1e9);

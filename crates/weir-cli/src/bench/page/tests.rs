@@ -115,7 +115,7 @@ fn the_page_says_what_it_is_about() {
                 and 1 slower.";
     let lead = lead.replace("8 figures", &format!("{} figures", report.cases.len()));
     assert!(page.contains(&lead), "{}", page.lines().take(90).collect::<Vec<_>>().join("\n"));
-    assert!(page.contains("On two CPUs; one that has nothing to do goes idle"), "no glossary");
+    assert!(page.contains("On two CPUs; a CPU with nothing to do goes idle"), "no glossary");
     assert!(page.contains("<title>other &lt;one&gt;: 1.300x (1.200 to 1.400)</title></circle>"));
     assert!(page.contains("<title>kernel-pipe, 4K B a write: 5 GB/s</title></circle>"));
     assert!(!page.contains("The host was busy"));
@@ -155,7 +155,7 @@ fn what_was_seen_too_seldom_is_a_note() {
     report.cases.extend([common, rare]);
     let text = crate::bench::text(&report);
     assert_eq!(text.matches("  twice ").count(), 1, "{text}");
-    assert!(text.contains("1 figure of a state of the cache line (such as far)"), "{text}");
+    assert!(text.contains("1 figure from a state of the cache line (such as far)"), "{text}");
     let page = html(&report).expect("a page");
     assert_eq!(page.matches("<td>twice</td>").count(), 1);
 }

@@ -52,18 +52,18 @@ fn of_stage(run: &Run, kind: AdviceKind, position: usize) -> String {
         AdviceKind::FewerProcesses => {
             let what = of.started.as_ref().map(started).unwrap_or_default();
             let programs = of.started.iter().flat_map(|started| started.frequent());
-            format!("{name} {what}: {}", hints::instead_of_processes(&of.label, programs))
+            format!("{}: {name} {what}", hints::instead_of_processes(&of.label, programs))
         }
-        AdviceKind::CLocale => format!(
-            "set LC_ALL=C for {name}, if bytes will do: {} compares text by the rules of {}",
+        Kind::CLocale => format!(
+            "set LC_ALL=C for {name} if byte order is enough: {} compares text by the locale {}",
             of.program,
             of.locale.as_deref().unwrap_or_default()
         ),
         AdviceKind::ParallelCompressor => {
             let idle = of_cpus((run.host.idle_cpus.unwrap_or(0.0) * 10.0).round() / 10.0);
             let were = if idle == "1 CPU" { "was" } else { "were" };
-            let instead = hints::parallel(&of.label);
-            format!("{name} used one CPU while {idle} {were} idle: try {instead}")
+            let (instead, note) = hints::parallel(&of.label);
+            format!("{instead} in place of {name}{note}: it used one CPU while {idle} {were} idle")
         }
         AdviceKind::LargerReads => {
             transfers(of, kind, &name, "reads", io.read_calls, io.read_bytes)
@@ -82,12 +82,12 @@ fn transfers(
 ) -> String {
     let each = things(bytes / calls.max(1), "byte");
     let hint = hints::buffering(&of.label, kind);
-    format!("{name} {verb} {each} a call in {} calls: {hint}", count(calls))
+    format!("{hint}: {name} {verb} {each} a call in {} calls", count(calls))
 }
 
 fn more_cpus(run: &Run) -> String {
     let waited = queued(run) * run.wall_ns as f64 / 1e9;
-    let waited = format!("stages waited {waited:.1} s for one");
+    let waited = format!("stages waited {waited:.1} s for a CPU");
     match scarcity(run) {
         Some(Scarcity::Quota(cpus, share)) => {
             format!("a higher CPU quota: the run was {}", quota(cpus, share))
@@ -99,7 +99,7 @@ fn more_cpus(run: &Run) -> String {
         }
         _ => {
             let full = match run.usable_cpus() {
-                1.0 => String::from("the CPU it may use was full"),
+                1.0 => String::from("its one CPU was full"),
                 usable => format!("the {} it may use were full", of_cpus(usable)),
             };
             format!("twice as many CPUs: {full}, and {waited}")

@@ -22,11 +22,11 @@ pub fn remark(ended: &Ended, remark: Remark) -> String {
     let how = ended.how;
     match remark {
         Remark::NotStarted => format!("{name} was not started: {how}"),
-        Remark::Interrupted => format!("interrupted by {how}: the figures are those until then"),
+        Remark::Interrupted => format!("interrupted by {how}: the figures end there"),
         Remark::Killed(cause) => {
             let cut_short = match ended.last {
                 true => "its output is incomplete",
-                false => "what follows it had incomplete input",
+                false => "the stages after it had incomplete input",
             };
             format!("{name} was killed by {how}{}: {cut_short}", memory(cause))
         }
@@ -35,11 +35,11 @@ pub fn remark(ended: &Ended, remark: Remark) -> String {
         }
         Remark::Answered(answer) => {
             let meaning = match answer {
-                StatusMeaning::NoMatch => "nothing matched",
-                StatusMeaning::Different => "there were differences",
-                StatusMeaning::False => "the condition is not true",
-                StatusMeaning::Empty => "the result is empty or 0",
-                StatusMeaning::TimeOver => "the time was over",
+                Answer::NoMatch => "nothing matched",
+                Answer::Different => "there were differences",
+                Answer::False => "the condition is false",
+                Answer::Empty => "the result is empty or 0",
+                Answer::TimeOver => "the time limit was reached",
             };
             format!("{name} ended with status {how}: {meaning}")
         }
@@ -51,7 +51,7 @@ pub fn remark(ended: &Ended, remark: Remark) -> String {
         }
         Remark::Failed if ended.last => format!("{name} failed with status {how}"),
         Remark::Failed => format!(
-            "{name} failed with status {how}: what follows it may have had incomplete input"
+            "{name} failed with status {how}: the stages after it may have had incomplete input"
         ),
     }
 }
@@ -64,11 +64,11 @@ fn memory(cause: OutOfMemory) -> String {
     match cause {
         OutOfMemory::No => String::new(),
         OutOfMemory::Group(n) => format!(
-            " (out of memory: the kernel killed {} of this control group meanwhile)",
+            " (out of memory: the kernel killed {} of this control group during the run)",
             processes(n)
         ),
         OutOfMemory::Host(n) => format!(
-            " (perhaps out of memory: the kernel killed {} on this host meanwhile)",
+            " (perhaps out of memory: the kernel killed {} on this host during the run)",
             processes(n)
         ),
     }

@@ -10,9 +10,9 @@ pub(super) fn instead_of_processes<'a>(
 ) -> String {
     match split(label) {
         Some(("xargs" | "parallel", _)) => {
-            return String::from("give each of them more arguments (xargs -n 100)");
+            return String::from("more arguments for each process (xargs -n 100)");
         }
-        Some(("find", _)) => return String::from("end -exec with + instead of \\;"),
+        Some(("find", _)) => return String::from("-exec with + at its end instead of \\;"),
         _ => {}
     }
     let known = programs.filter_map(|program| {
@@ -28,20 +28,20 @@ pub(super) fn instead_of_processes<'a>(
     });
     let mut ways: Vec<&str> = known.take(2).collect();
     ways.extend(["awk for the whole loop", "or xargs -n 100 to start fewer"]);
-    let text = ways.join(", ");
-    format!("use {text}")
+    ways.join(", ")
 }
 
-/// What to use in the place of a (de)compressor that uses one CPU.
-pub(super) fn parallel(label: &str) -> &'static str {
+/// What to use in place of a (de)compressor that uses one CPU, and a note on it.
+pub(super) fn parallel(label: &str) -> (&'static str, &'static str) {
+    const SAME: &str = " (same format)";
     match parallel_form(label) {
-        Some(Parallel::Pigz) => "pigz in its place (same format)",
-        Some(Parallel::Rapidgzip) => "rapidgzip -d -c, or pigz -dc, in its place (same format)",
-        Some(Parallel::Lbzip2) => "lbzip2 in its place (same format)",
-        Some(Parallel::Xz) => "xz -T0",
-        Some(Parallel::Unxz) => "xz -T0 -dc (helps where the file was compressed in blocks)",
-        Some(Parallel::Zstd) => "zstd -T0",
-        None => "one that uses several CPUs",
+        Some(Parallel::Pigz) => ("pigz", SAME),
+        Some(Parallel::Rapidgzip) => ("rapidgzip -d -c or pigz -dc", SAME),
+        Some(Parallel::Lbzip2) => ("lbzip2", SAME),
+        Some(Parallel::Xz) => ("xz -T0", ""),
+        Some(Parallel::Unxz) => ("xz -T0 -dc", " (helps if the file was compressed in blocks)"),
+        Some(Parallel::Zstd) => ("zstd -T0", ""),
+        None => ("a program that uses several CPUs", ""),
     }
 }
 
@@ -53,13 +53,13 @@ pub(super) fn buffering(label: &str, kind: AdviceKind) -> &'static str {
         "grep" | "egrep" | "fgrep" if has("--line-buffered") => "leave out --line-buffered",
         "sed" if has("-u") || has("--unbuffered") => "leave out -u",
         "stdbuf" => "leave out stdbuf",
-        "dd" if kind == AdviceKind::LargerWrites => "give it a larger block size (bs=64K)",
-        "dd" => "give it a larger block size (bs=64K iflag=fullblock)",
-        "tail" | "head" | "cut" | "tr" => "what feeds it or calls it makes it so",
-        "while" | "until" | "for" if kind == AdviceKind::LargerReads => {
-            "the shell's read takes a byte a call from a pipe; awk reads in blocks"
+        "dd" if kind == Kind::LargerWrites => "set a larger block size (bs=64K)",
+        "dd" => "set a larger block size (bs=64K iflag=fullblock)",
+        "tail" | "head" | "cut" | "tr" => "change the program that feeds it or starts it",
+        "while" | "until" | "for" if kind == Kind::LargerReads => {
+            "use awk in place of the shell's read, which takes one byte a call from a pipe"
         }
-        "while" | "until" | "for" => "redirect the whole loop once, or use awk",
+        "while" | "until" | "for" => "redirect the output of the whole loop once, or use awk",
         p if p.starts_with("python") && has("-u") => "leave out -u",
         p if p.starts_with("python") => "let it buffer (no flush=True, no PYTHONUNBUFFERED)",
         "awk" | "gawk" | "mawk" => "leave out fflush() and -W interactive",

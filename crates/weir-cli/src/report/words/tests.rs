@@ -72,7 +72,7 @@ fn who_held_a_run_up_is_named_with_the_next_limit() {
     assert_eq!(
         judged(&three),
         "held up by 2 grep host7: on CPU 93 % of the time\n\
-         if 2 grep were free, the next limit is 3 wc -l: at most 2.0x faster"
+         if 2 grep took no time, the next limit would be 3 wc -l: at most 2.0x faster"
     );
     three.stages[1].label.clear();
     assert!(judged(&three).starts_with("held up by stage 2: on CPU 93 %"));
@@ -90,11 +90,11 @@ fn what_held_nobody_up_is_said_so() {
     assert_eq!(judged(&tie), said);
     let mut outside = run(vec![stage("cat", [20, 0, 0, 980, 0])]);
     outside.output_to_outside = true;
-    let said = "held up from outside: what reads standard output was full 98 % of the time";
+    let said = "held up from outside: it waited for the reader of standard output 98 % of the time";
     assert_eq!(judged(&outside), said);
     outside.stages[0].times = Times { input_ns: 900 * MS, ..Times::default() };
     outside.input_from_outside = true;
-    let said = "held up from outside: what feeds standard input kept it waiting 90 % of the time";
+    let said = "held up from outside: it waited for standard input 90 % of the time";
     assert_eq!(judged(&outside), said);
     let idle = run(vec![stage("bash", [10, 0, 0, 0, 0]), stage("tail", [10, 0, 990, 0, 0])]);
     assert_eq!(judged(&idle), "no single bottleneck: no stage was busy for long");
@@ -104,7 +104,8 @@ fn what_held_nobody_up_is_said_so() {
 fn what_cannot_be_said_is_said_with_the_reason() {
     let mut hidden = run(vec![stage("sudo x", [10, 0, 0, 0, 0])]);
     hidden.stages[0].times.unknown_ns = 990 * MS;
-    let said = "cannot say: 1 sudo x was blocked 99 % of the time on something that is hidden";
+    let said =
+        "cannot say: 1 sudo x was blocked 99 % of the time on something that weir may not see";
     assert_eq!(judged(&hidden), said);
     let mut short = run(vec![stage("true", [1, 0, 0, 0, 0])]);
     short.stages[0].samples = 2;
@@ -113,7 +114,7 @@ fn what_cannot_be_said_is_said_with_the_reason() {
     let script = Run { script: true, ..Run::default() };
     assert_eq!(judged(&script), "too short to say what held it up");
     let blind = Run { blind: true, ..run(vec![stage("a", [10, 0, 0, 0, 0])]) };
-    let said = "cannot say: /proc cannot be read, so only CPU time and memory are known";
+    let said = "cannot say: /proc does not show the stages, so only CPU time and memory are known";
     assert_eq!(judged(&blind), said);
 }
 
@@ -129,8 +130,8 @@ fn a_quota_is_named_with_who_used_it() {
         Some(Quota { cpus: 0.2, periods: 50, throttled_periods: 49, throttled_ns: 800 * MS });
     assert_eq!(
         judged(&throttled),
-        "held up by 1 zcat: throttled by a CPU quota of 0.2 CPUs in 98 % of the periods, of whose \
-         CPU time it used 70 %\nif 1 zcat were free, the next limit is 2 grep x: at most 3.4x faster"
+        "held up by 1 zcat: throttled by a CPU quota of 0.2 CPUs in 98 % of the periods, and \
+         it used 70 % of the CPU time\nif 1 zcat took no time, the next limit would be 2 grep x: at most 3.4x faster"
     );
     let said = "a higher CPU quota: the run was throttled by a CPU quota of 0.2 CPUs in 98 % of \
                 the periods";
@@ -139,7 +140,7 @@ fn a_quota_is_named_with_who_used_it() {
     assert_eq!(
         judged(&throttled),
         "no single bottleneck: throttled by a CPU quota of 0.2 CPUs in 98 % of the periods; 1 zcat \
-         used 50 % and 2 grep x used 46 % of its CPU time"
+         used 50 % and 2 grep x used 46 % of the CPU time"
     );
 }
 
@@ -151,16 +152,16 @@ fn what_others_used_explains_a_wait_for_a_cpu() {
         Host { cpus: 2, others_cpus: Some(1.8), steal_cpus: Some(0.3), ..Host::default() };
     let text = judged(&crowded);
     assert!(text.contains("\nother processes used 1.8 of 2 CPUs\n"), "{text}");
-    assert!(text.contains("\nthe hypervisor took 0.3 of 2 CPUs away (steal)\n"), "{text}");
+    assert!(text.contains("\nthe hypervisor took away 0.3 of 2 CPUs (steal)\n"), "{text}");
     assert!(text.ends_with("perhaps 5.0x faster while others use the CPUs"), "{text}");
     assert_eq!(
         advised(&crowded, false),
         "run it when the host has less to do: other processes used 1.8 of 2 CPUs, the hypervisor \
-         took 0.3 of 2 CPUs away (steal), and stages waited 0.8 s for one"
+         took away 0.3 of 2 CPUs (steal), and stages waited 0.8 s for a CPU"
     );
     let full = run(vec![stage("a", [900, 100, 0, 0, 0]), stage("b", [900, 100, 0, 0, 0])]);
     let said = "twice as many CPUs: the 2 CPUs it may use were full, and stages waited 0.2 s for \
-                one";
+                a CPU";
     assert_eq!(advised(&full, false), said);
 }
 
@@ -197,22 +198,22 @@ fn advice_on_a_stage_says_what_it_did() {
     let mut tiny = run(vec![stage("python3 -u g.py", [950, 0, 0, 50, 0])]);
     writes(&mut tiny.stages[0], 1_000_000, 14_000_000);
     in_kernel(&mut tiny.stages[0], 600 * MS);
-    let said = "1 python3 -u g.py writes 14 bytes a call in 1000 k calls: leave out -u";
+    let said = "leave out -u: 1 python3 -u g.py writes 14 bytes a call in 1000 k calls";
     assert_eq!(advised(&tiny, false), said);
     let mut sorts = run(vec![stage("sort -k4", [950, 0, 50, 0, 0])]);
     sorts.stages[0].locale = Some(String::from("en_US.UTF-8"));
-    let said = "set LC_ALL=C for 1 sort -k4, if bytes will do: sort compares text by the rules of \
-                en_US.UTF-8";
+    let said = "set LC_ALL=C for 1 sort -k4 if byte order is enough: sort compares text by the \
+                locale en_US.UTF-8";
     assert_eq!(advised(&sorts, false), said);
     let mut zipped = run(vec![stage("gzip -dc f.gz", [950, 0, 0, 50, 0])]);
     zipped.host = Host { idle_cpus: Some(1.04), ..Host::default() };
-    let said = "1 gzip -dc f.gz used one CPU while 1 CPU was idle: try rapidgzip -d -c, or pigz \
-                -dc, in its place (same format)";
+    let said = "rapidgzip -d -c or pigz -dc in place of 1 gzip -dc f.gz (same format): it used one \
+                CPU while 1 CPU was idle";
     assert_eq!(advised(&zipped, false), said);
     reads(&mut zipped.stages[0], 9_600_000, 9_600_000);
     let (kind, gain) = (AdviceKind::LargerReads, Gain::About(2.0));
     let reads = Advice { kind, stage: Some(0), pipe: None, gain };
-    let said = "1 gzip -dc f.gz reads 1 byte a call in 9600 k calls: let it read in larger blocks";
+    let said = "let it read in larger blocks: 1 gzip -dc f.gz reads 1 byte a call in 9600 k calls";
     assert_eq!(advice(&zipped, &reads, false), said);
 }
 
@@ -257,9 +258,10 @@ fn an_end_names_who_read_too_little() {
     };
     let killed = |last| of("sort -S 1G", Some(Ending::Signal(15)), "SIGTERM", last);
     let said = "1 sort -S 1G was killed by SIGTERM: ";
-    assert_eq!(killed(false), format!("{said}what follows it had incomplete input"));
+    assert_eq!(killed(false), format!("{said}the stages after it had incomplete input"));
     assert_eq!(killed(true), format!("{said}its output is incomplete"));
-    let cause = " (out of memory: the kernel killed 1 process of this control group meanwhile)";
+    let cause =
+        " (out of memory: the kernel killed 1 process of this control group during the run)";
     assert_eq!(
         of("sort", Some(Ending::Signal(9)), "SIGKILL", true),
         format!("1 sort was killed by SIGKILL{cause}: its output is incomplete")
@@ -272,6 +274,6 @@ fn an_end_names_who_read_too_little() {
     assert_eq!(of("grep x", Some(Ending::Code(1)), "1", true), said);
     let said = "1 nosuch was not started: command not found";
     assert_eq!(of("nosuch", None, "command not found", false), said);
-    let said = "1 sort failed with status 2: what follows it may have had incomplete input";
+    let said = "1 sort failed with status 2: the stages after it may have had incomplete input";
     assert_eq!(of("sort", Some(Ending::Code(2)), "2", false), said);
 }

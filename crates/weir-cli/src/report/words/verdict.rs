@@ -22,20 +22,20 @@ pub fn verdict(run: &Run, verdict: &Verdict) -> String {
             let ms = run.wall_ns as f64 / 1e6;
             format!("too short to say what held it up ({ms:.0} ms)")
         }
-        Finding::Blind => {
-            String::from("cannot say: /proc cannot be read, so only CPU time and memory are known")
-        }
+        Finding::Blind => String::from(
+            "cannot say: /proc does not show the stages, so only CPU time and memory are known",
+        ),
         Finding::Hidden(position, share) => format!(
-            "cannot say: {} was blocked {} of the time on something that is hidden",
+            "cannot say: {} was blocked {} of the time on something that weir may not see",
             name(*position),
             percent(*share)
         ),
         Finding::SlowInput(share) => format!(
-            "held up from outside: what feeds standard input kept it waiting {} of the time",
+            "held up from outside: it waited for standard input {} of the time",
             percent(*share)
         ),
         Finding::SlowOutput(share) => format!(
-            "held up from outside: what reads standard output was full {} of the time",
+            "held up from outside: it waited for the reader of standard output {} of the time",
             percent(*share)
         ),
         Finding::Idle => String::from("no single bottleneck: no stage was busy for long"),
@@ -52,14 +52,14 @@ pub fn verdict(run: &Run, verdict: &Verdict) -> String {
             let [first, last] =
                 both.map(|(position, share)| format!("{} used {}", name(position), percent(share)));
             let why = around.remove(0);
-            format!("no single bottleneck: {why}; {first} and {last} of its CPU time")
+            format!("no single bottleneck: {why}; {first} and {last} of the CPU time")
         }
         Finding::Quota => {
             let culprit = verdict.culprit.as_ref();
             let (position, share) =
                 culprit.map_or((0, 0.0), |culprit| (culprit.stage, culprit.share));
             let (why, part) = (around.remove(0), percent(share));
-            format!("held up by {}: {why}, of whose CPU time it used {part}", name(position))
+            format!("held up by {}: {why}, and it used {part} of the CPU time", name(position))
         }
         Finding::HeldUp(busy) => {
             let position = verdict.culprit.as_ref().map_or(0, |culprit| culprit.stage);
@@ -78,8 +78,8 @@ pub(super) fn around(run: &Run, around: &CpuCause) -> String {
         CpuCause::Others(used) => {
             format!("other processes used {} of {}", cpus(*used), all_cpus(run))
         }
-        CpuCause::Steal(used) => {
-            format!("the hypervisor took {} of {} away (steal)", cpus(*used), all_cpus(run))
+        Around::Steal(used) => {
+            format!("the hypervisor took away {} of {} (steal)", cpus(*used), all_cpus(run))
         }
         CpuCause::Full => match run.usable_cpus() {
             1.0 => String::from("the one CPU was full"),
@@ -112,12 +112,12 @@ fn busy(run: &Run, position: usize, busy: &Busy) -> String {
                     let peer = socket().unwrap_or_else(|| String::from("a socket"));
                     return format!("waiting for {peer} {}", percent(*share));
                 }
-                BusyPart::Lock => "waiting for a lock",
-                BusyPart::Child => "waiting for a child",
-                BusyPart::File => "waiting for another file",
-                BusyPart::Device => "waiting for a terminal or device",
-                BusyPart::Stopped => "stopped",
-                BusyPart::Unknown => "blocked on something unseen",
+                Part::Lock => "waiting for a lock",
+                Part::Child => "waiting for a child",
+                Part::File => "waiting for another file",
+                Part::Device => "waiting for a terminal or device",
+                Part::Stopped => "stopped",
+                Part::Unknown => "blocked on something unknown",
             };
             format!("{what} {}", percent(*share))
         })
@@ -125,8 +125,8 @@ fn busy(run: &Run, position: usize, busy: &Busy) -> String {
     format!("{prefix}{} of the time", said.join(", "))
 }
 
-/// `if 2 grep were free, the next limit is 3 wc -l: at most 2.0x faster`.
-fn next_limit(run: &Run, culprit: &Bottleneck) -> Option<String> {
+/// `if 2 grep took no time, the next limit would be 3 wc -l: at most 2.0x faster`.
+fn next_limit(run: &Run, culprit: &Culprit) -> Option<String> {
     let (next, limit) = (culprit.next_stage?, culprit.speedup_limit?);
     let label = &run.stages[culprit.stage].label;
     let short = stage(culprit.stage, program_name(label).unwrap_or(label));
@@ -139,5 +139,5 @@ fn next_limit(run: &Run, culprit: &Bottleneck) -> Option<String> {
         (_, ..1.05) => String::from("not measurably faster"),
         (_, limit) => format!("at most {} faster", factor_at_most(limit)),
     };
-    Some(format!("if {short} were free, the next limit is {next}: {gain}"))
+    Some(format!("if {short} took no time, the next limit would be {next}: {gain}"))
 }

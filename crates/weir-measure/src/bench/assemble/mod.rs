@@ -352,13 +352,13 @@ fn gather(
     let killed = cells.iter().filter(|cell| cell.killed).count();
     for (place, excused) in excused.iter().enumerate().take(block.cases.len()) {
         if series.is_empty(place) && !excused {
-            let why = if killed > 0 { "its time was over" } else { "its process gave none" };
-            add(format!("no figure, {why}"), name(place));
+            let why = if killed > 0 { "it ran out of time" } else { "its process produced none" };
+            add(format!("no figure ({why})"), name(place));
         }
     }
     if killed > 0 {
         let all = cells.len();
-        add(format!("{killed} of {all} processes were ended, their time was over"), whole);
+        add(format!("{killed} of {all} processes ran out of time and were ended"), whole);
     }
 }
 

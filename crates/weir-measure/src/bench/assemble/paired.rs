@@ -81,7 +81,7 @@ pub fn conclude(test: &mut SelfTest) {
     let groups = test.entries.len();
     test.sentence = format!(
         "A/A: this host resolves {:.1} % (worst group {:.1} %); of {groups} {} run against {}, {} \
-         came out as the same",
+         showed no difference",
         resolves_share * 100.0,
         worst * 100.0,
         if groups == 1 { "group" } else { "groups" },

@@ -149,8 +149,8 @@ fn what_gave_nothing_is_noted() {
     assert_eq!(
         notes,
         [
-            "a at same-cpu: no figure, its time was over",
-            "group at same-cpu: 1 of 1 processes were ended, their time was over"
+            "a at same-cpu: no figure (it ran out of time)",
+            "group at same-cpu: 1 of 1 processes ran out of time and were ended"
         ]
     );
 }

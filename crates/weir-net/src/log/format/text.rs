@@ -102,7 +102,7 @@ fn put_dump(out: &mut String, dump: &Dump) -> fmt::Result {
     let (way, length) = (way(dump.direction, "dump-in", "dump-out"), dump.length_bytes);
     write!(out, " {way:<8} {packet}, {length} bytes")?;
     if dump.bytes.len() < length as usize {
-        write!(out, ", {} kept", dump.bytes.len())?;
+        write!(out, ", {} bytes kept", dump.bytes.len())?;
     }
     out.push(':');
     for pair in dump.bytes.iter().take(SHOWN_BYTES).collect::<Vec<_>>().chunks(2) {
@@ -132,7 +132,7 @@ impl Display for Packet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Packet { source, target, protocol, transport, .. } = self;
         if source.is_unspecified() && target.is_unspecified() && *protocol == 0 {
-            return f.write_str("no IP packet");
+            return f.write_str("not an IP packet");
         }
         match transport {
             Transport::Ports { source: from, target: to, .. } => {

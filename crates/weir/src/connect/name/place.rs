@@ -73,7 +73,8 @@ fn make(place: &Path, uid: u32) -> Result<()> {
         Found::Own => Ok(()),
         Found::Nothing => Err(Error::os("use", object(), Errno::NOENT)),
         Found::Foreign => {
-            let why = "it is no directory of this user's that only this user may write";
+            let why =
+                "it is not a directory that belongs to this user and that only this user may write";
             Err(Error::new(ErrorKind::Taken, "use", object(), why))
         }
     }

@@ -6,7 +6,9 @@
 
 use crate::memory::header::Snapshot;
 use crate::memory::link::{LinkExtent, LinkMap};
-use crate::memory::map::{self, Extent, Map};
+#[cfg(not(miri))]
+use crate::memory::map;
+use crate::memory::map::{Extent, Map};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use weir_ring::lane::{FrameKind, LaneId, LaneMemory, LaneReader, LaneWriter, Place, Side};
