@@ -102,7 +102,11 @@ impl Line {
         self.number += 1;
         self.packet[..8].copy_from_slice(&self.number.to_le_bytes());
         let sent = self.socket.send(&self.packet)?;
-        if sent == PAYLOAD_BYTES { Ok(()) } else { Err(Trouble::failed("a packet was truncated")) }
+        if sent == PAYLOAD_BYTES {
+            Ok(())
+        } else {
+            Err(CaseError::failed("a packet was truncated"))
+        }
     }
 
     fn receive(&mut self) -> Result<(), CaseError> {
@@ -111,7 +115,7 @@ impl Line {
             CaseError::failed(format!("packet {} was lost: {error}", self.number))
         })?;
         if got != PAYLOAD_BYTES || packet[..8] != self.number.to_le_bytes() {
-            return Err(Trouble::failed(format!(
+            return Err(CaseError::failed(format!(
                 "received another packet instead of packet {}",
                 self.number
             )));

@@ -124,7 +124,7 @@ impl Content {
         if ends && (!number.is_multiple_of(CHECKED_EVERY) || got == right) {
             return Ok(());
         }
-        Err(Trouble::failed(format!("the file returned wrong bytes at {at}")))
+        Err(CaseError::failed(format!("the file returned wrong bytes at {at}")))
     }
 }
 
@@ -132,10 +132,10 @@ fn no_room(site: &Site, error: &std::io::Error) -> CaseError {
     use std::io::ErrorKind;
     let directory = site.directory.display();
     match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Trouble::left_out(format!(
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => CaseError::left_out(format!(
             "not enough space for a file of 64 MiB in {directory}: {error}"
         )),
-        _ => Trouble::failed(format!("cannot write a file in {directory}: {error}")),
+        _ => CaseError::failed(format!("cannot write a file in {directory}: {error}")),
     }
 }
 
@@ -155,7 +155,7 @@ fn transfer(
     if access == Access::Direct
         && let Err(error) = content.file.read_at(&mut buffer, 0)
     {
-        return Err(Trouble::left_out(format!(
+        return Err(CaseError::left_out(format!(
             "cannot read directly in units of {bytes}: {error}"
         )));
     }

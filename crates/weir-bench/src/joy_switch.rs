@@ -149,7 +149,7 @@ fn take(event: &OwnedFd) -> Result<(), CaseError> {
     if u64::from_ne_bytes(count) == 1 {
         Ok(())
     } else {
-        Err(Trouble::failed("an event was lost or duplicated"))
+        Err(CaseError::failed("an event was lost or duplicated"))
     }
 }
 
@@ -183,7 +183,7 @@ fn by_flags(site: &Site) -> Made {
 fn take_flag(flags: &Flags, flag: u64) -> Result<(), CaseError> {
     match flags.wait_and_clear(flag) {
         Ok(taken) if taken == flag => Ok(()),
-        Ok(_) => Err(Trouble::failed("the wrong flag was taken")),
+        Ok(_) => Err(CaseError::failed("the wrong flag was taken")),
         Err(error) => Err(trouble(error)),
     }
 }

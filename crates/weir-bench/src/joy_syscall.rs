@@ -45,7 +45,7 @@ fn reading(name: &'static str, bytes: usize, open: bool, standard: bool) -> Case
         let descriptor = file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let mut buffer = vec![1; bytes];
         if open && floor::read(descriptor, &mut buffer) != bytes as i64 {
-            return Err(Trouble::failed("/dev/zero returned less than requested"));
+            return Err(CaseError::failed("/dev/zero returned less than requested"));
         }
         repeat(move || {
             black_box(&file);
@@ -167,7 +167,7 @@ fn filtered(installed: Option<(usize, bool)>) -> Result<Box<dyn Work>, CaseError
             0
         })?;
         if !child.succeeded()? {
-            return Err(Trouble::left_out("this kernel installs no seccomp filters here"));
+            return Err(CaseError::left_out("this kernel installs no seccomp filters here"));
         }
         // The child's end, which was waited for, comes after its store.
         let elapsed = shared.word(RESULT).load(Ordering::Relaxed);

@@ -88,7 +88,7 @@ fn copy(bytes: usize) -> Result<Box<dyn Work>, CaseError> {
             Ok(())
         })?;
         if from[..] != to[..] {
-            return Err(Trouble::failed("memory was copied wrongly"));
+            return Err(CaseError::failed("memory was copied wrongly"));
         }
         Ok(Batch::throughput(elapsed, count * bytes as u64))
     })

@@ -206,7 +206,7 @@ impl<'s> Service<'s> {
     fn see(&mut self, writer: usize, message: &[u8], control: &Control) -> Result<(), CaseError> {
         let expected = self.expected.get_mut(writer);
         let expected =
-            expected.ok_or_else(|| Trouble::failed("a message came from an unknown writer"))?;
+            expected.ok_or_else(|| CaseError::failed("a message came from an unknown writer"))?;
         expected.check(message)?;
         if self.spread.is_some() {
             self.count(writer, control);

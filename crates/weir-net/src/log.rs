@@ -104,8 +104,8 @@ impl Log {
     /// Opens an existing log.
     ///
     /// # Errors
-    /// `Corrupt`: it is none, or spoilt. `Denied`: it belongs to another user, or others may write it.
-    /// Else as the kernel says.
+    /// `Corrupt`: the file is not a log, or is damaged. `Denied`: it is not this user's, or others
+    /// may write it. Else the kernel's error.
     pub fn open(path: impl AsRef<Path>) -> Result<Log> {
         let path = path.as_ref();
         let (file, shape) = file::open_own(path)?;

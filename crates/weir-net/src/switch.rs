@@ -190,7 +190,7 @@ impl Switch {
         SwitchHandle { shared: self.shared.clone() }
     }
 
-    /// What was counted so far, as JSON: `weir.net.stat/2`.
+    /// Returns the counters so far as JSON: `weir.net.stat/2`.
     pub fn statistics(&self) -> String {
         self.shared.statistics()
     }

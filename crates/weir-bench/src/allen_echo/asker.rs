@@ -105,7 +105,7 @@ impl Asker {
         self.message[HEADER_BYTES..][..NUMBER_BYTES].copy_from_slice(&number.to_le_bytes());
         // The kernel writes identifier and checksum.
         if rustix::net::send(&self.socket, &self.message, SendFlags::empty())? != MESSAGE_BYTES {
-            return Err(Trouble::failed("a request was truncated"));
+            return Err(CaseError::failed("a request was truncated"));
         }
         self.sent = number;
         let place = self.place(number);
@@ -121,15 +121,15 @@ impl Asker {
         let place = self.place(number);
         if self.window[place] != number || number == 0 {
             let text = format!("the reply to request {number} came twice, or nobody had asked");
-            return Err(Trouble::failed(text));
+            return Err(CaseError::failed(text));
         }
         self.window[place] = 0;
         Ok(())
     }
 
     /// The number in a reply that is right in all else.
-    fn number_of(&self, reply: &[u8]) -> Result<u64, Trouble> {
-        let wrong = || Trouble::failed(format!("a reply came with wrong bytes: {reply:02x?}"));
+    fn number_of(&self, reply: &[u8]) -> Result<u64, CaseError> {
+        let wrong = || CaseError::failed(format!("a reply came with wrong bytes: {reply:02x?}"));
         let known = HEADER_BYTES + NUMBER_BYTES;
         if reply.len() != MESSAGE_BYTES || reply[..2] != [ECHO_REPLY, 0] {
             return Err(wrong());
@@ -148,7 +148,7 @@ impl Asker {
         }
         let awaited = self.window.iter().filter(|number| **number > 0).count();
         let first = self.window.iter().filter(|number| **number > 0).min().unwrap_or(&0);
-        Trouble::failed(format!(
+        CaseError::failed(format!(
             "replies were lost: {awaited} were awaited, the first to request {first}, and none \
              came for {:?}",
             self.patience

@@ -121,7 +121,7 @@ impl Host {
 
     fn bare(site: &Site, subnet: Subnet, logging: Logging) -> Result<Host, CaseError> {
         let device = tun::Tun::open(&subnet.device(), false)
-            .map_err(|error| Trouble::left_out(format!("cannot create a TUN device: {error}")))?;
+            .map_err(|error| CaseError::left_out(format!("cannot create a TUN device: {error}")))?;
         tun::configure(device.name(), subnet.here(), PREFIX_BITS, MTU)?;
         let mut ledger = Ledger::new(site, logging)?;
         let peer = Peer::start(site, |_| match bare::respond(&device, &mut ledger)? {})?;

@@ -138,7 +138,7 @@ fn ring() -> Result<Log, CaseError> {
     log.map_err(|error| CaseError::left_out(error.to_string()))
 }
 
-fn open(directory: &Path, more: OFlags) -> Result<File, Trouble> {
+fn open(directory: &Path, more: OFlags) -> Result<File, CaseError> {
     unnamed_file(
         directory,
         OFlags::WRONLY | OFlags::APPEND | more,
@@ -149,7 +149,7 @@ fn open(directory: &Path, more: OFlags) -> Result<File, Trouble> {
 /// Where files are in memory, nobody waits for a disk.
 fn demand_disk(directory: &Path) -> Result<(), CaseError> {
     if rustix::fs::statfs(directory)?.f_type as u64 == weir_sys::TMPFS_MAGIC {
-        return Err(Trouble::left_out(format!(
+        return Err(CaseError::left_out(format!(
             "{} is in memory, where no write waits for a disk; choose another with --dir",
             directory.display()
         )));

@@ -68,7 +68,7 @@ fn enter() -> Result<(), CaseError> {
     let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
     let range = "/proc/sys/net/ipv4/ping_group_range";
     std::fs::write(range, "0 2147483647")
-        .map_err(|error| Trouble::left_out(format!("cannot open {range} to all users: {error}")))
+        .map_err(|error| CaseError::left_out(format!("cannot open {range} to all users: {error}")))
 }
 
 /// A namespace with nothing but a loopback device that is down.
@@ -77,6 +77,6 @@ fn enter() -> Result<(), CaseError> {
 /// Left out: it takes privilege, or a kernel with namespaces.
 pub fn alone() -> Result<(), CaseError> {
     namespace::new_network().map_err(|error| {
-        Trouble::left_out(format!("cannot make a network namespace: {error} (root can)"))
+        CaseError::left_out(format!("cannot make a network namespace: {error} (root can)"))
     })
 }

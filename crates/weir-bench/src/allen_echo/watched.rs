@@ -64,7 +64,8 @@ impl Watched {
             _ => Rc::new(Host::start(site, way)?),
         };
         let weir = || {
-            host.weir().ok_or_else(|| Trouble::failed("only weir has a log or a profile to watch"))
+            host.weir()
+                .ok_or_else(|| CaseError::failed("only weir has a log or a profile to watch"))
         };
         let before = match self {
             Watched::Usual | Watched::Profile(false) => Before::Nothing,

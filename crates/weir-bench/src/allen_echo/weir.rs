@@ -45,7 +45,7 @@ impl Weir {
         let device = subnet.device();
         // What only needs privilege is told apart from what went wrong.
         Tun::open(&device, false)
-            .map_err(|error| Trouble::left_out(format!("cannot create a TUN device: {error}")))?;
+            .map_err(|error| CaseError::left_out(format!("cannot create a TUN device: {error}")))?;
         let place = Place::new()?;
         let mut command = Command::new(program::weir()?);
         command.args(["net", "up", "--tun", &device]);

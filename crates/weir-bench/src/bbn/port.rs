@@ -108,7 +108,7 @@ fn records(
                 sound &= !checked || (seen[..head] == sent[..head] && right(&seen[head..]));
             })?;
             if !sound {
-                return Err(Trouble::failed("a record arrived with wrong bytes"));
+                return Err(CaseError::failed("a record arrived with wrong bytes"));
             }
             control.report_with_usage(done)?;
         }

@@ -98,7 +98,7 @@ fn by_calls(directory: &Path, clusters: u64) -> Result<Sequential, CaseError> {
     }
     let read_ns = elapsed_ns(begun) as u64;
     if clusters > 0 && cluster.iter().any(|byte| *byte != BYTE) {
-        return Err(Trouble::failed("the disk returned wrong bytes"));
+        return Err(CaseError::failed("the disk returned wrong bytes"));
     }
     Ok(Sequential { write_ns, read_ns })
 }

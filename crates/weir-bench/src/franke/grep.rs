@@ -49,13 +49,13 @@ fn cat_grep(site: &Site, pipe: u64) -> Result<Box<dyn Work>, CaseError> {
     let mut file = file_for_all(&TEXT, || text_file(site))?;
     let site = site.clone();
     if !run(&site, &mut file, pipe, LAST)? {
-        return Err(Trouble::failed("grep did not read the file to its end"));
+        return Err(CaseError::failed("grep did not read the file to its end"));
     }
     work(move |count| {
         let begun = Instant::now();
         for _ in 0..count {
             if run(&site, &mut file, pipe, ABSENT)? {
-                return Err(Trouble::failed("grep found a pattern that is not there"));
+                return Err(CaseError::failed("grep found a pattern that is not there"));
             }
         }
         Ok(Batch::throughput(elapsed_ns(begun), count * FILE_BYTES as u64))
@@ -78,7 +78,7 @@ fn text_file(site: &Site) -> Result<File, CaseError> {
     text.push(b'\n');
     let mut file = scratch_file(site)?;
     file.write_all(&text).map_err(|error| {
-        Trouble::left_out(format!(
+        CaseError::left_out(format!(
             "not enough space for 50 MB in {}: {error}",
             site.directory.display()
         ))

@@ -59,7 +59,7 @@ fn own(place: &Place, control: &Control) -> Result<(), CaseError> {
             owner.accept(channel).map_err(trouble)?;
         }
         if wrong > 0 {
-            return Err(Trouble::failed("a wrong record arrived"));
+            return Err(CaseError::failed("a wrong record arrived"));
         }
         for done in before..bytes / BYTES as u64 {
             control.report(done + 1)?;

@@ -48,7 +48,7 @@ pub fn group_of_phases() -> Group {
 fn traced(site: &Site) -> Made {
     let hz = counter_hz();
     if hz == 0 {
-        return Err(Trouble::left_out("this CPU has no time-stamp counter for traces"));
+        return Err(CaseError::left_out("this CPU has no time-stamp counter for traces"));
     }
     let (there, back) =
         (Channel::new(Mechanism::Pipe(0), 4)?, Channel::new(Mechanism::Pipe(0), 4)?);

@@ -51,7 +51,7 @@ impl Cage {
         let serial = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-bench-{}-{serial}", std::process::id());
         let own = cgroup::directories("memory").into_iter().next();
-        let own = own.ok_or_else(|| Trouble::left_out("no memory cgroups are mounted"))?;
+        let own = own.ok_or_else(|| CaseError::left_out("no memory cgroups are mounted"))?;
         let group = own.join(&name);
         let swaps = mechanism.swaps();
         let swap_file = swaps.then(|| site.directory.join(format!(".{name}.swap")));
@@ -71,12 +71,14 @@ impl Cage {
 
     fn make(&self, limit_bytes: u64) -> Result<(), CaseError> {
         let cannot = |what: &str, error: &std::io::Error| {
-            Trouble::left_out(format!("cannot {what}: {error} (root can)"))
+            CaseError::left_out(format!("cannot {what}: {error} (root can)"))
         };
         fs::create_dir(&self.group).map_err(|error| cannot("make a memory cgroup", &error))?;
         let files = ["memory.limit_in_bytes", "memory.max"].map(|file| self.group.join(file));
         let Some(file) = files.iter().find(|file| file.exists()) else {
-            return Err(Trouble::left_out("the memory controller is not delegated to this cgroup"));
+            return Err(CaseError::left_out(
+                "the memory controller is not delegated to this cgroup",
+            ));
         };
         fs::write(file, limit_bytes.to_string())
             .map_err(|error| cannot("limit a cgroup's memory", &error))?;
@@ -123,7 +125,7 @@ impl ReadAhead {
     /// inherited it, has set it back.
     fn lock(set: bool) -> Result<ReadAhead, CaseError> {
         let lacking = |error: std::io::Error| {
-            Trouble::left_out(format!("cannot set vm.page-cluster: {error} (root can)"))
+            CaseError::left_out(format!("cannot set vm.page-cluster: {error} (root can)"))
         };
         let mut file = File::options().read(true).write(set).open(PAGE_CLUSTER).map_err(lacking)?;
         let kind = if set { FlockOperation::LockExclusive } else { FlockOperation::LockShared };

@@ -145,7 +145,7 @@ impl Pages {
         if found == expected.to_le_bytes() {
             return Ok(());
         }
-        Err(Trouble::failed(format!("page {page} came back with wrong contents")))
+        Err(CaseError::failed(format!("page {page} came back with wrong contents")))
     }
 
     /// Touches pages for so long.

@@ -60,7 +60,7 @@ fn disk(site: &Site, bytes: usize, write: bool) -> Result<Box<dyn Work>, CaseErr
         }
         let elapsed = elapsed_ns(begun);
         if buffer.iter().any(|byte| *byte != BYTE) {
-            return Err(Trouble::failed("the disk returned wrong bytes"));
+            return Err(CaseError::failed("the disk returned wrong bytes"));
         }
         Ok(Batch::throughput(elapsed, count * bytes as u64))
     })
@@ -74,7 +74,7 @@ fn filled_file(site: &Site) -> Result<File, CaseError> {
     for at in (0..FILE_BYTES).step_by(whole.len()) {
         file.write_all_at(&whole, at).map_err(|error| {
             let directory = site.directory.display();
-            Trouble::left_out(format!("not enough space for 32 MiB in {directory}: {error}"))
+            CaseError::left_out(format!("not enough space for 32 MiB in {directory}: {error}"))
         })?;
     }
     Ok(file)

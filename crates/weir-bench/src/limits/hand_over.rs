@@ -70,7 +70,7 @@ fn hand_over(site: &Site, bytes: usize, reads: bool) -> Result<Box<dyn Work>, Ca
         }
         peer.wait()?;
         if own != sample {
-            return Err(Trouble::failed("memory arrived with wrong bytes"));
+            return Err(CaseError::failed("memory arrived with wrong bytes"));
         }
         Ok(Batch::throughput(elapsed, count * bytes as u64))
     })

@@ -201,7 +201,7 @@ impl WriterEnd<'_> {
     pub fn send(&mut self, message: &[u8]) -> Result<(), CaseError> {
         let whole = |framed: &[u8], sent: usize| match sent == framed.len() {
             true => Ok(()),
-            false => Err(Trouble::failed("a message was truncated")),
+            false => Err(CaseError::failed("a message was truncated")),
         };
         match self {
             WriterEnd::Port(writer) => writer.send(message).map_err(trouble),
@@ -271,7 +271,7 @@ fn one(buffer: &[u8], bytes: usize, mut see: impl FnMut(usize, &[u8])) -> Result
             see(writer, message);
             Ok(1)
         }
-        _ => Err(Trouble::failed("the length of a message differs from its header")),
+        _ => Err(CaseError::failed("the length of a message differs from its header")),
     }
 }
 

@@ -154,7 +154,7 @@ impl Channel {
                 if sent == bytes.len() {
                     Ok(())
                 } else {
-                    Err(Trouble::failed("a packet was truncated"))
+                    Err(CaseError::failed("a packet was truncated"))
                 }
             }
             Channel::Queue(queue) => Ok(queue.send(bytes)?),
@@ -245,7 +245,7 @@ pub fn set_pipe_bytes(pipe: &OwnedFd, bytes: u64) -> Result<(), CaseError> {
     if got as u64 == bytes {
         Ok(())
     } else {
-        Err(Trouble::left_out(format!("requested a pipe of {bytes} bytes, got {got}")))
+        Err(CaseError::left_out(format!("requested a pipe of {bytes} bytes, got {got}")))
     }
 }
 

@@ -79,7 +79,7 @@ impl Crew {
         let count = rustix::io::read(&self.troubles, &mut said)?;
         let text = String::from_utf8_lossy(&said[..count]);
         let text = if count == 0 { "all died".into() } else { text };
-        Err(Trouble::failed(format!("writers: {text}")))
+        Err(CaseError::failed(format!("writers: {text}")))
     }
 }
 

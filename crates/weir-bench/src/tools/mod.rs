@@ -214,7 +214,7 @@ pub fn timed(
 pub fn two_cpus(site: &Site) -> Result<(usize, usize), CaseError> {
     match site.cpus[..] {
         [here, there, ..] if here != there => Ok((here as usize, there as usize)),
-        _ => Err(Trouble::left_out("two known CPUs are needed")),
+        _ => Err(CaseError::left_out("two known CPUs are needed")),
     }
 }
 
@@ -228,7 +228,7 @@ pub fn now_ns() -> u64 {
 ///
 /// # Errors
 /// Left out: the directory has no direct access.
-pub fn direct_file(directory: &Path) -> Result<File, Trouble> {
+pub fn direct_file(directory: &Path) -> Result<File, CaseError> {
     unnamed_file(directory, OFlags::RDWR | OFlags::DIRECT, "cannot open a file for direct access")
 }
 

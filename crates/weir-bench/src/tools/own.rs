@@ -70,7 +70,7 @@ impl<T> End<T> {
         }
         match self {
             End::Open(end) => Ok(end),
-            _ => Err(Trouble::failed("this end belongs to the other side")),
+            _ => Err(CaseError::failed("this end belongs to the other side")),
         }
     }
 
@@ -238,6 +238,6 @@ impl Records {
             (first, last) == ([mark], [!mark])
         };
         loan.consume().map_err(trouble)?;
-        if right { Ok(()) } else { Err(Trouble::failed("a loan arrived with wrong bytes")) }
+        if right { Ok(()) } else { Err(CaseError::failed("a loan arrived with wrong bytes")) }
     }
 }

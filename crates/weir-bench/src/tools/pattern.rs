@@ -77,8 +77,8 @@ impl Pattern {
 }
 
 #[cold]
-fn wrong(number: u64) -> Trouble {
-    Trouble::failed(format!("chunk {number} arrived with wrong bytes"))
+fn wrong(number: u64) -> CaseError {
+    CaseError::failed(format!("chunk {number} arrived with wrong bytes"))
 }
 
 /// A sum that depends on every byte and on the order of words.

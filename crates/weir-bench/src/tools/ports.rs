@@ -192,8 +192,8 @@ fn ended() -> CaseError {
 }
 
 #[cold]
-fn out_of_order() -> Trouble {
-    Trouble::failed("a message came out of order")
+fn out_of_order() -> CaseError {
+    CaseError::failed("a message came out of order")
 }
 
 #[cfg(test)]

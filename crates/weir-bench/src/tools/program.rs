@@ -18,7 +18,7 @@ pub fn weir() -> Result<PathBuf, CaseError> {
     match std::env::var_os("WEIR_BIN") {
         Some(path) if is_program(Path::new(&path)) => Ok(path.into()),
         Some(path) => {
-            Err(Trouble::left_out(format!("WEIR_BIN: {} is not a program", path.display())))
+            Err(CaseError::left_out(format!("WEIR_BIN: {} is not a program", path.display())))
         }
         None => find("weir"),
     }

@@ -237,7 +237,7 @@ pub fn cell() -> Result<ExitCode, Fault> {
     let mut text = String::new();
     let read = std::io::stdin().read_to_string(&mut text);
     read.map_err(|error| Fault::failed(format!("cannot read the request: {error}")))?;
-    let request: Request = serde_json::from_str(&text)
+    let request: CellRequest = serde_json::from_str(&text)
         .map_err(|error| Fault::usage(format!("this verb is internal to weir bench: {error}")))?;
     let suites = weir_bench::catalogue();
     let suite = suites.iter().find(|suite| suite.name == request.suite);

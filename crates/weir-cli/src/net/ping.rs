@@ -129,8 +129,8 @@ fn line(from: &str, ttl: u8, took: PingResult) -> String {
             let ms = rtt_ns as f64 / 1e6;
             format!("{from}: sequence {sequence}, ttl {ttl}, {ms:.3} ms{late}\n")
         }
-        Took::Duplicate { sequence } => format!("{from}: sequence {sequence}, duplicate\n"),
-        Took::Changed { sequence } => {
+        PingResult::Duplicate { sequence } => format!("{from}: sequence {sequence}, duplicate\n"),
+        PingResult::Changed { sequence } => {
             format!("{from}: sequence {sequence}, changed data\n")
         }
         PingResult::NotOurs => String::new(),

@@ -16,9 +16,9 @@ use weir_doctor::programs::{is_relay, is_shell};
 const MOST_STAGES: usize = 24;
 /// Processes seen no more often than this are merged with others of their program.
 const FEW_SAMPLES: u64 = 2;
-/// How a process is shown of which nothing can be seen.
+/// The name shown for a process of which nothing is visible.
 const UNSEEN: &str = "(a hidden process)";
-/// A shell is shown when it worked, read or wrote for at least this share of the run.
+/// A shell is shown if it worked, read or wrote for at least this share of the run.
 const SHELL_SHARE: f64 = 0.02;
 /// Least time for a shell that is not the script itself: on a busy host a few samples that found it
 /// ready to run exceed a share of a short run.

@@ -285,7 +285,7 @@ fn a_gap_half_a_ring_behind_is_not_waited_for() {
     scan.look(64, 1).expect("a head");
     assert_eq!((scan.step(&units(&[None])), scan.absent()), (ScanStep::Absent, None));
     scan.look(65, 2).expect("a head");
-    assert_eq!(scan.absent(), Some(Step::Over(1)));
+    assert_eq!(scan.absent(), Some(ScanStep::Over(1)));
     assert_eq!(scan.look(64, 3), Err("its head went backwards"));
 }
 

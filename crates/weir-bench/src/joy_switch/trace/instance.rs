@@ -71,8 +71,10 @@ impl Drop for Instance {
     }
 }
 
-fn lacking(what: &str, error: &std::io::Error) -> Trouble {
-    Trouble::left_out(format!("cannot {what}: {error} (root can, if the kernel supports tracing)"))
+fn lacking(what: &str, error: &std::io::Error) -> CaseError {
+    CaseError::left_out(format!(
+        "cannot {what}: {error} (root can, if the kernel supports tracing)"
+    ))
 }
 
 /// The tracing file system: where it is mounted, or mounted for this process alone.

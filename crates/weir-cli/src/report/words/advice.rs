@@ -54,7 +54,7 @@ fn of_stage(run: &Run, kind: AdviceKind, position: usize) -> String {
             let programs = of.started.iter().flat_map(|started| started.frequent());
             format!("{}: {name} {what}", hints::instead_of_processes(&of.label, programs))
         }
-        Kind::CLocale => format!(
+        AdviceKind::CLocale => format!(
             "set LC_ALL=C for {name} if byte order is enough: {} compares text by the locale {}",
             of.program,
             of.locale.as_deref().unwrap_or_default()

@@ -53,10 +53,10 @@ pub(super) fn buffering(label: &str, kind: AdviceKind) -> &'static str {
         "grep" | "egrep" | "fgrep" if has("--line-buffered") => "leave out --line-buffered",
         "sed" if has("-u") || has("--unbuffered") => "leave out -u",
         "stdbuf" => "leave out stdbuf",
-        "dd" if kind == Kind::LargerWrites => "set a larger block size (bs=64K)",
+        "dd" if kind == AdviceKind::LargerWrites => "set a larger block size (bs=64K)",
         "dd" => "set a larger block size (bs=64K iflag=fullblock)",
         "tail" | "head" | "cut" | "tr" => "change the program that feeds it or starts it",
-        "while" | "until" | "for" if kind == Kind::LargerReads => {
+        "while" | "until" | "for" if kind == AdviceKind::LargerReads => {
             "use awk in place of the shell's read, which takes one byte a call from a pipe"
         }
         "while" | "until" | "for" => "redirect the output of the whole loop once, or use awk",

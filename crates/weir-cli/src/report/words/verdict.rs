@@ -78,7 +78,7 @@ pub(super) fn around(run: &Run, around: &CpuCause) -> String {
         CpuCause::Others(used) => {
             format!("other processes used {} of {}", cpus(*used), all_cpus(run))
         }
-        Around::Steal(used) => {
+        CpuCause::Steal(used) => {
             format!("the hypervisor took away {} of {} (steal)", cpus(*used), all_cpus(run))
         }
         CpuCause::Full => match run.usable_cpus() {
@@ -112,12 +112,12 @@ fn busy(run: &Run, position: usize, busy: &Busy) -> String {
                     let peer = socket().unwrap_or_else(|| String::from("a socket"));
                     return format!("waiting for {peer} {}", percent(*share));
                 }
-                Part::Lock => "waiting for a lock",
-                Part::Child => "waiting for a child",
-                Part::File => "waiting for another file",
-                Part::Device => "waiting for a terminal or device",
-                Part::Stopped => "stopped",
-                Part::Unknown => "blocked on something unknown",
+                BusyPart::Lock => "waiting for a lock",
+                BusyPart::Child => "waiting for a child",
+                BusyPart::File => "waiting for another file",
+                BusyPart::Device => "waiting for a terminal or device",
+                BusyPart::Stopped => "stopped",
+                BusyPart::Unknown => "blocked on something unknown",
             };
             format!("{what} {}", percent(*share))
         })
@@ -126,7 +126,7 @@ fn busy(run: &Run, position: usize, busy: &Busy) -> String {
 }
 
 /// `if 2 grep took no time, the next limit would be 3 wc -l: at most 2.0x faster`.
-fn next_limit(run: &Run, culprit: &Culprit) -> Option<String> {
+fn next_limit(run: &Run, culprit: &Bottleneck) -> Option<String> {
     let (next, limit) = (culprit.next_stage?, culprit.speedup_limit?);
     let label = &run.stages[culprit.stage].label;
     let short = stage(culprit.stage, program_name(label).unwrap_or(label));
