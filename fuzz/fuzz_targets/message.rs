@@ -4,13 +4,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir_net::message::{self, Attached, FROM_STATION_BYTES, Front, Request, TO_STATION_BYTES};
+use weir_net::message::{self, Attached, FROM_STATION_BYTES, MessageHead, AttachRequest, TO_STATION_BYTES};
 use weir_net::outgoing::Outgoing;
 
 /// A front and what follows it, as the switch reads them.
 fn from_station(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first_chunk::<FROM_STATION_BYTES>() else { return };
-    let Some(front) = Front::check(first) else { return };
+    let Some(front) = MessageHead::check(first) else { return };
     assert!(front.options_bytes <= 40 && front.options_bytes.is_multiple_of(4));
     let Some((options, payload)) = rest.split_at_checked(front.options_bytes) else { return };
     let out = Outgoing { options, ..front.out };
@@ -22,7 +22,7 @@ fn from_station(bytes: &[u8]) {
 
 fuzz_target!(|bytes: &[u8]| {
     from_station(bytes);
-    if let Some(request) = Request::check(bytes) {
+    if let Some(request) = AttachRequest::check(bytes) {
         assert!(request.path.is_absolute() && request.wants.len() <= message::MOST_WANTS);
         assert_eq!(request.put()[FROM_STATION_BYTES..], *bytes);
     }

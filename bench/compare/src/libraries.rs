@@ -33,7 +33,7 @@ use weir_bench::tools::pattern::Pattern;
 use weir_bench::tools::peer::Peer;
 use weir_bench::tools::{case, elapsed_ns, group, size, work};
 use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, Trouble, Work,
+    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, CaseError, Work,
 };
 use weir_measure::bench::params::{Params, Placement};
 
@@ -48,23 +48,23 @@ const LOAN_BYTES: [usize; 4] = [64, 4 << 10, 64 << 10, 1 << 20];
 /// The end that sends.
 pub trait Sender {
     /// Sends a record, waiting for room.
-    fn send(&mut self, record: &[u8]) -> Result<(), Trouble>;
+    fn send(&mut self, record: &[u8]) -> Result<(), CaseError>;
 }
 
 /// The end that receives.
 pub trait Receiver {
     /// Waits for at least one record, copies each that it takes out, and shows the copy. Returns
     /// how many they were: more than one where the library hands out several a call.
-    fn receive(&mut self, see: &mut See) -> Result<u64, Trouble>;
+    fn receive(&mut self, see: &mut See) -> Result<u64, CaseError>;
 }
 
 /// What a received record is shown to.
-pub type See<'a> = dyn FnMut(&[u8]) -> Result<(), Trouble> + 'a;
+pub type See<'a> = dyn FnMut(&[u8]) -> Result<(), CaseError> + 'a;
 
 /// Both ends of one direction, each opened by the side that uses it.
 pub trait Line {
-    fn sender(&self) -> Result<Box<dyn Sender>, Trouble>;
-    fn receiver(&self) -> Result<Box<dyn Receiver>, Trouble>;
+    fn sender(&self) -> Result<Box<dyn Sender>, CaseError>;
+    fn receiver(&self) -> Result<Box<dyn Receiver>, CaseError>;
 }
 
 /// A library: its name, and how a line is made before the fork.
@@ -74,7 +74,7 @@ pub struct Library {
     line: Make,
 }
 
-type Make = fn(&Place, usize, Direction) -> Result<Box<dyn Line>, Trouble>;
+type Make = fn(&Place, usize, Direction) -> Result<Box<dyn Line>, CaseError>;
 
 /// What a line is for: a library may be set up otherwise for the one and for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,7 +203,7 @@ fn peer_case(
     mechanism: &str,
     bytes: usize,
     measure: Measure,
-    make: impl Fn(&Site) -> Result<Box<dyn Work>, Trouble> + Send + Sync + 'static,
+    make: impl Fn(&Site) -> Result<Box<dyn Work>, CaseError> + Send + Sync + 'static,
 ) -> Case {
     let params = Params {
         mechanism: Some(mechanism.into()),
@@ -215,7 +215,7 @@ fn peer_case(
     Case { normalise: Normalise::OnOneCpu, size, weight: 4.0, ..case(name, params, measure, make) }
 }
 
-fn one_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+fn one_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
     let (line, gate) = ((library.line)(&Place::new(), bytes, Direction::OneWay)?, Gate::new()?);
     let mut peer = Peer::start(site, |control| {
         gate.await_beginning()?;
@@ -241,7 +241,7 @@ fn one_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>,
     })
 }
 
-fn two_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+fn two_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
     let there = (library.line)(&Place::new(), bytes, Direction::TwoWay)?;
     let (back, gate) = ((library.line)(&Place::new(), bytes, Direction::TwoWay)?, Gate::new()?);
     let mut peer = Peer::start(site, |control| {
@@ -277,17 +277,17 @@ fn two_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>,
 }
 
 /// An error of weir's.
-fn trouble(error: weir::Error) -> Trouble {
-    Trouble::failed(error.to_string())
+fn trouble(error: weir::Error) -> CaseError {
+    CaseError::failed(error.to_string())
 }
 
 /// What is opened when it is first used.
 fn first_time<T>(
     end: &mut Option<T>,
-    open: impl FnOnce() -> Result<T, Trouble>,
-) -> Result<&mut T, Trouble> {
+    open: impl FnOnce() -> Result<T, CaseError>,
+) -> Result<&mut T, CaseError> {
     if end.is_none() {
         *end = Some(open()?);
     }
-    end.as_mut().ok_or_else(|| Trouble::failed("not open"))
+    end.as_mut().ok_or_else(|| CaseError::failed("not open"))
 }

@@ -11,21 +11,21 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_measure::bench::assemble::{self, About};
+use weir_measure::bench::assemble::{self, RunFacts};
 use weir_measure::bench::case::Suite;
-use weir_measure::bench::cell::{self, Request};
+use weir_measure::bench::cell::{self, CellRequest};
 use weir_measure::bench::drive::{self, Observer};
 use weir_measure::bench::host;
 use weir_measure::bench::params::Load;
 use weir_measure::bench::pick::{Pick, Picks};
 use weir_measure::bench::place::Topology;
-use weir_measure::bench::plan::{Plan, Wish};
+use weir_measure::bench::plan::{Plan, PlanRequest};
 use weir_measure::bench::record::{Host, HostState, Report};
-use weir_measure::bench::state::Watch;
+use weir_measure::bench::state::HostWatch;
 
 /// Shows progress, and looks at the host beside.
 struct Lines {
-    watch: Watch,
+    watch: HostWatch,
 }
 
 impl Observer for Lines {
@@ -73,7 +73,7 @@ fn run_cell() -> Result<(), String> {
     let _ = rustix::process::set_parent_process_death_signal(killed_with_parent);
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(|error| error.to_string())?;
-    let request: Request = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let request: CellRequest = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let suites = catalogue();
     let groups = suites.iter().flat_map(|suite| &suite.groups);
     let group = groups.into_iter().find(|group| group.name == request.group);
@@ -102,7 +102,7 @@ fn measure(names: &[String]) -> Result<Report, String> {
     let standard_budget = Duration::from_secs(chosen.iter().map(|name| seconds(name)).sum());
     let picks: Result<Vec<Pick>, String> = chosen.iter().map(|name| Pick::parse(name)).collect();
     let picks = picks?;
-    let wish = Wish {
+    let wish = PlanRequest {
         picks: Picks { suites: picks, filter: None },
         placements: Vec::new(),
         load: Load::None,
@@ -116,7 +116,7 @@ fn measure(names: &[String]) -> Result<Report, String> {
     let begun = Instant::now();
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let host = host::fingerprint(&topology);
-    let mut watch = Watch::begin(topology.allowed());
+    let mut watch = HostWatch::begin(topology.allowed());
     let rates = host::present_rates(Duration::from_secs(1));
     let before = watch.seen();
     let executable: PathBuf = "/proc/self/exe".into();
@@ -125,13 +125,13 @@ fn measure(names: &[String]) -> Result<Report, String> {
         command.arg("cell");
         command
     };
-    let mut lines = Lines { watch: Watch::begin(topology.allowed()) };
+    let mut lines = Lines { watch: HostWatch::begin(topology.allowed()) };
     let driven = drive::run(&suites, &plan, begun, &launch, &mut lines);
     libraries::remove_leftovers();
     eprint!("\r\x1b[K");
     let driven = driven.map_err(|error| error.to_string())?;
     let state = HostState::new(before, lines.watch.seen());
-    let about = About {
+    let about = RunFacts {
         weir_version: env!("CARGO_PKG_VERSION").into(),
         started_unix_s: started.as_secs(),
         duration: begun.elapsed(),

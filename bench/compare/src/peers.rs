@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_bench::tools::{case, group, work};
 use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, Trouble,
+    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, CaseError,
 };
 use weir_measure::bench::params::{Params, Placement};
 
@@ -123,7 +123,7 @@ pub fn own_case(suite: &str, name: &str) -> Option<Case> {
 fn peer(program: Program, measure: Measure) -> Case {
     let made = case(program.name, Params::default(), measure, move |site: &Site| {
         if !installed(program.words[0]) {
-            return Err(Trouble::left_out(format!("{} is not installed", program.words[0])));
+            return Err(CaseError::left_out(format!("{} is not installed", program.words[0])));
         }
         let site = site.clone();
         work(move |_| {
@@ -131,7 +131,7 @@ fn peer(program: Program, measure: Measure) -> Case {
             let begun = Instant::now();
             let text = output(program.words)?;
             let figure = (program.read)(&text)
-                .ok_or_else(|| Trouble::failed(format!("{} printed no figure", program.name)))?;
+                .ok_or_else(|| CaseError::failed(format!("{} printed no figure", program.name)))?;
             Ok(Batch { elapsed_ns: begun.elapsed().as_nanos() as f64, values: vec![figure] })
         })
     });
@@ -144,7 +144,7 @@ fn installed(program: &str) -> bool {
 }
 
 /// Both outputs of a program, which is killed when it takes too long.
-fn output(words: &[&str]) -> Result<String, Trouble> {
+fn output(words: &[&str]) -> Result<String, CaseError> {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).stdin(Stdio::null()).env("ENOUGH", "10000");
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -161,10 +161,10 @@ fn output(words: &[&str]) -> Result<String, Trouble> {
     Ok(String::from_utf8_lossy(&both).into_owned())
 }
 
-fn give_up(child: &mut Child, name: &str) -> Result<String, Trouble> {
+fn give_up(child: &mut Child, name: &str) -> Result<String, CaseError> {
     let _ = child.kill();
     let _ = child.wait();
-    Err(Trouble::failed(format!("{name} was killed after {} s", LIMIT.as_secs())))
+    Err(CaseError::failed(format!("{name} was killed after {} s", LIMIT.as_secs())))
 }
 
 fn first_number(text: &str) -> Option<f64> {

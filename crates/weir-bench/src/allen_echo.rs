@@ -93,25 +93,29 @@ struct Line {
 }
 
 impl Line {
-    fn new(socket: UdpSocket) -> Result<Line, Trouble> {
+    fn new(socket: UdpSocket) -> Result<Line, CaseError> {
         socket.set_read_timeout(Some(LOST_AFTER))?;
         Ok(Line { socket, number: 0, packet: [0; PAYLOAD_BYTES] })
     }
 
-    fn send(&mut self) -> Result<(), Trouble> {
+    fn send(&mut self) -> Result<(), CaseError> {
         self.number += 1;
         self.packet[..8].copy_from_slice(&self.number.to_le_bytes());
         let sent = self.socket.send(&self.packet)?;
-        if sent == PAYLOAD_BYTES { Ok(()) } else { Err(Trouble::failed("a packet was truncated")) }
+        if sent == PAYLOAD_BYTES {
+            Ok(())
+        } else {
+            Err(CaseError::failed("a packet was truncated"))
+        }
     }
 
-    fn receive(&mut self) -> Result<(), Trouble> {
+    fn receive(&mut self) -> Result<(), CaseError> {
         let mut packet = [0; PAYLOAD_BYTES + 1];
         let got = self.socket.recv(&mut packet).map_err(|error| {
-            Trouble::failed(format!("packet {} was lost: {error}", self.number))
+            CaseError::failed(format!("packet {} was lost: {error}", self.number))
         })?;
         if got != PAYLOAD_BYTES || packet[..8] != self.number.to_le_bytes() {
-            return Err(Trouble::failed(format!(
+            return Err(CaseError::failed(format!(
                 "received another packet instead of packet {}",
                 self.number
             )));
@@ -121,7 +125,7 @@ impl Line {
 }
 
 /// Sends back what comes next, each time it is called.
-fn echo(socket: &UdpSocket) -> impl FnMut() -> Result<(), Trouble> {
+fn echo(socket: &UdpSocket) -> impl FnMut() -> Result<(), CaseError> {
     let mut packet = [0; PAYLOAD_BYTES + 1];
     move || {
         let got = socket.recv(&mut packet)?;
@@ -144,9 +148,9 @@ impl Took {
     fn of<A>(
         asker: &mut A,
         count: u64,
-        send: fn(&mut A) -> Result<(), Trouble>,
-        mut receive: impl FnMut(&mut A) -> Result<(), Trouble>,
-    ) -> Result<Took, Trouble> {
+        send: fn(&mut A) -> Result<(), CaseError>,
+        mut receive: impl FnMut(&mut A) -> Result<(), CaseError>,
+    ) -> Result<Took, CaseError> {
         let mut took = Took::default();
         for _ in 0..count {
             let begun = Instant::now();
@@ -169,7 +173,7 @@ impl Took {
 }
 
 /// A socket for each side, joined to each other.
-fn joined() -> Result<(UdpSocket, UdpSocket), Trouble> {
+fn joined() -> Result<(UdpSocket, UdpSocket), CaseError> {
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let (a, b) = (UdpSocket::bind(local)?, UdpSocket::bind(local)?);
     a.connect(b.local_addr()?)?;
@@ -177,7 +181,7 @@ fn joined() -> Result<(UdpSocket, UdpSocket), Trouble> {
     Ok((a, b))
 }
 
-fn turnaround(site: &Site, device: &str, copies: u64) -> Result<Box<dyn Work>, Trouble> {
+fn turnaround(site: &Site, device: &str, copies: u64) -> Result<Box<dyn Work>, CaseError> {
     let (own, mut peer) = match device {
         "veth" => veth::start(site)?,
         _ => {
@@ -231,7 +235,7 @@ fn open_case() -> Case {
 }
 
 /// Further copies of the test: pairs of an echo and one who asks.
-fn copies(site: &Site, count: u64) -> Result<Background, Trouble> {
+fn copies(site: &Site, count: u64) -> Result<Background, CaseError> {
     let mut children = Vec::new();
     for _ in 0..count {
         let (a, b) = joined()?;

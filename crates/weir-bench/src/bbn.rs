@@ -86,7 +86,7 @@ pub fn costly(case: Case) -> Case {
 }
 
 /// Blocks from this side to the other, with what both sides used.
-fn blocks(site: &Site, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+fn blocks(site: &Site, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
     let mut stream = Stream::start(site, Mechanism::Pipe(0), bytes)?;
     work(move |count| {
         let meter = Meter::start(stream.peer());

@@ -191,7 +191,7 @@ fn piped(
 fn whole(
     name: String,
     params: Params,
-    make: impl Fn(&Site) -> Result<Box<dyn Work>, Trouble> + Send + Sync + 'static,
+    make: impl Fn(&Site) -> Result<Box<dyn Work>, CaseError> + Send + Sync + 'static,
 ) -> Case {
     Case {
         normalise: Normalise::Never,

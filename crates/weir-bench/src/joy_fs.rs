@@ -87,7 +87,7 @@ struct Content {
 }
 
 /// Content that repeats, from a seed.
-fn period(seed: u64) -> Result<Buffer, Trouble> {
+fn period(seed: u64) -> Result<Buffer, CaseError> {
     let mut period = Buffer::new(PERIOD_BYTES + UNIT_BYTES[3])?;
     let mut random = Random::new(seed);
     for word in period[..PERIOD_BYTES].chunks_exact_mut(8) {
@@ -98,7 +98,7 @@ fn period(seed: u64) -> Result<Buffer, Trouble> {
 }
 
 impl Content {
-    fn make(site: &Site, access: Access) -> Result<Content, Trouble> {
+    fn make(site: &Site, access: Access) -> Result<Content, CaseError> {
         let periods = [period(1)?, period(2)?];
         let file = match access {
             Access::Direct => direct_file(&site.directory)?,
@@ -118,24 +118,24 @@ impl Content {
         &self.periods[which][from..from + bytes]
     }
 
-    fn check(&self, which: usize, at: usize, got: &[u8], number: u64) -> Result<(), Trouble> {
+    fn check(&self, which: usize, at: usize, got: &[u8], number: u64) -> Result<(), CaseError> {
         let right = self.unit(which, at, got.len());
         let ends = got.first() == right.first() && got.last() == right.last();
         if ends && (!number.is_multiple_of(CHECKED_EVERY) || got == right) {
             return Ok(());
         }
-        Err(Trouble::failed(format!("the file returned wrong bytes at {at}")))
+        Err(CaseError::failed(format!("the file returned wrong bytes at {at}")))
     }
 }
 
-fn no_room(site: &Site, error: &std::io::Error) -> Trouble {
+fn no_room(site: &Site, error: &std::io::Error) -> CaseError {
     use std::io::ErrorKind;
     let directory = site.directory.display();
     match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Trouble::left_out(format!(
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => CaseError::left_out(format!(
             "not enough space for a file of 64 MiB in {directory}: {error}"
         )),
-        _ => Trouble::failed(format!("cannot write a file in {directory}: {error}")),
+        _ => CaseError::failed(format!("cannot write a file in {directory}: {error}")),
     }
 }
 
@@ -145,7 +145,7 @@ fn transfer(
     write: bool,
     random: bool,
     bytes: usize,
-) -> Result<Box<dyn Work>, Trouble> {
+) -> Result<Box<dyn Work>, CaseError> {
     let content = Content::make(site, access)?;
     let mapped = (access == Access::Mapped).then(|| Shared::of_file(&content.file, FILE_BYTES));
     let map = mapped.transpose()?;
@@ -155,7 +155,7 @@ fn transfer(
     if access == Access::Direct
         && let Err(error) = content.file.read_at(&mut buffer, 0)
     {
-        return Err(Trouble::left_out(format!(
+        return Err(CaseError::left_out(format!(
             "cannot read directly in units of {bytes}: {error}"
         )));
     }

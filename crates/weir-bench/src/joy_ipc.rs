@@ -47,7 +47,7 @@ pub fn suite() -> Suite {
     }
 }
 
-type Make = fn(&Site, Mechanism, usize) -> Result<Box<dyn Work>, Trouble>;
+type Make = fn(&Site, Mechanism, usize) -> Result<Box<dyn Work>, CaseError>;
 
 fn direction(direction: &'static str, sides: Sides, make: Make) -> Group {
     let mut cases = Vec::new();
@@ -91,7 +91,7 @@ fn params(mechanism: Mechanism, direction: &str, bytes: usize) -> Params {
     Params { chunk_bytes: Some(bytes as u64), ..moving(mechanism.name(), direction) }
 }
 
-fn to_self(_: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+fn to_self(_: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
     let channel = Channel::new(mechanism, bytes)?;
     let (mut sent, mut expected) = (Pattern::new(bytes), Pattern::new(bytes));
     let mut buffer = vec![0; bytes];
@@ -105,7 +105,7 @@ fn to_self(_: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>
     })
 }
 
-fn one_way(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+fn one_way(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
     let mut stream = Stream::start(site, mechanism, bytes)?;
     work(move |count| Ok(Batch::rate(stream.send(count)?, count)))
 }
@@ -121,7 +121,7 @@ struct Echo {
 }
 
 impl Echo {
-    fn start(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Echo, Trouble> {
+    fn start(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Echo, CaseError> {
         let (there, back) = (Channel::new(mechanism, bytes)?, Channel::new(mechanism, bytes)?);
         let peer = Peer::start(site, |control| {
             there.only(Side::Receives);
@@ -139,7 +139,7 @@ impl Echo {
         Ok(Echo { there, back, sent, expected, buffer: vec![0; bytes], peer })
     }
 
-    fn trip(&mut self) -> Result<(), Trouble> {
+    fn trip(&mut self) -> Result<(), CaseError> {
         self.there.send_next(&mut self.sent)?;
         self.back.receive_next(&mut self.expected, &mut self.buffer)
     }
@@ -150,7 +150,7 @@ impl Echo {
     }
 }
 
-fn two_way(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+fn two_way(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
     let mut echo = Echo::start(site, mechanism, bytes)?;
     work(move |count| {
         echo.peer.more(count);
@@ -178,7 +178,7 @@ fn paced() -> Group {
     Group { twin: false, ..group("paced", Sides::Two, cases) }
 }
 
-fn open_trips(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Trouble> {
+fn open_trips(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, CaseError> {
     let Echo { there, back, mut sent, mut expected, mut buffer, peer } =
         Echo::start(site, mechanism, 4)?;
     open_round_trips(site, peer, move || {
@@ -187,7 +187,7 @@ fn open_trips(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Troubl
     })
 }
 
-fn closed_trips(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Trouble> {
+fn closed_trips(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, CaseError> {
     use weir_measure::bench::latency::Latencies;
     let mut echo = Echo::start(site, mechanism, 4)?;
     work(move |count| {

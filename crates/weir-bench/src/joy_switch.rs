@@ -75,7 +75,7 @@ fn pairs() -> Group {
     }
 }
 
-type Made = Result<Box<dyn Work>, Trouble>;
+type Made = Result<Box<dyn Work>, CaseError>;
 
 fn by_pipe(site: &Site) -> Made {
     by_channel(site, Mechanism::Pipe(0))
@@ -138,18 +138,18 @@ fn by_eventfd(site: &Site) -> Made {
     })
 }
 
-fn give(event: &OwnedFd) -> Result<(), Trouble> {
+fn give(event: &OwnedFd) -> Result<(), CaseError> {
     rustix::io::write(event, &1_u64.to_ne_bytes())?;
     Ok(())
 }
 
-fn take(event: &OwnedFd) -> Result<(), Trouble> {
+fn take(event: &OwnedFd) -> Result<(), CaseError> {
     let mut count = [0; 8];
     rustix::io::read(event, &mut count)?;
     if u64::from_ne_bytes(count) == 1 {
         Ok(())
     } else {
-        Err(Trouble::failed("an event was lost or duplicated"))
+        Err(CaseError::failed("an event was lost or duplicated"))
     }
 }
 
@@ -180,10 +180,10 @@ fn by_flags(site: &Site) -> Made {
     })
 }
 
-fn take_flag(flags: &Flags, flag: u64) -> Result<(), Trouble> {
+fn take_flag(flags: &Flags, flag: u64) -> Result<(), CaseError> {
     match flags.wait_and_clear(flag) {
         Ok(taken) if taken == flag => Ok(()),
-        Ok(_) => Err(Trouble::failed("the wrong flag was taken")),
+        Ok(_) => Err(CaseError::failed("the wrong flag was taken")),
         Err(error) => Err(trouble(error)),
     }
 }

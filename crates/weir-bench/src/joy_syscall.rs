@@ -45,7 +45,7 @@ fn reading(name: &'static str, bytes: usize, open: bool, standard: bool) -> Case
         let descriptor = file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let mut buffer = vec![1; bytes];
         if open && floor::read(descriptor, &mut buffer) != bytes as i64 {
-            return Err(Trouble::failed("/dev/zero returned less than requested"));
+            return Err(CaseError::failed("/dev/zero returned less than requested"));
         }
         repeat(move || {
             black_box(&file);
@@ -143,7 +143,7 @@ fn filters() -> Group {
     }
 }
 
-fn filtered(installed: Option<(usize, bool)>) -> Result<Box<dyn Work>, Trouble> {
+fn filtered(installed: Option<(usize, bool)>) -> Result<Box<dyn Work>, CaseError> {
     use std::sync::atomic::Ordering;
     const COUNT: usize = 0;
     const RESULT: usize = 2;
@@ -167,7 +167,7 @@ fn filtered(installed: Option<(usize, bool)>) -> Result<Box<dyn Work>, Trouble> 
             0
         })?;
         if !child.succeeded()? {
-            return Err(Trouble::left_out("this kernel installs no seccomp filters here"));
+            return Err(CaseError::left_out("this kernel installs no seccomp filters here"));
         }
         // The child's end, which was waited for, comes after its store.
         let elapsed = shared.word(RESULT).load(Ordering::Relaxed);
@@ -186,7 +186,7 @@ fn rings() -> Group {
         };
         let name = format!("io_uring no-op, {per_call} a call");
         let nop = case(name, params, Measure::TIME, move |_| {
-            let cannot = |error| Trouble::left_out(format!("no io_uring here: {error}"));
+            let cannot = |error| CaseError::left_out(format!("no io_uring here: {error}"));
             let mut nops = Nops::new(per_call).map_err(cannot)?;
             nops.submit(per_call).map_err(cannot)?;
             work(move |count| {

@@ -108,9 +108,9 @@ fn references(
     mechanism: Mechanism,
     share: f64,
     pattern: Pattern,
-) -> Result<Box<dyn Work>, Trouble> {
+) -> Result<Box<dyn Work>, CaseError> {
     let limit_bytes = (share * (PAGES * PAGE_BYTES) as f64) as u64;
-    let pager = PAGERS.with(|pagers| -> Result<_, Trouble> {
+    let pager = PAGERS.with(|pagers| -> Result<_, CaseError> {
         let mut pagers = pagers.borrow_mut();
         if let Some(pager) = pagers.get(&(mechanism, limit_bytes)) {
             return Ok(Rc::clone(pager));

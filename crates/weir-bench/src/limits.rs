@@ -55,7 +55,7 @@ fn here() -> Vec<Case> {
 }
 
 /// First touch of a page of anonymous memory.
-fn page_fault() -> Result<Box<dyn Work>, Trouble> {
+fn page_fault() -> Result<Box<dyn Work>, CaseError> {
     const PAGES: usize = 512;
     let page = rustix::param::page_size();
     let mut memory = Buffer::new(PAGES * page)?;
@@ -77,7 +77,7 @@ fn page_fault() -> Result<Box<dyn Work>, Trouble> {
     })
 }
 
-fn copy(bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+fn copy(bytes: usize) -> Result<Box<dyn Work>, CaseError> {
     let (mut from, mut to) = (Buffer::new(bytes)?, Buffer::new(bytes)?);
     for (at, byte) in from.iter_mut().enumerate() {
         *byte = at as u8;
@@ -88,7 +88,7 @@ fn copy(bytes: usize) -> Result<Box<dyn Work>, Trouble> {
             Ok(())
         })?;
         if from[..] != to[..] {
-            return Err(Trouble::failed("memory was copied wrongly"));
+            return Err(CaseError::failed("memory was copied wrongly"));
         }
         Ok(Batch::throughput(elapsed, count * bytes as u64))
     })
@@ -99,7 +99,7 @@ fn across() -> Vec<Case> {
         let (here, there) = two_cpus(site)?;
         work(move |_| {
             let trip = line::round_trip_ns(here, there)
-                .ok_or_else(|| Trouble::failed("the two sides did not run at the same time"))?;
+                .ok_or_else(|| CaseError::failed("the two sides did not run at the same time"))?;
             Ok(Batch { elapsed_ns: 2e6, values: vec![trip] })
         })
     });
@@ -134,7 +134,7 @@ impl Turns {
     ///
     /// # Errors
     /// Those of mmap(2) and fork(2).
-    pub fn with_peer(site: &Site) -> Result<(Turns, Peer), Trouble> {
+    pub fn with_peer(site: &Site) -> Result<(Turns, Peer), CaseError> {
         let turns = Turns { shared: Shared::new(2 * LINE_BYTES)? };
         let peer = Peer::start(site, |control| {
             control.serve(|| {
@@ -149,7 +149,7 @@ impl Turns {
     ///
     /// # Errors
     /// Those of futex(2).
-    pub fn give(&self, side: u32) -> Result<(), Trouble> {
+    pub fn give(&self, side: u32) -> Result<(), CaseError> {
         let word = self.shared.half(0);
         // Release pairs with acquire in `take`: what this side did is done.
         word.store(side, Ordering::Release);
@@ -160,7 +160,7 @@ impl Turns {
     ///
     /// # Errors
     /// Those of futex(2).
-    pub fn take(&self, side: u32) -> Result<(), Trouble> {
+    pub fn take(&self, side: u32) -> Result<(), CaseError> {
         let word = self.shared.half(0);
         loop {
             let turn = word.load(Ordering::Acquire);
@@ -173,7 +173,7 @@ impl Turns {
 }
 
 /// A wake with nobody waiting, for `joy-syscall` too.
-pub fn futex_wake_nobody() -> Result<Box<dyn Work>, Trouble> {
+pub fn futex_wake_nobody() -> Result<Box<dyn Work>, CaseError> {
     let shared = Shared::new(LINE_BYTES)?;
     try_repeat(move || wake(shared.half(0), 1))
 }

@@ -130,7 +130,7 @@ impl Busy {
         writers: u64,
         bytes: usize,
         alike: bool,
-    ) -> Result<Busy, Trouble> {
+    ) -> Result<Busy, CaseError> {
         let (line, spread) = (Line::new(way, bytes)?, Shared::new(LINE_BYTES)?);
         let peer = Peer::start(site, |control| {
             let service = Service::new(writers, bytes, alike.then_some(&spread));
@@ -145,7 +145,7 @@ impl Busy {
     }
 
     /// A count is that of the least batches, in which each writer sends as much.
-    fn into_batches(mut self, alike: bool) -> impl FnMut(u64) -> Result<Batch, Trouble> {
+    fn into_batches(mut self, alike: bool) -> impl FnMut(u64) -> Result<Batch, CaseError> {
         move |count| {
             let share = count * LEAST_MESSAGES / self.writers;
             let all = share * self.writers;
@@ -166,7 +166,7 @@ impl Busy {
 }
 
 /// Reads, checks and reports.
-fn read_on(line: &Line, mut service: Service, control: &Control) -> Result<(), Trouble> {
+fn read_on(line: &Line, mut service: Service, control: &Control) -> Result<(), CaseError> {
     let (mut reader, mut done) = (line.reader()?, 0);
     loop {
         let mut result = Ok(());
@@ -203,10 +203,10 @@ impl<'s> Service<'s> {
     }
 
     #[inline]
-    fn see(&mut self, writer: usize, message: &[u8], control: &Control) -> Result<(), Trouble> {
+    fn see(&mut self, writer: usize, message: &[u8], control: &Control) -> Result<(), CaseError> {
         let expected = self.expected.get_mut(writer);
         let expected =
-            expected.ok_or_else(|| Trouble::failed("a message came from an unknown writer"))?;
+            expected.ok_or_else(|| CaseError::failed("a message came from an unknown writer"))?;
         expected.check(message)?;
         if self.spread.is_some() {
             self.count(writer, control);

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use weir_measure::bench::case::{Sides, Suite};
-use weir_measure::bench::cell::{Line, Request, Row};
+use weir_measure::bench::cell::{CellBatch, CellLine, CellRequest};
 use weir_measure::bench::params::{Load, Placement};
 use weir_measure::bench::place::Topology;
 use weir_measure::bench::{case::Site, record::Report};
@@ -255,13 +255,13 @@ fn what_others_do_with_the_cpus_is_seen_and_told() {
 }
 
 /// What a cell of a group with all its cases is told.
-fn request(suite: &Suite, group: usize, directory: &Path, time_ns: u64) -> Request {
+fn request(suite: &Suite, group: usize, directory: &Path, time_ns: u64) -> CellRequest {
     let group = &suite.groups[group];
     let placement = match group.sides {
         Sides::One => Placement::SameCpu,
         Sides::Two | Sides::Free => Placement::Free,
     };
-    Request {
+    CellRequest {
         suite: suite.name.into(),
         group: group.name.clone(),
         cases: group.cases.iter().map(|case| case.name.clone()).collect(),
@@ -279,7 +279,7 @@ fn request(suite: &Suite, group: usize, directory: &Path, time_ns: u64) -> Reque
 }
 
 /// Starts a cell as the command does.
-fn start_cell(request: &Request) -> Child {
+fn start_cell(request: &CellRequest) -> Child {
     let mut command = Command::new(WEIR);
     command.arg("bench-cell").stdin(Stdio::piped()).stdout(Stdio::piped());
     command.env("WEIR_BENCH_BACKLOG_BYTES", "32000000");
@@ -290,7 +290,7 @@ fn start_cell(request: &Request) -> Child {
 }
 
 /// Runs one cell of a group with all its cases.
-fn cell(suite: &Suite, group: usize, directory: &Path) -> (Vec<Row>, Vec<String>) {
+fn cell(suite: &Suite, group: usize, directory: &Path) -> (Vec<CellBatch>, Vec<String>) {
     let child = start_cell(&request(suite, group, directory, 1_000_000));
     let group = &suite.groups[group];
     let output = child.wait_with_output().expect("it ends");
@@ -298,9 +298,9 @@ fn cell(suite: &Suite, group: usize, directory: &Path) -> (Vec<Row>, Vec<String>
     let (mut rows, mut troubles) = (Vec::new(), Vec::new());
     for line in output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         match serde_json::from_slice(line).expect("a line of JSON") {
-            Line::Batch(row) => rows.push(row),
-            Line::Count(..) => {}
-            Line::Trouble(_, trouble) => {
+            CellLine::Batch(row) => rows.push(row),
+            CellLine::Count(..) => {}
+            CellLine::Trouble(_, trouble) => {
                 assert!(trouble.left_out, "{} {}: {trouble}", suite.name, group.name);
                 troubles.push(trouble.text);
             }

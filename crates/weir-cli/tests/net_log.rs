@@ -13,7 +13,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use weir::{Port, PortOptions};
-use weir_net::log::{Change, Direction, Dropped, Failure, Kinds, Log, Packet, Station};
+use weir_net::log::{Change, Direction, Dropped, FailureEvent, Kinds, Log, Packet, StationEvent};
 
 /// An echo request.
 const ECHO: [u8; 28] = [
@@ -55,8 +55,8 @@ fn start(place: &Place, args: &str) -> Running {
     place.start(command)
 }
 
-fn station(pid: u32) -> Station {
-    Station { change: Change::Attached, pid, protocol: 17, port: 69 }
+fn station(pid: u32) -> StationEvent {
+    StationEvent { change: Change::Attached, pid, protocol: 17, port: 69 }
 }
 
 fn dropped() -> Dropped {
@@ -150,11 +150,11 @@ fn events_of_every_kind_are_lines_of_their_schema() {
         log.packet(Direction::Out, &packet[..length]);
         log.dropped(&Dropped { packet: Packet::of(&packet[..length]), ..dropped() });
     }
-    let reason = weir_net::log::Reason::CHECKSUM;
+    let reason = weir_net::log::EventReason::CHECKSUM;
     let (source, target) = ([10, 9, 0, 1].into(), [10, 9, 0, 2].into());
-    log.error(&Failure { reason, protocol: 2, source, target, value: 7 });
+    log.error(&FailureEvent { reason, protocol: 2, source, target, value: 7 });
     for change in [Change::Attached, Change::Detached, Change::Died, Change::Refused] {
-        log.station(&Station { change, ..station(0) });
+        log.station(&StationEvent { change, ..station(0) });
     }
     let file = place.path("net/weir0/lines");
     let output = net_log(&place, &format!("--json {}", file.display()));

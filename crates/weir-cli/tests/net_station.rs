@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir::{PortWriter, PortWriterOptions};
 use weir_net::ErrorKind;
-use weir_net::message::{self, Checksum, Request, Want, from_station};
+use weir_net::message::{self, AttachRequest, Checksum, Want, from_station};
 use weir_net::outgoing::Outgoing;
 use weir_net::station::{Arrival, Station};
 use weir_net::wire::ipv4::{Datagram, protocol};
@@ -113,7 +113,7 @@ fn nonsense_of_a_station_is_counted_and_harms_nobody() {
     // One whose own port is not there.
     let before = bed.drops("station-gone");
     let path = directory(&bed).join("nobody");
-    writer.send(&Request { wants: Vec::new(), path }.put()).expect("sent");
+    writer.send(&AttachRequest { wants: Vec::new(), path }.put()).expect("sent");
     until("it is counted", || bed.drops("station-gone") == before + 1);
     // One that is attached, and sends what it may not, to where it may not.
     let mut station =

@@ -1,11 +1,11 @@
-//! What would make a run faster: said only where the evidence supports it, with what it could
-//! gain.
+//! Advice on what would make a run faster: given only where the evidence supports it, with the
+//! possible gain.
 //!
 //! Each rule is a function from facts to at most one piece of advice for a stage or a pipe. A gain
-//! is a true bound where the work stays and only waits go (see `limits`), or where all of
-//! a stage's work goes; where the advice replaces a program or makes it cheaper by an unknown
-//! amount it is an estimate, and says so. At most [`MOST`] pieces are given, none that could gain
-//! less than the run can resolve, and none that was tried on an earlier run and gained nothing.
+//! is a true bound where the work stays and only waits go (see `limits`), or where all of a stage's
+//! work goes. Where the advice replaces a program or makes it cheaper by an unknown amount, the
+//! gain is an estimate, and says so. At most [`MOST`] pieces are given, none whose gain the run
+//! cannot resolve, and none that an earlier run tried without a gain.
 
 use crate::around::throttled;
 use crate::facts::Run;
@@ -21,12 +21,12 @@ pub use cpus::{Scarcity, scarcity};
 /// Kinds of advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::AsRefStr, strum::EnumString)]
 #[strum(serialize_all = "kebab-case")]
-pub enum Kind {
+pub enum AdviceKind {
     /// A larger pipe between two stages.
     LargerPipe,
     /// A buffer larger than any pipe between two stages.
     ElasticBuffer,
-    /// More CPUs, a higher quota, or a host with less else to do.
+    /// More CPUs, a higher quota, or a host with less other work.
     MoreCpus,
     /// Comparing and classifying text as bytes.
     CLocale,
@@ -40,18 +40,17 @@ pub enum Kind {
     FewerProcesses,
 }
 
-/// How much the whole run could gain by a piece of advice: a factor, 1 or more.
+/// The possible gain of the whole run from a piece of advice: a factor, 1 or more.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Gain {
-    /// It would be at most this many times faster, whatever happens.
+    /// A bound: at most this many times faster.
     AtMost(f64),
-    /// It would be about this many times faster: an estimate that may turn out too low or too
-    /// high.
+    /// An estimate, which may be too low or too high: about this many times faster.
     About(f64),
 }
 
 impl Gain {
-    /// The factor.
+    /// Returns the factor.
     pub fn factor(self) -> f64 {
         match self {
             Gain::AtMost(factor) | Gain::About(factor) => factor,
@@ -59,37 +58,37 @@ impl Gain {
     }
 }
 
-/// One piece of advice. Why it is given, the facts of the run say.
+/// One piece of advice. The facts of the run give the reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advice {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: AdviceKind,
     /// Position of the stage it is about.
     pub stage: Option<usize>,
     /// Position of the pipe it is about, in [`Run::pipes`].
     pub pipe: Option<usize>,
-    /// What the whole run could gain.
+    /// The possible gain of the whole run.
     pub gain: Gain,
 }
 
-/// Advice that was tried and gained nothing.
+/// Advice that was tried without a gain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refuted {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: AdviceKind,
     /// The stage it was about.
     pub stage: Option<usize>,
     /// The pipe it was about.
     pub pipe: Option<usize>,
 }
 
-/// At most this many pieces of advice are given.
+/// Most pieces of advice that are given.
 pub const MOST: usize = 3;
-/// Gains below this are not worth a line.
+/// Gains below this are not mentioned.
 const WORTH: f64 = 1.05;
 
-/// The advice for a run, the most gainful first, and more CPUs last. What was `refuted` on an
-/// earlier run is not given.
+/// Returns the advice for a run, the largest gain first, and more CPUs last. Advice in `refuted`,
+/// from an earlier run, is left out.
 pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> {
     let mut all = Vec::new();
     for position in 0..run.pipes.len() {
@@ -106,16 +105,16 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> 
     all.extend(cpus::more_cpus(run));
     let least = resolution(run);
     all.retain(|advice| advice.gain.factor() >= least && !is_refuted(advice, refuted));
-    // What can be changed in the text comes before what has to be asked for elsewhere.
-    let elsewhere = |advice: &Advice| advice.kind == Kind::MoreCpus;
+    // Changes to the command come before those that somebody else must make.
+    let elsewhere = |advice: &Advice| advice.kind == AdviceKind::MoreCpus;
     let by_gain = |a: &Advice, b: &Advice| b.gain.factor().total_cmp(&a.gain.factor());
     all.sort_by(|a, b| elsewhere(a).cmp(&elsewhere(b)).then(by_gain(a, b)));
     all.truncate(MOST);
     all
 }
 
-/// The least gain that a run can tell from none: with n samples a share of its time is known to
-/// about one part in the square root of n.
+/// Returns the least gain that a run can distinguish from none: n samples determine a share of its
+/// time to about one part in the square root of n.
 fn resolution(run: &Run) -> f64 {
     let samples = run.stages.iter().map(|stage| stage.samples).max().unwrap_or(0);
     (1.0 + 1.0 / libm::sqrt(samples.max(1) as f64)).max(WORTH)
@@ -126,8 +125,8 @@ fn is_refuted(advice: &Advice, refuted: &[Refuted]) -> bool {
     refuted.contains(&Refuted { kind, stage, pipe })
 }
 
-/// What part a time is of that which decides how long the run takes: of its wall time, or, where
-/// a quota held it up, of its CPU time.
+/// Returns a time as a share of what decides the run's length: its wall time or, under a decisive
+/// quota, its CPU time.
 fn weight(run: &Run, wall_ns: u64, cpu_ns: u64) -> f64 {
     match throttled(run) {
         Some(_) => cpu_ns as f64 / run.cpu_sum_ns().max(1) as f64,
@@ -135,7 +134,7 @@ fn weight(run: &Run, wall_ns: u64, cpu_ns: u64) -> f64 {
     }
 }
 
-/// The factor gained by a share that goes away.
+/// Returns the factor gained if a share goes away.
 fn estimate(share: f64) -> f64 {
     1.0 / (1.0 - share).max(0.01)
 }

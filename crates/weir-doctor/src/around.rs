@@ -1,83 +1,84 @@
-//! What was around the run and took its CPU time: a quota, other processes, a hypervisor.
+//! Causes that took CPU time from the run: a quota, other processes, a hypervisor.
 
 use crate::facts::{Quota, Run};
 use alloc::vec::Vec;
 
-/// A quota that stopped the run in fewer of its periods did not decide.
+/// A quota that throttled the run in fewer of its periods was not decisive.
 const THROTTLED: f64 = 0.25;
-/// Fewer periods than this say nothing.
+/// Fewer periods than this are no evidence.
 const ENOUGH_PERIODS: u64 = 3;
-/// CPU use of others below this is not worth a sentence.
+/// CPU use of other processes below this is not mentioned.
 const MUCH_CPUS: f64 = 0.25;
-/// Waiting for a CPU for less than this share of the run, all stages together, is not.
+/// Waiting for a CPU for less than this share of the run, all stages together, is not mentioned.
 const QUEUED: f64 = 0.10;
-/// With fewer idle CPUs than this there is none left to use.
+/// Fewer idle CPUs than this count as none.
 const NONE_IDLE: f64 = 0.25;
 
-/// Something that took CPU time of the run.
+/// A cause that took CPU time from the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Around {
-    /// A quota of so many CPUs stopped the run in this share of the periods.
+pub enum CpuCause {
+    /// A quota of this many CPUs throttled the run in this share of the periods.
     Throttled {
         /// The quota.
         cpus: f64,
         /// The share of its periods.
         share: f64,
     },
-    /// Other processes used so many CPUs.
+    /// Other processes used this many CPUs.
     Others(f64),
-    /// The hypervisor took so many CPUs away.
+    /// The hypervisor took this many CPUs away.
     Steal(f64),
     /// The run's own stages filled the CPUs it may use.
     Full,
 }
 
-/// The quota that stopped the run again and again, if one did, with the share of the periods.
+/// Returns the quota that throttled the run repeatedly, if any, with the share of the periods.
 pub(crate) fn throttled(run: &Run) -> Option<(&Quota, f64)> {
     let quota = run.quota.as_ref().filter(|quota| quota.periods >= ENOUGH_PERIODS)?;
     let share = quota.throttled_periods as f64 / quota.periods as f64;
     (share >= THROTTLED).then_some((quota, share.min(1.0)))
 }
 
-/// Whether the run had no CPU time left to use: nothing that lets more be done at once helps.
+/// Whether the run had no CPU time left: then more work at once does not help.
 pub(crate) fn is_short_of_cpu(run: &Run) -> bool {
     let none_idle = run.host.idle_cpus.is_some_and(|idle| idle < NONE_IDLE);
     throttled(run).is_some() || (none_idle && queued(run) >= QUEUED)
 }
 
-/// Whether others took CPU time that the run waited for.
+/// Whether other processes took CPU time for which the run waited.
 pub(crate) fn is_crowded(run: &Run) -> bool {
     let others = run.host.others_cpus.unwrap_or(0.0) + run.host.steal_cpus.unwrap_or(0.0);
     others >= MUCH_CPUS && queued(run) >= QUEUED
 }
 
-/// Time that all stages together waited for a CPU, as a share of the run.
+/// Returns the time that all stages together waited for a CPU, as a share of the run.
 pub fn queued(run: &Run) -> f64 {
     run.share(run.stages.iter().map(|stage| stage.times.queue_ns).sum())
 }
 
-/// What others took, as far as it was much.
-pub fn others(run: &Run) -> impl Iterator<Item = Around> {
+/// Returns the CPU use of other processes and the hypervisor, if it was large.
+pub fn others(run: &Run) -> impl Iterator<Item = CpuCause> {
     let much = |used: Option<f64>| used.filter(|used| *used >= MUCH_CPUS);
-    let others = much(run.host.others_cpus).map(Around::Others);
-    others.into_iter().chain(much(run.host.steal_cpus).map(Around::Steal))
+    let others = much(run.host.others_cpus).map(CpuCause::Others);
+    others.into_iter().chain(much(run.host.steal_cpus).map(CpuCause::Steal))
 }
 
-/// What explains a wait for a CPU: the quota, others, or that the run's own stages filled the
-/// CPUs.
-pub(crate) fn explain(run: &Run) -> Vec<Around> {
-    let quota = throttled(run).map(|(quota, share)| Around::Throttled { cpus: quota.cpus, share });
-    let mut found: Vec<Around> = quota.into_iter().collect();
+/// Returns the cause of waits for a CPU: the quota, others, or the run's own stages, which filled
+/// the CPUs.
+pub(crate) fn explain(run: &Run) -> Vec<CpuCause> {
+    let quota =
+        throttled(run).map(|(quota, share)| CpuCause::Throttled { cpus: quota.cpus, share });
+    let mut found: Vec<CpuCause> = quota.into_iter().collect();
     if queued(run) >= QUEUED {
         found.extend(others(run));
     }
     if found.is_empty() && cpus_full(run) {
-        found.push(Around::Full);
+        found.push(CpuCause::Full);
     }
     found
 }
 
-/// Whether the run itself filled all CPUs it may use, all but for the whole time.
+/// Whether the run itself filled all CPUs it may use for nearly the whole time.
 pub(crate) fn cpus_full(run: &Run) -> bool {
     run.cpu_sum_ns() as f64 >= 0.85 * run.usable_cpus() * run.wall_ns as f64
 }

@@ -1,9 +1,9 @@
-//! What is worth saying of how a stage ended.
+//! Remarks on how a stage ended.
 //!
-//! A stage that failed may have cut short what the stages after it read, so a reader of the report
-//! must not miss it. But not every status above 0 is a failure: `grep` that matched nothing and
-//! `diff` that found differences did their work. And a writer whose reader left dies of SIGPIPE,
-//! which is how a pipeline ends early.
+//! A failed stage may have cut short the input of the stages after it, so a reader of the report
+//! must notice it. But not every status above 0 is a failure: `grep` without a match and `diff`
+//! with differences did their work. And a writer whose reader left dies of SIGPIPE, which is how a
+//! pipeline ends early.
 
 use crate::programs;
 
@@ -19,25 +19,25 @@ pub enum Ending {
 /// Processes that the kernel killed during a run because memory had run out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryKills {
-    /// In the control group of the run, where it has a limit of its own.
+    /// In the control group of the run, if that has a limit of its own.
     pub group: Option<u64>,
     /// On the whole host.
     pub host: Option<u64>,
 }
 
-/// What is worth saying of how a stage ended.
+/// A remark on how a stage ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remark {
-    /// It was never started.
+    /// It was not started.
     NotStarted,
     /// The whole run was interrupted, as by Ctrl-C.
     Interrupted,
-    /// A signal killed it; perhaps for want of memory.
+    /// A signal killed it; perhaps because memory ran out.
     Killed(OutOfMemory),
-    /// A shell says that SIGKILL killed what it ran; perhaps for want of memory.
+    /// A shell reports that SIGKILL killed a command in it; perhaps because memory ran out.
     KilledInside(OutOfMemory),
-    /// Its status is an answer and no failure.
-    Answered(Answer),
+    /// Its status is an answer, not a failure.
+    Answered(StatusMeaning),
     /// A command in it could not be executed.
     NotExecutable,
     /// A command in it was not found.
@@ -47,47 +47,47 @@ pub enum Remark {
 }
 
 impl Remark {
-    /// Whether it is a failure; else it is only worth knowing.
+    /// Whether it is a failure, and not just worth knowing.
     pub fn is_grave(self) -> bool {
         !matches!(self, Remark::Interrupted | Remark::Answered(_))
     }
 }
 
-/// Whether the kernel killed for want of memory meanwhile.
+/// Whether the kernel killed processes during the run because memory had run out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutOfMemory {
-    /// It did not, or it is not known.
+    /// None, or unknown.
     No,
-    /// It killed so many processes of the run's control group.
+    /// This many processes of the run's control group.
     Group(u64),
-    /// It killed so many on the host; whose they were is not known.
+    /// This many on the host, of unknown owners.
     Host(u64),
 }
 
-/// What a status above 0 stands for that is no failure.
+/// The meaning of a status above 0 that is not a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum StatusMeaning {
     /// Nothing matched.
     NoMatch,
     /// There were differences.
     Different,
-    /// The condition is not true.
+    /// The condition is false.
     False,
     /// The result is empty or 0.
     Empty,
-    /// The time was over.
+    /// The time limit was reached.
     TimeOver,
 }
 
-/// The signal of a writer whose reader left.
+/// The signal that a writer gets when its reader has left.
 pub const SIGPIPE: i32 = 13;
 const SIGKILL: i32 = 9;
-/// A shell gives a command that a signal killed this plus the signal's number as its status.
+/// A shell reports a command that a signal killed by this status plus the signal's number.
 const BY_SIGNAL: i32 = 128;
 
-/// What to say of how a stage ended, of which a person typed `label`; nothing where it ended as it
-/// should. `end` is none where it was never started. `interrupted`: the signal was sent to the whole run. `kills`: processes killed for want
-/// of memory meanwhile.
+/// Returns the remark on how the stage typed as `label` ended; none if it ended normally. `end` is
+/// none where it was never started, `interrupted` means that the signal was sent to the whole run,
+/// and `kills` counts processes killed meanwhile because memory had run out.
 pub fn remark(
     label: &str,
     end: Option<Ending>,
@@ -101,7 +101,7 @@ pub fn remark(
         // It does nothing else.
         Ending::Code(1) if programs::program_name(label) == Some("false") => return None,
         Ending::Signal(_) if interrupted => Remark::Interrupted,
-        // The kernel kills by SIGKILL; who was meant it does not tell, only how many were killed.
+        // The kernel kills by SIGKILL. It reports how many processes it killed, not which.
         Ending::Signal(SIGKILL) => Remark::Killed(memory(kills)),
         Ending::Signal(_) => Remark::Killed(OutOfMemory::No),
         Ending::Code(code) => match meaning(label, code) {
@@ -122,8 +122,8 @@ fn memory(kills: MemoryKills) -> OutOfMemory {
     }
 }
 
-/// Programs that say something by a status above 0 without having failed.
-fn meaning(label: &str, code: i32) -> Option<Answer> {
+/// Returns the meaning of a status above 0 for programs that answer by it without a failure.
+fn meaning(label: &str, code: i32) -> Option<StatusMeaning> {
     let (program, words) = programs::split(label)?;
     let program = match program {
         // `git grep` and `git diff` answer as grep and diff do.
@@ -135,14 +135,14 @@ fn meaning(label: &str, code: i32) -> Option<Answer> {
             "grep" | "egrep" | "fgrep" | "zgrep" | "zegrep" | "zfgrep" | "bzgrep" | "xzgrep"
             | "zstdgrep" | "rg" | "ag" | "ack" | "ugrep" | "pgrep",
             1,
-        ) => Some(Answer::NoMatch),
+        ) => Some(StatusMeaning::NoMatch),
         ("diff" | "cmp" | "zdiff" | "zcmp" | "xzdiff" | "bzdiff" | "diff3" | "sdiff", 1) => {
-            Some(Answer::Different)
+            Some(StatusMeaning::Different)
         }
-        ("test" | "[" | "[[", 1) => Some(Answer::False),
-        ("expr", 1) => Some(Answer::Empty),
-        // GNU timeout says by this that the time was over.
-        ("timeout", 124) => Some(Answer::TimeOver),
+        ("test" | "[" | "[[", 1) => Some(StatusMeaning::False),
+        ("expr", 1) => Some(StatusMeaning::Empty),
+        // GNU timeout reports by this status that the time limit was reached.
+        ("timeout", 124) => Some(StatusMeaning::TimeOver),
         _ => None,
     }
 }
@@ -166,12 +166,12 @@ mod tests {
     #[test]
     fn a_status_that_is_an_answer_does_not_cry_wolf() {
         for (label, code, answer) in [
-            ("grep -c x", 1, Answer::NoMatch),
-            ("LC_ALL=C /usr/bin/grep x", 1, Answer::NoMatch),
-            ("diff a b", 1, Answer::Different),
-            ("git grep x", 1, Answer::NoMatch),
-            ("test -f x", 1, Answer::False),
-            ("timeout 5 cat", 124, Answer::TimeOver),
+            ("grep -c x", 1, StatusMeaning::NoMatch),
+            ("LC_ALL=C /usr/bin/grep x", 1, StatusMeaning::NoMatch),
+            ("diff a b", 1, StatusMeaning::Different),
+            ("git grep x", 1, StatusMeaning::NoMatch),
+            ("test -f x", 1, StatusMeaning::False),
+            ("timeout 5 cat", 124, StatusMeaning::TimeOver),
         ] {
             let remark = of(label, Ending::Code(code)).expect("worth saying");
             assert_eq!(remark, Remark::Answered(answer), "{label}");

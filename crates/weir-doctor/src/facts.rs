@@ -1,6 +1,6 @@
-//! What was measured of one run: the input of verdict, advice and report.
+//! The facts about one run: the input of verdict, advice and report.
 //!
-//! Each figure is exact or sampled and says which: see [`Stage::single_task`] and
+//! Each figure is exact or sampled and states which: see [`Stage::single_task`] and
 //! [`Stage::samples`]. Exact figures come from the kernel's own counters at the end of a stage.
 
 use crate::ending::{Ending, MemoryKills, SIGPIPE};
@@ -12,23 +12,23 @@ mod around;
 
 pub use around::{Host, Peer, PeerKind, Program, Quota, Started};
 
-/// How a figure is known.
+/// The quality of a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::AsRefStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Evidence {
-    /// It is the kernel's own count, complete.
+    /// Exact: the kernel's own, complete count.
     Exact,
-    /// It is made of samples.
+    /// Sampled.
     Sampled,
-    /// It follows from other figures; it may be more or less.
+    /// Derived from other figures; the true value may be larger or smaller.
     Estimated,
-    /// It may be less, not more.
+    /// A lower bound.
     #[strum(serialize = "upper bound")]
     UpperBound,
-    /// It may be more, not less.
+    /// An upper bound.
     #[strum(serialize = "lower bound")]
     LowerBound,
-    /// It is not known.
+    /// Unknown.
     #[default]
     Unknown,
 }
@@ -36,7 +36,7 @@ pub enum Evidence {
 /// A run of a pipeline, or of a script.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// From the start of the first stage to the end of the last, stops of the job left out.
+    /// From the start of the first stage to the end of the last, less stops of the job.
     pub wall_ns: u64,
     /// Time the whole job was stopped.
     pub stopped_ns: u64,
@@ -52,98 +52,99 @@ pub struct Run {
     pub signals: Vec<i32>,
     /// Ticks of the sampler.
     pub ticks: u64,
-    /// What could not be measured, in sentences.
+    /// Sentences about what could not be measured.
     pub notes: Vec<String>,
-    /// Whether the first stage reads from a pipe, a terminal or a socket that is not ours.
+    /// Whether the first stage reads from a pipe, a terminal or a socket outside the run.
     pub input_from_outside: bool,
-    /// Whether the last stage writes to a pipe, a terminal or a socket that is not ours.
+    /// Whether the last stage writes to a pipe, a terminal or a socket outside the run.
     pub output_to_outside: bool,
-    /// Whether it was a script run whole, whose stages were found from outside.
+    /// Whether it was a script that ran whole, whose stages were found from outside.
     pub script: bool,
     /// Processes that the kernel killed meanwhile because memory had run out.
     pub memory_kills: MemoryKills,
-    /// What else the CPUs did meanwhile.
+    /// What the CPUs did beside the run.
     pub host: Host,
-    /// The CPU quota that bound the run most, if there is one.
+    /// The CPU quota that restricted the run most, if there is one.
     pub quota: Option<Quota>,
-    /// The processes that the run started, all its stages together, if it started any that could
-    /// be seen. Of a pipeline the first process of each stage does not count.
+    /// The processes that the run started, all its stages together, if any were seen. In a pipeline
+    /// the first process of each stage does not count.
     pub started: Option<Started>,
-    /// Whether `/proc` could not be read: then the CPU time and the memory of stages are all that
-    /// is known, and their times by state say nothing.
+    /// Whether `/proc` could not be read: then only the CPU time and the memory of stages are
+    /// known, and their times by state mean nothing.
     pub blind: bool,
 }
 
 /// One stage of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Stage {
-    /// What a person typed for it; of a found process, its arguments.
+    /// The command as typed; for a found process, its arguments.
     pub label: String,
-    /// Name of the program that used most CPU in it.
+    /// Name of the program in it that used most CPU time.
     pub program: String,
-    /// Processes this stands for: more than one where a script started the same several times.
+    /// Processes it represents: more than one where a script started the same command several
+    /// times.
     pub processes: u64,
     /// From its start to its end.
     pub wall_ns: u64,
     /// Its wall time by state.
     pub times: Times,
-    /// Whether it was one task all its life: then CPU and queue time in `times` are exact.
+    /// Whether it was one task all its life: then its CPU and queue times in `times` are exact.
     pub single_task: bool,
-    /// Most tasks seen at once.
+    /// Most tasks seen at the same time.
     pub most_tasks: usize,
     /// User CPU time of all its tasks.
     pub user_ns: u64,
     /// System CPU time of all its tasks.
     pub system_ns: u64,
-    /// How user and system time are known: exact, a lower bound where descendants that nobody
+    /// The quality of user and system time: exact, a lower bound where descendants that nobody
     /// waited for used more, or sampled.
     pub cpu_evidence: Evidence,
-    /// Time its tasks waited for a CPU, added up.
+    /// Time its tasks waited for a CPU, summed over the tasks.
     pub queue_sum_ns: u64,
-    /// Samples its partition rests on.
+    /// Number of samples behind its partition.
     pub samples: u64,
-    /// Bytes and calls of its read and write calls, if they could be read.
+    /// Bytes and calls of its read and write calls, if these could be read.
     pub io: Option<Io>,
-    /// How the bytes and calls of `io` are known.
+    /// The quality of the bytes and calls in `io`.
     pub bytes_evidence: Evidence,
     /// Bytes that came through the pipe in front of it.
     pub pipe_in_bytes: Option<u64>,
     /// Bytes that went through the pipe behind it.
     pub pipe_out_bytes: Option<u64>,
-    /// How `pipe_in_bytes` and `pipe_out_bytes` are known: the weaker of both.
+    /// The quality of `pipe_in_bytes` and `pipe_out_bytes`: the weaker of both.
     pub pipe_evidence: Evidence,
-    /// It was seen moving bytes by calls the kernel does not count (`splice`).
+    /// Whether it was seen in calls whose bytes the kernel does not count (`splice`).
     pub uncounted: bool,
     /// Peak memory of its largest process.
     pub max_rss_bytes: Option<u64>,
-    /// How that is known: the kernel's figure, an upper bound, or sampled.
+    /// The quality of that: the kernel's figure, an upper bound, or sampled.
     pub max_rss_evidence: Evidence,
-    /// How it ended, where that can be known.
+    /// How it ended, if known.
     pub ending: Option<Ending>,
     /// Why it could not be started.
     pub failure: Option<String>,
-    /// The reasons for its waits could not be read for want of permission.
+    /// Whether permission was missing to read the reasons for its waits.
     pub hidden: bool,
-    /// The locale its program compares and classifies text in, unless that is C or POSIX. Only
-    /// one that is installed: where it is not, programs fall back to C.
+    /// The locale in which its program compares and classifies text, unless that is C or POSIX.
+    /// Only an installed one: without it, programs fall back to C.
     pub locale: Option<String>,
-    /// Whether it only passes on what it reads, at the pace of its reader (`weir buffer`).
+    /// Whether it only passes on what it reads, at the rate of its reader (`weir buffer`).
     pub relay: bool,
-    /// It is a buffer that nobody typed.
+    /// Whether it is a buffer that nobody typed.
     pub inserted: bool,
-    /// How often it was found asleep after it had been found doing something else. A rate limiter
+    /// How often it was found asleep after it had been found in another state. A rate limiter
     /// sleeps hundreds of times; a stage that starts with one long sleep, once.
     pub times_asleep: u64,
-    /// The processes that it started, if any could be seen. In a script: by this command's
-    /// processes themselves, not by what they started.
+    /// The processes that it started, if any were seen. In a script: those started by this
+    /// command's processes themselves, without their descendants.
     pub started: Option<Started>,
-    /// Whom it waited for on a socket for the longest time.
+    /// The peer for which it waited longest on a socket.
     pub peer: Option<Peer>,
 }
 
-/// What the read and write calls of processes moved, whatever they read: their pipe, files, their
-/// own program, what they passed among themselves. The kernel does not count bytes moved by
-/// `splice` and the like.
+/// Bytes and calls of processes' read and write calls, on whatever file: their pipe, files, their
+/// own program, data passed among themselves. The kernel does not count bytes moved by `splice` and
+/// similar calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Io {
     /// Bytes that read calls returned.
@@ -165,43 +166,43 @@ pub struct Pipe {
     pub to: usize,
     /// Its capacity at the end.
     pub capacity_bytes: u64,
-    /// The largest capacity it can be given here.
+    /// The largest capacity that it can have here.
     pub limit_bytes: u64,
-    /// Mean fill as a share of the capacity, if it was ever seen.
+    /// Mean fill as a share of the capacity, if it was ever sampled.
     pub mean_fill: Option<f64>,
     /// Largest fill seen.
     pub max_bytes: u64,
-    /// Share of the time in which no more could be written.
+    /// Share of the time in which it was full.
     pub full_share: Option<f64>,
-    /// Share of the time in which nothing could be read.
+    /// Share of the time in which it was empty.
     pub empty_share: Option<f64>,
-    /// Times it was found full after it was not.
+    /// How often it became full.
     pub times_full: u64,
-    /// Times it was found empty after it was not.
+    /// How often it became empty.
     pub times_empty: u64,
-    /// Longest time found full without a break.
+    /// Longest time it was found full without a break.
     pub longest_full_ns: u64,
-    /// Longest time found empty without a break.
+    /// Longest time it was found empty without a break.
     pub longest_empty_ns: u64,
-    /// The longest turn: of a time full and the time empty that followed it, the shorter. Empty
+    /// The longest turn: the shorter of a time full and the time empty that followed it. Empty
     /// before it was ever full is a start, and full to the end a slow reader; neither is a turn.
     pub longest_turn_ns: u64,
-    /// Samples these rest on.
+    /// Number of samples behind these figures.
     pub samples: u64,
 }
 
 impl Pipe {
-    /// Fewer looks at a pipe than this say nothing of it.
+    /// The fewest samples of a pipe that are evidence.
     pub const ENOUGH_SAMPLES: u64 = 20;
 
-    /// The shares of the time found full and found empty; 0 where it was never looked at.
+    /// Returns the shares of the time found full and found empty; 0 where it was never sampled.
     pub fn shares(&self) -> (f64, f64) {
         (self.full_share.unwrap_or(0.0), self.empty_share.unwrap_or(0.0))
     }
 }
 
 impl Stage {
-    /// CPU time of all its tasks; may exceed the wall time.
+    /// Returns the CPU time of all its tasks, which may exceed the wall time.
     pub fn cpu_sum_ns(&self) -> u64 {
         self.user_ns + self.system_ns
     }
@@ -213,7 +214,7 @@ impl Stage {
 }
 
 impl Io {
-    /// Both together.
+    /// Returns both together.
     pub fn plus(self, other: Io) -> Io {
         Io {
             read_bytes: self.read_bytes + other.read_bytes,
@@ -224,33 +225,33 @@ impl Io {
     }
 }
 
-/// A stage that read so many times what came through its pipe, and the loading of some programs
-/// besides, read other things.
+/// A stage that read more than this many times the bytes of its pipe, beyond the loading of some
+/// programs, read other data.
 const FAR_MORE: u64 = 4;
-/// What programs read while they are loaded.
+/// Bytes that programs read while they are loaded.
 const LOADING_BYTES: u64 = 1 << 20;
 
 impl Run {
-    /// CPUs it could use: by affinity and by quota.
+    /// Returns the CPUs it could use, by affinity and by quota.
     pub fn usable_cpus(&self) -> f64 {
         let quota = self.quota.map_or(f64::INFINITY, |quota| quota.cpus);
         self.cpus.min(quota).max(0.01)
     }
 
-    /// CPU time of all stages.
+    /// Returns the CPU time of all stages.
     pub fn cpu_sum_ns(&self) -> u64 {
         self.stages.iter().map(Stage::cpu_sum_ns).sum()
     }
 
-    /// A time as a share of the wall time of the run.
+    /// Returns a time as a share of the wall time of the run.
     pub fn share(&self, time_ns: u64) -> f64 {
         if self.wall_ns == 0 { 0.0 } else { time_ns as f64 / self.wall_ns as f64 }
     }
 
-    /// Bytes that passed through a stage, and how they are known: what came through the pipe in
-    /// front of it, else what went through the pipe behind it, else the larger of what it read and
-    /// wrote. Where it read far more than came through its pipe, the pipe carried names of files or
-    /// patterns, and what it read is what passed.
+    /// Returns the bytes that passed through a stage, and their quality: the bytes of the pipe in
+    /// front of it, else of the pipe behind it, else the larger of what it read and wrote. If it
+    /// read far more than came through its pipe, the pipe carried names of files or patterns, and
+    /// the bytes that it read count.
     pub fn passed(&self, position: usize) -> (Option<u64>, Evidence) {
         let Some(stage) = self.stages.get(position) else { return (None, Evidence::Unknown) };
         let larger = stage.io.map(|io| io.read_bytes.max(io.write_bytes));
@@ -267,7 +268,7 @@ impl Run {
         }
     }
 
-    /// Those bytes by the stage's wall time.
+    /// Returns those bytes per second of the stage's wall time.
     pub fn bytes_per_s(&self, position: usize) -> Option<f64> {
         let wall_ns = self.stages.get(position)?.wall_ns;
         let bytes = self.passed(position).0.filter(|_| wall_ns > 0)?;

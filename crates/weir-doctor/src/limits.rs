@@ -1,64 +1,64 @@
-//! How short a run could become: the time that stays when a part of its work goes away.
+//! How short a run could become: the remaining time if a part of its work were gone.
 //!
 //! A stage needs its own time whatever the others do, and all stages together need their CPU time
 //! divided by the CPUs they may use. The larger of both is the least time of the run, so its wall
-//! time divided by that is a true bound, however the stages overlap. Where a figure is uncertain,
-//! the smaller one is taken: the bound then says too much, never too little.
+//! time divided by that is a true bound, however the stages overlap. If a figure is uncertain, the
+//! smaller value counts: the bound is then too high, never too low.
 
 use crate::facts::{Run, Stage};
 use crate::load::is_paced;
 
-/// Transfers below this mean size are tiny: their cost is the call, not the bytes.
+/// Transfers of a mean size below this are tiny: they cost the call, not the bytes.
 pub const TINY_BYTES: u64 = 512;
 /// Fewer calls than this do not matter.
 pub const MANY_CALLS: u64 = 2_000;
 
-/// Whether many calls moved few bytes each.
+/// Whether there were many calls that moved few bytes each.
 pub fn are_tiny(calls: u64, bytes: u64) -> bool {
     calls >= MANY_CALLS && bytes / calls < TINY_BYTES
 }
 
-/// About the time in user mode that goes with a call: its own code, and caches that it cools.
+/// Estimates the user time that goes with a call: its own code, and caches that it cools.
 const CALL_NS: u64 = 1_000;
 
-/// What stays of one stage.
+/// The remaining needs of one stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Rest {
-    /// Time that it needs by itself.
+struct StageNeeds {
+    /// Time that it needs on its own.
     own_ns: f64,
     /// CPU time of all its tasks.
     cpu_ns: f64,
 }
 
-/// How many times faster the run could be if no stage waited for another, at most.
+/// Returns how many times faster the run could be, at most, if no stage waited for another.
 pub fn without_waits(run: &Run) -> f64 {
     let rests = (0..run.stages.len()).map(|at| whole(run, at));
     factor(run, rests, run.usable_cpus())
 }
 
-/// How many times faster the run could be on `cpus` CPUs of which all are free, at most.
+/// Returns how many times faster the run could be, at most, on `cpus` CPUs that are all free.
 pub fn with_cpus(run: &Run, cpus: f64) -> f64 {
     factor(run, (0..run.stages.len()).map(|at| spread(run, at, cpus)), cpus)
 }
 
-/// How many times faster the run could be, at most, if the stage at `position` took no time.
+/// Returns how many times faster the run could be, at most, without the stage at `position`.
 ///
-/// `None` where nothing else takes time. Where a neighbour exchanges tiny pieces with the stage,
-/// the cost of that neighbour's calls may go as well.
+/// `None` if no other stage takes time. If a neighbour exchanges tiny pieces with the stage, the
+/// cost of that neighbour's calls may go as well.
 pub fn without_stage(run: &Run, position: usize) -> Option<f64> {
     let works = |(at, stage): (usize, &Stage)| at != position && stage.times.own_ns() > 0;
     if !run.stages.iter().enumerate().any(works) {
         return None;
     }
     let rests = (0..run.stages.len()).map(|at| match at {
-        at if at == position => Rest::default(),
+        at if at == position => StageNeeds::default(),
         at => beside(run, at, position),
     });
     Some(factor(run, rests, run.usable_cpus()))
 }
 
-/// How many times faster the run could be, at most, if the stage at `position` needed no CPU time
-/// in user mode: what it does in the kernel, and its waits, stay.
+/// Returns how many times faster the run could be, at most, if the stage at `position` needed no
+/// user CPU time: its kernel time and its waits remain.
 pub fn without_user_time(run: &Run, position: usize) -> f64 {
     let rests = run.stages.iter().enumerate().map(|(at, stage)| {
         let mut rest = whole(run, at);
@@ -71,14 +71,14 @@ pub fn without_user_time(run: &Run, position: usize) -> f64 {
     factor(run, rests, run.usable_cpus())
 }
 
-/// All of a stage.
-fn whole(run: &Run, at: usize) -> Rest {
+/// Returns the full needs of a stage.
+fn whole(run: &Run, at: usize) -> StageNeeds {
     spread(run, at, run.usable_cpus())
 }
 
-/// All of a stage on so many CPUs: the tasks of one that has several may share them better than
-/// they did. One that keeps to a rate takes as long as it did, whatever the others do.
-fn spread(run: &Run, at: usize, cpus: f64) -> Rest {
+/// Returns the full needs of a stage on this many CPUs: several tasks may share them better than
+/// they did. A stage that keeps to a rate takes as long as it did, whatever the others do.
+fn spread(run: &Run, at: usize, cpus: f64) -> StageNeeds {
     let stage = &run.stages[at];
     let (times, sum_ns) = (&stage.times, stage.cpu_sum_ns() as f64);
     let waits_ns = times.own_ns() - times.cpu_ns;
@@ -86,17 +86,17 @@ fn spread(run: &Run, at: usize, cpus: f64) -> Rest {
         true => times.cpu_ns as f64,
         false => (times.cpu_ns as f64).min(sum_ns / cpus.max(1.0)),
     };
-    // A relay works while its neighbours do; only its CPU time is needed besides theirs.
+    // A relay works while its neighbours do; beside theirs it needs only its CPU time.
     let own_ns = match stage.relay {
         true => 0.0,
         false if is_paced(run, at) => (times.busy_ns() + times.output_ns) as f64,
         false => cpu_ns + waits_ns as f64,
     };
-    Rest { own_ns, cpu_ns: sum_ns }
+    StageNeeds { own_ns, cpu_ns: sum_ns }
 }
 
-/// What stays of the stage `at` when the one at `gone` is replaced.
-fn beside(run: &Run, at: usize, gone: usize) -> Rest {
+/// Returns the remaining needs of the stage `at` when the one at `gone` is replaced.
+fn beside(run: &Run, at: usize, gone: usize) -> StageNeeds {
     let (mut rest, stage) = (whole(run, at), &run.stages[at]);
     let calls = tiny_calls(run, at, gone);
     if calls > 0 {
@@ -107,13 +107,13 @@ fn beside(run: &Run, at: usize, gone: usize) -> Rest {
     rest
 }
 
-/// Whether a stage exchanges tiny pieces with a neighbour: what that one would need without it is
-/// then not known, and a limit without it is an estimate.
+/// Whether a stage exchanges tiny pieces with a neighbour: that one's needs without it are then
+/// unknown, and a limit without it is an estimate.
 pub fn has_tiny_neighbour(run: &Run, position: usize) -> bool {
     (0..run.stages.len()).any(|at| at != position && tiny_calls(run, at, position) > 0)
 }
 
-/// The calls by which a stage exchanges tiny pieces with another; 0 if it does not.
+/// Returns the calls by which a stage exchanges tiny pieces with another; 0 if it does not.
 fn tiny_calls(run: &Run, at: usize, other: usize) -> u64 {
     let io = run.stages[at].io.unwrap_or_default();
     let joined = |from: usize, to: usize| run.pipes.iter().any(|p| p.from == from && p.to == to);
@@ -122,8 +122,8 @@ fn tiny_calls(run: &Run, at: usize, other: usize) -> u64 {
     if reads || writes { io.read_calls + io.write_calls } else { 0 }
 }
 
-fn factor(run: &Run, rests: impl Iterator<Item = Rest>, cpus: f64) -> f64 {
-    let add = |(own, cpu): (f64, f64), rest: Rest| (own.max(rest.own_ns), cpu + rest.cpu_ns);
+fn factor(run: &Run, rests: impl Iterator<Item = StageNeeds>, cpus: f64) -> f64 {
+    let add = |(own, cpu): (f64, f64), rest: StageNeeds| (own.max(rest.own_ns), cpu + rest.cpu_ns);
     let (own_ns, cpu_ns) = rests.fold((0.0, 0.0), add);
     let least_ns = own_ns.max(cpu_ns / cpus.max(0.01)).max(1.0);
     (run.wall_ns as f64 / least_ns).max(1.0)

@@ -1,54 +1,54 @@
-//! How much of the run each stage was busy, and what makes that figure uncertain.
+//! How much of the run each stage was busy, and how certain that is.
 
 use crate::facts::{Run, Stage};
 use crate::programs::{keeps_a_pace, starts_slowly};
-use lean::Side;
+use lean::PipeSide;
 
 pub(crate) mod lean;
 
-/// Fewer processes than this are no reason for anything.
+/// The fewest processes that are a reason.
 const MANY_PROCESSES: u64 = 50;
-/// Processes that live longer than this do work of their own.
+/// Processes that live longer than this work on their own.
 const SHORT_LIFE_NS: u64 = 100_000_000;
 /// Starting a program takes about 1 ms of CPU time; one that used more than this did some work.
 const START_NS: u64 = 4_000_000;
-/// The same of a program that has an interpreter or a library of its own to load.
+/// This limit for a program that loads an interpreter or a library of its own.
 const SLOW_START_NS: u64 = 60_000_000;
-/// A share of the run that is a reason by itself.
+/// A share of the run that is a reason on its own.
 const MUCH: f64 = 0.25;
 /// A stage that falls asleep again within this time sleeps to keep a rate.
 const RATE_PERIOD_NS: u64 = 200_000_000;
-/// It takes that many sleeps to see a rate.
+/// The fewest sleeps that show a rate.
 const RATE_SLEEPS: u64 = 8;
-/// Shares below this are not told from none.
+/// Shares below this count as none.
 const LITTLE: f64 = 0.10;
 
-/// What one stage did, as shares of the run.
+/// The work of one stage, as shares of the run.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Load {
-    /// Waiting for no neighbour.
+pub(crate) struct StageLoad {
+    /// Time in which it waited for no neighbour.
     pub busy: f64,
-    /// The same without the wait for a CPU.
+    /// `busy` without the wait for a CPU.
     pub own: f64,
-    /// It had several tasks, so that `busy` and `own` are sampled and may say too much: what one
-    /// task did while another waited.
+    /// Whether it had several tasks, so that `busy` and `own` are sampled and may be too high: one
+    /// task may have worked while another waited.
     pub sampled: bool,
-    /// It keeps to a rate, and what it waited for its reader it would else have slept.
+    /// Whether it keeps to a rate: it would otherwise have slept while it waited for its reader.
     pub paced: bool,
 }
 
-/// The load of each stage.
-pub(crate) fn loads(run: &Run) -> alloc::vec::Vec<Load> {
+/// Returns the load of each stage.
+pub(crate) fn loads(run: &Run) -> alloc::vec::Vec<StageLoad> {
     (0..run.stages.len()).map(|position| load(run, position)).collect()
 }
 
-fn load(run: &Run, position: usize) -> Load {
+fn load(run: &Run, position: usize) -> StageLoad {
     let stage = &run.stages[position];
     let times = &stage.times;
-    // A wait that could not be seen may have been for a neighbour: it makes nobody busy.
+    // A hidden wait may have been for a neighbour: it makes no stage busy.
     let mut own_ns = times.own_ns() - times.unknown_ns;
     if starting_share(run, stage).is_some() {
-        // Waiting for hundreds of short processes is the work of who starts them.
+        // Waiting for hundreds of short processes is the work of the stage that starts them.
         own_ns += times.stage_child_ns;
     }
     let paced = is_paced(run, position);
@@ -61,11 +61,11 @@ fn load(run: &Run, position: usize) -> Load {
         let behind = 1.0 - (run.share(ahead_ns(run, position)) / busy).min(1.0);
         (own, busy) = (own * behind, busy * behind);
     }
-    Load { busy, own, sampled, paced }
+    StageLoad { busy, own, sampled, paced }
 }
 
-/// Time in which a stage of several tasks was seen at work although the pipe beside it shows that
-/// it was ahead: what it did then held nobody up.
+/// Returns the time in which a stage of several tasks was seen at work although the pipe beside it
+/// shows that it was ahead: that work held no stage up.
 fn ahead_ns(run: &Run, position: usize) -> u64 {
     let mut most_ns = 0;
     for pipe in &run.pipes {
@@ -76,8 +76,8 @@ fn ahead_ns(run: &Run, position: usize) -> u64 {
         let open_ns = writer.wall_ns.min(reader.wall_ns) as f64;
         let (full, empty) = pipe.shares();
         let (share, waited_ns) = match lean::slower(pipe) {
-            Some(Side::Reader) if pipe.from == position => (full, writer.times.output_ns),
-            Some(Side::Writer) if pipe.to == position => (empty, reader.times.input_ns),
+            Some(PipeSide::Reader) if pipe.from == position => (full, writer.times.output_ns),
+            Some(PipeSide::Writer) if pipe.to == position => (empty, reader.times.input_ns),
             _ => continue,
         };
         most_ns = most_ns.max(((share * open_ns) as u64).saturating_sub(waited_ns));
@@ -85,7 +85,7 @@ fn ahead_ns(run: &Run, position: usize) -> u64 {
     most_ns
 }
 
-/// Whether a stage that keeps to a rate was held by that rate and not by its reader: it slept,
+/// Whether a stage that keeps to a rate was limited by that rate and not by its reader: it slept,
 /// and its reader had nothing to do.
 pub(crate) fn is_paced(run: &Run, position: usize) -> bool {
     let stage = &run.stages[position];
@@ -98,15 +98,15 @@ pub(crate) fn is_paced(run: &Run, position: usize) -> bool {
     reader.is_none_or(|reader| run.share(reader.times.input_ns) >= LITTLE)
 }
 
-/// Whether a stage slept again and again for short times, as one does that keeps to a rate.
+/// Whether a stage slept repeatedly for short times, as one does that keeps to a rate.
 pub(crate) fn sleeps_for_a_rate(run: &Run, stage: &Stage) -> bool {
     let often = stage.times_asleep >= RATE_SLEEPS;
     let slept = run.share(stage.times.sleep_ns) >= LITTLE;
     often && slept && stage.wall_ns / stage.times_asleep < RATE_PERIOD_NS
 }
 
-/// Whether a stage that nobody told a rate seems to keep to one: between its short sleeps it is
-/// held in writes, and its reader has nothing to do meanwhile. It may as well sleep for fixed
+/// Whether a stage without a rate in its command seems to keep to one: between its short sleeps it
+/// is blocked in writes, and its reader has nothing to do meanwhile. It may also sleep for fixed
 /// times, so this only decides between stages that are otherwise equal.
 pub(crate) fn seems_paced(run: &Run, position: usize) -> bool {
     let stage = &run.stages[position];
@@ -118,11 +118,11 @@ pub(crate) fn seems_paced(run: &Run, position: usize) -> bool {
         && run.share(reader.times.input_ns) >= MUCH
 }
 
-/// The share of the run in which short processes lived that a stage started, if there were many,
-/// that was much, and they did little besides starting.
+/// Returns the share of the run in which short processes lived that a stage started, if there were
+/// many, the share was large, and they did little besides starting.
 pub(crate) fn starting_share(run: &Run, stage: &Stage) -> Option<f64> {
     let started = stage.started.as_ref().filter(|s| s.likely_processes >= MANY_PROCESSES)?;
-    // In a script the processes started are stages of their own.
+    // In a script the started processes are stages themselves.
     let cpu_ns = if run.script { run.cpu_sum_ns() } else { stage.cpu_sum_ns() };
     let slow = started.programs.first().is_some_and(|program| starts_slowly(&program.name));
     let start_ns = if slow { SLOW_START_NS } else { START_NS };

@@ -1,31 +1,31 @@
-//! A stage's wall time divided among its states: samples brought into line with exact totals.
+//! Divides a stage's wall time among its states: samples adjusted to exact totals.
 //!
-//! A stage of one task has exact totals (time on a CPU, time waiting for one; the rest is
-//! blocked), and samples only divide the blocked time. A stage of several tasks has no exact
-//! partition: its samples divide all of its wall time, and its exact sums stand apart.
+//! A stage of one task has exact totals (time on a CPU, time waiting for one; the rest is blocked),
+//! and samples only divide the blocked time. A stage of several tasks has no exact partition: its
+//! samples divide all of its wall time, and its exact sums are separate figures.
 
-use crate::state::State;
+use crate::state::TaskState;
 
-/// Samples of one stage's state, weighted by the time each stands for.
+/// Samples of one stage's state, each weighted by the time it represents.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
-    weight_ns: [u64; State::ALL.len()],
+    weight_ns: [u64; TaskState::ALL.len()],
     on_cpu_ns: u64,
     count: u64,
 }
 
 impl Samples {
-    /// Adds a sample that stands for `weight_ns`. Of a running sample, `on_cpu_permille` is the
-    /// share of the time in which at least one task had a CPU; of others it is not looked at.
-    pub fn add(&mut self, state: State, weight_ns: u64, on_cpu_permille: u32) {
+    /// Adds a sample that represents `weight_ns`. For a running sample, `on_cpu_permille` is the
+    /// share of the time in which at least one task had a CPU; for others it is ignored.
+    pub fn add(&mut self, state: TaskState, weight_ns: u64, on_cpu_permille: u32) {
         self.weight_ns[state.index()] += weight_ns;
-        if state == State::Running {
+        if state == TaskState::Running {
             self.on_cpu_ns += weight_ns * u64::from(on_cpu_permille.min(1000)) / 1000;
         }
         self.count += 1;
     }
 
-    /// Adds the samples of another, as if both had been taken of one stage in turn.
+    /// Merges other samples, as if all had been taken of one stage in turn.
     pub fn merge(&mut self, other: &Samples) {
         for (mine, theirs) in self.weight_ns.iter_mut().zip(other.weight_ns) {
             *mine += theirs;
@@ -34,30 +34,30 @@ impl Samples {
         self.count += other.count;
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The partition of a stage of one task, from its exact totals.
+    /// Makes the partition of a stage of one task, from its exact totals.
     pub fn divide_blocked(&self, wall_ns: u64, cpu_ns: u64, queue_ns: u64) -> Times {
         let cpu_ns = cpu_ns.min(wall_ns);
         let queue_ns = queue_ns.min(wall_ns - cpu_ns);
         let blocked_ns = wall_ns - cpu_ns - queue_ns;
         let mut times = Times { cpu_ns, queue_ns, ..Times::default() };
-        let running = State::Running.index();
+        let running = TaskState::Running.index();
         let total: u64 = self.weight_ns[..running].iter().sum();
         if total == 0 {
             times.unknown_ns = blocked_ns;
             return times;
         }
-        for state in &State::ALL[..running] {
+        for state in &TaskState::ALL[..running] {
             *times.of(*state) += scale(self.weight_ns[state.index()], blocked_ns, total);
         }
         times
     }
 
-    /// The partition of a stage of several tasks, from samples alone.
+    /// Makes the partition of a stage of several tasks, from samples alone.
     pub fn divide_wall(&self, wall_ns: u64) -> Times {
         let mut times = Times::default();
         let total: u64 = self.weight_ns.iter().sum();
@@ -65,7 +65,7 @@ impl Samples {
             times.unknown_ns = wall_ns;
             return times;
         }
-        for state in State::ALL {
+        for state in TaskState::ALL {
             *times.of(*state) += scale(self.weight_ns[state.index()], wall_ns, total);
         }
         let on_cpu = scale(self.on_cpu_ns, wall_ns, total).min(times.cpu_ns);
@@ -75,23 +75,23 @@ impl Samples {
     }
 }
 
-/// Sums over all the tasks of a stage, that bound its partition.
+/// Sums over all tasks of a stage, which bound its partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// CPU time of all tasks, if that is known exactly.
+    /// CPU time of all tasks, if known exactly.
     pub cpu_ns: Option<u64>,
-    /// Time that tasks were seen waiting for a CPU, added up.
+    /// Time that samples found tasks waiting for a CPU, summed over the tasks.
     pub queue_ns: u64,
 }
 
 impl Times {
-    /// The partition of a stage of several tasks, held to its sums: there cannot have been a task
-    /// on a CPU for longer than all its tasks together.
+    /// Makes the partition of a stage of several tasks, bounded by its sums: some task cannot have
+    /// been on a CPU for longer than all its tasks together.
     ///
-    /// Samples say more than that of tasks that run for microseconds at a time: a tick that wakes
-    /// this process often finds them just made runnable. So what is too much was waiting for a CPU,
-    /// as far as the tasks' sums of that allow, and the rest was waiting for what they were
-    /// otherwise found waiting for.
+    /// Samples show more than that for tasks that run for microseconds at a time: a tick that wakes
+    /// this process often finds them just made runnable. So the excess becomes waiting for a CPU,
+    /// as far as the tasks' sums of that allow, and the rest becomes waiting for whatever else they
+    /// were found waiting for.
     pub fn within(self, sums: &Sums) -> Times {
         let excess_ns = sums.cpu_ns.map_or(0, |most| self.cpu_ns.saturating_sub(most));
         if excess_ns == 0 {
@@ -101,16 +101,16 @@ impl Times {
         let queued_ns = excess_ns.min(sums.queue_ns.saturating_sub(self.queue_ns));
         times.queue_ns += queued_ns;
         let rest_ns = excess_ns - queued_ns;
-        let running = State::Running.index();
-        let blocked_ns: u64 = State::ALL[..running].iter().map(|state| *times.of(*state)).sum();
+        let running = TaskState::Running.index();
+        let blocked_ns: u64 = TaskState::ALL[..running].iter().map(|state| *times.of(*state)).sum();
         let mut left_ns = rest_ns;
-        for state in &State::ALL[..running] {
+        for state in &TaskState::ALL[..running] {
             let time = times.of(*state);
             let part_ns = if blocked_ns == 0 { 0 } else { scale(*time, rest_ns, blocked_ns) };
             *time += part_ns;
             left_ns -= part_ns;
         }
-        // What rounding left, or all if nothing is known of its waits.
+        // The rounding error, or all of it if nothing is known of its waits.
         times.unknown_ns += left_ns;
         times
     }
@@ -120,7 +120,7 @@ fn scale(part: u64, whole: u64, total: u64) -> u64 {
     (u128::from(part) * u128::from(whole) / u128::from(total)) as u64
 }
 
-/// A partition of a stage's wall time. The parts add up to the wall time, rounding apart.
+/// A partition of a stage's wall time. The parts add up to the wall time, except for rounding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// On a CPU.
@@ -139,7 +139,7 @@ pub struct Times {
     pub lock_ns: u64,
     /// Blocked on a child.
     pub child_ns: u64,
-    /// Part of `child_ns` in which the child was a stage of its own: its work, not this stage's.
+    /// Part of `child_ns` in which the child was a stage itself: that work is not this stage's.
     pub stage_child_ns: u64,
     /// Asleep until a time or a signal.
     pub sleep_ns: u64,
@@ -149,12 +149,12 @@ pub struct Times {
     pub device_ns: u64,
     /// Stopped.
     pub stopped_ns: u64,
-    /// Blocked, it is not known on what.
+    /// Blocked on something unknown.
     pub unknown_ns: u64,
 }
 
 impl Times {
-    /// Time blocked elsewhere than on input or output.
+    /// Returns the time blocked on anything but input or output.
     pub fn other_ns(&self) -> u64 {
         self.disk_ns
             + self.file_ns
@@ -167,30 +167,30 @@ impl Times {
             + self.unknown_ns
     }
 
-    /// Time in which the stage was not waiting for other stages.
+    /// Returns the time in which the stage was not waiting for other stages.
     pub fn busy_ns(&self) -> u64 {
         self.own_ns() + self.queue_ns
     }
 
-    /// Time the stage needs whatever the others do: busy time without the wait for a CPU.
+    /// Returns the time the stage needs on its own: busy time without the wait for a CPU.
     pub fn own_ns(&self) -> u64 {
         self.cpu_ns + self.other_ns() - self.stage_child_ns
     }
 
-    fn of(&mut self, state: State) -> &mut u64 {
+    fn of(&mut self, state: TaskState) -> &mut u64 {
         match state {
-            State::Running => &mut self.cpu_ns,
-            State::Disk => &mut self.disk_ns,
-            State::Network => &mut self.network_ns,
-            State::File => &mut self.file_ns,
-            State::Device => &mut self.device_ns,
-            State::BlockedOut => &mut self.output_ns,
-            State::BlockedIn => &mut self.input_ns,
-            State::Sleep => &mut self.sleep_ns,
-            State::Lock => &mut self.lock_ns,
-            State::Child => &mut self.child_ns,
-            State::Unknown => &mut self.unknown_ns,
-            State::Stopped => &mut self.stopped_ns,
+            TaskState::Running => &mut self.cpu_ns,
+            TaskState::Disk => &mut self.disk_ns,
+            TaskState::Network => &mut self.network_ns,
+            TaskState::File => &mut self.file_ns,
+            TaskState::Device => &mut self.device_ns,
+            TaskState::BlockedOut => &mut self.output_ns,
+            TaskState::BlockedIn => &mut self.input_ns,
+            TaskState::Sleep => &mut self.sleep_ns,
+            TaskState::Lock => &mut self.lock_ns,
+            TaskState::Child => &mut self.child_ns,
+            TaskState::Unknown => &mut self.unknown_ns,
+            TaskState::Stopped => &mut self.stopped_ns,
         }
     }
 }
@@ -201,7 +201,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn samples(of: &[(State, u64)]) -> Samples {
+    fn samples(of: &[(TaskState, u64)]) -> Samples {
         let mut samples = Samples::default();
         for (state, ms) in of {
             samples.add(*state, ms * MS, 1000);
@@ -211,7 +211,11 @@ mod tests {
 
     #[test]
     fn one_task_keeps_its_exact_totals_and_samples_divide_only_what_is_blocked() {
-        let taken = samples(&[(State::Running, 90), (State::BlockedIn, 30), (State::Sleep, 10)]);
+        let taken = samples(&[
+            (TaskState::Running, 90),
+            (TaskState::BlockedIn, 30),
+            (TaskState::Sleep, 10),
+        ]);
         let times = taken.divide_blocked(100 * MS, 50 * MS, 10 * MS);
         assert_eq!((times.cpu_ns, times.queue_ns), (50 * MS, 10 * MS));
         assert_eq!((times.input_ns, times.sleep_ns), (30 * MS, 10 * MS));
@@ -228,19 +232,19 @@ mod tests {
 
     #[test]
     fn several_tasks_divide_the_wall_and_split_running_by_who_had_a_cpu() {
-        let mut taken = samples(&[(State::BlockedOut, 50)]);
-        taken.add(State::Running, 50 * MS, 500);
+        let mut taken = samples(&[(TaskState::BlockedOut, 50)]);
+        taken.add(TaskState::Running, 50 * MS, 500);
         let times = taken.divide_wall(200 * MS);
         assert_eq!(times.output_ns, 100 * MS);
         assert_eq!((times.cpu_ns, times.queue_ns), (50 * MS, 50 * MS));
     }
 
-    /// `splice` between two pipes by a stage of several tasks: found running most of the time, it
-    /// used 350 ms.
+    /// `splice` between two pipes by a stage of several tasks: samples found it running most of the
+    /// time, but it used 350 ms.
     #[test]
     fn samples_do_not_say_more_cpu_time_than_was_used() {
-        let mut taken = samples(&[(State::BlockedIn, 300), (State::BlockedOut, 100)]);
-        taken.add(State::Running, 1180 * MS, 1000);
+        let mut taken = samples(&[(TaskState::BlockedIn, 300), (TaskState::BlockedOut, 100)]);
+        taken.add(TaskState::Running, 1180 * MS, 1000);
         let times = taken.divide_wall(1580 * MS);
         assert_eq!(times.cpu_ns, 1180 * MS);
         let sums = Sums { cpu_ns: Some(350 * MS), queue_ns: 30 * MS };
@@ -248,25 +252,25 @@ mod tests {
         assert_eq!((held.cpu_ns, held.queue_ns), (350 * MS, 30 * MS));
         assert_eq!((held.input_ns, held.output_ns), (900 * MS, 300 * MS));
         assert_eq!(held.busy_ns() + held.input_ns + held.output_ns, 1580 * MS);
-        // Not held where the sums are not known exactly, nor where they allow it.
+        // Not bounded where the sums are inexact, nor where they are large enough.
         assert_eq!(times.within(&Sums::default()), times);
         assert_eq!(times.within(&Sums { cpu_ns: Some(1180 * MS), queue_ns: 0 }), times);
         let mut alone = Samples::default();
-        alone.add(State::Running, 100, 1000);
+        alone.add(TaskState::Running, 100, 1000);
         let held = alone.divide_wall(100).within(&Sums { cpu_ns: Some(40), queue_ns: 0 });
         assert_eq!((held.cpu_ns, held.unknown_ns), (40, 60));
     }
 
     #[test]
     fn totals_beyond_the_wall_are_cut_to_it() {
-        let times = samples(&[(State::Sleep, 1)]).divide_blocked(100, 90, 30);
+        let times = samples(&[(TaskState::Sleep, 1)]).divide_blocked(100, 90, 30);
         assert_eq!((times.cpu_ns, times.queue_ns, times.sleep_ns), (90, 10, 0));
     }
 
     #[test]
     fn merging_is_adding() {
-        let mut left = samples(&[(State::Sleep, 10)]);
-        left.merge(&samples(&[(State::Disk, 30)]));
+        let mut left = samples(&[(TaskState::Sleep, 10)]);
+        left.merge(&samples(&[(TaskState::Disk, 30)]));
         assert_eq!(left.count(), 2);
         assert_eq!(left.divide_wall(40 * MS).disk_ns, 30 * MS);
     }

@@ -1,5 +1,5 @@
-//! What is known of well-known programs: which care for the locale, which keep to a rate, which
-//! have a form that uses several CPUs.
+//! Knowledge about common programs: which depend on the locale, which keep to a rate, which have a
+//! variant that uses several CPUs.
 
 use alloc::vec::Vec;
 
@@ -12,7 +12,7 @@ pub fn locale_matters(program: &str) -> bool {
     SENSITIVE.contains(&program)
 }
 
-/// The program name and arguments of a command as typed: directories and assignments dropped.
+/// Splits a command as typed into program name and arguments, without directories and assignments.
 pub fn split(label: &str) -> Option<(&str, Vec<&str>)> {
     let is_assignment = |word: &&str| {
         let name = word.split('=').next().unwrap_or("");
@@ -25,7 +25,7 @@ pub fn split(label: &str) -> Option<(&str, Vec<&str>)> {
     Some((program, words.collect()))
 }
 
-/// The program of a command as typed, without its directory; none for a group of commands.
+/// Returns the program of a command as typed, without its directory; none for a group of commands.
 pub fn program_name(label: &str) -> Option<&str> {
     let (program, _) = split(label)?;
     let plain = program.bytes().all(|b| b.is_ascii_alphanumeric() || b"._+-".contains(&b));
@@ -37,17 +37,18 @@ pub fn is_loop(label: &str) -> bool {
     matches!(split(label), Some(("while" | "until" | "for", _)))
 }
 
-/// Whether a command starts others again and again by its nature.
+/// Whether a command by its nature starts other programs again and again.
 pub fn starts_in_a_loop(label: &str) -> bool {
     is_loop(label) || matches!(split(label), Some(("xargs" | "parallel" | "find", _)))
 }
 
-/// Whether a program is a shell: what runs it was forked by a script and started nothing else.
+/// Whether a program is a shell: a process that runs one was forked by a script and started nothing
+/// else.
 pub fn is_shell(program: &str) -> bool {
     is_posix_shell(program) || matches!(program, "busybox" | "fish")
 }
 
-/// Whether a program is a shell of the grammar of POSIX.
+/// Whether a program is a shell with the grammar of POSIX.
 pub fn is_posix_shell(program: &str) -> bool {
     matches!(program, "sh" | "bash" | "dash" | "ash" | "ksh" | "mksh" | "zsh")
 }
@@ -64,7 +65,7 @@ pub fn starts_slowly(program: &str) -> bool {
     SLOW.iter().any(|name| program.starts_with(name))
 }
 
-/// Whether a command was told a rate to keep to, and may sleep for it.
+/// Whether a command has a rate limit, and may sleep to keep it.
 pub fn keeps_a_pace(label: &str) -> bool {
     let Some((program, words)) = split(label) else { return false };
     let long = |name: &str| words.iter().any(|word| word.starts_with(name));
@@ -89,13 +90,13 @@ pub fn is_buffer(label: &str) -> bool {
     program.trim_matches(['\'', '"']) == "weir" && words.first() == Some(&"buffer")
 }
 
-/// Whether a command only passes on what it reads, at its reader's pace: `weir buffer`, unless it
-/// was told a pace of its own.
+/// Whether a command only passes on what it reads, at its reader's rate: `weir buffer`, unless it
+/// has a rate limit of its own.
 pub fn is_relay(label: &str) -> bool {
     is_buffer(label) && !label.split_whitespace().any(|word| word.starts_with("--rate"))
 }
 
-/// A form of a (de)compressor that uses several CPUs.
+/// A variant of a (de)compressor that uses several CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parallel {
     /// `pigz`, for `gzip`.
@@ -112,7 +113,7 @@ pub enum Parallel {
     Zstd,
 }
 
-/// The form of a one-CPU (de)compressor that uses several, if it is known.
+/// Returns the variant of a one-CPU (de)compressor that uses several, if one is known.
 pub fn parallel_form(label: &str) -> Option<Parallel> {
     let (program, arguments) = split(label)?;
     let short = |flag: char| has_short(&arguments, flag);

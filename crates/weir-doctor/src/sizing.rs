@@ -1,8 +1,8 @@
-//! When to enlarge a pipe that is in use.
+//! When to enlarge a kernel pipe that is in use.
 //!
-//! A larger pipe helps when its two sides wait in turn: it is found full at times (the writer was
-//! ahead) and empty at times (the reader was). A pipe that is always full or always empty only
-//! shows which side is slower; memory would not change that.
+//! A larger pipe helps when its two sides wait in turn: it is sometimes full (the writer was ahead)
+//! and sometimes empty (the reader was). A pipe that is always full or always empty only shows
+//! which side is slower; memory would not change that.
 
 /// Decides for one pipe, from samples of its fill.
 #[derive(Clone, Debug)]
@@ -14,18 +14,18 @@ pub struct Sizing {
     refused: bool,
 }
 
-/// Samples between two decisions.
+/// Number of samples between two decisions.
 const WINDOW: u32 = 20;
-/// Samples of the window that must have been full, and as many empty.
+/// Samples of the window that must have been full; the same number must have been empty.
 const ENOUGH: u32 = 2;
 
 impl Sizing {
-    /// A pipe that may grow to `limit_bytes`.
+    /// Creates the decision for a pipe that may grow to `limit_bytes`.
     pub fn new(limit_bytes: u64) -> Sizing {
         Sizing { limit_bytes, seen: 0, full: 0, empty: 0, refused: false }
     }
 
-    /// Takes a sample; returns the new capacity when the pipe should grow now.
+    /// Takes a sample; returns the new capacity if the pipe should grow now.
     pub fn sample(&mut self, capacity_bytes: u64, full: bool, empty: bool) -> Option<u64> {
         if self.refused {
             return None;
@@ -42,7 +42,7 @@ impl Sizing {
         (in_turn && larger > capacity_bytes).then_some(larger)
     }
 
-    /// The kernel refused to grow the pipe: never ask again.
+    /// Records that the kernel refused to grow the pipe: it is never asked again.
     pub fn refuse(&mut self) {
         self.refused = true;
     }

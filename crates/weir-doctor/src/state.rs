@@ -1,19 +1,19 @@
-//! What a stage is doing at an instant.
+//! The state of a stage at an instant.
 //!
-//! A stage may have many tasks (threads and child processes). Its state is the strongest of
-//! theirs: one task on a CPU means the stage works, however many others wait. Waits that are for
-//! another task of the same stage (locks, children) are the weakest, since that other task's own
-//! state says what is really waited for; measured on zstd, whose first thread sleeps on a futex
-//! while a worker reads.
+//! A stage may have many tasks (threads and child processes). Its state is the strongest of theirs:
+//! one task on a CPU means that the stage works, however many others wait. Waits for another task
+//! of the same stage (locks, children) are the weakest, since that task's own state shows what the
+//! stage really waits for; measured on zstd, whose first thread sleeps on a futex while a worker
+//! reads.
 
 use strum::VariantArray;
 
-/// State of a task, or of a stage. Ordered: a greater state is stronger.
+/// The state of a task or of a stage. Ordered: a greater state is stronger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, VariantArray)]
-pub enum State {
+pub enum TaskState {
     /// Stopped by job control or a tracer.
     Stopped,
-    /// Blocked in a way that could not be seen (no permission) or has no name here.
+    /// Blocked on something hidden (no permission), or in a call without a state here.
     Unknown,
     /// Waiting for a child, or for another process of the same stage.
     Child,
@@ -37,11 +37,11 @@ pub enum State {
     Running,
 }
 
-impl State {
+impl TaskState {
     /// All states, weakest first.
-    pub const ALL: &[State] = State::VARIANTS;
+    pub const ALL: &[TaskState] = TaskState::VARIANTS;
 
-    /// Position in [`State::ALL`].
+    /// Returns its position in [`TaskState::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
@@ -53,16 +53,16 @@ mod tests {
 
     #[test]
     fn the_list_is_complete_and_in_order() {
-        for (position, state) in State::ALL.iter().enumerate() {
+        for (position, state) in TaskState::ALL.iter().enumerate() {
             assert_eq!(state.index(), position);
         }
-        assert!(State::ALL.is_sorted());
+        assert!(TaskState::ALL.is_sorted());
     }
 
     #[test]
     fn work_beats_waiting_and_a_read_beats_a_lock() {
-        assert!(State::Running > State::Disk);
-        assert!(State::BlockedIn > State::Lock);
-        assert!(State::Sleep > State::Child);
+        assert!(TaskState::Running > TaskState::Disk);
+        assert!(TaskState::BlockedIn > TaskState::Lock);
+        assert!(TaskState::Sleep > TaskState::Child);
     }
 }

@@ -1,4 +1,4 @@
-//! A forked child: a second process with the same descriptors and shared mappings, for measuring
+//! Forked children: a second process with the same descriptors and shared mappings, for measuring
 //! what passes between two processes.
 
 use crate::Pid;
@@ -13,19 +13,19 @@ pub struct Child {
     reaped: Option<Reaped>,
 }
 
-/// Forks; the child runs `body` and ends with the status it returns (101 after a panic). It is
-/// killed when this process dies, however that happens.
+/// Forks; the child runs `body` and ends with the status it returns (101 after a panic). The kernel
+/// kills it when this process dies, however that happens.
 ///
 /// # Errors
-/// `EBUSY` when this process has several threads: a copy of one of them alone could meet a lock
-/// that another held. Else those of fork(2).
+/// `EBUSY` when this process has several threads: in a copy of one thread, locks that others held
+/// stay locked. Else those of fork(2).
 pub fn child(body: impl FnOnce() -> u8) -> io::Result<Child> {
     if !has_one_thread()? {
         return Err(io::Error::from_raw_os_error(libc::EBUSY));
     }
     let parent = std::process::id();
-    // SAFETY: this process has one thread (looked at above, and only this thread could start
-    // another), so the child is a whole copy: no lock is held by a thread that is missing in it.
+    // SAFETY: this process has one thread (checked above, and only this thread could start
+    // another), so the child is a complete copy: no lock is held by a thread that is missing in it.
     let pid = unsafe { libc::fork() };
     match pid {
         -1 => Err(io::Error::last_os_error()),
@@ -49,9 +49,9 @@ pub fn child(body: impl FnOnce() -> u8) -> io::Result<Child> {
 /// Those of fork(2).
 ///
 /// # Safety
-/// `body` runs in a copy of this process that lacks all other threads. What these had locked stays
-/// locked there, and what they were about to store is not stored: `body` relies on neither. Of the
-/// C library it calls what that makes usable after a fork, such as its allocator.
+/// `body` runs in a copy of this process without its other threads. Locks that these held stay
+/// locked, and their unfinished stores are missing: `body` relies on neither. It calls only those
+/// parts of the C library that are usable after a fork, such as its allocator.
 pub unsafe fn copy(body: impl FnOnce() -> u8) -> io::Result<Child> {
     // SAFETY: as the caller promises.
     match unsafe { libc::fork() } {
@@ -65,8 +65,8 @@ pub unsafe fn copy(body: impl FnOnce() -> u8) -> io::Result<Child> {
     }
 }
 
-/// Starts a child without the handlers that fork(3) runs, which keeps every descriptor of this
-/// process and does nothing but wait for the other end of a pipe or socket to go.
+/// Starts a child without the handlers of fork(3). It keeps every descriptor of this process and
+/// only waits until the other end of a pipe or socket is closed.
 ///
 /// # Errors
 /// Those of clone(2).
@@ -90,14 +90,14 @@ fn run(body: impl FnOnce() -> u8) -> u8 {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(101)
 }
 
-/// Asks to be killed with the parent; false if that is dead already.
+/// Asks to be killed with the parent; returns false if the parent is dead already.
 fn die_with_parent(parent: u32) -> bool {
     // SAFETY: prctl(PR_SET_PDEATHSIG) takes a number.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     std::os::unix::process::parent_id() == parent
 }
 
-/// A joined thread's task may stay listed for some microseconds, so this looks more than once.
+/// Looks more than once, since a joined thread's task may stay listed for some microseconds.
 fn has_one_thread() -> io::Result<bool> {
     for _ in 0..1_000 {
         if std::fs::read_dir("/proc/self/task")?.count() == 1 {
@@ -109,7 +109,7 @@ fn has_one_thread() -> io::Result<bool> {
 }
 
 impl Child {
-    /// Its process id.
+    /// Returns its process id.
     pub fn pid(&self) -> Pid {
         self.pid
     }
@@ -127,7 +127,7 @@ impl Child {
         Ok(reaped)
     }
 
-    /// Waits until it ends, and whether it did so with status 0.
+    /// Waits until it ends; returns whether its status was 0.
     ///
     /// # Errors
     /// Those of wait4(2).

@@ -1,10 +1,10 @@
-//! What only the measurer needs of Linux and rustix does not offer.
+//! System calls that only the measurer needs and rustix does not offer.
 //!
-//! - [`wait`], [`usage`]: reaping a child together with its resource use; what this process used.
-//! - [`spawn`], [`fork`]: starting a child with some standard descriptors closed; a second process.
+//! - [`wait`], [`usage`]: reaps a child with its resource use; reports this process's own.
+//! - [`spawn`], [`fork`]: starts a child with some standard descriptors closed, or a forked copy.
 //! - [`signals`]: dispositions, and dying of a signal.
 //! - [`sched`], [`memory`], [`locale`]: scheduling classes, reading a few bytes of another process,
-//!   whether a locale is installed.
+//!   finding installed locales.
 
 pub mod fork;
 pub mod locale;

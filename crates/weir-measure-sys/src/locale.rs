@@ -1,4 +1,4 @@
-//! Whether a locale is installed.
+//! Finding installed locales.
 
 use std::ffi::CString;
 
@@ -18,8 +18,8 @@ pub fn is_installed(name: &str) -> bool {
     true
 }
 
-/// The same where this program's C library knows no locales: whether the host has one of this
-/// name in a directory, or any archive of locales.
+/// Guesses whether a locale is installed, where this program's C library knows none: the host has
+/// a directory of this name, or any archive of locales.
 #[cfg(not(target_env = "gnu"))]
 pub fn is_installed(name: &str) -> bool {
     let base = std::path::Path::new("/usr/lib/locale");

@@ -1,7 +1,7 @@
 //! Reading a few bytes of another process with `process_vm_readv(2)`.
 //!
-//! Needs the same permission as `/proc/PID/syscall` (`PTRACE_MODE_ATTACH`); the process is not
-//! stopped, so what is read may be changing: callers treat it as a hint.
+//! Needs the same permission as `/proc/PID/syscall` (`PTRACE_MODE_ATTACH`). The process is not
+//! stopped, so the bytes may change during the read: callers treat them as a hint.
 
 use crate::Pid;
 use std::io;

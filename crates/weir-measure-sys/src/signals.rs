@@ -1,4 +1,4 @@
-//! Signal dispositions: what was ignored from the start, and dying of a signal.
+//! Signal dispositions: querying ignored signals, and dying of a signal.
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io;
@@ -12,15 +12,15 @@ pub fn is_ignored(signal: i32) -> bool {
     !failed && old.sa_sigaction == libc::SIG_IGN
 }
 
-/// Restores the default disposition of `signal`. A caller that ignored SIGCHLD left a process
-/// whose children vanish without a trace.
+/// Restores the default disposition of `signal`. With SIGCHLD still ignored, as the caller may have
+/// left it, children would vanish without a status.
 pub fn restore_default(signal: i32) {
     // SAFETY: installing the default disposition runs no code of ours.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
-/// Restores the default disposition of `signal` and sends it to this process, so that whoever
-/// waits for it sees how it ended. Returns only if the signal does not kill.
+/// Restores the default disposition of `signal` and sends it to this process, so that the parent
+/// sees how it ended. Returns only if the signal does not kill.
 ///
 /// # Errors
 /// `EINVAL` for a number that is no signal.
@@ -29,7 +29,7 @@ pub fn die_of(signal: i32) -> io::Result<()> {
     if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
         return Err(io::Error::last_os_error());
     }
-    // A core file of weir would say nothing about the stage that died of the signal.
+    // A core file of weir would tell nothing about the stage that died of the signal.
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let _ = setrlimit(Resource::Core, none);
     send(std::process::id() as crate::Pid, signal)

@@ -2,18 +2,18 @@
 //! is lower than this process's.
 //!
 //! The standard library always gives a child descriptors 0 to 2. A shell that was itself started
-//! with one of them closed hands on the closed one, and programs then fail with `EBADF` where a
-//! stand-in `/dev/null` would swallow their output in silence.
+//! with a closed one passes that on, and its programs then fail with `EBADF`; a substitute
+//! `/dev/null` would silently discard their output.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-/// What a child is to have otherwise than this process.
+/// Differences between a child and this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Differences {
-    /// Which of descriptors 0, 1, 2 are closed in it.
+    /// Which of descriptors 0, 1 and 2 are closed in the child.
     pub closed: [bool; 3],
     /// Its soft limit of open files.
     pub file_limit: Option<u64>,
@@ -28,14 +28,14 @@ pub fn spawn_with(command: &mut Command, differences: Differences) -> io::Result
     if closed.contains(&true) || file_limit.is_some() {
         let differ = move || {
             for (fd, _) in closed.iter().enumerate().filter(|(_, closed)| **closed) {
-                // SAFETY: close(2) takes any number; the descriptor belongs to the child alone
-                // and nothing in it uses it between here and exec.
+                // SAFETY: close(2) takes any number; the descriptor belongs to the child alone and
+                // nothing in it uses it between here and exec.
                 unsafe { libc::close(fd as libc::c_int) };
             }
             file_limit.map_or(Ok(()), set_file_limit)
         };
-        // SAFETY: the closure calls only close(2), getrlimit(2) and setrlimit(2), which are mere
-        // system calls, and neither allocates nor takes a lock.
+        // SAFETY: the closure only makes the system calls close(2), getrlimit(2) and setrlimit(2),
+        // and neither allocates nor takes a lock.
         unsafe { command.pre_exec(differ) };
     }
     command.spawn()

@@ -1,28 +1,28 @@
-//! What this process has used: CPU time and switches (`getrusage(2)`).
+//! The resources that this process used: CPU time and switches (`getrusage(2)`).
 
-/// What this process, or the children it reaped, used so far.
+/// Resources used so far by this process, or by the children it reaped.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// CPU time in user mode.
     pub user_ns: u64,
     /// CPU time in the kernel.
     pub system_ns: u64,
-    /// Times a CPU was taken away.
+    /// Involuntary context switches.
     pub involuntary_switches: u64,
 }
 
 impl Usage {
-    /// Of this process, all its threads.
+    /// Returns the use of this process, all its threads.
     pub fn of_self() -> Usage {
         get(libc::RUSAGE_SELF)
     }
 
-    /// User and system time together.
+    /// Returns user and system time together.
     pub fn cpu_ns(&self) -> u64 {
         self.user_ns + self.system_ns
     }
 
-    /// Of the children it has reaped, and theirs.
+    /// Returns the use of the children it has reaped, and of theirs.
     pub fn of_children() -> Usage {
         get(libc::RUSAGE_CHILDREN)
     }

@@ -10,11 +10,11 @@ use std::process::ExitStatus;
 pub struct Reaped {
     /// How it ended.
     pub status: ExitStatus,
-    /// User CPU time of it and of the descendants it waited for.
+    /// User CPU time of the child and of the descendants it waited for.
     pub user_ns: u64,
-    /// System CPU time of it and of the descendants it waited for.
+    /// System CPU time of the child and of the descendants it waited for.
     pub system_ns: u64,
-    /// Largest resident set of it or of any descendant it waited for. The kernel carries the
+    /// Largest resident set of the child or of any descendant it waited for. The kernel carries the
     /// value over `exec`, so it is never below what the parent had when it forked.
     pub max_rss_bytes: u64,
 }
@@ -61,7 +61,7 @@ fn wait(pid: Pid, how: libc::c_int) -> io::Result<Option<Reaped>> {
     }))
 }
 
-/// A `timeval` in nanoseconds.
+/// Converts a `timeval` to nanoseconds.
 pub(crate) fn nanoseconds(time: libc::timeval) -> u64 {
     time.tv_sec.max(0) as u64 * 1_000_000_000 + time.tv_usec.max(0) as u64 * 1_000
 }

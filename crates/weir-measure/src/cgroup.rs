@@ -1,10 +1,10 @@
-//! The control groups this process is in, in version 1 and in version 2.
+//! The control groups of this process, of version 1 and of version 2.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The directories of this process's control groups for a controller (`cpu`, `memory`): its own
-/// group first, then those above it as far as they are mounted here. Where both versions are
+/// Returns the directories of this process's control groups for a controller (`cpu`, `memory`): its
+/// own group first, then those above it as far as they are mounted here. Where both versions are
 /// mounted there are directories of both; only one has the controller's files.
 pub fn directories(controller: &str) -> Vec<PathBuf> {
     let read = |path| fs::read(path).map(|text| String::from_utf8_lossy(&text).into_owned());
@@ -14,7 +14,7 @@ pub fn directories(controller: &str) -> Vec<PathBuf> {
     directories_in(&mounts, &groups, controller)
 }
 
-/// The same from the texts of `/proc/PID/mountinfo` and `/proc/PID/cgroup`.
+/// Finds them in the texts of `/proc/PID/mountinfo` and `/proc/PID/cgroup`.
 fn directories_in(mounts: &str, groups: &str, controller: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for line in groups.lines() {
@@ -42,7 +42,7 @@ fn has(list: &str, word: &str) -> bool {
     list.split(',').any(|entry| entry == word)
 }
 
-/// A line of `mountinfo`; see proc_pid_mountinfo(5).
+/// Parses a line of `mountinfo`; see proc_pid_mountinfo(5).
 struct Mount<'a> {
     root: &'a str,
     point: PathBuf,
@@ -57,20 +57,20 @@ impl Mount<'_> {
         let (root, point) = (first.next()?, first.next()?);
         let mut last = last.split(' ');
         let (kind, options) = (last.next()?, last.nth(1)?);
-        // Blanks and such in a path stand as octal numbers.
+        // Blanks and similar characters in a path are written as octal numbers.
         let point = PathBuf::from(point.replace("\\040", " ").replace("\\011", "\t"));
         Some(Mount { root, point, kind, options })
     }
 
-    /// Where the group `path` lies below this mount. A container may see only a part of the
-    /// hierarchy: its mount starts at `root`, and what is above that cannot be seen.
+    /// Returns where the group `path` lies below this mount. A container may see only a part of the
+    /// hierarchy: its mount starts at `root`, and everything above that is hidden.
     fn directory(&self, path: &str) -> PathBuf {
         let inside = match self.root {
             "/" => Some(path),
             root => path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/')),
         };
         let parts = inside.unwrap_or("").split('/').filter(|part| !part.is_empty());
-        // A group outside of the namespace's own is shown by dots.
+        // Dots stand for a group outside of the namespace's own.
         if parts.clone().any(|part| part == "..") {
             return self.point.clone();
         }

@@ -1,4 +1,4 @@
-//! The time of a run: monotonic, with the times left out in which the whole job was stopped.
+//! The clock of a run: monotonic, less the times in which the whole job was stopped.
 
 use std::time::Instant;
 
@@ -10,23 +10,23 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that starts now.
+    /// Creates a clock that starts now.
     pub fn start() -> Clock {
         Clock { origin: Instant::now(), paused_ns: 0 }
     }
 
-    /// Time since the start, pauses left out. Never 0, so that 0 can stand for "never".
+    /// Returns the time since the start, less pauses. Never 0, so that 0 can mean "never".
     pub fn now_ns(&self) -> u64 {
         let elapsed = u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         elapsed.saturating_sub(self.paused_ns).max(1)
     }
 
-    /// Leaves out `pause_ns` that have just passed.
+    /// Subtracts a pause of `pause_ns` that has just ended.
     pub fn leave_out(&mut self, pause_ns: u64) {
         self.paused_ns += pause_ns;
     }
 
-    /// Time left out so far.
+    /// Returns the time subtracted so far.
     pub fn paused_ns(&self) -> u64 {
         self.paused_ns
     }

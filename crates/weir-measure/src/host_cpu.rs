@@ -1,15 +1,15 @@
-//! What the CPUs of the host did over some time, and how much of that was the doing of others: all
-//! time that `/proc/stat` calls busy, less the CPU time of this process and of the children that it
-//! has reaped.
+//! The use of the host's CPUs over some time, and the part of other processes: all time that
+//! `/proc/stat` calls busy, less the CPU time of this process and of the children that it has
+//! reaped.
 //!
-//! Threads of the kernel count as others, also where they work for this process. So do children
-//! that are still there: look again when they have ended.
+//! Kernel threads count as others, even when they work for this process. So do children that still
+//! run: look again after they have ended.
 
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 use weir_measure_sys::usage::Usage;
 
-/// One look at the counters.
+/// One reading of the counters.
 #[derive(Clone, Debug)]
 pub struct HostCpu {
     at: Instant,
@@ -21,14 +21,14 @@ pub struct HostCpu {
     pressure_us: Option<u64>,
 }
 
-/// What happened between two looks.
+/// The difference between two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostUse {
-    /// Time between the looks.
+    /// Time between the readings.
     pub wall_s: f64,
-    /// How many CPUs were looked at.
+    /// Number of CPUs in the sums.
     pub cpus: u64,
-    /// CPUs that others used, on average: good to a clock tick a CPU (mostly 10 ms).
+    /// CPUs that others used, on average: accurate to a clock tick per CPU (mostly 10 ms).
     pub others_cpus: f64,
     /// CPUs that this process and its reaped children used.
     pub own_cpus: f64,
@@ -39,18 +39,18 @@ pub struct HostUse {
     /// Share of the time in which some task waited for a CPU (`/proc/pressure/cpu`, of the whole
     /// host), where the kernel counts it.
     pub cpu_pressure_share: Option<f64>,
-    /// Mean frequency, where it was looked at; in a guest often a constant.
+    /// Mean frequency, if it was read; in a guest often a constant.
     pub frequency_hz: Option<f64>,
 }
 
 impl HostCpu {
-    /// Looks at these CPUs, or at all of them if none is named; `None` where `/proc/stat` cannot be
-    /// read or does not show them.
+    /// Reads the counters of these CPUs, or of all if none is named; `None` where `/proc/stat`
+    /// cannot be read or lacks them.
     pub fn read(cpus: &[usize]) -> Option<HostCpu> {
         let text = std::fs::read_to_string("/proc/stat").ok()?;
         let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
         let wanted = |cpu: &usize| cpus.is_empty() || cpus.contains(cpu);
-        let (mut seen, mut all) = (Vec::new(), Ticks::default());
+        let (mut seen, mut all) = (Vec::new(), CpuTicks::default());
         for (cpu, ticks) in text.lines().filter_map(parse) {
             if wanted(&cpu) {
                 seen.push(cpu);
@@ -74,7 +74,8 @@ impl HostCpu {
         })
     }
 
-    /// What happened since an earlier look; `None` when no time has passed, or CPUs came or went.
+    /// Returns the difference from an earlier reading; `None` when no time has passed, or CPUs came
+    /// or went.
     pub fn since(&self, earlier: &HostCpu) -> Option<HostUse> {
         let wall_s = self.at.saturating_duration_since(earlier.at).as_secs_f64();
         if wall_s <= 0.0 || self.cpus != earlier.cpus {
@@ -105,15 +106,15 @@ impl HostCpu {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Ticks {
+struct CpuTicks {
     busy: u64,
     idle: u64,
     steal: u64,
 }
 
-/// A line "cpuN user nice system idle iowait irq softirq steal ...". Guests are in user and nice
-/// already.
-fn parse(line: &str) -> Option<(usize, Ticks)> {
+/// Parses a line "cpuN user nice system idle iowait irq softirq steal ...". Guests are already in
+/// user and nice.
+fn parse(line: &str) -> Option<(usize, CpuTicks)> {
     let numbered =
         line.strip_prefix("cpu").filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))?;
     let mut words = numbered.split_ascii_whitespace();
@@ -125,7 +126,7 @@ fn parse(line: &str) -> Option<(usize, Ticks)> {
     let busy = sum(&[*user, *nice, *system, interrupts]);
     Some((
         cpu,
-        Ticks { busy, idle: sum(&[*idle, *iowait]), steal: rest.get(2).copied().unwrap_or(0) },
+        CpuTicks { busy, idle: sum(&[*idle, *iowait]), steal: rest.get(2).copied().unwrap_or(0) },
     ))
 }
 
@@ -135,8 +136,8 @@ fn pressure_us() -> Option<u64> {
     some.split(' ').find_map(|word| word.strip_prefix("total="))?.trim().parse().ok()
 }
 
-/// How fast these CPUs run now, on average, in hertz: what cpufreq says, else `/proc/cpuinfo`;
-/// `None` where neither does. In a guest that is often a constant.
+/// Returns the mean present frequency of these CPUs in hertz, from cpufreq, else `/proc/cpuinfo`;
+/// `None` where neither has it. In a guest that is often a constant.
 pub fn frequency_hz(cpus: &[usize]) -> Option<f64> {
     let current = |cpu: &usize| {
         let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
@@ -171,7 +172,7 @@ mod tests {
 
     #[test]
     fn busy_is_what_is_neither_idle_nor_waiting_nor_stolen() {
-        let ticks = |busy, idle, steal| Ticks { busy, idle, steal };
+        let ticks = |busy, idle, steal| CpuTicks { busy, idle, steal };
         assert_eq!(parse("cpu1 10 1 20 400 50 3 4 7 2 0"), Some((1, ticks(38, 450, 7))));
         assert_eq!(parse("cpu0 10 1 20 400 50"), Some((0, ticks(31, 450, 0))));
         for line in ["cpu  10 1 20 400 50 3 4 7 2 0", "cpu0", "cpux 1 2 3 4 5", "ctxt 5", ""] {
@@ -199,7 +200,7 @@ mod tests {
         assert!((used.others_cpus - 1.1).abs() < 1e-6, "{used:?}");
         assert!((used.own_cpus - 0.4).abs() < 1e-6 && (used.steal_cpus - 0.15).abs() < 1e-6);
         assert!((used.idle_cpus - 0.8).abs() < 1e-6, "{used:?}");
-        // Counters that fall are no use.
+        // Counters that went back are invalid.
         let fallen = look(0, 0, now).since(&look(5, 0, then)).expect("sound");
         assert!(fallen.others_cpus.abs() < 1e-9);
         assert_eq!(look(0, 0, now).since(&look(0, 0, now)), None);

@@ -1,15 +1,15 @@
-//! Measuring: where the processes of a pipeline spend their time, and what may be concluded from
-//! paired runs.
+//! Measuring: where the processes of a pipeline spend their time, and which conclusions paired runs
+//! allow.
 //!
-//! - [`attribution`]: the sampler, which sees what tasks wait for.
-//! - [`runner`]: starts the stages of a pipeline, measures them, and reaps them; it gives a
+//! - [`attribution`]: the sampler, which finds out for what tasks wait.
+//! - [`runner`]: starts the stages of a pipeline, measures them, and reaps them; the result is a
 //!   [`weir_doctor::facts::Run`].
 //! - [`mod@bench`]: the engine of `weir bench`: cells, placements, estimates, the report.
-//! - [`pairs`]: what may be concluded from paired runs.
+//! - [`pairs`]: statistics of paired runs.
 //! - [`proc`]: readers of `/proc`.
-//! - [`oom`]: processes that the kernel killed for want of memory.
-//! - [`host_cpu`], [`cgroup`], [`quota`]: what else the CPUs did, and limits on their use.
-//! - [`clock`], [`machine`], [`random`]: time, limits of the host, repeatable chance.
+//! - [`oom`]: processes that the kernel killed because memory had run out.
+//! - [`host_cpu`], [`cgroup`], [`quota`]: other uses of the CPUs, and limits on their use.
+//! - [`clock`], [`machine`], [`random`]: time, limits of the host, repeatable random numbers.
 
 #![forbid(unsafe_code)]
 

@@ -1,29 +1,29 @@
-//! What the machine allows: CPUs, and how large a pipe may be.
+//! Limits of the machine: the CPUs, and the size of a pipe.
 
 use crate::quota;
 use std::collections::BTreeSet;
 use weir_sys::proc::read_small;
 
-/// CPUs this process may use: those of its affinity mask, less what a cgroup quota withholds.
+/// Returns the CPUs this process may use: those of its affinity mask, less what a quota withholds.
 pub fn usable_cpus() -> f64 {
     let mask = rustix::thread::sched_getaffinity(None).map_or(1.0, |set| f64::from(set.count()));
     quota::smallest(&quota::limits()).map_or(mask, |quota| quota.min(mask)).max(0.01)
 }
 
-/// The CPUs of this process's affinity mask.
+/// Returns the CPUs of this process's affinity mask.
 pub fn allowed_cpus() -> Vec<usize> {
     let mask = rustix::thread::sched_getaffinity(None).ok();
     let most = rustix::thread::CpuSet::MAX_CPU;
     mask.map_or_else(Vec::new, |set| (0..most).filter(|cpu| set.is_set(*cpu)).collect())
 }
 
-/// CPUs of the host that are online; at least 1.
+/// Returns the CPUs of the host that are online; at least 1.
 pub fn online_cpus() -> u32 {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     cpu_list(&text).len().max(1) as u32
 }
 
-/// The CPUs in a list as the kernel writes it, such as `0-3,8`; ranges no kernel has are left out.
+/// Returns the CPUs in a kernel list such as `0-3,8`; impossible ranges are left out.
 pub fn cpu_list(text: &str) -> BTreeSet<usize> {
     const MOST: usize = 1 << 16;
     let range = |part: &str| {
@@ -33,7 +33,7 @@ pub fn cpu_list(text: &str) -> BTreeSet<usize> {
     text.trim().split(',').filter_map(range).flatten().collect()
 }
 
-/// The largest pipe an unprivileged process may make (`/proc/sys/fs/pipe-max-size`).
+/// Returns the largest pipe of an unprivileged process (`/proc/sys/fs/pipe-max-size`).
 pub fn pipe_limit_bytes() -> u64 {
     const LINUX_DEFAULT: u64 = 1 << 20;
     let mut buffer = [0; 64];
@@ -41,12 +41,12 @@ pub fn pipe_limit_bytes() -> u64 {
     String::from_utf8_lossy(text).trim().parse().unwrap_or(LINUX_DEFAULT)
 }
 
-/// The smallest pipe: one page.
+/// Returns the smallest pipe: one page.
 pub fn page_bytes() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// Peak memory of this process so far.
+/// Returns the peak memory of this process so far.
 pub fn own_peak_rss_bytes() -> u64 {
     let mut buffer = [0; 4096];
     let text = read_small("/proc/self/status", &mut buffer).unwrap_or(&[]);

@@ -1,14 +1,14 @@
 //! Processes that the kernel killed because memory had run out.
 //!
 //! The kernel counts them for each control group (`memory.events`, or `memory.oom_control` of
-//! version 1) and for the whole host (`/proc/vmstat`). It does not say to whoever looks from
-//! outside which processes they were, so the difference over a run is evidence, not proof.
+//! version 1) and for the whole host (`/proc/vmstat`). It does not say which processes they were,
+//! so the difference over a run is evidence, not proof.
 
 use crate::{cgroup, proc};
 use std::path::Path;
 use weir_doctor::ending::MemoryKills;
 
-/// The counts now, since the control group was made and since the host was started.
+/// Returns the counts since the control group was made and since the host was started.
 pub fn kills() -> MemoryKills {
     let group = cgroup::directories("memory")
         .iter()
@@ -16,10 +16,10 @@ pub fn kills() -> MemoryKills {
     MemoryKills { group, host: count(Path::new("/proc/vmstat")) }
 }
 
-/// Where a control group counts, in version 2 and in version 1.
+/// Files in which a control group counts, in version 2 and in version 1.
 const FILES: [&str; 2] = ["memory.events", "memory.oom_control"];
 
-/// How many there were since `then`.
+/// Returns how many there were since `then`.
 pub fn kills_since(then: MemoryKills) -> MemoryKills {
     let now = kills();
     let grown = |then: Option<u64>, now: Option<u64>| Some(now?.saturating_sub(then?));

@@ -1,4 +1,4 @@
-//! The limits that control groups set on CPU time, and how often they were reached.
+//! CPU quotas of control groups, and how often they were reached.
 
 use crate::cgroup;
 use crate::proc::number;
@@ -6,27 +6,28 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use weir_doctor::facts::Quota;
 
-/// A control group with a limit, at one moment.
+/// A control group's limit at one moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Limit {
+pub struct GroupQuota {
     directory: PathBuf,
-    /// What it allows, and what its `cpu.stat` counts since it was made.
+    /// The limit, and the counts of its `cpu.stat` since it was made.
     seen: Quota,
 }
 
-/// The groups of this process that have a limit, its own and those above.
-pub fn limits() -> Vec<Limit> {
-    cgroup::directories("cpu").into_iter().filter_map(Limit::read).collect()
+/// Returns the limits of this process's groups, its own and those above.
+pub fn limits() -> Vec<GroupQuota> {
+    cgroup::directories("cpu").into_iter().filter_map(GroupQuota::read).collect()
 }
 
-/// The smallest limit, in CPUs.
-pub fn smallest(limits: &[Limit]) -> Option<f64> {
+/// Returns the smallest limit, in CPUs.
+pub fn smallest(limits: &[GroupQuota]) -> Option<f64> {
     limits.iter().map(|limit| limit.seen.cpus).min_by(f64::total_cmp)
 }
 
-/// Of the limits `then` and `now` the one that held most up between the two: a group above may
-/// be held up by others in it, whatever the process's own group allows. If none did, the smallest.
-pub fn between(then: &[Limit], now: &[Limit]) -> Option<Quota> {
+/// Of the limits `then` and `now`, returns the one that throttled most in between: others may use
+/// up the limit of a group above, whatever the process's own group allows. If none did, the
+/// smallest.
+pub fn between(then: &[GroupQuota], now: &[GroupQuota]) -> Option<Quota> {
     let quotas = now.iter().map(|limit| {
         let before = then.iter().find(|before| before.directory == limit.directory);
         let (old, new) = (before.unwrap_or(limit).seen, limit.seen);
@@ -43,11 +44,11 @@ pub fn between(then: &[Limit], now: &[Limit]) -> Option<Quota> {
     })
 }
 
-impl Limit {
-    fn read(directory: PathBuf) -> Option<Limit> {
+impl GroupQuota {
+    fn read(directory: PathBuf) -> Option<GroupQuota> {
         let cpus = second(&directory).or_else(|| first(&directory))?;
         let stat = text_of(&directory.join("cpu.stat")).unwrap_or_default();
-        Some(Limit { directory, seen: parse(cpus, &stat) })
+        Some(GroupQuota { directory, seen: parse(cpus, &stat) })
     }
 }
 
@@ -58,7 +59,7 @@ fn second(directory: &Path) -> Option<f64> {
     ratio(quota, period)
 }
 
-/// Version 1: the two in files of their own; a quota of -1 is none.
+/// Version 1: both have files of their own; a quota of -1 means none.
 fn first(directory: &Path) -> Option<f64> {
     let quota = text_of(&directory.join("cpu.cfs_quota_us"))?;
     ratio(&quota, &text_of(&directory.join("cpu.cfs_period_us"))?)
@@ -96,8 +97,8 @@ mod tests {
         directory
     }
 
-    fn read(files: &[(&str, &str)]) -> Option<Limit> {
-        Limit::read(group(files).path().to_owned())
+    fn read(files: &[(&str, &str)]) -> Option<GroupQuota> {
+        GroupQuota::read(group(files).path().to_owned())
     }
 
     #[test]
@@ -130,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_group_that_was_held_up_is_named_although_another_allows_less() {
-        let limit = |name: &str, cpus: f64, throttled_ns: u64| Limit {
+        let limit = |name: &str, cpus: f64, throttled_ns: u64| GroupQuota {
             directory: PathBuf::from(name),
             seen: Quota { cpus, periods: throttled_ns, throttled_periods: 1, throttled_ns },
         };

@@ -8,12 +8,12 @@ pub struct Random {
 }
 
 impl Random {
-    /// A generator whose numbers follow from `seed`.
+    /// Creates a generator whose numbers follow from `seed`.
     pub fn new(seed: u64) -> Random {
         Random { state: seed }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -22,7 +22,8 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`; 0 for a bound of 0. (Its bias is below 2^-32 for bounds below 2^32.)
+    /// Returns a number below `bound`; 0 for a bound of 0. (Its bias is below 2^-32 for bounds
+    /// below 2^32.)
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }

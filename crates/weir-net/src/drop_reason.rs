@@ -1,12 +1,12 @@
 //! Why packets are dropped: a number, and a name for people and programs.
 
-use crate::reassembly::Why;
+use crate::reassembly::FragmentRefusal;
 use crate::wire::ipv4::Malformed;
 
-/// The log's number of the first reason: below are those of other failures.
+/// The log's number of the first drop reason; failures have lower numbers.
 pub const FIRST_REASON: u8 = 64;
 
-/// Declares the reasons, so that number, name and text cannot come apart.
+/// Declares the reasons, so that number, name and text stay together.
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident $text:literal,)*) => {
         /// Why a packet was dropped.
@@ -17,15 +17,15 @@ macro_rules! reasons {
         }
 
         impl DropReason {
-            /// All of them, in the order of their numbers.
+            /// All reasons, in the order of their numbers.
             pub const ALL: &[DropReason] = &[$(DropReason::$name,)*];
 
-            /// Its number in the log.
+            /// Returns its number in the log.
             pub fn number(self) -> u8 {
                 FIRST_REASON + self as u8
             }
 
-            /// Its name, for people and programs.
+            /// Returns its name, for people and programs.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(DropReason::$name => $text,)*
@@ -40,74 +40,74 @@ reasons! {
     Short "short",
     /// Its version is neither 4 nor 6.
     Version "version",
-    /// The length of its header cannot be.
+    /// The length of its header is impossible.
     HeaderLength "header-length",
-    /// Its length is more than what came.
+    /// It is shorter than its header says.
     TotalLength "total-length",
     /// The checksum of its header is wrong.
     HeaderChecksum "header-checksum",
-    /// A fragment that cannot be.
+    /// An impossible fragment.
     BadFragment "bad-fragment",
-    /// Options that cannot be.
+    /// Invalid options.
     BadOptions "bad-options",
-    /// It wants to say where to go through (RFC 7126).
+    /// It has a source route (RFC 7126).
     SourceRoute "source-route",
-    /// Its source is no host's address, or our own (RFC 1122, 3.2.1.3).
+    /// Its source is not a host's address, or is our own (RFC 1122, 3.2.1.3).
     Source "source",
     /// It is for another host.
     NotForUs "not-for-us",
-    /// It is for all hosts of the net, or a group of them.
+    /// It is a broadcast or multicast.
     Broadcast "broadcast",
     /// A first fragment too short for the header of its protocol (RFC 1858).
     TinyFragment "tiny-fragment",
-    /// It overlaps with another fragment (RFC 5722), or one of its datagram did.
+    /// It overlaps another fragment (RFC 5722), or another fragment of its datagram did.
     Overlap "overlap",
-    /// A fragment that came before, to the byte.
+    /// An exact copy of it arrived before.
     Duplicate "duplicate-fragment",
-    /// Marks of congestion of its fragments contradict each other (RFC 3168, 5.3).
+    /// The congestion marks of its fragments contradict each other (RFC 3168, 5.3).
     Congestion "congestion-marks",
-    /// With it its datagram would be longer than 65,535 bytes.
+    /// It would make its datagram longer than 65,535 bytes.
     TooLong "too-long",
-    /// A datagram given up for the room of newer ones.
+    /// A datagram dropped to make room for newer ones.
     Evicted "evicted",
-    /// A datagram given up since its source has too much waiting.
+    /// A datagram dropped because its source has too much pending.
     EvictedOfSource "evicted-of-source",
-    /// A datagram of which fragments were missing for too long.
+    /// A datagram whose fragments did not all arrive in time.
     Expired "reassembly-timeout",
-    /// Nobody has its protocol.
+    /// No station has its protocol.
     NoProtocol "no-protocol",
-    /// Nobody has its port.
+    /// No station has its port.
     NoPort "no-port",
     /// The ring of its station is full.
     StationFull "station-full",
     /// Its station is gone.
     StationGone "station-gone",
-    /// A message of a station that cannot be, or of one that is not attached.
+    /// An invalid message from a station, or one from a station that is not attached.
     BadMessage "bad-message",
-    /// A station may not send this protocol.
+    /// The station may not send this protocol.
     NotItsProtocol "not-its-protocol",
-    /// A station wants to send to what is no host.
+    /// A station wants to send to an address that is not a host's.
     Destination "destination",
     /// A station wants to send to another net, and there is no gateway.
     NoRoute "no-route",
     /// It is longer than the device takes, and must not be fragmented.
     TooBig "too-big",
-    /// The device did not take it.
+    /// The device refused it.
     Device "device",
     /// It is of IP version 6, which is not supported: the kernel sends some to any device.
     Ipv6 "ipv6",
 }
 
-impl From<Why> for DropReason {
-    fn from(why: Why) -> DropReason {
+impl From<FragmentRefusal> for DropReason {
+    fn from(why: FragmentRefusal) -> DropReason {
         match why {
-            Why::Duplicate => DropReason::Duplicate,
-            Why::Overlap | Why::Poisoned => DropReason::Overlap,
-            Why::TooLong => DropReason::TooLong,
-            Why::Tiny => DropReason::TinyFragment,
-            Why::Ecn => DropReason::Congestion,
-            Why::SourceBudget => DropReason::EvictedOfSource,
-            Why::WholeBudget => DropReason::Evicted,
+            FragmentRefusal::Duplicate => DropReason::Duplicate,
+            FragmentRefusal::Overlap | FragmentRefusal::Poisoned => DropReason::Overlap,
+            FragmentRefusal::TooLong => DropReason::TooLong,
+            FragmentRefusal::Tiny => DropReason::TinyFragment,
+            FragmentRefusal::Ecn => DropReason::Congestion,
+            FragmentRefusal::SourceBudget => DropReason::EvictedOfSource,
+            FragmentRefusal::WholeBudget => DropReason::Evicted,
         }
     }
 }

@@ -1,29 +1,29 @@
-//! The one error of this library: what was attempted, on what, why it failed.
+//! The error of this library: what was attempted, on what, and why it failed.
 
 use std::fmt;
 use std::io;
 
-/// Why something failed, for programs.
+/// Why an operation failed, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Somebody else has the device, the address, or the protocol and port.
+    /// Another process has the device, the address, or the protocol and port.
     Taken,
-    /// The switch is not there, or no longer.
+    /// The switch is not running, or has ended.
     NoSwitch,
-    /// The device is gone.
+    /// The device was removed.
     NoDevice,
-    /// The switch does not take this station.
+    /// The switch refused this station.
     Refused,
-    /// It would have to wait, or did not come in time.
+    /// The operation would block, or timed out.
     TimedOut,
-    /// An address, a size or a name is out of its range.
+    /// An address, a size or a name is out of range.
     Invalid,
-    /// A file or what a peer sent is not as it must be.
+    /// A file, or data from a peer, is invalid.
     Corrupt,
-    /// This user may not.
+    /// This user lacks permission.
     Denied,
-    /// The kernel refused, see [`std::error::Error::source`].
+    /// The kernel refused; see [`std::error::Error::source`].
     Os,
 }
 
@@ -37,11 +37,11 @@ pub struct Error {
     cause: Option<io::Error>,
 }
 
-/// What this library returns.
+/// The result type of this library.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// For a reason of our own.
+    /// Makes an error that did not come from the kernel.
     pub(crate) fn new(
         kind: ErrorKind,
         operation: &'static str,
@@ -52,7 +52,7 @@ impl Error {
         Error { kind, operation, object, reason, cause: None }
     }
 
-    /// For one of the kernel's.
+    /// Makes an error from one of the kernel's.
     pub(crate) fn os(
         operation: &'static str,
         object: impl Into<String>,
@@ -66,7 +66,7 @@ impl Error {
         Error { cause: Some(cause), ..Error::new(kind, operation, object, "") }
     }
 
-    /// Why it failed.
+    /// Returns why it failed.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

@@ -1,4 +1,4 @@
-//! Datagrams into fragments (RFC 791 3.2): which bytes go where, and under which header.
+//! Splitting datagrams into fragments (RFC 791 3.2): which bytes each carries, under which header.
 
 use crate::wire::ipv4::{Header, LEAST_HEADER_BYTES, MOST_BYTES, MOST_OPTION_BYTES};
 use crate::wire::options;
@@ -8,10 +8,10 @@ use std::ops::Range;
 /// The smallest MTU a link can have (RFC 791): the longest header and 8 bytes.
 pub const LEAST_MTU: usize = 68;
 
-/// Why a datagram cannot be sent through a link.
+/// Why a datagram cannot be sent over a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// It does not fit, and says that it must not be fragmented.
+pub enum FragmentError {
+    /// It does not fit, and must not be fragmented.
     DontFragment,
     /// It, or the datagram it is a fragment of, would be longer than 65,535 bytes.
     TooLong,
@@ -19,12 +19,12 @@ pub enum Refused {
     Options,
     /// The MTU is below 68.
     Mtu,
-    /// It is a fragment that no datagram has: it is empty, or it begins at, or has without being
-    /// the last, no multiple of 8 bytes.
+    /// It is not a valid fragment: it is empty, its offset is no multiple of 8 bytes, or its length
+    /// is none although it is not the last.
     Fragment,
 }
 
-/// Options of one piece, by value.
+/// The options of one piece, held by value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     bytes: [u8; MOST_OPTION_BYTES],
@@ -58,13 +58,14 @@ pub struct Piece {
     pub header: Header,
     /// All options in the first piece, those that are copied in the others.
     pub options: Options,
-    /// Which bytes of the payload it carries.
+    /// The bytes of the payload that it carries.
     pub payload: Range<usize>,
 }
 
 impl Piece {
-    /// Writes the piece of `payload`, which is that of the whole datagram; says how many bytes it
-    /// has. `None` where `out` is too short, or `payload` is not the one the pieces were made for.
+    /// Writes the piece of `payload`, which is that of the whole datagram; returns how many bytes
+    /// the piece has. `None` where `out` is too short, or `payload` is not the one the pieces were
+    /// made for.
     #[must_use]
     pub fn emit(&self, payload: &[u8], out: &mut [u8]) -> Option<usize> {
         let payload = payload.get(self.payload.clone())?;
@@ -89,19 +90,19 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// For a datagram with `header` (its total length is not looked at), `options` and so many
-    /// bytes of payload, through a link of `mtu` bytes. It may be a fragment itself.
+    /// Splits a datagram with `header` (whose total length is ignored), `options` and this many
+    /// bytes of payload, for a link of `mtu` bytes. It may be a fragment itself.
     pub fn new(
         header: Header,
         options: &[u8],
         payload_bytes: usize,
         mtu: usize,
-    ) -> Result<Pieces, Refused> {
+    ) -> Result<Pieces, FragmentError> {
         if mtu < LEAST_MTU {
-            return Err(Refused::Mtu);
+            return Err(FragmentError::Mtu);
         }
         if options.len() > MOST_OPTION_BYTES {
-            return Err(Refused::Options);
+            return Err(FragmentError::Options);
         }
         let mut first = Options { bytes: [0; MOST_OPTION_BYTES], length: options.len() as u8 };
         first.bytes[..options.len()].copy_from_slice(options);
@@ -109,15 +110,15 @@ impl Pieces {
         rest.length = options::copied_on_fragments(options, &mut rest.bytes) as u8;
         let total_bytes = first.header_bytes() + payload_bytes;
         if usize::from(header.offset_bytes) + total_bytes > MOST_BYTES {
-            return Err(Refused::TooLong);
+            return Err(FragmentError::TooLong);
         }
         let is_fragment = header.more_fragments || header.offset_bytes > 0;
         let uneven = header.more_fragments && !payload_bytes.is_multiple_of(8);
         if uneven || is_fragment && payload_bytes == 0 || !header.offset_bytes.is_multiple_of(8) {
-            return Err(Refused::Fragment);
+            return Err(FragmentError::Fragment);
         }
         if total_bytes > mtu && header.dont_fragment {
-            return Err(Refused::DontFragment);
+            return Err(FragmentError::DontFragment);
         }
         Ok(Pieces { header, first, rest, payload_bytes, mtu, at: 0, done: false })
     }

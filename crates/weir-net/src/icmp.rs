@@ -1,12 +1,12 @@
-//! What the ICMP and GGP daemon answers: a host's part of RFC 792, RFC 1122 3.2.2 and RFC 823.
+//! The engine of the ICMP and GGP daemon: a host's part of RFC 792, RFC 1122 3.2.2 and RFC 823.
 //!
-//! [`Engine`] has no clock and does no I/O: it is given datagrams and the time, and hands what is
-//! to be sent, and what it learnt, to [`Answers`]. Its memory is taken when it is made; a datagram
-//! takes none. It runs in a process of its own, or inside the packet switch.
+//! [`Engine`] has no clock and does no I/O: it takes datagrams and the time, and hands messages to
+//! send, and what it learnt, to [`Answers`]. It allocates its memory when it is created; a datagram
+//! needs none. It runs in a process of its own, or inside the packet switch.
 //!
-//! It answers a datagram by one at most (a routing update that asks for ours: two), never about
-//! what is not from one host to us, and never longer than asked: an echo or a timestamp is answered
-//! by as many bytes, an error has 576 at most.
+//! It sends at most one answer to a datagram (two to a routing update that asks for ours), none to
+//! a datagram that is not from one host to us, and none longer than the request: the reply to an
+//! echo or a timestamp has as many bytes, an error at most 576.
 
 mod counts;
 mod errors;
@@ -15,11 +15,11 @@ mod limit;
 mod notices;
 pub mod ping;
 
-pub use counts::Counts;
+pub use counts::IcmpCounts;
 pub use errors::Undeliverable;
 pub use gateways::{MOST_GATEWAYS, Route};
-pub use limit::{MOST_DESTINATIONS, Rate};
-pub use notices::{Notice, Trouble};
+pub use limit::{MOST_DESTINATIONS, TokenRate};
+pub use notices::{Notice, NoticeKind};
 
 use crate::net::Net;
 use crate::outgoing::Outgoing;
@@ -27,111 +27,112 @@ use crate::wire::icmp::{Malformed, Message, Timestamp};
 use crate::wire::ipv4::{self, Datagram, Header, protocol};
 use crate::wire::options;
 use gateways::Gateways;
-use limit::{Bucket, Limits};
+use limit::{RateLimits, TokenBucket};
 use std::net::Ipv4Addr;
 
-/// Where the host is, and what it answers.
+/// The host's address, and what the engine answers.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct IcmpSettings {
     /// Our address.
     pub address: Ipv4Addr,
-    /// Bits of it that are our net's.
+    /// Bits of the address that are our net's number.
     pub prefix_bits: u8,
-    /// Echo requests are answered, as RFC 1122 3.2.2.6 wants it.
+    /// Whether to answer echo requests, as RFC 1122 3.2.2.6 demands.
     pub echo: bool,
-    /// Timestamp requests are answered.
+    /// Whether to answer timestamp requests.
     pub timestamp: bool,
-    /// GGP is spoken. Where not, it is for the switch to say that the protocol is unreachable.
+    /// Whether to take part in GGP. If not, the switch reports the protocol as unreachable.
     pub ggp: bool,
-    /// Datagrams from our own address come from ourselves: the switch hands them back, and takes
-    /// none such from outside. Where it does not they are forged, and dropped.
+    /// Whether datagrams from our own address are our own: the switch hands them back, and drops
+    /// such datagrams from outside. If not, they are forged, and dropped.
     pub loopback: bool,
-    /// Errors sent, and routing updates sent because somebody asked.
-    pub errors: Rate,
-    /// The same, to one destination.
-    pub errors_to_one: Rate,
-    /// Answers to echo and timestamp requests, and to GGP echoes; `None`: without a limit.
-    pub replies: Option<Rate>,
+    /// The limit on errors, and on routing updates sent on request.
+    pub errors: TokenRate,
+    /// The limit on these for one destination.
+    pub errors_to_one: TokenRate,
+    /// The limit on replies to echo and timestamp requests, and to GGP echoes; `None`: no limit.
+    pub replies: Option<TokenRate>,
 }
 
-impl Settings {
-    /// What is usual: echoes and timestamps answered without a limit, no GGP, no datagrams from
-    /// ourselves, 1,000 errors a second and 50 at once, to one destination 10 and 6.
-    pub const fn new(address: Ipv4Addr, prefix_bits: u8) -> Settings {
-        Settings {
+impl IcmpSettings {
+    /// Returns the defaults: echoes and timestamps answered without a limit, no GGP, no datagrams
+    /// from ourselves, 1,000 errors a second and 50 at once, to one destination 10 and 6.
+    pub const fn new(address: Ipv4Addr, prefix_bits: u8) -> IcmpSettings {
+        IcmpSettings {
             address,
             prefix_bits,
             echo: true,
             timestamp: true,
             ggp: false,
             loopback: false,
-            errors: Rate { per_s: 1000, burst: 50 },
-            errors_to_one: Rate { per_s: 10, burst: 6 },
+            errors: TokenRate { per_s: 1000, burst: 50 },
+            errors_to_one: TokenRate { per_s: 10, burst: 6 },
             replies: None,
         }
     }
 }
 
-/// Whom the engine tells what is to be done.
+/// Actions that the engine asks of its owner.
 pub trait Answers {
-    /// Send this. `payload` is only lent.
+    /// Sends this datagram; `payload` is only lent.
     fn send(&mut self, to: Outgoing<'_>, payload: &[u8]);
 
-    /// Which gateway is used at present for `destination`; `None` where none is, as on our own net.
+    /// Returns the gateway in use for `destination`; `None` where there is none, as on our own net.
     fn gateway_of(&mut self, destination: Ipv4Addr) -> Option<Ipv4Addr>;
 
-    /// Use `gateway` for `destination` from now on: an address on our net that is not ours, the
-    /// word of the gateway used till now.
+    /// Uses `gateway` for `destination` from now on: an address on our net that is not ours, named
+    /// by the gateway used so far.
     fn redirect(&mut self, destination: Ipv4Addr, gateway: Ipv4Addr);
 
-    /// Milliseconds since midnight UT: only a timestamp asks, since a clock costs something. A host
-    /// that does not know them sets the highest bit of some other time (RFC 792 p. 16).
+    /// Returns milliseconds since midnight UT; only a timestamp request calls it, since reading a
+    /// clock costs time. A host that does not know them sets the highest bit of another time (RFC
+    /// 792 p. 16).
     fn ms_since_midnight_ut(&mut self) -> u32;
 
-    /// Tell the process whose datagram it was.
+    /// Notifies the process whose datagram it was.
     fn notice(&mut self, notice: Notice);
 }
 
-/// The protocol, and all it remembers.
+/// The protocol engine and its state.
 #[derive(Debug)]
 pub struct Engine {
-    settings: Settings,
+    settings: IcmpSettings,
     net: Net,
-    errors: Limits,
-    replies: Option<Bucket>,
+    errors: RateLimits,
+    replies: Option<TokenBucket>,
     gateways: Option<Gateways>,
-    counts: Counts,
-    /// Where answers are put together: as long as a datagram can be.
+    counts: IcmpCounts,
+    /// Buffer for answers, as long as the longest datagram.
     buffer: Box<[u8]>,
 }
 
 impl Engine {
-    /// An engine that knows nothing yet.
-    pub fn new(settings: Settings) -> Engine {
+    /// Creates an engine without any state.
+    pub fn new(settings: IcmpSettings) -> Engine {
         Engine {
             net: Net::new(settings.address, settings.prefix_bits),
-            errors: Limits::new(settings.errors, settings.errors_to_one),
-            replies: settings.replies.map(|rate| Bucket::new(rate, 0)),
+            errors: RateLimits::new(settings.errors, settings.errors_to_one),
+            replies: settings.replies.map(|rate| TokenBucket::new(rate, 0)),
             gateways: settings.ggp.then(|| Gateways::new(settings.address)),
-            counts: Counts::default(),
+            counts: IcmpCounts::default(),
             buffer: vec![0; ipv4::MOST_BYTES].into_boxed_slice(),
             settings,
         }
     }
 
-    /// What was done with what came.
-    pub fn counts(&self) -> &Counts {
+    /// Returns its counts.
+    pub fn counts(&self) -> &IcmpCounts {
         &self.counts
     }
 
-    /// The nets that gateways said they reach, as they said it last. Nothing where GGP is off.
+    /// Returns the nets that gateways announced last. None where GGP is off.
     pub fn routes(&self) -> impl Iterator<Item = Route> + '_ {
         self.gateways.iter().flat_map(Gateways::routes)
     }
 
-    /// Takes a whole datagram of protocol ICMP or GGP that came for us.
+    /// Takes a whole datagram of protocol ICMP or GGP that is addressed to us.
     ///
-    /// `now_ns` is of a clock that only goes forward.
+    /// `now_ns` is the time of a monotonic clock.
     pub fn take(&mut self, datagram: &Datagram<'_>, now_ns: u64, answers: &mut impl Answers) {
         self.counts.taken += 1;
         let header = datagram.header();
@@ -159,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// Whether who sent a datagram from there may be answered, and believed.
+    /// Whether the sender of such a datagram may be answered, and believed.
     fn is_sound_source(&self, source: Ipv4Addr) -> bool {
         self.net.is_host(source) && (source != self.settings.address || self.settings.loopback)
     }
@@ -185,7 +186,7 @@ impl Engine {
             }
             Message::Timestamp(_) if !self.settings.timestamp => self.counts.dropped_off += 1,
             Message::Timestamp(asked) => {
-                // Nothing takes time between receiving and sending here.
+                // Receiving and sending happen at the same time here.
                 let now_ms = answers.ms_since_midnight_ut();
                 let times = Timestamp { receive_ms: now_ms, transmit_ms: now_ms, ..asked };
                 let reply = Message::TimestampReply(times);
@@ -205,8 +206,8 @@ impl Engine {
         }
     }
 
-    /// Sends the answer to a request: back to its source, in the type of service it came with, with
-    /// its record of route and timestamps (RFC 1122 3.2.2.6, 3.2.2.8). Whether it was sent.
+    /// Sends the answer to a request: to its source, with its type of service, and with its record
+    /// of route and timestamps (RFC 1122 3.2.2.6, 3.2.2.8). Returns whether it was sent.
     fn reply(
         &mut self,
         header: &Header,
@@ -219,7 +220,7 @@ impl Engine {
             self.counts.dropped_rate += 1;
             return false;
         }
-        // It is as long as the request was, or shorter, and that was in a datagram.
+        // It is no longer than the request, which fitted a datagram.
         let Some(bytes) = reply.emit(&mut self.buffer) else {
             self.counts.dropped_malformed += 1;
             return false;

@@ -2,8 +2,8 @@
 //! switch.
 
 use crate::error::Result;
-use crate::icmp::{Answers, Engine, Notice, Settings, Trouble};
-use crate::log::{Failure, Log, Reason};
+use crate::icmp::{Answers, Engine, IcmpSettings, Notice, NoticeKind};
+use crate::log::{EventReason, FailureEvent, Log};
 use crate::message::Want;
 use crate::outgoing::Outgoing;
 use crate::spans;
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often an idle daemon looks whether it is to end.
+/// How often an idle daemon checks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// An attached daemon.
@@ -27,17 +27,17 @@ pub struct Icmpd {
 }
 
 impl Icmpd {
-    /// Attaches to the switch for ICMP, and with `ggp` for GGP. `log` is that of the switch,
-    /// for errors that come. `adjust` may change what is usual.
+    /// Attaches to the switch for ICMP, and with `ggp` for GGP. `log` is that of the switch, for
+    /// received errors. `adjust` may change the default settings.
     ///
     /// # Errors
-    /// Those of [`Station::attach`]: most of all that another daemon has ICMP.
+    /// Those of [`Station::attach`]; most often another daemon has ICMP.
     pub fn attach(
         switch: &Path,
         directory: &Path,
         ggp: bool,
         log: Option<Log>,
-        adjust: impl FnOnce(&mut Settings),
+        adjust: impl FnOnce(&mut IcmpSettings),
     ) -> Result<Icmpd> {
         let mut wants = vec![Want { protocol: protocol::ICMP, port: None }];
         if ggp {
@@ -45,34 +45,34 @@ impl Icmpd {
         }
         let station = Station::attach(switch, directory, &wants)?;
         let attached = station.attached();
-        let mut settings = Settings::new(attached.address, attached.prefix_bits);
-        // The switch takes nothing from outside that says it is from us.
+        let mut settings = IcmpSettings::new(attached.address, attached.prefix_bits);
+        // The switch drops packets from outside that carry our source address.
         settings.loopback = true;
         settings.ggp = ggp;
         adjust(&mut settings);
         Ok(Icmpd { station, log, engine: Engine::new(settings) })
     }
 
-    /// The address it answers for.
+    /// Returns the address it answers for.
     pub fn address(&self) -> Ipv4Addr {
         self.station.attached().address
     }
 
-    /// Answers until `stop` is set or the switch is gone.
+    /// Answers until `stop` is set or the switch has ended.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::NoSwitch`]: the switch is gone.
+    /// [`crate::ErrorKind::NoSwitch`]: the switch has ended.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<()> {
         let Icmpd { station, log, engine } = self;
         let log = log.as_ref();
-        // Relaxed: it only says that it is over.
+        // Relaxed: it only signals the end.
         while !stop.load(Ordering::Relaxed) {
             station.receive_for(LOOK, |sender, arrival| answer(engine, sender, log, arrival))?;
         }
         Ok(())
     }
 
-    /// What was done with what came, by name.
+    /// Returns the engine's counts by name.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.engine.counts().each().map(|(_, name, count)| (name, count))
     }
@@ -94,7 +94,7 @@ fn answer(engine: &mut Engine, sender: &mut Sender<'_>, log: Option<&Log>, arriv
     }
 }
 
-/// Answers through the station.
+/// Sends answers through the station.
 struct Through<'a, 'b> {
     sender: &'a mut Sender<'b>,
     log: Option<&'a Log>,
@@ -107,7 +107,7 @@ impl Answers for Through<'_, '_> {
     }
 
     fn gateway_of(&mut self, _destination: Ipv4Addr) -> Option<Ipv4Addr> {
-        // The switch knows which it is, and checks it again: here whoever says so may be it.
+        // The switch knows the gateway in use, and checks again: here any sender may be it.
         Some(self.from)
     }
 
@@ -122,12 +122,12 @@ impl Answers for Through<'_, '_> {
     fn notice(&mut self, notice: Notice) {
         self.sender.notice(&notice);
         let reason = match notice.trouble {
-            Trouble::Unreachable => Reason::UNREACHABLE,
-            Trouble::TimeExceeded => Reason::TIME_EXCEEDED,
-            Trouble::ParameterProblem => Reason::PARAMETER,
+            NoticeKind::Unreachable => EventReason::UNREACHABLE,
+            NoticeKind::TimeExceeded => EventReason::TIME_EXCEEDED,
+            NoticeKind::ParameterProblem => EventReason::PARAMETER,
         };
         if let Some(log) = self.log {
-            log.error(&Failure {
+            log.error(&FailureEvent {
                 reason,
                 protocol: notice.protocol,
                 source: notice.from,

@@ -1,18 +1,18 @@
 //! A user-level network host, divided as L. Allen's at MIT was: a packet switch that only
 //! multiplexes, and protocols in processes of their own.
 //!
-//! - [`wire`]: packets as bytes: a checked view, and what is written, one file a protocol.
-//! - [`reassembly`], [`fragment`]: datagrams out of fragments under a budget, and into them.
-//! - [`icmp`]: what the ICMP and GGP daemon answers. No clock, no I/O: time is an argument.
+//! - [`wire`]: packets as bytes, a checked view and a writer for each protocol, one file each.
+//! - [`reassembly`], [`fragment`]: fragments into datagrams under a budget, and the reverse.
+//! - [`icmp`]: the engine of the ICMP and GGP daemon. No clock, no I/O: time is an argument.
 //! - [`mod@log`]: a ring of events in a shared file, which outlives its writers.
-//! - [`switch`]: the packet switch; [`counts`], [`drop_reason`] and [`routes`] are what it counts
-//!   and knows.
-//! - [`station`]: how a process attaches to it, by the messages of [`message`].
+//! - [`switch`]: the packet switch; [`counts`], [`drop_reason`] and [`routes`] are its counters and
+//!   its routing.
+//! - [`station`]: how a process attaches to the switch, by the messages of [`message`].
 //! - [`icmpd`]: the daemon for ICMP and GGP.
 //! - [`names`]: where the files of a switch lie.
 //!
-//! What is checked where: the switch verifies IP headers and nothing above; whoever attaches checks
-//! its own protocol (docs/contracts/net.md).
+//! The switch verifies IP headers and nothing above; each station checks its own protocol
+//! (docs/contracts/net.md).
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! What passes through the ports between the switch and its stations, byte by byte.
+//! The messages between the switch and its stations, byte by byte.
 //!
-//! To a station: 8 bytes, then what the kind says. All numbers are little-endian.
+//! To a station: 8 bytes, then a body that depends on the kind. All numbers are little-endian.
 //!
 //! ```text
 //! 0 kind   1 why   2 checksum   3 zero   4..8 pointer (of a parameter problem)
@@ -11,7 +11,7 @@
 //! STATISTICS              JSON
 //! ```
 //!
-//! From a station: 16 bytes, then what the kind says.
+//! From a station: 16 bytes, then a body that depends on the kind.
 //!
 //! ```text
 //! 0 kind   1 protocol   2 tos   3 ttl   4 flags (1: do not fragment)   5 bytes of options
@@ -23,111 +23,111 @@
 //! STATISTICS  nothing
 //! ```
 
-use crate::icmp::{Notice, Trouble, Undeliverable};
+use crate::icmp::{Notice, NoticeKind, Undeliverable};
 use crate::outgoing::Outgoing;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-/// Bytes before what a station receives.
+/// Bytes of the head of a message to a station.
 pub const TO_STATION_BYTES: usize = 8;
-/// Bytes before what a station sends.
+/// Bytes of the head of a message from a station.
 pub const FROM_STATION_BYTES: usize = 16;
-/// Most protocols and ports of one station.
+/// Most protocols and ports that one station may ask for.
 pub const MOST_WANTS: usize = 64;
-/// Longest message: a datagram of 65,535 bytes and what lies before it.
+/// Longest message: a datagram of 65,535 bytes and its head.
 pub const MOST_MESSAGE_BYTES: usize = 65_535 + FROM_STATION_BYTES + 40;
 
 /// Kinds of messages to a station.
 pub mod to_station {
-    /// A datagram for it.
+    /// A datagram for the station.
     pub const PACKET: u8 = 1;
-    /// One that nobody takes, for whoever has ICMP.
+    /// A datagram that no station takes, for the station that has ICMP.
     pub const UNDELIVERABLE: u8 = 2;
-    /// An ICMP error about something this station sent.
+    /// An ICMP error about a datagram that this station sent.
     pub const NOTICE: u8 = 3;
-    /// It is attached.
+    /// The station is attached.
     pub const ATTACHED: u8 = 4;
-    /// It is not, and why.
+    /// The station is refused, and why.
     pub const REFUSED: u8 = 5;
-    /// What the switch has counted.
+    /// The switch's counters.
     pub const STATISTICS: u8 = 6;
 }
 
 /// Kinds of messages from a station.
 pub mod from_station {
-    /// It wants to be attached.
+    /// A request to be attached.
     pub const ATTACH: u8 = 1;
-    /// A datagram to be sent.
+    /// A datagram to send.
     pub const SEND: u8 = 2;
-    /// A better gateway.
+    /// A redirect to a better gateway.
     pub const REDIRECT: u8 = 3;
-    /// An ICMP error that concerns another station.
+    /// An ICMP error for another station.
     pub const NOTICE: u8 = 4;
-    /// It asks what was counted.
+    /// A request for the switch's counters.
     pub const STATISTICS: u8 = 5;
 }
 
-/// What the sender's machine did about a packet's checksum above IP.
+/// How far the sender's machine dealt with a packet's checksum above IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
-    /// Nothing that is known: it is to be checked.
+    /// Unknown: the receiver must check it.
     ToCheck,
-    /// It was left out, since the packet came from this machine; nothing is to be checked.
+    /// It was left out, since the packet came from this machine; the receiver need not check it.
     LeftOut,
 }
 
-/// A protocol, all of it or one port.
+/// A protocol, or one port of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Want {
     /// The number of the protocol.
     pub protocol: u8,
-    /// Its port: of UDP and TCP the destination's, of ICMP the identifier of replies. None: what no
-    /// other station has asked for.
+    /// Its port: the destination port of UDP and TCP, the identifier of ICMP replies. None: all
+    /// ports that no other station has asked for.
     pub port: Option<u16>,
 }
 
-/// What a station learns when it is attached.
+/// What the switch tells a station when it is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attached {
-    /// The address of the host.
+    /// The host's address.
     pub address: Ipv4Addr,
-    /// The address of the other side of the device.
+    /// The address of the device's other side.
     pub peer: Ipv4Addr,
-    /// Bits of the net's number.
+    /// Bits of the address that are the net's number.
     pub prefix_bits: u8,
-    /// Longest packet of the device.
+    /// Longest packet that the device takes.
     pub mtu: u16,
 }
 
-/// What a station asks for when it wants to be attached.
+/// A station's request to be attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// What it wants to receive.
+pub struct AttachRequest {
+    /// The protocols and ports that it wants to receive.
     pub wants: Vec<Want>,
-    /// The path of its port.
+    /// The path of the station's port.
     pub path: PathBuf,
 }
 
-/// The front of a message from a station.
+/// The head of a message from a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Front {
+pub struct MessageHead {
     /// One of [`from_station`].
     pub kind: u8,
-    /// Bytes of options after the front; a multiple of four, at most 40.
+    /// Bytes of options after the head; a multiple of four, at most 40.
     pub options_bytes: usize,
-    /// Of SEND: what to do; the options are not in it.
+    /// For SEND: the datagram to send, without its options.
     pub out: Outgoing<'static>,
 }
 
-impl Front {
-    /// Of bytes that a station wrote; `None` if they are none.
-    pub fn check(bytes: &[u8; FROM_STATION_BYTES]) -> Option<Front> {
+impl MessageHead {
+    /// Parses bytes that a station wrote; `None` if they are not valid.
+    pub fn check(bytes: &[u8; FROM_STATION_BYTES]) -> Option<MessageHead> {
         let options_bytes = usize::from(bytes[5]);
         let zeros = [bytes[6], bytes[7], bytes[12], bytes[13], bytes[14], bytes[15]];
         if bytes[4] > 1 || options_bytes > 40 || options_bytes % 4 != 0 || zeros != [0; 6] {
             return None;
         }
-        Some(Front {
+        Some(MessageHead {
             kind: bytes[0],
             options_bytes,
             out: Outgoing {
@@ -142,7 +142,7 @@ impl Front {
     }
 }
 
-/// Puts a message from a station into `to`: its front and options for SEND.
+/// Appends a message from a station to `to`: its head, and the options of SEND.
 pub fn put_send(to: &mut Vec<u8>, out: &Outgoing<'_>, payload: &[u8]) {
     let options_bytes = out.options.len().next_multiple_of(4);
     to.clear();
@@ -163,15 +163,15 @@ pub fn put_send(to: &mut Vec<u8>, out: &Outgoing<'_>, payload: &[u8]) {
     to.extend_from_slice(payload);
 }
 
-/// The front of a message that is no datagram.
+/// Makes the head of a message that carries no datagram.
 pub fn front(kind: u8) -> [u8; FROM_STATION_BYTES] {
     let mut front = [0; FROM_STATION_BYTES];
     front[0] = kind;
     front
 }
 
-impl Request {
-    /// As it is sent.
+impl AttachRequest {
+    /// Encodes the message.
     pub fn put(&self) -> Vec<u8> {
         let mut bytes = front(from_station::ATTACH).to_vec();
         bytes.push(self.wants.len() as u8);
@@ -183,8 +183,8 @@ impl Request {
         bytes
     }
 
-    /// Of what follows the front; `None` if that is none.
-    pub fn check(bytes: &[u8]) -> Option<Request> {
+    /// Parses the body after the head; `None` if it is not valid.
+    pub fn check(bytes: &[u8]) -> Option<AttachRequest> {
         use std::os::unix::ffi::OsStrExt;
         let (count, mut rest) = bytes.split_first()?;
         let count = usize::from(*count);
@@ -204,12 +204,12 @@ impl Request {
             rest = after;
         }
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(rest));
-        (path.is_absolute() && !rest.contains(&0)).then_some(Request { wants, path })
+        (path.is_absolute() && !rest.contains(&0)).then_some(AttachRequest { wants, path })
     }
 }
 
 impl Attached {
-    /// As it is sent, after the front.
+    /// Encodes the whole message.
     pub fn put(&self) -> Vec<u8> {
         let mut bytes = vec![to_station::ATTACHED, 0, 0, 0, 0, 0, 0, 0];
         bytes.extend_from_slice(&self.address.octets());
@@ -219,7 +219,7 @@ impl Attached {
         bytes
     }
 
-    /// Of what follows the front; `None` if that is none.
+    /// Parses the body after the head; `None` if it is not valid.
     pub fn check(bytes: &[u8]) -> Option<Attached> {
         let bytes: &[u8; 11] = bytes.try_into().ok()?;
         Some(Attached {
@@ -231,16 +231,16 @@ impl Attached {
     }
 }
 
-/// Troubles by their numbers, which begin at 1.
-const TROUBLES: [Trouble; 3] =
-    [Trouble::Unreachable, Trouble::TimeExceeded, Trouble::ParameterProblem];
+/// Numbers of notice kinds, which begin at 1.
+const NOTICE_KINDS: [NoticeKind; 3] =
+    [NoticeKind::Unreachable, NoticeKind::TimeExceeded, NoticeKind::ParameterProblem];
 /// Bytes of a notice.
 pub const NOTICE_BYTES: usize = 28;
 
-/// A notice as it is sent: trouble, code, protocol, pointer; both ports; the remote address and who
-/// says so; the MTU, two zeros; the first bytes of the payload.
+/// Encodes a notice: kind, code, protocol, pointer; both ports; the remote address and the address
+/// that reports it; the MTU, two zeros; the first bytes of the payload.
 pub fn put_notice(notice: &Notice) -> [u8; NOTICE_BYTES] {
-    let trouble = TROUBLES.iter().position(|trouble| *trouble == notice.trouble);
+    let trouble = NOTICE_KINDS.iter().position(|trouble| *trouble == notice.trouble);
     let trouble = trouble.map_or(0, |index| index as u8 + 1);
     let mut bytes = [0; NOTICE_BYTES];
     bytes[..4].copy_from_slice(&[trouble, notice.code, notice.protocol, notice.pointer]);
@@ -253,10 +253,10 @@ pub fn put_notice(notice: &Notice) -> [u8; NOTICE_BYTES] {
     bytes
 }
 
-/// A notice out of bytes; `None` if they are none.
+/// Parses a notice; `None` if the bytes are not valid.
 pub fn notice(bytes: &[u8]) -> Option<Notice> {
     let bytes: &[u8; NOTICE_BYTES] = bytes.try_into().ok()?;
-    let trouble = *TROUBLES.get(usize::from(bytes[0].checked_sub(1)?))?;
+    let trouble = *NOTICE_KINDS.get(usize::from(bytes[0].checked_sub(1)?))?;
     let first = bytes[20..].try_into().ok()?;
     Some(Notice {
         trouble,
@@ -272,7 +272,7 @@ pub fn notice(bytes: &[u8]) -> Option<Notice> {
     })
 }
 
-/// Why nobody takes a datagram, as two bytes: what, and of a bad header where.
+/// Encodes why a datagram is undeliverable: the reason, and for a bad header the position.
 pub fn put_why(why: Undeliverable) -> (u8, u8) {
     match why {
         Undeliverable::Protocol => (1, 0),
@@ -283,7 +283,7 @@ pub fn put_why(why: Undeliverable) -> (u8, u8) {
     }
 }
 
-/// The same out of two bytes; `None` if they are none.
+/// Decodes what [`put_why`] encoded; `None` if they are not valid.
 pub fn why(what: u8, pointer: u8) -> Option<Undeliverable> {
     Some(match what {
         1 => Undeliverable::Protocol,
@@ -295,7 +295,7 @@ pub fn why(what: u8, pointer: u8) -> Option<Undeliverable> {
     })
 }
 
-/// A redirect as it is sent.
+/// Encodes a redirect.
 pub fn put_redirect(destination: Ipv4Addr, gateway: Ipv4Addr, from: Ipv4Addr) -> Vec<u8> {
     let mut bytes = front(from_station::REDIRECT).to_vec();
     for address in [destination, gateway, from] {
@@ -304,7 +304,7 @@ pub fn put_redirect(destination: Ipv4Addr, gateway: Ipv4Addr, from: Ipv4Addr) ->
     bytes
 }
 
-/// An address out of four bytes.
+/// Returns the address in these four bytes.
 pub fn address(bytes: &[u8]) -> Ipv4Addr {
     let octets = <[u8; 4]>::try_from(bytes).unwrap_or_default();
     Ipv4Addr::from(octets)

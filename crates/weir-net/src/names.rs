@@ -1,22 +1,22 @@
-//! Where the files of a switch lie: one directory for each device, which is this user's alone.
+//! Paths of a switch's files: one directory for each device, private to this user.
 //!
-//! Below the directory of names (that of `weir port`), in `net/DEVICE`: `switch` (the port that
-//! packets and requests go to), `log`, `profile.WHO.PID`, and the ports of stations.
+//! In `net/DEVICE` below the directory of names (that of `weir port`): `switch` (the port for
+//! packets and requests), `log`, `profile.WHO.PID`, and the ports of stations.
 
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
-/// Longest name of a device (IFNAMSIZ of the kernel's `if.h`, less the NUL), and of who writes a
+/// Longest name of a device (IFNAMSIZ of the kernel's `if.h`, less the NUL), and of the writer of a
 /// profile.
 pub const MOST_NAME_BYTES: usize = 15;
 
-/// The directory of the switch on device `tun`; it is made, mode 700, where it is missing.
+/// Returns the directory of the switch on device `tun`; creates it, mode 700, if it is missing.
 ///
 /// # Errors
-/// `Invalid`: no name of a device. `Denied`: another user's, or others may write it. Else as the
-/// kernel says.
+/// `Invalid`: not a device name. `Denied`: another user owns it, or others may write it. Else the
+/// kernel's error.
 pub fn directory(tun: &str) -> Result<PathBuf> {
     check(tun)?;
     let net = root()?.join("net");
@@ -26,10 +26,10 @@ pub fn directory(tun: &str) -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// The same, where a switch has ever made it; nothing is made.
+/// Returns the directory of a switch that has run before; creates nothing.
 ///
 /// # Errors
-/// As [`directory`], and `NoSwitch` where it is missing.
+/// Those of [`directory`], and `NoSwitch` where it is missing.
 pub fn find(tun: &str) -> Result<PathBuf> {
     check(tun)?;
     let net = root()?.join("net");
@@ -42,23 +42,23 @@ pub fn find(tun: &str) -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// The devices on which a switch of this user's is up, in order; nothing is made.
+/// Lists the devices on which this user runs a switch, in order; creates nothing.
 ///
 /// # Errors
-/// The directory is another user's, or others may write it, or it cannot be read.
+/// Another user owns the directory, others may write it, or it cannot be read.
 pub fn up() -> Result<Vec<String>> {
     known(is_up)
 }
 
-/// The devices of which a log of this user's is there, in order; nothing is made.
+/// Lists the devices that have a log of this user, in order; creates nothing.
 ///
 /// # Errors
-/// As [`up`].
+/// Those of [`up`].
 pub fn logged() -> Result<Vec<String>> {
     known(|tun| find_log(tun).is_ok())
 }
 
-/// The devices that a switch of this user's ever ran on, and of which this holds.
+/// Lists the devices that pass the test, among those on which this user ever ran a switch.
 fn known(holds: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let net = root()?.join("net");
     if !is_ours(&net)? {
@@ -72,23 +72,23 @@ fn known(holds: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     Ok(known)
 }
 
-/// Whether a switch of this user's is up on a device.
+/// Whether this user runs a switch on a device.
 pub fn is_up(tun: &str) -> bool {
     let Ok(directory) = find(tun) else { return false };
     let ports = weir::PortName::list(Some(&directory)).unwrap_or_default();
     ports.iter().any(|port| port.path.ends_with("switch") && port.reader.is_some())
 }
 
-/// That no switch has made what is sought.
+/// Makes the error that no switch has created this path.
 fn none(tun: &str) -> Error {
     let why = format!("no switch has ever run on '{tun}'");
     Error::new(ErrorKind::NoSwitch, "find", format!("the switch of '{tun}'"), why)
 }
 
-/// The log of the switch on `tun`, where there is one; nothing is made.
+/// Returns the log of the switch on `tun`, if there is one; creates nothing.
 ///
 /// # Errors
-/// As [`find`].
+/// Those of [`find`].
 pub fn find_log(tun: &str) -> Result<PathBuf> {
     let path = find(tun)?.join(LOG);
     match rustix::fs::lstat(&path) {
@@ -97,29 +97,29 @@ pub fn find_log(tun: &str) -> Result<PathBuf> {
     }
 }
 
-/// The log of the switch and its daemons ([`mod@crate::log`]).
+/// Returns the path of the log of the switch and its daemons ([`mod@crate::log`]).
 ///
 /// # Errors
-/// As [`directory`].
+/// Those of [`directory`].
 pub fn log(tun: &str) -> Result<PathBuf> {
     Ok(directory(tun)?.join(LOG))
 }
 
-/// Name of the log in the directory of a switch.
+/// File name of the log in the directory of a switch.
 pub const LOG: &str = "log";
 
-/// The port of the switch.
+/// Returns the path of the switch's port.
 ///
 /// # Errors
-/// As [`directory`].
+/// Those of [`directory`].
 pub fn switch_port(tun: &str) -> Result<PathBuf> {
     Ok(directory(tun)?.join("switch"))
 }
 
-/// The profile of process `pid`, which calls itself `who` (a name as a device's).
+/// Returns the path of the profile of process `pid`, named `who` (the rules of device names).
 ///
 /// # Errors
-/// As [`directory`].
+/// Those of [`directory`].
 pub fn profile(tun: &str, who: &str, pid: u32) -> Result<PathBuf> {
     if !is_name(who) {
         return Err(invalid("a profile", who));
@@ -127,7 +127,7 @@ pub fn profile(tun: &str, who: &str, pid: u32) -> Result<PathBuf> {
     Ok(directory(tun)?.join(format!("profile.{who}.{pid}")))
 }
 
-/// Refuses what cannot be the name of a device: 1 to 15 of `[A-Za-z0-9_.-]`, not `.` or `..`.
+/// Checks a device name: 1 to 15 of `[A-Za-z0-9_.-]`, not `.` or `..`.
 ///
 /// # Errors
 /// `Invalid`.
@@ -142,13 +142,13 @@ fn is_name(name: &str) -> bool {
 }
 
 fn invalid(what: &str, name: &str) -> Error {
-    // Not printed as it came: it may hold anything.
+    // The name is not printed: it may hold anything.
     let object = format!("the name of {what}, {name:?}");
     let why = format!("a name is 1 to {MOST_NAME_BYTES} of A-Z a-z 0-9 _ . - (not . or ..)");
     Error::new(ErrorKind::Invalid, "use", object, why)
 }
 
-/// The directory of names, which is made and checked where ports are named.
+/// Returns the directory of names, created and checked where ports are named.
 fn root() -> Result<PathBuf> {
     let beside = weir::PortName::path_of("x").map_err(|error| {
         let why = error.to_string();
@@ -157,7 +157,7 @@ fn root() -> Result<PathBuf> {
     Ok(beside.parent().unwrap_or(Path::new("/")).to_owned())
 }
 
-/// Makes a directory that is ours alone, or takes the one there is.
+/// Creates a private directory, or checks an existing one.
 fn own(path: &Path) -> Result<()> {
     match rustix::fs::mkdir(path, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
@@ -166,7 +166,7 @@ fn own(path: &Path) -> Result<()> {
     if is_ours(path)? { Ok(()) } else { Err(Error::os("use", object(path), Errno::NOENT)) }
 }
 
-/// Whether it is there; an error if it is there and not ours alone.
+/// Whether it exists; an error if it exists and is not private to this user.
 fn is_ours(path: &Path) -> Result<bool> {
     let found = match rustix::fs::lstat(path) {
         Err(Errno::NOENT) => return Ok(false),

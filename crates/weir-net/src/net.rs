@@ -1,4 +1,4 @@
-//! A host's address and its net, and what other addresses are to it.
+//! A host's address and its net, and how other addresses relate to it.
 
 use std::net::Ipv4Addr;
 
@@ -7,14 +7,14 @@ use std::net::Ipv4Addr;
 pub struct Net {
     /// The address.
     pub address: Ipv4Addr,
-    /// Ones where the net's number is.
+    /// The netmask: ones where the net's number is.
     mask: u32,
-    /// A net of two addresses or one has no address for all (RFC 3021).
+    /// A net of one or two addresses has no broadcast address (RFC 3021).
     has_broadcast: bool,
 }
 
 impl Net {
-    /// A prefix beyond 32 bits has 32.
+    /// Creates it; a prefix beyond 32 bits counts as 32.
     pub const fn new(address: Ipv4Addr, prefix_bits: u8) -> Net {
         let mask = match prefix_bits {
             0 => 0,
@@ -30,7 +30,8 @@ impl Net {
         (u32::from(address) ^ u32::from(self.address)) & self.mask == 0
     }
 
-    /// Whether it is that of all hosts, of all hosts of our net, or of our net itself.
+    /// Whether it is the limited broadcast, the broadcast of our net, or the address of our net
+    /// itself.
     #[inline]
     pub fn is_broadcast(self, address: Ipv4Addr) -> bool {
         let host = u32::from(address) & !self.mask;
@@ -38,14 +39,14 @@ impl Net {
         address.is_broadcast() || (self.has_broadcast && all && self.has(address))
     }
 
-    /// Whether datagrams to it are for many: broadcast, the old broadcast of zeroes (RFC 1812
-    /// 4.2.3.1), multicast.
+    /// Whether datagrams to it go to several hosts: broadcast, the old broadcast of zeroes (RFC
+    /// 1812 4.2.3.1), multicast.
     pub fn is_many(self, address: Ipv4Addr) -> bool {
         address.is_unspecified() || address.is_multicast() || self.is_broadcast(address)
     }
 
-    /// Whether it can be a single host's (RFC 1122 3.2.2): none of net zero, loopback, multicast,
-    /// class E and broadcasts.
+    /// Whether it can be a single host's (RFC 1122 3.2.2): not in net zero, loopback, multicast or
+    /// class E, and no broadcast.
     #[inline]
     pub fn is_host(self, address: Ipv4Addr) -> bool {
         let first = address.octets()[0];

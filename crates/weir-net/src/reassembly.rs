@@ -1,29 +1,29 @@
-//! Datagrams out of fragments (RFC 791 3.2), under a budget, whatever comes.
+//! Reassembly of datagrams from fragments (RFC 791 3.2), within a budget, whatever arrives.
 //!
-//! - Memory is bounded, in whole and for each source. When a budget is full the oldest datagram
-//!   goes: of the source that is over its own, else of all. What lies about never keeps out what is
-//!   new.
-//! - Fragments of a datagram that overlap are a fault or an attack: it is dropped, and what else
-//!   comes of it within its time (RFC 5722, as Linux does for IPv4 too). A fragment that came
-//!   before, to the byte, is only ignored: networks double packets.
-//! - The time of a datagram begins with the first fragment and is not extended (RFC 1122 3.3.2).
-//! - Fragments that hide the header of TCP are not taken (RFC 1858, RFC 3128).
+//! - Memory is bounded, in total and for each source. When a budget is full, the oldest datagram is
+//!   dropped: of the source that exceeds its own budget, else of all. Old fragments never keep out
+//!   new ones.
+//! - Overlapping fragments are a fault or an attack: their datagram is dropped, and so are its
+//!   other fragments that arrive within its time (RFC 5722, as Linux does for IPv4 too). An exact
+//!   duplicate of a fragment is only ignored: networks duplicate packets.
+//! - A datagram's time begins with its first fragment and is not extended (RFC 1122 3.3.2).
+//! - Fragments that hide the TCP header are refused (RFC 1858, RFC 3128).
 //!
-//! The work for a fragment does not grow with how many are waiting, nor with how many of its
-//! datagram came: chunks of the payload know which of their units came (`chunks.rs`). There is
-//! therefore no limit to the fragments of a datagram; the longest one through the smallest MTU has
-//! 1,365 of 48 bytes, and 8,190 of 8 bytes cost no more memory than one.
+//! The work for a fragment grows neither with the number of pending datagrams nor with the
+//! fragments of its own: chunks of the payload record which of their units have arrived
+//! (`chunks.rs`). So the number of fragments of a datagram is not limited; the longest one over the
+//! smallest MTU has 1,365 of 48 bytes, and 8,190 of 8 bytes cost no more memory than one.
 
 mod chunks;
 mod waiting;
 
 use crate::wire::ipv4::{Datagram, Header, LEAST_HEADER_BYTES, MOST_BYTES};
 use crate::wire::ports;
-use chunks::{CHUNK_COST, MOST_CHUNKS, Place, TABLE_COST};
+use chunks::{CHUNK_COST, MOST_CHUNKS, Occupancy, TABLE_COST};
 use std::net::Ipv4Addr;
 use waiting::{DATAGRAM_COST, Key, Pending, QUOTED_BYTES};
 
-/// What the longest datagram costs of a budget: less is never allowed.
+/// Budget cost of the longest datagram: the smallest budget allowed.
 pub const LEAST_BUDGET_BYTES: usize = DATAGRAM_COST + MOST_CHUNKS * CHUNK_COST + TABLE_COST;
 
 /// ECN codepoints (RFC 3168 5): the low bits of the type of service.
@@ -31,110 +31,115 @@ const ECN: u8 = 3;
 const NOT_ECT: u8 = 1 << 0;
 const CE: u8 = 1 << 3;
 
-/// How much may wait, and for how long.
+/// The budgets and the time limit of reassembly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of memory for all that waits, bookkeeping included.
+pub struct ReassemblyLimits {
+    /// Bytes of memory for all pending datagrams, bookkeeping included.
     pub whole_bytes: usize,
-    /// Bytes of memory for what waits of one source.
+    /// Bytes of memory for the pending datagrams of one source.
     pub source_bytes: usize,
     /// How long a datagram waits for its fragments.
     pub timeout_ns: u64,
 }
 
-impl Default for Limits {
-    /// 4 MiB, 512 KiB of a source (seven datagrams of the longest), 30 seconds.
-    fn default() -> Limits {
-        Limits { whole_bytes: 4 << 20, source_bytes: 512 << 10, timeout_ns: 30_000_000_000 }
+impl Default for ReassemblyLimits {
+    /// 4 MiB in total, 512 KiB for a source (seven of the longest datagrams), 30 seconds.
+    fn default() -> ReassemblyLimits {
+        ReassemblyLimits {
+            whole_bytes: 4 << 20,
+            source_bytes: 512 << 10,
+            timeout_ns: 30_000_000_000,
+        }
     }
 }
 
-/// Why a fragment was not taken.
+/// Why a fragment was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// It came before, to the byte.
+pub enum FragmentRefusal {
+    /// An exact copy of it has arrived before.
     Duplicate,
-    /// It overlaps another, or contradicts it as to where the datagram ends: its datagram is
+    /// It overlaps another fragment, or contradicts it about the datagram's end: the datagram is
     /// dropped.
     Overlap,
     /// Its datagram was dropped for an overlap or for its length.
     Poisoned,
-    /// With it the datagram would be longer than 65,535 bytes, header included: it is dropped.
+    /// It would make the datagram longer than 65,535 bytes, header included: the datagram is
+    /// dropped.
     TooLong,
-    /// It hides the header of TCP.
+    /// It hides the TCP header.
     Tiny,
-    /// It completes a datagram, some of which met congestion, some of which says that its sender
-    /// does not know of such things (RFC 3168 5.3): it is dropped.
+    /// It completes a datagram of which some fragments met congestion and others say that their
+    /// sender does not support ECN (RFC 3168 5.3): the datagram is dropped.
     Ecn,
-    /// Its datagram was the oldest of a source whose budget is full, and is dropped.
+    /// The budget of its source is full, and its datagram was the oldest there: it is dropped.
     SourceBudget,
-    /// Its datagram was the oldest of all when the budget was full, and is dropped.
+    /// The total budget is full, and its datagram was the oldest: it is dropped.
     WholeBudget,
 }
 
-/// What became of a fragment.
+/// The result for a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken<'a> {
-    /// A datagram is complete: its bytes, to be read until the next call. The header is that of the
-    /// fragment at offset 0, with length, flags, offset and checksum of a whole one.
+pub enum ReassemblyResult<'a> {
+    /// The datagram is complete: its bytes, valid until the next call. The header is that of the
+    /// fragment at offset 0, with the length, flags, offset and checksum of a whole datagram.
     Whole(&'a [u8]),
-    /// Others are missing.
+    /// Other fragments are missing.
     Waiting,
-    /// It was not taken, be its datagram dropped with it or not.
-    Dropped(Why),
+    /// It was refused, and its datagram perhaps dropped.
+    Dropped(FragmentRefusal),
 }
 
 /// A datagram that was not complete in time.
 #[derive(Clone, Copy, Debug)]
 pub struct Expired<'a> {
-    /// Who sent it, or says so.
+    /// Its source address, as stated.
     pub source: Ipv4Addr,
-    /// Whom it was for.
+    /// Its destination.
     pub destination: Ipv4Addr,
-    /// The fragment at offset 0 if it came: its header, and 8 bytes of payload. Only then may a
-    /// time exceeded message, which quotes these bytes, be sent (RFC 792, RFC 1122 3.3.2).
+    /// The header and 8 bytes of payload of the fragment at offset 0, if that arrived. Only then
+    /// may a time exceeded message, which quotes these bytes, be sent (RFC 792, RFC 1122 3.3.2).
     pub quote: Option<&'a [u8]>,
 }
 
-/// What came and what became of it, since the beginning.
+/// Counts of fragments and of what happened to them, since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Fragments that came.
+pub struct ReassemblyCounts {
+    /// Fragments that arrived.
     pub fragments: u64,
     /// Datagrams that were completed.
     pub reassembled: u64,
-    /// Fragments ignored as they had come before.
+    /// Duplicate fragments, ignored.
     pub duplicates: u64,
     /// Datagrams dropped for overlaps.
     pub overlaps: u64,
-    /// Fragments dropped as their datagram had been.
+    /// Fragments dropped because their datagram had been.
     pub poisoned: u64,
     /// Datagrams dropped for their length.
     pub too_long: u64,
-    /// Fragments dropped as they hide the header of TCP.
+    /// Fragments dropped because they hide the TCP header.
     pub tiny: u64,
     /// Datagrams dropped for their congestion marks.
     pub ecn: u64,
-    /// Datagrams dropped as their source's budget was full.
+    /// Datagrams dropped because their source's budget was full.
     pub evicted_source: u64,
-    /// Datagrams dropped as the whole budget was full.
+    /// Datagrams dropped because the total budget was full.
     pub evicted_whole: u64,
     /// Datagrams that were not complete in time.
     pub expired: u64,
 }
 
-/// Where fragments wait for each other.
+/// The pending datagrams and their budgets.
 #[derive(Debug)]
 pub struct Reassembly {
-    limits: Limits,
+    limits: ReassemblyLimits,
     pending: Pending,
     whole: Vec<u8>,
-    counts: Counts,
-    /// The latest time that was said.
+    counts: ReassemblyCounts,
+    /// The latest time passed in.
     latest_ns: u64,
 }
 
-/// A fragment as far as it concerns us.
+/// The fields of a fragment that reassembly needs.
 struct Fragment<'a> {
     header: Header,
     key: Key,
@@ -161,69 +166,70 @@ impl<'a> Fragment<'a> {
 }
 
 impl Reassembly {
-    /// Budgets below [`LEAST_BUDGET_BYTES`] are raised to it, as is the whole one to a source's.
-    pub fn new(limits: Limits) -> Reassembly {
+    /// Creates it. Budgets below [`LEAST_BUDGET_BYTES`] are raised to that, and the total budget to
+    /// that of a source.
+    pub fn new(limits: ReassemblyLimits) -> Reassembly {
         let source_bytes = limits.source_bytes.max(LEAST_BUDGET_BYTES);
         let whole_bytes = limits.whole_bytes.max(source_bytes);
         Reassembly {
-            limits: Limits { whole_bytes, source_bytes, ..limits },
+            limits: ReassemblyLimits { whole_bytes, source_bytes, ..limits },
             pending: Pending::new(),
             whole: Vec::new(),
-            counts: Counts::default(),
+            counts: ReassemblyCounts::default(),
             latest_ns: 0,
         }
     }
 
-    /// The limits as they are kept.
-    pub fn limits(&self) -> Limits {
+    /// Returns the limits in force.
+    pub fn limits(&self) -> ReassemblyLimits {
         self.limits
     }
 
-    /// What came so far.
-    pub fn counts(&self) -> Counts {
+    /// Returns the counts.
+    pub fn counts(&self) -> ReassemblyCounts {
         self.counts
     }
 
-    /// Bytes of memory that what waits takes now. What it took before is kept for what comes next,
-    /// and so there may be more of it, but no more than was once within the budget.
+    /// Returns the bytes of memory that pending datagrams use now. Freed memory is kept for later
+    /// ones, so more may be allocated, but never more than was once within the budget.
     pub fn held_bytes(&self) -> usize {
         self.pending.cost()
     }
 
-    /// Bytes of memory that what waits of a source takes now.
+    /// Returns the bytes of memory that the pending datagrams of a source use now.
     pub fn held_bytes_of(&self, source: Ipv4Addr) -> usize {
         self.pending.cost_of(source)
     }
 
-    /// Datagrams that wait now, those of which nothing more is wanted included.
+    /// Returns the number of pending datagrams, including those that accept no more fragments.
     pub fn waiting(&self) -> usize {
         self.pending.len()
     }
 
-    /// Takes a datagram at a time (of a clock that does not go back; an earlier one is taken for
-    /// the latest said before). One that is no fragment is whole as it is, and not counted.
+    /// Takes a datagram at a time (of a clock that does not go back; an earlier time counts as the
+    /// latest passed in). A datagram that is no fragment is already whole and is not counted.
     ///
-    /// A datagram whose time is over, but of which [`Reassembly::expire`] was not yet told, begins
-    /// anew with this fragment.
-    pub fn take<'a>(&'a mut self, datagram: &Datagram<'a>, now_ns: u64) -> Taken<'a> {
+    /// A fragment of a datagram whose time is over, but which [`Reassembly::expire`] has not
+    /// removed yet, begins a new datagram.
+    pub fn take<'a>(&'a mut self, datagram: &Datagram<'a>, now_ns: u64) -> ReassemblyResult<'a> {
         if !datagram.is_fragment() {
-            return Taken::Whole(datagram.bytes());
+            return ReassemblyResult::Whole(datagram.bytes());
         }
         self.latest_ns = self.latest_ns.max(now_ns);
         self.counts.fragments += 1;
         let fragment = Fragment::of(datagram);
         if fragment.hides_tcp() {
             self.counts.tiny += 1;
-            return Taken::Dropped(Why::Tiny);
+            return ReassemblyResult::Dropped(FragmentRefusal::Tiny);
         }
         match self.put(&fragment, datagram) {
-            Err(why) => Taken::Dropped(why),
+            Err(why) => ReassemblyResult::Dropped(why),
             Ok(id) if self.is_complete(id) => self.deliver(id),
-            Ok(_) => Taken::Waiting,
+            Ok(_) => ReassemblyResult::Waiting,
         }
     }
 
-    /// Gives up those whose time is over, and says so of each of which nothing was wrong.
+    /// Drops datagrams whose time is over, and reports each that had no fault.
     pub fn expire(&mut self, now_ns: u64, mut gone: impl FnMut(Expired<'_>)) {
         self.latest_ns = self.latest_ns.max(now_ns);
         while let Some(id) = self.pending.oldest() {
@@ -240,13 +246,17 @@ impl Reassembly {
         }
     }
 
-    /// When there will be something to [`Reassembly::expire`]; `None` while nothing waits.
+    /// Returns when [`Reassembly::expire`] will have work; `None` while nothing is pending.
     pub fn next_expiry_ns(&self) -> Option<u64> {
         self.pending.oldest().map(|id| self.pending.get(id).deadline_ns)
     }
 
-    /// Puts a fragment to its datagram, which may be a new one.
-    fn put(&mut self, fragment: &Fragment<'_>, datagram: &Datagram<'_>) -> Result<u32, Why> {
+    /// Adds a fragment to its datagram, which may be a new one.
+    fn put(
+        &mut self,
+        fragment: &Fragment<'_>,
+        datagram: &Datagram<'_>,
+    ) -> Result<u32, FragmentRefusal> {
         let found = self.find(&fragment.key);
         if let Some(id) = found {
             self.compare(id, fragment, datagram.header_bytes())?;
@@ -271,7 +281,7 @@ impl Reassembly {
         Ok(id)
     }
 
-    /// The datagram that waits for a fragment of this key, if its time is not over.
+    /// Returns the pending datagram of this key, if its time is not over.
     fn find(&mut self, key: &Key) -> Option<u32> {
         let id = self.pending.find(key)?;
         let waiting = self.pending.get(id);
@@ -285,35 +295,35 @@ impl Reassembly {
         None
     }
 
-    /// Whether a fragment goes with what came of its datagram before; if it contradicts that, the
-    /// datagram is poisoned.
+    /// Checks a fragment against what has arrived of its datagram; a contradiction poisons the
+    /// datagram.
     fn compare(
         &mut self,
         id: u32,
         fragment: &Fragment<'_>,
         header_bytes: usize,
-    ) -> Result<(), Why> {
+    ) -> Result<(), FragmentRefusal> {
         let waiting = self.pending.get(id);
         if waiting.is_poisoned {
             self.counts.poisoned += 1;
-            return Err(Why::Poisoned);
+            return Err(FragmentRefusal::Poisoned);
         }
         let is_last = !fragment.header.more_fragments;
         let ends_well = match waiting.payload_bytes {
             Some(payload_bytes) if is_last => fragment.end == payload_bytes,
             Some(payload_bytes) => fragment.end < payload_bytes,
-            // Of what came nothing was the last, so that it must end before the last begins.
+            // No last fragment has arrived before: this one, if it is the last, must end them all.
             None => !is_last || waiting.end_bytes <= fragment.start,
         };
         let place = waiting.chunks.look(&self.pending.store, fragment.start, fragment.payload);
-        if !ends_well || place == Place::Taken {
+        if !ends_well || place == Occupancy::Taken {
             self.counts.overlaps += 1;
             self.pending.poison(id);
-            return Err(Why::Overlap);
+            return Err(FragmentRefusal::Overlap);
         }
-        if place == Place::Same {
+        if place == Occupancy::Same {
             self.counts.duplicates += 1;
-            return Err(Why::Duplicate);
+            return Err(FragmentRefusal::Duplicate);
         }
         let first_bytes = match (waiting.header_bytes, fragment.start) {
             (0, 0) => header_bytes,
@@ -324,14 +334,18 @@ impl Reassembly {
         if first_bytes + end > MOST_BYTES {
             self.counts.too_long += 1;
             self.pending.poison(id);
-            return Err(Why::TooLong);
+            return Err(FragmentRefusal::TooLong);
         }
         Ok(())
     }
 
-    /// Drops the oldest until a fragment fits into the budgets. Its own datagram may be among them,
-    /// and then the fragment is of no use any more.
-    fn make_room(&mut self, own: Option<u32>, fragment: &Fragment<'_>) -> Result<(), Why> {
+    /// Drops the oldest datagrams until a fragment fits into the budgets. If its own datagram is
+    /// among them, the fragment is dropped as well.
+    fn make_room(
+        &mut self,
+        own: Option<u32>,
+        fragment: &Fragment<'_>,
+    ) -> Result<(), FragmentRefusal> {
         let own_chunks = own.map_or_else(chunks::Chunks::new, |id| self.pending.get(id).chunks);
         let more =
             own_chunks.more_cost(&self.pending.store, fragment.start, fragment.payload.len());
@@ -341,20 +355,20 @@ impl Reassembly {
             let Some(oldest) = self.pending.oldest_of(source) else { break };
             self.counts.evicted_source += self.evict(oldest);
             if own == Some(oldest) {
-                return Err(Why::SourceBudget);
+                return Err(FragmentRefusal::SourceBudget);
             }
         }
         while self.pending.cost() + more > self.limits.whole_bytes {
             let Some(oldest) = self.pending.oldest() else { break };
             self.counts.evicted_whole += self.evict(oldest);
             if own == Some(oldest) {
-                return Err(Why::WholeBudget);
+                return Err(FragmentRefusal::WholeBudget);
             }
         }
         Ok(())
     }
 
-    /// Drops one; 1 if fragments of it were held.
+    /// Drops a datagram; returns 1 if fragments of it were held.
     fn evict(&mut self, id: u32) -> u64 {
         let counted = u64::from(!self.pending.get(id).is_poisoned);
         self.pending.remove(id);
@@ -366,18 +380,18 @@ impl Reassembly {
         waiting.payload_bytes == Some(waiting.came_bytes)
     }
 
-    /// Puts a complete datagram together, under the header of its first fragment.
-    fn deliver(&mut self, id: u32) -> Taken<'_> {
+    /// Assembles a complete datagram under the header of its first fragment.
+    fn deliver(&mut self, id: u32) -> ReassemblyResult<'_> {
         let waiting = self.pending.get(id);
         let header_bytes = usize::from(waiting.header_bytes);
-        // Nothing overlaps, nothing lies beyond the end, and as many bytes came as there are before
-        // it: so there is a first fragment, and it was checked when it came.
+        // Nothing overlaps, nothing lies beyond the end, and as many bytes have arrived as lie
+        // before it. So there is a first fragment, and it was checked on arrival.
         let first = Header::of_checked(&waiting.first[..header_bytes]);
         let congestion = waiting.codepoints & CE != 0;
         if congestion && waiting.codepoints & NOT_ECT != 0 {
             self.counts.ecn += 1;
             self.pending.remove(id);
-            return Taken::Dropped(Why::Ecn);
+            return ReassemblyResult::Dropped(FragmentRefusal::Ecn);
         }
         let header = Header {
             tos: if congestion { first.tos | ECN } else { first.tos },
@@ -394,6 +408,6 @@ impl Reassembly {
         waiting.chunks.copy(&self.pending.store, waiting.came_bytes, &mut self.whole);
         self.pending.remove(id);
         self.counts.reassembled += 1;
-        Taken::Whole(&self.whole)
+        ReassemblyResult::Whole(&self.whole)
     }
 }

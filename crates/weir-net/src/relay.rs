@@ -1,13 +1,13 @@
-//! A relay that impairs packets on purpose: it loses, doubles, corrupts, reorders and delays them,
-//! repeatably from a seed.
+//! A relay that impairs packets on purpose: it loses, duplicates, corrupts, reorders and delays
+//! them, repeatably from a seed.
 //!
-//! - [`Rate`]: how often, exact to a millionth.
+//! - [`PacketShare`]: the share of packets affected, exact to a millionth.
 //! - [`Impairment`]: one direction. No clock and no I/O: packets and the time go in, packets come
 //!   out. The same seed and the same input give the same output.
 //! - [`Relay`]: two TUN devices, most often of two network namespaces, with an impairment each way.
 //!
-//! What Linux calls netem (tc-netem(8)) does the same inside the kernel. Kernels are built without
-//! it, it needs a device of its own each way, and old ones take no seed.
+//! Linux's netem (tc-netem(8)) does this inside the kernel. But some kernels are built without it,
+//! it needs a device of its own each way, and old versions take no seed.
 
 mod device;
 mod impairment;
@@ -16,6 +16,6 @@ mod rate;
 #[cfg(test)]
 mod tests;
 
-pub use device::{Counts, Place, Relay};
-pub use impairment::{Impairment, ImpairmentCounts, Settings};
-pub use rate::Rate;
+pub use device::{DirectionCounts, Relay, RelayEnd};
+pub use impairment::{Impairment, ImpairmentCounts, ImpairmentSettings};
+pub use rate::PacketShare;

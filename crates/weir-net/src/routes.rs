@@ -1,46 +1,46 @@
-//! Where a datagram goes next: to its host, or to a gateway, which a redirect may have named.
+//! The next hop of a datagram: its host, or a gateway, which a redirect may have named.
 
 use crate::net::Net;
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
-/// Most destinations whose gateway is remembered; the oldest gives way.
+/// Most destinations whose gateway is remembered; the oldest is replaced.
 pub const MOST_GATEWAYS: usize = 256;
-/// How long a redirect counts: RFC 1122 (3.3.1.4) wants a route that is used to be looked at again.
+/// How long a redirect is valid: RFC 1122 (3.3.1.4) wants routes in use to be checked again.
 pub const GATEWAY_TIME_NS: u64 = 600 * 1_000_000_000;
 
-/// The next stop of a datagram.
+/// The next hop of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hop {
+pub enum NextHop {
     /// Its host, which is on our net.
     Direct,
     /// A gateway.
     Gateway(Ipv4Addr),
 }
 
-/// Why a redirect does not count (RFC 1122, 3.2.2.2).
+/// Why a redirect is refused (RFC 1122, 3.2.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum RedirectRefusal {
     /// The destination is on our net, or ourselves.
     OnOurNet,
-    /// The new gateway is not on our net, or is no host, or ourselves.
+    /// The new gateway is not on our net, is not a host, or is ourselves.
     NoGateway,
-    /// Who says so is not the gateway that is used for that destination.
+    /// The sender is not the gateway in use for that destination.
     NotFromGateway,
 }
 
-/// A gateway that is remembered.
+/// A route learnt from a redirect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Remembered {
-    /// Of packets to here.
+pub struct RedirectedRoute {
+    /// The destination.
     pub destination: Ipv4Addr,
     /// The gateway.
     pub gateway: Ipv4Addr,
-    /// Until when.
+    /// When it expires.
     pub until_ns: u64,
 }
 
-/// Our net, the usual gateway, and those that redirects named.
+/// Our net, the default gateway, and the gateways that redirects named.
 #[derive(Debug)]
 pub struct Routes {
     net: Net,
@@ -50,44 +50,44 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// For a host on a net, with a gateway to other nets or none.
+    /// Creates it for a host on a net, with a gateway to other nets or none.
     pub fn new(net: Net, usual: Option<Ipv4Addr>) -> Routes {
         Routes { net, usual, remembered: HashMap::new(), order: VecDeque::new() }
     }
 
-    /// The next stop on the way to `destination`; none where there is no gateway.
-    pub fn hop(&self, destination: Ipv4Addr, now_ns: impl Fn() -> u64) -> Option<Hop> {
+    /// Returns the next hop on the way to `destination`; none where there is no gateway.
+    pub fn hop(&self, destination: Ipv4Addr, now_ns: impl Fn() -> u64) -> Option<NextHop> {
         if self.net.has(destination) {
-            return Some(Hop::Direct);
+            return Some(NextHop::Direct);
         }
         if !self.remembered.is_empty()
             && let Some((gateway, until_ns)) = self.remembered.get(&destination)
             && now_ns() < *until_ns
         {
-            return Some(Hop::Gateway(*gateway));
+            return Some(NextHop::Gateway(*gateway));
         }
-        self.usual.map(Hop::Gateway)
+        self.usual.map(NextHop::Gateway)
     }
 
-    /// Remembers what a redirect said, if it may say so.
+    /// Remembers a redirect, if it is acceptable.
     ///
     /// # Errors
-    /// Why it may not.
+    /// Why it is not.
     pub fn redirect(
         &mut self,
         destination: Ipv4Addr,
         gateway: Ipv4Addr,
         from: Ipv4Addr,
         now_ns: u64,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RedirectRefusal> {
         if self.net.has(destination) || !self.net.is_host(destination) {
-            return Err(Refusal::OnOurNet);
+            return Err(RedirectRefusal::OnOurNet);
         }
         if !self.net.has(gateway) || !self.net.is_host(gateway) || gateway == self.net.address {
-            return Err(Refusal::NoGateway);
+            return Err(RedirectRefusal::NoGateway);
         }
-        if self.hop(destination, || now_ns) != Some(Hop::Gateway(from)) {
-            return Err(Refusal::NotFromGateway);
+        if self.hop(destination, || now_ns) != Some(NextHop::Gateway(from)) {
+            return Err(RedirectRefusal::NotFromGateway);
         }
         let until_ns = now_ns.saturating_add(GATEWAY_TIME_NS);
         if self.remembered.insert(destination, (gateway, until_ns)).is_none() {
@@ -101,11 +101,11 @@ impl Routes {
         Ok(())
     }
 
-    /// What redirects said and still counts, oldest first.
-    pub fn remembered(&self, now_ns: u64) -> impl Iterator<Item = Remembered> {
+    /// Returns the redirects that are still valid, oldest first.
+    pub fn remembered(&self, now_ns: u64) -> impl Iterator<Item = RedirectedRoute> {
         let all = self.order.iter().filter_map(|destination| {
             let (gateway, until_ns) = *self.remembered.get(destination)?;
-            Some(Remembered { destination: *destination, gateway, until_ns })
+            Some(RedirectedRoute { destination: *destination, gateway, until_ns })
         });
         all.filter(move |known| known.until_ns > now_ns)
     }
@@ -128,8 +128,8 @@ mod tests {
     #[test]
     fn our_net_is_reached_directly_and_others_by_the_gateway() {
         let routes = routes();
-        assert_eq!(routes.hop(OTHER, || 0), Some(Hop::Direct));
-        assert_eq!(routes.hop(FAR, || 0), Some(Hop::Gateway(GATEWAY)));
+        assert_eq!(routes.hop(OTHER, || 0), Some(NextHop::Direct));
+        assert_eq!(routes.hop(FAR, || 0), Some(NextHop::Gateway(GATEWAY)));
         assert_eq!(Routes::new(NET, None).hop(FAR, || 0), None);
     }
 
@@ -137,21 +137,21 @@ mod tests {
     fn a_redirect_counts_for_ten_minutes() {
         let mut routes = routes();
         assert_eq!(routes.redirect(FAR, OTHER, GATEWAY, 5), Ok(()));
-        assert_eq!(routes.hop(FAR, || 6), Some(Hop::Gateway(OTHER)));
+        assert_eq!(routes.hop(FAR, || 6), Some(NextHop::Gateway(OTHER)));
         assert_eq!(routes.remembered(6).count(), 1);
-        assert_eq!(routes.hop(FAR, || 5 + GATEWAY_TIME_NS), Some(Hop::Gateway(GATEWAY)));
+        assert_eq!(routes.hop(FAR, || 5 + GATEWAY_TIME_NS), Some(NextHop::Gateway(GATEWAY)));
         assert_eq!(routes.remembered(5 + GATEWAY_TIME_NS).count(), 0);
     }
 
     #[test]
     fn a_redirect_counts_only_from_the_gateway_in_use() {
         let mut routes = routes();
-        assert_eq!(routes.redirect(FAR, OTHER, OTHER, 0), Err(Refusal::NotFromGateway));
-        assert_eq!(routes.redirect(FAR, FAR, GATEWAY, 0), Err(Refusal::NoGateway));
-        assert_eq!(routes.redirect(FAR, OWN, GATEWAY, 0), Err(Refusal::NoGateway));
-        assert_eq!(routes.redirect(OTHER, OTHER, GATEWAY, 0), Err(Refusal::OnOurNet));
+        assert_eq!(routes.redirect(FAR, OTHER, OTHER, 0), Err(RedirectRefusal::NotFromGateway));
+        assert_eq!(routes.redirect(FAR, FAR, GATEWAY, 0), Err(RedirectRefusal::NoGateway));
+        assert_eq!(routes.redirect(FAR, OWN, GATEWAY, 0), Err(RedirectRefusal::NoGateway));
+        assert_eq!(routes.redirect(OTHER, OTHER, GATEWAY, 0), Err(RedirectRefusal::OnOurNet));
         assert_eq!(routes.redirect(FAR, OTHER, GATEWAY, 0), Ok(()));
-        assert_eq!(routes.redirect(FAR, GATEWAY, GATEWAY, 0), Err(Refusal::NotFromGateway));
+        assert_eq!(routes.redirect(FAR, GATEWAY, GATEWAY, 0), Err(RedirectRefusal::NotFromGateway));
         assert_eq!(routes.redirect(FAR, GATEWAY, OTHER, 0), Ok(()), "who is used now may");
     }
 
@@ -163,6 +163,6 @@ mod tests {
             assert_eq!(routes.redirect(far, OTHER, GATEWAY, 0), Ok(()));
         }
         assert_eq!(routes.remembered(1).count(), MOST_GATEWAYS);
-        assert_eq!(routes.hop(FAR, || 1), Some(Hop::Gateway(GATEWAY)));
+        assert_eq!(routes.hop(FAR, || 1), Some(NextHop::Gateway(GATEWAY)));
     }
 }

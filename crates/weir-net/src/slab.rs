@@ -1,9 +1,9 @@
-//! Things that come and go, kept in one piece of memory and named by number.
+//! A slab: items in one piece of memory, named by number.
 
-/// No number of anything.
+/// The number that stands for no item.
 pub const NONE: u32 = u32::MAX;
 
-/// Things of one type. The memory of one that went is used again for the next that comes.
+/// Items of one type. A removed item's memory is used again for the next one.
 #[derive(Clone, Debug)]
 pub struct Slab<T> {
     items: Vec<T>,
@@ -11,14 +11,14 @@ pub struct Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Memory of one, and of its number while it is free.
+    /// Bytes of memory for one item, including its number while it is free.
     pub const COST: usize = size_of::<T>() + size_of::<u32>();
 
     pub fn new() -> Slab<T> {
         Slab { items: Vec::new(), free: Vec::new() }
     }
 
-    /// Puts `item` in, and says its number.
+    /// Adds `item` and returns its number.
     pub fn insert(&mut self, item: T) -> u32 {
         if let Some(id) = self.reuse() {
             self[id] = item;
@@ -27,25 +27,25 @@ impl<T> Slab<T> {
         self.push(item)
     }
 
-    /// The number of one that was removed, as it was left, if there is one.
+    /// Returns the number of a removed item, left as it was, if there is one.
     pub fn reuse(&mut self) -> Option<u32> {
         self.free.pop()
     }
 
-    /// Puts `item` where none was before.
+    /// Adds `item` in memory that was never used.
     pub fn push(&mut self, item: T) -> u32 {
-        // 2^32 of them are beyond the memory of any budget.
+        // No budget has memory for 2^32 items.
         let id = self.items.len() as u32;
         self.items.push(item);
         id
     }
 
-    /// Takes it out. It must be in.
+    /// Removes the item with this number, which must be in the slab.
     pub fn remove(&mut self, id: u32) {
         self.free.push(id);
     }
 
-    /// How many there are.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.items.len() - self.free.len()
     }

@@ -1,10 +1,10 @@
-//! A process that attaches to the switch: it gets the packets of its protocol or port, and sends.
+//! A process attached to the switch: it receives the packets of its protocol or port, and sends.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::icmp::{Notice, Undeliverable};
 use crate::message::{
-    self, Attached, Checksum, MOST_MESSAGE_BYTES, Request, TO_STATION_BYTES, Want, from_station,
-    to_station,
+    self, AttachRequest, Attached, Checksum, MOST_MESSAGE_BYTES, TO_STATION_BYTES, Want,
+    from_station, to_station,
 };
 use crate::outgoing::Outgoing;
 use crate::spans;
@@ -14,31 +14,31 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions, Timeout};
 
-/// What the statistics of a switch call themselves.
+/// Schema name of the statistics.
 pub const STATISTICS_SCHEMA: &str = "weir.net.stat/2";
 /// How long attaching may take.
 const ATTACH_TIME: Duration = Duration::from_secs(5);
-/// Room for what the switch has not sent yet; a datagram is never split in it.
+/// Capacity for datagrams that the switch has not sent yet; none is ever split in it.
 const RING_BYTES: u64 = 1 << 20;
 
-/// What came.
+/// A received message.
 #[derive(Debug)]
 pub enum Arrival<'a> {
-    /// A datagram, whole, with its IP header, which the switch has checked.
+    /// A whole datagram with its IP header, which the switch has checked.
     Packet {
         /// Its bytes.
         bytes: &'a [u8],
-        /// What is known of its checksum above IP.
+        /// The state of its checksum above IP.
         checksum: Checksum,
     },
-    /// Of the station for ICMP: a datagram that nobody takes, or its beginning.
+    /// For the ICMP station: an undeliverable datagram, or its beginning.
     Undeliverable {
         /// Its bytes.
         bytes: &'a [u8],
-        /// Why.
+        /// Why it is undeliverable.
         why: Undeliverable,
     },
-    /// An ICMP error about something this station sent.
+    /// An ICMP error about a datagram that this station sent.
     Notice(Notice),
 }
 
@@ -54,18 +54,18 @@ pub struct Station {
 
 impl Station {
     /// Attaches to the switch whose port is `switch`, for these protocols and ports. Its own port
-    /// is made in `directory`.
+    /// is created in `directory`.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSwitch`]: nobody is there; [`ErrorKind::Refused`]: another station has what
-    /// is wanted, or there are too many; [`ErrorKind::TimedOut`]: the switch does not answer.
+    /// [`ErrorKind::NoSwitch`]: no switch is there; [`ErrorKind::Refused`]: another station has
+    /// what is wanted, or there are too many; [`ErrorKind::TimedOut`]: the switch does not answer.
     pub fn attach(switch: &Path, directory: &Path, wants: &[Want]) -> Result<Station> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        // Relaxed: only that no two are alike matters.
+        // Relaxed: only uniqueness matters.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = directory.join(format!("station-{}-{number}", std::process::id()));
         let ring = PortWriterOptions::new().capacity_bytes(RING_BYTES);
-        // First of all: whether there is a switch.
+        // Connects first: that tells whether there is a switch.
         let writer = PortWriter::connect(switch, &ring)?;
         let options = PortOptions::new().most_message_bytes(MOST_MESSAGE_BYTES as u64);
         let port = Port::create(&path, &options)?;
@@ -86,7 +86,7 @@ impl Station {
     }
 
     fn ask(&mut self, wants: Vec<Want>, path: PathBuf) -> Result<()> {
-        self.writer.send(&Request { wants, path }.put())?;
+        self.writer.send(&AttachRequest { wants, path }.put())?;
         let until = Instant::now() + ATTACH_TIME;
         loop {
             let bytes = self.next_control(until, "attach to")?;
@@ -106,7 +106,7 @@ impl Station {
         }
     }
 
-    /// The next message, of at least a front, before `until`.
+    /// Receives the next message of at least a head, before `until`.
     fn next_control(&mut self, until: Instant, operation: &'static str) -> Result<usize> {
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -126,16 +126,15 @@ impl Station {
         }
     }
 
-    /// Our address, and what else the switch said.
+    /// Returns our address, and what else the switch sent on attaching.
     pub fn attached(&self) -> Attached {
         self.attached
     }
 
-    /// Shows what came: how much it was. Where nothing is there it waits for something, that long
-    /// at most, and shows none.
+    /// Shows received messages; returns how many. If there are none, waits up to this long for one.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSwitch`]: the switch is gone.
+    /// [`ErrorKind::NoSwitch`]: the switch has ended.
     pub fn receive_for(
         &mut self,
         time: Duration,
@@ -150,7 +149,7 @@ impl Station {
                 see(&mut sender, arrival);
             }
         };
-        // While a profile is taken the wait is a call of its own, told from the rest.
+        // While a profile is taken, the wait is a separate call, so that it is counted apart.
         let got = match weir_profile::is_on() {
             true => {
                 weir_profile::wait(&spans::RING_WAIT, || port.wait_timeout(time)).and_then(|()| {
@@ -166,7 +165,7 @@ impl Station {
         match got {
             _ if gone => Err(switch_gone()),
             Ok(count) => Ok(count),
-            // Nothing came, or only part of a message.
+            // Nothing has arrived, or only part of a message.
             Err(error) => match error.kind() {
                 weir::ErrorKind::TimedOut | weir::ErrorKind::WouldBlock => Ok(0),
                 _ => Err(error.into()),
@@ -177,7 +176,7 @@ impl Station {
     /// Sends a datagram, waiting while the ring to the switch is full.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSwitch`]: the switch is gone.
+    /// [`ErrorKind::NoSwitch`]: the switch has ended.
     pub fn send(&mut self, out: &Outgoing<'_>, payload: &[u8]) -> Result<()> {
         let mut sender =
             Sender { writer: &mut self.writer, message: &mut self.message, failure: None };
@@ -185,7 +184,7 @@ impl Station {
         sender.failure.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// What the switch has counted, as JSON: [`STATISTICS_SCHEMA`].
+    /// Returns the switch's counters as JSON: [`STATISTICS_SCHEMA`].
     ///
     /// # Errors
     /// [`ErrorKind::NoSwitch`]; [`ErrorKind::TimedOut`].
@@ -202,7 +201,7 @@ impl Station {
     }
 }
 
-/// The way out of a station, also while it looks at what came.
+/// The sending side of a station, usable while a received message is shown.
 #[derive(Debug)]
 pub struct Sender<'a> {
     writer: &'a mut PortWriter,
@@ -211,19 +210,19 @@ pub struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// Sends a datagram. That it failed is said by the call that shows what came.
+    /// Sends a datagram. The call that shows messages reports a failure.
     pub fn send(&mut self, out: &Outgoing<'_>, payload: &[u8]) {
         message::put_send(self.message, out, payload);
         self.put();
     }
 
-    /// Tells the switch of a better gateway, as `from` said.
+    /// Reports a redirect by `from` to the switch.
     pub fn redirect(&mut self, destination: Ipv4Addr, gateway: Ipv4Addr, from: Ipv4Addr) {
         *self.message = message::put_redirect(destination, gateway, from);
         self.put();
     }
 
-    /// Has the switch tell the station that an ICMP error is about.
+    /// Passes a notice on to the station that the ICMP error is about.
     pub fn notice(&mut self, notice: &Notice) {
         self.message.clear();
         self.message.extend_from_slice(&message::front(from_station::NOTICE));

@@ -1,12 +1,12 @@
 //! The packet switch: one process that owns the TUN device and only multiplexes.
 //!
 //! One thread takes packets of the device and messages of stations in turn (docs/adr/0010 says why,
-//! and why two where ICMP is answered here). `incoming` checks the header of IP, puts fragments
-//! together, finds the station and copies the packet into its ring; `requests` takes what stations
-//! send; `outgoing` completes the header of their datagrams and hands them to the `device` out of
-//! the station's ring; `inline` is ICMP where no station has it. `acceptor`, a thread of its own,
-//! opens the ports of who wants to be attached, which may take its time. `stations` says who has
-//! what, `statistics` what was counted, `journal` counts and writes the log.
+//! and why there are two threads where ICMP is answered here). `incoming` checks the IP header,
+//! reassembles fragments, finds the station and copies the packet into its ring. `requests` handles
+//! the messages of stations. `outgoing` completes the header of their datagrams and hands them to
+//! the `device` from the station's ring. `inline` answers ICMP where no station has it. `acceptor`,
+//! on a thread of its own, opens the ports of new stations, which may take time. `stations` holds
+//! what each has, `statistics` reports the counters, and `journal` counts and writes the log.
 
 mod acceptor;
 mod device;
@@ -20,7 +20,7 @@ mod settings;
 mod stations;
 mod statistics;
 
-use crate::counts::Counts;
+use crate::counts::SwitchCounts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Log;
 use crate::message::{Attached, MOST_MESSAGE_BYTES};
@@ -35,46 +35,46 @@ use requests::Requests;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
-pub use settings::Settings;
+pub use settings::SwitchSettings;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir::{Lent, Port, PortOptions, Received, Timeout};
 
-/// Most packets that are read before stations are looked at.
+/// Most packets read before stations get a turn.
 const MOST_AT_ONCE: usize = 64;
-/// How often the switch gives way to others on its CPU before it sleeps: a station there answers
-/// within that, and needs not wake it.
+/// How often the switch yields to other threads on its CPU before it sleeps: a station there
+/// answers within that time, and need not wake it.
 const MOST_YIELDS: u32 = 2;
-/// How often the switch looks after what waits, and whether it is to end.
+/// How often the switch checks for expired datagrams, and whether it is to end.
 const TICK: Duration = Duration::from_millis(100);
-/// What the threads of a switch share.
+/// State shared by the threads of a switch.
 #[derive(Debug)]
-struct Shared {
-    settings: Settings,
+struct SwitchState {
+    settings: SwitchSettings,
     transmitter: Arc<Transmitter>,
     incoming: Mutex<Incoming>,
-    /// Counts who comes and goes: what is known of stations is right while it stays.
+    /// Counts changes of the stations: what was looked up stays valid while this stays the same.
     generation: AtomicU64,
 }
 
-/// A switch that is up.
+/// A running switch.
 #[derive(Debug)]
 pub struct Switch {
-    shared: Arc<Shared>,
+    shared: Arc<SwitchState>,
     port: Port,
     requests: Requests,
 }
 
 impl Switch {
-    /// Makes the device and the port, and gives the kernel its address on the device. Packets are
-    /// passed once [`Switch::run`] is called.
+    /// Creates the device and the port, and gives the kernel its address on the device. Packets
+    /// pass once [`Switch::run`] is called.
     ///
     /// # Errors
     /// [`ErrorKind::Taken`]: another process has the device or is the switch of that name;
     /// [`ErrorKind::Denied`]: this user may not make devices; [`ErrorKind::Invalid`]: an address or
     /// a size; the kernel's.
-    pub fn new(settings: Settings) -> Result<Switch> {
+    pub fn new(settings: SwitchSettings) -> Result<Switch> {
         settings.check()?;
         let options = PortOptions::new().most_message_bytes(MOST_MESSAGE_BYTES as u64);
         let port = Port::create(&settings.port, &options).map_err(|error| match error.kind() {
@@ -85,7 +85,7 @@ impl Switch {
             _ => error.into(),
         })?;
         let transmitter = Arc::new(Transmitter::new(&settings, Device::open(&settings)?));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SwitchState {
             incoming: Mutex::new(Incoming::new(&settings, transmitter.clone())),
             transmitter,
             generation: AtomicU64::new(0),
@@ -95,10 +95,10 @@ impl Switch {
         Ok(Switch { shared, port, requests })
     }
 
-    /// Logs from now on. The log is made once the switch has its name, so that one which is up
-    /// already keeps its own.
+    /// Starts logging. The log is created once the switch has its name, so a switch that is already
+    /// running keeps its own log.
     pub fn log_to(&mut self, log: Log) {
-        // A second log is not taken.
+        // Only the first log is used.
         let _ = self.shared.journal().log.set(log);
     }
 
@@ -113,16 +113,16 @@ impl Switch {
         }
     }
 
-    /// One thread for packets and stations: where stations answer.
+    /// Runs with one thread for packets and stations: where stations answer.
     fn run_in_turn(&mut self, stop: &AtomicBool) -> Result<()> {
         let Switch { shared, port, requests } = self;
         shared.transmitter.device.poll_reads()?;
         let mut packet = vec![0; BUFFER_BYTES];
         let mut message = vec![0; MOST_MESSAGE_BYTES];
         let mut see = |received: Received, lent: Lent<'_>| requests.take(received, &lent);
-        let mut ticks = Ticks { looked_ns: now_ns() };
+        let mut ticks = ExpiryTimer { looked_ns: now_ns() };
         let mut in_vain = 0;
-        // Relaxed: it only says that it is over.
+        // Relaxed: it only signals the end.
         while !stop.load(Ordering::Relaxed) {
             let came = shared.receive(&mut packet)?;
             let span = spans::TAKE.enter_next();
@@ -149,8 +149,9 @@ impl Switch {
         Ok(())
     }
 
-    /// A thread for packets, which it mostly answers itself, and this one for stations: each waits
-    /// for one thing. The first is left to its read in the end: the process is expected to end.
+    /// Runs a thread for packets, which it mostly answers itself, and this one for stations; each
+    /// waits for one thing. The packet thread stays in its read at the end: the process is expected
+    /// to exit.
     fn run_apart(&mut self, stop: &AtomicBool) -> Result<()> {
         let Switch { shared, port, requests } = self;
         let (failure, failed) = std::sync::mpsc::channel();
@@ -159,7 +160,7 @@ impl Switch {
             let mut packet = vec![0; BUFFER_BYTES];
             loop {
                 if let Err(error) = receiving.receive_one(&mut packet) {
-                    // Nobody hears it where the switch is over.
+                    // The receiver is gone if the switch has ended.
                     return drop(failure.send(error));
                 }
             }
@@ -167,8 +168,8 @@ impl Switch {
         reading.map_err(|cause| Error::os("start", "a thread", cause))?;
         let mut message = vec![0; MOST_MESSAGE_BYTES];
         let mut see = |received: Received, lent: Lent<'_>| requests.take(received, &lent);
-        let mut ticks = Ticks { looked_ns: now_ns() };
-        // Relaxed: it only says that it is over.
+        let mut ticks = ExpiryTimer { looked_ns: now_ns() };
+        // Relaxed: it only signals the end.
         while !stop.load(Ordering::Relaxed) {
             let waited = weir_profile::wait(&spans::SLEEP, || port.wait_timeout(TICK));
             let got = waited.and_then(|()| spans::TAKE.run(|| look(port, &mut message, &mut see)));
@@ -184,38 +185,38 @@ impl Switch {
         Ok(())
     }
 
-    /// Looks at the switch from another thread while it runs.
-    pub fn watch(&self) -> Watch {
-        Watch { shared: self.shared.clone() }
+    /// Returns a handle to look at the switch from another thread while it runs.
+    pub fn watch(&self) -> SwitchHandle {
+        SwitchHandle { shared: self.shared.clone() }
     }
 
-    /// What was counted so far, as JSON: `weir.net.stat/2`.
+    /// Returns the counters so far as JSON: `weir.net.stat/2`.
     pub fn statistics(&self) -> String {
         self.shared.statistics()
     }
 }
 
-/// A look at a switch that runs.
+/// A handle to a running switch.
 #[derive(Debug)]
-pub struct Watch {
-    shared: Arc<Shared>,
+pub struct SwitchHandle {
+    shared: Arc<SwitchState>,
 }
 
-impl Watch {
-    /// Whether a station has all of a protocol.
+impl SwitchHandle {
+    /// Whether a station has a whole protocol.
     pub fn has_station_for(&self, protocol: u8) -> bool {
         self.shared.lock().stations.has_protocol(protocol)
     }
 }
 
-/// When the switch last looked after what waits.
-struct Ticks {
+/// The time of the last check for expired datagrams.
+struct ExpiryTimer {
     looked_ns: u64,
 }
 
-impl Ticks {
-    /// Gives up what has waited for too long, now and then.
-    fn look_after(&mut self, shared: &Shared) {
+impl ExpiryTimer {
+    /// Drops expired datagrams, at intervals.
+    fn look_after(&mut self, shared: &SwitchState) {
         let now_ns = now_ns();
         if now_ns.saturating_sub(self.looked_ns) >= TICK.as_nanos() as u64 {
             self.looked_ns = now_ns;
@@ -225,7 +226,8 @@ impl Ticks {
     }
 }
 
-/// Takes what there is of stations' messages: how many. The descriptor of the port stays as it is.
+/// Takes the messages of stations that are there; returns how many. The port's descriptor stays as
+/// it is.
 fn look(
     port: &mut Port,
     message: &mut [u8],
@@ -235,13 +237,13 @@ fn look(
         return Ok(0);
     }
     match port.lend_each_timeout(message, Timeout::Now, see) {
-        // Part of a message was there, or something else that is not shown.
+        // Only part of a message was there, or an event that is not shown.
         Err(error) if error.kind() == weir::ErrorKind::WouldBlock => Ok(0),
         seen => seen,
     }
 }
 
-/// Sleeps until there is a packet, or a station has something, for a tick at most.
+/// Sleeps until a packet or a station's message arrives, for one tick at most.
 fn sleep(device: &Device, port: &mut Port) -> Result<()> {
     let bell = port.poll_descriptor()?;
     let limit = Timespec { tv_sec: 0, tv_nsec: TICK.subsec_nanos().into() };
@@ -253,13 +255,13 @@ fn sleep(device: &Device, port: &mut Port) -> Result<()> {
     }
 }
 
-/// A monotonic time that costs little and is right to some milliseconds: for limits.
+/// A cheap monotonic time, accurate to some milliseconds: for time limits.
 pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-impl Shared {
+impl SwitchState {
     fn lock(&self) -> MutexGuard<'_, Incoming> {
         self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -268,18 +270,18 @@ impl Shared {
         &self.transmitter.journal
     }
 
-    /// Somebody came or went.
+    /// Notes that a station came or went.
     fn changed(&self) {
-        // Release: who sees the count sees the change.
+        // Release: a thread that sees the count sees the change.
         self.generation.fetch_add(1, Ordering::Release);
     }
 
     fn attached(&self) -> Attached {
-        let Settings { address, peer, prefix_bits, mtu, .. } = self.settings;
+        let SwitchSettings { address, peer, prefix_bits, mtu, .. } = self.settings;
         Attached { address, peer, prefix_bits, mtu }
     }
 
-    /// Takes what the device has, some packets at most: how many.
+    /// Takes packets of the device, up to a maximum; returns how many.
     fn receive(&self, buffer: &mut [u8]) -> Result<usize> {
         for count in 0..MOST_AT_ONCE {
             if !self.receive_one(buffer)? {
@@ -289,14 +291,14 @@ impl Shared {
         Ok(MOST_AT_ONCE)
     }
 
-    /// Takes a packet of the device. Whether there was one.
+    /// Takes one packet of the device. Returns whether there was one.
     fn receive_one(&self, buffer: &mut [u8]) -> Result<bool> {
         let Some((packet, checksum)) = self.transmitter.device.receive(buffer)? else {
             return Ok(false);
         };
         let counts = &self.journal().counts;
-        Counts::add(&counts.received, 1);
-        Counts::add(&counts.received_bytes, packet.len() as u64);
+        SwitchCounts::add(&counts.received, 1);
+        SwitchCounts::add(&counts.received_bytes, packet.len() as u64);
         self.lock().take(buffer, packet, checksum);
         Ok(true)
     }

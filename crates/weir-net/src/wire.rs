@@ -1,4 +1,4 @@
-//! Packets as bytes. Any bytes may come: a view is made by a check, and only then read.
+//! Packets as bytes. Input may be any bytes: a check makes a view, and only a view is read.
 
 pub mod checksum;
 pub mod ggp;
@@ -10,13 +10,13 @@ pub mod udp;
 
 use std::net::Ipv4Addr;
 
-/// The word at `at`, its high byte first.
+/// Returns the big-endian word at `at`.
 #[inline]
 fn word(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// The address at `at`.
+/// Returns the address at `at`.
 #[inline]
 fn address(bytes: &[u8], at: usize) -> Ipv4Addr {
     Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3])

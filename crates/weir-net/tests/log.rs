@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use weir_net::ErrorKind;
 use weir_net::drop_reason::DropReason;
 use weir_net::log::{
-    Change, Direction, Dropped, Failure, Kinds, Log, Packet, Reader, Station, Transaction,
-    Transport, What, old_name,
+    Change, Direction, Dropped, EventBody, FailureEvent, Kinds, Log, LogReader, Packet,
+    StationEvent, Transaction, Transport, old_name,
 };
 
 struct Place {
@@ -42,16 +42,22 @@ fn packet(id: u16) -> Packet {
     Packet { source: THERE, target: HERE, protocol: 17, transport, length_bytes: 84 }
 }
 
-fn station(pid: u32) -> Station {
-    Station { change: Change::Died, pid, protocol: 1, port: 0 }
+fn station(pid: u32) -> StationEvent {
+    StationEvent { change: Change::Died, pid, protocol: 1, port: 0 }
 }
 
-fn failure(value: u32) -> Failure {
-    Failure { reason: DropReason::Device.into(), protocol: 0, source: THERE, target: HERE, value }
+fn failure(value: u32) -> FailureEvent {
+    FailureEvent {
+        reason: DropReason::Device.into(),
+        protocol: 0,
+        source: THERE,
+        target: HERE,
+        value,
+    }
 }
 
 /// One event of each kind, and what is to be read of it.
-fn one_of_each(log: &Log) -> Vec<(Kinds, What)> {
+fn one_of_each(log: &Log) -> Vec<(Kinds, EventBody)> {
     let transaction = Transaction { direction: Direction::Out, packet: packet(9) };
     let dropped = Dropped { reason: DropReason::NoPort.into(), packet: packet(0xffff) };
     let bytes: Vec<u8> = (0..=255).collect();
@@ -63,19 +69,19 @@ fn one_of_each(log: &Log) -> Vec<(Kinds, What)> {
     log.station(&station(u32::MAX));
     let dump = |direction, bytes: &[u8]| {
         let length_bytes = bytes.len() as u32;
-        What::Dump(weir_net::log::Dump { direction, length_bytes, bytes: bytes.to_vec() })
+        EventBody::Dump(weir_net::log::Dump { direction, length_bytes, bytes: bytes.to_vec() })
     };
     vec![
-        (Kinds::TRANSACTIONS, What::Transaction(transaction)),
-        (Kinds::ERRORS, What::Failure(failure(u32::MAX))),
+        (Kinds::TRANSACTIONS, EventBody::Transaction(transaction)),
+        (Kinds::ERRORS, EventBody::Failure(failure(u32::MAX))),
         (Kinds::DUMPS_IN, dump(Direction::In, &bytes)),
         (Kinds::DUMPS_OUT, dump(Direction::Out, &bytes[..3])),
-        (Kinds::DROPS, What::Dropped(dropped)),
-        (Kinds::STATIONS, What::Station(station(u32::MAX))),
+        (Kinds::DROPS, EventBody::Dropped(dropped)),
+        (Kinds::STATIONS, EventBody::Station(station(u32::MAX))),
     ]
 }
 
-fn read_all(reader: &mut Reader) -> Vec<What> {
+fn read_all(reader: &mut LogReader) -> Vec<EventBody> {
     let next = || reader.next().expect("read");
     std::iter::from_fn(next).map(|event| event.what).collect()
 }
@@ -85,14 +91,14 @@ fn each_kind_has_a_bit_that_all_see_at_once() {
     let place = Place::new();
     let log = Log::create(place.path(), 64 << 10).expect("made");
     let other = Log::open(place.path()).expect("opened");
-    let mut reader = Reader::open(place.path()).expect("opened");
+    let mut reader = LogReader::open(place.path()).expect("opened");
     assert_eq!(log.mask(), Kinds::USUAL);
     for bits in 0..=Kinds::ALL.bits() {
         let kinds = Kinds::of_bits(bits);
         other.set_mask(kinds);
         assert_eq!(log.mask(), kinds);
         let written = one_of_each(&log);
-        let expected: Vec<What> = written
+        let expected: Vec<EventBody> = written
             .into_iter()
             .filter(|(kind, _)| kinds.has(*kind))
             .inspect(|(kind, _)| assert!(log.wants(*kind)))
@@ -100,7 +106,7 @@ fn each_kind_has_a_bit_that_all_see_at_once() {
             .collect();
         assert_eq!(read_all(&mut reader), expected, "{kinds}");
     }
-    assert_eq!(reader.counts().expect("counts"), weir_net::log::Counts::default());
+    assert_eq!(reader.counts().expect("counts"), weir_net::log::LogCounts::default());
 }
 
 #[test]
@@ -119,10 +125,11 @@ fn dumps_keep_what_was_asked_and_what_fits() {
     let place = Place::new();
     let log = Log::create(place.path(), 4096).expect("made");
     log.set_mask(Kinds::DUMPS_IN);
-    let mut reader = Reader::open(place.path()).expect("opened");
+    let mut reader = LogReader::open(place.path()).expect("opened");
     let mut kept = |bytes: &[u8]| {
         log.dump_in(bytes);
-        let Some(What::Dump(dump)) = reader.next().expect("read").map(|event| event.what) else {
+        let Some(EventBody::Dump(dump)) = reader.next().expect("read").map(|event| event.what)
+        else {
             panic!("no dump");
         };
         assert_eq!(dump.length_bytes as usize, bytes.len());
@@ -143,8 +150,8 @@ fn dumps_keep_what_was_asked_and_what_fits() {
     let log = Log::create(large.path(), 1 << 20).expect("made");
     log.set_mask(Kinds::DUMPS_OUT);
     log.dump_out(&long);
-    let event = Reader::open(large.path()).expect("opened").next().expect("read");
-    let Some(What::Dump(dump)) = event.map(|event| event.what) else { panic!("no dump") };
+    let event = LogReader::open(large.path()).expect("opened").next().expect("read");
+    let Some(EventBody::Dump(dump)) = event.map(|event| event.what) else { panic!("no dump") };
     assert_eq!((dump.length_bytes, dump.bytes.len()), (100_000, 65_535));
 }
 
@@ -168,16 +175,16 @@ fn a_log_has_its_space_and_is_this_users() {
 fn the_log_before_is_kept_and_a_follower_goes_on_with_the_new_one() {
     let place = Place::new();
     let first = Log::create(place.path(), 4096).expect("made");
-    let mut reader = Reader::open(place.path()).expect("opened");
+    let mut reader = LogReader::open(place.path()).expect("opened");
     first.station(&station(1));
     assert!(!reader.reopen().expect("looked"), "it is the same");
     let second = Log::create(place.path(), 4096).expect("made");
     // Who has the first still open writes there.
     first.station(&station(2));
     second.station(&station(3));
-    let pids = |reader: &mut Reader| -> Vec<u32> {
+    let pids = |reader: &mut LogReader| -> Vec<u32> {
         let pid = |what| match what {
-            What::Station(station) => station.pid,
+            EventBody::Station(station) => station.pid,
             other => panic!("{other:?}"),
         };
         read_all(reader).into_iter().map(pid).collect()
@@ -185,7 +192,7 @@ fn the_log_before_is_kept_and_a_follower_goes_on_with_the_new_one() {
     assert_eq!(pids(&mut reader), [1, 2]);
     assert!(reader.reopen().expect("looked"));
     assert_eq!(pids(&mut reader), [3]);
-    let mut old = Reader::open(old_name(&place.path())).expect("kept");
+    let mut old = LogReader::open(old_name(&place.path())).expect("kept");
     assert_eq!(pids(&mut old), [1, 2]);
     std::fs::remove_file(place.path()).expect("removed");
     assert!(!reader.reopen().expect("looked"), "nothing is there yet");
@@ -200,12 +207,12 @@ fn the_log_before_is_kept_and_a_follower_goes_on_with_the_new_one() {
 fn a_reader_left_far_behind_finds_at_once_what_there_is() {
     let place = Place::new();
     let log = Log::create(place.path(), 4096).expect("made");
-    let mut reader = Reader::open(place.path()).expect("opened");
+    let mut reader = LogReader::open(place.path()).expect("opened");
     log.station(&station(1));
     assert_eq!(read_all(&mut reader).len(), 1);
     (0..1000).for_each(|pid| log.station(&station(pid)));
     let what = reader.next().expect("read").map(|event| event.what);
-    assert_eq!(what, Some(What::Station(station(1000 - 128))));
+    assert_eq!(what, Some(EventBody::Station(station(1000 - 128))));
     assert_eq!(reader.counts().expect("counts").overwritten_units, 1000 - 128);
 }
 
@@ -240,7 +247,7 @@ fn what_is_no_log_is_refused_and_left_alone() {
         std::fs::write(&path, &bytes).expect("written");
         for error in [
             Log::open(&path).expect_err("refused"),
-            Reader::open(&path).map(drop).expect_err("refused"),
+            LogReader::open(&path).map(drop).expect_err("refused"),
         ] {
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
             let text = error.to_string();
@@ -265,7 +272,7 @@ fn links_directories_and_pipes_are_refused() {
     let refused = |path: &Path, why: &str| {
         for error in [
             Log::open(path).map(drop).expect_err("refused"),
-            Reader::open(path).map(drop).expect_err("refused"),
+            LogReader::open(path).map(drop).expect_err("refused"),
         ] {
             assert!(error.to_string().contains(why), "{error}");
         }
@@ -293,7 +300,7 @@ fn a_log_that_others_may_write_is_only_read() {
     let file = File::open(place.path()).expect("opened");
     file.set_permissions(std::fs::Permissions::from_mode(0o620)).expect("set");
     assert_eq!(Log::open(place.path()).expect_err("refused").kind(), ErrorKind::Denied);
-    assert_eq!(read_all(&mut Reader::open(place.path()).expect("opened")).len(), 1);
+    assert_eq!(read_all(&mut LogReader::open(place.path()).expect("opened")).len(), 1);
 }
 
 #[test]

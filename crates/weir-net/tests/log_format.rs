@@ -6,8 +6,8 @@ use std::process::Command;
 use weir_net::drop_reason::DropReason;
 use weir_net::log::format::{Zone, json, pcap, pcap_header, text};
 use weir_net::log::{
-    Change, Direction, Dropped, Dump, Event, Failure, Packet, Reason, Station, Transaction,
-    Transport, What,
+    Change, Direction, Dropped, Dump, Event, EventBody, EventReason, FailureEvent, Packet,
+    StationEvent, Transaction, Transport,
 };
 
 const THERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
@@ -25,8 +25,8 @@ fn packet(protocol: u8, transport: Transport) -> Packet {
     Packet { source: THERE, target: HERE, protocol, transport, length_bytes: 84 }
 }
 
-fn transaction(direction: Direction, protocol: u8, transport: Transport) -> What {
-    What::Transaction(Transaction { direction, packet: packet(protocol, transport) })
+fn transaction(direction: Direction, protocol: u8, transport: Transport) -> EventBody {
+    EventBody::Transaction(Transaction { direction, packet: packet(protocol, transport) })
 }
 
 fn icmp(kind: u8, code: u8) -> Transport {
@@ -37,15 +37,16 @@ fn icmp(kind: u8, code: u8) -> Transport {
 fn events() -> Vec<Event> {
     let ports = Transport::Ports { source: 5353, target: 69, id: 9 };
     let dump = |direction, length_bytes, bytes: &[u8]| {
-        What::Dump(Dump { direction, length_bytes, bytes: bytes.to_vec() })
+        EventBody::Dump(Dump { direction, length_bytes, bytes: bytes.to_vec() })
     };
     let failure = |reason, protocol, source, value| {
-        What::Failure(Failure { reason, protocol, source, target: source, value })
+        EventBody::Failure(FailureEvent { reason, protocol, source, target: source, value })
     };
-    let station =
-        |change, protocol, port| What::Station(Station { change, pid: 4711, protocol, port });
+    let station = |change, protocol, port| {
+        EventBody::Station(StationEvent { change, pid: 4711, protocol, port })
+    };
     let dropped = |reason, protocol, above| {
-        What::Dropped(Dropped { reason, packet: packet(protocol, above) })
+        EventBody::Dropped(Dropped { reason, packet: packet(protocol, above) })
     };
     let whats = vec![
         transaction(Direction::In, 1, icmp(8, 0)),
@@ -57,8 +58,8 @@ fn events() -> Vec<Event> {
         transaction(Direction::In, 17, Transport::None { id: 9 }),
         transaction(Direction::In, 89, Transport::None { id: 9 }),
         dropped(DropReason::NoPort.into(), 17, ports),
-        dropped(Reason::new(99), 3, Transport::None { id: 0 }),
-        failure(Reason::CHECKSUM, 1, THERE, 0),
+        dropped(EventReason::new(99), 3, Transport::None { id: 0 }),
+        failure(EventReason::CHECKSUM, 1, THERE, 0),
         failure(DropReason::Device.into(), 0, Ipv4Addr::UNSPECIFIED, 28),
         dump(Direction::In, 32, &ECHO),
         dump(Direction::Out, 1500, &[&ECHO[..], &[0; 64]].concat()),

@@ -8,7 +8,9 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_measure_sys::fork;
-use weir_net::log::{Direction, Event, Failure, Kinds, Log, Reader, Reason, What};
+use weir_net::log::{
+    Direction, Event, EventBody, EventReason, FailureEvent, Kinds, Log, LogReader,
+};
 use weir_sys::words::Words;
 
 /// Rounds of kills; more of them by `WEIR_KILLS`.
@@ -29,8 +31,8 @@ fn write(log: &Log, writer: usize, number: u64) {
     }
     let source = Ipv4Addr::from_bits(writer as u32);
     let target = Ipv4Addr::from_bits(!(writer as u32) ^ number as u32);
-    let reason = Reason::CHECKSUM;
-    log.error(&Failure { reason, protocol: 1, source, target, value: number as u32 });
+    let reason = EventReason::CHECKSUM;
+    log.error(&FailureEvent { reason, protocol: 1, source, target, value: number as u32 });
 }
 
 fn bytes_of(writer: usize, number: u64) -> Vec<u8> {
@@ -45,12 +47,12 @@ fn bytes_of(writer: usize, number: u64) -> Vec<u8> {
 /// Who wrote it, and which; fails where it is not whole.
 fn whose(event: &Event) -> (usize, u64) {
     match &event.what {
-        What::Failure(failure) => {
+        EventBody::Failure(failure) => {
             let (writer, number) = (failure.source.to_bits(), failure.value);
             assert_eq!(failure.target.to_bits(), !writer ^ number, "torn");
             (writer as usize, u64::from(number))
         }
-        What::Dump(dump) => {
+        EventBody::Dump(dump) => {
             let number = dump.bytes[1..9].try_into().map(u64::from_le_bytes).expect("8 bytes");
             let writer = usize::from(dump.bytes[0]);
             assert_eq!(dump.bytes, bytes_of(writer, number), "torn");
@@ -62,7 +64,7 @@ fn whose(event: &Event) -> (usize, u64) {
 }
 
 /// What is in the log, of each writer in the order of the log.
-fn read_all(reader: &mut Reader) -> BTreeMap<usize, Vec<u64>> {
+fn read_all(reader: &mut LogReader) -> BTreeMap<usize, Vec<u64>> {
     let begun = Instant::now();
     let mut found: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
     loop {
@@ -125,7 +127,7 @@ fn what_was_acknowledged_is_there_after_kill_9() {
             weir_measure_sys::signals::send(child.pid(), 9).expect("killed");
             child.wait().expect("reaped");
         }
-        let mut reader = Reader::open(&path).expect("opened");
+        let mut reader = LogReader::open(&path).expect("opened");
         let found = read_all(&mut reader);
         for writer in 0..WRITERS {
             let own = found.get(&writer).map(Vec::as_slice).unwrap_or_default();
@@ -152,7 +154,7 @@ fn laps_of_many_threads_tear_nothing() {
     // A small ring: it goes round 25 times while it is read.
     let log = Log::create(&path, 128 << 10).expect("made");
     log.set_mask(Kinds::ALL);
-    let mut reader = Reader::open(&path).expect("opened");
+    let mut reader = LogReader::open(&path).expect("opened");
     let mut last: BTreeMap<usize, u64> = BTreeMap::new();
     let mut events = 0;
     std::thread::scope(|scope| {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
-use weir_net::log::{Direction, Dump, Failure, Kinds, Log, Reader, Reason, What};
+use weir_net::log::{Direction, Dump, EventBody, EventReason, FailureEvent, Kinds, Log, LogReader};
 
 /// A step of a run.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ fn act() -> impl Strategy<Value = Act> {
 #[derive(Default)]
 struct Naive {
     units: u64,
-    written: Vec<(u64, u64, What)>,
+    written: Vec<(u64, u64, EventBody)>,
     head: u64,
     position: u64,
     /// What the reader has in its own memory.
@@ -43,9 +43,9 @@ struct Naive {
 }
 
 impl Naive {
-    fn write(&mut self, what: What) {
+    fn write(&mut self, what: EventBody) {
         let units = match &what {
-            What::Dump(dump) => 1 + dump.bytes.len().saturating_sub(8).div_ceil(24) as u64,
+            EventBody::Dump(dump) => 1 + dump.bytes.len().saturating_sub(8).div_ceil(24) as u64,
             _ => 1,
         };
         self.written.push((self.head, units, what));
@@ -66,9 +66,9 @@ impl Naive {
     }
 
     /// The next event.
-    fn read(&mut self) -> Option<What> {
+    fn read(&mut self) -> Option<EventBody> {
         let record = |from: u64, until: u64| {
-            move |(at, units, _): &&(u64, u64, What)| *at >= from && *at + *units <= until
+            move |(at, units, _): &&(u64, u64, EventBody)| *at >= from && *at + *units <= until
         };
         if self.written.iter().find(record(self.position, self.private)).is_none() {
             let oldest = self.head.saturating_sub(self.units);
@@ -107,7 +107,7 @@ proptest! {
         let path = directory.path().join("log");
         let log = Log::create(&path, 4096 << ring).expect("made");
         log.set_mask(Kinds::ALL);
-        let mut reader = Reader::open(&path).expect("opened");
+        let mut reader = LogReader::open(&path).expect("opened");
         let mut naive = Naive { units: 128 << ring, ..Naive::default() };
         for (number, act) in acts.into_iter().enumerate() {
             match act {
@@ -115,10 +115,10 @@ proptest! {
                     for at in 0..count {
                         let (source, target) = (Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST);
                         let value = (number << 16 | at) as u32;
-                        let reason = Reason::CHECKSUM;
-                        let failure = Failure { reason, protocol: 3, source, target, value };
+                        let reason = EventReason::CHECKSUM;
+                        let failure = FailureEvent { reason, protocol: 3, source, target, value };
                         log.error(&failure);
-                        naive.write(What::Failure(failure));
+                        naive.write(EventBody::Failure(failure));
                     }
                 }
                 Act::Dump(length) => {
@@ -128,7 +128,7 @@ proptest! {
                     let most = 8 + 24 * ((32 << ring) - 1);
                     let kept = bytes[..length.min(most)].to_vec();
                     let (direction, length_bytes) = (Direction::Out, length as u32);
-                    naive.write(What::Dump(Dump { direction, length_bytes, bytes: kept }));
+                    naive.write(EventBody::Dump(Dump { direction, length_bytes, bytes: kept }));
                 }
                 Act::Read(most) => {
                     for _ in 0..most {
@@ -142,7 +142,7 @@ proptest! {
                     }
                 }
                 Act::Reopen => {
-                    reader = Reader::open(&path).expect("opened");
+                    reader = LogReader::open(&path).expect("opened");
                     naive.reopen();
                 }
             }

@@ -4,8 +4,10 @@
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use weir_net::icmp::{Notice, Trouble, Undeliverable};
-use weir_net::message::{self, Attached, FROM_STATION_BYTES, Front, Request, Want, from_station};
+use weir_net::icmp::{Notice, NoticeKind, Undeliverable};
+use weir_net::message::{
+    self, AttachRequest, Attached, FROM_STATION_BYTES, MessageHead, Want, from_station,
+};
 use weir_net::outgoing::Outgoing;
 
 fn address() -> impl Strategy<Value = Ipv4Addr> {
@@ -21,11 +23,11 @@ fn wants() -> impl Strategy<Value = Vec<Want>> {
 proptest! {
     #[test]
     fn a_request_is_read_as_it_was_put(wants in wants(), name in "/[a-z/]{0,80}") {
-        let request = Request { wants, path: PathBuf::from(name) };
+        let request = AttachRequest { wants, path: PathBuf::from(name) };
         let bytes = request.put();
         let front: &[u8; FROM_STATION_BYTES] = bytes.first_chunk().expect("a front");
-        prop_assert_eq!(Front::check(front).expect("a front").kind, from_station::ATTACH);
-        prop_assert_eq!(Request::check(&bytes[FROM_STATION_BYTES..]), Some(request));
+        prop_assert_eq!(MessageHead::check(front).expect("a front").kind, from_station::ATTACH);
+        prop_assert_eq!(AttachRequest::check(&bytes[FROM_STATION_BYTES..]), Some(request));
     }
 
     #[test]
@@ -40,7 +42,7 @@ proptest! {
             Outgoing { destination, protocol, tos, ttl, dont_fragment, options: &options };
         let mut bytes = Vec::new();
         message::put_send(&mut bytes, &out, &payload);
-        let front = Front::check(bytes.first_chunk().expect("a front")).expect("a front");
+        let front = MessageHead::check(bytes.first_chunk().expect("a front")).expect("a front");
         prop_assert_eq!(front.kind, from_station::SEND);
         prop_assert_eq!((front.out.destination, front.out.protocol), (to, protocol));
         prop_assert_eq!((front.out.tos, front.out.ttl), (tos, ttl));
@@ -59,9 +61,9 @@ proptest! {
         (from, remote) in (address(), address()),
         first in any::<[u8; 8]>(),
         trouble in prop_oneof![
-            Just(Trouble::Unreachable),
-            Just(Trouble::TimeExceeded),
-            Just(Trouble::ParameterProblem)
+            Just(NoticeKind::Unreachable),
+            Just(NoticeKind::TimeExceeded),
+            Just(NoticeKind::ParameterProblem)
         ],
     ) {
         let notice = Notice {
@@ -83,10 +85,10 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-        if let Some(front) = bytes.first_chunk().and_then(Front::check) {
+        if let Some(front) = bytes.first_chunk().and_then(MessageHead::check) {
             prop_assert!(front.options_bytes <= 40 && front.options_bytes % 4 == 0);
         }
-        if let Some(request) = Request::check(&bytes) {
+        if let Some(request) = AttachRequest::check(&bytes) {
             prop_assert!(request.path.is_absolute() && request.wants.len() <= message::MOST_WANTS);
         }
         let _ = message::notice(&bytes);
@@ -97,17 +99,17 @@ proptest! {
 #[test]
 fn what_cannot_be_is_refused() {
     let good = message::front(from_station::SEND);
-    assert!(Front::check(&good).is_some());
+    assert!(MessageHead::check(&good).is_some());
     for (at, value) in [(4, 2), (5, 3), (5, 44), (6, 1), (7, 1), (12, 1), (15, 1)] {
         let mut bad = good;
         bad[at] = value;
-        assert_eq!(Front::check(&bad), None, "byte {at} is {value}");
+        assert_eq!(MessageHead::check(&bad), None, "byte {at} is {value}");
     }
     let too_many = [&[message::MOST_WANTS as u8 + 1][..], &[1, 0, 0, 0].repeat(65), b"/x"].concat();
     for bad in
         [&b""[..], b"\x01\x01\x02\0\0/x", b"\0relative", b"\0/nul\0", b"\x02\x01\0\0\0", &too_many]
     {
-        assert_eq!(Request::check(bad), None, "{bad:?}");
+        assert_eq!(AttachRequest::check(bad), None, "{bad:?}");
     }
 }
 

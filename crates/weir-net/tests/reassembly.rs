@@ -1,7 +1,10 @@
 //! Reassembly, case by case: what is put together, what is dropped and why, who gives way.
 
 use std::net::Ipv4Addr;
-use weir_net::reassembly::{Counts, LEAST_BUDGET_BYTES, Limits, Reassembly, Taken, Why};
+use weir_net::reassembly::{
+    FragmentRefusal, LEAST_BUDGET_BYTES, Reassembly, ReassemblyCounts, ReassemblyLimits,
+    ReassemblyResult,
+};
 use weir_net::wire::ipv4::{Datagram, Header, protocol};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -25,14 +28,14 @@ const LAST: [u8; 40] = [
 enum Became {
     Whole(Vec<u8>),
     Waiting,
-    Dropped(Why),
+    Dropped(FragmentRefusal),
 }
 
 fn take(reassembly: &mut Reassembly, bytes: &[u8], now_ns: u64) -> Became {
     match reassembly.take(&Datagram::check(bytes).unwrap(), now_ns) {
-        Taken::Whole(whole) => Became::Whole(whole.to_vec()),
-        Taken::Waiting => Became::Waiting,
-        Taken::Dropped(why) => Became::Dropped(why),
+        ReassemblyResult::Whole(whole) => Became::Whole(whole.to_vec()),
+        ReassemblyResult::Waiting => Became::Waiting,
+        ReassemblyResult::Dropped(why) => Became::Dropped(why),
     }
 }
 
@@ -87,7 +90,7 @@ fn whole(header: Header, payload_bytes: usize) -> Became {
 }
 
 fn default() -> Reassembly {
-    Reassembly::new(Limits::default())
+    Reassembly::new(ReassemblyLimits::default())
 }
 
 #[test]
@@ -106,7 +109,10 @@ fn fragments_that_linux_made_are_put_together_in_either_order() {
         weir_net::wire::udp::Datagram::check(from, to, datagram.payload()).unwrap();
     }
     assert_eq!((reassembly.waiting(), reassembly.held_bytes()), (0, 0));
-    assert_eq!(reassembly.counts(), Counts { fragments: 4, reassembled: 2, ..Counts::default() });
+    assert_eq!(
+        reassembly.counts(),
+        ReassemblyCounts { fragments: 4, reassembled: 2, ..ReassemblyCounts::default() }
+    );
 }
 
 #[test]
@@ -114,7 +120,7 @@ fn a_datagram_that_is_no_fragment_is_whole_as_it_is() {
     let mut reassembly = default();
     let bytes = piece(header(), 0, 9, false);
     assert_eq!(take(&mut reassembly, &bytes, 0), Became::Whole(bytes.clone()));
-    assert_eq!(reassembly.counts(), Counts::default());
+    assert_eq!(reassembly.counts(), ReassemblyCounts::default());
 }
 
 #[test]
@@ -174,7 +180,10 @@ fn a_fragment_that_came_before_is_ignored() {
     let fragments = pieces(header(), 1000, 304);
     for at in [0, 0, 3, 3, 2, 0, 2, 3] {
         let became = take(&mut reassembly, &fragments[at], 0);
-        assert!(matches!(became, Became::Waiting | Became::Dropped(Why::Duplicate)), "{became:?}");
+        assert!(
+            matches!(became, Became::Waiting | Became::Dropped(FragmentRefusal::Duplicate)),
+            "{became:?}"
+        );
     }
     assert_eq!(take(&mut reassembly, &fragments[1], 0), whole(header(), 1000));
     assert_eq!(reassembly.counts().duplicates, 5);
@@ -211,17 +220,22 @@ fn any_overlap_but_a_duplicate_drops_the_datagram_and_what_else_comes_of_it() {
         assert_eq!(take(&mut reassembly, &first, 0), Became::Waiting);
         let second = piece(header(), from, to, later);
         let became = take(&mut reassembly, &second, 0);
-        assert_eq!(became, Became::Dropped(Why::Overlap), "{story}");
+        assert_eq!(became, Became::Dropped(FragmentRefusal::Overlap), "{story}");
         for bytes in [&first, &second, &piece(header(), 2000, 2008, true)] {
             let became = take(&mut reassembly, bytes, SECOND_NS);
-            assert_eq!(became, Became::Dropped(Why::Poisoned), "{story}");
+            assert_eq!(became, Became::Dropped(FragmentRefusal::Poisoned), "{story}");
         }
         assert!(reassembly.held_bytes() > 0 && reassembly.waiting() == 1);
         // After its time the key is free again, and nobody is told.
         reassembly.expire(30 * SECOND_NS, |_| panic!("{story}: nothing waited"));
         assert_eq!((reassembly.held_bytes(), reassembly.waiting()), (0, 0));
         assert_eq!(take(&mut reassembly, &first, 30 * SECOND_NS), Became::Waiting);
-        let counts = Counts { fragments: 6, overlaps: 1, poisoned: 3, ..Counts::default() };
+        let counts = ReassemblyCounts {
+            fragments: 6,
+            overlaps: 1,
+            poisoned: 3,
+            ..ReassemblyCounts::default()
+        };
         assert_eq!(reassembly.counts(), counts);
     }
 }
@@ -233,7 +247,7 @@ fn forged_bytes_in_the_place_of_a_fragment_drop_the_datagram() {
     assert_eq!(take(&mut reassembly, &fragment, 0), Became::Waiting);
     let mut forged = fragment;
     forged[20 + 599] ^= 1;
-    assert_eq!(take(&mut reassembly, &forged, 0), Became::Dropped(Why::Overlap));
+    assert_eq!(take(&mut reassembly, &forged, 0), Became::Dropped(FragmentRefusal::Overlap));
 }
 
 #[test]
@@ -250,7 +264,8 @@ fn what_would_be_too_long_with_its_header_is_dropped() {
             let mut reassembly = default();
             assert_eq!(take(&mut reassembly, order[0], 0), Became::Waiting);
             let became = take(&mut reassembly, order[1], 0);
-            let expected = if fits { Became::Waiting } else { Became::Dropped(Why::TooLong) };
+            let expected =
+                if fits { Became::Waiting } else { Became::Dropped(FragmentRefusal::TooLong) };
             assert_eq!(became, expected);
             assert_eq!(reassembly.counts().too_long, u64::from(!fits));
         }
@@ -262,11 +277,14 @@ fn fragments_that_hide_the_header_of_tcp_are_dropped_alone() {
     let mut reassembly = default();
     let tcp = Header { protocol: protocol::TCP, ..header() };
     for bytes in [piece(tcp, 0, 16, true), piece(tcp, 8, 32, true), piece(tcp, 8, 32, false)] {
-        assert_eq!(take(&mut reassembly, &bytes, 0), Became::Dropped(Why::Tiny));
+        assert_eq!(take(&mut reassembly, &bytes, 0), Became::Dropped(FragmentRefusal::Tiny));
     }
     assert_eq!((reassembly.counts().tiny, reassembly.waiting()), (3, 0));
     assert_eq!(take(&mut reassembly, &piece(tcp, 0, 24, true), 0), Became::Waiting);
-    assert_eq!(take(&mut reassembly, &piece(tcp, 8, 32, true), 0), Became::Dropped(Why::Tiny));
+    assert_eq!(
+        take(&mut reassembly, &piece(tcp, 8, 32, true), 0),
+        Became::Dropped(FragmentRefusal::Tiny)
+    );
     assert_eq!(take(&mut reassembly, &piece(tcp, 24, 29, false), 0), whole(tcp, 29));
     assert_eq!(take(&mut reassembly, &piece(header(), 0, 8, true), 0), Became::Waiting);
     assert_eq!(take(&mut reassembly, &piece(header(), 8, 9, false), 0), whole(header(), 9));
@@ -282,7 +300,7 @@ fn a_mark_of_congestion_on_any_fragment_is_on_the_whole() {
     assert_eq!(became, whole(marked(0x03), 30));
     take(&mut reassembly, &piece(marked(0x00), 0, 24, true), 0);
     let became = take(&mut reassembly, &piece(marked(0x03), 24, 30, false), 0);
-    assert_eq!(became, Became::Dropped(Why::Ecn));
+    assert_eq!(became, Became::Dropped(FragmentRefusal::Ecn));
     assert_eq!((reassembly.counts().ecn, reassembly.held_bytes()), (1, 0));
 }
 
@@ -332,10 +350,10 @@ fn an_old_fragment_is_not_put_together_with_one_after_its_time() {
 
 #[test]
 fn limits_below_one_datagram_are_raised_to_it() {
-    let limits = Limits { whole_bytes: 1, source_bytes: 0, timeout_ns: SECOND_NS };
+    let limits = ReassemblyLimits { whole_bytes: 1, source_bytes: 0, timeout_ns: SECOND_NS };
     let mut reassembly = Reassembly::new(limits);
     let least = LEAST_BUDGET_BYTES;
-    let kept = Limits { whole_bytes: least, source_bytes: least, timeout_ns: SECOND_NS };
+    let kept = ReassemblyLimits { whole_bytes: least, source_bytes: least, timeout_ns: SECOND_NS };
     assert_eq!(reassembly.limits(), kept);
     let fragments = pieces(header(), 65_515, 1480);
     let (last, others) = fragments.split_last().unwrap();
@@ -414,7 +432,8 @@ fn seven_of_the_longest_datagrams_of_one_source_may_come_at_a_time() {
 /// The datagram that a fragment belongs to can be the one that has to give way for it.
 #[test]
 fn a_datagram_that_gives_way_to_its_own_fragment_is_gone() {
-    let limits = Limits { whole_bytes: 0, source_bytes: 0, ..Limits::default() };
+    let limits =
+        ReassemblyLimits { whole_bytes: 0, source_bytes: 0, ..ReassemblyLimits::default() };
     for other in [header().source, Ipv4Addr::new(10, 0, 0, 9)] {
         let mut reassembly = Reassembly::new(limits);
         let newer = Header { id: 8, source: other, ..header() };
@@ -422,7 +441,7 @@ fn a_datagram_that_gives_way_to_its_own_fragment_is_gone() {
         assert_eq!(take(&mut reassembly, &piece(newer, 0, 8, true), 0), Became::Waiting);
         let became = take(&mut reassembly, &piece(header(), 8, 65_400, true), 0);
         let is_own = other == header().source;
-        let why = if is_own { Why::SourceBudget } else { Why::WholeBudget };
+        let why = if is_own { FragmentRefusal::SourceBudget } else { FragmentRefusal::WholeBudget };
         assert_eq!(became, Became::Dropped(why));
         assert_eq!(reassembly.waiting(), 1);
         assert_eq!(take(&mut reassembly, &piece(newer, 8, 9, false), 0), whole(newer, 9));
@@ -436,7 +455,7 @@ fn poisoned_keys_are_within_the_budgets() {
         let header = Header { id, ..header() };
         take(&mut reassembly, &piece(header, 0, 1024, true), 0);
         let became = take(&mut reassembly, &piece(header, 8, 16, true), 0);
-        assert_eq!(became, Became::Dropped(Why::Overlap));
+        assert_eq!(became, Became::Dropped(FragmentRefusal::Overlap));
         assert!(reassembly.held_bytes() <= reassembly.limits().source_bytes);
     }
     // What gives way of them was counted when it was poisoned.

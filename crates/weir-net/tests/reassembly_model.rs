@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use weir_net::fragment::Pieces;
-use weir_net::reassembly::{LEAST_BUDGET_BYTES, Limits, Reassembly, Taken, Why};
+use weir_net::reassembly::{
+    FragmentRefusal, LEAST_BUDGET_BYTES, Reassembly, ReassemblyLimits, ReassemblyResult,
+};
 use weir_net::wire::ipv4::{Datagram, Header};
 
 const TIMEOUT_NS: u64 = 1000;
@@ -74,12 +76,12 @@ struct Known {
     came: Vec<Fragment>,
 }
 
-/// What the naive reassembly says: as [`Taken`], by value.
+/// What the naive reassembly says: as [`ReassemblyResult`], by value.
 #[derive(Debug, PartialEq)]
 enum Says {
     Whole(Vec<u8>),
     Waiting,
-    Dropped(Why),
+    Dropped(FragmentRefusal),
 }
 
 #[derive(Default)]
@@ -92,7 +94,7 @@ impl Naive {
         let (start, end) = (fragment.start(), fragment.end());
         let small = start == 0 && fragment.bytes < 20;
         if fragment.protocol == 6 && (small || start == 8) {
-            return Says::Dropped(Why::Tiny);
+            return Says::Dropped(FragmentRefusal::Tiny);
         }
         let key = (fragment.source, fragment.id, fragment.protocol);
         if self.known.get(&key).is_some_and(|known| known.deadline_ns <= now_ns) {
@@ -101,14 +103,14 @@ impl Naive {
         let fresh = || Known { deadline_ns: now_ns + TIMEOUT_NS, ..Known::default() };
         let known = self.known.entry(key).or_insert_with(fresh);
         if known.poisoned {
-            return Says::Dropped(Why::Poisoned);
+            return Says::Dropped(FragmentRefusal::Poisoned);
         }
         let same = |other: &Fragment| {
             (other.unit, other.bytes, other.more) == (fragment.unit, fragment.bytes, fragment.more)
                 && other.payload() == fragment.payload()
         };
         if known.came.iter().any(same) {
-            return Says::Dropped(Why::Duplicate);
+            return Says::Dropped(FragmentRefusal::Duplicate);
         }
         if let Some(why) = known.contradicts(fragment) {
             known.poisoned = true;
@@ -129,7 +131,7 @@ impl Naive {
 }
 
 impl Known {
-    fn contradicts(&self, fragment: &Fragment) -> Option<Why> {
+    fn contradicts(&self, fragment: &Fragment) -> Option<FragmentRefusal> {
         let (start, end) = (fragment.start(), fragment.end());
         let overlaps = (start..end).any(|at| self.map.contains_key(&at));
         let beyond = |other: &Fragment| {
@@ -138,20 +140,20 @@ impl Known {
                 || (!other.more && !fragment.more)
         };
         if overlaps || self.came.iter().any(beyond) {
-            return Some(Why::Overlap);
+            return Some(FragmentRefusal::Overlap);
         }
         let all = || self.came.iter().chain([fragment]);
         let first = all().find(|fragment| fragment.unit == 0);
         let header_bytes = 20 + first.map_or(0, |first| usize::from(first.options));
         let longest = all().map(Fragment::end).max().unwrap_or(0);
-        (header_bytes + longest > 65_535).then_some(Why::TooLong)
+        (header_bytes + longest > 65_535).then_some(FragmentRefusal::TooLong)
     }
 
     /// The whole, under the first fragment's header, whose checksum is reckoned word by word.
     fn whole(&self, payload_bytes: usize) -> Says {
         let codepoint = |wanted| self.came.iter().any(|fragment| fragment.tos & 3 == wanted);
         if codepoint(0) && codepoint(3) {
-            return Says::Dropped(Why::Ecn);
+            return Says::Dropped(FragmentRefusal::Ecn);
         }
         let first = self.came.iter().find(|fragment| fragment.unit == 0).unwrap();
         let mut bytes = first.written();
@@ -174,9 +176,9 @@ impl Known {
 
 fn says(reassembly: &mut Reassembly, bytes: &[u8], now_ns: u64) -> Says {
     match reassembly.take(&Datagram::check(bytes).unwrap(), now_ns) {
-        Taken::Whole(whole) => Says::Whole(whole.to_vec()),
-        Taken::Waiting => Says::Waiting,
-        Taken::Dropped(why) => Says::Dropped(why),
+        ReassemblyResult::Whole(whole) => Says::Whole(whole.to_vec()),
+        ReassemblyResult::Waiting => Says::Waiting,
+        ReassemblyResult::Dropped(why) => Says::Dropped(why),
     }
 }
 
@@ -224,7 +226,7 @@ proptest! {
 
     #[test]
     fn it_says_what_a_naive_one_says(steps in any_steps(), expires in any::<bool>()) {
-        let limits = Limits { timeout_ns: TIMEOUT_NS, ..Limits::default() };
+        let limits = ReassemblyLimits { timeout_ns: TIMEOUT_NS, ..ReassemblyLimits::default() };
         let (mut reassembly, mut naive) = (Reassembly::new(limits), Naive::default());
         let mut now_ns = 0;
         for (fragment, time_ns) in steps.iter().filter(|(fragment, _)| is_possible(fragment)) {
@@ -316,7 +318,7 @@ proptest! {
         prop_assert!(full.iter().all(|fragment| fragment.len() + 8 > mtu));
         let mut order: Vec<usize> = (0..datagram.fragments.len()).collect();
         shuffle(&mut order, seed);
-        let mut reassembly = Reassembly::new(Limits::default());
+        let mut reassembly = Reassembly::new(ReassemblyLimits::default());
         let (last, others) = order.split_last().unwrap();
         for at in others {
             // Each of them twice: networks do that.
@@ -352,7 +354,7 @@ proptest! {
             }
         }
         shuffle(&mut smaller, seed);
-        let mut reassembly = Reassembly::new(Limits::default());
+        let mut reassembly = Reassembly::new(ReassemblyLimits::default());
         let mut said: Vec<Says> =
             smaller.iter().map(|fragment| says(&mut reassembly, fragment, 0)).collect();
         prop_assert!(said.pop() == Some(Says::Whole(datagram.whole)));
@@ -369,7 +371,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         // Three honest sources and two hostile ones (of `any_fragment`), each at its limit.
-        let limits = Limits {
+        let limits = ReassemblyLimits {
             whole_bytes: 5 * LEAST_BUDGET_BYTES,
             source_bytes: LEAST_BUDGET_BYTES,
             timeout_ns: TIMEOUT_NS,
@@ -408,7 +410,7 @@ proptest! {
         forged in prop::collection::vec((any_fragment(), any::<u8>()), 0..600),
         payload_bytes in 1500usize..65_516,
     ) {
-        let limits = Limits { whole_bytes: 0, source_bytes: 0, timeout_ns: TIMEOUT_NS };
+        let limits = ReassemblyLimits { whole_bytes: 0, source_bytes: 0, timeout_ns: TIMEOUT_NS };
         let mut reassembly = Reassembly::new(limits);
         let whole_bytes = reassembly.limits().whole_bytes;
         for (fragment, source) in forged {

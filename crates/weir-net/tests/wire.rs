@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use weir_net::wire::ipv4::{Datagram, Header, Malformed, protocol};
-use weir_net::wire::options::{self, Problem, Reason, Seen};
+use weir_net::wire::options::{self, OptionFault, OptionProblem, OptionSummary};
 use weir_net::wire::{checksum, udp};
 
 /// A DNS query, as Linux sends it from 192.0.2.1 to 192.0.2.2.
@@ -147,14 +147,14 @@ fn fragments_that_no_datagram_has_are_refused() {
     assert_eq!(fragment(0x8000, 57), Ok(()), "the reserved flag is not looked at");
 }
 
-fn at(pointer: u8, reason: Reason) -> Problem {
-    Problem { pointer, reason }
+fn at(pointer: u8, reason: OptionFault) -> OptionProblem {
+    OptionProblem { pointer, reason }
 }
 
 #[test]
 fn an_address_is_put_into_a_record_route_until_it_is_full() {
     let mut list = <[u8; 40]>::try_from(Datagram::check(&WITH_ROUTE).unwrap().options()).unwrap();
-    let seen = Seen { record_route: true, ..Seen::default() };
+    let seen = OptionSummary { record_route: true, ..OptionSummary::default() };
     assert_eq!(options::verify(&list), Ok(seen));
     options::update(&mut list, OWN, NOON_MS).unwrap();
     assert_eq!(list[..12], [1, 7, 39, 12, 192, 0, 2, 1, 10, 9, 8, 7]);
@@ -191,7 +191,7 @@ fn the_time_is_put_into_a_timestamp_in_its_three_forms() {
 #[test]
 fn a_timestamp_that_linux_filled_in_is_full_for_us() {
     let mut list = Datagram::check(&WITH_TIME).unwrap().options().to_vec();
-    let seen = Seen { timestamp: true, ..Seen::default() };
+    let seen = OptionSummary { timestamp: true, ..OptionSummary::default() };
     assert_eq!(options::verify(&list), Ok(seen));
     options::update(&mut list, OWN, NOON_MS).unwrap();
     assert_eq!(list[3], 0x11, "one had no room");
@@ -211,31 +211,31 @@ fn who_has_no_room_for_a_timestamp_is_counted_up_to_fifteen() {
         assert_eq!(list[4], count << 4);
     }
     let full = list;
-    assert_eq!(options::update(&mut list, OWN, NOON_MS), Err(at(24, Reason::Overflow)));
+    assert_eq!(options::update(&mut list, OWN, NOON_MS), Err(at(24, OptionFault::Overflow)));
     assert_eq!(list, full);
 }
 
 #[test]
 fn problems_are_told_with_their_place() {
-    let cases: [(&[u8], Problem); 18] = [
-        (&[7], at(20, Reason::Length)),
-        (&[1, 1, 7], at(22, Reason::Length)),
-        (&[7, 0], at(21, Reason::Length)),
-        (&[1, 7, 1, 4], at(22, Reason::Length)),
-        (&[7, 8, 4, 0], at(21, Reason::Length)),
-        (&[7, 2, 4, 0], at(21, Reason::Length)),
-        (&[222, 5, 0, 0], at(21, Reason::Length)),
-        (&[7, 7, 3, 0, 0, 0, 0], at(22, Reason::Pointer)),
-        (&[7, 7, 0, 0, 0, 0, 0], at(22, Reason::Pointer)),
-        (&[7, 7, 5, 0, 0, 0, 0], at(22, Reason::Pointer)),
-        (&[68, 16, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], at(22, Reason::Pointer)),
-        (&[7, 12, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0], at(22, Reason::Pointer)),
-        (&[68, 3, 5, 0], at(21, Reason::Length)),
-        (&[68, 8, 4, 0, 0, 0, 0, 0], at(22, Reason::Pointer)),
-        (&[68, 8, 5, 1, 0, 0, 0, 0], at(22, Reason::Pointer)),
-        (&[7, 3, 4, 7, 3, 4, 0, 0], at(23, Reason::Twice)),
-        (&[68, 4, 5, 0, 1, 68, 4, 5, 0], at(25, Reason::Twice)),
-        (&[148, 4, 0, 0, 7, 7, 6, 0, 0, 0, 0, 0], at(26, Reason::Pointer)),
+    let cases: [(&[u8], OptionProblem); 18] = [
+        (&[7], at(20, OptionFault::Length)),
+        (&[1, 1, 7], at(22, OptionFault::Length)),
+        (&[7, 0], at(21, OptionFault::Length)),
+        (&[1, 7, 1, 4], at(22, OptionFault::Length)),
+        (&[7, 8, 4, 0], at(21, OptionFault::Length)),
+        (&[7, 2, 4, 0], at(21, OptionFault::Length)),
+        (&[222, 5, 0, 0], at(21, OptionFault::Length)),
+        (&[7, 7, 3, 0, 0, 0, 0], at(22, OptionFault::Pointer)),
+        (&[7, 7, 0, 0, 0, 0, 0], at(22, OptionFault::Pointer)),
+        (&[7, 7, 5, 0, 0, 0, 0], at(22, OptionFault::Pointer)),
+        (&[68, 16, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], at(22, OptionFault::Pointer)),
+        (&[7, 12, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0], at(22, OptionFault::Pointer)),
+        (&[68, 3, 5, 0], at(21, OptionFault::Length)),
+        (&[68, 8, 4, 0, 0, 0, 0, 0], at(22, OptionFault::Pointer)),
+        (&[68, 8, 5, 1, 0, 0, 0, 0], at(22, OptionFault::Pointer)),
+        (&[7, 3, 4, 7, 3, 4, 0, 0], at(23, OptionFault::Twice)),
+        (&[68, 4, 5, 0, 1, 68, 4, 5, 0], at(25, OptionFault::Twice)),
+        (&[148, 4, 0, 0, 7, 7, 6, 0, 0, 0, 0, 0], at(26, OptionFault::Pointer)),
     ];
     for (list, problem) in cases {
         assert_eq!(options::verify(list), Err(problem), "{list:?}");
@@ -247,10 +247,10 @@ fn source_routes_are_refused_used_up_or_not() {
     for kind in [131, 137] {
         for pointer in [4, 8, 12] {
             let list = [1, kind, 11, pointer, 10, 0, 0, 1, 10, 0, 0, 2];
-            assert_eq!(options::verify(&list), Err(at(21, Reason::SourceRoute)));
+            assert_eq!(options::verify(&list), Err(at(21, OptionFault::SourceRoute)));
         }
         let list = [1, kind, 12, 4, 10, 0, 0, 1, 10, 0, 0, 2];
-        assert_eq!(options::verify(&list), Err(at(22, Reason::Length)), "beyond the end");
+        assert_eq!(options::verify(&list), Err(at(22, OptionFault::Length)), "beyond the end");
     }
 }
 
@@ -258,7 +258,7 @@ fn source_routes_are_refused_used_up_or_not() {
 fn others_are_passed_over_unread() {
     let list =
         [148, 4, 0, 0, 130, 11, 9, 9, 9, 9, 9, 9, 9, 9, 9, 136, 4, 1, 2, 94, 2, 0, 7, 0, 131];
-    let seen = Seen { others: 4, ..Seen::default() };
+    let seen = OptionSummary { others: 4, ..OptionSummary::default() };
     assert_eq!(options::verify(&list), Ok(seen), "and nothing is read after the end");
     let mut updated = list;
     options::update(&mut updated, OWN, NOON_MS).unwrap();

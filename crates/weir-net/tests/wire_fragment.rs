@@ -1,7 +1,7 @@
 //! Datagrams into fragments: as Linux makes them, and what is refused.
 
 use std::net::Ipv4Addr;
-use weir_net::fragment::{Pieces, Refused};
+use weir_net::fragment::{FragmentError, Pieces};
 use weir_net::wire::ipv4::{Datagram, Header, protocol};
 
 /// A user datagram of 60 bytes of letters in two fragments, as Linux sends it through an MTU of 68.
@@ -30,7 +30,12 @@ fn header() -> Header {
     }
 }
 
-fn refused(header: Header, options: &[u8], payload_bytes: usize, mtu: usize) -> Option<Refused> {
+fn refused(
+    header: Header,
+    options: &[u8],
+    payload_bytes: usize,
+    mtu: usize,
+) -> Option<FragmentError> {
     Pieces::new(header, options, payload_bytes, mtu).err()
 }
 
@@ -80,22 +85,22 @@ fn the_longest_header_goes_through_the_smallest_mtu() {
 #[test]
 fn what_cannot_be_sent_is_refused_by_name() {
     let kept = Header { dont_fragment: true, ..header() };
-    assert_eq!(refused(kept, &[], 49, 68), Some(Refused::DontFragment));
+    assert_eq!(refused(kept, &[], 49, 68), Some(FragmentError::DontFragment));
     assert_eq!(refused(kept, &[], 48, 68), None);
-    assert_eq!(refused(header(), &[], 1, 67), Some(Refused::Mtu));
-    assert_eq!(refused(header(), &[1; 41], 1, 1500), Some(Refused::Options));
-    assert_eq!(refused(header(), &[], 65_516, 1500), Some(Refused::TooLong));
+    assert_eq!(refused(header(), &[], 1, 67), Some(FragmentError::Mtu));
+    assert_eq!(refused(header(), &[1; 41], 1, 1500), Some(FragmentError::Options));
+    assert_eq!(refused(header(), &[], 65_516, 1500), Some(FragmentError::TooLong));
     assert_eq!(refused(header(), &[], 65_515, 1500), None);
-    assert_eq!(refused(header(), &[1], 65_512, 1500), Some(Refused::TooLong));
+    assert_eq!(refused(header(), &[1], 65_512, 1500), Some(FragmentError::TooLong));
     let middle = Header { more_fragments: true, offset_bytes: 800, ..header() };
     assert_eq!(refused(middle, &[], 800, 68), None);
-    assert_eq!(refused(middle, &[], 801, 68), Some(Refused::Fragment));
-    assert_eq!(refused(middle, &[], 0, 68), Some(Refused::Fragment));
+    assert_eq!(refused(middle, &[], 801, 68), Some(FragmentError::Fragment));
+    assert_eq!(refused(middle, &[], 0, 68), Some(FragmentError::Fragment));
     assert_eq!(
         refused(Header { offset_bytes: 4, ..header() }, &[], 8, 68),
-        Some(Refused::Fragment)
+        Some(FragmentError::Fragment)
     );
     let far = Header { offset_bytes: 65_512, ..header() };
-    assert_eq!(refused(far, &[], 4, 68), Some(Refused::TooLong));
+    assert_eq!(refused(far, &[], 4, 68), Some(FragmentError::TooLong));
     assert_eq!(refused(far, &[], 3, 68), None);
 }

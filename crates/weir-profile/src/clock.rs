@@ -4,40 +4,40 @@ use super::layout::{CLOCK_COUNTER, CLOCK_MONOTONIC};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
 
-/// To lose the CPU to another thread and get it back takes about as long, and the CPU clock costs a
-/// tenth of it at most.
+/// Losing the CPU to another thread and getting it back takes about this long; reading the CPU
+/// clock costs a tenth of it at most.
 const LONG_NS: u64 = 4000;
-/// So does falling asleep and being woken at once.
+/// Falling asleep and being woken at once takes about this long as well.
 const WAITS_NS: u64 = 2000;
-/// A look at the CPU clock is less than a hundredth of this.
+/// Reading the CPU clock takes less than a hundredth of this.
 const SETTLE_NS: u64 = 250_000;
 
 static CLOCK: OnceLock<Clock> = OnceLock::new();
 
-/// The clock, calibrated once a process.
+/// The clock, calibrated once per process.
 #[derive(Debug)]
 pub struct Clock {
     source: quanta::Clock,
     /// [`CLOCK_COUNTER`] or [`CLOCK_MONOTONIC`].
     pub kind: u64,
-    /// Ticks a second.
+    /// Ticks per second.
     pub hz: u64,
     ticks_per_ns: f64,
-    /// What the CPU clock counts of being read twice.
+    /// What the CPU clock counts between two consecutive readings.
     cpu_bias_ns: u64,
-    /// How long that takes.
+    /// How long a reading takes.
     pub ask_ticks: u64,
-    /// Longest time that is taken to have been on a CPU without asking the CPU clock.
+    /// The longest time that counts as CPU time without reading the CPU clock.
     pub long: u64,
-    /// The same, of a system call that may wait.
+    /// This limit for a system call that may wait.
     pub waits: u64,
-    /// Longest time, added up, that waits for a look at the CPU clock.
+    /// The longest sum of such times before the CPU clock is read.
     pub settle: u64,
 }
 
 impl Clock {
     fn new() -> Clock {
-        // Calibrates for as long as that takes, 200 ms at most.
+        // Calibrates for as long as necessary, 200 ms at most.
         let source = quanta::Clock::new();
         let apart = source.raw().abs_diff(monotonic_ns());
         let kind = if apart < 100_000_000 { CLOCK_MONOTONIC } else { CLOCK_COUNTER };
@@ -55,29 +55,30 @@ impl Clock {
         Clock { source, kind, hz, ticks_per_ns, cpu_bias_ns, ask_ticks, long, waits, settle }
     }
 
-    /// Ticks now.
+    /// Returns the current time in ticks.
     #[inline]
     pub fn now(&self) -> u64 {
         self.source.raw()
     }
 
-    /// So many nanoseconds in ticks.
+    /// Converts nanoseconds to ticks.
     pub fn ticks(&self, ns: u64) -> u64 {
         (ns as f64 * self.ticks_per_ns) as u64
     }
 
-    /// CPU time between two looks at the thread's CPU clock, in ticks, without what looking cost.
+    /// Returns the CPU time between two readings of the thread's CPU clock, in ticks, less the cost
+    /// of a reading.
     pub fn cpu_ticks(&self, before_ns: u64, after_ns: u64) -> u64 {
         self.ticks(after_ns.saturating_sub(before_ns).saturating_sub(self.cpu_bias_ns))
     }
 }
 
-/// The clock, made if there is none yet.
+/// Returns the clock, and creates it if necessary.
 pub fn clock() -> &'static Clock {
     CLOCK.get_or_init(Clock::new)
 }
 
-/// The clock if there is one: before, no profile is on.
+/// Returns the clock if it exists; a profile can only be on once it does.
 #[inline]
 pub fn made() -> Option<&'static Clock> {
     CLOCK.get()
@@ -100,7 +101,8 @@ mod tests {
             std::hint::spin_loop();
         }
         let (ns, ticks) = (monotonic_ns() - ns, clock.now() - ticks);
-        // Within a hundredth: a thread that lost its CPU between two looks is not a wrong clock.
+        // Within a hundredth: a thread that lost its CPU between two readings does not make the
+        // clock wrong.
         let ratio = clock.ticks(ns) as f64 / ticks as f64;
         assert!((0.9..1.1).contains(&ratio), "{ns} ns, {ticks} ticks");
         assert_eq!(clock.cpu_ticks(5, 5), 0);

@@ -1,4 +1,4 @@
-//! The CPU time of a whole process, as the kernel counts it: what a profile is held against.
+//! The CPU time of a whole process as the kernel counts it, with which a profile is compared.
 
 use super::row::seconds;
 use serde::Serialize;
@@ -6,10 +6,10 @@ use weir_sys::Pid;
 use weir_sys::cpu::process_ns;
 use weir_sys::proc::{Sched, Stat, read_small, tasks};
 
-/// CPU time of a process, all its threads.
+/// CPU time of all threads of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cpu {
-    /// On a CPU: exact, threads that ended included (clock_getcpuclockid(3)).
+    /// CPU time: exact, including threads that have ended (clock_getcpuclockid(3)).
     #[serde(rename = "cpu_s", serialize_with = "seconds")]
     pub total_ns: u64,
     /// In user mode, to a clock tick (`utime` of `/proc/PID/stat`).
@@ -18,14 +18,14 @@ pub struct Cpu {
     /// In the kernel, to a clock tick (`stime` of `/proc/PID/stat`).
     #[serde(rename = "sys_s", serialize_with = "seconds")]
     pub system_ns: u64,
-    /// Ready to run and without a CPU: of the threads there are (`/proc/PID/task/TID/schedstat`).
+    /// Time ready to run without a CPU: of existing threads only (`/proc/PID/task/TID/schedstat`).
     #[serde(rename = "runq_s", serialize_with = "seconds")]
     pub queue_ns: u64,
 }
 
 impl Cpu {
-    /// Of the process that has this number and began then (clock ticks since the machine did).
-    /// `None` when it is gone, be it that nobody has reaped it yet.
+    /// Reads it for the process with this id and start time (clock ticks since boot). `None` when
+    /// it has ended, even if nobody has reaped it yet.
     pub fn of(pid: Pid, started_ticks: u64) -> Option<Cpu> {
         let stat = stat(pid)?;
         if stat.started_ticks != started_ticks || matches!(stat.state, b'Z' | b'X') {
@@ -37,7 +37,7 @@ impl Cpu {
         for task in tasks(pid) {
             let mut buffer = [0; 128];
             let text = read_small(&format!("/proc/{pid}/task/{task}/schedstat"), &mut buffer);
-            // A thread that has just ended has none.
+            // A thread that has just ended has no file.
             queue_ns += text.ok().and_then(Sched::parse).map_or(0, |sched| sched.queue_ns);
         }
         Some(Cpu {
@@ -48,7 +48,7 @@ impl Cpu {
         })
     }
 
-    /// What was used since `before`.
+    /// Returns what was used since `before`.
     pub fn since(self, before: Cpu) -> Cpu {
         Cpu {
             total_ns: self.total_ns.saturating_sub(before.total_ns),
@@ -58,7 +58,7 @@ impl Cpu {
         }
     }
 
-    /// Both together.
+    /// Returns user and system time together.
     pub fn plus(self, other: Cpu) -> Cpu {
         Cpu {
             total_ns: self.total_ns.saturating_add(other.total_ns),
@@ -69,8 +69,7 @@ impl Cpu {
     }
 }
 
-/// When a process began, in clock ticks since the machine did; with its number that is its
-/// identity.
+/// Returns the start time of a process in clock ticks since boot, which with its id identifies it.
 pub fn started_ticks(pid: Pid) -> Option<u64> {
     Some(stat(pid)?.started_ticks)
 }

@@ -1,4 +1,4 @@
-//! Where things lie in the table, which is a file once it is published; all in words of 8 bytes.
+//! The layout of the table, which is a file once it is published, in words of 8 bytes.
 //!
 //! ```text
 //! word      0  magic | version | process id | its start, in clock ticks since the machine's
@@ -12,8 +12,8 @@
 //!        1024  tables of 512 words, one a thread: rows of calls, user, system, wait ticks
 //! ```
 //!
-//! Names are UTF-8, filled up with zeros. A row's kind is stored after its name. All but word 16
-//! and 17 is written by the process alone, a thread's table by that thread alone.
+//! Names are UTF-8, padded with zeros. A row's kind is stored after its name. Only the process
+//! writes the words other than 16 and 17, and only its thread writes a thread's table.
 
 /// The first word.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirprof");
@@ -38,19 +38,19 @@ pub const KINDS_AT: usize = 64;
 pub const NAMES_AT: usize = 512;
 pub const TABLES_AT: usize = 1024;
 
-/// Bytes of a name, at most.
+/// Most bytes of a name.
 pub const NAME_BYTES: usize = 32;
 /// Words of a name.
 pub const NAME_WORDS: usize = NAME_BYTES / 8;
 /// Rows: two of the profile's own, and one for each use of a subroutine.
 pub const ROWS: usize = 128;
-/// Threads that are counted at the same time.
+/// Most threads counted at the same time.
 pub const THREADS: usize = 32;
 /// Words of a row.
 pub const ROW_WORDS: usize = 4;
 /// Words of a thread's table.
 pub const TABLE_WORDS: usize = ROWS * ROW_WORDS;
-/// Words of all.
+/// Words of the whole table.
 pub const WORDS: usize = TABLES_AT + THREADS * TABLE_WORDS;
 
 /// Columns of a row.
@@ -59,27 +59,27 @@ pub const USER: usize = 1;
 pub const SYSTEM: usize = 2;
 pub const WAIT: usize = 3;
 
-/// The row of what threads do outside of all spans. Its user column is not reported: no subroutine
-/// explains it.
+/// The row of time outside of all spans. Its user column is not reported: it belongs to no
+/// subroutine.
 pub const OUTSIDE: usize = 0;
-/// The row of looks at the CPU clock.
+/// The row of readings of the CPU clock.
 pub const OWN: usize = 1;
 /// The first row of a subroutine.
 pub const FIRST: usize = 2;
-/// The rows that are always there.
+/// The names of the two rows that always exist.
 pub const FIXED: [&str; FIRST] = ["(outside)", "(the profile)"];
 
-/// A row of a subroutine: spans.
+/// Kind of a row: a subroutine, counted by spans.
 pub const KIND_SPAN: u64 = 1;
-/// A row of a system call.
+/// Kind of a row: a system call.
 pub const KIND_CALL: u64 = 2;
 
-/// The clock is the time-stamp counter.
+/// Clock kind: the time-stamp counter.
 pub const CLOCK_COUNTER: u64 = 1;
-/// The clock counts the nanoseconds of CLOCK_MONOTONIC.
+/// Clock kind: the nanoseconds of CLOCK_MONOTONIC.
 pub const CLOCK_MONOTONIC: u64 = 2;
 
-/// How long an observer switches a profile on; it does so again and again.
+/// How long an observer switches a profile on; it renews this again and again.
 pub const LEASE_NS: u64 = 2_000_000_000;
 
 const _: () = assert!(OWNERS_AT + THREADS <= KINDS_AT && KINDS_AT + ROWS <= NAMES_AT);

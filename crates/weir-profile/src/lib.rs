@@ -1,5 +1,6 @@
-//! A profile with call counts: user, system and waiting time of each subroutine, and how often it
-//! was called, in any program, always compiled in and switched on at run time, from outside too.
+//! A profile with call counts: how often each subroutine was called, and its user, system and
+//! waiting time. It works in any program, is always compiled in, and is switched on at run time,
+//! also from another process.
 //!
 //! ```
 //! use weir_profile::Subroutine;
@@ -23,22 +24,22 @@
 //! # }
 //! ```
 //!
-//! Off, a span or a system call is a relaxed load and a branch. On, it is two looks at the
-//! time-stamp counter; what each costs is in docs/design/profile.md. After S. Graham, P. Kessler
-//! and M. McKusick, "gprof: a Call Graph Execution Profiler" (1982), but with self times measured
-//! at each beginning and end of a span rather than sampled, and system calls told apart.
+//! While off, a span or a system call costs a relaxed load and a branch. While on, it costs two
+//! readings of the time-stamp counter; docs/design/profile.md has the figures. After S. Graham, P.
+//! Kessler and M. McKusick, "gprof: a Call Graph Execution Profiler" (1982), but with self times
+//! measured at each start and end of a span rather than sampled, and with system calls counted
+//! apart.
 //!
-//! - A time of at most 4 us between two such looks is taken to have been on a CPU (2 us in
-//!   [`wait`]). After a longer one the thread's CPU clock is asked, and what it lacks is waiting:
-//!   for an event, a lock, or a CPU. [`Report`] holds the sum of the rest against the CPU time the
-//!   kernel counted.
-//! - [`publish`] lays the table into a file, where [`Observed`] of another process switches it on,
-//!   looks twice, and makes a [`Report`] of the difference.
-//! - At most 126 uses of subroutines, and 32 threads at the same time, are counted; a report says
+//! - A time of at most 4 us between two such readings counts as CPU time (2 us in [`wait`]). After
+//!   a longer time the thread's CPU clock is read, and the time that it lacks is waiting: for an
+//!   event, a lock, or a CPU. [`Report`] compares the sum with the CPU time the kernel counted.
+//! - [`publish`] puts the table into a file, where [`Observed`] in another process switches it on,
+//!   takes two snapshots, and makes a [`Report`] of the difference.
+//! - At most 126 uses of subroutines, and 32 threads at the same time, are counted; a report states
 //!   if there were more.
-//! - A forked child is off, and has a table of its own; it may publish that. Where another
-//!   thread of the parent is just within [`switch`] or [`report`], the child cannot call these:
-//!   they hold a lock.
+//! - In a forked child the profile is off, and the child has its own table; it may publish that. If
+//!   another thread of the parent was just within [`switch`] or [`report`], which hold a lock, the
+//!   child cannot call these.
 
 #![forbid(unsafe_code)]
 
@@ -58,11 +59,11 @@ mod tests;
 mod text;
 
 pub use cpu::Cpu;
-pub use observe::{Observed, Sight};
+pub use observe::{Observation, Observed};
 pub use own::{report, switch};
 pub use publish::{Published, publish};
-pub use report::{Report, Unit};
-pub use row::Row;
+pub use report::{Report, ReportUnit};
+pub use row::ProfileRow;
 use table::Begin;
 pub use table::is_on;
 
@@ -70,13 +71,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicU32;
 
-/// How long an observer's switching on lasts, unless it is renewed ([`Observed::renew`]).
+/// How long a profile stays on after an observer switches it on or renews it ([`Observed::renew`]).
 pub const LEASE: std::time::Duration = std::time::Duration::from_nanos(layout::LEASE_NS);
 
-/// A subroutine, or a system call, that is counted under a name: a static.
+/// A subroutine, or a system call, counted under a name; a static.
 ///
-/// Those of the same name are one row of a report; as a subroutine and as a system call it has a
-/// row each.
+/// Subroutines of one name share a row of a report; used as a subroutine and as a system call, a
+/// name has a row for each.
 pub struct Subroutine {
     name: &'static str,
     /// Its row as a span and as a system call; 0 until it is first used.
@@ -85,22 +86,22 @@ pub struct Subroutine {
 }
 
 impl Subroutine {
-    /// For a static. Of the name the first 32 bytes are shown.
+    /// Creates it for a static. Reports show the first 32 bytes of the name.
     pub const fn new(name: &'static str) -> Subroutine {
         Subroutine { name, span: AtomicU32::new(0), call: AtomicU32::new(0) }
     }
 
-    /// Begins a span, which ends when the guard is dropped. Guards end in the reverse order of
-    /// their beginning: one that ends too early ends those within it, one that is forgotten lasts
-    /// until one around it ends.
+    /// Begins a span, which ends when the guard is dropped. Guards must end in reverse order: one
+    /// that ends too early ends those within it, and a forgotten one lasts until one around it
+    /// ends.
     #[inline]
     pub fn enter(&'static self) -> Span {
         if is_on() { self.begin(Begin::Now) } else { Span::NONE }
     }
 
-    /// Begins a span where the last span or system call of this thread began or ended, and so with
-    /// one look at the clock less: for one that follows directly. What lies between is counted to
-    /// it.
+    /// Begins a span at the moment when the last span or system call of this thread began or ended,
+    /// which saves one reading of the clock: for a span that follows directly. The time in between
+    /// counts as part of it.
     #[inline]
     pub fn enter_next(&'static self) -> Span {
         if is_on() { self.begin(Begin::Next) } else { Span::NONE }
@@ -138,14 +139,14 @@ impl fmt::Debug for Subroutine {
     }
 }
 
-/// The guard of a span: it ends when this is dropped.
+/// The guard of a span, which ends when this is dropped.
 #[derive(Debug)]
 #[must_use = "the span ends when this is dropped"]
 pub struct Span {
     before: u32,
     /// 0 where nothing is counted.
     depth: u32,
-    /// It is its thread's.
+    /// Keeps it on its thread.
     of_thread: PhantomData<*const ()>,
 }
 
@@ -162,9 +163,9 @@ impl Drop for Span {
     }
 }
 
-/// The guard of a system call, so that one that unwinds ends too.
+/// The guard of a system call, so that a call that unwinds ends too.
 struct Calling {
-    call: Option<table::Call>,
+    call: Option<table::OpenCall>,
     of_thread: PhantomData<*const ()>,
 }
 
@@ -176,9 +177,8 @@ impl Drop for Calling {
     }
 }
 
-/// Counts what has passed to the span around, so that what begins with
-/// [`Subroutine::enter_next`] or [`wait_next`] does not get it: for work between the two that is
-/// rare.
+/// Counts the time so far for the enclosing span, so that a following [`Subroutine::enter_next`] or
+/// [`wait_next`] does not include it: for rare work between the two.
 #[inline]
 pub fn look() {
     if is_on() {
@@ -186,10 +186,10 @@ pub fn look() {
     }
 }
 
-/// Makes a system call that does not wait. Its time is system time of the subroutine that makes
-/// it, and of a row of its own.
+/// Makes a system call that does not wait. Its time is system time of the calling subroutine, and
+/// has a row of its own.
 ///
-/// `f` is the call and nothing else: spans and calls within it are not counted.
+/// `f` makes the call and nothing else: spans and calls within it are not counted.
 #[inline]
 pub fn system<T>(call: &'static Subroutine, f: impl FnOnce() -> T) -> T {
     if !is_on() {
@@ -199,11 +199,11 @@ pub fn system<T>(call: &'static Subroutine, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Makes a system call that may wait. If it takes longer than 2 us, only what the thread's CPU
-/// clock counted is system time, and the rest is waiting. Asking that clock is a row of its own,
-/// `(the profile)`.
+/// Makes a system call that may wait. If it takes longer than 2 us, only the time that the thread's
+/// CPU clock counted is system time, and the rest is waiting. Reading that clock has a row of its
+/// own, `(the profile)`.
 ///
-/// `f` is the call and nothing else: spans and calls within it are not counted.
+/// `f` makes the call and nothing else: spans and calls within it are not counted.
 #[inline]
 pub fn wait<T>(call: &'static Subroutine, f: impl FnOnce() -> T) -> T {
     if !is_on() {
@@ -213,8 +213,8 @@ pub fn wait<T>(call: &'static Subroutine, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Makes a system call that may wait, as [`wait`] does; it begins as a span of
-/// [`Subroutine::enter_next`] does.
+/// Makes a system call that may wait, like [`wait`], but begins at the moment when the last span or
+/// call ended, like [`Subroutine::enter_next`].
 #[inline]
 pub fn wait_next<T>(call: &'static Subroutine, f: impl FnOnce() -> T) -> T {
     if !is_on() {

@@ -1,4 +1,4 @@
-//! The rows of the table that are given out, and their names.
+//! The assigned rows of the table, and their names.
 
 use super::layout::{
     FIRST, FIXED, KIND_SPAN, KINDS_AT, NAME_BYTES, NAMES_AT, ROWS, SUBROUTINES_LOST_AT,
@@ -7,15 +7,15 @@ use super::table::TABLE;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Rows given out.
+/// Number of assigned rows.
 static GIVEN: AtomicUsize = AtomicUsize::new(FIRST);
-/// What they are: kept beside the table for a forked child, whose table is empty.
+/// Their kinds and names, kept beside the table for a forked child, whose table is empty.
 static NAMES: [OnceLock<(&'static str, u64)>; ROWS] = [const { OnceLock::new() }; ROWS];
 
-/// What stands in place of a row that could not be had.
+/// Stands for a row that could not be assigned.
 const NO_ROW: u32 = u32::MAX;
 
-/// A row for a name; `None` when there are too many. Kept in `place`.
+/// Assigns a row to a name, and keeps it in `place`; `None` when there are too many.
 pub fn row_of(place: &AtomicU32, name: &'static str, kind: u64) -> Option<u32> {
     match place.load(Ordering::Relaxed) {
         0 => give_row(place, name, kind),
@@ -29,7 +29,7 @@ fn give_row(place: &AtomicU32, name: &'static str, kind: u64) -> Option<u32> {
     let next = |given: usize| if given < ROWS { Some(given + 1) } else { None };
     let row = GIVEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     let number = row.map_or(NO_ROW, |row| row as u32);
-    // Two threads at once: the row of the one that comes second stays empty.
+    // Two threads may assign at once: the row of the second stays empty.
     match place.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => {}
         Err(NO_ROW) => return None,
@@ -44,7 +44,7 @@ fn give_row(place: &AtomicU32, name: &'static str, kind: u64) -> Option<u32> {
     Some(number)
 }
 
-/// Writes the names of all rows, into a table that may be a new one.
+/// Writes the names of all rows into a table that may be new.
 pub fn write_names() {
     for (row, name) in FIXED.iter().enumerate() {
         write_name(row, name, KIND_SPAN);
@@ -58,11 +58,11 @@ pub fn write_names() {
 
 fn write_name(row: usize, name: &str, kind: u64) {
     write_text(NAMES_AT + row * NAME_BYTES / 8, name);
-    // Release: whoever sees the kind sees the name.
+    // Release: a reader that sees the kind sees the name.
     TABLE.word(KINDS_AT + row).store(kind, Ordering::Release);
 }
 
-/// Writes a text of at most [`NAME_BYTES`] bytes; a longer one is cut.
+/// Writes a text, cut to [`NAME_BYTES`] bytes.
 pub fn write_text(at: usize, text: &str) {
     let mut bytes = [0; NAME_BYTES];
     let mut length = 0;

@@ -1,12 +1,12 @@
-//! The profile of another process, through the file it has published.
+//! The profile of another process, observed through the file it has published.
 //!
-//! The file is read by pread(2) and never mapped: whoever shortens it does no harm here.
+//! The file is read by pread(2) and never mapped, so shortening it cannot harm the observer.
 
 use super::clock;
 use super::cpu::Cpu;
 use super::layout::{LEASE_NS, SINCE_AT, UNTIL_AT, WORDS};
 use super::report::Report;
-use super::snapshot::{Snapshot, Wrong, middle};
+use super::snapshot::{Snapshot, TableFault, middle};
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use std::fs::File;
 use std::io;
@@ -16,22 +16,22 @@ use std::time::Instant;
 
 /// The profile of another process.
 ///
-/// Switched on, it stays on for [`super::LEASE`], and is renewed again and again for longer. So
-/// several observers do not switch each other's off, and one that is killed leaves none on. One
-/// that is done lets it run out.
+/// Once switched on, it stays on for [`super::LEASE`], and must be renewed to stay on longer. So
+/// several observers do not switch each other's off, and one that is killed leaves none on. An
+/// observer that is done lets the lease run out.
 #[derive(Debug)]
 pub struct Observed {
     file: File,
     writable: bool,
-    /// Since when it is on without a break, in ticks, as of the last renewal.
+    /// Since when it has been on without a break, in ticks, as of the last renewal.
     since: Option<u64>,
-    /// It was off in between.
+    /// Whether it was off in between.
     broken: bool,
 }
 
-/// A look at a profile, at what the kernel counted, and at the time.
+/// A snapshot of a profile, with the kernel's CPU time and the time of day.
 #[derive(Clone, Debug)]
-pub struct Sight {
+pub struct Observation {
     snapshot: Snapshot,
     cpu: Option<Cpu>,
     at: Instant,
@@ -39,14 +39,14 @@ pub struct Sight {
 }
 
 impl Observed {
-    /// Opens a published profile, of a living process or of one that is gone. One that may only
-    /// be read can be looked at and not be switched.
+    /// Opens a published profile of a living or an ended process. One that may only be read can be
+    /// observed, but not switched on.
     ///
     /// # Errors
-    /// `InvalidData`: it is no profile. `PermissionDenied`: it is another user's, and this is not
-    /// root. Those of open(2).
+    /// `InvalidData`: it is not a profile. `PermissionDenied`: it is another user's, and this is
+    /// not root. Else those of open(2).
     pub fn open(path: &Path) -> io::Result<Observed> {
-        // A fifo in its place holds up nobody.
+        // Opening must not block on a FIFO in its place.
         let common = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let open = |mode| rustix::fs::open(path, common | mode, Mode::empty());
         let (file, writable) = match open(OFlags::RDWR) {
@@ -70,11 +70,11 @@ impl Observed {
         Ok(observed)
     }
 
-    /// Switches it on for [`super::LEASE`], or for that much longer.
+    /// Switches it on for [`super::LEASE`], or extends that.
     ///
     /// # Errors
     /// `PermissionDenied`: it may only be read. `Unsupported`: its clock is not the one here.
-    /// `InvalidData`: it is no profile any more. Those of pwrite(2).
+    /// `InvalidData`: it is no longer a profile. Else those of pwrite(2).
     pub fn renew(&mut self) -> io::Result<()> {
         if !self.writable {
             return Err(io::ErrorKind::PermissionDenied.into());
@@ -90,19 +90,19 @@ impl Observed {
         } else {
             table.since
         };
-        // Two observers at once: the shorter time may win, and is renewed before it ends.
+        // If two observers race, the shorter lease may win; it is renewed before it ends.
         self.write(UNTIL_AT, table.until.max(now.saturating_add(clock.ticks(LEASE_NS))))?;
         self.broken |= self.since.is_some_and(|before| before != since);
         self.since = Some(since);
         Ok(())
     }
 
-    /// Looks at it.
+    /// Takes a snapshot.
     ///
     /// # Errors
-    /// `InvalidData`: it is no profile. Those of pread(2).
-    pub fn look(&self) -> io::Result<Sight> {
-        Ok(Sight { broken: self.broken, ..Sight::now(self.read()?) })
+    /// `InvalidData`: it is not a profile. Else those of pread(2).
+    pub fn look(&self) -> io::Result<Observation> {
+        Ok(Observation { broken: self.broken, ..Observation::now(self.read()?) })
     }
 
     fn read(&self) -> io::Result<Snapshot> {
@@ -128,39 +128,39 @@ impl Observed {
     }
 }
 
-fn wrong(why: Wrong) -> io::Error {
+fn wrong(why: TableFault) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-impl Sight {
-    pub(super) fn now(snapshot: Snapshot) -> Sight {
+impl Observation {
+    pub(super) fn now(snapshot: Snapshot) -> Observation {
         let cpu = Cpu::of(snapshot.pid, snapshot.started_ticks);
-        Sight { snapshot, cpu, at: Instant::now(), broken: false }
+        Observation { snapshot, cpu, at: Instant::now(), broken: false }
     }
 
-    /// Name of the process.
+    /// Returns the name of the process.
     pub fn process(&self) -> &str {
         &self.snapshot.process
     }
 
-    /// Its number.
+    /// Returns its process id.
     pub fn pid(&self) -> i32 {
         self.snapshot.pid
     }
 
-    /// Whether the process is no longer there.
+    /// Whether the process has ended.
     pub fn is_gone(&self) -> bool {
         self.cpu.is_none()
     }
 }
 
 impl Report {
-    /// What happened between two looks at a profile.
+    /// Reports what happened between two snapshots.
     ///
     /// # Errors
-    /// `InvalidData`: they are not of one process, or not in this order, or the process has
-    /// written nonsense.
-    pub fn between(before: &Sight, after: &Sight) -> io::Result<Report> {
+    /// `InvalidData`: they are of different processes or in the wrong order, or the process has
+    /// written invalid data.
+    pub fn between(before: &Observation, after: &Observation) -> io::Result<Report> {
         let (then, now) = (&before.snapshot, &after.snapshot);
         if !now.same_process(then) {
             return Err(wrong("it belongs to another process now"));
@@ -178,12 +178,12 @@ impl Report {
         Ok(report)
     }
 
-    /// All that was ever counted, as of a process that is gone. When that was, and what the kernel
-    /// counted meanwhile, is not known.
+    /// Reports all counts since the beginning, for a process that has ended. The interval and the
+    /// kernel's CPU time are unknown.
     ///
     /// # Errors
-    /// `InvalidData`: the process has written nonsense.
-    pub fn whole(sight: &Sight) -> io::Result<Report> {
+    /// `InvalidData`: the process has written invalid data.
+    pub fn whole(sight: &Observation) -> io::Result<Report> {
         let now = &sight.snapshot;
         let difference = now.since(&now.nothing()).map_err(wrong)?;
         let mut report = Report::new(&now.process, now.pid, difference);
@@ -193,7 +193,7 @@ impl Report {
         Ok(report)
     }
 
-    fn note(&mut self, sight: &Sight) {
+    fn note(&mut self, sight: &Observation) {
         let snapshot = &sight.snapshot;
         if self.gone {
             self.notes.push(format!("process {} is gone", snapshot.pid));

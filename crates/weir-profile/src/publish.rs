@@ -1,4 +1,4 @@
-//! Laying the table of this process into a file.
+//! Publishing the table of this process in a file.
 
 use super::clock;
 use super::cpu::started_ticks;
@@ -19,8 +19,8 @@ use weir_sys::Pid;
 /// The process that has published; a forked child has not.
 static PUBLISHER: AtomicU32 = AtomicU32::new(0);
 
-/// A profile that others may observe. Its file is removed when this is dropped; the table stays in
-/// it, for those who have it open.
+/// A profile that others may observe. Dropping it removes its file; the table stays in the file for
+/// those who have it open.
 #[derive(Debug)]
 #[must_use = "the file is removed when this is dropped"]
 pub struct Published {
@@ -29,16 +29,15 @@ pub struct Published {
     publisher: u32,
 }
 
-/// Lays the table of this process into a new file at `path`, which only this user may open. What
-/// other threads count during the call may be lost.
+/// Publishes the table of this process in a new file at `path`, which only this user may open.
+/// Counts that other threads make during the call may be lost.
 ///
 /// The first call calibrates the clock, which takes 200 ms at most.
 ///
 /// # Errors
 /// `InvalidInput`: the name is empty, longer than 32 bytes or not printable. `AlreadyExists`: this
-/// process has published already; or there is something that is not a profile of this user's of a
-/// process that is gone. Else those of the file, of which `Unsupported` is for pages that are not
-/// of 4 KiB.
+/// process has published already; or a file is there that is not the profile of an ended process of
+/// this user. Else the file's errors, of which `Unsupported` means that pages are not of 4 KiB.
 pub fn publish(path: &Path, name: &str) -> io::Result<Published> {
     if name.is_empty()
         || name.len() > NAME_BYTES
@@ -48,7 +47,7 @@ pub fn publish(path: &Path, name: &str) -> io::Result<Published> {
     }
     table::ready()?;
     let me = std::process::id();
-    // Relaxed: it says who, and guards nothing.
+    // Relaxed: it only tells who published, and guards nothing.
     let claim = PUBLISHER
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |who| (who != me).then_some(me));
     if claim.is_err() {
@@ -61,9 +60,9 @@ fn lay(path: &Path, name: &str, publisher: u32) -> io::Result<Published> {
     remove_stale(path)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
-    // From here on the file is removed if something fails.
+    // From here on the file is removed on failure.
     let published = Published { path: path.to_owned(), file, publisher };
-    // Whoever opens it too early is to see that it is none yet.
+    // A process that opens the file too early must see that it is not a profile yet.
     TABLE.word(MAGIC_AT).store(0, Ordering::Relaxed);
     TABLE.share(&published.file)?;
     write_header(name)?;
@@ -71,12 +70,12 @@ fn lay(path: &Path, name: &str, publisher: u32) -> io::Result<Published> {
     Ok(published)
 }
 
-/// Whether this process, and not one that it was forked from, has published.
+/// Whether this process itself, and not its parent before a fork, has published.
 pub fn is_published() -> bool {
     PUBLISHER.load(Ordering::Relaxed) == std::process::id()
 }
 
-/// Writes who this is.
+/// Writes the identity of this process.
 pub fn write_header(name: &str) -> io::Result<()> {
     let (clock, me) = (clock::clock(), std::process::id());
     let started = started_ticks(me as Pid);
@@ -91,12 +90,12 @@ pub fn write_header(name: &str) -> io::Result<()> {
         TABLE.word(at).store(value, Ordering::Relaxed);
     }
     names::write_text(PROCESS_AT, name);
-    // Release: whoever sees it sees the rest.
+    // Release: a process that sees the magic sees the rest.
     TABLE.word(MAGIC_AT).store(MAGIC, Ordering::Release);
     Ok(())
 }
 
-/// Removes what a process that is gone, or this one before it executed another program, has left.
+/// Removes the file of an ended process, or of this one before it executed another program.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
@@ -132,7 +131,7 @@ fn taken(why: impl Into<String>) -> io::Error {
 }
 
 impl Published {
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -140,14 +139,14 @@ impl Published {
 
 impl Drop for Published {
     fn drop(&mut self) {
-        // A forked child has no part in it.
+        // A forked child must not remove its parent's file.
         if self.publisher != std::process::id() {
             return;
         }
         if let (Ok(mine), Ok(there)) = (fstat(&self.file), lstat(&self.path))
             && (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
         {
-            // Somebody else removed it just now: as well.
+            // Another process has just removed it: that is no error.
             let _ = std::fs::remove_file(&self.path);
         }
         PUBLISHER.store(0, Ordering::Relaxed);

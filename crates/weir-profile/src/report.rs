@@ -1,14 +1,14 @@
-//! What a profile gives: rows, and what of the process's CPU time they do not explain.
+//! A profile's report: its rows, and the CPU time of the process that they do not explain.
 
 use super::cpu::Cpu;
 use super::layout::{FIXED, OWN};
-use super::row::{Difference, Row};
+use super::row::{Difference, ProfileRow};
 use serde::Serialize;
 
-/// What a report is divided by.
+/// The unit that a report is divided by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Unit {
-    /// One of them, such as "packet".
+pub struct ReportUnit {
+    /// Name of one unit, such as "packet".
     pub name: String,
     /// How many there were.
     pub count: u64,
@@ -17,27 +17,27 @@ pub struct Unit {
 /// A profile of one process over an interval, or of several added up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Its name.
+    /// The name of the process.
     pub process: String,
-    /// Its number; 0 of several.
+    /// Its process id; 0 for several.
     pub pid: i32,
-    /// Whether it is no longer there.
+    /// Whether the process has ended.
     pub gone: bool,
-    /// Wall time between the two looks; 0 where it is everything that was ever counted.
+    /// Wall time between the two snapshots; 0 for all counts since the beginning.
     pub interval_ns: u64,
-    /// Threads that were seen to do something.
+    /// Threads that counted anything.
     pub threads: usize,
     /// Subroutines, most CPU time first.
-    pub subroutines: Vec<Row>,
+    pub subroutines: Vec<ProfileRow>,
     /// System calls, most time first. Their time is in the rows of subroutines too.
-    pub calls: Vec<Row>,
-    /// What the kernel counted meanwhile; nothing where that cannot be known.
+    pub calls: Vec<ProfileRow>,
+    /// CPU time that the kernel counted meanwhile; `None` where that is unknown.
     pub cpu: Option<Cpu>,
-    /// Waits and other long times that shared a look at the CPU clock, up to 16 a look: their CPU
-    /// time is exact in sum, and estimated for each.
+    /// Waits and other long times that shared a reading of the CPU clock, up to 16 per reading:
+    /// their CPU time is exact in sum, and estimated for each.
     pub together: u64,
-    /// What it is divided by.
-    pub unit: Option<Unit>,
+    /// The unit that figures are divided by.
+    pub unit: Option<ReportUnit>,
     /// What was not counted, and why, in sentences.
     pub notes: Vec<String>,
 }
@@ -45,14 +45,14 @@ pub struct Report {
 impl Report {
     pub(super) fn new(process: &str, pid: i32, difference: Difference) -> Report {
         let Difference { mut subroutines, mut calls, threads } = difference;
-        sort(&mut subroutines, Row::cpu_ns);
+        sort(&mut subroutines, ProfileRow::cpu_ns);
         sort(&mut calls, |row| row.cpu_ns().saturating_add(row.wait_ns));
         let process = process.to_owned();
         Report { process, pid, threads, subroutines, calls, ..Report::default() }
     }
 
-    /// Several processes as one. What is of one name is one row; what the kernel counted is known
-    /// where it is of all of them.
+    /// Merges several processes into one. Rows of one name become one row; the kernel's CPU time is
+    /// known if it is known for all of them.
     pub fn sum(reports: &[Report]) -> Report {
         let mut all = Difference::default();
         for report in reports {
@@ -77,34 +77,34 @@ impl Report {
         Report { cpu, interval_ns, together, ..Report::new(&process, 0, all) }
     }
 
-    /// Divided by so many units, such as packets. None is as not divided.
+    /// Divides the report by this many units, such as packets; 0 leaves it undivided.
     pub fn per(mut self, count: u64, unit: &str) -> Report {
-        self.unit = (count > 0).then(|| Unit { name: unit.to_owned(), count });
+        self.unit = (count > 0).then(|| ReportUnit { name: unit.to_owned(), count });
         self
     }
 
-    /// All subroutines in one row.
-    pub fn total(&self) -> Row {
-        let mut total = Row { name: String::from("sum"), ..Row::default() };
+    /// Sums all subroutines in one row.
+    pub fn total(&self) -> ProfileRow {
+        let mut total = ProfileRow { name: String::from("sum"), ..ProfileRow::default() };
         for row in &self.subroutines {
             total.add(row);
         }
         total
     }
 
-    /// CPU time that the rows account for.
+    /// Returns the CPU time that the rows account for.
     pub fn explained_ns(&self) -> u64 {
         self.total().cpu_ns()
     }
 
-    /// CPU time that the profile itself took to tell what was without a CPU.
+    /// Returns the CPU time that the profile itself needed to find waiting times.
     pub fn own_ns(&self) -> u64 {
-        self.subroutine(FIXED[OWN]).map_or(0, Row::cpu_ns)
+        self.subroutine(FIXED[OWN]).map_or(0, ProfileRow::cpu_ns)
     }
 
-    /// CPU time that they do not account for: outside of all spans, of threads that were not
-    /// counted, of spans that began before the profile was on. Below zero where they hold more
-    /// than the kernel counted: times without a CPU that were too short to be noticed.
+    /// Returns the CPU time that the rows do not account for: outside of all spans, of threads that
+    /// were not counted, of spans that began before the profile was on. It is below zero if the
+    /// rows hold more than the kernel counted: waits that were too short to be noticed.
     pub fn not_explained_ns(&self) -> Option<i64> {
         let total = self.cpu?.total_ns;
         Some(
@@ -113,19 +113,19 @@ impl Report {
         )
     }
 
-    /// The subroutine of a name.
-    pub fn subroutine(&self, name: &str) -> Option<&Row> {
+    /// Returns the subroutine of this name.
+    pub fn subroutine(&self, name: &str) -> Option<&ProfileRow> {
         self.subroutines.iter().find(|row| row.name == name)
     }
 
-    /// The system call of a name.
-    pub fn call(&self, name: &str) -> Option<&Row> {
+    /// Returns the system call of this name.
+    pub fn call(&self, name: &str) -> Option<&ProfileRow> {
         self.calls.iter().find(|row| row.name == name)
     }
 }
 
-/// Most first, by name where alike; what is the profile's own last.
-fn sort(rows: &mut [Row], key: impl Fn(&Row) -> u64) {
+/// Orders rows by time, most first, then by name; the profile's own rows come last.
+fn sort(rows: &mut [ProfileRow], key: impl Fn(&ProfileRow) -> u64) {
     rows.sort_by(|a, b| {
         let by_time = key(b).cmp(&key(a)).then_with(|| a.name.cmp(&b.name));
         a.of_profile.cmp(&b.of_profile).then(by_time)

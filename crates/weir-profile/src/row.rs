@@ -1,41 +1,41 @@
-//! What was counted under one name, and all that was between two looks.
+//! The counts under one name, and the difference between two snapshots.
 
 use serde::{Serialize, Serializer};
 
-/// Documents have seconds.
+/// JSON documents have seconds.
 pub(crate) fn seconds<S: Serializer>(ns: &u64, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(*ns as f64 / 1e9)
 }
 
 /// A subroutine or a system call over an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub struct ProfileRow {
     /// Its name.
     pub name: String,
     /// How often it was called.
     pub calls: u64,
-    /// Self time of a subroutine on a CPU, without its system calls; 0 of a system call.
+    /// Self time of a subroutine on a CPU, without its system calls; 0 for a system call.
     #[serde(rename = "user_s", serialize_with = "seconds")]
     pub user_ns: u64,
-    /// Time of its system calls on a CPU; or of the system call itself.
+    /// CPU time of its system calls, or of the system call itself.
     #[serde(rename = "sys_s", serialize_with = "seconds")]
     pub system_ns: u64,
-    /// Time without a CPU, in it and in its system calls: for an event, a lock, or a CPU.
+    /// Time without a CPU, in it and in its system calls: waiting for an event, a lock, or a CPU.
     #[serde(rename = "wait_s", serialize_with = "seconds")]
     pub wait_ns: u64,
-    /// It is no subroutine of the program: what was outside of all spans, or what the profile took.
+    /// Whether it is no subroutine of the program: time outside of all spans, or the profile's own.
     #[serde(skip)]
     pub of_profile: bool,
 }
 
-impl Row {
-    /// User and system time.
+impl ProfileRow {
+    /// Returns user and system time together.
     pub fn cpu_ns(&self) -> u64 {
         self.user_ns.saturating_add(self.system_ns)
     }
 
-    /// Adds another to it.
-    pub fn add(&mut self, other: &Row) {
+    /// Adds the counts of another row.
+    pub fn add(&mut self, other: &ProfileRow) {
         self.calls = self.calls.saturating_add(other.calls);
         self.user_ns = self.user_ns.saturating_add(other.user_ns);
         self.system_ns = self.system_ns.saturating_add(other.system_ns);
@@ -43,10 +43,10 @@ impl Row {
     }
 }
 
-/// What happened between two looks.
+/// What happened between two snapshots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    pub subroutines: Vec<Row>,
-    pub calls: Vec<Row>,
+    pub subroutines: Vec<ProfileRow>,
+    pub calls: Vec<ProfileRow>,
     pub threads: usize,
 }

@@ -1,4 +1,4 @@
-//! One look at a table, checked: nothing in it is believed, be it another process's file.
+//! A checked copy of a table: nothing in it is trusted, since it may be another process's file.
 
 use super::layout::{
     CALLS, CLOCK_AT, CLOCK_COUNTER, CLOCK_MONOTONIC, HZ_AT, KIND_CALL, KIND_SPAN, KINDS_AT, MAGIC,
@@ -6,18 +6,18 @@ use super::layout::{
     SINCE_AT, STARTED_AT, SUBROUTINES_LOST_AT, SYSTEM, TABLE_WORDS, TABLES_AT, THREADS,
     THREADS_LOST_AT, TOGETHER_AT, UNTIL_AT, USER, VERSION, VERSION_AT, WAIT, WORDS,
 };
-use super::row::{Difference, Row};
+use super::row::{Difference, ProfileRow};
 use weir_sys::Pid;
 
-/// What is wrong with a table.
-pub type Wrong = &'static str;
+/// A fault in a table.
+pub type TableFault = &'static str;
 
 /// A table at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     pub pid: Pid,
     pub started_ticks: u64,
-    /// Ticks a second, from a million to a hundred thousand million.
+    /// Ticks per second, from a million to a hundred thousand million.
     pub hz: u64,
     pub clock: u64,
     pub process: String,
@@ -26,14 +26,14 @@ pub struct Snapshot {
     pub threads_lost: u64,
     pub subroutines_lost: u64,
     pub together: u64,
-    rows: Vec<Ticks>,
+    rows: Vec<RowTicks>,
     /// Calls and times of all rows, by thread.
     threads: Vec<u128>,
 }
 
-/// A row, added up over the threads.
+/// A row, summed over the threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Ticks {
+struct RowTicks {
     kind: u64,
     name: String,
     /// Calls, user, system, wait. The sum of 32 words does not overflow.
@@ -41,8 +41,8 @@ struct Ticks {
 }
 
 impl Snapshot {
-    /// Reads a table out of a private copy of it.
-    pub fn parse(words: &[u64]) -> Result<Snapshot, Wrong> {
+    /// Checks a private copy of a table.
+    pub fn parse(words: &[u64]) -> Result<Snapshot, TableFault> {
         if words.len() < WORDS {
             return Err("it is too short for a profile");
         }
@@ -60,7 +60,8 @@ impl Snapshot {
             return Err("it has no known clock");
         }
         let process = text(&words[PROCESS_AT..PROCESS_AT + NAME_WORDS])?;
-        let rows: Result<Vec<Ticks>, Wrong> = (0..ROWS).map(|row| ticks(words, row)).collect();
+        let rows: Result<Vec<RowTicks>, TableFault> =
+            (0..ROWS).map(|row| ticks(words, row)).collect();
         let table = |thread| &words[TABLES_AT + thread * TABLE_WORDS..][..TABLE_WORDS];
         Ok(Snapshot {
             pid: pid.ok_or("it has no possible process id")?,
@@ -80,10 +81,10 @@ impl Snapshot {
         })
     }
 
-    /// The same process, at its beginning: with nothing counted.
+    /// Returns a snapshot of this process at its beginning, with nothing counted.
     pub fn nothing(&self) -> Snapshot {
         Snapshot {
-            rows: vec![Ticks::default(); ROWS],
+            rows: vec![RowTicks::default(); ROWS],
             threads: vec![0; THREADS],
             threads_lost: 0,
             subroutines_lost: 0,
@@ -92,14 +93,14 @@ impl Snapshot {
         }
     }
 
-    /// Whether the other is of the same process.
+    /// Whether the other snapshot is of the same process.
     pub fn same_process(&self, other: &Snapshot) -> bool {
         (self.pid, self.started_ticks, self.hz) == (other.pid, other.started_ticks, other.hz)
     }
 
-    /// What happened since `before`. Rows of one name are put together; those without calls and
+    /// Returns what happened since `before`. Rows of one name are merged; rows without calls and
     /// time are left out.
-    pub fn since(&self, before: &Snapshot) -> Result<Difference, Wrong> {
+    pub fn since(&self, before: &Snapshot) -> Result<Difference, TableFault> {
         let mut difference = Difference::default();
         for (number, (now, then)) in self.rows.iter().zip(&before.rows).enumerate() {
             if now.kind == 0 {
@@ -121,7 +122,12 @@ impl Snapshot {
         Ok(difference)
     }
 
-    fn row(&self, number: usize, now: &Ticks, then: &Ticks) -> Result<Row, Wrong> {
+    fn row(
+        &self,
+        number: usize,
+        now: &RowTicks,
+        then: &RowTicks,
+    ) -> Result<ProfileRow, TableFault> {
         let known = then.kind == 0 || (then.kind == now.kind && then.name == now.name);
         if !known {
             return Err("a row has changed its name");
@@ -135,10 +141,10 @@ impl Snapshot {
             let ns = passed[column].saturating_mul(1_000_000_000) / u128::from(self.hz);
             u64::try_from(ns).unwrap_or(u64::MAX)
         };
-        Ok(Row {
+        Ok(ProfileRow {
             name: now.name.clone(),
             calls: u64::try_from(passed[CALLS]).unwrap_or(u64::MAX),
-            // No subroutine explains what is outside of all spans.
+            // Time outside of all spans belongs to no subroutine.
             user_ns: if number == OUTSIDE { 0 } else { ns(USER) },
             system_ns: ns(SYSTEM),
             wait_ns: ns(WAIT),
@@ -147,10 +153,10 @@ impl Snapshot {
     }
 }
 
-fn ticks(words: &[u64], row: usize) -> Result<Ticks, Wrong> {
+fn ticks(words: &[u64], row: usize) -> Result<RowTicks, TableFault> {
     let kind = words[KINDS_AT + row];
     if kind == 0 {
-        return Ok(Ticks::default());
+        return Ok(RowTicks::default());
     }
     if ![KIND_SPAN, KIND_CALL].contains(&kind) {
         return Err("a row is of no known kind");
@@ -163,11 +169,11 @@ fn ticks(words: &[u64], row: usize) -> Result<Ticks, Wrong> {
             *column += u128::from(*word);
         }
     }
-    Ok(Ticks { kind, name: name.ok_or("a row has no name")?, columns })
+    Ok(RowTicks { kind, name: name.ok_or("a row has no name")?, columns })
 }
 
-/// A name filled up with zeros: printable UTF-8, as it goes to terminals.
-fn text(words: &[u64]) -> Result<Option<String>, Wrong> {
+/// Checks a zero-padded name: printable UTF-8, since it goes to terminals.
+fn text(words: &[u64]) -> Result<Option<String>, TableFault> {
     let mut bytes = [0; NAME_BYTES];
     for (eight, word) in bytes.chunks_exact_mut(8).zip(words) {
         eight.copy_from_slice(&word.to_ne_bytes());
@@ -183,8 +189,8 @@ fn text(words: &[u64]) -> Result<Option<String>, Wrong> {
     Ok(if name.is_empty() { None } else { Some(String::from(name)) })
 }
 
-/// The middle of three looks at each word. Counts only grow, so that a word read while it was
-/// half stored is left out.
+/// Returns the middle of three readings of each word. Counts only grow, so a word that was read
+/// while half of it was stored is left out.
 pub fn middle([a, b, c]: [&[u64]; 3]) -> Vec<u64> {
     let middle = |a: u64, b: u64, c: u64| a.max(b).min(a.min(b).max(c));
     a.iter().zip(b).zip(c).map(|((a, b), c)| middle(*a, *b, *c)).collect()

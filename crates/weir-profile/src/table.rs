@@ -1,16 +1,17 @@
-//! The table of this process, and what a thread does in it.
+//! The table of this process, and the state of each thread that counts in it.
 //!
-//! A thread knows the row it is in and when it last looked at the clock. At each beginning and end
-//! of a span it looks again and adds what has passed to the row it was in, so that a row gets self
-//! time only, and one that runs for long is seen meanwhile.
+//! A thread records the row it is in and when it last read the clock. At each start and end of a
+//! span it reads the clock again and adds the time passed to the row it was in. So a row gets self
+//! time only, and a long-running span shows meanwhile.
 //!
-//! Where that was long, the thread's CPU clock says how much of it was on a CPU. A look at that
-//! clock costs as much as 20 spans, so long times are kept back until there are [`MOST_LONG`] or
-//! they come to [`clock::Clock::settle`]; then one look divides them all into CPU time and waiting.
+//! For a long time, the thread's CPU clock tells how much of it was spent on a CPU. A reading of
+//! that clock costs as much as 20 spans, so long times are kept back until there are [`MOST_LONG`]
+//! or they come to [`clock::Clock::settle`]; then one reading divides them all into CPU time and
+//! waiting.
 //!
-//! Every word is stored by one thread: that of a thread's table by its owner (who released it is
-//! seen by who takes it), word 16 and 17 by whoever switches. All is relaxed where nothing else
-//! is said: a reader takes two looks at monotonic counts and concludes nothing from one about
+//! Each word has one writer: a thread's table its owner (which releases the table to the next
+//! owner), words 16 and 17 whoever switches. All accesses are relaxed unless a comment says
+//! otherwise: a reader takes two snapshots of monotonic counts and concludes nothing from one about
 //! another.
 
 use super::clock;
@@ -25,52 +26,52 @@ use weir_sys::cpu::thread_ns;
 use weir_sys::forks;
 use weir_sys::overlay::Overlay;
 
-/// The table.
+/// The table of this process.
 pub static TABLE: Overlay<WORDS> = Overlay::new();
-/// What stands in place of a table that could not be had.
+/// Stands for a table that could not be assigned.
 const NO_TABLE: u32 = u32::MAX;
 
-/// Long times that are settled by one look at the CPU clock, at most.
+/// Most long times that share one reading of the CPU clock.
 const MOST_LONG: usize = 16;
 
-/// What a thread knows. All zero is a thread that was not yet in a span.
-struct State {
-    /// Which process it is of, as [`forks::epoch`] counts them.
+/// The state of a thread. All zeros means that it has entered no span yet.
+struct ThreadState {
+    /// The process it belongs to, as [`forks::epoch`] counts them.
     epoch: Cell<u32>,
     /// First word of its table.
     table: Cell<u32>,
-    /// First word of the row it is in.
+    /// First word of the current row.
     row: Cell<u32>,
-    /// Spans around it.
+    /// Number of enclosing spans.
     depth: Cell<u32>,
-    /// It is in a system call.
+    /// Whether it is in a system call.
     in_call: Cell<bool>,
-    /// When it last looked at the clock.
+    /// When it last read the clock.
     last: Cell<u64>,
-    /// When it last looked at its CPU clock, and what that said.
+    /// When it last read its CPU clock, and what that said.
     looked: Cell<u64>,
     cpu_ns: Cell<u64>,
-    /// The long times since then: how many, their sum, and each.
+    /// Long times since then: how many, their sum, and each.
     longs: Cell<usize>,
     long_ticks: Cell<u64>,
-    long: [Cell<Long>; MOST_LONG],
+    long: [Cell<LongTime>; MOST_LONG],
 }
 
-/// A time that was too long to be taken for CPU time.
+/// A time too long to count as CPU time.
 #[derive(Clone, Copy)]
-struct Long {
-    /// The columns it goes to: of the subroutine and, or, of the system call.
+struct LongTime {
+    /// The columns it belongs to: of the subroutine, of the system call, or both.
     row: u32,
     call: u32,
-    /// It may have waited by intention.
+    /// Whether it may have waited by intention.
     waits: bool,
     ticks: u64,
 }
 
 thread_local! {
-    // No destructor: then it is plain memory, without a test at each use.
-    static STATE: State = const {
-        State {
+    // No destructor: it is plain memory, without a check at each use.
+    static STATE: ThreadState = const {
+        ThreadState {
             epoch: Cell::new(0),
             table: Cell::new(0),
             row: Cell::new(0),
@@ -81,16 +82,15 @@ thread_local! {
             cpu_ns: Cell::new(0),
             longs: Cell::new(0),
             long_ticks: Cell::new(0),
-            long: [const { Cell::new(Long::NONE) }; MOST_LONG],
+            long: [const { Cell::new(LongTime::NONE) }; MOST_LONG],
         }
     };
     static RELEASE: Release = const { Release };
 }
 
-/// What this thread knows; nothing of what it knew in the process this one was forked from, whose
-/// table is not here.
+/// Returns this thread's state, reset after a fork: the parent's table is not here.
 #[inline]
-fn with_state<T>(f: impl FnOnce(&State) -> T) -> T {
+fn with_state<T>(f: impl FnOnce(&ThreadState) -> T) -> T {
     STATE.with(|state| {
         if state.epoch.get() != forks::epoch() {
             state.epoch.set(forks::epoch());
@@ -105,27 +105,27 @@ fn with_state<T>(f: impl FnOnce(&State) -> T) -> T {
     })
 }
 
-/// Gives a thread's table free at its end.
+/// Releases a thread's table when the thread ends.
 struct Release;
 
 impl Drop for Release {
     fn drop(&mut self) {
         settle();
         with_state(|state| {
-            // What is still open here ends without a word: the table is another's then.
+            // Open spans end uncounted: the table is another thread's by then.
             state.depth.set(0);
             state.in_call.set(false);
             let table = state.table.replace(NO_TABLE);
             if table != NO_TABLE && table != 0 {
                 let slot = (table as usize - TABLES_AT) / TABLE_WORDS;
-                // Release: with the Acquire of who takes the table next.
+                // Release: pairs with the Acquire of the thread that takes the table next.
                 TABLE.word(OWNERS_AT + slot).store(0, Ordering::Release);
             }
         });
     }
 }
 
-/// Makes ready what has to be there before anything is counted.
+/// Prepares everything that must exist before the first count.
 pub fn ready() -> io::Result<()> {
     clock::clock();
     TABLE.keep_from_children()
@@ -137,7 +137,7 @@ pub fn is_on() -> bool {
     TABLE.word(UNTIL_AT).load(Ordering::Relaxed) != 0
 }
 
-/// The time, if calls are counted.
+/// Returns the time if calls are counted.
 #[inline]
 fn now() -> Option<u64> {
     let until = TABLE.word(UNTIL_AT).load(Ordering::Relaxed);
@@ -148,7 +148,7 @@ fn now() -> Option<u64> {
     if now < until { Some(now) } else { expired(now) }
 }
 
-/// No observer has renewed: off, unless this process wants it on.
+/// Handles an expired lease: off, unless this process wants the profile on.
 #[cold]
 fn expired(now: u64) -> Option<u64> {
     let word = TABLE.word(UNTIL_AT);
@@ -159,7 +159,7 @@ fn expired(now: u64) -> Option<u64> {
     (word.load(Ordering::Relaxed) > now).then_some(now)
 }
 
-/// Switches on or off for this process itself. What observers see, they may still want.
+/// Switches on or off for this process itself. Observers may keep it on.
 pub fn want(on: bool, published: bool) {
     let clock = clock::clock();
     let now = clock.now();
@@ -183,9 +183,9 @@ fn add(word: usize, amount: u64) {
     word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
 }
 
-impl State {
-    /// Its table, taken if it has none; `None` where nothing is counted: no table is left, or the
-    /// thread is in a system call or at its end.
+impl ThreadState {
+    /// Returns its table, and takes one if it has none. `None` where nothing is counted: no table
+    /// is left, or the thread is in a system call or at its end.
     #[inline]
     fn table(&self) -> Option<u32> {
         match self.table.get() {
@@ -201,7 +201,7 @@ impl State {
         let me = rustix::thread::gettid().as_raw_nonzero().get() as u64;
         let free = (0..THREADS).find(|slot| {
             let owner = TABLE.word(OWNERS_AT + slot);
-            // Acquire: with the Release of who gave it free, whose counts are gone on with.
+            // Acquire: pairs with the Release of the last owner, whose counts are continued.
             owner.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
         });
         let released = RELEASE.try_with(|_| ()).is_ok();
@@ -216,7 +216,7 @@ impl State {
         Some(table)
     }
 
-    /// What has passed since it last looked, or since the profile was switched on.
+    /// Returns the time since it last read the clock, or since the profile was switched on.
     #[inline]
     fn passed(&self, now: u64) -> u64 {
         let since = TABLE.word(SINCE_AT).load(Ordering::Relaxed);
@@ -226,7 +226,8 @@ impl State {
         now.saturating_sub(self.last.replace(now).max(since))
     }
 
-    /// The first look since the profile is on. What was kept back before is of no interval.
+    /// Handles the first reading since the profile is on: times kept back before belong to no
+    /// interval.
     #[cold]
     fn begin_with(&self, now: u64) {
         self.looked.set(now);
@@ -235,8 +236,7 @@ impl State {
         self.long_ticks.set(0);
     }
 
-    /// Adds what has passed to the row it is in. A time of at most `most` is taken to have been on
-    /// a CPU.
+    /// Adds the time passed to the current row. A time of at most `most` counts as CPU time.
     #[inline]
     fn charge(&self, now: u64) {
         let most = clock::made().map_or(0, |clock| clock.long);
@@ -244,14 +244,14 @@ impl State {
         if ticks <= most {
             add(row as usize + USER, ticks);
         } else {
-            self.keep(now, Long { row, call: 0, waits: false, ticks });
+            self.keep(now, LongTime { row, call: 0, waits: false, ticks });
         }
     }
 
-    /// What has passed till a beginning goes to the row it is in. False where nothing is counted.
+    /// Adds the time up to a start to the current row. Returns false where nothing is counted.
     #[inline]
     fn begins(&self, begin: Begin) -> bool {
-        // Where it has not looked since the profile is on, there is no end to begin at.
+        // Without a reading since the profile is on, there is no end to begin at.
         let since = TABLE.word(SINCE_AT).load(Ordering::Relaxed);
         if begin == Begin::Next && self.last.get() > since {
             return true;
@@ -263,7 +263,7 @@ impl State {
 
     /// Keeps a long time back.
     #[cold]
-    fn keep(&self, now: u64, long: Long) {
+    fn keep(&self, now: u64, long: LongTime) {
         let count = self.longs.get();
         self.long[count].set(long);
         self.longs.set(count + 1);
@@ -274,11 +274,11 @@ impl State {
         }
     }
 
-    /// Asks the CPU clock, and divides the long times since it was last asked into CPU time and
-    /// waiting. All that it lacks is in them, as each other time was too short to matter.
+    /// Reads the CPU clock, and divides the long times since its last reading into CPU time and
+    /// waiting. All the missing CPU time is in them, as every other time was too short to matter.
     ///
-    /// Their sum is exact. Of each by itself it is not known: what was lacking is taken off the
-    /// waits first, so that each is left with the same CPU time, or with all of a shorter one.
+    /// Their sum is exact, but each single share is unknown: the missing time is taken off the
+    /// waits first, so that each keeps the same CPU time, or all of a shorter one.
     fn settle(&self, now: u64) {
         let (Some(clock), count @ 1..) = (clock::made(), self.longs.replace(0)) else { return };
         let longs = &self.long[..count];
@@ -298,7 +298,7 @@ impl State {
         let waits = &mut waits[..waiting];
         let of_waits: u64 = waits.iter().sum();
         let cpu_each = share(waits, of_waits.saturating_sub(lacked));
-        // What waits cannot have lacked was taken from the others, by other threads.
+        // Missing time that exceeds the waits was lost by the other times, to other threads.
         let (others, lost) = (all - of_waits, lacked.saturating_sub(of_waits));
         for long in longs.iter().map(Cell::get) {
             let off_cpu = match long.waits {
@@ -313,13 +313,13 @@ impl State {
         }
         let own = self.table.get() as usize + OWN * ROW_WORDS;
         add(own + CALLS, 1);
-        // A thread that lost its CPU just here was not asking for all that time.
+        // A thread that lost its CPU just here did not spend all that time reading.
         add(own + SYSTEM, (after - now).min(4 * clock.ask_ticks));
     }
 }
 
-impl Long {
-    const NONE: Long = Long { row: 0, call: 0, waits: false, ticks: 0 };
+impl LongTime {
+    const NONE: LongTime = LongTime { row: 0, call: 0, waits: false, ticks: 0 };
 
     fn add(self, on_cpu: u64, off_cpu: u64) {
         let column = if self.call == 0 { USER } else { SYSTEM };
@@ -330,7 +330,7 @@ impl Long {
     }
 }
 
-/// The most that each of these may have so that together they have `sum`; who has less keeps it.
+/// Returns the largest limit for which the limited values sum up to at most `sum`.
 pub fn share(each: &mut [u64], mut sum: u64) -> u64 {
     each.sort_unstable();
     for (index, ticks) in each.iter().enumerate() {
@@ -343,7 +343,7 @@ pub fn share(each: &mut [u64], mut sum: u64) -> u64 {
     u64::MAX
 }
 
-/// Settles what this thread has kept back.
+/// Settles the times that this thread has kept back.
 pub fn settle() {
     with_state(|state| {
         let since = TABLE.word(SINCE_AT).load(Ordering::Relaxed);
@@ -357,16 +357,16 @@ pub fn settle() {
     });
 }
 
-/// Where a span or a system call begins.
+/// The start of a span or a system call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
-    /// Now, which takes a look at the clock.
+    /// Now: reads the clock.
     Now,
-    /// Where the thread last looked: where the span or call before it ended.
+    /// The last reading: where the previous span or call ended.
     Next,
 }
 
-/// Begins a span: the row before and its depth, which is 0 where nothing is counted.
+/// Begins a span; returns the previous row and its depth, which is 0 where nothing is counted.
 pub fn enter(row: u32, begin: Begin) -> (u32, u32) {
     with_state(|state| {
         let Some(table) = state.table() else { return (0, 0) };
@@ -383,7 +383,7 @@ pub fn enter(row: u32, begin: Begin) -> (u32, u32) {
     })
 }
 
-/// What has passed goes to the row that the thread is in.
+/// Adds the time passed to the row that the thread is in.
 pub fn look() {
     with_state(|state| {
         if state.table().is_some() {
@@ -395,7 +395,7 @@ pub fn look() {
 /// Ends a span.
 pub fn leave(before: u32, depth: u32) {
     with_state(|state| {
-        // Ended already, by one around it that ended first or by a fork.
+        // Already ended, by an enclosing span that ended first or by a fork.
         if state.depth.get() < depth {
             return;
         }
@@ -407,15 +407,15 @@ pub fn leave(before: u32, depth: u32) {
     });
 }
 
-/// A system call under way.
+/// A system call in progress.
 #[derive(Clone, Copy)]
-pub struct Call {
+pub struct OpenCall {
     row: u32,
     waits: bool,
 }
 
 /// Begins a system call; `None` where nothing is counted.
-pub fn begin_call(row: u32, waits: bool, begin: Begin) -> Option<Call> {
+pub fn begin_call(row: u32, waits: bool, begin: Begin) -> Option<OpenCall> {
     with_state(|state| {
         let table = state.table()?;
         if !state.begins(begin) {
@@ -424,12 +424,12 @@ pub fn begin_call(row: u32, waits: bool, begin: Begin) -> Option<Call> {
         let row = table + row * ROW_WORDS as u32;
         add(row as usize + CALLS, 1);
         state.in_call.set(true);
-        Some(Call { row, waits })
+        Some(OpenCall { row, waits })
     })
 }
 
 /// Ends a system call.
-pub fn end_call(call: Call) {
+pub fn end_call(call: OpenCall) {
     with_state(|state| {
         if !state.in_call.replace(false) {
             return;
@@ -441,7 +441,7 @@ pub fn end_call(call: Call) {
             add(row as usize + SYSTEM, ticks);
             add(call.row as usize + SYSTEM, ticks);
         } else {
-            state.keep(now, Long { row, call: call.row, waits: call.waits, ticks });
+            state.keep(now, LongTime { row, call: call.row, waits: call.waits, ticks });
         }
     });
 }

@@ -1,4 +1,4 @@
-//! Tables as a hostile process may write them, and what two looks at one give.
+//! Tables as a hostile process may write them, and the results of two snapshots.
 
 use super::layout::{
     CALLS, CLOCK_AT, CLOCK_COUNTER, HZ_AT, KIND_CALL, KIND_SPAN, KINDS_AT, MAGIC, MAGIC_AT,

@@ -1,10 +1,10 @@
-//! A report as a table for people.
+//! Formats a report as a table of text.
 
 use super::report::Report;
-use super::row::Row;
+use super::row::ProfileRow;
 use std::fmt::{self, Formatter};
 
-/// Width of the column of names, at least.
+/// Least width of the column of names.
 const NAME: usize = 16;
 /// Width of a column of figures.
 const FIGURE: usize = 12;
@@ -21,7 +21,7 @@ impl fmt::Display for Report {
             self.row(f, row, width, row.user_ns)?;
         }
         let total = self.total();
-        self.row(f, &Row { calls: 0, ..total }, width, total.user_ns)?;
+        self.row(f, &ProfileRow { calls: 0, ..total }, width, total.user_ns)?;
         self.kernel(f, width)?;
         if !self.calls.is_empty() {
             writeln!(f)?;
@@ -76,7 +76,13 @@ impl Report {
         format!(" {:>width$.3}", ns / 1e3 / unit.count as f64, width = FIGURE + 2)
     }
 
-    fn row(&self, f: &mut Formatter<'_>, row: &Row, width: usize, user_ns: u64) -> fmt::Result {
+    fn row(
+        &self,
+        f: &mut Formatter<'_>,
+        row: &ProfileRow,
+        width: usize,
+        user_ns: u64,
+    ) -> fmt::Result {
         let cpu_ns = row.cpu_ns() as f64;
         let calls = if row.calls > 0 { row.calls.to_string() } else { String::new() };
         write!(f, "{:width$} {calls:>FIGURE$}", row.name)?;
@@ -90,13 +96,13 @@ impl Report {
         line(f, &format!(" {per_call:>FIGURE$}{}", self.per_unit(cpu_ns)))
     }
 
-    /// What the kernel counted, and what of it no row explains.
+    /// Appends the CPU time the kernel counted, and the part that no row explains.
     fn kernel(&self, f: &mut Formatter<'_>, width: usize) -> fmt::Result {
         let (Some(cpu), Some(rest)) = (self.cpu, self.not_explained_ns()) else {
             return writeln!(f, "the CPU time of the process is unknown");
         };
         let percent = rest as f64 * 100.0 / (cpu.total_ns.max(1)) as f64;
-        // Under both columns, user and system: it is not known which.
+        // Under both columns, user and system: the split is not known.
         let two = 2 * FIGURE + 1;
         let gap = FIGURE + 1;
         let (rest_ms, cpu_ms) = (rest as f64 / 1e6, cpu.total_ns as f64 / 1e6);
@@ -122,12 +128,12 @@ fn head(f: &mut Formatter<'_>, first: &str, width: usize, columns: &[&str]) -> f
     columns.iter().try_for_each(|column| write!(f, " {column:>FIGURE$}"))
 }
 
-/// The end of a line, without blanks after it.
+/// Appends a line end without trailing blanks.
 fn line(f: &mut Formatter<'_>, text: &str) -> fmt::Result {
     writeln!(f, "{}", text.trim_end())
 }
 
-/// Milliseconds; nothing for nothing.
+/// Formats milliseconds; an empty field for zero.
 fn milliseconds(ns: u64) -> String {
     if ns == 0 { String::from("-") } else { format!("{:.3}", ns as f64 / 1e6) }
 }

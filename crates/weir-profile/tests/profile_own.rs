@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use weir_profile::{Report, Row, Subroutine};
+use weir_profile::{ProfileRow, Report, Subroutine};
 
 static OUTER: Subroutine = Subroutine::new("outer");
 static INNER: Subroutine = Subroutine::new("inner");
@@ -26,7 +26,7 @@ fn calls(report: &Report, name: &str) -> u64 {
 }
 
 /// On a CPU and not.
-fn elapsed_ns(row: &Row) -> u64 {
+fn elapsed_ns(row: &ProfileRow) -> u64 {
     row.cpu_ns() + row.wait_ns
 }
 

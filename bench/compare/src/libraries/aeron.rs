@@ -12,7 +12,7 @@ use std::ffi::CStr;
 use std::hint::spin_loop;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 use weir_measure_sys::fork::{self, Child};
 
 const STREAM: i32 = 1001;
@@ -40,9 +40,9 @@ struct Ipc {
 }
 
 /// Starts a driver, in a process of its own on whatever CPU is free.
-pub fn line(place: &Place, bytes: usize, direction: Direction) -> Result<Box<dyn Line>, Trouble> {
+pub fn line(place: &Place, bytes: usize, direction: Direction) -> Result<Box<dyn Line>, CaseError> {
     if bytes >= RECORD_BYTES_MAX {
-        return Err(Trouble::left_out("aeron: a frame ends below 64 KiB"));
+        return Err(CaseError::left_out("aeron: a frame ends below 64 KiB"));
     }
     let directory = place.directory();
     let (term_bytes, channel) = channel(direction);
@@ -65,11 +65,11 @@ impl Drop for Ipc {
     }
 }
 
-fn trouble(error: impl std::fmt::Display) -> Trouble {
-    Trouble::failed(format!("aeron: {error}"))
+fn trouble(error: impl std::fmt::Display) -> CaseError {
+    CaseError::failed(format!("aeron: {error}"))
 }
 
-fn drive(directory: &Path, term_bytes: usize) -> Result<(), Trouble> {
+fn drive(directory: &Path, term_bytes: usize) -> Result<(), CaseError> {
     let context = AeronDriverContext::new().map_err(trouble)?;
     let set = |done: Result<i32, _>| done.map(drop).map_err(trouble);
     set(context.set_dir(&directory.display().to_string().into_c_string()))?;
@@ -87,7 +87,7 @@ fn drive(directory: &Path, term_bytes: usize) -> Result<(), Trouble> {
 }
 
 impl Ipc {
-    fn client(&self) -> Result<Aeron, Trouble> {
+    fn client(&self) -> Result<Aeron, CaseError> {
         meet("aeron: no client", || {
             let context = AeronContext::new().map_err(|error| error.to_string())?;
             let directory = self.directory.display().to_string().into_c_string();
@@ -101,7 +101,7 @@ impl Ipc {
 }
 
 impl Line for Ipc {
-    fn sender(&self) -> Result<Box<dyn Sender>, Trouble> {
+    fn sender(&self) -> Result<Box<dyn Sender>, CaseError> {
         let client = self.client()?;
         let publication = client
             .async_add_exclusive_publication(self.channel, STREAM)
@@ -111,7 +111,7 @@ impl Line for Ipc {
         Ok(Box::new(Publication { publication, _client: client }))
     }
 
-    fn receiver(&self) -> Result<Box<dyn Receiver>, Trouble> {
+    fn receiver(&self) -> Result<Box<dyn Receiver>, CaseError> {
         let client = self.client()?;
         let subscription = client
             .async_add_subscription(self.channel, STREAM, Handlers::NONE, Handlers::NONE)
@@ -127,7 +127,7 @@ struct Publication {
 }
 
 impl Sender for Publication {
-    fn send(&mut self, record: &[u8]) -> Result<(), Trouble> {
+    fn send(&mut self, record: &[u8]) -> Result<(), CaseError> {
         loop {
             match self.publication.offer(record) {
                 Ok(_) => return Ok(()),
@@ -145,12 +145,12 @@ struct Subscription {
 }
 
 impl Receiver for Subscription {
-    fn receive(&mut self, see: &mut See) -> Result<u64, Trouble> {
+    fn receive(&mut self, see: &mut See) -> Result<u64, CaseError> {
         let buffer = &mut self.buffer;
         let mut seen = Ok(());
         let mut copy = |record: &[u8]| {
             let copied = buffer.get_mut(..record.len());
-            let copied = copied.ok_or_else(|| Trouble::failed("aeron: too long"))?;
+            let copied = copied.ok_or_else(|| CaseError::failed("aeron: too long"))?;
             copied.copy_from_slice(record);
             see(copied)
         };

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use weir_bench::tools::peer::{Control, Peer};
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 
 /// Made before the fork; the far side borrows it, the near side keeps its own half.
 pub struct Gate {
@@ -25,7 +25,7 @@ pub struct Near {
 
 impl Gate {
     /// A closed one.
-    pub fn new() -> Result<Gate, Trouble> {
+    pub fn new() -> Result<Gate, CaseError> {
         let ((go, say_go), (ready, say_ready)) = (rustix::pipe::pipe()?, rustix::pipe::pipe()?);
         let near = Near { say_go, ready, begun: false };
         Ok(Gate { go, say_ready, until: Cell::new(0), near })
@@ -37,12 +37,12 @@ impl Gate {
     }
 
     /// The far side: waits until it is to open its ends.
-    pub fn await_beginning(&self) -> Result<(), Trouble> {
-        if take(&self.go)? { Ok(()) } else { Err(Trouble::failed("never begun")) }
+    pub fn await_beginning(&self) -> Result<(), CaseError> {
+        if take(&self.go)? { Ok(()) } else { Err(CaseError::failed("never begun")) }
     }
 
     /// The far side: waits while all that was asked for is done.
-    pub fn pass(&self, control: &Control, done: u64) -> Result<(), Trouble> {
+    pub fn pass(&self, control: &Control, done: u64) -> Result<(), CaseError> {
         if done < self.until.get() {
             return Ok(());
         }
@@ -55,7 +55,7 @@ impl Gate {
 
 impl Near {
     /// Has the far side open its ends; does nothing the second time.
-    pub fn begin(&mut self) -> Result<(), Trouble> {
+    pub fn begin(&mut self) -> Result<(), CaseError> {
         if !self.begun {
             rustix::io::write(&self.say_go, b".")?;
             self.begun = true;
@@ -64,7 +64,7 @@ impl Near {
     }
 
     /// Asks for so many more; returns when the far side is about to receive.
-    pub fn open(&self, peer: &mut Peer, count: u64) -> Result<(), Trouble> {
+    pub fn open(&self, peer: &mut Peer, count: u64) -> Result<(), CaseError> {
         peer.more(count);
         rustix::io::write(&self.say_go, b".")?;
         if take(&self.ready)? { Ok(()) } else { peer.wait() }
@@ -72,7 +72,7 @@ impl Near {
 }
 
 /// Takes a byte; false at the end.
-fn take(from: &OwnedFd) -> Result<bool, Trouble> {
+fn take(from: &OwnedFd) -> Result<bool, CaseError> {
     loop {
         match rustix::io::read(from, &mut [0]) {
             Err(Errno::INTR) => {}

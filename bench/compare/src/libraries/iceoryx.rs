@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::time::Instant;
 use weir_bench::tools::peer::Peer;
 use weir_bench::tools::{elapsed_ns, work};
-use weir_measure::bench::case::{Batch, Site, Trouble, Work};
+use weir_measure::bench::case::{Batch, Site, CaseError, Work};
 
 /// Records the subscriber's queue holds.
 const QUEUE_RECORDS: usize = 256;
@@ -30,13 +30,13 @@ struct Publish {
 }
 
 /// Both ends open or create the service of this name.
-pub fn line(place: &Place, bytes: usize, direction: Direction) -> Result<Box<dyn Line>, Trouble> {
+pub fn line(place: &Place, bytes: usize, direction: Direction) -> Result<Box<dyn Line>, CaseError> {
     let writers = if let Direction::Many(writers) = direction { writers } else { 1 };
     Ok(Box::new(Publish { place: place.clone(), bytes, writers }))
 }
 
-fn trouble(error: impl Debug) -> Trouble {
-    Trouble::failed(format!("iceoryx2: {error:?}"))
+fn trouble(error: impl Debug) -> CaseError {
+    CaseError::failed(format!("iceoryx2: {error:?}"))
 }
 
 /// What keeps an end alive beside the end itself.
@@ -48,7 +48,7 @@ struct Base<T: Debug + ZeroCopySend + 'static> {
 fn base<T: Debug + ZeroCopySend + 'static>(
     place: &Place,
     writers: u64,
-) -> Result<Base<T>, Trouble> {
+) -> Result<Base<T>, CaseError> {
     set_log_level(LogLevel::Error);
     let mut config = Config::default();
     let root = format!("{}/iceoryx2", place.directory().display());
@@ -82,7 +82,7 @@ fn sending<T: Debug + ZeroCopySend + 'static>(
     place: &Place,
     bytes: usize,
     writers: u64,
-) -> Result<Sending<T>, Trouble> {
+) -> Result<Sending<T>, CaseError> {
     let base = base::<T>(place, writers)?;
     let publisher = base
         .service
@@ -108,25 +108,25 @@ struct Receiving<T: Debug + ZeroCopySend + 'static> {
 fn receiving<T: Debug + ZeroCopySend + 'static>(
     place: &Place,
     writers: u64,
-) -> Result<Receiving<T>, Trouble> {
+) -> Result<Receiving<T>, CaseError> {
     let base = base::<T>(place, writers)?;
     let subscriber = base.service.subscriber_builder().create().map_err(trouble)?;
     Ok(Receiving { subscriber, _base: base })
 }
 
 impl Line for Publish {
-    fn sender(&self) -> Result<Box<dyn Sender>, Trouble> {
+    fn sender(&self) -> Result<Box<dyn Sender>, CaseError> {
         Ok(Box::new(sending::<u8>(&self.place, self.bytes, self.writers)?))
     }
 
-    fn receiver(&self) -> Result<Box<dyn Receiver>, Trouble> {
+    fn receiver(&self) -> Result<Box<dyn Receiver>, CaseError> {
         let end = receiving::<u8>(&self.place, self.writers)?;
         Ok(Box::new(Copying { end, buffer: vec![0; self.bytes], yields: self.writers > 1 }))
     }
 }
 
 impl Sender for Sending<u8> {
-    fn send(&mut self, record: &[u8]) -> Result<(), Trouble> {
+    fn send(&mut self, record: &[u8]) -> Result<(), CaseError> {
         until_somebody_has_it(|| {
             let sample = self.publisher.loan_slice_uninit(record.len()).map_err(trouble)?;
             sample.write_from_slice(record).send().map_err(trouble)
@@ -136,7 +136,7 @@ impl Sender for Sending<u8> {
 
 /// Sends again what reached nobody: a subscriber connects when it first receives, and until then
 /// what its queue does not hold is dropped.
-fn until_somebody_has_it(mut send: impl FnMut() -> Result<usize, Trouble>) -> Result<(), Trouble> {
+fn until_somebody_has_it(mut send: impl FnMut() -> Result<usize, CaseError>) -> Result<(), CaseError> {
     while send()? == 0 {
         std::thread::yield_now();
     }
@@ -150,12 +150,12 @@ struct Copying {
 }
 
 impl Receiver for Copying {
-    fn receive(&mut self, see: &mut See) -> Result<u64, Trouble> {
+    fn receive(&mut self, see: &mut See) -> Result<u64, CaseError> {
         let mut looks = 0;
         loop {
             if let Some(sample) = self.end.subscriber.receive().map_err(trouble)? {
                 let copied = self.buffer.get_mut(..sample.payload().len());
-                let copied = copied.ok_or_else(|| Trouble::failed("iceoryx2: too long"))?;
+                let copied = copied.ok_or_else(|| CaseError::failed("iceoryx2: too long"))?;
                 copied.copy_from_slice(sample.payload());
                 see(copied)?;
                 return Ok(1);
@@ -174,7 +174,7 @@ type Raw = MaybeUninit<u8>;
 
 impl Sending<Raw> {
     /// Sends a loan of which the first and the last byte are written.
-    fn send_loan(&mut self, bytes: usize, mark: u8) -> Result<(), Trouble> {
+    fn send_loan(&mut self, bytes: usize, mark: u8) -> Result<(), CaseError> {
         until_somebody_has_it(|| {
             let sample = self.publisher.loan_slice_uninit(bytes).map_err(trouble)?;
             let mut sample = sample.write_from_fn(|_| Raw::uninit());
@@ -188,12 +188,12 @@ impl Sending<Raw> {
 
 impl Receiving<Raw> {
     /// Receives a loan and loads its first and last byte (they can't be compared in safe code).
-    fn receive_loan(&mut self, bytes: usize) -> Result<(), Trouble> {
+    fn receive_loan(&mut self, bytes: usize) -> Result<(), CaseError> {
         loop {
             if let Some(sample) = self.subscriber.receive().map_err(trouble)? {
                 let payload = sample.payload();
                 if payload.len() != bytes {
-                    return Err(Trouble::failed("iceoryx2: a loan of another length"));
+                    return Err(CaseError::failed("iceoryx2: a loan of another length"));
                 }
                 black_box((payload[0], payload[bytes - 1]));
                 return Ok(());
@@ -204,7 +204,7 @@ impl Receiving<Raw> {
 }
 
 /// Round trips by loan.
-pub fn loans(site: &Site, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+pub fn loans(site: &Site, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
     let (there, back, gate) = (Place::new(), Place::new(), Gate::new()?);
     let mut peer = Peer::start(site, |control| {
         gate.await_beginning()?;

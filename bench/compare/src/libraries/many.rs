@@ -11,7 +11,7 @@ use weir_bench::tools::crew::{Crew, in_turn};
 use weir_bench::tools::pattern::Pattern;
 use weir_bench::tools::peer::Peer;
 use weir_bench::tools::{elapsed_ns, size, work};
-use weir_measure::bench::case::{Batch, BatchSize, Case, Group, Measure, Site, Trouble, Work};
+use weir_measure::bench::case::{Batch, BatchSize, Case, Group, Measure, Site, CaseError, Work};
 
 const WRITERS: [u64; 3] = [1, 4, 16];
 const BYTES: [usize; 5] = [4, 64, 512, 4 << 10, 64 << 10];
@@ -50,7 +50,7 @@ fn pair(peer: Library, writers: u64, bytes: usize) -> Group {
 }
 
 /// A count is that of the least batches, in which each writer sends as much.
-fn many(site: &Site, line: Make, writers: u64, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+fn many(site: &Site, line: Make, writers: u64, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
     let (line, gate) = (line(&Place::new(), bytes, Direction::Many(writers))?, Gate::new()?);
     let pattern = |writer| Pattern::of(bytes, writer, writers);
     let mut peer = Peer::start(site, |control| {
@@ -62,7 +62,7 @@ fn many(site: &Site, line: Make, writers: u64, bytes: usize) -> Result<Box<dyn W
             gate.pass(control, done)?;
             done += receiver.receive(&mut |record| {
                 let number = record.first_chunk().map(|number| u32::from_le_bytes(*number));
-                let number = number.ok_or_else(|| Trouble::failed("a record was cut"))?;
+                let number = number.ok_or_else(|| CaseError::failed("a record was cut"))?;
                 expected[(u64::from(number) % writers) as usize].check(record)
             })?;
             control.report(done)?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 
 /// Where shared memory has names.
 const SHARED: &str = "/dev/shm";
@@ -59,13 +59,13 @@ pub fn remove_leftovers() {
 }
 
 /// Tries until it succeeds, for as long as the other side may need to come.
-pub fn meet<T>(what: &str, mut attempt: impl FnMut() -> Result<T, String>) -> Result<T, Trouble> {
+pub fn meet<T>(what: &str, mut attempt: impl FnMut() -> Result<T, String>) -> Result<T, CaseError> {
     let begun = Instant::now();
     loop {
         match attempt() {
             Ok(met) => return Ok(met),
             Err(error) if begun.elapsed() > MEETING => {
-                return Err(Trouble::failed(format!("{what}: {error}")));
+                return Err(CaseError::failed(format!("{what}: {error}")));
             }
             Err(_) => std::thread::sleep(Duration::from_millis(1)),
         }

@@ -4,7 +4,7 @@ use super::place::Place;
 use super::{Direction, Line, Receiver, See, Sender, trouble};
 use std::cell::RefCell;
 use weir::{Handle, Options, RecordReader, RecordWriter};
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 
 struct Own {
     writer: RefCell<Option<Handle>>,
@@ -13,24 +13,24 @@ struct Own {
 }
 
 /// Made before the fork; each side opens one end and drops the other.
-pub fn line(_: &Place, bytes: usize, _: Direction) -> Result<Box<dyn Line>, Trouble> {
+pub fn line(_: &Place, bytes: usize, _: Direction) -> Result<Box<dyn Line>, CaseError> {
     let (writer, reader) = Handle::record_pair(&Options::new()).map_err(trouble)?;
     let (writer, reader) = (RefCell::new(Some(writer)), RefCell::new(Some(reader)));
     Ok(Box::new(Own { writer, reader, bytes }))
 }
 
-fn used() -> Trouble {
-    Trouble::failed("this side has no such end")
+fn used() -> CaseError {
+    CaseError::failed("this side has no such end")
 }
 
 impl Line for Own {
-    fn sender(&self) -> Result<Box<dyn Sender>, Trouble> {
+    fn sender(&self) -> Result<Box<dyn Sender>, CaseError> {
         self.reader.take();
         let handle = self.writer.take().ok_or_else(used)?;
         Ok(Box::new(Sending(RecordWriter::open(handle).map_err(trouble)?)))
     }
 
-    fn receiver(&self) -> Result<Box<dyn Receiver>, Trouble> {
+    fn receiver(&self) -> Result<Box<dyn Receiver>, CaseError> {
         self.writer.take();
         let handle = self.reader.take().ok_or_else(used)?;
         let reader = RecordReader::open(handle).map_err(trouble)?;
@@ -41,7 +41,7 @@ impl Line for Own {
 struct Sending(RecordWriter);
 
 impl Sender for Sending {
-    fn send(&mut self, record: &[u8]) -> Result<(), Trouble> {
+    fn send(&mut self, record: &[u8]) -> Result<(), CaseError> {
         self.0.send(record).map_err(trouble)
     }
 }
@@ -52,7 +52,7 @@ struct Receiving {
 }
 
 impl Receiver for Receiving {
-    fn receive(&mut self, see: &mut See) -> Result<u64, Trouble> {
+    fn receive(&mut self, see: &mut See) -> Result<u64, CaseError> {
         let mut seen = Ok(());
         let take = |record: &[u8]| {
             if seen.is_ok() {
@@ -60,7 +60,7 @@ impl Receiver for Receiving {
             }
         };
         match self.reader.receive_each(&mut self.buffer, take).map_err(trouble)? {
-            0 => Err(Trouble::failed("the other side ended")),
+            0 => Err(CaseError::failed("the other side ended")),
             count => seen.map(|()| count as u64),
         }
     }

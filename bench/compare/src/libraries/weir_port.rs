@@ -5,7 +5,7 @@ use super::{Direction, Line, Receiver, See, Sender, trouble};
 use std::path::PathBuf;
 use std::time::Duration;
 use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions, Received, Timeout};
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -15,19 +15,19 @@ struct Named {
 }
 
 /// A name in a directory of its own.
-pub fn line(place: &Place, bytes: usize, _: Direction) -> Result<Box<dyn Line>, Trouble> {
+pub fn line(place: &Place, bytes: usize, _: Direction) -> Result<Box<dyn Line>, CaseError> {
     let directory = place.directory();
     std::fs::create_dir(&directory)?;
     Ok(Box::new(Named { path: directory.join("port"), bytes }))
 }
 
 impl Line for Named {
-    fn sender(&self) -> Result<Box<dyn Sender>, Trouble> {
+    fn sender(&self) -> Result<Box<dyn Sender>, CaseError> {
         let options = PortWriterOptions::new().connect_timeout(PATIENCE);
         Ok(Box::new(Sending(PortWriter::connect(&self.path, &options).map_err(trouble)?)))
     }
 
-    fn receiver(&self) -> Result<Box<dyn Receiver>, Trouble> {
+    fn receiver(&self) -> Result<Box<dyn Receiver>, CaseError> {
         let port = Port::create(&self.path, &PortOptions::new()).map_err(trouble)?;
         Ok(Box::new(Receiving { port, buffer: vec![0; self.bytes] }))
     }
@@ -36,7 +36,7 @@ impl Line for Named {
 struct Sending(PortWriter);
 
 impl Sender for Sending {
-    fn send(&mut self, record: &[u8]) -> Result<(), Trouble> {
+    fn send(&mut self, record: &[u8]) -> Result<(), CaseError> {
         self.0.send(record).map_err(trouble)
     }
 }
@@ -47,13 +47,13 @@ struct Receiving {
 }
 
 impl Receiver for Receiving {
-    fn receive(&mut self, see: &mut See) -> Result<u64, Trouble> {
+    fn receive(&mut self, see: &mut See) -> Result<u64, CaseError> {
         let mut seen = Ok(());
         let take = |received: Received, record: &[u8]| {
             if seen.is_ok() {
                 seen = match received.event {
                     Event::Message { .. } => see(record),
-                    _ => Err(Trouble::failed("a writer ended")),
+                    _ => Err(CaseError::failed("a writer ended")),
                 };
             }
         };

@@ -2,7 +2,7 @@
 
 use super::place::Place;
 use super::{Direction, Line, Receiver, See, Sender};
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 use zmq::{Context, Socket, SocketType};
 
 struct Zero {
@@ -11,29 +11,29 @@ struct Zero {
 }
 
 /// Of an abstract socket, which leaves nothing behind.
-pub fn line(place: &Place, bytes: usize, _: Direction) -> Result<Box<dyn Line>, Trouble> {
+pub fn line(place: &Place, bytes: usize, _: Direction) -> Result<Box<dyn Line>, CaseError> {
     Ok(Box::new(Zero { address: format!("ipc://@{}", place.name()), bytes }))
 }
 
-fn trouble(error: zmq::Error) -> Trouble {
-    Trouble::failed(format!("zeromq: {error}"))
+fn trouble(error: zmq::Error) -> CaseError {
+    CaseError::failed(format!("zeromq: {error}"))
 }
 
-fn socket(kind: SocketType) -> Result<Socket, Trouble> {
+fn socket(kind: SocketType) -> Result<Socket, CaseError> {
     let socket = Context::new().socket(kind).map_err(trouble)?;
     socket.set_linger(0).map_err(trouble)?;
     Ok(socket)
 }
 
 impl Line for Zero {
-    fn sender(&self) -> Result<Box<dyn Sender>, Trouble> {
+    fn sender(&self) -> Result<Box<dyn Sender>, CaseError> {
         // Connects when the other side is there; until then sending waits.
         let socket = socket(zmq::PUSH)?;
         socket.connect(&self.address).map_err(trouble)?;
         Ok(Box::new(Push(socket)))
     }
 
-    fn receiver(&self) -> Result<Box<dyn Receiver>, Trouble> {
+    fn receiver(&self) -> Result<Box<dyn Receiver>, CaseError> {
         let socket = socket(zmq::PULL)?;
         socket.bind(&self.address).map_err(trouble)?;
         Ok(Box::new(Pull { socket, buffer: vec![0; self.bytes] }))
@@ -43,7 +43,7 @@ impl Line for Zero {
 struct Push(Socket);
 
 impl Sender for Push {
-    fn send(&mut self, record: &[u8]) -> Result<(), Trouble> {
+    fn send(&mut self, record: &[u8]) -> Result<(), CaseError> {
         self.0.send(record, 0).map_err(trouble)
     }
 }
@@ -54,9 +54,9 @@ struct Pull {
 }
 
 impl Receiver for Pull {
-    fn receive(&mut self, see: &mut See) -> Result<u64, Trouble> {
+    fn receive(&mut self, see: &mut See) -> Result<u64, CaseError> {
         let length = self.socket.recv_into(&mut self.buffer, 0).map_err(trouble)?;
-        see(self.buffer.get(..length).ok_or_else(|| Trouble::failed("zeromq: too long"))?)?;
+        see(self.buffer.get(..length).ok_or_else(|| CaseError::failed("zeromq: too long"))?)?;
         Ok(1)
     }
 }

@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 
 /// Of an ICMP echo: type, code, checksum, identifier, sequence number.
 const HEADER_BYTES: usize = 8;
@@ -38,7 +38,7 @@ impl Asker {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn new(to: Ipv4Addr, window: usize) -> Result<Asker, Trouble> {
+    pub fn new(to: Ipv4Addr, window: usize) -> Result<Asker, CaseError> {
         let kind = SocketType::DGRAM;
         let socket = rustix::net::socket(AddressFamily::INET, kind, Some(ipproto::ICMP))?;
         rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))?;
@@ -61,7 +61,7 @@ impl Asker {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn set_patience(&mut self, time: Option<Duration>) -> Result<(), Trouble> {
+    pub fn set_patience(&mut self, time: Option<Duration>) -> Result<(), CaseError> {
         self.patience = time.unwrap_or_default();
         Ok(set_socket_timeout(&self.socket, Timeout::Recv, time)?)
     }
@@ -70,7 +70,7 @@ impl Asker {
     ///
     /// # Errors
     /// A reply was lost, doubled or wrong.
-    pub(super) fn turnarounds(&mut self, count: u64) -> Result<Took, Trouble> {
+    pub(super) fn turnarounds(&mut self, count: u64) -> Result<Took, CaseError> {
         Took::of(self, count, Asker::send, Asker::receive)
     }
 
@@ -78,7 +78,7 @@ impl Asker {
     ///
     /// # Errors
     /// A reply was lost, doubled or wrong.
-    pub fn stream(&mut self, count: u64) -> Result<(), Trouble> {
+    pub fn stream(&mut self, count: u64) -> Result<(), CaseError> {
         let (mut left, mut awaited) = (count, count);
         while awaited > 0 {
             while left > 0 && self.has_room() {
@@ -99,13 +99,13 @@ impl Asker {
         self.window[self.place(self.sent + 1)] == 0
     }
 
-    fn send(&mut self) -> Result<(), Trouble> {
+    fn send(&mut self) -> Result<(), CaseError> {
         let number = self.sent + 1;
         self.message[6..8].copy_from_slice(&(number as u16).to_be_bytes());
         self.message[HEADER_BYTES..][..NUMBER_BYTES].copy_from_slice(&number.to_le_bytes());
         // The kernel writes identifier and checksum.
         if rustix::net::send(&self.socket, &self.message, SendFlags::empty())? != MESSAGE_BYTES {
-            return Err(Trouble::failed("a request was truncated"));
+            return Err(CaseError::failed("a request was truncated"));
         }
         self.sent = number;
         let place = self.place(number);
@@ -113,7 +113,7 @@ impl Asker {
         Ok(())
     }
 
-    fn receive(&mut self) -> Result<(), Trouble> {
+    fn receive(&mut self) -> Result<(), CaseError> {
         let mut reply = [0; MESSAGE_BYTES + 1];
         let received = rustix::net::recv(&self.socket, &mut reply, RecvFlags::empty());
         let (bytes, _) = received.map_err(|error| self.lost(error))?;
@@ -121,15 +121,15 @@ impl Asker {
         let place = self.place(number);
         if self.window[place] != number || number == 0 {
             let text = format!("the reply to request {number} came twice, or nobody had asked");
-            return Err(Trouble::failed(text));
+            return Err(CaseError::failed(text));
         }
         self.window[place] = 0;
         Ok(())
     }
 
     /// The number in a reply that is right in all else.
-    fn number_of(&self, reply: &[u8]) -> Result<u64, Trouble> {
-        let wrong = || Trouble::failed(format!("a reply came with wrong bytes: {reply:02x?}"));
+    fn number_of(&self, reply: &[u8]) -> Result<u64, CaseError> {
+        let wrong = || CaseError::failed(format!("a reply came with wrong bytes: {reply:02x?}"));
         let known = HEADER_BYTES + NUMBER_BYTES;
         if reply.len() != MESSAGE_BYTES || reply[..2] != [ECHO_REPLY, 0] {
             return Err(wrong());
@@ -142,13 +142,13 @@ impl Asker {
         if right { Ok(number) } else { Err(wrong()) }
     }
 
-    fn lost(&self, error: Errno) -> Trouble {
+    fn lost(&self, error: Errno) -> CaseError {
         if error != Errno::AGAIN {
-            return Trouble::failed(format!("cannot receive a reply: {error}"));
+            return CaseError::failed(format!("cannot receive a reply: {error}"));
         }
         let awaited = self.window.iter().filter(|number| **number > 0).count();
         let first = self.window.iter().filter(|number| **number > 0).min().unwrap_or(&0);
-        Trouble::failed(format!(
+        CaseError::failed(format!(
             "replies were lost: {awaited} were awaited, the first to request {first}, and none \
              came for {:?}",
             self.patience
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(rustix::io::write(tun, packet), Ok(packet.len()));
     }
 
-    fn refused(received: Result<(), Trouble>, why: &str) {
+    fn refused(received: Result<(), CaseError>, why: &str) {
         let trouble = received.expect_err(why);
         assert!(!trouble.left_out && trouble.text.contains(why), "{trouble}");
     }

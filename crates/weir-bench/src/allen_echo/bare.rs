@@ -3,7 +3,7 @@
 
 use super::ledger::Ledger;
 use std::convert::Infallible;
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 use weir_net::log::Direction;
 use weir_sys::tun::Tun;
 
@@ -19,7 +19,7 @@ const MOST_BYTES: usize = 2_048;
 ///
 /// # Errors
 /// The device is gone, the ledger cannot be written.
-pub fn respond(device: &Tun, ledger: &mut Ledger) -> Result<Infallible, Trouble> {
+pub fn respond(device: &Tun, ledger: &mut Ledger) -> Result<Infallible, CaseError> {
     let mut packet = [0; MOST_BYTES];
     loop {
         let bytes = rustix::io::read(device, &mut packet)?;

@@ -8,7 +8,7 @@ use super::weir::Weir;
 use crate::tools::peer::Peer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::Ipv4Addr;
-use weir_measure::bench::case::{Site, Trouble};
+use weir_measure::bench::case::{CaseError, Site};
 use weir_sys::{Pid, tun};
 
 /// A host, by what it is made of.
@@ -98,7 +98,7 @@ impl Host {
     ///
     /// # Errors
     /// Left out: privilege or a feature is missing.
-    pub fn start(site: &Site, way: Way) -> Result<Host, Trouble> {
+    pub fn start(site: &Site, way: Way) -> Result<Host, CaseError> {
         let subnet = Subnet::new()?;
         match way {
             Way::Lo => Ok(Host { address: Ipv4Addr::LOCALHOST, ..Host::at(subnet) }),
@@ -119,9 +119,9 @@ impl Host {
         Host { address: subnet.there(), peer: None, weir: None, pids: Vec::new() }
     }
 
-    fn bare(site: &Site, subnet: Subnet, logging: Logging) -> Result<Host, Trouble> {
+    fn bare(site: &Site, subnet: Subnet, logging: Logging) -> Result<Host, CaseError> {
         let device = tun::Tun::open(&subnet.device(), false)
-            .map_err(|error| Trouble::left_out(format!("cannot create a TUN device: {error}")))?;
+            .map_err(|error| CaseError::left_out(format!("cannot create a TUN device: {error}")))?;
         tun::configure(device.name(), subnet.here(), PREFIX_BITS, MTU)?;
         let mut ledger = Ledger::new(site, logging)?;
         let peer = Peer::start(site, |_| match bare::respond(&device, &mut ledger)? {})?;
@@ -135,7 +135,7 @@ impl Host {
     }
 
     /// Why there was no reply: what the host said, if it did, else what was seen from here.
-    pub fn explain(&self, seen: Trouble) -> Trouble {
+    pub fn explain(&self, seen: CaseError) -> CaseError {
         let Some(peer) = &self.peer else { return seen };
         let mut ends = [PollFd::new(peer.reports(), PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -177,7 +177,7 @@ fn echo_case(shape: Shape, what: &str) -> Case {
     Case { measures, size, weight: STREAM_WEIGHT + start, ..made }
 }
 
-fn echoes(site: &Site, shape: Shape) -> Result<Box<dyn Work>, Trouble> {
+fn echoes(site: &Site, shape: Shape) -> Result<Box<dyn Work>, CaseError> {
     let mut prepared = shape.watched.start(site, shape.way)?;
     let host = prepared.host.clone();
     let mut asker = Asker::new(host.address, shape.window as usize)?;
@@ -193,7 +193,7 @@ fn echoes(site: &Site, shape: Shape) -> Result<Box<dyn Work>, Trouble> {
     })
 }
 
-fn stream(asker: &mut Asker, host: &Host, count: u64) -> Result<Batch, Trouble> {
+fn stream(asker: &mut Asker, host: &Host, count: u64) -> Result<Batch, CaseError> {
     let before = host.cpu_ns();
     let begun = Instant::now();
     asker.stream(count)?;
@@ -207,8 +207,8 @@ fn stream(asker: &mut Asker, host: &Host, count: u64) -> Result<Batch, Trouble> 
 }
 
 /// Further askers of the same host, which are stopped between batches.
-fn copies(site: &Site, host: &Host, count: u64) -> Result<Background, Trouble> {
-    let asking = |_| -> Result<Child, Trouble> {
+fn copies(site: &Site, host: &Host, count: u64) -> Result<Background, CaseError> {
+    let asking = |_| -> Result<Child, CaseError> {
         let mut asker = Asker::new(host.address, 1)?;
         // It may be stopped for longer than a reply may take.
         asker.set_patience(None)?;

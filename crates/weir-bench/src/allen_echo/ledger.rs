@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::Ipv4Addr;
 use std::path::Path;
-use weir_measure::bench::case::{Site, Trouble};
+use weir_measure::bench::case::{CaseError, Site};
 use weir_net::log::{Direction, Log};
 
 const BUFFER_BYTES: usize = 64 << 10;
@@ -59,7 +59,7 @@ impl Ledger {
     ///
     /// # Errors
     /// Left out: no such file can be made, or no disk would be waited for.
-    pub fn new(site: &Site, logging: Logging) -> Result<Ledger, Trouble> {
+    pub fn new(site: &Site, logging: Logging) -> Result<Ledger, CaseError> {
         let directory = &site.directory;
         let sink = match logging {
             Logging::Off => Sink::Nothing,
@@ -82,7 +82,7 @@ impl Ledger {
     /// # Errors
     /// The file cannot be written.
     #[inline]
-    pub fn note(&mut self, direction: Direction, packet: &[u8]) -> Result<(), Trouble> {
+    pub fn note(&mut self, direction: Direction, packet: &[u8]) -> Result<(), CaseError> {
         match &mut self.sink {
             Sink::Nothing => {}
             Sink::Ring(log) => log.packet(direction, packet),
@@ -108,7 +108,7 @@ fn text<'l>(
     (seconds, nanoseconds): (i64, i64),
     direction: Direction,
     packet: &[u8],
-) -> Result<&'l [u8], Trouble> {
+) -> Result<&'l [u8], CaseError> {
     let way = match direction {
         Direction::In => "in",
         Direction::Out => "out",
@@ -132,13 +132,13 @@ fn text<'l>(
 }
 
 /// A log of its own, whose file goes once it is open.
-fn ring() -> Result<Log, Trouble> {
+fn ring() -> Result<Log, CaseError> {
     let place = Place::new()?;
     let log = Log::create(place.name(), RING_BYTES);
-    log.map_err(|error| Trouble::left_out(error.to_string()))
+    log.map_err(|error| CaseError::left_out(error.to_string()))
 }
 
-fn open(directory: &Path, more: OFlags) -> Result<File, Trouble> {
+fn open(directory: &Path, more: OFlags) -> Result<File, CaseError> {
     unnamed_file(
         directory,
         OFlags::WRONLY | OFlags::APPEND | more,
@@ -147,9 +147,9 @@ fn open(directory: &Path, more: OFlags) -> Result<File, Trouble> {
 }
 
 /// Where files are in memory, nobody waits for a disk.
-fn demand_disk(directory: &Path) -> Result<(), Trouble> {
+fn demand_disk(directory: &Path) -> Result<(), CaseError> {
     if rustix::fs::statfs(directory)?.f_type as u64 == weir_sys::TMPFS_MAGIC {
-        return Err(Trouble::left_out(format!(
+        return Err(CaseError::left_out(format!(
             "{} is in memory, where no write waits for a disk; choose another with --dir",
             directory.display()
         )));

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::net::Ipv4Addr;
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 use weir_sys::{namespace, tun};
 
 /// Largest packet of the devices: that of Ethernet.
@@ -26,7 +26,7 @@ impl Subnet {
     ///
     /// # Errors
     /// Left out: it takes privilege, or a kernel with namespaces.
-    pub fn new() -> Result<Subnet, Trouble> {
+    pub fn new() -> Result<Subnet, CaseError> {
         let number = match NEXT.get() {
             Some(number) => number,
             None => {
@@ -34,7 +34,7 @@ impl Subnet {
                 0
             }
         };
-        let next = number.checked_add(1).ok_or_else(|| Trouble::failed("no subnet is left"))?;
+        let next = number.checked_add(1).ok_or_else(|| CaseError::failed("no subnet is left"))?;
         NEXT.set(Some(next));
         Ok(Subnet { number })
     }
@@ -61,22 +61,22 @@ impl Subnet {
 }
 
 /// Moves this process into a namespace of its own.
-fn enter() -> Result<(), Trouble> {
+fn enter() -> Result<(), CaseError> {
     alone()?;
     tun::switch_on("lo")?;
     // No neighbour is looked for on a device that comes up. Without IPv6 there is no such file.
     let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
     let range = "/proc/sys/net/ipv4/ping_group_range";
     std::fs::write(range, "0 2147483647")
-        .map_err(|error| Trouble::left_out(format!("cannot open {range} to all users: {error}")))
+        .map_err(|error| CaseError::left_out(format!("cannot open {range} to all users: {error}")))
 }
 
 /// A namespace with nothing but a loopback device that is down.
 ///
 /// # Errors
 /// Left out: it takes privilege, or a kernel with namespaces.
-pub fn alone() -> Result<(), Trouble> {
+pub fn alone() -> Result<(), CaseError> {
     namespace::new_network().map_err(|error| {
-        Trouble::left_out(format!("cannot make a network namespace: {error} (root can)"))
+        CaseError::left_out(format!("cannot make a network namespace: {error} (root can)"))
     })
 }

@@ -5,15 +5,15 @@ use super::network::{MTU, PREFIX_BITS, Subnet, alone};
 use crate::tools::peer::{Control, Peer};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
-use weir_measure::bench::case::{Site, Trouble};
+use weir_measure::bench::case::{CaseError, Site};
 use weir_sys::tun;
 
 const PORT: u16 = 7;
 
 /// The socket of this side, and the other side, which echoes.
-pub fn start(site: &Site) -> Result<(UdpSocket, Peer), Trouble> {
+pub fn start(site: &Site) -> Result<(UdpSocket, Peer), CaseError> {
     let subnet = Subnet::new()?;
-    let open = |own: Ipv4Addr, other: Ipv4Addr| -> Result<UdpSocket, Trouble> {
+    let open = |own: Ipv4Addr, other: Ipv4Addr| -> Result<UdpSocket, CaseError> {
         let socket = UdpSocket::bind(SocketAddr::from((own, PORT)))?;
         socket.connect(SocketAddr::from((other, PORT)))?;
         Ok(socket)
@@ -24,7 +24,7 @@ pub fn start(site: &Site) -> Result<(UdpSocket, Peer), Trouble> {
 }
 
 /// A side whose kernel answers by itself.
-pub fn kernel(site: &Site, subnet: Subnet) -> Result<Peer, Trouble> {
+pub fn kernel(site: &Site, subnet: Subnet) -> Result<Peer, CaseError> {
     join(
         site,
         subnet,
@@ -42,9 +42,9 @@ pub fn kernel(site: &Site, subnet: Subnet) -> Result<Peer, Trouble> {
 fn join<S>(
     site: &Site,
     subnet: Subnet,
-    prepare: impl FnOnce() -> Result<S, Trouble>,
-    serve: impl FnOnce(S, &Control) -> Result<(), Trouble>,
-) -> Result<Peer, Trouble> {
+    prepare: impl FnOnce() -> Result<S, CaseError>,
+    serve: impl FnOnce(S, &Control) -> Result<(), CaseError>,
+) -> Result<Peer, CaseError> {
     let (near, far) = (subnet.device(), subnet.far_device());
     let (go, gone) = rustix::pipe::pipe()?;
     let (moved, has_moved) = rustix::pipe::pipe()?;
@@ -68,20 +68,20 @@ fn join<S>(
 }
 
 /// Waits for the other side's next step; if it died, what it said.
-fn step(moved: &rustix::fd::OwnedFd, peer: &Peer) -> Result<(), Trouble> {
+fn step(moved: &rustix::fd::OwnedFd, peer: &Peer) -> Result<(), CaseError> {
     match rustix::io::read(moved, &mut [0; 1])? {
-        0 => peer.wait().map_err(|trouble| Trouble::left_out(trouble.text)),
+        0 => peer.wait().map_err(|trouble| CaseError::left_out(trouble.text)),
         _ => Ok(()),
     }
 }
 
-fn ip(words: &[&str]) -> Result<(), Trouble> {
+fn ip(words: &[&str]) -> Result<(), CaseError> {
     let mut command = Command::new("ip");
     let ran = command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).output();
-    let output = ran.map_err(|error| Trouble::left_out(format!("cannot run ip: {error}")))?;
+    let output = ran.map_err(|error| CaseError::left_out(format!("cannot run ip: {error}")))?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Trouble::left_out(format!("ip {}: {said}", words.join(" "))))
+    Err(CaseError::left_out(format!("ip {}: {said}", words.join(" "))))
 }

@@ -4,7 +4,7 @@ use super::host::{Host, Way};
 use super::weir::Weir;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
-use weir_measure::bench::case::{Site, Trouble};
+use weir_measure::bench::case::{CaseError, Site};
 use weir_net::log::{Kinds, Log};
 use weir_profile::Observed;
 
@@ -58,13 +58,14 @@ impl Watched {
     ///
     /// # Errors
     /// Those of [`Host::start`]; what the host keeps cannot be opened.
-    pub fn start(self, site: &Site, way: Way) -> Result<Prepared, Trouble> {
+    pub fn start(self, site: &Site, way: Way) -> Result<Prepared, CaseError> {
         let host = match self {
             Watched::Log(_) => shared(site, way)?,
             _ => Rc::new(Host::start(site, way)?),
         };
         let weir = || {
-            host.weir().ok_or_else(|| Trouble::failed("only weir has a log or a profile to watch"))
+            host.weir()
+                .ok_or_else(|| CaseError::failed("only weir has a log or a profile to watch"))
         };
         let before = match self {
             Watched::Usual | Watched::Profile(false) => Before::Nothing,
@@ -78,7 +79,7 @@ impl Watched {
     }
 }
 
-fn shared(site: &Site, way: Way) -> Result<Rc<Host>, Trouble> {
+fn shared(site: &Site, way: Way) -> Result<Rc<Host>, CaseError> {
     SWITCHED.with_borrow_mut(|hosts| {
         let known = hosts.iter().find(|(known, _)| *known == way);
         if let Some(host) = known.and_then(|(_, host)| host.upgrade()) {
@@ -95,7 +96,7 @@ impl Prepared {
     ///
     /// # Errors
     /// A profile can no longer be written.
-    pub fn before_batch(&mut self) -> Result<(), Trouble> {
+    pub fn before_batch(&mut self) -> Result<(), CaseError> {
         match &mut self.before {
             Before::Nothing => {}
             Before::Set(log, kinds) => {

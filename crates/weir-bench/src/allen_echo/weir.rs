@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use weir_measure::bench::case::{Site, Trouble};
+use weir_measure::bench::case::{CaseError, Site};
 use weir_measure_sys::signals;
 use weir_net::log::Log;
 use weir_profile::Observed;
@@ -41,11 +41,11 @@ impl Weir {
     ///
     /// # Errors
     /// Left out: no device can be made, or there is no weir to run.
-    pub fn start(site: &Site, subnet: Subnet, inline: bool) -> Result<Weir, Trouble> {
+    pub fn start(site: &Site, subnet: Subnet, inline: bool) -> Result<Weir, CaseError> {
         let device = subnet.device();
         // What only needs privilege is told apart from what went wrong.
         Tun::open(&device, false)
-            .map_err(|error| Trouble::left_out(format!("cannot create a TUN device: {error}")))?;
+            .map_err(|error| CaseError::left_out(format!("cannot create a TUN device: {error}")))?;
         let place = Place::new()?;
         let mut command = Command::new(program::weir()?);
         command.args(["net", "up", "--tun", &device]);
@@ -58,8 +58,8 @@ impl Weir {
         site.go_there()?;
         let started = command.spawn();
         site.go_here()?;
-        let switch =
-            started.map_err(|error| Trouble::failed(format!("cannot run weir net up: {error}")))?;
+        let switch = started
+            .map_err(|error| CaseError::failed(format!("cannot run weir net up: {error}")))?;
         let mut made = Weir { switch, pids: Vec::new(), place, device };
         made.wait_for_an_answer(subnet)?;
         made.find_processes();
@@ -80,16 +80,16 @@ impl Weir {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn log(&self) -> Result<Log, Trouble> {
+    pub fn log(&self) -> Result<Log, CaseError> {
         let opened = Log::open(self.directory().join(weir_net::names::LOG));
-        opened.map_err(|error| Trouble::failed(error.to_string()))
+        opened.map_err(|error| CaseError::failed(error.to_string()))
     }
 
     /// The profiles of all its processes.
     ///
     /// # Errors
     /// One cannot be opened, or there is none.
-    pub fn profiles(&self) -> Result<Vec<Observed>, Trouble> {
+    pub fn profiles(&self) -> Result<Vec<Observed>, CaseError> {
         let mut profiles = Vec::new();
         for entry in std::fs::read_dir(self.directory())? {
             let entry = entry?;
@@ -98,12 +98,12 @@ impl Weir {
             }
         }
         if profiles.is_empty() {
-            return Err(Trouble::failed("weir net up has published no profile"));
+            return Err(CaseError::failed("weir net up has published no profile"));
         }
         Ok(profiles)
     }
 
-    fn wait_for_an_answer(&mut self, subnet: Subnet) -> Result<(), Trouble> {
+    fn wait_for_an_answer(&mut self, subnet: Subnet) -> Result<(), CaseError> {
         let until = Instant::now() + START;
         let (mut said, mut buffer) = (Vec::new(), [0; 512]);
         loop {
@@ -123,7 +123,7 @@ impl Weir {
             if over {
                 let text = String::from_utf8_lossy(&said);
                 let text = text.trim().replace('\n', "; ");
-                return Err(Trouble::failed(format!("weir net up does not answer: {text}")));
+                return Err(CaseError::failed(format!("weir net up does not answer: {text}")));
             }
         }
     }

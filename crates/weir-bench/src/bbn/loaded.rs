@@ -43,7 +43,7 @@ pub fn suite() -> Suite {
     }
 }
 
-fn pair(site: &Site, bytes: usize, loaded: bool) -> Result<Box<dyn Work>, Trouble> {
+fn pair(site: &Site, bytes: usize, loaded: bool) -> Result<Box<dyn Work>, CaseError> {
     let mut stream = Stream::start(site, Mechanism::Pipe(0), bytes)?;
     let others = if loaded { others(site, bytes)? } else { Vec::new() };
     let others = Background::new(others)?;
@@ -54,7 +54,7 @@ fn pair(site: &Site, bytes: usize, loaded: bool) -> Result<Box<dyn Work>, Troubl
 }
 
 /// A second pair and a copy.
-fn others(site: &Site, bytes: usize) -> Result<Vec<Child>, Trouble> {
+fn others(site: &Site, bytes: usize) -> Result<Vec<Child>, CaseError> {
     let channel = Channel::new(Mechanism::Pipe(0), bytes)?;
     let mut children = Vec::new();
     for writes in [true, false] {

@@ -91,7 +91,7 @@ fn records(
     bytes: usize,
     writers: u64,
     checked: bool,
-) -> Result<Box<dyn Work>, Trouble> {
+) -> Result<Box<dyn Work>, CaseError> {
     let (record, right) = made(bytes);
     // A port has a header of its own, which its reader looks at.
     let own_header = matches!(mechanism, Mechanism::WeirPort(_));
@@ -108,7 +108,7 @@ fn records(
                 sound &= !checked || (seen[..head] == sent[..head] && right(&seen[head..]));
             })?;
             if !sound {
-                return Err(Trouble::failed("a record arrived with wrong bytes"));
+                return Err(CaseError::failed("a record arrived with wrong bytes"));
             }
             control.report_with_usage(done)?;
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use weir_bench_sys::sequential::{Sequential, measure_sequential};
 use weir_bench_sys::shared::{Buffer, LINE_BYTES, Shared};
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 use weir_measure_sys::wait::Reaped;
 
 const CLUSTER_BYTES: usize = 256 << 10;
@@ -52,7 +52,7 @@ impl Disk {
     ///
     /// # Errors
     /// The directory has no direct access, the disk is full, or what was read is wrong.
-    pub fn run(self, directory: &Path, backlog_bytes: u64) -> Result<Moved, Trouble> {
+    pub fn run(self, directory: &Path, backlog_bytes: u64) -> Result<Moved, CaseError> {
         let clusters = (backlog_bytes - memory_bytes(backlog_bytes)) / CLUSTER_BYTES as u64;
         let times = Shared::new(2 * LINE_BYTES)?;
         let complaints = File::from(memfd_create("complaints", MemfdFlags::CLOEXEC)?);
@@ -73,7 +73,7 @@ impl Disk {
             let mut said = [0; 512];
             let count = complaints.read_at(&mut said, 0)?;
             let text = String::from_utf8_lossy(&said[..count]);
-            return Err(Trouble::failed(text.trim_end()));
+            return Err(CaseError::failed(text.trim_end()));
         }
         // Acquire pairs with the releases above.
         let [write_ns, read_ns] = [0, 1].map(|word| times.word(word).load(Ordering::Acquire));
@@ -81,7 +81,7 @@ impl Disk {
     }
 }
 
-fn by_calls(directory: &Path, clusters: u64) -> Result<Sequential, Trouble> {
+fn by_calls(directory: &Path, clusters: u64) -> Result<Sequential, CaseError> {
     let file = direct_file(directory)?;
     let mut cluster = Buffer::new(CLUSTER_BYTES)?;
     cluster.fill(BYTE);
@@ -98,7 +98,7 @@ fn by_calls(directory: &Path, clusters: u64) -> Result<Sequential, Trouble> {
     }
     let read_ns = elapsed_ns(begun) as u64;
     if clusters > 0 && cluster.iter().any(|byte| *byte != BYTE) {
-        return Err(Trouble::failed("the disk returned wrong bytes"));
+        return Err(CaseError::failed("the disk returned wrong bytes"));
     }
     Ok(Sequential { write_ns, read_ns })
 }
@@ -107,7 +107,7 @@ fn by_calls(directory: &Path, clusters: u64) -> Result<Sequential, Trouble> {
 ///
 /// # Errors
 /// What is missing.
-pub fn check(directory: &Path, backlog_bytes: u64) -> Result<(), Trouble> {
+pub fn check(directory: &Path, backlog_bytes: u64) -> Result<(), CaseError> {
     let shown = directory.display();
     let about = rustix::fs::statvfs(directory)?;
     let free = about.f_bavail * about.f_frsize;
@@ -115,7 +115,7 @@ pub fn check(directory: &Path, backlog_bytes: u64) -> Result<(), Trouble> {
         let (free, bytes) = (free / 1_000_000, backlog_bytes / 1_000_000);
         let text =
             format!("{free} MB free in {shown}, less than twice the {bytes} MB of a backlog");
-        return Err(Trouble::left_out(text));
+        return Err(CaseError::left_out(text));
     }
     direct_file(directory).map(drop)
 }

@@ -6,7 +6,7 @@
 use rustix::io::retry_on_intr;
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use rustix::time::Timespec;
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 use weir_measure::random::Random;
 
 /// What the writer writes at once.
@@ -49,7 +49,7 @@ impl Sequence {
     ///
     /// # Errors
     /// It is not what was sent.
-    pub fn check(&mut self, mut bytes: &[u8]) -> Result<(), Trouble> {
+    pub fn check(&mut self, mut bytes: &[u8]) -> Result<(), CaseError> {
         while !bytes.is_empty() {
             let number = self.position / CHUNK_BYTES as u64;
             let from = (self.position % CHUNK_BYTES as u64) as usize;
@@ -62,7 +62,7 @@ impl Sequence {
             if *numbered != head[..numbered.len()]
                 || looked_at && *plain != self.chunk[plain_from..][..plain.len()]
             {
-                return Err(Trouble::failed(format!("wrong bytes in chunk {number}")));
+                return Err(CaseError::failed(format!("wrong bytes in chunk {number}")));
             }
             self.position += part.len() as u64;
             bytes = rest;
@@ -127,7 +127,7 @@ impl Taking {
 ///
 /// # Errors
 /// Those of `clock_nanosleep(2)`.
-pub fn sleep_until(ns: u64) -> Result<(), Trouble> {
+pub fn sleep_until(ns: u64) -> Result<(), CaseError> {
     let (tv_sec, tv_nsec) = ((ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64);
     let until = Timespec { tv_sec, tv_nsec };
     Ok(retry_on_intr(|| clock_nanosleep_absolute(ClockId::Monotonic, &until))?)

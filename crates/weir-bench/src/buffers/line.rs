@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::process::Command;
 use std::sync::atomic::Ordering;
 use weir_bench_sys::shared::{LINE_BYTES, Shared};
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 use weir_measure_sys::fork::{self, Child};
 use weir_measure_sys::wait::{Reaped, reap_blocking};
 
@@ -78,8 +78,8 @@ struct ReaderEnds {
 }
 
 impl Ends {
-    fn new(pipe_bytes: u64, with_relay: bool) -> Result<Ends, Trouble> {
-        let sized = || -> Result<(OwnedFd, OwnedFd), Trouble> {
+    fn new(pipe_bytes: u64, with_relay: bool) -> Result<Ends, CaseError> {
+        let sized = || -> Result<(OwnedFd, OwnedFd), CaseError> {
             let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
             if pipe_bytes > 0 {
                 set_pipe_bytes(&write, pipe_bytes)?;
@@ -100,8 +100,8 @@ impl Ends {
     }
 
     /// Keeps one of them and closes the others.
-    fn keep<T>(&mut self, of: impl FnOnce(&mut Ends) -> Option<T>) -> Result<T, Trouble> {
-        of(&mut std::mem::take(self)).ok_or_else(|| Trouble::failed("a descriptor is missing"))
+    fn keep<T>(&mut self, of: impl FnOnce(&mut Ends) -> Option<T>) -> Result<T, CaseError> {
+        of(&mut std::mem::take(self)).ok_or_else(|| CaseError::failed("a descriptor is missing"))
     }
 }
 
@@ -114,7 +114,7 @@ pub fn run(
     pipe_bytes: u64,
     bursts: Bursts,
     taking: Taking,
-) -> Result<Outcome, Trouble> {
+) -> Result<Outcome, CaseError> {
     let times = Shared::new(WORDS * LINE_BYTES)?;
     let complaints = File::from(rustix::fs::memfd_create("complaints", MemfdFlags::CLOEXEC)?);
     let mut ends = Ends::new(pipe_bytes, relay.is_some())?;
@@ -153,8 +153,8 @@ pub fn run(
 /// A child that says what it failed with.
 pub fn side(
     mut complaints: &File,
-    body: impl FnOnce() -> Result<(), Trouble>,
-) -> Result<Child, Trouble> {
+    body: impl FnOnce() -> Result<(), CaseError>,
+) -> Result<Child, CaseError> {
     Ok(fork::child(|| match body() {
         Ok(()) => 0,
         Err(trouble) => {
@@ -170,25 +170,26 @@ fn start(
     input: OwnedFd,
     output: OwnedFd,
     complaints: &File,
-) -> Result<weir_sys::Pid, Trouble> {
+) -> Result<weir_sys::Pid, CaseError> {
     let name = relay.program.display();
     let mut command = Command::new(&relay.program);
     command.args(&relay.words).stdin(input).stdout(output).stderr(complaints.try_clone()?);
     // Reaped by its number, with what it has used.
-    let child =
-        command.spawn().map_err(|error| Trouble::failed(format!("cannot run {name}: {error}")))?;
+    let child = command
+        .spawn()
+        .map_err(|error| CaseError::failed(format!("cannot run {name}: {error}")))?;
     Ok(child.id() as weir_sys::Pid)
 }
 
 /// The first thing that any of them said, or how the program ended.
-fn why(complaints: &File, relay: Option<Reaped>) -> Trouble {
+fn why(complaints: &File, relay: Option<Reaped>) -> CaseError {
     let mut said = [0; 512];
     let count = complaints.read_at(&mut said, 0).unwrap_or(0);
     let text = String::from_utf8_lossy(&said[..count]);
     match (text.lines().next(), relay) {
-        (Some(line), _) => Trouble::failed(line),
-        (None, Some(relay)) => Trouble::failed(format!("the program ended: {}", relay.status)),
-        (None, None) => Trouble::failed("a side died"),
+        (Some(line), _) => CaseError::failed(line),
+        (None, Some(relay)) => CaseError::failed(format!("the program ended: {}", relay.status)),
+        (None, None) => CaseError::failed("a side died"),
     }
 }
 
@@ -196,14 +197,14 @@ fn ahead_chunks(bytes: u64) -> u64 {
     AHEAD_CHUNKS.max(bytes / AHEAD_PART / CHUNK_BYTES as u64)
 }
 
-fn write_all(ends: &WriterEnds, bursts: Bursts, times: &Shared) -> Result<(), Trouble> {
+fn write_all(ends: &WriterEnds, bursts: Bursts, times: &Shared) -> Result<(), CaseError> {
     let mut out = File::from(ends.write.try_clone()?);
     let mut sequence = Sequence::new();
     for _ in 0..ahead_chunks(bursts.bytes()) {
         out.write_all(sequence.next_chunk())?;
     }
     if retry_on_intr(|| rustix::io::read(&ends.hear_seen, &mut [0; 1]))? == 0 {
-        return Err(Trouble::failed("the reader ended"));
+        return Err(CaseError::failed("the reader ended"));
     }
     let begun = now_ns();
     let mut held = 0;
@@ -222,7 +223,12 @@ fn write_all(ends: &WriterEnds, bursts: Bursts, times: &Shared) -> Result<(), Tr
     Ok(())
 }
 
-fn read_all(ends: &ReaderEnds, bytes: u64, taking: Taking, times: &Shared) -> Result<(), Trouble> {
+fn read_all(
+    ends: &ReaderEnds,
+    bytes: u64,
+    taking: Taking,
+    times: &Shared,
+) -> Result<(), CaseError> {
     let (mut buffer, mut sequence) = (vec![0; READ_BYTES], Sequence::new());
     let ahead = ahead_chunks(bytes) * CHUNK_BYTES as u64;
     let (all, mut begun) = (ahead + bytes, None);
@@ -263,6 +269,6 @@ fn read_all(ends: &ReaderEnds, bytes: u64, taking: Taking, times: &Shared) -> Re
     }
     match sequence.position() {
         position if position == all => Ok(()),
-        position => Err(Trouble::failed(format!("{position} bytes of {all} arrived"))),
+        position => Err(CaseError::failed(format!("{position} bytes of {all} arrived"))),
     }
 }

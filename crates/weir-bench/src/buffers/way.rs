@@ -5,7 +5,7 @@ use crate::tools::program::{find, weir};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use weir_measure::bench::case::{Site, Trouble};
+use weir_measure::bench::case::{CaseError, Site};
 
 /// What the buffers of a backlog keep in memory.
 const MEMORY_BYTES: u64 = 256 << 20;
@@ -72,7 +72,7 @@ impl Way {
     ///
     /// # Errors
     /// It is not installed.
-    pub fn relay(self, site: &Site, bytes: u64) -> Result<Option<Relay>, Trouble> {
+    pub fn relay(self, site: &Site, bytes: u64) -> Result<Option<Relay>, CaseError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let program = match self {
             Way::Pipe(_) => return Ok(None),

@@ -63,7 +63,7 @@ fn one(what: &str, mechanism: Mechanism) -> Case {
     }
 }
 
-fn writes(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, Trouble> {
+fn writes(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, CaseError> {
     let channel = Channel::new(mechanism, WRITE_BYTES)?;
     let times = Shared::new(2 * LINE_BYTES)?;
     let steps = (COMPUTE_US as f64 * 1_000.0 / reference::step_ns()) as u64;

@@ -44,18 +44,18 @@ pub fn suite() -> Suite {
     }
 }
 
-fn cat_grep(site: &Site, pipe: u64) -> Result<Box<dyn Work>, Trouble> {
+fn cat_grep(site: &Site, pipe: u64) -> Result<Box<dyn Work>, CaseError> {
     static TEXT: OnceLock<File> = OnceLock::new();
     let mut file = file_for_all(&TEXT, || text_file(site))?;
     let site = site.clone();
     if !run(&site, &mut file, pipe, LAST)? {
-        return Err(Trouble::failed("grep did not read the file to its end"));
+        return Err(CaseError::failed("grep did not read the file to its end"));
     }
     work(move |count| {
         let begun = Instant::now();
         for _ in 0..count {
             if run(&site, &mut file, pipe, ABSENT)? {
-                return Err(Trouble::failed("grep found a pattern that is not there"));
+                return Err(CaseError::failed("grep found a pattern that is not there"));
             }
         }
         Ok(Batch::throughput(elapsed_ns(begun), count * FILE_BYTES as u64))
@@ -63,7 +63,7 @@ fn cat_grep(site: &Site, pipe: u64) -> Result<Box<dyn Work>, Trouble> {
 }
 
 /// Lines of words, without a name, in the page cache.
-fn text_file(site: &Site) -> Result<File, Trouble> {
+fn text_file(site: &Site) -> Result<File, CaseError> {
     let mut random = Random::new(50);
     let mut text = Vec::with_capacity(FILE_BYTES);
     while text.len() < FILE_BYTES - 128 {
@@ -78,7 +78,7 @@ fn text_file(site: &Site) -> Result<File, Trouble> {
     text.push(b'\n');
     let mut file = scratch_file(site)?;
     file.write_all(&text).map_err(|error| {
-        Trouble::left_out(format!(
+        CaseError::left_out(format!(
             "not enough space for 50 MB in {}: {error}",
             site.directory.display()
         ))
@@ -87,7 +87,7 @@ fn text_file(site: &Site) -> Result<File, Trouble> {
 }
 
 /// Runs the pipeline to its end: whether grep found the pattern.
-fn run(site: &Site, file: &mut File, pipe: u64, pattern: &str) -> Result<bool, Trouble> {
+fn run(site: &Site, file: &mut File, pipe: u64, pattern: &str) -> Result<bool, CaseError> {
     file.seek(SeekFrom::Start(0))?;
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     set_pipe_bytes(&write, pipe)?;
@@ -97,19 +97,19 @@ fn run(site: &Site, file: &mut File, pipe: u64, pattern: &str) -> Result<bool, T
     site.go_here()?;
     let mut cat = start("cat", &[], file.try_clone()?.into(), write.into())?;
     if !cat.wait()?.success() {
-        return Err(Trouble::failed("cat failed"));
+        return Err(CaseError::failed("cat failed"));
     }
     match grep.wait()?.code() {
         Some(0) => Ok(true),
         Some(1) => Ok(false),
-        _ => Err(Trouble::failed("grep failed")),
+        _ => Err(CaseError::failed("grep failed")),
     }
 }
 
 /// The command is gone when this returns, and with it our ends of the pipe: while it lived, grep
 /// would wait for what we might still write.
-fn start(name: &str, words: &[&str], input: Stdio, output: Stdio) -> Result<Child, Trouble> {
+fn start(name: &str, words: &[&str], input: Stdio, output: Stdio) -> Result<Child, CaseError> {
     let mut command = Command::new(name);
     command.args(words).env("LC_ALL", "C").stdin(input).stdout(output);
-    command.spawn().map_err(|error| Trouble::left_out(format!("cannot run {name}: {error}")))
+    command.spawn().map_err(|error| CaseError::left_out(format!("cannot run {name}: {error}")))
 }

@@ -68,7 +68,7 @@ fn serve(
     mechanism: Mechanism,
     readers: u64,
     compute_us: u64,
-) -> Result<Box<dyn Work>, Trouble> {
+) -> Result<Box<dyn Work>, CaseError> {
     let steps_per_us = 1_000.0 / reference::step_ns();
     let mut channels = Vec::new();
     let mut peers = Vec::new();

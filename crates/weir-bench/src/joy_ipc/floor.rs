@@ -20,7 +20,7 @@ fn floor<const BYTES: usize>() -> Case {
     }
 }
 
-fn trips<const BYTES: usize>(site: &Site) -> Result<Box<dyn Work>, Trouble> {
+fn trips<const BYTES: usize>(site: &Site) -> Result<Box<dyn Work>, CaseError> {
     two_cpus(site)?;
     let (there, back) = (Bare::<BYTES>::new()?, Bare::<BYTES>::new()?);
     let mut peer = Peer::start(site, |control| {
@@ -42,6 +42,6 @@ fn trips<const BYTES: usize>(site: &Site) -> Result<Box<dyn Work>, Trouble> {
     })
 }
 
-fn known<const BYTES: usize>(chunk: &[u8]) -> Result<&[u8; BYTES], Trouble> {
-    chunk.try_into().map_err(|_| Trouble::failed("a chunk has the wrong length"))
+fn known<const BYTES: usize>(chunk: &[u8]) -> Result<&[u8; BYTES], CaseError> {
+    chunk.try_into().map_err(|_| CaseError::failed("a chunk has the wrong length"))
 }

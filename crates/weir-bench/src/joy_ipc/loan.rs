@@ -22,7 +22,7 @@ pub fn loans() -> Group {
     Group { standard: vec![Placement::OtherCpu], ..group("loan", Sides::Two, cases.into()) }
 }
 
-fn trips(site: &Site, bytes: usize) -> Result<Box<dyn Work>, Trouble> {
+fn trips(site: &Site, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
     let (there, back) = (Records::new(Shape::DEFAULT)?, Records::new(Shape::DEFAULT)?);
     let mut peer = Peer::start(site, |control| {
         there.only(Side::Receives);

@@ -40,7 +40,7 @@ pub fn channels() -> Group {
 }
 
 /// The owner: accepts all, and reports when as many records have come as the goal says.
-fn own(place: &Place, control: &Control) -> Result<(), Trouble> {
+fn own(place: &Place, control: &Control) -> Result<(), CaseError> {
     let mut owner = Mpx::create(place.name(), &MpxOptions::new()).map_err(trouble)?;
     let mut buffer = vec![0; 64 << 10];
     let (mut asking, mut bytes, mut wrong) = (Vec::new(), 0_u64, 0_u64);
@@ -59,7 +59,7 @@ fn own(place: &Place, control: &Control) -> Result<(), Trouble> {
             owner.accept(channel).map_err(trouble)?;
         }
         if wrong > 0 {
-            return Err(Trouble::failed("a wrong record arrived"));
+            return Err(CaseError::failed("a wrong record arrived"));
         }
         for done in before..bytes / BYTES as u64 {
             control.report(done + 1)?;
@@ -75,7 +75,7 @@ struct Sender {
 }
 
 impl Sender {
-    fn open(place: &Place, channels: u32) -> Result<Sender, Trouble> {
+    fn open(place: &Place, channels: u32) -> Result<Sender, CaseError> {
         let options = MpxPeerOptions::new().channels(channels).connect_timeout(PATIENCE);
         let mut peer = MpxPeer::connect(place.name(), &options).map_err(trouble)?;
         let mut buffer = vec![0; 4096];
@@ -95,7 +95,7 @@ impl Sender {
         Ok(Sender { peer, busy, buffer })
     }
 
-    fn send(&mut self, at: usize) -> Result<(), Trouble> {
+    fn send(&mut self, at: usize) -> Result<(), CaseError> {
         let channel = self.busy[at % BUSY];
         let mut left = BYTES;
         while left > 0 {
@@ -109,7 +109,7 @@ impl Sender {
     }
 }
 
-fn send(site: &Site, channels: u32) -> Result<Box<dyn Work>, Trouble> {
+fn send(site: &Site, channels: u32) -> Result<Box<dyn Work>, CaseError> {
     let place = Place::new()?;
     let mut owner = Peer::start(site, |control| own(&place, control))?;
     // Opened when it is first used: a process with an mpx has threads, and may not be forked.

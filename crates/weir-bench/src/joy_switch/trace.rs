@@ -48,7 +48,7 @@ pub fn group_of_phases() -> Group {
 fn traced(site: &Site) -> Made {
     let hz = counter_hz();
     if hz == 0 {
-        return Err(Trouble::left_out("this CPU has no time-stamp counter for traces"));
+        return Err(CaseError::left_out("this CPU has no time-stamp counter for traces"));
     }
     let (there, back) =
         (Channel::new(Mechanism::Pipe(0), 4)?, Channel::new(Mechanism::Pipe(0), 4)?);
@@ -62,7 +62,7 @@ fn traced(site: &Site) -> Made {
     let instance = Instance::new(site, &[std::process::id(), peer.pid() as u32])?;
     let mut bytes = [7; 4];
     work(move |count| {
-        let mut trips = || -> Result<f64, Trouble> {
+        let mut trips = || -> Result<f64, CaseError> {
             peer.more(count);
             let elapsed = timed(count, || {
                 there.send(&bytes)?;
@@ -83,7 +83,7 @@ fn traced(site: &Site) -> Made {
             seen.ticks.iter().map(|phase| ns(median(phase)) - event).collect();
         values.push(event);
         if values.iter().any(|value| !value.is_finite()) {
-            return Err(Trouble::left_out("the trace did not hold the events of a switch"));
+            return Err(CaseError::left_out("the trace did not hold the events of a switch"));
         }
         Ok(Batch { elapsed_ns: plain + with, values })
     })

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use weir_bench_sys::swap;
-use weir_measure::bench::case::{Site, Trouble};
+use weir_measure::bench::case::{CaseError, Site};
 use weir_measure::cgroup;
 use weir_measure_sys::fork::{self, Child};
 
@@ -46,12 +46,12 @@ pub struct Cage {
 
 impl Cage {
     /// Makes a cgroup with this limit, and a swap file where it is to swap.
-    pub fn new(site: &Site, mechanism: Mechanism, limit_bytes: u64) -> Result<Cage, Trouble> {
+    pub fn new(site: &Site, mechanism: Mechanism, limit_bytes: u64) -> Result<Cage, CaseError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let serial = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-bench-{}-{serial}", std::process::id());
         let own = cgroup::directories("memory").into_iter().next();
-        let own = own.ok_or_else(|| Trouble::left_out("no memory cgroups are mounted"))?;
+        let own = own.ok_or_else(|| CaseError::left_out("no memory cgroups are mounted"))?;
         let group = own.join(&name);
         let swaps = mechanism.swaps();
         let swap_file = swaps.then(|| site.directory.join(format!(".{name}.swap")));
@@ -69,14 +69,16 @@ impl Cage {
         Ok(cage)
     }
 
-    fn make(&self, limit_bytes: u64) -> Result<(), Trouble> {
+    fn make(&self, limit_bytes: u64) -> Result<(), CaseError> {
         let cannot = |what: &str, error: &std::io::Error| {
-            Trouble::left_out(format!("cannot {what}: {error} (root can)"))
+            CaseError::left_out(format!("cannot {what}: {error} (root can)"))
         };
         fs::create_dir(&self.group).map_err(|error| cannot("make a memory cgroup", &error))?;
         let files = ["memory.limit_in_bytes", "memory.max"].map(|file| self.group.join(file));
         let Some(file) = files.iter().find(|file| file.exists()) else {
-            return Err(Trouble::left_out("the memory controller is not delegated to this cgroup"));
+            return Err(CaseError::left_out(
+                "the memory controller is not delegated to this cgroup",
+            ));
         };
         fs::write(file, limit_bytes.to_string())
             .map_err(|error| cannot("limit a cgroup's memory", &error))?;
@@ -86,10 +88,10 @@ impl Cage {
     }
 
     /// Puts this process into the cgroup.
-    pub fn enter(&self) -> Result<(), Trouble> {
+    pub fn enter(&self) -> Result<(), CaseError> {
         let file = self.group.join("cgroup.procs");
         fs::write(&file, std::process::id().to_string())
-            .map_err(|error| Trouble::left_out(format!("cannot enter a memory cgroup: {error}")))
+            .map_err(|error| CaseError::left_out(format!("cannot enter a memory cgroup: {error}")))
     }
 
     /// The guard: waits, clears away, ends.
@@ -121,9 +123,9 @@ impl Cage {
 impl ReadAhead {
     /// Locks it, and sets it where it is to be set. The lock is held until the guard, which has
     /// inherited it, has set it back.
-    fn lock(set: bool) -> Result<ReadAhead, Trouble> {
+    fn lock(set: bool) -> Result<ReadAhead, CaseError> {
         let lacking = |error: std::io::Error| {
-            Trouble::left_out(format!("cannot set vm.page-cluster: {error} (root can)"))
+            CaseError::left_out(format!("cannot set vm.page-cluster: {error} (root can)"))
         };
         let mut file = File::options().read(true).write(set).open(PAGE_CLUSTER).map_err(lacking)?;
         let kind = if set { FlockOperation::LockExclusive } else { FlockOperation::LockShared };

@@ -8,7 +8,7 @@ use rustix::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_bench_sys::shared::{Buffer, LINE_BYTES, Shared};
-use weir_measure::bench::case::{Site, Trouble};
+use weir_measure::bench::case::{CaseError, Site};
 use weir_measure::bench::load::scratch_file;
 
 /// References of a batch take this long, whatever each takes; a third of it goes before.
@@ -32,7 +32,7 @@ impl Pager {
     /// Starts the child in its cage, and waits until all its pages are there and dirty. The kernel
     /// may kill it on the way, when it finds no page to give up at the moment it asks for one; then
     /// another is started.
-    pub fn start(site: &Site, mechanism: Mechanism, limit_bytes: u64) -> Result<Pager, Trouble> {
+    pub fn start(site: &Site, mechanism: Mechanism, limit_bytes: u64) -> Result<Pager, CaseError> {
         const ATTEMPTS: u32 = 4;
         let mut attempt = 1;
         loop {
@@ -44,7 +44,7 @@ impl Pager {
         }
     }
 
-    fn start_once(site: &Site, mechanism: Mechanism, limit_bytes: u64) -> Result<Pager, Trouble> {
+    fn start_once(site: &Site, mechanism: Mechanism, limit_bytes: u64) -> Result<Pager, CaseError> {
         let cage = Cage::new(site, mechanism, limit_bytes + SLACK_BYTES)?;
         let results = Shared::new(2 * LINE_BYTES)?;
         let (asked, requests) = rustix::pipe::pipe()?;
@@ -61,7 +61,7 @@ impl Pager {
     }
 
     /// Touches pages for a while: how many counted, and how long they took.
-    pub fn run(&mut self, pattern: Pattern) -> Result<(u64, f64), Trouble> {
+    pub fn run(&mut self, pattern: Pattern) -> Result<(u64, f64), CaseError> {
         let which = PATTERNS.iter().position(|known| *known == pattern).unwrap_or(0);
         self.peer.more(1);
         rustix::io::write(&self.requests, &[which as u8])?;
@@ -77,7 +77,7 @@ fn serve(
     asked: &OwnedFd,
     results: &Shared,
     pages: &mut Pages,
-) -> Result<(), Trouble> {
+) -> Result<(), CaseError> {
     let mut walks = PATTERNS.map(|pattern| Walk::new(pattern, 1980));
     let (mut done, mut which) = (1, [0]);
     loop {
@@ -106,7 +106,7 @@ enum Memory {
 }
 
 impl Pages {
-    fn new(site: &Site, mechanism: Mechanism) -> Result<Pages, Trouble> {
+    fn new(site: &Site, mechanism: Mechanism) -> Result<Pages, CaseError> {
         let bytes = PAGES * PAGE_BYTES;
         let memory = if mechanism.swaps() {
             let memory = Buffer::new(bytes)?;
@@ -126,7 +126,7 @@ impl Pages {
     }
 
     /// Reads how often the page was touched, checks that, and counts on.
-    fn touch(&mut self, page: usize) -> Result<(), Trouble> {
+    fn touch(&mut self, page: usize) -> Result<(), CaseError> {
         let at = page * PAGE_BYTES;
         let expected = self.touched[page];
         self.touched[page] = expected.wrapping_add(1);
@@ -145,11 +145,11 @@ impl Pages {
         if found == expected.to_le_bytes() {
             return Ok(());
         }
-        Err(Trouble::failed(format!("page {page} came back with wrong contents")))
+        Err(CaseError::failed(format!("page {page} came back with wrong contents")))
     }
 
     /// Touches pages for so long.
-    fn walk(&mut self, walk: &mut Walk, time: Duration) -> Result<(u64, Duration), Trouble> {
+    fn walk(&mut self, walk: &mut Walk, time: Duration) -> Result<(u64, Duration), CaseError> {
         const SLOW: Duration = Duration::from_micros(50);
         let begun = Instant::now();
         let (mut references, mut stride) = (0, 1);

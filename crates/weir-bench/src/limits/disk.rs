@@ -41,7 +41,7 @@ pub fn transfers() -> Group {
     Group { twin: false, processes: 12, ..group("disk", Sides::One, cases) }
 }
 
-fn disk(site: &Site, bytes: usize, write: bool) -> Result<Box<dyn Work>, Trouble> {
+fn disk(site: &Site, bytes: usize, write: bool) -> Result<Box<dyn Work>, CaseError> {
     static FILE: OnceLock<File> = OnceLock::new();
     let file = file_for_all(&FILE, || filled_file(site))?;
     let mut buffer = Buffer::new(bytes)?;
@@ -60,21 +60,21 @@ fn disk(site: &Site, bytes: usize, write: bool) -> Result<Box<dyn Work>, Trouble
         }
         let elapsed = elapsed_ns(begun);
         if buffer.iter().any(|byte| *byte != BYTE) {
-            return Err(Trouble::failed("the disk returned wrong bytes"));
+            return Err(CaseError::failed("the disk returned wrong bytes"));
         }
         Ok(Batch::throughput(elapsed, count * bytes as u64))
     })
 }
 
 /// All cases write the same.
-fn filled_file(site: &Site) -> Result<File, Trouble> {
+fn filled_file(site: &Site) -> Result<File, CaseError> {
     let file = direct_file(&site.directory)?;
     let mut whole = Buffer::new(1 << 20)?;
     whole.fill(BYTE);
     for at in (0..FILE_BYTES).step_by(whole.len()) {
         file.write_all_at(&whole, at).map_err(|error| {
             let directory = site.directory.display();
-            Trouble::left_out(format!("not enough space for 32 MiB in {directory}: {error}"))
+            CaseError::left_out(format!("not enough space for 32 MiB in {directory}: {error}"))
         })?;
     }
     Ok(file)

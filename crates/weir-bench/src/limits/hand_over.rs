@@ -33,7 +33,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// The two sides take turns, both spinning; only this side's copying is timed.
-fn hand_over(site: &Site, bytes: usize, reads: bool) -> Result<Box<dyn Work>, Trouble> {
+fn hand_over(site: &Site, bytes: usize, reads: bool) -> Result<Box<dyn Work>, CaseError> {
     two_cpus(site)?;
     let shared = std::rc::Rc::new(Shared::new(BUFFER + bytes)?);
     let sample: Vec<u8> = (0..bytes).map(|at| at as u8 ^ 0x5a).collect();
@@ -70,7 +70,7 @@ fn hand_over(site: &Site, bytes: usize, reads: bool) -> Result<Box<dyn Work>, Tr
         }
         peer.wait()?;
         if own != sample {
-            return Err(Trouble::failed("memory arrived with wrong bytes"));
+            return Err(CaseError::failed("memory arrived with wrong bytes"));
         }
         Ok(Batch::throughput(elapsed, count * bytes as u64))
     })

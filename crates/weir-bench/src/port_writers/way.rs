@@ -18,7 +18,7 @@ use rustix::net::{
 };
 use std::sync::atomic::{AtomicU32, Ordering};
 use weir::{PortWriter, Waiting};
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 
 /// The number of the writer and the length, where the way itself does not say them.
 const HEADER_BYTES: usize = 8;
@@ -97,7 +97,7 @@ impl Line {
     ///
     /// # Errors
     /// The kernel lacks it, or its limits are below what is asked.
-    pub fn new(way: Way, bytes: usize) -> Result<Line, Trouble> {
+    pub fn new(way: Way, bytes: usize) -> Result<Line, CaseError> {
         let framed = |mechanism| {
             Channel::new(mechanism, HEADER_BYTES + bytes).map(|made| Kind::Framed(Box::new(made)))
         };
@@ -136,7 +136,7 @@ impl Line {
     ///
     /// # Errors
     /// Those of the mechanism.
-    pub fn writer(&self, number: u64) -> Result<WriterEnd<'_>, Trouble> {
+    pub fn writer(&self, number: u64) -> Result<WriterEnd<'_>, CaseError> {
         let mut framed = vec![0; HEADER_BYTES + self.bytes];
         framed[..4].copy_from_slice(&(number as u32).to_le_bytes());
         framed[4..HEADER_BYTES].copy_from_slice(&(self.bytes as u32).to_le_bytes());
@@ -161,7 +161,7 @@ impl Line {
     ///
     /// # Errors
     /// Those of the mechanism.
-    pub fn reader(&self) -> Result<ReaderEnd<'_>, Trouble> {
+    pub fn reader(&self) -> Result<ReaderEnd<'_>, CaseError> {
         let (plain, framed) = (vec![0; self.bytes], vec![0; HEADER_BYTES + self.bytes]);
         Ok(match &self.kind {
             Kind::Port(place) => {
@@ -198,10 +198,10 @@ impl WriterEnd<'_> {
     /// # Errors
     /// The reader is gone.
     #[inline]
-    pub fn send(&mut self, message: &[u8]) -> Result<(), Trouble> {
+    pub fn send(&mut self, message: &[u8]) -> Result<(), CaseError> {
         let whole = |framed: &[u8], sent: usize| match sent == framed.len() {
             true => Ok(()),
-            false => Err(Trouble::failed("a message was truncated")),
+            false => Err(CaseError::failed("a message was truncated")),
         };
         match self {
             WriterEnd::Port(writer) => writer.send(message).map_err(trouble),
@@ -240,7 +240,7 @@ impl ReaderEnd<'_> {
     /// # Errors
     /// A message is not what its header says; the mechanism's.
     #[inline]
-    pub fn receive_each(&mut self, mut see: impl FnMut(usize, &[u8])) -> Result<u64, Trouble> {
+    pub fn receive_each(&mut self, mut see: impl FnMut(usize, &[u8])) -> Result<u64, CaseError> {
         match self {
             ReaderEnd::Port(port, buffer) => port.receive_each(buffer, see),
             ReaderEnd::Records(records, buffer) => {
@@ -265,13 +265,13 @@ fn datagram_socket() -> Result<OwnedFd, Errno> {
 }
 
 /// Shows the one message of a buffer.
-fn one(buffer: &[u8], bytes: usize, mut see: impl FnMut(usize, &[u8])) -> Result<u64, Trouble> {
+fn one(buffer: &[u8], bytes: usize, mut see: impl FnMut(usize, &[u8])) -> Result<u64, CaseError> {
     match take_off(buffer.get(..bytes).unwrap_or_default()) {
         Some((writer, message, [])) => {
             see(writer, message);
             Ok(1)
         }
-        _ => Err(Trouble::failed("the length of a message differs from its header")),
+        _ => Err(CaseError::failed("the length of a message differs from its header")),
     }
 }
 
@@ -291,10 +291,10 @@ pub struct PipeReader<'l> {
 }
 
 impl PipeReader<'_> {
-    fn receive_each(&mut self, mut see: impl FnMut(usize, &[u8])) -> Result<u64, Trouble> {
+    fn receive_each(&mut self, mut see: impl FnMut(usize, &[u8])) -> Result<u64, CaseError> {
         let room = &mut self.buffer[self.filled..];
         match retry_on_intr(|| rustix::io::read(self.end, &mut *room))? {
-            0 => return Err(Trouble::failed("the other side ended")),
+            0 => return Err(CaseError::failed("the other side ended")),
             bytes => self.filled += bytes,
         }
         let (mut rest, mut count) = (&self.buffer[..self.filled], 0);

@@ -1,7 +1,7 @@
 //! Processes beside a case, stopped but while one of its batches runs: the other cases of the group
 //! are not to be loaded.
 
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 use weir_measure_sys::fork::{self, Child};
 use weir_measure_sys::signals;
 
@@ -18,9 +18,9 @@ pub struct Background {
 /// # Errors
 /// No process.
 pub fn endless(
-    go: impl FnOnce() -> Result<(), Trouble>,
-    mut step: impl FnMut() -> Result<(), Trouble>,
-) -> Result<Child, Trouble> {
+    go: impl FnOnce() -> Result<(), CaseError>,
+    mut step: impl FnMut() -> Result<(), CaseError>,
+) -> Result<Child, CaseError> {
     Ok(fork::child(|| {
         if go().is_ok() {
             while step().is_ok() {}
@@ -37,7 +37,7 @@ impl Background {
     ///
     /// # Errors
     /// One of them is gone.
-    pub fn new(children: Vec<Child>) -> Result<Background, Trouble> {
+    pub fn new(children: Vec<Child>) -> Result<Background, CaseError> {
         let background = Background { children };
         background.signal(STOP)?;
         Ok(background)
@@ -47,12 +47,12 @@ impl Background {
     ///
     /// # Errors
     /// One of them is gone.
-    pub fn run(&self) -> Result<Running<'_>, Trouble> {
+    pub fn run(&self) -> Result<Running<'_>, CaseError> {
         self.signal(CONTINUE)?;
         Ok(Running(self))
     }
 
-    fn signal(&self, signal: i32) -> Result<(), Trouble> {
+    fn signal(&self, signal: i32) -> Result<(), CaseError> {
         for child in &self.children {
             signals::send(child.pid(), signal)?;
         }

@@ -12,7 +12,7 @@ use rustix::time::Timespec;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use weir_bench_sys::shared::{LINE_BYTES, Shared};
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 
 /// Lines of the words; each is written by one side, but for the words of sleep.
 const POSITION: usize = 0;
@@ -57,7 +57,7 @@ impl<const BYTES: usize> Bare<BYTES> {
     ///
     /// # Errors
     /// No memory.
-    pub fn new() -> Result<Bare<BYTES>, Trouble> {
+    pub fn new() -> Result<Bare<BYTES>, CaseError> {
         let shared = Shared::new(RING + RING_BYTES)?;
         for at in (RING..RING + RING_BYTES).step_by(ZEROS.len()) {
             shared.copy_in(at, &ZEROS);
@@ -72,7 +72,7 @@ impl<const BYTES: usize> Bare<BYTES> {
     /// # Errors
     /// The other side has closed; the kernel's.
     #[inline]
-    pub fn send(&self, record: &[u8; BYTES]) -> Result<(), Trouble> {
+    pub fn send(&self, record: &[u8; BYTES]) -> Result<(), CaseError> {
         let (shared, written) = (&self.shared, self.written.get());
         while self.free.get() - written < Self::FOOTPRINT {
             // Acquire: the ring is zeros as far as that.
@@ -80,7 +80,7 @@ impl<const BYTES: usize> Bare<BYTES> {
         }
         let sleep = READER_SLEEP * LINE_BYTES;
         if shared.word_at(sleep + CLOSED).load(Ordering::Acquire) != 0 {
-            return Err(Trouble::failed("the other side has closed"));
+            return Err(CaseError::failed("the other side has closed"));
         }
         let at = RING + written % RING_BYTES;
         shared.copy_in(at + WORD_BYTES, record);
@@ -104,7 +104,7 @@ impl<const BYTES: usize> Bare<BYTES> {
     /// # Errors
     /// The kernel's.
     #[inline]
-    pub fn receive(&self) -> Result<[u8; BYTES], Trouble> {
+    pub fn receive(&self) -> Result<[u8; BYTES], CaseError> {
         let (shared, read) = (&self.shared, self.read.get());
         let at = RING + read % RING_BYTES;
         // Acquire: the record behind it.

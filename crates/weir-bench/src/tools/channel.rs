@@ -8,7 +8,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use weir::Waiting;
 use weir_bench_sys::mq::Queue;
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 
 /// A mechanism, by its name in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Channel {
     ///
     /// # Errors
     /// The kernel lacks it, or its limits are below what is asked.
-    pub fn new(mechanism: Mechanism, chunk_bytes: usize) -> Result<Channel, Trouble> {
+    pub fn new(mechanism: Mechanism, chunk_bytes: usize) -> Result<Channel, CaseError> {
         let pair =
             |kind| rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
         match mechanism {
@@ -113,7 +113,7 @@ impl Channel {
             Mechanism::WeirPort(waiting) => Ok(Channel::Port(Box::new(Ports::new(waiting)?))),
             Mechanism::PosixMq => Queue::new(QUEUE_RECORDS, chunk_bytes)
                 .map(Channel::Queue)
-                .map_err(|error| Trouble::left_out(format!("cannot make a queue: {error}"))),
+                .map_err(|error| CaseError::left_out(format!("cannot make a queue: {error}"))),
         }
     }
 
@@ -140,7 +140,7 @@ impl Channel {
     /// # Errors
     /// Those of write(2), send(2), mq_send(3).
     #[inline]
-    pub fn send(&self, bytes: &[u8]) -> Result<(), Trouble> {
+    pub fn send(&self, bytes: &[u8]) -> Result<(), CaseError> {
         match self {
             Channel::Stream(_, end) => {
                 let mut left = bytes;
@@ -154,7 +154,7 @@ impl Channel {
                 if sent == bytes.len() {
                     Ok(())
                 } else {
-                    Err(Trouble::failed("a packet was truncated"))
+                    Err(CaseError::failed("a packet was truncated"))
                 }
             }
             Channel::Queue(queue) => Ok(queue.send(bytes)?),
@@ -169,7 +169,7 @@ impl Channel {
     /// # Errors
     /// Those of read(2), recv(2), mq_receive(3); the end of the stream; a record of another length.
     #[inline]
-    pub fn receive(&self, bytes: &mut [u8]) -> Result<(), Trouble> {
+    pub fn receive(&self, bytes: &mut [u8]) -> Result<(), CaseError> {
         let got = match self {
             Channel::Stream(end, _) => {
                 let mut filled = 0;
@@ -187,7 +187,7 @@ impl Channel {
             Channel::Records(records) => records.receive(bytes)?,
             Channel::Port(port) => port.receive(bytes)?,
         };
-        if got == bytes.len() { Ok(()) } else { Err(Trouble::failed("the other side ended")) }
+        if got == bytes.len() { Ok(()) } else { Err(CaseError::failed("the other side ended")) }
     }
 
     /// Receives what fills `bytes`, and where the mechanism has a call for that those that have
@@ -200,7 +200,7 @@ impl Channel {
         &self,
         bytes: &mut [u8],
         mut see: impl FnMut(&[u8]),
-    ) -> Result<u64, Trouble> {
+    ) -> Result<u64, CaseError> {
         match self {
             Channel::Records(records) => records.receive_each(bytes, see),
             Channel::Port(port) => port.receive_each(bytes, see),
@@ -217,7 +217,7 @@ impl Channel {
     /// # Errors
     /// Those of [`Channel::send`].
     #[inline]
-    pub fn send_next(&self, pattern: &mut Pattern) -> Result<(), Trouble> {
+    pub fn send_next(&self, pattern: &mut Pattern) -> Result<(), CaseError> {
         self.send(pattern.next_chunk())
     }
 
@@ -226,7 +226,7 @@ impl Channel {
     /// # Errors
     /// Those of [`Channel::receive`]; other bytes than were sent.
     #[inline]
-    pub fn receive_next(&self, pattern: &mut Pattern, bytes: &mut [u8]) -> Result<(), Trouble> {
+    pub fn receive_next(&self, pattern: &mut Pattern, bytes: &mut [u8]) -> Result<(), CaseError> {
         self.receive(bytes)?;
         pattern.check(bytes)
     }
@@ -236,16 +236,16 @@ impl Channel {
 ///
 /// # Errors
 /// It is above what an unprivileged process may have.
-pub fn set_pipe_bytes(pipe: &OwnedFd, bytes: u64) -> Result<(), Trouble> {
+pub fn set_pipe_bytes(pipe: &OwnedFd, bytes: u64) -> Result<(), CaseError> {
     let refused = |error: Errno| {
         let error = std::io::Error::from(error);
-        Trouble::left_out(format!("cannot make a pipe of {bytes} bytes: {error}"))
+        CaseError::left_out(format!("cannot make a pipe of {bytes} bytes: {error}"))
     };
     let got = rustix::pipe::fcntl_setpipe_size(pipe, bytes as usize).map_err(refused)?;
     if got as u64 == bytes {
         Ok(())
     } else {
-        Err(Trouble::left_out(format!("requested a pipe of {bytes} bytes, got {got}")))
+        Err(CaseError::left_out(format!("requested a pipe of {bytes} bytes, got {got}")))
     }
 }
 

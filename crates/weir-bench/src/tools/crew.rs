@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use weir_bench_sys::shared::{LINE_BYTES, Shared};
-use weir_measure::bench::case::{Site, Trouble};
+use weir_measure::bench::case::{CaseError, Site};
 use weir_measure_sys::fork::{self, Child};
 
 /// The writers.
@@ -27,10 +27,10 @@ impl Crew {
     ///
     /// # Errors
     /// No process, pipe or memory.
-    pub fn start<S: FnMut() -> Result<(), Trouble>>(
+    pub fn start<S: FnMut() -> Result<(), CaseError>>(
         count: u64,
-        begin: impl Fn(u64) -> Result<S, Trouble>,
-    ) -> Result<Crew, Trouble> {
+        begin: impl Fn(u64) -> Result<S, CaseError>,
+    ) -> Result<Crew, CaseError> {
         let goal = Shared::new(LINE_BYTES)?;
         let (troubles, say) = rustix::pipe::pipe()?;
         let mut children = Vec::new();
@@ -52,7 +52,7 @@ impl Crew {
     ///
     /// # Errors
     /// Those of futex(2).
-    pub fn send(&self, share: u64) -> Result<(), Trouble> {
+    pub fn send(&self, share: u64) -> Result<(), CaseError> {
         if self.children.is_empty() {
             return Ok(());
         }
@@ -66,7 +66,7 @@ impl Crew {
     ///
     /// # Errors
     /// What it, or a writer, failed with.
-    pub fn wait(&self, peer: &Peer) -> Result<(), Trouble> {
+    pub fn wait(&self, peer: &Peer) -> Result<(), CaseError> {
         if self.children.is_empty() {
             return peer.wait();
         }
@@ -79,7 +79,7 @@ impl Crew {
         let count = rustix::io::read(&self.troubles, &mut said)?;
         let text = String::from_utf8_lossy(&said[..count]);
         let text = if count == 0 { "all died".into() } else { text };
-        Err(Trouble::failed(format!("writers: {text}")))
+        Err(CaseError::failed(format!("writers: {text}")))
     }
 }
 
@@ -87,15 +87,15 @@ impl Crew {
 ///
 /// # Errors
 /// The CPU is not allowed.
-pub fn in_turn(site: &Site, number: u64) -> Result<(), Trouble> {
+pub fn in_turn(site: &Site, number: u64) -> Result<(), CaseError> {
     if number.is_multiple_of(2) { site.go_here() } else { site.go_there() }
 }
 
 /// Sends whenever there is a goal ahead.
-fn send_on<S: FnMut() -> Result<(), Trouble>>(
+fn send_on<S: FnMut() -> Result<(), CaseError>>(
     goals: &Shared,
-    begin: impl FnOnce() -> Result<S, Trouble>,
-) -> Result<std::convert::Infallible, Trouble> {
+    begin: impl FnOnce() -> Result<S, CaseError>,
+) -> Result<std::convert::Infallible, CaseError> {
     let mut done = 0;
     let mut goal = next_goal(goals, done)?;
     let mut send = begin()?;
@@ -108,7 +108,7 @@ fn send_on<S: FnMut() -> Result<(), Trouble>>(
     }
 }
 
-fn next_goal(goals: &Shared, done: u32) -> Result<u32, Trouble> {
+fn next_goal(goals: &Shared, done: u32) -> Result<u32, CaseError> {
     let word = goals.half(0);
     loop {
         let goal = word.load(Ordering::Acquire);

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use rustix::thread::futex::{Flags, Timespec, wait};
 use std::sync::atomic::AtomicU32;
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 
 /// Sleeps while the word is this, at most for so long. The caller looks at what else ends its wait.
 ///
@@ -13,7 +13,7 @@ pub fn sleep(
     word: &AtomicU32,
     while_it_is: u32,
     at_most: Option<&Timespec>,
-) -> Result<(), Trouble> {
+) -> Result<(), CaseError> {
     match wait(word, Flags::empty(), while_it_is, at_most) {
         Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => Ok(()),
         Err(error) => Err(error.into()),
@@ -24,7 +24,7 @@ pub fn sleep(
 ///
 /// # Errors
 /// Those of futex(2).
-pub fn wake(word: &AtomicU32, count: u32) -> Result<(), Trouble> {
+pub fn wake(word: &AtomicU32, count: u32) -> Result<(), CaseError> {
     rustix::thread::futex::wake(word, Flags::empty(), count)?;
     Ok(())
 }

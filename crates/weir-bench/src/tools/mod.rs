@@ -35,7 +35,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Instant;
 use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Derived, Group, Measure, Normalise, Sides, Site, Trouble, Work,
+    Batch, BatchSize, Case, CaseError, Derived, Group, Measure, Normalise, Sides, Site, Work,
 };
 use weir_measure::bench::latency::open_loop;
 pub use weir_measure::bench::params::size;
@@ -60,7 +60,7 @@ pub fn case(
     name: impl Into<String>,
     params: Params,
     measure: Measure,
-    make: impl Fn(&Site) -> Result<Box<dyn Work>, Trouble> + Send + Sync + 'static,
+    make: impl Fn(&Site) -> Result<Box<dyn Work>, CaseError> + Send + Sync + 'static,
 ) -> Case {
     Case {
         name: name.into(),
@@ -111,22 +111,22 @@ pub fn difference(name: &str, params: Params, plus: &str, minus: &str) -> Derive
 
 struct Closure<F>(F);
 
-impl<F: FnMut(u64) -> Result<Batch, Trouble>> Work for Closure<F> {
-    fn batch(&mut self, count: u64) -> Result<Batch, Trouble> {
+impl<F: FnMut(u64) -> Result<Batch, CaseError>> Work for Closure<F> {
+    fn batch(&mut self, count: u64) -> Result<Batch, CaseError> {
         (self.0)(count)
     }
 }
 
 /// A closure as work.
-pub fn work<F>(batch: F) -> Result<Box<dyn Work>, Trouble>
+pub fn work<F>(batch: F) -> Result<Box<dyn Work>, CaseError>
 where
-    F: FnMut(u64) -> Result<Batch, Trouble> + 'static,
+    F: FnMut(u64) -> Result<Batch, CaseError> + 'static,
 {
     Ok(Box::new(Closure(batch)))
 }
 
 /// Work that does the same thing again and again: time of one.
-pub fn repeat<F: FnMut() + 'static>(mut operation: F) -> Result<Box<dyn Work>, Trouble> {
+pub fn repeat<F: FnMut() + 'static>(mut operation: F) -> Result<Box<dyn Work>, CaseError> {
     try_repeat(move || {
         operation();
         Ok(())
@@ -134,17 +134,17 @@ pub fn repeat<F: FnMut() + 'static>(mut operation: F) -> Result<Box<dyn Work>, T
 }
 
 /// As [`repeat`], for what may fail.
-pub fn try_repeat<F>(mut operation: F) -> Result<Box<dyn Work>, Trouble>
+pub fn try_repeat<F>(mut operation: F) -> Result<Box<dyn Work>, CaseError>
 where
-    F: FnMut() -> Result<(), Trouble> + 'static,
+    F: FnMut() -> Result<(), CaseError> + 'static,
 {
     work(move |count| Ok(Batch::time(timed(count, &mut operation)?, count)))
 }
 
 /// A round trip between this side and the peer, half of which is the figure.
-pub fn round_trips<F>(mut peer: Peer, mut trip: F) -> Result<Box<dyn Work>, Trouble>
+pub fn round_trips<F>(mut peer: Peer, mut trip: F) -> Result<Box<dyn Work>, CaseError>
 where
-    F: FnMut() -> Result<(), Trouble> + 'static,
+    F: FnMut() -> Result<(), CaseError> + 'static,
 {
     work(move |count| {
         peer.more(count);
@@ -164,9 +164,9 @@ pub fn open_round_trips<F>(
     site: &Site,
     mut peer: Peer,
     mut trip: F,
-) -> Result<Box<dyn Work>, Trouble>
+) -> Result<Box<dyn Work>, CaseError>
 where
-    F: FnMut() -> Result<(), Trouble> + 'static,
+    F: FnMut() -> Result<(), CaseError> + 'static,
 {
     // On one CPU a busy wait would keep the other side from it.
     let spin = site.placement.is_across();
@@ -198,8 +198,8 @@ pub fn latencies(case: Case) -> Case {
 #[inline]
 pub fn timed(
     count: u64,
-    mut operation: impl FnMut() -> Result<(), Trouble>,
-) -> Result<f64, Trouble> {
+    mut operation: impl FnMut() -> Result<(), CaseError>,
+) -> Result<f64, CaseError> {
     let begun = Instant::now();
     for _ in 0..count {
         operation()?;
@@ -211,10 +211,10 @@ pub fn timed(
 ///
 /// # Errors
 /// Left out: they are not known, or are one.
-pub fn two_cpus(site: &Site) -> Result<(usize, usize), Trouble> {
+pub fn two_cpus(site: &Site) -> Result<(usize, usize), CaseError> {
     match site.cpus[..] {
         [here, there, ..] if here != there => Ok((here as usize, there as usize)),
-        _ => Err(Trouble::left_out("two known CPUs are needed")),
+        _ => Err(CaseError::left_out("two known CPUs are needed")),
     }
 }
 
@@ -228,7 +228,7 @@ pub fn now_ns() -> u64 {
 ///
 /// # Errors
 /// Left out: the directory has no direct access.
-pub fn direct_file(directory: &Path) -> Result<File, Trouble> {
+pub fn direct_file(directory: &Path) -> Result<File, CaseError> {
     unnamed_file(directory, OFlags::RDWR | OFlags::DIRECT, "cannot open a file for direct access")
 }
 
@@ -236,12 +236,12 @@ pub fn direct_file(directory: &Path) -> Result<File, Trouble> {
 ///
 /// # Errors
 /// Left out: what is `lacking` in the directory.
-pub fn unnamed_file(directory: &Path, flags: OFlags, lacking: &str) -> Result<File, Trouble> {
+pub fn unnamed_file(directory: &Path, flags: OFlags, lacking: &str) -> Result<File, CaseError> {
     let flags = flags | OFlags::TMPFILE | OFlags::CLOEXEC;
     let opened = rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR);
     opened.map(File::from).map_err(|error| {
         let (shown, why) = (directory.display(), std::io::Error::from(error));
-        Trouble::left_out(format!("{lacking} in {shown}: {why}"))
+        CaseError::left_out(format!("{lacking} in {shown}: {why}"))
     })
 }
 
@@ -251,8 +251,8 @@ pub fn unnamed_file(directory: &Path, flags: OFlags, lacking: &str) -> Result<Fi
 /// It cannot be made.
 pub fn file_for_all(
     all: &OnceLock<File>,
-    make: impl FnOnce() -> Result<File, Trouble>,
-) -> Result<File, Trouble> {
+    make: impl FnOnce() -> Result<File, CaseError>,
+) -> Result<File, CaseError> {
     let file = match all.get() {
         Some(file) => file,
         None => {

@@ -5,7 +5,7 @@ use weir::{
     Handle, Options, Reader, ReaderOptions, RecordReader, RecordWriter, Waiting, Writer,
     WriterOptions,
 };
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 
 /// What a pipe of weir is asked to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,18 +64,21 @@ enum End<T> {
 
 impl<T> End<T> {
     #[inline]
-    fn open(&mut self, open: impl FnOnce(Handle) -> weir::Result<T>) -> Result<&mut T, Trouble> {
+    fn open(&mut self, open: impl FnOnce(Handle) -> weir::Result<T>) -> Result<&mut T, CaseError> {
         if !matches!(self, End::Open(_)) {
             self.open_first(open)?;
         }
         match self {
             End::Open(end) => Ok(end),
-            _ => Err(Trouble::failed("this end belongs to the other side")),
+            _ => Err(CaseError::failed("this end belongs to the other side")),
         }
     }
 
     #[cold]
-    fn open_first(&mut self, open: impl FnOnce(Handle) -> weir::Result<T>) -> Result<(), Trouble> {
+    fn open_first(
+        &mut self,
+        open: impl FnOnce(Handle) -> weir::Result<T>,
+    ) -> Result<(), CaseError> {
         if let End::Closed(handle) = std::mem::replace(self, End::Gone) {
             *self = End::Open(open(handle).map_err(trouble)?);
         }
@@ -97,8 +100,8 @@ pub type Stream = Own<Writer, Reader>;
 pub type Records = Own<RecordWriter, RecordReader>;
 
 /// What the library refused, as trouble of a case.
-pub fn trouble(error: weir::Error) -> Trouble {
-    Trouble::failed(error.to_string())
+pub fn trouble(error: weir::Error) -> CaseError {
+    CaseError::failed(error.to_string())
 }
 
 impl<W, R> Own<W, R> {
@@ -122,7 +125,7 @@ impl Stream {
     ///
     /// # Errors
     /// A size is out of its range.
-    pub fn new(shape: Shape) -> Result<Stream, Trouble> {
+    pub fn new(shape: Shape) -> Result<Stream, CaseError> {
         let (writer, reader) = Handle::stream_pair(&shape.options()).map_err(trouble)?;
         Ok(Own::over(shape, writer, reader))
     }
@@ -132,7 +135,7 @@ impl Stream {
     /// # Errors
     /// The reader is gone.
     #[inline]
-    pub fn send(&self, bytes: &[u8]) -> Result<(), Trouble> {
+    pub fn send(&self, bytes: &[u8]) -> Result<(), CaseError> {
         let mut end = self.writer.borrow_mut();
         let writer = end.open(|handle| Writer::open_with(handle, &self.shape.writer()))?;
         writer.write(bytes).map(drop).map_err(trouble)
@@ -143,7 +146,7 @@ impl Stream {
     /// # Errors
     /// The memory is corrupt.
     #[inline]
-    pub fn receive(&self, bytes: &mut [u8]) -> Result<usize, Trouble> {
+    pub fn receive(&self, bytes: &mut [u8]) -> Result<usize, CaseError> {
         let mut end = self.reader.borrow_mut();
         let reader = end.open(|handle| Reader::open_with(handle, &self.shape.reader()))?;
         let mut filled = 0;
@@ -162,7 +165,7 @@ impl Records {
     ///
     /// # Errors
     /// A size is out of its range.
-    pub fn new(shape: Shape) -> Result<Records, Trouble> {
+    pub fn new(shape: Shape) -> Result<Records, CaseError> {
         let (writer, reader) = Handle::record_pair(&shape.options()).map_err(trouble)?;
         Ok(Own::over(shape, writer, reader))
     }
@@ -172,7 +175,7 @@ impl Records {
     /// # Errors
     /// The reader is gone.
     #[inline]
-    pub fn send(&self, bytes: &[u8]) -> Result<(), Trouble> {
+    pub fn send(&self, bytes: &[u8]) -> Result<(), CaseError> {
         let mut end = self.writer.borrow_mut();
         let writer = end.open(|handle| RecordWriter::open_with(handle, &self.shape.writer()))?;
         writer.send(bytes).map_err(trouble)
@@ -183,7 +186,7 @@ impl Records {
     /// # Errors
     /// The memory is corrupt, the buffer too small.
     #[inline]
-    pub fn receive(&self, bytes: &mut [u8]) -> Result<usize, Trouble> {
+    pub fn receive(&self, bytes: &mut [u8]) -> Result<usize, CaseError> {
         let mut end = self.reader.borrow_mut();
         let reader = end.open(|handle| RecordReader::open_with(handle, &self.shape.reader()))?;
         Ok(reader.receive(bytes).map_err(trouble)?.unwrap_or(0))
@@ -194,11 +197,11 @@ impl Records {
     /// # Errors
     /// The memory is corrupt, the buffer too small, the other side gone.
     #[inline]
-    pub fn receive_each(&self, bytes: &mut [u8], see: impl FnMut(&[u8])) -> Result<u64, Trouble> {
+    pub fn receive_each(&self, bytes: &mut [u8], see: impl FnMut(&[u8])) -> Result<u64, CaseError> {
         let mut end = self.reader.borrow_mut();
         let reader = end.open(|handle| RecordReader::open_with(handle, &self.shape.reader()))?;
         match reader.receive_each(bytes, see).map_err(trouble)? {
-            0 => Err(Trouble::failed("the other side ended")),
+            0 => Err(CaseError::failed("the other side ended")),
             records => Ok(records as u64),
         }
     }
@@ -208,7 +211,7 @@ impl Records {
     ///
     /// # Errors
     /// The reader is gone.
-    pub fn send_loan(&self, bytes: usize, mark: u8) -> Result<(), Trouble> {
+    pub fn send_loan(&self, bytes: usize, mark: u8) -> Result<(), CaseError> {
         let mut end = self.writer.borrow_mut();
         let writer = end.open(|handle| RecordWriter::open_with(handle, &self.shape.writer()))?;
         let mut place = writer.reserve(bytes).map_err(trouble)?;
@@ -222,10 +225,10 @@ impl Records {
     ///
     /// # Errors
     /// They are others, or another number.
-    pub fn receive_loan(&self, bytes: usize, mark: u8) -> Result<(), Trouble> {
+    pub fn receive_loan(&self, bytes: usize, mark: u8) -> Result<(), CaseError> {
         let mut end = self.reader.borrow_mut();
         let reader = end.open(|handle| RecordReader::open_with(handle, &self.shape.reader()))?;
-        let ended = || Trouble::failed("the other side ended");
+        let ended = || CaseError::failed("the other side ended");
         let mut loan = reader.lend().map_err(trouble)?.ok_or_else(ended)?;
         let (mut first, mut last) = ([0], [0]);
         let right = loan.len() == bytes && {
@@ -235,6 +238,6 @@ impl Records {
             (first, last) == ([mark], [!mark])
         };
         loan.consume().map_err(trouble)?;
-        if right { Ok(()) } else { Err(Trouble::failed("a loan arrived with wrong bytes")) }
+        if right { Ok(()) } else { Err(CaseError::failed("a loan arrived with wrong bytes")) }
     }
 }

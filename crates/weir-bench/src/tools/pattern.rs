@@ -5,7 +5,7 @@
 //! reader checks every number, and of every 64th chunk the sum of all bytes: a checksum of each
 //! would be measured along with the moving (it runs at about the speed of memcpy).
 
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 use weir_measure::random::Random;
 
 /// Of so many chunks one is summed in full.
@@ -61,7 +61,7 @@ impl Pattern {
     /// # Errors
     /// It is not the one that was sent.
     #[inline]
-    pub fn check(&mut self, chunk: &[u8]) -> Result<(), Trouble> {
+    pub fn check(&mut self, chunk: &[u8]) -> Result<(), CaseError> {
         let (number, count) = (self.number, self.count);
         self.number += self.step;
         self.count += 1;
@@ -77,8 +77,8 @@ impl Pattern {
 }
 
 #[cold]
-fn wrong(number: u64) -> Trouble {
-    Trouble::failed(format!("chunk {number} arrived with wrong bytes"))
+fn wrong(number: u64) -> CaseError {
+    CaseError::failed(format!("chunk {number} arrived with wrong bytes"))
 }
 
 /// A sum that depends on every byte and on the order of words.

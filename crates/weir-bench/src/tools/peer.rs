@@ -4,7 +4,7 @@ use rustix::io::retry_on_intr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use weir_bench_sys::shared::{LINE_BYTES, Shared};
-use weir_measure::bench::case::{Site, Trouble};
+use weir_measure::bench::case::{CaseError, Site};
 use weir_measure_sys::fork::{self, Child};
 use weir_measure_sys::usage::Usage;
 
@@ -38,8 +38,8 @@ impl Peer {
     /// No process, pipe or memory.
     pub fn start(
         site: &Site,
-        body: impl FnOnce(&Control) -> Result<(), Trouble>,
-    ) -> Result<Peer, Trouble> {
+        body: impl FnOnce(&Control) -> Result<(), CaseError>,
+    ) -> Result<Peer, CaseError> {
         let control = Shared::new(WORDS * LINE_BYTES)?;
         let (reports, say) = rustix::pipe::pipe()?;
         let child = fork::child(|| {
@@ -63,13 +63,13 @@ impl Peer {
     ///
     /// # Errors
     /// What the other side failed with.
-    pub fn wait(&self) -> Result<(), Trouble> {
+    pub fn wait(&self) -> Result<(), CaseError> {
         let mut said = [0; 512];
         let n = retry_on_intr(|| rustix::io::read(&self.reports, &mut said))?;
         match &said[..n] {
             [THERE, ..] => Ok(()),
-            [] => Err(Trouble::failed("the other side died")),
-            text => Err(Trouble::failed(String::from_utf8_lossy(text).into_owned())),
+            [] => Err(CaseError::failed("the other side died")),
+            text => Err(CaseError::failed(String::from_utf8_lossy(text).into_owned())),
         }
     }
 
@@ -101,7 +101,7 @@ impl Control<'_> {
     /// # Errors
     /// That of `one`; nobody listens any more.
     #[inline]
-    pub fn serve(&self, mut one: impl FnMut() -> Result<(), Trouble>) -> Result<(), Trouble> {
+    pub fn serve(&self, mut one: impl FnMut() -> Result<(), CaseError>) -> Result<(), CaseError> {
         let mut done = 0;
         loop {
             one()?;
@@ -115,7 +115,7 @@ impl Control<'_> {
     /// # Errors
     /// Nobody listens any more.
     #[inline]
-    pub fn report(&self, done: u64) -> Result<(), Trouble> {
+    pub fn report(&self, done: u64) -> Result<(), CaseError> {
         if done == self.goal() {
             rustix::io::write(self.reports, &[THERE])?;
         }
@@ -126,7 +126,7 @@ impl Control<'_> {
     ///
     /// # Errors
     /// Nobody listens any more.
-    pub fn report_with_usage(&self, done: u64) -> Result<(), Trouble> {
+    pub fn report_with_usage(&self, done: u64) -> Result<(), CaseError> {
         if done == self.goal() {
             let usage = Usage::of_self();
             // Release pairs with acquire in `cpu_ns`, which follows the report.

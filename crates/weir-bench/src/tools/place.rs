@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 
 const PREFIX: &str = ".weir-bench-";
 
@@ -20,7 +20,7 @@ impl Place {
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn new() -> Result<Place, Trouble> {
+    pub fn new() -> Result<Place, CaseError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         static SWEPT: Once = Once::new();
         let (parent, maker) = (std::env::temp_dir(), std::process::id());
@@ -31,7 +31,7 @@ impl Place {
         let made = rustix::fs::mkdir(&directory, rustix::fs::Mode::RWXU);
         let cannot = |error| {
             let error = std::io::Error::from(error);
-            Trouble::left_out(format!("cannot make {}: {error}", directory.display()))
+            CaseError::left_out(format!("cannot make {}: {error}", directory.display()))
         };
         made.map_err(cannot)?;
         Ok(Place { directory, maker })

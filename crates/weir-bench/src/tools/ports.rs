@@ -6,7 +6,7 @@ use super::place::Place;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions, Received, Timeout, Waiting};
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 
 /// How long a writer waits for the reader to come.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ pub struct Ports {
 ///
 /// # Errors
 /// There is no reader in time; it refuses.
-pub fn open(place: &Place, waiting: Waiting) -> Result<PortWriter, Trouble> {
+pub fn open(place: &Place, waiting: Waiting) -> Result<PortWriter, CaseError> {
     let options = PortWriterOptions::new().waiting(waiting).connect_timeout(PATIENCE);
     PortWriter::connect(place.name(), &options).map_err(trouble)
 }
@@ -36,7 +36,7 @@ impl Ports {
     ///
     /// # Errors
     /// There is no directory for it.
-    pub fn new(waiting: Waiting) -> Result<Ports, Trouble> {
+    pub fn new(waiting: Waiting) -> Result<Ports, CaseError> {
         Ok(Ports {
             place: Place::new()?,
             waiting,
@@ -65,19 +65,19 @@ impl Ports {
     /// # Errors
     /// The reader is gone.
     #[inline]
-    pub fn send(&self, bytes: &[u8]) -> Result<(), Trouble> {
+    pub fn send(&self, bytes: &[u8]) -> Result<(), CaseError> {
         let mut writer = self.writer.borrow_mut();
         if writer.is_none() {
             *writer = Some(self.open()?);
         }
         match &mut *writer {
             Some(writer) => writer.send(bytes).map_err(trouble),
-            None => Err(Trouble::failed("not open")),
+            None => Err(CaseError::failed("not open")),
         }
     }
 
     #[cold]
-    fn open(&self) -> Result<PortWriter, Trouble> {
+    fn open(&self) -> Result<PortWriter, CaseError> {
         if self.side.get() == Side::Both {
             // To self: somebody has to listen before.
             self.reading(&mut self.reader.borrow_mut())?;
@@ -85,11 +85,11 @@ impl Ports {
         open(&self.place, self.waiting)
     }
 
-    fn reading<'r>(&self, reader: &'r mut Option<Reading>) -> Result<&'r mut Reading, Trouble> {
+    fn reading<'r>(&self, reader: &'r mut Option<Reading>) -> Result<&'r mut Reading, CaseError> {
         if reader.is_none() {
             *reader = Some(Reading::new(&self.place, self.waiting)?);
         }
-        reader.as_mut().ok_or_else(|| Trouble::failed("not open"))
+        reader.as_mut().ok_or_else(|| CaseError::failed("not open"))
     }
 
     /// Receives a message: its length.
@@ -97,7 +97,7 @@ impl Ports {
     /// # Errors
     /// It is none, or not the next of its writer; the buffer is too small.
     #[inline]
-    pub fn receive(&self, buffer: &mut [u8]) -> Result<usize, Trouble> {
+    pub fn receive(&self, buffer: &mut [u8]) -> Result<usize, CaseError> {
         self.reading(&mut self.reader.borrow_mut())?.receive(buffer)
     }
 
@@ -111,7 +111,7 @@ impl Ports {
         &self,
         buffer: &mut [u8],
         mut see: impl FnMut(&[u8]),
-    ) -> Result<u64, Trouble> {
+    ) -> Result<u64, CaseError> {
         let mut reader = self.reader.borrow_mut();
         self.reading(&mut reader)?.receive_each(buffer, |_, bytes| see(bytes))
     }
@@ -129,17 +129,17 @@ impl Reading {
     ///
     /// # Errors
     /// The path is too long; the kernel's.
-    pub fn new(place: &Place, waiting: Waiting) -> Result<Reading, Trouble> {
+    pub fn new(place: &Place, waiting: Waiting) -> Result<Reading, CaseError> {
         let port = Port::create(place.name(), &PortOptions::new().waiting(waiting));
         let port = port.map_err(|error| match error.kind() {
-            weir::ErrorKind::Invalid => Trouble::left_out(error.to_string()),
+            weir::ErrorKind::Invalid => CaseError::left_out(error.to_string()),
             _ => trouble(error),
         })?;
         Ok(Reading { port, sequences: Vec::new() })
     }
 
     #[inline]
-    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, Trouble> {
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, CaseError> {
         let received = self.port.receive(buffer).map_err(trouble)?;
         note(&mut self.sequences, received)?;
         match received.event {
@@ -158,7 +158,7 @@ impl Reading {
         &mut self,
         buffer: &mut [u8],
         mut see: impl FnMut(usize, &[u8]),
-    ) -> Result<u64, Trouble> {
+    ) -> Result<u64, CaseError> {
         let (sequences, mut result) = (&mut self.sequences, Ok(()));
         let show = |received: Received, bytes: &[u8]| match note(sequences, received) {
             Ok(writer) => see(writer, bytes),
@@ -172,7 +172,7 @@ impl Reading {
 
 /// Looks at what a message is behind: its writer, counted from 0, if it is that one's next.
 #[inline]
-fn note(sequences: &mut Vec<u64>, received: Received) -> Result<usize, Trouble> {
+fn note(sequences: &mut Vec<u64>, received: Received) -> Result<usize, CaseError> {
     let writer = received.writer.number() as usize - 1;
     if writer >= sequences.len() {
         sequences.resize(writer + 1, 0);
@@ -187,13 +187,13 @@ fn note(sequences: &mut Vec<u64>, received: Received) -> Result<usize, Trouble> 
 }
 
 #[cold]
-fn ended() -> Trouble {
-    Trouble::failed("the other side ended")
+fn ended() -> CaseError {
+    CaseError::failed("the other side ended")
 }
 
 #[cold]
-fn out_of_order() -> Trouble {
-    Trouble::failed("a message came out of order")
+fn out_of_order() -> CaseError {
+    CaseError::failed("a message came out of order")
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 
 /// This program, where it is weir; else what the environment names, else what is installed.
 ///
 /// # Errors
 /// Left out: there is none.
-pub fn weir() -> Result<PathBuf, Trouble> {
+pub fn weir() -> Result<PathBuf, CaseError> {
     let own = std::env::current_exe().ok();
     let name = own.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
     // What was replaced while it runs is "weir (deleted)"; the link leads to it all the same.
@@ -18,7 +18,7 @@ pub fn weir() -> Result<PathBuf, Trouble> {
     match std::env::var_os("WEIR_BIN") {
         Some(path) if is_program(Path::new(&path)) => Ok(path.into()),
         Some(path) => {
-            Err(Trouble::left_out(format!("WEIR_BIN: {} is not a program", path.display())))
+            Err(CaseError::left_out(format!("WEIR_BIN: {} is not a program", path.display())))
         }
         None => find("weir"),
     }
@@ -28,12 +28,12 @@ pub fn weir() -> Result<PathBuf, Trouble> {
 ///
 /// # Errors
 /// Left out: it is not installed.
-pub fn find(name: &str) -> Result<PathBuf, Trouble> {
+pub fn find(name: &str) -> Result<PathBuf, CaseError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .map(|directory| directory.join(name))
         .find(|candidate| is_program(candidate))
-        .ok_or_else(|| Trouble::left_out(format!("{name} is not installed")))
+        .ok_or_else(|| CaseError::left_out(format!("{name} is not installed")))
 }
 
 fn is_program(path: &Path) -> bool {

@@ -13,7 +13,7 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use weir_bench_sys::robust::RobustMutex;
 use weir_bench_sys::shared::{LINE_BYTES, Shared};
-use weir_measure::bench::case::Trouble;
+use weir_measure::bench::case::CaseError;
 
 /// Lines of the words, each written by one side or rarely, then the records.
 const TAIL: usize = 0;
@@ -67,7 +67,7 @@ impl Ring {
     ///
     /// # Errors
     /// No memory.
-    pub fn new(capacity: usize) -> Result<Ring, Trouble> {
+    pub fn new(capacity: usize) -> Result<Ring, CaseError> {
         let shared = Shared::new(RECORDS + capacity)?;
         Ok(Ring { shared, mutex: RobustMutex::new()?, capacity: capacity as u64 })
     }
@@ -110,11 +110,11 @@ impl RingWriter<'_> {
     /// # Errors
     /// It is longer than an eighth of the ring; the kernel's.
     #[inline]
-    pub fn send(&mut self, record: &[u8]) -> Result<(), Trouble> {
+    pub fn send(&mut self, record: &[u8]) -> Result<(), CaseError> {
         let ring = self.ring;
         let bytes = footprint(record.len());
         if bytes > ring.capacity / 8 {
-            return Err(Trouble::failed("the record is too long for the ring"));
+            return Err(CaseError::failed("the record is too long for the ring"));
         }
         let header = self.who | record.len() as u64;
         let (begin, position) = loop {
@@ -142,7 +142,7 @@ impl RingWriter<'_> {
 
     /// Takes the next place, if there is room: where it begins, with what is left unused, and where
     /// the record does.
-    fn reserve(&self, bytes: u64, header: u64) -> Result<Option<(u64, u64)>, Trouble> {
+    fn reserve(&self, bytes: u64, header: u64) -> Result<Option<(u64, u64)>, CaseError> {
         let shared = &self.ring.shared;
         let _held = self.ring.mutex.lock()?;
         // Relaxed: written under the mutex only. One who died with it did not get to move the tail.
@@ -169,7 +169,7 @@ impl RingWriter<'_> {
     }
 
     #[cold]
-    fn wait_for_room(&self, bytes: u64) -> Result<(), Trouble> {
+    fn wait_for_room(&self, bytes: u64) -> Result<(), CaseError> {
         let shared = &self.ring.shared;
         let (room, waiting) = (shared.half(ROOM), shared.half(WAITING));
         waiting.fetch_add(1, Ordering::SeqCst);
@@ -194,7 +194,7 @@ impl RingReader<'_> {
         &mut self,
         buffer: &mut [u8],
         mut see: impl FnMut(usize, &[u8]),
-    ) -> Result<u64, Trouble> {
+    ) -> Result<u64, CaseError> {
         loop {
             for _ in 0..LOOKS {
                 let count = self.take(buffer, &mut see)?;
@@ -212,7 +212,7 @@ impl RingReader<'_> {
         &mut self,
         buffer: &mut [u8],
         see: &mut impl FnMut(usize, &[u8]),
-    ) -> Result<u64, Trouble> {
+    ) -> Result<u64, CaseError> {
         let (ring, begun) = (self.ring, self.head);
         // Acquire: the headers before the tail.
         let tail = ring.shared.word(TAIL).load(Ordering::Acquire);
@@ -227,7 +227,7 @@ impl RingReader<'_> {
             let length = (header & LENGTH) as usize;
             if header & SKIPPED == 0 {
                 let record = buffer.get_mut(..length);
-                let record = record.ok_or_else(|| Trouble::failed("a record is too long"))?;
+                let record = record.ok_or_else(|| CaseError::failed("a record is too long"))?;
                 ring.shared.copy_out(ring.place(self.head) + HEADER_BYTES, record);
                 see((header >> WRITER_SHIFT & 0xffff) as usize, record);
                 count += 1;
@@ -241,7 +241,7 @@ impl RingReader<'_> {
     }
 
     /// Lets writers have what was read, and wakes some once half of the ring is free.
-    fn give_back(&self, tail: u64) -> Result<(), Trouble> {
+    fn give_back(&self, tail: u64) -> Result<(), CaseError> {
         let shared = &self.ring.shared;
         shared.word(HEAD).store(self.head, Ordering::Release);
         // Pairs with the writer that counts itself and then looks at the head.
@@ -256,7 +256,7 @@ impl RingReader<'_> {
     }
 
     #[cold]
-    fn sleep(&mut self) -> Result<(), Trouble> {
+    fn sleep(&mut self) -> Result<(), CaseError> {
         let asleep = self.ring.shared.half(ASLEEP);
         asleep.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);

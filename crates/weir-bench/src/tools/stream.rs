@@ -6,7 +6,7 @@ use super::pattern::Pattern;
 use super::peer::Peer;
 use super::{elapsed_ns, work};
 use std::time::Instant;
-use weir_measure::bench::case::{Batch, Site, Trouble, Work};
+use weir_measure::bench::case::{Batch, CaseError, Site, Work};
 
 /// A channel, the other side that reads it, and what comes next.
 pub struct Stream {
@@ -20,7 +20,7 @@ impl Stream {
     ///
     /// # Errors
     /// The host lacks the mechanism, or there is no process or memory.
-    pub fn start(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Stream, Trouble> {
+    pub fn start(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Stream, CaseError> {
         let channel = Channel::new(mechanism, bytes)?;
         let peer = Peer::start(site, |control| {
             channel.only(Side::Receives);
@@ -39,7 +39,7 @@ impl Stream {
     ///
     /// # Errors
     /// A chunk was not sent, or arrived with other bytes.
-    pub fn send(&mut self, count: u64) -> Result<f64, Trouble> {
+    pub fn send(&mut self, count: u64) -> Result<f64, CaseError> {
         self.peer.more(count);
         let begun = Instant::now();
         for _ in 0..count {
@@ -59,7 +59,7 @@ impl Stream {
         site: &Site,
         mechanism: Mechanism,
         bytes: u64,
-    ) -> Result<Box<dyn Work>, Trouble> {
+    ) -> Result<Box<dyn Work>, CaseError> {
         let mut stream = Stream::start(site, mechanism, bytes as usize)?;
         work(move |count| Ok(Batch::throughput(stream.send(count)?, count * bytes)))
     }

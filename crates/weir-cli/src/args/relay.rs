@@ -6,7 +6,7 @@ use clap::Args;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
-use weir_net::relay::{Place, Rate};
+use weir_net::relay::{PacketShare, RelayEnd};
 
 #[derive(Debug, Args)]
 #[command(
@@ -20,27 +20,27 @@ pub struct RelayOptions {
     /// One end: network namespace (a name from ip netns, a process id, a path, or nothing for this
     /// one), name of the TUN device to create there, address of the kernel's side of it
     #[arg(long, value_name = "END", value_parser = place)]
-    pub left: Place,
+    pub left: RelayEnd,
 
     /// The other end
     #[arg(long, value_name = "END", value_parser = place)]
-    pub right: Place,
+    pub right: RelayEnd,
 
     /// Share of packets to lose
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
-    pub loss: Rate,
+    pub loss: PacketShare,
 
     /// Share of packets to deliver twice
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
-    pub duplicate: Rate,
+    pub duplicate: PacketShare,
 
     /// Share of packets in which to invert one bit, anywhere in the packet
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
-    pub corrupt: Rate,
+    pub corrupt: PacketShare,
 
     /// Share of packets to hold back until others have overtaken them, or for 100 ms
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
-    pub reorder: Rate,
+    pub reorder: PacketShare,
 
     /// Number of packets that overtake one that is held back
     #[arg(long, value_name = "N", default_value = "3",
@@ -101,12 +101,12 @@ of a process is /proc/PID/ns/net.
 
 Exit status: 0; 1 if something failed; 2 for wrong usage.";
 
-fn rate(text: &str) -> Result<Rate, &'static str> {
+fn rate(text: &str) -> Result<PacketShare, &'static str> {
     text.parse()
 }
 
 /// `NETNS:DEVICE:ADDRESS/BITS`.
-fn place(text: &str) -> Result<Place, &'static str> {
+fn place(text: &str) -> Result<RelayEnd, &'static str> {
     const WRONG: &str = "not an end; write NETNS:DEVICE:ADDRESS/BITS, such as a:rel0:10.8.0.1/24";
     let mut parts = text.rsplitn(3, ':');
     let (net, device, namespace) = (parts.next(), parts.next(), parts.next());
@@ -119,7 +119,12 @@ fn place(text: &str) -> Result<Place, &'static str> {
     if device.is_empty() || device.len() > weir_sys::tun::MOST_NAME_BYTES {
         return Err("not a device name; write 1 to 15 characters");
     }
-    Ok(Place { namespace: namespace_path(namespace), device: device.into(), address, prefix_bits })
+    Ok(RelayEnd {
+        namespace: namespace_path(namespace),
+        device: device.into(),
+        address,
+        prefix_bits,
+    })
 }
 
 fn namespace_path(text: &str) -> Option<PathBuf> {

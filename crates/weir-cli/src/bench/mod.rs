@@ -22,17 +22,17 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_measure::bench::assemble::{self, About};
+use weir_measure::bench::assemble::{self, RunFacts};
 use weir_measure::bench::case::Suite;
-use weir_measure::bench::cell::Request;
+use weir_measure::bench::cell::CellRequest;
 use weir_measure::bench::drive::{self, Observer};
 use weir_measure::bench::host;
 use weir_measure::bench::params::Load;
 use weir_measure::bench::pick::{self, Pick, Picks};
 use weir_measure::bench::place::Topology;
-use weir_measure::bench::plan::{Plan, PlanError, Wish};
+use weir_measure::bench::plan::{Plan, PlanError, PlanRequest};
 use weir_measure::bench::record::{Host, HostState, Report};
-use weir_measure::bench::state::Watch;
+use weir_measure::bench::state::HostWatch;
 use weir_measure::host_cpu::HostUse;
 
 /// The word with which the command starts itself for a cell.
@@ -55,7 +55,7 @@ pub fn bench(options: &BenchOptions) -> Result<ExitCode, Fault> {
     if options.list {
         return list::list(&suites, &picks, &options.json);
     }
-    let wish = Wish {
+    let wish = PlanRequest {
         placements: options.placement.clone(),
         load: options.load,
         budget: options.budget,
@@ -78,8 +78,8 @@ pub fn bench(options: &BenchOptions) -> Result<ExitCode, Fault> {
 }
 
 /// These cases, and nothing else that is asked for.
-fn wish(picks: Picks) -> Wish {
-    Wish {
+fn wish(picks: Picks) -> PlanRequest {
+    PlanRequest {
         picks,
         placements: Vec::new(),
         load: Load::None,
@@ -100,7 +100,7 @@ pub fn measure_again(report: &Report) -> Result<Report, Fault> {
         let names: BTreeSet<&str> = report.cases.iter().map(|case| case.suite.as_str()).collect();
         asked = suites.iter().map(|s| s.name.to_owned()).filter(|n| names.contains(&**n)).collect();
     }
-    let wish = Wish {
+    let wish = PlanRequest {
         placements: report.placements_asked.clone(),
         load: report.load,
         budget: Some(Duration::from_secs_f64(report.budget_s.max(1.0))),
@@ -115,7 +115,7 @@ pub fn measure_again(report: &Report) -> Result<Report, Fault> {
 }
 
 /// Runs the cases and makes the report.
-fn measure(suites: &[Suite], wish: Wish, progress: &mut Progress) -> Result<Report, Fault> {
+fn measure(suites: &[Suite], wish: PlanRequest, progress: &mut Progress) -> Result<Report, Fault> {
     let topology = Topology::read();
     let plan = Plan::new(suites, wish, &topology).map_err(|error| plan_fault(&error))?;
     progress.begin(&plan)?;
@@ -128,7 +128,7 @@ fn measure(suites: &[Suite], wish: Wish, progress: &mut Progress) -> Result<Repo
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let host = host::fingerprint(&topology);
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut watch = Watch::begin(topology.allowed());
+    let mut watch = HostWatch::begin(topology.allowed());
     let rates = host::present_rates((plan.budget / 20).clamp(LOOK, WATCH));
     let before = watch.seen();
     if let Some(before) = before.filter(HostUse::is_busy) {
@@ -142,7 +142,7 @@ fn measure(suites: &[Suite], wish: Wish, progress: &mut Progress) -> Result<Repo
         command.arg(CELL);
         command
     };
-    let mut watch = Watch::begin(topology.allowed());
+    let mut watch = HostWatch::begin(topology.allowed());
     let mut observer = Watched { progress, watch: &mut watch };
     let driven = drive::run(suites, &plan, begun, &launch, &mut observer)
         .map_err(|error| Fault::failed(format!("cannot start a cell: {error}")))?;
@@ -154,7 +154,7 @@ fn measure(suites: &[Suite], wish: Wish, progress: &mut Progress) -> Result<Repo
     if driven.interrupted && driven.passes < PASSES_KEPT {
         return Err(Fault::interrupted());
     }
-    let about = About {
+    let about = RunFacts {
         weir_version: env!("CARGO_PKG_VERSION").into(),
         started_unix_s: started.as_secs(),
         duration: begun.elapsed(),
@@ -171,7 +171,7 @@ fn measure(suites: &[Suite], wish: Wish, progress: &mut Progress) -> Result<Repo
 /// Shows progress, and looks at the host beside.
 struct Watched<'a> {
     progress: &'a mut Progress,
-    watch: &'a mut Watch,
+    watch: &'a mut HostWatch,
 }
 
 impl Observer for Watched<'_> {
@@ -237,7 +237,7 @@ pub fn cell() -> Result<ExitCode, Fault> {
     let mut text = String::new();
     let read = std::io::stdin().read_to_string(&mut text);
     read.map_err(|error| Fault::failed(format!("cannot read the request: {error}")))?;
-    let request: Request = serde_json::from_str(&text)
+    let request: CellRequest = serde_json::from_str(&text)
         .map_err(|error| Fault::usage(format!("this verb is internal to weir bench: {error}")))?;
     let suites = weir_bench::catalogue();
     let suite = suites.iter().find(|suite| suite.name == request.suite);

@@ -19,7 +19,8 @@ use std::time::Instant;
 use weir_measure::pairs::{PairOrder, quantile};
 use weir_net::drop_reason::DropReason;
 use weir_net::log::{
-    Change, Direction, Dropped, Failure, Kinds, Log, Packet, Reason, Station, Transaction,
+    Change, Direction, Dropped, EventReason, FailureEvent, Kinds, Log, Packet, StationEvent,
+    Transaction,
 };
 
 /// Rounds. With so many, ranks 10 and 22 (from 1) bound the median with 97 % (binomial).
@@ -59,8 +60,8 @@ struct Cost {
 struct Samples {
     transaction: Transaction,
     dropped: Dropped,
-    failure: Failure,
-    station: Station,
+    failure: FailureEvent,
+    station: StationEvent,
     /// A whole packet of an echo request, and one as long as an ethernet carries.
     echo: [u8; 84],
     long: [u8; 1500],
@@ -79,8 +80,14 @@ impl Samples {
         Samples {
             transaction: Transaction { direction: Direction::In, packet },
             dropped: Dropped { reason: DropReason::NoPort.into(), packet },
-            failure: Failure { reason: Reason::CHECKSUM, protocol, source, target, value: 0 },
-            station: Station { change: Change::Attached, pid: 1, protocol, port: 0 },
+            failure: FailureEvent {
+                reason: EventReason::CHECKSUM,
+                protocol,
+                source,
+                target,
+                value: 0,
+            },
+            station: StationEvent { change: Change::Attached, pid: 1, protocol, port: 0 },
             echo,
             long,
         }

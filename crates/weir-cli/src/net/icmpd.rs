@@ -4,7 +4,7 @@ use super::{device, failed, not_attached, publish, stop_flag, switch_of};
 use crate::args::NetIcmpdOptions;
 use crate::fault::{Fault, tell};
 use std::process::ExitCode;
-use weir_net::icmp::Rate;
+use weir_net::icmp::TokenRate;
 use weir_net::icmpd::Icmpd;
 use weir_net::log::Log;
 use weir_net::names;
@@ -16,7 +16,7 @@ pub fn icmpd(options: &NetIcmpdOptions) -> Result<ExitCode, Fault> {
     // The switch made it; where it did not, nothing is logged.
     let log = Log::open(directory.join(names::LOG)).ok();
     let attached = Icmpd::attach(&switch, &directory, options.ggp, log, |settings| {
-        settings.replies = options.echo_rate.map(|per_s| Rate { per_s, burst: per_s });
+        settings.replies = options.echo_rate.map(|per_s| TokenRate { per_s, burst: per_s });
     });
     let mut daemon = attached.map_err(|error| not_attached(&tun, error))?;
     let _published = publish(&tun, "icmpd")?;

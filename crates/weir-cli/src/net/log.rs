@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use weir_net::log::format::{self, SCHEMA, Zone, pcap, pcap_header, text};
-use weir_net::log::{Counts, Event, IDLE, Kinds, Log, Reader};
+use weir_net::log::{Event, IDLE, Kinds, Log, LogCounts, LogReader};
 use weir_net::{ErrorKind, names};
 
 /// What is gathered before it is printed while more comes.
@@ -41,11 +41,11 @@ pub fn log(options: &NetLogOptions) -> Result<ExitCode, Fault> {
         options,
         wanted,
         zone: Zone::local(),
-        reader: Reader::open(&path).map_err(failed)?,
+        reader: LogReader::open(&path).map_err(failed)?,
         output: Output::of_records(&options.json)?,
         text: String::new(),
         bytes: Vec::new(),
-        told: Counts::default(),
+        told: LogCounts::default(),
         printed: 0,
     };
     session.run()
@@ -85,7 +85,7 @@ fn tell_ended(options: &NetLogOptions, path: &Path) -> Result<(), Fault> {
     if names::is_up(&tun) {
         return Ok(());
     }
-    let mut reader = Reader::open(path).map_err(failed)?;
+    let mut reader = LogReader::open(path).map_err(failed)?;
     let (end, mut last_ns) = (reader.head(), reader.created_ns());
     while reader.position() < end {
         // What is unfinished stays so: nobody writes.
@@ -136,13 +136,13 @@ struct Session<'a> {
     options: &'a NetLogOptions,
     wanted: Kinds,
     zone: Zone,
-    reader: Reader,
+    reader: LogReader,
     output: Output,
     /// Lines that are to be printed, or a capture file's bytes.
     text: String,
     bytes: Vec<u8>,
     /// What was said to be missing.
-    told: Counts,
+    told: LogCounts,
     printed: u64,
 }
 

@@ -9,8 +9,8 @@ use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_net::icmp::ping::{PingSummary, Pinger, Probe, Took};
-use weir_net::icmp::{Notice, Trouble};
+use weir_net::icmp::ping::{PingResult, PingSummary, Pinger, Probe};
+use weir_net::icmp::{Notice, NoticeKind};
 use weir_net::message::Want;
 use weir_net::outgoing::Outgoing;
 use weir_net::station::{Arrival, Station};
@@ -97,7 +97,7 @@ impl Asking<'_> {
                 }
                 let now_ns = begun.elapsed().as_nanos() as u64;
                 let took = pinger.take(datagram.payload(), now_ns, ms_since_midnight());
-                *answered += u64::from(matches!(took, Took::Reply { .. }));
+                *answered += u64::from(matches!(took, PingResult::Reply { .. }));
                 let bytes = datagram.payload().len();
                 let from = format!("{bytes} bytes from {}", header.source);
                 lines.push_str(&line(&from, header.ttl, took));
@@ -122,26 +122,26 @@ impl Asking<'_> {
     }
 }
 
-fn line(from: &str, ttl: u8, took: Took) -> String {
+fn line(from: &str, ttl: u8, took: PingResult) -> String {
     match took {
-        Took::Reply { sequence, rtt_ns, late } => {
+        PingResult::Reply { sequence, rtt_ns, late } => {
             let late = if late { " (late)" } else { "" };
             let ms = rtt_ns as f64 / 1e6;
             format!("{from}: sequence {sequence}, ttl {ttl}, {ms:.3} ms{late}\n")
         }
-        Took::Duplicate { sequence } => format!("{from}: sequence {sequence}, duplicate\n"),
-        Took::Changed { sequence } => {
+        PingResult::Duplicate { sequence } => format!("{from}: sequence {sequence}, duplicate\n"),
+        PingResult::Changed { sequence } => {
             format!("{from}: sequence {sequence}, changed data\n")
         }
-        Took::NotOurs => String::new(),
+        PingResult::NotOurs => String::new(),
     }
 }
 
 fn trouble(notice: &Notice) -> String {
     let what = match notice.trouble {
-        Trouble::Unreachable => "unreachable",
-        Trouble::TimeExceeded => "time exceeded",
-        Trouble::ParameterProblem => "parameter problem",
+        NoticeKind::Unreachable => "unreachable",
+        NoticeKind::TimeExceeded => "time exceeded",
+        NoticeKind::ParameterProblem => "parameter problem",
     };
     let Notice { from, code, remote_port, .. } = notice;
     format!("from {from}: {what} (code {code}), sequence {remote_port}\n")

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_net::names;
-use weir_profile::{LEASE, Observed, Report, Sight};
+use weir_profile::{LEASE, Observation, Observed, Report};
 
 const SCHEMA: &str = "weir.net.profile/2";
 /// The process and the subroutine whose calls are packets.
@@ -40,7 +40,7 @@ pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
         if !outlet.say(SCHEMA, || outcome.json(), || outcome.text())? {
             return Ok(Output::die());
         }
-        if !go_on || after.iter().all(Sight::is_gone) {
+        if !go_on || after.iter().all(Observation::is_gone) {
             return Ok(ExitCode::SUCCESS);
         }
         before = after;
@@ -128,7 +128,7 @@ fn published(tun: &str, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, F
 }
 
 /// Switches all on and looks for the first time.
-fn begin(observed: &mut [(PathBuf, Observed)]) -> Result<Vec<Sight>, Fault> {
+fn begin(observed: &mut [(PathBuf, Observed)]) -> Result<Vec<Observation>, Fault> {
     renew(observed)?;
     look(observed)
 }
@@ -141,7 +141,7 @@ fn renew(observed: &mut [(PathBuf, Observed)]) -> Result<(), Fault> {
     Ok(())
 }
 
-fn look(observed: &[(PathBuf, Observed)]) -> Result<Vec<Sight>, Fault> {
+fn look(observed: &[(PathBuf, Observed)]) -> Result<Vec<Observation>, Fault> {
     let one = |(path, profile): &(PathBuf, Observed)| {
         profile.look().map_err(|error| Fault::failed(cannot("read", path, &error)))
     };
@@ -195,7 +195,7 @@ struct Packet {
 }
 
 impl Outcome {
-    fn new(before: &[Sight], after: &[Sight]) -> Result<Outcome, Fault> {
+    fn new(before: &[Observation], after: &[Observation]) -> Result<Outcome, Fault> {
         let (mut reports, mut gone) = (Vec::new(), Vec::new());
         for (before, after) in before.iter().zip(after) {
             let of = |error| {
@@ -288,11 +288,18 @@ fn report(report: &Report) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_profile::{Cpu, Row};
+    use weir_profile::{Cpu, ProfileRow};
 
-    fn row(name: &str, calls: u64, user_us: u64, system_us: u64, wait_us: u64) -> Row {
+    fn row(name: &str, calls: u64, user_us: u64, system_us: u64, wait_us: u64) -> ProfileRow {
         let [user_ns, system_ns, wait_ns] = [user_us, system_us, wait_us].map(|us| us * 1000);
-        Row { name: String::from(name), calls, user_ns, system_ns, wait_ns, of_profile: false }
+        ProfileRow {
+            name: String::from(name),
+            calls,
+            user_ns,
+            system_ns,
+            wait_ns,
+            of_profile: false,
+        }
     }
 
     /// A switch that read 100,000 packets in a second, and one who answered them.
@@ -315,7 +322,7 @@ mod tests {
             subroutines: vec![
                 row("switch.receive", 100_000, 31_000, 330_000, 480_000),
                 row("ip.verify", 100_000, 12_500, 0, 0),
-                Row { of_profile: true, ..row("(the profile)", 100_000, 0, 20_000, 0) },
+                ProfileRow { of_profile: true, ..row("(the profile)", 100_000, 0, 20_000, 0) },
             ],
             calls: vec![
                 row("tun.read", 100_000, 0, 180_000, 480_000),

@@ -14,7 +14,7 @@ use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 use weir_measure_sys::signals::is_ignored;
-use weir_net::relay::{Counts, Place, Relay, Settings};
+use weir_net::relay::{DirectionCounts, ImpairmentSettings, Relay, RelayEnd};
 
 pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(&options.json)?;
@@ -34,12 +34,12 @@ pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn settings(options: &RelayOptions, seed: u64) -> Settings {
+fn settings(options: &RelayOptions, seed: u64) -> ImpairmentSettings {
     // At most an hour, the command line has seen to that.
     let nanoseconds = |time: Duration| time.as_nanos() as u64;
     let (least, most) = options.delay;
     let most_packets = options.queue as usize;
-    Settings {
+    ImpairmentSettings {
         loss: options.loss,
         duplicate: options.duplicate,
         corrupt: options.corrupt,
@@ -50,7 +50,7 @@ fn settings(options: &RelayOptions, seed: u64) -> Settings {
         most_packets,
         most_bytes: most_packets.saturating_mul(usize::from(options.mtu)),
         seed,
-        ..Settings::default()
+        ..ImpairmentSettings::default()
     }
 }
 
@@ -69,13 +69,14 @@ fn hear_signals() -> io::Result<OwnedFd> {
     Ok(stop)
 }
 
-fn end(place: &Place) -> String {
+fn end(place: &RelayEnd) -> String {
     format!("{} {}/{}", place.device, place.address, place.prefix_bits)
 }
 
-fn text(seed: u64, counts: &[Counts; 2]) -> String {
+fn text(seed: u64, counts: &[DirectionCounts; 2]) -> String {
     let mut table = aligned(["", "to the right", "to the left"], [1, 2]);
-    let figure = |of: fn(&Counts) -> u64| counts.each_ref().map(|counts| count(of(counts)));
+    let figure =
+        |of: fn(&DirectionCounts) -> u64| counts.each_ref().map(|counts| count(of(counts)));
     for (name, [right, left]) in [
         ("taken", figure(|counts| counts.impairment.taken)),
         ("lost", figure(|counts| counts.impairment.lost)),

@@ -8,7 +8,7 @@ use crate::output::Outlet;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use weir_net::icmp::Counts;
+use weir_net::icmp::IcmpCounts;
 use weir_net::station::{STATISTICS_SCHEMA, Station};
 
 pub fn stat(options: &NetStatOptions) -> Result<ExitCode, Fault> {
@@ -100,7 +100,8 @@ fn table(stat: &Value) -> String {
         line("IPv6", format!("{count} packets dropped: not supported"));
     }
     let icmp = stat["icmp"].as_object().into_iter().flatten();
-    let name = |key: &str| Counts::default().each().find(|each| each.0 == key).map(|each| each.1);
+    let name =
+        |key: &str| IcmpCounts::default().each().find(|each| each.0 == key).map(|each| each.1);
     let icmp: Vec<String> =
         icmp.map(|(key, count)| format!("{} {count}", name(key).unwrap_or(key))).collect();
     if !icmp.is_empty() {

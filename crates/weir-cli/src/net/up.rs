@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use weir_net::icmp;
 use weir_net::log::{Kinds, Log};
 use weir_net::names;
-use weir_net::reassembly::{LEAST_BUDGET_BYTES, Limits};
-use weir_net::switch::{Settings, Switch, Watch};
+use weir_net::reassembly::{LEAST_BUDGET_BYTES, ReassemblyLimits};
+use weir_net::switch::{Switch, SwitchHandle, SwitchSettings};
 use weir_net::wire::ipv4::protocol;
 
 /// How long a command waits for the daemon beside the switch.
@@ -52,7 +52,7 @@ pub fn up(options: &NetUpOptions) -> Result<ExitCode, Fault> {
     Ok(status)
 }
 
-fn settings(options: &NetUpOptions) -> Result<Settings, Fault> {
+fn settings(options: &NetUpOptions) -> Result<SwitchSettings, Fault> {
     let (address, prefix_bits) = options.addr;
     let memory = usize::try_from(options.reassembly_memory).unwrap_or(usize::MAX);
     if memory < LEAST_BUDGET_BYTES {
@@ -60,23 +60,23 @@ fn settings(options: &NetUpOptions) -> Result<Settings, Fault> {
             "cannot use --reassembly-memory {memory}: the longest datagram needs {LEAST_BUDGET_BYTES}"
         )));
     }
-    let usual = Limits::default();
-    let limits = Limits {
+    let usual = ReassemblyLimits::default();
+    let limits = ReassemblyLimits {
         whole_bytes: memory,
         source_bytes: usual.source_bytes.min(memory),
         timeout_ns: u64::try_from(options.reassembly_timeout.as_nanos()).unwrap_or(u64::MAX),
     };
-    let inline = options.inline.then(|| icmp::Settings {
+    let inline = options.inline.then(|| icmp::IcmpSettings {
         ggp: options.ggp,
         // The switch takes nothing from outside that says it is from us.
         loopback: true,
-        ..icmp::Settings::new(address, prefix_bits)
+        ..icmp::IcmpSettings::new(address, prefix_bits)
     });
     if options.ggp && !options.inline && !options.icmpd {
         return Err(Fault::usage("--ggp needs --inline or --icmpd"));
     }
     names::check(&options.tun).map_err(asked)?;
-    Ok(Settings {
+    Ok(SwitchSettings {
         device: options.tun.clone(),
         address,
         peer: options.peer,
@@ -125,7 +125,7 @@ impl Commanded {
     /// Starts it; when it ends, `stop` is set.
     fn start(
         options: &NetUpOptions,
-        watch: Watch,
+        watch: SwitchHandle,
         stop: &Arc<AtomicBool>,
     ) -> Result<Commanded, Fault> {
         let over = Arc::new(AtomicBool::new(false));

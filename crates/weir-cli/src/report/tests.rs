@@ -1,7 +1,7 @@
 //! The report of a run written down by hand: what people read is held by a snapshot.
 
 use super::*;
-use weir_doctor::advice::{Advice, Gain, Kind};
+use weir_doctor::advice::{Advice, AdviceKind, Gain};
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::{Evidence, Io, Pipe, Stage};
 use weir_doctor::partition::Times;
@@ -52,7 +52,7 @@ fn told(run: Run) -> Report {
              the next limit would be 1 yes",
         ),
     };
-    let (kind, gain) = (Kind::LargerPipe, Gain::AtMost(1.57));
+    let (kind, gain) = (AdviceKind::LargerPipe, Gain::AtMost(1.57));
     let advice = vec![Said {
         found: Advice { kind, stage: None, pipe: Some(0), gain },
         text: String::from("do this: it was full 50 % and empty 30 % of the time"),

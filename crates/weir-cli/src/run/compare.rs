@@ -8,7 +8,7 @@ use super::elastic;
 use super::rounds::{BAND, Entrant, Standard, compared};
 use crate::fault::{Fault, tell};
 use crate::report::{Compared, Said};
-use weir_doctor::advice::{Advice, Kind};
+use weir_doctor::advice::{Advice, AdviceKind};
 use weir_measure::pairs::Comparison;
 use weir_measure::runner::{Job, Launch};
 
@@ -104,23 +104,23 @@ fn apply(job: &Job, advice: &[Said<Advice>]) -> Applied {
     let mut buffers: Vec<(usize, &Said<Advice>)> = Vec::new();
     for piece in advice {
         match (piece.found.kind, piece.found.stage) {
-            (Kind::LargerPipe, _) => {
+            (AdviceKind::LargerPipe, _) => {
                 tried.push(piece.found.clone());
                 if !changed.pipe_auto {
                     changed.pipe_auto = true;
                     advised.push(String::from("enlarged during the run"));
                 }
             }
-            (Kind::CLocale, Some(stage)) if stage < changed.stages.len() && !job.script => {
+            (AdviceKind::CLocale, Some(stage)) if stage < changed.stages.len() && !job.script => {
                 set_c_locale(&mut changed.stages[stage].launch);
                 tried.push(piece.found.clone());
                 advised.push(format!("LC_ALL=C for stage {}", stage + 1));
             }
-            (Kind::ElasticBuffer, _) if !job.script => {
+            (AdviceKind::ElasticBuffer, _) if !job.script => {
                 buffers.extend(piece.found.pipe.map(|from| (from, piece)));
             }
             // Nothing that could be changed here.
-            (Kind::MoreCpus, _) => {}
+            (AdviceKind::MoreCpus, _) => {}
             _ => not_tried.push(piece.text.clone()),
         }
     }

@@ -11,7 +11,7 @@ use crate::args::Elastic;
 use crate::fault::{Fault, tell};
 use crate::report::Report;
 use crate::units::ending;
-use weir_doctor::advice::{Kind, Refuted};
+use weir_doctor::advice::{AdviceKind, Refuted};
 use weir_doctor::facts::{Pipe, Run};
 use weir_measure::runner::{Launch, StageSpec, files_suffice};
 
@@ -158,7 +158,7 @@ pub fn past(run: &Run, command: &str) -> Past {
 
 /// What was refuted, with the positions that its stage or pipe has in this run.
 fn here(run: &Run, known: &evidence::Refuted) -> Vec<Refuted> {
-    let Ok(kind) = known.kind.parse::<Kind>() else { return Vec::new() };
+    let Ok(kind) = known.kind.parse::<AdviceKind>() else { return Vec::new() };
     let typed = |position| typed_number(run.stages.iter().map(|stage| stage.inserted), position);
     if let Some(number) = known.pipe {
         let pipes = run.pipes.iter().enumerate().filter(|(_, pipe)| typed(pipe.from) == number);
@@ -206,7 +206,7 @@ pub fn remember(report: &Report) {
     let number = |pipe: &Pipe| typed_number(run.stages.iter().map(|s| s.inserted), pipe.from);
     let advised = |position: usize| {
         let mut advice = report.advice.iter().map(|said| &said.found);
-        advice.any(|of| of.pipe == Some(position) && of.kind == Kind::ElasticBuffer)
+        advice.any(|of| of.pipe == Some(position) && of.kind == AdviceKind::ElasticBuffer)
     };
     let (shown, not): (Vec<_>, Vec<_>) =
         run.pipes.iter().enumerate().partition(|(position, _)| advised(*position));

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use weir_doctor::advice::Kind;
+use weir_doctor::advice::AdviceKind;
 
 /// Version of the file.
 const SCHEMA: &str = "weir.elastic/1";
@@ -199,7 +199,7 @@ pub fn judge_tried(path: &Path, tried: &[Refuted], gained: bool) -> Result<(), T
         }
         memory.refuted.extend_from_slice(tried);
         memory.seen.retain(|entry| {
-            let buffer = |new: &&Refuted| new.kind == Kind::ElasticBuffer.as_ref();
+            let buffer = |new: &&Refuted| new.kind == AdviceKind::ElasticBuffer.as_ref();
             let same =
                 |new: &Refuted| new.pipeline == entry.pipeline && new.pipe == Some(entry.pipe);
             !tried.iter().filter(buffer).any(same)

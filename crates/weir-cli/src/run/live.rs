@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
-use weir_doctor::state::State;
+use weir_doctor::state::TaskState;
 use weir_measure::attribution::{Group, Sampler};
 use weir_measure::proc::parse_io;
 use weir_sys::Pid;
@@ -124,17 +124,17 @@ fn busy(group: &Group) -> u64 {
     100 * times.busy_ns().saturating_sub(times.child_ns) / alive_ns
 }
 
-fn describe(state: State) -> Option<&'static str> {
+fn describe(state: TaskState) -> Option<&'static str> {
     Some(match state {
-        State::Running => "on CPU",
-        State::BlockedIn => "waits for input",
-        State::BlockedOut => "waits for output",
-        State::Disk => "waits for the disk",
-        State::Sleep => "sleeps",
-        State::Network => "waits for a socket",
-        State::Lock => "waits for a lock",
-        State::Child => "waits for a child",
-        State::Stopped => "stopped",
+        TaskState::Running => "on CPU",
+        TaskState::BlockedIn => "waits for input",
+        TaskState::BlockedOut => "waits for output",
+        TaskState::Disk => "waits for the disk",
+        TaskState::Sleep => "sleeps",
+        TaskState::Network => "waits for a socket",
+        TaskState::Lock => "waits for a lock",
+        TaskState::Child => "waits for a child",
+        TaskState::Stopped => "stopped",
         _ => return None,
     })
 }

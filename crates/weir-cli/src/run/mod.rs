@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::{Host, Run};
 use weir_measure::machine;
-use weir_measure::proc::{Descriptor, Kind};
+use weir_measure::proc::{Descriptor, FileKind};
 use weir_measure::runner;
 
 /// Runs the verb.
@@ -86,7 +86,7 @@ fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report 
         }
     }
     let flows = |fd: Option<Descriptor>| {
-        fd.is_some_and(|fd| matches!(fd.kind, Kind::Pipe | Kind::Socket | Kind::Device))
+        fd.is_some_and(|fd| matches!(fd.kind, FileKind::Pipe | FileKind::Socket | FileKind::Device))
     };
     let (input, output) = (Descriptor::of(io::stdin()), Descriptor::of(io::stdout()));
     (run.input_from_outside, run.output_to_outside) = (flows(input), flows(output));

@@ -8,7 +8,7 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use weir_doctor::state::State;
+use weir_doctor::state::TaskState;
 use weir_measure::attribution::{Group, Sampler};
 use weir_measure::runner::{Job, Watcher};
 use weir_measure_sys::signals::is_ignored;
@@ -89,7 +89,7 @@ impl Watch {
             };
         }
         self.looks += 1;
-        let reads_terminal = |group: &Group| group.now == Some(State::Device);
+        let reads_terminal = |group: &Group| group.now == Some(TaskState::Device);
         self.wanted && !sampler.groups.iter().any(reads_terminal)
     }
 }
@@ -126,6 +126,7 @@ fn uses_terminal(group: &Group) -> bool {
     entries.flatten().any(|entry| {
         let number = entry.file_name().to_string_lossy().parse::<u32>().unwrap_or(0);
         let target = std::fs::read_link(entry.path()).unwrap_or_default();
-        is_terminal(&target) && (number > 2 || number == 0 && group.now == Some(State::BlockedIn))
+        is_terminal(&target)
+            && (number > 2 || number == 0 && group.now == Some(TaskState::BlockedIn))
     })
 }

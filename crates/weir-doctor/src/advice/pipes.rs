@@ -1,32 +1,32 @@
-//! Advice on pipes: memory between two stages that wait for each other in turn.
+//! Advice on pipes: more memory between two stages that wait for each other in turn.
 
-use super::{Advice, Gain, Kind, estimate};
+use super::{Advice, AdviceKind, Gain, estimate};
 use crate::around::{is_short_of_cpu, throttled};
 use crate::facts::{Pipe, Run, Stage};
 use crate::limits;
 use crate::load::sleeps_for_a_rate;
 use crate::programs;
 
-/// A pipe full (or empty) for less than this share is not taken as evidence.
+/// A pipe full (or empty) for less than this share is no evidence.
 const OFTEN: f64 = 0.10;
-/// Waits longer than this come from bursts that no pipe holds.
+/// Waits longer than this come from bursts too large for any pipe.
 const LONG_WAIT_NS: u64 = 50_000_000;
-/// A bound that is this many times the estimate says too little.
+/// A bound that is this many times the estimate is too loose to state.
 const LOOSE: f64 = 1.10;
 
-/// More memory for one pipe.
+/// Advises more memory for one pipe.
 ///
-/// Memory lets a writer go on while its reader is busy. That gains time only if the writer is
-/// then done earlier: one that keeps to a rate sleeps the longer, so a stage that is told a rate,
-/// or that sleeps a little again and again, gets no elastic buffer. Where there is no CPU time
-/// left, letting more be done at once gains nothing either.
+/// Memory lets a writer run ahead while its reader is busy. That saves time only if the writer then
+/// ends earlier: one that keeps to a rate sleeps longer instead, so a stage with a rate limit, or
+/// with repeated short sleeps, gets no elastic buffer. If no CPU time is left, more work at once
+/// gains nothing either.
 pub(super) fn pipe_advice(run: &Run, position: usize) -> Option<Advice> {
     let pipe: &Pipe = &run.pipes[position];
     let (full, empty) = pipe.shares();
     let often = full >= OFTEN && empty >= OFTEN;
     let in_turn = often && pipe.samples >= Pipe::ENOUGH_SAMPLES;
     let (writer, reader) = (run.stages.get(pipe.from)?, run.stages.get(pipe.to)?);
-    // A relay waits for both its neighbours by its nature: its waits say nothing about a pipe.
+    // A relay by its nature waits for both its neighbours: its waits are no evidence about a pipe.
     let relayed = |stage: &Stage| stage.relay || programs::is_buffer(&stage.label);
     if !in_turn || relayed(writer) || relayed(reader) {
         return None;
@@ -40,28 +40,28 @@ pub(super) fn pipe_advice(run: &Run, position: usize) -> Option<Advice> {
         if sleeps_for_a_rate(run, writer) {
             return None;
         }
-        Kind::ElasticBuffer
+        AdviceKind::ElasticBuffer
     } else if long || pipe.capacity_bytes >= pipe.limit_bytes {
-        // Long waits that are no turns (a slow start, then a slow reader) no memory takes away.
+        // Memory does not remove long waits that are no turns (a slow start, then a slow reader).
         return None;
     } else {
-        Kind::LargerPipe
+        AdviceKind::LargerPipe
     };
     let gain = gain(run, writer, reader);
     Some(Advice { kind, stage: None, pipe: Some(position), gain })
 }
 
-/// Whether two stages could not do more at once for want of CPU time: they waited for a CPU as
-/// long as they could save.
+/// Whether two stages lacked the CPU time to work at once: they waited for a CPU as long as they
+/// could save.
 fn lack_cpu(run: &Run, writer: &Stage, reader: &Stage) -> bool {
     let saved_ns = writer.times.output_ns.min(reader.times.input_ns);
     let queue_ns = writer.times.queue_ns + reader.times.queue_ns;
     throttled(run).is_some() || (is_short_of_cpu(run) && queue_ns > saved_ns)
 }
 
-/// Each side waits for the other in turn: what either could save is the smaller wait. In a longer
-/// pipeline the stages around may then wait less too, so that this is no bound, and the true one
-/// is loose.
+/// Estimates the gain: each side waits for the other in turn, and either could save the smaller
+/// wait. In a longer pipeline other stages may then wait less too, so this is no bound, and the
+/// true bound is loose.
 fn gain(run: &Run, writer: &Stage, reader: &Stage) -> Gain {
     let idle_ns = writer.times.output_ns.min(reader.times.input_ns);
     let likely = estimate(run.share(idle_ns));

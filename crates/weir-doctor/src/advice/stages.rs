@@ -1,34 +1,34 @@
-//! Advice on what one stage does.
+//! Advice on the work of a single stage.
 
-use super::{Advice, Gain, Kind, estimate, weight};
+use super::{Advice, AdviceKind, Gain, estimate, weight};
 use crate::around::is_short_of_cpu;
 use crate::facts::{Run, Stage};
 use crate::limits::{self, are_tiny};
 use crate::load::starting_share;
 use crate::programs;
-use crate::verdict::{Culprit, Reason, Verdict};
+use crate::verdict::{Bottleneck, BusyReason, Verdict};
 
-/// Of a stage that is not the bottleneck, less system time than this is no reason.
+/// For a stage that is not the bottleneck, less system time than this is no reason for advice.
 const MUCH_SYSTEM: f64 = 0.10;
 /// Less time in user mode than this is no reason to change the locale.
 const MUCH_CPU: f64 = 0.3;
 /// Fewer idle CPUs than this are not worth sharing work with.
 const IDLE_CPUS: f64 = 0.5;
-/// Processes that live longer than this do work of their own.
+/// Processes that live longer than this work on their own.
 const SHORT_LIFE_NS: u64 = 50_000_000;
-/// A loop that starts processes for a smaller share of the run has other things to do as well.
+/// A loop that starts processes for a smaller share of the run has other work as well.
 const MOST_OF_THE_TIME: f64 = 0.5;
-/// A loop that starts fewer in a second does something with each.
+/// A loop that starts fewer processes a second works on each.
 const MANY_PER_S: f64 = 10.0;
-/// A loop that is over in less time is not worth rewriting; starting an interpreter takes as long.
+/// A loop shorter than this is not worth rewriting; starting an interpreter takes as long.
 const LOOP_NS: f64 = 400e6;
-/// The least share of its time that a loop takes when it starts no processes.
+/// The least share of its time that a loop needs without starting processes.
 const IN_ONE_PROCESS: f64 = 0.05;
-/// A reader whose reads are this many times smaller than its writer's writes chose so itself.
+/// A reader whose reads are this many times smaller than its writer's writes chose that size.
 const SMALLER: u64 = 2;
 
-/// Fewer processes where a loop spends most of its time starting them. A program that starts a few
-/// before it begins its own work (a wrapper of an interpreter, say) has no loop to rewrite.
+/// Advises fewer processes, where a loop spends most of its time starting them. A program that
+/// starts a few before its own work (a wrapper of an interpreter, say) has no loop to rewrite.
 pub(super) fn fewer_processes(run: &Run, position: usize) -> Option<Advice> {
     let stage = &run.stages[position];
     let started = stage.started.as_ref()?;
@@ -41,12 +41,12 @@ pub(super) fn fewer_processes(run: &Run, position: usize) -> Option<Advice> {
     if started.likely_life_ns() > SHORT_LIFE_NS || !worth || !(loops || names_one) {
         return None;
     }
-    // What the same work takes within one process is not known; it is not nothing.
+    // What that work costs within one process is unknown, but it is not nothing.
     let gain = Gain::About(estimate(share.min(1.0 - IN_ONE_PROCESS)));
-    Some(Advice { kind: Kind::FewerProcesses, stage: Some(position), pipe: None, gain })
+    Some(Advice { kind: AdviceKind::FewerProcesses, stage: Some(position), pipe: None, gain })
 }
 
-/// Larger reads or writes where a stage makes many tiny ones of its own accord.
+/// Advises larger reads or writes, where a stage makes many tiny ones of its own accord.
 pub(super) fn larger_transfers(run: &Run, verdict: &Verdict, position: usize) -> Option<Advice> {
     let stage = run.stages.get(position).filter(|stage| !stage.relay)?;
     if starting_share(run, stage).is_some() {
@@ -60,7 +60,7 @@ pub(super) fn larger_transfers(run: &Run, verdict: &Verdict, position: usize) ->
         (false, false) => return None,
         (_, reads) => reads,
     };
-    let kind = if by_reads { Kind::LargerReads } else { Kind::LargerWrites };
+    let kind = if by_reads { AdviceKind::LargerReads } else { AdviceKind::LargerWrites };
     let saved_ns = stage.system_ns.min(stage.times.busy_ns());
     let share = weight(run, saved_ns, stage.system_ns);
     let culprit = verdict.culprit.as_ref().is_some_and(|culprit| culprit.stage == position);
@@ -71,9 +71,9 @@ pub(super) fn larger_transfers(run: &Run, verdict: &Verdict, position: usize) ->
     Some(Advice { kind, stage: Some(position), pipe: None, gain })
 }
 
-/// What larger transfers gain: a shell's loop is replaced as a whole, so all of its time may go;
-/// of another program about its time in the kernel. What a neighbour that exchanges tiny pieces
-/// with the loop would need then, nobody knows.
+/// Estimates the gain from larger transfers: a shell's loop is replaced as a whole, so all of its
+/// time may go; for another program, about its time in the kernel. The later needs of a neighbour
+/// that exchanges tiny pieces with the loop are unknown.
 fn transfer_gain(run: &Run, stage: &Stage, position: usize, system_share: f64) -> Gain {
     let bound = limits::without_stage(run, position);
     let replaced = programs::is_loop(&stage.label);
@@ -85,7 +85,7 @@ fn transfer_gain(run: &Run, stage: &Stage, position: usize, system_share: f64) -
     }
 }
 
-/// Whether the reads of a stage are as small as the writes that feed it: then it cannot help it.
+/// Whether the reads of a stage are as small as the writes that feed it: then it has no choice.
 fn is_fed_small(run: &Run, position: usize) -> bool {
     let read = run.stages[position].io.unwrap_or_default();
     let feeds = run.pipes.iter().find(|pipe| pipe.to == position);
@@ -98,7 +98,7 @@ fn is_fed_small(run: &Run, position: usize) -> bool {
     })
 }
 
-/// Comparing text as bytes, where the locale costs.
+/// Advises comparing text as bytes, where the locale costs time.
 pub(super) fn c_locale(run: &Run, position: usize) -> Option<Advice> {
     let stage = &run.stages[position];
     stage.locale.as_ref().filter(|locale| !is_plain(locale))?;
@@ -107,7 +107,7 @@ pub(super) fn c_locale(run: &Run, position: usize) -> Option<Advice> {
         return None;
     }
     let gain = Gain::AtMost(limits::without_user_time(run, position));
-    Some(Advice { kind: Kind::CLocale, stage: Some(position), pipe: None, gain })
+    Some(Advice { kind: AdviceKind::CLocale, stage: Some(position), pipe: None, gain })
 }
 
 /// Whether a locale compares text as bytes.
@@ -115,18 +115,18 @@ fn is_plain(locale: &str) -> bool {
     matches!(locale.split('.').next(), None | Some("" | "C" | "POSIX"))
 }
 
-/// A compressor that uses the CPUs that were idle.
-pub(super) fn parallel_compressor(run: &Run, culprit: &Culprit) -> Option<Advice> {
+/// Advises a compressor that uses the idle CPUs.
+pub(super) fn parallel_compressor(run: &Run, culprit: &Bottleneck) -> Option<Advice> {
     let stage = &run.stages[culprit.stage];
     let idle_cpus = run.host.idle_cpus.filter(|idle| *idle >= IDLE_CPUS)?;
     programs::parallel_form(&stage.label)?;
-    if culprit.reason != Reason::Cpu || !stage.single_task || is_short_of_cpu(run) {
+    if culprit.reason != BusyReason::Cpu || !stage.single_task || is_short_of_cpu(run) {
         return None;
     }
-    // The work is shared with the idle CPUs; another program may also do it better or worse.
+    // The work is shared with the idle CPUs; another program may also be better or worse at it.
     let saved = stage.times.cpu_ns as f64 * (1.0 - 1.0 / (1.0 + idle_cpus));
     let bound = culprit.speedup_limit.unwrap_or(f64::INFINITY);
     let gain = Gain::About(estimate(run.share(saved as u64)).min(bound));
-    let (kind, stage) = (Kind::ParallelCompressor, Some(culprit.stage));
+    let (kind, stage) = (AdviceKind::ParallelCompressor, Some(culprit.stage));
     Some(Advice { kind, stage, pipe: None, gain })
 }

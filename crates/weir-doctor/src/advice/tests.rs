@@ -53,7 +53,7 @@ fn advice(run: &Run) -> Vec<Advice> {
     advise(run, &judge(run), &[])
 }
 
-fn kinds(run: &Run) -> Vec<Kind> {
+fn kinds(run: &Run) -> Vec<AdviceKind> {
     advice(run).iter().map(|advice| advice.kind).collect()
 }
 
@@ -78,7 +78,7 @@ fn with_pipe(full_share: f64, empty_share: f64, longest_ns: u64) -> Run {
 #[test]
 fn a_pipe_full_and_empty_in_turn_should_be_larger() {
     let found = advice(&with_pipe(0.4, 0.4, 5 * MS));
-    assert_eq!(found[0].kind, Kind::LargerPipe);
+    assert_eq!(found[0].kind, AdviceKind::LargerPipe);
     assert_eq!(found[0].gain, Gain::AtMost(2.0));
 }
 
@@ -90,7 +90,7 @@ fn a_pipe_that_is_only_full_needs_no_memory() {
 
 #[test]
 fn bursts_longer_than_a_pipe_ask_for_an_elastic_buffer() {
-    assert_eq!(kinds(&with_pipe(0.4, 0.4, 200 * MS)), vec![Kind::ElasticBuffer]);
+    assert_eq!(kinds(&with_pipe(0.4, 0.4, 200 * MS)), vec![AdviceKind::ElasticBuffer]);
     let mut largest = with_pipe(0.4, 0.4, 5 * MS);
     largest.pipes[0].capacity_bytes = 1 << 20;
     assert_eq!(kinds(&largest), vec![], "a pipe at its limit without bursts cannot be helped");
@@ -101,7 +101,7 @@ fn bursts_are_seen_though_the_writer_lags_behind_a_reader_that_works() {
     // dd in a loop into gzip: while the burst lasts, every few samples find some room.
     let mut bursts = with_pipe(0.38, 0.46, 300 * MS);
     bursts.pipes[0].longest_full_ns = 30 * MS;
-    assert_eq!(kinds(&bursts), vec![Kind::ElasticBuffer]);
+    assert_eq!(kinds(&bursts), vec![AdviceKind::ElasticBuffer]);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn the_locale_is_blamed_only_where_it_is_used_and_costs() {
     assert_eq!(kinds(&utf8), vec![]);
     utf8.stages[1].locale = Some("en_US.UTF-8".to_string());
     let found = advice(&utf8);
-    assert_eq!((found[0].kind, found[0].stage), (Kind::CLocale, Some(1)));
+    assert_eq!((found[0].kind, found[0].stage), (AdviceKind::CLocale, Some(1)));
     utf8.stages[1].program = "mawk".to_string();
     assert_eq!(kinds(&utf8), vec![]);
 }
@@ -140,13 +140,16 @@ fn a_one_cpu_decompressor_beside_idle_cpus() {
     let mut zipped =
         run(vec![stage("gzip -dc f.gz", [950, 0, 0, 50]), stage("wc -l", [100, 0, 900, 0])]);
     let found = advice(&zipped);
-    assert_eq!(found[0].kind, Kind::ParallelCompressor);
+    assert_eq!(found[0].kind, AdviceKind::ParallelCompressor);
     assert!(matches!(found[0].gain, Gain::About(factor) if (factor - 1.9).abs() < 0.05));
     // Others had the second CPU: it was not this run that left it idle.
     zipped.host = Host { idle_cpus: Some(0.05), others_cpus: Some(0.9), ..zipped.host };
-    assert!(!kinds(&zipped).contains(&Kind::ParallelCompressor));
+    assert!(!kinds(&zipped).contains(&AdviceKind::ParallelCompressor));
     zipped.host.idle_cpus = None;
-    assert!(!kinds(&zipped).contains(&Kind::ParallelCompressor), "what is not known is not idle");
+    assert!(
+        !kinds(&zipped).contains(&AdviceKind::ParallelCompressor),
+        "what is not known is not idle"
+    );
 }
 
 #[test]
@@ -157,7 +160,7 @@ fn tiny_writes_are_shown_with_their_size() {
     writes(&mut tiny.stages[0], 1_000_000, 14_000_000);
     in_kernel(&mut tiny.stages[0], 600 * MS);
     let found = advice(&tiny);
-    assert_eq!((found[0].kind, found[0].gain), (Kind::LargerWrites, Gain::About(2.5)));
+    assert_eq!((found[0].kind, found[0].gain), (AdviceKind::LargerWrites, Gain::About(2.5)));
     writes(&mut tiny.stages[0], 1_000_000, 4_000_000_000);
     assert_eq!(kinds(&tiny), vec![]);
 }
@@ -165,7 +168,7 @@ fn tiny_writes_are_shown_with_their_size() {
 #[test]
 fn full_cpus_ask_for_more_only_when_stages_waited_for_them() {
     let stages = vec![stage("a", [900, 100, 0, 0]), stage("b", [900, 100, 0, 0])];
-    assert_eq!(kinds(&run(stages)), vec![Kind::MoreCpus]);
+    assert_eq!(kinds(&run(stages)), vec![AdviceKind::MoreCpus]);
     assert_eq!(kinds(&run(vec![stage("a", [990, 0, 0, 0]), stage("b", [950, 0, 50, 0])])), vec![]);
 }
 
@@ -181,12 +184,15 @@ fn the_reader_of_small_writes_is_not_blamed_for_them() {
     writes(sort, 100, 9_600_000);
     reads(sort, 329_000, 9_600_000);
     let found = advice(&fed);
-    assert_eq!((found.len(), found[0].kind, found[0].stage), (1, Kind::LargerWrites, Some(0)));
+    assert_eq!(
+        (found.len(), found[0].kind, found[0].stage),
+        (1, AdviceKind::LargerWrites, Some(0))
+    );
     // A reader that takes a byte at a time of what was written in blocks does it by itself.
     writes(&mut fed.stages[0], 2400, 9_600_000);
     reads(&mut fed.stages[1], 9_600_000, 9_600_000);
     let found = advice(&fed);
-    assert_eq!((found[0].kind, found[0].stage), (Kind::LargerReads, Some(1)));
+    assert_eq!((found[0].kind, found[0].stage), (AdviceKind::LargerReads, Some(1)));
 }
 
 #[test]
@@ -209,7 +215,7 @@ fn a_loop_that_is_replaced_has_the_bound_of_a_stage_that_is_free() {
     reads(sort, 400_000, 9_600_000);
     in_kernel(sort, 180 * MS);
     let found = advice(&loops);
-    assert_eq!(found[0].kind, Kind::LargerReads);
+    assert_eq!(found[0].kind, AdviceKind::LargerReads);
     assert!(found[0].gain.factor() > 49.8, "that much was gained once: {:?}", found[0].gain);
     assert!(matches!(found[0].gain, Gain::About(_)), "what sort would need is not known");
     reads(&mut loops.stages[2], 100, 9_600_000);
@@ -242,9 +248,9 @@ fn many_short_processes_are_the_reason_and_not_their_small_writes() {
     let verdict = judge(&forks);
     assert_eq!(verdict.finding, Finding::HeldUp(Busy::Starting(0.91)));
     let found = advice(&forks);
-    assert_eq!(found.iter().map(|a| a.kind).collect::<Vec<_>>(), [Kind::FewerProcesses]);
+    assert_eq!(found.iter().map(|a| a.kind).collect::<Vec<_>>(), [AdviceKind::FewerProcesses]);
     forks.stages[0].started.as_mut().expect("started").likely_processes = 6;
-    assert!(!kinds(&forks).contains(&Kind::FewerProcesses));
+    assert!(!kinds(&forks).contains(&AdviceKind::FewerProcesses));
 }
 
 #[test]
@@ -263,20 +269,20 @@ fn a_wrapper_that_starts_a_few_is_not_told_to_use_awk() {
         programs,
         ..Started::default()
     });
-    assert!(!kinds(&wrapped).contains(&Kind::FewerProcesses));
+    assert!(!kinds(&wrapped).contains(&AdviceKind::FewerProcesses));
     // The same in a loop that goes on for a second.
     wrapped.wall_ns = 1000 * MS;
     let looping = &mut wrapped.stages[0];
     looping.label = String::from("while read -r x; do echo $(f $x); done");
     (looping.wall_ns, looping.times.child_ns) = (1000 * MS, 700 * MS);
-    assert!(kinds(&wrapped).contains(&Kind::FewerProcesses));
+    assert!(kinds(&wrapped).contains(&AdviceKind::FewerProcesses));
 }
 
 #[test]
 fn who_reads_the_output_slowly_does_so_on_any_host() {
     let mut paged = run(vec![stage("cat", [100, 200, 0, 700])]);
     paged.host = Host { cpus: 2, others_cpus: Some(1.5), idle_cpus: Some(0.1), ..Host::default() };
-    assert!(kinds(&paged).contains(&Kind::MoreCpus));
+    assert!(kinds(&paged).contains(&AdviceKind::MoreCpus));
     paged.output_to_outside = true;
     assert_eq!(kinds(&paged), []);
 }
@@ -291,7 +297,7 @@ fn under_a_quota_nothing_is_advised_that_only_does_more_at_once() {
     throttled.quota =
         Some(Quota { cpus: 0.2, periods: 50, throttled_periods: 49, throttled_ns: 800 * MS });
     let found = advice(&throttled);
-    assert_eq!(found.iter().map(|a| a.kind).collect::<Vec<_>>(), [Kind::MoreCpus]);
+    assert_eq!(found.iter().map(|a| a.kind).collect::<Vec<_>>(), [AdviceKind::MoreCpus]);
     assert_eq!(scarcity(&throttled), Some(Scarcity::Quota(0.2, 0.98)));
 }
 
@@ -304,7 +310,7 @@ fn on_a_full_host_nothing_is_advised_that_only_does_more_at_once() {
         stage.times = Times { queue_ns: 400 * MS, cpu_ns: 100 * MS, ..stage.times };
     }
     let found = advice(&crowded);
-    assert_eq!(found.iter().map(|a| a.kind).collect::<Vec<_>>(), [Kind::MoreCpus]);
+    assert_eq!(found.iter().map(|a| a.kind).collect::<Vec<_>>(), [AdviceKind::MoreCpus]);
     assert_eq!(scarcity(&crowded), Some(Scarcity::Crowded));
 }
 
@@ -313,7 +319,7 @@ fn a_rate_limiter_gets_no_elastic_buffer() {
     let mut limited = with_pipe(0.4, 0.4, 60 * MS);
     limited.stages[0].times = Times { sleep_ns: 500 * MS, output_ns: 500 * MS, ..Times::default() };
     limited.stages[0].times_asleep = 5;
-    assert_eq!(kinds(&limited), vec![Kind::ElasticBuffer], "a few long sleeps are bursts");
+    assert_eq!(kinds(&limited), vec![AdviceKind::ElasticBuffer], "a few long sleeps are bursts");
     limited.stages[0].times_asleep = 20;
     assert_eq!(kinds(&limited), vec![], "twenty short ones a second keep a rate");
     limited.stages[0].times_asleep = 5;
@@ -335,7 +341,7 @@ fn at_most_three_lines_and_none_below_what_the_run_resolves() {
     let mut little = with_pipe(0.4, 0.4, 5 * MS);
     little.stages[0].times = Times { cpu_ns: 940 * MS, output_ns: 60 * MS, ..Times::default() };
     little.stages.iter_mut().for_each(|stage| stage.samples = 1000);
-    assert_eq!(kinds(&little), vec![Kind::LargerPipe]);
+    assert_eq!(kinds(&little), vec![AdviceKind::LargerPipe]);
     little.stages.iter_mut().for_each(|stage| stage.samples = 100);
     assert_eq!(kinds(&little), vec![]);
 }
@@ -344,7 +350,7 @@ fn at_most_three_lines_and_none_below_what_the_run_resolves() {
 fn what_was_refuted_is_not_said_again() {
     let bursts = with_pipe(0.4, 0.4, 200 * MS);
     let verdict = judge(&bursts);
-    let refuted = Refuted { kind: Kind::ElasticBuffer, stage: None, pipe: Some(0) };
+    let refuted = Refuted { kind: AdviceKind::ElasticBuffer, stage: None, pipe: Some(0) };
     let elsewhere = Refuted { pipe: Some(1), ..refuted };
     assert_eq!(advise(&bursts, &verdict, &[elsewhere]).len(), 1, "that was another pipe");
     assert_eq!(advise(&bursts, &verdict, &[refuted]), vec![]);
@@ -363,14 +369,14 @@ fn bytes_are_bytes_also_in_c_utf_8() {
 #[test]
 fn kinds_keep_their_names() {
     for (kind, name) in [
-        (Kind::LargerPipe, "larger-pipe"),
-        (Kind::ElasticBuffer, "elastic-buffer"),
-        (Kind::MoreCpus, "more-cpus"),
-        (Kind::CLocale, "c-locale"),
-        (Kind::ParallelCompressor, "parallel-compressor"),
-        (Kind::LargerWrites, "larger-writes"),
-        (Kind::LargerReads, "larger-reads"),
-        (Kind::FewerProcesses, "fewer-processes"),
+        (AdviceKind::LargerPipe, "larger-pipe"),
+        (AdviceKind::ElasticBuffer, "elastic-buffer"),
+        (AdviceKind::MoreCpus, "more-cpus"),
+        (AdviceKind::CLocale, "c-locale"),
+        (AdviceKind::ParallelCompressor, "parallel-compressor"),
+        (AdviceKind::LargerWrites, "larger-writes"),
+        (AdviceKind::LargerReads, "larger-reads"),
+        (AdviceKind::FewerProcesses, "fewer-processes"),
     ] {
         assert_eq!((kind.as_ref(), name.parse()), (name, Ok(kind)));
     }

@@ -1,21 +1,21 @@
-//! What was around a run: the host's CPUs, the quota, the processes it started, its peers.
+//! The surroundings of a run: the host's CPUs, the quota, the processes it started, its peers.
 
 use super::Evidence;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// What the CPUs that the run may use did meanwhile, on average over the run, in CPUs.
+/// What the CPUs that the run may use did meanwhile: averages over the run, in CPUs.
 ///
 /// Measured by the kernel's clock ticks, so a figure is good to about 10 ms of CPU time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Host {
     /// CPUs of the host that are online.
     pub online_cpus: u32,
-    /// CPUs that the run may use by its affinity mask: the following figures are sums over these.
+    /// CPUs that the run may use by its affinity mask; the following figures are sums over these.
     pub cpus: u32,
-    /// Used by processes that are not the run's. `None` where `/proc/stat` can't be read, and for
-    /// runs too short to tell.
+    /// Used by processes outside the run. `None` where `/proc/stat` cannot be read, and for runs
+    /// too short to measure.
     pub others_cpus: Option<f64>,
     /// Idle, waiting for disks included.
     pub idle_cpus: Option<f64>,
@@ -26,13 +26,13 @@ pub struct Host {
 /// A limit that a control group sets on the run's CPU time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Quota {
-    /// CPUs that it allows, possibly a fraction.
+    /// CPUs that the limit allows, possibly a fraction.
     pub cpus: f64,
     /// Periods (of usually 100 ms) that passed during the run.
     pub periods: u64,
-    /// Those of them in which the group used up its quota and had to stand still.
+    /// Periods in which the group used up its quota and was throttled.
     pub throttled_periods: u64,
-    /// Time that it stood still during the run, added up over the CPUs.
+    /// Time that it was throttled during the run, summed over the CPUs.
     pub throttled_ns: u64,
 }
 
@@ -41,34 +41,34 @@ pub struct Quota {
 pub struct Started {
     /// Their number.
     pub processes: u64,
-    /// Where `processes` is only a lower bound, the number that is likely: an estimate that may be
-    /// wrong by several times. Else the same as `processes`.
+    /// If `processes` is only a lower bound, the likely number: an estimate that may be wrong by
+    /// several times. Else equal to `processes`.
     pub likely_processes: u64,
     /// How the number is known: exact, estimated or a lower bound.
     pub evidence: Evidence,
-    /// Time from start to end of one of them, on average; sampled. Where their number is a lower
-    /// bound, this is an upper one.
+    /// Mean time from start to end of one process; sampled. An upper bound where their number is a
+    /// lower bound.
     pub mean_life_ns: u64,
-    /// Time in which at least one of them lived, as a share of the wall time of the stage or
-    /// run; sampled.
+    /// Time in which at least one of them lived, as a share of the wall time of the stage or run;
+    /// sampled.
     pub wall_share: f64,
     /// The programs they ran, the most frequent first, at most [`Started::MOST_PROGRAMS`].
     pub programs: Vec<Program>,
 }
 
 impl Started {
-    /// The programs that many of the processes ran, the most frequent first.
+    /// Most programs that are named, the most frequent first.
     pub fn frequent(&self) -> impl Iterator<Item = &str> {
-        /// Those that fewer than one in so many processes ran are not named.
+        /// A program is not named if fewer than one in this many processes ran it.
         const OFTEN: u64 = 10;
         let often = |program: &&Program| OFTEN * program.processes >= self.processes;
         self.programs.iter().filter(often).map(|program| program.name.as_str())
     }
 
-    /// The number of programs that are told apart.
+    /// The number of programs that are distinguished.
     pub const MOST_PROGRAMS: usize = 8;
 
-    /// The time that one of them lived, most likely.
+    /// Returns the most likely lifetime of one of them.
     pub fn likely_life_ns(&self) -> u64 {
         self.mean_life_ns.saturating_mul(self.processes) / self.likely_processes.max(1)
     }
@@ -77,26 +77,26 @@ impl Started {
 /// A program among those that a stage started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
-    /// Its name, as the kernel cuts it (15 bytes).
+    /// Its name, as the kernel truncates it (15 bytes).
     pub name: String,
-    /// About how many processes ran it.
+    /// About how many of the processes ran it.
     pub processes: u64,
-    /// Its share of the lives of all the processes started, added up; sampled.
+    /// Its share of the summed lifetimes of all the processes started; sampled.
     pub share: f64,
 }
 
-/// Who is at the other end of a socket.
+/// The other end of a socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
     /// What kind of peer.
     pub kind: PeerKind,
     /// Its address: `127.0.0.1:42022`, `[2001:db8::1]:443`, `/run/postgresql/.s.PGSQL.5432`.
     pub address: Option<String>,
-    /// The name of its program, where it is on this host and can be found.
+    /// The name of its program, if that is on this host and can be found.
     pub program: Option<String>,
-    /// Its process, likewise.
+    /// Its process id, under the same condition.
     pub pid: Option<i32>,
-    /// Time that the stage was found waiting for it; sampled.
+    /// Time that samples found the stage waiting for it.
     pub waited_ns: u64,
 }
 
@@ -104,21 +104,21 @@ pub struct Peer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::AsRefStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum PeerKind {
-    /// A process on this host, by a unix socket.
+    /// A process on this host, reached by a unix socket.
     Unix,
-    /// A process on this host, by an address of this host.
+    /// A process on this host, reached by an address of this host.
     Local,
     /// Another host.
     Remote,
-    /// Nobody yet: it waits for a connection.
+    /// None yet: the socket waits for a connection.
     Listening,
-    /// It could not be found out.
+    /// The peer could not be found.
     #[default]
     Unknown,
 }
 
-/// As it is named in sentences, after "waiting for": `127.0.0.1:42022 (sshd 123)`,
-/// `the unix socket of postgres 8123`, `a connection to 0.0.0.0:80`, `a socket`.
+/// The peer's name in a sentence, after "waiting for": `127.0.0.1:42022 (sshd 123)`, `the unix
+/// socket of postgres 8123`, `a connection to 0.0.0.0:80`, `a socket`.
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.address, &self.program, self.pid) {

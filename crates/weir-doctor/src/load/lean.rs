@@ -1,33 +1,33 @@
-//! What a pipe tells of the two stages beside it: one that is often full and hardly ever empty
-//! has the slower stage behind it, one that is often empty and hardly ever full before it.
+//! Which stage beside a pipe is slower: the one behind a pipe that is often full and hardly ever
+//! empty, or the one before a pipe that is often empty and hardly ever full.
 
 use crate::facts::{Pipe, Run};
 
-/// A pipe full (or empty) for less than this share of the time says nothing.
+/// A pipe that is full (or empty) for less than this share of the time is no evidence.
 const OFTEN: f64 = 0.10;
-/// "Hardly ever" is this many times less.
+/// "Hardly ever" means this many times less.
 const CLEARLY: f64 = 2.0;
 
-/// A side of a pipe.
+/// The stage on one side of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// Who writes into it.
+pub(crate) enum PipeSide {
+    /// The stage that writes into it.
     Writer,
-    /// Who reads from it.
+    /// The stage that reads from it.
     Reader,
 }
 
-/// The slower side of a pipe, if it tells.
-pub(crate) fn slower(pipe: &Pipe) -> Option<Side> {
+/// Returns the slower side of a pipe, if the fill shows it.
+pub(crate) fn slower(pipe: &Pipe) -> Option<PipeSide> {
     let (full, empty) = pipe.shares();
     match pipe.samples >= Pipe::ENOUGH_SAMPLES {
-        true if full >= OFTEN && full >= CLEARLY * empty => Some(Side::Reader),
-        true if empty >= OFTEN && empty >= CLEARLY * full => Some(Side::Writer),
+        true if full >= OFTEN && full >= CLEARLY * empty => Some(PipeSide::Reader),
+        true if empty >= OFTEN && empty >= CLEARLY * full => Some(PipeSide::Writer),
         _ => None,
     }
 }
 
-/// Which of two stages is the slower one by the pipes between them, if all of these agree.
+/// Returns the slower of two stages, if all pipes between them agree.
 pub(crate) fn slower_of(run: &Run, one: usize, other: usize) -> Option<usize> {
     let (left, right) = (one.min(other), one.max(other));
     let mut found = None;
@@ -39,5 +39,5 @@ pub(crate) fn slower_of(run: &Run, one: usize, other: usize) -> Option<usize> {
         }
         found = Some(side);
     }
-    Some(if found? == Side::Reader { right } else { left })
+    Some(if found? == PipeSide::Reader { right } else { left })
 }

@@ -41,9 +41,9 @@ fn a_cpu_bound_middle_is_named_with_the_next_limit() {
         stage("wc -l", [500, 0, 500, 0, 0]),
     ]));
     let culprit = verdict.culprit.expect("a culprit");
-    assert_eq!((culprit.stage, culprit.reason, culprit.next_stage), (1, Reason::Cpu, Some(2)));
+    assert_eq!((culprit.stage, culprit.reason, culprit.next_stage), (1, BusyReason::Cpu, Some(2)));
     assert!((culprit.speedup_limit.expect("a limit") - 2.0).abs() < 1e-9);
-    assert_eq!(verdict.finding, Finding::HeldUp(Busy::Parts(vec![(Part::Cpu, 0.93)])));
+    assert_eq!(verdict.finding, Finding::HeldUp(Busy::Parts(vec![(BusyPart::Cpu, 0.93)])));
     assert_eq!(verdict.around, []);
 }
 
@@ -52,8 +52,8 @@ fn a_reader_that_sleeps_is_named_as_asleep() {
     let verdict =
         judge(&run(vec![stage("yes", [20, 0, 0, 980, 0]), stage("slow", [30, 0, 20, 0, 950])]));
     let culprit = verdict.culprit.expect("a culprit");
-    assert_eq!((culprit.stage, culprit.reason), (1, Reason::Sleep));
-    assert_eq!(verdict.finding, Finding::HeldUp(Busy::Parts(vec![(Part::Sleep, 0.95)])));
+    assert_eq!((culprit.stage, culprit.reason), (1, BusyReason::Sleep));
+    assert_eq!(verdict.finding, Finding::HeldUp(Busy::Parts(vec![(BusyPart::Sleep, 0.95)])));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn two_equal_stages_are_no_single_bottleneck() {
         judge(&run(vec![stage("a", [880, 0, 0, 120, 0]), stage("b", [930, 0, 70, 0, 0])]));
     assert_eq!(verdict.culprit, None);
     assert_eq!(verdict.finding, Finding::Tie([(0, 0.88), (1, 0.93)]));
-    assert_eq!(verdict.around, [Around::Full]);
+    assert_eq!(verdict.around, [CpuCause::Full]);
 }
 
 #[test]
@@ -85,8 +85,8 @@ fn the_cpu_time_that_remains_bounds_the_gain() {
 fn a_stage_that_waits_for_a_cpu_is_told_so() {
     let verdict =
         judge(&run(vec![stage("a", [200, 700, 50, 50, 0]), stage("b", [100, 100, 800, 0, 0])]));
-    assert_eq!(verdict.culprit.expect("a culprit").reason, Reason::Queue);
-    let parts = vec![(Part::Queue, 0.7), (Part::Cpu, 0.2)];
+    assert_eq!(verdict.culprit.expect("a culprit").reason, BusyReason::Queue);
+    let parts = vec![(BusyPart::Queue, 0.7), (BusyPart::Cpu, 0.2)];
     assert_eq!(verdict.finding, Finding::HeldUp(Busy::Parts(parts)));
 }
 
@@ -131,7 +131,7 @@ fn a_script_waiting_for_its_stages_holds_nobody_up() {
     shell.times.stage_child_ns = shell.times.child_ns;
     let worker = stage("perl", [950, 0, 50, 0, 0]);
     let culprit = judge(&run(vec![shell, worker])).culprit.expect("a culprit");
-    assert_eq!((culprit.stage, culprit.reason), (1, Reason::Cpu));
+    assert_eq!((culprit.stage, culprit.reason), (1, BusyReason::Cpu));
 }
 
 /// Any stage made a relay.
@@ -150,7 +150,7 @@ fn a_relay_is_looked_through_however_busy_it_was() {
     assert_eq!((culprit.stage, culprit.next_stage), (2, Some(0)));
     // The buffer's CPU time stays: 1,000 ms on two CPUs.
     assert!((culprit.speedup_limit.expect("a limit") - 2.0).abs() < 1e-9);
-    assert_eq!(verdict.finding, Finding::HeldUp(Busy::Parts(vec![(Part::Cpu, 0.6)])));
+    assert_eq!(verdict.finding, Finding::HeldUp(Busy::Parts(vec![(BusyPart::Cpu, 0.6)])));
 }
 
 #[test]
@@ -251,8 +251,8 @@ fn a_rate_limiter_holds_up_whom_it_feeds() {
     let gzip = stage("gzip -1", [450, 0, 550, 0, 0]);
     let verdict = judge(&joined(pv.clone(), gzip, 0.2, 0.5));
     let culprit = verdict.culprit.expect("a culprit");
-    assert_eq!((culprit.stage, culprit.reason), (0, Reason::Sleep));
-    assert_eq!(verdict.finding, Finding::HeldUp(Busy::Paced(vec![(Part::Sleep, 0.53)])));
+    assert_eq!((culprit.stage, culprit.reason), (0, BusyReason::Sleep));
+    assert_eq!(verdict.finding, Finding::HeldUp(Busy::Paced(vec![(BusyPart::Sleep, 0.53)])));
     // A reader that is slower than the rate is the limit, and the limiter hardly sleeps.
     let slow = stage("gzip -9", [980, 0, 20, 0, 0]);
     let verdict = judge(&joined(pv, slow, 0.8, 0.01));
@@ -292,7 +292,7 @@ fn a_quota_is_the_reason_and_bounds_know_it() {
     assert_eq!((verdict.finding, culprit.next_stage), (Finding::Quota, Some(1)));
     assert!((culprit.share - 0.7).abs() < 1e-9);
     assert!((culprit.speedup_limit.expect("a limit") - 1000.0 / 300.0).abs() < 1e-9);
-    assert_eq!(verdict.around, [Around::Throttled { cpus: 0.2, share: 50.0 / 51.0 }]);
+    assert_eq!(verdict.around, [CpuCause::Throttled { cpus: 0.2, share: 50.0 / 51.0 }]);
     throttled.stages[1].user_ns = 130 * MS;
     let verdict = judge(&throttled);
     assert_eq!(verdict.culprit, None);
@@ -300,7 +300,7 @@ fn a_quota_is_the_reason_and_bounds_know_it() {
     throttled.quota.as_mut().expect("a quota").throttled_periods = 2;
     let hardly = judge(&throttled);
     assert!(!matches!(hardly.finding, Finding::Quota | Finding::QuotaTie(_)));
-    assert!(!hardly.around.iter().any(|found| matches!(found, Around::Throttled { .. })));
+    assert!(!hardly.around.iter().any(|found| matches!(found, CpuCause::Throttled { .. })));
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn what_others_used_explains_a_wait_for_a_cpu() {
     crowded.host =
         Host { cpus: 2, others_cpus: Some(1.8), steal_cpus: Some(0.3), ..Host::default() };
     let verdict = judge(&crowded);
-    assert_eq!(verdict.around, [Around::Others(1.8), Around::Steal(0.3)]);
+    assert_eq!(verdict.around, [CpuCause::Others(1.8), CpuCause::Steal(0.3)]);
     assert!(verdict.culprit.expect("a culprit").crowded_speedup.is_some());
     crowded.stages.iter_mut().for_each(|stage| stage.times.queue_ns = 0);
     assert_eq!(judge(&crowded).around, [], "nobody waited for a CPU");
@@ -345,7 +345,7 @@ fn a_shell_that_starts_thousands_of_programs_is_not_waiting_for_its_stages() {
     });
     // Processes that use 15 ms each do work of their own.
     let finding = judge(&run(vec![working])).finding;
-    assert_eq!(finding, Finding::HeldUp(Busy::Parts(vec![(Part::Cpu, 0.9)])));
+    assert_eq!(finding, Finding::HeldUp(Busy::Parts(vec![(BusyPart::Cpu, 0.9)])));
     assert_eq!(verdict.finding, Finding::HeldUp(Busy::Starting(0.85)));
 }
 

@@ -1,49 +1,50 @@
-//! Processes that a group started: how many, which programs, how long they lived.
+//! The processes that a group started: how many, which programs, and how long they lived.
 //!
 //! A process that lives for a millisecond is seen at one tick in ten, if at all. But the kernel
-//! numbers all processes and threads, so it is known how many ids were given out, and how many of
-//! them were seen alive. The rest belongs to whoever starts processes too short-lived to be seen
-//! twice: it is divided among the groups by how many such each had. Others on the host may have
-//! started short-lived ones too. Where these were more than a few, nobody knows which of those that
-//! were not seen were the run's: then only those that were seen are counted, as "at least".
+//! numbers all processes and threads, so it is known how many ids were assigned, and how many of
+//! these were seen alive. The others belong to whoever starts processes too short-lived to be seen
+//! twice: they are divided among the groups by how many such processes each had. Other programs on
+//! the host may have started short-lived processes too. If these were more than a few, it is
+//! unknown which unseen processes were the run's: then only the seen ones are counted, as "at
+//! least".
 
 use std::collections::BTreeMap;
 use weir_doctor::facts::{Evidence, Program, Started};
 
-/// Ids that the kernel gave out since the run began.
+/// The ids that the kernel assigned since the run began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Ids given out; `None` where the newest id is hidden.
+    /// Ids assigned; `None` where the newest id is hidden.
     pub given: Option<u64>,
-    /// Those that were seen alive, or are known to be the run's.
+    /// Ids that were seen alive, or are known to be the run's.
     pub seen: u64,
-    /// Of those seen, the ones that are no processes of the run (but processes of others, and
-    /// threads) and that were seen at one tick only.
+    /// Ids among these that were seen at one tick only and are no processes of the run (but
+    /// processes of others, or threads).
     pub others_once: u64,
 }
 
-/// What was seen of the processes that a group started.
+/// The seen processes that a group started.
 #[derive(Clone, Debug, Default)]
 pub struct Births {
-    programs: BTreeMap<String, Seen>,
+    programs: BTreeMap<String, ProgramLives>,
     /// Time in which at least one of them was alive.
     pub any_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct ProgramLives {
     processes: u64,
-    /// Those of them that were seen at one tick only.
+    /// Those seen at one tick only.
     once: u64,
     life_ns: u64,
 }
 
-/// Where one in so many of those seen once was another's, or more, the number of those that were
-/// not seen is not known: others may live for a shorter or a longer time than the run's own.
+/// If at least one in this many of those seen once belonged to others, the number of unseen ones is
+/// unknown: the others may live shorter or longer than the run's own.
 const OTHERS_ONE_IN: u64 = 12;
 
 impl Births {
-    /// A process that ran this program is gone, after it was seen at so many ticks and for so long.
+    /// Records that a process of this program has ended, seen at this many ticks and for this long.
     pub fn note(&mut self, program: &str, looks: u64, life_ns: u64) {
         let seen = self.programs.entry(program.to_owned()).or_default();
         seen.processes += 1;
@@ -51,7 +52,7 @@ impl Births {
         seen.life_ns += life_ns;
     }
 
-    /// Adds those of another group.
+    /// Adds the processes of another group.
     pub fn merge(&mut self, other: &Births) {
         for (program, theirs) in &other.programs {
             let mine = self.programs.entry(program.clone()).or_default();
@@ -62,17 +63,17 @@ impl Births {
         self.any_ns += other.any_ns;
     }
 
-    fn total(&self, of: fn(&Seen) -> u64) -> u64 {
+    fn total(&self, of: fn(&ProgramLives) -> u64) -> u64 {
         self.programs.values().map(of).sum()
     }
 
-    /// How many were seen at one tick only.
+    /// Returns how many were seen at one tick only.
     pub fn once(&self) -> u64 {
         self.total(|seen| seen.once)
     }
 
-    /// What is known of them. `parent` is the program that started them, `once` the number of
-    /// processes in all groups together that were seen at one tick only.
+    /// Summarises them. `parent` is the program that started them, `once` the number of processes
+    /// in all groups together that were seen at one tick only.
     pub fn started(
         &self,
         parent: &str,
@@ -98,7 +99,7 @@ impl Births {
         })
     }
 
-    /// How many more there were, most likely, than were seen; and how their number is known.
+    /// Estimates how many unseen ones there were, and the quality of their number.
     fn unseen(&self, census: &Census, once: u64) -> (u64, Evidence) {
         let Some(given) = census.given else { return (0, Evidence::LowerBound) };
         let unseen = given.saturating_sub(census.seen);
@@ -113,9 +114,9 @@ impl Births {
         }
     }
 
-    /// The programs, with their part of those that were not seen.
+    /// Returns the programs, each with its part of the unseen processes.
     fn programs(&self, parent: &str, unseen: u64) -> Vec<Program> {
-        // A process that has just been forked has its parent's name still.
+        // A process just after fork still has its parent's name.
         let is_program = |name: &str| !name.is_empty() && name != parent;
         let told = self.programs.keys().any(|name| is_program(name));
         let (kept, forked): (Vec<_>, Vec<_>) =

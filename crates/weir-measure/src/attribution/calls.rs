@@ -1,9 +1,9 @@
-//! System call numbers grouped by what their caller waits for.
+//! System call numbers, grouped by what the caller waits for.
 //!
-//! `/proc/PID/syscall` tells the number and the six arguments of the call a task is blocked in.
-//! [`Call::decode`] turns these into the descriptor or the kind of event waited for; it knows the
-//! numbers of the architecture it was built for (a 32-bit program on a 64-bit kernel is decoded
-//! wrongly, which its numbers give no way to notice).
+//! `/proc/PID/syscall` holds the number and the six arguments of the call in which a task is
+//! blocked. [`Call::decode`] converts these to the descriptor or the kind of event waited for. It
+//! knows the numbers of the architecture it was built for (a 32-bit program on a 64-bit kernel is
+//! decoded wrongly, and its numbers do not show that).
 
 use libc::c_long;
 
@@ -30,7 +30,7 @@ pub enum Call {
     },
     /// `select` or `pselect`: descriptors below `count`, bit sets at the two addresses (0: none).
     Select {
-        /// One more than the highest descriptor looked at.
+        /// One more than the highest descriptor in the sets.
         count: u64,
         /// Address of the set waited on for reading.
         read: u64,

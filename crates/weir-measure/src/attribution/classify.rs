@@ -1,19 +1,19 @@
-//! The state of one task, from what `/proc` shows of it.
+//! Classifying the state of one task from its files in `/proc`.
 //!
-//! A blocked task's system call names the descriptor it waits for; what that descriptor refers to
-//! is compared with the input and output of the task's stage. Calls that wait for several
-//! descriptors (`poll`, `select`, `epoll_wait`) have their sets read from the process's memory or
+//! A blocked task's system call names the descriptor for which it waits; what that refers to is
+//! compared with the input and output of the task's stage. For calls that wait for several
+//! descriptors (`poll`, `select`, `epoll_wait`), the sets are read from the process's memory or
 //! from `fdinfo`. xz, for one, waits in `poll` on both of its sides.
 
 use crate::attribution::calls::Call;
-use crate::proc::{Descriptor, Kind, borrow, descriptor, epoll_interest};
+use crate::proc::{Descriptor, FileKind, borrow, descriptor, epoll_interest};
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::{socket_domain, socket_peercred};
-use weir_doctor::state::State;
+use weir_doctor::state::TaskState;
 use weir_measure_sys::memory::read_remote;
 use weir_sys::Pid;
 
-/// What a stage reads from and writes to.
+/// A stage's input and output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Endpoints {
     /// Its standard input.
@@ -22,8 +22,7 @@ pub struct Endpoints {
     pub output: Option<Descriptor>,
 }
 
-/// What is known of the pipes at a stage's two sides at this moment; decides where a call waits
-/// for both.
+/// The present state of the pipes at a stage's two sides; decides where a call waits for both.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hints {
     /// Nothing can be read from the input.
@@ -32,13 +31,13 @@ pub struct Hints {
     pub output_full: bool,
 }
 
-/// At most this many entries of a `poll` set are looked at.
+/// Most entries of a `poll` set that are read.
 const POLL_ENTRIES: usize = 64;
 const POLLIN: u32 = 0x1;
 const POLLOUT: u32 = 0x4;
 
-/// The state of a task of process `pid` that is blocked in `call`.
-pub fn classify(pid: Pid, call: Call, ends: &Endpoints, hints: Hints) -> State {
+/// Returns the state of a task of process `pid` that is blocked in `call`.
+pub fn classify(pid: Pid, call: Call, ends: &Endpoints, hints: Hints) -> TaskState {
     match call {
         Call::Read(fd) => waits_for(pid, fd, POLLIN, ends),
         Call::Write(fd) => waits_for(pid, fd, POLLOUT, ends),
@@ -50,17 +49,17 @@ pub fn classify(pid: Pid, call: Call, ends: &Endpoints, hints: Hints) -> State {
             strongest(pid, &select_sets(pid, count, read, write), ends, hints)
         }
         Call::Epoll(fd) => strongest(pid, &epoll_interest(pid, fd), ends, hints),
-        Call::FileLock | Call::Futex => State::Lock,
-        Call::Child => State::Child,
-        Call::Sleep => State::Sleep,
-        Call::Network(_) => State::Network,
-        Call::Storage | Call::Completion => State::Disk,
-        Call::Other(_) => State::Unknown,
+        Call::FileLock | Call::Futex => TaskState::Lock,
+        Call::Child => TaskState::Child,
+        Call::Sleep => TaskState::Sleep,
+        Call::Network(_) => TaskState::Network,
+        Call::Storage | Call::Completion => TaskState::Disk,
+        Call::Other(_) => TaskState::Unknown,
     }
 }
 
-/// The socket that a task of process `pid` waits for in `call`, if it does for one that is not
-/// its own wake-up line.
+/// Returns the socket for which a task of process `pid` waits in `call`, unless the process itself
+/// is the other end.
 pub fn socket(pid: Pid, call: Call) -> Option<i32> {
     let set = match call {
         Call::Network(fd) | Call::Read(fd) | Call::Write(fd) => vec![(fd, POLLIN)],
@@ -75,49 +74,49 @@ pub fn socket(pid: Pid, call: Call) -> Option<i32> {
     sockets.find(|fd| is_socket(*fd) && !is_own_socket(pid, *fd))
 }
 
-/// What a task waits for that waits for one event of one descriptor.
-fn waits_for(pid: Pid, fd: i32, event: u32, ends: &Endpoints) -> State {
-    let Some(file) = descriptor(pid, fd) else { return State::Unknown };
+/// Returns the state of a task that waits for one event of one descriptor.
+fn waits_for(pid: Pid, fd: i32, event: u32, ends: &Endpoints) -> TaskState {
+    let Some(file) = descriptor(pid, fd) else { return TaskState::Unknown };
     match file.kind {
-        Kind::Storage => State::Disk,
-        _ if event == POLLIN && ends.input == Some(file) => State::BlockedIn,
-        _ if event == POLLOUT && ends.output == Some(file) => State::BlockedOut,
+        FileKind::Storage => TaskState::Disk,
+        _ if event == POLLIN && ends.input == Some(file) => TaskState::BlockedIn,
+        _ if event == POLLOUT && ends.output == Some(file) => TaskState::BlockedOut,
         // An anonymous pipe that is neither input nor output joins processes of the stage.
-        Kind::Pipe if is_anonymous_pipe(&file) => State::Child,
-        Kind::Pipe => State::File,
-        Kind::Socket => State::Network,
-        Kind::Device => State::Device,
-        // eventfd, timerfd, inotify: something will happen some time.
-        Kind::Anonymous => State::Sleep,
+        FileKind::Pipe if is_anonymous_pipe(&file) => TaskState::Child,
+        FileKind::Pipe => TaskState::File,
+        FileKind::Socket => TaskState::Network,
+        FileKind::Device => TaskState::Device,
+        // eventfd, timerfd, inotify: some later event.
+        FileKind::Anonymous => TaskState::Sleep,
     }
 }
 
-/// What a task waits for that waits for any of several events.
-fn strongest(pid: Pid, set: &[(i32, u32)], ends: &Endpoints, hints: Hints) -> State {
+/// Returns the state of a task that waits for any of several events.
+fn strongest(pid: Pid, set: &[(i32, u32)], ends: &Endpoints, hints: Hints) -> TaskState {
     let mut states = Vec::new();
     for (fd, events) in set {
         for event in [POLLIN, POLLOUT] {
             if events & event != 0 {
                 let state = waits_for(pid, *fd, event, ends);
-                let wakes_itself = state == State::Network && is_own_socket(pid, *fd);
-                states.push(if wakes_itself { State::Sleep } else { state });
+                let wakes_itself = state == TaskState::Network && is_own_socket(pid, *fd);
+                states.push(if wakes_itself { TaskState::Sleep } else { state });
             }
         }
     }
     let has = |state| states.contains(&state);
-    if has(State::BlockedIn) && has(State::BlockedOut) {
-        // Both sides are waited for: with data to pass on it is the output that holds it up.
+    if has(TaskState::BlockedIn) && has(TaskState::BlockedOut) {
+        // It waits for both sides: with data to pass on, the output blocks it.
         let input = hints.input_empty || !hints.output_full;
-        return if input { State::BlockedIn } else { State::BlockedOut };
+        return if input { TaskState::BlockedIn } else { TaskState::BlockedOut };
     }
-    // Of several things waited for, the stage's own sides tell most; run-time systems add sockets
-    // and timers of their own. A set without descriptors is how select(2) and poll(2) sleep.
-    let side = [State::BlockedIn, State::BlockedOut].into_iter().find(|side| has(*side));
-    side.or_else(|| states.into_iter().max()).unwrap_or(State::Sleep)
+    // Among several descriptors the stage's own sides matter most; run-time systems add sockets and
+    // timers of their own. A set without descriptors is how select(2) and poll(2) sleep.
+    let side = [TaskState::BlockedIn, TaskState::BlockedOut].into_iter().find(|side| has(*side));
+    side.or_else(|| states.into_iter().max()).unwrap_or(TaskState::Sleep)
 }
 
-/// Whether a socket's other end is the process itself: a wake-up line between its own threads or
-/// to its own event loop, as asyncio has one.
+/// Whether a socket's other end is in the same process: for waking its own threads or event loop,
+/// as asyncio does.
 fn is_own_socket(pid: Pid, fd: i32) -> bool {
     let Some(socket) = borrow(pid, fd) else { return false };
     socket_domain(&socket).is_ok_and(|domain| domain == AddressFamily::UNIX)
@@ -132,7 +131,7 @@ fn is_anonymous_pipe(file: &Descriptor) -> bool {
     PIPEFS.with(|device| *device == Some(file.device))
 }
 
-/// The entries of a `struct pollfd` array: descriptor and events.
+/// Reads the entries of a `struct pollfd` array: descriptor and events.
 fn poll_set(pid: Pid, address: u64, count: u64) -> Vec<(i32, u32)> {
     let mut bytes = [0; POLL_ENTRIES * 8];
     let wanted = (count as usize).min(POLL_ENTRIES) * 8;
@@ -145,7 +144,7 @@ fn poll_set(pid: Pid, address: u64, count: u64) -> Vec<(i32, u32)> {
     bytes[..got].chunks_exact(8).map(entry).filter(|(fd, _)| *fd >= 0).collect()
 }
 
-/// The descriptors of the two sets of `select`.
+/// Reads the descriptors of the two sets of `select`.
 fn select_sets(pid: Pid, count: u64, read: u64, write: u64) -> Vec<(i32, u32)> {
     let mut set = Vec::new();
     for (address, event) in [(read, POLLIN), (write, POLLOUT)] {
@@ -176,9 +175,9 @@ mod tests {
         let (other, _other_writer) = rustix::pipe::pipe().expect("a pipe");
         let ends = Endpoints { input: Descriptor::of(&reader), output: None };
         let read = |fd: i32| classify(me(), Call::Read(fd), &ends, Hints::default());
-        assert_eq!(read(reader.as_raw_fd()), State::BlockedIn);
-        assert_eq!(read(other.as_raw_fd()), State::Child);
-        assert_eq!(read(9_999), State::Unknown);
+        assert_eq!(read(reader.as_raw_fd()), TaskState::BlockedIn);
+        assert_eq!(read(other.as_raw_fd()), TaskState::Child);
+        assert_eq!(read(9_999), TaskState::Unknown);
     }
 
     #[test]
@@ -194,9 +193,9 @@ mod tests {
         };
         let set = [entry(inner.as_raw_fd(), 1), entry(writer.as_raw_fd(), 4), entry(-1, 1)];
         let call = Call::Poll { address: set.as_ptr() as u64, count: 3 };
-        assert_eq!(classify(me(), call, &output, Hints::default()), State::BlockedOut);
+        assert_eq!(classify(me(), call, &output, Hints::default()), TaskState::BlockedOut);
         let asleep = Call::Poll { address: 0, count: 0 };
-        assert_eq!(classify(me(), asleep, &output, Hints::default()), State::Sleep);
+        assert_eq!(classify(me(), asleep, &output, Hints::default()), TaskState::Sleep);
         drop(reader);
     }
 
@@ -207,9 +206,9 @@ mod tests {
         let ends = Endpoints { input: Descriptor::of(&reader), output: Descriptor::of(&writer) };
         let call = Call::Move { from: reader.as_raw_fd(), to: writer.as_raw_fd() };
         let full = Hints { input_empty: false, output_full: true };
-        assert_eq!(classify(me(), call, &ends, full), State::BlockedOut);
+        assert_eq!(classify(me(), call, &ends, full), TaskState::BlockedOut);
         let empty = Hints { input_empty: true, output_full: false };
-        assert_eq!(classify(me(), call, &ends, empty), State::BlockedIn);
+        assert_eq!(classify(me(), call, &ends, empty), TaskState::BlockedIn);
     }
 
     #[test]
@@ -227,8 +226,8 @@ mod tests {
             let call = Call::Select { count: 1024, read: set.as_ptr() as u64, write: 0 };
             classify(me(), call, &ends, Hints::default())
         };
-        assert_eq!(waits(&[near.as_raw_fd(), reader.as_raw_fd()]), State::BlockedIn);
-        assert_eq!(waits(&[near.as_raw_fd()]), State::Sleep);
+        assert_eq!(waits(&[near.as_raw_fd(), reader.as_raw_fd()]), TaskState::BlockedIn);
+        assert_eq!(waits(&[near.as_raw_fd()]), TaskState::Sleep);
     }
 
     #[test]
@@ -240,6 +239,6 @@ mod tests {
         let count = fd as u64 + 1;
         let call = Call::Select { count, read: bits.as_ptr() as u64, write: 0 };
         let ends = Endpoints { input: Descriptor::of(&reader), output: None };
-        assert_eq!(classify(me(), call, &ends, Hints::default()), State::BlockedIn);
+        assert_eq!(classify(me(), call, &ends, Hints::default()), TaskState::BlockedIn);
     }
 }

@@ -1,4 +1,4 @@
-//! By which rules a program compares and classifies text.
+//! The locale by which a program compares and classifies text.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -20,9 +20,8 @@ const CATEGORIES: [&str; 12] = [
     "LC_TELEPHONE",
 ];
 
-/// The locale in force for comparing or classifying text, unless it is one in which that is a
-/// comparison of bytes or code points. A program keeps to C if any locale that it is told to use is
-/// not installed.
+/// Returns the locale in force for comparing or classifying text, unless it compares bytes or code
+/// points. A program keeps to C if any locale named in its environment is not installed.
 pub fn locale_of(environment: &[String]) -> Option<String> {
     locale_among(environment, &is_installed_cached)
 }
@@ -40,7 +39,7 @@ fn locale_among(environment: &[String], is_installed: &dyn Fn(&str) -> bool) -> 
     installed.then(|| locale.to_owned())
 }
 
-/// Whether a locale is installed; each is asked for once.
+/// Whether a locale is installed; each is looked up once.
 fn is_installed_cached(name: &str) -> bool {
     static KNOWN: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,12 +65,12 @@ mod tests {
         assert_eq!(locale(&[]), None);
     }
 
-    /// In containers LC_ALL often names a locale that only the host has; programs use C then.
+    /// In containers LC_ALL often names a locale that only the host has; programs then use C.
     #[test]
     fn a_locale_that_is_not_installed_is_not_in_force() {
         assert_eq!(locale(&["LC_ALL=xx_XX.UTF-8"]), None);
         assert_eq!(locale(&["LANG=en_US.UTF-8", "LC_TIME=xx_XX.UTF-8"]), None);
-        // What LC_ALL overrules is not looked for.
+        // A locale that LC_ALL overrides is not looked up.
         let overruled = locale(&["LC_ALL=de_DE", "LC_TIME=xx_XX.UTF-8"]);
         assert_eq!(overruled, Some("de_DE".to_owned()));
         assert_eq!(locale_of(&[String::from("LC_ALL=xx_XX.UTF-8")]), None);

@@ -1,16 +1,17 @@
-//! Where the tasks of a pipeline spend their time, seen from outside and without privilege.
+//! Attribution: where the tasks of a pipeline spend their time, seen from outside and without
+//! privilege.
 //!
 //! In the order of flow:
 //! - [`tree`](self): finds the processes and threads of each stage as they come and go;
-//! - `pipes`: how full each pipe is, and enlarging one in use;
-//! - `classify`: the state of one task, from the system call it is blocked in;
-//! - `peers`: who is at the other end of a socket that is waited for;
-//! - `births`: how many processes were started, most of them never seen;
-//! - `locale`: by which rules a program compares text;
+//! - `pipes`: samples the fill of each pipe, and enlarges one in use;
+//! - `classify`: finds the state of one task from the system call in which it is blocked;
+//! - `peers`: finds the other end of a socket for which a task waits;
+//! - `births`: estimates how many processes were started, most of them never seen;
+//! - `locale`: finds the locale by which a program compares text;
 //! - `sampler`: at each tick, the state of each group of tasks, weighted by time.
 //!
-//! What is exact (CPU time, waiting for a CPU, bytes, memory) is read by the runner when a stage
-//! ends; samples only say what the rest was spent on.
+//! The runner reads the exact figures (CPU time, waiting for a CPU, bytes, memory) when a stage
+//! ends; samples only divide the remaining time.
 
 mod births;
 mod calls;

@@ -1,9 +1,9 @@
-//! Who is at the other end of a socket that a task waits for.
+//! Finding the other end of a socket for which a task waits.
 //!
-//! The socket is borrowed from its owner with `pidfd_getfd(2)` for one look, as the ends of pipes
-//! are. A unix socket tells its peer's process. For others the tables of TCP connections in
-//! `/proc/PID/net` tell the peer's socket if it is on this host, and a walk over the descriptors of
-//! the processes that may be looked into tells whose it is.
+//! The socket is borrowed from its owner with `pidfd_getfd(2)` for one look, like the ends of
+//! pipes. A unix socket names its peer's process. For other sockets the tables of TCP connections
+//! in `/proc/PID/net` give the peer's socket if it is on this host, and a walk over the descriptors
+//! of accessible processes finds its owner.
 
 use crate::proc::{Descriptor, borrow, descriptor};
 use rustix::net::sockopt::{socket_acceptconn, socket_peercred};
@@ -14,25 +14,26 @@ use weir_doctor::facts::{Peer, PeerKind};
 use weir_sys::Pid;
 use weir_sys::proc::{processes, read_small};
 
-/// At most so many sockets of a group are looked at; time for others counts for none.
+/// Most sockets of a group that are tracked; time on others is not counted.
 const MOST_SOCKETS: usize = 16;
-/// At most so many processes are asked whether a socket is theirs.
+/// Most processes whose descriptors are searched for a socket.
 const MOST_PROCESSES: usize = 4096;
-/// At most so much of a table of connections is read.
+/// Most bytes read of a table of connections.
 const TABLE_BYTES: usize = 1 << 20;
 
-/// The sockets that a group waited for.
+/// The sockets for which a group waited.
 #[derive(Clone, Debug, Default)]
 pub struct Peers {
     known: Vec<(Descriptor, Peer)>,
 }
 
 impl Peers {
-    /// A task of process `pid` was found waiting for its socket `fd`, which stands for `weight_ns`.
+    /// Records that a task of process `pid` was found waiting for its socket `fd`, with
+    /// `weight_ns`.
     pub fn note(&mut self, pid: Pid, fd: i32, weight_ns: u64) {
         let Some(socket) = descriptor(pid, fd) else { return };
         if let Some((_, peer)) = self.known.iter_mut().find(|(known, _)| *known == socket) {
-            // A socket may have had no connection yet when it was first seen.
+            // A socket may have been unconnected when it was first seen.
             if matches!(peer.kind, PeerKind::Unknown) && peer.waited_ns < ASK_AGAIN_NS {
                 *peer = Peer { waited_ns: peer.waited_ns, ..peer_of(pid, fd) };
             }
@@ -43,7 +44,7 @@ impl Peers {
         }
     }
 
-    /// The peer that was waited for longest. Sockets with the same peer count as one.
+    /// Returns the peer with the longest wait. Sockets with the same peer count as one.
     pub fn longest<'a>(of: impl Iterator<Item = &'a Peers>) -> Option<Peer> {
         let mut merged: Vec<Peer> = Vec::new();
         for (_, peer) in of.flat_map(|peers| &peers.known) {
@@ -59,14 +60,14 @@ impl Peers {
     }
 }
 
-/// While it was waited for no longer than this, an unknown peer is asked for again.
+/// While the wait is no longer than this, an unknown peer is looked up again.
 const ASK_AGAIN_NS: u64 = 200_000_000;
 
 fn peer_of(pid: Pid, fd: i32) -> Peer {
     borrow(pid, fd).and_then(|socket| of_socket(pid, &socket)).unwrap_or_default()
 }
 
-/// The peer of a socket that process `pid` has.
+/// Returns the peer of a socket of process `pid`.
 fn of_socket(pid: Pid, socket: &OwnedFd) -> Option<Peer> {
     let own = getsockname(socket).ok()?;
     if socket_acceptconn(socket).unwrap_or(false) {
@@ -107,18 +108,18 @@ fn path_of(address: &SocketAddrUnix) -> Option<String> {
     path.filter(|path| !path.is_empty()).or_else(abstract_name)
 }
 
-/// An address of version 4 that is written as one of version 6 (`::ffff:127.0.0.1`) as what it is.
+/// Converts an IPv4 address written as IPv6 (`::ffff:127.0.0.1`).
 fn plain(address: InetAddr) -> InetAddr {
     InetAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Whether a peer's address is this host's: a loopback, or the address that is also used here.
+/// Whether a peer's address is this host's: a loopback address, or the socket's own address.
 fn is_of_this_host(far: IpAddr, own: IpAddr) -> bool {
     far.is_loopback() || far == own
 }
 
-/// The inode of the socket whose own address is `far` and whose peer's is `own`, as the tables of
-/// the network namespace of process `pid` tell.
+/// Finds the inode of the socket with own address `far` and peer `own` in the tables of the network
+/// namespace of process `pid`.
 fn inode_of(pid: Pid, far: InetAddr, own: InetAddr) -> Option<u64> {
     let mut buffer = vec![0; TABLE_BYTES];
     ["tcp", "tcp6"].into_iter().find_map(|table| {
@@ -127,7 +128,7 @@ fn inode_of(pid: Pid, far: InetAddr, own: InetAddr) -> Option<u64> {
     })
 }
 
-/// Reads a file that comes in pieces.
+/// Reads a file piece by piece.
 fn read_whole<'b>(path: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
     use std::io::Read;
     let file = std::fs::File::open(path).ok()?;
@@ -141,7 +142,7 @@ fn read_whole<'b>(path: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
     Some(&buffer[..filled])
 }
 
-/// Looks for a connection in the text of `/proc/net/tcp` or `tcp6`.
+/// Searches the text of `/proc/net/tcp` or `tcp6` for a connection.
 fn find_connection(table: &str, local: InetAddr, remote: InetAddr) -> Option<u64> {
     let mut lines = table.lines().skip(1).map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -152,7 +153,7 @@ fn find_connection(table: &str, local: InetAddr, remote: InetAddr) -> Option<u64
     found.map(|(.., inode)| inode).filter(|inode| *inode != 0)
 }
 
-/// An address as those tables write it: words of 32 bits in the host's order, then the port.
+/// Formats an address as in those tables: words of 32 bits in the host's order, then the port.
 fn parse_address(text: &str) -> Option<InetAddr> {
     let (address, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
@@ -174,7 +175,7 @@ fn parse_address(text: &str) -> Option<InetAddr> {
     Some(plain(InetAddr::new(ip, port)))
 }
 
-/// The process that has the socket with this inode among its descriptors, if it may be looked into.
+/// Finds the process that has the socket with this inode, among the accessible ones.
 fn owner_of(inode: u64) -> Option<Pid> {
     let target = format!("socket:[{inode}]");
     let has = |pid: &Pid| {

@@ -1,7 +1,7 @@
-//! How full a pipe is, and enlarging it while it is used.
+//! Sampling a pipe's fill, and enlarging the pipe while it is in use.
 //!
-//! weir keeps no end of a pipe: a reader's or writer's death must be seen by the other side. An
-//! end is borrowed from its owner with `pidfd_getfd(2)` for the microseconds of one look.
+//! weir keeps no end of a pipe open: a reader's or writer's death must reach the other side. It
+//! borrows an end from its owner with `pidfd_getfd(2)` for the microseconds of one look.
 
 use crate::proc::{Descriptor, pidfd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,21 +13,21 @@ use weir_doctor::facts::Pipe;
 use weir_doctor::sizing::Sizing;
 use weir_sys::Pid;
 
-/// What one look at a pipe shows.
+/// The result of one look at a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fill {
     /// Bytes in it.
     pub bytes: u64,
     /// Its capacity.
     pub capacity_bytes: u64,
-    /// Whether nothing more can be written: a pipe counts pages, so it may be full with fewer
-    /// bytes in it than its capacity.
+    /// Whether it is full: a pipe counts pages, so it may be full with fewer bytes than its
+    /// capacity.
     pub full: bool,
 }
 
-/// A borrowed end: whose, and which descriptor of it.
+/// A borrowed end: its owner, and the descriptor there.
 #[derive(Debug)]
-struct End {
+struct BorrowedEnd {
     pidfd: OwnedFd,
     fd: i32,
 }
@@ -37,23 +37,23 @@ struct End {
 pub struct PipeWatch {
     /// The pipe.
     pub identity: Descriptor,
-    writer: Option<End>,
-    reader: Option<End>,
+    writer: Option<BorrowedEnd>,
+    reader: Option<BorrowedEnd>,
     sizing: Option<Sizing>,
-    /// Capacity that it is to be given at the next look, if it has less.
+    /// Least capacity to set at the next look.
     wanted_bytes: Option<u64>,
     /// Totals of the looks so far.
     pub totals: PipeTotals,
-    /// What the last look showed.
+    /// The result of the last look.
     pub now: Option<Fill>,
 }
 
-/// Sums over the looks at a pipe, weighted by time.
+/// Sums over the samples of a pipe, weighted by time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PipeTotals {
-    /// Time looked at.
+    /// Time sampled.
     pub watched_ns: u64,
-    /// The record of it, all but its place and what is worked out from these sums.
+    /// The record of the pipe, without its stages and the figures computed from these sums.
     pub seen: Pipe,
     /// Sum of fill as a share of the capacity, times nanoseconds.
     pub fill_ns: f64,
@@ -61,27 +61,27 @@ pub struct PipeTotals {
     pub full_ns: u64,
     /// Time found empty.
     pub empty_ns: u64,
-    /// Bytes that were put in between two looks at least: by so much there were more.
+    /// Bytes that were written between two looks, at least: the increases in fill.
     pub filled_bytes: u64,
-    /// Bytes that were taken out between two looks at least.
+    /// Bytes that were read between two looks, at least.
     pub drained_bytes: u64,
     last_bytes: u64,
     full_since_ns: u64,
     empty_since_ns: u64,
-    turn: Turn,
+    turn: PipeTurn,
 }
 
-/// A time full and the time empty after it. Either lasts until the pipe is found to be the other:
+/// A time full and the time empty after it. Each lasts until the pipe is found in the other state:
 /// a reader that takes a piece, before the writer has filled the gap, ends nothing.
 #[derive(Clone, Copy, Debug, Default)]
-struct Turn {
+struct PipeTurn {
     full_ns: u64,
     empty_ns: u64,
-    /// Since it was last found full or empty.
+    /// When it was last found full or empty.
     neither_ns: u64,
 }
 
-impl Turn {
+impl PipeTurn {
     fn add(&mut self, full: bool, empty: bool, weight_ns: u64) {
         let weight_ns = weight_ns.max(1);
         let since_ns = self.neither_ns + weight_ns;
@@ -89,9 +89,9 @@ impl Turn {
         if full {
             let went_on = self.empty_ns == 0;
             let full_ns = if went_on { longer(self.full_ns) } else { weight_ns };
-            *self = Turn { full_ns, ..Turn::default() };
+            *self = PipeTurn { full_ns, ..PipeTurn::default() };
         } else if empty {
-            *self = Turn { empty_ns: longer(self.empty_ns), neither_ns: 0, ..*self };
+            *self = PipeTurn { empty_ns: longer(self.empty_ns), neither_ns: 0, ..*self };
         } else {
             self.neither_ns = since_ns;
         }
@@ -99,19 +99,19 @@ impl Turn {
 }
 
 impl PipeWatch {
-    /// A pipe neither of whose ends is known yet.
+    /// Creates a watch on a pipe, neither of whose ends is known yet.
     pub fn new(identity: Descriptor, sizing: Option<Sizing>) -> PipeWatch {
         let totals = PipeTotals::default();
         let (writer, reader, wanted_bytes, now) = (None, None, None, None);
         PipeWatch { identity, writer, reader, sizing, wanted_bytes, totals, now }
     }
 
-    /// A pipe that somebody else made, to be enlarged to `wanted_bytes`.
+    /// Creates a watch on a pipe of another maker, to be enlarged to `wanted_bytes`.
     pub fn found(identity: Descriptor, wanted_bytes: u64) -> PipeWatch {
         PipeWatch { wanted_bytes: Some(wanted_bytes), ..PipeWatch::new(identity, None) }
     }
 
-    /// What was seen of it, as the pipe between two stages.
+    /// Returns the record of the pipe between two stages.
     pub fn record(&self, from: usize, to: usize, limit_bytes: u64) -> Pipe {
         let totals = &self.totals;
         Pipe {
@@ -125,35 +125,35 @@ impl PipeWatch {
         }
     }
 
-    /// Process `pid` has the writing end as its descriptor `fd`.
+    /// Records that process `pid` has the writing end as its descriptor `fd`.
     pub fn set_writer(&mut self, pid: Pid, fd: i32) {
-        self.writer = pidfd(pid).map(|pidfd| End { pidfd, fd });
+        self.writer = pidfd(pid).map(|pidfd| BorrowedEnd { pidfd, fd });
     }
 
-    /// Process `pid` has the reading end as its descriptor `fd`.
+    /// Records that process `pid` has the reading end as its descriptor `fd`.
     pub fn set_reader(&mut self, pid: Pid, fd: i32) {
-        self.reader = pidfd(pid).map(|pidfd| End { pidfd, fd });
+        self.reader = pidfd(pid).map(|pidfd| BorrowedEnd { pidfd, fd });
     }
 
-    /// Whether a process is known that has the writing end.
+    /// Whether a process with the writing end is known.
     pub fn has_writer(&self) -> bool {
         self.writer.is_some()
     }
 
-    /// Whether a process is known that has the reading end.
+    /// Whether a process with the reading end is known.
     pub fn has_reader(&self) -> bool {
         self.reader.is_some()
     }
 
-    /// Whether some process has its writing end open, asked of its reader; `None` when the reader
-    /// is gone or may not be looked into.
+    /// Whether some process has its writing end open, as its reader's descriptor shows; `None` when
+    /// the reader has ended or access is denied.
     pub fn has_writers(&self) -> Option<bool> {
         let reader = self.reader.as_ref()?.borrow(&self.identity)?;
         Some(!polled(&reader, PollFlags::IN).contains(PollFlags::HUP))
     }
 
-    /// Looks at the pipe and adds what it shows, standing for `weight_ns`; grows it when its
-    /// sizing says so. `None` when neither end can be had any more.
+    /// Samples the pipe with weight `weight_ns`, and grows it when its sizing decides so. `None`
+    /// when neither end can be borrowed any more.
     pub fn look(&mut self, weight_ns: u64) -> Option<Fill> {
         let writer = self.writer.as_ref().and_then(|end| end.borrow(&self.identity));
         let reader = match writer {
@@ -164,10 +164,11 @@ impl PipeWatch {
         if let Some(wanted) = self.wanted_bytes.take()
             && fcntl_getpipe_size(end).is_ok_and(|size| (size as u64) < wanted)
         {
-            // Refused, it stays as its maker wanted it.
+            // If refused, it keeps its maker's capacity.
             let _ = fcntl_setpipe_size(end, wanted as usize);
         }
-        // Stages enlarge their pipes themselves, at any time. The bytes first: they fitted then.
+        // Stages may enlarge their pipes at any time. So the bytes are read first: they fitted
+        // then.
         let bytes = ioctl_fionread(end).ok()?;
         let capacity_bytes = fcntl_getpipe_size(end).ok()? as u64;
         let full = match &writer {
@@ -179,8 +180,8 @@ impl PipeWatch {
         self.totals.drained_bytes += self.totals.last_bytes.saturating_sub(bytes);
         self.totals.last_bytes = bytes;
         self.now = Some(fill);
-        // Once the writer has closed, emptiness keeps nobody waiting: what counts is the time in
-        // which both ends were open.
+        // Once the writer has closed, an empty pipe blocks nobody: only the time with both ends
+        // open counts.
         if writer.is_some() || self.writer.is_none() {
             self.totals.add(&fill, weight_ns);
         }
@@ -219,7 +220,7 @@ impl PipeTotals {
             self.seen.longest_turn_ns.max(self.turn.full_ns.min(self.turn.empty_ns));
     }
 
-    /// Adds the looks at another pipe, as if both had been one.
+    /// Merges the samples of another pipe, as if both had been one.
     pub fn merge(&mut self, other: &PipeTotals) {
         self.watched_ns += other.watched_ns;
         self.fill_ns += other.fill_ns;
@@ -238,19 +239,19 @@ impl PipeTotals {
         mine.times_empty += theirs.times_empty;
     }
 
-    /// Mean fill as a share of the capacity.
+    /// Returns the mean fill as a share of the capacity.
     pub fn mean_fill(&self) -> Option<f64> {
         (self.watched_ns > 0).then(|| self.fill_ns / self.watched_ns as f64)
     }
 
-    /// A time as a share of the time watched.
+    /// Returns a time as a share of the time sampled.
     pub fn share(&self, time_ns: u64) -> Option<f64> {
         (self.watched_ns > 0).then(|| time_ns as f64 / self.watched_ns as f64)
     }
 }
 
-impl End {
-    /// The end itself, if it still is an end of `pipe`.
+impl BorrowedEnd {
+    /// Borrows the end, if it still belongs to `pipe`.
     fn borrow(&self, pipe: &Descriptor) -> Option<OwnedFd> {
         let fd = pidfd_getfd(&self.pidfd, self.fd, PidfdGetfdFlags::empty()).ok()?;
         (Descriptor::of(&fd)? == *pipe).then_some(fd)
@@ -261,7 +262,7 @@ fn writable(end: &OwnedFd) -> bool {
     !polled(end, PollFlags::OUT).is_empty()
 }
 
-/// What `poll` says of an end now.
+/// Returns what `poll` reports of an end now.
 fn polled(end: &OwnedFd, wanted: PollFlags) -> PollFlags {
     let mut set = [PollFd::new(end, wanted)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

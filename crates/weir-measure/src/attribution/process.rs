@@ -6,11 +6,11 @@ use super::locale::locale_of;
 use crate::attribution::calls::Call;
 use crate::proc::{Blocked, Identity, field, is_taken, parse_io, peak_rss_bytes};
 use rustix::io::Errno;
-use weir_doctor::state::State;
+use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::{ProcFile, Sched, Stat, read_small};
 
-/// A process: its tasks, and what was last seen of it.
+/// A process: its tasks, and what the last look showed.
 #[derive(Debug, Default)]
 pub struct Process {
     /// Its id.
@@ -25,7 +25,7 @@ pub struct Process {
     pub locale: Option<String>,
     /// Number of times it was looked at.
     pub looks: u64,
-    /// Whether its arguments and its environment were there when they were read.
+    /// Whether its arguments and environment were available when they were read.
     described: bool,
     tasks: Vec<Task>,
     io: Option<ProcFile>,
@@ -33,23 +33,24 @@ pub struct Process {
     pub last_io: Option<weir_doctor::facts::Io>,
     /// Share of system time in its CPU time when last looked at, in parts of a thousand.
     pub system_permille: u64,
-    /// Position of the group whose process started it.
+    /// Position of the group that started it.
     pub starter: usize,
-    /// Its parent, when last seen; 0 of a process that was given and not found.
+    /// Its last known parent; 0 for a process that was given and not found.
     pub parent: Pid,
-    /// Its parent has ended and nobody of the group took its place: nobody there will wait for it.
+    /// Whether its parent has ended and no process of the group replaced it: none there will wait
+    /// for it.
     pub orphan: bool,
-    /// Number of looks at which it had ended and nobody had waited for it.
+    /// Number of looks at which it was a zombie that nobody had waited for.
     pub zombie_looks: u64,
     /// Number of ticks at which it was alive.
     pub ticks_alive: u64,
-    /// Time that these stand for.
+    /// Time that these ticks represent.
     pub alive_ns: u64,
-    /// CPU and waiting time of its tasks that are gone.
+    /// CPU and waiting time of its tasks that have ended.
     past: Sched,
     /// CPU time of the descendants that it waited for, to a clock tick.
     waited_ns: u64,
-    /// System part of it.
+    /// The system part of that.
     waited_system_ns: u64,
 }
 
@@ -63,42 +64,42 @@ struct Task {
     on_cpu_permille: u32,
 }
 
-/// What one look at a task shows.
+/// The result of one look at a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct TaskLook {
     /// Its state.
-    pub state: State,
-    /// Of a running task, the share of the time since the last look in which it had a CPU.
+    pub state: TaskState,
+    /// For a running task, the share of the time since the last look in which it had a CPU.
     pub on_cpu_permille: u32,
-    /// Its state could not be read for want of permission.
+    /// Whether permission was missing to read its state.
     pub hidden: bool,
-    /// It was in a call whose bytes the kernel does not count.
+    /// Whether it was in a call whose bytes the kernel does not count.
     pub uncounted: bool,
     /// The socket that it waited for.
     pub socket: Option<i32>,
 }
 
 impl Process {
-    /// Starts to look at process `pid`, with the one task it surely has.
+    /// Starts to sample process `pid`, with its one known task.
     pub fn new(pid: Pid, group: usize) -> Process {
         let io = ProcFile::open(&format!("/proc/{pid}/io")).ok();
         let tasks = vec![Task::new(pid, pid)];
         Process { pid, group, starter: group, tasks, io, ..Process::default() }
     }
 
-    /// Starts to look at a process that was found, and that a process of group `starter` started.
+    /// Starts to sample a process that was found, and that group `starter` started.
     pub fn found(found: Identity, group: usize, starter: usize) -> Process {
         let Identity { pid, parent, name } = found;
         Process { starter, parent, name, ..Process::new(pid, group) }
     }
 
-    /// Whether it was found, and not given to start with.
+    /// Whether it was found, and not given at the start.
     pub fn was_found(&self) -> bool {
         self.parent != 0
     }
 
-    /// From now on its bytes are its own: the kernel adds to the count of a process those of the
-    /// children that it waited for, but not to that of its one thread.
+    /// Counts its bytes as its own from now on: the kernel adds the bytes of children it waited for
+    /// to the count of the process, but not to that of its one thread.
     pub fn count_alone(&mut self) {
         let pid = self.pid;
         self.io = ProcFile::open(&format!("/proc/{pid}/task/{pid}/io")).ok();
@@ -108,21 +109,26 @@ impl Process {
     pub fn add_task(&mut self, id: Pid) {
         if self.tasks.iter().all(|task| task.id != id) {
             if self.tasks.len() == 1 {
-                // Threads that end leave their bytes to the count of the process.
+                // Threads that end add their bytes to the count of the process.
                 self.io = ProcFile::open(&format!("/proc/{}/io", self.pid)).ok();
             }
             self.tasks.push(Task::new(self.pid, id));
         }
     }
 
-    /// CPU time and waiting time of the tasks it has now, as last looked at.
+    /// Returns CPU time and waiting time of its present tasks, as of the last look.
     pub fn sched(&self) -> Sched {
         self.tasks.iter().fold(Sched::default(), |sum, task| sum.plus(task.last))
     }
 
-    /// Looks at every task; `with_sched` also reads the CPU time of each. Returns what was seen
-    /// and the totals of the tasks that are gone since the last look.
-    pub fn look(&mut self, ends: &Endpoints, hints: Hints, with_sched: bool) -> (Vec<Look>, Sched) {
+    /// Looks at every task; `with_sched` also reads the CPU time of each. Returns the result, and
+    /// the totals of the tasks that ended since the last look.
+    pub fn look(
+        &mut self,
+        ends: &Endpoints,
+        hints: Hints,
+        with_sched: bool,
+    ) -> (Vec<TaskLook>, Sched) {
         self.looks += 1;
         let pid = self.pid;
         let (mut seen, mut gone) = (Vec::with_capacity(self.tasks.len()), Sched::default());
@@ -140,8 +146,8 @@ impl Process {
         (seen, gone)
     }
 
-    /// Reads what is only worth reading now and then: the name, with what follows from it.
-    /// Returns the peak memory.
+    /// Reads what is needed only at intervals: the name, and what depends on it. Returns the peak
+    /// memory.
     pub fn refresh(&mut self) -> Option<u64> {
         let mut buffer = [0; 4096];
         let pid = self.pid;
@@ -156,14 +162,14 @@ impl Process {
         peak
     }
 
-    /// Reads the arguments, and the locale. In the middle of execve(2) a process has its new name
-    /// and neither arguments nor environment: then it is asked again the next time.
+    /// Reads the arguments and the locale. In the middle of execve(2) a process has its new name
+    /// but neither arguments nor environment: then they are read again the next time.
     fn describe(&mut self, is_new: bool) {
         let mut buffer = vec![0; 65_536];
         let pid = self.pid;
         let text = read_small(&format!("/proc/{pid}/cmdline"), &mut buffer).unwrap_or(&[]);
         let has_arguments = !text.is_empty();
-        // One that has ended has none any more.
+        // An ended process has none any more.
         if is_new || has_arguments {
             self.command = words_of(text).join(" ");
             let text = read_small(&format!("/proc/{pid}/environ"), &mut buffer).unwrap_or(&[]);
@@ -172,8 +178,8 @@ impl Process {
         }
     }
 
-    /// Reads the totals that nobody will be able to read when it has ended: bytes, and how its
-    /// CPU time divides.
+    /// Reads the totals that are unavailable after its end: bytes, and the division of its CPU
+    /// time.
     pub fn refresh_totals(&mut self) {
         let mut buffer = [0; 1024];
         let stat = read_small(&format!("/proc/{}/stat", self.pid), &mut buffer).ok();
@@ -188,7 +194,7 @@ impl Process {
         self.last_io = io.or(self.last_io);
     }
 
-    /// Reads its final totals, if it is still there, running or ended: CPU time, how that divides,
+    /// Reads its final totals, if it still exists, running or ended: CPU time and its division,
     /// bytes. Returns its state letter and its parent.
     pub fn last_look(&mut self) -> Option<(u8, Pid)> {
         let mut buffer = [0; 1024];
@@ -201,7 +207,7 @@ impl Process {
         Some((stat.state, stat.parent))
     }
 
-    /// What it used, and those that it waited for, as last seen.
+    /// Returns what it used, with those that it waited for, as of the last look.
     pub fn used(&self) -> Unreaped {
         let cpu_ns = self.past.plus(self.sched()).cpu_ns;
         let system_ns = cpu_ns / 1000 * self.system_permille + self.waited_system_ns;
@@ -217,14 +223,14 @@ impl Task {
         Task { id, syscall, sched, last: Sched::default(), on_cpu_permille: 1000 }
     }
 
-    /// Looks at the task; `None` when it is gone.
-    fn look(&mut self, pid: Pid, ends: &Endpoints, hints: Hints, sched: bool) -> Option<Look> {
+    /// Looks at the task; `None` when it has ended.
+    fn look(&mut self, pid: Pid, ends: &Endpoints, hints: Hints, sched: bool) -> Option<TaskLook> {
         if sched {
             self.on_cpu_permille = self.measure_on_cpu();
         }
         let on_cpu_permille = self.on_cpu_permille;
-        let mut look = Look {
-            state: State::Unknown,
+        let mut look = TaskLook {
+            state: TaskState::Unknown,
             on_cpu_permille,
             hidden: false,
             uncounted: false,
@@ -241,23 +247,23 @@ impl Task {
             Err(_) => None,
         };
         look.state = match blocked {
-            Some(Blocked::Running) => State::Running,
+            Some(Blocked::Running) => TaskState::Running,
             Some(Blocked::Call(number, args)) => {
                 let call = Call::decode(number, &args);
                 look.uncounted = call.moves_uncounted();
                 let state = classify(pid, call, ends, hints);
-                look.socket = (state == State::Network).then(|| socket(pid, call)).flatten();
+                look.socket = (state == TaskState::Network).then(|| socket(pid, call)).flatten();
                 state
             }
-            Some(Blocked::NotInCall) => State::Disk,
+            Some(Blocked::NotInCall) => TaskState::Disk,
             None => {
                 look.hidden = true;
-                State::Unknown
+                TaskState::Unknown
             }
         };
-        // Whether a wait for storage, or one outside any call (a page fault), really is for the
-        // disk, and all that is known of a hidden task, stands in its state letter.
-        if matches!(look.state, State::Disk | State::Unknown) {
+        // Only the state letter shows whether a wait for storage, or one outside any call (a page
+        // fault), is really for the disk; for a hidden task it is all that is known.
+        if matches!(look.state, TaskState::Disk | TaskState::Unknown) {
             let letter = match self.letter(pid) {
                 Some(letter) => letter,
                 // Hidden altogether, as another user's process may be.
@@ -266,13 +272,13 @@ impl Task {
             };
             look.hidden |= letter == b'?';
             look.state = match (letter, look.state) {
-                (b'?', _) => State::Unknown,
-                (b'R', _) => State::Running,
-                (b'D', _) => State::Disk,
-                (b'T' | b't', _) => State::Stopped,
+                (b'?', _) => TaskState::Unknown,
+                (b'R', _) => TaskState::Running,
+                (b'D', _) => TaskState::Disk,
+                (b'T' | b't', _) => TaskState::Stopped,
                 (b'Z' | b'X', _) => return None,
-                (_, State::Disk) if blocked != Some(Blocked::NotInCall) => State::File,
-                _ => State::Unknown,
+                (_, TaskState::Disk) if blocked != Some(Blocked::NotInCall) => TaskState::File,
+                _ => TaskState::Unknown,
             };
         }
         Some(look)
@@ -288,7 +294,7 @@ impl Task {
         (cpu * 1000).checked_div(cpu + queue).unwrap_or(1000) as u32
     }
 
-    /// The state letter; `None` when the task is gone.
+    /// Returns the state letter; `None` when the task has ended.
     fn letter(&self, pid: Pid) -> Option<u8> {
         let mut buffer = [0; 512];
         let text = read_small(&format!("/proc/{pid}/task/{}/stat", self.id), &mut buffer).ok()?;
@@ -309,7 +315,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
 
     /// Looks at a child until it is in the state, for at most some thousands of looks.
-    fn comes_to(child: &Child, ends: &Endpoints, state: State) -> bool {
+    fn comes_to(child: &Child, ends: &Endpoints, state: TaskState) -> bool {
         let mut process = Process::new(child.id() as Pid, 0);
         (0..200_000).any(|_| {
             std::thread::yield_now();
@@ -321,11 +327,11 @@ mod tests {
     fn a_real_child_is_seen_reading_and_asleep() {
         let mut cat = Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat");
         let input = cat.stdin.as_ref().and_then(Descriptor::of);
-        assert!(comes_to(&cat, &Endpoints { input, output: None }, State::BlockedIn));
+        assert!(comes_to(&cat, &Endpoints { input, output: None }, TaskState::BlockedIn));
         drop(cat.stdin.take());
         cat.wait().expect("waited");
         let mut sleep = Command::new("sleep").arg("60").spawn().expect("sleep");
-        assert!(comes_to(&sleep, &Endpoints::default(), State::Sleep));
+        assert!(comes_to(&sleep, &Endpoints::default(), TaskState::Sleep));
         sleep.kill().expect("killed");
         sleep.wait().expect("waited");
     }

@@ -1,60 +1,61 @@
-//! At each tick: the state of each group of tasks and the fill of each pipe, weighted by time.
+//! The sampler: at each tick, the state of each group of tasks and the fill of each pipe, weighted
+//! by time.
 
 use super::births::Census;
 use super::classify::{Endpoints, Hints};
 use super::group::Group;
 use super::pipes::{Fill, PipeWatch};
-use super::process::{Look, Process};
+use super::process::{Process, TaskLook};
 use super::tree::Discovery;
 use crate::proc::{Descriptor, descriptor};
 use std::collections::BTreeMap;
-use weir_doctor::state::State;
+use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 
 /// How found processes are put into groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
-    /// A process belongs to the group of its parent: groups are the stages that were given.
+    /// A process belongs to the group of its parent; the groups are the given stages.
     ByStage,
-    /// Each process is a group of its own: what a script starts is found out from outside.
+    /// Each process is a group of its own; the processes of a script are found from outside.
     ByProcess,
 }
 
-/// Looks at the tasks of a run.
+/// Samples the tasks of a run.
 #[derive(Debug)]
 pub struct Sampler {
     grouping: Grouping,
     discovery: Discovery,
     processes: BTreeMap<Pid, Process>,
-    /// The groups, in the order in which they came.
+    /// The groups, in order of arrival.
     pub groups: Vec<Group>,
-    /// The pipes that are watched.
+    /// The watched pipes.
     pub pipes: Vec<PipeWatch>,
-    /// Capacity that pipes found in a script are given, if they have less.
+    /// Least capacity to give to pipes that are found in a script.
     found_pipe_bytes: u64,
-    /// Number of ticks.
+    /// Number of ticks so far.
     pub ticks: u64,
 }
 
-/// Of a process that runs long, names, memory and bytes are read at every so many looks.
+/// Interval, in looks, at which names, memory and bytes of a long-running process are read.
 const REFRESH_LOOKS: u64 = 64;
-/// The same of a process that was found, whose totals can't be read when it has ended.
+/// This interval for a found process, whose totals cannot be read after its end.
 const FOUND_LOOKS: u64 = 8;
-/// How often a group is looked at again that seems to wait for itself.
+/// How often to look again at a group that seems to wait for itself.
 const MORE_LOOKS: usize = 4;
-/// In a script, at most this many processes are accounted; later ones are counted only.
+/// Most processes accounted in a script; later ones are only counted.
 const MOST_GROUPS: usize = 4096;
 
 impl Sampler {
-    /// A sampler that takes processes started from now on for new. Pipes that it finds are given
-    /// a capacity of `found_pipe_bytes` if they have less.
+    /// Creates a sampler for which processes started from now on are new. It raises pipes that it
+    /// finds to a capacity of `found_pipe_bytes`.
     pub fn new(grouping: Grouping, found_pipe_bytes: u64) -> Sampler {
         let (processes, groups, pipes) = (BTreeMap::new(), Vec::new(), Vec::new());
         let discovery = Discovery::new();
         Sampler { grouping, discovery, processes, groups, pipes, found_pipe_bytes, ticks: 0 }
     }
 
-    /// Adds a group that starts with process `pid`; returns its position.
+    /// Adds a group whose first process is `pid`; returns its position.
     pub fn add_group(&mut self, pid: Pid, ends: Endpoints, now_ns: u64) -> usize {
         let group = self.groups.len();
         self.groups.push(Group::new(pid, ends, now_ns));
@@ -66,12 +67,12 @@ impl Sampler {
         group
     }
 
-    /// The group's first process has ended: what is left of the group is looked at no more, and
-    /// nobody of it will wait for what is left.
+    /// Ends a group whose first process has ended: its remaining processes are no longer sampled,
+    /// and no process of the group will wait for them.
     pub fn end_group(&mut self, group: usize, now_ns: u64) {
         let root = self.groups[group].root;
         self.groups[group].last_ns = now_ns;
-        // Somebody who was never seen still has its output: it was left running.
+        // A process that was never seen still has the group's output open: it was left running.
         let output = self.groups[group].ends.output;
         let mut behind = self.pipes.iter().filter(|pipe| Some(pipe.identity) == output);
         let left = behind.next().and_then(PipeWatch::has_writers) == Some(true);
@@ -80,7 +81,8 @@ impl Sampler {
         for pid in members {
             let Some(process) = self.processes.get_mut(&pid) else { continue };
             process.orphan |= process.last_look().is_some();
-            // It was waited for just now, or it ended as the group's first process did.
+            // The group has just waited for it, or it ended together with the group's first
+            // process.
             self.groups[group].perhaps_unreaped |= !process.orphan && process.zombie_looks > 1;
         }
         self.groups[group].ended = true;
@@ -93,7 +95,7 @@ impl Sampler {
         }
     }
 
-    /// The run has ended: what is still known of any process goes into its group's totals.
+    /// Ends the run: adds the last known figures of all processes to their groups' totals.
     pub fn close(&mut self) {
         self.discovery.close();
         for pid in self.pids().collect::<Vec<_>>() {
@@ -104,17 +106,17 @@ impl Sampler {
         }
     }
 
-    /// Ids that the kernel gave out meanwhile.
+    /// Returns the counts of ids that the kernel assigned meanwhile.
     pub fn census(&self) -> Census {
         self.discovery.census
     }
 
-    /// How many found processes were seen at one tick only.
+    /// Returns how many found processes were seen at one tick only.
     pub fn seen_once(&self) -> u64 {
         self.groups.iter().map(|group| group.births.once()).sum()
     }
 
-    /// Looks at everything; what is seen stands for the `weight_ns` before `now_ns`.
+    /// Takes a sample of everything, which represents the `weight_ns` before `now_ns`.
     pub fn tick(&mut self, now_ns: u64, weight_ns: u64) {
         self.ticks += 1;
         self.find(now_ns);
@@ -123,7 +125,7 @@ impl Sampler {
             .iter_mut()
             .filter_map(|pipe| Some((pipe.identity, pipe.look(weight_ns)?)))
             .collect();
-        let mut strongest: Vec<Option<(State, u32)>> = vec![None; self.groups.len()];
+        let mut strongest: Vec<Option<(TaskState, u32)>> = vec![None; self.groups.len()];
         let mut counts = vec![0; self.groups.len()];
         let mut has_children = vec![false; self.groups.len()];
         let mut dead = Vec::new();
@@ -145,7 +147,7 @@ impl Sampler {
             for fd in looks.iter().filter_map(|look| look.socket) {
                 group.peers.note(process.pid, fd, weight_ns);
             }
-            // One that ended before its first look was there all the same.
+            // A process that ended before its first look existed all the same.
             if !looks.is_empty() || process.looks == 1 {
                 process.ticks_alive += 1;
                 process.alive_ns += weight_ns;
@@ -159,7 +161,7 @@ impl Sampler {
                 refresh(group, process);
             }
             if self.grouping == Grouping::ByProcess {
-                // Nobody can read these when it has ended.
+                // These cannot be read after its end.
                 process.refresh_totals();
             }
         }
@@ -172,7 +174,7 @@ impl Sampler {
             let state = strongest[position].map(|(state, on_cpu)| (stopped(group, state), on_cpu));
             if let Some((state, on_cpu_permille)) = state.filter(|_| !group.ended) {
                 group.samples.add(state, weight_ns, on_cpu_permille);
-                let falls_asleep = state == State::Sleep && group.now != Some(State::Sleep);
+                let falls_asleep = state == TaskState::Sleep && group.now != Some(TaskState::Sleep);
                 group.times_asleep += u64::from(falls_asleep);
                 group.now = Some(state);
                 group.last_ns = now_ns;
@@ -183,12 +185,12 @@ impl Sampler {
         }
     }
 
-    /// Looks again at groups all of whose tasks seemed to wait for each other. That cannot be: the
-    /// tasks are looked at one after the other, and two that hand work to and fro can both be
-    /// found waiting.
+    /// Looks again at groups all of whose tasks seemed to wait for each other. That is impossible:
+    /// tasks are sampled one after the other, so two that pass work to and fro can both appear to
+    /// wait.
     fn look_again(
         &mut self,
-        strongest: &mut [Option<(State, u32)>],
+        strongest: &mut [Option<(TaskState, u32)>],
         counts: &[usize],
         fills: &[(Descriptor, Fill)],
     ) {
@@ -196,7 +198,8 @@ impl Sampler {
             let ends = self.groups[position].ends;
             let hints = hints(&ends, fills);
             for _ in 0..MORE_LOOKS {
-                let among_themselves = matches!(seen, Some((State::Child | State::Lock, _)));
+                let among_themselves =
+                    matches!(seen, Some((TaskState::Child | TaskState::Lock, _)));
                 if !among_themselves {
                     break;
                 }
@@ -211,7 +214,7 @@ impl Sampler {
         }
     }
 
-    /// Looks for new processes and threads; a tick begins with it.
+    /// Looks for new processes and threads at the start of a tick.
     pub fn find(&mut self, now_ns: u64) {
         for found in self.discovery.look(now_ns, &mut self.processes) {
             let Some(starter) = self.processes.get(&found.parent).map(|parent| parent.group) else {
@@ -235,20 +238,20 @@ impl Sampler {
         }
     }
 
-    /// All processes looked at now.
+    /// Iterates over all sampled processes.
     pub fn pids(&self) -> impl Iterator<Item = Pid> {
         self.processes.keys().copied()
     }
 
-    /// Those of one group.
+    /// Iterates over those of one group.
     pub fn pids_of(&self, group: usize) -> impl Iterator<Item = Pid> {
         let members = self.processes.values().filter(move |process| process.group == group);
         members.map(|process| process.pid)
     }
 
-    /// Forgets processes that are gone, except those a group started with: these are ended by
-    /// whoever reaps them, or, if they were found, here. One that has ended and that nobody has
-    /// waited for yet is kept: whether somebody will tells whether the kernel's sums have it.
+    /// Removes processes that have ended, except the first process of a group: that one is ended by
+    /// whoever reaps it or, if it was found, here. A zombie that nobody has waited for is kept:
+    /// whether somebody will tells whether the kernel's sums include it.
     fn bury(&mut self, dead: &[Pid]) {
         let mut gone = Vec::new();
         for pid in dead {
@@ -268,8 +271,8 @@ impl Sampler {
         self.find_orphans(&gone);
     }
 
-    /// A process whose parent is gone has another one now; nobody of the group will wait for it
-    /// unless that is of the group too.
+    /// Follows a process to its new parent after its parent has ended; no process of the group will
+    /// wait for it unless the new parent belongs to the group too.
     fn find_orphans(&mut self, gone: &[Pid]) {
         let left = self.processes.values().filter(|process| gone.contains(&process.parent));
         for pid in left.map(|process| process.pid).collect::<Vec<_>>() {
@@ -281,7 +284,7 @@ impl Sampler {
         }
     }
 
-    /// Adds a process to the totals of its group, and looks at it no more.
+    /// Adds a process to the totals of its group, and stops sampling it.
     fn forget(&mut self, pid: Pid) {
         let Some(process) = self.processes.remove(&pid) else { return };
         settle(&mut self.groups[process.group], &process);
@@ -291,7 +294,7 @@ impl Sampler {
         }
     }
 
-    /// In a script: a pipe is watched once a process is seen that has it as input or output.
+    /// In a script, starts to watch a pipe once a process has it as input or output.
     fn watch_found_pipes(&mut self) {
         for process in self.processes.values() {
             let ends = &self.groups[process.group].ends;
@@ -314,7 +317,7 @@ impl Sampler {
 }
 
 /// Whether a process is due for a reading of its name and memory: at its 1st, 2nd, 4th, ... look,
-/// since programs replace themselves (`exec`) early; then now and then.
+/// since programs replace themselves (`exec`) early, and later at intervals.
 fn is_due(looks: u64, grouping: Grouping) -> bool {
     let every = match grouping {
         Grouping::ByStage => REFRESH_LOOKS,
@@ -350,7 +353,7 @@ fn describe(group: &mut Group, process: &Process) {
     group.system_permille = process.system_permille;
 }
 
-/// Adds a process that is gone to the totals of its group.
+/// Adds the figures of an ended process to the totals of its group.
 fn settle(group: &mut Group, process: &Process) {
     let sched = process.sched();
     group.gone = group.gone.plus(sched);
@@ -371,16 +374,16 @@ fn hints(ends: &Endpoints, fills: &[(Descriptor, Fill)]) -> Hints {
     }
 }
 
-fn note(group: &mut Group, look: &Look) {
+fn note(group: &mut Group, look: &TaskLook) {
     group.hidden |= look.hidden;
     group.uncounted |= look.uncounted;
 }
 
-/// Keeps the strongest state; of several running tasks, the chance that one had a CPU.
-fn combine(strongest: &mut Option<(State, u32)>, look: &Look) {
+/// Keeps the strongest state; for several running tasks, the chance that one had a CPU.
+fn combine(strongest: &mut Option<(TaskState, u32)>, look: &TaskLook) {
     let (state, on_cpu) = (look.state, look.on_cpu_permille);
     *strongest = match *strongest {
-        Some((State::Running, before)) if state == State::Running => {
+        Some((TaskState::Running, before)) if state == TaskState::Running => {
             let neither = (1000 - before.min(1000)) * (1000 - on_cpu.min(1000)) / 1000;
             Some((state, 1000 - neither))
         }
@@ -390,29 +393,31 @@ fn combine(strongest: &mut Option<(State, u32)>, look: &Look) {
     };
 }
 
-/// A stopped task still shows the call it was in: whoever waits for it knows better.
-fn stopped(group: &Group, state: State) -> State {
-    if group.stopped { State::Stopped } else { state }
+/// A stopped task still shows its last call; the record of stops overrides that.
+fn stopped(group: &Group, state: TaskState) -> TaskState {
+    if group.stopped { TaskState::Stopped } else { state }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn look(state: State, on_cpu_permille: u32) -> Look {
-        Look { state, on_cpu_permille, hidden: false, uncounted: false, socket: None }
+    fn look(state: TaskState, on_cpu_permille: u32) -> TaskLook {
+        TaskLook { state, on_cpu_permille, hidden: false, uncounted: false, socket: None }
     }
 
     #[test]
     fn the_strongest_state_counts_and_two_half_running_tasks_make_three_quarters() {
         let mut strongest = None;
-        for seen in [look(State::Lock, 0), look(State::BlockedIn, 0), look(State::Child, 0)] {
+        for seen in
+            [look(TaskState::Lock, 0), look(TaskState::BlockedIn, 0), look(TaskState::Child, 0)]
+        {
             combine(&mut strongest, &seen);
         }
-        assert_eq!(strongest, Some((State::BlockedIn, 0)));
-        combine(&mut strongest, &look(State::Running, 500));
-        combine(&mut strongest, &look(State::Running, 500));
-        combine(&mut strongest, &look(State::Sleep, 0));
-        assert_eq!(strongest, Some((State::Running, 750)));
+        assert_eq!(strongest, Some((TaskState::BlockedIn, 0)));
+        combine(&mut strongest, &look(TaskState::Running, 500));
+        combine(&mut strongest, &look(TaskState::Running, 500));
+        combine(&mut strongest, &look(TaskState::Sleep, 0));
+        assert_eq!(strongest, Some((TaskState::Running, 750)));
     }
 }

@@ -1,8 +1,8 @@
-//! Finding the processes and threads of each group as they are started.
+//! Discovering the processes and threads of each group as they start.
 //!
-//! While the newest id of the pid namespace stands still nothing was started and nothing is done.
-//! When it moved by a few, those ids are looked at; by many, or backwards, or where it is hidden,
-//! all of `/proc` is walked, but not more often than every [`WALK_NS`].
+//! While the newest id of the pid namespace stays the same, nothing was started and nothing is
+//! done. If it advanced by a few, those ids are looked up. If it advanced by many, went back, or is
+//! hidden, all of `/proc` is walked, but at most once every [`WALK_NS`].
 
 use super::births::Census;
 use super::process::Process;
@@ -13,27 +13,27 @@ use weir_sys::proc::{ProcFile, processes, tasks};
 
 /// Shortest time between two walks of `/proc`.
 const WALK_NS: u64 = 50_000_000;
-/// More new ids than this are not looked at one by one.
+/// Most new ids that are looked up one by one.
 const FEW: Pid = 128;
 
-/// Which ids have been looked at.
+/// The ids that have been looked up.
 #[derive(Debug)]
 pub struct Discovery {
     loadavg: Option<ProcFile>,
     seen: Option<Pid>,
-    /// The newest id when ids were last counted.
+    /// The newest id at the last count.
     counted: Option<Pid>,
     walked_ns: u64,
-    /// The largest id there is.
+    /// The largest possible id.
     most: Pid,
-    /// How many ids were given out meanwhile, and to whom.
+    /// How many ids were assigned meanwhile, and to whom.
     pub census: Census,
-    /// Ids met at the last look that belong to no process of the run, or to one of its threads.
+    /// Ids met at the last look that belong to other processes, or to threads of the run.
     met: Vec<Pid>,
 }
 
 impl Discovery {
-    /// Starts from the ids that exist now: ids of later processes are new.
+    /// Starts from the present ids: later processes are new.
     pub fn new() -> Discovery {
         let loadavg = ProcFile::open("/proc/loadavg").ok();
         let seen = loadavg.as_ref().and_then(last_id);
@@ -42,13 +42,13 @@ impl Discovery {
         Discovery { loadavg, seen, counted: seen, walked_ns, most, census, met }
     }
 
-    /// The run has ended: counts the ids given out since the last look.
+    /// Ends the run: counts the ids assigned since the last look.
     pub fn close(&mut self) {
         let newest = self.loadavg.as_ref().and_then(last_id);
         self.count(newest);
     }
 
-    /// Counts the ids given out since the last look.
+    /// Counts the ids assigned since the last look.
     fn count(&mut self, newest: Option<Pid>) {
         let more = self.counted.zip(newest).map(|(then, newest)| given(then, newest, self.most));
         self.counted = newest;
@@ -72,7 +72,7 @@ impl Discovery {
         let mut found: Vec<Identity> = Vec::new();
         for id in new_ids {
             let Some(who) = identity(id) else {
-                // It is gone, or hidden, as another user's processes may be: also one that was
+                // It has ended or is hidden, as another user's process may be: also one that was
                 // started here and changed its user.
                 let taken = is_taken(id);
                 let parent = taken.then(|| hidden_parent(id, known)).flatten();
@@ -92,7 +92,7 @@ impl Discovery {
             } else if known.contains_key(&who.parent) || is_found(&found, who.parent) {
                 found.push(who);
             } else if !known.contains_key(&id) {
-                // A stage is known, although its parent is not of the run.
+                // A given stage is known, although its parent does not belong to the run.
                 self.met.push(id);
             }
         }
@@ -100,7 +100,7 @@ impl Discovery {
         found
     }
 
-    /// Counts those of the ids met at the last look that are gone already.
+    /// Counts those of the ids met at the last look that have ended already.
     fn look_at_met(&mut self) {
         let gone = self.met.drain(..).filter(|id| !is_taken(*id)).count() as u64;
         self.census.others_once += gone;
@@ -149,8 +149,8 @@ impl Discovery {
     }
 }
 
-/// How many ids were given out from one newest id to another. After the largest the kernel starts
-/// again, behind those that it keeps for the first processes.
+/// Returns how many ids were assigned between two newest ids. After the largest id the kernel
+/// starts again, above the ids reserved for the first processes.
 fn given(then: Pid, newest: Pid, most: Pid) -> u64 {
     const KEPT: Pid = 300;
     let more = newest.saturating_sub(then);
@@ -158,7 +158,7 @@ fn given(then: Pid, newest: Pid, most: Pid) -> u64 {
     u64::try_from(if more < 0 { again } else { more }).unwrap_or(0)
 }
 
-/// Which of the known processes started a process that is hidden.
+/// Finds the known process that started a hidden one.
 fn hidden_parent(id: Pid, known: &BTreeMap<Pid, Process>) -> Option<Pid> {
     known.keys().copied().take(FEW as usize).find(|parent| is_child(id, *parent))
 }

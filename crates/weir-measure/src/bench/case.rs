@@ -1,5 +1,5 @@
-//! What there is to measure: suites of groups of cases. A case is a recipe; it is carried out in a
-//! fresh process, which finds it by name in the same catalogue.
+//! The catalogue of measurements: suites of groups of cases. A case is a recipe; a fresh process
+//! finds it by name in the same catalogue and carries it out.
 
 use super::params::{Load, Params, Placement, Unit};
 use serde::{Deserialize, Serialize};
@@ -9,16 +9,16 @@ use std::path::PathBuf;
 pub struct Suite {
     /// Its name, such as "joy-ipc".
     pub name: &'static str,
-    /// What it measures, in a line.
+    /// A line about what it measures.
     pub about: &'static str,
-    /// Where it comes from.
+    /// The report it comes from.
     pub source: &'static str,
     /// Cases that belong together.
     pub groups: Vec<Group>,
 }
 
-/// Cases that are run in one process, round after round in random order, so that each round pairs
-/// them all.
+/// Cases that run in one process, round after round in random order, so that each round pairs them
+/// all.
 pub struct Group {
     /// Its name, unique in the suite.
     pub name: String,
@@ -28,17 +28,17 @@ pub struct Group {
     pub derived: Vec<Derived>,
     /// The case the others are compared with.
     pub baseline: Option<String>,
-    /// Whether there are two sides, which placement is about.
+    /// How many sides it has, which its placement depends on.
     pub sides: Sides,
-    /// Placements of the default set; others are there to be asked for.
+    /// Placements of the default set; others run only on request.
     pub standard: Vec<Placement>,
-    /// Fresh processes of a run, at the least.
+    /// Fewest fresh processes of a run.
     pub processes: u64,
-    /// Whether the first case is run twice, as a test of the measuring itself.
+    /// Whether the first case runs twice, as a test of the measurement itself.
     pub twin: bool,
 }
 
-/// How many sides a group has.
+/// The number of sides of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sides {
     /// One process: it stays on one CPU, or runs free.
@@ -50,7 +50,7 @@ pub enum Sides {
 }
 
 impl Sides {
-    /// Whether such a group can be placed so.
+    /// Whether such a group can have this placement.
     pub fn allow(self, placement: Placement) -> bool {
         match self {
             Sides::One => matches!(placement, Placement::SameCpu | Placement::Free),
@@ -60,38 +60,38 @@ impl Sides {
     }
 }
 
-/// One thing to be measured.
+/// One thing to measure.
 pub struct Case {
     /// Its name, unique in the suite.
     pub name: String,
-    /// What it is measured with.
+    /// The parameters with which it is measured.
     pub params: Params,
-    /// What a batch gives, in this order.
+    /// The values that a batch gives, in this order.
     pub measures: Vec<Measure>,
-    /// How large a batch is.
+    /// The size of a batch.
     pub size: BatchSize,
-    /// Where it depends on how fast the CPU is, and is normalised by the reference loop.
+    /// Where it depends on the CPU's speed, and is normalised by the reference loop.
     pub normalise: Normalise,
-    /// What part of the machine it is at the host's present rate.
+    /// The rate of the host that its cost is scaled to.
     pub perspective: Option<Perspective>,
     /// Whether it belongs to the default set.
     pub standard: bool,
-    /// Which of the measures says what the others cannot resolve: those below it are shown so.
+    /// The measure that limits the resolution of the others: those below it are shown so.
     pub resolution: Option<usize>,
-    /// Its share of the time, 1 for most.
+    /// Its weight in sharing the time, 1 for most.
     pub weight: f64,
-    /// How to set it up.
+    /// The recipe that sets it up.
     pub make: Recipe,
 }
 
-/// Where figures depend on how fast the CPU is.
+/// The placements in which figures depend on the CPU's speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Normalise {
-    /// Nowhere: a disk is waited for.
+    /// None: a disk is waited for.
     Never,
-    /// With both sides on one CPU; across, waking it is waited for.
+    /// Those with both sides on one CPU; across CPUs the wake-up dominates.
     OnOneCpu,
-    /// At any placement.
+    /// All.
     Always,
 }
 
@@ -106,18 +106,18 @@ impl Normalise {
     }
 }
 
-/// How to set up a case: returns the work, or why it cannot be done here.
-pub type Recipe = Box<dyn Fn(&Site) -> Result<Box<dyn Work>, Trouble> + Send + Sync>;
+/// Sets up a case: returns the work, or why it is impossible here.
+pub type Recipe = Box<dyn Fn(&Site) -> Result<Box<dyn Work>, CaseError> + Send + Sync>;
 
 /// A quantity with its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measure {
-    /// Such as "time", "throughput", "user".
+    /// Its name, such as "time", "throughput", "user".
     pub quantity: &'static str,
     /// Its unit.
     pub unit: Unit,
-    /// Whether the kernel counts it by the ticks of its clock, so that a batch holds few of them
-    /// and only the mean of many says something.
+    /// Whether the kernel counts it in clock ticks, so that a batch holds few of them and only the
+    /// mean of many batches is meaningful.
     pub by_ticks: bool,
 }
 
@@ -129,13 +129,13 @@ impl Measure {
     /// Operations in a second.
     pub const RATE: Measure = Measure::new("rate", Unit::PerSecond);
 
-    /// A quantity that every batch shows.
+    /// Creates a quantity that every batch shows.
     pub const fn new(quantity: &'static str, unit: Unit) -> Measure {
         Measure { quantity, unit, by_ticks: false }
     }
 
-    /// Whether it is time of a CPU, or becomes that when it is turned over: on one CPU the sides
-    /// take turns, so that it is never idle. Across CPUs a time is mostly that of waking one.
+    /// Whether it is CPU time, or its inverse: on one CPU the sides take turns, so that it is never
+    /// idle. Across CPUs a time is mostly that of waking one.
     pub fn is_cpu_time(&self, placement: Placement) -> bool {
         let on_one = placement == Placement::SameCpu && matches!(self.quantity, "time" | "rate");
         on_one || self.quantity == Measure::CPU
@@ -144,13 +144,13 @@ impl Measure {
     /// The name of CPU time, wherever the sides are.
     pub const CPU: &'static str = "CPU";
 
-    /// A quantity that is counted by ticks.
+    /// Creates a quantity that is counted in clock ticks.
     pub const fn by_ticks(quantity: &'static str, unit: Unit) -> Measure {
         Measure { quantity, unit, by_ticks: true }
     }
 }
 
-/// How many operations make a batch.
+/// The number of operations in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchSize {
     /// As many as take about this long.
@@ -158,21 +158,21 @@ pub enum BatchSize {
         /// How long.
         ns: u64,
     },
-    /// This many: the experiment says so, or one is long already.
+    /// This many: the experiment demands it, or one operation is long already.
     Count(u64),
 }
 
-/// What a figure costs the host at its present rate: the rate, and how many of these one operation
-/// of the case contains.
+/// The cost of a figure at the host's present rate: the rate, and how many such events one
+/// operation of the case contains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Perspective {
     /// The rate.
     pub of: Activity,
-    /// How many of them one operation contains.
+    /// How many such events one operation contains.
     pub per_operation: f64,
 }
 
-/// What the host does so many times a second.
+/// An event that the host counts per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// Context switches.
@@ -193,15 +193,15 @@ pub struct Derived {
     pub params: Params,
     /// Cases that are added.
     pub plus: Vec<String>,
-    /// Cases that are taken away.
+    /// Cases that are subtracted.
     pub minus: Vec<String>,
-    /// What the difference is divided by.
+    /// The divisor of the difference.
     pub divide_by: f64,
-    /// Its quantity and unit, those of the cases unless divided into another.
+    /// Its quantity and unit: those of the cases unless the division changes them.
     pub measure: Measure,
     /// Whether it belongs to the default set.
     pub standard: bool,
-    /// What part of the machine it is at the host's present rate.
+    /// The rate of the host that its cost is scaled to.
     pub perspective: Option<Perspective>,
 }
 
@@ -210,11 +210,11 @@ pub trait Work {
     /// Does `count` operations.
     ///
     /// # Errors
-    /// What went wrong; the case is given up.
-    fn batch(&mut self, count: u64) -> Result<Batch, Trouble>;
+    /// The reason; the case is then given up.
+    fn batch(&mut self, count: u64) -> Result<Batch, CaseError>;
 }
 
-/// What a batch gave.
+/// The result of a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
     /// The time that counts.
@@ -240,12 +240,12 @@ impl Batch {
     }
 }
 
-/// Megabytes of 10^6 bytes a second.
+/// Returns megabytes of 10^6 bytes per second.
 pub fn megabytes_per_s(bytes: u64, elapsed_ns: f64) -> f64 {
     bytes as f64 / elapsed_ns * 1e3
 }
 
-/// Where a case runs: what a recipe may know.
+/// The site of a case: the surroundings that a recipe may know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Site {
     /// The placement.
@@ -259,27 +259,27 @@ pub struct Site {
 }
 
 impl Site {
-    /// Puts this process where the measuring side belongs.
+    /// Puts this process on the CPU of the measuring side.
     ///
     /// # Errors
     /// The CPU is not allowed.
-    pub fn go_here(&self) -> Result<(), Trouble> {
+    pub fn go_here(&self) -> Result<(), CaseError> {
         self.go(0)
     }
 
-    /// Puts this process where the other side belongs.
+    /// Puts this process on the CPU of the other side.
     ///
     /// # Errors
     /// The CPU is not allowed.
-    pub fn go_there(&self) -> Result<(), Trouble> {
+    pub fn go_there(&self) -> Result<(), CaseError> {
         self.go(1)
     }
 
-    fn go(&self, side: usize) -> Result<(), Trouble> {
+    fn go(&self, side: usize) -> Result<(), CaseError> {
         match self.cpus.get(side) {
             None => Ok(()),
             Some(cpu) => super::place::pin(*cpu as usize)
-                .map_err(|error| Trouble::failed(format!("cannot run on CPU {cpu}: {error}"))),
+                .map_err(|error| CaseError::failed(format!("cannot run on CPU {cpu}: {error}"))),
         }
     }
 }
@@ -287,33 +287,33 @@ impl Site {
 /// Why a case gives no figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{text}")]
-pub struct Trouble {
-    /// Whether it is a want of privilege or of a feature rather than a fault.
+pub struct CaseError {
+    /// Whether a privilege or a feature is missing, rather than something failed.
     pub left_out: bool,
-    /// What and why.
+    /// What failed and why.
     pub text: String,
 }
 
-impl Trouble {
-    /// The host lacks what it takes.
-    pub fn left_out(text: impl Into<String>) -> Trouble {
-        Trouble { left_out: true, text: text.into() }
+impl CaseError {
+    /// Makes the error that the host lacks a privilege or a feature.
+    pub fn left_out(text: impl Into<String>) -> CaseError {
+        CaseError { left_out: true, text: text.into() }
     }
 
-    /// Something failed.
-    pub fn failed(text: impl Into<String>) -> Trouble {
-        Trouble { left_out: false, text: text.into() }
-    }
-}
-
-impl From<std::io::Error> for Trouble {
-    fn from(error: std::io::Error) -> Trouble {
-        Trouble::failed(error.to_string())
+    /// Makes the error that something failed.
+    pub fn failed(text: impl Into<String>) -> CaseError {
+        CaseError { left_out: false, text: text.into() }
     }
 }
 
-impl From<rustix::io::Errno> for Trouble {
-    fn from(error: rustix::io::Errno) -> Trouble {
-        Trouble::failed(std::io::Error::from(error).to_string())
+impl From<std::io::Error> for CaseError {
+    fn from(error: std::io::Error) -> CaseError {
+        CaseError::failed(error.to_string())
+    }
+}
+
+impl From<rustix::io::Errno> for CaseError {
+    fn from(error: rustix::io::Errno) -> CaseError {
+        CaseError::failed(std::io::Error::from(error).to_string())
     }
 }

@@ -1,10 +1,10 @@
 //! A cell: one fresh process that runs the cases of a group round after round, in random order.
 //!
-//! The command starts itself with a [`Request`] on standard input and gets a [`Line`] of JSON for
-//! each batch, so that a cell that is killed when its time is over has still said what it saw.
+//! The command starts itself with a [`CellRequest`] on standard input and gets a [`CellLine`] of JSON for
+//! each batch. So a cell that is killed when its time is over has already reported its batches.
 
 use super::calibrate::calibrate;
-use super::case::{BatchSize, Group, Site, Trouble, Work};
+use super::case::{BatchSize, CaseError, Group, Site, Work};
 use super::{line, load, reference};
 use crate::pairs::PairOrder;
 use serde::{Deserialize, Serialize};
@@ -14,54 +14,54 @@ use weir_measure_sys::usage::Usage;
 
 /// Batches of a case in a cell, if the time allows.
 const ROUNDS: u64 = 6;
-/// A batch below this measures the clock.
+/// Shortest batch: a shorter one would measure the clock.
 const BATCH_NS_MIN: u64 = 200_000;
 
-/// What a cell is to do.
+/// The task of a cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Request {
+pub struct CellRequest {
     /// The suite.
     pub suite: String,
     /// Its group.
     pub group: String,
-    /// Which of its cases.
+    /// The names of its cases to run.
     pub cases: Vec<String>,
-    /// Whether the first of them is run twice.
+    /// Whether the first of them runs twice.
     pub twin: bool,
-    /// Where.
+    /// The placement, with CPUs, load and directory.
     pub site: Site,
     /// Seed of the orders.
     pub seed: u64,
-    /// How long, setting up included.
+    /// Its time, including the setting up.
     pub time_ns: u64,
-    /// Operations of a batch, of cases for which an earlier cell has found that out.
+    /// Operations per batch for cases that an earlier cell has calibrated.
     #[serde(default)]
     pub counts: Vec<Option<u64>>,
 }
 
-/// What a cell says.
+/// One line of a cell's output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Line {
+pub enum CellLine {
     /// A batch.
-    Batch(Row),
-    /// A case that is given up; `None` for the whole cell.
-    Trouble(Option<usize>, Trouble),
-    /// How many operations a batch of a case takes.
+    Batch(CellBatch),
+    /// A case that failed; `None` for the whole cell.
+    Trouble(Option<usize>, CaseError),
+    /// The number of operations per batch of a case.
     Count(usize, u64),
 }
 
 /// One batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
-    /// Index into the cases of the request; their number stands for the twin.
+pub struct CellBatch {
+    /// Index into the cases of the request; their number is the index of the twin.
     pub case: usize,
     /// The round.
     pub round: u64,
     /// When it ended, since the cell began.
     pub at_ms: u64,
-    /// A value for each measure.
+    /// One value for each measure.
     pub values: Vec<f64>,
-    /// A step of the reference loop, mean of before and after.
+    /// Time of a step of the reference loop, mean of before and after.
     pub reference_ns: f64,
     /// The CPU it ended on.
     pub cpu: u64,
@@ -80,8 +80,8 @@ struct Ready {
 /// Runs a cell to its end.
 ///
 /// # Errors
-/// It cannot be placed, loaded, or nobody reads what it says.
-pub fn run(group: &Group, request: &Request, out: &mut impl Write) -> Result<(), Trouble> {
+/// It cannot be placed or loaded, or nobody reads its output.
+pub fn run(group: &Group, request: &CellRequest, out: &mut impl Write) -> Result<(), CaseError> {
     let begun = Instant::now();
     request.site.go_here()?;
     let _load = load::start(&request.site)?;
@@ -92,7 +92,7 @@ pub fn run(group: &Group, request: &Request, out: &mut impl Write) -> Result<(),
     while !ready.is_empty() {
         let rows = run_round(&mut ready, &mut order, request, round, begun, out)?;
         for row in rows {
-            say(out, &Line::Batch(row))?;
+            say(out, &CellLine::Batch(row))?;
         }
         round += 1;
         // Another round of the mean length must fit.
@@ -104,27 +104,27 @@ pub fn run(group: &Group, request: &Request, out: &mut impl Write) -> Result<(),
     Ok(())
 }
 
-/// Makes all works and finds how many operations their batches take.
+/// Sets up all works and calibrates their batches.
 fn set_up(
     group: &Group,
-    request: &Request,
+    request: &CellRequest,
     order: &mut PairOrder,
     out: &mut impl Write,
-) -> Result<Vec<Ready>, Trouble> {
+) -> Result<Vec<Ready>, CaseError> {
     let twin = request.twin.then(|| request.cases.first()).flatten();
     let mut names: Vec<(usize, &String)> = request.cases.iter().chain(twin).enumerate().collect();
-    // Who is made first may get the better memory.
+    // The work that is made first may get the better memory.
     order.shuffle(&mut names);
     let batch_ns = request.time_ns / (ROUNDS * names.len().max(1) as u64) * 3 / 4;
-    // All are made before any runs: making forks, which a process must not do that has threads, and
-    // what runs may start some.
+    // All are made before any runs: making a work forks, which a process with threads must not do,
+    // and a running work may start some.
     let mut made = Vec::new();
     for (index, name) in names {
         let case = group.cases.iter().find(|case| case.name == *name);
-        let found = case.ok_or_else(|| Trouble::failed(format!("there is no case '{name}'")));
+        let found = case.ok_or_else(|| CaseError::failed(format!("there is no case '{name}'")));
         match found.and_then(|case| Ok((index, case, (case.make)(&request.site)?))) {
             Ok(work) => made.push(work),
-            Err(trouble) => say(out, &Line::Trouble(Some(index), trouble))?,
+            Err(trouble) => say(out, &CellLine::Trouble(Some(index), trouble))?,
         }
     }
     let mut ready = Vec::new();
@@ -139,38 +139,38 @@ fn set_up(
         };
         match counted {
             Ok(count) => {
-                say(out, &Line::Count(index, count))?;
+                say(out, &CellLine::Count(index, count))?;
                 ready.push(Ready { index, work, count });
             }
-            Err(trouble) => say(out, &Line::Trouble(Some(index), trouble))?,
+            Err(trouble) => say(out, &CellLine::Trouble(Some(index), trouble))?,
         }
     }
     Ok(ready)
 }
 
-/// A part of a batch, for caches and pages to be as they will be.
-fn warm(work: &mut dyn Work, count: u64) -> Result<u64, Trouble> {
+/// Runs a part of a batch to warm up caches and pages.
+fn warm(work: &mut dyn Work, count: u64) -> Result<u64, CaseError> {
     work.batch(count.div_ceil(4))?;
     Ok(count)
 }
 
-/// Every case once, in random order; a case that fails is dropped.
+/// Runs every case once, in random order; a case that fails is dropped.
 fn run_round(
     ready: &mut Vec<Ready>,
     order: &mut PairOrder,
-    request: &Request,
+    request: &CellRequest,
     round: u64,
     begun: Instant,
     out: &mut impl Write,
-) -> Result<Vec<Row>, Trouble> {
+) -> Result<Vec<CellBatch>, CaseError> {
     order.shuffle(ready.as_mut_slice());
     let before = line_rtt_ns(&request.site);
     let mut rows = Vec::with_capacity(ready.len());
     let mut failed = Vec::new();
     for work in ready.iter_mut() {
         match run_batch(work, round, begun) {
-            // Rows wait for the second look at the line, unless there is none to wait for.
-            Ok(row) if before.is_none() => say(out, &Line::Batch(row))?,
+            // Rows wait for the second measurement of the cache line, if there is one.
+            Ok(row) if before.is_none() => say(out, &CellLine::Batch(row))?,
             Ok(row) => rows.push(row),
             Err(trouble) => failed.push((work.index, trouble)),
         }
@@ -182,19 +182,19 @@ fn run_round(
     }
     for (index, trouble) in failed {
         ready.retain(|work| work.index != index);
-        say(out, &Line::Trouble(Some(index), trouble))?;
+        say(out, &CellLine::Trouble(Some(index), trouble))?;
     }
     Ok(rows)
 }
 
-fn run_batch(ready: &mut Ready, round: u64, begun: Instant) -> Result<Row, Trouble> {
+fn run_batch(ready: &mut Ready, round: u64, begun: Instant) -> Result<CellBatch, CaseError> {
     let before = reference::step_ns();
     let switches = Usage::of_self().involuntary_switches;
     let batch = ready.work.batch(ready.count)?;
     let involuntary = Usage::of_self().involuntary_switches - switches;
     let cpu = rustix::thread::sched_getcpu() as u64;
     let after = reference::step_ns();
-    Ok(Row {
+    Ok(CellBatch {
         case: ready.index,
         round,
         at_ms: begun.elapsed().as_millis() as u64,
@@ -213,9 +213,9 @@ fn line_rtt_ns(site: &Site) -> Option<f64> {
     line::round_trip_ns(*site.cpus.first()? as usize, *site.cpus.get(1)? as usize)
 }
 
-fn say(out: &mut impl Write, line: &Line) -> Result<(), Trouble> {
+fn say(out: &mut impl Write, line: &CellLine) -> Result<(), CaseError> {
     let mut text =
-        serde_json::to_string(line).map_err(|error| Trouble::failed(error.to_string()))?;
+        serde_json::to_string(line).map_err(|error| CaseError::failed(error.to_string()))?;
     text.push('\n');
     out.write_all(text.as_bytes())?;
     out.flush()?;

@@ -1,8 +1,8 @@
-//! Carries out a plan: starts the cells in random order, collects what they say, and ends those
-//! that take too long.
+//! Carries out a plan: starts the cells in random order, collects their output, and ends those that
+//! take too long.
 
-use super::case::{Site, Suite, Trouble};
-use super::cell::{Line, Request, Row};
+use super::case::{CaseError, Site, Suite};
+use super::cell::{CellBatch, CellLine, CellRequest};
 use super::pace::Pace;
 use super::plan::{Block, Plan};
 use crate::pairs::PairOrder;
@@ -14,52 +14,53 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A cell is given this much more than its time before it is killed...
+/// Added to the time limit after which a cell is killed.
 const GRACE: Duration = Duration::from_secs(2);
-/// ... and its time once more for every so many.
+/// Multiple of the longest expected time of a cell in that limit.
 const PATIENCE: u32 = 2;
-/// How often a wait looks whether to stop.
+/// How often a wait checks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Who watches a run.
+/// An observer of a run.
 pub trait Observer {
-    /// A cell begins: what it is, and how long the run is expected to go on.
+    /// Reports that a cell begins: which one, and how long the run is expected to continue.
     fn cell(&mut self, what: &str, left: Duration);
-    /// Not even the fewest processes fit the budget: the whole run will take so long.
+    /// Reports that not even the fewest processes fit the budget: the whole run will take this
+    /// long.
     fn overrun(&mut self, whole: Duration);
     /// Whether to stop now.
     fn stop(&mut self) -> bool;
 }
 
-/// What one cell gave.
+/// The output of one cell.
 #[derive(Clone, Debug, Default)]
 pub struct Collected {
     /// Index of the block.
     pub block: usize,
-    /// Which of its processes, from 0.
+    /// Number of its process in the block, from 0.
     pub process: u64,
     /// When it began, since the start of the run.
     pub began_ms: u64,
     /// Its batches.
-    pub rows: Vec<Row>,
+    pub rows: Vec<CellBatch>,
     /// Operations of a batch, by case.
     pub counts: Vec<(usize, u64)>,
-    /// What it gave up.
-    pub troubles: Vec<(Option<usize>, Trouble)>,
+    /// The failures that it reported.
+    pub troubles: Vec<(Option<usize>, CaseError)>,
     /// Whether it was killed because its time was over.
     pub killed: bool,
 }
 
-/// What a run gave.
+/// The output of a run.
 #[derive(Debug, Default)]
 pub struct Driven {
-    /// What its cells said.
+    /// The output of its cells.
     pub collected: Vec<Collected>,
     /// Whether the observer asked to stop before all was done.
     pub interrupted: bool,
-    /// Fresh processes of a block at the most, fewer than planned where the budget said so.
+    /// Most fresh processes of a block, fewer than planned if the budget required it.
     pub passes: u64,
-    /// What a cell of each block takes at the least, as far as that was measured.
+    /// The least time of a cell of each block, if it was measured.
     pub floors: Vec<Option<Duration>>,
 }
 
@@ -80,10 +81,10 @@ pub fn run(
     let mut driven = Driven::default();
     let mut counts: Vec<Vec<Option<u64>>> = vec![Vec::new(); plan.blocks.len()];
     let started = Instant::now();
-    // Each pass takes one cell of every block, so that all blocks see all of the run's time.
+    // Each pass takes one cell of every block, so all blocks are spread over the whole run.
     while pace.goes_on(driven.passes, begun.elapsed()) {
         let process = driven.passes;
-        // The second pass has seen what cells take that have nothing to find out.
+        // The second pass has shown the time of cells that have nothing to calibrate.
         if let Some(whole) = pace.overrun(begun.elapsed()).filter(|_| process == 2) {
             observer.overrun(whole);
         }
@@ -110,7 +111,7 @@ pub fn run(
             cell.began_ms = began_ms;
             learn(&mut counts[index], &cell.counts);
             if group.twin && counts[index].len() > block.cases.len() {
-                // The twin is to be the same in everything.
+                // The twin must be equal in everything.
                 counts[index][block.cases.len()] = counts[index][0];
             }
             driven.collected.push(cell);
@@ -125,7 +126,7 @@ pub fn run(
     Ok(driven)
 }
 
-/// Keeps what the first cell of a block found out.
+/// Keeps the calibration from the first cell of a block.
 fn learn(known: &mut Vec<Option<u64>>, found: &[(usize, u64)]) {
     for (case, count) in found {
         if known.len() <= *case {
@@ -135,18 +136,18 @@ fn learn(known: &mut Vec<Option<u64>>, found: &[(usize, u64)]) {
     }
 }
 
-/// A sixth more or less, by chance: how a batch's length falls against the size of a pipe or of a
-/// cache would otherwise be the same in all processes of a run, and another in the next run.
+/// Varies the count by up to a sixth, at random. Otherwise all processes of a run would have the
+/// same ratio of a batch's length to the size of a pipe or of a cache, and the next run another.
 fn vary(count: Option<u64>, random: &mut Random) -> Option<u64> {
     count
         .map(|count| (count as f64 * (5.0 / 6.0 + random.below(1_000) as f64 / 3_000.0)) as u64)
         .map(|count| count.max(1))
 }
 
-fn request(suites: &[Suite], plan: &Plan, block: &Block, seed: u64) -> Request {
+fn request(suites: &[Suite], plan: &Plan, block: &Block, seed: u64) -> CellRequest {
     let suite = &suites[block.suite];
     let group = &suite.groups[block.group];
-    Request {
+    CellRequest {
         suite: suite.name.into(),
         group: group.name.clone(),
         cases: block.cases.iter().map(|case| group.cases[*case].name.clone()).collect(),
@@ -163,10 +164,10 @@ fn request(suites: &[Suite], plan: &Plan, block: &Block, seed: u64) -> Request {
     }
 }
 
-/// Runs one cell in a process group of its own, which is killed at the end whatever is left of it.
-/// Says whether the observer asked to stop.
+/// Runs one cell in a process group of its own, all of which is killed at the end. Returns whether
+/// the observer asked to stop.
 fn run_cell(
-    request: &Request,
+    request: &CellRequest,
     patience: Duration,
     launch: &dyn Fn() -> Command,
     observer: &mut dyn Observer,
@@ -176,7 +177,7 @@ fn run_cell(
     let mut child = command.spawn()?;
     let text = serde_json::to_string(request).unwrap_or_default();
     if let Some(mut stdin) = child.stdin.take() {
-        // A cell that died has no reader; what it said before tells why.
+        // A cell that died does not read; its earlier output tells why.
         let _ = stdin.write_all(text.as_bytes());
     }
     let limit = patience.saturating_mul(PATIENCE) + GRACE;
@@ -191,42 +192,42 @@ fn run_cell(
     }
     let mut cell = understand(&said);
     match end {
-        End::Stopped => return Ok((cell, true)),
-        End::TimeOver => cell.killed = true,
-        End::Silent => {
+        CellEnd::Stopped => return Ok((cell, true)),
+        CellEnd::TimeOver => cell.killed = true,
+        CellEnd::Silent => {
             let well = status.is_ok_and(|status| status.success());
             if !well && cell.troubles.is_empty() {
-                cell.troubles.push((None, Trouble::failed("its process died")));
+                cell.troubles.push((None, CaseError::failed("its process died")));
             }
         }
     }
     Ok((cell, false))
 }
 
-/// What a cell left behind comes to this process where it is a subreaper, as the command is: the
-/// CPU time of those that are reaped counts as its own, and not as the host's.
+/// Reaps the processes that a cell left behind. They come to this process where it is a subreaper,
+/// as the command is: their CPU time then counts as its own, and not as the host's.
 fn reap_orphans(group: Pid) {
     while matches!(waitpgid(group, WaitOptions::empty()), Ok(Some(_))) {}
 }
 
-enum End {
+enum CellEnd {
     Silent,
     TimeOver,
     Stopped,
 }
 
 /// Reads until the cell closes its output, its time is over or the observer asks to stop.
-fn listen(child: &mut Child, deadline: Instant, observer: &mut dyn Observer) -> (Vec<u8>, End) {
+fn listen(child: &mut Child, deadline: Instant, observer: &mut dyn Observer) -> (Vec<u8>, CellEnd) {
     let mut said = Vec::new();
-    let Some(mut stdout) = child.stdout.take() else { return (said, End::Silent) };
+    let Some(mut stdout) = child.stdout.take() else { return (said, CellEnd::Silent) };
     let mut buffer = vec![0; 1 << 16];
     loop {
         if observer.stop() {
-            return (said, End::Stopped);
+            return (said, CellEnd::Stopped);
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return (said, End::TimeOver);
+            return (said, CellEnd::TimeOver);
         }
         let wait = Timespec::try_from(left.min(LOOK)).unwrap_or_default();
         let mut fds = [PollFd::new(&stdout, PollFlags::IN)];
@@ -234,22 +235,22 @@ fn listen(child: &mut Child, deadline: Instant, observer: &mut dyn Observer) -> 
             continue;
         }
         match stdout.read(&mut buffer) {
-            Ok(0) => return (said, End::Silent),
+            Ok(0) => return (said, CellEnd::Silent),
             Ok(n) => said.extend_from_slice(&buffer[..n]),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => return (said, End::Silent),
+            Err(_) => return (said, CellEnd::Silent),
         }
     }
 }
 
-/// What a cell said; a line cut short by its death is no line.
+/// Parses a cell's output; a line cut short by its death is ignored.
 fn understand(said: &[u8]) -> Collected {
     let mut cell = Collected::default();
     for line in said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         match serde_json::from_slice(line) {
-            Ok(Line::Batch(row)) => cell.rows.push(row),
-            Ok(Line::Count(case, count)) => cell.counts.push((case, count)),
-            Ok(Line::Trouble(case, trouble)) => cell.troubles.push((case, trouble)),
+            Ok(CellLine::Batch(row)) => cell.rows.push(row),
+            Ok(CellLine::Count(case, count)) => cell.counts.push((case, count)),
+            Ok(CellLine::Trouble(case, trouble)) => cell.troubles.push((case, trouble)),
             Err(_) => {}
         }
     }

@@ -1,13 +1,13 @@
 //! From batches to a figure with an interval.
 //!
-//! Batches of one process resemble each other more than those of another (layout, allocation,
-//! which cache lines conflict), and the host drifts; so each process gives one value (see
-//! [`typical`]), and the processes are spread over the whole run. The estimate is that of Hodges
-//! and Lehmann (the median of the means of all pairs of values), as in [`crate::pairs`].
+//! Batches of one process resemble each other more than those of another (layout, allocation, which
+//! cache lines conflict), and the host drifts. So each process gives one value (see [`typical`]),
+//! and the processes are spread over the whole run. The estimate is that of Hodges and Lehmann (the
+//! median of the means of all pairs of values), as in [`crate::pairs`].
 //!
-//! The interval is meant for repeating: those of two runs of one host overlap. The signed-rank
-//! interval of the processes says how sure this run is of itself; it is widened by how far hosts
-//! drift from one run to the next, which no single run can see. See [`drift`].
+//! The interval is meant for repetition: those of two runs on one host overlap. The signed-rank
+//! interval of the processes expresses the certainty within this run; it is widened by the drift of
+//! hosts from one run to the next, which no single run can show. See [`drift`].
 
 use super::params::{Placement, Unit};
 use crate::pairs::signed_rank;
@@ -17,7 +17,8 @@ pub use crate::pairs::quantile;
 /// Values of fewer processes than this have no signed-rank interval.
 const SIGNED_RANK_MIN: usize = 6;
 
-/// How far figures of one host drift from run to run beyond what a run shows, as a fraction.
+/// Returns the drift of figures between runs on one host beyond a run's own interval, as a
+/// fraction.
 ///
 /// Measured on a virtual machine with two CPUs, three runs of the default set in a row: with these
 /// the intervals of all three overlapped in every case, and the estimate of one run lay in the
@@ -28,16 +29,16 @@ pub fn drift(placement: Placement) -> f64 {
     if placement.is_across() { 0.08 } else { 0.03 }
 }
 
-/// How far a figure may drift between two runs whose processes gave these values: [`drift`] and,
-/// added as squares, how far the processes of a run lie apart. Some figures have several states (a
-/// reader that still spins or sleeps already, batches that fit a pipe or do not), and runs differ
+/// Returns how far a figure may drift between two runs whose processes gave these values: [`drift`]
+/// and, added as squares, the spread of the processes of a run. Some figures have several states (a
+/// reader that still spins or already sleeps, batches that fit a pipe or do not), and runs differ
 /// in how often they meet each.
 ///
-/// Measured on eight runs of the default set in a row, nothing changed between them, others using
-/// 0.2 to 1 of the 2 CPUs, 2759 comparisons of a case with itself: 30 % had a plain p value below
-/// 5 %, 20 % with [`drift`], 3.6 % with the spread as well.
+/// Measured on eight consecutive runs of the default set without changes, while others used 0.2 to
+/// 1 of the 2 CPUs, in 2759 comparisons of a case with itself: 30 % had a plain p value below 5 %,
+/// 20 % with [`drift`], 3.6 % with the spread as well.
 pub fn drift_between(placement: Placement, a: &[f64], b: &[f64]) -> f64 {
-    // Half of the distance between the quartiles of a normal distribution, in deviations.
+    // Half of the interquartile range of a normal distribution, in standard deviations.
     const QUARTILE: f64 = 0.674_5;
     let spread = |values: &[f64]| {
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
@@ -48,7 +49,7 @@ pub fn drift_between(placement: Placement, a: &[f64], b: &[f64]) -> f64 {
     drift(placement).ln_1p().hypot(spread)
 }
 
-/// What processes' values say.
+/// An estimate from the processes' values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The figure.
@@ -61,16 +62,16 @@ pub struct Estimate {
     pub between_percent: f64,
 }
 
-/// On which scale values are spread evenly to both sides.
+/// The scale on which values are spread evenly to both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Times and rates: what disturbs multiplies.
+    /// For times and rates: disturbances multiply.
     Logarithmic,
-    /// Differences and shares, which may be 0 or below.
+    /// For differences and shares, which may be 0 or below.
     Linear,
 }
 
-/// Estimates from one value a process, widened by a drift; `None` without values.
+/// Estimates from one value per process, widened by a drift; `None` without values.
 pub fn estimate(values: &[f64], scale: Scale, drift: f64) -> Option<Estimate> {
     let positive = values.iter().all(|value| value.is_finite() && *value > 0.0);
     if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
@@ -94,12 +95,12 @@ pub fn estimate(values: &[f64], scale: Scale, drift: f64) -> Option<Estimate> {
     })
 }
 
-/// Errors that have nothing to do with each other add as squares.
+/// Adds independent errors as squares.
 fn widen(value: f64, low: f64, high: f64, by: f64) -> (f64, f64) {
     (value - (value - low).hypot(by), value + (high - value).hypot(by))
 }
 
-/// Location and 95 % interval.
+/// Returns the location and its 95 % interval.
 fn locate(values: &[f64]) -> (f64, f64, f64) {
     if values.len() >= SIGNED_RANK_MIN {
         let found = signed_rank::analyse(values);
@@ -110,7 +111,7 @@ fn locate(values: &[f64]) -> (f64, f64, f64) {
     (mean, mean - half, mean + half)
 }
 
-/// Half of Student's 95 % interval of the mean of two to five values; 0 of one.
+/// Returns half of Student's 95 % interval of the mean of two to five values; 0 for one.
 fn student_half(values: &[f64], mean: f64) -> f64 {
     const T: [f64; 4] = [12.706, 4.303, 3.182, 2.776];
     let Some(t) = values.len().checked_sub(2).and_then(|at| T.get(at)) else { return 0.0 };
@@ -119,19 +120,19 @@ fn student_half(values: &[f64], mean: f64) -> f64 {
     t * (squares / (count - 1.0) / count).sqrt()
 }
 
-/// What the batches of a process say of it: the quarter that went best. What disturbs a batch only
-/// ever makes it slower, so the better quarter moves less from run to run than the middle (on a
-/// disturbed host by a third: 1.0 against 1.6 %); the very best would be the luckiest.
+/// Returns the typical value of a process's batches: that of the best quarter. Disturbances only
+/// ever make a batch slower, so the better quarter moves less from run to run than the middle (on a
+/// disturbed host by a third: 1.0 against 1.6 %); the single best would be the luckiest.
 pub fn typical(batches: &[f64], unit: Unit) -> f64 {
     quantile(batches, if unit.more_is_better() { 0.75 } else { 0.25 })
 }
 
-/// The middle value; NaN of none.
+/// Returns the middle value; NaN for none.
 pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-/// Whether values fall into two heaps: each of at least 15 %, their middles further apart than six
+/// Whether values form two clusters: each of at least 15 %, with centres further apart than six
 /// times the spread within, and by more than an eighth.
 pub fn is_bimodal(values: &[f64]) -> bool {
     const SHARE_MIN: f64 = 0.15;
@@ -148,7 +149,7 @@ pub fn is_bimodal(values: &[f64]) -> bool {
         let away: Vec<f64> = part.iter().map(|value| (value - middle).abs()).collect();
         (middle, quantile(&away, 0.5).max(0.002))
     };
-    // The widest gap between neighbours, of those that leave enough on both sides.
+    // The widest gap between neighbours that leaves enough values on both sides.
     let gap = |at: &usize| logs[*at] - logs[*at - 1];
     let cut = (least..=logs.len() - least).max_by(|a, b| gap(a).total_cmp(&gap(b)));
     cut.is_some_and(|cut| {

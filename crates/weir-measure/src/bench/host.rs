@@ -1,4 +1,4 @@
-//! The host's fingerprint, and what it does at present.
+//! The host's fingerprint, and its present activity.
 
 use super::place::Topology;
 use super::record::{Host, HostState, Rates};
@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// What can be said of the host without privilege. What cannot be read is empty.
+/// Returns the host's fingerprint, as far as it can be read without privilege; other fields are
+/// empty.
 pub fn fingerprint(topology: &Topology) -> Host {
     let uname = rustix::system::uname();
     let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
@@ -78,7 +79,7 @@ fn caches(cpu: usize) -> Vec<String> {
     caches
 }
 
-/// Frequency of the time-stamp counter, against the monotonic clock for 50 ms; 0 without one.
+/// Measures the time-stamp counter against the monotonic clock for 50 ms; 0 without one.
 pub fn counter_hz() -> u64 {
     let clock = quanta::Clock::new();
     let (begun, first) = (Instant::now(), clock.raw());
@@ -122,9 +123,9 @@ fn mitigations() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// What the host has done so often since it started.
+/// Counts of the host's events since it started.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct HostCounts {
     switches: u64,
     forks: u64,
     faults: u64,
@@ -132,7 +133,7 @@ struct Counts {
     packets: u64,
 }
 
-fn counts() -> Counts {
+fn counts() -> HostCounts {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
     let count = |text: &str, name: &str| number(text, name).unwrap_or(0);
@@ -141,7 +142,7 @@ fn counts() -> Counts {
         let text = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
         calls += parse_io(text.as_bytes()).map_or(0, |io| io.read_calls + io.write_calls);
     }
-    Counts {
+    HostCounts {
         switches: count(&stat, "ctxt"),
         forks: count(&stat, "processes"),
         faults: count(&vmstat, "pgfault"),
@@ -150,7 +151,7 @@ fn counts() -> Counts {
     }
 }
 
-/// Packets that all devices received, the loopback device too, out of `/proc/net/dev`.
+/// Parses `/proc/net/dev`: packets that all devices received, including the loopback device.
 fn received(table: &str) -> u64 {
     let devices = table.lines().filter_map(|line| line.split_once(':'));
     devices.filter_map(|(_, counts)| counts.split_whitespace().nth(1)?.parse::<u64>().ok()).sum()
@@ -161,7 +162,7 @@ pub fn present_rates(time: Duration) -> Rates {
     let (begun, before) = (Instant::now(), counts());
     std::thread::sleep(time);
     let (after, seconds) = (counts(), begun.elapsed().as_secs_f64());
-    // A process that ended takes its calls with it: the sum may have fallen.
+    // The calls of an ended process go with it: the sum may have fallen.
     let rate = |before: u64, after: u64| after.saturating_sub(before) as f64 / seconds;
     Rates {
         switches_per_s: rate(before.switches, after.switches),

@@ -1,10 +1,10 @@
-//! Latency at a stated rate: an open loop.
+//! Latency at a given rate: an open loop.
 //!
-//! A closed loop starts a request when the last is answered, so that one slow answer delays the
-//! requests after it and hides what they would have waited (coordinated omission). Here each
-//! request has an intended start, and its latency counts from that.
+//! A closed loop starts a request when the last is answered, so one slow answer delays the requests
+//! after it and hides how long they would have waited (coordinated omission). Here each request has
+//! an intended start, and its latency counts from that.
 
-use super::case::Trouble;
+use super::case::CaseError;
 use hdrhistogram::Histogram;
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ pub struct Percentiles {
     pub elapsed_ns: f64,
 }
 
-/// Latencies in buckets within a thousandth (HdrHistogram, 1 ns to 60 s).
+/// A histogram of latencies, accurate to a thousandth (HdrHistogram, 1 ns to 60 s).
 #[derive(Debug)]
 pub struct Latencies {
     histogram: Histogram<u64>,
@@ -37,20 +37,20 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Counts one.
+    /// Adds a latency.
     pub fn add(&mut self, latency: Duration) {
         let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         self.histogram.saturating_record(ns.max(1));
     }
 
-    /// The value below which this share lies.
+    /// Returns the value below which this share lies.
     pub fn quantile_ns(&self, share: f64) -> f64 {
         self.histogram.value_at_quantile(share) as f64
     }
 }
 
-/// Runs `count` requests at `rate_per_s`. With `spin` the wait for the next start is busy, which
-/// is exact but keeps others from this CPU; without, it sleeps.
+/// Runs `count` requests at `rate_per_s`. With `spin` it waits for the next start in a busy loop,
+/// which is exact but keeps others from this CPU; without, it sleeps.
 ///
 /// # Errors
 /// The first error of a request.
@@ -58,8 +58,8 @@ pub fn open_loop(
     rate_per_s: u64,
     count: u64,
     spin: bool,
-    mut request: impl FnMut() -> Result<(), Trouble>,
-) -> Result<Percentiles, Trouble> {
+    mut request: impl FnMut() -> Result<(), CaseError>,
+) -> Result<Percentiles, CaseError> {
     let period = Duration::from_nanos(1_000_000_000 / rate_per_s.max(1));
     let mut latencies = Latencies::default();
     let begun = Instant::now();
@@ -117,6 +117,6 @@ mod tests {
 
     #[test]
     fn an_error_ends_it() {
-        assert!(open_loop(10, 5, false, || Err(Trouble::failed("no"))).is_err());
+        assert!(open_loop(10, 5, false, || Err(CaseError::failed("no"))).is_err());
     }
 }

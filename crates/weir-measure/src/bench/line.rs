@@ -1,8 +1,8 @@
 //! The round trip of a cache line between two CPUs.
 //!
-//! Hosts move virtual CPUs: the same two may share a cache now (50 to 100 ns) and not some minutes
-//! later (300 to 570 ns), and all that goes through shared memory is then three to five times
-//! slower. So the round trip is looked at before and after each round across CPUs.
+//! Hosts move virtual CPUs: two of them may share a cache now (50 to 100 ns) and not some minutes
+//! later (300 to 570 ns), and everything that goes through shared memory is then three to five
+//! times slower. So the round trip is measured before and after each round across CPUs.
 
 use super::place::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 
 const TRIPS: u64 = 200;
 const RUNS: usize = 5;
-/// The other side may be kept from its CPU by a load; then there is no figure.
+/// How long to wait: a load may keep the other side from its CPU; then there is no figure.
 const LIMIT: Duration = Duration::from_millis(20);
 
-/// A word on a line of its own.
+/// A word on a cache line of its own.
 #[repr(align(128))]
-struct Line(AtomicU64);
+struct CacheLine(AtomicU64);
 
-/// Median round trip in nanoseconds; `None` when the two did not get to run at the same time.
+/// Measures the median round trip in nanoseconds; `None` when the two did not run at the same time.
 pub fn round_trip_ns(here: usize, there: usize) -> Option<f64> {
-    let (line, over) = (Line(AtomicU64::new(0)), AtomicBool::new(false));
+    let (line, over) = (CacheLine(AtomicU64::new(0)), AtomicBool::new(false));
     let deadline = Instant::now() + LIMIT;
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -37,7 +37,7 @@ pub fn round_trip_ns(here: usize, there: usize) -> Option<f64> {
     })
 }
 
-/// Makes even numbers odd, until it is over.
+/// Makes even numbers odd, until the end.
 fn answer(line: &AtomicU64, over: &AtomicBool) {
     let mut expected = 1;
     loop {
@@ -94,7 +94,7 @@ mod tests {
         if let Some(trip) = round_trip_ns(cpus[0] as usize, cpus[1] as usize) {
             assert!(trip > 1.0, "{trip}");
         }
-        // On one CPU the two take turns by the scheduler's slices: no figure, but an end.
+        // On one CPU the two take turns by the scheduler's slices: no figure, but it ends.
         let _ = round_trip_ns(cpus[0] as usize, cpus[0] as usize);
         assert!(begun.elapsed() < Duration::from_secs(10));
     }

@@ -1,6 +1,6 @@
-//! Competing load, and keeping CPUs from idling: processes beside the one that measures.
+//! Processes beside the measurement: competing load, and spinners that keep CPUs from idling.
 
-use super::case::{Site, Trouble};
+use super::case::{CaseError, Site};
 use super::params::{Load, Placement};
 use std::fs::File;
 use std::hint::black_box;
@@ -10,11 +10,11 @@ use weir_measure_sys::fork::{self, Child};
 const COPIED_BYTES: u64 = 64 << 20;
 const WALKED_BYTES: usize = 256 << 20;
 
-/// Starts what the site asks for; it ends with what is returned.
+/// Starts the processes that the site asks for; they end with the returned value.
 ///
 /// # Errors
 /// No process or no file can be made.
-pub fn start(site: &Site) -> Result<Vec<Child>, Trouble> {
+pub fn start(site: &Site) -> Result<Vec<Child>, CaseError> {
     let mut children = Vec::new();
     if site.placement == Placement::OtherCpuAwake {
         for cpu in site.cpus.clone() {
@@ -41,13 +41,13 @@ pub fn start(site: &Site) -> Result<Vec<Child>, Trouble> {
     Ok(children)
 }
 
-/// A file without a name in the directory of the site.
+/// Creates an unnamed file in the directory of the site.
 ///
 /// # Errors
 /// The directory is missing, not writable or full.
-pub fn scratch_file(site: &Site) -> Result<File, Trouble> {
+pub fn scratch_file(site: &Site) -> Result<File, CaseError> {
     tempfile::tempfile_in(&site.directory).map_err(|error| {
-        Trouble::failed(format!("cannot make a file in {}: {error}", site.directory.display()))
+        CaseError::failed(format!("cannot make a file in {}: {error}", site.directory.display()))
     })
 }
 

@@ -1,19 +1,19 @@
 //! The engine of `weir bench`: figures that repeat on a noisy, shared machine.
 //!
 //! A run is a number of *cells*, each a fresh process that runs the cases of one group round after
-//! round in random order. Cells of all groups alternate in random order, so every case sees all of
-//! the run's time, and every round pairs the cases of its group.
+//! round in random order. Cells of all groups alternate in random order, so every case is spread
+//! over the whole run, and every round pairs the cases of its group.
 //!
-//! - [`params`], [`case`]: what there is to measure, and with what.
-//! - [`pick`]: which of it is asked for.
-//! - [`place`], [`load`]: where the sides run, and what runs beside them.
-//! - [`reference`](mod@reference), [`line`](mod@line): what is looked at beside every batch.
-//! - [`latency`]: latency at a stated rate.
-//! - [`plan`], [`pace`], [`drive`], [`cell`]: what will be done, how fast, by the command and by a
-//!   fresh process.
+//! - [`params`], [`case`]: the things to measure, and their parameters.
+//! - [`pick`]: the selection from them.
+//! - [`place`], [`load`]: where the sides run, and the load beside them.
+//! - [`reference`](mod@reference), [`line`](mod@line): measurements beside every batch.
+//! - [`latency`]: latency at a given rate.
+//! - [`plan`], [`pace`], [`drive`], [`cell`]: the plan of a run, its timing, and its execution by
+//!   the command and by a fresh process.
 //! - [`estimate`], [`assemble`]: from batches to figures with intervals.
-//! - [`host`], [`state`]: the host's fingerprint, what it does at present, and beside a run.
-//! - [`record`], [`remarks`]: what a run gives, and what is surprising in it.
+//! - [`host`], [`state`]: the host's fingerprint, its present activity, and its state beside a run.
+//! - [`record`], [`remarks`]: the report of a run, and remarks on surprising figures.
 
 pub mod assemble;
 mod calibrate;

@@ -1,30 +1,30 @@
-//! How long the next cells may take, and how many passes there will be, so that a run ends when its
-//! budget does. Facts in, decisions out: no clock is read here.
+//! The time of the next cells and the number of passes, so that a run ends with its budget. Facts
+//! in, decisions out: it reads no clock.
 //!
-//! A cell has a floor: starting it, setting its cases up and one round take as long as they take. A
-//! cell that is given less than its floor takes its floor all the same. So the time of the cells is
-//! cut first, down to a third; then passes are left out, down to [`PASSES_MIN`]; then the time
-//! of the cells is cut to their floors. Only a run whose floors alone are longer takes longer than
-//! its budget.
+//! A cell has a least time, its floor: starting it, setting its cases up and one round take as long
+//! as they take. A cell that is given less takes its floor all the same. So to fit a budget, first
+//! the time of the cells is cut, down to a third; then passes are left out, down to [`PASSES_MIN`];
+//! then the time of the cells is cut to their floors. Only if the floors alone are longer does a
+//! run exceed its budget.
 
 use super::plan::{PASSES_MIN, Plan};
 use std::time::Duration;
 
-/// Cells are cut to this part of their time before any pass is left out: the intervals come from
-/// the number of processes rather than from the rounds in each.
+/// Cells are cut to this part of their time before any pass is left out: the intervals depend on
+/// the number of processes rather than on the rounds in each.
 const SHRINK: f64 = 1.0 / 3.0;
-/// A new floor counts as much as all earlier ones together.
+/// Weight of a new floor: as much as all earlier ones together.
 const NEW: f64 = 0.5;
 
-/// The first cell of a block finds out how large batches are: of what it takes, later ones take
-/// about this part (0.5 to 1 over all suites).
+/// The first cell of a block also calibrates the batches; later cells take about this part of its
+/// time (0.5 to 1 over all suites).
 const LATER: f64 = 0.6;
-/// A run that takes longer than its budget by this part is worth a word.
+/// A run that exceeds its budget by this part is reported.
 const OVER: f64 = 0.1;
 
-/// What is known of a block.
+/// The measured times of a block.
 #[derive(Clone, Debug)]
-struct Known {
+struct BlockTimes {
     processes: u64,
     planned_s: f64,
     floor_s: f64,
@@ -34,23 +34,23 @@ struct Known {
     done: u64,
 }
 
-impl Known {
+impl BlockTimes {
     fn cost_s(&self, part: f64) -> f64 {
         (self.planned_s * part).max(self.floor_s)
     }
 
-    /// What its cells in the passes from `pass` up to `end` take.
+    /// Returns the time of its cells in the passes from `pass` up to `end`.
     fn left_s(&self, pass: u64, end: u64, part: f64) -> f64 {
         let cells = self.processes.min(end).saturating_sub(pass.max(self.done));
         self.cost_s(part) * cells as f64
     }
 }
 
-/// Shares out what is left of a budget.
+/// Divides the rest of a budget among the cells.
 #[derive(Clone, Debug)]
 pub struct Pace {
     budget_s: f64,
-    blocks: Vec<Known>,
+    blocks: Vec<BlockTimes>,
     /// The part of its planned time that a cell gets.
     part: f64,
     /// The pass before which the run ends.
@@ -58,9 +58,9 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The pace of a plan that has not begun.
+    /// Creates the pace of a plan that has not begun.
     pub fn new(plan: &Plan) -> Pace {
-        let known = |block: &super::plan::Block| Known {
+        let known = |block: &super::plan::Block| BlockTimes {
             processes: block.processes,
             planned_s: block.cell.as_secs_f64(),
             floor_s: block.floor.as_secs_f64(),
@@ -68,12 +68,12 @@ impl Pace {
             measured: false,
             done: 0,
         };
-        let blocks: Vec<Known> = plan.blocks.iter().map(known).collect();
+        let blocks: Vec<BlockTimes> = plan.blocks.iter().map(known).collect();
         let end = blocks.iter().map(|block| block.processes).max().unwrap_or(0);
         Pace { budget_s: plan.budget.as_secs_f64(), blocks, part: 1.0, end }
     }
 
-    /// Decides before a pass, `spent` after the run began: whether it is made at all.
+    /// Decides before a pass, `spent` after the run began, whether the pass is made at all.
     pub fn goes_on(&mut self, pass: u64, spent: Duration) -> bool {
         let most = self.blocks.iter().map(|block| block.processes).max().unwrap_or(0);
         let left_s = self.budget_s - spent.as_secs_f64();
@@ -93,13 +93,13 @@ impl Pace {
         pass < self.end
     }
 
-    /// What all cells from a pass on take.
+    /// Returns the time of all cells from a pass on.
     fn needs_s(&self, pass: u64, end: u64, part: f64) -> f64 {
         self.blocks.iter().map(|block| block.left_s(pass, end, part)).sum()
     }
 
-    /// The largest part between two with which what is left is enough; the smaller of the two, if
-    /// not even that is.
+    /// Returns the largest part between two that fits into the remaining budget; the smaller of the
+    /// two, if none does.
     fn largest_part(&self, pass: u64, end: u64, left_s: f64, low: f64, high: f64) -> f64 {
         let (mut low, mut high) = (low, high);
         for _ in 0..24 {
@@ -113,31 +113,31 @@ impl Pace {
         low
     }
 
-    /// The time of a block's next cell.
+    /// Returns the time of a block's next cell.
     pub fn time(&self, block: usize) -> Duration {
         Duration::from_secs_f64(self.blocks[block].planned_s * self.part)
     }
 
-    /// How long a block's cell may be expected to take at the most.
+    /// Returns the longest expected time of a block's cell.
     pub fn patience(&self, block: usize) -> Duration {
         let known = &self.blocks[block];
         Duration::from_secs_f64(known.ample_s.max(known.floor_s))
     }
 
-    /// What a block's cells take at the least, where that has been measured.
+    /// Returns the least time of a block's cells, if measured.
     pub fn floor(&self, block: usize) -> Option<Duration> {
         let known = &self.blocks[block];
         known.measured.then(|| Duration::from_secs_f64(known.floor_s))
     }
 
-    /// What the run takes in all, if that is more than its budget: the fewest passes of cells that
-    /// are as short as can be. Known after the first pass.
+    /// Returns the time of the whole run, if that exceeds its budget: the fewest passes of cells
+    /// that are as short as possible. Known after the first pass.
     pub fn overrun(&self, spent: Duration) -> Option<Duration> {
         let all_s = spent.as_secs_f64() + self.left().as_secs_f64();
         (all_s > self.budget_s * (1.0 + OVER)).then(|| Duration::from_secs_f64(all_s))
     }
 
-    /// A cell that was given `given` took `took`.
+    /// Records that a cell that was given `given` took `took`.
     pub fn learn(&mut self, block: usize, given: Duration, took: Duration) {
         let known = &mut self.blocks[block];
         let took_s = took.as_secs_f64();
@@ -150,17 +150,17 @@ impl Pace {
         } else {
             known.floor_s = known.floor_s.min(took_s);
         }
-        // The first cell finds out how large batches are, which later ones need not.
+        // The first cell calibrates the batches, which later ones need not.
         known.measured = known.done > 0;
         known.done += 1;
     }
 
-    /// A cell was ended because it took too long: that says nothing of the next.
+    /// Records that a cell was killed because it took too long: that says nothing about the next.
     pub fn gave_up(&mut self, block: usize) {
         self.blocks[block].done += 1;
     }
 
-    /// How long the rest of the run is expected to take.
+    /// Returns how long the rest of the run is expected to take.
     pub fn left(&self) -> Duration {
         let left = self.blocks.iter().map(|block| block.left_s(0, self.end, self.part));
         Duration::from_secs_f64(left.sum::<f64>().max(0.0))

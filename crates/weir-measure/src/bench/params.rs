@@ -1,4 +1,4 @@
-//! What a case was measured with: parameters under fixed names, placement, unit.
+//! The conditions of a measurement: parameters under fixed names, placement, unit.
 
 use serde::{Deserialize, Serialize};
 use strum::{Display, IntoStaticStr, VariantArray};
@@ -39,13 +39,13 @@ impl Unit {
         !matches!(self, Unit::Percent | Unit::Megabytes)
     }
 
-    /// Whether the figure grows when the CPU is slower: what the reference loop corrects.
+    /// Whether the figure grows when the CPU is slower: the reference loop then corrects it.
     pub fn is_time(self) -> bool {
         self == Unit::Ns
     }
 }
 
-/// Where the two sides of a case run. Figures are compared only within a placement.
+/// Where the two sides of a case run. Only figures of one placement are compared.
 #[derive(
     Clone,
     Copy,
@@ -68,9 +68,9 @@ pub enum Placement {
     SameCpu,
     /// On two hardware threads of one core.
     Sibling,
-    /// On two cores that share their last-level cache, as far as the machine says.
+    /// On two cores that share their last-level cache, as far as the machine shows it.
     SameCache,
-    /// On two cores: of different caches where there are such, else on any two.
+    /// On two cores: with different caches if there are such, else any two.
     OtherCpu,
     /// As `OtherCpu`, with both CPUs kept from idling by `SCHED_IDLE` spinners.
     OtherCpuAwake,
@@ -79,15 +79,15 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// All of them, nearest first.
+    /// All placements, nearest first.
     pub const ALL: &[Placement] = Placement::VARIANTS;
 
-    /// Its name, as `--placement` takes it and JSON has it.
+    /// Returns its name, as `--placement` takes it and JSON has it.
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// What it means, in a sentence.
+    /// Describes it in a sentence.
     pub fn about(self) -> &'static str {
         match self {
             Placement::SameCpu => "Both sides on one CPU, taking turns.",
@@ -101,40 +101,40 @@ impl Placement {
         }
     }
 
-    /// Whether the two sides are on two CPUs that are known.
+    /// Whether the two sides are on two known CPUs.
     pub fn is_across(self) -> bool {
         !matches!(self, Placement::SameCpu | Placement::Free)
     }
 }
 
-/// A competing load, switched on beside every batch of a run.
+/// A competing load beside every batch of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Load {
-    /// Nothing but what the host does anyway.
+    /// None but the host's usual activity.
     #[default]
     None,
-    /// One process per CPU that computes.
+    /// One computing process per CPU.
     Cpu,
-    /// A file of 64 MiB copied again and again.
+    /// A file of 64 MiB copied repeatedly.
     Copy,
     /// One process that walks through 256 MiB of memory.
     Memory,
 }
 
 impl Load {
-    /// Its name, as `--load` takes it.
+    /// Returns its name, as `--load` takes it.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// The parameters of a case. What a case does not have is left out of JSON.
+/// The parameters of a case. JSON leaves out those that a case does not have.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Params {
-    /// What moves the bytes or wakes the other side: "kernel-pipe", "futex", ...
+    /// The medium that moves the bytes or wakes the other side: "kernel-pipe", "futex", ...
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mechanism: Option<String>,
     /// "self", "one-way" or "two-way".
@@ -155,16 +155,16 @@ pub struct Params {
     /// Order of access: "sequential", "random", "walk-10", ...
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
-    /// Memory allowed, as a share of what is touched.
+    /// Memory allowed, as a share of the memory touched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_share: Option<f64>,
-    /// Which logging was on.
+    /// The logging that was on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logging: Option<String>,
     /// How a file is reached: "cached", "direct", "mapped".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<String>,
-    /// "read" or "write", "copy", "fault", ...
+    /// The operation: "read" or "write", "copy", "fault", ...
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
     /// Processes that take turns or take part.
@@ -179,10 +179,10 @@ pub struct Params {
     /// Computing per read, in units of what a read takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compute: Option<f64>,
-    /// Requests started per second, whatever became of those before (an open loop).
+    /// Requests started per second, whatever became of earlier ones (an open loop).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<u64>,
-    /// Packets under way at once.
+    /// Packets in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
     /// The network device the packets cross.

@@ -1,4 +1,4 @@
-//! Which cases are asked for: suites by name, cases by regular expressions.
+//! Selecting cases: suites by name, cases by regular expressions.
 
 use super::case::{Case, Group, Suite};
 use regex::Regex;
@@ -12,10 +12,10 @@ pub struct Pick {
 }
 
 impl Pick {
-    /// Reads "SUITE" or "SUITE/REGEX".
+    /// Parses "SUITE" or "SUITE/REGEX".
     ///
     /// # Errors
-    /// What is behind the slash is no regular expression.
+    /// The text after the slash is not a regular expression.
     pub fn parse(text: &str) -> Result<Pick, String> {
         let (suite, cases) = match text.split_once('/') {
             Some((suite, cases)) => (suite, Some(pattern(cases)?)),
@@ -24,21 +24,21 @@ impl Pick {
         Ok(Pick { text: text.into(), suite: suite.into(), cases })
     }
 
-    /// The suite's name.
+    /// Returns the suite's name.
     pub fn suite(&self) -> &str {
         &self.suite
     }
 
-    /// As it was typed.
+    /// Returns it as it was typed.
     pub fn text(&self) -> &str {
         &self.text
     }
 }
 
-/// A regular expression, or what is wrong with it in one line.
+/// Parses a regular expression; its error is one line.
 ///
 /// # Errors
-/// It is none.
+/// The text is not a regular expression.
 pub fn pattern(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| {
         let why = error.to_string();
@@ -47,22 +47,22 @@ pub fn pattern(text: &str) -> Result<Regex, String> {
     })
 }
 
-/// All that is asked for.
+/// The selected suites and cases.
 #[derive(Clone, Debug, Default)]
 pub struct Picks {
     /// Suites and cases of suites.
     pub suites: Vec<Pick>,
-    /// What the names of cases must match, with the suite's in front: "joy-ipc/one-way futex 4 B".
+    /// Patterns for the names of cases, with the suite's in front: "joy-ipc/one-way futex 4 B".
     pub filter: Option<Regex>,
 }
 
 impl Picks {
-    /// Whether nothing is asked for: that is the default set.
+    /// Whether nothing is selected, which means the default set.
     pub fn is_standard(&self) -> bool {
         self.suites.is_empty() && self.filter.is_none()
     }
 
-    /// The cases of a group that are wanted, as indices.
+    /// Returns the indices of the selected cases of a group.
     pub fn of_group(&self, suite: &Suite, group: &Group) -> Vec<usize> {
         let indices = 0..group.cases.len();
         if self.is_standard() {
@@ -98,7 +98,7 @@ impl Picks {
         picked && self.filter.as_ref().is_none_or(matches)
     }
 
-    /// What was asked for, as it was typed.
+    /// Returns the selection as it was typed.
     pub fn words(&self) -> String {
         let mut words: Vec<&str> = self.suites.iter().map(Pick::text).collect();
         words.extend(self.filter.as_ref().map(Regex::as_str));

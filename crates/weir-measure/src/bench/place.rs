@@ -5,7 +5,7 @@ use crate::machine::{allowed_cpus, cpu_list};
 use rustix::thread::CpuSet;
 use std::collections::BTreeSet;
 
-/// What the machine says of the CPUs this process may use.
+/// The topology of the CPUs this process may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     allowed: Vec<usize>,
@@ -14,7 +14,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Reads `/sys/devices/system/cpu`; a CPU of which nothing is said is alone.
+    /// Reads `/sys/devices/system/cpu`; a CPU without an entry counts as alone.
     pub fn read() -> Topology {
         let allowed = allowed_cpus();
         let list = |cpu: usize, file: &str| {
@@ -32,13 +32,13 @@ impl Topology {
         }
     }
 
-    /// CPUs this process may use.
+    /// Returns the CPUs this process may use.
     pub fn allowed(&self) -> &[usize] {
         &self.allowed
     }
 
-    /// The CPUs of a placement: those of the measuring and of the other side; none when the kernel
-    /// decides.
+    /// Returns the CPUs of a placement: of the measuring side and of the other side; none when the
+    /// kernel decides.
     ///
     /// # Errors
     /// A sentence that says why there are no such CPUs.
@@ -72,7 +72,7 @@ impl Topology {
     }
 }
 
-/// Name of the directory of the last data cache of a CPU.
+/// Returns the directory name of a CPU's last data cache.
 fn last_cache(cpu: usize) -> String {
     let level = |index: &usize| {
         let base = format!("/sys/devices/system/cpu/cpu{cpu}/cache/index{index}");
@@ -85,7 +85,7 @@ fn last_cache(cpu: usize) -> String {
 /// Puts this thread on one CPU.
 ///
 /// # Errors
-/// `EINVAL` when it is not allowed or not there.
+/// `EINVAL` when the CPU is not allowed or does not exist.
 pub fn pin(cpu: usize) -> rustix::io::Result<()> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(rustix::io::Errno::INVAL);

@@ -1,4 +1,4 @@
-//! What a run will do: which cases, in how many cells, for how long each.
+//! The plan of a run: which cases, in how many cells, for how long each.
 
 use super::case::{Sides, Suite};
 use super::params::{Load, Placement};
@@ -9,37 +9,36 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Fewer processes allow no interval of the signed ranks.
+/// Fewest processes that allow a signed-rank interval.
 pub const PASSES_MIN: u64 = 6;
-/// Setting up a cell: starting the process, making its works, its load.
+/// Time to set up a cell: starting the process, making its works, its load.
 const START: Duration = Duration::from_millis(12);
-/// The least that a case needs in a cell.
+/// Least time of a case in a cell.
 const CASE: Duration = Duration::from_millis(2);
-/// What a case likes to have in a cell, where nothing is said of the budget.
+/// Preferred time of a case in a cell, if no budget is given.
 const CASE_COMFORT: Duration = Duration::from_millis(25);
 
-/// A budget in which not even this part of the processes can be started is refused.
+/// A budget too small for this part of the processes is refused.
 const HARDLY: u32 = 5;
 
-/// What is asked for.
+/// The request for a run.
 #[derive(Clone, Debug)]
-pub struct Wish {
-    /// Which cases.
+pub struct PlanRequest {
+    /// The selected cases.
     pub picks: Picks,
     /// Placements; none for those of each group.
     pub placements: Vec<Placement>,
     /// The competing load.
     pub load: Load,
-    /// Time for all of it.
+    /// The time budget.
     pub budget: Option<Duration>,
-    /// Time for the default set, where nothing is said.
+    /// The budget of the default set, if none is given.
     pub standard_budget: Duration,
-    /// Where files are made.
+    /// Directory for files.
     pub directory: PathBuf,
     /// Seed of all orders.
     pub seed: u64,
-    /// What cells took at the least in earlier runs on this host, in seconds, by
-    /// [`Block::cost_name`].
+    /// The least times of cells in earlier runs on this host, in seconds, by [`Block::cost_name`].
     pub floors_s: BTreeMap<String, f64>,
 }
 
@@ -52,7 +51,7 @@ pub struct Block {
     pub group: usize,
     /// Indices of its cases.
     pub cases: Vec<usize>,
-    /// Where.
+    /// The placement.
     pub placement: Placement,
     /// The CPUs of the sides.
     pub cpus: Vec<u64>,
@@ -60,24 +59,24 @@ pub struct Block {
     pub processes: u64,
     /// Time of each.
     pub cell: Duration,
-    /// What each takes at the least, however little it is given: what earlier runs on this host
-    /// measured, else a guess.
+    /// The least time of each, however little it is given: measured by earlier runs on this host,
+    /// else a guess.
     pub floor: Duration,
-    /// A time that is enough for each: what takes much longer hangs.
+    /// A time that suffices for each: a cell that takes much longer hangs.
     pub ample: Duration,
 }
 
-/// What will be done.
+/// The plan of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The blocks.
     pub blocks: Vec<Block>,
     /// What had to be left out.
     pub notes: Vec<Note>,
-    /// Time for all of it.
+    /// The time budget.
     pub budget: Duration,
-    /// The wish it came from.
-    pub wish: Wish,
+    /// The request it came from.
+    pub wish: PlanRequest,
 }
 
 /// Why there is no plan.
@@ -87,9 +86,9 @@ pub enum PlanError {
     Placement(Placement, String),
     /// No case is left.
     Nothing(String),
-    /// The budget is below what the cases need at the least.
+    /// The budget is below the least time of the cases.
     Budget {
-        /// What they need.
+        /// The least time that they need.
         least: Duration,
         /// How many cases there are.
         cases: usize,
@@ -97,8 +96,8 @@ pub enum PlanError {
 }
 
 impl Block {
-    /// A name under which what its cells take can be remembered: of whole groups, and of parts by
-    /// how many cases they have.
+    /// Returns the name under which its cells' least time is remembered: for whole groups, and for
+    /// parts by their number of cases.
     pub fn cost_name(&self, suites: &[Suite]) -> String {
         let suite = &suites[self.suite];
         let group = &suite.groups[self.group];
@@ -107,11 +106,15 @@ impl Block {
 }
 
 impl Plan {
-    /// Plans a run of `suites`, all of which are in the wish.
+    /// Plans a run of `suites`, all of which the request names.
     ///
     /// # Errors
     /// See [`PlanError`].
-    pub fn new(suites: &[Suite], wish: Wish, topology: &Topology) -> Result<Plan, PlanError> {
+    pub fn new(
+        suites: &[Suite],
+        wish: PlanRequest,
+        topology: &Topology,
+    ) -> Result<Plan, PlanError> {
         let mut notes = Vec::new();
         let mut blocks = Vec::new();
         for (suite_index, suite) in suites.iter().enumerate() {
@@ -127,27 +130,27 @@ impl Plan {
         Ok(Plan { blocks, notes, budget, wish })
     }
 
-    /// How long it takes: its budget, or what the fewest processes take where that is longer.
+    /// Returns its length: its budget, or the time of the fewest processes if that is longer.
     pub fn expected(&self) -> Duration {
         self.budget.max(least(&self.blocks))
     }
 
-    /// How many cells it has, if the budget allows all of them.
+    /// Returns the number of its cells, if the budget allows all of them.
     pub fn cells(&self) -> u64 {
         self.blocks.iter().map(|block| block.processes).sum()
     }
 
-    /// How many cases it has, each placement counted.
+    /// Returns the number of its cases, counting each placement.
     pub fn cases(&self) -> usize {
         self.blocks.iter().map(|block| block.cases.len()).sum()
     }
 }
 
-/// The blocks of one group.
+/// Returns the blocks of one group.
 fn blocks_of(
     suite: &Suite,
     index: usize,
-    wish: &Wish,
+    wish: &PlanRequest,
     topology: &Topology,
     notes: &mut Vec<Note>,
 ) -> Result<Vec<Block>, PlanError> {
@@ -165,7 +168,7 @@ fn blocks_of(
             Ok(cpus) => blocks.push(Block {
                 suite: 0,
                 group: index,
-                // What a process sends to itself does not depend on where another is.
+                // A process that sends to itself does not depend on where another is.
                 cases: if placement.is_across() && group.sides == Sides::Two {
                     cases.iter().copied().filter(|case| !to_self(case)).collect()
                 } else {
@@ -189,7 +192,7 @@ fn blocks_of(
     Ok(blocks)
 }
 
-fn why_nothing(suites: &[Suite], wish: &Wish) -> String {
+fn why_nothing(suites: &[Suite], wish: &PlanRequest) -> String {
     let picked = |suite: &&Suite| {
         suite.groups.iter().any(|group| !wish.picks.of_group(suite, group).is_empty())
     };
@@ -208,9 +211,13 @@ fn why_nothing(suites: &[Suite], wish: &Wish) -> String {
     format!("{what} can be placed at {names}; possible: {possible}")
 }
 
-/// Gives every cell its time. A budget that is too small for all processes makes them fewer in
-/// time (see [`super::pace`]); one that is too small for the fewest is refused.
-fn share_out(blocks: &mut [Block], suites: &[Suite], wish: &Wish) -> Result<Duration, PlanError> {
+/// Assigns every cell its time. A budget too small for all processes reduces their number during
+/// the run (see [`super::pace`]); one too small for the fewest is refused.
+fn share_out(
+    blocks: &mut [Block],
+    suites: &[Suite],
+    wish: &PlanRequest,
+) -> Result<Duration, PlanError> {
     let weight = |block: &Block| -> f64 {
         let group = &suites[block.suite].groups[block.group];
         let twin = if group.twin { 1.0 } else { 0.0 };
@@ -243,7 +250,7 @@ fn share_out(blocks: &mut [Block], suites: &[Suite], wish: &Wish) -> Result<Dura
     Ok(budget)
 }
 
-/// What the fewest processes that allow an interval take.
+/// Returns the time of the fewest processes that allow an interval.
 fn least(blocks: &[Block]) -> Duration {
     let of = |block: &Block| block.floor.mul_f64(block.processes.min(PASSES_MIN) as f64);
     blocks.iter().map(of).sum()

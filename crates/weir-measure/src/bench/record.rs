@@ -1,9 +1,9 @@
-//! What a run of `weir bench` gives: the document of schema `weir.bench/2`.
+//! The result of a run of `weir bench`: the document of schema `weir.bench/2`.
 //!
-//! Figures have the unit that stands beside them, times of one step are nanoseconds (`_ns`), all
-//! other times seconds (`_s`); what a name does not say otherwise is as timed. Readers of an older
-//! program meet new fields without harm. [`Report::from_json`] reads older schemas too; a number
-//! after the slash above ours is refused.
+//! The unit of a figure stands beside it. Times of one step are nanoseconds (`_ns`), all other
+//! times seconds (`_s`), and figures are as timed unless the name says otherwise. Readers may
+//! ignore fields they do not know. [`Report::from_json`] reads older schemas too; it refuses a
+//! number after the slash above this one.
 
 use super::params::{Load, Params, Placement, Unit};
 use crate::host_cpu::HostUse;
@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 pub const SCHEMA: &str = "weir.bench/2";
 const SCHEMA_FAMILY: &str = "weir.bench/";
 const SCHEMA_NUMBER: u64 = 2;
-/// Intervals of a rare state that are wider than this, as a fraction of the estimate, say nothing.
+/// Widest meaningful interval of a rare state, as a fraction of the estimate.
 const RARE_WIDTH: f64 = 1.0;
-/// Nor do those of any figure that are wider than this: half of it is the figure itself.
+/// Widest meaningful interval of any figure: half of it is the figure itself.
 const VAGUE_WIDTH: f64 = 2.0;
 
 /// One run.
@@ -30,7 +30,7 @@ pub struct Report {
     pub started_unix_s: u64,
     /// How long it took.
     pub duration_s: f64,
-    /// Time it was given.
+    /// Its time budget.
     #[serde(default)]
     pub budget_s: f64,
     /// Whether it was the default set.
@@ -39,30 +39,30 @@ pub struct Report {
     /// The suites asked for, or cases of them ("joy-ipc/futex"), as they were typed.
     #[serde(default)]
     pub suites_asked: Vec<String>,
-    /// The regular expression that the names of cases had to match.
+    /// The regular expression that selected cases by name.
     #[serde(default)]
     pub filter: Option<String>,
-    /// The placements asked for, if any were.
+    /// The placements that were asked for, if any.
     #[serde(default)]
     pub placements_asked: Vec<Placement>,
-    /// Whether it was interrupted: it holds what was measured until then.
+    /// Whether it was interrupted; it then holds what was measured until then.
     #[serde(default)]
     pub interrupted: bool,
     /// The seed of all orders.
     pub seed: u64,
-    /// The competing load that was switched on.
+    /// The competing load of the run.
     pub load: Load,
     /// Where it ran.
     pub host: Host,
-    /// What the host was doing just before.
+    /// The activity of the host just before.
     pub rates: Rates,
-    /// The loop that figures are normalised by.
+    /// The loop that normalises the figures.
     pub reference: Reference,
-    /// What the same thing against itself gave.
+    /// The results of pairing the same thing with itself.
     pub self_test: SelfTest,
     /// The figures.
     pub cases: Vec<CaseRecord>,
-    /// Cases against the baseline of their group, in pairs of one process.
+    /// Comparisons with the baseline of the group, in pairs of one process.
     pub comparisons: Vec<ComparisonRecord>,
     /// What was left out and why, a line each.
     pub notes: Vec<Note>,
@@ -78,7 +78,7 @@ pub struct Host {
     pub kernel: String,
     /// The CPU's model name, family and model.
     pub cpu: String,
-    /// CPUs online, and CPUs this process may use.
+    /// CPUs online.
     pub cpus_online: u64,
     /// CPUs this process may use.
     pub cpus_allowed: Vec<u64>,
@@ -90,37 +90,36 @@ pub struct Host {
     pub clocksource: String,
     /// Frequency of the time-stamp counter against the monotonic clock; 0 without one.
     pub tsc_hz: u64,
-    /// Governor of the first CPU; "none" where the guest has no say.
+    /// Governor of the first CPU; "none" where the guest cannot choose.
     pub governor: String,
     /// "none", or the hypervisor's name where it is known.
     pub virtualisation: String,
-    /// Vulnerabilities, each with what the kernel says of its mitigation.
+    /// Vulnerabilities, each with the kernel's statement of its mitigation.
     pub mitigations: BTreeMap<String, String>,
-    /// Transparent huge pages, as the kernel brackets its choice.
+    /// Transparent huge pages, with the kernel's brackets around its choice.
     pub huge_pages: String,
     /// The CPUs of each placement used, such as "other-cpu": [0, 1].
     pub placements: BTreeMap<Placement, Vec<u64>>,
-    /// What it did beside the run.
+    /// The state of the host beside the run.
     pub state: HostState,
 }
 
-/// What the host did beside a run. `load` is what the run itself put on it; this is what others
-/// did.
+/// The state of the host beside a run: the use of its CPUs by others. `load` is the run's own load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostState {
-    /// Before the first cell was started, while nothing was measured.
+    /// Before the first cell started, while nothing was measured.
     pub before: Option<HostUse>,
     /// While cells ran.
     pub during: Option<HostUse>,
-    /// Whether others used, or the hypervisor took, so much of it that the figures are those of a
-    /// busy host; `None` where that is not known.
+    /// Whether others used, or the hypervisor took, so much that the figures are those of a busy
+    /// host; `None` where that is unknown.
     pub busy: Option<bool>,
-    /// The same as a sentence.
+    /// The state as a sentence.
     pub text: String,
 }
 
-/// What the host did in the second before the run, from /proc.
+/// The activity of the host in the second before the run, from /proc.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rates {
@@ -128,11 +127,11 @@ pub struct Rates {
     pub switches_per_s: f64,
     /// Page faults a second.
     pub faults_per_s: f64,
-    /// Read and write calls a second, of the processes that may be looked at.
+    /// Read and write calls a second, of the accessible processes.
     pub calls_per_s: f64,
     /// Processes and threads started a second.
     pub forks_per_s: f64,
-    /// Packets received a second by all network devices, the loopback device too.
+    /// Packets received a second by all network devices, including the loopback device.
     pub packets_per_s: f64,
 }
 
@@ -140,11 +139,11 @@ pub struct Rates {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reference {
-    /// What normalised figures are brought to: they are what would have been timed had every step
-    /// taken this. It is the median of the first run on this host that kept it, so that later runs
-    /// are brought to the same; else this run's own.
+    /// Step time to which figures are normalised, as if every step had taken this. It is the median
+    /// of the first run on this host that recorded it, so that later runs use the same; else this
+    /// run's own.
     pub nominal_ns: f64,
-    /// Whether it is that of an earlier run.
+    /// Whether that comes from an earlier run.
     pub from_first_run: bool,
     /// Median over all batches.
     pub median_ns: f64,
@@ -158,17 +157,17 @@ pub struct Reference {
     pub batches: u64,
 }
 
-/// What pairing the same thing with itself gave.
+/// The results of pairing the same thing with itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SelfTest {
     /// One entry a group of cases.
     pub entries: Vec<SelfTestEntry>,
-    /// Median over the entries of what was resolved; `None` without entries.
+    /// Median resolution of the entries; `None` without entries.
     pub resolves_share: Option<f64>,
-    /// Entries whose interval holds 1; of honest ones about 19 of 20 do.
+    /// Entries whose interval contains 1; about 19 of 20 valid ones do.
     pub same_entries: u64,
-    /// The same as a sentence.
+    /// The result as a sentence.
     pub sentence: String,
 }
 
@@ -179,7 +178,7 @@ pub struct SelfTestEntry {
     pub suite: String,
     /// The case that was run twice.
     pub case: String,
-    /// Where.
+    /// The placement.
     pub placement: Placement,
     /// Estimate of twin / case.
     pub ratio: f64,
@@ -200,18 +199,18 @@ pub struct CaseRecord {
     pub suite: String,
     /// The case, unique in suite, placement and stratum.
     pub case: String,
-    /// What it was measured with.
+    /// The parameters with which it was measured.
     pub params: Params,
-    /// Where.
+    /// The placement.
     pub placement: Placement,
-    /// What is counted: "time", "throughput", "user", "p99", ...
+    /// The quantity: "time", "throughput", "user", "p99", ...
     pub quantity: String,
-    /// Of `estimate`, `low`, `high`, `as_timed` and `samples`.
+    /// Unit of `estimate`, `low`, `high`, `as_timed` and `samples`.
     pub unit: Unit,
     /// The figure, normalised by the reference loop where `normalised` says so.
     pub estimate: f64,
-    /// Lower end of the 95 % interval of this run, widened by how far hosts drift between runs (see
-    /// `estimate::drift`): the intervals of two runs overlap.
+    /// Lower end of the 95 % interval of this run, widened by the hosts' drift between runs (see
+    /// `estimate::drift`) so that the intervals of two runs overlap.
     pub low: f64,
     /// Upper end.
     pub high: f64,
@@ -219,7 +218,7 @@ pub struct CaseRecord {
     pub normalised: bool,
     /// The estimate before normalising.
     pub as_timed: f64,
-    /// Their number.
+    /// Number of batches.
     pub batches: u64,
     /// Fresh processes the batches come from.
     pub processes: u64,
@@ -227,22 +226,22 @@ pub struct CaseRecord {
     pub between_processes_share: f64,
     /// For figures across CPUs, the median round trip of a cache line beside the batches.
     pub line_rtt_ns: Option<f64>,
-    /// "near" or "far" where that round trip was seen in two states.
+    /// "near" or "far" where that round trip had two states.
     pub stratum: Option<String>,
-    /// A difference too small to be told from 0: read the figure as "below `high`".
+    /// Whether the difference is too small to be told from 0: read the figure as "below `high`".
     #[serde(default)]
     pub below_resolution: bool,
-    /// What was measured under the load of the run; else none.
+    /// The competing load of the measurement; else none.
     #[serde(default)]
     pub load: Load,
-    /// How much of one CPU this costs at the host's present rate.
+    /// The part of one CPU that this costs at the host's present rate.
     pub perspective: Option<String>,
-    /// What is to be known of the figure, such as "bimodal".
+    /// Labels of the figure, such as "bimodal".
     #[serde(default)]
     pub labels: Vec<String>,
     /// Every batch, as timed, in the order of measuring.
     pub samples: Vec<f64>,
-    /// What was seen beside each sample.
+    /// Observations beside each sample.
     pub beside: Beside,
 }
 
@@ -250,17 +249,17 @@ pub struct CaseRecord {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Beside {
-    /// Which fresh process, from 0.
+    /// Number of the fresh process, from 0.
     pub process: Vec<u64>,
     /// When it ended, since the start of the run.
     pub at_s: Vec<f64>,
-    /// A step of the reference loop.
+    /// Time of a step of the reference loop.
     pub reference_ns: Vec<f64>,
     /// The CPU the measuring side was on.
     pub cpu: Vec<u64>,
     /// Involuntary context switches of the measuring side.
     pub involuntary: Vec<u64>,
-    /// What is wrong with it: "" or "slow", "moved", "preempted", joined by "+".
+    /// Faults of the sample: "" or "slow", "moved", "preempted", joined by "+".
     pub label: Vec<String>,
 }
 
@@ -273,7 +272,7 @@ pub struct ComparisonRecord {
     pub a: String,
     /// The case.
     pub b: String,
-    /// Where both ran.
+    /// The placement of both.
     pub placement: Placement,
     /// Unit of both.
     pub unit: Unit,
@@ -287,18 +286,18 @@ pub struct ComparisonRecord {
     pub p: f64,
     /// Processes, each of which gave one ratio.
     pub pairs: u64,
-    /// The difference that is taken for none, as a fraction.
+    /// The largest difference that counts as none, as a fraction.
     pub band_share: f64,
-    /// Of b.
+    /// The verdict on b.
     pub verdict: VerdictRecord,
 }
 
-/// What a comparison says of the second of the two.
+/// The verdict on the second of the two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerdictRecord {
     /// "faster", "slower", "equivalent" or "inconclusive".
     pub kind: String,
-    /// The same as a sentence.
+    /// The verdict as a sentence.
     pub text: String,
 }
 
@@ -307,7 +306,7 @@ pub struct VerdictRecord {
 pub struct Note {
     /// The suite.
     pub suite: String,
-    /// What and why.
+    /// What was left out, and why.
     pub text: String,
 }
 
@@ -327,7 +326,7 @@ pub enum ReportError {
 }
 
 impl Report {
-    /// Reads a report; one of an older schema as what it is in the present one.
+    /// Parses a report; one of an older schema is converted to the present one.
     ///
     /// # Errors
     /// Not JSON, another or a newer schema, or not of its shape.
@@ -348,7 +347,7 @@ impl Report {
                 let mut older: serde_json::Value = serde_json::from_str(text).map_err(shape)?;
                 super::upgrade::from_first(&mut older);
                 let report: Report = serde_json::from_value(older).map_err(shape)?;
-                // Nobody looked then at what others did.
+                // Older runs have no record of others' CPU use.
                 let host = Host { state: HostState::new(None, None), ..report.host };
                 Ok(Report { schema: SCHEMA.into(), host, ..report })
             }
@@ -357,13 +356,13 @@ impl Report {
 }
 
 impl CaseRecord {
-    /// What tells it from all others of a report: two runs are compared key by key.
+    /// Returns its key in a report, by which two runs are compared.
     pub fn key(&self) -> (String, String, Placement, Option<String>) {
         (self.suite.clone(), self.case.clone(), self.placement, self.stratum.clone())
     }
 
     /// Whether this is the rarer of two states of the cache line (see `stratum`), seen too seldom
-    /// for a figure: its interval reaches half of the estimate and more to each side.
+    /// for a figure: its interval extends by half of the estimate or more to each side.
     pub fn is_too_rare(&self, all: &[CaseRecord]) -> bool {
         let commoner = |other: &CaseRecord| {
             other.case == self.case
@@ -375,15 +374,15 @@ impl CaseRecord {
         self.stratum.is_some() && self.relative_width() > RARE_WIDTH && all.iter().any(commoner)
     }
 
-    /// Whether the interval reaches further to each side than the figure is large: that is no
-    /// figure to show. Differences that may be 0 and counted ticks have such intervals and are none
-    /// the worse; what came from one process has no interval at all.
+    /// Whether the interval extends further to each side than the figure is large: that is no
+    /// figure to show. Differences that may be 0 and counted ticks have such intervals and are
+    /// valid; a figure from one process has no interval at all.
     pub fn is_too_vague(&self) -> bool {
         let may_be_zero = self.below_resolution || matches!(&*self.quantity, "user" | "system");
         !may_be_zero && self.relative_width() > VAGUE_WIDTH
     }
 
-    /// Width of the interval as a fraction of the estimate.
+    /// Returns the width of the interval as a fraction of the estimate.
     pub fn relative_width(&self) -> f64 {
         (self.high - self.low) / self.estimate.abs()
     }

@@ -1,24 +1,24 @@
-//! The reference loop, by which absolute figures are normalised.
+//! The reference loop, which normalises absolute figures.
 //!
-//! Four chains side by side of multiplications, each of which needs the result of the one before
-//! (shifted and mixed in between, so that no compiler can join two of them). The number of cycles
-//! is the same whatever else is true, so the time tells how fast this CPU is at this moment: its
-//! clock, and whether something else runs on the same core. On shared hosts that changes by a
-//! quarter while neither steal time nor pressure stall information shows it.
+//! It runs four chains of multiplications side by side; each multiplication needs the result of the
+//! one before (shifted and mixed in between, so that no compiler can join two of them). The number
+//! of cycles is always the same, so the time shows how fast this CPU is at this moment: its clock,
+//! and whether something else runs on the same core. On shared hosts that changes by a quarter
+//! while neither steal time nor pressure stall information shows it.
 //!
-//! One chain alone waits for itself most of the time and hardly sees who shares the core. Measured
-//! beside a system call on a host with two states, of which the slower took the call 1.17 times as
-//! long: one chain 1.02, two 1.07, four 1.19 (rank correlation with the call 0.57, 0.79, 0.82). A
-//! pipe to itself took 1.29, memcpy of 4 KiB 1.40: for them it corrects a part.
+//! One chain alone mostly waits for itself and hardly notices what shares the core. Measured beside
+//! a system call on a host with two states, of which the slower took the call 1.17 times as long:
+//! one chain 1.02, two 1.07, four 1.19 (rank correlation with the call 0.57, 0.79, 0.82). A pipe to
+//! itself took 1.29, memcpy of 4 KiB 1.40: for them it corrects a part.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 const STEPS: u64 = 8_000;
-/// The shortest of so many runs: an interrupt lengthens one, not all.
+/// Number of runs, of which the shortest counts: an interrupt lengthens one, not all.
 const RUNS: usize = 3;
 
-/// Nanoseconds of one step, now, on this CPU.
+/// Returns the nanoseconds of one step, now, on this CPU.
 pub fn step_ns() -> f64 {
     let shortest = (0..RUNS).map(|_| run()).min_by(f64::total_cmp);
     shortest.unwrap_or(f64::NAN) / STEPS as f64
@@ -30,7 +30,7 @@ fn run() -> f64 {
     begun.elapsed().as_nanos() as f64
 }
 
-/// So many steps; what comes out is of no use but to be kept from being left out.
+/// Runs this many steps; the result only keeps the compiler from removing them.
 pub fn chains(steps: u64) -> u64 {
     let mut chains = [steps, steps + 1, steps + 2, steps + 3];
     for _ in 0..steps {
@@ -49,7 +49,7 @@ mod tests {
     fn a_step_takes_some_time_and_not_much() {
         let step = step_ns();
         assert!(step > 0.05 && step < 1_000.0, "{step}");
-        // Not folded away: more steps give another number.
+        // Not optimised away: more steps give another number.
         assert_ne!(chains(3), chains(4));
     }
 }

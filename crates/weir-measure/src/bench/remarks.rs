@@ -3,16 +3,16 @@
 use super::params::{Placement, Unit, size};
 use super::record::{CaseRecord, Report};
 
-/// A wide interval is worth a word from this width on, as a fraction of the estimate.
+/// Intervals are remarked from this width on, as a fraction of the estimate.
 const WIDE: f64 = 0.3;
-/// Throughput that falls below this share when the chunk grows is surprising.
+/// Throughput that falls below this share when the chunk grows is remarkable.
 const FALL: f64 = 0.75;
-/// A placement that changes a figure this many times is.
+/// A placement that changes a figure by this factor is remarkable.
 const FACTOR: f64 = 3.0;
-/// More sentences than this are not read.
+/// Most remarks.
 const MOST: usize = 12;
 
-/// The sentences, the most telling kinds first.
+/// Returns the remarks, the most informative kinds first.
 pub fn remarks(report: &Report) -> Vec<String> {
     let mut remarks = Vec::new();
     remarks.extend(placements(&report.cases));
@@ -24,8 +24,8 @@ pub fn remarks(report: &Report) -> Vec<String> {
     remarks
 }
 
-/// The same case at two placements, of which one takes several times as long: the widest of a
-/// suite.
+/// Remarks on a case at two placements, of which one takes several times as long: the largest ratio
+/// of a suite.
 fn placements(cases: &[CaseRecord]) -> Vec<String> {
     let mut found: Vec<(f64, &CaseRecord, &CaseRecord)> = Vec::new();
     let whole = |case: &&CaseRecord| case.params.operation.as_deref() != Some("switch");
@@ -84,10 +84,10 @@ fn placement_sentence(
     text
 }
 
-/// Throughput that falls as the chunk grows.
+/// Remarks on throughput that falls as the chunk grows.
 fn falls(cases: &[CaseRecord]) -> Vec<String> {
     let mut found = Vec::new();
-    // Copies of memory fall where a cache ends: that is known.
+    // Memory copies fall at the size of a cache, which is known.
     let moved = |case: &&CaseRecord| {
         case.unit == Unit::MegabytesPerSecond && case.params.operation.as_deref() != Some("copy")
     };
@@ -123,7 +123,7 @@ fn falls(cases: &[CaseRecord]) -> Vec<String> {
     found.into_iter().take(3).map(|(_, text)| text).collect()
 }
 
-/// The CPU's speed and the lines between CPUs.
+/// Remarks on the CPU's speed and the cache lines between CPUs.
 fn states(report: &Report) -> Vec<String> {
     let mut found = Vec::new();
     let reference = &report.reference;

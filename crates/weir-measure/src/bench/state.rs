@@ -1,6 +1,6 @@
-//! What the host did beside a run: before it began and while it went on.
+//! The state of the host beside a run: before it began and while it went on.
 //!
-//! A figure of a busy host is a figure of that host in that state: it is to say so.
+//! A figure of a busy host describes that host in that state, and must say so.
 
 use super::record::HostState;
 use crate::host_cpu::{HostCpu, HostUse, frequency_hz};
@@ -12,29 +12,32 @@ pub const STOLEN_SHARE: f64 = 0.05;
 /// A frequency that differs by more than this part is another state.
 const FREQUENCY_SHARE: f64 = 0.1;
 
-/// Looks at the host from its beginning on.
+/// A watch on the host from its beginning on.
 #[derive(Debug)]
-pub struct Watch {
+pub struct HostWatch {
     cpus: Vec<usize>,
     begun: Option<HostCpu>,
     frequencies_hz: Vec<f64>,
 }
 
-impl Watch {
+impl HostWatch {
     /// Begins to watch these CPUs.
-    pub fn begin(cpus: &[usize]) -> Watch {
-        let mut watch =
-            Watch { cpus: cpus.to_vec(), begun: HostCpu::read(cpus), frequencies_hz: Vec::new() };
+    pub fn begin(cpus: &[usize]) -> HostWatch {
+        let mut watch = HostWatch {
+            cpus: cpus.to_vec(),
+            begun: HostCpu::read(cpus),
+            frequencies_hz: Vec::new(),
+        };
         watch.look();
         watch
     }
 
-    /// Looks at what only the moment shows.
+    /// Samples values that only the moment shows.
     pub fn look(&mut self) {
         self.frequencies_hz.extend(frequency_hz(&self.cpus));
     }
 
-    /// What was seen since it began.
+    /// Returns the state since it began.
     pub fn seen(&mut self) -> Option<HostUse> {
         self.look();
         let used = HostCpu::read(&self.cpus)?.since(self.begun.as_ref()?)?;
@@ -51,7 +54,8 @@ impl HostUse {
         self.others_cpus > BUSY_SHARE * cpus || self.steal_cpus > STOLEN_SHARE * cpus
     }
 
-    /// "others used 1.1 of 2 CPUs, the hypervisor took 0.2", without what is nothing.
+    /// Describes the load: "others used 1.1 of 2 CPUs, the hypervisor took 0.2", without parts that
+    /// are zero.
     pub fn words(&self) -> String {
         let mut words = format!("others used {:.1} of {} CPUs", self.others_cpus, self.cpus);
         if self.steal_cpus > STOLEN_SHARE * self.cpus as f64 {
@@ -60,7 +64,7 @@ impl HostUse {
         words
     }
 
-    /// What tells two states apart, so that a difference of figures may be theirs.
+    /// Returns what distinguishes two states, so that a difference of figures may come from it.
     fn differs(&self, other: &HostUse) -> Option<String> {
         let share = |used: f64, seen: &HostUse| used / seen.cpus.max(1) as f64;
         let apart =
@@ -84,7 +88,7 @@ impl HostUse {
 }
 
 impl HostState {
-    /// Puts together what was seen before a run and during it.
+    /// Combines the states before a run and during it.
     pub fn new(before: Option<HostUse>, during: Option<HostUse>) -> HostState {
         let text = match &during {
             Some(during) => format!("{} while it ran", during.words()),
@@ -94,8 +98,8 @@ impl HostState {
         HostState { before, during, busy, text }
     }
 
-    /// In what two runs were in different states, if they were. `None` as well where one of them
-    /// did not look.
+    /// Describes how the states of two runs differed, if they did. `None` also where one of them
+    /// has no record.
     pub fn differs(&self, other: &HostState) -> Option<String> {
         self.during.as_ref()?.differs(other.during.as_ref()?)
     }
@@ -152,7 +156,7 @@ mod tests {
 
     #[test]
     fn watching_sees_something() {
-        let mut watch = Watch::begin(&[]);
+        let mut watch = HostWatch::begin(&[]);
         // sleep: counters of the kernel move in ticks.
         std::thread::sleep(std::time::Duration::from_millis(30));
         let seen = watch.seen().expect("/proc/stat is there");

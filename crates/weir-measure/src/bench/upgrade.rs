@@ -1,8 +1,8 @@
-//! Reports of older schemas as the present one: the history keeps runs for years.
+//! Converts reports of older schemas to the present one: the history keeps runs for years.
 
 use serde_json::{Map, Value};
 
-/// What a name of the first schema is called now, and what its numbers are multiplied by.
+/// Fields of the first schema with their present names, and the factors for their numbers.
 const RENAMED: [(&str, &str, f64); 7] = [
     ("weir", "weir_version", 1.0),
     ("n", "batches", 1.0),
@@ -13,7 +13,7 @@ const RENAMED: [(&str, &str, f64); 7] = [
     ("hold_one", "same_entries", 1.0),
 ];
 
-/// Makes a report of schema weir.bench/1 one of weir.bench/2.
+/// Converts a report of schema weir.bench/1 to weir.bench/2.
 pub fn from_first(report: &mut Value) {
     let Value::Object(report) = report else { return };
     rename(report);
@@ -54,7 +54,7 @@ pub fn from_first(report: &mut Value) {
     }
 }
 
-/// Pairs of a name and a value as an object; what is something else stays what it is.
+/// Converts pairs of a name and a value to an object; other values stay unchanged.
 fn object(pairs: Value) -> Value {
     let Value::Array(pairs) = pairs else { return pairs };
     let named = pairs.into_iter().filter_map(|pair| {

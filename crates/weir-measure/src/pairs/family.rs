@@ -1,12 +1,12 @@
-//! Many comparisons at once: p values corrected for their number.
+//! Correction of p values for the number of comparisons.
 //!
-//! Of a hundred comparisons of a host with itself five have a p value below 5 %. The correction of
-//! Holm (1979) makes it one family in twenty that has any: the smallest p value is multiplied by
-//! the number of comparisons, the next by one less, and so on, none ending below the one before. It
-//! holds however the comparisons depend on each other, which those of one host do: what disturbs
-//! one case disturbs its neighbours.
+//! Among a hundred comparisons of a host with itself, five have a p value below 5 %. With the
+//! correction of Holm (1979) only one family in twenty has any: the smallest p value is multiplied
+//! by the number of comparisons, the next by one less, and so on, and none ends below the one
+//! before. It holds however the comparisons depend on each other, and those of one host do: a
+//! disturbance of one case also affects its neighbours.
 
-/// The p values of a family, corrected; those that are not known stay so and do not count.
+/// Corrects the p values of a family; unknown ones stay unknown and do not count.
 pub fn holm(p: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut known: Vec<(usize, f64)> =
         p.iter().enumerate().filter_map(|(index, p)| Some((index, (*p)?))).collect();

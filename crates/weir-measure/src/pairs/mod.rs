@@ -1,16 +1,16 @@
-//! What may be concluded from paired runs.
+//! Statistics of paired runs.
 //!
-//! Two things, a and b, are compared by running them side by side again and again, each pair in
-//! random order. The ratio of a pair cancels what both halves share: the speed state of the CPU,
-//! drift, a neighbour's load. On a shared two-CPU machine, running all of a and then all of b gave
-//! 31 to 64 % false alarms at a nominal 5 %; random pairs gave 3 to 5 %.
+//! Two things, a and b, are compared by running them side by side repeatedly, each pair in random
+//! order. The ratio of a pair cancels what both halves share: the speed state of the CPU, drift, a
+//! neighbour's load. On a shared two-CPU machine, running all of a and then all of b gave 31 to 64
+//! % false alarms at a nominal 5 %; random pairs gave 3 to 5 %.
 //!
-//! - [`PairOrder`]: who goes first.
+//! - [`PairOrder`]: the random order of the halves.
 //! - [`Comparison`]: the estimate, its 95 % interval and the p value, from the log ratios of the
 //!   pairs by Wilcoxon's signed-rank test (`signed_rank`).
-//! - [`Unpaired`]: two samples that were not run in pairs, which is worse.
-//! - [`holm`]: p values of many comparisons at once.
-//! - [`Verdict`], [`Sentence`], [`Resolution`]: what that means, in words.
+//! - [`Unpaired`]: two samples that were not run in pairs, which is less reliable.
+//! - [`holm`]: corrected p values of many comparisons.
+//! - [`Verdict`], [`Sentence`], [`Resolution`]: the meaning of the result, in words.
 
 mod family;
 mod order;
@@ -23,9 +23,9 @@ pub use order::PairOrder;
 pub use unpaired::{Unpaired, p_of_intervals};
 pub use verdict::{Resolution, Sentence, Verdict};
 
-/// Fewer pairs than this allow no 95 % interval: even if all of them agree, p is 2 / 2^5.
+/// Fewest pairs with a 95 % interval: with one less, p is 2 / 2^5 even if all of them agree.
 pub const PAIRS_COUNT_MIN: usize = 6;
-/// More pairs than this are refused: the Walsh averages, n (n + 1) / 2 of them, are all held.
+/// Most pairs: the Walsh averages, n (n + 1) / 2 of them, are all held in memory.
 pub const PAIRS_COUNT_MAX: usize = 2048;
 
 /// Why pairs allow no conclusion.
@@ -48,18 +48,18 @@ pub enum PairsError {
     NotPositive {
         /// Which pair, from 0.
         index: usize,
-        /// Its first value that does not fit.
+        /// Its first invalid value.
         value: f64,
     },
 }
 
-/// How b compares with a: ratios b / a, so below 1 where b takes less.
+/// The comparison of b with a: ratios b / a, so below 1 where b takes less.
 ///
-/// Of several estimators that go with the signed-rank test, `ratio` is that of Hodges and Lehmann
-/// (the median of the Walsh averages), not the plain median of the log ratios (which `quartiles`
-/// holds): it is the point at which the test is least able to object, so it lies inside the
-/// interval in every case, which the plain median of lopsided ratios does not; and on normal noise
-/// it needs two thirds of the plain median's pairs. It bears 29 % of wild pairs.
+/// Among the estimators that go with the signed-rank test, `ratio` is that of Hodges and Lehmann
+/// (the median of the Walsh averages), not the plain median of the log ratios (in `quartiles`). It
+/// is the point that the test rejects least, so it always lies inside the interval, which the plain
+/// median of lopsided ratios does not; and on normal noise it needs two thirds of the plain
+/// median's pairs. It tolerates 29 % of wild pairs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Comparison {
@@ -101,7 +101,7 @@ impl Comparison {
             return Err(PairsError::TooMany { count });
         }
         // A difference of logarithms, not the logarithm of a quotient: it cannot overflow, and
-        // exchanging a and b changes the sign and nothing else.
+        // swapping a and b only changes the sign.
         let logs: Vec<f64> = pairs.iter().map(|(a, b)| b.ln() - a.ln()).collect();
         let found = signed_rank::analyse(&logs);
         assert!(found.low <= found.estimate && found.estimate <= found.high);
@@ -117,14 +117,14 @@ impl Comparison {
         })
     }
 
-    /// Whether the interval holds 1: no difference is shown.
+    /// Whether the interval contains 1: no difference is shown.
     pub fn holds_one(&self) -> bool {
         self.low <= 1.0 && 1.0 <= self.high
     }
 }
 
-/// The value below which this share of the values lies, interpolated between neighbours (type 7 of
-/// Hyndman and Fan 1996, the default of R and NumPy); NaN of no values.
+/// Returns the value below which this share of the values lies, interpolated between neighbours
+/// (type 7 of Hyndman and Fan 1996, the default of R and NumPy); NaN for no values.
 pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -1,19 +1,20 @@
-//! Who goes first: random order within pairs and rounds.
+//! The order of the halves: random within pairs and rounds.
 
 use crate::random::Random;
 
-/// In which order to run the halves of each pair, from a seed: the same seed, the same orders.
+/// Chooses the order of the halves of each pair from a seed: the same seed gives the same orders.
 ///
-/// Each pair is a coin of its own. Balanced orders (as often a first as b) would be a little
-/// tighter where the second half always suffers, but the signed-rank test then is no longer exact:
-/// it takes the signs of the pairs for independent, and coins make them so whatever the noise.
+/// Each pair is a coin toss of its own. Balanced orders (as often a first as b) would be a little
+/// tighter where the second half always suffers, but the signed-rank test would then no longer be
+/// exact: it assumes that the signs of the pairs are independent, and coin tosses make them so
+/// whatever the noise.
 #[derive(Clone, Debug)]
 pub struct PairOrder {
     random: Random,
 }
 
 impl PairOrder {
-    /// The orders that follow from `seed`.
+    /// Creates the orders that follow from `seed`.
     pub fn new(seed: u64) -> PairOrder {
         PairOrder { random: Random::new(seed) }
     }
@@ -23,8 +24,8 @@ impl PairOrder {
         self.random.next_u64() >> 63 == 0
     }
 
-    /// Puts the parts of a round into random order (Fisher and Yates); of any two of them, either
-    /// is as likely to be first, so they make a pair.
+    /// Shuffles the parts of a round (Fisher and Yates); of any two of them, either is equally
+    /// likely to be first, so they make a pair.
     pub fn shuffle<T>(&mut self, round: &mut [T]) {
         for last in (1..round.len()).rev() {
             round.swap(last, self.random.below(last as u64 + 1) as usize);

@@ -1,5 +1,5 @@
-//! Wilcoxon's signed-rank test of "the values are symmetric around 0", turned inside out into an
-//! estimate and a 95 % interval (F. Wilcoxon 1945; J. L. Hodges and E. L. Lehmann 1963).
+//! Wilcoxon's signed-rank test of "the values are symmetric around 0", inverted to give an estimate
+//! and a 95 % interval (F. Wilcoxon 1945; J. L. Hodges and E. L. Lehmann 1963).
 //!
 //! The statistic W is the sum of the ranks, by size, of the values above 0. It equals the number
 //! of Walsh averages (means of two values, each with itself included) above 0. Hence:
@@ -14,16 +14,16 @@
 //! Without ties p <= 0.05 just when the interval leaves out 0. With ties (a coarse clock) the
 //! interval is on the safe side: it may be a little too wide, and hold 0 where p is below 0.05.
 
-/// Up to this many values distributions are counted out; beyond, they are normal to within a step.
+/// Most values whose distribution is enumerated; above, it is normal to within a step.
 const EXACT_COUNT_MAX: usize = 100;
-/// Probability outside of each end of the interval.
+/// Probability beyond each end of the interval.
 const TAIL: f64 = 0.025;
-/// How many deviations from the mean leave [`TAIL`] outside.
+/// How many standard deviations from the mean leave [`TAIL`] outside.
 pub const TAIL_DEVIATIONS: f64 = 1.959_963_984_540_054;
 
-/// What the test finds.
+/// The result of the test.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
+pub struct SignedRank {
     /// Median of the Walsh averages.
     pub estimate: f64,
     /// Lower end of the 95 % interval.
@@ -34,8 +34,8 @@ pub struct Found {
     pub p: f64,
 }
 
-/// Analyses finite values, of which there must be at least six.
-pub fn analyse(values: &[f64]) -> Found {
+/// Analyses finite values, at least six of them.
+pub fn analyse(values: &[f64]) -> SignedRank {
     let k = critical(values.len()).expect("six values or more");
     let mut averages: Vec<f64> = Vec::with_capacity(values.len() * (values.len() + 1) / 2);
     for (at, a) in values.iter().enumerate() {
@@ -44,7 +44,7 @@ pub fn analyse(values: &[f64]) -> Found {
     }
     averages.sort_unstable_by(f64::total_cmp);
     let last = averages.len() - 1;
-    Found {
+    SignedRank {
         estimate: averages[last / 2] / 2.0 + averages[last.div_ceil(2)] / 2.0,
         low: averages[k],
         high: averages[last - k],
@@ -52,7 +52,8 @@ pub fn analyse(values: &[f64]) -> Found {
     }
 }
 
-/// The largest k with P(W <= k) at most [`TAIL`], of `n` values without ties; none below six.
+/// Returns the largest k with P(W <= k) at most [`TAIL`], for `n` values without ties; none below
+/// six.
 pub fn critical(n: usize) -> Option<usize> {
     if n > EXACT_COUNT_MAX {
         let ranks: Vec<usize> = (1..=n).map(|rank| 2 * rank).collect();
@@ -64,7 +65,7 @@ pub fn critical(n: usize) -> Option<usize> {
     within_tail(&chances(&ranks, n * (n + 1) / 4))
 }
 
-/// The largest k for which the chances of a statistic of 0 to k sum to at most [`TAIL`].
+/// Returns the largest k for which the chances of a statistic of 0 to k sum to at most [`TAIL`].
 pub fn within_tail(chances: &[f64]) -> Option<usize> {
     let mut below = 0.0;
     let beyond = chances.iter().position(|chance| {
@@ -74,7 +75,7 @@ pub fn within_tail(chances: &[f64]) -> Option<usize> {
     beyond?.checked_sub(1)
 }
 
-/// The two-sided p value of "symmetric around 0".
+/// Returns the two-sided p value of "symmetric around 0".
 pub fn p_value(values: &[f64]) -> f64 {
     let (ranks, above) = doubled_ranks(values);
     let total: usize = ranks.iter().sum();
@@ -91,8 +92,8 @@ pub fn p_value(values: &[f64]) -> f64 {
     (2.0 * tail).min(1.0)
 }
 
-/// Twice the mean ranks of the values other than 0, and the sum of those of values above 0.
-/// Doubled, mean ranks are whole.
+/// Returns twice the mean ranks of the values other than 0, and the sum of those of values above 0.
+/// Doubled, mean ranks are integers.
 fn doubled_ranks(values: &[f64]) -> (Vec<usize>, usize) {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(|a, b| a.abs().total_cmp(&b.abs()));
@@ -109,15 +110,15 @@ fn doubled_ranks(values: &[f64]) -> (Vec<usize>, usize) {
     (ranks, above)
 }
 
-/// `chances(..)[w]`: of all ways to give the ranks signs, the share whose positive ranks sum to w,
-/// for w up to `most`.
+/// Computes `chances(..)[w]`: among all assignments of signs to the ranks, the share whose positive
+/// ranks sum to w, for w up to `most`.
 fn chances(ranks: &[usize], most: usize) -> Vec<f64> {
     let mut chances = vec![0.0; most + 1];
     chances[0] = 1.0;
     let mut reached = 0;
     for rank in ranks {
         reached = (reached + rank).min(most);
-        // Downwards, so that what is read still lacks this rank.
+        // Downwards, so that the values read do not include this rank yet.
         for sum in (0..=reached).rev() {
             let with = if sum >= *rank { chances[sum - rank] } else { 0.0 };
             chances[sum] = (chances[sum] + with) / 2.0;
@@ -126,8 +127,8 @@ fn chances(ranks: &[usize], most: usize) -> Vec<f64> {
     chances
 }
 
-/// Mean and standard deviation of the sum of the positive ranks. Squares of mean ranks carry the
-/// correction for ties.
+/// Returns mean and standard deviation of the sum of the positive ranks. The squares of mean ranks
+/// include the correction for ties.
 fn moments(ranks: &[usize]) -> (f64, f64) {
     let sum: f64 = ranks.iter().map(|rank| *rank as f64).sum();
     let squares: f64 = ranks.iter().map(|rank| (*rank as f64).powi(2)).sum();

@@ -1,20 +1,20 @@
-//! Two samples that were not measured in pairs, such as two saved runs.
+//! Comparing two samples that were not measured in pairs, such as two saved runs.
 //!
-//! The test is that of Mann and Whitney (1947) on the logarithms, turned inside out as the signed
-//! ranks are: the estimate is the median of all quotients b / a (Hodges and Lehmann 1963), and the
-//! interval runs from the (k+1)th smallest quotient to the (k+1)th largest, k being the test's
-//! critical value. It takes for granted that the two samples differ by nothing but what is asked
-//! about; of runs at different hours that is not so, and whoever prints this has to say it.
+//! The test is that of Mann and Whitney (1947) on the logarithms, inverted like the signed ranks:
+//! the estimate is the median of all quotients b / a (Hodges and Lehmann 1963), and the interval
+//! runs from the (k+1)th smallest quotient to the (k+1)th largest, where k is the test's critical
+//! value. It assumes that the two samples differ only in the thing compared; runs at different
+//! hours violate that, and a program that prints the result must say so.
 
 use super::signed_rank::{TAIL_DEVIATIONS, within_tail};
 use super::{Comparison, PairsError, Verdict, quantile};
 
-/// Samples up to this size together are judged by the exact distribution.
+/// Largest total size of the samples for which the exact distribution is used.
 const EXACT_COUNT_MAX: usize = 60;
-/// With fewer on either side no 95 % interval exists, or hardly any.
+/// Fewest values on either side: with fewer, a 95 % interval hardly ever exists.
 const SAMPLE_COUNT_MIN: usize = 4;
 
-/// How b compares with a, the two being independent samples: ratios b / a.
+/// The comparison of two independent samples: ratios b / a.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Unpaired {
@@ -62,10 +62,10 @@ impl Unpaired {
         })
     }
 
-    /// The same with an uncertainty that neither sample shows: how far the host drifts from one run
-    /// to the next, as the half width of its 95 % interval on the logarithmic scale. Errors that
-    /// have nothing to do with each other add as squares; the p value goes by the wider interval,
-    /// and is never below what the samples themselves say.
+    /// Adds an uncertainty that neither sample shows: how far the host drifts from one run to the
+    /// next, as the half width of its 95 % interval on the logarithmic scale. Independent errors
+    /// add as squares. The p value follows from the wider interval, and is never below that of the
+    /// samples themselves.
     #[must_use]
     pub fn widened(self, drift: f64) -> Unpaired {
         let (middle, low, high) = (self.ratio.ln(), self.low.ln(), self.high.ln());
@@ -86,7 +86,7 @@ impl Unpaired {
     }
 }
 
-/// The largest k with P(U <= k) at most 0.025; 0 where there is none.
+/// Returns the largest k with P(U <= k) at most 0.025; 0 where there is none.
 fn critical(m: usize, n: usize) -> usize {
     if m + n > EXACT_COUNT_MAX {
         let (mean, deviation) = moments(m, n);
@@ -95,14 +95,14 @@ fn critical(m: usize, n: usize) -> usize {
     within_tail(&chances(m, n)).unwrap_or(0)
 }
 
-/// Two-sided p value of a normal variable so many standard deviations from 0.
+/// Returns the two-sided p value of a normal variable this many standard deviations from 0.
 fn two_sided(deviations: f64) -> f64 {
     libm::erfc(deviations.abs() / std::f64::consts::SQRT_2).min(1.0)
 }
 
-/// Two-sided p value of "the same" for two figures of which only the 95 % intervals are known, each
-/// as `(value, low, high)`: for differences and shares, which may be 0 or below and have no ratio.
-/// `None` where an interval has no width.
+/// Returns the two-sided p value of "the same" for two figures of which only the 95 % intervals are
+/// known, each as `(value, low, high)`: for differences and shares, which may be 0 or below and
+/// have no ratio. `None` where an interval has no width.
 pub fn p_of_intervals(a: (f64, f64, f64), b: (f64, f64, f64)) -> Option<f64> {
     let (upper, lower) = if a.0 > b.0 { (a, b) } else { (b, a) };
     let width = (upper.0 - upper.1).hypot(lower.2 - lower.0);
@@ -110,7 +110,7 @@ pub fn p_of_intervals(a: (f64, f64, f64), b: (f64, f64, f64)) -> Option<f64> {
     (width > 0.0 && p.is_finite()).then_some(p)
 }
 
-/// Two-sided p value, from how many of the differences are below 0. Ties count half.
+/// Returns the two-sided p value from the number of differences below 0. Ties count half.
 fn p_value(differences: &[f64], m: usize, n: usize) -> f64 {
     let below = differences.iter().filter(|difference| **difference < 0.0).count();
     let ties = differences.iter().filter(|difference| **difference == 0.0).count();
@@ -130,8 +130,8 @@ fn moments(m: usize, n: usize) -> (f64, f64) {
     (m * n / 2.0, (m * n * (m + n + 1.0) / 12.0).sqrt())
 }
 
-/// `chances(m, n)[u]`: of all ways to choose which m of the m + n ranks are a's, the share in
-/// which U is u.
+/// Computes `chances(m, n)[u]`: among all choices of m of the m + n ranks for a, the share in which
+/// U is u.
 fn chances(m: usize, n: usize) -> Vec<f64> {
     let most = m * n;
     // ways[j][u]: so many of the ranks seen so far are a's, and so many b's came before them.

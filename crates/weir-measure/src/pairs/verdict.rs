@@ -1,9 +1,9 @@
-//! What a comparison means, in words.
+//! The meaning of a comparison, in words.
 
 use super::Comparison;
 use std::fmt;
 
-/// What a comparison of times says of b.
+/// The meaning of a comparison of times, for b.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "lowercase")]
 pub enum Verdict {
@@ -11,17 +11,17 @@ pub enum Verdict {
     Faster,
     /// It takes more time: the interval lies above 1.
     Slower,
-    /// Whatever the difference, it does not matter: the whole interval lies inside the band. So
-    /// too when the interval leaves out 1, that is, when a difference is sure but that small.
+    /// The difference does not matter: the whole interval lies inside the band. This also holds
+    /// when the interval excludes 1, that is, when a difference is certain but that small.
     Equivalent,
-    /// The pairs do not tell: the interval holds 1 and reaches beyond the band.
+    /// The pairs do not decide: the interval contains 1 and reaches beyond the band.
     Inconclusive,
 }
 
 impl Comparison {
-    /// Judges b. `band` is the difference that does not matter, 0.02 for 2 %: ratios from
-    /// 1 / (1 + band) to 1 + band, the same for b against a as for a against b. No ratio is within
-    /// a band that is negative or not a number.
+    /// Judges b. `band` is the difference that does not matter, 0.02 for 2 %: ratios from 1 / (1 +
+    /// band) to 1 + band, symmetric between a and b. No ratio is within a band that is negative or
+    /// not a number.
     ///
     /// With the 95 % interval inside the band, both one-sided tests of equivalence hold at 2.5 %,
     /// which is stricter than the usual two at 5 % (D. J. Schuirmann 1987).
@@ -37,25 +37,25 @@ impl Comparison {
         }
     }
 
-    /// The comparison as words about b, with a verdict that may be a turned one (of rates) or a
-    /// corrected one (of many comparisons): "1.30x (1.25 to 1.36) of a: slower".
+    /// Describes the comparison in words about b, with a verdict that may be inverted (for rates)
+    /// or corrected (for many comparisons): "1.30x (1.25 to 1.36) of a: slower".
     pub fn words(&self, a: &str, verdict: Verdict) -> String {
         let (Comparison { ratio, low, high, .. }, digits) = (self, self.digits());
         format!("{ratio:.digits$}x ({low:.digits$} to {high:.digits$}) of {a}: {verdict}")
     }
 
-    /// The comparison and its verdict as a sentence, with names for the two.
+    /// Describes the comparison and its verdict in a sentence, with names for the two.
     pub fn sentence<'a>(&'a self, a: &'a str, b: &'a str, band: f64) -> Sentence<'a> {
         Sentence { comparison: self, a, b, band }
     }
 
-    /// What the host resolves, if a and b were the same thing (an A/A series).
+    /// Returns the host's resolution, if a and b were the same thing (an A/A series).
     pub fn resolution(&self) -> Resolution {
         Resolution { comparison: *self, fraction: (self.high / self.low).sqrt() - 1.0 }
     }
 }
 
-/// The ratio and its interval: "0.94x (95 % interval 0.91 to 0.97, 25 pairs)".
+/// Formats the ratio and its interval: "0.94x (95 % interval 0.91 to 0.97, 25 pairs)".
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Comparison { ratio, low, high, pairs, .. } = self;
@@ -66,8 +66,8 @@ impl fmt::Display for Comparison {
 }
 
 impl Comparison {
-    /// Decimals that show the interval: at least two, a step no larger than half its width, and no
-    /// end that reads 1 without being 1.
+    /// Returns the decimals that show the interval: at least two, a step no larger than half its
+    /// width, and no end that reads 1 without being 1.
     pub fn digits(&self) -> usize {
         const MOST: usize = 6;
         if self.low == self.high {
@@ -112,18 +112,18 @@ impl fmt::Display for Sentence<'_> {
     }
 }
 
-/// What an A/A series, the same thing paired with itself, says of the host.
+/// The host's resolution from an A/A series, in which one thing is paired with itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Resolution {
     comparison: Comparison,
-    /// Half the width of the interval, 0.015 for 1.5 %: about the smallest difference that as many
-    /// pairs of such runs can show here.
+    /// Half the width of the interval, 0.015 for 1.5 %: about the smallest difference that this
+    /// number of pairs of such runs can show here.
     pub fraction: f64,
 }
 
 impl Resolution {
-    /// Whether the interval holds 1. One honest A/A series in twenty does not; two in a row mean
-    /// that the halves are not run alike.
+    /// Whether the interval contains 1. One valid A/A series in twenty does not; two in a row mean
+    /// that the halves do not run under equal conditions.
     pub fn holds_one(&self) -> bool {
         self.comparison.holds_one()
     }
@@ -140,7 +140,7 @@ impl fmt::Display for Resolution {
     }
 }
 
-/// A fraction as "1.5 %", with as many decimals as it takes to not read 0.
+/// A fraction shown as "1.5 %", with as many decimals as necessary not to read 0.
 struct Percent(f64);
 
 impl fmt::Display for Percent {

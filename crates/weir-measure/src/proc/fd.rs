@@ -1,4 +1,4 @@
-//! What a descriptor of another process refers to, and what an epoll set waits for.
+//! What a descriptor of another process refers to, and the descriptors of an epoll set.
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use weir_sys::Pid;
 use weir_sys::proc::refuse_foreign;
 
-/// What a descriptor refers to, enough to tell two apart.
+/// The file behind a descriptor, enough to distinguish two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Descriptor {
     /// Device of the inode.
@@ -14,12 +14,12 @@ pub struct Descriptor {
     /// Number of the inode: for a pipe, the number that both of its ends share.
     pub inode: u64,
     /// Kind of file.
-    pub kind: Kind,
+    pub kind: FileKind,
 }
 
-/// Kinds of file, as far as waiting differs between them.
+/// Kinds of files, as far as waiting for them differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum FileKind {
     /// A pipe or a FIFO.
     Pipe,
     /// A socket.
@@ -32,45 +32,48 @@ pub enum Kind {
     Anonymous,
 }
 
-/// What stands for process `pid`, whoever has its number later; `None` when it is gone.
+/// Opens a pidfd for process `pid`, which stays valid whoever gets the id later; `None` when it has
+/// ended.
 pub fn pidfd(pid: Pid) -> Option<OwnedFd> {
     pidfd_open(rustix::process::Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 
-/// Borrows a descriptor of process `pid` for one look; `None` when it may not be had.
+/// Borrows a descriptor of process `pid` for one look; `None` when access is denied.
 pub fn borrow(pid: Pid, fd: i32) -> Option<OwnedFd> {
     pidfd_getfd(pidfd(pid)?, fd, PidfdGetfdFlags::empty()).ok()
 }
 
 impl Descriptor {
-    /// What an open descriptor of this process refers to.
+    /// Returns what an open descriptor of this process refers to.
     pub fn of(fd: impl std::os::fd::AsFd) -> Option<Descriptor> {
         Some(Descriptor::from_stat(&rustix::fs::fstat(fd).ok()?))
     }
 
     /// Whether it is a pipe or a FIFO.
     pub fn is_pipe(&self) -> bool {
-        self.kind == Kind::Pipe
+        self.kind == FileKind::Pipe
     }
 
     /// Whether it is a socket.
     pub fn is_socket(&self) -> bool {
-        self.kind == Kind::Socket
+        self.kind == FileKind::Socket
     }
 
     fn from_stat(stat: &rustix::fs::Stat) -> Descriptor {
         let kind = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Fifo => Kind::Pipe,
-            FileType::Socket => Kind::Socket,
-            FileType::CharacterDevice => Kind::Device,
-            FileType::RegularFile | FileType::Directory | FileType::BlockDevice => Kind::Storage,
-            _ => Kind::Anonymous,
+            FileType::Fifo => FileKind::Pipe,
+            FileType::Socket => FileKind::Socket,
+            FileType::CharacterDevice => FileKind::Device,
+            FileType::RegularFile | FileType::Directory | FileType::BlockDevice => {
+                FileKind::Storage
+            }
+            _ => FileKind::Anonymous,
         };
         Descriptor { device: stat.st_dev, inode: stat.st_ino, kind }
     }
 }
 
-/// What descriptor `fd` of process `pid` refers to; `None` when it is closed or hidden.
+/// Returns what descriptor `fd` of process `pid` refers to; `None` when it is closed or hidden.
 pub fn descriptor(pid: Pid, fd: i32) -> Option<Descriptor> {
     let path = format!("/proc/{pid}/fd/{fd}");
     refuse_foreign(&path).ok()?;
@@ -79,7 +82,7 @@ pub fn descriptor(pid: Pid, fd: i32) -> Option<Descriptor> {
     Some(Descriptor::from_stat(&stat))
 }
 
-/// The descriptors that the epoll set `fd` of process `pid` waits for, with the events.
+/// Returns the descriptors for which the epoll set `fd` of process `pid` waits, with the events.
 ///
 /// Reads `/proc/PID/fdinfo/FD`; at most the first 4096 bytes of it, some 50 descriptors.
 pub fn epoll_interest(pid: Pid, fd: i32) -> Vec<(i32, u32)> {

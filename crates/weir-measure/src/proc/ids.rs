@@ -1,38 +1,38 @@
-//! Which processes and threads there are, found cheaply.
+//! Finding processes and threads cheaply, by their ids.
 //!
-//! The last field of `/proc/loadavg` is the newest id the kernel gave out in this pid namespace.
-//! While it stands still no process and no thread was started, so nobody need be looked for; when
-//! it moved by a few, only those few ids need a look. Walking all of `/proc` is the fallback.
+//! The last field of `/proc/loadavg` is the newest id that the kernel assigned in this pid
+//! namespace. While it stays the same, no process or thread was started, so no search is needed; if
+//! it advanced by a few, only those few ids need a look. Walking all of `/proc` is the fallback.
 
 use super::io::field;
 use weir_sys::Pid;
 use weir_sys::proc::{ProcFile, read_small, tasks};
 
-/// Whose thread an id is, and who started that process.
+/// The process of an id, and its parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The process (thread group) the id belongs to.
     pub pid: Pid,
     /// The parent of that process.
     pub parent: Pid,
-    /// Name of its program, as the kernel cuts it (15 bytes).
+    /// Name of its program, as the kernel truncates it (15 bytes).
     pub name: String,
 }
 
-/// The newest id given out, from an open `/proc/loadavg`; `None` where it is hidden.
+/// Returns the newest id, from an open `/proc/loadavg`; `None` where it is hidden.
 pub fn last_id(loadavg: &ProcFile) -> Option<Pid> {
     let mut buffer = [0; 128];
     let text = std::str::from_utf8(loadavg.read(&mut buffer).ok()?).ok()?;
     text.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
-/// The largest id that the kernel gives out; what is usual where that is hidden.
+/// Returns the largest id that the kernel assigns; the usual one where that is hidden.
 pub fn largest_id() -> Pid {
     let text = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
     text.trim().parse::<Pid>().map_or(32_768, |most| most.saturating_sub(1))
 }
 
-/// Whose id this is; `None` when nobody has it (any more) or it is hidden.
+/// Returns whose id this is; `None` when it is unused (by now) or hidden.
 pub fn identity(id: Pid) -> Option<Identity> {
     let mut buffer = [0; 512];
     let text = read_small(&format!("/proc/{id}/status"), &mut buffer).ok()?;
@@ -42,7 +42,7 @@ pub fn identity(id: Pid) -> Option<Identity> {
     Some(Identity { pid: number("Tgid")?, parent: number("PPid")?, name })
 }
 
-/// Whether somebody has this id, be it hidden or not.
+/// Whether this id is in use, hidden or not.
 pub fn is_taken(id: Pid) -> bool {
     rustix::process::Pid::from_raw(id).is_some_and(|id| {
         let found = rustix::process::test_kill_process(id);
@@ -50,8 +50,8 @@ pub fn is_taken(id: Pid) -> bool {
     })
 }
 
-/// Whether `child` is a child of process `parent`, one that is hidden included; `false` where the
-/// kernel was built without `CONFIG_PROC_CHILDREN`.
+/// Whether `child` is a child of process `parent`, even a hidden one; `false` where the kernel was
+/// built without `CONFIG_PROC_CHILDREN`.
 pub fn is_child(child: Pid, parent: Pid) -> bool {
     tasks(parent).into_iter().any(|task| {
         let path = format!("/proc/{parent}/task/{task}/children");

@@ -2,8 +2,8 @@
 
 use weir_doctor::facts::Io;
 
-/// Parses the contents of `/proc/PID/io`: what a process and the descendants it waited for asked
-/// for.
+/// Parses the contents of `/proc/PID/io`: the transfers of a process and of the descendants it
+/// waited for.
 pub fn parse_io(text: &[u8]) -> Option<Io> {
     let text = std::str::from_utf8(text).ok()?;
     let number = |name: &str| field(text, name)?.parse().ok();
@@ -15,20 +15,20 @@ pub fn parse_io(text: &[u8]) -> Option<Io> {
     })
 }
 
-/// The peak resident set (`VmHWM`) in the contents of `/proc/PID/status`; a zombie has none.
+/// Parses the peak resident set (`VmHWM`) in the contents of `/proc/PID/status`; a zombie has none.
 pub fn peak_rss_bytes(status: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(status).ok()?;
     let peak = field(text, "VmHWM")?;
     Some(peak.trim_end_matches("kB").trim().parse::<u64>().ok()? * 1024)
 }
 
-/// What stands behind `name` and a colon.
+/// Returns the text after `name` and a colon.
 pub fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
     Some(pairs.find(|(known, _)| known.trim() == name)?.1.trim())
 }
 
-/// The number behind `name` and a blank.
+/// Returns the number after `name` and a blank.
 pub fn number(text: &str, name: &str) -> Option<u64> {
     let mut pairs = text.lines().filter_map(|line| line.split_once(' '));
     pairs.find(|(known, _)| *known == name)?.1.trim().parse().ok()

@@ -1,6 +1,6 @@
 //! Parser of `/proc/PID/syscall` (kernel: `proc_pid_syscall`).
 
-/// What a task is doing at the moment it is looked at.
+/// The activity of a task at the moment of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocked {
     /// On a CPU, or waiting for one.

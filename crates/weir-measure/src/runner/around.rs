@@ -1,27 +1,27 @@
-//! What is around a run: what others do with the CPUs, and the quota.
+//! The surroundings of a run: what other processes do with the CPUs, and the quota.
 
 use crate::host_cpu::HostCpu;
 use crate::machine;
-use crate::quota::{self, Limit};
+use crate::quota::{self, GroupQuota};
 use weir_doctor::facts::{Host, Quota};
 
-/// The kernel counts in ticks of 10 ms: of shorter runs it tells too little.
+/// The kernel counts in ticks of 10 ms, which is too coarse for runs shorter than this.
 const SHORTEST_NS: u64 = 200_000_000;
 
-/// A look at what is around, before the run.
+/// The counters before the run.
 #[derive(Debug)]
-pub(super) struct Around {
+pub(super) struct RunSurroundings {
     cpus: Option<HostCpu>,
-    limits: Vec<Limit>,
+    limits: Vec<GroupQuota>,
 }
 
-impl Around {
-    pub fn look() -> Around {
-        Around { cpus: HostCpu::read(&machine::allowed_cpus()), limits: quota::limits() }
+impl RunSurroundings {
+    pub fn look() -> RunSurroundings {
+        RunSurroundings { cpus: HostCpu::read(&machine::allowed_cpus()), limits: quota::limits() }
     }
 
-    /// What happened since, where `unreaped_ns` of CPU time is the run's too although nobody has
-    /// waited for the processes that used it.
+    /// Returns what happened since; `unreaped_ns` of CPU time also belongs to the run, although
+    /// nobody has waited for the processes that used it.
     pub fn since(&self, wall_ns: u64, unreaped_ns: u64) -> (Host, Option<Quota>) {
         let allowed = machine::allowed_cpus();
         let mut host = Host {

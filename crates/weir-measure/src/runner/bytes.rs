@@ -1,32 +1,32 @@
-//! What each stage read and wrote, and what crossed the pipes between them.
+//! The bytes that each stage read and wrote, and those that crossed the pipes between them.
 //!
-//! Two figures with two names. What a stage's processes read and wrote is the kernel's own count
-//! (`rchar`, `wchar`) and complete, unless some of them used calls that are not counted. What
-//! crossed a pipe nobody counts: it is bounded by the counts of its two sides.
+//! These are two different figures. The bytes that a stage's processes read and wrote are the
+//! kernel's own count (`rchar`, `wchar`) and complete, unless some of them used uncounted calls.
+//! Nobody counts the bytes that cross a pipe: the counts of its two sides bound them.
 
 use crate::attribution::PipeTotals;
 use weir_doctor::facts::{Evidence, Io, Stage};
 
-/// Counts of the two sides of a pipe that differ by no more than this, and 1/64 of the larger,
-/// agree: the reader's include the loading of its program, the writer's its messages.
+/// Counts of the two sides of a pipe agree if they differ by no more than this plus 1/64 of the
+/// larger: the reader's include the loading of its program, the writer's its messages.
 const LOADING_BYTES: u64 = 1 << 18;
 
-/// How the bytes of a stage are known, where `last` tells whether they were read after its end.
+/// Returns the quality of a stage's bytes; `last` tells whether they were read after its end.
 pub(super) fn evidence(stage: &Stage, last: bool) -> Evidence {
     match stage.io {
         None => Evidence::Unknown,
         Some(_) if stage.uncounted || !last => Evidence::LowerBound,
-        // weir's own buffer moves by splice whenever it can.
+        // weir's own buffer uses splice whenever it can.
         Some(_) if stage.relay => Evidence::LowerBound,
-        // Descendants that nobody waited for are missing here as they are from the CPU time.
+        // Descendants that nobody waited for are missing here, as in the CPU time.
         Some(_) if stage.cpu_evidence == Evidence::LowerBound => Evidence::LowerBound,
         Some(_) => Evidence::Exact,
     }
 }
 
-/// Takes the fill of the pipe behind the stage `left` for a witness: when more came into it than
-/// its writer counted, or more was taken out than its reader counted, that side moves bytes by
-/// calls that are not counted, although it was not seen in one.
+/// Uses the fill of the pipe behind the stage `left` as evidence: if more came into it than its
+/// writer counted, or more left it than its reader counted, that side moves bytes by uncounted
+/// calls, although it was never seen in one.
 pub(super) fn check_pipe(stages: &mut [Stage], left: usize, totals: &PipeTotals) {
     let mut check = |position: usize, counted: fn(Io) -> u64, moved: u64| {
         let Some(stage) = stages.get_mut(position) else { return };
@@ -39,13 +39,13 @@ pub(super) fn check_pipe(stages: &mut [Stage], left: usize, totals: &PipeTotals)
     check(left + 1, |io| io.read_bytes, totals.drained_bytes);
 }
 
-/// What crossed each pipe.
+/// Computes the bytes that crossed each pipe.
 ///
-/// Each side counted what it moved, with other things besides (files, messages, its own loading),
-/// so neither can have moved more through the pipe than it counted, and the smaller count is the
-/// tighter bound. A side that was seen using calls the kernel does not count tells nothing. Where
-/// the counts differ by much, one side may have used such calls unseen: then the bound is no more
-/// than an estimate.
+/// Each side counted what it moved, including other data (files, messages, its own loading), so
+/// neither can have moved more through the pipe than it counted, and the smaller count is the
+/// tighter bound. The count of a side that was seen in uncounted calls is no evidence. If the
+/// counts differ by much, one side may have used such calls unseen: then the bound is only an
+/// estimate.
 pub(super) fn cross_pipes(stages: &mut [Stage]) {
     let crossed: Vec<(Option<u64>, Evidence)> =
         stages.windows(2).map(|pair| crossed(&pair[0], &pair[1])).collect();
@@ -61,7 +61,7 @@ pub(super) fn cross_pipes(stages: &mut [Stage]) {
 
 fn crossed(writer: &Stage, reader: &Stage) -> (Option<u64>, Evidence) {
     if writer.failure.is_some() {
-        // Who was never started wrote nothing.
+        // A stage that was never started wrote nothing.
         return (Some(0), Evidence::Exact);
     }
     let counted = |stage: &Stage, bytes: fn(Io) -> u64| {
@@ -79,8 +79,8 @@ fn crossed(writer: &Stage, reader: &Stage) -> (Option<u64>, Evidence) {
             (Some(written.min(read)), evidence)
         }
         (None, Some(read)) => {
-            // Calls that are not counted may have been reads alone (of a socket). What was seen of
-            // its writes then says more than the reader's count, which has the program's loading.
+            // The uncounted calls may have been reads alone (of a socket). The observed part of its
+            // writes then says more than the reader's count, which includes its program's loading.
             let seen = writer.io.map(|io| io.write_bytes).filter(|seen| *seen > 0);
             let seen = seen.filter(|seen| agree(*seen, read));
             (Some(seen.map_or(read, |seen| seen.min(read))), Evidence::Estimated)

@@ -1,7 +1,7 @@
-//! The end of a stage: the kernel's final counters, and the stage's record from them.
+//! The end of a stage: reads the kernel's final counters and makes the stage's record.
 
 use super::job::{Job, StageSpec};
-use super::{Running, bytes, sums};
+use super::{RunningJob, bytes, sums};
 use crate::attribution::{Births, Group, Peers, Sampler};
 use crate::machine;
 use crate::oom;
@@ -17,16 +17,16 @@ use weir_measure_sys::wait::{Reaped, reap};
 use weir_sys::Pid;
 use weir_sys::proc::{ProcFile, Sched, Stat, is_own, read_small};
 
-/// Why a stage could not be started: the status a shell would give it, and a sentence.
-pub struct Failure {
+/// Why a stage could not be started: the status that a shell would give it, and a sentence.
+pub struct StartFailure {
     /// 127 when there is no such command, 126 when it cannot be executed.
     pub status: i32,
     /// The reason.
     pub reason: String,
 }
 
-/// A stage that was started, or could not be.
-pub(super) struct Live {
+/// A stage that was started, or that failed to start.
+pub(super) struct LiveStage {
     start_ns: u64,
     /// Whether it is stopped by job control.
     pub stopped: bool,
@@ -34,30 +34,30 @@ pub(super) struct Live {
 }
 
 enum LiveState {
-    Failed(Failure),
+    Failed(StartFailure),
     Running(Files),
-    Ended(Box<Ended>),
+    Ended(Box<FinalCounters>),
 }
 
-/// Samples from which a sampled peak is taken seriously.
+/// Least number of samples for a sampled peak to count.
 const ENOUGH_SAMPLES: u64 = 4;
 
-/// What is held of a running stage; opened while it lives, readable still when it is a zombie.
+/// Open files of a running stage, still readable when it is a zombie.
 struct Files {
     pid: Pid,
     group: usize,
     pidfd: Option<OwnedFd>,
     sched: Option<ProcFile>,
     io: Option<ProcFile>,
-    /// Peak memory its process may have inherited from this one.
+    /// Peak memory that its process may have inherited from this one.
     inherited_rss_bytes: u64,
 }
 
 /// The final counters of a stage.
-struct Ended {
+struct FinalCounters {
     group: usize,
     end_ns: u64,
-    /// Of the first thread of the first process.
+    /// CPU and waiting time of the first thread of the first process.
     sched: Option<Sched>,
     /// Whether it waited for children that used CPU time.
     had_children: bool,
@@ -66,16 +66,16 @@ struct Ended {
     inherited_rss_bytes: u64,
 }
 
-impl Live {
-    pub fn failed(failure: Failure, start_ns: u64) -> Live {
-        Live { start_ns, stopped: false, state: LiveState::Failed(failure) }
+impl LiveStage {
+    pub fn failed(failure: StartFailure, start_ns: u64) -> LiveStage {
+        LiveStage { start_ns, stopped: false, state: LiveState::Failed(failure) }
     }
 
-    pub fn started(pid: Pid, group: usize, start_ns: u64, inherited_rss_bytes: u64) -> Live {
+    pub fn started(pid: Pid, group: usize, start_ns: u64, inherited_rss_bytes: u64) -> LiveStage {
         let open = |file| ProcFile::open(&format!("/proc/{pid}/{file}")).ok();
         let (sched, io) = (open("schedstat"), open("io"));
         let files = Files { pid, group, pidfd: pidfd(pid), sched, io, inherited_rss_bytes };
-        Live { start_ns, stopped: false, state: LiveState::Running(files) }
+        LiveStage { start_ns, stopped: false, state: LiveState::Running(files) }
     }
 
     pub fn has_ended(&self) -> bool {
@@ -101,7 +101,7 @@ impl Live {
         }
     }
 
-    /// The stage's first process is a zombie: reads its counters, then reaps it.
+    /// Reads the counters of a stage's first process, which is a zombie, then reaps it.
     pub fn harvest(&mut self, now_ns: u64, sampler: &mut Sampler) {
         let Some(files) = self.files() else { return };
         let mut buffer = [0; 1024];
@@ -111,7 +111,7 @@ impl Live {
         let stat = read_small(&format!("/proc/{}/stat", files.pid), &mut buffer).ok();
         let had_children = stat.and_then(Stat::parse).is_some_and(|stat| stat.waited_ticks > 0);
         sampler.end_group(files.group, now_ns);
-        let ended = Ended {
+        let ended = FinalCounters {
             group: files.group,
             end_ns: now_ns,
             sched,
@@ -139,18 +139,18 @@ impl Live {
     }
 }
 
-/// How a process ended, from its status; of two there is one.
+/// Converts a process's status to how it ended.
 fn ending(status: ExitStatus) -> Ending {
     let signal = status.signal().map(Ending::Signal);
     signal.unwrap_or_else(|| Ending::Code(status.code().unwrap_or_default()))
 }
 
-impl Running {
-    /// The record of the job, all of whose stages have ended.
+impl RunningJob {
+    /// Makes the record of the job, all of whose stages have ended.
     pub(super) fn finish(mut self, job: &Job) -> Run {
         let blind = !is_own();
         if blind {
-            // It is there, and shows other processes; or it is not there at all.
+            // /proc shows other processes, or is not there at all.
             let why = match std::fs::metadata("/proc/loadavg") {
                 Ok(_) => "belongs to another pid namespace",
                 Err(_) => "cannot be read",
@@ -158,12 +158,12 @@ impl Running {
             self.notes.push(format!("/proc {why}: only CPU time and memory are known"));
         }
         let start_ns = self.live.iter().map(|live| live.start_ns).min().unwrap_or(0);
-        let end_ns = self.live.iter().map(Live::end_ns).max().unwrap_or(0);
+        let end_ns = self.live.iter().map(LiveStage::end_ns).max().unwrap_or(0);
         let mut run = Run {
             wall_ns: end_ns.saturating_sub(start_ns),
             stopped_ns: self.clock.paused_ns(),
             cpus: machine::usable_cpus(),
-            ending: self.live.last().and_then(Live::ending),
+            ending: self.live.last().and_then(LiveStage::ending),
             signals: self.signals.clone(),
             ticks: self.sampler.ticks,
             notes: std::mem::take(&mut self.notes),
@@ -204,7 +204,7 @@ impl Running {
     }
 }
 
-fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
+fn stage(live: &LiveStage, spec: &StageSpec, sampler: &Sampler) -> Stage {
     let mut stage = Stage { label: spec.label.clone(), processes: 1, ..Stage::default() };
     stage.inserted = spec.inserted;
     stage.relay = spec.inserted || is_relay(&spec.label);
@@ -226,13 +226,13 @@ fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
     stage.uncounted = group.uncounted;
     stage.locale.clone_from(&group.locale);
     let used = ended.reaped.map_or(0, |reaped| reaped.user_ns + reaped.system_ns);
-    // Where /proc cannot be read, CPU time is all that is known.
+    // Without /proc, only the CPU time is known.
     let main = ended.sched.unwrap_or(Sched { cpu_ns: used, ..Sched::default() });
     if let Some(reaped) = ended.reaped {
         sums::add_unreaped(&mut stage, group, (reaped.user_ns, reaped.system_ns));
         let exact = reaped.max_rss_bytes > ended.inherited_rss_bytes;
-        // The peak of a process seen only at its birth says little; the kernel's figure, although
-        // it may be inherited, is at least a bound.
+        // The sampled peak of a process seen only at its birth says little; the kernel's figure,
+        // although it may be inherited, is at least a bound.
         let sampled = Some(group.peak_rss_bytes).filter(|_| stage.samples >= ENOUGH_SAMPLES);
         let sampled = sampled.filter(|bytes| *bytes > 0);
         let (bytes, evidence) = match sampled {
@@ -260,13 +260,13 @@ fn stage(live: &Live, spec: &StageSpec, sampler: &Sampler) -> Stage {
     stage
 }
 
-/// Whether the first thread's counters are those of the whole stage: nothing else in it was seen
-/// for long, nor used CPU time worth a mention.
-fn is_single(ended: &Ended, several_ns: u64, stage: &Stage) -> bool {
+/// Whether the first thread's counters are those of the whole stage: no other task was seen for
+/// long, or used a notable CPU time.
+fn is_single(ended: &FinalCounters, several_ns: u64, stage: &Stage) -> bool {
     let Some(main) = ended.sched else { return true };
     let elsewhere_ns = stage.cpu_sum_ns().saturating_sub(main.cpu_ns);
     let little_ns = stage.wall_ns / 100;
-    // Short-lived children are told by their CPU time, which counts in whole clock ticks.
+    // Short-lived children show by their CPU time, which counts in whole clock ticks.
     let children = ended.had_children && elsewhere_ns > little_ns;
     several_ns <= little_ns && elsewhere_ns <= little_ns + 2_000_000 && !children
 }

@@ -1,17 +1,18 @@
-//! What is to be run, and who looks on.
+//! The job to run, and its observer.
 
 use crate::attribution::Sampler;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What to run.
+/// A job to run.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     /// The stages, or a single one that is a whole script.
     pub stages: Vec<StageSpec>,
-    /// The single stage is a script: account the processes it starts, found from outside.
+    /// Whether the single stage is a script: the processes it starts are found from outside and
+    /// accounted.
     pub script: bool,
-    /// Why it is a script and not stages, as it is said before "ran whole under the shell".
+    /// Why it is a script and not stages, as printed before "ran whole under the shell".
     pub whole_because: String,
     /// The shell for stages that need one.
     pub shell: PathBuf,
@@ -19,22 +20,22 @@ pub struct Job {
     pub shell_options: Vec<OsString>,
     /// Capacity of the pipes.
     pub pipe_bytes: u64,
-    /// Enlarge pipes in use when that helps.
+    /// Whether to enlarge pipes in use when that helps.
     pub pipe_auto: bool,
-    /// Time between two ticks after the first 200 ms, which are looked at more closely.
+    /// Time between two ticks after the first 200 ms, which are sampled more often.
     pub tick_ns: u64,
-    /// Which of descriptors 0 to 2 the stages are to have closed, as this process did.
+    /// Which of descriptors 0 to 2 the stages must have closed, as this process has.
     pub closed: [bool; 3],
 }
 
 /// One stage to run.
 #[derive(Clone, Debug)]
 pub struct StageSpec {
-    /// How it is named to people.
+    /// Its name for people.
     pub label: String,
     /// How it is started.
     pub launch: Launch,
-    /// It is a buffer that nobody typed.
+    /// Whether it is a buffer that nobody typed.
     pub inserted: bool,
 }
 
@@ -47,19 +48,19 @@ pub enum Launch {
         env: Vec<(OsString, OsString)>,
         /// Its name and arguments.
         argv: Vec<OsString>,
-        /// The same for a shell, which is asked where starting it fails in an unusual way.
+        /// The command for a shell, which is used if starting the program fails in an unusual way.
         text: Option<OsString>,
     },
     /// A text for the shell.
     Shell(OsString),
 }
 
-/// Who looks on while a job runs.
+/// An observer of a running job.
 pub trait Watcher {
-    /// Signals that came since the last call.
+    /// Returns the signals that came since the last call.
     fn signals(&mut self) -> Vec<i32>;
-    /// A stage could not be started, for this reason.
+    /// Reports that a stage could not be started, for this reason.
     fn failed(&mut self, position: usize, label: &str, reason: &str);
-    /// Called at most every 100 ms or so.
+    /// Reports progress, at most every 100 ms or so.
     fn progress(&mut self, now_ns: u64, sampler: &Sampler);
 }

@@ -1,9 +1,10 @@
-//! Runs a pipeline: starts its stages, samples them while they live, harvests and reaps them.
+//! Runs a pipeline: starts its stages, samples them while they live, reads their final counters and
+//! reaps them.
 //!
-//! One thread does all of it, in a loop that sleeps until a stage ends or the next tick is due.
-//! No byte is relayed: stages are joined by plain pipes, of which this process keeps no end.
+//! One thread does all of it, in a loop that sleeps until a stage ends or the next tick is due. It
+//! relays no bytes: plain pipes join the stages, and this process keeps no end of them.
 //!
-//! In the order of flow: `start` makes pipes and processes, this file is the loop, `finish` reads
+//! In the order of flow: `start` makes pipes and processes, this file has the loop, `finish` reads
 //! the kernel's final counters of each stage, `script` turns found processes into stages.
 
 mod around;
@@ -23,8 +24,8 @@ use crate::clock::Clock;
 use crate::machine;
 use crate::oom;
 use crate::random::Random;
-use around::Around;
-use finish::Live;
+use around::RunSurroundings;
+use finish::LiveStage;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Resource, Signal, WaitId, WaitIdOptions, getrlimit, setrlimit, waitid};
 use std::time::Duration;
@@ -35,24 +36,24 @@ use weir_doctor::sizing::Sizing;
 use weir_measure_sys::signals;
 use weir_sys::cpu::thread_ns;
 
-/// The close look at the beginning.
+/// Length of the denser sampling at the start.
 const CLOSE_NS: u64 = 200_000_000;
 const CLOSE_TICK_NS: u64 = 1_000_000;
-/// Sampling may take this share of one CPU (1/32); ticks are spread out when it takes more.
+/// Sampling may take this share of one CPU (1/32); the interval grows when it takes more.
 const COST_SHIFT: u32 = 5;
-/// No sample stands for more than so many ticks, however long this process had no CPU.
+/// Most ticks that one sample may represent, however long this process had no CPU.
 const LONGEST_TICKS: u64 = 20;
 const PROGRESS_NS: u64 = 100_000_000;
 
 /// Runs the job to its end.
 ///
-/// Failures to start a stage are the stage's: the others run, as under a shell.
+/// If a stage cannot be started, the others run, as under a shell.
 ///
 /// # Errors
 /// When no pipe can be made.
 pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
     let grouping = if job.script { Grouping::ByProcess } else { Grouping::ByStage };
-    let mut running = Running {
+    let mut running = RunningJob {
         clock: Clock::start(),
         sampler: Sampler::new(grouping, job.pipe_bytes),
         live: Vec::new(),
@@ -61,7 +62,7 @@ pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
         notes: Vec::new(),
         file_limit: None,
         memory_kills: oom::kills(),
-        around: Around::look(),
+        around: RunSurroundings::look(),
     };
     signals::restore_default(SIGCHLD);
     running.start(job, watcher)?;
@@ -71,28 +72,28 @@ pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
 }
 
 /// A job that runs.
-struct Running {
+struct RunningJob {
     clock: Clock,
     sampler: Sampler,
-    live: Vec<Live>,
+    live: Vec<LiveStage>,
     signals: Vec<i32>,
     limit_bytes: u64,
     notes: Vec<String>,
-    /// The limit of open files that stages keep, if this process has raised its own.
+    /// The limit of open files for stages, if this process has raised its own.
     file_limit: Option<u64>,
-    /// Processes killed for want of memory before the run.
+    /// Processes killed before the run because memory had run out.
     memory_kills: MemoryKills,
-    /// What was around the run when it began.
-    around: Around,
+    /// The host's CPU use and the quota when the run began.
+    around: RunSurroundings,
 }
 
-impl Running {
+impl RunningJob {
     /// Waits for all stages, sampling meanwhile.
     fn attend(&mut self, job: &Job, watcher: &mut dyn Watcher) {
         let mut random = Random::new(0x77e1);
         let mut last_ns = self.clock.now_ns();
         let mut due_ns = last_ns;
-        // The job may have been stopped even while it was being started.
+        // The job may have been stopped while it was being started.
         let mut taken_ns = 1;
         let mut stops = Stops::default();
         let mut shown_ns = last_ns;
@@ -109,7 +110,7 @@ impl Running {
             taken_ns = before_ns.min(self.clock.now_ns());
             last_ns = last_ns.min(taken_ns);
             due_ns = due_ns.min(taken_ns + job.tick_ns * 2);
-            if self.live.iter().all(Live::has_ended) {
+            if self.live.iter().all(LiveStage::has_ended) {
                 return;
             }
             let now_ns = self.clock.now_ns();
@@ -118,11 +119,11 @@ impl Running {
                 let begun_ns = thread_ns();
                 self.sampler.tick(now_ns, weight_ns);
                 last_ns = now_ns;
-                // Not by the clock: a job stopped just here would be sampled no more for minutes.
+                // Not by the clock: a job stopped just here would not be sampled for minutes.
                 let cost_ns = thread_ns().saturating_sub(begun_ns);
                 let tick_ns = if now_ns < CLOSE_NS { CLOSE_TICK_NS } else { job.tick_ns };
                 let tick_ns = tick_ns.max(cost_ns << COST_SHIFT);
-                // Jitter keeps the ticks out of step with whatever is periodic in the stages.
+                // Jitter keeps the ticks out of step with periodic work in the stages.
                 due_ns = now_ns + tick_ns / 2 + random.below(tick_ns);
             }
             if now_ns >= shown_ns + PROGRESS_NS {
@@ -133,19 +134,19 @@ impl Running {
         }
     }
 
-    /// Sleeps until then, or until a stage ends or a signal comes.
+    /// Sleeps until this time, or until a stage ends or a signal comes.
     fn sleep_until(&self, due_ns: u64) {
         let rest_ns = due_ns.saturating_sub(self.clock.now_ns());
         let timeout = Timespec::try_from(Duration::from_nanos(rest_ns)).unwrap_or_default();
         let alive = self.live.iter().filter(|live| !live.has_ended());
         let mut set: Vec<PollFd> =
             alive.filter_map(|live| Some(PollFd::new(live.pidfd()?, PollFlags::IN))).collect();
-        // Interrupted or not, the loop looks at everything again.
+        // Interrupted or not, the loop checks everything again.
         let _ = poll(&mut set, Some(&timeout));
     }
 
-    /// Signals to this process and changes of its children. Tells whether this process, and
-    /// whether a stage, has just been continued after a stop.
+    /// Handles signals to this process and changes of its children. Returns whether this process,
+    /// and whether a stage, has just been continued after a stop.
     fn take_events(&mut self, watcher: &mut dyn Watcher) -> (bool, bool) {
         let mut continued_here = false;
         for signal in watcher.signals() {
@@ -164,10 +165,10 @@ impl Running {
         (continued_here, continued_there)
     }
 
-    /// A signal meant for the whole command goes on to all it started, as far as it is known:
-    /// leaving half a pipeline running would help nobody.
+    /// Forwards a signal for the whole command to all known processes of the run: half a pipeline
+    /// left running would help nobody.
     fn forward(&mut self, signal: i32) {
-        // Twice, for what was being started just then.
+        // Twice, for processes that were just being started.
         for _ in 0..2 {
             self.sampler.find(self.clock.now_ns());
             for pid in self.sampler.pids() {
@@ -177,7 +178,7 @@ impl Running {
         }
     }
 
-    /// Takes what happened to one stage's first process; true if it was continued.
+    /// Handles a change of one stage's first process; returns true if it was continued.
     fn take_changes(&mut self, position: usize) -> bool {
         let live = &self.live[position];
         let pid = live.pid().filter(|_| !live.has_ended()).and_then(Pid::from_raw);
@@ -188,9 +189,9 @@ impl Running {
             continued |= status.continued();
             self.set_stopped(position, status.stopped());
         }
-        // A zombie is only looked at here: its files are read before it is reaped.
+        // A zombie is only detected here: its files are read before it is reaped.
         let end = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        // An error says that somebody else reaped it: how it ended will not be known.
+        // On an error another process has reaped it: how it ended stays unknown.
         if !matches!(waitid(WaitId::Pid(pid), end), Ok(None)) {
             let now_ns = self.clock.now_ns();
             self.live[position].harvest(now_ns, &mut self.sampler);
@@ -211,18 +212,18 @@ impl Running {
         alive.peek().is_some() && alive.all(|live| live.stopped)
     }
 
-    /// How pipes grow, if they are to.
+    /// Returns how pipes grow, if they may.
     fn sizing(&self, job: &Job) -> Option<Sizing> {
         job.pipe_auto.then(|| Sizing::new(self.limit_bytes))
     }
 }
 
-/// Two files are kept open for each task that is looked at. The limit is raised only when all
-/// stages have started, so that they keep their own.
+/// Raises the limit of open files, since two files stay open for each sampled task. It is raised
+/// only after all stages have started, so that they keep their own.
 fn allow_all_files() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Refused, some tasks of very large stages cannot be looked into.
+    // If refused, some tasks of very large stages cannot be sampled.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 

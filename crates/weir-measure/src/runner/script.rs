@@ -1,8 +1,8 @@
-//! Stages of a script that ran whole under its shell: the processes found from outside.
+//! The stages of a script that ran whole under its shell: processes found from outside.
 //!
-//! Every found process was a group of its own. Those that ran the same command are put together,
-//! as a loop starts one command many times; shells that only waited for what they started are
-//! left out. All figures are as last seen while a process lived, so all are sampled.
+//! Every found process was a group of its own. Processes that ran the same command are merged, as a
+//! loop starts one command many times; shells that only waited for their children are left out. All
+//! figures are those last seen while a process lived, so all are sampled.
 
 use super::job::Job;
 use crate::attribution::{Births, Group, Peers, PipeWatch, Sampler};
@@ -12,26 +12,26 @@ use weir_doctor::facts::{Evidence, Io, Run, Stage};
 use weir_doctor::partition::Samples;
 use weir_doctor::programs::{is_relay, is_shell};
 
-/// At most this many stages are shown; the longest-lived are kept.
+/// Most stages shown; the longest-lived are kept.
 const MOST_STAGES: usize = 24;
-/// What was seen no more often is shown with others of its program.
+/// Processes seen no more often than this are merged with others of their program.
 const FEW_SAMPLES: u64 = 2;
-/// How a process is shown of which nothing can be seen.
+/// The name shown for a process of which nothing is visible.
 const UNSEEN: &str = "(a hidden process)";
-/// A shell is shown when it worked, read or wrote for at least this share of the run.
+/// A shell is shown if it worked, read or wrote for at least this share of the run.
 const SHELL_SHARE: f64 = 0.02;
-/// One that is not the script itself is not shown below this either: on a busy host a few samples
-/// that found it ready to run are more than a share of a short run.
+/// Least time for a shell that is not the script itself: on a busy host a few samples that found it
+/// ready to run exceed a share of a short run.
 const SHELL_NS: u64 = 30_000_000;
 
-/// Fills in the stages and pipes of a script's run.
+/// Sets the stages and pipes of a script's run.
 pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job) {
     let shell = job.shell.file_name().unwrap_or_default().to_string_lossy();
     let mut members = Members::new();
     let starters: BTreeSet<usize> =
         sampler.groups.iter().filter_map(|group| group.parent).collect();
     for (position, group) in sampler.groups.iter().enumerate() {
-        // What it started may have been seen only after it had become the child of another.
+        // Its children may have been seen only after they had another parent.
         let with_child = waits_for_a_child(group);
         let starts = starters.contains(&position) || with_child;
         let brief = group.parent.is_some() && with_child && active_ns(group) < SHELL_NS;
@@ -74,14 +74,14 @@ pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job
     });
 }
 
-/// Groups by what they are shown as.
+/// Groups by their shown name.
 type Members<'a> = BTreeMap<String, Vec<&'a Group>>;
 
-/// Commands that were hardly seen, and of whose program there are several, are shown as one: a loop
-/// that starts `basename` for each file would else fill the screen.
+/// Merges rarely seen commands of one program: a loop that starts `basename` for each file would
+/// otherwise fill the screen.
 fn fold(members: Members<'_>, wall_ns: u64) -> Members<'_> {
     let is_short = |groups: &[&Group]| {
-        // The script itself is none of many.
+        // The script itself is never merged.
         let found = groups.iter().all(|group| group.parent.is_some());
         let samples: u64 = groups.iter().map(|group| group.samples.count()).sum();
         found && (samples <= FEW_SAMPLES || alive_ns(groups) < wall_ns / 100)
@@ -103,13 +103,13 @@ fn fold(members: Members<'_>, wall_ns: u64) -> Members<'_> {
     folded
 }
 
-/// Time in which a process computed, wanted to, read or wrote, by its samples.
+/// Returns the sampled time in which a process computed, wanted to, read or wrote.
 fn active_ns(group: &Group) -> u64 {
     let times = group.samples.divide_wall(group.last_ns.saturating_sub(group.first_ns));
     times.cpu_ns + times.queue_ns + times.input_ns + times.output_ns
 }
 
-/// Whether a process did hardly more than wait for what it started.
+/// Whether a process did little more than wait for its children.
 fn only_waits(group: &Group, wall_ns: u64) -> bool {
     (active_ns(group) as f64) < SHELL_SHARE * wall_ns as f64
 }
@@ -120,8 +120,8 @@ fn waits_for_a_child(group: &Group) -> bool {
     group.samples.divide_wall(life_ns).child_ns * 2 > life_ns
 }
 
-/// What a found process is shown as; `None` for a shell that only waited, as those do that make
-/// starts for each line of a recipe.
+/// Returns the name shown for a found process; `None` for a shell that only waited, such as those
+/// that make starts for each line of a recipe.
 fn label(
     group: &Group,
     sampler: &Sampler,
@@ -131,8 +131,8 @@ fn label(
     let shell = &sampler.groups[0];
     let parent = group.parent.map_or(shell, |parent| &sampler.groups[parent]);
     let is_given = group.parent.is_none();
-    // A child of a shell that has not replaced itself still has its parent's arguments.
-    // One that is hidden was that only when it was last looked at.
+    // A child of a shell before its exec still has its parent's arguments. A hidden process was
+    // hidden only when it was last sampled.
     let of_parent = group.command == parent.command || group.command == parent.first.1;
     let is_same = group.program == shell.first.0 && of_parent;
     let is_subshell = is_same && !group.hidden;
@@ -150,7 +150,7 @@ fn label(
     }
     let name = if shell.first.0.is_empty() { shell_name } else { &shell.first.0 };
     let last = &group.program;
-    // It replaced itself, mostly by its last command: that waits for nothing it started.
+    // It replaced itself, mostly by its last command: that waits for no child.
     let replaced = is_given && *last != shell.first.0;
     (!waits || replaced).then(|| match is_given {
         true if replaced => format!("{name} (the script itself), at last {last}"),
@@ -159,7 +159,7 @@ fn label(
     })
 }
 
-/// A command without the directory of its program, which compilers and the like write out in full.
+/// Removes the directory of a command's program, which compilers and similar tools write in full.
 fn without_directory(command: &str) -> &str {
     let program = command.split(' ').next().unwrap_or_default();
     match program.rfind('/').filter(|_| program.starts_with('/')) {
@@ -168,7 +168,7 @@ fn without_directory(command: &str) -> &str {
     }
 }
 
-/// Time in which at least one of the groups was alive.
+/// Returns the time in which at least one of the groups was alive.
 fn alive_ns(groups: &[&Group]) -> u64 {
     let mut spans: Vec<(u64, u64)> = groups.iter().map(|g| (g.first_ns, g.last_ns)).collect();
     spans.sort_unstable();
@@ -182,7 +182,7 @@ fn alive_ns(groups: &[&Group]) -> u64 {
 
 type Joints<'a> = BTreeMap<(usize, usize), Vec<&'a PipeWatch>>;
 
-/// Which shown stages are joined by which pipes.
+/// Finds the pipes that join the shown stages.
 fn joints<'a>(kept: &[(String, Vec<&Group>)], sampler: &'a Sampler) -> Joints<'a> {
     let owner = |pipe: Descriptor, end: fn(&Group) -> Option<Descriptor>| {
         kept.iter().position(|(_, groups)| groups.iter().any(|group| end(group) == Some(pipe)))
@@ -200,7 +200,7 @@ fn joints<'a>(kept: &[(String, Vec<&Group>)], sampler: &'a Sampler) -> Joints<'a
     joints
 }
 
-/// Positions so that writers come before their readers, else in the given order.
+/// Orders positions so that writers come before their readers, else as given.
 fn downstream_order(count: usize, joints: &Joints) -> Vec<usize> {
     let mut order: Vec<usize> = Vec::new();
     while order.len() < count {
@@ -208,7 +208,7 @@ fn downstream_order(count: usize, joints: &Joints) -> Vec<usize> {
             joints.keys().any(|(from, to)| *to == at && from != to && !order.contains(from))
         };
         let left = || (0..count).filter(|at| !order.contains(at));
-        // A ring of pipes has no first stage: then the earliest left goes.
+        // A ring of pipes has no first stage: then the earliest remaining one goes first.
         let next = left().find(|at| !waits(*at)).or_else(|| left().next());
         order.extend(next);
     }
@@ -295,7 +295,7 @@ mod tests {
         let (a, b, long) = (named("basename", 1), named("basename", 2), named("basename", 900));
         let once = named("seq", 1);
         let mut seen = long;
-        (0..9).for_each(|_| seen.samples.add(weir_doctor::state::State::Running, 100, 1000));
+        (0..9).for_each(|_| seen.samples.add(weir_doctor::state::TaskState::Running, 100, 1000));
         let members = Members::from([
             (String::from("basename /a"), vec![&a]),
             (String::from("basename /b"), vec![&b]),

@@ -1,7 +1,7 @@
-//! Starting the stages: pipes first, then the processes from the left, as shells do.
+//! Starting the stages: first the pipes, then the processes from left to right, as shells do.
 
-use super::Running;
-use super::finish::{Failure, Live};
+use super::RunningJob;
+use super::finish::{LiveStage, StartFailure};
 use super::job::{Job, Launch, StageSpec, Watcher};
 use crate::attribution::{Endpoints, PipeWatch};
 use crate::machine;
@@ -17,14 +17,14 @@ use weir_measure_sys::spawn::{Differences, spawn_with};
 use weir_sys::Pid;
 
 /// The two ends of the pipe between two stages.
-struct Ends {
+struct PipeEnds {
     reader: Option<OwnedFd>,
     writer: Option<OwnedFd>,
     identity: Option<Descriptor>,
     capacity_bytes: u64,
 }
 
-impl Running {
+impl RunningJob {
     /// Starts every stage of the job.
     pub(super) fn start(&mut self, job: &Job, watcher: &mut dyn Watcher) -> io::Result<()> {
         self.file_limit = allow_many_files(job.stages.len());
@@ -56,7 +56,7 @@ impl Running {
                 Ok(child) => self.adopt(position, &child, Endpoints { input, output }, start_ns),
                 Err(failure) => {
                     watcher.failed(position, &spec.label, &failure.reason);
-                    Live::failed(failure, start_ns)
+                    LiveStage::failed(failure, start_ns)
                 }
             };
             self.live.push(live);
@@ -64,7 +64,7 @@ impl Running {
         Ok(())
     }
 
-    fn make_pipes(&mut self, job: &Job) -> io::Result<Vec<Ends>> {
+    fn make_pipes(&mut self, job: &Job) -> io::Result<Vec<PipeEnds>> {
         let mut refused = None;
         let mut pipes = Vec::new();
         for _ in 1..job.stages.len() {
@@ -75,7 +75,7 @@ impl Running {
             let identity = Descriptor::of(&reader);
             let capacity_bytes = fcntl_getpipe_size(&reader).map_or(0, |size| size as u64);
             let (reader, writer) = (Some(reader), Some(writer));
-            pipes.push(Ends { reader, writer, identity, capacity_bytes });
+            pipes.push(PipeEnds { reader, writer, identity, capacity_bytes });
         }
         if let Some(error) = refused {
             let error = io::Error::from(error);
@@ -88,8 +88,14 @@ impl Running {
         Ok(pipes)
     }
 
-    /// Takes a started process into the accounts.
-    fn adopt(&mut self, position: usize, child: &Child, ends: Endpoints, start_ns: u64) -> Live {
+    /// Registers a started process for sampling.
+    fn adopt(
+        &mut self,
+        position: usize,
+        child: &Child,
+        ends: Endpoints,
+        start_ns: u64,
+    ) -> LiveStage {
         let pid = child.id() as Pid;
         let group = self.sampler.add_group(pid, ends, start_ns);
         for watch in &mut self.sampler.pipes {
@@ -100,30 +106,30 @@ impl Running {
                 watch.set_writer(pid, 1);
             }
         }
-        // With vfork the child starts out in this process's memory, and its peak with ours.
-        Live::started(pid, group, start_ns, machine::own_peak_rss_bytes())
+        // With vfork the child starts in this process's memory, so its peak begins with ours.
+        LiveStage::started(pid, group, start_ns, machine::own_peak_rss_bytes())
     }
 }
 
-/// Files that this process itself may need for a stage: its pipe, and what is kept open to measure
+/// Files that this process itself may need for a stage: its pipe, and those kept open to measure
 /// it.
 const FILES_A_STAGE: u64 = 14;
-/// Files that it needs besides.
+/// Files that it needs in addition.
 const FILES_BESIDES: u64 = 32;
 
-/// Whether so many stages can be run one by one within the limit of open files.
+/// Whether this many stages fit within the limit of open files.
 pub fn files_suffice(stages: usize) -> bool {
     let limit = getrlimit(Resource::Nofile);
     limit.maximum.is_none_or(|most| most >= files_needed(stages))
 }
 
-/// How many open files that takes.
+/// Returns how many open files that takes.
 pub fn files_needed(stages: usize) -> u64 {
     FILES_BESIDES + FILES_A_STAGE * stages as u64
 }
 
-/// Raises the limit of open files where it is too low for so many stages; returns the limit that
-/// the stages are to keep, if it is another.
+/// Raises the limit of open files if it is too low for this many stages; returns the limit that the
+/// stages must keep, if that differs.
 fn allow_many_files(stages: usize) -> Option<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     let given = limit.current?;
@@ -140,8 +146,8 @@ fn spawn(
     stdin: Option<OwnedFd>,
     stdout: Option<OwnedFd>,
     differences: Differences,
-) -> Result<Child, Failure> {
-    // Kept here too, for a second try by the shell; gone when this function returns.
+) -> Result<Child, StartFailure> {
+    // Kept here too, for a second attempt through the shell; closed when this function returns.
     let ends = (stdin, stdout);
     match &spec.launch {
         Launch::Shell(text) => {
@@ -172,9 +178,9 @@ fn spawn(
 
 fn by_shell(job: &Job, text: &OsStr) -> Command {
     let mut command = Command::new(&job.shell);
-    // The shell names itself in its messages by argument 0, as one started by hand does.
+    // Argument 0 is the shell's name in its messages, as for one started by hand.
     let name = job.shell.file_name().unwrap_or(job.shell.as_os_str());
-    // Without `--` a text that starts with a dash would be taken for options.
+    // Without `--`, a text that starts with a dash would be taken for options.
     command.arg0(name).args(&job.shell_options).arg("-c").arg("--").arg(text);
     command
 }
@@ -193,7 +199,7 @@ fn start(
     spawn_with(command, differences)
 }
 
-fn failure(program: &std::path::Path, error: &io::Error) -> Failure {
+fn failure(program: &std::path::Path, error: &io::Error) -> StartFailure {
     const ENOENT: i32 = 2;
     const EACCES: i32 = 13;
     let by_path = program.as_os_str().as_encoded_bytes().contains(&b'/');
@@ -204,5 +210,5 @@ fn failure(program: &std::path::Path, error: &io::Error) -> Failure {
         Some(EACCES) => (126, String::from("not executable: permission denied")),
         _ => (126, error.to_string()),
     };
-    Failure { status, reason }
+    StartFailure { status, reason }
 }

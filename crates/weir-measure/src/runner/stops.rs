@@ -1,12 +1,13 @@
-//! Recognising that the whole job was stopped and continued.
+//! Detecting that the whole job was stopped and continued.
 //!
 //! Both this process and a stage must have been continued: a stage stopped alone is no stop of the
-//! job. The two are seen apart, since processes are continued one after the other and since this
-//! process may have been stopped at any point, also between looking for one and for the other.
+//! job. The two signs come separately, since processes are continued one after the other and since
+//! this process may have been stopped at any point, even between looking for one sign and the
+//! other.
 
-/// The second sign is waited for this long.
+/// How long to wait for the second sign.
 const TOGETHER_NS: u64 = 1_000_000_000;
-/// Meanwhile it is looked for this often: a stage that ends takes its sign with it.
+/// How often to look for it meanwhile: a stage that ends takes its sign with it.
 const AGAIN_NS: u64 = 2_000_000;
 
 /// The signs seen so far.
@@ -14,15 +15,15 @@ const AGAIN_NS: u64 = 2_000_000;
 pub struct Stops {
     here: bool,
     there: bool,
-    /// When events were last taken before the first sign: the job still ran then.
+    /// When events were last taken before the first sign: the job was still running then.
     ran_ns: u64,
     /// When the first sign was seen.
     seen_ns: u64,
 }
 
 impl Stops {
-    /// Takes what the events since `ran_ns` said: whether this process (`here`) and whether a
-    /// stage (`there`) was continued. Returns the time in which the job did not run.
+    /// Takes the events since `ran_ns`: whether this process (`here`) and whether a stage (`there`)
+    /// was continued. Returns the time in which the job did not run.
     pub fn note(&mut self, here: bool, there: bool, ran_ns: u64, now_ns: u64) -> u64 {
         if self.waits() && now_ns > self.seen_ns + TOGETHER_NS {
             *self = Stops::default();
@@ -40,7 +41,7 @@ impl Stops {
         stopped_ns
     }
 
-    /// The latest time to look at, given when that would be without a first sign.
+    /// Returns the latest time for the next look, given that time without a first sign.
     pub fn look_by(&self, due_ns: u64, now_ns: u64) -> u64 {
         if self.waits() { due_ns.min(now_ns + AGAIN_NS) } else { due_ns }
     }

@@ -1,17 +1,17 @@
-//! The CPU time of a stage, with what the kernel's own sums lack.
+//! The CPU time of a stage, including what the kernel's sums lack.
 
 use crate::attribution::Group;
 use weir_doctor::facts::{Evidence, Stage};
 
-/// Samples may be ahead of the kernel's sums by this, and by 1/64 of them.
+/// Samples may exceed the kernel's sums by this, and by 1/64 of them.
 const TOLERANCE_NS: u64 = 1_000_000;
 
-/// Fills in user and system time from the kernel's sums of a stage's first process.
+/// Sets user and system time from the kernel's sums for a stage's first process.
 ///
-/// These have what it used itself and what those descendants used that were waited for, all the way
-/// up. Nobody waits for a process substitution of bash, nor for what a stage leaves behind. What
-/// such processes used is added as last seen; the sum is a lower bound then. It also is one where
-/// the processes were seen to use more than the kernel's sums, whoever they were.
+/// These include its own use and that of all descendants that were waited for, up to the first
+/// process. Nobody waits for a process substitution of bash, nor for processes that a stage leaves
+/// behind. The last known use of these is added; the sum is then a lower bound. It also is one
+/// where samples show more use than the kernel's sums, by whatever processes.
 pub(super) fn add_unreaped(stage: &mut Stage, group: &Group, (user_ns, system_ns): (u64, u64)) {
     let sum_ns = user_ns + system_ns;
     let unreaped = &group.unreaped;
@@ -23,7 +23,7 @@ pub(super) fn add_unreaped(stage: &mut Stage, group: &Group, (user_ns, system_ns
         false => Evidence::Exact,
     };
     if told {
-        // How it divides is known of those that were seen last, or else taken to be as elsewhere.
+        // The division is known for processes seen at the end, and else assumed to be as elsewhere.
         let whole = |of_ns: u64, part: u64, all: u64| {
             (u128::from(of_ns) * u128::from(part) / u128::from(all.max(1))) as u64
         };

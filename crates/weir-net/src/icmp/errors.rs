@@ -1,36 +1,36 @@
-//! Errors that are sent: about what, to whom, how often, and how long they are.
+//! Sending ICMP errors: about which datagrams, to whom, how often, and how long.
 
-use super::limit::Forbidden;
+use super::limit::ExceededLimit;
 use super::{Answers, Engine};
 use crate::outgoing::Outgoing;
 use crate::wire::icmp::{self, Message, Quoted, unreachable};
 use crate::wire::ipv4::{Header, LEAST_HEADER_BYTES, protocol};
 
-/// Bytes of an error with its IP header, at most (RFC 1812 4.3.2.3).
+/// Most bytes of an error with its IP header (RFC 1812 4.3.2.3).
 const MOST_ERROR_BYTES: usize = 576;
-/// Bytes of a datagram that an error quotes, at most: our header has no options.
+/// Most bytes of a datagram that an error quotes: our header has no options.
 const MOST_QUOTED_BYTES: usize = MOST_ERROR_BYTES - LEAST_HEADER_BYTES - icmp::HEADER_BYTES;
 
 /// Precedence of errors: internetwork control (RFC 1812 4.3.2.5, as Linux has it).
 const PRECEDENCE: u8 = 6 << 5;
-/// What errors take over of a datagram's type of service (RFC 1812 4.3.2.5): delay, throughput,
-/// reliability. The two lowest bits belong to congestion today (RFC 3168), not to us.
+/// The bits of a datagram's type of service that its error copies (RFC 1812 4.3.2.5): delay,
+/// throughput, reliability. The two lowest bits belong to congestion control today (RFC 3168).
 const TOS_BITS: u8 = 0x1c;
 
 /// Why a datagram could not be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undeliverable {
-    /// Nobody has its protocol.
+    /// No process has its protocol.
     Protocol,
-    /// Nobody has its port.
+    /// No process has its port.
     Port,
-    /// The other fragments did not come in time; what there is must be the first (RFC 792 p. 6).
+    /// The other fragments did not arrive in time; `datagram` must be the first (RFC 792 p. 6).
     ReassemblyTimeout,
-    /// The way that it demands goes on from here, which we do not do.
+    /// Its source route leads on from here, which this host does not support.
     SourceRoute,
     /// Its header cannot be understood.
     Parameter {
-        /// Which byte of it.
+        /// The position of the wrong byte.
         pointer: u8,
     },
 }
@@ -48,14 +48,14 @@ enum Unsent {
 }
 
 impl Engine {
-    /// Sends an error about a datagram that came and could not be delivered, if it may.
+    /// Sends an error about a received datagram that could not be delivered, if it may.
     ///
-    /// `datagram` is its IP header and at least the first eight bytes of its payload, as received:
-    /// unchanged. As much of it is quoted as makes 576 bytes. Nothing is sent about ICMP errors (or
-    /// what might be), later fragments, what was not for us alone, and what is not from one host
-    /// (RFC 1122 3.2.2, RFC 1812 4.3.2.7), nor beyond the rates.
+    /// `datagram` is its IP header and at least the first eight bytes of its payload, unchanged.
+    /// The error quotes as much of it as makes 576 bytes. No error is sent about ICMP errors (or
+    /// messages that might be errors), later fragments, datagrams not addressed to this host alone,
+    /// datagrams not from one host (RFC 1122 3.2.2, RFC 1812 4.3.2.7), or beyond the rates.
     ///
-    /// The way that a datagram demanded (a source route) is not turned round for the error.
+    /// The error does not follow a datagram's source route back.
     pub fn undeliverable(
         &mut self,
         datagram: &[u8],
@@ -108,8 +108,8 @@ impl Engine {
             }
         };
         self.errors.allows(destination, now_ns).map_err(|forbidden| match forbidden {
-            Forbidden::All => Unsent::Rate,
-            Forbidden::One => Unsent::RateOfOne,
+            ExceededLimit::All => Unsent::Rate,
+            ExceededLimit::One => Unsent::RateOfOne,
         })?;
         let bytes = message.emit(&mut self.buffer).ok_or(Unsent::Malformed)?;
         let to = Outgoing { tos, ..Outgoing::new(destination, protocol::ICMP) };

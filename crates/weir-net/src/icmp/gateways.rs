@@ -1,8 +1,8 @@
-//! A host's part of GGP (RFC 823 4.4): what gateways say they reach, and what we say when asked.
+//! A host's part of GGP (RFC 823 4.4): which nets gateways reach, and our own updates.
 //!
-//! Left out is what needs a clock: a gateway is not polled by echoes, but counts as up as soon as
-//! it is heard (Appendix C, "a Routing Update message is received", a); our update is sent to who
-//! asks for it, not to all until they acknowledge it.
+//! Everything that needs a clock is left out. Gateways are not polled by echoes: one counts as up
+//! as soon as it is heard (Appendix C, "a Routing Update message is received", a). Our update is
+//! sent to a gateway that asks for it, not to all until they acknowledge it.
 
 use super::{Answers, Engine};
 use crate::outgoing::Outgoing;
@@ -10,47 +10,47 @@ use crate::wire::ggp::{self, Message, Network, Update};
 use crate::wire::ipv4::{Header, protocol};
 use std::net::Ipv4Addr;
 
-/// Gateways that are remembered at most; when a further one comes, the one gives way that was not
-/// heard for longest.
+/// Most gateways remembered; a further one replaces the one not heard for longest.
 pub const MOST_GATEWAYS: usize = 16;
 
-/// A net, and a gateway that says it reaches it.
+/// A net, and a gateway that announces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The net.
     pub network: Network,
     /// The gateway, on our net.
     pub gateway: Ipv4Addr,
-    /// Hops from the gateway to the net, as it says. Ours is one more.
+    /// Hops from the gateway to the net, as announced. From here it is one more.
     pub distance: u8,
 }
 
-/// A gateway that sent an update, or a place for one.
+/// A gateway that sent an update, or an unused entry.
 #[derive(Debug)]
 struct Gateway {
-    /// Of a place 0.0.0.0, which no source is.
+    /// Its address; 0.0.0.0 for an unused entry, which no source is.
     address: Ipv4Addr,
-    /// Of the last update that was accepted ("R" in RFC 823).
+    /// Sequence of the last update that was accepted ("R" in RFC 823).
     received: u16,
-    /// Updates that had been accepted of all when this one's last was: the smallest is the oldest.
+    /// How many updates had been accepted in total when its last one was: the smallest is the
+    /// oldest.
     heard: u64,
-    /// What that said. Has room for as many as an update can have.
+    /// The routes of that update, with room for as many as an update can have.
     networks: Vec<(Network, u8)>,
 }
 
-/// What is known of gateways.
+/// The gateways heard from.
 #[derive(Debug)]
 pub struct Gateways {
     /// Our net, which we reach at distance 0.
     network: Option<Network>,
-    /// Of our update ("N" in RFC 823). What it says never changes.
+    /// Sequence of our update ("N" in RFC 823). Its content never changes.
     sequence: u16,
     heard: u64,
     gateways: [Gateway; MOST_GATEWAYS],
 }
 
 impl Gateways {
-    /// None known yet, by a host at `address`.
+    /// Creates it without gateways, for a host at `address`.
     pub fn new(address: Ipv4Addr) -> Gateways {
         let gateways = std::array::from_fn(|_| Gateway {
             address: Ipv4Addr::UNSPECIFIED,
@@ -61,7 +61,7 @@ impl Gateways {
         Gateways { network: Network::of(address), sequence: 1, heard: 0, gateways }
     }
 
-    /// All that the gateways said last.
+    /// Returns all routes that the gateways announced last.
     pub fn routes(&self) -> impl Iterator<Item = Route> + '_ {
         self.gateways.iter().flat_map(|gateway| {
             let address = gateway.address;
@@ -73,10 +73,10 @@ impl Gateways {
         })
     }
 
-    /// Accepts an update, or refuses it with the sequence of the last one that was accepted.
+    /// Accepts an update, or refuses it with the sequence of the last accepted one.
     ///
-    /// What a gateway says replaces all it said before. An update that was accepted is accepted
-    /// again (RFC 823 4.4.3: S - R is not below zero): its acknowledgement was lost.
+    /// A gateway's update replaces its previous one. A repeated update is accepted again (RFC 823
+    /// 4.4.3: S - R is not below zero): its acknowledgement was lost.
     fn accept(&mut self, from: Ipv4Addr, update: &Update<'_>) -> Result<(), u16> {
         let known = self.gateways.iter().position(|gateway| gateway.address == from);
         let gateway = &mut self.gateways[known.unwrap_or_else(|| self.oldest())];
@@ -91,14 +91,14 @@ impl Gateways {
         Ok(())
     }
 
-    /// The place that was not heard of for longest: one that was never taken, if there is one.
+    /// Returns the entry that was not heard for longest; an unused one first.
     fn oldest(&self) -> usize {
         let places = self.gateways.iter().enumerate();
         places.min_by_key(|(_, gateway)| gateway.heard).map_or(0, |(index, _)| index)
     }
 
-    /// A gateway refused our update: it had accepted one of this sequence before. Whether ours went
-    /// on, so that the update has to be sent again.
+    /// Handles a gateway's refusal of our update: it had accepted one of this sequence before.
+    /// Returns whether our sequence advanced, so that the update must be sent again.
     fn refused(&mut self, from: Ipv4Addr, sequence: u16) -> bool {
         let is_known = self.gateways.iter().any(|gateway| gateway.address == from);
         let is_behind = is_known && is_before(self.sequence, sequence);
@@ -109,13 +109,13 @@ impl Gateways {
     }
 }
 
-/// Whether a sequence is before another: their difference is below zero, in 16 bits that wrap.
+/// Whether one sequence precedes another: their difference is below zero in 16 bits that wrap.
 fn is_before(sequence: u16, other: u16) -> bool {
     (sequence.wrapping_sub(other) as i16) < 0
 }
 
 impl Engine {
-    /// Takes a GGP message from a sound source to us; GGP is on.
+    /// Takes a GGP message from a valid source; GGP is switched on.
     pub(super) fn take_ggp(
         &mut self,
         header: &Header,
@@ -178,7 +178,7 @@ impl Engine {
         }
     }
 
-    /// Sends our update: we are a host, and reach our own net and no other. At the rate of errors.
+    /// Sends our update: as a host we reach our own net and no other. The rate of errors limits it.
     fn send_update(&mut self, to: Ipv4Addr, now_ns: u64, answers: &mut impl Answers) {
         let Some(gateways) = self.gateways.as_ref() else {
             return;

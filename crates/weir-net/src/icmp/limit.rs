@@ -1,50 +1,48 @@
-//! How many answers go out: a bucket of tokens for all, and one for each of the last destinations.
+//! Rate limits of replies: a token bucket for all, and one for each recent destination.
 
 use std::net::Ipv4Addr;
 
-/// Destinations that have a bucket of their own; the one that was longest without an error gives
-/// its place.
+/// Destinations with a bucket of their own; the one unused for longest is replaced.
 pub const MOST_DESTINATIONS: usize = 256;
 
-/// One token, in the unit that buckets count: a rate of 1 a second fills in one of these each
-/// nanosecond.
+/// One token in the buckets' unit: a rate of 1 a second adds one of these each nanosecond.
 const TOKEN: u64 = 1_000_000_000;
 
-/// A limit: so many at once, and then so many a second.
+/// The settings of a token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
-    /// Tokens that come each second. 0: those at the beginning, and never more.
+pub struct TokenRate {
+    /// Tokens added each second. 0: only the initial ones, and never more.
     pub per_s: u32,
-    /// Tokens that there are at most. 0: none, ever.
+    /// Most tokens in the bucket. 0: none, ever.
     pub burst: u32,
 }
 
-/// A bucket of tokens, exact: nothing is rounded, so that no token is lost by being asked often.
+/// A token bucket without rounding: frequent calls lose no fraction of a token.
 #[derive(Clone, Copy, Debug)]
-pub struct Bucket {
-    rate: Rate,
+pub struct TokenBucket {
+    rate: TokenRate,
     /// In billionths of a token.
     credit: u64,
-    /// When that was reckoned, in nanoseconds.
+    /// When that was computed, in nanoseconds.
     then_ns: u64,
 }
 
-impl Bucket {
-    /// A full one.
-    pub fn new(rate: Rate, now_ns: u64) -> Bucket {
-        Bucket { rate, credit: u64::from(rate.burst) * TOKEN, then_ns: now_ns }
+impl TokenBucket {
+    /// Creates a full bucket.
+    pub fn new(rate: TokenRate, now_ns: u64) -> TokenBucket {
+        TokenBucket { rate, credit: u64::from(rate.burst) * TOKEN, then_ns: now_ns }
     }
 
-    /// Whether there is one, with what came since; a clock that went back brings nothing.
+    /// Whether a token is there, after adding those due; a clock that went back adds none.
     fn has_one(&mut self, now_ns: u64) -> bool {
-        let Rate { per_s, burst } = self.rate;
+        let TokenRate { per_s, burst } = self.rate;
         let came = now_ns.saturating_sub(self.then_ns).saturating_mul(u64::from(per_s));
         self.credit = self.credit.saturating_add(came).min(u64::from(burst) * TOKEN);
         self.then_ns = self.then_ns.max(now_ns);
         self.credit >= TOKEN
     }
 
-    /// Takes one, if there is one.
+    /// Takes a token, if there is one.
     pub fn allows(&mut self, now_ns: u64) -> bool {
         let allows = self.has_one(now_ns);
         if allows {
@@ -54,43 +52,43 @@ impl Bucket {
     }
 }
 
-/// Which limit it was that forbade.
+/// Which limit refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forbidden {
-    /// That for all together.
+pub enum ExceededLimit {
+    /// The limit for all destinations together.
     All,
-    /// That of the destination.
+    /// The limit of the destination.
     One,
 }
 
-/// A limit for all together, and one for each destination.
+/// A token bucket for all destinations together, and one for each.
 #[derive(Debug)]
-pub struct Limits {
-    all: Bucket,
-    rate_of_one: Rate,
-    ones: Vec<(Ipv4Addr, Bucket)>,
+pub struct RateLimits {
+    all: TokenBucket,
+    rate_of_one: TokenRate,
+    ones: Vec<(Ipv4Addr, TokenBucket)>,
 }
 
-impl Limits {
-    /// All full. Its memory is taken here and does not grow.
-    pub fn new(all: Rate, one: Rate) -> Limits {
+impl RateLimits {
+    /// Creates full buckets. Their memory is allocated here and does not grow.
+    pub fn new(all: TokenRate, one: TokenRate) -> RateLimits {
         let ones = Vec::with_capacity(MOST_DESTINATIONS);
-        Limits { all: Bucket::new(all, 0), rate_of_one: one, ones }
+        RateLimits { all: TokenBucket::new(all, 0), rate_of_one: one, ones }
     }
 
-    /// Takes one for all and one for `destination`, or, if either is missing, none.
+    /// Takes a token from both buckets for `destination`, or none if either is empty.
     ///
-    /// One destination can so not use up what there is for all; and what is forbidden to all puts
-    /// nobody out of the table.
-    pub fn allows(&mut self, destination: Ipv4Addr, now_ns: u64) -> Result<(), Forbidden> {
+    /// So one destination cannot use up the tokens for all, and a refusal for all displaces no
+    /// destination from the table.
+    pub fn allows(&mut self, destination: Ipv4Addr, now_ns: u64) -> Result<(), ExceededLimit> {
         let found = self.ones.iter().position(|(address, _)| *address == destination);
-        let new = Bucket::new(self.rate_of_one, now_ns);
+        let new = TokenBucket::new(self.rate_of_one, now_ns);
         let mut bucket = found.map_or(new, |index| self.ones[index].1);
         if !bucket.has_one(now_ns) {
-            return Err(Forbidden::One);
+            return Err(ExceededLimit::One);
         }
         if !self.all.allows(now_ns) {
-            return Err(Forbidden::All);
+            return Err(ExceededLimit::All);
         }
         bucket.credit -= TOKEN;
         let one = (destination, bucket);

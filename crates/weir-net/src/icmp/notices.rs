@@ -1,4 +1,4 @@
-//! Errors and redirects that are received: which are believed, and whom they concern.
+//! Received errors and redirects: which are accepted, and which process they concern.
 
 use super::{Answers, Engine};
 use crate::wire::icmp::{self, Message, Quoted};
@@ -6,50 +6,49 @@ use crate::wire::ipv4::{Header, protocol};
 use crate::wire::ports;
 use std::net::Ipv4Addr;
 
-/// What became of a datagram of ours.
+/// What happened to a datagram of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Trouble {
+pub enum NoticeKind {
     /// It could not be delivered.
     Unreachable,
-    /// It was given up, by a gateway or in reassembly.
+    /// A gateway or reassembly gave it up.
     TimeExceeded,
     /// Its header was not understood.
     ParameterProblem,
 }
 
-/// What a process is told about a datagram that it sent.
+/// What a process learns about a datagram that it sent.
 ///
-/// It is a hint and no proof: anybody who can guess addresses and ports can send it (RFC 5927).
+/// A notice is a hint and no proof: anybody who can guess addresses and ports can send it (RFC
+/// 5927).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Notice {
-    /// What became of it.
-    pub trouble: Trouble,
-    /// The code of the ICMP message: why.
+    /// What happened to the datagram.
+    pub trouble: NoticeKind,
+    /// The code of the ICMP message: the reason.
     pub code: u8,
-    /// Who says so: the other host, or a gateway.
+    /// Who reports it: the other host, or a gateway.
     pub from: Ipv4Addr,
     /// The protocol of the datagram, see [`crate::wire::ipv4::protocol`].
     pub protocol: u8,
-    /// The port that it was sent from (UDP, TCP), the identifier of an ICMP request; of other
-    /// protocols 0.
+    /// The source port (UDP, TCP), or the identifier of an ICMP request; 0 for other protocols.
     pub local_port: u16,
-    /// Whom it was for.
+    /// The destination.
     pub remote: Ipv4Addr,
-    /// The port that it was for (UDP, TCP), the sequence of an ICMP request; of other protocols 0.
+    /// The destination port (UDP, TCP), or the sequence number of an ICMP request; else 0.
     pub remote_port: u16,
-    /// What the next hop takes at most, in bytes, where the datagram was too long and the gateway
-    /// said so; else 0.
+    /// The next hop's MTU in bytes, if the datagram was too long and the gateway stated it; else 0.
     pub mtu_bytes: u16,
     /// The byte of the header that was not understood; else 0.
     pub pointer: u8,
-    /// The first bytes of its payload, by which TCP can see that it sent it; zeroes after its end.
+    /// The first bytes of its payload, by which TCP recognises its segment; zeroes after its end.
     pub first: [u8; 8],
 }
 
 impl Engine {
-    /// A redirect (RFC 1122 3.2.2.2): believed of the gateway used, about a datagram of ours, to a
-    /// neighbour.
+    /// Handles a redirect (RFC 1122 3.2.2.2): accepted from the gateway in use, about a datagram of
+    /// this host, to a neighbour.
     pub(super) fn take_redirect(
         &mut self,
         source: Ipv4Addr,
@@ -80,7 +79,7 @@ impl Engine {
         answers.redirect(destination, gateway);
     }
 
-    /// An error about a datagram: for the process that sent it, if we did.
+    /// Handles an error about a datagram, for the process that sent it, if this host did.
     pub(super) fn take_error(
         &mut self,
         source: Ipv4Addr,
@@ -89,11 +88,13 @@ impl Engine {
     ) {
         let (trouble, code, mtu_bytes, pointer, quoted) = match *message {
             Message::Unreachable { code, mtu_bytes, quoted } => {
-                (Trouble::Unreachable, code, mtu_bytes, 0, quoted)
+                (NoticeKind::Unreachable, code, mtu_bytes, 0, quoted)
             }
-            Message::TimeExceeded { code, quoted } => (Trouble::TimeExceeded, code, 0, 0, quoted),
+            Message::TimeExceeded { code, quoted } => {
+                (NoticeKind::TimeExceeded, code, 0, 0, quoted)
+            }
             Message::ParameterProblem { code, pointer, quoted } => {
-                (Trouble::ParameterProblem, code, 0, pointer, quoted)
+                (NoticeKind::ParameterProblem, code, 0, pointer, quoted)
             }
             _ => return self.counts.dropped_unknown += 1,
         };
@@ -123,9 +124,9 @@ impl Engine {
     }
 }
 
-/// What tells the processes of its protocol apart, ours and theirs; `None` where no process waits
-/// for it: a fragment in which it is not, an ICMP message that is no request, a payload that has
-/// none.
+/// Returns the ports (or ICMP identifier and sequence), ours and theirs, that identify the process
+/// of a protocol; `None` where no process waits for it: a later fragment, an ICMP message that is
+/// no request, a payload without them.
 fn both_ports(quoted: &Quoted<'_>) -> Option<(u16, u16)> {
     let header = quoted.header();
     if header.offset_bytes > 0 {

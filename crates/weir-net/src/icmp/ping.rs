@@ -1,124 +1,123 @@
-//! The arithmetic of `weir net ping`: requests that can be told from others' and from each other,
-//! and what their replies say of the way and of the other clock. No clock and no I/O.
+//! The arithmetic of `weir net ping`: makes distinguishable requests, and computes from the replies
+//! the round trips and the offset of the other clock. No clock and no I/O.
 
-use super::{Notice, Trouble};
+use super::{Notice, NoticeKind};
 use crate::wire::icmp::{self, Echo, Message, Timestamp};
 use crate::wire::ipv4::{LEAST_HEADER_BYTES, MOST_BYTES, protocol};
 use hdrhistogram::Histogram;
 use std::fmt;
 
-/// Bytes of data that an echo request has at most.
+/// Most bytes of data in an echo request.
 pub const MOST_DATA_BYTES: usize = MOST_BYTES - LEAST_HEADER_BYTES - icmp::HEADER_BYTES;
-/// What the data of ours begin with; then the time of sending; then a pattern.
+/// Magic bytes at the start of the data; the time of sending and a pattern follow.
 const MAGIC: [u8; 4] = *b"weir";
-/// Bytes of magic and time.
+/// Bytes of the magic and the time.
 const STAMP_BYTES: usize = 12;
-/// Requests that are told apart: all that a sequence can number.
+/// Requests that can be distinguished: all sequence numbers.
 const WINDOW: usize = 1 << 16;
-/// The longest round trip that is told apart from longer ones: an hour.
+/// The longest round trip that is recorded as such: an hour.
 const MOST_RTT_NS: u64 = 3_600_000_000_000;
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
 /// A time with this bit is not milliseconds since midnight UT (RFC 792 p. 16).
 const NONSTANDARD: u32 = 1 << 31;
 
-/// What is asked.
+/// The kind of request to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// An echo of this many bytes of data, at most [`MOST_DATA_BYTES`].
     Echo {
-        /// With fewer than 12 the time of sending is not in it in full, and not checked in full.
+        /// With fewer than 12 bytes the time of sending is incomplete, and only partly checked.
         data_bytes: usize,
     },
-    /// The time.
+    /// A timestamp.
     Timestamp,
 }
 
-/// What became of something that came.
+/// The result for a received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Took {
+pub enum PingResult {
     /// The first reply to a request.
     Reply {
-        /// Of the request.
+        /// The sequence number of the request.
         sequence: u16,
         /// The round trip.
         rtt_ns: u64,
-        /// It came after the time that one waits.
+        /// Whether it arrived after the time limit.
         late: bool,
     },
-    /// One more reply to a request.
+    /// A further reply to a request.
     Duplicate {
-        /// Of the request.
+        /// The sequence number of the request.
         sequence: u16,
     },
-    /// A reply that is ours by its identifier, but its data or its time are not those sent.
+    /// A reply with our identifier whose data or time differ from those sent.
     Changed {
-        /// That it has.
+        /// Its sequence number.
         sequence: u16,
     },
-    /// No reply, or one to somebody else.
+    /// No reply, or a reply to another process.
     NotOurs,
 }
 
-/// One request; all zeroes is one that was never made.
+/// One request; all zeroes means that it was never sent.
 #[derive(Clone, Copy, Debug, Default)]
-struct Request {
-    /// When it was sent, plus one.
+struct SentRequest {
+    /// When it was sent, plus one; 0 if never.
     sent: u64,
-    /// What its timestamp said.
+    /// The timestamp it carried.
     originate_ms: u32,
     answered: bool,
 }
 
-/// The clock of the one who answers timestamps, by the reply of the shortest round trip.
+/// The other host's clock, from the timestamp reply with the shortest round trip.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ClockView {
-    /// By how much the other clock is ahead of ours, in milliseconds, if both ways take as long.
+pub struct ClockOffset {
+    /// How far the other clock is ahead of ours, in milliseconds, if both ways take equally long.
     pub ahead_ms: f64,
-    /// By how much that may be wrong: half the round trip, and the grain of the times.
+    /// The possible error of that: half the round trip, and the resolution of the times.
     pub uncertain_ms: f64,
-    /// From our sending to its receiving, as the two clocks have it. A hint: the difference of the
-    /// clocks is in it.
+    /// From our sending to its receiving, by the two clocks. A hint: it contains their offset.
     pub there_ms: i64,
     /// From its sending to our receiving, likewise.
     pub back_ms: i64,
 }
 
-/// Makes requests and takes replies.
+/// Makes requests and evaluates replies.
 #[derive(Debug)]
 pub struct Pinger {
     id: u16,
     probe: Probe,
     late_ns: u64,
-    /// Of the next request.
+    /// The sequence number of the next request.
     sequence: u16,
-    requests: Vec<Request>,
-    /// The request's data and message.
+    requests: Vec<SentRequest>,
+    /// Buffers for the request's data and message.
     data: Vec<u8>,
     message: Vec<u8>,
     rtts: Histogram<u64>,
     rtt_sum_ns: u128,
     rtt_least_ns: u64,
     rtt_most_ns: u64,
-    /// Of the reply that it comes from.
-    clock: Option<(u64, ClockView)>,
+    /// The round trip of the reply that `clock` comes from.
+    clock: Option<(u64, ClockOffset)>,
     counts: PingCounts,
 }
 
-/// What was sent and what came.
+/// Counts of requests and replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PingCounts {
     /// Requests made.
     pub sent: u64,
     /// Requests answered, late ones included.
     pub received: u64,
-    /// Of these, answered after the time that one waits.
+    /// Requests answered after the time limit; these are also in `answered`.
     pub late: u64,
-    /// Further replies.
+    /// Further replies to requests already answered.
     pub duplicates: u64,
-    /// Replies whose data or time are not those sent.
+    /// Replies whose data or time differ from those sent.
     pub changed: u64,
-    /// Replies with a time that is not since midnight UT.
+    /// Replies whose time does not count from midnight UT.
     pub nonstandard_times: u64,
     /// Errors about our requests: unreachable.
     pub unreachable: u64,
@@ -129,9 +128,9 @@ pub struct PingCounts {
 }
 
 impl Pinger {
-    /// One whose requests have this `id`, and whose replies are late after `late_ns`.
+    /// Creates it: its requests have this `id`, and replies are late after `late_ns`.
     ///
-    /// An echo of more data than a datagram has room for has as much as there is room for.
+    /// Data that exceed the room in a datagram are shortened to it.
     pub fn new(id: u16, probe: Probe, late_ns: u64) -> Pinger {
         let data_bytes = match probe {
             Probe::Echo { data_bytes } => data_bytes.min(MOST_DATA_BYTES),
@@ -147,7 +146,7 @@ impl Pinger {
             probe,
             late_ns,
             sequence: 1,
-            requests: vec![Request::default(); WINDOW],
+            requests: vec![SentRequest::default(); WINDOW],
             data: (0..data_bytes).map(|at| at as u8).collect(),
             message: vec![0; icmp::TIMESTAMP_BYTES.max(icmp::HEADER_BYTES + data_bytes)],
             rtts: histogram.expect("the bounds are sound"),
@@ -159,14 +158,14 @@ impl Pinger {
         }
     }
 
-    /// The next request, sent now by both clocks, that which only goes forward and that which
-    /// others know too: the payload of a datagram of ICMP. The first sequence is 1.
+    /// Returns the next request, sent now by the monotonic and by the wall clock, as the payload of
+    /// an ICMP datagram. The first sequence number is 1.
     pub fn request(&mut self, now_ns: u64, ms_since_midnight_ut: u32) -> &[u8] {
         let sequence = self.sequence;
         self.sequence = sequence.wrapping_add(1);
         self.counts.sent += 1;
         let sent = now_ns.saturating_add(1);
-        let request = Request { sent, originate_ms: ms_since_midnight_ut, answered: false };
+        let request = SentRequest { sent, originate_ms: ms_since_midnight_ut, answered: false };
         self.requests[usize::from(sequence)] = request;
         self.stamp(sent);
         let message = match self.probe {
@@ -183,15 +182,15 @@ impl Pinger {
         &self.message[..bytes]
     }
 
-    /// Puts magic and time before the pattern, as far as they fit.
+    /// Writes magic and time before the pattern, as far as they fit.
     fn stamp(&mut self, sent: u64) {
         let stamp = stamp(sent);
         let bytes = self.data.len().min(STAMP_BYTES);
         self.data[..bytes].copy_from_slice(&stamp[..bytes]);
     }
 
-    /// Takes the payload of a datagram of ICMP that came now.
-    pub fn take(&mut self, payload: &[u8], now_ns: u64, ms_since_midnight_ut: u32) -> Took {
+    /// Evaluates the payload of an ICMP datagram received now.
+    pub fn take(&mut self, payload: &[u8], now_ns: u64, ms_since_midnight_ut: u32) -> PingResult {
         let (sequence, is_right) = match (Message::check(payload), self.probe) {
             (Ok(Message::EchoReply(echo)), Probe::Echo { .. }) if echo.id == self.id => {
                 (echo.sequence, self.is_what_was_sent(&echo))
@@ -200,16 +199,16 @@ impl Pinger {
                 let request = self.requests[usize::from(times.sequence)];
                 (times.sequence, request.originate_ms == times.originate_ms)
             }
-            _ => return Took::NotOurs,
+            _ => return PingResult::NotOurs,
         };
         let request = &mut self.requests[usize::from(sequence)];
         if request.sent == 0 || !is_right {
             self.counts.changed += 1;
-            return Took::Changed { sequence };
+            return PingResult::Changed { sequence };
         }
         if request.answered {
             self.counts.duplicates += 1;
-            return Took::Duplicate { sequence };
+            return PingResult::Duplicate { sequence };
         }
         request.answered = true;
         let rtt_ns = now_ns.saturating_sub(request.sent - 1);
@@ -223,10 +222,10 @@ impl Pinger {
         if let Ok(Message::TimestampReply(times)) = Message::check(payload) {
             self.take_times(&times, rtt_ns, ms_since_midnight_ut);
         }
-        Took::Reply { sequence, rtt_ns, late }
+        PingResult::Reply { sequence, rtt_ns, late }
     }
 
-    /// Whether an echo's data are those of the last request of its sequence.
+    /// Whether an echo's data match those of the last request with its sequence number.
     fn is_what_was_sent(&self, echo: &Echo<'_>) -> bool {
         let stamp = stamp(self.requests[usize::from(echo.sequence)].sent);
         let bytes = self.data.len().min(STAMP_BYTES);
@@ -235,7 +234,7 @@ impl Pinger {
             && echo.data[bytes..] == self.data[bytes..]
     }
 
-    /// Keeps what the reply of the shortest round trip says of the other clock.
+    /// Updates the clock estimate if this reply has the shortest round trip so far.
     fn take_times(&mut self, times: &Timestamp, rtt_ns: u64, ms_since_midnight_ut: u32) {
         let all = [times.originate_ms, times.receive_ms, times.transmit_ms, ms_since_midnight_ut];
         if all.iter().any(|time| time & NONSTANDARD != 0) {
@@ -247,13 +246,14 @@ impl Pinger {
         }
         let there_ms = since(times.receive_ms, times.originate_ms);
         let back_ms = since(ms_since_midnight_ut, times.transmit_ms);
-        // Each of the four times is cut off to a millisecond.
+        // Each of the four times is truncated to a millisecond.
         let uncertain_ms = rtt_ns as f64 / 2e6 + 1.0;
         let ahead_ms = (there_ms - back_ms) as f64 / 2.0;
-        self.clock = Some((rtt_ns, ClockView { ahead_ms, uncertain_ms, there_ms, back_ms }));
+        self.clock = Some((rtt_ns, ClockOffset { ahead_ms, uncertain_ms, there_ms, back_ms }));
     }
 
-    /// Takes an error about a datagram of this host. Whether it was about a request of ours.
+    /// Evaluates an error about a datagram of this host. Returns whether it concerned a request
+    /// here.
     pub fn notice(&mut self, notice: &Notice) -> bool {
         if notice.protocol != protocol::ICMP
             || notice.local_port != self.id
@@ -262,14 +262,14 @@ impl Pinger {
             return false;
         }
         match notice.trouble {
-            Trouble::Unreachable => self.counts.unreachable += 1,
-            Trouble::TimeExceeded => self.counts.time_exceeded += 1,
-            Trouble::ParameterProblem => self.counts.parameter_problem += 1,
+            NoticeKind::Unreachable => self.counts.unreachable += 1,
+            NoticeKind::TimeExceeded => self.counts.time_exceeded += 1,
+            NoticeKind::ParameterProblem => self.counts.parameter_problem += 1,
         }
         true
     }
 
-    /// What there is to say now. A request that may yet be answered counts as lost.
+    /// Returns the summary so far. A request that may yet be answered counts as lost.
     pub fn summary(&self) -> PingSummary {
         let quantile = |share| self.rtts.value_at_quantile(share).min(self.rtt_most_ns) as f64;
         let counts = self.counts;
@@ -301,48 +301,48 @@ fn stamp(sent: u64) -> [u8; STAMP_BYTES] {
     stamp
 }
 
-/// Milliseconds from `then` to `now`, both since midnight: the shorter way round the day.
+/// Returns the milliseconds from `then` to `now`, both since midnight: the shorter way round.
 fn since(now: u32, then: u32) -> i64 {
     let forward = (i64::from(now) - i64::from(then)).rem_euclid(DAY_MS);
     if forward > DAY_MS / 2 { forward - DAY_MS } else { forward }
 }
 
-/// Round trips.
+/// Statistics of the round trips.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rtt {
     /// The shortest.
     pub min_ns: f64,
     /// Their mean.
     pub mean_ns: f64,
-    /// Half are below, within a thousandth, as of the following.
+    /// The median; within a thousandth, like the percentiles below.
     pub p50_ns: f64,
-    /// 9 of 10 are below; `None` of fewer than 10, where it is their maximum or nearly so.
+    /// The 90th percentile; `None` below 10 values, where it would be about the maximum.
     pub p90_ns: Option<f64>,
-    /// 99 of 100 are below; `None` of fewer than 100.
+    /// The 99th percentile; `None` below 100 values.
     pub p99_ns: Option<f64>,
     /// The longest.
     pub max_ns: f64,
 }
 
-/// What there is to say in the end.
+/// The final summary.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PingSummary {
-    /// What was asked.
+    /// The kind of request.
     pub probe: Probe,
-    /// What was sent and what came.
+    /// The counts.
     pub counts: PingCounts,
     /// Requests without an answer.
     pub lost: u64,
-    /// Their share of all, 0 to 1.
+    /// Their share of all requests, 0 to 1.
     pub loss_share: f64,
-    /// Round trips, where there was one.
+    /// The round trips, if there were any.
     pub rtt: Option<Rtt>,
-    /// The other clock, where it was asked and told the time since midnight UT.
-    pub clock: Option<ClockView>,
+    /// The other clock, if it was asked and gave the time since midnight UT.
+    pub clock: Option<ClockOffset>,
 }
 
 impl fmt::Display for PingSummary {
-    /// One to three lines, as ping's last ones.
+    /// Formats one to three lines, as at the end of ping.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = &self.counts;
         write!(f, "{} sent, {} received", counts.sent, counts.received)?;

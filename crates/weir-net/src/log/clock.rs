@@ -1,48 +1,49 @@
-//! The time of an event: CLOCK_REALTIME, from the CPU's counter where it has one.
+//! The time of an event: CLOCK_REALTIME, computed from the CPU's counter where it has one.
 //!
-//! Asking the kernel's clock for each event (23.7 ns here) costs as much as the event; the counter
-//! costs 10.4 ns. So every 10 ms an event takes the difference of both anew; between, the counter
-//! goes on at the rate that the `quanta` crate has measured. Where there is no usable counter,
-//! quanta reads the monotonic clock, and only the cost differs.
+//! Reading the kernel's clock for each event (23.7 ns here) costs as much as the event; the counter
+//! costs 10.4 ns. So every 10 ms an event measures the offset between the two again; in between,
+//! the counter advances at the rate that the `quanta` crate has measured. Where there is no usable
+//! counter, quanta reads the monotonic clock, and only the cost differs.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// For so long the counter is gone by.
+/// How long an offset is used before it is measured again.
 const ANCHORED_NS: u64 = 10_000_000;
-/// Counter and clock belong together when both were read within this time.
+/// The two clocks were read together when both readings took no longer than this.
 const TOGETHER_NS: u64 = 1_000;
-/// Tries for that; a CPU that is taken away meanwhile spoils one.
+/// Attempts to read them together; losing the CPU meanwhile spoils one.
 const TRIES: u32 = 4;
 
 /// The clock of a process.
 #[derive(Debug)]
-pub struct Clock {
+pub struct EventClock {
     counter: quanta::Clock,
-    /// What is to be added to the scaled counter, modulo 2^64.
+    /// The offset to add to the scaled counter, modulo 2^64.
     offset_ns: AtomicU64,
     /// The counter's value from which on the offset is too old.
     renew_at: AtomicU64,
-    /// [`ANCHORED_NS`] in steps of the counter.
+    /// [`ANCHORED_NS`] in ticks of the counter.
     steps: u64,
 }
 
-impl Clock {
-    /// A clock; the first in a process measures the counter's rate (some hundred microseconds).
-    pub fn new() -> Clock {
+impl EventClock {
+    /// Creates a clock; the first in a process measures the counter's rate (some hundred
+    /// microseconds).
+    pub fn new() -> EventClock {
         let counter = quanta::Clock::new();
         let many_ns = counter.delta_as_nanos(0, 1 << 30).max(1);
         let steps = (u128::from(ANCHORED_NS) << 30) / u128::from(many_ns);
         let renew_at = AtomicU64::new(counter.raw());
-        Clock { counter, offset_ns: AtomicU64::new(0), renew_at, steps: steps as u64 }
+        EventClock { counter, offset_ns: AtomicU64::new(0), renew_at, steps: steps as u64 }
     }
 
-    /// Time since 1970.
+    /// Returns the time since 1970.
     #[inline]
     pub fn now_ns(&self) -> u64 {
         let raw = self.counter.raw();
-        // Relaxed, both: each is right by itself. Whoever sees a new limit and the old offset is
-        // off by what the counter drifts in a few more milliseconds.
+        // Relaxed, both: each is valid by itself. A thread that sees a new limit and the old offset
+        // is off by what the counter drifts in a few more milliseconds.
         if raw.wrapping_sub(self.renew_at.load(Ordering::Relaxed)) as i64 >= 0 {
             self.renew();
         }
@@ -71,7 +72,7 @@ impl Clock {
     }
 }
 
-/// Time since 1970, from the kernel.
+/// Returns the time since 1970 from the kernel.
 pub fn real_ns() -> u64 {
     let time = clock_gettime(ClockId::Realtime);
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
@@ -83,8 +84,8 @@ mod tests {
 
     #[test]
     fn an_anchor_is_renewed_once_it_is_old() {
-        let clock = Clock::new();
-        let at = |clock: &Clock| clock.renew_at.load(Ordering::Relaxed);
+        let clock = EventClock::new();
+        let at = |clock: &EventClock| clock.renew_at.load(Ordering::Relaxed);
         let made = at(&clock);
         clock.now_ns();
         let first = at(&clock);
@@ -99,7 +100,7 @@ mod tests {
 
     #[test]
     fn it_shows_the_time_of_day() {
-        let clock = Clock::new();
+        let clock = EventClock::new();
         // Not that it is exact (that is measured, not asserted), but that it is that clock: a
         // minute is no drift.
         let apart = clock.now_ns().abs_diff(real_ns());

@@ -1,12 +1,12 @@
-//! Events, and how each lies in the units of a record.
+//! Events, and how each is stored in the units of a record.
 //!
-//! The first word after the tag is the time, in ns since 1970; two more words, and 16 bits of the
-//! tag (the detail), are the event. A dump goes on in further units.
+//! The first word after the tag is the time, in ns since 1970. The other two words and 16 bits of
+//! the tag (the detail) hold the event. A dump continues in further units.
 
 use super::format;
 use super::kinds::Kinds;
-use super::layout::{PAYLOAD_BYTES, Unit};
-use super::reason::Reason;
+use super::layout::{LogUnit, PAYLOAD_BYTES};
+use super::reason::EventReason;
 use crate::wire::ipv4::Header;
 use serde::Serialize;
 use std::net::Ipv4Addr;
@@ -14,7 +14,7 @@ use std::net::Ipv4Addr;
 /// Bytes of a packet that the first unit of a dump holds.
 pub const FIRST_DUMP_BYTES: usize = 8;
 
-/// Which way a packet went, as the host sees it.
+/// The direction of a packet, as the host sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -24,7 +24,7 @@ pub enum Direction {
     Out,
 }
 
-/// What of a packet lies above its IP header.
+/// The fields above a packet's IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// Protocol 1.
@@ -33,48 +33,48 @@ pub enum Transport {
         kind: u8,
         /// Code of the type.
         code: u8,
-        /// Bytes 4 and 5: the identifier of those that have one.
+        /// Bytes 4 and 5: the identifier, for types that have one.
         id: u16,
-        /// Bytes 6 and 7: the sequence number of those that have one.
+        /// Bytes 6 and 7: the sequence number, for types that have one.
         sequence: u16,
     },
     /// TCP or UDP (protocols 6, 17).
     Ports {
-        /// Port of the sender.
+        /// Source port.
         source: u16,
-        /// Port of the receiver.
+        /// Destination port.
         target: u16,
         /// The identification of the IP header.
         id: u16,
     },
-    /// Any other protocol, a fragment that is not the first, or too short to tell.
+    /// Any other protocol, a later fragment, or a packet too short to tell.
     None {
         /// The identification of the IP header.
         id: u16,
     },
 }
 
-/// What is logged of a packet.
+/// The header fields of a packet that are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Packet {
-    /// Address of the sender.
+    /// Source address.
     pub source: Ipv4Addr,
-    /// Address of the receiver.
+    /// Destination address.
     pub target: Ipv4Addr,
     /// Protocol number.
     #[serde(flatten, serialize_with = "format::put_protocol")]
     pub protocol: u8,
-    /// What lies above. Its form must be that of the protocol, or `None`.
+    /// Fields above IP. The variant must be that of the protocol, or `None`.
     #[serde(flatten)]
     pub transport: Transport,
-    /// All of the packet, with its IP header.
+    /// Length of the whole packet, with its IP header.
     pub length_bytes: u16,
 }
 
 /// A packet that was received or sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Transaction {
-    /// Which way it went.
+    /// Its direction.
     pub direction: Direction,
     /// The packet.
     #[serde(flatten)]
@@ -84,32 +84,32 @@ pub struct Transaction {
 /// A packet that was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Dropped {
-    /// Why.
+    /// Why it was dropped.
     #[serde(flatten)]
-    pub reason: Reason,
+    pub reason: EventReason,
     /// The packet.
     #[serde(flatten)]
     pub packet: Packet,
 }
 
-/// Something that went wrong.
+/// A failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Failure {
-    /// What.
+pub struct FailureEvent {
+    /// Its reason.
     #[serde(flatten)]
-    pub reason: Reason,
-    /// Protocol in which it did; 0 if in none.
+    pub reason: EventReason,
+    /// Protocol in which it occurred; 0 if in none.
     #[serde(flatten, serialize_with = "format::put_protocol")]
     pub protocol: u8,
-    /// Whom it is about; 0.0.0.0 if nobody.
+    /// The address it is about; 0.0.0.0 if none.
     pub source: Ipv4Addr,
-    /// Whom it concerns; 0.0.0.0 if nobody.
+    /// The address it concerns; 0.0.0.0 if none.
     pub target: Ipv4Addr,
-    /// What belongs to the reason: an errno, a code; 0 if nothing.
+    /// A value that belongs to the reason: an errno, a code; 0 if none.
     pub value: u32,
 }
 
-/// What became of a station.
+/// A change in a station's attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
@@ -123,10 +123,10 @@ pub enum Change {
     Refused,
 }
 
-/// A station that came or went.
+/// A station that attached or detached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Station {
-    /// What became of it.
+pub struct StationEvent {
+    /// Whether it attached, detached, died or was refused.
     pub change: Change,
     /// Its process.
     pub pid: u32,
@@ -140,50 +140,51 @@ pub struct Station {
 /// The bytes of a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Dump {
-    /// Which way it went.
+    /// Its direction.
     pub direction: Direction,
-    /// How long it was.
+    /// The length of the packet.
     pub length_bytes: u32,
     /// Its first bytes.
     #[serde(rename = "hex", serialize_with = "format::put_hex")]
     pub bytes: Vec<u8>,
 }
 
-/// What an event tells.
+/// The content of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum What {
+pub enum EventBody {
     /// A packet was received or sent.
     Transaction(Transaction),
-    /// Something went wrong.
-    Failure(Failure),
+    /// A failure occurred.
+    Failure(FailureEvent),
     /// The bytes of a packet.
     Dump(Dump),
     /// A packet was dropped.
     Dropped(Dropped),
-    /// A station came or went.
-    Station(Station),
+    /// A station attached or detached.
+    Station(StationEvent),
 }
 
-/// An event, as it is read.
+/// An event as a reader returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, in ns since 1970. Of two writers' events the later in the log may be a little earlier.
+    /// When it happened, in ns since 1970. When two writers race, the later record may have a
+    /// slightly earlier time.
     pub time_ns: u64,
-    /// What.
-    pub what: What,
+    /// Its content.
+    pub what: EventBody,
 }
 
 impl Event {
-    /// Its kind.
+    /// Returns its kind.
     pub fn kind(&self) -> Kinds {
         match &self.what {
-            What::Transaction(_) => Kinds::TRANSACTIONS,
-            What::Failure(_) => Kinds::ERRORS,
-            What::Dump(Dump { direction: Direction::In, .. }) => Kinds::DUMPS_IN,
-            What::Dump(_) => Kinds::DUMPS_OUT,
-            What::Dropped(_) => Kinds::DROPS,
-            What::Station(_) => Kinds::STATIONS,
+            EventBody::Transaction(_) => Kinds::TRANSACTIONS,
+            EventBody::Failure(_) => Kinds::ERRORS,
+            EventBody::Dump(Dump { direction: Direction::In, .. }) => Kinds::DUMPS_IN,
+            EventBody::Dump(_) => Kinds::DUMPS_OUT,
+            EventBody::Dropped(_) => Kinds::DROPS,
+            EventBody::Station(_) => Kinds::STATIONS,
         }
     }
 }
@@ -199,10 +200,10 @@ mod code {
     pub const STATION: u8 = 7;
 }
 
-/// In the detail: nothing is known of what lies above the IP header.
+/// Detail bit: the fields above the IP header are unknown.
 const BARE: u16 = 0x80;
 
-/// An event on its way into a unit: code, detail, two words.
+/// An event ready to be stored in a unit: code, detail, two words.
 #[derive(Clone, Copy, Debug)]
 pub struct Packed {
     code: u8,
@@ -212,20 +213,20 @@ pub struct Packed {
 
 impl Packed {
     #[inline]
-    fn new(code: u8, protocol: u8, reason: Reason, words: [u64; 2]) -> Packed {
+    fn new(code: u8, protocol: u8, reason: EventReason, words: [u64; 2]) -> Packed {
         let detail = u16::from(protocol) << 8 | u16::from(reason.number());
         Packed { code, detail, words }
     }
 
     #[inline]
-    pub fn at(self, time_ns: u64) -> Unit {
+    pub fn at(self, time_ns: u64) -> LogUnit {
         let Packed { code, detail, words } = self;
-        Unit { code, detail, payload: [time_ns, words[0], words[1]] }
+        LogUnit { code, detail, payload: [time_ns, words[0], words[1]] }
     }
 }
 
 impl Packet {
-    /// What there is to log of the bytes of a packet, which may be anything: what cannot be told is
+    /// Parses packet bytes, which may be anything, for the log; fields that cannot be read are
     /// zero.
     #[inline]
     pub fn of(bytes: &[u8]) -> Packet {
@@ -241,8 +242,7 @@ impl Packet {
         Packet { length_bytes, ..Packet::of_parts(&header, above.unwrap_or_default()) }
     }
 
-    /// The same of a datagram that is not in one piece: its header, and the first bytes of its
-    /// payload, fewer where there are no more.
+    /// Takes the fields from a parsed header and the first bytes of the payload, which may be short.
     #[inline]
     pub fn of_parts(header: &Header, above: &[u8]) -> Packet {
         let transport = match above.first_chunk::<8>() {
@@ -259,7 +259,7 @@ impl Packet {
     }
 
     #[inline]
-    fn pack(&self, code: u8, reason: Reason) -> Packed {
+    fn pack(&self, code: u8, reason: EventReason) -> Packed {
         let addresses = u64::from(self.source.to_bits()) << 32 | u64::from(self.target.to_bits());
         let (a, b, c, bare) = match self.transport {
             Transport::Icmp { kind, code, id, sequence } => {
@@ -277,7 +277,7 @@ impl Packet {
         packed
     }
 
-    fn unpack(unit: &Unit) -> Packet {
+    fn unpack(unit: &LogUnit) -> Packet {
         let [_, addresses, rest] = unit.payload;
         let (a, b, c) = ((rest >> 32) as u16, (rest >> 16) as u16, rest as u16);
         let protocol = (unit.detail >> 8) as u8;
@@ -315,7 +315,7 @@ impl Transaction {
             Direction::In => code::RECEIVED,
             Direction::Out => code::SENT,
         };
-        self.packet.pack(code, Reason::new(0))
+        self.packet.pack(code, EventReason::new(0))
     }
 }
 
@@ -326,7 +326,7 @@ impl Dropped {
     }
 }
 
-impl Failure {
+impl FailureEvent {
     #[inline]
     pub(crate) fn pack(&self) -> Packed {
         let addresses = u64::from(self.source.to_bits()) << 32 | u64::from(self.target.to_bits());
@@ -335,15 +335,15 @@ impl Failure {
     }
 }
 
-impl Station {
+impl StationEvent {
     #[inline]
     pub(crate) fn pack(&self) -> Packed {
         let word = u64::from(self.pid) << 32 | u64::from(self.port);
-        Packed::new(code::STATION, self.protocol, Reason::new(self.change as u8), [word, 0])
+        Packed::new(code::STATION, self.protocol, EventReason::new(self.change as u8), [word, 0])
     }
 }
 
-/// The first unit of a dump of `length_bytes`, of which `kept` are kept.
+/// Makes the first unit of a dump of `length_bytes`, of which `kept` are kept.
 #[inline]
 pub(crate) fn pack_dump(direction: Direction, length_bytes: u32, kept: &[u8]) -> Packed {
     let code = match direction {
@@ -355,7 +355,7 @@ pub(crate) fn pack_dump(direction: Direction, length_bytes: u32, kept: &[u8]) ->
     Packed { code, detail: 0, words: [lengths, word_of(first)] }
 }
 
-/// Up to 8 bytes as a word.
+/// Packs up to 8 bytes into a word.
 #[inline]
 fn word_of(bytes: &[u8]) -> u64 {
     let mut whole = [0; 8];
@@ -363,14 +363,14 @@ fn word_of(bytes: &[u8]) -> u64 {
     u64::from_ne_bytes(whole)
 }
 
-/// Units of a dump that keeps so many bytes.
+/// Returns the number of units of a dump that keeps this many bytes.
 #[inline]
 pub(crate) const fn dump_units(kept_bytes: usize) -> usize {
     1 + kept_bytes.saturating_sub(FIRST_DUMP_BYTES).div_ceil(PAYLOAD_BYTES)
 }
 
-/// How many units the record has that begins with this one; `None` if it begins none.
-pub(crate) fn units_of(unit: &Unit) -> Option<usize> {
+/// Returns the number of units in the record that this unit begins; `None` if it begins none.
+pub(crate) fn units_of(unit: &LogUnit) -> Option<usize> {
     match unit.code {
         code::RECEIVED..=code::FAILURE | code::DROPPED | code::STATION => Some(1),
         code::DUMP_IN | code::DUMP_OUT => Some(dump_units(unit.payload[1] as u32 as usize)),
@@ -378,28 +378,28 @@ pub(crate) fn units_of(unit: &Unit) -> Option<usize> {
     }
 }
 
-/// The event of a record: its first unit, and the payload of the others. `None` if it is none,
-/// which only somebody who means harm can write.
-pub(crate) fn unpack(unit: &Unit, further: &[[u64; 3]]) -> Option<Event> {
-    let reason = Reason::new(unit.detail as u8);
+/// Decodes a record from its first unit and the payload of the others. Returns `None` if it is not
+/// valid, which only a malicious writer can cause.
+pub(crate) fn unpack(unit: &LogUnit, further: &[[u64; 3]]) -> Option<Event> {
+    let reason = EventReason::new(unit.detail as u8);
     let what = match unit.code {
         code::RECEIVED | code::SENT => {
             let out = unit.code == code::SENT;
             let direction = if out { Direction::Out } else { Direction::In };
-            What::Transaction(Transaction { direction, packet: Packet::unpack(unit) })
+            EventBody::Transaction(Transaction { direction, packet: Packet::unpack(unit) })
         }
-        code::FAILURE => What::Failure(Failure {
+        code::FAILURE => EventBody::Failure(FailureEvent {
             reason,
             protocol: (unit.detail >> 8) as u8,
             source: Ipv4Addr::from_bits((unit.payload[1] >> 32) as u32),
             target: Ipv4Addr::from_bits(unit.payload[1] as u32),
             value: unit.payload[2] as u32,
         }),
-        code::DROPPED => What::Dropped(Dropped { reason, packet: Packet::unpack(unit) }),
-        code::DUMP_IN | code::DUMP_OUT => What::Dump(unpack_dump(unit, further)?),
+        code::DROPPED => EventBody::Dropped(Dropped { reason, packet: Packet::unpack(unit) }),
+        code::DUMP_IN | code::DUMP_OUT => EventBody::Dump(unpack_dump(unit, further)?),
         code::STATION => {
             let change = [Change::Attached, Change::Detached, Change::Died, Change::Refused];
-            What::Station(Station {
+            EventBody::Station(StationEvent {
                 change: *change.get(usize::from(reason.number()))?,
                 pid: (unit.payload[1] >> 32) as u32,
                 protocol: (unit.detail >> 8) as u8,
@@ -411,7 +411,7 @@ pub(crate) fn unpack(unit: &Unit, further: &[[u64; 3]]) -> Option<Event> {
     Some(Event { time_ns: unit.payload[0], what })
 }
 
-fn unpack_dump(unit: &Unit, further: &[[u64; 3]]) -> Option<Dump> {
+fn unpack_dump(unit: &LogUnit, further: &[[u64; 3]]) -> Option<Dump> {
     let out = unit.code == code::DUMP_OUT;
     let (length_bytes, kept) = ((unit.payload[1] >> 32) as u32, unit.payload[1] as u32 as usize);
     if dump_units(kept) != 1 + further.len() {

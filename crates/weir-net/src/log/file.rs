@@ -1,7 +1,7 @@
-//! The file of a log: made so that its disk space is there, opened so that it is one.
+//! Creating and opening a log's file.
 
 use super::clock::real_ns;
-use super::layout::{HEADER_BYTES, LEAST_UNITS, MAGIC, MOST_UNITS, Shape, UNIT_BYTES, VERSION};
+use super::layout::{HEADER_BYTES, LEAST_UNITS, LogShape, MAGIC, MOST_UNITS, UNIT_BYTES, VERSION};
 use super::layout::{word, words_of};
 use super::{Kinds, MOST_SNAP_BYTES};
 use crate::error::{Error, ErrorKind, Result};
@@ -13,13 +13,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is written at once where the file system cannot set space aside.
+/// Bytes written at once where the file system cannot reserve space.
 static BLOCK: [u8; 64 << 10] = [0; 64 << 10];
-/// Tries for a name that nobody has.
+/// Attempts to find a name that no file has.
 const TRIES: u32 = 16;
 
-/// Makes a new log at `path`, with a ring of `ring_bytes`, rounded up to a power of two. One that
-/// is there already is kept beside it as `NAME.old`, in place of an older one.
+/// Creates a log at `path` with a ring of `ring_bytes`, rounded up to a power of two. A log that is
+/// there already is kept beside it as `NAME.old` and replaces an older one.
 pub fn create(path: &Path, ring_bytes: u64) -> Result<()> {
     let units = ring_bytes.div_ceil(UNIT_BYTES as u64).checked_next_power_of_two();
     let units = units.filter(|units| *units <= MOST_UNITS).ok_or_else(|| {
@@ -27,10 +27,10 @@ pub fn create(path: &Path, ring_bytes: u64) -> Result<()> {
         let why = format!("{ring_bytes} bytes are too many: at most {most}");
         Error::new(ErrorKind::Invalid, "make", object(path), why)
     })?;
-    let shape = Shape { units: units.max(LEAST_UNITS), created_ns: real_ns() };
+    let shape = LogShape { units: units.max(LEAST_UNITS), created_ns: real_ns() };
     keep_old(path)?;
     let (file, new) = open_new(path)?;
-    // Whoever follows the name finds the old log, none, or the whole new one.
+    // Whoever opens the name finds the old log, no log, or the complete new one.
     let made = fill(&file, &shape).and_then(|()| rustix::fs::rename(&new, path));
     made.map_err(|cause| {
         let _ = rustix::fs::unlink(&new);
@@ -38,8 +38,8 @@ pub fn create(path: &Path, ring_bytes: u64) -> Result<()> {
     })
 }
 
-/// Puts a log that lies there aside, if it is ours: also one that is spoilt, or of another version,
-/// so that it does not keep a switch from starting.
+/// Renames an existing log of this user, even a damaged one or one of another version, so that it
+/// does not keep a switch from starting.
 fn keep_old(path: &Path) -> Result<()> {
     let failed = |cause| Error::os("make", object(path), cause);
     let how = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -65,7 +65,7 @@ fn is_own(found: &Stat) -> bool {
     is_file && found.st_uid == rustix::process::geteuid().as_raw()
 }
 
-/// Where the log before this one is kept.
+/// Returns the path under which the previous log is kept.
 pub fn old_name(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".old");
@@ -78,12 +78,12 @@ fn open_new(path: &Path) -> Result<(File, PathBuf)> {
     let mut tries = 0;
     loop {
         let mut name = OsString::from(path);
-        // Relaxed: only that no number comes twice.
+        // Relaxed: only the uniqueness of the number matters.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         name.push(format!(".new.{}.{number}", std::process::id()));
         tries += 1;
         match rustix::fs::open(&name, how, Mode::RUSR | Mode::WUSR) {
-            // What a process of this number has left that died while it made one.
+            // A process with this number died while it created a log.
             Err(Errno::EXIST) if tries < TRIES => {}
             Err(cause) => return Err(Error::os("make", object(path), cause)),
             Ok(file) => return Ok((file.into(), name.into())),
@@ -91,8 +91,9 @@ fn open_new(path: &Path) -> Result<(File, PathBuf)> {
     }
 }
 
-/// Sets the disk space aside, since a full disk is a SIGBUS later, and writes the header.
-fn fill(file: &File, shape: &Shape) -> rustix::io::Result<()> {
+/// Reserves the disk space, since a disk that fills up later would mean SIGBUS, and writes the
+/// header.
+fn fill(file: &File, shape: &LogShape) -> rustix::io::Result<()> {
     let bytes = shape.file_bytes();
     match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, bytes)?,
@@ -109,11 +110,11 @@ fn fill(file: &File, shape: &Shape) -> rustix::io::Result<()> {
     put(word::MASKS, u64::from(Kinds::USUAL.bits()));
     put(word::SNAP_BYTES, MOST_SNAP_BYTES as u64);
     file.write_all_at(&header, 0).map_err(errno)?;
-    // So that after a power failure there is a log or none.
+    // After a power failure there is a complete log or none.
     file.sync_all().map_err(errno)
 }
 
-/// For file systems that cannot set space aside.
+/// Fills the file where the file system cannot reserve space.
 fn write_zeros(file: &File, bytes: u64) -> rustix::io::Result<()> {
     for at in (0..bytes).step_by(BLOCK.len()) {
         let now = (bytes - at).min(BLOCK.len() as u64);
@@ -126,9 +127,9 @@ fn errno(error: std::io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
-/// Opens a log for writing: one of this user's that only this user may write, since whoever
-/// shortens it kills those who have it mapped.
-pub fn open_own(path: &Path) -> Result<(File, Shape)> {
+/// Opens a log for writing. It must be this user's and writable by nobody else: whoever shortens
+/// the file kills the processes that have mapped it.
+pub fn open_own(path: &Path) -> Result<(File, LogShape)> {
     let (file, shape) = open(path, OFlags::RDWR)?;
     let failed = |cause| Error::os("open", object(path), cause);
     let found = rustix::fs::fstat(&file).map_err(failed)?;
@@ -140,11 +141,11 @@ pub fn open_own(path: &Path) -> Result<(File, Shape)> {
 }
 
 /// Opens a log for reading.
-pub fn open_any(path: &Path) -> Result<(File, Shape)> {
+pub fn open_any(path: &Path) -> Result<(File, LogShape)> {
     open(path, OFlags::RDONLY)
 }
 
-fn open(path: &Path, access: OFlags) -> Result<(File, Shape)> {
+fn open(path: &Path, access: OFlags) -> Result<(File, LogShape)> {
     let failed = |cause: Errno| Error::os("open", object(path), cause);
     let corrupt = |why: &str| Error::new(ErrorKind::Corrupt, "open", object(path), why);
     let how = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -163,11 +164,11 @@ fn open(path: &Path, access: OFlags) -> Result<(File, Shape)> {
     }
     let mut header = [0; 32];
     file.read_exact_at(&mut header, 0).map_err(|cause| Error::os("open", object(path), cause))?;
-    let shape = Shape::read(&words_of(&header), bytes).map_err(|why| corrupt(&why))?;
+    let shape = LogShape::read(&words_of(&header), bytes).map_err(|why| corrupt(&why))?;
     Ok((file, shape))
 }
 
-/// How errors name it.
+/// Returns the name of the log for errors.
 pub fn object(path: &Path) -> String {
     format!("log '{}'", path.display())
 }

@@ -1,4 +1,4 @@
-//! Events as people and programs read them: lines of text, lines of JSON, capture files.
+//! Output formats for events: text, JSON lines, and capture files.
 
 mod json;
 mod pcap;
@@ -9,7 +9,7 @@ pub(super) use json::{put_hex, put_protocol};
 pub use pcap::{pcap, pcap_header};
 pub use text::{Zone, text};
 
-/// What a protocol number is called, where it is one of these.
+/// Returns the name of a protocol number, if it has one here.
 pub fn protocol_name(protocol: u8) -> Option<&'static str> {
     match protocol {
         1 => Some("icmp"),
@@ -20,7 +20,7 @@ pub fn protocol_name(protocol: u8) -> Option<&'static str> {
     }
 }
 
-/// What a type of ICMP message is called (RFC 792, 1256), where it is one of these.
+/// Returns the name of an ICMP message type (RFC 792, 1256), if it has one here.
 pub fn icmp_name(kind: u8) -> Option<&'static str> {
     match kind {
         0 => Some("echo reply"),
@@ -42,7 +42,7 @@ pub fn icmp_name(kind: u8) -> Option<&'static str> {
     }
 }
 
-/// Whether a type of ICMP message has an identifier and a sequence number.
+/// Whether an ICMP message type has an identifier and a sequence number.
 pub fn has_identifier(kind: u8) -> bool {
     matches!(kind, 0 | 8 | 13..=18)
 }

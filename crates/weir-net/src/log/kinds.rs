@@ -1,4 +1,4 @@
-//! The kinds of events, which are logged or not, and sets of them.
+//! The kinds of events that can be logged, and sets of them.
 
 use crate::error::{Error, ErrorKind};
 use std::fmt;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds(u32);
 
-/// Declares the kinds, so that bit and name cannot come apart.
+/// Declares the kinds, so that a bit and its name stay together.
 macro_rules! kinds {
     ($($bit:literal $kind:ident $name:literal $explained:literal)*) => {
         impl Kinds {
@@ -31,30 +31,30 @@ kinds! {
 }
 
 impl Kinds {
-    /// No kind.
+    /// The empty set.
     pub const NONE: Kinds = Kinds(0);
-    /// What a new log takes: all but the bytes of packets.
+    /// The kinds that a new log takes: all but the bytes of packets.
     pub const USUAL: Kinds = Kinds(1 | 2 | 16 | 32);
 
-    /// The set as bits; a kind's bit never changes.
+    /// Returns the set as bits; a kind's bit never changes.
     #[inline]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// The set of these bits; unknown ones are left out.
+    /// Makes a set from bits; unknown ones are left out.
     #[inline]
     pub const fn of_bits(bits: u32) -> Kinds {
         Kinds(bits & Kinds::ALL.0)
     }
 
-    /// Whether one of `other` is in this set.
+    /// Whether the two sets have a kind in common.
     #[inline]
     pub const fn has(self, other: Kinds) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Both together.
+    /// Returns the kinds of both sets.
     #[inline]
     pub const fn and(self, other: Kinds) -> Kinds {
         Kinds(self.0 | other.0)
@@ -78,7 +78,7 @@ impl fmt::Display for Kinds {
 impl FromStr for Kinds {
     type Err = Error;
 
-    /// `none`, `all`, or names with commas between.
+    /// Parses `none`, `all`, or names separated by commas.
     fn from_str(text: &str) -> Result<Kinds, Error> {
         match text {
             "none" => return Ok(Kinds::NONE),

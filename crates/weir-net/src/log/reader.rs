@@ -1,13 +1,13 @@
-//! Reading a log, while others write it or after they are gone.
+//! Reading a log while others write it, or after they have ended.
 //!
-//! The file is read, not mapped, so that one that is shortened meanwhile is an error and not a
-//! signal, into memory of the reader's own, which is then checked.
+//! The reader copies the file into its own memory and checks the copy. It does not map the file, so
+//! a file that is shortened meanwhile gives an error and not a signal.
 
 use super::corrupt;
 use super::event::Event;
 use super::file::{object, open_any};
-use super::layout::{HEADER_BYTES, Shape, UNIT_BYTES, word, words_of};
-use super::scan::{MOST_RECORD_UNITS, Scan, Step};
+use super::layout::{HEADER_BYTES, LogShape, UNIT_BYTES, word, words_of};
+use super::scan::{MOST_RECORD_UNITS, Scan, ScanStep};
 use crate::error::{Error, Result};
 use std::fs::File;
 use std::io;
@@ -16,57 +16,57 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// Units that are read at once: more than a record has.
+/// Units read at once: more than a record has.
 const BLOCK_UNITS: usize = 4096;
 const _: () = assert!(MOST_RECORD_UNITS <= BLOCK_UNITS);
-/// Reads in a row that come too late, or bring too little, before there is said to be nothing.
+/// Consecutive reads that come too late, or bring too little, before the reader reports nothing.
 const TRIES: u32 = 64;
 
 /// How long a follower that found nothing waits before it looks again.
 pub const IDLE: Duration = Duration::from_millis(20);
 
-/// What a reader has not seen, since it was opened.
+/// Counts of what a reader missed since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Units of 32 bytes that were overwritten before they were read. An event is one; a dump one,
-    /// and one more for each 24 bytes beyond the first 8.
+pub struct LogCounts {
+    /// Units of 32 bytes that were overwritten before they were read. An event has one unit; a dump
+    /// has one, and one more for each 24 bytes beyond the first 8.
     pub overwritten_units: u64,
-    /// Gaps whose writers died, or were stopped, before they were done.
+    /// Gaps whose writers died, or were stopped, before they finished.
     pub unfinished: u64,
-    /// Events of kinds that wait for the disk, of which the disk said that it could not. Of the
-    /// log, not of this reader.
+    /// Events that were to be on the disk, but whose write to disk failed. Counted for the log, not
+    /// for this reader.
     pub unsynced: u64,
-    /// Dumps that were given up since others overtook their writer by a lap. Of the log as well;
-    /// for readers they are gaps.
+    /// Dumps given up because other writers overtook their writer by a lap. Counted for the log as
+    /// well; readers see them as gaps.
     pub overtaken: u64,
 }
 
-/// A reader of a log. It changes nothing and is seen by nobody.
+/// A reader of a log. It changes nothing, and writers do not notice it.
 #[derive(Debug)]
-pub struct Reader {
+pub struct LogReader {
     path: PathBuf,
     file: File,
-    shape: Shape,
+    shape: LogShape,
     scan: Scan,
-    /// Units from `block_at` on, those before it used up.
+    /// Units from `block_at` on; those before it have been used.
     block: Vec<u8>,
     block_at: usize,
     begun: Instant,
-    /// What was counted in logs that this one replaced.
-    before: Counts,
+    /// Counts from the logs that this one replaced.
+    before: LogCounts,
 }
 
-impl Reader {
-    /// Opens a log and begins at the oldest event that is there.
+impl LogReader {
+    /// Opens a log and begins at the oldest event in it.
     ///
     /// # Errors
-    /// `Corrupt`: it is none, or spoilt. Else as the kernel says.
-    pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
+    /// `Corrupt`: the file is not a log, or is damaged. Else the kernel's error.
+    pub fn open(path: impl AsRef<Path>) -> Result<LogReader> {
         let path = path.as_ref();
         let (file, shape) = open_any(path)?;
         let head = head_of(&file, path)?;
         let scan = Scan::new(shape, head, 0);
-        Ok(Reader {
+        Ok(LogReader {
             path: path.to_owned(),
             file,
             shape,
@@ -74,44 +74,44 @@ impl Reader {
             block: Vec::new(),
             block_at: 0,
             begun: Instant::now(),
-            before: Counts::default(),
+            before: LogCounts::default(),
         })
     }
 
-    /// The next event, if there is one now.
+    /// Returns the next event, if there is one now.
     ///
     /// # Errors
-    /// `Corrupt`: the file was shortened, or its head went back. Else as the kernel says.
-    // Not an iterator: what is over now may go on later.
+    /// `Corrupt`: the file was shortened, or its head went back. Else the kernel's error.
+    // Not an iterator: after `None` there may be more events later.
     #[allow(clippy::should_implement_trait, reason = "it can fail, and go on after None")]
     pub fn next(&mut self) -> Result<Option<Event>> {
-        // Where this call has read the file; what is not there is not looked for twice.
+        // The position at which this call has read the file; it does not search there twice.
         let mut looked = None;
         let mut tries = 0;
-        // Whatever others do meanwhile, a call ends.
+        // A call ends whatever other processes do meanwhile.
         let mut passed = 0;
         while passed <= 2 * self.shape.units && tries <= TRIES {
             let step = match self.block.get(self.block_at..) {
                 Some(units) if !units.is_empty() => self.scan.step(units),
-                _ => Step::More,
+                _ => ScanStep::More,
             };
             let step = match step {
-                Step::Absent => self.scan.absent().unwrap_or(Step::Absent),
+                ScanStep::Absent => self.scan.absent().unwrap_or(ScanStep::Absent),
                 step => step,
             };
             let again = looked == Some(self.scan.position());
             match step {
-                Step::Event(event, units) => {
+                ScanStep::Event(event, units) => {
                     self.block_at += units * UNIT_BYTES;
                     return Ok(Some(event));
                 }
-                Step::Over(units) => {
+                ScanStep::Over(units) => {
                     self.block_at += units * UNIT_BYTES;
                     passed += units as u64;
                 }
-                Step::Absent if again => return Ok(None),
-                Step::More if again && self.scan.behind() == 0 => return Ok(None),
-                Step::Absent | Step::More => {
+                ScanStep::Absent if again => return Ok(None),
+                ScanStep::More if again && self.scan.behind() == 0 => return Ok(None),
+                ScanStep::Absent | ScanStep::More => {
                     tries += u32::from(again);
                     self.refill()?;
                     looked = Some(self.scan.position());
@@ -121,34 +121,34 @@ impl Reader {
         Ok(None)
     }
 
-    /// Whether all that there was at the last look was read, and no gap is waited for.
+    /// Whether the reader has read all units up to the last head it saw, and waits for no gap.
     pub fn is_at_end(&self) -> bool {
         self.scan.behind() == 0
     }
 
-    /// Where the next event is looked for, in units since the log was made.
+    /// Returns the position of the next event, in units since the log was created.
     pub fn position(&self) -> u64 {
         self.scan.position()
     }
 
-    /// Where the log goes on, in the same units: what lies before was there, or begun, at the last
-    /// look.
+    /// Returns the log's head, in the same units: all units before it were written, or begun, at
+    /// the last look.
     pub fn head(&self) -> u64 {
         self.scan.head()
     }
 
-    /// When the log was made, in ns since 1970.
+    /// Returns when the log was created, in ns since 1970.
     pub fn created_ns(&self) -> u64 {
         self.shape.created_ns
     }
 
-    /// What was not seen.
+    /// Returns the counts of what was missed.
     ///
     /// # Errors
-    /// The header cannot be read any more.
-    pub fn counts(&self) -> Result<Counts> {
+    /// The header can no longer be read.
+    pub fn counts(&self) -> Result<LogCounts> {
         let read = |index| read_word(&self.file, index).map_err(|cause| failed(&self.path, cause));
-        Ok(Counts {
+        Ok(LogCounts {
             overwritten_units: self.before.overwritten_units + self.scan.overwritten,
             unfinished: self.before.unfinished + self.scan.unfinished,
             unsynced: read(word::UNSYNCED)?,
@@ -156,11 +156,11 @@ impl Reader {
         })
     }
 
-    /// Where another log lies at the path now: goes on with that, from its beginning. Whether it
-    /// did. For a follower that has read this one to its end.
+    /// Switches to another log that now lies at the same path, from its beginning. Returns whether
+    /// it did. For a follower that has read this log to its end.
     ///
     /// # Errors
-    /// As [`Reader::open`], but that nothing lies there is none.
+    /// Those of [`LogReader::open`], except that a missing file is not an error.
     pub fn reopen(&mut self) -> Result<bool> {
         let now = match std::fs::symlink_metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -171,17 +171,17 @@ impl Reader {
             return Ok(false);
         }
         let before = self.counts()?;
-        match Reader::open(&self.path) {
+        match LogReader::open(&self.path) {
             // Removed between the two looks.
             Err(error) if is_missing(&error) => Ok(false),
             opened => {
-                *self = Reader { before, ..opened? };
+                *self = LogReader { before, ..opened? };
                 Ok(true)
             }
         }
     }
 
-    /// Reads units from the position on: those that were not overwritten meanwhile.
+    /// Reads units from the position on, and keeps those that were not overwritten meanwhile.
     fn refill(&mut self) -> Result<()> {
         let spoilt = |path: &Path, why: &str| corrupt("read", path, why);
         let head = head_of(&self.file, &self.path)?;

@@ -1,20 +1,20 @@
-//! Why a packet was dropped or what was wrong, as a number in the log and a word for people.
+//! Reasons of drops and failures: a number in the log, and a name for people.
 
 use crate::drop_reason::{DropReason, FIRST_REASON};
 use std::fmt;
 
-/// A reason: a number below 128. Those of failures are listed here; from [`FIRST_REASON`] on they
-/// are those for which the switch drops packets ([`DropReason`]).
+/// The reason of a drop or a failure: a number below 128. Failures are listed here; numbers from
+/// [`FIRST_REASON`] on are the reasons why the switch drops packets ([`DropReason`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Reason(u8);
+pub struct EventReason(u8);
 
 macro_rules! reasons {
     ($($number:literal $name:ident $words:literal $explained:literal)*) => {
-        impl Reason {
-            $(#[doc = $explained] pub const $name: Reason = Reason($number);)*
+        impl EventReason {
+            $(#[doc = $explained] pub const $name: EventReason = EventReason($number);)*
 
-            /// All that have a name, in the order of their numbers.
-            pub const NAMED: &[(Reason, &str)] = &[$((Reason($number), $words)),*];
+            /// All reasons that have a name, in the order of their numbers.
+            pub const NAMED: &[(EventReason, &str)] = &[$((EventReason($number), $words)),*];
         }
     };
 }
@@ -31,33 +31,33 @@ reasons! {
     9 PEER "bad request" "A station or the switch said what cannot be."
 }
 
-impl Reason {
-    /// The reason of a number; of those from 128 on only the low 7 bits count.
-    pub const fn new(number: u8) -> Reason {
-        Reason(number & 127)
+impl EventReason {
+    /// Returns the reason with this number; only its low 7 bits count.
+    pub const fn new(number: u8) -> EventReason {
+        EventReason(number & 127)
     }
 
-    /// Its number.
+    /// Returns its number.
     pub const fn number(self) -> u8 {
         self.0
     }
 
-    /// Its name, if it has one.
+    /// Returns its name, if it has one.
     pub fn name(self) -> Option<&'static str> {
-        let named = Reason::NAMED.iter().find(|(reason, _)| *reason == self);
+        let named = EventReason::NAMED.iter().find(|(reason, _)| *reason == self);
         let dropped =
             || Some(DropReason::ALL.get(usize::from(self.0.checked_sub(FIRST_REASON)?))?.as_str());
         named.map(|(_, name)| *name).or_else(dropped)
     }
 }
 
-impl From<DropReason> for Reason {
-    fn from(why: DropReason) -> Reason {
-        Reason::new(why.number())
+impl From<DropReason> for EventReason {
+    fn from(why: DropReason) -> EventReason {
+        EventReason::new(why.number())
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for EventReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
             Some(name) => f.write_str(name),
@@ -72,16 +72,16 @@ mod tests {
 
     #[test]
     fn numbers_are_in_order_and_names_differ() {
-        for pair in Reason::NAMED.windows(2) {
+        for pair in EventReason::NAMED.windows(2) {
             assert!(pair[0].0.number() < pair[1].0.number());
         }
-        let mut names: Vec<&str> = Reason::NAMED.iter().map(|(_, name)| *name).collect();
+        let mut names: Vec<&str> = EventReason::NAMED.iter().map(|(_, name)| *name).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), Reason::NAMED.len());
-        assert!(Reason::NAMED.iter().all(|(reason, _)| reason.number() < 128));
-        assert_eq!(Reason::new(127).to_string(), "reason 127");
-        assert_eq!(Reason::new(0x80 | 9), Reason::PEER);
-        assert_eq!(Reason::from(DropReason::Overlap).to_string(), "overlap");
+        assert_eq!(names.len(), EventReason::NAMED.len());
+        assert!(EventReason::NAMED.iter().all(|(reason, _)| reason.number() < 128));
+        assert_eq!(EventReason::new(127).to_string(), "reason 127");
+        assert_eq!(EventReason::new(0x80 | 9), EventReason::PEER);
+        assert_eq!(EventReason::from(DropReason::Overlap).to_string(), "overlap");
     }
 }

@@ -1,42 +1,43 @@
-//! Finding records among units that others write meanwhile. No clock and no I/O: what was read and
-//! the time are arguments.
+//! Finding records among units while others write them. No clock and no I/O: the units read and the
+//! time are arguments.
 //!
-//! A unit is at its position or it is not there, says its tag. If it is not there, its writer is
-//! about to write it, or was killed and never will; nobody can tell. So a gap is given up
-//! - once the head has been seen beyond it for [`PATIENCE_NS`]: a writer is between its reservation
-//!   and its last store for nanoseconds, if its CPU is not taken away meanwhile; or
-//! - once the head is half a ring beyond it, so that waiting would lose what lies behind it.
+//! The tag tells whether a unit has been written at its position. If it has not, its writer may be
+//! about to write it, or was killed and never will; the reader cannot tell which. So it gives a gap
+//! up
+//! - once the head has been beyond it for [`PATIENCE_NS`]: a writer needs nanoseconds between its
+//!   reservation and its last store, unless it loses its CPU meanwhile; or
+//! - once the head is half a ring beyond it: waiting longer would lose the records behind it.
 //!
-//! What a slow writer writes after its gap was given up is not seen by this reader any more; a
-//! later one finds it.
+//! This reader does not return a record that is written after its gap was given up; a later reader
+//! does.
 
 use super::MOST_SNAP_BYTES;
 use super::event::{Event, dump_units, units_of, unpack};
-use super::layout::{CONTINUED, Shape, UNIT_BYTES, Unit, words_of};
+use super::layout::{CONTINUED, LogShape, LogUnit, UNIT_BYTES, words_of};
 
-/// How long a gap is waited for, at least; at most twice as long, where someone looks meanwhile.
+/// How long to wait for a gap, at least; at most twice as long if the caller keeps looking.
 pub const PATIENCE_NS: u64 = 250_000_000;
 
 /// Most units of a record: a dump of a whole packet.
 pub const MOST_RECORD_UNITS: usize = dump_units(MOST_SNAP_BYTES);
 
-/// Where a reader is, and what it has seen.
+/// The position of a reader, and what it has seen.
 #[derive(Clone, Debug)]
 pub struct Scan {
-    shape: Shape,
-    /// The next unit to be looked at.
+    shape: LogShape,
+    /// The next unit to look at.
     position: u64,
-    /// The head as it was last seen.
+    /// The last head seen.
     head: u64,
     /// A head, and when it was seen.
     mark: (u64, u64),
     /// A head that was seen [`PATIENCE_NS`] ago or earlier.
     aged: u64,
-    /// Further units of a record may follow whose beginning was never seen.
+    /// Whether the next units may continue a record whose beginning was never seen.
     adrift: bool,
-    /// It began before this reader did: those units are none that it lost.
+    /// Whether that record began before this reader did: its units do not count as lost.
     at_beginning: bool,
-    /// The units before this one were given up.
+    /// Whether the units before this one were given up.
     in_gap: bool,
     /// Units that were overwritten before they were read.
     pub overwritten: u64,
@@ -44,22 +45,22 @@ pub struct Scan {
     pub unfinished: u64,
 }
 
-/// What a look at units gave.
+/// The result of looking at units.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ScanStep {
     /// An event, and how many units it took.
     Event(Event, usize),
-    /// So many units were stepped over.
+    /// This many units were skipped.
     Over(usize),
-    /// What there is of a record ends with these units: more of them are needed.
+    /// The record is incomplete: it needs more units than these.
     More,
-    /// The first of these units is not there.
+    /// The first of these units has not been written.
     Absent,
 }
 
 impl Scan {
-    /// Begins at the oldest unit there is.
-    pub fn new(shape: Shape, head: u64, now_ns: u64) -> Scan {
+    /// Begins at the oldest unit in the ring.
+    pub fn new(shape: LogShape, head: u64, now_ns: u64) -> Scan {
         let oldest = head.saturating_sub(shape.units);
         Scan {
             shape,
@@ -75,25 +76,25 @@ impl Scan {
         }
     }
 
-    /// The position of the next unit to be looked at.
+    /// Returns the position of the next unit to look at.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// The head as it was last seen.
+    /// Returns the last head seen.
     pub fn head(&self) -> u64 {
         self.head
     }
 
-    /// Units between here and the head.
+    /// Returns the number of units up to the head.
     pub fn behind(&self) -> u64 {
         self.head - self.position
     }
 
-    /// Takes note of the head before units are read.
+    /// Records the head before units are read.
     ///
     /// # Errors
-    /// Why this cannot be.
+    /// The reason why this head is impossible.
     pub fn look(&mut self, head: u64, now_ns: u64) -> Result<(), &'static str> {
         if now_ns.saturating_sub(self.mark.1) >= PATIENCE_NS {
             self.aged = self.mark.0;
@@ -102,11 +103,11 @@ impl Scan {
         self.advance(head).map(drop)
     }
 
-    /// Takes note of the head after units were read. How many of them, from the position on, were
-    /// overwritten meanwhile, or may have been: they are stepped over.
+    /// Records the head after units were read. Returns how many of them, from the position on, were
+    /// or may have been overwritten meanwhile; these are skipped.
     ///
     /// # Errors
-    /// Why this cannot be.
+    /// The reason why this head is impossible.
     pub fn advance(&mut self, head: u64) -> Result<u64, &'static str> {
         if head < self.head {
             return Err("its head went backwards");
@@ -124,45 +125,45 @@ impl Scan {
         Ok(lost)
     }
 
-    /// Looks at units that were read from the position on, all of them below the head and none of
-    /// them being overwritten while they were read.
-    pub fn step(&mut self, units: &[u8]) -> Step {
-        let Some(first) = self.unit(units, 0) else { return Step::Absent };
+    /// Looks at units read from the position on. All must be below the head, and none may have been
+    /// overwritten during the read.
+    pub fn step(&mut self, units: &[u8]) -> ScanStep {
+        let Some(first) = self.unit(units, 0) else { return ScanStep::Absent };
         if first.code == CONTINUED && self.adrift {
-            // The rest of a record that was overwritten. As are those units.
+            // The rest of an overwritten record: these units count as overwritten too.
             self.overwritten += u64::from(!self.at_beginning);
             return self.over(1);
         }
         let Some(count) = units_of(&first).filter(|count| *count <= self.most_units()) else {
-            // What continues a record that was not finished; or nonsense.
+            // It continues an unfinished record, or it is garbage.
             return self.give_up(1);
         };
         if count as u64 > self.behind() {
-            // Beyond the head: nobody has written that.
+            // No writer has reached units beyond the head.
             return self.give_up(1);
         }
         if count * UNIT_BYTES > units.len() {
-            return Step::More;
+            return ScanStep::More;
         }
         let further: Option<Vec<[u64; 3]>> = (1..count)
             .map(|at| self.unit(units, at).filter(|unit| unit.code == CONTINUED))
             .map(|unit| unit.map(|unit| unit.payload))
             .collect();
         match further.map(|further| unpack(&first, &further)) {
-            // The tag of the first was stored last: the others must be there, if they are at all.
-            None => Step::Absent,
+            // The first unit's tag is stored last, so the other units are already there.
+            None => ScanStep::Absent,
             Some(None) => self.give_up(count),
             Some(Some(event)) => {
                 self.over(count);
                 (self.adrift, self.in_gap, self.at_beginning) = (false, false, false);
-                Step::Event(event, count)
+                ScanStep::Event(event, count)
             }
         }
     }
 
-    /// The unit at the position was not there when it was read, after the last [`Scan::look`]:
-    /// steps over it if it is not to be waited for.
-    pub fn absent(&mut self) -> Option<Step> {
+    /// Handles a missing unit at the position, read after the last [`Scan::look`]: skips it if the
+    /// reader need not wait for it.
+    pub fn absent(&mut self) -> Option<ScanStep> {
         let old = self.position < self.aged;
         (old || self.behind() > self.shape.units / 2).then(|| self.give_up(1))
     }
@@ -171,17 +172,17 @@ impl Scan {
         self.shape.most_units().min(MOST_RECORD_UNITS)
     }
 
-    fn unit(&self, units: &[u8], at: usize) -> Option<Unit> {
+    fn unit(&self, units: &[u8], at: usize) -> Option<LogUnit> {
         let bytes = units.get(at * UNIT_BYTES..)?.get(..UNIT_BYTES)?;
-        Unit::read(words_of(bytes), self.position + at as u64)
+        LogUnit::read(words_of(bytes), self.position + at as u64)
     }
 
-    fn over(&mut self, units: usize) -> Step {
+    fn over(&mut self, units: usize) -> ScanStep {
         self.position += units as u64;
-        Step::Over(units)
+        ScanStep::Over(units)
     }
 
-    fn give_up(&mut self, units: usize) -> Step {
+    fn give_up(&mut self, units: usize) -> ScanStep {
         if !self.in_gap {
             self.unfinished += 1;
         }

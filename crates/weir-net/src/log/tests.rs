@@ -2,7 +2,7 @@
 //! written a lap too late, headers spoilt while they are in use.
 
 use super::event::Change;
-use super::scan::{PATIENCE_NS, Scan, Step};
+use super::scan::{PATIENCE_NS, Scan, ScanStep};
 use super::*;
 use layout::UNIT_BYTES;
 use rustix::process::Signal;
@@ -26,17 +26,17 @@ fn small() -> Small {
     Small { _directory: directory, path, log }
 }
 
-fn station(number: u32) -> Station {
-    Station { change: Change::Attached, pid: number, protocol: 17, port: 7 }
+fn station(number: u32) -> StationEvent {
+    StationEvent { change: Change::Attached, pid: number, protocol: 17, port: 7 }
 }
 
 /// Events of stations, by their numbers; the reader waits for gaps.
-fn numbers(reader: &mut Reader) -> Vec<u32> {
+fn numbers(reader: &mut LogReader) -> Vec<u32> {
     let begun = Instant::now();
     let mut numbers = Vec::new();
     loop {
         match reader.next().expect("read") {
-            Some(Event { what: What::Station(station), .. }) => numbers.push(station.pid),
+            Some(Event { what: EventBody::Station(station), .. }) => numbers.push(station.pid),
             Some(other) => panic!("not written: {other:?}"),
             None if reader.is_at_end() => return numbers,
             None => std::thread::yield_now(),
@@ -74,7 +74,7 @@ fn a_writer_killed_within_a_record_stalls_nobody() {
         die();
     }
     let Small { path, log, .. } = &small();
-    let mut follower = Reader::open(path).expect("opened");
+    let mut follower = LogReader::open(path).expect("opened");
     log.station(&station(1));
     // It dies with three units reserved; others go on behind them.
     let mut child = start_writer(name, path, 0);
@@ -83,7 +83,7 @@ fn a_writer_killed_within_a_record_stalls_nobody() {
     assert_eq!(follower.next().expect("read").map(|event| event.kind()), Some(Kinds::STATIONS));
     assert_eq!(numbers(&mut follower), [2]);
     assert_eq!(follower.counts().expect("counts").unfinished, 1);
-    let mut later = Reader::open(path).expect("opened");
+    let mut later = LogReader::open(path).expect("opened");
     assert_eq!(numbers(&mut later), [1, 2]);
 }
 
@@ -109,7 +109,7 @@ fn several_writers_and_one_dies_within_a_record() {
     for (number, mut writer) in writers.into_iter().enumerate() {
         assert_eq!(writer.wait().expect("reaped").success(), number != 1);
     }
-    let mut reader = Reader::open(&path).expect("opened");
+    let mut reader = LogReader::open(&path).expect("opened");
     let found = numbers(&mut reader);
     for (writer, count) in [(0, 2000), (1, 1000), (2, 2000)] {
         let own: Vec<u32> = found
@@ -133,7 +133,7 @@ fn what_is_written_a_lap_too_late_is_no_event() {
     // The stopped writer goes on: over the unit of 128.
     let unit = station(999).pack().at(7);
     log.store(late, &unit, unit.seal());
-    let mut reader = Reader::open(path).expect("opened");
+    let mut reader = LogReader::open(path).expect("opened");
     assert_eq!(numbers(&mut reader), (1..128).collect::<Vec<_>>());
     assert_eq!(reader.counts().expect("counts").unfinished, 1);
 }
@@ -148,7 +148,7 @@ fn a_writer_stopped_between_two_words_spoils_one_event_and_shows_none() {
     // Only one of its words, and no tag.
     let at = log.index(late) + 2;
     log.0.words.word(at).store(0x1234_5678_9abc_def0, Ordering::Relaxed);
-    let mut reader = Reader::open(path).expect("opened");
+    let mut reader = LogReader::open(path).expect("opened");
     assert_eq!(numbers(&mut reader), (0..127).collect::<Vec<_>>());
     assert_eq!(reader.counts().expect("counts").unfinished, 1);
 }
@@ -163,7 +163,7 @@ fn a_dump_that_others_overtake_is_given_up() {
     assert!(!log.is_overtaken(position));
     log.reserve(1);
     assert!(log.is_overtaken(position));
-    assert_eq!(numbers(&mut Reader::open(path).expect("opened")), [0; 0]);
+    assert_eq!(numbers(&mut LogReader::open(path).expect("opened")), [0; 0]);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn an_absurd_head_is_no_hang() {
         let Small { path, log, .. } = &small();
         log.station(&station(1));
         log.0.words.word(word::HEAD).store(head, Ordering::Relaxed);
-        let mut reader = Reader::open(path).expect("opened");
+        let mut reader = LogReader::open(path).expect("opened");
         let found = numbers(&mut reader);
         assert!(found.is_empty() || found == [1], "{found:?}");
         // Writers go on at any head, also where it begins anew.
@@ -187,7 +187,7 @@ fn an_absurd_head_is_no_hang() {
 fn a_head_that_goes_back_is_an_error() {
     let Small { path, log, .. } = &small();
     log.station(&station(1));
-    let mut reader = Reader::open(path).expect("opened");
+    let mut reader = LogReader::open(path).expect("opened");
     log.0.words.word(word::HEAD).store(0, Ordering::Relaxed);
     let error = reader.next().expect_err("spoilt");
     assert_eq!(error.kind(), ErrorKind::Corrupt);
@@ -198,7 +198,7 @@ fn a_head_that_goes_back_is_an_error() {
 fn a_log_shortened_while_it_is_read_is_an_error() {
     let Small { path, log, .. } = &small();
     log.station(&station(1));
-    let mut reader = Reader::open(path).expect("opened");
+    let mut reader = LogReader::open(path).expect("opened");
     let file = std::fs::File::options().write(true).open(path).expect("opened");
     file.set_len(4096).expect("shortened");
     let error = reader.next().expect_err("shortened");
@@ -219,13 +219,13 @@ fn records_of_absurd_lengths_are_stepped_over() {
         log.store(position, &unit, unit.seal());
         log.station(&station(kept as u32));
     }
-    let mut reader = Reader::open(path).expect("opened");
+    let mut reader = LogReader::open(path).expect("opened");
     let mut seen = Vec::new();
     let begun = Instant::now();
     while !(reader.is_at_end() && reader.next().expect("read").is_none()) {
         match reader.next().expect("read") {
-            Some(Event { what: What::Station(station), .. }) => seen.push(station.pid),
-            Some(Event { what: What::Dump(dump), .. }) => assert!(dump.bytes.is_empty()),
+            Some(Event { what: EventBody::Station(station), .. }) => seen.push(station.pid),
+            Some(Event { what: EventBody::Dump(dump), .. }) => assert!(dump.bytes.is_empty()),
             _ => {}
         }
         assert!(begun.elapsed() < Duration::from_secs(30), "no hang");
@@ -242,7 +242,7 @@ fn a_synchronised_event_may_lie_across_the_end_of_the_ring() {
     // Over the end of the ring: two ranges.
     log.reserve(120);
     log.dump_out(&[1; 400]);
-    let reader = Reader::open(path).expect("opened");
+    let reader = LogReader::open(path).expect("opened");
     assert_eq!(reader.counts().expect("counts").unsynced, 0);
 }
 
@@ -261,11 +261,11 @@ fn units(of: &[Option<u32>]) -> Vec<u8> {
 
 #[test]
 fn a_gap_is_waited_for_and_then_given_up() {
-    let shape = Shape { units: 128, created_ns: 0 };
+    let shape = LogShape { units: 128, created_ns: 0 };
     let mut scan = Scan::new(shape, 0, 0);
     let bytes = units(&[None, Some(5)]);
     scan.look(2, 10).expect("a head");
-    assert_eq!(scan.step(&bytes), Step::Absent);
+    assert_eq!(scan.step(&bytes), ScanStep::Absent);
     assert_eq!(scan.absent(), None, "just begun");
     // The head of 10 ns is only marked once the first mark is old; then it must be old itself.
     scan.look(2, PATIENCE_NS).expect("a head");
@@ -273,19 +273,19 @@ fn a_gap_is_waited_for_and_then_given_up() {
     scan.look(2, 2 * PATIENCE_NS - 1).expect("a head");
     assert_eq!(scan.absent(), None);
     scan.look(2, 2 * PATIENCE_NS).expect("a head");
-    assert_eq!(scan.absent(), Some(Step::Over(1)));
-    assert!(matches!(scan.step(&bytes[UNIT_BYTES..]), Step::Event(_, 1)));
+    assert_eq!(scan.absent(), Some(ScanStep::Over(1)));
+    assert!(matches!(scan.step(&bytes[UNIT_BYTES..]), ScanStep::Event(_, 1)));
     assert_eq!((scan.unfinished, scan.overwritten, scan.behind()), (1, 0, 0));
 }
 
 #[test]
 fn a_gap_half_a_ring_behind_is_not_waited_for() {
-    let shape = Shape { units: 128, created_ns: 0 };
+    let shape = LogShape { units: 128, created_ns: 0 };
     let mut scan = Scan::new(shape, 0, 0);
     scan.look(64, 1).expect("a head");
-    assert_eq!((scan.step(&units(&[None])), scan.absent()), (Step::Absent, None));
+    assert_eq!((scan.step(&units(&[None])), scan.absent()), (ScanStep::Absent, None));
     scan.look(65, 2).expect("a head");
-    assert_eq!(scan.absent(), Some(Step::Over(1)));
+    assert_eq!(scan.absent(), Some(ScanStep::Over(1)));
     assert_eq!(scan.look(64, 3), Err("its head went backwards"));
 }
 
@@ -294,11 +294,11 @@ fn what_a_gap_hid_is_written_after_all_and_a_later_reader_sees_it() {
     let Small { path, log, .. } = &small();
     let slow = log.reserve(1);
     log.station(&station(2));
-    let mut first = Reader::open(path).expect("opened");
+    let mut first = LogReader::open(path).expect("opened");
     assert_eq!(numbers(&mut first), [2]);
     let unit = station(1).pack().at(7);
     log.store(slow, &unit, unit.seal());
-    assert_eq!(numbers(&mut Reader::open(path).expect("opened")), [1, 2]);
+    assert_eq!(numbers(&mut LogReader::open(path).expect("opened")), [1, 2]);
 }
 
 #[test]
@@ -314,14 +314,14 @@ fn any_bytes_in_the_ring_are_no_panic() {
             let bytes = random.u64(..).to_ne_bytes();
             file.write_all_at(&bytes, 4096 + random.u64(..4096 - 8)).expect("written");
         }
-        let mut reader = Reader::open(path).expect("opened");
+        let mut reader = LogReader::open(path).expect("opened");
         let found = numbers_or_other(&mut reader);
         assert!(found <= 128, "{found}");
     }
 }
 
 /// How many events are there, whatever they are; gaps are waited for once.
-fn numbers_or_other(reader: &mut Reader) -> usize {
+fn numbers_or_other(reader: &mut LogReader) -> usize {
     let mut found = 0;
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(30) {

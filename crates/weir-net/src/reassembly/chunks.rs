@@ -1,38 +1,37 @@
-//! The payload of datagrams of which fragments came, in chunks that are held only where bytes came.
+//! The payload of incomplete datagrams, in chunks that exist only where bytes have arrived.
 //!
-//! A fragment costs memory for the chunks it touches, wherever in the datagram it lies: one far
-//! from the beginning is no dearer than another. Each chunk knows which of its units of 8 bytes
-//! came and where fragments began, so that any fragment is checked in time proportional to its own
-//! length.
+//! A fragment costs memory for the chunks it touches, wherever in the datagram it lies. Each chunk
+//! records which of its 8-byte units have arrived and where fragments began, so the time to check a
+//! fragment is proportional to its own length.
 
 use crate::slab::{NONE, Slab};
 
-/// Payload bytes of a chunk: 64 units, so that a word tells which came.
+/// Payload bytes of a chunk: 64 units, so that one word marks which have arrived.
 pub const CHUNK_BYTES: usize = 512;
-/// What offsets of fragments are counted in.
+/// The unit of fragment offsets, in bytes.
 const UNIT_BYTES: usize = 8;
 const UNITS: usize = CHUNK_BYTES / UNIT_BYTES;
 /// Chunks of the longest datagram.
 pub const MOST_CHUNKS: usize = 65_536 / CHUNK_BYTES;
 
-/// What a chunk costs of a budget.
+/// Budget cost of a chunk.
 pub const CHUNK_COST: usize = Slab::<Chunk>::COST;
-/// What a datagram of more than one chunk costs besides.
+/// Additional budget cost of a datagram of more than one chunk.
 pub const TABLE_COST: usize = Slab::<Table>::COST;
 
 #[derive(Debug)]
 struct Chunk {
-    /// A bit for each unit that came.
+    /// A bit for each unit that has arrived.
     came: u64,
     /// A bit for each unit that a fragment began with.
     began: u64,
     bytes: [u8; CHUNK_BYTES],
 }
 
-/// Chunk numbers by place.
+/// Chunk numbers by position in the datagram.
 type Table = [u32; MOST_CHUNKS];
 
-/// Chunks and tables of all datagrams.
+/// The chunks and tables of all datagrams.
 #[derive(Debug)]
 pub struct Store {
     chunks: Slab<Chunk>,
@@ -42,21 +41,21 @@ pub struct Store {
 /// The chunks of one datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunks {
-    /// The only chunk, while there is no table, and its place.
+    /// The only chunk, while there is no table, and its position.
     only: u32,
     only_place: u8,
     table: u32,
     held: u8,
 }
 
-/// What is at the place of a fragment.
+/// What has arrived at a fragment's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Nothing came there.
+pub enum Occupancy {
+    /// Nothing.
     Free,
-    /// One fragment came there, exactly as long and with the same bytes.
+    /// One fragment of exactly this length and with the same bytes.
     Same,
-    /// Something else came there, or to part of it.
+    /// Something else, at all or part of it.
     Taken,
 }
 
@@ -65,7 +64,7 @@ impl Store {
         Store { chunks: Slab::new(), tables: Slab::new() }
     }
 
-    /// Bytes of what is held.
+    /// Returns the bytes of memory held.
     pub fn held_bytes(&self) -> usize {
         self.chunks.len() * CHUNK_COST + self.tables.len() * TABLE_COST
     }
@@ -73,7 +72,7 @@ impl Store {
     fn make_chunk(&mut self) -> u32 {
         match self.chunks.reuse() {
             Some(id) => {
-                // What bytes it has nobody reads: none of its units came.
+                // Its bytes need no reset: nobody reads them until its units arrive.
                 (self.chunks[id].came, self.chunks[id].began) = (0, 0);
                 id
             }
@@ -87,20 +86,20 @@ impl Chunks {
         Chunks { only: NONE, only_place: 0, table: NONE, held: 0 }
     }
 
-    /// What these chunks cost of a budget.
+    /// Returns the budget cost of these chunks.
     pub fn cost(&self) -> usize {
         let table = if self.table == NONE { 0 } else { TABLE_COST };
         usize::from(self.held) * CHUNK_COST + table
     }
 
-    /// What they will cost more once there is a fragment at `offset`.
+    /// Returns the additional cost of a fragment at `offset`.
     pub fn more_cost(&self, store: &Store, offset: usize, bytes: usize) -> usize {
         let new = parts(offset, bytes).filter(|part| self.get(store, part.place) == NONE).count();
         let table = self.table == NONE && usize::from(self.held) + new > 1;
         new * CHUNK_COST + if table { TABLE_COST } else { 0 }
     }
 
-    /// The number of the chunk at a place, or [`NONE`].
+    /// Returns the number of the chunk at a position, or [`NONE`].
     fn get(&self, store: &Store, place: usize) -> u32 {
         if self.table != NONE {
             store.tables[self.table][place]
@@ -111,9 +110,9 @@ impl Chunks {
         }
     }
 
-    /// What came before at the place of `bytes`. A length that is no multiple of 8 is that of a
-    /// datagram's last fragment, which the caller knows to be the end.
-    pub fn look(&self, store: &Store, offset: usize, bytes: &[u8]) -> Place {
+    /// Looks up what has arrived at the position of `bytes`. A length that is no multiple of 8
+    /// belongs to the last fragment of a datagram, which the caller knows.
+    pub fn look(&self, store: &Store, offset: usize, bytes: &[u8]) -> Occupancy {
         let (mut any, mut same) = (false, true);
         for part in parts(offset, bytes.len()) {
             let id = self.get(store, part.place);
@@ -129,13 +128,13 @@ impl Chunks {
                 && chunk.bytes[part.start..part.end] == bytes[part.from..part.from + part.len()];
         }
         match any {
-            false => Place::Free,
-            true if same && self.is_border(store, offset + bytes.len()) => Place::Same,
-            true => Place::Taken,
+            false => Occupancy::Free,
+            true if same && self.is_border(store, offset + bytes.len()) => Occupancy::Same,
+            true => Occupancy::Taken,
         }
     }
 
-    /// Whether no fragment that came goes on beyond `end` from before it.
+    /// Whether no arrived fragment extends beyond `end` from before it.
     fn is_border(&self, store: &Store, end: usize) -> bool {
         let unit = end.div_ceil(UNIT_BYTES);
         let id = match self.get_checked(store, unit / UNITS) {
@@ -150,7 +149,7 @@ impl Chunks {
         if place < MOST_CHUNKS { self.get(store, place) } else { NONE }
     }
 
-    /// Puts `bytes` where nothing came before.
+    /// Stores `bytes` where nothing has arrived yet.
     pub fn put(&mut self, store: &mut Store, offset: usize, bytes: &[u8]) {
         for part in parts(offset, bytes.len()) {
             let id = match self.get(store, part.place) {
@@ -181,7 +180,7 @@ impl Chunks {
         id
     }
 
-    /// Appends the first `bytes` bytes, all of which came, to `out`.
+    /// Appends the first `bytes` bytes, all of which have arrived, to `out`.
     pub fn copy(&self, store: &Store, bytes: usize, out: &mut Vec<u8>) {
         for part in parts(0, bytes) {
             let chunk = &store.chunks[self.get(store, part.place)];
@@ -189,7 +188,7 @@ impl Chunks {
         }
     }
 
-    /// Gives all of it back.
+    /// Frees all chunks.
     pub fn clear(&mut self, store: &mut Store) {
         if self.table != NONE {
             let table = store.tables[self.table];
@@ -205,26 +204,27 @@ impl Chunks {
 }
 
 /// The part of a fragment that lies in one chunk.
-struct Part {
+struct ChunkPart {
     place: usize,
-    /// Which bytes of the chunk, and from which of the fragment.
+    /// Its bytes in the chunk, and where they begin in the fragment.
     start: usize,
     end: usize,
     from: usize,
-    /// A bit for each unit of the chunk that it has.
+    /// A bit for each unit of the chunk that it covers.
     units: u64,
-    /// The bit of the unit that the fragment begins with, if it is here.
+    /// The bit of the fragment's first unit, if that lies here.
     began: u64,
 }
 
-impl Part {
+impl ChunkPart {
     fn len(&self) -> usize {
         self.end - self.start
     }
 }
 
-/// The parts of a fragment at `offset`, a multiple of 8; it ends within the longest datagram.
-fn parts(offset: usize, bytes: usize) -> impl Iterator<Item = Part> {
+/// Iterates over the parts of a fragment at `offset`, a multiple of 8; it ends within the longest
+/// datagram.
+fn parts(offset: usize, bytes: usize) -> impl Iterator<Item = ChunkPart> {
     let end = offset + bytes;
     (offset / CHUNK_BYTES..end.div_ceil(CHUNK_BYTES)).map(move |place| {
         let base = place * CHUNK_BYTES;
@@ -233,6 +233,13 @@ fn parts(offset: usize, bytes: usize) -> impl Iterator<Item = Part> {
         let units = (stop - start).div_ceil(UNIT_BYTES);
         let units = (u64::MAX >> (UNITS - units)) << first_unit;
         let began = if start == offset { 1 << first_unit } else { 0 };
-        Part { place, start: start - base, end: stop - base, from: start - offset, units, began }
+        ChunkPart {
+            place,
+            start: start - base,
+            end: stop - base,
+            from: start - offset,
+            units,
+            began,
+        }
     })
 }

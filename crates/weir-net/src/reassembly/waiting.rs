@@ -1,4 +1,4 @@
-//! Datagrams of which fragments came: found by key, in the order they came, all and of each source.
+//! Incomplete datagrams: by key, and in order of arrival, of all sources and of each.
 
 use super::chunks::{Chunks, Store};
 use crate::slab::{NONE, Slab};
@@ -6,16 +6,16 @@ use crate::wire::ipv4::{Header, MOST_HEADER_BYTES};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-/// What of a datagram an ICMP error quotes besides its header, in bytes (RFC 792).
+/// Payload bytes that an ICMP error quotes after the header (RFC 792).
 pub const QUOTED_BYTES: usize = 8;
 
-/// What a datagram costs of the budgets besides its chunks: itself, and its entries in two hash
-/// tables, which are less than half full in the worst case, when they have just grown.
+/// Budget cost of a datagram besides its chunks: the datagram itself and its entries in two hash
+/// tables, which in the worst case, just after they have grown, are less than half full.
 pub const DATAGRAM_COST: usize = Slab::<Waiting>::COST
     + Slab::<Source>::COST
     + 16 * (size_of::<(Key, u32)>() + 1 + size_of::<(Ipv4Addr, u32)>() + 1) / 7;
 
-/// What fragments of one datagram have in common (RFC 791 3.2).
+/// The fields that all fragments of a datagram share (RFC 791 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     pub source: Ipv4Addr,
@@ -35,44 +35,44 @@ impl Key {
     }
 }
 
-/// A datagram of which fragments came.
+/// An incomplete datagram.
 #[derive(Debug)]
 pub struct Waiting {
     pub key: Key,
     pub deadline_ns: u64,
     pub chunks: Chunks,
-    /// Payload bytes that came.
+    /// Payload bytes that have arrived.
     pub came_bytes: usize,
-    /// Where the last byte that came lies, and one.
+    /// End of the last byte that has arrived.
     pub end_bytes: usize,
-    /// Length of the payload, once the last fragment came.
+    /// Length of the payload, known once the last fragment has arrived.
     pub payload_bytes: Option<usize>,
-    /// Header and quoted payload of the fragment at offset 0, once it came.
+    /// Header and quoted payload of the fragment at offset 0, once it has arrived.
     pub first: [u8; MOST_HEADER_BYTES + QUOTED_BYTES],
-    /// Header bytes of it, 0 before it came.
+    /// Bytes of that header, 0 before it has arrived.
     pub header_bytes: u8,
-    /// A bit for each ECN codepoint that came (RFC 3168 5.3).
+    /// A bit for each ECN codepoint that has arrived (RFC 3168 5.3).
     pub codepoints: u8,
-    /// Fragments of it contradicted each other: none is held, and none taken.
+    /// Its fragments contradicted each other: none is held, and none is accepted.
     pub is_poisoned: bool,
     source: u32,
     links: [Links; 2],
 }
 
 impl Waiting {
-    /// What it costs of the budgets.
+    /// Returns its budget cost.
     fn cost(&self) -> usize {
         DATAGRAM_COST + self.chunks.cost()
     }
 
-    /// Header and quoted payload of the fragment at offset 0.
+    /// Returns the header and quoted payload of the fragment at offset 0.
     pub fn quote(&self) -> Option<&[u8]> {
         let header_bytes = usize::from(self.header_bytes);
         (header_bytes > 0).then(|| &self.first[..header_bytes + QUOTED_BYTES])
     }
 }
 
-/// A place in an order of age.
+/// Links to the neighbours in an order of age.
 #[derive(Clone, Copy, Debug)]
 struct Links {
     older: u32,
@@ -86,7 +86,7 @@ struct Ages {
     newest: u32,
 }
 
-/// Which order of age.
+/// Selects an order of age.
 #[derive(Clone, Copy, Debug)]
 enum Order {
     All = 0,
@@ -118,14 +118,14 @@ impl Ages {
     }
 }
 
-/// A source of fragments, while there are datagrams of it.
+/// A source that has incomplete datagrams.
 #[derive(Debug)]
 struct Source {
     ages: Ages,
     cost: usize,
 }
 
-/// The pending set: all datagrams of which fragments came.
+/// The pending set: all incomplete datagrams.
 #[derive(Debug)]
 pub struct Pending {
     datagrams: Slab<Waiting>,
@@ -150,22 +150,22 @@ impl Pending {
         }
     }
 
-    /// What all of them cost, in bytes.
+    /// Returns the cost of all of them, in bytes.
     pub fn cost(&self) -> usize {
         self.cost
     }
 
-    /// How many there are.
+    /// Returns their number.
     pub fn len(&self) -> usize {
         self.datagrams.len()
     }
 
-    /// What those of one source cost, in bytes.
+    /// Returns the cost of those of one source, in bytes.
     pub fn cost_of(&self, address: Ipv4Addr) -> usize {
         self.addresses.get(&address).map_or(0, |source| self.sources[*source].cost)
     }
 
-    /// What those of the source of `own` cost, or of `address` where that is not there yet.
+    /// Returns the cost of the source of `own`, or of `address` where `own` is not yet there.
     pub fn cost_beside(&self, own: Option<u32>, address: Ipv4Addr) -> usize {
         match own {
             Some(id) => self.sources[self.datagrams[id].source].cost,
@@ -185,18 +185,18 @@ impl Pending {
         &mut self.datagrams[id]
     }
 
-    /// That which came first.
+    /// Returns the oldest datagram.
     pub fn oldest(&self) -> Option<u32> {
         Some(self.ages.oldest).filter(|id| *id != NONE)
     }
 
-    /// That which came first of a source.
+    /// Returns the oldest datagram of a source.
     pub fn oldest_of(&self, address: Ipv4Addr) -> Option<u32> {
         let source = self.addresses.get(&address)?;
         Some(self.sources[*source].ages.oldest).filter(|id| *id != NONE)
     }
 
-    /// Puts in a datagram of which nothing came yet, as the newest.
+    /// Adds an empty datagram as the newest.
     pub fn insert(&mut self, key: Key, deadline_ns: u64) -> u32 {
         let sources = &mut self.sources;
         let source = *self
@@ -224,14 +224,14 @@ impl Pending {
         id
     }
 
-    /// Puts a fragment's payload where nothing came before.
+    /// Stores a fragment's payload where nothing has arrived yet.
     pub fn put(&mut self, id: u32, offset: usize, payload: &[u8]) {
         let before = self.datagrams[id].cost();
         self.datagrams[id].chunks.put(&mut self.store, offset, payload);
         self.charge(id, before);
     }
 
-    /// Forgets what came of it, and remembers that nothing of it is wanted.
+    /// Frees what has arrived of a datagram, and marks it so that no more is accepted.
     pub fn poison(&mut self, id: u32) {
         let before = self.datagrams[id].cost();
         self.datagrams[id].chunks.clear(&mut self.store);
@@ -239,7 +239,7 @@ impl Pending {
         self.charge(id, before);
     }
 
-    /// Takes it out with all that came of it.
+    /// Removes a datagram and all that has arrived of it.
     pub fn remove(&mut self, id: u32) {
         let (key, source) = (self.datagrams[id].key, self.datagrams[id].source);
         let cost = self.datagrams[id].cost();
@@ -257,7 +257,7 @@ impl Pending {
         debug_assert_eq!(self.cost, self.recount());
     }
 
-    /// Brings the sums up to date after what one costs has changed.
+    /// Updates the sums after a datagram's cost has changed.
     fn charge(&mut self, id: u32, before: usize) {
         let (now, source) = (self.datagrams[id].cost(), self.datagrams[id].source);
         self.cost = self.cost + now - before;
@@ -265,7 +265,7 @@ impl Pending {
         debug_assert_eq!(self.cost, self.recount());
     }
 
-    /// What all of them cost, from what is held.
+    /// Computes the cost of all of them from what is held.
     fn recount(&self) -> usize {
         self.datagrams.len() * DATAGRAM_COST + self.store.held_bytes()
     }

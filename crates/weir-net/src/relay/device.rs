@@ -1,6 +1,6 @@
-//! Two TUN devices with an impairment each way, and the loop between them.
+//! Two TUN devices, the impairments between them, and the loop that moves the packets.
 
-use super::{Impairment, ImpairmentCounts, Settings};
+use super::{Impairment, ImpairmentCounts, ImpairmentSettings};
 use crate::{Error, ErrorKind, Result};
 use fastrand::Rng;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,17 +14,17 @@ use std::time::Instant;
 use weir_sys::namespace::enter_network;
 use weir_sys::tun::{self, Tun};
 
-/// Longest packet there is (RFC 791).
+/// Longest possible packet (RFC 791).
 const MOST_PACKET_BYTES: usize = 65_535;
-/// Packets read from one device before it is looked what is due, and what the other has.
+/// Packets read from one device before the loop checks which are due and what the other has.
 const BATCH: usize = 64;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Where an end of the relay is: a TUN device that is made for it, and goes with it.
+/// Where an end of the relay lies: a TUN device that is created for it and removed with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The network namespace, as a file (`/run/netns/NAME`, `/proc/PID/ns/net`); without one, that
-    /// of this process.
+pub struct RelayEnd {
+    /// The network namespace, as a file (`/run/netns/NAME`, `/proc/PID/ns/net`); by default that of
+    /// this process.
     pub namespace: Option<PathBuf>,
     /// Name of the device.
     pub device: String,
@@ -34,45 +34,54 @@ pub struct Place {
     pub prefix_bits: u8,
 }
 
-/// What was done to packets of one direction.
+/// The counts of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
+pub struct DirectionCounts {
     /// By the impairment.
     #[serde(flatten)]
     pub impairment: ImpairmentCounts,
-    /// Copies that left and the kernel did not take: a corrupted version, a device that is down.
+    /// Copies that left and that the kernel refused: a corrupted version field, a device that is
+    /// down.
     #[serde(rename = "packets_refused")]
     pub refused: u64,
 }
 
-/// One direction: what is read from a device is impaired and written to the other.
+/// One direction: packets are read from one device, impaired, and written to the other.
 #[derive(Debug)]
-struct Direction {
+struct RelayDirection {
     impairment: Impairment,
     refused: u64,
 }
 
-/// Two devices and what passes between them.
+/// Two devices, and the impairments between them.
 #[derive(Debug)]
 pub struct Relay {
     /// Left and right.
     devices: [Tun; 2],
     /// From left to right, and from right to left.
-    directions: [Direction; 2],
+    directions: [RelayDirection; 2],
     begun: Instant,
     buffer: Vec<u8>,
 }
 
 impl Relay {
-    /// Makes both devices and switches them on, for packets of at most `mtu` bytes. To the right
-    /// packets are impaired from the seed of `settings`, to the left from one that follows from it.
+    /// Creates both devices and switches them on, for packets of at most `mtu` bytes. Packets to
+    /// the right are impaired from the seed of `settings`, packets to the left from a seed derived
+    /// from it.
     ///
     /// # Errors
-    /// The namespace cannot be entered, the device is another's, this user may not.
-    pub fn open(left: &Place, right: &Place, mtu: u16, settings: Settings) -> Result<Relay> {
+    /// The namespace cannot be entered, the device belongs to another process, or this user may
+    /// not.
+    pub fn open(
+        left: &RelayEnd,
+        right: &RelayEnd,
+        mtu: u16,
+        settings: ImpairmentSettings,
+    ) -> Result<Relay> {
         let devices = [open(left, mtu)?, open(right, mtu)?];
-        let back = Settings { seed: Rng::with_seed(settings.seed).u64(..), ..settings };
-        let direction = |settings| Direction { impairment: Impairment::new(settings), refused: 0 };
+        let back = ImpairmentSettings { seed: Rng::with_seed(settings.seed).u64(..), ..settings };
+        let direction =
+            |settings| RelayDirection { impairment: Impairment::new(settings), refused: 0 };
         Ok(Relay {
             devices,
             directions: [direction(settings), direction(back)],
@@ -81,15 +90,15 @@ impl Relay {
         })
     }
 
-    /// What was done so far: to the right, to the left.
-    pub fn counts(&self) -> [Counts; 2] {
+    /// Returns the counts so far: to the right, to the left.
+    pub fn counts(&self) -> [DirectionCounts; 2] {
         [0, 1].map(|at: usize| {
-            let Direction { impairment, refused } = &self.directions[at];
-            Counts { impairment: impairment.counts(), refused: *refused }
+            let RelayDirection { impairment, refused } = &self.directions[at];
+            DirectionCounts { impairment: impairment.counts(), refused: *refused }
         })
     }
 
-    /// Passes packets until there is something to read from `stop`. What waits then is dropped.
+    /// Passes packets until `stop` becomes readable. Pending packets are dropped then.
     ///
     /// # Errors
     /// `NoDevice` when a device was removed.
@@ -116,7 +125,7 @@ impl Relay {
         }
     }
 
-    /// Writes what is due, both ways.
+    /// Writes the packets that are due, both ways.
     fn deliver(&mut self) -> Result<()> {
         let now_ns = nanoseconds(self.begun);
         for (at, direction) in self.directions.iter_mut().enumerate() {
@@ -132,7 +141,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Reads what a device has, and no more than a batch.
+    /// Reads packets of a device, at most one batch.
     fn take(&mut self, at: usize) -> Result<()> {
         let device = &self.devices[at];
         for _ in 0..BATCH {
@@ -143,7 +152,7 @@ impl Relay {
                 }
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
-                // The last two are seen while it goes (drivers/net/tun.c).
+                // A device that is being removed fails with the last two (drivers/net/tun.c).
                 Err(Errno::BADFD | Errno::FAULT | Errno::IO) => return Err(gone(device)),
                 Err(error) => return Err(Error::os("read from", quoted(device.name()), error)),
             }
@@ -151,18 +160,19 @@ impl Relay {
         Ok(())
     }
 
-    /// How long to wait at most.
+    /// Returns how long to wait at most.
     fn patience(&self) -> Option<Timespec> {
         let due = self.directions.iter().filter_map(|each| each.impairment.next_due_ns());
         let left_ns = due.min()?.saturating_sub(nanoseconds(self.begun));
         let (seconds, rest) = (left_ns / SECOND_NS, left_ns % SECOND_NS);
-        // Both are far below the largest that their types hold.
+        // Both are far below the maximum of their types.
         Some(Timespec { tv_sec: seconds as i64, tv_nsec: rest as i64 })
     }
 }
 
-/// Makes the device of an end, on a thread of its own: a namespace is entered by a thread for good.
-fn open(place: &Place, mtu: u16) -> Result<Tun> {
+/// Creates the device of an end on a thread of its own: entering a namespace lasts for the thread's
+/// life.
+fn open(place: &RelayEnd, mtu: u16) -> Result<Tun> {
     let bytes = place.device.len();
     if bytes == 0 || bytes > tun::MOST_NAME_BYTES || place.prefix_bits > 32 {
         let why =
@@ -192,7 +202,7 @@ fn open(place: &Place, mtu: u16) -> Result<Tun> {
     })
 }
 
-/// Why a device was refused, in words where the kernel's number says little.
+/// Explains why a device was refused, where the kernel's error says little.
 fn refused(device: &str, error: io::Error) -> Error {
     let why = |kind, reason| Error::new(kind, "open", format!("TUN device '{device}'"), reason);
     match Errno::from_io_error(&error) {
@@ -212,7 +222,7 @@ fn quoted(name: &str) -> String {
     format!("'{name}'")
 }
 
-/// Since then; it takes 584 years to overflow.
+/// Returns the nanoseconds since then, which overflow after 584 years.
 fn nanoseconds(since: Instant) -> u64 {
     since.elapsed().as_nanos() as u64
 }

@@ -1,59 +1,59 @@
-//! One direction of a relay: what becomes of each packet, decided from a seed.
+//! One direction of a relay: decides from a seed what happens to each packet.
 //!
-//! Each packet takes the same ten numbers from the generator, whatever the settings are. So one
-//! setting can be changed and what the others decide stays: the packets lost at 5 % are among those
-//! lost at 10 %.
+//! Each packet takes exactly ten numbers from the generator, whatever the settings are. So changing
+//! one setting leaves the decisions of the others unchanged: the packets lost at 5 % are among
+//! those lost at 10 %.
 //!
-//! In order: loss, a second copy, and then for each copy on its own: one bit inverted, held back
-//! or not, its delay. A copy that is held back leaves right after the Nth copy that was taken
-//! later and not held back itself, or once it has been held for long enough.
+//! In order: loss, duplication, and then for each copy on its own: one inverted bit, holding back,
+//! and delay. A copy that is held back leaves right after the Nth copy that was taken later and was
+//! not held back itself, or once it has been held for the longest time allowed.
 
-use super::Rate;
+use super::PacketShare;
 use crate::slab::Slab;
 use fastrand::Rng;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Memory kept for each packet that may wait; longer packets take theirs when they come.
+/// Memory kept for each pending packet; longer packets allocate theirs on arrival.
 const KEPT_BYTES: usize = 2048;
 
-/// What is done to packets of one direction.
+/// The impairments of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Packets that vanish.
-    pub loss: Rate,
-    /// Packets of which a second copy is made.
-    pub duplicate: Rate,
-    /// Copies of which one bit, anywhere in the packet, is inverted.
-    pub corrupt: Rate,
-    /// Copies that are held back behind later ones.
-    pub reorder: Rate,
+pub struct ImpairmentSettings {
+    /// Share of packets that are lost.
+    pub loss: PacketShare,
+    /// Share of packets that are duplicated.
+    pub duplicate: PacketShare,
+    /// Share of copies of which one bit, anywhere in the packet, is inverted.
+    pub corrupt: PacketShare,
+    /// Share of copies that are held back behind later ones.
+    pub reorder: PacketShare,
     /// How many later copies leave before one that is held back, at least 1.
     pub behind: u32,
-    /// How long a copy is held back at most where too few come after it.
+    /// The longest time a copy is held back if too few come after it.
     pub hold_ns: u64,
-    /// Each copy waits for a time from this one, which is drawn for each: with a range of times
-    /// copies overtake each other.
+    /// The shortest delay. Each copy draws its own delay, so with a range of delays copies overtake
+    /// each other.
     pub least_delay_ns: u64,
-    /// The longest of these times; the shortest one where this is shorter.
+    /// The longest delay; the shortest counts if this is shorter.
     pub most_delay_ns: u64,
-    /// Copies that may wait at once; more are dropped.
+    /// Most pending copies; more are dropped.
     pub most_packets: usize,
-    /// Their bytes.
+    /// Most bytes of pending copies.
     pub most_bytes: usize,
-    /// What the decisions follow from.
+    /// The seed of all decisions.
     pub seed: u64,
 }
 
-impl Default for Settings {
-    /// Nothing is done to packets; 1,000 of them and 4 MiB may wait.
-    fn default() -> Settings {
-        Settings {
-            loss: Rate::NEVER,
-            duplicate: Rate::NEVER,
-            corrupt: Rate::NEVER,
-            reorder: Rate::NEVER,
+impl Default for ImpairmentSettings {
+    /// No impairment; 1,000 packets and 4 MiB may be pending.
+    fn default() -> ImpairmentSettings {
+        ImpairmentSettings {
+            loss: PacketShare::NEVER,
+            duplicate: PacketShare::NEVER,
+            corrupt: PacketShare::NEVER,
+            reorder: PacketShare::NEVER,
             behind: 3,
             hold_ns: 100_000_000,
             least_delay_ns: 0,
@@ -65,11 +65,11 @@ impl Default for Settings {
     }
 }
 
-/// What was done, in packets and copies: `delivered` and those that wait are `taken - lost +
+/// Counts of packets and copies: `delivered` and the pending ones together are `taken - lost +
 /// duplicated - overflowed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ImpairmentCounts {
-    /// Packets that came.
+    /// Packets that arrived.
     #[serde(rename = "packets_in")]
     pub taken: u64,
     /// Their bytes.
@@ -78,7 +78,7 @@ pub struct ImpairmentCounts {
     /// Packets lost on purpose.
     #[serde(rename = "packets_lost")]
     pub lost: u64,
-    /// Packets of which there were two copies.
+    /// Packets that were duplicated.
     #[serde(rename = "packets_duplicated")]
     pub duplicated: u64,
     /// Copies with a bit inverted.
@@ -87,7 +87,7 @@ pub struct ImpairmentCounts {
     /// Copies held back behind later ones.
     #[serde(rename = "packets_held_back")]
     pub held_back: u64,
-    /// Copies dropped since too much waited; they count as nothing else but `duplicated`.
+    /// Copies dropped because too much was pending; they count elsewhere only in `duplicated`.
     #[serde(rename = "packets_overflowed")]
     pub overflowed: u64,
     /// Copies that left.
@@ -98,10 +98,10 @@ pub struct ImpairmentCounts {
     pub delivered_bytes: u64,
 }
 
-/// What is to be done to one copy.
+/// The decisions on one copy.
 #[derive(Clone, Copy, Debug)]
-struct Fate {
-    /// The bit to be inverted.
+struct CopyFate {
+    /// The bit to invert.
     inverted: Option<u64>,
     held_back: bool,
     delay_ns: u64,
@@ -109,32 +109,33 @@ struct Fate {
 
 /// A copy that is held back.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct HeldCopy {
     slot: u32,
-    /// How many are still to leave before it.
+    /// How many copies must still leave before it.
     behind: u32,
-    /// Not before this time: its own, and the times of those that leave before it.
+    /// It leaves no earlier than this: its own time, and the times of the copies that leave before
+    /// it.
     due_ns: u64,
-    /// Not held back any longer than this.
+    /// It is held back no longer than this.
     until_ns: u64,
 }
 
-/// When a copy leaves: its time, its turn among those of the same time, its slot.
-type Turn = Reverse<(u64, u64, u32)>;
+/// The order in which copies leave: by time, then by arrival; last, its slot.
+type Departure = Reverse<(u64, u64, u32)>;
 
 /// One direction of a relay.
 #[derive(Clone, Debug)]
 pub struct Impairment {
-    settings: Settings,
+    settings: ImpairmentSettings,
     random: Rng,
-    /// Copies that wait, and the memory of those that left.
+    /// Pending copies, and free memory of those that left.
     slots: Slab<Vec<u8>>,
     waiting_bytes: usize,
-    ready: BinaryHeap<Turn>,
-    /// In the order in which they came, and so in which they leave.
-    held: VecDeque<Held>,
+    ready: BinaryHeap<Departure>,
+    /// Held-back copies in the order of their arrival, which is the order in which they leave.
+    held: VecDeque<HeldCopy>,
     turns: u64,
-    /// The latest time heard of: time does not go back.
+    /// The latest time passed in: time does not go back.
     now_ns: u64,
     /// The copy that left last.
     out: Vec<u8>,
@@ -142,10 +143,10 @@ pub struct Impairment {
 }
 
 impl Impairment {
-    /// One that has seen nothing yet.
-    pub fn new(settings: Settings) -> Impairment {
+    /// Creates one direction that has seen no packet.
+    pub fn new(settings: ImpairmentSettings) -> Impairment {
         Impairment {
-            settings: Settings { behind: settings.behind.max(1), ..settings },
+            settings: ImpairmentSettings { behind: settings.behind.max(1), ..settings },
             random: Rng::with_seed(settings.seed),
             slots: Slab::new(),
             waiting_bytes: 0,
@@ -158,17 +159,17 @@ impl Impairment {
         }
     }
 
-    /// What was done so far.
+    /// Returns the counts.
     pub fn counts(&self) -> ImpairmentCounts {
         self.counts
     }
 
-    /// Copies that wait.
+    /// Returns the number of pending copies.
     pub fn waiting(&self) -> usize {
         self.ready.len() + self.held.len()
     }
 
-    /// Takes a packet that came at `now_ns`.
+    /// Takes a packet that arrived at `now_ns`.
     pub fn take(&mut self, packet: &[u8], now_ns: u64) {
         self.advance(now_ns);
         self.counts.taken += 1;
@@ -187,7 +188,7 @@ impl Impairment {
         }
     }
 
-    /// The next copy that is to leave by `now_ns`.
+    /// Returns the next copy that is to leave by `now_ns`.
     pub fn due(&mut self, now_ns: u64) -> Option<&[u8]> {
         self.advance(now_ns);
         let Reverse((due_ns, _, slot)) = *self.ready.peek()?;
@@ -206,30 +207,30 @@ impl Impairment {
         Some(&self.out)
     }
 
-    /// When [`Impairment::due`] is to be called next; nothing while nothing waits.
+    /// Returns when [`Impairment::due`] must be called next; `None` while nothing is pending.
     pub fn next_due_ns(&self) -> Option<u64> {
         let ready = self.ready.peek().map(|Reverse((due_ns, ..))| *due_ns);
         let held = self.held.front().map(|held| held.until_ns);
         ready.into_iter().chain(held).min()
     }
 
-    /// Decides on a copy of a packet of so many bytes. Four numbers, always.
-    fn fate(&mut self, bytes: usize) -> Fate {
+    /// Decides on a copy of a packet of this many bytes. Always takes four numbers.
+    fn fate(&mut self, bytes: usize) -> CopyFate {
         let (settings, random) = (&self.settings, &mut self.random);
         let corrupted = settings.corrupt.strikes(random);
         let bit = random.u64(..bytes.max(1) as u64 * 8);
         let held_back = settings.reorder.strikes(random);
         let spread = settings.most_delay_ns.saturating_sub(settings.least_delay_ns);
         let drawn = random.u64(..=spread);
-        Fate {
+        CopyFate {
             inverted: (corrupted && bytes > 0).then_some(bit),
             held_back,
             delay_ns: settings.least_delay_ns.saturating_add(drawn),
         }
     }
 
-    /// Puts a copy where it waits.
-    fn send(&mut self, packet: &[u8], fate: Fate) {
+    /// Queues a copy.
+    fn send(&mut self, packet: &[u8], fate: CopyFate) {
         let bytes = self.waiting_bytes.saturating_add(packet.len());
         if self.waiting() >= self.settings.most_packets || bytes > self.settings.most_bytes {
             self.counts.overflowed += 1;
@@ -245,7 +246,7 @@ impl Impairment {
         if fate.held_back {
             self.counts.held_back += 1;
             let until_ns = self.now_ns.saturating_add(self.settings.hold_ns);
-            self.held.push_back(Held { slot, behind: self.settings.behind, due_ns, until_ns });
+            self.held.push_back(HeldCopy { slot, behind: self.settings.behind, due_ns, until_ns });
             return;
         }
         self.schedule(slot, due_ns);
@@ -264,23 +265,23 @@ impl Impairment {
         self.turns += 1;
     }
 
-    /// One that leaves at `due_ns` has passed those that are held back.
+    /// Counts a copy that leaves at `due_ns` for those that are held back behind it.
     fn pass(&mut self, due_ns: u64) {
         for held in &mut self.held {
             held.behind -= 1;
             held.due_ns = held.due_ns.max(due_ns);
         }
-        // Those that came first have been passed by the most.
-        while let Some(&Held { slot, behind: 0, due_ns, .. }) = self.held.front() {
+        // The earliest held-back copies have been passed by the most.
+        while let Some(&HeldCopy { slot, behind: 0, due_ns, .. }) = self.held.front() {
             self.held.pop_front();
             self.schedule(slot, due_ns);
         }
     }
 
-    /// Time goes on, and who was held back for long enough leaves.
+    /// Advances the time, and releases copies that were held back for long enough.
     fn advance(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
-        while let Some(&Held { slot, due_ns, until_ns, .. }) = self.held.front()
+        while let Some(&HeldCopy { slot, due_ns, until_ns, .. }) = self.held.front()
             && until_ns <= self.now_ns
         {
             self.held.pop_front();

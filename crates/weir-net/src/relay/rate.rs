@@ -1,4 +1,4 @@
-//! How often something happens, exact to a millionth.
+//! A share of packets, exact to a millionth.
 
 use fastrand::Rng;
 use std::fmt;
@@ -6,40 +6,41 @@ use std::str::FromStr;
 
 /// A share of packets, in millionths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rate(u32);
+pub struct PacketShare(u32);
 
-/// Always, in millionths.
+/// The share of all packets, in millionths.
 const WHOLE: u32 = 1_000_000;
 /// Digits after the point of a percentage: a millionth is 0.0001 %.
 const DECIMALS: usize = 4;
 
-impl Rate {
-    /// Never.
-    pub const NEVER: Rate = Rate(0);
-    /// Each time.
-    pub const ALWAYS: Rate = Rate(WHOLE);
+impl PacketShare {
+    /// No packet.
+    pub const NEVER: PacketShare = PacketShare(0);
+    /// Every packet.
+    pub const ALWAYS: PacketShare = PacketShare(WHOLE);
 
-    /// So many of a million; none for more than a million.
-    pub fn per_million(count: u32) -> Option<Rate> {
-        (count <= WHOLE).then_some(Rate(count))
+    /// Makes a share of this many millionths; `None` above a million.
+    pub fn per_million(count: u32) -> Option<PacketShare> {
+        (count <= WHOLE).then_some(PacketShare(count))
     }
 
-    /// How many of a million.
+    /// Returns the share in millionths.
     pub fn millionths(self) -> u32 {
         self.0
     }
 
-    /// Whether it happens this time. Takes one number, whatever the rate.
+    /// Draws whether it happens this time. Takes one number, whatever the share.
     pub fn strikes(self, random: &mut Rng) -> bool {
         random.u64(..u64::from(WHOLE)) < u64::from(self.0)
     }
 }
 
-impl FromStr for Rate {
+impl FromStr for PacketShare {
     type Err = &'static str;
 
-    /// A percentage from 0% to 100% with at most four digits after the point, such as `0.1%`.
-    fn from_str(text: &str) -> Result<Rate, &'static str> {
+    /// Parses a percentage from 0% to 100% with at most four digits after the point, such as
+    /// `0.1%`.
+    fn from_str(text: &str) -> Result<PacketShare, &'static str> {
         const WRONG: &str = "not a percentage; write 5%, 0.1% or 100%";
         let number = text.strip_suffix('%').ok_or(WRONG)?.trim_end();
         let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
@@ -54,11 +55,11 @@ impl FromStr for Rate {
         let part = format!("{part:0<DECIMALS$}").parse::<u32>().map_err(|_| WRONG)?;
         let whole = whole.parse::<u32>().ok().and_then(|whole| whole.checked_mul(scale));
         let count = whole.and_then(|whole| whole.checked_add(part));
-        count.and_then(Rate::per_million).ok_or("more than 100%")
+        count.and_then(PacketShare::per_million).ok_or("more than 100%")
     }
 }
 
-impl fmt::Display for Rate {
+impl fmt::Display for PacketShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scale = 10u32.pow(DECIMALS as u32);
         let (whole, part) = (self.0 / scale, self.0 % scale);

@@ -1,10 +1,10 @@
 //! The impairments against what they promise: repeatable, at their rates, nothing lost unaccounted.
 
-use super::{Impairment, ImpairmentCounts, Rate, Settings};
+use super::{Impairment, ImpairmentCounts, ImpairmentSettings, PacketShare};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-fn percent(text: &str) -> Rate {
+fn percent(text: &str) -> PacketShare {
     text.parse().expect("a rate")
 }
 
@@ -25,7 +25,7 @@ fn drain(impairment: &mut Impairment, now_ns: u64) -> Vec<Vec<u8>> {
 }
 
 /// Sends so many packets, a microsecond apart, and takes all that comes out.
-fn run(settings: Settings, packets: u32) -> (Vec<Vec<u8>>, ImpairmentCounts) {
+fn run(settings: ImpairmentSettings, packets: u32) -> (Vec<Vec<u8>>, ImpairmentCounts) {
     let mut impairment = Impairment::new(settings);
     let mut out = Vec::new();
     for sent in 0..packets {
@@ -39,7 +39,7 @@ fn run(settings: Settings, packets: u32) -> (Vec<Vec<u8>>, ImpairmentCounts) {
 
 #[test]
 fn without_settings_packets_come_out_as_they_went_in() {
-    let (out, counts) = run(Settings::default(), 1000);
+    let (out, counts) = run(ImpairmentSettings::default(), 1000);
     let expected: Vec<_> = (0..1000).map(|sent| numbered(sent, 100)).collect();
     assert!(out == expected);
     let (taken, taken_bytes) = (1000, 100_000);
@@ -55,7 +55,7 @@ fn without_settings_packets_come_out_as_they_went_in() {
 
 /// The largest distance from the expected count that chance has in one of 10^15 runs, which the
 /// seed excludes for good.
-fn near(count: u64, of: u64, rate: Rate) -> bool {
+fn near(count: u64, of: u64, rate: PacketShare) -> bool {
     let share = f64::from(rate.millionths()) / 1e6;
     let deviation = (of as f64 * share * (1.0 - share)).sqrt();
     (count as f64 - of as f64 * share).abs() <= 8.0 * deviation
@@ -67,15 +67,17 @@ fn each_impairment_strikes_at_its_rate() {
     let of = u64::from(PACKETS);
     for seed in [1, 42] {
         for text in ["0%", "0.1%", "1%", "5%", "50%", "100%"] {
-            let (rate, plain) =
-                (percent(text), Settings { seed, hold_ns: 500_000, ..Settings::default() });
-            let (out, counts) = run(Settings { loss: rate, ..plain }, PACKETS);
+            let (rate, plain) = (
+                percent(text),
+                ImpairmentSettings { seed, hold_ns: 500_000, ..ImpairmentSettings::default() },
+            );
+            let (out, counts) = run(ImpairmentSettings { loss: rate, ..plain }, PACKETS);
             assert!(near(counts.lost, of, rate), "loss {text}: {counts:?}");
             assert_eq!(out.len() as u64, of - counts.lost);
-            let (out, counts) = run(Settings { duplicate: rate, ..plain }, PACKETS);
+            let (out, counts) = run(ImpairmentSettings { duplicate: rate, ..plain }, PACKETS);
             assert!(near(counts.duplicated, of, rate), "duplicate {text}: {counts:?}");
             assert_eq!(out.len() as u64, of + counts.duplicated);
-            let (out, counts) = run(Settings { corrupt: rate, ..plain }, PACKETS);
+            let (out, counts) = run(ImpairmentSettings { corrupt: rate, ..plain }, PACKETS);
             assert!(near(counts.corrupted, of, rate), "corrupt {text}: {counts:?}");
             let differ = |(sent, packet): (usize, &Vec<u8>)| {
                 let was = numbered(sent as u32, 100);
@@ -84,13 +86,13 @@ fn each_impairment_strikes_at_its_rate() {
                 u64::from(bits)
             };
             assert_eq!(out.iter().enumerate().map(differ).sum::<u64>(), counts.corrupted);
-            let (out, counts) = run(Settings { reorder: rate, ..plain }, PACKETS);
+            let (out, counts) = run(ImpairmentSettings { reorder: rate, ..plain }, PACKETS);
             assert!(near(counts.held_back, of, rate), "reorder {text}: {counts:?}");
             let mut numbers: Vec<_> = out.iter().map(|packet| number(packet)).collect();
             let overtaken = numbers.windows(2).filter(|two| two[1] < two[0]).count() as u64;
             assert!(overtaken <= counts.held_back);
             // Where none or all are held back, none is overtaken.
-            let mixed = 0 < rate.millionths() && rate < Rate::ALWAYS;
+            let mixed = 0 < rate.millionths() && rate < PacketShare::ALWAYS;
             assert_eq!(overtaken > 0, mixed, "reorder {text}: {overtaken}");
             numbers.sort_unstable();
             assert!(numbers.into_iter().eq(0..PACKETS), "reorder {text}");
@@ -100,7 +102,11 @@ fn each_impairment_strikes_at_its_rate() {
 
 #[test]
 fn every_bit_of_a_packet_can_be_the_inverted_one() {
-    let settings = Settings { corrupt: Rate::ALWAYS, seed: 7, ..Settings::default() };
+    let settings = ImpairmentSettings {
+        corrupt: PacketShare::ALWAYS,
+        seed: 7,
+        ..ImpairmentSettings::default()
+    };
     let mut impairment = Impairment::new(settings);
     let mut seen = [0u32; 64];
     for _ in 0..64_000 {
@@ -120,7 +126,12 @@ fn every_bit_of_a_packet_can_be_the_inverted_one() {
 #[test]
 fn one_that_is_held_back_leaves_right_behind_the_nth_later_one() {
     for behind in [0, 1, 3, 10] {
-        let settings = Settings { reorder: percent("10%"), behind, seed: 3, ..Settings::default() };
+        let settings = ImpairmentSettings {
+            reorder: percent("10%"),
+            behind,
+            seed: 3,
+            ..ImpairmentSettings::default()
+        };
         let mut impairment = Impairment::new(settings);
         let mut held: Vec<(u32, u32)> = Vec::new();
         let mut before = 0;
@@ -144,8 +155,12 @@ fn one_that_is_held_back_leaves_right_behind_the_nth_later_one() {
 
 #[test]
 fn one_that_is_held_back_is_not_held_for_longer_than_was_set() {
-    let settings =
-        Settings { reorder: Rate::ALWAYS, hold_ns: 50, least_delay_ns: 10, ..Settings::default() };
+    let settings = ImpairmentSettings {
+        reorder: PacketShare::ALWAYS,
+        hold_ns: 50,
+        least_delay_ns: 10,
+        ..ImpairmentSettings::default()
+    };
     let mut impairment = Impairment::new(settings);
     impairment.take(b"one", 100);
     impairment.take(b"two", 120);
@@ -159,11 +174,11 @@ fn one_that_is_held_back_is_not_held_for_longer_than_was_set() {
 
 #[test]
 fn delays_are_of_the_range_and_all_over_it() {
-    let settings = Settings {
+    let settings = ImpairmentSettings {
         least_delay_ns: 1_000_000,
         most_delay_ns: 5_000_000,
         seed: 11,
-        ..Settings::default()
+        ..ImpairmentSettings::default()
     };
     let mut impairment = Impairment::new(settings);
     let (mut quarters, mut now_ns) = ([0; 4], 0);
@@ -181,9 +196,9 @@ fn delays_are_of_the_range_and_all_over_it() {
 
 #[test]
 fn what_waits_is_bounded_and_the_rest_is_counted() {
-    let waiting = Settings { least_delay_ns: 1000, ..Settings::default() };
-    let mut few = Impairment::new(Settings { most_packets: 3, ..waiting });
-    let mut short = Impairment::new(Settings { most_bytes: 250, ..waiting });
+    let waiting = ImpairmentSettings { least_delay_ns: 1000, ..ImpairmentSettings::default() };
+    let mut few = Impairment::new(ImpairmentSettings { most_packets: 3, ..waiting });
+    let mut short = Impairment::new(ImpairmentSettings { most_bytes: 250, ..waiting });
     for sent in 0..10 {
         few.take(&numbered(sent, 100), 0);
         short.take(&numbered(sent, 100), 0);
@@ -198,7 +213,7 @@ fn what_waits_is_bounded_and_the_rest_is_counted() {
 
 #[test]
 fn one_setting_does_not_change_what_the_others_decide() {
-    let lost = |settings: Settings| {
+    let lost = |settings: ImpairmentSettings| {
         let mut impairment = Impairment::new(settings);
         let gone = |sent: &u32| {
             let before = impairment.counts().lost;
@@ -208,9 +223,9 @@ fn one_setting_does_not_change_what_the_others_decide() {
         };
         (0..20_000).filter(gone).collect::<Vec<u32>>()
     };
-    let five = Settings { loss: percent("5%"), seed: 9, ..Settings::default() };
+    let five = ImpairmentSettings { loss: percent("5%"), seed: 9, ..ImpairmentSettings::default() };
     let few = lost(five);
-    let among = lost(Settings {
+    let among = lost(ImpairmentSettings {
         loss: percent("10%"),
         duplicate: percent("20%"),
         corrupt: percent("30%"),
@@ -220,21 +235,21 @@ fn one_setting_does_not_change_what_the_others_decide() {
     });
     assert!(few.len() > 800 && among.len() > 1600);
     assert!(few.iter().all(|sent| among.binary_search(sent).is_ok()));
-    assert!(lost(Settings { seed: 10, ..five }) != few);
+    assert!(lost(ImpairmentSettings { seed: 10, ..five }) != few);
 }
 
 /// Any settings: none, some or all of each.
-fn any_settings() -> impl Strategy<Value = Settings> {
+fn any_settings() -> impl Strategy<Value = ImpairmentSettings> {
     let rate = || select(vec![0, 0, 1000, 50_000, 300_000, 1_000_000]);
     let rates = (rate(), rate(), rate(), rate());
     let delays = (0u64..3000, 0u64..6000, 1u64..8000);
     let limits = (1usize..200, 64usize..100_000);
     (rates, delays, limits, 0u32..6, any::<u64>()).prop_map(
         |((loss, duplicate, corrupt, reorder), delays, limits, behind, seed)| {
-            let rate = |count| Rate::per_million(count).expect("at most all");
+            let rate = |count| PacketShare::per_million(count).expect("at most all");
             let (least_delay_ns, most_delay_ns, hold_ns) = delays;
             let (most_packets, most_bytes) = limits;
-            Settings {
+            ImpairmentSettings {
                 loss: rate(loss),
                 duplicate: rate(duplicate),
                 corrupt: rate(corrupt),
@@ -258,7 +273,7 @@ fn any_packets() -> impl Strategy<Value = Vec<(u64, usize)>> {
 
 /// Gives it the packets and takes what leaves: at each one's time, or when told to look.
 fn feed(
-    settings: Settings,
+    settings: ImpairmentSettings,
     packets: &[(u64, usize)],
     when_due: bool,
 ) -> (Impairment, Vec<Vec<u8>>) {
@@ -295,7 +310,7 @@ proptest! {
         settings in any_settings(),
         packets in any_packets(),
     ) {
-        let settings = Settings { most_packets: 10_000, most_bytes: 1 << 30, ..settings };
+        let settings = ImpairmentSettings { most_packets: 10_000, most_bytes: 1 << 30, ..settings };
         let (one, out) = feed(settings, &packets, true);
         let (other, late) = feed(settings, &packets, false);
         prop_assert!(out == late);
@@ -326,14 +341,18 @@ fn rates_are_read_to_a_millionth() {
         ("100%", 1_000_000),
         ("100.0%", 1_000_000),
     ] {
-        assert_eq!(text.parse::<Rate>().map(Rate::millionths), Ok(millionths), "{text}");
+        assert_eq!(
+            text.parse::<PacketShare>().map(PacketShare::millionths),
+            Ok(millionths),
+            "{text}"
+        );
     }
     let wrong = ["", "%", "5", "-1%", "+5%", ".5%", "5.%", "0.00001%", "100.0001%", "101%"];
     for text in wrong.into_iter().chain(["99999999999%", "1e1%", "1.+5%", "5%%", "5,5%"]) {
-        assert!(text.parse::<Rate>().is_err(), "{text}");
+        assert!(text.parse::<PacketShare>().is_err(), "{text}");
     }
     for text in ["0%", "5%", "0.1%", "0.0001%", "12.5%", "100%"] {
         assert_eq!(percent(text).to_string(), text);
     }
-    assert_eq!(Rate::per_million(1_000_001), None);
+    assert_eq!(PacketShare::per_million(1_000_001), None);
 }

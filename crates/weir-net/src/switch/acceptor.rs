@@ -1,24 +1,24 @@
-//! Attaching stations: a thread of its own, since opening somebody's port may take its time.
+//! Attaches stations on a thread of its own, since opening a station's port may take time.
 
-use super::Shared;
+use super::SwitchState;
 use super::stations::Stations;
 use crate::drop_reason::DropReason;
 use crate::error::{Error, Result};
 use crate::log::Change;
-use crate::message::{Request, TO_STATION_BYTES, to_station};
+use crate::message::{AttachRequest, TO_STATION_BYTES, to_station};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 use weir::{Identity, PortWriter, PortWriterOptions, Received, WriterId};
 
-/// Most stations that wait to be attached.
+/// Most stations that may wait to be attached.
 const MOST_WAITING: usize = 64;
-/// Room for packets that a station has not taken yet; a datagram is never split in it.
+/// Capacity for packets that a station has not taken yet; a datagram is never split in it.
 const RING_BYTES: u64 = 1 << 20;
-/// How long a refusal is tried to be said.
+/// How long to try to deliver a refusal.
 const REFUSAL_TIME: Duration = Duration::from_millis(50);
 
-/// Opens the ports of stations.
+/// The acceptor: opens the ports of stations.
 #[derive(Debug)]
 pub struct Acceptor {
     waiting: SyncSender<Caller>,
@@ -27,12 +27,12 @@ pub struct Acceptor {
 struct Caller {
     id: WriterId,
     identity: Identity,
-    request: Request,
+    request: AttachRequest,
 }
 
 impl Acceptor {
     /// Starts the thread.
-    pub fn start(shared: Arc<Shared>) -> Result<Acceptor> {
+    pub fn start(shared: Arc<SwitchState>) -> Result<Acceptor> {
         let (waiting, callers) = sync_channel(MOST_WAITING);
         let started = std::thread::Builder::new()
             .name("attach".into())
@@ -41,20 +41,20 @@ impl Acceptor {
         Ok(Acceptor { waiting })
     }
 
-    /// A station wants to be attached. False where it may not even wait for that.
+    /// Queues a station to be attached. Returns false if it is invalid or the queue is full.
     pub fn attach(&self, stations: &mut Stations, received: Received, rest: &[u8]) -> bool {
         let (id, identity) = (received.writer, received.identity);
-        Request::check(rest).is_some_and(|request| {
+        AttachRequest::check(rest).is_some_and(|request| {
             stations.expect(id) && self.waiting.try_send(Caller { id, identity, request }).is_ok()
         })
     }
 }
 
-fn serve(shared: &Shared, callers: &Receiver<Caller>) {
+fn serve(shared: &SwitchState, callers: &Receiver<Caller>) {
     let options = PortWriterOptions::new().capacity_bytes(RING_BYTES);
     while let Ok(Caller { id, identity, request }) = callers.recv() {
         let Ok(writer) = PortWriter::connect(&request.path, &options) else {
-            // It gave no port of its own, or is gone again.
+            // It has no port of its own, or has ended.
             shared.lock().stations.leave(id);
             shared.journal().counts.drop(DropReason::StationGone);
             continue;

@@ -1,6 +1,6 @@
-//! The TUN device of a switch: made, read, and what its errors say.
+//! The TUN device of a switch: creating it, reading it, and explaining its errors.
 
-use super::Settings;
+use super::SwitchSettings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Checksum;
 use crate::spans;
@@ -9,9 +9,9 @@ use rustix::io::Errno;
 use std::ops::Range;
 use weir_sys::tun::{Tun, VNET_HEADER_BYTES};
 
-/// Room before a packet that was read, for the device's header or a station's.
+/// Room before a packet for the device's header or a message head.
 const FRONT_BYTES: usize = 16;
-/// A read that is longer than any packet shows one that was cut.
+/// A read longer than any packet reveals a packet that was cut.
 pub const BUFFER_BYTES: usize = FRONT_BYTES + 65_536;
 
 /// A TUN device.
@@ -22,9 +22,9 @@ pub struct Device {
 }
 
 impl Device {
-    /// Makes the device, and gives the kernel its address on it.
-    pub fn open(settings: &Settings) -> Result<Device> {
-        let Settings { device, peer, prefix_bits, mtu, vnet_header, .. } = settings;
+    /// Creates the device, and gives the kernel its address on it.
+    pub fn open(settings: &SwitchSettings) -> Result<Device> {
+        let SwitchSettings { device, peer, prefix_bits, mtu, vnet_header, .. } = settings;
         let object = || format!("device '{device}'");
         let opened = Tun::open(device, *vnet_header);
         let tun = opened.map_err(|cause| match Errno::from_io_error(&cause) {
@@ -52,23 +52,23 @@ impl Device {
         Ok(Device { tun, name: device.clone() })
     }
 
-    /// Makes reads return at once where there is no packet.
+    /// Makes reads return at once when there is no packet.
     pub fn poll_reads(&self) -> Result<()> {
         self.tun.set_waiting(false).map_err(|cause| Error::os("read from", self.object(), cause))
     }
 
-    /// Whether the device has a header before each packet.
+    /// Whether the device puts a header before each packet.
     pub fn has_header(&self) -> bool {
         self.tun.has_vnet_header()
     }
 
-    /// Bytes of that header.
+    /// Returns the length of that header in bytes.
     pub fn header_bytes(&self) -> usize {
         if self.has_header() { VNET_HEADER_BYTES } else { 0 }
     }
 
-    /// Reads a packet, if there is one: where in the buffer of [`BUFFER_BYTES`] it lies, with room
-    /// before it for what a station wants to know.
+    /// Reads a packet, if there is one. Returns where in the buffer of [`BUFFER_BYTES`] it lies,
+    /// with room before it for a message head.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<(Range<usize>, Checksum)>> {
         let from = FRONT_BYTES - self.header_bytes();
         let read = || rustix::io::read(&self.tun, &mut buffer[from..]);
@@ -85,7 +85,7 @@ impl Device {
         Ok(Some((FRONT_BYTES..(from + bytes).max(FRONT_BYTES), checksum)))
     }
 
-    /// What errors are about.
+    /// Returns the object that errors name.
     fn object(&self) -> String {
         format!("device '{}'", self.name)
     }
@@ -93,7 +93,7 @@ impl Device {
     fn failure(&self, cause: Errno) -> Error {
         let object = self.object();
         match cause {
-            // EFAULT is what a read gets of a device that goes (tun_ring_recv in
+            // A read from a device that is being removed fails with EFAULT (tun_ring_recv in
             // drivers/net/tun.c).
             Errno::BADFD | Errno::IO | Errno::NODEV | Errno::FAULT => {
                 Error::new(ErrorKind::NoDevice, "read from", object, "it is gone")

@@ -1,15 +1,15 @@
-//! The way in: a packet of the device is checked, put together, and given to its station.
+//! The receive path: checks a packet of the device, reassembles it, and gives it to its station.
 
 use super::inline::Inline;
 use super::journal::Journal;
 use super::outgoing::Transmitter;
 use super::stations::{Delivery, Stations};
-use super::{Settings, now_ns};
-use crate::counts::Counts;
+use super::{SwitchSettings, now_ns};
+use crate::counts::SwitchCounts;
 use crate::drop_reason::DropReason;
 use crate::icmp::Undeliverable;
 use crate::message::{self, Checksum, TO_STATION_BYTES, to_station};
-use crate::reassembly::{Reassembly, Taken, Why};
+use crate::reassembly::{FragmentRefusal, Reassembly, ReassemblyResult};
 use crate::spans;
 use crate::wire::ipv4::{Datagram, protocol};
 use crate::wire::{options, ports, udp};
@@ -17,24 +17,24 @@ use std::net::SocketAddrV4;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// As much of a datagram as is told of one that nobody takes: more than an error quotes.
+/// Bytes of an undeliverable datagram that are passed on: more than an ICMP error quotes.
 const QUOTED_BYTES: usize = 576;
 
-/// What the way in needs: who is attached, and what waits for fragments.
+/// The state of the receive path: the attached stations and the reassembly.
 #[derive(Debug)]
 pub struct Incoming {
     transmitter: Arc<Transmitter>,
-    /// Who is attached.
+    /// The attached stations.
     pub stations: Stations,
     pub(super) reassembly: Reassembly,
     inline: Option<Box<Inline>>,
-    /// A message that is put together here.
+    /// Buffer in which a message is assembled.
     scratch: Vec<u8>,
 }
 
 impl Incoming {
-    /// With nobody attached.
-    pub fn new(settings: &Settings, transmitter: Arc<Transmitter>) -> Incoming {
+    /// Creates it with no station attached.
+    pub fn new(settings: &SwitchSettings, transmitter: Arc<Transmitter>) -> Incoming {
         let inline = settings.inline.map(|wanted| Inline::new(wanted, transmitter.clone()));
         Incoming {
             transmitter,
@@ -49,7 +49,7 @@ impl Incoming {
         &self.transmitter.journal
     }
 
-    /// Takes a packet of the device, which lies in `packet` of the buffer with room before it.
+    /// Takes a packet of the device, which lies at `packet` in the buffer, with room before it.
     pub fn take(&mut self, buffer: &mut [u8], packet: Range<usize>, checksum: Checksum) {
         let begin = packet.start;
         let packet = &buffer[packet];
@@ -63,13 +63,17 @@ impl Incoming {
             let reassembly = &mut self.reassembly;
             let taken = spans::REASSEMBLE.run(|| reassembly.take(&datagram, now_ns()));
             let whole = match taken {
-                Taken::Waiting => return,
-                // Reassembly itself counts what gives way.
-                Taken::Dropped(Why::SourceBudget | Why::WholeBudget) => return,
-                Taken::Dropped(why) => return self.journal().drop_in(why.into(), packet),
-                Taken::Whole(whole) => whole,
+                ReassemblyResult::Waiting => return,
+                // Reassembly itself counts the datagrams that it drops for room.
+                ReassemblyResult::Dropped(
+                    FragmentRefusal::SourceBudget | FragmentRefusal::WholeBudget,
+                ) => return,
+                ReassemblyResult::Dropped(why) => {
+                    return self.journal().drop_in(why.into(), packet);
+                }
+                ReassemblyResult::Whole(whole) => whole,
             };
-            Counts::add(&self.transmitter.journal.counts.reassembled, 1);
+            SwitchCounts::add(&self.transmitter.journal.counts.reassembled, 1);
             let mut message = std::mem::take(&mut self.scratch);
             message.clear();
             message.resize(TO_STATION_BYTES, 0);
@@ -82,14 +86,14 @@ impl Incoming {
         self.deliver(&mut buffer[begin - TO_STATION_BYTES..begin + bytes], checksum);
     }
 
-    /// Takes a datagram that one of us sent to ourselves.
+    /// Takes a datagram that a station here sent to this host.
     pub fn take_own(&mut self, datagram: Vec<u8>) {
         let mut message = vec![0; TO_STATION_BYTES];
         message.extend_from_slice(&datagram);
         self.deliver(&mut message, Checksum::ToCheck);
     }
 
-    /// Checks the header of a packet, and whether it is for us.
+    /// Checks the header of a packet, and whether it is for this host.
     fn admit<'a>(&mut self, packet: &'a [u8]) -> Result<Datagram<'a>, DropReason> {
         let datagram = Datagram::check(packet)?;
         let header = datagram.header();
@@ -111,20 +115,22 @@ impl Incoming {
     fn check_options(&mut self, datagram: &Datagram<'_>) -> Result<(), DropReason> {
         let Err(problem) = options::verify(datagram.options()) else { return Ok(()) };
         let (why, undeliverable) = match problem.reason {
-            options::Reason::SourceRoute => (DropReason::SourceRoute, Undeliverable::SourceRoute),
+            options::OptionFault::SourceRoute => {
+                (DropReason::SourceRoute, Undeliverable::SourceRoute)
+            }
             _ => (DropReason::BadOptions, Undeliverable::Parameter { pointer: problem.pointer }),
         };
         self.nobody_takes(datagram.bytes(), undeliverable);
         Err(why)
     }
 
-    /// Gives a whole datagram, with room before it for what a station wants to know, to its
-    /// station: one copy, into its ring.
+    /// Gives a whole datagram, with room before it for the message head, to its station: one copy,
+    /// into its ring.
     fn deliver(&mut self, message: &mut [u8], checksum: Checksum) {
         let _span = spans::DELIVER.enter_next();
         let (front, bytes) = message.split_at_mut(TO_STATION_BYTES);
         let Ok(datagram) = Datagram::check(bytes) else {
-            // It was checked when it came: a header put together wrongly would be our fault.
+            // The header was checked on arrival: only a fault in reassembly could spoil it.
             return self.journal().counts.drop(DropReason::HeaderChecksum);
         };
         let number = datagram.header().protocol;
@@ -132,7 +138,7 @@ impl Incoming {
         let Some(place) = self.stations.find(number, payload) else {
             if self.inline.as_mut().is_some_and(|inline| inline.take(&datagram)) {
                 self.pass_on();
-                return Counts::add(&self.journal().counts.delivered, 1);
+                return SwitchCounts::add(&self.journal().counts.delivered, 1);
             }
             if checksum == Checksum::LeftOut {
                 complete_checksum(bytes);
@@ -143,7 +149,7 @@ impl Incoming {
         front[0] = to_station::PACKET;
         front[2] = u8::from(checksum == Checksum::LeftOut);
         match self.stations.put(place, message) {
-            Delivery::Done => Counts::add(&self.journal().counts.delivered, 1),
+            Delivery::Done => SwitchCounts::add(&self.journal().counts.delivered, 1),
             Delivery::Full => {
                 self.journal().drop_in(DropReason::StationFull, &message[TO_STATION_BYTES..])
             }
@@ -153,13 +159,13 @@ impl Incoming {
         }
     }
 
-    /// A datagram of which nobody has the protocol, or the port.
+    /// Handles a datagram whose protocol or port no station has.
     #[cold]
     fn refuse(&mut self, bytes: &[u8]) {
         let Ok(datagram) = Datagram::check(bytes) else { return };
         let (why, undeliverable) = match datagram.header().protocol {
             protocol::UDP => (DropReason::NoPort, Some(Undeliverable::Port)),
-            // What is said of a port of TCP is TCP's own: a reset. Nobody has it.
+            // A closed TCP port is answered by TCP itself, with a reset. No station has TCP here.
             protocol::TCP => (DropReason::NoPort, None),
             protocol::ICMP => (DropReason::NoProtocol, None),
             _ => (DropReason::NoProtocol, Some(Undeliverable::Protocol)),
@@ -170,7 +176,7 @@ impl Incoming {
         }
     }
 
-    /// Tells ICMP of a datagram that nobody takes.
+    /// Passes an undeliverable datagram to ICMP.
     fn nobody_takes(&mut self, datagram: &[u8], why: Undeliverable) {
         let quoted = &datagram[..datagram.len().min(QUOTED_BYTES)];
         if let Some(inline) = &mut self.inline {
@@ -184,8 +190,8 @@ impl Incoming {
         self.stations.tell_icmp(&message[..TO_STATION_BYTES + quoted.len()]);
     }
 
-    /// Passes on what ICMP within the switch has for stations, and what it answered to ourselves:
-    /// answers are not answered.
+    /// Passes on the notices that ICMP in the switch has for stations, and its answers to this host
+    /// itself; answers are not answered.
     fn pass_on(&mut self) {
         while let Some(notice) = self.inline.as_mut().and_then(|inline| inline.next_notice()) {
             self.stations.notice(&notice);
@@ -195,13 +201,13 @@ impl Incoming {
         }
     }
 
-    /// What ICMP within the switch has done, by name, where it is there.
+    /// Returns the counts of ICMP in the switch by name, where ICMP is answered here.
     pub fn icmp_counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let all = self.inline.iter().flat_map(|inline| inline.counts().each());
         all.map(|(key, _, count)| (key, count))
     }
 
-    /// Gives up datagrams of which fragments were missing for too long.
+    /// Drops datagrams whose fragments did not all arrive in time.
     pub fn expire(&mut self, now_ns: u64) {
         let mut late = Vec::new();
         self.reassembly.expire(now_ns, |expired| {
@@ -217,8 +223,8 @@ impl Incoming {
     }
 }
 
-/// Fills in the checksum of UDP that the kernel of this machine left out: who hears of the datagram
-/// in an error gets it as it would have been sent (RFC 1122, 3.2.2).
+/// Fills in the UDP checksum that this machine's kernel left out, so that an error quotes the
+/// datagram as it would have been sent (RFC 1122, 3.2.2).
 #[cold]
 fn complete_checksum(bytes: &mut [u8]) {
     let Ok(datagram) = Datagram::check(bytes) else { return };

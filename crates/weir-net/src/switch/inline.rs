@@ -1,17 +1,17 @@
-//! ICMP and GGP within the switch, where no station has them.
+//! ICMP and GGP answered within the switch, where no station has them.
 
 use super::now_ns;
-use super::outgoing::{Sent, Transmitter, ms_since_midnight};
+use super::outgoing::{SendResult, Transmitter, ms_since_midnight};
 use super::payload::Payload;
-use crate::icmp::{Answers, Counts, Engine, Notice, Settings, Undeliverable};
+use crate::icmp::{Answers, Engine, IcmpCounts, IcmpSettings, Notice, Undeliverable};
 use crate::outgoing::Outgoing;
-use crate::routes::Hop;
+use crate::routes::NextHop;
 use crate::spans;
 use crate::wire::ipv4::{Datagram, protocol};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// ICMP within the switch.
+/// The ICMP engine within the switch.
 #[derive(Debug)]
 pub struct Inline {
     engine: Engine,
@@ -20,13 +20,13 @@ pub struct Inline {
 }
 
 impl Inline {
-    /// Answers through `transmitter`.
-    pub fn new(settings: Settings, transmitter: Arc<Transmitter>) -> Inline {
+    /// Creates it; its answers go through `transmitter`.
+    pub fn new(settings: IcmpSettings, transmitter: Arc<Transmitter>) -> Inline {
         let answers = Direct { transmitter, own: Vec::new(), notices: Vec::new() };
         Inline { engine: Engine::new(settings), ggp: settings.ggp, answers }
     }
 
-    /// Takes a datagram, if it is of a protocol that is answered here.
+    /// Takes a datagram if its protocol is answered here.
     pub fn take(&mut self, datagram: &Datagram<'_>) -> bool {
         let number = datagram.header().protocol;
         if number != protocol::ICMP && !(number == protocol::GGP && self.ggp) {
@@ -37,28 +37,28 @@ impl Inline {
         true
     }
 
-    /// Sends an error about a datagram that nobody takes.
+    /// Sends an error about an undeliverable datagram.
     pub fn undeliverable(&mut self, quoted: &[u8], why: Undeliverable) {
         self.engine.undeliverable(quoted, why, now_ns(), &mut self.answers);
     }
 
-    /// What it has to tell a station.
+    /// Takes the notices for stations.
     pub fn next_notice(&mut self) -> Option<Notice> {
         self.answers.notices.pop()
     }
 
-    /// What it answered to ourselves.
+    /// Takes the answers that are for this host itself.
     pub fn next_own(&mut self) -> Option<Vec<u8>> {
         self.answers.own.pop()
     }
 
-    /// What it has done.
-    pub fn counts(&self) -> &Counts {
+    /// Returns its counts.
+    pub fn counts(&self) -> &IcmpCounts {
         self.engine.counts()
     }
 }
 
-/// Answers that go to the device at once.
+/// Sends answers to the device at once.
 #[derive(Debug)]
 struct Direct {
     transmitter: Arc<Transmitter>,
@@ -68,14 +68,14 @@ struct Direct {
 
 impl Answers for Direct {
     fn send(&mut self, to: Outgoing<'_>, payload: &[u8]) {
-        if let Sent::ToUs(datagram) = self.transmitter.send(&to, &Payload::Private(payload)) {
+        if let SendResult::ToUs(datagram) = self.transmitter.send(&to, &Payload::Private(payload)) {
             self.own.push(datagram);
         }
     }
 
     fn gateway_of(&mut self, destination: Ipv4Addr) -> Option<Ipv4Addr> {
         match self.transmitter.hop(destination) {
-            Some(Hop::Gateway(gateway)) => Some(gateway),
+            Some(NextHop::Gateway(gateway)) => Some(gateway),
             _ => None,
         }
     }

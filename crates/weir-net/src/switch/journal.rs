@@ -1,12 +1,12 @@
-//! What the switch counts, and what it writes into the log. Each call looks at the mask first: what
-//! is not logged costs a load.
+//! Counts events of the switch and writes them to the log. Each call checks the mask first: an
+//! event that is not logged costs one load.
 
 use super::payload::Payload;
-use crate::counts::Counts;
+use crate::counts::SwitchCounts;
 use crate::drop_reason::DropReason;
 use crate::log::{
-    Change, Direction, Dropped, Failure, Kinds, Log, Packet, Reason, Station, Transaction,
-    Transport,
+    Change, Direction, Dropped, EventReason, FailureEvent, Kinds, Log, Packet, StationEvent,
+    Transaction, Transport,
 };
 use crate::message::Want;
 use crate::outgoing::Outgoing;
@@ -14,18 +14,18 @@ use crate::wire::ipv4::{Header, LEAST_HEADER_BYTES};
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 
-/// As much of a payload as a transaction tells of.
+/// Payload bytes that a transaction needs.
 const TOLD_BYTES: usize = 8;
 
-/// Counters, and the log where there is one.
+/// The counters, and the log if there is one.
 #[derive(Debug, Default)]
 pub struct Journal {
-    pub counts: Counts,
+    pub counts: SwitchCounts,
     pub log: OnceLock<Log>,
 }
 
 impl Journal {
-    /// A packet came from the device.
+    /// Records a packet that came from the device.
     #[inline]
     pub fn log_in(&self, packet: &[u8]) {
         if let Some(log) = self.log.get() {
@@ -33,7 +33,7 @@ impl Journal {
         }
     }
 
-    /// A datagram goes out: its header, its options and its payload.
+    /// Records an outgoing datagram: its header, options and payload.
     #[inline]
     pub fn log_out(&self, header: &Header, options: &[u8], payload: &Payload<'_>) {
         let Some(log) = self.log.get() else { return };
@@ -52,7 +52,7 @@ impl Journal {
         }
     }
 
-    /// A packet that came is dropped: counted and logged.
+    /// Counts and logs a received packet that is dropped.
     #[inline]
     pub fn drop_in(&self, why: DropReason, packet: &[u8]) {
         self.counts.drop(why);
@@ -62,7 +62,7 @@ impl Journal {
         }
     }
 
-    /// What a station wanted to send is dropped: counted and logged.
+    /// Counts and logs a station's datagram that is dropped.
     pub fn drop_out(
         &self,
         why: DropReason,
@@ -83,13 +83,13 @@ impl Journal {
         log.dropped(&Dropped { reason: why.into(), packet });
     }
 
-    /// The device did not take a packet.
+    /// Records that the device refused a packet.
     #[cold]
     pub fn log_refusal(&self, cause: &std::io::Error) {
         if let Some(log) = self.log.get() {
             let nobody = Ipv4Addr::UNSPECIFIED;
-            log.error(&Failure {
-                reason: Reason::SYSTEM,
+            log.error(&FailureEvent {
+                reason: EventReason::SYSTEM,
                 protocol: 0,
                 source: nobody,
                 target: nobody,
@@ -98,11 +98,12 @@ impl Journal {
         }
     }
 
-    /// A station came or went: an event for each protocol and port that it has or wants.
+    /// Records that a station came or went: an event for each protocol and port that it has or
+    /// wants.
     pub fn log_station(&self, change: Change, pid: i32, wants: &[Want]) {
         let Some(log) = self.log.get() else { return };
         for want in wants {
-            log.station(&Station {
+            log.station(&StationEvent {
                 change,
                 pid: pid.cast_unsigned(),
                 protocol: want.protocol,

@@ -1,15 +1,15 @@
-//! The way out: the header of IP is completed here, and a datagram too long for the device is cut.
+//! The send path: completes the IP header, and fragments a datagram too long for the device.
 
 use super::device::Device;
 use super::journal::Journal;
 use super::payload::Payload;
-use super::{Settings, now_ns};
-use crate::counts::Counts;
+use super::{SwitchSettings, now_ns};
+use crate::counts::SwitchCounts;
 use crate::drop_reason::DropReason;
 use crate::fragment::Pieces;
 use crate::net::Net;
 use crate::outgoing::Outgoing;
-use crate::routes::{Hop, Routes};
+use crate::routes::{NextHop, Routes};
 use crate::spans;
 use crate::wire::ipv4::{Header, LEAST_HEADER_BYTES, MOST_BYTES, MOST_HEADER_BYTES};
 use crate::wire::options;
@@ -21,15 +21,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_sys::tun::VNET_HEADER_BYTES;
 
-/// What became of a datagram.
-pub enum Sent {
+/// The result of sending a datagram.
+pub enum SendResult {
     /// It is on its way, or was dropped and counted.
     Done,
-    /// It is for ourselves.
+    /// It is for this host itself.
     ToUs(Vec<u8>),
 }
 
-/// Milliseconds since midnight, universal time, as ICMP and IP count them (RFC 792, page 17).
+/// Returns milliseconds since midnight, universal time, as ICMP and IP count them (RFC 792, page
+/// 17).
 pub fn ms_since_midnight() -> u32 {
     let now = clock_gettime(ClockId::Realtime);
     let of_day = now.tv_sec.rem_euclid(86_400) as u32;
@@ -44,13 +45,13 @@ pub struct Transmitter {
     pub net: Net,
     mtu: usize,
     routes: Mutex<Routes>,
-    /// The number of the next datagram (RFC 791; unique as RFC 6864 asks, in the lower 16 bits).
+    /// The id of the next datagram (RFC 791; unique as RFC 6864 asks, in the lower 16 bits).
     next_id: AtomicU32,
 }
 
 impl Transmitter {
-    /// For the host that the settings describe.
-    pub fn new(settings: &Settings, device: Device) -> Transmitter {
+    /// Creates it for the host that the settings describe.
+    pub fn new(settings: &SwitchSettings, device: Device) -> Transmitter {
         let net = Net::new(settings.address, settings.prefix_bits);
         Transmitter {
             device,
@@ -66,32 +67,36 @@ impl Transmitter {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next stop on the way to `destination`; none where there is no gateway.
-    pub fn hop(&self, destination: Ipv4Addr) -> Option<Hop> {
+    /// Returns the next hop on the way to `destination`; none where there is no gateway.
+    pub fn hop(&self, destination: Ipv4Addr) -> Option<NextHop> {
         self.routes().hop(destination, now_ns)
     }
 
-    /// Takes a redirect, if it counts.
+    /// Applies a redirect, if it is valid.
     pub fn learn(&self, destination: Ipv4Addr, gateway: Ipv4Addr, from: Ipv4Addr) {
         let counts = &self.journal.counts;
         let learned = self.routes().redirect(destination, gateway, from, now_ns());
         let counter = if learned.is_ok() { &counts.redirects } else { &counts.redirects_refused };
-        Counts::add(counter, 1);
+        SwitchCounts::add(counter, 1);
     }
 
     /// Sends a datagram, or drops it and counts why.
-    pub fn send(&self, out: &Outgoing<'_>, payload: &Payload<'_>) -> Sent {
+    pub fn send(&self, out: &Outgoing<'_>, payload: &Payload<'_>) -> SendResult {
         let _span = spans::COMPLETE.enter();
         match self.try_send(out, payload) {
             Ok(sent) => sent,
             Err(why) => {
                 self.journal.drop_out(why, self.net.address, out, payload);
-                Sent::Done
+                SendResult::Done
             }
         }
     }
 
-    fn try_send(&self, out: &Outgoing<'_>, payload: &Payload<'_>) -> Result<Sent, DropReason> {
+    fn try_send(
+        &self,
+        out: &Outgoing<'_>,
+        payload: &Payload<'_>,
+    ) -> Result<SendResult, DropReason> {
         let own = self.net.address;
         if !self.net.is_host(out.destination) {
             return Err(DropReason::Destination);
@@ -116,7 +121,7 @@ impl Transmitter {
         let header = Header {
             tos: out.tos,
             total_bytes: total_bytes as u16,
-            // Relaxed: only that no two are alike matters.
+            // Relaxed: only uniqueness matters.
             id: self.next_id.fetch_add(1, Ordering::Relaxed) as u16,
             dont_fragment: out.dont_fragment,
             more_fragments: false,
@@ -126,24 +131,24 @@ impl Transmitter {
             source: own,
             destination: out.destination,
         };
-        Counts::add(&self.journal.counts.sent, 1);
+        SwitchCounts::add(&self.journal.counts.sent, 1);
         self.journal.log_out(&header, options, payload);
         if out.destination == own {
-            return Ok(Sent::ToUs(whole(&header, options, payload)?));
+            return Ok(SendResult::ToUs(whole(&header, options, payload)?));
         }
         if total_bytes <= self.mtu {
             self.put(&header, options, payload, 0..bytes)?;
-            return Ok(Sent::Done);
+            return Ok(SendResult::Done);
         }
         for piece in
             Pieces::new(header, options, bytes, self.mtu).map_err(|_| DropReason::TooBig)?
         {
             self.put(&piece.header, &piece.options, payload, piece.payload)?;
         }
-        Ok(Sent::Done)
+        Ok(SendResult::Done)
     }
 
-    /// Writes one packet: a header of ours, and a part of the payload from where it lies.
+    /// Writes one packet: our header, and a part of the payload from where it lies.
     fn put(
         &self,
         header: &Header,
@@ -160,8 +165,8 @@ impl Transmitter {
         let write = || payload.write_to(self.device.as_fd(), head, part);
         match weir_profile::system(&spans::TUN_WRITE, write) {
             Ok(bytes) => {
-                Counts::add(&counts.sent_packets, 1);
-                Counts::add(&counts.sent_bytes, (bytes - device_header) as u64);
+                SwitchCounts::add(&counts.sent_packets, 1);
+                SwitchCounts::add(&counts.sent_bytes, (bytes - device_header) as u64);
                 Ok(())
             }
             Err(cause) => {
@@ -172,7 +177,7 @@ impl Transmitter {
     }
 }
 
-/// A datagram in one piece, for ourselves.
+/// A whole datagram for this host itself.
 fn whole(header: &Header, options: &[u8], payload: &Payload<'_>) -> Result<Vec<u8>, DropReason> {
     let mut bytes = vec![0; usize::from(header.total_bytes)];
     let emitted = header.emit(options, &mut bytes).ok_or(DropReason::BadOptions)?;

@@ -1,13 +1,13 @@
-//! What a datagram carries, where it lies.
+//! The payload of a datagram, wherever it lies.
 
 use rustix::fd::BorrowedFd;
 use std::io::IoSlice;
 use std::ops::Range;
 use weir::Lent;
 
-/// What a datagram carries: private bytes, or those of a message in its station's ring.
+/// A datagram's payload: private bytes, or part of a message in its station's ring.
 pub enum Payload<'a> {
-    /// Private.
+    /// Private bytes.
     Private(&'a [u8]),
     /// In the ring, from `offset` on.
     Ring {
@@ -19,7 +19,7 @@ pub enum Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// Its length.
+    /// Returns its length.
     pub fn len(&self) -> usize {
         match self {
             Payload::Private(bytes) => bytes.len(),
@@ -27,7 +27,7 @@ impl Payload<'_> {
         }
     }
 
-    /// Copies the beginning out.
+    /// Copies its beginning out.
     pub fn copy_to(&self, to: &mut [u8]) {
         match self {
             Payload::Private(bytes) => to.copy_from_slice(&bytes[..to.len()]),
@@ -35,7 +35,7 @@ impl Payload<'_> {
         }
     }
 
-    /// Writes `head` and a part of it, as one packet.
+    /// Writes `head` and a part of the payload as one packet.
     pub fn write_to(
         &self,
         fd: BorrowedFd<'_>,

@@ -1,37 +1,37 @@
-//! What stations ask of the switch: to be attached, to send, to hear what was counted.
+//! Handles requests of stations: to attach, to send, to read the counters.
 
-use super::Shared;
+use super::SwitchState;
 use super::acceptor::Acceptor;
 use super::journal::Journal;
-use super::outgoing::Sent;
+use super::outgoing::SendResult;
 use super::payload::Payload;
 use crate::drop_reason::DropReason;
 use crate::log::Change;
-use crate::message::{self, FROM_STATION_BYTES, Front, TO_STATION_BYTES, from_station};
+use crate::message::{self, FROM_STATION_BYTES, MessageHead, TO_STATION_BYTES, from_station};
 use crate::outgoing::Outgoing;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir::{Ending, Event, Lent, Received, WriterId};
 
-/// Who sent last and what, while nobody came or went since: then it is allowed again.
+/// The station and protocol of the last send: allowed again until a station comes or goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Known {
+struct AllowedSend {
     generation: u64,
     writer: WriterId,
     protocol: u8,
 }
 
-/// Carries out what stations want.
+/// The handler of stations' requests.
 #[derive(Debug)]
 pub struct Requests {
-    shared: Arc<Shared>,
+    shared: Arc<SwitchState>,
     acceptor: Acceptor,
-    known: Option<Known>,
+    known: Option<AllowedSend>,
 }
 
 impl Requests {
-    /// Hands those who want to be attached to `acceptor`.
-    pub fn new(shared: Arc<Shared>, acceptor: Acceptor) -> Requests {
+    /// Creates it; requests to attach go to `acceptor`.
+    pub fn new(shared: Arc<SwitchState>, acceptor: Acceptor) -> Requests {
         Requests { shared, acceptor, known: None }
     }
 
@@ -39,7 +39,7 @@ impl Requests {
         self.shared.journal()
     }
 
-    /// Carries out what a station wants.
+    /// Handles one request of a station.
     pub fn take(&mut self, received: Received, lent: &Lent<'_>) {
         if let Event::Closed(ending) = received.event {
             let left = self.shared.lock().stations.leave(received.writer);
@@ -58,7 +58,7 @@ impl Requests {
             return self.journal().counts.drop(DropReason::BadMessage);
         }
         lent.copy_to(0, &mut front);
-        let Some(front) = Front::check(&front) else {
+        let Some(front) = MessageHead::check(&front) else {
             return self.journal().counts.drop(DropReason::BadMessage);
         };
         if front.kind == from_station::SEND {
@@ -92,7 +92,7 @@ impl Requests {
         }
     }
 
-    /// What the ICMP station has heard of a better gateway.
+    /// Handles a redirect that the ICMP station has received.
     fn redirect(&self, received: Received, rest: &[u8]) {
         if rest.len() != 12 || !self.shared.lock().stations.has_icmp(received.writer) {
             return self.journal().counts.drop(DropReason::BadMessage);
@@ -102,12 +102,12 @@ impl Requests {
         self.shared.transmitter.learn(destination, gateway, from);
     }
 
-    /// Sends what a station wants to send.
-    fn send_for(&mut self, front: &Front, received: Received, lent: &Lent<'_>) {
-        // Acquire: as it was counted by `changed`, after the change.
+    /// Sends a station's datagram.
+    fn send_for(&mut self, front: &MessageHead, received: Received, lent: &Lent<'_>) {
+        // Acquire: pairs with the Release in `changed`, which counts after the change.
         let generation = self.shared.generation.load(Ordering::Acquire);
         let (writer, protocol) = (received.writer, front.out.protocol);
-        let wanted = Known { generation, writer, protocol };
+        let wanted = AllowedSend { generation, writer, protocol };
         if self.known != Some(wanted) {
             if !self.shared.lock().stations.may_send(writer, protocol) {
                 return self.journal().counts.drop(DropReason::NotItsProtocol);
@@ -123,7 +123,7 @@ impl Requests {
         lent.copy_to(FROM_STATION_BYTES, options);
         let out = Outgoing { options, ..front.out };
         let payload = Payload::Ring { lent, offset };
-        if let Sent::ToUs(datagram) = self.shared.transmitter.send(&out, &payload) {
+        if let SendResult::ToUs(datagram) = self.shared.transmitter.send(&out, &payload) {
             self.shared.lock().take_own(datagram);
         }
     }

@@ -1,42 +1,42 @@
-//! What a switch is to be, and whether it can be that.
+//! The settings of a switch, and their check.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::icmp;
 use crate::net::Net;
-use crate::reassembly::Limits;
+use crate::reassembly::ReassemblyLimits;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-/// What a switch is to be.
+/// The settings of a switch.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct SwitchSettings {
     /// The name of the device.
     pub device: String,
     /// Our address.
     pub address: Ipv4Addr,
     /// The kernel's address on the device.
     pub peer: Ipv4Addr,
-    /// Bits of the net's number.
+    /// Bits of the address that are the net's number.
     pub prefix_bits: u8,
     /// Longest packet of the device, in bytes: 68 to 65,535.
     pub mtu: u16,
-    /// The gateway to other nets, if there is one.
+    /// The gateway to other nets, if any.
     pub gateway: Option<Ipv4Addr>,
     /// Ask for the device's header before each packet.
     pub vnet_header: bool,
     /// Limits of reassembly.
-    pub limits: Limits,
+    pub limits: ReassemblyLimits,
     /// The path of the switch's port.
     pub port: PathBuf,
-    /// ICMP within the switch, and no station for it.
-    pub inline: Option<icmp::Settings>,
+    /// Answer ICMP within the switch, without a station for it.
+    pub inline: Option<icmp::IcmpSettings>,
 }
 
-impl Settings {
-    /// Refuses what cannot be.
+impl SwitchSettings {
+    /// Checks the settings.
     pub(super) fn check(&self) -> Result<()> {
         let settings = self;
-        let Settings { address, peer, prefix_bits, mtu, .. } = *settings;
+        let SwitchSettings { address, peer, prefix_bits, mtu, .. } = *settings;
         let invalid = |why: String| {
             let object = format!("device '{}'", settings.device);
             Err(Error::new(ErrorKind::Invalid, "make", object, why))

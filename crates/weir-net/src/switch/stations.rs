@@ -1,4 +1,4 @@
-//! Who is attached, and which station a datagram is for.
+//! The attached stations, and which of them a datagram is for.
 
 use crate::icmp::Notice;
 use crate::message::{self, TO_STATION_BYTES, Want, to_station};
@@ -7,51 +7,51 @@ use crate::wire::ports;
 use std::collections::{HashMap, HashSet};
 use weir::{ErrorKind, Identity, PortWriter, WriterId};
 
-/// Most stations at once.
+/// Most stations at the same time.
 pub const MOST_STATIONS: usize = 256;
 
-/// One station.
+/// An attached station.
 #[derive(Debug)]
-pub struct Station {
+pub struct AttachedStation {
     writer: PortWriter,
-    /// As the port of the switch knows it.
+    /// Its number as a writer to the switch's port.
     pub id: WriterId,
     /// Its process and user.
     pub identity: Identity,
-    /// What it receives.
+    /// The protocols and ports it receives.
     pub wants: Vec<Want>,
     /// Datagrams put into its ring.
     pub delivered: u64,
-    /// Those its ring had no room for.
+    /// Datagrams dropped because its ring was full.
     pub full: u64,
 }
 
-/// What became of a datagram for a station.
+/// The result of delivering a datagram to a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// It is in the station's ring.
     Done,
     /// The ring is full.
     Full,
-    /// The station is gone.
+    /// The station has ended.
     Gone,
 }
 
-/// All stations.
+/// The attached stations.
 #[derive(Debug)]
 pub struct Stations {
-    stations: Vec<Option<Station>>,
-    /// Who has a protocol, but for its ports that others have.
+    stations: Vec<Option<AttachedStation>>,
+    /// The station of each protocol, except for ports that others have.
     protocols: [Option<u16>; 256],
     ports: HashMap<(u8, u16), u16>,
     /// Writers to the switch's port that wait for the acceptor.
     expected: HashSet<WriterId>,
-    /// Who sent last: mostly it is the next, too.
+    /// The last sender: usually also the next.
     last: Option<(WriterId, u16)>,
 }
 
 impl Stations {
-    /// None yet.
+    /// Creates an empty set.
     pub fn new() -> Stations {
         Stations {
             stations: Vec::new(),
@@ -62,7 +62,7 @@ impl Stations {
         }
     }
 
-    /// A writer has asked to be attached. False where it has before.
+    /// Notes that a writer has asked to attach. Returns false if it has asked before.
     pub fn expect(&mut self, id: WriterId) -> bool {
         self.place(id).is_none() && self.expected.insert(id)
     }
@@ -70,7 +70,7 @@ impl Stations {
     /// Attaches a station, unless it has left, or another has what it wants.
     ///
     /// # Errors
-    /// Why not, and the way back to it.
+    /// The reason, and the way back to the station.
     pub fn enter(
         &mut self,
         id: WriterId,
@@ -98,7 +98,7 @@ impl Stations {
                 }
             }
         }
-        let station = Station { writer, id, identity, wants, delivered: 0, full: 0 };
+        let station = AttachedStation { writer, id, identity, wants, delivered: 0, full: 0 };
         match self.stations.get_mut(place) {
             Some(slot) => *slot = Some(station),
             None => self.stations.push(Some(station)),
@@ -119,14 +119,14 @@ impl Stations {
         Some(format!("process {pid} has {what}"))
     }
 
-    /// A writer to the switch's port is gone: what station it was.
-    pub fn leave(&mut self, id: WriterId) -> Option<Station> {
+    /// Removes a writer that has left the switch's port; returns the station it was.
+    pub fn leave(&mut self, id: WriterId) -> Option<AttachedStation> {
         self.expected.remove(&id);
         let place = self.place(id)?;
         self.remove(place)
     }
 
-    fn remove(&mut self, place: u16) -> Option<Station> {
+    fn remove(&mut self, place: u16) -> Option<AttachedStation> {
         let left = self.stations[usize::from(place)].take();
         self.last = None;
         self.ports.retain(|_, owner| *owner != place);
@@ -145,7 +145,8 @@ impl Stations {
         {
             return Some(place);
         }
-        let found = |station: &Option<Station>| station.as_ref().is_some_and(|s| s.id == id);
+        let found =
+            |station: &Option<AttachedStation>| station.as_ref().is_some_and(|s| s.id == id);
         let place = self.stations.iter().position(found)? as u16;
         self.last = Some((id, place));
         Some(place)
@@ -159,7 +160,7 @@ impl Stations {
         station.is_some_and(|s| s.wants.iter().any(|want| want.protocol == protocol))
     }
 
-    /// Whether a station has all of a protocol.
+    /// Whether a station has a whole protocol.
     pub fn has_protocol(&self, protocol: u8) -> bool {
         self.protocols[usize::from(protocol)].is_some()
     }
@@ -170,7 +171,7 @@ impl Stations {
         owner.is_some() && self.place(id) == owner
     }
 
-    /// Whose a datagram is, by its protocol and the beginning of its payload.
+    /// Finds the station for a datagram by its protocol and the beginning of its payload.
     #[inline]
     pub fn find(&self, protocol: u8, payload: &[u8]) -> Option<u16> {
         if !self.ports.is_empty()
@@ -202,7 +203,7 @@ impl Stations {
         }
     }
 
-    /// Says something to a station, if it has room for it.
+    /// Sends a message to a station, if it has room.
     pub fn tell(&mut self, id: WriterId, message: &[u8]) {
         let place = self.place(id);
         self.try_tell(place, message);
@@ -215,12 +216,12 @@ impl Stations {
         }
     }
 
-    /// Says something to the station for ICMP, if there is one and it has room.
+    /// Sends a message to the station for ICMP, if there is one and it has room.
     pub fn tell_icmp(&mut self, message: &[u8]) {
         self.try_tell(self.protocols[usize::from(protocol::ICMP)], message);
     }
 
-    /// Tells the station that an ICMP error is about.
+    /// Passes a notice to the station that the ICMP error is about.
     pub fn notice(&mut self, notice: &Notice) {
         let owner = self.ports.get(&(notice.protocol, notice.local_port)).copied();
         let owner = owner.or(self.protocols[usize::from(notice.protocol)]);
@@ -231,14 +232,14 @@ impl Stations {
         self.try_tell(owner.filter(|place| Some(*place) != icmp), &message);
     }
 
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Station> {
+    /// Iterates over all of them.
+    pub fn iter(&self) -> impl Iterator<Item = &AttachedStation> {
         self.stations.iter().flatten()
     }
 }
 
-/// The port that a datagram is for: of UDP and TCP the destination's, of ICMP replies the
-/// identifier (RFC 792: "the identifier and sequence number may be used by the echo sender").
+/// Returns the port that a datagram is for: the destination port of UDP and TCP, the identifier of
+/// ICMP replies (RFC 792: "the identifier and sequence number may be used by the echo sender").
 fn local_port(number: u8, payload: &[u8]) -> Option<u16> {
     match payload {
         [0 | 14, _, _, _, high, low, ..] if number == protocol::ICMP => {

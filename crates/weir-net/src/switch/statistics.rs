@@ -1,17 +1,17 @@
-//! What the switch has counted, for people and programs: `weir.net.stat/2`.
+//! The counters of the switch, for people and programs: `weir.net.stat/2`.
 
-use super::stations::Station;
-use super::{Shared, now_ns};
+use super::stations::AttachedStation;
+use super::{SwitchState, now_ns};
 use crate::drop_reason::DropReason;
 use crate::station::STATISTICS_SCHEMA;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-impl Shared {
-    /// As JSON.
+impl SwitchState {
+    /// Returns the counters as JSON.
     pub fn statistics(&self) -> String {
         let counts = &self.journal().counts;
-        // Relaxed: each count stands for itself.
+        // Relaxed: each count is independent.
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let incoming = self.lock();
         let evicted = incoming.reassembly.counts();
@@ -67,13 +67,13 @@ impl Shared {
     }
 }
 
-/// A name as a key.
+/// Converts a name to a JSON key.
 fn key(name: &str) -> String {
     name.replace('-', "_")
 }
 
-/// A station as it is shown.
-fn station(station: &Station) -> Value {
+/// Formats a station.
+fn station(station: &AttachedStation) -> Value {
     json!({
         "pid": station.identity.pid,
         "uid": station.identity.uid,

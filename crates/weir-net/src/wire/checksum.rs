@@ -1,37 +1,36 @@
 //! The Internet checksum (RFC 1071): a ones' complement sum of 16-bit words, in pieces.
 
-/// A sum that grows. Pieces may have any length: of an odd one the next piece goes on where it
-/// ended.
+/// A running sum. Pieces may have any length: after an odd one the next continues in mid-word.
 ///
-/// Words are added in the machine's order, which RFC 1071 2 (B) allows: the sum of swapped words is
-/// the swapped sum. It is turned round once, at the end.
+/// Words are added in the machine's byte order, which RFC 1071 2 (B) allows: the sum of swapped
+/// words is the swapped sum. It is swapped once, at the end.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sum {
-    /// In the machine's byte order, carries not yet folded back; below 2^32.
+pub struct RunningSum {
+    /// In the machine's byte order, carries not folded yet; below 2^32.
     words: u64,
-    /// An odd number of bytes was added so far.
+    /// Whether an odd number of bytes was added so far.
     odd: bool,
 }
 
-impl Sum {
-    /// A sum of nothing.
-    pub const fn new() -> Sum {
-        Sum { words: 0, odd: false }
+impl RunningSum {
+    /// Creates an empty sum.
+    pub const fn new() -> RunningSum {
+        RunningSum { words: 0, odd: false }
     }
 
-    /// Adds the bytes that follow those added before.
+    /// Adds bytes, which follow those added before.
     #[inline]
     pub fn add(&mut self, bytes: &[u8]) {
         self.add_folded(sum(bytes), bytes.len() % 2 == 1);
     }
 
-    /// Adds a word as it lies in a header: its high byte first.
+    /// Adds a header's word, given by value: its high byte comes first.
     #[inline]
     pub fn add_word(&mut self, word: u16) {
         self.add_folded(word.to_be(), false);
     }
 
-    /// The checksum: the complement of the sum, as it is written into a header.
+    /// Returns the checksum for a header: the complement of the sum.
     #[inline]
     pub fn finish(&self) -> u16 {
         !u16::from_be(fold(self.words))
@@ -39,30 +38,31 @@ impl Sum {
 
     #[inline]
     fn add_folded(&mut self, piece: u16, odd: bool) {
-        // A piece that begins at an odd byte has its words the other way round.
+        // A piece that begins at an odd byte has its words swapped.
         let piece = if self.odd { piece.swap_bytes() } else { piece };
         self.words = u64::from(fold(self.words)) + u64::from(piece);
         self.odd ^= odd;
     }
 }
 
-/// The checksum of `bytes`, whose checksum field, if they have one, is zero.
+/// Returns the checksum of `bytes`, whose checksum field, if any, is zero.
 #[inline]
 pub fn of(bytes: &[u8]) -> u16 {
-    let mut sum = Sum::new();
+    let mut sum = RunningSum::new();
     sum.add(bytes);
     sum.finish()
 }
 
-/// Whether `bytes`, their checksum field included, sum up to what they must.
+/// Whether `bytes`, including their checksum field, have a correct checksum.
 ///
-/// Zeroes do not, nor does nothing: a right sum is all ones.
+/// Zeroes have none, and neither do no bytes: a correct sum is all ones.
 #[inline]
 pub fn is_right(bytes: &[u8]) -> bool {
     of(bytes) == 0
 }
 
-/// The folded sum of the words of `bytes`, in the machine's order; an odd byte is a word's first.
+/// Returns the folded sum of the words of `bytes`, in the machine's order; an odd byte is the first
+/// of its word.
 fn sum(bytes: &[u8]) -> u16 {
     let (eights, rest) = bytes.as_chunks::<8>();
     // Two sums of 32-bit halves: neither overflows below 2^32 chunks, which is 32 GiB.
@@ -72,7 +72,7 @@ fn sum(bytes: &[u8]) -> u16 {
         low += eight & 0xffff_ffff;
         high += eight >> 32;
     }
-    // Headers end here, and a copy of up to 7 bytes would take longer than all of the rest.
+    // Headers end here; copying up to 7 bytes would take longer than all the rest.
     let (fours, rest) = rest.as_chunks::<4>();
     for four in fours {
         low += u64::from(u32::from_ne_bytes(*four));
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// RFC 1071 as it is written: words, then the carries.
+    /// RFC 1071 taken literally: sum the words, then fold the carries.
     fn naive(bytes: &[u8]) -> u16 {
         let mut sum = 0u32;
         for pair in bytes.chunks(2) {
@@ -116,7 +116,7 @@ mod tests {
     fn the_example_of_rfc_1071() {
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(of(&bytes), !0xddf2);
-        let mut words = Sum::new();
+        let mut words = RunningSum::new();
         for word in [0x0001, 0xf203, 0xf4f5, 0xf6f7] {
             words.add_word(word);
         }
@@ -149,7 +149,7 @@ mod tests {
             word in any::<u16>(),
             at in 0usize..12,
         ) {
-            let (mut sum, mut whole) = (Sum::new(), Vec::new());
+            let (mut sum, mut whole) = (RunningSum::new(), Vec::new());
             for (index, piece) in pieces.iter().enumerate() {
                 if index == at {
                     sum.add_word(word);

@@ -1,8 +1,8 @@
-//! Messages of the Gateway-to-Gateway Protocol: a checked view, and what is written.
+//! Messages of the Gateway-to-Gateway Protocol: a checked view, and a writer.
 //!
 //! The formats are those of RFC 823 (R. Hinden, A. Sheltzer, "The DARPA Internet Gateway",
 //! September 1982), Appendix A, "release 1003 of the gateway software". A message has no checksum.
-//! Octets that are unused there are written as zeroes and not looked at.
+//! Octets unused there are written as zeroes and ignored on reading.
 //!
 //! | type | message | octets after the type |
 //! |---|---|---|
@@ -13,47 +13,47 @@
 //! | 10 | negative acknowledgement | 1 unused, sequence (2) |
 //! | 12 | routing update | 1 unused, sequence (2), need-update, n-distances, the groups |
 //!
-//! A group is a distance, a number of nets, and that many net numbers of 1, 2 or 3 octets, as their
-//! class (RFC 791 2.3: A, B, C) has it.
+//! A group is a distance, a number of nets, and that many net numbers of 1, 2 or 3 octets,
+//! depending on their class (RFC 791 2.3: A, B, C).
 
 use super::word;
 use std::net::Ipv4Addr;
 
 /// Types of messages.
 pub mod kind {
-    /// Answer to an echo.
+    /// Echo reply.
     pub const ECHO_REPLY: u8 = 0;
-    /// A routing update was accepted.
+    /// Acknowledgement of a routing update.
     pub const ACKNOWLEDGEMENT: u8 = 2;
-    /// Asks for an echo reply.
+    /// Echo request.
     pub const ECHO: u8 = 8;
-    /// Sent to oneself, to see whether a net is there.
+    /// Network interface status: a gateway sends it to itself to test a net.
     pub const INTERFACE_STATUS: u8 = 9;
-    /// A routing update was refused.
+    /// Refusal of a routing update.
     pub const NEGATIVE_ACKNOWLEDGEMENT: u8 = 10;
-    /// Nets and their distances.
+    /// Routing update: nets and their distances.
     pub const ROUTING_UPDATE: u8 = 12;
 }
 
-/// Bytes of each message but routing updates and echoes with something in them.
+/// Bytes of each message, except routing updates and echoes with data.
 pub const SHORT_BYTES: usize = 4;
 /// Bytes of a routing update without groups.
 pub const UPDATE_HEADER_BYTES: usize = 6;
-/// Nets that a routing update has at most, here: RFC 823 names no bound but a datagram's length.
+/// Most nets in a routing update here: RFC 823 names no bound but a datagram's length.
 pub const MOST_NETWORKS: usize = 1024;
 
-/// Why bytes are no message.
+/// Why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// Fewer or more bytes than a message of its type has, or than its counts say.
+    /// Fewer or more bytes than its type has, or than its counts demand.
     Length,
-    /// A type that RFC 823 does not know.
+    /// A type unknown to RFC 823.
     Kind,
-    /// Whether an update is needed is neither 0 nor 1.
+    /// Its need-update octet is neither 0 nor 1.
     NeedUpdate,
-    /// A net number that no class A, B or C net has.
+    /// A net number that is not of class A, B or C.
     Network,
-    /// A net twice in one update.
+    /// One net twice in an update.
     Doubled,
     /// More than [`MOST_NETWORKS`] nets.
     TooMany,
@@ -62,13 +62,13 @@ pub enum Malformed {
 /// A net of class A, B or C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Network {
-    /// The net number in the high octets, the others zero.
+    /// The net number in the high octets; the others are zero.
     address: Ipv4Addr,
 }
 
 impl Network {
-    /// The net that `address` belongs to by its class; `None` for classes D and E, and for nets 0
-    /// and 127, which are none.
+    /// Returns the net of `address` by its class; `None` for classes D and E, and for nets 0 and
+    /// 127, which are not nets.
     pub fn of(address: Ipv4Addr) -> Option<Network> {
         let [a, b, c, _] = address.octets();
         let address = match octets(a)? {
@@ -79,17 +79,17 @@ impl Network {
         Some(Network { address })
     }
 
-    /// Its number as an address whose host part is zero.
+    /// Returns its number as an address whose host part is zero.
     pub fn address(self) -> Ipv4Addr {
         self.address
     }
 
-    /// Octets of its number: 1, 2 or 3, for class A, B or C.
+    /// Returns the octets of its number: 1, 2 or 3, for class A, B or C.
     pub fn number_bytes(self) -> usize {
         octets(self.address.octets()[0]).unwrap_or(3)
     }
 
-    /// The net whose number begins `bytes`, and what comes after it.
+    /// Splits `bytes` into the net number at their start and the rest.
     fn read(bytes: &[u8]) -> Result<(Network, &[u8]), Malformed> {
         let first = *bytes.first().ok_or(Malformed::Length)?;
         let count = octets(first).ok_or(Malformed::Network)?;
@@ -100,7 +100,7 @@ impl Network {
     }
 }
 
-/// Octets of a net number that begins so.
+/// Returns the octets of a net number that begins with this octet.
 fn octets(first: u8) -> Option<usize> {
     match first {
         1..=126 => Some(1),
@@ -110,12 +110,12 @@ fn octets(first: u8) -> Option<usize> {
     }
 }
 
-/// A message whose lengths and counts are right.
+/// A message whose lengths and counts have been checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// Asks for an echo reply.
+    /// An echo request.
     Echo {
-        /// All after the type, three unused octets at least; the answer has the same.
+        /// The octets after the type, at least three unused ones; the reply repeats them.
         rest: &'a [u8],
     },
     /// Answer to an echo.
@@ -123,26 +123,26 @@ pub enum Message<'a> {
         /// All after the type.
         rest: &'a [u8],
     },
-    /// A routing update was accepted.
+    /// Acknowledgement of a routing update.
     Acknowledgement {
-        /// That of the update.
+        /// Sequence of the update.
         sequence: u16,
     },
-    /// A routing update was refused.
+    /// Refusal of a routing update.
     NegativeAcknowledgement {
-        /// That of the last update that was accepted.
+        /// Sequence of the last update that was accepted.
         sequence: u16,
     },
-    /// Sent to oneself, to see whether a net is there.
+    /// A gateway's message to itself, to test a net.
     InterfaceStatus,
-    /// Nets and their distances.
+    /// A routing update: nets and their distances.
     RoutingUpdate(Update<'a>),
 }
 
 impl<'a> Message<'a> {
     /// Checks the payload of a datagram of [`super::ipv4::protocol::GGP`].
     ///
-    /// A message of a fixed length has exactly that, a routing update exactly what it counts.
+    /// A message of a fixed length must have exactly that; a routing update exactly what it counts.
     pub fn check(bytes: &'a [u8]) -> Result<Message<'a>, Malformed> {
         let [kind, rest @ ..] = bytes else {
             return Err(Malformed::Length);
@@ -166,8 +166,8 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Writes the message; says how many bytes that are. `None`, and nothing written, where `out`
-    /// is too short.
+    /// Writes the message; returns its length. Returns `None`, and writes nothing, where `out` is
+    /// too short.
     #[must_use]
     pub fn emit(&self, out: &mut [u8]) -> Option<usize> {
         let (kind, sequence) = match *self {
@@ -201,7 +201,7 @@ pub struct Update<'a> {
 }
 
 impl<'a> Update<'a> {
-    /// `bytes` begin with the type.
+    /// Checks the update; `bytes` begin with the type.
     fn check(bytes: &'a [u8]) -> Result<Update<'a>, Malformed> {
         if bytes.len() < UPDATE_HEADER_BYTES {
             return Err(Malformed::Length);
@@ -227,7 +227,7 @@ impl<'a> Update<'a> {
         if !rest.is_empty() {
             return Err(Malformed::Length);
         }
-        // Sorted in place: a hostile one of a thousand nets must not cost their square.
+        // Sorted in place: a hostile update of a thousand nets must not cost their square.
         let seen = &mut seen[..count];
         seen.sort_unstable();
         if seen.windows(2).any(|pair| pair[0] == pair[1]) {
@@ -236,28 +236,28 @@ impl<'a> Update<'a> {
         Ok(Update { bytes })
     }
 
-    /// Which update of this gateway it is.
+    /// Returns its sequence.
     pub fn sequence(&self) -> u16 {
         word(self.bytes, 2)
     }
 
-    /// Whether its sender wants one of ours.
+    /// Whether its sender asks for an update from us.
     pub fn need_update(&self) -> bool {
         self.bytes[4] == 1
     }
 
-    /// Its nets with their distances, at most [`MOST_NETWORKS`].
+    /// Iterates over its nets with their distances, at most [`MOST_NETWORKS`].
     pub fn networks(&self) -> Networks<'a> {
         Networks { rest: &self.bytes[UPDATE_HEADER_BYTES..], distance: 0, left: 0 }
     }
 }
 
-/// The nets of a routing update, each with its distance: hops from the gateway that sent it.
+/// An iterator over the nets of a routing update with their distances, in hops from its sender.
 #[derive(Clone, Debug)]
 pub struct Networks<'a> {
     rest: &'a [u8],
     distance: u8,
-    /// Nets that this group yet has.
+    /// Nets left in this group.
     left: u8,
 }
 
@@ -279,11 +279,10 @@ impl Iterator for Networks<'_> {
     }
 }
 
-/// Writes a routing update of `groups`, each a distance and the nets there; says how many bytes
-/// that are.
+/// Writes a routing update of `groups`, each a distance and its nets; returns its length.
 ///
-/// `None`, and `out` left anyhow, where it is too short, or where that is no update: more than 255
-/// groups, or nets in one, more than [`MOST_NETWORKS`] nets, or one twice.
+/// Returns `None`, and leaves `out` in any state, where it is too short, or the update is invalid:
+/// more than 255 groups, or nets in one, more than [`MOST_NETWORKS`] nets, or one net twice.
 #[must_use]
 pub fn emit_update(
     sequence: u16,

@@ -1,31 +1,31 @@
-//! Messages of ICMP (RFC 792): a checked view, and what is written.
+//! Messages of ICMP (RFC 792): a checked view, and a writer.
 
 use super::ipv4::{self, Header};
 use super::{address, checksum, word};
 use std::net::Ipv4Addr;
 
-/// Bytes of the shortest message that has a meaning, and of the fields before data or a quotation.
+/// Bytes of the shortest meaningful message, and of the fields before data or a quotation.
 pub const HEADER_BYTES: usize = 8;
 /// Bytes of a timestamp message.
 pub const TIMESTAMP_BYTES: usize = 20;
-/// Bytes of its payload that a quotation has at least, where the datagram had as many.
+/// Least payload bytes of a quoted datagram, if it had as many.
 pub const LEAST_QUOTED_BYTES: usize = 8;
 
-/// Types of messages (RFC 792; those not named here have no meaning for a host).
+/// Types of messages (RFC 792; types not named here have no meaning for a host).
 pub mod kind {
-    /// Answer to an echo request.
+    /// Echo reply.
     pub const ECHO_REPLY: u8 = 0;
-    /// A datagram could not be delivered.
+    /// Destination unreachable.
     pub const UNREACHABLE: u8 = 3;
-    /// Deprecated (RFC 6633).
+    /// Source quench, deprecated (RFC 6633).
     pub const SOURCE_QUENCH: u8 = 4;
-    /// There is a better gateway.
+    /// Redirect to a better gateway.
     pub const REDIRECT: u8 = 5;
     /// Echo request.
     pub const ECHO: u8 = 8;
-    /// A datagram lived too long, or its fragments took too long.
+    /// Time exceeded: a datagram lived too long, or its fragments took too long.
     pub const TIME_EXCEEDED: u8 = 11;
-    /// A header could not be understood.
+    /// Parameter problem: a header could not be understood.
     pub const PARAMETER_PROBLEM: u8 = 12;
     /// Timestamp request.
     pub const TIMESTAMP: u8 = 13;
@@ -33,110 +33,110 @@ pub mod kind {
     pub const TIMESTAMP_REPLY: u8 = 14;
 }
 
-/// Codes of [`Message::Unreachable`] that are used here (RFC 792, RFC 1122 3.2.2.1).
+/// Codes of [`Message::Unreachable`] used here (RFC 792, RFC 1122 3.2.2.1).
 pub mod unreachable {
-    /// Nobody has the protocol.
+    /// No process has the protocol.
     pub const PROTOCOL: u8 = 2;
-    /// Nobody has the port.
+    /// No process has the port.
     pub const PORT: u8 = 3;
-    /// It would have to be fragmented, and must not be.
+    /// It would have to be fragmented, but must not be.
     pub const FRAGMENTATION_NEEDED: u8 = 4;
-    /// The way that its sender demanded cannot be gone.
+    /// Its source route cannot be followed.
     pub const SOURCE_ROUTE_FAILED: u8 = 5;
-    /// The last one that is assigned (RFC 1812 5.2.7.1).
+    /// The last code that is assigned (RFC 1812 5.2.7.1).
     pub const LAST: u8 = 15;
 }
 
 /// Code of [`Message::TimeExceeded`]: fragments were missing when the time was over.
 pub const REASSEMBLY_TIME_EXCEEDED: u8 = 1;
 
-/// Whether messages of this type ask or answer: an error about such may be sent. Errors are not
-/// such (RFC 1122 3.2.2: never an error about an error), and neither is a type that nobody
-/// assigned, which may be an error of tomorrow.
+/// Whether messages of this type are requests or replies: an error about these may be sent. Errors
+/// are neither (RFC 1122 3.2.2: never an error about an error), and neither is an unassigned type,
+/// which may become an error.
 pub fn is_query(kind: u8) -> bool {
     // Echo, router discovery (RFC 1256), timestamp, information, address mask (RFC 950).
     matches!(kind, 0 | 8 | 9 | 10 | 13..=18)
 }
 
-/// What an echo request or its answer holds.
+/// The content of an echo request or reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo<'a> {
-    /// Tells those apart who ask.
+    /// Identifies the process that asks.
     pub id: u16,
-    /// Tells the requests of one apart.
+    /// Identifies the request of that process.
     pub sequence: u16,
-    /// Anything; the answer has the same.
+    /// Any data; the reply repeats them.
     pub data: &'a [u8],
 }
 
-/// What a timestamp request or its answer holds. Times are milliseconds since midnight UT; one
-/// whose highest bit is set is some other time.
+/// The content of a timestamp request or reply. Times are milliseconds since midnight UT; a time
+/// whose highest bit is set has another meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp {
-    /// Tells those apart who ask.
+    /// Identifies the process that asks.
     pub id: u16,
-    /// Tells the requests of one apart.
+    /// Identifies the request of that process.
     pub sequence: u16,
-    /// When the request was sent, by the clock of the one who asks.
+    /// When the request was sent, by the asker's clock.
     pub originate_ms: u32,
-    /// When it was received, by the clock of the one who answers.
+    /// When it was received, by the answerer's clock.
     pub receive_ms: u32,
-    /// When the answer was sent, by the same clock.
+    /// When the reply was sent, by the answerer's clock.
     pub transmit_ms: u32,
 }
 
-/// A message whose length and checksum are right.
+/// A message whose length and checksum have been checked.
 ///
-/// A message of a type or code that no standard gives a meaning is [`Message::Other`]: it is to be
-/// ignored silently (RFC 1122 3.2.2). Unused fields are not looked at.
+/// A message of an unassigned type or code is [`Message::Other`], to be ignored silently (RFC 1122
+/// 3.2.2). Unused fields are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// Asks for the same data back.
+    /// Echo request.
     Echo(Echo<'a>),
-    /// The same data back.
+    /// Echo reply: the request's data.
     EchoReply(Echo<'a>),
-    /// Asks for the time.
+    /// Timestamp request.
     Timestamp(Timestamp),
-    /// The time.
+    /// Timestamp reply.
     TimestampReply(Timestamp),
     /// A datagram could not be delivered.
     Unreachable {
-        /// Why, 0 to 15, see [`mod@unreachable`].
+        /// The reason, 0 to 15, see [`mod@unreachable`].
         code: u8,
-        /// What the next hop takes at most, in bytes, where it was too long (code 4) and the
-        /// gateway says so (RFC 1191); else 0.
+        /// The next hop's MTU in bytes, if the datagram was too long (code 4) and the gateway
+        /// states it (RFC 1191); else 0.
         mtu_bytes: u16,
-        /// The datagram.
+        /// The quoted datagram.
         quoted: Quoted<'a>,
     },
-    /// Slow down. Deprecated (RFC 6633), to be ignored.
+    /// Source quench. Deprecated (RFC 6633), to be ignored.
     SourceQuench {
-        /// A datagram that was too many.
+        /// The quoted datagram.
         quoted: Quoted<'a>,
     },
-    /// There is a better gateway.
+    /// Redirect to a better gateway.
     Redirect {
-        /// For a net (0), a host (1), or for one type of service of these (2, 3).
+        /// Its scope: a net (0), a host (1), or one type of service of these (2, 3).
         code: u8,
         /// The better gateway.
         gateway: Ipv4Addr,
-        /// A datagram that went a worse way.
+        /// The quoted datagram, which took a worse route.
         quoted: Quoted<'a>,
     },
     /// A datagram was given up.
     TimeExceeded {
-        /// It passed too many gateways (0), or not all its fragments came in time (1).
+        /// Whether it passed too many gateways (0), or not all its fragments arrived in time (1).
         code: u8,
-        /// The datagram.
+        /// The quoted datagram.
         quoted: Quoted<'a>,
     },
     /// A header could not be understood.
     ParameterProblem {
         /// The byte at `pointer` is wrong (0), an option is missing (1), a length is wrong (2).
         code: u8,
-        /// Which byte of the header.
+        /// The position of that byte in the header.
         pointer: u8,
-        /// The datagram.
+        /// The quoted datagram.
         quoted: Quoted<'a>,
     },
     /// Anything else.
@@ -148,14 +148,14 @@ pub enum Message<'a> {
     },
 }
 
-/// Why bytes are no message.
+/// Why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// Shorter than messages of its type are.
+    /// Shorter than its type requires.
     Short,
     /// Its checksum is wrong.
     Checksum,
-    /// It quotes something that is no datagram, or too little of it.
+    /// It quotes too little, or something that is not a datagram.
     Quoted,
 }
 
@@ -195,13 +195,13 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Writes the message with its checksum; says how many bytes that are.
+    /// Writes the message with its checksum; returns its length.
     ///
-    /// `None`, and nothing written, where `out` is too short, or for [`Message::Other`].
+    /// Returns `None`, and writes nothing, where `out` is too short, or for [`Message::Other`].
     #[must_use]
     pub fn emit(&self, out: &mut [u8]) -> Option<usize> {
         let mut times = [0; TIMESTAMP_BYTES - HEADER_BYTES];
-        // Type, code, the four bytes after the checksum, and what follows.
+        // Type, code, the four bytes after the checksum, and the rest.
         let (kind, code, field, rest): (u8, u8, [u8; 4], &[u8]) = match self {
             Message::Echo(echo) => (kind::ECHO, 0, words(echo.id, echo.sequence), echo.data),
             Message::EchoReply(echo) => {
@@ -237,14 +237,14 @@ impl<'a> Message<'a> {
 }
 
 impl<'a> Echo<'a> {
-    /// `bytes` has a header at least.
+    /// Reads an echo; `bytes` has a header at least.
     fn read(bytes: &'a [u8]) -> Echo<'a> {
         Echo { id: word(bytes, 4), sequence: word(bytes, 6), data: &bytes[HEADER_BYTES..] }
     }
 }
 
 impl Timestamp {
-    /// Bytes beyond the twentieth are not looked at, nor answered.
+    /// Reads a timestamp; bytes beyond the twentieth are ignored, and not answered.
     fn read(bytes: &[u8]) -> Result<Timestamp, Malformed> {
         if bytes.len() < TIMESTAMP_BYTES {
             return Err(Malformed::Short);
@@ -258,7 +258,7 @@ impl Timestamp {
         })
     }
 
-    /// Writes the times; identifier and sequence number are the answer.
+    /// Writes the times; returns identifier and sequence number.
     fn write(&self, times: &mut [u8; TIMESTAMP_BYTES - HEADER_BYTES]) -> [u8; 4] {
         let all = [self.originate_ms, self.receive_ms, self.transmit_ms];
         times.copy_from_slice(all.map(u32::to_be_bytes).as_flattened());
@@ -266,16 +266,16 @@ impl Timestamp {
     }
 }
 
-/// The beginning of a datagram that an error is about: its header, and at least the first eight
-/// bytes of its payload, or all of it where it is shorter.
+/// The quoted beginning of a datagram that an error is about: its header, and at least the first
+/// eight bytes of its payload, or all of a shorter one.
 ///
-/// It is looked at leniently: gateways changed it on its way (its time to live, its options), some
-/// forget the checksum, and most of it is cut off. After it there may be extensions (RFC 4884),
-/// which are not told apart: nothing is to be read from it but its header and the first bytes.
+/// The check is lenient: gateways changed the datagram on its way (its time to live, its options),
+/// some forget the checksum, and most of it is cut off. Extensions may follow it (RFC 4884), which
+/// are not told apart: only its header and first payload bytes may be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quoted<'a> {
     bytes: &'a [u8],
-    /// 20 to 60, and not beyond `bytes`.
+    /// The header's length: 20 to 60, and within `bytes`.
     header_bytes: usize,
 }
 
@@ -296,14 +296,14 @@ impl<'a> Quoted<'a> {
         Ok(Quoted { bytes, header_bytes })
     }
 
-    /// What the message in `bytes` quotes; it has a header at least.
+    /// Returns the quotation in the message `bytes`, which has a header at least.
     fn within(bytes: &'a [u8]) -> Result<Quoted<'a>, Malformed> {
         Quoted::check(&bytes[HEADER_BYTES..])
     }
 
-    /// The same, but of `most_bytes` at most, and without what lies beyond the datagram's end.
+    /// Returns it cut to `most_bytes`, and without bytes beyond the datagram's end.
     ///
-    /// `most_bytes` below the header and eight bytes is as if it were that much.
+    /// The header and eight bytes of payload are kept however small `most_bytes` is.
     #[must_use]
     pub fn cut(&self, most_bytes: usize) -> Quoted<'a> {
         let least = self.header_bytes + LEAST_QUOTED_BYTES;
@@ -312,24 +312,24 @@ impl<'a> Quoted<'a> {
         Quoted { bytes: &self.bytes[..bytes], ..*self }
     }
 
-    /// Header and what is there of the payload.
+    /// Returns the header and the quoted payload.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// What is there of the payload.
+    /// Returns the quoted payload.
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[self.header_bytes..]
     }
 
-    /// What its header says; only its version and its own length were checked.
+    /// Returns its header; only the version and the header length were checked.
     #[inline]
     pub fn header(&self) -> Header {
         Header::of_checked(self.bytes)
     }
 }
 
-/// Two words as they lie in a message.
+/// Joins two words as they lie in a message.
 fn words(first: u16, second: u16) -> [u8; 4] {
     (u32::from(first) << 16 | u32::from(second)).to_be_bytes()
 }

@@ -1,16 +1,15 @@
-//! Headers of the Internet Protocol (RFC 791 3.1): a checked view of a datagram, and what is
-//! written.
+//! Headers of the Internet Protocol (RFC 791 3.1): a checked view of a datagram, and a writer.
 
 use super::{address, checksum, word};
 use std::net::Ipv4Addr;
 
-/// Bytes that a datagram has at most, its header included.
+/// Most bytes of a datagram, its header included.
 pub const MOST_BYTES: usize = 65_535;
 /// Bytes of a header without options.
 pub const LEAST_HEADER_BYTES: usize = 20;
-/// Bytes of a header with all the options it can have.
+/// Most bytes of a header, with options.
 pub const MOST_HEADER_BYTES: usize = 60;
-/// Bytes of options that a header can have.
+/// Most bytes of options.
 pub const MOST_OPTION_BYTES: usize = MOST_HEADER_BYTES - LEAST_HEADER_BYTES;
 
 /// Numbers of protocols (RFC 790).
@@ -19,9 +18,9 @@ pub mod protocol {
     pub const ICMP: u8 = 1;
     /// Gateway to gateway (RFC 823).
     pub const GGP: u8 = 3;
-    /// RFC 793.
+    /// Transmission control (RFC 793).
     pub const TCP: u8 = 6;
-    /// RFC 768.
+    /// User datagrams (RFC 768).
     pub const UDP: u8 = 17;
 }
 
@@ -29,38 +28,38 @@ const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET: u16 = 0x1fff;
 
-/// A header but for what is reckoned from the rest: version, header length and checksum.
+/// A header without its computed fields: version, header length and checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Type of service, as it lies there.
+    /// Type of service, unchanged.
     pub tos: u8,
     /// Length of the datagram, its header included, in bytes.
     pub total_bytes: u16,
-    /// What tells datagrams apart where they are fragmented.
+    /// Identification, shared by the fragments of a datagram.
     pub id: u16,
-    /// Gateways must not fragment it.
+    /// Whether gateways must not fragment it.
     pub dont_fragment: bool,
-    /// It is a fragment, and not the last one.
+    /// Whether it is a fragment other than the last.
     pub more_fragments: bool,
     /// Where its payload begins in that of the whole datagram, in bytes: a multiple of 8.
     pub offset_bytes: u16,
-    /// Time to live: gateways that it may yet pass.
+    /// Time to live: gateways that it may still pass.
     pub ttl: u8,
-    /// What the payload is, see [`protocol`].
+    /// The protocol of the payload, see [`protocol`].
     pub protocol: u8,
-    /// Who sent it, or says so.
+    /// The source address, as stated.
     pub source: Ipv4Addr,
-    /// Whom it is for.
+    /// The destination.
     pub destination: Ipv4Addr,
 }
 
 impl Header {
-    /// Writes the header with `options`, padded by ends of list to four bytes, and its checksum;
-    /// says how many bytes that are.
+    /// Writes the header with `options`, padded to four bytes by ends of list, and its checksum;
+    /// returns its length.
     ///
-    /// `None`, and nothing written, where that cannot be a header: more than 40 bytes of options,
-    /// `out` too short for it, a total length below the header's, an offset that is no multiple of
-    /// 8.
+    /// Returns `None`, and writes nothing, where that is not a valid header: more than 40 bytes of
+    /// options, `out` too short, a total length below the header's, an offset that is no multiple
+    /// of 8.
     #[must_use]
     pub fn emit(&self, options: &[u8], out: &mut [u8]) -> Option<usize> {
         let header_bytes = LEAST_HEADER_BYTES + options.len().next_multiple_of(4);
@@ -95,7 +94,7 @@ impl Header {
         Some(header_bytes)
     }
 
-    /// What the first 20 bytes of `bytes` say, whether they were checked or not.
+    /// Reads the fields in the first 20 bytes of `bytes`, checked or not.
     #[inline]
     pub(crate) fn of_checked(bytes: &[u8]) -> Header {
         let flags = word(bytes, 6);
@@ -114,7 +113,7 @@ impl Header {
     }
 }
 
-/// Why bytes are no datagram.
+/// Why bytes are not a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// Fewer bytes than a header has.
@@ -129,26 +128,25 @@ pub enum Malformed {
     TotalLength,
     /// The checksum of the header is wrong.
     Checksum,
-    /// A fragment that no datagram has: it ends beyond the longest one, it is empty, or it is not
-    /// the last and its length is no multiple of 8.
+    /// An impossible fragment: it ends beyond the longest datagram, it is empty, or it is not the
+    /// last and its length is no multiple of 8.
     Fragment,
 }
 
-/// A datagram, its header checked as RFC 1122 3.2.1 wants it: options are not, nor are addresses.
+/// A datagram whose header was checked as RFC 1122 3.2.1 demands; options and addresses were not.
 ///
-/// The reserved flag is not looked at, as in other hosts: whoever sets it gets no special
-/// treatment. A fragment may have the don't-fragment flag: hosts that discover the path's MTU send
-/// such.
+/// The reserved flag is ignored, as in other hosts. A fragment may carry the don't-fragment flag:
+/// hosts that discover the path's MTU send such fragments.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
-    /// Exactly the total length.
+    /// Its bytes: exactly the total length.
     bytes: &'a [u8],
-    /// 20 to 60, and not beyond `bytes`.
+    /// The header's length: 20 to 60, and within `bytes`.
     header_bytes: usize,
 }
 
 impl<'a> Datagram<'a> {
-    /// Checks `bytes`; those beyond the total length are cut off (a link may pad).
+    /// Checks `bytes`; cuts off those beyond the total length (a link may pad).
     pub fn check(bytes: &'a [u8]) -> Result<Datagram<'a>, Malformed> {
         if bytes.len() < LEAST_HEADER_BYTES {
             return Err(Malformed::Short);
@@ -176,43 +174,43 @@ impl<'a> Datagram<'a> {
         Ok(datagram)
     }
 
-    /// Its header.
+    /// Returns its header.
     #[inline]
     pub fn header(&self) -> Header {
         Header::of_checked(self.bytes)
     }
 
-    /// Bytes of its header, 20 to 60.
+    /// Returns the length of its header in bytes, 20 to 60.
     #[inline]
     pub fn header_bytes(&self) -> usize {
         self.header_bytes
     }
 
-    /// Its options as they lie there, padding included: 0 to 40 bytes.
+    /// Returns its options unchanged, with padding: 0 to 40 bytes.
     #[inline]
     pub fn options(&self) -> &'a [u8] {
         &self.bytes[LEAST_HEADER_BYTES..self.header_bytes]
     }
 
-    /// What follows the header.
+    /// Returns the bytes after the header.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[self.header_bytes..]
     }
 
-    /// Header and payload.
+    /// Returns header and payload.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Whether it is part of a datagram only.
+    /// Whether it is only a part of a datagram.
     #[inline]
     pub fn is_fragment(&self) -> bool {
         word(self.bytes, 6) & (MORE_FRAGMENTS | OFFSET) != 0
     }
 
-    /// Whether a datagram can have this fragment.
+    /// Whether such a fragment is possible.
     fn is_possible_fragment(&self) -> bool {
         let header = self.header();
         let payload_bytes = self.bytes.len() - self.header_bytes;

@@ -1,25 +1,25 @@
-//! The ports a TCP segment or user datagram begins with, and fragments that would hide them.
+//! The ports at the start of a TCP segment or user datagram, and fragments that would hide them.
 
 use super::ipv4::protocol;
 
-/// Bytes of TCP's header that a first fragment must have: all but its options.
+/// Bytes of the TCP header that a first fragment must have: all but its options.
 ///
-/// RFC 1858 3.1 wants the fields that decide about a segment in one fragment, and takes 16 bytes as
-/// an example; here checksum and urgent pointer belong to them. No link makes such fragments: of
-/// the smallest MTU, 68 bytes, with a header without options 48 bytes are left for it.
+/// RFC 1858 3.1 wants the fields that decide about a segment in one fragment, and names 16 bytes as
+/// an example; here the checksum and the urgent pointer count too. No link makes such fragments:
+/// the smallest MTU, 68 bytes, leaves 48 bytes after a header without options.
 pub const LEAST_TCP_BYTES: usize = 20;
 
 /// Source and destination port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ports {
-    /// Who sent it.
+    /// The source port.
     pub source: u16,
-    /// Whom it is for.
+    /// The destination port.
     pub destination: u16,
 }
 
-/// The ports of the first bytes of a payload; `None` if they are not there, or of another protocol
-/// than TCP and UDP. Nothing else is checked: that is for who has the port.
+/// Reads the ports from the first bytes of a payload; `None` if they are missing, or the protocol
+/// is neither TCP nor UDP. The station that has the port checks the rest.
 #[inline]
 pub fn of(protocol: u8, payload: &[u8]) -> Option<Ports> {
     let (protocol::TCP | protocol::UDP) = protocol else { return None };
@@ -30,14 +30,14 @@ pub fn of(protocol: u8, payload: &[u8]) -> Option<Ports> {
     })
 }
 
-/// Whether a first fragment (offset 0, more to come) of so many bytes of payload hides what it is:
-/// one of TCP with less than [`LEAST_TCP_BYTES`] (RFC 1858 3, tiny fragments).
+/// Whether a first fragment (offset 0, more to come) of this many payload bytes hides its header:
+/// TCP with less than [`LEAST_TCP_BYTES`] (RFC 1858 3, tiny fragments).
 #[inline]
 pub fn first_fragment_is_too_small(protocol: u8, payload_bytes: usize) -> bool {
     protocol == protocol::TCP && payload_bytes < LEAST_TCP_BYTES
 }
 
-/// Whether a fragment begins where only one that rewrites TCP's flags does: 8 bytes in (RFC 1858
+/// Whether a fragment begins 8 bytes into TCP, where it could only overwrite the flags (RFC 1858
 /// 3.2.2, RFC 3128).
 #[inline]
 pub fn offset_is_refused(protocol: u8, offset_bytes: u16) -> bool {

@@ -1,27 +1,27 @@
-//! The User Datagram Protocol (RFC 768): a checked view, and what is written.
+//! The User Datagram Protocol (RFC 768): a checked view, and a writer.
 
-use super::checksum::Sum;
+use super::checksum::RunningSum;
 use super::ipv4::{LEAST_HEADER_BYTES, MOST_BYTES, protocol};
 use super::word;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 8;
-/// Bytes that a user datagram can carry, in an IP datagram without options.
+/// Most payload bytes of a user datagram, in an IP datagram without options.
 pub const MOST_PAYLOAD_BYTES: usize = MOST_BYTES - LEAST_HEADER_BYTES - HEADER_BYTES;
 
-/// Why bytes are no user datagram.
+/// Why bytes are not a user datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// Fewer bytes than a header has.
     Short,
     /// The length is below the header's, or beyond the end.
     Length,
-    /// It has a checksum, and a wrong one.
+    /// Its checksum is present and wrong.
     Checksum,
 }
 
-/// A user datagram, its length and its checksum checked.
+/// A user datagram whose length and checksum have been checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
     /// Exactly the length the header says.
@@ -32,8 +32,8 @@ pub struct Datagram<'a> {
 impl<'a> Datagram<'a> {
     /// Checks the payload of an IP datagram from `source` to `destination`.
     ///
-    /// A checksum of 0 is none, and nothing is checked then. Bytes beyond the length are cut off,
-    /// as other hosts do (RFC 9868 puts options there).
+    /// A checksum of 0 means none, and is not checked. Bytes beyond the length are cut off, as
+    /// other hosts do (RFC 9868 puts options there).
     pub fn check(
         source: Ipv4Addr,
         destination: Ipv4Addr,
@@ -57,34 +57,34 @@ impl<'a> Datagram<'a> {
         Ok(Datagram { bytes, surplus_bytes: payload.len() - length })
     }
 
-    /// The port it came from; 0 if its sender wants no answer.
+    /// Returns the source port; 0 if the sender wants no answer.
     pub fn source_port(&self) -> u16 {
         word(self.bytes, 0)
     }
 
-    /// The port it is for.
+    /// Returns the destination port.
     pub fn destination_port(&self) -> u16 {
         word(self.bytes, 2)
     }
 
-    /// What it carries.
+    /// Returns the payload.
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[HEADER_BYTES..]
     }
 
-    /// Whether its sender reckoned a checksum.
+    /// Whether the sender computed a checksum.
     pub fn has_checksum(&self) -> bool {
         word(self.bytes, 6) != 0
     }
 
-    /// How many bytes lay beyond its length.
+    /// Returns how many bytes lay beyond its length.
     pub fn surplus_bytes(&self) -> usize {
         self.surplus_bytes
     }
 }
 
-/// Writes a user datagram into `out` and says how many bytes it has; `None`, and nothing written,
-/// where `out` is too short or `payload` longer than [`MOST_PAYLOAD_BYTES`].
+/// Writes a user datagram into `out`; returns its length. Returns `None`, and writes nothing, where
+/// `out` is too short or `payload` longer than [`MOST_PAYLOAD_BYTES`].
 #[must_use]
 pub fn emit(
     source: SocketAddrV4,
@@ -101,9 +101,9 @@ pub fn emit(
     emit_header(source, destination, out)
 }
 
-/// Writes the header in front of a payload that is already there, from the ninth byte of `datagram`
-/// to its end; says how many bytes the whole has. `None`, and nothing written, where it has fewer
-/// than 8 bytes or more than 8 and [`MOST_PAYLOAD_BYTES`].
+/// Writes the header in front of a payload that lies from the ninth byte of `datagram` to its end;
+/// returns the length of the whole. Returns `None`, and writes nothing, where these are fewer than 8
+/// or more than 8 and [`MOST_PAYLOAD_BYTES`].
 #[must_use]
 pub fn emit_header(
     source: SocketAddrV4,
@@ -120,15 +120,15 @@ pub fn emit_header(
     datagram[6..8].fill(0);
     let mut sum = pseudo_header(*source.ip(), *destination.ip(), bytes as u16);
     sum.add(datagram);
-    // 0 says that there is none; all ones is the same number.
+    // 0 means no checksum; all ones is the same number.
     let checksum = if sum.finish() == 0 { 0xffff } else { sum.finish() };
     datagram[6..8].copy_from_slice(&checksum.to_be_bytes());
     Some(bytes)
 }
 
-/// The sum of what the checksum covers besides the user datagram.
-fn pseudo_header(source: Ipv4Addr, destination: Ipv4Addr, length: u16) -> Sum {
-    let mut sum = Sum::new();
+/// Sums the pseudo-header, which the checksum covers beside the user datagram.
+fn pseudo_header(source: Ipv4Addr, destination: Ipv4Addr, length: u16) -> RunningSum {
+    let mut sum = RunningSum::new();
     sum.add(&source.octets());
     sum.add(&destination.octets());
     sum.add_word(u16::from(protocol::UDP));

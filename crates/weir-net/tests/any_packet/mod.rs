@@ -56,7 +56,7 @@ pub fn read_options(list: &[u8]) {
     let mut updated = list.to_vec();
     let result = options::update(&mut updated, own, 1);
     for (at, (old, new)) in list.iter().zip(&updated).enumerate() {
-        let touched = |entry: options::Entry<'_>| {
+        let touched = |entry: options::OptionEntry<'_>| {
             matches!(entry.kind, kind::RECORD_ROUTE | kind::TIMESTAMP)
                 && (entry.at + 2..entry.at + entry.bytes.len()).contains(&at)
         };
@@ -68,10 +68,10 @@ pub fn read_options(list: &[u8]) {
     if let Ok(seen) = verified {
         assert!(result.is_ok_and(|()| options::verify(&updated) == Ok(seen)) || result.is_err());
         if let Err(problem) = result {
-            assert_eq!(problem.reason, options::Reason::Overflow, "all else was verified");
+            assert_eq!(problem.reason, options::OptionFault::Overflow, "all else was verified");
         }
         let replied = options::verify(&out[..reply]).unwrap();
-        assert_eq!(replied, options::Seen { others: 0, ..seen });
+        assert_eq!(replied, options::OptionSummary { others: 0, ..seen });
         let copied = options::copied_on_fragments(list, &mut out);
         let wanted = options::each(list).map(Result::unwrap).filter(|entry| entry.kind >= 0x80);
         assert_eq!(options::each(&out[..copied]).count(), wanted.count());

@@ -3,7 +3,7 @@
 use crate::packets::{self, PING, PING_ROUTE, PING_TIMES, PING_TOS, PONG};
 use crate::{FAR, MIDNIGHT_MS, PEER, PREFIX_BITS, US, World, datagram, header, message};
 use std::net::Ipv4Addr;
-use weir_net::icmp::{Counts, Rate, Settings};
+use weir_net::icmp::{IcmpCounts, IcmpSettings, TokenRate};
 use weir_net::wire::icmp::{Echo, Message, Timestamp};
 use weir_net::wire::ipv4::{Header, protocol};
 
@@ -20,7 +20,10 @@ fn a_ping_of_linux_is_answered_as_linux_answers_it() {
     assert_eq!((answer.tos, answer.ttl), (0, 64));
     assert_eq!(answer.payload, packets::payload(PONG));
     assert!(answer.options.is_empty());
-    assert_eq!(world.counts(), Counts { taken: 1, echoes_answered: 1, ..Counts::default() });
+    assert_eq!(
+        world.counts(),
+        IcmpCounts { taken: 1, echoes_answered: 1, ..IcmpCounts::default() }
+    );
 }
 
 #[test]
@@ -99,7 +102,7 @@ fn what_was_sent_to_many_is_not_answered() {
         let destination = last.parse().expect("an address");
         let mut world = World::default();
         world.take(&datagram(Header { destination, ..header() }, &[], &ask()));
-        world.expect_silence(Counts { dropped_broadcast: 1, ..Counts::default() });
+        world.expect_silence(IcmpCounts { dropped_broadcast: 1, ..IcmpCounts::default() });
     }
 }
 
@@ -107,7 +110,7 @@ fn what_was_sent_to_many_is_not_answered() {
 fn what_is_for_another_host_is_not_answered() {
     let mut world = World::default();
     world.take(&datagram(Header { destination: FAR, ..header() }, &[], &ask()));
-    world.expect_silence(Counts { dropped_not_ours: 1, ..Counts::default() });
+    world.expect_silence(IcmpCounts { dropped_not_ours: 1, ..IcmpCounts::default() });
 }
 
 #[test]
@@ -127,13 +130,14 @@ fn what_does_not_come_from_one_host_is_not_answered() {
         let source: Ipv4Addr = source.parse().expect("an address");
         let mut world = World::default();
         world.take(&datagram(Header { source, ..header() }, &[], &ask()));
-        world.expect_silence(Counts { dropped_source: 1, ..Counts::default() });
+        world.expect_silence(IcmpCounts { dropped_source: 1, ..IcmpCounts::default() });
     }
 }
 
 #[test]
 fn a_switch_that_hands_back_what_we_send_ourselves_may_say_so() {
-    let mut world = World::new(Settings { loopback: true, ..Settings::new(US, PREFIX_BITS) });
+    let mut world =
+        World::new(IcmpSettings { loopback: true, ..IcmpSettings::new(US, PREFIX_BITS) });
     world.take(&datagram(Header { source: US, ..header() }, &[], &ask()));
     assert_eq!(world.answer().map(|answer| answer.destination), Some(US));
     world.take(&datagram(Header { source: Ipv4Addr::LOCALHOST, ..header() }, &[], &ask()));
@@ -144,7 +148,7 @@ fn a_switch_that_hands_back_what_we_send_ourselves_may_say_so() {
 fn a_net_of_two_addresses_has_no_broadcast() {
     // RFC 3021: both ends of a point-to-point link of 31 bits are hosts.
     for (prefix_bits, answered) in [(30, false), (31, true), (32, true), (200, true)] {
-        let mut world = World::new(Settings::new(US, prefix_bits));
+        let mut world = World::new(IcmpSettings::new(US, prefix_bits));
         let source = Ipv4Addr::new(10, 9, 0, 3);
         world.take(&datagram(Header { source, ..header() }, &[], &ask()));
         assert_eq!(world.answer().is_some(), answered, "{prefix_bits}");
@@ -158,7 +162,7 @@ fn fragments_and_other_protocols_are_not_looked_at() {
     world.take(&datagram(Header { offset_bytes: 64, ..header() }, &[], &[8; 64]));
     world.take(&datagram(Header { protocol: protocol::UDP, ..header() }, &[], &ask()));
     world.take(&datagram(Header { protocol: protocol::GGP, ..header() }, &[], &[8, 0, 0, 0]));
-    let counts = Counts { dropped_fragment: 2, dropped_protocol: 2, ..Counts::default() };
+    let counts = IcmpCounts { dropped_fragment: 2, dropped_protocol: 2, ..IcmpCounts::default() };
     world.expect_silence(counts);
 }
 
@@ -177,11 +181,11 @@ fn what_is_malformed_or_means_nothing_is_dropped_silently() {
         bytes[2..4].copy_from_slice(&checksum.to_be_bytes());
         world.take(&datagram(header(), &[], &bytes));
     }
-    world.expect_silence(Counts {
+    world.expect_silence(IcmpCounts {
         dropped_checksum: 1,
         dropped_malformed: 1,
         dropped_unknown: 3,
-        ..Counts::default()
+        ..IcmpCounts::default()
     });
 }
 
@@ -190,24 +194,24 @@ fn replies_are_for_those_who_asked() {
     let mut world = World::default();
     world.take(&datagram(header(), &[], &packets::payload(PONG)));
     world.take(&datagram(header(), &[], &packets::payload(packets::TIMESTAMP_REPLY)));
-    world.expect_silence(Counts { stray_replies: 2, ..Counts::default() });
+    world.expect_silence(IcmpCounts { stray_replies: 2, ..IcmpCounts::default() });
 }
 
 #[test]
 fn both_can_be_switched_off() {
-    let settings = Settings::new(US, PREFIX_BITS);
-    let mut world = World::new(Settings { echo: false, timestamp: false, ..settings });
+    let settings = IcmpSettings::new(US, PREFIX_BITS);
+    let mut world = World::new(IcmpSettings { echo: false, timestamp: false, ..settings });
     world.take(&packets::bytes(PING));
     world.take(&packets::bytes(packets::TIMESTAMP));
-    world.expect_silence(Counts { dropped_off: 2, ..Counts::default() });
+    world.expect_silence(IcmpCounts { dropped_off: 2, ..IcmpCounts::default() });
 }
 
 #[test]
 fn replies_are_limited_only_if_asked_for() {
     let mut free = World::default();
-    let settings = Settings::new(US, PREFIX_BITS);
-    let rate = Rate { per_s: 2, burst: 3 };
-    let mut limited = World::new(Settings { replies: Some(rate), ..settings });
+    let settings = IcmpSettings::new(US, PREFIX_BITS);
+    let rate = TokenRate { per_s: 2, burst: 3 };
+    let mut limited = World::new(IcmpSettings { replies: Some(rate), ..settings });
     for _ in 0..1000 {
         free.take(&packets::bytes(PING));
         limited.take(&packets::bytes(PING));

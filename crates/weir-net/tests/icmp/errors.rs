@@ -3,7 +3,7 @@
 use crate::packets::{self, UDP, UNREACHABLE};
 use crate::{FAR, PEER, US, World, datagram, header, message};
 use std::net::Ipv4Addr;
-use weir_net::icmp::{Counts, Undeliverable};
+use weir_net::icmp::{IcmpCounts, Undeliverable};
 use weir_net::wire::icmp::{Echo, Message};
 use weir_net::wire::ipv4::{Header, protocol};
 
@@ -21,7 +21,7 @@ fn a_port_is_unreachable_as_linux_says_it() {
     assert_eq!(error.payload, packets::payload(UNREACHABLE));
     // Internetwork control, and the datagram's type of service but for its congestion bits.
     assert_eq!(error.tos, packets::bytes(UNREACHABLE)[1]);
-    assert_eq!(world.counts(), Counts { sent_port: 1, ..Counts::default() });
+    assert_eq!(world.counts(), IcmpCounts { sent_port: 1, ..IcmpCounts::default() });
 }
 
 #[test]
@@ -41,13 +41,13 @@ fn each_reason_has_its_type_and_code() {
         assert_eq!((&error[..2], &error[4..8], &error[8..]), (&kind[..], &field[..], &bytes[..]));
         assert!(weir_net::wire::checksum::is_right(&error));
     }
-    let counts = Counts {
+    let counts = IcmpCounts {
         sent_protocol: 1,
         sent_port: 1,
         sent_source_route: 1,
         sent_reassembly: 1,
         sent_parameter: 1,
-        ..Counts::default()
+        ..IcmpCounts::default()
     };
     assert_eq!(world.counts(), counts);
 }
@@ -103,7 +103,7 @@ fn there_is_no_error_about_an_error() {
     // One without a type is none of those either.
     let mut world = World::default();
     world.undeliverable(&datagram(header(), &[], &[]), Undeliverable::Protocol);
-    world.expect_silence(Counts { unsent_error: 1, ..Counts::default() });
+    world.expect_silence(IcmpCounts { unsent_error: 1, ..IcmpCounts::default() });
 }
 
 #[test]
@@ -125,12 +125,12 @@ fn there_is_no_error_about_what_was_for_many_or_not_for_us() {
         let mut world = World::default();
         let bytes = datagram(Header { destination, ..udp() }, &[], &[7; 10]);
         world.undeliverable(&bytes, Undeliverable::Port);
-        world.expect_silence(Counts { unsent_broadcast: 1, ..Counts::default() });
+        world.expect_silence(IcmpCounts { unsent_broadcast: 1, ..IcmpCounts::default() });
     }
     let mut world = World::default();
     let bytes = datagram(Header { destination: FAR, ..udp() }, &[], &[7; 10]);
     world.undeliverable(&bytes, Undeliverable::Port);
-    world.expect_silence(Counts { unsent_not_ours: 1, ..Counts::default() });
+    world.expect_silence(IcmpCounts { unsent_not_ours: 1, ..IcmpCounts::default() });
 }
 
 #[test]
@@ -141,6 +141,6 @@ fn there_is_no_error_to_what_is_not_one_host() {
         let mut world = World::default();
         let bytes = datagram(Header { source, ..udp() }, &[], &[7; 10]);
         world.undeliverable(&bytes, Undeliverable::Port);
-        world.expect_silence(Counts { unsent_source: 1, ..Counts::default() });
+        world.expect_silence(IcmpCounts { unsent_source: 1, ..IcmpCounts::default() });
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::{FAR, PEER, PREFIX_BITS, US, World, datagram, header};
 use std::net::Ipv4Addr;
-use weir_net::icmp::{Counts, MOST_GATEWAYS, Rate, Route, Settings};
+use weir_net::icmp::{IcmpCounts, IcmpSettings, MOST_GATEWAYS, Route, TokenRate};
 use weir_net::wire::ggp::{Message, Network, emit_update};
 use weir_net::wire::ipv4::{Header, protocol};
 
-fn settings() -> Settings {
-    Settings { ggp: true, ..Settings::new(US, PREFIX_BITS) }
+fn settings() -> IcmpSettings {
+    IcmpSettings { ggp: true, ..IcmpSettings::new(US, PREFIX_BITS) }
 }
 
 fn world() -> World {
@@ -57,7 +57,7 @@ fn without_ggp_nothing_is_said() {
     let mut world = World::default();
     world.take_ggp(PEER, &[8, 0, 0, 0]);
     world.take_ggp(PEER, &update(1, true, &[(0, &[net("11.0.0.0")])]));
-    world.expect_silence(Counts { dropped_protocol: 2, ..Counts::default() });
+    world.expect_silence(IcmpCounts { dropped_protocol: 2, ..IcmpCounts::default() });
     assert_eq!(world.engine.routes().count(), 0);
 }
 
@@ -117,7 +117,7 @@ fn who_needs_an_update_gets_ours_our_net_at_distance_zero() {
 #[test]
 fn our_updates_go_out_at_the_rate_of_errors() {
     let mut world =
-        World::new(Settings { errors_to_one: Rate { per_s: 0, burst: 2 }, ..settings() });
+        World::new(IcmpSettings { errors_to_one: TokenRate { per_s: 0, burst: 2 }, ..settings() });
     for sequence in 0..10 {
         world.take_ggp(PEER, &update(sequence, true, &[]));
     }
@@ -149,7 +149,7 @@ fn only_neighbours_are_gateways() {
         world.take_ggp(source, &update(1, true, &[(0, &[net("11.0.0.0")])]));
         world.take_ggp(source, &[8, 0, 0, 0]);
     }
-    world.expect_silence(Counts { dropped_source: 8, ..Counts::default() });
+    world.expect_silence(IcmpCounts { dropped_source: 8, ..IcmpCounts::default() });
     assert_eq!(world.engine.routes().count(), 0);
 }
 
@@ -163,12 +163,12 @@ fn what_makes_no_sense_is_dropped_silently() {
     world.take_ggp(PEER, &[77, 0, 0, 0]);
     world.take_ggp(PEER, &[0, 0, 0, 0]);
     world.take_ggp(PEER, &[9, 0, 0, 0]);
-    world.expect_silence(Counts {
+    world.expect_silence(IcmpCounts {
         dropped_malformed: 3,
         dropped_unknown: 1,
         stray_replies: 1,
         ggp_ignored: 1,
-        ..Counts::default()
+        ..IcmpCounts::default()
     });
 }
 

@@ -4,7 +4,7 @@ use crate::packets::{self, PING, PING_ROUTE, PING_TIMES, TIMESTAMP, UDP, UNREACH
 use crate::{PEER, PREFIX_BITS, US, World, datagram, header};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
-use weir_net::icmp::{Counts, Settings, Undeliverable};
+use weir_net::icmp::{IcmpCounts, IcmpSettings, Undeliverable};
 use weir_net::wire::checksum;
 use weir_net::wire::ipv4::{Datagram, Header, protocol};
 
@@ -74,11 +74,11 @@ fn repair(bytes: &mut [u8]) {
 }
 
 fn world(ggp: bool, loopback: bool) -> World {
-    World::new(Settings { ggp, loopback, ..Settings::new(US, PREFIX_BITS) })
+    World::new(IcmpSettings { ggp, loopback, ..IcmpSettings::new(US, PREFIX_BITS) })
 }
 
 /// What the first counts say was taken, and the last that was to be an error.
-fn sums(counts: &Counts) -> (u64, u64) {
+fn sums(counts: &IcmpCounts) -> (u64, u64) {
     let sent = |name: &str| name.starts_with("errors sent") || name.starts_with("errors not sent");
     // These are said beside the count of the datagram itself.
     let beside = |name: &str| {

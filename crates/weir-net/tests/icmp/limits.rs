@@ -3,15 +3,17 @@
 use crate::{PEER, PREFIX_BITS, SECOND_NS, US, World, datagram, header, message, ours, packets};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
-use weir_net::icmp::{Answers, Engine, MOST_DESTINATIONS, Notice, Rate, Settings, Undeliverable};
+use weir_net::icmp::{
+    Answers, Engine, IcmpSettings, MOST_DESTINATIONS, Notice, TokenRate, Undeliverable,
+};
 use weir_net::outgoing::Outgoing;
 use weir_net::wire::icmp::{Message, Quoted};
 use weir_net::wire::ipv4::{Datagram, Header, protocol};
 
-const PLENTY: Rate = Rate { per_s: 1, burst: 1_000_000 };
+const PLENTY: TokenRate = TokenRate { per_s: 1, burst: 1_000_000 };
 
-fn world(errors: Rate, errors_to_one: Rate) -> World {
-    World::new(Settings { errors, errors_to_one, ..Settings::new(US, PREFIX_BITS) })
+fn world(errors: TokenRate, errors_to_one: TokenRate) -> World {
+    World::new(IcmpSettings { errors, errors_to_one, ..IcmpSettings::new(US, PREFIX_BITS) })
 }
 
 fn host(number: u32) -> Ipv4Addr {
@@ -66,7 +68,7 @@ fn one_destination_does_not_use_up_what_there_is_for_others() {
 
 #[test]
 fn what_is_forbidden_to_all_costs_a_destination_nothing() {
-    let mut world = world(Rate { per_s: 1, burst: 1 }, Rate { per_s: 0, burst: 2 });
+    let mut world = world(TokenRate { per_s: 1, burst: 1 }, TokenRate { per_s: 0, burst: 2 });
     assert_eq!(world.provoke_often(1, 50), 1);
     world.now_ns = SECOND_NS;
     assert_eq!(world.provoke_often(1, 50), 1);
@@ -77,7 +79,7 @@ fn what_is_forbidden_to_all_costs_a_destination_nothing() {
 #[test]
 fn the_table_is_bounded_and_the_oldest_gives_way() {
     let most = MOST_DESTINATIONS as u32;
-    let mut world = world(PLENTY, Rate { per_s: 0, burst: 1 });
+    let mut world = world(PLENTY, TokenRate { per_s: 0, burst: 1 });
     for number in 0..most {
         world.now_ns = u64::from(number);
         assert!(world.provoke(number) && !world.provoke(number));
@@ -92,7 +94,7 @@ fn the_table_is_bounded_and_the_oldest_gives_way() {
 
 #[test]
 fn a_clock_that_goes_back_brings_nothing() {
-    let slow = Rate { per_s: 1, burst: 1 };
+    let slow = TokenRate { per_s: 1, burst: 1 };
     for (errors, errors_to_one) in [(PLENTY, slow), (slow, PLENTY)] {
         let mut world = world(errors, errors_to_one);
         world.now_ns = 10 * SECOND_NS;
@@ -108,10 +110,10 @@ fn a_clock_that_goes_back_brings_nothing() {
 
 #[test]
 fn no_burst_is_no_error_and_the_end_of_time_no_overflow() {
-    let mut none = world(PLENTY, Rate { per_s: 1000, burst: 0 });
+    let mut none = world(PLENTY, TokenRate { per_s: 1000, burst: 0 });
     none.now_ns = 5 * SECOND_NS;
     assert!(!none.provoke(1));
-    let most = Rate { per_s: u32::MAX, burst: u32::MAX };
+    let most = TokenRate { per_s: u32::MAX, burst: u32::MAX };
     let mut all = world(most, most);
     assert!(all.provoke(1));
     all.now_ns = u64::MAX;
@@ -139,7 +141,7 @@ impl Answers for Deaf {
 
 #[test]
 fn no_datagram_takes_memory() {
-    let settings = Settings { ggp: true, errors: PLENTY, ..Settings::new(US, PREFIX_BITS) };
+    let settings = IcmpSettings { ggp: true, errors: PLENTY, ..IcmpSettings::new(US, PREFIX_BITS) };
     let mut engine = Engine::new(settings);
     let update = [12, 0, 0, 1, 1, 1, 0, 2, 11, 128, 9];
     let from = |number: u32| Header { source: Ipv4Addr::from(0x0a09_0010 + number), ..header() };
@@ -180,7 +182,7 @@ fn no_datagram_takes_memory() {
 
 /// The same limit in plain numbers: tokens as a fraction with a common denominator.
 struct Plain {
-    rate: Rate,
+    rate: TokenRate,
     /// In billionths.
     tokens: u128,
     then_ns: u64,
@@ -207,7 +209,7 @@ proptest! {
         burst in 1u32..20,
         steps_ns in prop::collection::vec(0u64..5_000_000, 1..300),
     ) {
-        let rate = Rate { per_s, burst };
+        let rate = TokenRate { per_s, burst };
         let mut world = world(PLENTY, rate);
         let mut plain = Plain { rate, tokens: u128::from(burst) * 1_000_000_000, then_ns: 0 };
         for step_ns in steps_ns {

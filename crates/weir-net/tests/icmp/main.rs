@@ -12,7 +12,7 @@ mod received;
 mod wire;
 
 use std::net::Ipv4Addr;
-use weir_net::icmp::{Answers, Counts, Engine, Notice, Settings, Undeliverable};
+use weir_net::icmp::{Answers, Engine, IcmpCounts, IcmpSettings, Notice, Undeliverable};
 use weir_net::outgoing::Outgoing;
 use weir_net::wire::icmp::Message;
 use weir_net::wire::ipv4::{Datagram, Header, protocol};
@@ -88,7 +88,7 @@ struct World {
 }
 
 impl World {
-    fn new(settings: Settings) -> World {
+    fn new(settings: IcmpSettings) -> World {
         World { engine: Engine::new(settings), heard: Heard::default(), now_ns: 0 }
     }
 
@@ -108,22 +108,22 @@ impl World {
         self.heard.sent.pop()
     }
 
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> IcmpCounts {
         *self.engine.counts()
     }
 
     /// Nothing was said, and this is what was counted, but for how many were taken.
     #[track_caller]
-    fn expect_silence(&self, counts: Counts) {
+    fn expect_silence(&self, counts: IcmpCounts) {
         assert!(self.heard.sent.is_empty(), "{:?}", self.heard.sent);
         assert!(self.heard.redirects.is_empty() && self.heard.notices.is_empty());
-        assert_eq!(Counts { taken: 0, ..self.counts() }, counts);
+        assert_eq!(IcmpCounts { taken: 0, ..self.counts() }, counts);
     }
 }
 
 impl Default for World {
     fn default() -> World {
-        World::new(Settings::new(US, PREFIX_BITS))
+        World::new(IcmpSettings::new(US, PREFIX_BITS))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::{FAR, SECOND_NS, US, message};
 use proptest::prelude::*;
-use weir_net::icmp::ping::{MOST_DATA_BYTES, Pinger, Probe, Took};
-use weir_net::icmp::{Notice, Trouble};
+use weir_net::icmp::ping::{MOST_DATA_BYTES, PingResult, Pinger, Probe};
+use weir_net::icmp::{Notice, NoticeKind};
 use weir_net::wire::icmp::{Echo, Message, Timestamp};
 
 const ID: u16 = 4711;
@@ -39,7 +39,11 @@ fn replies_of_any_size_give_their_round_trip() {
         let answer = reply(pinger.request(7 * SECOND_NS, 0));
         assert_eq!(answer.len(), 8 + data_bytes.min(MOST_DATA_BYTES));
         let took = pinger.take(&answer, 7 * SECOND_NS + 3 * MS, 0);
-        assert_eq!(took, Took::Reply { sequence: 1, rtt_ns: 3 * MS, late: false }, "{data_bytes}");
+        assert_eq!(
+            took,
+            PingResult::Reply { sequence: 1, rtt_ns: 3 * MS, late: false },
+            "{data_bytes}"
+        );
     }
 }
 
@@ -47,8 +51,8 @@ fn replies_of_any_size_give_their_round_trip() {
 fn a_second_reply_is_a_duplicate() {
     let mut pinger = echo(56);
     let answer = reply(pinger.request(0, 0));
-    assert!(matches!(pinger.take(&answer, MS, 0), Took::Reply { .. }));
-    assert_eq!(pinger.take(&answer, 9 * MS, 0), Took::Duplicate { sequence: 1 });
+    assert!(matches!(pinger.take(&answer, MS, 0), PingResult::Reply { .. }));
+    assert_eq!(pinger.take(&answer, 9 * MS, 0), PingResult::Duplicate { sequence: 1 });
     let counts = pinger.summary().counts;
     assert_eq!((counts.sent, counts.received, counts.duplicates), (1, 1, 1));
     assert_eq!(pinger.summary().rtt.map(|rtt| rtt.max_ns), Some(1e6));
@@ -59,9 +63,9 @@ fn a_reply_after_the_wait_is_late_and_received() {
     let mut pinger = echo(56);
     let (first, second) = (reply(pinger.request(0, 0)), reply(pinger.request(0, 0)));
     let took = pinger.take(&first, SECOND_NS, 0);
-    assert_eq!(took, Took::Reply { sequence: 1, rtt_ns: SECOND_NS, late: false });
+    assert_eq!(took, PingResult::Reply { sequence: 1, rtt_ns: SECOND_NS, late: false });
     let took = pinger.take(&second, SECOND_NS + 1, 0);
-    assert_eq!(took, Took::Reply { sequence: 2, rtt_ns: SECOND_NS + 1, late: true });
+    assert_eq!(took, PingResult::Reply { sequence: 2, rtt_ns: SECOND_NS + 1, late: true });
     let summary = pinger.summary();
     assert_eq!((summary.counts.received, summary.counts.late, summary.lost), (2, 1, 0));
 }
@@ -77,7 +81,7 @@ fn replies_that_are_not_ours_are_not_counted() {
     let mut wrong = reply(&request);
     wrong[20] ^= 1;
     for bytes in [&request[..], &others, &times, &wrong, &[], &[0; 8]] {
-        assert_eq!(pinger.take(bytes, MS, 0), Took::NotOurs);
+        assert_eq!(pinger.take(bytes, MS, 0), PingResult::NotOurs);
     }
     assert_eq!((pinger.summary().counts.received, pinger.summary().counts.changed), (0, 0));
 }
@@ -92,15 +96,15 @@ fn replies_with_other_data_are_changed_not_received() {
         let mut data = asked.data.to_vec();
         data[at] ^= 0x80;
         let bytes = message(&Message::EchoReply(Echo { data: &data, ..asked }));
-        assert_eq!(pinger.take(&bytes, MS, 0), Took::Changed { sequence: 1 }, "{at}");
+        assert_eq!(pinger.take(&bytes, MS, 0), PingResult::Changed { sequence: 1 }, "{at}");
     }
     let long = [asked.data, &[56]].concat();
     for data in [&asked.data[..55], &long, &[]] {
         let bytes = message(&Message::EchoReply(Echo { data, ..asked }));
-        assert_eq!(pinger.take(&bytes, MS, 0), Took::Changed { sequence: 1 });
+        assert_eq!(pinger.take(&bytes, MS, 0), PingResult::Changed { sequence: 1 });
     }
     let never = message(&Message::EchoReply(Echo { sequence: 2, ..asked }));
-    assert_eq!(pinger.take(&never, MS, 0), Took::Changed { sequence: 2 });
+    assert_eq!(pinger.take(&never, MS, 0), PingResult::Changed { sequence: 2 });
     assert_eq!((pinger.summary().counts.changed, pinger.summary().counts.received), (8, 0));
 }
 
@@ -112,7 +116,7 @@ fn after_all_sequences_an_old_reply_is_not_taken_for_a_new_one() {
         pinger.request(sent, 0);
     }
     // Its sequence, 1, is the last request's now, but not its time.
-    assert_eq!(pinger.take(&old, SECOND_NS, 0), Took::Changed { sequence: 1 });
+    assert_eq!(pinger.take(&old, SECOND_NS, 0), PingResult::Changed { sequence: 1 });
     let summary = pinger.summary();
     assert_eq!((summary.counts.sent, summary.lost), (65_537, 65_537));
 }
@@ -167,7 +171,7 @@ fn the_other_clock_is_seen_by_the_shortest_round_trip() {
         let request = pinger.request(0, 1000).to_vec();
         let answer = time_reply(&request, 1000 + there, 250);
         let (rtt, now_ms) = (u64::from(there + back) * MS, 1000 + there + back);
-        assert!(matches!(pinger.take(&answer, rtt, now_ms), Took::Reply { .. }));
+        assert!(matches!(pinger.take(&answer, rtt, now_ms), PingResult::Reply { .. }));
     }
     let clock = pinger.summary().clock.expect("a clock");
     assert_eq!((clock.ahead_ms, clock.uncertain_ms), (250.0, 3.0));
@@ -193,10 +197,10 @@ fn times_that_are_not_since_midnight_are_counted_and_not_reckoned_with() {
     let Ok(Message::Timestamp(asked)) = Message::check(&request) else { panic!("no request") };
     let times = Timestamp { receive_ms: 0x8000_0000, transmit_ms: 7, ..asked };
     let answer = message(&Message::TimestampReply(times));
-    assert!(matches!(pinger.take(&answer, MS, 6), Took::Reply { .. }));
+    assert!(matches!(pinger.take(&answer, MS, 6), PingResult::Reply { .. }));
     let other = Timestamp { originate_ms: 6, ..asked };
     let other = message(&Message::TimestampReply(other));
-    assert_eq!(pinger.take(&other, MS, 6), Took::Changed { sequence: 1 });
+    assert_eq!(pinger.take(&other, MS, 6), PingResult::Changed { sequence: 1 });
     let summary = pinger.summary();
     assert_eq!((summary.counts.nonstandard_times, summary.clock), (1, None));
 }
@@ -206,7 +210,7 @@ fn errors_about_our_requests_are_counted() {
     let mut pinger = echo(56);
     pinger.request(0, 0);
     let notice = Notice {
-        trouble: Trouble::Unreachable,
+        trouble: NoticeKind::Unreachable,
         code: 1,
         from: FAR,
         protocol: 1,
@@ -218,7 +222,7 @@ fn errors_about_our_requests_are_counted() {
         first: [0; 8],
     };
     assert!(pinger.notice(&notice));
-    assert!(pinger.notice(&Notice { trouble: Trouble::TimeExceeded, ..notice }));
+    assert!(pinger.notice(&Notice { trouble: NoticeKind::TimeExceeded, ..notice }));
     let others = [
         Notice { local_port: ID + 1, ..notice },
         Notice { remote_port: 2, ..notice },

@@ -3,7 +3,7 @@
 use crate::packets::{self, PING, PONG, TIMESTAMP};
 use crate::{FAR, PEER, US, World, datagram, header, message, ours};
 use std::net::Ipv4Addr;
-use weir_net::icmp::{Counts, Notice, Trouble};
+use weir_net::icmp::{IcmpCounts, Notice, NoticeKind};
 use weir_net::wire::icmp::{Message, Quoted};
 use weir_net::wire::ipv4::{Header, protocol};
 
@@ -39,7 +39,7 @@ fn redirects_for_a_type_of_service_are_not() {
     for code in [2, 3] {
         let mut world = behind_peer();
         world.take(&redirect(code, BETTER, &ours()));
-        world.expect_silence(Counts { redirects_service: 1, ..Counts::default() });
+        world.expect_silence(IcmpCounts { redirects_service: 1, ..IcmpCounts::default() });
     }
 }
 
@@ -49,7 +49,7 @@ fn redirects_of_somebody_else_are_refused() {
         let mut world = World::default();
         world.heard.gateway = gateway;
         world.take(&redirect(1, BETTER, &ours()));
-        world.expect_silence(Counts { redirects_sender: 1, ..Counts::default() });
+        world.expect_silence(IcmpCounts { redirects_sender: 1, ..IcmpCounts::default() });
     }
 }
 
@@ -58,7 +58,7 @@ fn redirects_to_what_is_no_neighbour_are_refused() {
     for gateway in ["10.9.1.1", "192.0.2.1", "10.9.0.2", "10.9.0.0", "10.9.0.255", "0.0.0.0"] {
         let mut world = behind_peer();
         world.take(&redirect(1, gateway.parse().expect("an address"), &ours()));
-        world.expect_silence(Counts { redirects_gateway: 1, ..Counts::default() });
+        world.expect_silence(IcmpCounts { redirects_gateway: 1, ..IcmpCounts::default() });
     }
 }
 
@@ -70,7 +70,7 @@ fn redirects_about_what_we_did_not_send_are_refused() {
         let about = Header { source, destination, protocol: protocol::UDP, ..header() };
         let mut world = behind_peer();
         world.take(&redirect(1, BETTER, &datagram(about, &[], &[7; 8])));
-        world.expect_silence(Counts { redirects_not_ours: 1, ..Counts::default() });
+        world.expect_silence(IcmpCounts { redirects_not_ours: 1, ..IcmpCounts::default() });
     }
 }
 
@@ -78,7 +78,7 @@ fn redirects_about_what_we_did_not_send_are_refused() {
 fn redirects_to_the_gateway_used_say_nothing() {
     let mut world = behind_peer();
     world.take(&redirect(1, PEER, &ours()));
-    world.expect_silence(Counts { redirects_known: 1, ..Counts::default() });
+    world.expect_silence(IcmpCounts { redirects_known: 1, ..IcmpCounts::default() });
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_redirect_with_a_wrong_checksum_is_dropped() {
     let mut bytes = redirect(1, BETTER, &ours());
     bytes[27] ^= 1;
     world.take(&bytes);
-    world.expect_silence(Counts { dropped_checksum: 1, ..Counts::default() });
+    world.expect_silence(IcmpCounts { dropped_checksum: 1, ..IcmpCounts::default() });
 }
 
 /// An error of the peer.
@@ -100,7 +100,7 @@ fn errors_about_our_datagrams_are_passed_to_their_process() {
     let ours = ours();
     let quoted = Quoted::check(&ours).expect("a datagram");
     let notice = Notice {
-        trouble: Trouble::Unreachable,
+        trouble: NoticeKind::Unreachable,
         code: 4,
         from: PEER,
         protocol: protocol::UDP,
@@ -117,11 +117,11 @@ fn errors_about_our_datagrams_are_passed_to_their_process() {
         (Message::Unreachable { code: 1, mtu_bytes: 0, quoted }, plain),
         (
             Message::TimeExceeded { code: 1, quoted },
-            Notice { trouble: Trouble::TimeExceeded, ..plain },
+            Notice { trouble: NoticeKind::TimeExceeded, ..plain },
         ),
         (
             Message::ParameterProblem { code: 0, pointer: 20, quoted },
-            Notice { trouble: Trouble::ParameterProblem, code: 0, pointer: 20, ..plain },
+            Notice { trouble: NoticeKind::ParameterProblem, code: 0, pointer: 20, ..plain },
         ),
     ];
     for (message, notice) in cases {
@@ -175,7 +175,7 @@ fn errors_that_no_process_waits_for_are_counted() {
         let quoted = Quoted::check(&about).expect("a datagram");
         let mut world = World::default();
         world.take(&error(&Message::TimeExceeded { code: 1, quoted }));
-        world.expect_silence(Counts { errors_nobodys: 1, ..Counts::default() });
+        world.expect_silence(IcmpCounts { errors_nobodys: 1, ..IcmpCounts::default() });
     }
 }
 
@@ -185,7 +185,7 @@ fn errors_about_what_others_sent_are_not_passed_on() {
     let quoted = Quoted::check(&about).expect("a datagram");
     let mut world = World::default();
     world.take(&error(&Message::Unreachable { code: 3, mtu_bytes: 0, quoted }));
-    world.expect_silence(Counts { errors_not_ours: 1, ..Counts::default() });
+    world.expect_silence(IcmpCounts { errors_not_ours: 1, ..IcmpCounts::default() });
 }
 
 #[test]
@@ -194,5 +194,5 @@ fn source_quenches_are_ignored() {
     let quoted = Quoted::check(&ours).expect("a datagram");
     let mut world = World::default();
     world.take(&error(&Message::SourceQuench { quoted }));
-    world.expect_silence(Counts { source_quenches_ignored: 1, ..Counts::default() });
+    world.expect_silence(IcmpCounts { source_quenches_ignored: 1, ..IcmpCounts::default() });
 }

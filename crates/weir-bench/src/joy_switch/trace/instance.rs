@@ -5,7 +5,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use weir_measure::bench::case::{Site, Trouble};
+use weir_measure::bench::case::{CaseError, Site};
 
 const PREFIX: &str = "weir-bench-";
 const EVENTS: [&str; 5] = [
@@ -27,7 +27,7 @@ pub struct Instance {
 
 impl Instance {
     /// Makes an instance that traces the switches and calls of some processes.
-    pub fn new(site: &Site, pids: &[u32]) -> Result<Instance, Trouble> {
+    pub fn new(site: &Site, pids: &[u32]) -> Result<Instance, CaseError> {
         let (tracing, root) = tracing(site)?;
         let instances = tracing.join("instances");
         remove_stale(&instances);
@@ -46,20 +46,20 @@ impl Instance {
     }
 
     /// Begins to trace.
-    pub fn start(&self) -> Result<(), Trouble> {
+    pub fn start(&self) -> Result<(), CaseError> {
         self.set("trace", "")?;
         self.set("tracing_on", "1")
     }
 
     /// Ends it: the events.
-    pub fn stop(&self) -> Result<String, Trouble> {
+    pub fn stop(&self) -> Result<String, CaseError> {
         self.set("tracing_on", "0")?;
         let text = fs::read(self.path.join("trace"));
         let text = text.map_err(|error| lacking("read a trace", &error))?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    fn set(&self, file: &str, value: &str) -> Result<(), Trouble> {
+    fn set(&self, file: &str, value: &str) -> Result<(), CaseError> {
         fs::write(self.path.join(file), value)
             .map_err(|error| lacking(&format!("set {file} of a trace"), &error))
     }
@@ -71,12 +71,14 @@ impl Drop for Instance {
     }
 }
 
-fn lacking(what: &str, error: &std::io::Error) -> Trouble {
-    Trouble::left_out(format!("cannot {what}: {error} (root can, if the kernel supports tracing)"))
+fn lacking(what: &str, error: &std::io::Error) -> CaseError {
+    CaseError::left_out(format!(
+        "cannot {what}: {error} (root can, if the kernel supports tracing)"
+    ))
 }
 
 /// The tracing file system: where it is mounted, or mounted for this process alone.
-fn tracing(site: &Site) -> Result<(PathBuf, Option<OwnedFd>), Trouble> {
+fn tracing(site: &Site) -> Result<(PathBuf, Option<OwnedFd>), CaseError> {
     let usual = Path::new("/sys/kernel/tracing");
     if usual.join("instances").exists() {
         return Ok((usual.into(), None));

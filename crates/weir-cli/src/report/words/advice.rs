@@ -3,8 +3,8 @@
 use super::{hints, quota, started, verdict};
 use crate::units::capacity;
 use crate::units::words::{count, factor_about, factor_at_most, of_cpus, percent, stage, things};
-use weir_doctor::advice::{Advice, Gain, Kind, Scarcity, scarcity};
-use weir_doctor::around::{Around, others, queued};
+use weir_doctor::advice::{Advice, AdviceKind, Gain, Scarcity, scarcity};
+use weir_doctor::around::{CpuCause, others, queued};
 use weir_doctor::facts::{Run, Stage};
 
 /// What to do, and why, in a sentence without the gain. `remembers`: a later run of the same text
@@ -28,13 +28,13 @@ pub fn gain(gain: Gain) -> String {
     }
 }
 
-fn pipe(run: &Run, kind: Kind, position: usize, remembers: bool) -> String {
+fn pipe(run: &Run, kind: AdviceKind, position: usize, remembers: bool) -> String {
     let pipe = &run.pipes[position];
     let (full, empty) = pipe.shares();
     let between = format!("{}->{}", pipe.from + 1, pipe.to + 1);
     let (full, empty) = (percent(full), percent(empty));
     let evidence = format!("it was full {full} and empty {empty} of the time");
-    if kind == Kind::LargerPipe {
+    if kind == AdviceKind::LargerPipe {
         let limit = capacity(pipe.limit_bytes);
         return format!("give pipe {between} up to {limit} (--pipe-size auto): {evidence}");
     }
@@ -45,32 +45,41 @@ fn pipe(run: &Run, kind: Kind, position: usize, remembers: bool) -> String {
     )
 }
 
-fn of_stage(run: &Run, kind: Kind, position: usize) -> String {
+fn of_stage(run: &Run, kind: AdviceKind, position: usize) -> String {
     let of = &run.stages[position];
     let (name, io) = (stage(position, &of.label), of.io.unwrap_or_default());
     match kind {
-        Kind::FewerProcesses => {
+        AdviceKind::FewerProcesses => {
             let what = of.started.as_ref().map(started).unwrap_or_default();
             let programs = of.started.iter().flat_map(|started| started.frequent());
             format!("{}: {name} {what}", hints::instead_of_processes(&of.label, programs))
         }
-        Kind::CLocale => format!(
+        AdviceKind::CLocale => format!(
             "set LC_ALL=C for {name} if byte order is enough: {} compares text by the locale {}",
             of.program,
             of.locale.as_deref().unwrap_or_default()
         ),
-        Kind::ParallelCompressor => {
+        AdviceKind::ParallelCompressor => {
             let idle = of_cpus((run.host.idle_cpus.unwrap_or(0.0) * 10.0).round() / 10.0);
             let were = if idle == "1 CPU" { "was" } else { "were" };
             let (instead, note) = hints::parallel(&of.label);
             format!("{instead} in place of {name}{note}: it used one CPU while {idle} {were} idle")
         }
-        Kind::LargerReads => transfers(of, kind, &name, "reads", io.read_calls, io.read_bytes),
+        AdviceKind::LargerReads => {
+            transfers(of, kind, &name, "reads", io.read_calls, io.read_bytes)
+        }
         _ => transfers(of, kind, &name, "writes", io.write_calls, io.write_bytes),
     }
 }
 
-fn transfers(of: &Stage, kind: Kind, name: &str, verb: &str, calls: u64, bytes: u64) -> String {
+fn transfers(
+    of: &Stage,
+    kind: AdviceKind,
+    name: &str,
+    verb: &str,
+    calls: u64,
+    bytes: u64,
+) -> String {
     let each = things(bytes / calls.max(1), "byte");
     let hint = hints::buffering(&of.label, kind);
     format!("{hint}: {name} {verb} {each} a call in {} calls", count(calls))
@@ -84,7 +93,7 @@ fn more_cpus(run: &Run) -> String {
             format!("a higher CPU quota: the run was {}", quota(cpus, share))
         }
         Some(Scarcity::Crowded) => {
-            let said = |around: Around| verdict::around(run, &around);
+            let said = |around: CpuCause| verdict::around(run, &around);
             let who = others(run).map(said).collect::<Vec<_>>().join(", ");
             format!("run it when the host has less to do: {who}, and {waited}")
         }

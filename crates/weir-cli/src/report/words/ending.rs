@@ -1,7 +1,7 @@
 //! How a stage ended, where that is worth saying.
 
 use crate::units::words::stage;
-use weir_doctor::ending::{Answer, OutOfMemory, Remark};
+use weir_doctor::ending::{OutOfMemory, Remark, StatusMeaning};
 
 /// One stage and its end.
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +35,11 @@ pub fn remark(ended: &Ended, remark: Remark) -> String {
         }
         Remark::Answered(answer) => {
             let meaning = match answer {
-                Answer::NoMatch => "nothing matched",
-                Answer::Different => "there were differences",
-                Answer::False => "the condition is false",
-                Answer::Empty => "the result is empty or 0",
-                Answer::TimeOver => "the time limit was reached",
+                StatusMeaning::NoMatch => "nothing matched",
+                StatusMeaning::Different => "there were differences",
+                StatusMeaning::False => "the condition is false",
+                StatusMeaning::Empty => "the result is empty or 0",
+                StatusMeaning::TimeOver => "the time limit was reached",
             };
             format!("{name} ended with status {how}: {meaning}")
         }

@@ -1,6 +1,6 @@
 //! What to do about a program, by its name and options.
 
-use weir_doctor::advice::Kind;
+use weir_doctor::advice::AdviceKind;
 use weir_doctor::programs::{Parallel, parallel_form, split};
 
 /// What to do instead of starting these programs (the most frequent first) again and again.
@@ -46,17 +46,17 @@ pub(super) fn parallel(label: &str) -> (&'static str, &'static str) {
 }
 
 /// How the program is told to make larger transfers.
-pub(super) fn buffering(label: &str, kind: Kind) -> &'static str {
+pub(super) fn buffering(label: &str, kind: AdviceKind) -> &'static str {
     let (program, arguments) = split(label).unwrap_or(("", Vec::new()));
     let has = |flag: &str| arguments.contains(&flag);
     match program {
         "grep" | "egrep" | "fgrep" if has("--line-buffered") => "leave out --line-buffered",
         "sed" if has("-u") || has("--unbuffered") => "leave out -u",
         "stdbuf" => "leave out stdbuf",
-        "dd" if kind == Kind::LargerWrites => "set a larger block size (bs=64K)",
+        "dd" if kind == AdviceKind::LargerWrites => "set a larger block size (bs=64K)",
         "dd" => "set a larger block size (bs=64K iflag=fullblock)",
         "tail" | "head" | "cut" | "tr" => "change the program that feeds it or starts it",
-        "while" | "until" | "for" if kind == Kind::LargerReads => {
+        "while" | "until" | "for" if kind == AdviceKind::LargerReads => {
             "use awk in place of the shell's read, which takes one byte a call from a pipe"
         }
         "while" | "until" | "for" => "redirect the output of the whole loop once, or use awk",
@@ -64,7 +64,7 @@ pub(super) fn buffering(label: &str, kind: Kind) -> &'static str {
         p if p.starts_with("python") => "let it buffer (no flush=True, no PYTHONUNBUFFERED)",
         "awk" | "gawk" | "mawk" => "leave out fflush() and -W interactive",
         "perl" => "leave $| unset",
-        _ if kind == Kind::LargerWrites => {
+        _ if kind == AdviceKind::LargerWrites => {
             "let it buffer its output (stdbuf -o64K, or its own option)"
         }
         _ => "let it read in larger blocks",
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn hints_name_the_flag_that_was_given() {
-        let hint = |label| buffering(label, Kind::LargerWrites);
+        let hint = |label| buffering(label, AdviceKind::LargerWrites);
         assert_eq!(hint("python3 -u gen.py"), "leave out -u");
         assert_eq!(hint("grep --line-buffered x"), "leave out --line-buffered");
         assert!(hint("mytool").contains("stdbuf"));

@@ -1,7 +1,7 @@
 //! Sentences on runs written down by hand.
 
 use super::*;
-use weir_doctor::advice::{Advice, Gain, Kind, advise};
+use weir_doctor::advice::{Advice, AdviceKind, Gain, advise};
 use weir_doctor::ending::{Ending, MemoryKills};
 use weir_doctor::facts::{Host, Pipe, Program, Quota, Stage};
 use weir_doctor::partition::Times;
@@ -211,7 +211,7 @@ fn advice_on_a_stage_says_what_it_did() {
                 CPU while 1 CPU was idle";
     assert_eq!(advised(&zipped, false), said);
     reads(&mut zipped.stages[0], 9_600_000, 9_600_000);
-    let (kind, gain) = (Kind::LargerReads, Gain::About(2.0));
+    let (kind, gain) = (AdviceKind::LargerReads, Gain::About(2.0));
     let reads = Advice { kind, stage: Some(0), pipe: None, gain };
     let said = "let it read in larger blocks: 1 gzip -dc f.gz reads 1 byte a call in 9600 k calls";
     assert_eq!(advice(&zipped, &reads, false), said);

@@ -3,10 +3,10 @@
 
 use super::{all_cpus, quota, started};
 use crate::units::words::{cpus, factor_about, factor_at_most, of_cpus, percent, stage};
-use weir_doctor::around::Around;
+use weir_doctor::around::CpuCause;
 use weir_doctor::facts::Run;
 use weir_doctor::programs::program_name;
-use weir_doctor::verdict::{Busy, Culprit, Finding, Part, Verdict};
+use weir_doctor::verdict::{Bottleneck, Busy, BusyPart, Finding, Verdict};
 
 /// The verdict on a run.
 pub fn verdict(run: &Run, verdict: &Verdict) -> String {
@@ -43,7 +43,7 @@ pub fn verdict(run: &Run, verdict: &Verdict) -> String {
             let [first, last] = both
                 .map(|(position, share)| format!("{} (busy {})", name(position), percent(share)));
             let full = match verdict.around.first() {
-                Some(Around::Full) => format!("; {}", around.remove(0)),
+                Some(CpuCause::Full) => format!("; {}", around.remove(0)),
                 _ => String::new(),
             };
             format!("no single bottleneck: {first} and {last}{full}")
@@ -72,16 +72,16 @@ pub fn verdict(run: &Run, verdict: &Verdict) -> String {
 }
 
 /// What took CPU time of the run, in a clause.
-pub(super) fn around(run: &Run, around: &Around) -> String {
+pub(super) fn around(run: &Run, around: &CpuCause) -> String {
     match around {
-        Around::Throttled { cpus, share } => quota(*cpus, *share),
-        Around::Others(used) => {
+        CpuCause::Throttled { cpus, share } => quota(*cpus, *share),
+        CpuCause::Others(used) => {
             format!("other processes used {} of {}", cpus(*used), all_cpus(run))
         }
-        Around::Steal(used) => {
+        CpuCause::Steal(used) => {
             format!("the hypervisor took away {} of {} (steal)", cpus(*used), all_cpus(run))
         }
-        Around::Full => match run.usable_cpus() {
+        CpuCause::Full => match run.usable_cpus() {
             1.0 => String::from("the one CPU was full"),
             cpus => format!("the {} were full", of_cpus(cpus)),
         },
@@ -104,20 +104,20 @@ fn busy(run: &Run, position: usize, busy: &Busy) -> String {
         .map(|(part, share)| {
             let socket = || stage.peer.as_ref().map(ToString::to_string);
             let what = match part {
-                Part::Cpu => "on CPU",
-                Part::Queue => "waiting for a CPU",
-                Part::Disk => "waiting for the disk",
-                Part::Sleep => "asleep",
-                Part::Socket => {
+                BusyPart::Cpu => "on CPU",
+                BusyPart::Queue => "waiting for a CPU",
+                BusyPart::Disk => "waiting for the disk",
+                BusyPart::Sleep => "asleep",
+                BusyPart::Socket => {
                     let peer = socket().unwrap_or_else(|| String::from("a socket"));
                     return format!("waiting for {peer} {}", percent(*share));
                 }
-                Part::Lock => "waiting for a lock",
-                Part::Child => "waiting for a child",
-                Part::File => "waiting for another file",
-                Part::Device => "waiting for a terminal or device",
-                Part::Stopped => "stopped",
-                Part::Unknown => "blocked on something unknown",
+                BusyPart::Lock => "waiting for a lock",
+                BusyPart::Child => "waiting for a child",
+                BusyPart::File => "waiting for another file",
+                BusyPart::Device => "waiting for a terminal or device",
+                BusyPart::Stopped => "stopped",
+                BusyPart::Unknown => "blocked on something unknown",
             };
             format!("{what} {}", percent(*share))
         })
@@ -126,7 +126,7 @@ fn busy(run: &Run, position: usize, busy: &Busy) -> String {
 }
 
 /// `if 2 grep took no time, the next limit would be 3 wc -l: at most 2.0x faster`.
-fn next_limit(run: &Run, culprit: &Culprit) -> Option<String> {
+fn next_limit(run: &Run, culprit: &Bottleneck) -> Option<String> {
     let (next, limit) = (culprit.next_stage?, culprit.speedup_limit?);
     let label = &run.stages[culprit.stage].label;
     let short = stage(culprit.stage, program_name(label).unwrap_or(label));

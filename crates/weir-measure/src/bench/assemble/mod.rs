@@ -1,4 +1,4 @@
-//! From what the cells said to the report.
+//! Making the report from the output of the cells.
 
 mod paired;
 mod series;
@@ -13,16 +13,16 @@ use series::{Batches, Series};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A batch is labelled slow when the reference loop beside it took this much longer than nominal.
+/// A batch is labelled slow when the reference loop beside it exceeded nominal by this much.
 const SLOW: f64 = 1.1;
-/// A nominal step that is further off than this is another machine's.
+/// A nominal step that differs by more than this comes from another machine.
 const STALE: f64 = 1.5;
-/// Differences of cases below this are taken for none, in verdicts.
+/// In verdicts, differences of cases below this count as none.
 pub const BAND: f64 = 0.05;
 
-/// What is known of a run beside its batches.
+/// The facts about a run beside its batches.
 #[derive(Clone, Debug)]
-pub struct About {
+pub struct RunFacts {
     /// The version of weir.
     pub weir_version: String,
     /// When it began, in seconds since 1970.
@@ -31,16 +31,16 @@ pub struct About {
     pub duration: Duration,
     /// The host.
     pub host: Host,
-    /// What the host did just before.
+    /// The activity of the host just before.
     pub rates: Rates,
     /// Whether it was stopped before its end.
     pub interrupted: bool,
-    /// A step of the reference loop on this host, from an earlier run.
+    /// The step time of the reference loop on this host, from an earlier run.
     pub nominal_ns: Option<f64>,
 }
 
 /// Makes the report of a run.
-pub fn report(suites: &[Suite], plan: &Plan, collected: &[Collected], about: About) -> Report {
+pub fn report(suites: &[Suite], plan: &Plan, collected: &[Collected], about: RunFacts) -> Report {
     let reference = reference(collected, about.nominal_ns);
     let mut report = Report {
         schema: SCHEMA.into(),
@@ -80,7 +80,7 @@ fn placements(blocks: &[Block]) -> BTreeMap<super::params::Placement, Vec<u64>> 
     blocks.iter().map(|block| (block.placement, block.cpus.clone())).collect()
 }
 
-/// The nominal step is that of the host's first run, if it is known and still about right.
+/// Returns the nominal step: that of the host's first run, if it is known and still about right.
 fn reference(collected: &[Collected], known_ns: Option<f64>) -> Reference {
     let steps: Vec<f64> =
         collected.iter().flat_map(|cell| &cell.rows).map(|row| row.reference_ns).collect();
@@ -117,7 +117,7 @@ impl<'a> Assembler<'a> {
         block: &'a Block,
         cells: &[&Collected],
         report: &'a mut Report,
-        lacking: &mut Vec<Lacking>,
+        lacking: &mut Vec<CaseFailure>,
     ) -> Assembler<'a> {
         let suite = &suites[block.suite];
         let group = &suite.groups[block.group];
@@ -231,7 +231,7 @@ impl<'a> Assembler<'a> {
     }
 }
 
-/// Six significant digits: what is beyond them is no measurement, and much of the report's size.
+/// Rounds to six significant digits: more are no measurement, and much of the report's size.
 fn significant(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
@@ -248,7 +248,7 @@ struct Seen {
     floor: Option<f64>,
 }
 
-/// A case with several measures gives a figure each, told apart by the quantity.
+/// Names the figures of a case with several measures by their quantity.
 fn full_name(case: &str, measure: &Measure, measures: usize) -> String {
     if measures == 1 { case.into() } else { format!("{case}, {}", measure.quantity) }
 }
@@ -312,16 +312,16 @@ fn beside(batches: &Batches, nominal_ns: f64) -> Beside {
     beside
 }
 
-/// Something that was given up, and the cases it befell.
-struct Lacking {
+/// A failure, and the cases that it affects.
+struct CaseFailure {
     suite: String,
     text: String,
     cases: Vec<String>,
 }
 
-/// Adds what was given up in a block, and cases that gave nothing.
+/// Adds the failures of a block, and cases without batches.
 fn gather(
-    lacking: &mut Vec<Lacking>,
+    lacking: &mut Vec<CaseFailure>,
     suite: &Suite,
     group: &Group,
     block: &Block,
@@ -335,11 +335,11 @@ fn gather(
     };
     let whole = format!("{} at {}", group.name, block.placement);
     let mut add = |text: String, case: String| {
-        let same = |known: &&mut Lacking| known.suite == suite.name && known.text == text;
+        let same = |known: &&mut CaseFailure| known.suite == suite.name && known.text == text;
         match lacking.iter_mut().find(same) {
             Some(known) if known.cases.contains(&case) => {}
             Some(known) => known.cases.push(case),
-            None => lacking.push(Lacking { suite: suite.name.into(), text, cases: vec![case] }),
+            None => lacking.push(CaseFailure { suite: suite.name.into(), text, cases: vec![case] }),
         }
     };
     let mut excused = vec![false; block.cases.len() + 1];
@@ -362,10 +362,10 @@ fn gather(
     }
 }
 
-impl From<Lacking> for Note {
-    /// One line, however many cases it befell.
-    fn from(lacking: Lacking) -> Note {
-        let Lacking { suite, text, cases } = lacking;
+impl From<CaseFailure> for Note {
+    /// Formats one line, however many cases it affects.
+    fn from(lacking: CaseFailure) -> Note {
+        let CaseFailure { suite, text, cases } = lacking;
         let text = match cases.as_slice() {
             [one] => format!("{one}: {text}"),
             [first, ..] => format!("{first} and {} more: {text}", cases.len() - 1),

@@ -1,4 +1,4 @@
-//! Cases against their baseline, and the same thing against itself.
+//! Comparisons of cases with their baseline, and of the same thing with itself.
 
 use super::super::case::{Group, Suite};
 use super::super::plan::Block;
@@ -8,7 +8,8 @@ use super::series::Series;
 use crate::bench::estimate::median;
 use crate::pairs::{Comparison, Verdict};
 
-/// Adds what pairs within processes say: cases against the baseline, the twin against the first.
+/// Adds the results of pairs within processes: cases against the baseline, the twin against the
+/// first.
 pub fn compare(suite: &Suite, group: &Group, block: &Block, series: &Series, report: &mut Report) {
     let case = |place: usize| &group.cases[block.cases[place]];
     if group.twin
@@ -65,7 +66,7 @@ fn conclusion(ratios: &[f64]) -> Option<Comparison> {
     Comparison::from_pairs(&pairs).ok()
 }
 
-/// Sums up the self-test.
+/// Summarises the self-test.
 pub fn conclude(test: &mut SelfTest) {
     let resolved: Vec<f64> = test.entries.iter().map(|entry| entry.resolves_share).collect();
     if resolved.is_empty() {

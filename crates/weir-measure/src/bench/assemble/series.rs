@@ -1,33 +1,33 @@
-//! The batches of a block by case, normalised, in strata.
+//! The batches of a block by case, normalised, divided into strata.
 
 use super::super::case::Measure;
-use super::super::cell::Row;
+use super::super::cell::CellBatch;
 use super::super::drive::Collected;
 use super::super::estimate::median;
 use super::super::params::Unit;
 use super::super::plan::Block;
 
-/// A line that takes twice the run's shortest round trip is far ...
+/// A cache line counts as far if its round trip is twice the run's shortest ...
 const FAR: f64 = 2.0;
-/// ... and so is every line, if the shortest takes this long: cores that share a cache are below.
+/// ... and every line does, if the shortest takes this long: cores that share a cache are below.
 const NEAR_NS_MAX: f64 = 200.0;
 /// A second stratum is a figure of its own from this many processes on.
 const PROCESSES_MIN: usize = 6;
 
-/// A batch in its block.
+/// A batch with its place in the block.
 #[derive(Clone, Debug)]
-pub struct Placed {
-    /// Which process.
+pub struct PlacedBatch {
+    /// Number of its process.
     pub process: u64,
-    /// What it said; `at_ms` counts from the start of the run.
-    pub row: Row,
+    /// The cell's row; `at_ms` counts from the start of the run.
+    pub row: CellBatch,
 }
 
 /// All batches of a block.
 #[derive(Debug)]
 pub struct Series {
-    /// By place of the case in the block; the last is the twin.
-    cases: Vec<Vec<Placed>>,
+    /// By index of the case in the block; the last is the twin.
+    cases: Vec<Vec<PlacedBatch>>,
     nominal_ns: f64,
     far_ns: f64,
     cpus: Vec<u64>,
@@ -37,37 +37,37 @@ pub struct Series {
 #[derive(Clone, Debug)]
 pub struct Batches {
     /// In the order of measuring.
-    pub list: Vec<Entry>,
-    /// "near" or "far", where a line was looked at.
+    pub list: Vec<SeriesValue>,
+    /// "near" or "far", if the cache line was measured.
     pub stratum: Option<&'static str>,
     /// Whether the values are differences, which may be 0 or below.
     pub is_difference: bool,
 }
 
-/// One of them.
+/// One value of a series.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct SeriesValue {
     /// As timed.
     pub timed: f64,
     /// Normalised.
     pub normalised: f64,
     /// The batch.
-    pub placed: Placed,
-    /// Whether it ended where it did not belong.
+    pub placed: PlacedBatch,
+    /// Whether it ended on a wrong CPU.
     pub moved: bool,
-    /// Its stratum, if that is not the one of the figure: it is shown and not counted.
+    /// Its stratum, if that is not the one of the figure: it is then shown but not counted.
     pub other_stratum: Option<&'static str>,
 }
 
 impl Series {
-    /// Sorts what the cells of a block said.
+    /// Sorts the output of a block's cells.
     pub fn new(cells: &[&Collected], block: &Block, nominal_ns: f64) -> Series {
         let mut cases = vec![Vec::new(); block.cases.len() + 1];
         for cell in cells {
             for row in &cell.rows {
                 if let Some(case) = cases.get_mut(row.case) {
-                    let row = Row { at_ms: cell.began_ms + row.at_ms, ..row.clone() };
-                    case.push(Placed { process: cell.process, row });
+                    let row = CellBatch { at_ms: cell.began_ms + row.at_ms, ..row.clone() };
+                    case.push(PlacedBatch { process: cell.process, row });
                 }
             }
         }
@@ -77,17 +77,17 @@ impl Series {
         Series { cases, nominal_ns, far_ns, cpus: block.cpus.clone() }
     }
 
-    /// Whether a case gave nothing.
+    /// Whether a case has no batches.
     pub fn is_empty(&self, place: usize) -> bool {
         self.cases[place].is_empty()
     }
 
-    /// The place of the twin of the first case.
+    /// Returns the index of the twin of the first case.
     pub fn twin(&self) -> usize {
         self.cases.len() - 1
     }
 
-    fn stratum(&self, row: &Row) -> Option<&'static str> {
+    fn stratum(&self, row: &CellBatch) -> Option<&'static str> {
         row.line_rtt_ns.map(|rtt| if rtt < self.far_ns { "near" } else { "far" })
     }
 
@@ -101,16 +101,22 @@ impl Series {
         }
     }
 
-    fn entry(&self, placed: &Placed, timed: f64, measure: Measure, scaled: bool) -> Entry {
+    fn entry(
+        &self,
+        placed: &PlacedBatch,
+        timed: f64,
+        measure: Measure,
+        scaled: bool,
+    ) -> SeriesValue {
         let row = &placed.row;
         let normalised =
             if scaled { self.normalise(timed, measure.unit, row.reference_ns) } else { timed };
         let moved = self.cpus.first().is_some_and(|cpu| *cpu != row.cpu);
-        Entry { timed, normalised, placed: placed.clone(), moved, other_stratum: None }
+        SeriesValue { timed, normalised, placed: placed.clone(), moved, other_stratum: None }
     }
 
-    /// The batches of one measure of a case: a list for each stratum with enough processes, of
-    /// which the largest also holds what is in none.
+    /// Returns the batches of one measure of a case: a list for each stratum with enough processes;
+    /// the largest also holds batches of no stratum.
     pub fn strata(
         &self,
         place: usize,
@@ -158,11 +164,11 @@ impl Series {
         lists
     }
 
-    /// Differences within rounds: the sum of the cases at some places less that at others.
+    /// Returns differences within rounds: the sum of the cases at some indices less that at others.
     pub fn difference(&self, plus: &[usize], minus: &[usize], divide_by: f64) -> Batches {
         let first = plus.first().copied().unwrap_or(0);
         let measure = Measure::TIME;
-        let value = |place: usize, like: &Placed| {
+        let value = |place: usize, like: &PlacedBatch| {
             let mut placed = self.cases[place].iter();
             let found = placed.find(|placed| {
                 placed.process == like.process && placed.row.round == like.row.round
@@ -186,7 +192,7 @@ impl Series {
         Batches { list, stratum: None, is_difference: true }
     }
 
-    /// One ratio b / a for each process: the median over its rounds, logarithmic.
+    /// Returns one ratio b / a for each process: the median over its rounds, logarithmic.
     pub fn ratios(&self, a: usize, b: usize) -> Vec<f64> {
         let mut processes: Vec<(u64, Vec<f64>)> = Vec::new();
         for one in &self.cases[a] {
@@ -211,13 +217,13 @@ impl Series {
 }
 
 impl Batches {
-    /// One value for each process, of its batches that count.
+    /// Returns one value for each process, from its batches that count.
     pub fn by_process(
         &self,
         middle: impl Fn(&[f64]) -> f64,
-        value: impl Fn(&Entry) -> f64,
+        value: impl Fn(&SeriesValue) -> f64,
     ) -> Vec<f64> {
-        let counted: Vec<&Entry> =
+        let counted: Vec<&SeriesValue> =
             self.list.iter().filter(|entry| entry.other_stratum.is_none()).collect();
         let processes = counted.chunk_by(|a, b| a.placed.process == b.placed.process);
         processes
@@ -225,18 +231,18 @@ impl Batches {
             .collect()
     }
 
-    /// All of them as timed.
+    /// Returns all values as timed.
     pub fn timed(&self) -> Vec<f64> {
         self.list.iter().map(|entry| entry.timed).collect()
     }
 
-    /// Those that count, normalised.
+    /// Returns the values that count, normalised.
     pub fn normalised(&self) -> Vec<f64> {
         let counted = self.list.iter().filter(|entry| entry.other_stratum.is_none());
         counted.map(|entry| entry.normalised).collect()
     }
 
-    /// Median round trip of a line beside those that count.
+    /// Returns the median round trip of a cache line beside those that count.
     pub fn line_rtt_ns(&self) -> Option<f64> {
         let counted = self.list.iter().filter(|entry| entry.other_stratum.is_none());
         let lines: Vec<f64> = counted.filter_map(|entry| entry.placed.row.line_rtt_ns).collect();

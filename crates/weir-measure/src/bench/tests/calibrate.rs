@@ -1,8 +1,8 @@
 //! Tests of how long batches are found to be. What a batch takes is made up: none looks at a clock.
 
 use super::super::calibrate::calibrate;
-use super::super::case::{Batch, Case, Site, Trouble, Work};
-use super::super::cell::{self, Line, Request};
+use super::super::case::{Batch, Case, CaseError, Site, Work};
+use super::super::cell::{self, CellLine, CellRequest};
 use super::super::params::{Load, Placement};
 use super::{case, suite};
 use crate::random::Random;
@@ -32,7 +32,7 @@ impl<F: FnMut(usize, u64) -> f64> Made<F> {
 }
 
 impl<F: FnMut(usize, u64) -> f64> Work for Made<F> {
-    fn batch(&mut self, count: u64) -> Result<Batch, Trouble> {
+    fn batch(&mut self, count: u64) -> Result<Batch, CaseError> {
         let ns = (self.takes)(self.took.len(), count);
         self.took.push(ns);
         Ok(Batch::time(ns, count))
@@ -158,7 +158,7 @@ fn a_held_up_batch_does_not_set_the_length_of_all() {
 fn count_when_held_up(which: u64) -> u64 {
     struct HeldUp(u64);
     impl Work for HeldUp {
-        fn batch(&mut self, count: u64) -> Result<Batch, Trouble> {
+        fn batch(&mut self, count: u64) -> Result<Batch, CaseError> {
             // Two in a row.
             let held_up = self.0 < 2;
             self.0 = self.0.wrapping_sub(1);
@@ -166,7 +166,7 @@ fn count_when_held_up(which: u64) -> u64 {
             Ok(Batch { elapsed_ns, values: vec![count as f64] })
         }
     }
-    let make = move |_: &Site| -> Result<Box<dyn Work>, Trouble> { Ok(Box::new(HeldUp(which))) };
+    let make = move |_: &Site| -> Result<Box<dyn Work>, CaseError> { Ok(Box::new(HeldUp(which))) };
     let suite = suite(vec![Case { make: Box::new(make), ..case("a", 1.0) }]);
     let site = Site {
         placement: Placement::Free,
@@ -174,7 +174,7 @@ fn count_when_held_up(which: u64) -> u64 {
         load: Load::None,
         directory: std::env::temp_dir(),
     };
-    let request = Request {
+    let request = CellRequest {
         suite: "suite".into(),
         group: "group".into(),
         cases: vec!["a".into()],
@@ -187,6 +187,6 @@ fn count_when_held_up(which: u64) -> u64 {
     let mut said = Vec::new();
     cell::run(&suite.groups[0], &request, &mut said).expect("it runs");
     let first = said.split(|byte| *byte == b'\n').next().expect("a line");
-    let Ok(Line::Count(0, count)) = serde_json::from_slice(first) else { panic!("no count") };
+    let Ok(CellLine::Count(0, count)) = serde_json::from_slice(first) else { panic!("no count") };
     count
 }

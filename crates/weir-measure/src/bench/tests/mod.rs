@@ -7,14 +7,14 @@ mod pace;
 mod reports;
 
 use super::case::{
-    Batch, BatchSize, Case, Derived, Group, Measure, Normalise, Sides, Site, Suite, Trouble, Work,
+    Batch, BatchSize, Case, CaseError, Derived, Group, Measure, Normalise, Sides, Site, Suite, Work,
 };
-use super::cell::{self, Line, Request, Row};
+use super::cell::{self, CellBatch, CellLine, CellRequest};
 use super::drive::{self, Driven, Observer};
 use super::params::{Load, Params, Placement};
 use super::pick::{Pick, Picks};
 use super::place::Topology;
-use super::plan::{Plan, PlanError, Wish};
+use super::plan::{Plan, PlanError, PlanRequest};
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -23,9 +23,9 @@ use std::time::{Duration, Instant};
 struct Says(f64);
 
 impl Work for Says {
-    fn batch(&mut self, count: u64) -> Result<Batch, Trouble> {
+    fn batch(&mut self, count: u64) -> Result<Batch, CaseError> {
         if self.0 < 0.0 {
-            return Err(Trouble::failed("it broke"));
+            return Err(CaseError::failed("it broke"));
         }
         Ok(Batch::time(self.0 * count as f64, count))
     }
@@ -70,8 +70,8 @@ pub fn suite(cases: Vec<Case>) -> Suite {
     Suite { name: "suite", about: "", source: "", groups: vec![group] }
 }
 
-fn wish(suites: &[&str]) -> Wish {
-    Wish {
+fn wish(suites: &[&str]) -> PlanRequest {
+    PlanRequest {
         picks: Picks {
             suites: suites.iter().map(|name| Pick::parse(name).expect("a suite")).collect(),
             filter: None,
@@ -99,7 +99,7 @@ impl Observer for Patient {
 #[test]
 fn a_cell_runs_every_case_each_round_and_says_what_failed() {
     let suite = suite(vec![case("a", 1_000.0), case("b", 3_000.0), case("broken", -1.0)]);
-    let request = Request {
+    let request = CellRequest {
         suite: "suite".into(),
         group: "group".into(),
         cases: ["a", "b", "broken", "unknown"].map(String::from).to_vec(),
@@ -116,14 +116,14 @@ fn a_cell_runs_every_case_each_round_and_says_what_failed() {
     };
     let mut said = Vec::new();
     cell::run(&suite.groups[0], &request, &mut said).expect("it runs");
-    let lines: Vec<Line> = said
+    let lines: Vec<CellLine> = said
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
         .map(|line| serde_json::from_slice(line).expect("a line of JSON"))
         .collect();
-    let rows: Vec<&Row> = lines
+    let rows: Vec<&CellBatch> = lines
         .iter()
-        .filter_map(|l| if let Line::Batch(row) = l { Some(row) } else { None })
+        .filter_map(|l| if let CellLine::Batch(row) = l { Some(row) } else { None })
         .collect();
     let rounds = rows.iter().map(|row| row.round).max().expect("a round") + 1;
     for index in [0, 1, 4] {
@@ -134,7 +134,7 @@ fn a_cell_runs_every_case_each_round_and_says_what_failed() {
     assert!(rows.iter().all(|row| row.reference_ns > 0.0));
     let mut troubled: Vec<usize> = lines
         .iter()
-        .filter_map(|line| if let Line::Trouble(case, _) = line { *case } else { None })
+        .filter_map(|line| if let CellLine::Trouble(case, _) = line { *case } else { None })
         .collect();
     troubled.sort_unstable();
     assert_eq!(troubled, [2, 3]);

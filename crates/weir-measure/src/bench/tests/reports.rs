@@ -1,8 +1,8 @@
 //! From what cells said to the report.
 
-use super::super::assemble::{About, report};
+use super::super::assemble::{RunFacts, report};
 use super::super::case::{Activity, Case, Perspective};
-use super::super::cell::Row;
+use super::super::cell::CellBatch;
 use super::super::drive::Collected;
 use super::super::params::Placement;
 use super::super::place::Topology;
@@ -32,7 +32,7 @@ impl Host2 {
         for round in 0..6 {
             for (index, time) in times.iter().chain(times.first()).enumerate() {
                 let reach = if far { 4.0 } else { 1.0 };
-                rows.push(Row {
+                rows.push(CellBatch {
                     case: index,
                     round,
                     at_ms: round * 10,
@@ -71,8 +71,8 @@ impl Host2 {
     }
 }
 
-fn about() -> About {
-    About {
+fn about() -> RunFacts {
+    RunFacts {
         weir_version: "0".into(),
         started_unix_s: 0,
         duration: Duration::from_secs(1),
@@ -218,7 +218,7 @@ fn only_time_of_a_cpu_is_put_into_perspective() {
         let collected: Vec<Collected> =
             (0..8).map(|process| host(process, false).process(process, &[45_000.0])).collect();
         let rates = Rates { switches_per_s: 26_059.0, ..Rates::default() };
-        let report = report(&suites, &plan, &collected, About { rates, ..about() });
+        let report = report(&suites, &plan, &collected, RunFacts { rates, ..about() });
         report.cases[0].perspective.clone()
     };
     let here = of(false).expect("time of one CPU");

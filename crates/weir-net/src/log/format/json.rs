@@ -1,35 +1,35 @@
-//! An event as a line of JSON. Which fields an event has is said where it is declared.
+//! Formats an event as a line of JSON. The event types declare which fields it has.
 
-use super::super::event::{Event, Transport, What};
+use super::super::event::{Event, EventBody, Transport};
 use super::super::kinds::Kinds;
-use super::super::reason::Reason;
+use super::super::reason::EventReason;
 use super::text::timestamp;
 use super::{has_identifier, icmp_name, protocol_name};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Serialize, ser};
 use std::fmt::Write;
 
-/// What the lines call themselves.
+/// Name of the lines' schema.
 pub const SCHEMA: &str = "weir.net.log/1";
 
-/// A line; what an event does not have is left out.
+/// One line; fields that the event does not have are left out.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+struct JsonLine<'a> {
     schema: &'static str,
     weir_version: &'static str,
     kind: &'a str,
-    /// RFC 3339, in UTC: a number of so many ns is more than some readers of JSON can hold.
+    /// RFC 3339, in UTC: some JSON readers cannot hold a number of nanoseconds.
     time: String,
     time_ns: u64,
     #[serde(flatten)]
-    what: &'a What,
+    what: &'a EventBody,
 }
 
-/// Puts a line, with its newline.
+/// Appends a line with its newline.
 pub fn json(out: &mut String, event: &Event) {
     let kind = event.kind();
     let named = Kinds::EACH.iter().find(|(each, _)| *each == kind);
-    let line = Line {
+    let line = JsonLine {
         schema: SCHEMA,
         weir_version: env!("CARGO_PKG_VERSION"),
         kind: named.map_or("", |(_, name)| name),
@@ -37,7 +37,7 @@ pub fn json(out: &mut String, event: &Event) {
         time_ns: event.time_ns,
         what: &event.what,
     };
-    // Numbers and texts can always be written.
+    // Serialising numbers and strings cannot fail.
     out.push_str(&serde_json::to_string(&line).unwrap_or_default());
     out.push('\n');
 }
@@ -62,7 +62,7 @@ pub fn put_protocol<S: Serializer>(protocol: &u8, serializer: S) -> Result<S::Ok
     put_named(serializer, ("protocol", *protocol), ("protocol_name", name))
 }
 
-/// Writes bytes in hexadecimal.
+/// Serialises bytes in hexadecimal.
 pub fn put_hex<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     let mut hex = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
@@ -71,7 +71,7 @@ pub fn put_hex<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::E
     serializer.serialize_str(&hex)
 }
 
-impl Serialize for Reason {
+impl Serialize for EventReason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         put_named(serializer, ("reason", self.number()), ("reason_name", self.name()))
     }

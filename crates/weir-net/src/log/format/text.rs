@@ -1,32 +1,34 @@
-//! An event as a line for people.
+//! Formats an event as a line of text.
 
-use super::super::event::{Change, Direction, Dump, Event, Failure, Packet, Station, Transport};
-use super::super::event::{Transaction, What};
-use super::super::reason::Reason;
+use super::super::event::{
+    Change, Direction, Dump, Event, FailureEvent, Packet, StationEvent, Transport,
+};
+use super::super::event::{EventBody, Transaction};
+use super::super::reason::EventReason;
 use super::{has_identifier, icmp_name, protocol_name};
 use crate::drop_reason::DropReason;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 use std::fmt::{self, Display, Write};
 
-/// Bytes of a dump that a line shows.
+/// Bytes of a dump that a line shows at most.
 const SHOWN_BYTES: usize = 32;
 
-/// The time zone in which times are shown.
+/// The time zone for times in text.
 #[derive(Clone, Debug)]
 pub struct Zone {
     zone: TimeZone,
-    /// The second that was asked for last, and its distance from UTC.
+    /// The last second asked for, and its offset from UTC.
     last: (i64, Offset),
 }
 
 impl Zone {
-    /// That of this machine and user.
+    /// Returns the time zone of this machine and user.
     pub fn local() -> Zone {
         Zone::of(TimeZone::system())
     }
 
-    /// UTC.
+    /// Returns UTC.
     pub fn utc() -> Zone {
         Zone::of(TimeZone::UTC)
     }
@@ -36,7 +38,7 @@ impl Zone {
         Zone { zone, last }
     }
 
-    /// Date and time of day, to the second.
+    /// Formats the date and the time of day, to the second.
     pub fn second(&mut self, time_ns: u64) -> String {
         let mut text = String::new();
         self.put(&mut text, time_ns);
@@ -45,7 +47,7 @@ impl Zone {
         text
     }
 
-    /// Date and time of day, to the microsecond.
+    /// Formats the date and the time of day, to the microsecond.
     fn put(&mut self, out: &mut String, time_ns: u64) {
         let time = timestamp(time_ns);
         if time.as_second() != self.last.0 {
@@ -59,22 +61,22 @@ impl Zone {
     }
 }
 
-/// A time since 1970. Later ones than can be told (beyond the year 9999) are the last that can.
+/// Converts a time since 1970; times beyond the year 9999 become the last that can be shown.
 pub fn timestamp(time_ns: u64) -> Timestamp {
     let since = SignedDuration::from_nanos(i64::try_from(time_ns).unwrap_or(i64::MAX));
     Timestamp::from_duration(since).unwrap_or(Timestamp::MAX)
 }
 
-/// Puts a line, with its newline. What a packet holds is shown in hexadecimal only.
+/// Appends a line with its newline. Packet bytes are shown in hexadecimal only.
 pub fn text(out: &mut String, event: &Event, zone: &mut Zone) {
     zone.put(out, event.time_ns);
     // Writing to a string does not fail.
     let _ = match &event.what {
-        What::Transaction(Transaction { direction, packet }) => {
+        EventBody::Transaction(Transaction { direction, packet }) => {
             let way = way(*direction, "in", "out");
             writeln!(out, " {way:<8} {packet}, {} bytes", packet.length_bytes)
         }
-        What::Dropped(dropped) => {
+        EventBody::Dropped(dropped) => {
             let packet = &dropped.packet;
             let bytes = packet.length_bytes;
             match dropped.reason == DropReason::Ipv6.into() {
@@ -82,9 +84,9 @@ pub fn text(out: &mut String, event: &Event, zone: &mut Zone) {
                 false => writeln!(out, " drop     {packet}, {bytes} bytes: {}", dropped.reason),
             }
         }
-        What::Failure(failure) => writeln!(out, " error    {failure}"),
-        What::Dump(dump) => put_dump(out, dump),
-        What::Station(station) => writeln!(out, " station  {station}"),
+        EventBody::Failure(failure) => writeln!(out, " error    {failure}"),
+        EventBody::Dump(dump) => put_dump(out, dump),
+        EventBody::Station(station) => writeln!(out, " station  {station}"),
     };
 }
 
@@ -114,7 +116,7 @@ fn put_dump(out: &mut String, dump: &Dump) -> fmt::Result {
     Ok(())
 }
 
-/// A protocol by name, or as a number.
+/// A protocol, shown by name or as a number.
 struct Protocol(u8);
 
 impl Display for Protocol {
@@ -155,7 +157,7 @@ impl Display for Packet {
     }
 }
 
-impl Display for Failure {
+impl Display for FailureEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !(self.source.is_unspecified() && self.target.is_unspecified()) {
             write!(f, "{} > {} ", self.source, self.target)?;
@@ -166,13 +168,13 @@ impl Display for Failure {
         self.reason.fmt(f)?;
         match (self.value, self.reason) {
             (0, _) => Ok(()),
-            (errno, Reason::SYSTEM) => write!(f, ", errno {errno}"),
+            (errno, EventReason::SYSTEM) => write!(f, ", errno {errno}"),
             (value, _) => write!(f, ", value {value}"),
         }
     }
 }
 
-impl Display for Station {
+impl Display for StationEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match self.change {
             Change::Attached => "attached",
