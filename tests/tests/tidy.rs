@@ -28,6 +28,20 @@ fn tracked_files_keep_the_house_rules() {
     demand_none(&faults);
 }
 
+/// What CI does not build is not claimed.
+#[test]
+fn the_rust_version_is_the_one_that_builds() {
+    let said = |file: &str, key: &str| {
+        let text = std::fs::read_to_string(files::root().join(file)).expect("a file of ours");
+        let line = text.lines().find_map(|line| line.strip_prefix(key).map(str::to_owned));
+        line.unwrap_or_else(|| panic!("{file} has no '{key}'"))
+    };
+    let builds = said("rust-toolchain.toml", "channel = ");
+    for manifest in ["Cargo.toml", "bench/compare/Cargo.toml"] {
+        assert_eq!(said(manifest, "rust-version = "), builds, "{manifest}");
+    }
+}
+
 #[test]
 fn files_import_each_other_one_way() {
     let Some(texts) = texts() else { return };

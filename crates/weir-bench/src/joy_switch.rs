@@ -181,7 +181,7 @@ fn by_flags(site: &Site) -> Made {
 }
 
 fn take_flag(flags: &Flags, flag: u64) -> Result<(), Trouble> {
-    match flags.wait_and_clear(flag, None) {
+    match flags.wait_and_clear(flag) {
         Ok(taken) if taken == flag => Ok(()),
         Ok(_) => Err(Trouble::failed("another flag was taken")),
         Err(error) => Err(trouble(error)),

@@ -26,16 +26,16 @@ pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
         // What no longer fits goes back to following from the size.
         settings.segment_bytes = settings.segment_bytes.filter(|bytes| *bytes <= size);
     }
-    let capacity = settings.capacity_bytes.unwrap_or(settings.levers().capacity_bytes);
+    let capacity = settings.capacity_bytes.unwrap_or(settings.habits().capacity_bytes);
     if let Some(segment) = segment(options, capacity) {
         settings.segment_bytes = Some(segment);
     }
     let segment = settings.segment_bytes.unwrap_or(capacity >> 3);
     settings.atomic_bytes =
         options.atomic.or(settings.atomic_bytes.filter(|bytes| *bytes <= segment));
-    let shape = settings.shape().map_err(fault)?;
+    let sizes = settings.sizes().map_err(fault)?;
     if size(options).is_some() {
-        settings.capacity_bytes = Some(shape.capacity_bytes());
+        settings.capacity_bytes = Some(sizes.capacity_bytes);
     }
     if options.calibrate {
         settings.measured = Some(measure()?);
@@ -86,14 +86,14 @@ fn live(options: &TuneOptions) -> Result<ExitCode, Fault> {
     let capacity_bytes = size(options);
     let segment_bytes = segment(options, capacity_bytes.unwrap_or(now.capacity_bytes));
     let asked = Ask { capacity_bytes, segment_bytes, atomic_bytes: options.atomic };
-    let shape = ask(file.as_fd(), asked).map_err(fault)?;
+    let sizes = ask(file.as_fd(), asked).map_err(fault)?;
     let asked = || {
         json!({
             "pipe": {"pid": pid, "fd": descriptor},
             "asked": {
-                "capacity_bytes": shape.capacity_bytes(),
-                "segment_bytes": shape.segment_bytes(),
-                "atomic_bytes": shape.atomic_bytes(),
+                "capacity_bytes": sizes.capacity_bytes,
+                "segment_bytes": sizes.segment_bytes,
+                "atomic_bytes": sizes.atomic_bytes,
             },
         })
     };
@@ -101,26 +101,26 @@ fn live(options: &TuneOptions) -> Result<ExitCode, Fault> {
     if outlet.has_text() {
         tell(&format!(
             "asked for {}, segments of {}, atomic bound {}; the writer takes them up",
-            capacity(shape.capacity_bytes()),
-            capacity(shape.segment_bytes()),
-            capacity(shape.atomic_bytes()),
+            capacity(sizes.capacity_bytes),
+            capacity(sizes.segment_bytes),
+            capacity(sizes.atomic_bytes),
         ));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn measure() -> Result<weir::tune::Levers, Fault> {
+fn measure() -> Result<weir::tune::Habits, Fault> {
     let bar = progress_bar(true, 100, "measuring {percent:>3} %");
-    let levers = calibrate(caches(), |step| {
+    let habits = calibrate(|step| {
         bar.set_position((100 * step.done / step.total) as u64);
     });
     bar.finish_and_clear();
-    levers.map_err(fault)
+    habits.map_err(fault)
 }
 
 fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
-    let shape = settings.shape().map_err(fault)?;
-    let levers = settings.levers();
+    let sizes = settings.sizes().map_err(fault)?;
+    let habits = settings.habits();
     let measured = settings.measured.is_some();
     let from = |set: bool, otherwise: &'static str| if set { "set" } else { otherwise };
     let size_from =
@@ -130,20 +130,19 @@ fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
     let kept = path().map(|path| path.display().to_string());
     let body = || {
         json!({
-            "capacity_bytes": shape.capacity_bytes(),
-            "segment_bytes": shape.segment_bytes(),
-            "atomic_bytes": shape.atomic_bytes(),
+            "capacity_bytes": sizes.capacity_bytes,
+            "segment_bytes": sizes.segment_bytes,
+            "atomic_bytes": sizes.atomic_bytes,
             "page_bytes": page_bytes(),
             "from": {"capacity": size_from, "segment": segment_from, "atomic": atomic_from},
             "measured": measured,
-            "reader_dirties": levers.dirties,
-            "slip_s": json::seconds(levers.slip_ns),
-            "wake_s": json::seconds(levers.wake_ns),
+            "reader_dirties": habits.dirties,
+            "slip_s": json::seconds(habits.backoff_ns),
+            "wake_s": json::seconds(habits.wake_ns),
             "file": kept,
         })
     };
-    let (size, segment, atomic) =
-        (shape.capacity_bytes(), shape.segment_bytes(), shape.atomic_bytes());
+    let (size, segment, atomic) = (sizes.capacity_bytes, sizes.segment_bytes, sizes.atomic_bytes);
     let order = (size / page_bytes()).ilog2();
     let shift = (size / segment).ilog2();
     let caches = caches();
@@ -159,12 +158,12 @@ fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
     text += &format!("  size     {:>8}  page << {order:<2}  {why}\n", capacity(size));
     text += &format!("  segment  {:>8}  size >> {shift:<2}  {segment_from}\n", capacity(segment));
     text += &format!("  atomic   {:>8}              {atomic_from}\n", capacity(atomic));
-    let habit = if levers.dirties { "dirties" } else { "leaves" };
+    let habit = if habits.dirties { "dirties" } else { "leaves" };
     text += &format!(
         "  a reader {habit} the lines it has read; one that runs dry of a stream waits {} ns;\n  \
          waking an end costs {} ns: {}\n",
-        levers.slip_ns,
-        levers.wake_ns,
+        habits.backoff_ns,
+        habits.wake_ns,
         if measured { "measured" } else { "not measured, see weir tune --calibrate" }
     );
     if let Some(kept) = &kept {

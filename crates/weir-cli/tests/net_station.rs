@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use weir::{PortOptions, PortWriter};
+use weir::{PortWriter, PortWriterOptions};
 use weir_net::ErrorKind;
 use weir_net::message::{self, Checksum, Request, Want, from_station};
 use weir_net::outgoing::Outgoing;
@@ -88,7 +88,7 @@ fn nonsense_of_a_station_is_counted_and_harms_nobody() {
     let Some(bed) = Bed::new(&["ping"]) else { return };
     let host = bed.host(Answers::Daemon, "", "");
     let switch = directory(&bed).join("switch");
-    let mut writer = PortWriter::open(&switch, &PortOptions::new()).expect("opened");
+    let mut writer = PortWriter::connect(&switch, &PortWriterOptions::new()).expect("opened");
     let mut send = Vec::new();
     let to = Outgoing::new(Ipv4Addr::new(10, 9, 0, 1), protocol::ICMP);
     message::put_send(&mut send, &to, b"not attached");

@@ -243,7 +243,7 @@ fn a_live_mpx_and_flags_are_shown() {
     let place = Place::new();
     let name = place.directory.path().join("exchange");
     let mut owner = weir::Mpx::create(&name, &weir::MpxOptions::new()).expect("made");
-    let mut peer = weir::MpxPeer::connect(&name, &weir::MpxOptions::new()).expect("connected");
+    let mut peer = weir::MpxPeer::connect(&name, &weir::MpxPeerOptions::new()).expect("connected");
     let channel = peer.open(b"shown").expect("opened");
     let mut asking = None;
     owner.receive_each(&mut [0; 64], |record| asking = Some(record.channel)).expect("received");

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use weir::{PortOptions, PortWriter};
+use weir::{PortWriter, PortWriterOptions};
 use words::{FIRST, Words};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
@@ -42,8 +42,8 @@ fn a_flood_keeps_no_line_from_being_printed_and_no_reader_from_ending() {
             let _ = printed.send(line.expect("text"));
         }
     });
-    let options = PortOptions::new().wait_for_reader(Duration::from_secs(20));
-    let mut honest = PortWriter::open(&name, &options).expect("a writer");
+    let options = PortWriterOptions::new().connect_timeout(Duration::from_secs(20));
+    let mut honest = PortWriter::connect(&name, &options).expect("a writer");
     let mut hostile = Words::connect(&name, 4 << 20);
     let (stop, is_on) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {

@@ -75,7 +75,7 @@ fn known(holds: impl Fn(&str) -> bool) -> Result<Vec<String>> {
 /// Whether a switch of this user's is up on a device.
 pub fn is_up(tun: &str) -> bool {
     let Ok(directory) = find(tun) else { return false };
-    let ports = weir::port_names(Some(&directory)).unwrap_or_default();
+    let ports = weir::PortName::list(Some(&directory)).unwrap_or_default();
     ports.iter().any(|port| port.path.ends_with("switch") && port.reader.is_some())
 }
 
@@ -150,7 +150,7 @@ fn invalid(what: &str, name: &str) -> Error {
 
 /// The directory of names, which is made and checked where ports are named.
 fn root() -> Result<PathBuf> {
-    let beside = weir::port_path("x").map_err(|error| {
+    let beside = weir::PortName::path_of("x").map_err(|error| {
         let why = error.to_string();
         Error::new(ErrorKind::Denied, "use", "the directory of names", why)
     })?;

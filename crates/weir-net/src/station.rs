@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use weir::{Event, Port, PortOptions, PortWriter};
+use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions, Timeout};
 
 /// What the statistics of a switch call themselves.
 pub const STATISTICS_SCHEMA: &str = "weir.net.stat/2";
@@ -64,11 +64,10 @@ impl Station {
         // Relaxed: only that no two are alike matters.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = directory.join(format!("station-{}-{number}", std::process::id()));
-        let options = PortOptions::new()
-            .capacity_bytes(RING_BYTES)
-            .most_message_bytes(MOST_MESSAGE_BYTES as u64);
+        let ring = PortWriterOptions::new().capacity_bytes(RING_BYTES);
         // First of all: whether there is a switch.
-        let writer = PortWriter::open(switch, &options)?;
+        let writer = PortWriter::connect(switch, &ring)?;
+        let options = PortOptions::new().most_message_bytes(MOST_MESSAGE_BYTES as u64);
         let port = Port::create(&path, &options)?;
         let mut station = Station {
             port,
@@ -111,7 +110,7 @@ impl Station {
     fn next_control(&mut self, until: Instant, operation: &'static str) -> Result<usize> {
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let received = match self.port.receive_for(&mut self.buffer, left) {
+            let received = match self.port.receive_timeout(&mut self.buffer, left) {
                 Ok(received) => received,
                 Err(error) if error.kind() == weir::ErrorKind::TimedOut => {
                     let why = "it does not answer";
@@ -153,11 +152,13 @@ impl Station {
         };
         // While a profile is taken the wait is a call of its own, told from the rest.
         let got = match weir_profile::is_on() {
-            true => weir_profile::wait(&spans::RING_WAIT, || port.wait_for(time)).and_then(|()| {
-                let _span = spans::TAKE.enter_next();
-                port.try_receive_each(buffer, show)
-            }),
-            false => port.receive_each_for(buffer, time, show),
+            true => {
+                weir_profile::wait(&spans::RING_WAIT, || port.wait_timeout(time)).and_then(|()| {
+                    let _span = spans::TAKE.enter_next();
+                    port.receive_each_timeout(buffer, Timeout::Now, show)
+                })
+            }
+            false => port.receive_each_timeout(buffer, time, show),
         };
         if let Some(error) = sender.failure {
             return Err(error.into());

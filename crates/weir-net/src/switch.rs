@@ -39,7 +39,7 @@ pub use settings::Settings;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use weir::{Lent, Port, PortOptions, Received};
+use weir::{Lent, Port, PortOptions, Received, Timeout};
 
 /// Most packets that are read before stations are looked at.
 const MOST_AT_ONCE: usize = 64;
@@ -126,7 +126,7 @@ impl Switch {
         while !stop.load(Ordering::Relaxed) {
             let came = shared.receive(&mut packet)?;
             let span = spans::TAKE.enter_next();
-            let took = port.look_each_lent(&mut message, &mut see)?;
+            let took = look(port, &mut message, &mut see)?;
             drop(span);
             ticks.look_after(shared);
             if came + took > 0 {
@@ -139,7 +139,7 @@ impl Switch {
                 continue;
             }
             in_vain = 0;
-            match port.try_receive_each_lent(&mut message, &mut see) {
+            match port.lend_each_timeout(&mut message, Timeout::Now, &mut see) {
                 Err(error) if error.kind() == weir::ErrorKind::WouldBlock => {
                     sleep(&shared.transmitter.device, port)?;
                 }
@@ -170,9 +170,8 @@ impl Switch {
         let mut ticks = Ticks { looked_ns: now_ns() };
         // Relaxed: it only says that it is over.
         while !stop.load(Ordering::Relaxed) {
-            let waited = weir_profile::wait(&spans::SLEEP, || port.wait_for(TICK));
-            let got = waited
-                .and_then(|()| spans::TAKE.run(|| port.look_each_lent(&mut message, &mut see)));
+            let waited = weir_profile::wait(&spans::SLEEP, || port.wait_timeout(TICK));
+            let got = waited.and_then(|()| spans::TAKE.run(|| look(port, &mut message, &mut see)));
             match got {
                 Err(error) if error.kind() != weir::ErrorKind::TimedOut => return Err(error.into()),
                 _ => {}
@@ -223,6 +222,22 @@ impl Ticks {
             shared.lock().expire(now_ns);
             weir_profile::look();
         }
+    }
+}
+
+/// Takes what there is of stations' messages: how many. The descriptor of the port stays as it is.
+fn look(
+    port: &mut Port,
+    message: &mut [u8],
+    see: &mut impl FnMut(Received, Lent<'_>),
+) -> weir::Result<usize> {
+    if !port.is_ready()? {
+        return Ok(0);
+    }
+    match port.lend_each_timeout(message, Timeout::Now, see) {
+        // Part of a message was there, or something else that is not shown.
+        Err(error) if error.kind() == weir::ErrorKind::WouldBlock => Ok(0),
+        seen => seen,
     }
 }
 

@@ -5,6 +5,7 @@ use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 
 /// The account of one end at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Account {
     /// The process the end is in; 0 before it was opened.
     pub pid: u32,

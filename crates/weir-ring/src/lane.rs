@@ -309,13 +309,14 @@ impl LaneWriter {
         self.written += footprint(bytes.len()) as u64;
     }
 
-    /// Publishes what was put.
+    /// Publishes what was put. Returns the word at which the reader says whether it looks.
     #[inline]
-    pub fn publish(&self, memory: &impl LaneMemory, lane: LaneId) {
+    pub fn publish<'m>(&self, memory: &'m impl LaneMemory, lane: LaneId) -> &'m AtomicU32 {
         let line = &memory.lane(lane).writer;
         line.place.store(self.place.to_word(), Ordering::Relaxed);
         // Release pairs with the acquire in `LaneReader::look`: the bytes, and their place.
         line.written.store(self.written, Ordering::Release);
+        &line.attention
     }
 }
 

@@ -183,6 +183,7 @@ impl RecordWriter {
     }
 
     /// Copies part of a record of `whole` bytes in, for which there is room.
+    #[inline]
     pub fn fill(&self, memory: &impl Memory, whole: usize, offset: usize, bytes: &[u8]) {
         let (area, at) = self.sizes.payload(self.written, whole);
         memory.copy_in(area, self.sizes.part(area, at, offset), bytes);
@@ -195,6 +196,7 @@ impl RecordWriter {
     }
 
     /// Makes the record of `bytes` appear, and goes to the next place.
+    #[inline]
     pub fn commit(&mut self, memory: &impl Memory, bytes: usize) {
         let kind = if bytes > INLINE_BYTES { IN_ARENA } else { 0 };
         let word = COMMITTED | kind | (bytes as u32 & LENGTH);
@@ -237,6 +239,7 @@ impl RecordReader {
     }
 
     /// The length of the next record, if there is one.
+    #[inline]
     pub fn look(&self, memory: &impl Memory) -> Result<Option<usize>, Corrupt> {
         // Acquire pairs with the release in `RecordWriter::commit`.
         let word = memory.word(self.sizes.ring_at(self.read.ring)).load(Ordering::Acquire);
@@ -260,6 +263,7 @@ impl RecordReader {
     }
 
     /// Copies part of the next record out, which has `whole` bytes.
+    #[inline]
     pub fn copy_out(&self, memory: &impl Memory, whole: usize, offset: usize, to: &mut [u8]) {
         let (area, at) = self.sizes.payload(self.read, whole);
         memory.copy_out(area, self.sizes.part(area, at, offset), to);
@@ -272,6 +276,7 @@ impl RecordReader {
     }
 
     /// Goes past the next record, which has so many bytes.
+    #[inline]
     pub fn consume(&mut self, memory: &impl Memory, bytes: usize, dirties: bool) {
         if dirties && bytes > INLINE_BYTES {
             let (area, at) = self.sizes.payload(self.read, bytes);

@@ -51,7 +51,7 @@ fn take_turns(args: &Args) -> Result<()> {
     let patience = Some(Duration::from_secs(30));
     let begun = Instant::now();
     for _ in 0..args.turns {
-        flags.wait_and_clear(TURN[me], patience)?;
+        flags.wait_and_clear_timeout(TURN[me], patience)?;
         flags.set(TURN[1 - me]);
     }
     let ns = begun.elapsed().as_nanos() as f64 / args.turns.max(1) as f64;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weir::mpx::{ChannelId, Kind};
-use weir::{MpxOptions, MpxPeer};
+use weir::{MpxPeer, MpxPeerOptions, Timeout};
 
 /// Send numbered bytes on many channels of an mpx.
 #[derive(Parser)]
@@ -66,10 +66,10 @@ fn main() -> ExitCode {
 }
 
 fn connect(args: &Args) -> weir::Result<MpxPeer> {
-    let options = MpxOptions::new()
+    let options = MpxPeerOptions::new()
         .channels(args.channels)
         .arena_bytes(args.arena as u32)
-        .owner_time(Duration::from_secs(2));
+        .connect_timeout(Duration::from_secs(2));
     MpxPeer::connect(&args.name, &options)
 }
 
@@ -108,7 +108,7 @@ fn send(args: &Args) -> weir::Result<()> {
         if sent == 0 && left > 0 {
             peer.receive_each(&mut buffer, &mut see)?;
         } else {
-            let _ = peer.try_receive_each(&mut buffer, &mut see);
+            let _ = peer.receive_each_timeout(&mut buffer, Timeout::Now, &mut see);
         }
     }
     let total = u64::from(args.channels) * u64::from(args.records) * args.bytes;

@@ -7,7 +7,7 @@ use common::{Bytes, Checksum, size};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use weir::{Listener, Options, Pool, PoolOptions};
+use weir::{Listener, Pool, PoolOptions};
 
 /// Receive numbered bytes from a weir pipe.
 #[derive(Parser)]
@@ -53,12 +53,12 @@ fn main() -> ExitCode {
 type Read = Box<dyn FnMut(&mut [u8]) -> weir::Result<usize>>;
 
 fn receive(args: &Args) -> weir::Result<bool> {
-    let (options, listener) = (Options::new(), Listener::bind(&args.path)?);
+    let listener = Listener::bind(&args.path)?;
     let mut read: Read = if args.records {
-        let mut reader = listener.accept_records(&options)?;
+        let mut reader = listener.accept::<weir::RecordReader>()?;
         Box::new(move |buffer| Ok(reader.receive(buffer)?.unwrap_or(0)))
     } else {
-        let mut reader = listener.accept(&options)?;
+        let mut reader = listener.accept::<weir::Reader>()?;
         match args.elastic {
             None => Box::new(move |buffer| reader.read(buffer)),
             Some(memory) => {

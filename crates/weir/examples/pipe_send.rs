@@ -63,10 +63,10 @@ fn send(args: &Args) -> weir::Result<()> {
         options = options.capacity_bytes(bytes);
     }
     let mut write: Write = if args.records {
-        let mut writer = weir::connect_records(&args.path, &options)?;
+        let mut writer = weir::RecordWriter::connect(&args.path, &options)?;
         Box::new(move |chunk| writer.send(chunk))
     } else {
-        let mut writer = weir::connect_stream(&args.path, &options)?;
+        let mut writer = weir::Writer::connect(&args.path, &options)?;
         Box::new(move |chunk| writer.write(chunk).map(drop))
     };
     let (mut bytes, mut sum) = (Bytes::new(args.seed), Checksum::default());

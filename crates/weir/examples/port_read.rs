@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
-use weir::{Event, Port, PortOptions, Result};
+use weir::{Event, Port, PortOptions, Result, Timeout};
 
 /// Read a weir port and count what comes.
 #[derive(Parser)]
@@ -44,7 +44,7 @@ fn read(args: &Args) -> Result<()> {
     let mut open = BTreeMap::new();
     let (mut messages, mut writers, begun) = (0_u64, 0, Instant::now());
     while writers < args.writers || !open.is_empty() {
-        port.receive_each(&mut buffer, |received, bytes| {
+        port.receive_each_timeout(&mut buffer, Timeout::Never, |received, bytes| {
             let process = received.identity.pid;
             let writer = received.writer.number();
             if open.insert(writer, process).is_none() {

@@ -4,7 +4,7 @@ use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use weir::{PortOptions, PortWriter, Result};
+use weir::{PortWriter, PortWriterOptions, Result};
 
 /// Write numbered messages to a weir port.
 #[derive(Parser)]
@@ -35,8 +35,8 @@ fn main() -> ExitCode {
 }
 
 fn write(args: &Args) -> Result<()> {
-    let options = PortOptions::new().wait_for_reader(Duration::from_secs(args.wait));
-    let mut writer = PortWriter::open(&args.name, &options)?;
+    let options = PortWriterOptions::new().connect_timeout(Duration::from_secs(args.wait));
+    let mut writer = PortWriter::connect(&args.name, &options)?;
     for number in 0..args.messages {
         writer.send(format!("message {number}").as_bytes())?;
     }

@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
-/// Why something failed, for programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a call failed, for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The other end has closed or died.
@@ -15,11 +16,11 @@ pub enum ErrorKind {
     Taken,
     /// The reader does not take the writer, or no longer does.
     Refused,
-    /// It would have to wait.
+    /// The call would have to wait.
     WouldBlock,
-    /// The time is over.
+    /// The timeout is over.
     TimedOut,
-    /// A size or a name is out of its range.
+    /// A size, a name or an argument is out of its range.
     Invalid,
     /// Shared memory, or what a peer sent, is not as it must be.
     Corrupt,
@@ -27,38 +28,87 @@ pub enum ErrorKind {
     TooSmall,
     /// The end belongs to the process this one was forked from.
     Forked,
-    /// The kernel refused, see [`std::error::Error::source`].
+    /// The kernel refused; see [`std::error::Error::source`].
     Os,
 }
 
-/// An error of this library.
+/// An error of this library: a kind for programs, a sentence for people.
+///
+/// An error that says only that a call would have to wait, or that its timeout is over, allocates
+/// nothing. `?` turns an error into an [`io::Error`] of the kind that fits.
+///
+/// ```
+/// use weir::{ErrorKind, Options};
+/// let (_writer, mut reader) = weir::pipe(&Options::new())?;
+/// let error = reader.try_read(&mut [0; 16]).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::WouldBlock);
+/// assert_eq!(error.to_string(), "cannot read from the pipe: it is empty");
+/// assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::WouldBlock);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
     operation: &'static str,
-    object: String,
-    reason: String,
-    bytes: u64,
+    object: Text,
+    reason: Text,
+    bytes: Option<usize>,
     cause: Option<io::Error>,
 }
 
-/// What this library returns.
+/// A part of an error's sentence, made without allocating where it is the same each time.
+#[derive(Debug)]
+pub(crate) enum Text {
+    Fixed(&'static str),
+    Made(String),
+    Shared(Arc<str>),
+}
+
+impl Text {
+    fn as_str(&self) -> &str {
+        match self {
+            Text::Fixed(text) => text,
+            Text::Made(text) => text,
+            Text::Shared(text) => text,
+        }
+    }
+}
+
+impl From<&'static str> for Text {
+    fn from(text: &'static str) -> Text {
+        Text::Fixed(text)
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Text {
+        Text::Made(text)
+    }
+}
+
+impl From<&Arc<str>> for Text {
+    fn from(text: &Arc<str>) -> Text {
+        Text::Shared(text.clone())
+    }
+}
+
+/// The result of a call of this library.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub(crate) fn new(
         kind: ErrorKind,
         operation: &'static str,
-        object: impl Into<String>,
-        reason: impl Into<String>,
+        object: impl Into<Text>,
+        reason: impl Into<Text>,
     ) -> Error {
         let (object, reason) = (object.into(), reason.into());
-        Error { kind, operation, object, reason, bytes: 0, cause: None }
+        Error { kind, operation, object, reason, bytes: None, cause: None }
     }
 
     pub(crate) fn os(
         operation: &'static str,
-        object: impl Into<String>,
+        object: impl Into<Text>,
         cause: impl Into<io::Error>,
     ) -> Error {
         let cause = Some(cause.into());
@@ -70,32 +120,34 @@ impl Error {
         self.cause.as_ref().and_then(io::Error::raw_os_error)
     }
 
-    pub(crate) fn with_bytes(self, bytes: u64) -> Error {
-        Error { bytes, ..self }
+    pub(crate) fn with_bytes(self, bytes: usize) -> Error {
+        Error { bytes: Some(bytes), ..self }
     }
 
-    /// Why it failed.
+    /// Returns why the call failed.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// Of a timed write: bytes that were published before its time was over.
-    pub fn written_bytes(&self) -> u64 {
-        if self.kind == ErrorKind::TooSmall { 0 } else { self.bytes }
+    /// Returns the bytes that a write published before it failed. `None` if the call was no write
+    /// of a stream, or failed before it began.
+    pub fn written_bytes(&self) -> Option<usize> {
+        self.bytes.filter(|_| self.kind != ErrorKind::TooSmall)
     }
 
-    /// Of a buffer too small: bytes the record has.
-    pub fn needed_bytes(&self) -> u64 {
-        if self.kind == ErrorKind::TooSmall { self.bytes } else { 0 }
+    /// Returns the bytes of the record that [`ErrorKind::TooSmall`] is about: with a buffer as large
+    /// as that the call succeeds.
+    pub fn needed_bytes(&self) -> Option<usize> {
+        self.bytes.filter(|_| self.kind == ErrorKind::TooSmall)
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot {} {}: ", self.operation, self.object)?;
+        write!(f, "cannot {} {}: ", self.operation, self.object.as_str())?;
         match &self.cause {
             Some(cause) => write!(f, "{cause}"),
-            None => f.write_str(&self.reason),
+            None => f.write_str(self.reason.as_str()),
         }
     }
 }

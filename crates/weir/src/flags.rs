@@ -1,23 +1,16 @@
 //! A cluster of 64 flags: set, clear, wait for any or all.
-//!
-//! ```
-//! let flags = weir::Flags::local();
-//! assert_eq!(flags.set(0b101), 0);
-//! assert_eq!(flags.wait_any(0b110, None)?, 0b100);
-//! assert_eq!(flags.first(u64::MAX), Some(0));
-//! assert_eq!(flags.wait_and_clear(0b101, None)?, 0b101);
-//! assert_eq!(flags.read(), 0);
-//! # Ok::<(), weir::Error>(())
-//! ```
 
+use crate::connect::wait::{Held, Key, Wait};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Page;
-use crate::park::{Until, Wait, futex, look_quickly};
+use crate::park::{Source, Timeout, futex, look_quickly};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use weir_ring::cluster::{Cluster, matching};
+use weir_ring::primitive::AtomicU32;
 
 #[derive(Debug)]
 enum Home {
@@ -25,19 +18,29 @@ enum Home {
     Shared { file: OwnedFd, page: Page<Cluster> },
 }
 
-/// A cluster of 64 flags. Copies of it are the same cluster.
+/// A cluster of 64 flags. Clones of it are the same cluster.
+///
+/// ```
+/// let flags = weir::Flags::local();
+/// assert_eq!(flags.set(0b101), 0);
+/// assert_eq!(flags.wait_any(0b110)?, 0b100);
+/// assert_eq!(flags.first(u64::MAX), Some(0));
+/// assert_eq!(flags.wait_and_clear(0b101)?, 0b101);
+/// assert_eq!(flags.read(), 0);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Flags {
     home: Arc<Home>,
 }
 
 impl Flags {
-    /// A cluster of this process.
+    /// Makes a cluster for the threads of this process.
     pub fn local() -> Flags {
         Flags { home: Arc::new(Home::Local(Box::default())) }
     }
 
-    /// A cluster in shared memory, to be handed on by its descriptor.
+    /// Makes a cluster in shared memory, to be handed on by its descriptor.
     ///
     /// # Errors
     /// The kernel has no memory or descriptors.
@@ -50,7 +53,7 @@ impl Flags {
         Ok(Flags { home: Arc::new(Home::Shared { file, page }) })
     }
 
-    /// A shared cluster whose descriptor was handed on.
+    /// Opens a shared cluster whose descriptor was handed on.
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`]: it is none.
@@ -59,7 +62,7 @@ impl Flags {
         Ok(Flags { home: Arc::new(Home::Shared { file, page }) })
     }
 
-    /// The cluster of this name, which is made, with all flags clear and for this user alone, if
+    /// Opens the cluster of this name, and makes it, with all flags clear and for this user alone, if
     /// there is none. It stays until its file is removed; those who have it open keep it.
     ///
     /// Whoever may write the file is trusted: to set and clear, and not to truncate it, which ends
@@ -73,8 +76,8 @@ impl Flags {
         Ok(Flags { home: Arc::new(Home::Shared { file, page }) })
     }
 
-    /// The descriptor of a shared cluster.
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    /// Returns the descriptor of a shared cluster's memory, to be handed on. It cannot be polled.
+    pub fn memory_descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &*self.home {
             Home::Local(_) => None,
             Home::Shared { file, .. } => Some(file.as_fd()),
@@ -88,7 +91,7 @@ impl Flags {
         }
     }
 
-    /// Sets flags, and wakes all waiters they concern: the state before.
+    /// Sets flags, and wakes all waiters they concern. Returns the state before.
     pub fn set(&self, mask: u64) -> u64 {
         let (before, wake) = self.cluster().set(mask);
         if wake {
@@ -97,69 +100,92 @@ impl Flags {
         before
     }
 
-    /// Clears flags: the state before.
+    /// Clears flags. Returns the state before.
     pub fn clear(&self, mask: u64) -> u64 {
         self.cluster().clear(mask)
     }
 
-    /// The state.
+    /// Returns the state.
     pub fn read(&self) -> u64 {
         self.cluster().read()
     }
 
-    /// The lowest flag of `mask` that is set.
+    /// Returns the lowest flag of `mask` that is set.
     pub fn first(&self, mask: u64) -> Option<u32> {
         let found = self.read() & mask;
         (found != 0).then(|| found.trailing_zeros())
     }
 
-    /// Waits until any flag of `mask` is set: those that are. They stay set.
+    /// Waits until any flag of `mask` is set, as long as it takes. Returns those that are. They stay
+    /// set.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`]; [`ErrorKind::Invalid`]: the mask is empty.
-    pub fn wait_any(&self, mask: u64, time: Option<Duration>) -> Result<u64> {
-        self.wait(mask, time, || matching(self.read(), mask, false))
+    /// [`ErrorKind::Invalid`]: the mask is empty.
+    pub fn wait_any(&self, mask: u64) -> Result<u64> {
+        self.wait_any_timeout(mask, Timeout::Never)
     }
 
-    /// Waits until all flags of `mask` are set at once.
+    /// Waits until any flag of `mask` is set, or the timeout is over.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`], [`ErrorKind::WouldBlock`]: none was set in time. Those of
+    /// [`Flags::wait_any`].
+    pub fn wait_any_timeout(&self, mask: u64, timeout: impl Into<Timeout>) -> Result<u64> {
+        self.wait(mask, timeout.into(), || matching(self.read(), mask, false))
+    }
+
+    /// Waits until all flags of `mask` are set at once, as long as it takes.
     ///
     /// # Errors
     /// Those of [`Flags::wait_any`].
-    pub fn wait_all(&self, mask: u64, time: Option<Duration>) -> Result<u64> {
-        self.wait(mask, time, || matching(self.read(), mask, true))
+    pub fn wait_all(&self, mask: u64) -> Result<u64> {
+        self.wait_all_timeout(mask, Timeout::Never)
     }
 
-    /// Waits until any flag of `mask` is set and clears those that are, in one step: of several
-    /// waiters one gets each.
+    /// Waits until all flags of `mask` are set at once, or the timeout is over.
+    ///
+    /// # Errors
+    /// Those of [`Flags::wait_any_timeout`].
+    pub fn wait_all_timeout(&self, mask: u64, timeout: impl Into<Timeout>) -> Result<u64> {
+        self.wait(mask, timeout.into(), || matching(self.read(), mask, true))
+    }
+
+    /// Waits until any flag of `mask` is set, and clears those that are in one step: if several wait,
+    /// one gets each flag.
     ///
     /// # Errors
     /// Those of [`Flags::wait_any`].
-    pub fn wait_and_clear(&self, mask: u64, time: Option<Duration>) -> Result<u64> {
-        self.wait(mask, time, || self.cluster().take(mask, false))
+    pub fn wait_and_clear(&self, mask: u64) -> Result<u64> {
+        self.wait_and_clear_timeout(mask, Timeout::Never)
     }
 
-    fn wait(
-        &self,
-        mask: u64,
-        time: Option<Duration>,
-        look: impl Fn() -> Option<u64>,
-    ) -> Result<u64> {
+    /// Waits until any flag of `mask` is set, or the timeout is over, and clears those that are.
+    ///
+    /// # Errors
+    /// Those of [`Flags::wait_any_timeout`].
+    pub fn wait_and_clear_timeout(&self, mask: u64, timeout: impl Into<Timeout>) -> Result<u64> {
+        self.wait(mask, timeout.into(), || self.cluster().take(mask, false))
+    }
+
+    fn wait(&self, mask: u64, timeout: Timeout, look: impl Fn() -> Option<u64>) -> Result<u64> {
         if mask == 0 {
             return Err(Error::new(ErrorKind::Invalid, "wait for", "flags", "the mask is empty"));
         }
-        let until = time.map_or(Until::Ever, Until::after);
         if let Some(found) = look_quickly(&look) {
             return Ok(found);
         }
-        let mut first = true;
+        let (until, mut first) = (timeout.start(), true);
         loop {
             let counted = CountedIn::new(self.cluster());
             if let Some(found) = look() {
                 return Ok(found);
             }
             if until.is_over() {
-                let why = "none was set in time";
-                return Err(Error::new(ErrorKind::TimedOut, "wait for", "flags", why));
+                let (kind, why) = match timeout {
+                    Timeout::Now => (ErrorKind::WouldBlock, "none is set"),
+                    _ => (ErrorKind::TimedOut, "none was set in time"),
+                };
+                return Err(Error::new(kind, "wait for", "flags", why));
             }
             let begun = Instant::now();
             let woken = futex::wait(&counted.cluster.generation, counted.generation, until.left());
@@ -187,20 +213,74 @@ impl Drop for CountedIn<'_> {
     }
 }
 
-impl<'a> Wait<'a> {
-    /// For any of these flags.
-    ///
-    /// # Errors
-    /// There are too many already.
-    pub fn flags(self, flags: &'a Flags, mask: u64) -> Result<Wait<'a>> {
-        self.cluster(flags.cluster(), mask, false)
+/// Some flags that a [`Wait`] waits for.
+struct Wanted {
+    flags: Flags,
+    mask: u64,
+    all: bool,
+}
+
+impl Wanted {
+    fn matching(&self) -> bool {
+        matching(self.flags.read(), self.mask, self.all).is_some()
+    }
+}
+
+impl Source for Wanted {
+    fn is_ready(&mut self, _: u64) -> Result<bool> {
+        Ok(self.matching())
     }
 
-    /// For all of these flags at once.
+    fn announce(&mut self, _: u64) -> Result<Option<u32>> {
+        let said = self.flags.cluster().count_in();
+        if self.matching() {
+            self.retract();
+            return Ok(None);
+        }
+        Ok(Some(said))
+    }
+
+    fn retract(&mut self) {
+        self.flags.cluster().count_out();
+    }
+
+    fn words<'w>(&'w self, said: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
+        words.push((&self.flags.cluster().generation, said));
+    }
+}
+
+impl Held for Wanted {
+    fn source(&mut self) -> &mut dyn Source {
+        self
+    }
+
+    fn end(&self) -> &dyn Any {
+        &self.flags
+    }
+
+    fn end_mut(&mut self) -> &mut dyn Any {
+        &mut self.flags
+    }
+
+    fn into_end(self: Box<Self>) -> Option<Box<dyn Any>> {
+        Some(Box::new(self.flags))
+    }
+}
+
+impl<T: Clone> Wait<'_, T> {
+    /// Adds flags: the wait waits for any of `mask` to be set.
     ///
     /// # Errors
-    /// There are too many already.
-    pub fn all_flags(self, flags: &'a Flags, mask: u64) -> Result<Wait<'a>> {
-        self.cluster(flags.cluster(), mask, true)
+    /// Those of [`Wait::add`].
+    pub fn add_flags(&mut self, token: T, flags: &Flags, mask: u64) -> Result<Key<Flags>> {
+        self.hold(token, Box::new(Wanted { flags: flags.clone(), mask, all: false }))
+    }
+
+    /// Adds flags: the wait waits for all of `mask` to be set at once.
+    ///
+    /// # Errors
+    /// Those of [`Wait::add`].
+    pub fn add_all_flags(&mut self, token: T, flags: &Flags, mask: u64) -> Result<Key<Flags>> {
+        self.hold(token, Box::new(Wanted { flags: flags.clone(), mask, all: true }))
     }
 }

@@ -1,22 +1,70 @@
 //! Plumbing between processes, measured.
 //!
 //! Everything that moves between processes is a ring and a set of flags in shared memory, and
-//! everything that moves keeps its own account of where its time went.
+//! everything that moves keeps its own account of where its time went. Peers are not trusted: nothing
+//! that another process writes can make these calls panic, hang or read beyond their memory.
 //!
-//! - [`pipe`]: a stream of bytes, one writer, one reader.
-//! - [`records`]: the same for records, with loans instead of copies for large ones.
-//! - [`Port`], [`PortWriter`]: many writers, one reader, a name.
-//! - [`Flags`]: a cluster of 64 flags, local or shared.
-//! - [`Mpx`]: channels by the thousand, of many peers with one owner.
-//! - [`Pool`]: buffers larger than memory; what is read soon is never written to their file.
-//! - [`Wait`]: one wait over all of these, descriptors and a time.
-//! - [`Listener`], [`connect_stream`], [`Handle`]: how ends get to other processes.
-//! - `tokio` (feature): all of these in async programs.
-//! - [`tune`]: the defaults of pipes, and sizes of pipes in use.
-//! - [`stat`]: the accounts of pipes in use, read from outside.
+//! # Quick start
 //!
-//! What each promises is in `docs/contracts/`. Peers are not trusted: see there.
-
+//! A request goes to another thread and a reply comes back, and both ends say what that cost. The
+//! other end could as well be in another process.
+//!
+//! ```
+//! use std::time::Duration;
+//! use weir::{Options, RecordDuplex};
+//!
+//! let (mut client, mut server) = RecordDuplex::pair(&Options::new())?;
+//! let serving = std::thread::spawn(move || {
+//!     let mut request = [0; 64];
+//!     while let Some(bytes) = server.reader.receive(&mut request)? {
+//!         request[..bytes].reverse();
+//!         server.writer.send(&request[..bytes])?;
+//!     }
+//!     server.reader.account()
+//! });
+//!
+//! let mut reply = [0; 64];
+//! let bytes = client.request_timeout(b"stressed", &mut reply, Duration::from_secs(10))?;
+//! assert_eq!(&reply[..bytes], b"desserts");
+//!
+//! drop(client);
+//! let account = serving.join().expect("no panic")?;
+//! assert_eq!((account.records, account.bytes), (1, 8));
+//! println!("the server slept {} ns", account.slept_ns);
+//! # Ok::<(), weir::Error>(())
+//! ```
+//!
+//! # What there is
+//!
+//! | to move | take |
+//! |---|---|
+//! | a stream of bytes | [`pipe`]: a [`Writer`] and a [`Reader`] |
+//! | records, large ones without a copy | [`records`]: a [`RecordWriter`] and a [`RecordReader`] |
+//! | requests and replies | [`RecordDuplex`], [`StreamDuplex`] |
+//! | messages of many writers to one reader with a name | [`Port`], [`PortWriter`] |
+//! | records of thousands of channels | [`Mpx`], [`MpxPeer`] |
+//! | flags | [`Flags`] |
+//! | more than memory holds | [`Pool`], [`ElasticReader`] |
+//!
+//! Ends get to other processes by a path ([`Listener`], [`Writer::connect`](Endpoint#method.connect)),
+//! or by their descriptors ([`Handle`], [`DuplexHandle`]). [`Wait`] waits for several of all these at
+//! once; with the feature `tokio` they are asynchronous. [`stat`] reads the accounts of pipes in use,
+//! [`tune`] their defaults and their sizes.
+//!
+//! # One pattern
+//!
+//! - `x(..)` waits as long as it takes, and `x_timeout(.., timeout)` as long as a [`Timeout`] says:
+//!   a `Duration`, an `Instant`, `Timeout::Now`. `read`, `write`, `send` and `receive` have a `try_x`
+//!   beside them, which is `x_timeout` with `Timeout::Now`.
+//! - Streams are *read* and *written*; records and messages are *sent* and *received*. A place to
+//!   write is *reserved* and *committed*; a place to read is *lent* and *consumed*.
+//! - `create` makes a name, `connect` goes to one, `bind` makes an address, and `open` turns a handle
+//!   into an end.
+//! - `poll_descriptor` is for poll(2) and epoll(7); `memory_descriptor` names the memory, and cannot be
+//!   polled.
+//! - Ends are `Send` and used by one thread at a time. [`Flags`], [`Listener`], handles, options and
+//!   [`Error`] are `Send` and `Sync`.
+//!
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("weir runs on 64-bit Linux only");
 
@@ -33,24 +81,46 @@ mod port;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
+pub use connect::wait::{Interest, Key, Wait, Waitable};
 pub use error::{Error, ErrorKind, Result};
 pub use flags::Flags;
 pub use inspect::{stat, tune};
 pub use memory::{View, ViewMut};
-pub use mpx::{Mpx, MpxOptions, MpxPeer};
-pub use park::{Interest, Wait, Waiting};
+pub use mpx::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
+pub use park::{Timeout, Waiting};
+pub use pipe::defaults::Sizes;
+pub use pipe::duplex::{Duplex, DuplexHandle, RecordDuplex, StreamDuplex};
 pub use pipe::endpoint::Endpoint;
 pub use pipe::handle::Handle;
-pub use pipe::options::Options;
+pub use pipe::options::{Options, ReaderOptions, WriterOptions};
 pub use pipe::record::{Loan, RecordReader, RecordWriter, Reservation, records};
-pub use pipe::socket::{Listener, connect_records, connect_stream};
+pub use pipe::socket::{Accept, Listener};
 pub use pipe::stream::{Reader, Writer, pipe};
 pub use pool::elastic::ElasticReader;
 pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions};
 pub use port::{
-    Counts, Ending, Event, Identity, Lent, Port, PortName, PortOptions, PortWriter, Received,
-    WriterId, WriterStat, port_names, port_path, remove_port,
+    Counts, Ending, Event, Identity, Lent, Port, PortName, PortOptions, PortWriter,
+    PortWriterOptions, Received, WriterId, WriterStat,
 };
-pub use weir_policy::pipe::Shape;
-pub use weir_policy::pool::Rule;
 pub use weir_ring::account::Account;
+
+/// Ends may be given to other threads. What two threads may use at once can be shared.
+#[cfg(test)]
+const _: () = {
+    const fn is_send<T: Send>() {}
+    const fn is_sync<T: Sync>() {}
+    is_send::<Port>();
+    is_send::<PortWriter>();
+    is_send::<Mpx>();
+    is_send::<MpxPeer>();
+    is_send::<BacklogReader>();
+    is_send::<BacklogWriter>();
+    is_send::<ElasticReader>();
+    is_send::<Pool>();
+    is_sync::<Pool>();
+    is_send::<PortOptions>();
+    is_sync::<PortOptions>();
+    is_sync::<PortWriterOptions>();
+    is_sync::<MpxOptions>();
+    is_sync::<MpxPeerOptions>();
+};

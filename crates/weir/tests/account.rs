@@ -3,7 +3,7 @@
 mod common;
 
 use weir::stat::{self, Kind};
-use weir::{Options, Port, PortOptions, PortWriter, Waiting, pipe, records};
+use weir::{Options, Port, PortOptions, PortWriter, PortWriterOptions, Waiting, pipe, records};
 
 #[test]
 fn counts_are_true() {
@@ -22,7 +22,8 @@ fn counts_are_true() {
             writer.write(&[2; 4000]).expect("written");
             writer.account().expect("here")
         });
-        let memory = reader.memory().expect("here").try_clone_to_owned().expect("copied");
+        let memory =
+            reader.memory_descriptor().expect("here").try_clone_to_owned().expect("copied");
         common::until("the writer sleeps", || stat::read(&memory).expect("read").writer.waits);
         reader.read(&mut [0; 4096]).expect("read");
         let sent = blocked.join().expect("no panic");
@@ -40,7 +41,7 @@ fn it_is_read_from_outside_without_changing_anything() {
     writer.write(&[1; 3000]).expect("written");
     sender.send(&[1; 30]).expect("sent");
     let inode = |memory: rustix::fd::BorrowedFd| rustix::fs::fstat(memory).expect("known").st_ino;
-    let own = inode(reader.memory().expect("here"));
+    let own = inode(reader.memory_descriptor().expect("here"));
     let seen = stat::pipes();
     let ours = seen.iter().find(|pipe| pipe.inode == own).expect("found");
     assert_eq!((ours.kind, ours.capacity_bytes, ours.segment_bytes), (Kind::Stream, 65_536, 4096));
@@ -64,7 +65,7 @@ fn ports_are_told_apart_from_outside() {
         assert!(stat::port(name).is_err(), "there is none yet");
         Port::create(name, &PortOptions::new()).expect("a port")
     });
-    let mut writer = PortWriter::open(&names[1], &PortOptions::new()).expect("a writer");
+    let mut writer = PortWriter::connect(&names[1], &PortWriterOptions::new()).expect("a writer");
     writer.send(&[1; 100]).expect("sent");
     ports[1].receive(&mut [0; 100]).expect("received");
     writer.send(&[1; 10]).expect("sent");

@@ -31,7 +31,7 @@ fn in_a_role() {
     let count = role.parse().expect("a number");
     let mut writers = Vec::new();
     for _ in 0..count {
-        writers.push(Writer::open(receive_handle(), &small()).expect("a writer"));
+        writers.push(Writer::open(receive_handle()).expect("a writer"));
         // One by one: a socket holds few of them.
         say(&input, b"one");
     }
@@ -48,10 +48,10 @@ fn hear_of_a_death(ends: u64) -> (Duration, Duration) {
         let (theirs, ours) = Handle::stream_pair(&small()).expect("a pipe");
         theirs.send(socket.as_fd()).expect("sent");
         assert_eq!(hear(&socket), b"one");
-        let mut reader = Reader::open(ours, &small()).expect("a reader");
+        let mut reader = Reader::open(ours).expect("a reader");
         let heard = heard.clone();
         let sleeper = std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
-            let read = reader.read_for(&mut [0; 8], Duration::from_secs(60));
+            let read = reader.read_timeout(&mut [0; 8], Duration::from_secs(60));
             // With the end, whose closing would keep others from a CPU.
             heard.send((number, read.ok(), Instant::now(), reader)).expect("they are counted");
         });

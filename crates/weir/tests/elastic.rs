@@ -35,7 +35,7 @@ fn in_a_role() {
     let input = std::io::stdin();
     match role.as_str() {
         "writer" => {
-            let mut writer = Writer::open(receive_handle(), &small()).expect("opened");
+            let mut writer = Writer::open(receive_handle()).expect("opened");
             for number in 0.. {
                 writer.write(&body(number)).expect("written");
                 // Said only after the write has returned.
@@ -65,7 +65,7 @@ fn what_a_killed_writer_wrote_is_read() {
     let mut random = Random(7);
     for round in 0..20 {
         let (writer, reader) = Handle::stream_pair(&small()).expect("pair");
-        let reader = Reader::open(reader, &small()).expect("reader");
+        let reader = Reader::open(reader).expect("reader");
         let mut reader = reader.elastic(&pool(512 << 10)).expect("elastic");
         let (mut child, socket) = start("writer");
         writer.send(socket.as_fd()).expect("sent");
@@ -103,14 +103,14 @@ fn full_device() -> Result<(), String> {
     let mut reader = reader.elastic(&pool).map_err(|why| fail("elastic", &why))?;
     let data = pattern(4 << 20);
     let error = writer.write(&data).expect_err("memory and device are full");
-    let written = error.written_bytes() as usize;
+    let written = error.written_bytes().unwrap_or_default();
     if error.kind() != ErrorKind::Os || !error.to_string().contains("No space left") {
         return Err(fail("not what it should say", &error));
     }
     // Told once: from now on it waits as for any full pipe.
-    let again = writer.write_for(&data[written..], Duration::from_millis(50));
+    let again = writer.write_timeout(&data[written..], Duration::from_millis(50));
     match again {
-        Err(error) if error.kind() == ErrorKind::TimedOut && error.written_bytes() == 0 => {}
+        Err(error) if error.kind() == ErrorKind::TimedOut && error.written_bytes().is_none() => {}
         other => return Err(format!("told twice, or taken: {other:?}")),
     }
     let rest = data[written..].to_vec();
@@ -119,7 +119,7 @@ fn full_device() -> Result<(), String> {
         while done < rest.len() {
             match writer.write(&rest[done..]) {
                 Ok(bytes) => done += bytes,
-                Err(error) => done += error.written_bytes() as usize,
+                Err(error) => done += error.written_bytes().unwrap_or_default(),
             }
         }
     });
@@ -143,7 +143,7 @@ fn the_writer_learns_of_a_full_device() {
 fn read_all(reader: &mut weir::ElasticReader) -> Vec<u8> {
     let (mut all, mut buffer) = (Vec::new(), vec![0; 100_000]);
     loop {
-        match reader.read_for(&mut buffer, PATIENCE).expect("read") {
+        match reader.read_timeout(&mut buffer, PATIENCE).expect("read") {
             0 => return all,
             n => all.extend_from_slice(&buffer[..n]),
         }
@@ -173,7 +173,7 @@ fn nothing_is_moved_while_the_reader_keeps_up() {
         writer.write(&[3; 16 << 10]).expect("written");
         let mut done = 0;
         while done < buffer.len() {
-            done += reader.read_for(&mut buffer[done..], PATIENCE).expect("read");
+            done += reader.read_timeout(&mut buffer[done..], PATIENCE).expect("read");
         }
     }
     assert_eq!(pool.account().put_bytes, 0);
@@ -197,23 +197,21 @@ fn the_account_says_what_was_spilled() {
 #[test]
 fn it_is_waited_for_and_polled() {
     let (mut writer, reader) = pipe(&small()).expect("pipe");
-    let mut reader = reader.elastic(&pool(1 << 20)).expect("elastic");
-    let nothing = Wait::new().elastic_reader(&mut reader).expect("added");
-    let mut nothing = nothing;
-    let none = nothing.wait(Some(Duration::from_millis(30))).expect_err("nothing is there");
-    assert_eq!(none.kind(), ErrorKind::TimedOut);
-    drop(nothing);
+    let reader = reader.elastic(&pool(1 << 20)).expect("elastic");
+    let mut wait = Wait::new();
+    let reader = wait.add((), reader).expect("added");
+    let nothing = wait.wait_timeout(&mut Vec::new(), Duration::from_millis(30));
+    assert_eq!(nothing.expect_err("nothing is there").kind(), ErrorKind::TimedOut);
     let data = pattern(3 << 20);
     let sent = data.clone();
     let thread = std::thread::spawn(move || writer.write(&sent).map(drop));
     let (mut all, mut buffer) = (Vec::new(), vec![0; 50_000]);
     loop {
-        match reader.try_read(&mut buffer) {
+        match wait[reader].try_read(&mut buffer) {
             Ok(0) => break,
             Ok(n) => all.extend_from_slice(&buffer[..n]),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let mut wait = Wait::new().elastic_reader(&mut reader).expect("added");
-                wait.wait(Some(PATIENCE)).expect("something comes");
+                wait.wait_timeout(&mut Vec::new(), PATIENCE).expect("something comes");
             }
             Err(error) => panic!("{error}"),
         }
@@ -251,7 +249,7 @@ fn a_writer_that_never_pauses_does_not_keep_the_reader_out() {
     // Less than there is, each time: the backlog runs empty in between.
     let (mut buffer, mut got) = (vec![0; 4 << 20], 0);
     for _ in 0..200 {
-        got += reader.read_for(&mut buffer, PATIENCE).expect("read");
+        got += reader.read_timeout(&mut buffer, PATIENCE).expect("read");
     }
     stops.store(true, std::sync::atomic::Ordering::Relaxed);
     let count = thread.join().expect("writer");
@@ -271,7 +269,7 @@ fn a_resize_wakes_who_drains() {
         writer.write(&data[..1000]).expect("written");
         writer.resize(128 << 10).expect("resized");
         // Nobody reads.
-        assert_eq!(writer.write_for(&data[1000..], PATIENCE).expect("in time"), 599_000);
+        assert_eq!(writer.write_timeout(&data[1000..], PATIENCE).expect("in time"), 599_000);
         drop(writer);
         assert!(read_all(&mut reader) == data);
     }
@@ -287,7 +285,7 @@ fn a_pipe_that_is_resized_stays_elastic() {
     writer.write(&data[1 << 20..2 << 20]).expect("written");
     let mut buffer = vec![0; 700_000];
     let mut all = Vec::new();
-    let n = reader.read_for(&mut buffer, PATIENCE).expect("read");
+    let n = reader.read_timeout(&mut buffer, PATIENCE).expect("read");
     all.extend_from_slice(&buffer[..n]);
     writer.write(&data[2 << 20..]).expect("written");
     drop(writer);

@@ -109,3 +109,15 @@ fn an_mpx_with_many_channels() {
     assert!(sum(&sent).is_some() && sum(&sent) == sum(&received), "{sent}{received}");
     assert!(received.contains("300 channels ended, of which 0 died"), "{received}");
 }
+
+#[test]
+fn the_patterns_run() {
+    for (pattern, says) in [
+        ("worker_pool", "1000 results of 3 workers"),
+        ("request_reply", "2 clients had 100 replies each"),
+        ("broadcast", "3 readers, "),
+    ] {
+        let text = said(example(pattern).spawn().expect("started"));
+        assert!(text.contains(says), "{pattern}: {text}");
+    }
+}

@@ -18,12 +18,15 @@ fn set_and_clear_return_what_was() {
 fn waiting_does_not_clear() {
     let flags = Flags::local();
     flags.set(0b1001);
-    assert_eq!(flags.wait_any(0b0011, None).expect("set"), 0b0001);
-    assert_eq!(flags.wait_all(0b1001, None).expect("set"), 0b1001);
+    assert_eq!(flags.wait_any(0b0011).expect("set"), 0b0001);
+    assert_eq!(flags.wait_all(0b1001).expect("set"), 0b1001);
     assert_eq!(flags.read(), 0b1001);
     let time = Some(Duration::from_millis(2));
-    assert_eq!(flags.wait_all(0b0011, time).expect_err("not all").kind(), ErrorKind::TimedOut);
-    assert_eq!(flags.wait_any(0, time).expect_err("nothing").kind(), ErrorKind::Invalid);
+    assert_eq!(
+        flags.wait_all_timeout(0b0011, time).expect_err("not all").kind(),
+        ErrorKind::TimedOut
+    );
+    assert_eq!(flags.wait_any_timeout(0, time).expect_err("nothing").kind(), ErrorKind::Invalid);
 }
 
 #[test]
@@ -53,15 +56,15 @@ fn each_bit_is_taken_once() {
 }
 
 fn one(flags: &Flags) -> u64 {
-    flags.wait_and_clear(1, None).expect("set")
+    flags.wait_and_clear(1).expect("set")
 }
 
 #[test]
 fn all_that_match_wake() {
     let flags = Flags::local();
     std::thread::scope(|scope| {
-        let any: Vec<_> = (0..3).map(|_| scope.spawn(|| flags.wait_any(0b11, None))).collect();
-        let all = scope.spawn(|| flags.wait_all(0b11, None));
+        let any: Vec<_> = (0..3).map(|_| scope.spawn(|| flags.wait_any(0b11))).collect();
+        let all = scope.spawn(|| flags.wait_all(0b11));
         flags.set(0b01);
         for waiter in any {
             let found = waiter.join().expect("no panic").expect("set");
@@ -76,19 +79,20 @@ fn all_that_match_wake() {
 #[test]
 fn a_ping_pong_loses_no_wake_up() {
     let flags = Flags::shared().expect("made");
-    let copy =
-        Flags::open(flags.descriptor().expect("shared").try_clone_to_owned().expect("copied"));
+    let copy = Flags::open(
+        flags.memory_descriptor().expect("shared").try_clone_to_owned().expect("copied"),
+    );
     let copy = copy.expect("opened");
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..20_000 {
-                copy.wait_and_clear(0b01, None).expect("set");
+                copy.wait_and_clear(0b01).expect("set");
                 copy.set(0b10);
             }
         });
         for _ in 0..20_000 {
             flags.set(0b01);
-            flags.wait_and_clear(0b10, None).expect("set");
+            flags.wait_and_clear(0b10).expect("set");
         }
     });
 }
@@ -111,8 +115,8 @@ fn no_call_when_nobody_sleeps() {
         for flags in [&local, &shared] {
             for number in 0..1_000 {
                 flags.set(1 << (number % 64));
-                flags.wait_any(u64::MAX, None).expect("one is set");
-                assert_ne!(flags.wait_and_clear(u64::MAX, None).expect("one is set"), 0);
+                flags.wait_any(u64::MAX).expect("one is set");
+                assert_ne!(flags.wait_and_clear(u64::MAX).expect("one is set"), 0);
             }
         }
     });
@@ -126,7 +130,7 @@ fn what_are_no_flags_is_refused() {
     let text = "cannot use what was received as a cluster of flags: it is not sealed memory";
     assert_eq!(error.to_string(), text);
     let (writer, _reader) = weir::pipe(&weir::Options::new()).expect("a pipe");
-    let memory = writer.memory().expect("here").try_clone_to_owned().expect("copied");
+    let memory = writer.memory_descriptor().expect("here").try_clone_to_owned().expect("copied");
     let error = Flags::open(memory).expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Corrupt);
 }
@@ -146,7 +150,7 @@ fn a_name_is_one_cluster_for_all() {
         thread.join().expect("no panic");
     });
     let flags = Flags::named(&path).expect("opened");
-    assert_eq!(flags.wait_all(0xff, None).expect("set"), 0xff, "it outlives who set it");
+    assert_eq!(flags.wait_all(0xff).expect("set"), 0xff, "it outlives who set it");
     let mode = std::fs::metadata(&path).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "for its maker alone");
     assert_eq!(std::fs::read_dir(directory.path()).expect("read").count(), 1, "nothing else");
@@ -158,7 +162,7 @@ fn who_waits_on_a_name_is_woken_by_it() {
     let path = directory.path().join("flags");
     let waiting = Flags::named(&path).expect("made");
     let setting = Flags::named(&path).expect("opened");
-    let waiter = std::thread::spawn(move || waiting.wait_and_clear(0b10, Some(LONG)));
+    let waiter = std::thread::spawn(move || waiting.wait_and_clear_timeout(0b10, Some(LONG)));
     setting.set(0b11);
     assert_eq!(waiter.join().expect("no panic").expect("woken"), 0b10);
     assert_eq!(setting.read(), 0b01);
@@ -210,17 +214,18 @@ fn a_file_of_another_version_is_refused_by_its_version() {
 fn a_shared_cluster_is_seen_from_outside_with_its_sleeps_and_wakes() {
     use weir::stat::{FlagsStat, clusters};
     let flags = Flags::shared().expect("made");
-    let inode = rustix::fs::fstat(flags.descriptor().expect("shared")).expect("there").st_ino;
+    let inode =
+        rustix::fs::fstat(flags.memory_descriptor().expect("shared")).expect("there").st_ino;
     let seen =
         || -> FlagsStat { clusters().into_iter().find(|stat| stat.inode == inode).expect("seen") };
     flags.set(0b101);
-    flags.wait_any(1, None).expect("set");
+    flags.wait_any(1).expect("set");
     let before = seen();
     assert_eq!((before.bits, before.sleepers, before.holders.len()), (0b101, 0, 1));
     assert_eq!((before.waits, before.slept, before.wakes_given, before.wakes_taken), (0, 0, 0, 0));
     let waiter = std::thread::spawn({
         let flags = flags.clone();
-        move || flags.wait_any(0b10, None).expect("set")
+        move || flags.wait_any(0b10).expect("set")
     });
     while seen().sleepers == 0 {
         std::thread::yield_now();

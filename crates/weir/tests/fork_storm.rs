@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use weir::{Options, Port, PortOptions, PortWriter, pipe, records};
+use weir::{Options, Port, PortOptions, PortWriter, PortWriterOptions, pipe, records};
 
 /// Children in all, and the time they may take.
 const CHILDREN: u32 = 600;
@@ -84,8 +84,8 @@ fn no_child_keeps_an_end_that_was_being_made() {
         ("a port", &|| {
             let (_directory, name) = common::place();
             let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
-            let open = PortOptions::new().capacity_bytes(4096);
-            let mut writer = PortWriter::open(&name, &open).expect("a writer");
+            let open = PortWriterOptions::new().capacity_bytes(4096);
+            let mut writer = PortWriter::connect(&name, &open).expect("a writer");
             writer.send(b"x").expect("sent");
             port.receive(&mut [0]).expect("received");
         }),

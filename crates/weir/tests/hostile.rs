@@ -7,7 +7,8 @@ use rustix::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir::{
-    ErrorKind, Handle, Options, Pool, PoolOptions, Reader, RecordReader, RecordWriter, Writer,
+    ErrorKind, Handle, Options, Pool, PoolOptions, Reader, RecordReader, RecordWriter, Timeout,
+    Writer,
 };
 
 /// Rounds of each test; each is a hundred calls beside a peer that scribbles.
@@ -100,11 +101,11 @@ fn reads(
 fn a_reader_of_a_stream_survives() {
     let pair = || Handle::stream_pair(&options()).expect("a pipe");
     beside(pair, true, |honest, random, in_time| {
-        let Ok(mut reader) = Reader::open(honest, &options()) else { return };
+        let Ok(mut reader) = Reader::open(honest) else { return };
         let _ = reader.poll_descriptor();
         reads(random, in_time, |buffer, waits| {
             let _ = reader.available();
-            if waits { reader.read_for(buffer, TIME) } else { reader.try_read(buffer) }
+            if waits { reader.read_timeout(buffer, TIME) } else { reader.try_read(buffer) }
         });
     });
 }
@@ -114,11 +115,11 @@ fn an_elastic_reader_survives() {
     let pool = Pool::new(&PoolOptions::new().memory_bytes(1 << 20)).expect("a pool");
     let pair = || Handle::stream_pair(&options()).expect("a pipe");
     beside(pair, true, |honest, random, in_time| {
-        let Ok(reader) = Reader::open(honest, &options()) else { return };
+        let Ok(reader) = Reader::open(honest) else { return };
         let Ok(mut reader) = reader.elastic(&pool) else { return };
         reads(random, in_time, |buffer, waits| {
             let _ = reader.available();
-            if waits { reader.read_for(buffer, TIME) } else { reader.try_read(buffer) }
+            if waits { reader.read_timeout(buffer, TIME) } else { reader.try_read(buffer) }
         });
         let begun = Instant::now();
         drop(reader);
@@ -130,14 +131,14 @@ fn an_elastic_reader_survives() {
 fn a_writer_of_a_stream_survives() {
     let pair = || Handle::stream_pair(&options()).expect("a pipe");
     beside(pair, false, |honest, random, in_time| {
-        let Ok(mut writer) = Writer::open(honest, &options()) else { return };
+        let Ok(mut writer) = Writer::open(honest) else { return };
         let _ = writer.poll_descriptor();
         let bytes = vec![7; 9000];
         for _ in 0..CALLS {
             let (begun, count) = (Instant::now(), random.below(9000) as usize);
             let written = match random.below(3) {
                 0 => writer.try_write(&bytes[..count]),
-                1 => writer.write_for(&bytes[..count], TIME),
+                1 => writer.write_timeout(&bytes[..count], TIME),
                 _ => writer.resize(1 + random.below(60_000)).map(|()| 0),
             };
             in_time("a write", begun);
@@ -150,14 +151,14 @@ fn a_writer_of_a_stream_survives() {
 fn a_reader_of_records_survives() {
     let pair = || Handle::record_pair(&options()).expect("a pipe");
     beside(pair, true, |honest, random, in_time| {
-        let Ok(mut reader) = RecordReader::open(honest, &options()) else { return };
+        let Ok(mut reader) = RecordReader::open(honest) else { return };
         let mut buffer = vec![0; 9000];
         for _ in 0..CALLS {
             let begun = Instant::now();
             let received = match random.below(3) {
                 0 => reader.try_receive(&mut buffer).map(drop),
-                1 => reader.receive_for(&mut buffer, TIME).map(drop),
-                _ => match reader.try_peek() {
+                1 => reader.receive_timeout(&mut buffer, TIME).map(drop),
+                _ => match reader.lend_timeout(Timeout::Now) {
                     Ok(Some(mut loan)) => {
                         let count = loan.len().min(buffer.len());
                         loan.view().expect("here").copy_to(0, &mut buffer[..count]);
@@ -177,14 +178,14 @@ fn a_reader_of_records_survives() {
 fn a_writer_of_records_survives() {
     let pair = || Handle::record_pair(&options()).expect("a pipe");
     beside(pair, false, |honest, random, in_time| {
-        let Ok(mut writer) = RecordWriter::open(honest, &options()) else { return };
+        let Ok(mut writer) = RecordWriter::open(honest) else { return };
         let bytes = vec![7; 9000];
         for _ in 0..CALLS {
             let (begun, count) = (Instant::now(), random.below(9000) as usize);
             let sent = match random.below(3) {
                 0 => writer.try_send(&bytes[..count]),
-                1 => writer.send_for(&bytes[..count], TIME),
-                _ => writer.try_reserve(count).and_then(|mut place| {
+                1 => writer.send_timeout(&bytes[..count], TIME),
+                _ => writer.reserve_timeout(count, Timeout::Now).and_then(|mut place| {
                     place.view()?.copy_from(count / 2, &bytes[..count / 3]);
                     if count.is_multiple_of(2) { place.commit() } else { Ok(()) }
                 }),
@@ -200,7 +201,7 @@ fn no_wait_outlives_the_peer_whoever_scribbles_on() {
     for _ in 0..5 {
         let (writer, reader) = Handle::stream_pair(&options()).expect("a pipe");
         let (memory, socket) = writer.into_descriptors();
-        let mut reader = Reader::open(reader, &options()).expect("opened");
+        let mut reader = Reader::open(reader).expect("opened");
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             // The word the reader sleeps on, set to what it expects, again and again.
@@ -224,7 +225,7 @@ fn no_wait_outlives_the_peer_whoever_scribbles_on() {
 fn what_comes_in_place_of_the_next_memory_is_refused() {
     let (writer, reader) = Handle::stream_pair(&options()).expect("a pipe");
     let (memory, socket) = writer.into_descriptors();
-    let mut reader = Reader::open(reader, &options()).expect("opened");
+    let mut reader = Reader::open(reader).expect("opened");
     let other = tempfile::tempfile().expect("a file");
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = rustix::net::SendAncillaryBuffer::new(&mut space);

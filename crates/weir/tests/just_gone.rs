@@ -7,15 +7,15 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
-use weir::{ErrorKind, MpxOptions, MpxPeer, Options, PortOptions, PortWriter, connect_stream};
+use weir::{ErrorKind, MpxPeer, MpxPeerOptions, Options, PortWriter, PortWriterOptions};
 
 /// Each is told that there is no reader, and not what that looks like in the kernel.
 #[test]
 fn a_reader_that_goes_while_one_opens_is_no_reader() {
     let opens: [fn(&std::path::Path) -> weir::Result<()>; 3] = [
-        |name| PortWriter::open(name, &PortOptions::new()).map(drop),
-        |name| MpxPeer::connect(name, &MpxOptions::new()).map(drop),
-        |name| connect_stream(name, &Options::new()).map(drop),
+        |name| PortWriter::connect(name, &PortWriterOptions::new()).map(drop),
+        |name| MpxPeer::connect(name, &MpxPeerOptions::new()).map(drop),
+        |name| weir::Writer::connect(name, &Options::new()).map(drop),
     ];
     for (number, open) in opens.iter().cycle().take(900).enumerate() {
         let (_directory, name) = common::place();

@@ -36,7 +36,7 @@ fn in_a_role() {
     let input = std::io::stdin();
     match role.as_str() {
         "stream-writer" => {
-            let mut writer = Writer::open(receive_handle(), &options()).expect("opened");
+            let mut writer = Writer::open(receive_handle()).expect("opened");
             for number in 0.. {
                 writer.write(&body(number)).expect("written");
                 // Said only after the write has returned.
@@ -44,19 +44,19 @@ fn in_a_role() {
             }
         }
         "record-writer" => {
-            let mut writer = RecordWriter::open(receive_handle(), &options()).expect("opened");
+            let mut writer = RecordWriter::open(receive_handle()).expect("opened");
             for number in 0.. {
                 writer.send(&body(number)).expect("sent");
                 say(&input, &number.to_le_bytes());
             }
         }
         "stream-reader" => {
-            let mut reader = Reader::open(receive_handle(), &options()).expect("opened");
+            let mut reader = Reader::open(receive_handle()).expect("opened");
             say(&input, b"up");
             while reader.read(&mut [0; 5000]).expect("read") > 0 {}
         }
         "record-reader" => {
-            let mut reader = RecordReader::open(receive_handle(), &options()).expect("opened");
+            let mut reader = RecordReader::open(receive_handle()).expect("opened");
             say(&input, b"up");
             while reader.receive(&mut [0; 5000]).expect("received").is_some() {}
         }
@@ -118,7 +118,7 @@ fn a_killed_writer_loses_no_returned_write() {
         let (mut child, socket) = start("stream-writer");
         writer.send(socket.as_fd()).expect("sent");
         let said = listen(socket);
-        let mut reader = Reader::open(reader, &options()).expect("opened");
+        let mut reader = Reader::open(reader).expect("opened");
         let next = |number| next_of_stream(&mut reader, number);
         let got = drain(first, next, || kill(&mut child));
         let said = said.join().expect("no panic").map_or(0, |number| number + 1);
@@ -138,7 +138,7 @@ fn a_killed_writer_loses_no_returned_record() {
         let (mut child, socket) = start("record-writer");
         writer.send(socket.as_fd()).expect("sent");
         let said = listen(socket);
-        let mut reader = RecordReader::open(reader, &options()).expect("opened");
+        let mut reader = RecordReader::open(reader).expect("opened");
         let next = |number| match reader.receive(&mut buffer).expect("received") {
             Some(count) => {
                 check(number, &buffer[..count]);
@@ -162,7 +162,7 @@ fn the_writer_learns_that_its_reader_was_killed() {
         let (mut child, socket) = start("stream-reader");
         reader.send(socket.as_fd()).expect("sent");
         assert_eq!(hear(&socket), b"up");
-        let mut writer = Writer::open(writer, &options()).expect("opened");
+        let mut writer = Writer::open(writer).expect("opened");
         let killer = kill_after(random.below(300), &child);
         let error = (0..).find_map(|number| writer.write(&body(number)).err()).expect("closed");
         assert_eq!(error.kind(), ErrorKind::Closed);
@@ -180,7 +180,7 @@ fn the_sender_learns_that_its_reader_was_killed() {
         let (mut child, socket) = start("record-reader");
         reader.send(socket.as_fd()).expect("sent");
         assert_eq!(hear(&socket), b"up");
-        let mut writer = RecordWriter::open(writer, &options()).expect("opened");
+        let mut writer = RecordWriter::open(writer).expect("opened");
         let killer = kill_after(random.below(300), &child);
         let error = (0..).find_map(|number| writer.send(&body(number)).err()).expect("closed");
         assert_eq!(error.kind(), ErrorKind::Closed);

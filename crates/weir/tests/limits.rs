@@ -32,16 +32,16 @@ fn a_handle_of_another_kind_is_refused() {
     let options = Options::new().capacity_bytes(4096);
     let (writer, reader) = Handle::stream_pair(&options).expect("made");
     assert_eq!(
-        Reader::open(writer, &options).map(drop).expect_err("refused").to_string(),
+        Reader::open(writer).map(drop).expect_err("refused").to_string(),
         "cannot open a reader: the handle is a writer's"
     );
     assert_eq!(
-        Writer::open(reader, &options).map(drop).expect_err("refused").to_string(),
+        Writer::open(reader).map(drop).expect_err("refused").to_string(),
         "cannot open a writer: the handle is a reader's"
     );
     let (writer, _reader) = Handle::stream_pair(&options).expect("made");
     assert_eq!(
-        RecordWriter::open(writer, &options).map(drop).expect_err("refused").to_string(),
+        RecordWriter::open(writer).map(drop).expect_err("refused").to_string(),
         "cannot open a record pipe: the memory is the other kind"
     );
 }
@@ -50,7 +50,7 @@ fn a_handle_of_another_kind_is_refused() {
 fn foreign_memory_is_refused() {
     let (_, socket) = Handle::stream_pair(&large()).expect("made").0.into_descriptors();
     let file = tempfile::tempfile().expect("a file").into();
-    let error = Reader::open(Handle::reader(file, socket), &large()).map(drop);
+    let error = Reader::open(Handle::reader(file, socket)).map(drop);
     assert_eq!(error.expect_err("refused").kind(), ErrorKind::Corrupt);
 }
 

@@ -7,7 +7,7 @@ mod raw;
 use rustix::fd::AsFd;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use weir::{Listener, Options, connect_records, connect_stream};
+use weir::{Listener, Options};
 
 /// Those who say nothing, and those who say something else, hold up nobody who comes behind them,
 /// and are sent away in the end.
@@ -23,17 +23,17 @@ fn who_is_silent_holds_up_nobody() {
     let (came, comes) = channel();
     let accepting = std::thread::spawn(move || {
         for _ in 0..2 {
-            let mut reader = listener.accept(&Options::new()).expect("a reader");
+            let mut reader = listener.accept::<weir::Reader>().expect("a reader");
             let mut bytes = [0; 8];
             let count = reader.read(&mut bytes).expect("read");
             came.send(bytes[..count].to_vec()).expect("heard");
         }
         // Kept until the silent ones have been sent away.
-        let reader = listener.accept_records(&Options::new()).expect("a reader");
+        let reader = listener.accept::<weir::RecordReader>().expect("a reader");
         drop((reader, listener));
     });
     for text in [&b"one"[..], b"two"] {
-        let mut writer = connect_stream(&name, &Options::new()).expect("connected");
+        let mut writer = weir::Writer::connect(&name, &Options::new()).expect("connected");
         writer.write(text).expect("written");
         let heard = comes.recv_timeout(Duration::from_secs(20)).expect("nobody is held up");
         assert_eq!(heard, text);
@@ -47,6 +47,6 @@ fn who_is_silent_holds_up_nobody() {
         assert!(said.starts_with(b"weir-no "), "{}", said.escape_ascii());
     }
     assert!(begun.elapsed() < Duration::from_secs(60), "sent away after 5 s");
-    let _writer = connect_records(&name, &Options::new()).expect("connected");
+    let _writer = weir::RecordWriter::connect(&name, &Options::new()).expect("connected");
     accepting.join().expect("no panic");
 }

@@ -7,7 +7,7 @@ mod exchange;
 use common::{patterned, until};
 use exchange::{LONG, Receives, drain, exchange, exchange_with, kinds, receive};
 use weir::mpx::{Answer, ChannelId, Kind, LABEL_BYTES, Taken};
-use weir::{Ending, ErrorKind, Mpx, MpxOptions, MpxPeer};
+use weir::{Ending, ErrorKind, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Timeout};
 
 #[test]
 fn records_come_many_per_call() {
@@ -183,7 +183,7 @@ fn a_peer_sees_its_owner_go() {
     let error = peer.receive_each(&mut [0; 64], |_| {}).expect_err("over");
     assert_eq!(error.kind(), ErrorKind::Closed);
     assert_eq!(peer.open(b"x").expect_err("over").kind(), ErrorKind::Closed);
-    let error = MpxPeer::connect(&name, &MpxOptions::new()).expect_err("nobody");
+    let error = MpxPeer::connect(&name, &MpxPeerOptions::new()).expect_err("nobody");
     assert_eq!(error.kind(), ErrorKind::NoReader);
 }
 
@@ -354,14 +354,20 @@ fn an_mpx_is_a_channel_of_another() {
 
 #[test]
 fn too_many_are_refused() {
-    let mut exchange = exchange_with(&MpxOptions::new().peers(2).channels(8).arena_bytes(65_536));
-    let ask = |options: MpxOptions| MpxPeer::connect(&exchange.name, &options).expect("connected");
-    let small = || MpxOptions::new().channels(8).arena_bytes(65_536);
+    let mut exchange =
+        exchange_with(&MpxOptions::new().most_peers(2).most_channels(8).most_arena_bytes(65_536));
+    let ask =
+        |options: MpxPeerOptions| MpxPeer::connect(&exchange.name, &options).expect("connected");
+    let small = || MpxPeerOptions::new().channels(8).arena_bytes(65_536);
     let (mut one, _two) = (ask(small()), ask(small()));
     let mut third = ask(small());
     let mut greedy = ask(small().channels(9));
     assert_eq!(
-        exchange.owner.try_receive_each(&mut [0; 64], |_| {}).expect_err("none").kind(),
+        exchange
+            .owner
+            .receive_each_timeout(&mut [0; 64], Timeout::Now, |_| {})
+            .expect_err("none")
+            .kind(),
         ErrorKind::WouldBlock
     );
     until("all have come", || {
@@ -381,11 +387,11 @@ fn too_many_are_refused() {
     }
     let error = Mpx::create(&exchange.name, &MpxOptions::new()).expect_err("taken");
     assert_eq!(error.kind(), ErrorKind::Taken);
-    let error = Mpx::create(&exchange.name, &MpxOptions::new().peers(0)).expect_err("none");
+    let error = Mpx::create(&exchange.name, &MpxOptions::new().most_peers(0)).expect_err("none");
     assert_eq!(error.kind(), ErrorKind::Invalid);
 }
 
 fn refusal(peer: &mut MpxPeer) -> Option<String> {
-    let error = peer.try_receive_each(&mut [0; 64], |_| {}).err()?;
+    let error = peer.receive_each_timeout(&mut [0; 64], Timeout::Now, |_| {}).err()?;
     (error.kind() == ErrorKind::Refused).then(|| error.to_string())
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 use weir::mpx::Kind;
 use weir::stat::{MpxStat, mpxes};
-use weir::{Mpx, MpxOptions, MpxPeer};
+use weir::{Mpx, MpxPeer, MpxPeerOptions};
 
 /// The participants of the mpx whose socket this is: the owner, and its peers.
 fn seen(socket: (u64, u64)) -> (MpxStat, Vec<MpxStat>) {
@@ -30,7 +30,7 @@ fn socket(name: &Path) -> (u64, u64) {
 fn receive(owner: &mut Mpx, count: usize) {
     let mut left = count;
     while left > 0 {
-        let received = owner.receive_each_for(&mut [0; 4096], LONG, |record| {
+        let received = owner.receive_each_timeout(&mut [0; 4096], LONG, |record| {
             assert!(matches!(record.kind, Kind::Data | Kind::End | Kind::Signal(_)));
             left -= 1;
         });
@@ -43,7 +43,7 @@ fn receive_to_the_end(owner: &mut Mpx) {
     let mut closed = false;
     while !closed {
         let see = |record: weir::mpx::Record<'_>| closed = matches!(record.kind, Kind::Close(_));
-        owner.receive_each_for(&mut [0; 65_536], LONG, see).expect("received");
+        owner.receive_each_timeout(&mut [0; 65_536], LONG, see).expect("received");
     }
 }
 
@@ -58,13 +58,13 @@ fn send_a_hundred(peer: &mut MpxPeer, channel: weir::mpx::ChannelId, owner: &mut
 #[test]
 fn counts_are_exact_and_seen_from_outside() {
     let mut exchange = exchange();
-    let options = MpxOptions::new().channels(4);
+    let options = MpxPeerOptions::new().channels(4);
     let mut peer = MpxPeer::connect(&exchange.name, &options).expect("connected");
     let channel = peer.open(b"counted").expect("opened");
     let socket = socket(&exchange.name);
     let mut asking = None;
     let see = |record: weir::mpx::Record<'_>| asking = Some(record.channel);
-    exchange.owner.receive_each_for(&mut [0; 64], LONG, see).expect("received");
+    exchange.owner.receive_each_timeout(&mut [0; 64], LONG, see).expect("received");
     let answered = asking.expect("an open");
     exchange.owner.accept(answered).expect("accepted");
     send_a_hundred(&mut peer, channel, &mut exchange.owner);
@@ -104,14 +104,15 @@ fn counts_are_exact_and_seen_from_outside() {
 fn waits_and_sleeps_are_counted() {
     let mut exchange = exchange();
     let socket = socket(&exchange.name);
-    let nothing = exchange.owner.receive_each_for(&mut [0; 64], Duration::from_millis(30), |_| {});
+    let nothing =
+        exchange.owner.receive_each_timeout(&mut [0; 64], Duration::from_millis(30), |_| {});
     assert!(nothing.is_err());
     let before = seen(socket).0.account;
     assert!(before.waits >= 1 && before.slept >= 1 && before.slept_ns > 0, "{before:?}");
     assert_eq!(before.wakes_taken, 0, "nobody was there");
     let name = exchange.name.clone();
     let peer = std::thread::spawn(move || {
-        let mut peer = MpxPeer::connect(&name, &MpxOptions::new()).expect("connected");
+        let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new()).expect("connected");
         // The owner sleeps, and has looked away from the link.
         let given = || seen(socket).1.first().map_or(0, |stat| stat.account.wakes_given);
         while !peer.is_taken_in() {
@@ -129,7 +130,7 @@ fn waits_and_sleeps_are_counted() {
     while !peer.is_finished() {
         let mut asking = Vec::new();
         let wait = Duration::from_millis(200);
-        let _ = exchange.owner.receive_each_for(&mut [0; 64], wait, |record| {
+        let _ = exchange.owner.receive_each_timeout(&mut [0; 64], wait, |record| {
             asking.extend((record.kind == Kind::Open).then_some(record.channel));
         });
         asking.iter().for_each(|channel| exchange.owner.accept(*channel).expect("accepted"));

@@ -14,10 +14,10 @@ use mapped::{Mapped, mapped, mapped_by};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use weir::mpx::{ChannelId, Kind};
-use weir::{Ending, ErrorKind, MpxOptions, MpxPeer};
+use weir::{Ending, ErrorKind, MpxOptions, MpxPeer, MpxPeerOptions};
 
 /// A peer whose memory is known.
-fn hostile(exchange: &Exchange, options: &MpxOptions) -> (MpxPeer, Mapped) {
+fn hostile(exchange: &Exchange, options: &MpxPeerOptions) -> (MpxPeer, Mapped) {
     let connect = || MpxPeer::connect(&exchange.name, options).expect("connected");
     mapped_by("weir-link", connect)
 }
@@ -134,7 +134,7 @@ proptest! {
         let mut exchange = exchange();
         let mut honest = exchange.peer();
         let (here, there) = exchange.open(&mut honest, "honest");
-        let options = MpxOptions::new().channels(8).arena_bytes(65_536);
+        let options = MpxPeerOptions::new().channels(8).arena_bytes(65_536);
         let (mut peer, map) = hostile(&exchange, &options);
         let mut seen = Seen { honest: Some(here), ..Seen::default() };
         for step in steps {
@@ -168,7 +168,7 @@ fn nonsense_shuts_a_peer_out() {
     let mut exchange = exchange();
     let mut honest = exchange.peer();
     exchange.open(&mut honest, "honest");
-    let (mut peer, map) = hostile(&exchange, &MpxOptions::new());
+    let (mut peer, map) = hostile(&exchange, &MpxPeerOptions::new());
     let channels = [exchange.open(&mut peer, "one"), exchange.open(&mut peer, "two")];
     // The position of the peer's second lane.
     map.write_word(3 * 4096 + 512, 3);
@@ -229,7 +229,8 @@ fn who_hands_over_no_link_is_refused() {
     let (silent, wrong, empty) = (dial(), dial(), dial());
     common::say(&wrong, b"weir-mpx");
     drop(empty);
-    let error = exchange.owner.receive_each_for(&mut [0; 64], LONG / 100, |_| {}).expect_err("no");
+    let error =
+        exchange.owner.receive_each_timeout(&mut [0; 64], LONG / 100, |_| {}).expect_err("no");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     let said = common::hear(&wrong);
     assert!(said.starts_with(b"weir-no "), "{}", said.escape_ascii());

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::process::Child;
 use std::time::Duration;
 use weir::mpx::{ChannelId, Kind};
-use weir::{Ending, ErrorKind, Mpx, MpxOptions, MpxPeer};
+use weir::{Ending, ErrorKind, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Timeout};
 
 fn kills() -> u64 {
     std::env::var("WEIR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
@@ -35,7 +35,7 @@ fn in_a_role() {
         "peer" => send_without_end(name),
         "owner" => own(name),
         "quiet" => {
-            let mut peer = MpxPeer::connect(name, &MpxOptions::new()).expect("connected");
+            let mut peer = MpxPeer::connect(name, &MpxPeerOptions::new()).expect("connected");
             peer.open(b"quiet").expect("opened");
             say(std::io::stdin(), b"up");
             let _ = peer.receive_each(&mut [0; 64], |_| {});
@@ -47,7 +47,7 @@ fn in_a_role() {
 
 /// Opens channels and closes them, and sends numbers on each.
 fn send_without_end(name: &str) {
-    let mut peer = MpxPeer::connect(name, &MpxOptions::new()).expect("connected");
+    let mut peer = MpxPeer::connect(name, &MpxPeerOptions::new()).expect("connected");
     let mut random = Random(u64::from(std::process::id()) + 1);
     let mut channels: Vec<(ChannelId, u32, usize)> = Vec::new();
     say(std::io::stdin(), b"up");
@@ -68,7 +68,7 @@ fn send_without_end(name: &str) {
                 channels.swap_remove(which);
             }
         }
-        let _ = peer.try_receive_each(&mut [0; 8192], |_| {});
+        let _ = peer.receive_each_timeout(&mut [0; 8192], Timeout::Now, |_| {});
     }
 }
 
@@ -112,7 +112,7 @@ impl Seen {
     fn receive(&mut self, exchange: &mut Exchange, honest: ChannelId) -> Option<Vec<u8>> {
         let (mut asked, mut heard) = (std::mem::take(&mut self.asked), None);
         let mut buffer = vec![0; 70_000];
-        let received = exchange.owner.try_receive_each(&mut buffer, |record| {
+        let received = exchange.owner.receive_each_timeout(&mut buffer, Timeout::Now, |record| {
             self.records += 1;
             match record.kind {
                 Kind::Data if record.channel == honest => heard = Some(record.bytes.to_vec()),
@@ -183,7 +183,7 @@ fn peers_of_a_killed_owner_hear_of_it() {
         assert_eq!(hear(&socket), b"up");
         let error = Mpx::create(&name, &MpxOptions::new()).expect_err("taken");
         assert_eq!(error.kind(), ErrorKind::Taken);
-        let mut peer = MpxPeer::connect(&name, &MpxOptions::new()).expect("connected");
+        let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new()).expect("connected");
         let channel = peer.open(b"left").expect("opened");
         let mut got = 0;
         for number in 0..random.below(200) as u32 {
@@ -193,7 +193,7 @@ fn peers_of_a_killed_owner_hear_of_it() {
         kill(&mut child);
         let (mut closes, mut buffer) = (0, vec![0; 70_000]);
         let error = loop {
-            let received = peer.receive_each_for(&mut buffer, LONG, |record| {
+            let received = peer.receive_each_timeout(&mut buffer, LONG, |record| {
                 got += usize::from(record.kind == Kind::Data);
                 closes += u32::from(record.kind == Kind::Close(Ending::Died));
             });
@@ -224,7 +224,7 @@ fn a_stopped_process_is_not_dead() {
     here.owner.accept(channel).expect("accepted");
     here.owner.send(channel, b"while it is stopped").expect("sent");
     let time = Duration::from_millis(300);
-    let error = here.owner.receive_each_for(&mut [0; 64], time, |_| {}).expect_err("nothing");
+    let error = here.owner.receive_each_timeout(&mut [0; 64], time, |_| {}).expect_err("nothing");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     signal(&child, Signal::CONT);
     kill(&mut child);
@@ -236,10 +236,10 @@ fn a_stopped_process_is_not_dead() {
     let (mut child, socket) = start(&format!("owner:{}", name.display()));
     assert_eq!(hear(&socket), b"up");
     common::stop(Pid::from_child(&child));
-    let mut peer = MpxPeer::connect(&name, &MpxOptions::new()).expect("connected");
+    let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new()).expect("connected");
     let channel = peer.open(b"patient").expect("opened");
     assert_eq!(peer.send(channel, b"early").expect("sent"), 5);
-    let error = peer.receive_each_for(&mut [0; 64], time, |_| {}).expect_err("nothing");
+    let error = peer.receive_each_timeout(&mut [0; 64], time, |_| {}).expect_err("nothing");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     assert!(!peer.is_taken_in());
     signal(&child, Signal::CONT);

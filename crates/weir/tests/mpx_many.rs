@@ -8,7 +8,7 @@ use common::alone;
 use exchange::{LONG, drain, exchange};
 use std::collections::HashMap;
 use weir::mpx::Kind;
-use weir::{Ending, Mpx, MpxOptions, MpxPeer};
+use weir::{Ending, Mpx, MpxPeer, MpxPeerOptions};
 
 /// Accepts whatever is asked for, until there are so many channels.
 fn accept_all(owner: &mut Mpx, count: usize) {
@@ -17,7 +17,7 @@ fn accept_all(owner: &mut Mpx, count: usize) {
     while accepted < count {
         let mut asked = Vec::new();
         owner
-            .receive_each_for(&mut buffer, LONG, |record| {
+            .receive_each_timeout(&mut buffer, LONG, |record| {
                 assert_eq!(record.kind, Kind::Open);
                 asked.push(record.channel);
             })
@@ -40,7 +40,7 @@ fn ten_thousand_channels() {
     const CHANNELS: usize = 10_000;
     let _alone = alone();
     let mut exchange = exchange();
-    let options = MpxOptions::new().channels(CHANNELS as u32);
+    let options = MpxPeerOptions::new().channels(CHANNELS as u32);
     let mut peer = MpxPeer::connect(&exchange.name, &options).expect("connected");
     let before = private_bytes();
     let there: Vec<_> = (0..CHANNELS).map(|_| peer.open(b"one of many").expect("open")).collect();
@@ -48,7 +48,9 @@ fn ten_thousand_channels() {
     let mut accepted = 0;
     while accepted < CHANNELS {
         accepted += peer
-            .receive_each_for(&mut [0; 64], LONG, |record| assert_eq!(record.kind, Kind::Accepted))
+            .receive_each_timeout(&mut [0; 64], LONG, |record| {
+                assert_eq!(record.kind, Kind::Accepted)
+            })
             .expect("received");
     }
     // Both sides are in this process.
@@ -63,7 +65,7 @@ fn ten_thousand_channels() {
         while got < CHANNELS {
             got += exchange
                 .owner
-                .receive_each_for(&mut [0; 64], LONG, |record| {
+                .receive_each_timeout(&mut [0; 64], LONG, |record| {
                     *of.entry(record.channel).or_insert(0) += 1;
                     assert_eq!(record.bytes[8], round);
                 })
@@ -76,7 +78,7 @@ fn ten_thousand_channels() {
     while closed < CHANNELS {
         closed += exchange
             .owner
-            .receive_each_for(&mut [0; 64], LONG, |record| {
+            .receive_each_timeout(&mut [0; 64], LONG, |record| {
                 assert_eq!(record.kind, Kind::Close(Ending::Closed));
             })
             .expect("received");
@@ -89,7 +91,7 @@ fn idle_channels_cost_what_is_said() {
     let _alone = alone();
     let shared = |channels: u32| {
         let exchange = exchange();
-        let options = MpxOptions::new().channels(channels).arena_bytes(0);
+        let options = MpxPeerOptions::new().channels(channels).arena_bytes(0);
         let _peer = MpxPeer::connect(&exchange.name, &options).expect("connected");
         let maps = std::fs::read_to_string("/proc/self/maps").expect("there");
         let line = maps.lines().find(|line| line.contains("weir-link")).expect("mapped");
@@ -111,7 +113,7 @@ fn a_thousand_peers() {
         return;
     }
     let mut exchange = exchange();
-    let options = MpxOptions::new().channels(4).arena_bytes(0);
+    let options = MpxPeerOptions::new().channels(4).arena_bytes(0);
     let mut peers: Vec<_> = (0..PEERS)
         .map(|number| {
             let mut peer = MpxPeer::connect(&exchange.name, &options).expect("connected");
@@ -125,7 +127,7 @@ fn a_thousand_peers() {
     while channels.len() < PEERS {
         exchange
             .owner
-            .receive_each_for(&mut [0; 64], LONG, |record| {
+            .receive_each_timeout(&mut [0; 64], LONG, |record| {
                 let number = usize::from_le_bytes(record.bytes.try_into().expect("eight"));
                 assert!(!std::mem::replace(&mut came[number], true), "twice");
                 channels.push((record.channel, number));
@@ -159,7 +161,7 @@ fn a_thousand_peers() {
         let see = |kind| assert_eq!(kind, Kind::Close(Ending::Closed));
         closed += exchange
             .owner
-            .receive_each_for(&mut [0; 64], LONG, |record| see(record.kind))
+            .receive_each_timeout(&mut [0; 64], LONG, |record| see(record.kind))
             .expect("received");
     }
     assert_eq!(exchange.owner.peers(), 1);

@@ -9,7 +9,7 @@ use exchange::{Exchange, Kept, drain, exchange};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use weir::mpx::{ChannelId, Kind};
-use weir::{Ending, MpxOptions, MpxPeer};
+use weir::{Ending, MpxPeer, MpxPeerOptions};
 
 const PEERS: usize = 2;
 
@@ -85,7 +85,7 @@ struct Both {
 impl Both {
     fn new() -> Both {
         let mut exchange = exchange();
-        let options = MpxOptions::new().channels(6).arena_bytes(65_536);
+        let options = MpxPeerOptions::new().channels(6).arena_bytes(65_536);
         let connect = || MpxPeer::connect(&exchange.name, &options).expect("connected");
         let peers: Vec<_> = (0..PEERS).map(|_| connect()).collect();
         common::until("they are let in", || {

@@ -10,7 +10,7 @@ use rustix::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weir::mpx::Kind;
-use weir::{ErrorKind, MpxOptions, MpxPeer, Wait};
+use weir::{ErrorKind, MpxPeer, MpxPeerOptions, Timeout, Wait, Waitable};
 
 #[test]
 fn a_ping_pong_loses_no_wake_up() {
@@ -46,7 +46,7 @@ fn a_reader_that_took_the_fences_over_is_woken() {
             let mut count = 0;
             while count < 20 * (RECORDS + 1) {
                 let see = |record: weir::mpx::Record<'_>| count += record.bytes.len() as u64 / 8;
-                peer.receive_each_for(&mut [0; 4096], LONG, see).expect("woken");
+                peer.receive_each_timeout(&mut [0; 4096], LONG, see).expect("woken");
                 got.store(count, Ordering::Release);
             }
         });
@@ -66,7 +66,8 @@ fn a_reader_that_took_the_fences_over_is_woken() {
                     // Full: what is missing of a record would be sent first.
                     taken => {
                         assert_eq!(taken, 0);
-                        let _ = exchange.owner.try_receive_each(&mut [0; 64], |_| {});
+                        let _ =
+                            exchange.owner.receive_each_timeout(&mut [0; 64], Timeout::Now, |_| {});
                         std::thread::yield_now();
                     }
                 }
@@ -89,7 +90,7 @@ fn a_sender_that_waits_for_room_is_woken_each_time() {
                 let mut is_blocked = taken < 50_000 && left > 0;
                 while is_blocked {
                     let mut see = |kind| is_blocked &= kind != Kind::Unblocked;
-                    peer.receive_each_for(&mut [0; 64], LONG, |record| see(record.kind))
+                    peer.receive_each_timeout(&mut [0; 64], LONG, |record| see(record.kind))
                         .expect("received");
                 }
             }
@@ -99,7 +100,7 @@ fn a_sender_that_waits_for_room_is_woken_each_time() {
             let mut buffer = vec![0; 70_000];
             exchange
                 .owner
-                .receive_each_for(&mut buffer, LONG, |record| got += record.bytes.len())
+                .receive_each_timeout(&mut buffer, LONG, |record| got += record.bytes.len())
                 .expect("received");
         }
         assert_eq!(got, 3_000_000);
@@ -116,7 +117,7 @@ fn many_peers_at_once_lose_nothing() {
         .map(|_| {
             let name = name.clone();
             std::thread::spawn(move || {
-                let mut peer = MpxPeer::connect(&name, &MpxOptions::new()).expect("connected");
+                let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new()).expect("connected");
                 let channel = peer.open(b"many").expect("opened");
                 for number in 0..RECORDS {
                     let bytes = number.to_le_bytes();
@@ -135,7 +136,7 @@ fn many_peers_at_once_lose_nothing() {
         let mut buffer = [0; 4096];
         exchange
             .owner
-            .receive_each_for(&mut buffer, LONG, |record| match record.kind {
+            .receive_each_timeout(&mut buffer, LONG, |record| match record.kind {
                 Kind::Open => opens.push(record.channel),
                 Kind::Data => {
                     let number = next.entry(record.channel).or_insert(0_u32);
@@ -153,7 +154,13 @@ fn many_peers_at_once_lose_nothing() {
 }
 
 fn receive_any(peer: &mut MpxPeer) {
-    peer.receive_each_for(&mut [0; 64], LONG, |_| {}).expect("received");
+    peer.receive_each_timeout(&mut [0; 64], LONG, |_| {}).expect("received");
+}
+
+fn wait_for(end: &mut impl Waitable) {
+    let mut wait = Wait::new();
+    wait.add_borrowed((), end).expect("few");
+    wait.wait_timeout(&mut Vec::new(), LONG).expect("ready");
 }
 
 #[test]
@@ -162,30 +169,28 @@ fn it_can_be_waited_for_with_others() {
     let mut peer = exchange.peer();
     let (here, there) = exchange.open(&mut peer, "waited for");
     let time = Some(Duration::from_millis(20));
-    let mut wait = Wait::new()
-        .mpx(&mut exchange.owner)
-        .and_then(|wait| wait.mpx_peer(&mut peer))
-        .expect("few");
-    assert_eq!(wait.wait(time).expect_err("nothing").kind(), ErrorKind::TimedOut);
+    let mut wait = Wait::new();
+    wait.add_borrowed(0, &mut exchange.owner).expect("few");
+    wait.add_borrowed(1, &mut peer).expect("few");
+    let error = wait.wait_timeout(&mut Vec::new(), time).expect_err("nothing");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    drop(wait);
     for _ in 0..200 {
         std::thread::scope(|scope| {
             let owner = &mut exchange.owner;
             let waiting = scope.spawn(move || {
-                let ready = Wait::new().mpx(owner).and_then(|mut wait| wait.wait(Some(LONG)));
-                assert_eq!(ready.expect("ready"), [0]);
+                wait_for(owner);
                 assert_eq!(receive(owner, 1)[0].bytes, b"x");
             });
             peer.send(there, b"x").expect("sent");
             waiting.join().expect("no panic");
         });
         exchange.owner.send(here, b"y").expect("sent");
-        let ready = Wait::new().mpx_peer(&mut peer).and_then(|mut wait| wait.wait(Some(LONG)));
-        assert_eq!(ready.expect("ready"), [0]);
+        wait_for(&mut peer);
         assert_eq!(receive(&mut peer, 1)[0].bytes, b"y");
     }
     drop(exchange.owner);
-    let ready = Wait::new().mpx_peer(&mut peer).and_then(|mut wait| wait.wait(Some(LONG)));
-    assert_eq!(ready.expect("ready"), [0]);
+    wait_for(&mut peer);
 }
 
 /// Whether a descriptor becomes readable in so many milliseconds.

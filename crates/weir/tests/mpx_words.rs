@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir::mpx::{ChannelId, Kind, Record};
-use weir::{ErrorKind, Mpx, MpxOptions, MpxPeer, Wait};
+use weir::{ErrorKind, Mpx, MpxPeer, MpxPeerOptions, Timeout, Wait};
 
 /// What a call of 50 ms may take here: many times what is promised, for machines that are busy.
 const BOUND: Duration = Duration::from_secs(3);
@@ -44,7 +44,7 @@ struct Words {
 
 impl Words {
     fn connect(exchange: &Exchange) -> (Words, MpxPeer) {
-        let options = MpxOptions::new().channels(CHANNELS).arena_bytes(ARENA_BYTES);
+        let options = MpxPeerOptions::new().channels(CHANNELS).arena_bytes(ARENA_BYTES);
         let connect = || MpxPeer::connect(&exchange.name, &options).expect("connected");
         let (peer, link) = mapped_by("weir-link", connect);
         let board = mapped("weir-board").remove(0);
@@ -116,11 +116,17 @@ impl Words {
 type Call = fn(&mut Mpx, &mut dyn FnMut(Record<'_>)) -> weir::Result<usize>;
 
 const CALLS: [(&str, Call); 3] = [
-    ("receive_each_for", |owner, see| owner.receive_each_for(&mut [0; 4096], TIME, see)),
-    ("try_receive_each", |owner, see| owner.try_receive_each(&mut [0; 4096], see)),
+    ("receive_each_timeout", |owner, see| owner.receive_each_timeout(&mut [0; 4096], TIME, see)),
+    ("receive each now", |owner, see| {
+        owner.receive_each_timeout(&mut [0; 4096], Timeout::Now, see)
+    }),
     ("Wait", |owner, see| {
-        let _ = Wait::new().mpx(owner).and_then(|mut wait| wait.wait(Some(TIME)));
-        owner.try_receive_each(&mut [0; 4096], see)
+        let mut wait = Wait::new();
+        let _ = wait
+            .add_borrowed((), &mut *owner)
+            .and_then(|_| wait.wait_timeout(&mut Vec::new(), TIME));
+        drop(wait);
+        owner.receive_each_timeout(&mut [0; 4096], Timeout::Now, see)
     }),
 ];
 
@@ -340,7 +346,7 @@ proptest! {
         });
         let lost: Vec<_> = seen.accepted.iter().filter(|(_, closes)| **closes != 1).collect();
         assert!(lost.is_empty(), "{lost:?}");
-        let error = exchange.owner.receive_each_for(&mut [0; 64], LONG / 1000, |_| {});
+        let error = exchange.owner.receive_each_timeout(&mut [0; 64], LONG / 1000, |_| {});
         assert_eq!(error.expect_err("nothing").kind(), ErrorKind::TimedOut);
     }
 }

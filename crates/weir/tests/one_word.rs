@@ -7,7 +7,10 @@ use common::{hear, say, start};
 use rustix::time::{ClockId, clock_gettime};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use std::time::{Duration, Instant};
-use weir::{ErrorKind, Flags, Mpx, MpxOptions, MpxPeer, Port, PortOptions, PortWriter, Wait};
+use weir::{
+    ErrorKind, Flags, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Port, PortOptions, PortWriter,
+    PortWriterOptions, Wait,
+};
 
 /// The CPU time of this process so far.
 fn cpu_time() -> Duration {
@@ -38,30 +41,32 @@ fn works() {
     owner.join(Mpx::create(&third, &MpxOptions::new()).expect("another"), 1).expect("joined");
     let idle = Duration::from_millis(500);
     let before = cpu_time();
-    let error = Wait::new().port(&mut port).and_then(|wait| wait.flags(&flags, 1));
-    let error = error.and_then(|mut wait| wait.wait(Some(idle))).expect_err("nothing");
+    let (mut wait, mut ready) = (Wait::new(), Vec::new());
+    wait.add_borrowed(0, &mut port).expect("few");
+    wait.add_flags(1, &flags, 1).expect("few");
+    let error = wait.wait_timeout(&mut ready, idle).expect_err("nothing");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    let error = owner.receive_each_for(&mut [0; 64], idle, |_| {}).expect_err("nothing");
+    let error = owner.receive_each_timeout(&mut [0; 64], idle, |_| {}).expect_err("nothing");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     let used = cpu_time() - before;
     assert!(used < idle, "{used:?} of CPU time in {:?} of sleep", 2 * idle);
     let sending = std::thread::spawn(move || {
-        let mut writer = PortWriter::open(&name, &PortOptions::new()).expect("a writer");
+        let mut writer = PortWriter::connect(&name, &PortWriterOptions::new()).expect("a writer");
         writer.send(b"x").expect("sent");
         // Kept: its end would be an event of the port as well.
         writer
     });
-    let ready = Wait::new().port(&mut port).and_then(|wait| wait.flags(&flags, 1));
     let time = Some(Duration::from_secs(20));
-    assert_eq!(ready.and_then(|mut wait| wait.wait(time)).expect("the port"), [0]);
+    wait.wait_timeout(&mut ready, time).expect("the port");
+    assert_eq!(ready, [0]);
     drop(sending.join().expect("no panic"));
     let calling = std::thread::spawn(move || {
-        let mut peer = MpxPeer::connect(&third, &MpxOptions::new()).expect("connected");
+        let mut peer = MpxPeer::connect(&third, &MpxPeerOptions::new()).expect("connected");
         peer.open(b"third").expect("opened");
         peer
     });
     let begun = Instant::now();
-    owner.receive_each_for(&mut [0; 64], Duration::from_secs(20), |_| {}).expect("it opened");
+    owner.receive_each_timeout(&mut [0; 64], Duration::from_secs(20), |_| {}).expect("it opened");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     drop(calling.join().expect("no panic"));
 }

@@ -4,20 +4,25 @@ mod common;
 
 use common::patterned;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
-use weir::{ErrorKind, Options, Waiting, pipe};
+use weir::tune::{Ask, ask};
+use weir::{ErrorKind, Options, Reader, Waiting, pipe};
 
 fn small() -> Options {
     Options::new().capacity_bytes(4096)
 }
 
+fn memory_of(reader: &Reader) -> OwnedFd {
+    reader.memory_descriptor().expect("here").try_clone_to_owned().expect("copied")
+}
+
 #[test]
 fn what_was_written_is_read() {
     let (mut writer, mut reader) = pipe(&Options::new()).expect("a pipe");
-    assert_eq!(writer.write(b"hello, ").expect("written"), 7);
-    assert_eq!(writer.write(b"world").expect("written"), 5);
-    assert_eq!(writer.write(b"").expect("written"), 0);
+    for (text, bytes) in [("hello, ", 7), ("world", 5), ("", 0)] {
+        assert_eq!(writer.write(text.as_bytes()).expect("written"), bytes);
+    }
     let mut buffer = [0; 64];
     assert_eq!(reader.read(&mut buffer[..3]).expect("read"), 3);
     assert_eq!(reader.read(&mut buffer[3..]).expect("read"), 9);
@@ -68,15 +73,16 @@ fn calls_that_do_not_wait_say_so() {
     let (mut writer, mut reader) = pipe(&small()).expect("a pipe");
     let mut buffer = [0; 100];
     let empty = reader.try_read(&mut buffer).expect_err("empty");
-    assert_eq!(
-        (empty.kind(), empty.to_string().as_str()),
-        (ErrorKind::WouldBlock, "cannot read from the pipe: it is empty")
-    );
-    let late = reader.read_for(&mut buffer, Duration::from_millis(2)).expect_err("empty");
+    assert_eq!(empty.kind(), ErrorKind::WouldBlock);
+    assert_eq!(empty.to_string(), "cannot read from the pipe: it is empty");
+    let late = reader.read_timeout(&mut buffer, Duration::from_millis(2)).expect_err("empty");
     assert_eq!(late.kind(), ErrorKind::TimedOut);
     let time = Duration::from_millis(2);
-    assert_eq!(writer.write_for(&[1; 6000], time).expect("part of it"), 4096);
-    assert_eq!(writer.write_for(&[1; 6000], time).expect_err("full").kind(), ErrorKind::TimedOut);
+    assert_eq!(writer.write_timeout(&[1; 6000], time).expect("part of it"), 4096);
+    assert_eq!(
+        writer.write_timeout(&[1; 6000], time).expect_err("full").kind(),
+        ErrorKind::TimedOut
+    );
 }
 
 #[test]
@@ -87,7 +93,7 @@ fn the_end_is_seen() {
     let mut buffer = [0; 100];
     assert_eq!(reader.try_read(&mut buffer).expect("read"), 4);
     assert_eq!(reader.try_read(&mut buffer).expect("the end"), 0);
-    assert_eq!(reader.read_for(&mut buffer, Duration::from_secs(9)).expect("the end"), 0);
+    assert_eq!(reader.read_timeout(&mut buffer, Duration::from_secs(9)).expect("the end"), 0);
     let (mut writer, reader) = pipe(&small()).expect("a pipe");
     writer.write(b"unread").expect("written");
     drop(reader);
@@ -106,7 +112,7 @@ fn a_blocked_end_learns_of_the_close() {
         }
         drop(reader);
         let error = blocked.join().expect("no panic");
-        assert_eq!((error.kind(), error.written_bytes()), (ErrorKind::Closed, 4096));
+        assert_eq!((error.kind(), error.written_bytes()), (ErrorKind::Closed, Some(4096)));
         let (writer, mut reader) = pipe(&small().waiting(waiting)).expect("a pipe");
         let blocked = std::thread::spawn(move || reader.read(&mut [0; 10]));
         std::thread::yield_now();
@@ -176,7 +182,7 @@ fn a_writer_is_woken_by_room() {
 }
 
 fn stat_of(reader: &mut weir::Reader) -> weir::stat::PipeStat {
-    let memory = reader.memory().expect("here").try_clone_to_owned().expect("copied");
+    let memory = memory_of(reader);
     weir::stat::read(&memory).expect("read")
 }
 
@@ -195,7 +201,7 @@ fn no_system_call_when_nobody_sleeps() {
 #[test]
 fn an_idle_end_uses_no_cpu() {
     let (writer, mut reader) = pipe(&small()).expect("made");
-    let error = reader.read_for(&mut [0], Duration::from_millis(300)).expect_err("empty");
+    let error = reader.read_timeout(&mut [0], Duration::from_millis(300)).expect_err("empty");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     let account = reader.account().expect("here");
     assert!((1..=2).contains(&account.slept), "slept {} times", account.slept);
@@ -265,7 +271,7 @@ fn a_live_pipe_is_resized() {
                     let capacity = capacities[at / 20 % capacities.len()];
                     match writer.resize(capacity) {
                         Ok(()) => {
-                            assert_eq!(writer.shape().capacity_bytes(), capacity)
+                            assert_eq!(writer.sizes().capacity_bytes, capacity)
                         }
                         // Less than is filled, or the reader has not followed yet.
                         Err(error) => assert!(
@@ -324,18 +330,17 @@ fn a_pipe_is_not_shrunk_below_what_is_in_it() {
 
 #[test]
 fn sizes_are_asked_for_from_outside() {
-    use weir::tune::{Ask, ask};
     let (mut writer, mut reader) = pipe(&small().capacity_bytes(65_536)).expect("made");
-    let memory = reader.memory().expect("here").try_clone_to_owned().expect("copied");
+    let memory = memory_of(&reader);
     let segment = Ask { segment_bytes: Some(16_384), ..Ask::default() };
-    assert_eq!(ask(memory.as_fd(), segment).expect("asked").segment_bytes(), 16_384);
+    assert_eq!(ask(memory.as_fd(), segment).expect("asked").segment_bytes, 16_384);
     let capacity = Ask { capacity_bytes: Some(1 << 20), ..Ask::default() };
     ask(memory.as_fd(), capacity).expect("asked");
     // Taken up after some writes at the latest.
     for _ in 0..600 {
         writer.write(b"x").expect("written");
     }
-    assert_eq!(writer.shape().capacity_bytes(), 1 << 20);
+    assert_eq!(writer.sizes().capacity_bytes, 1 << 20);
     let mut buffer = [0; 1000];
     assert_eq!(
         reader.read(&mut buffer).expect("read") + reader.read(&mut buffer).expect("read"),
@@ -361,7 +366,6 @@ fn wish(memory: &impl AsFd, now: u64, capacity: u64) {
 
 #[test]
 fn what_a_reader_wishes_costs_its_writer_no_more_than_is_said() {
-    use weir::tune::{Ask, ask};
     let first = 65_536;
     let most = 16 * first;
     // What is usual on this machine must not come into it.
@@ -371,14 +375,14 @@ fn what_a_reader_wishes_costs_its_writer_no_more_than_is_said() {
     let mut granted = 0;
     let mut now = first;
     for round in 0..40 {
-        let memory = reader.memory().expect("here").try_clone_to_owned().expect("copied");
+        let memory = memory_of(&reader);
         let wished = if round < 4 { 1 << 30 } else { [most, first][round % 2] };
         wish(&memory, now, wished);
         for _ in 0..600 {
             writer.write(b"x").expect("written");
             assert_eq!(reader.read(&mut buffer).expect("read"), 1);
         }
-        let shape = writer.shape().capacity_bytes();
+        let shape = writer.sizes().capacity_bytes;
         assert!(shape == now || shape == wished, "{shape}");
         granted += if shape == now { 0 } else { shape };
         if shape == now {
@@ -389,7 +393,7 @@ fn what_a_reader_wishes_costs_its_writer_no_more_than_is_said() {
         assert!(now <= most && granted <= 4 * most, "{now}, {granted} in all");
     }
     assert!(granted > 2 * most, "{granted}: wishes within the bound are granted");
-    let memory = reader.memory().expect("here").try_clone_to_owned().expect("copied");
+    let memory = memory_of(&reader);
     let asked = Ask { capacity_bytes: Some(2 * most), ..Ask::default() };
     let error = ask(memory.as_fd(), asked).expect_err("more than is granted").to_string();
     assert!(
@@ -404,12 +408,12 @@ fn what_a_reader_wishes_costs_its_writer_no_more_than_is_said() {
 fn a_segment_gives_way_to_another_capacity() {
     let (mut writer, mut reader) = pipe(&small().capacity_bytes(65_536)).expect("made");
     writer.resize(1 << 30).expect("enlarged 16384 times");
-    assert_eq!(writer.shape().segment_bytes(), 128 << 20);
+    assert_eq!(writer.sizes().segment_bytes, 128 << 20);
     writer.write(b"over there").expect("written");
     let mut buffer = [0; 16];
     assert_eq!(reader.read(&mut buffer).expect("read"), 10);
     writer.resize(4096).expect("made small");
-    assert_eq!(writer.shape().segment_bytes(), 512);
+    assert_eq!(writer.sizes().segment_bytes, 512);
 }
 
 /// The process's watcher went on knowing the socket of an end that was made a handle.
@@ -418,9 +422,9 @@ fn an_end_that_was_made_a_handle_can_be_opened_again_in_its_process() {
     let (mut writer, mut reader) = pipe(&small()).expect("made");
     for _ in 0..3 {
         let handle = writer.into_handle().expect("a handle");
-        writer = weir::Writer::open(handle, &small()).expect("opened again");
+        writer = weir::Writer::open(handle).expect("opened again");
         let handle = reader.into_handle().expect("a handle");
-        reader = weir::Reader::open(handle, &small()).expect("opened again");
+        reader = Reader::open(handle).expect("opened again");
         writer.write(b"again").expect("written");
         assert_eq!(reader.read(&mut [0; 9]).expect("read"), 5);
     }
@@ -435,20 +439,18 @@ fn an_end_is_open_once_in_a_process() {
     let (memory, socket) = writer.into_descriptors();
     let copy = || {
         let copies = (memory.try_clone().expect("a copy"), socket.try_clone().expect("a copy"));
-        weir::Writer::open(weir::Handle::writer(copies.0, copies.1), &small())
+        weir::Writer::open(weir::Handle::writer(copies.0, copies.1))
     };
     let mut writer = copy().expect("opened");
     let refused = copy().expect_err("it is open");
     assert_eq!(refused.kind(), weir::ErrorKind::Invalid);
-    assert_eq!(
-        refused.to_string(),
-        "cannot open a writer: this process has opened this end already"
-    );
-    let mut reader = weir::Reader::open(reader, &small()).expect("the other end");
+    let why = "cannot open a writer: this process has opened this end already";
+    assert_eq!(refused.to_string(), why);
+    let mut reader = Reader::open(reader).expect("the other end");
     writer.write(b"one").expect("the refusal has harmed nobody");
     assert_eq!(reader.read(&mut [0; 9]).expect("read"), 3);
     let handle = writer.into_handle().expect("handed on");
-    assert!(weir::Writer::open(handle, &small()).is_ok(), "it is open no more");
+    assert!(weir::Writer::open(handle).is_ok(), "it is open no more");
 }
 
 #[test]
@@ -456,7 +458,7 @@ fn a_stopped_peer_is_not_dead() {
     let (writer, reader) = weir::Handle::stream_pair(&small()).expect("made");
     let (mut child, socket) = common::start("writes-when-told");
     writer.send(socket.as_fd()).expect("sent");
-    let mut reader = weir::Reader::open(reader, &small()).expect("opened");
+    let mut reader = Reader::open(reader).expect("opened");
     assert_eq!(reader.read(&mut [0; 9]).expect("read"), 1);
     let pid = rustix::process::Pid::from_child(&child);
     common::stop(pid);
@@ -464,7 +466,7 @@ fn a_stopped_peer_is_not_dead() {
     let (_, status) = rustix::process::waitpid(Some(pid), how).expect("waited").expect("one");
     assert!(status.stopped());
     common::say(&socket, b"go on");
-    let waited = reader.read_for(&mut [0; 9], Duration::from_millis(100)).expect_err("stopped");
+    let waited = reader.read_timeout(&mut [0; 9], Duration::from_millis(100)).expect_err("stopped");
     assert_eq!(waited.kind(), ErrorKind::TimedOut);
     rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("continued");
     assert_eq!(reader.read(&mut [0; 9]).expect("read"), 1);
@@ -477,7 +479,7 @@ fn in_a_role() {
     if common::role().is_none() {
         return;
     }
-    let mut writer = weir::Writer::open(common::receive_handle(), &small()).expect("opened");
+    let mut writer = weir::Writer::open(common::receive_handle()).expect("opened");
     loop {
         writer.write(b"x").expect("written");
         common::hear(std::io::stdin());
@@ -490,7 +492,7 @@ fn an_end_that_spins_ends_in_time() {
     let (_writer, mut reader) = pipe(&small().waiting(Waiting::Spin)).expect("made");
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let ended = reader.read_for(&mut [0], Duration::from_millis(5));
+        let ended = reader.read_timeout(&mut [0], Duration::from_millis(5));
         let _ = tell.send(ended.map_err(|error| error.kind()));
     });
     let ended = told.recv_timeout(Duration::from_secs(10)).expect("it ends");

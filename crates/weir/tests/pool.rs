@@ -41,7 +41,7 @@ fn drain(reader: &mut BacklogReader, from: u64, chunk: usize) -> u64 {
     let mut buffer = vec![0; chunk];
     let mut at = from;
     loop {
-        match reader.take_for(&mut buffer, PATIENCE).expect("take") {
+        match reader.read_timeout(&mut buffer, PATIENCE).expect("take") {
             0 => return at - from,
             n => {
                 assert!(is_pattern(at, &buffer[..n]), "otherwise from {at} on");
@@ -57,7 +57,7 @@ fn fill(writer: &mut BacklogWriter, from: u64, bytes: u64, chunk: usize) {
     while at < from + bytes {
         let step = chunk.min((from + bytes - at) as usize);
         pattern(at, &mut buffer[..step]);
-        assert_eq!(writer.put_for(&buffer[..step], PATIENCE).expect("put"), step);
+        assert_eq!(writer.write_timeout(&buffer[..step], PATIENCE).expect("put"), step);
         at += step as u64;
     }
 }
@@ -128,7 +128,7 @@ fn bytes_come_out_as_slices_and_through_std() {
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::WouldBlock);
                 let mut byte = [0];
-                assert_eq!(reader.take_for(&mut byte, PATIENCE).expect("taken"), 1);
+                assert_eq!(reader.read_timeout(&mut byte, PATIENCE).expect("taken"), 1);
                 came.push(byte[0]);
             }
         }
@@ -198,11 +198,11 @@ fn stuff(writer: &mut BacklogWriter, from: u64) -> u64 {
     let mut block = [0; PAGE as usize];
     loop {
         pattern(at, &mut block);
-        match writer.put_for(&block, FULL) {
+        match writer.write_timeout(&block, FULL) {
             Ok(n) => at += n as u64,
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
-                assert_eq!(error.to_string(), "cannot put into the backlog: it stayed full");
+                assert_eq!(error.to_string(), "cannot write to the backlog: it stayed full");
                 return at - from;
             }
         }
@@ -217,16 +217,16 @@ fn the_limit_holds() {
         let full = stuff(&mut writer, 0);
         // One frame may be kept for readers.
         assert!(full <= (16 + limit) * PAGE && full >= (15 + limit) * PAGE, "{full}");
-        assert_eq!(writer.try_put(b"x").expect_err("full").kind(), ErrorKind::WouldBlock);
+        assert_eq!(writer.try_write(b"x").expect_err("full").kind(), ErrorKind::WouldBlock);
         let (mut put, mut taken) = (full, 0);
         let mut buffer = vec![0; 3 * PAGE as usize];
         let mut block = [0; PAGE as usize];
         while put < full + 200 * PAGE {
-            let n = reader.take_for(&mut buffer, PATIENCE).expect("the reader gets on");
+            let n = reader.read_timeout(&mut buffer, PATIENCE).expect("the reader gets on");
             assert!(is_pattern(taken, &buffer[..n]));
             taken += n as u64;
             pattern(put, &mut block);
-            while let Ok(n) = writer.try_put(&block) {
+            while let Ok(n) = writer.try_write(&block) {
                 put += n as u64;
                 pattern(put, &mut block);
             }
@@ -253,7 +253,7 @@ fn what_is_read_in_time_is_never_written() {
         let mut buffer = vec![0; (round * 31 % 240 + 1) * PAGE as usize];
         let mut done = 0;
         while done < buffer.len() {
-            let n = reader.take_for(&mut buffer[done..], PATIENCE).expect("take");
+            let n = reader.read_timeout(&mut buffer[done..], PATIENCE).expect("take");
             done += n;
         }
         assert!(is_pattern(taken, &buffer));
@@ -269,14 +269,14 @@ fn a_reader_that_keeps_up_writes_nothing() {
     let (mut writer, mut reader) = pool.backlog().expect("backlog");
     let mut buffer = vec![0; 100_000];
     for _ in 0..500 {
-        writer.put(&[7; 100_000]).expect("put");
+        writer.write(&[7; 100_000]).expect("put");
         let mut done = 0;
         while done < buffer.len() {
-            done += reader.take(&mut buffer[done..]).expect("take");
+            done += reader.read(&mut buffer[done..]).expect("take");
         }
     }
     assert_eq!(pool.account().delayed_bytes, 0);
-    assert_eq!(reader.try_take(&mut buffer).expect_err("empty").kind(), ErrorKind::WouldBlock);
+    assert_eq!(reader.try_read(&mut buffer).expect_err("empty").kind(), ErrorKind::WouldBlock);
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn accounts_add_up() {
         fill(&mut writer, put, bytes, 7_000);
         put += bytes;
         let mut buffer = vec![0; random.below(15_000) as usize + 1];
-        let n = reader.take_for(&mut buffer, PATIENCE).expect("take");
+        let n = reader.read_timeout(&mut buffer, PATIENCE).expect("take");
         assert!(is_pattern(taken, &buffer[..n]));
         taken += n as u64;
         let now = pool.account();
@@ -369,7 +369,7 @@ fn many_backlogs_share_a_pool() {
                 let mut buffer = vec![0; 30_000];
                 loop {
                     let most = random.below(30_000) as usize + 1;
-                    let n = reader.take_for(&mut buffer[..most], PATIENCE).expect("take");
+                    let n = reader.read_timeout(&mut buffer[..most], PATIENCE).expect("take");
                     if n == 0 {
                         break;
                     }

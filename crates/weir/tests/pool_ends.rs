@@ -44,19 +44,19 @@ fn a_reader_can_be_polled() {
     let (pool, _directory) = small(8);
     let (mut writer, mut reader) = pool.backlog().expect("backlog");
     let mut buffer = [0; 100];
-    assert!(is_ready(reader.descriptor().expect("one"), 0), "until it was looked");
+    assert!(is_ready(reader.poll_descriptor().expect("one"), 0), "until it was looked");
     for byte in 0..100 {
-        assert_eq!(reader.try_take(&mut buffer).expect_err("empty").kind(), ErrorKind::WouldBlock);
-        assert!(!is_ready(reader.descriptor().expect("one"), 0), "there is nothing");
-        writer.put(&[byte; 70]).expect("put");
-        assert!(is_ready(reader.descriptor().expect("one"), 0), "there is something");
-        assert_eq!(reader.try_take(&mut buffer).expect("taken"), 70);
+        assert_eq!(reader.try_read(&mut buffer).expect_err("empty").kind(), ErrorKind::WouldBlock);
+        assert!(!is_ready(reader.poll_descriptor().expect("one"), 0), "there is nothing");
+        writer.write(&[byte; 70]).expect("put");
+        assert!(is_ready(reader.poll_descriptor().expect("one"), 0), "there is something");
+        assert_eq!(reader.try_read(&mut buffer).expect("taken"), 70);
         assert_eq!(buffer[..70], [byte; 70]);
     }
-    assert_eq!(reader.try_take(&mut buffer).expect_err("empty").kind(), ErrorKind::WouldBlock);
+    assert_eq!(reader.try_read(&mut buffer).expect_err("empty").kind(), ErrorKind::WouldBlock);
     drop(writer);
-    assert!(is_ready(reader.descriptor().expect("one"), 0), "the end");
-    assert_eq!(reader.try_take(&mut buffer).expect("the end"), 0);
+    assert!(is_ready(reader.poll_descriptor().expect("one"), 0), "the end");
+    assert_eq!(reader.try_read(&mut buffer).expect("the end"), 0);
 }
 
 #[test]
@@ -64,16 +64,16 @@ fn a_reader_that_is_polled_gets_what_was_spilled() {
     let (pool, _directory) = small(8);
     let (mut writer, mut reader) = pool.backlog().expect("backlog");
     let data: Vec<u8> = (0..200 * PAGE).map(|at| (at / 77) as u8).collect();
-    assert_eq!(writer.put_for(&data, PATIENCE).expect("put"), data.len());
+    assert_eq!(writer.write_timeout(&data, PATIENCE).expect("put"), data.len());
     drop(writer);
     let (mut came, mut buffer) = (Vec::new(), [0; 10_000]);
     loop {
-        match reader.try_take(&mut buffer) {
+        match reader.try_read(&mut buffer) {
             Ok(0) => break,
             Ok(n) => came.extend_from_slice(&buffer[..n]),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::WouldBlock);
-                assert!(is_ready(reader.descriptor().expect("one"), 30), "it is read back");
+                assert!(is_ready(reader.poll_descriptor().expect("one"), 30), "it is read back");
             }
         }
     }
@@ -84,23 +84,23 @@ fn a_reader_that_is_polled_gets_what_was_spilled() {
 fn a_writer_can_be_polled() {
     let pool = in_memory(8);
     let (mut writer, mut reader) = pool.backlog().expect("backlog");
-    assert!(is_ready(writer.descriptor().expect("one"), 0), "until it was looked");
+    assert!(is_ready(writer.poll_descriptor().expect("one"), 0), "until it was looked");
     let data = vec![5; 8 * PAGE];
     for _ in 0..100 {
-        assert_eq!(writer.try_put(&data).expect("put"), 8 * PAGE);
-        assert_eq!(writer.try_put(b"x").expect_err("full").kind(), ErrorKind::WouldBlock);
-        assert!(!is_ready(writer.descriptor().expect("one"), 0), "it is full");
+        assert_eq!(writer.try_write(&data).expect("put"), 8 * PAGE);
+        assert_eq!(writer.try_write(b"x").expect_err("full").kind(), ErrorKind::WouldBlock);
+        assert!(!is_ready(writer.poll_descriptor().expect("one"), 0), "it is full");
         let mut buffer = vec![0; 8 * PAGE];
-        assert_eq!(reader.try_take(&mut buffer[..PAGE - 1]).expect("taken"), PAGE - 1);
-        assert!(!is_ready(writer.descriptor().expect("one"), 0), "no frame is free");
-        assert_eq!(reader.try_take(&mut buffer).expect("taken"), 7 * PAGE + 1);
-        assert!(is_ready(writer.descriptor().expect("one"), 0), "there is room");
+        assert_eq!(reader.try_read(&mut buffer[..PAGE - 1]).expect("taken"), PAGE - 1);
+        assert!(!is_ready(writer.poll_descriptor().expect("one"), 0), "no frame is free");
+        assert_eq!(reader.try_read(&mut buffer).expect("taken"), 7 * PAGE + 1);
+        assert!(is_ready(writer.poll_descriptor().expect("one"), 0), "there is room");
     }
-    let _ = writer.try_put(&data);
-    assert_eq!(writer.try_put(b"x").expect_err("full").kind(), ErrorKind::WouldBlock);
+    let _ = writer.try_write(&data);
+    assert_eq!(writer.try_write(b"x").expect_err("full").kind(), ErrorKind::WouldBlock);
     drop(reader);
-    assert!(is_ready(writer.descriptor().expect("one"), 0), "nobody reads");
-    assert_eq!(writer.try_put(b"x").expect_err("nobody").kind(), ErrorKind::Closed);
+    assert!(is_ready(writer.poll_descriptor().expect("one"), 0), "nobody reads");
+    assert_eq!(writer.try_write(b"x").expect_err("nobody").kind(), ErrorKind::Closed);
 }
 
 #[test]
@@ -109,15 +109,15 @@ fn a_writer_that_waits_learns_that_its_reader_has_gone() {
         let pool = in_memory(4);
         let (mut writer, reader) = pool.backlog().expect("backlog");
         let waiting = std::thread::spawn(move || {
-            let error = writer.put(&[1; 100 * PAGE]).expect_err("nobody reads");
+            let error = writer.write(&[1; 100 * PAGE]).expect_err("nobody reads");
             (writer, error)
         });
         until("it is full", || pool.account().put_bytes == 4 * PAGE as u64);
         drop(reader);
         let (mut writer, error) = waiting.join().expect("no panic");
-        assert_eq!((error.kind(), error.written_bytes()), (ErrorKind::Closed, 4 * PAGE as u64));
-        assert_eq!(error.to_string(), "cannot put into the backlog: its reader has gone");
-        assert_eq!(writer.try_put(b"x").expect_err("still").kind(), ErrorKind::Closed);
+        assert_eq!((error.kind(), error.written_bytes()), (ErrorKind::Closed, Some(4 * PAGE)));
+        assert_eq!(error.to_string(), "cannot write to the backlog: its reader has gone");
+        assert_eq!(writer.try_write(b"x").expect_err("still").kind(), ErrorKind::Closed);
         all_is_given_back(&pool);
     }
 }
@@ -130,13 +130,13 @@ fn a_reader_that_waits_learns_that_its_writer_has_gone() {
         let waiting = std::thread::spawn(move || {
             let (mut sum, mut buffer) = (0, [0; 3000]);
             loop {
-                match reader.take(&mut buffer).expect("taken") {
+                match reader.read(&mut buffer).expect("taken") {
                     0 => return sum,
                     n => sum += n,
                 }
             }
         });
-        writer.put(&vec![1; round * 100]).expect("put");
+        writer.write(&vec![1; round * 100]).expect("put");
         drop(writer);
         assert_eq!(waiting.join().expect("no panic"), round * 100);
         all_is_given_back(&pool);
@@ -149,25 +149,25 @@ fn a_reader_that_goes_gives_back_what_was_spilled() {
     let (mut writer, mut reader) = pool.backlog().expect("backlog");
     // To the middle of a block, which the writer keeps.
     let bytes = 100 * PAGE + 100;
-    assert_eq!(writer.put_for(&vec![1; bytes], PATIENCE).expect("put"), bytes);
-    assert_eq!(reader.take_for(&mut [0; 50], PATIENCE).expect("taken"), 50);
+    assert_eq!(writer.write_timeout(&vec![1; bytes], PATIENCE).expect("put"), bytes);
+    assert_eq!(reader.read_timeout(&mut [0; 50], PATIENCE).expect("taken"), 50);
     drop(reader);
     // All but that block goes at once, and not when the writer comes by.
     until("it is given back", || {
         let account = pool.account();
         (account.memory_bytes, account.file_bytes) == (PAGE as u64, 0)
     });
-    assert_eq!(writer.put(&[2; 10]).expect_err("nobody").kind(), ErrorKind::Closed);
+    assert_eq!(writer.write(&[2; 10]).expect_err("nobody").kind(), ErrorKind::Closed);
     all_is_given_back(&pool);
     // The next stream may have the same number.
     let (mut second, mut reader) = pool.backlog().expect("backlog");
-    second.put(b"second").expect("put");
-    assert_eq!(writer.put(b"first").expect_err("nobody").kind(), ErrorKind::Closed);
+    second.write(b"second").expect("put");
+    assert_eq!(writer.write(b"first").expect_err("nobody").kind(), ErrorKind::Closed);
     drop(writer);
     let mut buffer = [0; 100];
-    let n = reader.take(&mut buffer).expect("taken");
+    let n = reader.read(&mut buffer).expect("taken");
     assert_eq!(&buffer[..n], b"second");
-    assert_eq!(reader.try_take(&mut buffer).expect_err("more").kind(), ErrorKind::WouldBlock);
+    assert_eq!(reader.try_read(&mut buffer).expect_err("more").kind(), ErrorKind::WouldBlock);
 }
 
 /// The frame that a writer had been granted stayed with it until its reader went, too.
@@ -176,18 +176,18 @@ fn a_writer_that_goes_takes_no_frame_with_it() {
     let pool = in_memory(4);
     let (mut first, mut read_first) = pool.backlog().expect("backlog");
     let (mut second, _read_second) = pool.backlog().expect("backlog");
-    first.put(&[1; 4 * PAGE]).expect("put");
-    assert_eq!(second.try_put(b"x").expect_err("full").kind(), ErrorKind::WouldBlock);
-    assert_eq!(read_first.take(&mut [0; PAGE]).expect("taken"), PAGE);
+    first.write(&[1; 4 * PAGE]).expect("put");
+    assert_eq!(second.try_write(b"x").expect_err("full").kind(), ErrorKind::WouldBlock);
+    assert_eq!(read_first.read(&mut [0; PAGE]).expect("taken"), PAGE);
     // That frame was granted, since it was asked for; its writer goes and does not use it.
     drop(second);
-    assert_eq!(first.try_put(&[2; PAGE]).expect("it is free again"), PAGE);
+    assert_eq!(first.try_write(&[2; PAGE]).expect("it is free again"), PAGE);
     // One that looked at its space and put nothing there takes none either.
-    assert_eq!(read_first.take(&mut [0; PAGE]).expect("taken"), PAGE);
+    assert_eq!(read_first.read(&mut [0; PAGE]).expect("taken"), PAGE);
     let (mut third, mut read_third) = pool.backlog().expect("backlog");
     assert_eq!(third.reserve().expect("room").len(), PAGE);
     drop(third);
-    assert_eq!(first.try_put(&[2; PAGE]).expect("it is free again"), PAGE);
+    assert_eq!(first.try_write(&[2; PAGE]).expect("it is free again"), PAGE);
     assert_eq!(read_third.peek().expect("the end"), b"");
 }
 
@@ -196,10 +196,10 @@ fn ends_that_go_in_any_order_leave_nothing() {
     let (pool, _directory) = small(16);
     for round in 0..200_usize {
         let (mut writer, mut reader) = pool.backlog().expect("backlog");
-        let put = writer.put_for(&vec![1; round * 1000], PATIENCE).expect("put");
+        let put = writer.write_timeout(&vec![1; round * 1000], PATIENCE).expect("put");
         assert_eq!(put, round * 1000);
         if put > 0 {
-            reader.take_for(&mut vec![0; round * 500], PATIENCE).expect("taken");
+            reader.read_timeout(&mut vec![0; round * 500], PATIENCE).expect("taken");
         }
         match round % 4 {
             0 => drop((writer, reader)),
@@ -229,13 +229,13 @@ fn a_pool_lives_as_long_as_its_clones_and_ends() {
     let (mut writer, mut reader) = pool.backlog().expect("backlog");
     drop(pool);
     let (mut other, other_reader) = clone.backlog().expect("backlog");
-    assert_eq!(other.put_for(&[1; 30 * PAGE], PATIENCE).expect("put"), 30 * PAGE);
+    assert_eq!(other.write_timeout(&[1; 30 * PAGE], PATIENCE).expect("put"), 30 * PAGE);
     assert!(clone.account().put_bytes == 30 * PAGE as u64);
     drop((clone, other, other_reader));
-    assert_eq!(writer.put_for(&[2; 30 * PAGE], PATIENCE).expect("put"), 30 * PAGE);
+    assert_eq!(writer.write_timeout(&[2; 30 * PAGE], PATIENCE).expect("put"), 30 * PAGE);
     drop(writer);
     let (mut sum, mut buffer) = (0, [0; 5000]);
-    while let n @ 1.. = reader.take_for(&mut buffer, PATIENCE).expect("taken") {
+    while let n @ 1.. = reader.read_timeout(&mut buffer, PATIENCE).expect("taken") {
         assert!(buffer[..n].iter().all(|byte| *byte == 2));
         sum += n;
     }
@@ -248,10 +248,10 @@ fn a_forked_child_has_no_part_in_the_pool() {
     let (pool, _directory) = small(16);
     let (mut writer, mut reader) = pool.backlog().expect("backlog");
     let data: Vec<u8> = (0..60 * PAGE + 100).map(|at| (at / 33) as u8).collect();
-    assert_eq!(writer.put_for(&data, PATIENCE).expect("put"), data.len());
+    assert_eq!(writer.write_timeout(&data, PATIENCE).expect("put"), data.len());
     // Both ends are in the midst of a block.
     let mut came = vec![0; 10];
-    assert_eq!(reader.take_for(&mut came, PATIENCE).expect("taken"), 10);
+    assert_eq!(reader.read_timeout(&mut came, PATIENCE).expect("taken"), 10);
     assert!(!reader.peek().expect("looked at").is_empty());
     let mut parts = Some((pool, writer, reader));
     let body = || {
@@ -260,13 +260,13 @@ fn a_forked_child_has_no_part_in_the_pool() {
         reader.consume(PAGE);
         let errors = [
             pool.backlog().err(),
-            writer.try_put(b"child").err(),
-            writer.put(b"child").err(),
-            writer.descriptor().err(),
-            reader.try_take(&mut [0; 10]).err(),
-            reader.take(&mut [0; 10]).err(),
+            writer.try_write(b"child").err(),
+            writer.write(b"child").err(),
+            writer.poll_descriptor().err(),
+            reader.try_read(&mut [0; 10]).err(),
+            reader.read(&mut [0; 10]).err(),
             reader.peek().err(),
-            reader.descriptor().err(),
+            reader.poll_descriptor().err(),
         ];
         let forked = |error: &weir::Error| error.kind() == ErrorKind::Forked;
         let all = errors.iter().all(|error| error.as_ref().is_some_and(forked));
@@ -278,10 +278,10 @@ fn a_forked_child_has_no_part_in_the_pool() {
     let child = unsafe { weir_measure_sys::fork::copy(body) };
     assert!(child.expect("forked").succeeded().expect("reaped"), "all of it is the parent's");
     let (pool, mut writer, mut reader) = parts.expect("here");
-    writer.put_for(b"and on", PATIENCE).expect("put");
+    writer.write_timeout(b"and on", PATIENCE).expect("put");
     drop(writer);
     let mut buffer = [0; 9_999];
-    while let n @ 1.. = reader.take_for(&mut buffer, PATIENCE).expect("taken") {
+    while let n @ 1.. = reader.read_timeout(&mut buffer, PATIENCE).expect("taken") {
         came.extend_from_slice(&buffer[..n]);
     }
     assert!(came[..data.len()] == data && &came[data.len()..] == b"and on");

@@ -67,10 +67,10 @@ fn use_it() {
     let pool = made().expect("pool");
     let (mut writer, mut reader) = pool.backlog().expect("backlog");
     let data = common::patterned(5 << 20, 3);
-    assert_eq!(writer.put_for(&data, PATIENCE).expect("put"), data.len());
+    assert_eq!(writer.write_timeout(&data, PATIENCE).expect("put"), data.len());
     drop(writer);
     let (mut came, mut buffer) = (Vec::new(), vec![0; 1 << 18]);
-    while let n @ 1.. = reader.take_for(&mut buffer, PATIENCE).expect("taken") {
+    while let n @ 1.. = reader.read_timeout(&mut buffer, PATIENCE).expect("taken") {
         came.extend_from_slice(&buffer[..n]);
     }
     assert!(came == data && pool.account().read_back_bytes > 0);
@@ -92,11 +92,11 @@ fn buffer_much() {
     let mut chunk = [9; 100_000];
     let mut put = 0;
     while put < 64 << 20 {
-        put += writer.put_for(&chunk, PATIENCE).expect("put");
+        put += writer.write_timeout(&chunk, PATIENCE).expect("put");
     }
     drop(writer);
     let mut taken = 0;
-    while let n @ 1.. = reader.take_for(&mut chunk, PATIENCE).expect("taken") {
+    while let n @ 1.. = reader.read_timeout(&mut chunk, PATIENCE).expect("taken") {
         taken += n;
     }
     assert_eq!(put, taken);
@@ -169,7 +169,7 @@ fn leave_nothing() {
     for round in 0..3 {
         let pool = Pool::new(&options).expect("pool");
         let (mut writer, reader) = pool.backlog().expect("backlog");
-        writer.put_for(&vec![1; 3 << 20], PATIENCE).expect("put");
+        writer.write_timeout(&vec![1; 3 << 20], PATIENCE).expect("put");
         assert_eq!(std::fs::read_dir(directory.path()).expect("readable").count(), 0);
         assert!(held() > before && pool_maps() == 1);
         match round {

@@ -5,19 +5,22 @@ mod common;
 use common::{Random, kill, patterned, place, start, until};
 use std::path::PathBuf;
 use std::time::Duration;
-use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter, Received, WriterId};
+use weir::{
+    Ending, ErrorKind, Event, Port, PortOptions, PortWriter, PortWriterOptions, Received, Timeout,
+    WriterId,
+};
 
 fn port(name: &PathBuf) -> Port {
     Port::create(name, &PortOptions::new()).expect("a port")
 }
 
 fn writer(name: &PathBuf) -> PortWriter {
-    PortWriter::open(name, &PortOptions::new()).expect("a writer")
+    PortWriter::connect(name, &PortWriterOptions::new()).expect("a writer")
 }
 
 /// The next message or end, in time.
 fn next(port: &mut Port, buffer: &mut [u8]) -> Received {
-    port.receive_for(buffer, Duration::from_secs(10)).expect("something")
+    port.receive_timeout(buffer, Duration::from_secs(10)).expect("something")
 }
 
 fn message(port: &mut Port) -> (WriterId, Vec<u8>) {
@@ -63,7 +66,7 @@ fn messages_come_whole_many_at_a_time() {
     let mut count = 0;
     while count < 2000 {
         count += port
-            .receive_each(&mut [0; 16], |received, bytes| {
+            .receive_each_timeout(&mut [0; 16], Timeout::Never, |received, bytes| {
                 let next = seen.entry(received.writer).or_insert(0_u32);
                 assert_eq!(bytes, next.to_ne_bytes());
                 *next += 1;
@@ -82,7 +85,7 @@ fn a_message_longer_than_the_buffer_stays() {
     for size in [10, 100_000] {
         writer.send(&patterned(size, 0)).expect("sent");
         let error = port.receive(&mut [0; 4]).expect_err("too long");
-        assert_eq!((error.kind(), error.needed_bytes()), (ErrorKind::TooSmall, size as u64));
+        assert_eq!((error.kind(), error.needed_bytes()), (ErrorKind::TooSmall, Some(size)));
         assert_eq!(message(&mut port).1, patterned(size, 0));
     }
 }
@@ -97,8 +100,8 @@ fn long_messages_are_put_together() {
             let name = name.clone();
             std::thread::spawn(move || {
                 // A ring of 16 KiB: pieces of 2 KiB, and messages longer than the ring.
-                let options = PortOptions::new().capacity_bytes(16 << 10).piece_bytes(2048);
-                let mut writer = PortWriter::open(&name, &options).expect("a writer");
+                let options = PortWriterOptions::new().capacity_bytes(16 << 10).piece_bytes(2048);
+                let mut writer = PortWriter::connect(&name, &options).expect("a writer");
                 for size in [2048, 2049, 20_000, 100_000, 1 << 20] {
                     writer.send(&patterned(size, seed)).expect("sent");
                 }
@@ -132,8 +135,8 @@ fn long_messages_are_put_together() {
 fn pieces_are_shown_where_they_are_asked_for() {
     let (_directory, name) = place();
     let mut port = Port::create(&name, &PortOptions::new().in_pieces()).expect("a port");
-    let options = PortOptions::new().capacity_bytes(16 << 10);
-    let mut writer = PortWriter::open(&name, &options).expect("a writer");
+    let options = PortWriterOptions::new().capacity_bytes(16 << 10);
+    let mut writer = PortWriter::connect(&name, &options).expect("a writer");
     let piece = writer.piece_bytes();
     writer.send(&patterned(2 * piece + 5, 1)).expect("sent");
     writer.send(b"short").expect("sent");
@@ -158,7 +161,7 @@ fn it_does_not_end_with_its_writers() {
         drop(writer);
         let (id, text) = message(&mut port);
         assert_eq!((text, closed(&mut port)), (vec![round], (id, Ending::Closed)));
-        let error = port.try_receive(&mut [0; 8]).expect_err("nothing");
+        let error = port.receive_timeout(&mut [0; 8], Timeout::Now).expect_err("nothing");
         assert_eq!(error.kind(), ErrorKind::WouldBlock);
     }
 }
@@ -183,7 +186,7 @@ fn each_writer_closes_once() {
         }
     }
     assert!(ended.values().copied().eq(0..20), "all it sent comes before: {ended:?}");
-    assert!(port.try_receive(&mut [0; 8]).is_err());
+    assert!(port.receive_timeout(&mut [0; 8], Timeout::Now).is_err());
     assert_eq!(port.counts().expect("mine"), weir::Counts::default());
 }
 
@@ -222,7 +225,7 @@ fn busy_writers_are_served_alike() {
             cost[at] += bytes.len() as u64 + 32;
             served = Some(at);
         };
-        port.try_receive_each(&mut buffer, see).expect("all are busy");
+        port.receive_each_timeout(&mut buffer, Timeout::Now, see).expect("all are busy");
         // As if it had written all the while.
         let at = served.expect("someone was served");
         fill(&mut writers[at], sizes[at]);
@@ -243,8 +246,8 @@ fn a_turn_longer_than_the_ring_receives_nothing_twice() {
     let mut port = port(&name);
     let theirs = name.clone();
     let sending = std::thread::spawn(move || {
-        let options = PortOptions::new().capacity_bytes(4096);
-        let mut writer = PortWriter::open(&theirs, &options).expect("a writer");
+        let options = PortWriterOptions::new().capacity_bytes(4096);
+        let mut writer = PortWriter::connect(&theirs, &options).expect("a writer");
         (0..100_000_u64).for_each(|at| writer.send(&at.to_ne_bytes()).expect("sent"));
     });
     let (mut next, mut ends) = (0_u64, 0);
@@ -257,7 +260,7 @@ fn a_turn_longer_than_the_ring_receives_nothing_twice() {
             assert_eq!(bytes, next.to_ne_bytes());
             next += 1;
         };
-        port.receive_each_for(&mut [0; 16], Duration::from_secs(10), see).expect("received");
+        port.receive_each_timeout(&mut [0; 16], Duration::from_secs(10), see).expect("received");
         if next == 1 {
             let id = port.writers().expect("mine")[0].id;
             port.set_share(id, 1024).expect("a share");
@@ -271,24 +274,33 @@ fn a_turn_longer_than_the_ring_receives_nothing_twice() {
 fn calls_that_do_not_wait_say_so() {
     let (_directory, name) = place();
     let mut port = port(&name);
-    let options = PortOptions::new().capacity_bytes(16 << 10).piece_bytes(2048);
-    let mut writer = PortWriter::open(&name, &options).expect("a writer");
+    let options = PortWriterOptions::new().capacity_bytes(16 << 10).piece_bytes(2048);
+    let mut writer = PortWriter::connect(&name, &options).expect("a writer");
     let time = Duration::from_millis(20);
-    assert_eq!(port.try_receive(&mut [0; 8]).expect_err("empty").kind(), ErrorKind::WouldBlock);
-    let error = port.receive_for(&mut [0; 8], time).expect_err("empty");
+    assert_eq!(
+        port.receive_timeout(&mut [0; 8], Timeout::Now).expect_err("empty").kind(),
+        ErrorKind::WouldBlock
+    );
+    let error = port.receive_timeout(&mut [0; 8], time).expect_err("empty");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     let mut sent = 0;
     while writer.try_send(&[7; 2000]).is_ok() {
         sent += 1;
     }
     assert_eq!(writer.try_send(&[7; 2000]).expect_err("full").kind(), ErrorKind::WouldBlock);
-    assert_eq!(writer.send_for(&[7; 2000], time).expect_err("full").kind(), ErrorKind::TimedOut);
+    assert_eq!(
+        writer.send_timeout(&[7; 2000], time).expect_err("full").kind(),
+        ErrorKind::TimedOut
+    );
     // A message in pieces, for all of which there is no room: nothing of it comes.
     assert_eq!(writer.try_send(&[9; 9000]).expect_err("full").kind(), ErrorKind::WouldBlock);
     message(&mut port);
     sent -= 1;
     // There is room for one of its pieces now, which is sent; and it must not be received.
-    assert_eq!(writer.send_for(&[9; 9000], time).expect_err("full").kind(), ErrorKind::TimedOut);
+    assert_eq!(
+        writer.send_timeout(&[9; 9000], time).expect_err("full").kind(),
+        ErrorKind::TimedOut
+    );
     let error = writer.try_send(&[9; 100_000]).expect_err("never");
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     for _ in 0..sent {
@@ -302,9 +314,9 @@ fn calls_that_do_not_wait_say_so() {
 fn bounds_stay_true() {
     let (_directory, name) = place();
     let mut port = port(&name);
-    let options = PortOptions::new().capacity_bytes(16 << 10);
+    let options = PortWriterOptions::new().capacity_bytes(16 << 10);
     let mut writers: Vec<_> =
-        (0..3).map(|_| PortWriter::open(&name, &options).expect("a writer")).collect();
+        (0..3).map(|_| PortWriter::connect(&name, &options).expect("a writer")).collect();
     let mut random = Random(11);
     for _ in 0..2000 {
         let writer = &mut writers[random.below(3) as usize];
@@ -314,7 +326,7 @@ fn bounds_stay_true() {
         }
         let available = port.available().expect("mine");
         if available > 0 && random.below(2) == 0 {
-            let received = port.try_receive(&mut [0; 4096]).expect("as it said");
+            let received = port.receive_timeout(&mut [0; 4096], Timeout::Now).expect("as it said");
             let Event::Message { bytes } = received.event else { panic!("no message") };
             assert!(bytes <= available);
         }
@@ -332,13 +344,13 @@ fn a_suspended_writer_waits() {
     one.send(b"2").expect("sent");
     other.send(b"3").expect("sent");
     assert_eq!(message(&mut port).1, b"3");
-    assert!(port.try_receive(&mut [0; 8]).is_err());
+    assert!(port.receive_timeout(&mut [0; 8], Timeout::Now).is_err());
     port.resume(id).expect("there");
     assert_eq!(message(&mut port), (id, b"2".to_vec()));
     port.suspend(id).expect("there");
     one.send(b"4").expect("sent");
     drop(one);
-    assert!(port.try_receive(&mut [0; 8]).is_err());
+    assert!(port.receive_timeout(&mut [0; 8], Timeout::Now).is_err());
     port.resume(id).expect("there");
     assert_eq!(message(&mut port).1, b"4");
     assert_eq!(closed(&mut port), (id, Ending::Closed));
@@ -356,11 +368,14 @@ fn waiting_writers_are_counted() {
     let mut port = port(&name);
     let theirs = name.clone();
     let sending = std::thread::spawn(move || {
-        let options = PortOptions::new().capacity_bytes(4096);
-        let mut writer = PortWriter::open(&theirs, &options).expect("a writer");
+        let options = PortWriterOptions::new().capacity_bytes(4096);
+        let mut writer = PortWriter::connect(&theirs, &options).expect("a writer");
         (0..1000).for_each(|_| writer.send(&[0; 100]).expect("sent"));
     });
-    until("it waits", || port.counts().expect("mine") == weir::Counts { open: 1, waiting: 1 });
+    until("it waits", || {
+        let counts = port.counts().expect("mine");
+        (counts.open, counts.waiting) == (1, 1)
+    });
     for _ in 0..1000 {
         message(&mut port);
     }
@@ -378,7 +393,7 @@ fn a_stopped_writer_is_not_dead() {
     common::stop(pid);
     // All it sent before is received, and then nothing, least of all its end.
     let mut buffer = [0; 64];
-    while port.receive_for(&mut buffer, Duration::from_millis(300)).is_ok() {}
+    while port.receive_timeout(&mut buffer, Duration::from_millis(300)).is_ok() {}
     assert_eq!(port.counts().expect("mine").open, 1);
     rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("continued");
     assert_eq!(message(&mut port).0, id);
@@ -404,7 +419,8 @@ fn role(role: &str) {
     match words[..] {
         // Counts for ever.
         ["port", "write", name] => {
-            let mut writer = PortWriter::open(name, &PortOptions::new()).expect("a writer");
+            let mut writer =
+                PortWriter::connect(name, &PortWriterOptions::new()).expect("a writer");
             for count in 0_u64.. {
                 if writer.send(&count.to_ne_bytes()).is_err() {
                     return;

@@ -13,7 +13,9 @@ use rustix::fd::AsFd;
 use rustix::net::SendFlags;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir::{Ending, ErrorKind, Event, Handle, Options, Port, PortOptions, PortWriter};
+use weir::{
+    Ending, ErrorKind, Event, Handle, Options, Port, PortOptions, PortWriter, PortWriterOptions,
+};
 use words::{Words, words_of};
 
 /// Writes words without order, and such as are nearly right.
@@ -41,7 +43,7 @@ fn honest_messages_come(port: &mut Port, honest: &mut PortWriter, rounds: u32) {
         let begun = Instant::now();
         loop {
             assert!(begun.elapsed() < Duration::from_secs(5), "message {number} was held up");
-            match port.receive_for(&mut buffer, Duration::from_millis(500)) {
+            match port.receive_timeout(&mut buffer, Duration::from_millis(500)) {
                 Ok(received) => {
                     let Event::Message { bytes } = received.event else { continue };
                     if buffer[..bytes] == *text.as_bytes() {
@@ -52,7 +54,7 @@ fn honest_messages_come(port: &mut Port, honest: &mut PortWriter, rounds: u32) {
                     let kind = error.kind();
                     assert!(matches!(kind, ErrorKind::TimedOut | ErrorKind::TooSmall), "{error}");
                     if kind == ErrorKind::TooSmall {
-                        buffer.resize(error.needed_bytes() as usize, 0);
+                        buffer.resize(error.needed_bytes().unwrap_or_default(), 0);
                     }
                 }
             }
@@ -65,7 +67,7 @@ fn one_that_scribbles_over_its_ring_holds_up_nobody() {
     let (_directory, name) = place();
     let options = PortOptions::new().most_message_bytes(1 << 20);
     let mut port = Port::create(&name, &options).expect("a port");
-    let mut honest = PortWriter::open(&name, &PortOptions::new()).expect("a writer");
+    let mut honest = PortWriter::connect(&name, &PortWriterOptions::new()).expect("a writer");
     for seed in 1..40 {
         let hostile = Words::enter(&name, &mut port, 8192);
         let stop = AtomicBool::new(false);
@@ -92,7 +94,7 @@ fn one_that_scribbles_over_its_ring_holds_up_nobody() {
 fn one_that_spoils_the_board_holds_up_nobody_for_long() {
     let (_directory, name) = place();
     let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
-    let mut honest = PortWriter::open(&name, &PortOptions::new()).expect("a writer");
+    let mut honest = PortWriter::connect(&name, &PortWriterOptions::new()).expect("a writer");
     let hostile = Words::enter(&name, &mut port, 8192);
     let board = hostile.board.as_ref().expect("the board");
     assert!(rustix::fs::ftruncate(board, 0).is_err(), "sealed");
@@ -141,12 +143,13 @@ fn nonsense_shuts_its_writer_out() {
     for words in nonsense {
         let hostile = Words::enter(&name, &mut port, 8192);
         hostile.mapped.store_bytes(page as usize / 8, &words);
-        let received = port.receive_for(&mut [0; 1024], Duration::from_secs(10)).expect("an end");
+        let received =
+            port.receive_timeout(&mut [0; 1024], Duration::from_secs(10)).expect("an end");
         assert_eq!(received.event, Event::Closed(Ending::ShutOut), "{words:?}");
         assert_eq!(port.writers().expect("mine").len(), 0);
         say(&hostile.socket, b"b");
     }
-    let mut honest = PortWriter::open(&name, &PortOptions::new()).expect("a writer");
+    let mut honest = PortWriter::connect(&name, &PortWriterOptions::new()).expect("a writer");
     honest_messages_come(&mut port, &mut honest, 1);
 }
 
@@ -162,7 +165,7 @@ fn what_is_no_ring_is_refused() {
     for memory in [plain.into(), stream, records] {
         let socket = dial(&name);
         send(socket.as_fd(), b"weir-port", &[memory.as_fd()]);
-        assert!(port.receive_for(&mut [0; 8], Duration::from_millis(20)).is_err());
+        assert!(port.receive_timeout(&mut [0; 8], Duration::from_millis(20)).is_err());
         assert_eq!(common::hear(&socket), b"weir-no what was handed over is no ring");
     }
 }

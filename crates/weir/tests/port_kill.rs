@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
-use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter};
+use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter, PortWriterOptions};
 
 /// Writers at work at any time.
 const WRITERS: usize = 8;
@@ -31,8 +31,8 @@ fn body(number: u64) -> Vec<u8> {
     bytes
 }
 
-fn options() -> PortOptions {
-    PortOptions::new().capacity_bytes(16 << 10)
+fn options() -> PortWriterOptions {
+    PortWriterOptions::new().capacity_bytes(16 << 10)
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn in_a_role() {
         // Sends numbers without end, and says in a file how many sends have returned.
         ["count", name, said] => {
             let said = File::options().write(true).open(said).expect("a file");
-            let Ok(mut writer) = PortWriter::open(name, &options()) else { return };
+            let Ok(mut writer) = PortWriter::connect(name, &options()) else { return };
             say(&input, b"up");
             for number in 0.. {
                 if writer.send(&body(number)).is_err() {
@@ -90,7 +90,8 @@ struct Seen {
 impl Seen {
     /// The next of what comes.
     fn receive(&mut self, port: &mut Port, buffer: &mut [u8]) {
-        let received = port.receive_for(buffer, Duration::from_secs(20)).expect("something comes");
+        let received =
+            port.receive_timeout(buffer, Duration::from_secs(20)).expect("something comes");
         let process = received.identity.pid;
         let next = self.next.entry(process).or_insert(0);
         match received.event {
@@ -156,7 +157,7 @@ fn writers_learn_that_their_reader_was_killed() {
             .map(|_| {
                 let name = name.clone();
                 std::thread::spawn(move || {
-                    let mut writer = PortWriter::open(&name, &options()).ok()?;
+                    let mut writer = PortWriter::connect(&name, &options()).ok()?;
                     (0..).find_map(|number| writer.send(&body(number)).err())
                 })
             })

@@ -9,14 +9,14 @@ mod words;
 use common::place;
 use std::io::Read;
 use std::os::fd::AsFd;
-use weir::{Event, Lent, Port, PortOptions, PortWriter};
+use weir::{Event, Lent, Port, PortOptions, PortWriter, PortWriterOptions, Timeout};
 
 #[test]
 fn messages_are_shown_in_place_and_written_on_from_there() {
     let (_directory, name) = place();
     let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
-    let options = PortOptions::new().capacity_bytes(16 << 10).piece_bytes(2048);
-    let mut writer = PortWriter::open(&name, &options).expect("a writer");
+    let options = PortWriterOptions::new().capacity_bytes(16 << 10).piece_bytes(2048);
+    let mut writer = PortWriter::connect(&name, &options).expect("a writer");
     let (mut from, to) = std::io::pipe().expect("a pipe");
     for message in [&b"head and payload"[..], b"", &[7; 2048]] {
         writer.send(message).expect("sent");
@@ -24,7 +24,7 @@ fn messages_are_shown_in_place_and_written_on_from_there() {
     let mut seen = Vec::new();
     let mut buffer = [0; 8192];
     while seen.len() < 3 {
-        let shown = port.receive_each_lent(&mut buffer, |received, lent| {
+        let shown = port.lend_each_timeout(&mut buffer, Timeout::Never, |received, lent| {
             assert!(matches!(lent, Lent::InPlace(_)), "it came in one piece");
             let mut start = [0; 4];
             if lent.len() >= 4 {
@@ -48,8 +48,8 @@ fn messages_are_shown_in_place_and_written_on_from_there() {
 fn a_message_of_several_pieces_is_put_together_and_an_end_is_shown() {
     let (_directory, name) = place();
     let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
-    let options = PortOptions::new().capacity_bytes(16 << 10).piece_bytes(2048);
-    let mut writer = PortWriter::open(&name, &options).expect("a writer");
+    let options = PortWriterOptions::new().capacity_bytes(16 << 10).piece_bytes(2048);
+    let mut writer = PortWriter::connect(&name, &options).expect("a writer");
     let long: Vec<u8> = (0..5000).map(|at| at as u8).collect();
     writer.send(b"short").expect("sent");
     writer.send(&long).expect("sent");
@@ -58,15 +58,17 @@ fn a_message_of_several_pieces_is_put_together_and_an_end_is_shown() {
     let mut seen = Vec::new();
     let mut ended = false;
     while !ended {
-        let shown = port.receive_each_lent(&mut buffer, |received, lent| match received.event {
-            Event::Closed(ending) => {
-                assert_eq!((ending, lent.is_empty()), (weir::Ending::Closed, true));
-                ended = true;
-            }
-            _ => {
-                let mut whole = vec![0; lent.len()];
-                lent.copy_to(0, &mut whole);
-                seen.push(whole);
+        let shown = port.lend_each_timeout(&mut buffer, Timeout::Never, |received, lent| {
+            match received.event {
+                Event::Closed(ending) => {
+                    assert_eq!((ending, lent.is_empty()), (weir::Ending::Closed, true));
+                    ended = true;
+                }
+                _ => {
+                    let mut whole = vec![0; lent.len()];
+                    lent.copy_to(0, &mut whole);
+                    seen.push(whole);
+                }
             }
         });
         shown.expect("received");
@@ -75,20 +77,24 @@ fn a_message_of_several_pieces_is_put_together_and_an_end_is_shown() {
 }
 
 /// A writer that has sent a part of a message, as each does for a moment whose message has several
-/// pieces: who looks again and again finds nothing, and no error.
+/// pieces: who looks again and again finds that nothing is to be received yet.
 #[test]
-fn a_look_that_finds_a_part_of_a_message_is_no_error() {
+fn a_look_that_finds_a_part_of_a_message_shows_nothing() {
     let (_directory, name) = common::place();
     let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
     let mut writer = words::Words::enter(&name, &mut port, 8192);
     let mut buffer = [0; 64];
     assert!(writer.put(words::FIRST, b"two "));
     for _ in 0..5 {
-        assert_eq!(port.look_each_lent(&mut buffer, |_, _| {}).expect("no error"), 0);
+        if port.is_ready().expect("no error") {
+            let looked = port.lend_each_timeout(&mut buffer, Timeout::Now, |_, _| {});
+            assert_eq!(looked.expect_err("a part").kind(), weir::ErrorKind::WouldBlock);
+        }
     }
     assert!(writer.put(words::LAST, b"pieces"));
+    assert!(port.is_ready().expect("no error"));
     let mut seen = Vec::new();
-    let shown = port.look_each_lent(&mut buffer, |_, lent| {
+    let shown = port.lend_each_timeout(&mut buffer, Timeout::Now, |_, lent| {
         seen.resize(lent.len(), 0);
         lent.copy_to(0, &mut seen);
     });

@@ -7,7 +7,7 @@ use common::{hear, kill, place, say, start, until};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::path::Path;
 use std::time::Duration;
-use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter};
+use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter, PortWriterOptions};
 
 fn limit_descriptors(most: u64) {
     let limit = Rlimit { current: Some(most), maximum: Some(most) };
@@ -15,8 +15,9 @@ fn limit_descriptors(most: u64) {
 }
 
 fn small(name: &Path) -> weir::Result<PortWriter> {
-    let options = PortOptions::new().capacity_bytes(4096).wait_for_reader(Duration::from_secs(10));
-    PortWriter::open(name, &options)
+    let options =
+        PortWriterOptions::new().capacity_bytes(4096).connect_timeout(Duration::from_secs(10));
+    PortWriter::connect(name, &options)
 }
 
 #[test]
@@ -121,7 +122,7 @@ fn a_reader_without_descriptors_goes_on() {
 fn a_forked_child_has_no_port() {
     let (_directory, name) = place();
     let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
-    let mut writer = PortWriter::open(&name, &PortOptions::new()).expect("a writer");
+    let mut writer = PortWriter::connect(&name, &PortWriterOptions::new()).expect("a writer");
     writer.send(b"x").expect("sent");
     let body = || {
         let errors =
@@ -135,13 +136,13 @@ fn a_forked_child_has_no_port() {
     assert!(child.succeeded().expect("reaped"), "all of it is the parent's");
     // The child's copies were closed there and not here: name, socket and ring are as they were.
     let time = Duration::from_secs(10);
-    let received = port.receive_for(&mut [0; 8], time).expect("received");
+    let received = port.receive_timeout(&mut [0; 8], time).expect("received");
     assert_eq!(received.event, Event::Message { bytes: 1 });
-    PortWriter::open(&name, &PortOptions::new()).expect("the name is there");
+    PortWriter::connect(&name, &PortWriterOptions::new()).expect("the name is there");
     drop(writer);
     let mut ends = 0;
     while ends < 2 {
-        let received = port.receive_for(&mut [0; 8], time).expect("received");
+        let received = port.receive_timeout(&mut [0; 8], time).expect("received");
         ends += i32::from(received.event == Event::Closed(Ending::Closed));
     }
 }

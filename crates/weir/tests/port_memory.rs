@@ -16,7 +16,7 @@ use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weir::{Event, Mpx, MpxOptions, Options, Port, PortOptions, PortWriter};
+use weir::{Event, Mpx, MpxOptions, Options, Port, PortOptions, PortWriter, PortWriterOptions};
 
 /// Bytes of each of the two areas that are alleged.
 const AREA_BYTES: u64 = 32 << 20;
@@ -32,7 +32,7 @@ fn in_a_role() {
         let mut mpx = Mpx::create(name, &MpxOptions::new()).expect("an mpx");
         say(&input, b"up");
         loop {
-            let _ = mpx.receive_each_for(&mut [0; 4096], Duration::from_millis(20), |_| {});
+            let _ = mpx.receive_each_timeout(&mut [0; 4096], Duration::from_millis(20), |_| {});
         }
     }
     let mut port = Port::create(name, &PortOptions::new()).expect("a port");
@@ -98,7 +98,7 @@ fn sparse(bytes: u64, header: &[u8], more: SealFlags) -> OwnedFd {
 fn version() -> u32 {
     let (writer, _reader) = weir::pipe(&Options::new().capacity_bytes(4096)).expect("a pipe");
     let mut word = [0; 4];
-    rustix::io::pread(writer.memory().expect("mine"), &mut word, 8).expect("read");
+    rustix::io::pread(writer.memory_descriptor().expect("mine"), &mut word, 8).expect("read");
     u32::from_ne_bytes(word)
 }
 
@@ -166,7 +166,8 @@ fn memory_that_is_not_there_is_refused_and_costs_the_reader_nothing() {
         let cost = most_memory_bytes(reader.id()) - before;
         assert!(cost < 4 << 20, "{kind}: {cost} bytes");
         if kind == "port" {
-            let mut honest = PortWriter::open(&name, &PortOptions::new()).expect("a writer");
+            let mut honest =
+                PortWriter::connect(&name, &PortWriterOptions::new()).expect("a writer");
             honest.send(b"hello").expect("sent");
             assert_eq!(hear(&socket), b"hello");
         }
@@ -191,8 +192,8 @@ fn a_writer_cannot_take_its_memory_away_once_it_is_in() {
     let _alone = common::alone();
     let (_directory, name) = place();
     let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
-    let small = PortOptions::new().capacity_bytes(65_536);
-    let mut writer = PortWriter::open(&name, &small).expect("a writer");
+    let small = PortWriterOptions::new().capacity_bytes(65_536);
+    let mut writer = PortWriter::connect(&name, &small).expect("a writer");
     writer.send(b"one").expect("sent");
     let mut buffer = [0; 8];
     let received = port.receive(&mut buffer).expect("received");
@@ -207,7 +208,7 @@ fn a_writer_cannot_take_its_memory_away_once_it_is_in() {
     std::thread::scope(|scope| {
         let again = scope.spawn(|| hand_over(&name, b"weir-port", &ring));
         while !again.is_finished() {
-            let _ = port.receive_for(&mut [0; 8], Duration::from_millis(5));
+            let _ = port.receive_timeout(&mut [0; 8], Duration::from_millis(5));
         }
         assert!(again.join().expect("no panic").starts_with("weir-no "));
     });

@@ -11,14 +11,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
-use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter};
+use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter, PortWriterOptions};
 
 fn port(name: &Path) -> weir::Result<Port> {
     Port::create(name, &PortOptions::new())
 }
 
 fn writer(name: &Path) -> weir::Result<PortWriter> {
-    PortWriter::open(name, &PortOptions::new())
+    PortWriter::connect(name, &PortWriterOptions::new())
 }
 
 /// The kind of a failure, and what it says.
@@ -79,7 +79,7 @@ fn names_are_checked_and_leave_nothing() {
     let there = |beside: &str| Path::new(&format!("{}{beside}", name.display())).exists();
     assert!(there("") && there(".lock"));
     assert_eq!(open.path(), name);
-    assert_eq!(weir::port_names(Some(directory.path())).expect("names").len(), 1);
+    assert_eq!(weir::PortName::list(Some(directory.path())).expect("names").len(), 1);
     drop(open);
     assert_eq!(std::fs::read_dir(directory.path()).expect("there").count(), 0);
 }
@@ -92,7 +92,7 @@ fn one_name_one_reader() {
     let pid = std::process::id();
     let expected = format!("cannot make port '{}': process {pid} is its reader", name.display());
     assert_eq!((kind, text), (ErrorKind::Taken, expected));
-    let (kind, text) = failure(weir::remove_port(&name));
+    let (kind, text) = failure(weir::Port::remove(&name));
     assert!(kind == ErrorKind::Taken && text.contains("is its reader"), "{text}");
     writer(&name).expect("it still works");
 }
@@ -102,7 +102,7 @@ fn what_a_dead_reader_left_is_replaced() {
     let (directory, name) = place();
     let (mut child, _socket) = start_up(&format!("hold {}", name.display()));
     let pid = child.id() as i32;
-    let names = || weir::port_names(Some(directory.path())).expect("names");
+    let names = || weir::PortName::list(Some(directory.path())).expect("names");
     assert_eq!(names()[0].reader, Some(pid));
     kill(&mut child);
     assert_eq!((names()[0].path.clone(), names()[0].reader), (name.clone(), None));
@@ -110,7 +110,7 @@ fn what_a_dead_reader_left_is_replaced() {
     let mut port = port(&name).expect("replaced");
     writer(&name).expect("a writer").send(b"x").expect("sent");
     let time = Duration::from_secs(10);
-    let received = port.receive_for(&mut [0; 8], time).expect("received");
+    let received = port.receive_timeout(&mut [0; 8], time).expect("received");
     assert_eq!(received.event, Event::Message { bytes: 1 });
     drop(port);
     assert_eq!(std::fs::read_dir(directory.path()).expect("there").count(), 0);
@@ -121,9 +121,9 @@ fn what_a_dead_reader_left_is_removed_when_asked() {
     let (directory, name) = place();
     let (mut child, _socket) = start_up(&format!("hold {}", name.display()));
     kill(&mut child);
-    weir::remove_port(&name).expect("removed");
+    weir::Port::remove(&name).expect("removed");
     assert_eq!(std::fs::read_dir(directory.path()).expect("there").count(), 0);
-    assert_eq!(failure(weir::remove_port(&name)).0, ErrorKind::Invalid);
+    assert_eq!(failure(weir::Port::remove(&name)).0, ErrorKind::Invalid);
 }
 
 /// A child that was forked without ado keeps lock, socket and connections of a reader that died.
@@ -139,7 +139,7 @@ fn what_a_dead_readers_child_keeps_is_replaced_too() {
     let mut port = port(&name).expect("replaced");
     writer(&name).expect("a writer").send(b"x").expect("sent");
     let time = Duration::from_secs(10);
-    port.receive_for(&mut [0; 8], time).expect("received");
+    port.receive_timeout(&mut [0; 8], time).expect("received");
     drop(socket);
 }
 
@@ -194,7 +194,7 @@ fn permissions_decide() {
         };
         assert!(others(&name).contains("Permission denied"));
         assert_eq!(others(&shared), "ok");
-        let closed = port.receive_for(&mut [0; 8], Duration::from_secs(10)).expect("it came");
+        let closed = port.receive_timeout(&mut [0; 8], Duration::from_secs(10)).expect("it came");
         assert_eq!(closed.event, Event::Closed(Ending::Closed));
     } else {
         let _port = Port::create(&name, &PortOptions::new().mode(0)).expect("a port");
@@ -208,15 +208,15 @@ fn opening_needs_a_reader() {
     let (kind, text) = failure(writer(&name));
     let expected = format!("cannot open port '{}': no reader is listening", name.display());
     assert_eq!((kind, text), (ErrorKind::NoReader, expected));
-    let time = |ms| PortOptions::new().wait_for_reader(Duration::from_millis(ms));
-    assert_eq!(failure(PortWriter::open(&name, &time(30))).0, ErrorKind::NoReader);
+    let time = |ms| PortWriterOptions::new().connect_timeout(Duration::from_millis(ms));
+    assert_eq!(failure(PortWriter::connect(&name, &time(30))).0, ErrorKind::NoReader);
     let theirs = name.clone();
     let waiting = std::thread::spawn(move || {
-        let mut writer = PortWriter::open(&theirs, &time(10_000)).expect("one came");
+        let mut writer = PortWriter::connect(&theirs, &time(10_000)).expect("one came");
         writer.send(b"at last").expect("sent");
     });
     let mut port = port(&name).expect("a port");
-    let received = port.receive_for(&mut [0; 8], Duration::from_secs(10)).expect("received");
+    let received = port.receive_timeout(&mut [0; 8], Duration::from_secs(10)).expect("received");
     assert_eq!(received.event, Event::Message { bytes: 7 });
     waiting.join().expect("no panic");
 }
@@ -259,14 +259,14 @@ fn too_many_writers_are_refused() {
         }
     });
     while !letting_in.is_finished() {
-        let _ = port.receive_for(&mut [0; 8], Duration::from_millis(10));
+        let _ = port.receive_timeout(&mut [0; 8], Duration::from_millis(10));
     }
     let (kept, kind, text) = letting_in.join().expect("no panic");
     assert_eq!(kind, ErrorKind::Refused);
     assert!(text.ends_with("it has its most writers, 2"), "{text}");
     drop(kept);
     for _ in 0..2 {
-        port.receive_for(&mut [0; 8], Duration::from_secs(10)).expect("an end");
+        port.receive_timeout(&mut [0; 8], Duration::from_secs(10)).expect("an end");
     }
     let again = writer(&name);
     port.counts().expect("lets it in");
@@ -295,7 +295,7 @@ fn an_open_without_a_ring_holds_up_nobody() {
     honest.send(b"x").expect("sent");
     let time = Duration::from_secs(10);
     assert_eq!(
-        port.receive_for(&mut [0; 8], time).expect("received").event,
+        port.receive_timeout(&mut [0; 8], time).expect("received").event,
         Event::Message { bytes: 1 }
     );
     for refused in [&babbling, &wrong] {
@@ -309,11 +309,11 @@ fn an_open_without_a_ring_holds_up_nobody() {
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
     while rustix::event::poll(&mut asked, Some(&now)) == Ok(0) {
         assert!(begun.elapsed() < Duration::from_secs(20), "it is dropped in time");
-        let _ = port.receive_for(&mut [0; 8], patience);
+        let _ = port.receive_timeout(&mut [0; 8], patience);
     }
     assert_eq!(hear(&silent), b"weir-no no ring was handed over in time");
     honest.send(b"y").expect("sent");
-    port.receive_for(&mut [0; 8], time).expect("received");
+    port.receive_timeout(&mut [0; 8], time).expect("received");
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn a_flood_of_opens_is_survived() {
     let flood: Vec<_> = (0..300).map(|_| stranger(&name)).collect();
     let mut honest = writer(&name).expect("a writer");
     honest.send(b"x").expect("sent");
-    let received = port.receive_for(&mut [0; 8], Duration::from_secs(10)).expect("received");
+    let received = port.receive_timeout(&mut [0; 8], Duration::from_secs(10)).expect("received");
     assert_eq!(received.event, Event::Message { bytes: 1 });
     let refused = flood.iter().filter(|socket| {
         let mut asked = [rustix::event::PollFd::new(socket, rustix::event::PollFlags::IN)];

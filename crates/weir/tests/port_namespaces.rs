@@ -8,7 +8,7 @@ use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
-use weir::{ErrorKind, Event, Port, PortOptions, PortWriter};
+use weir::{ErrorKind, Event, Port, PortOptions, PortWriter, PortWriterOptions};
 
 const PID: &[&str] = &["unshare", "--pid", "--fork", "--kill-child"];
 const PID_AND_PROC: &[&str] = &["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
@@ -29,14 +29,14 @@ fn port(name: &Path) -> weir::Result<Port> {
 }
 
 fn writer(name: &Path) -> weir::Result<PortWriter> {
-    PortWriter::open(name, &PortOptions::new())
+    PortWriter::connect(name, &PortWriterOptions::new())
 }
 
 /// The next message of a port, and who sent it.
 fn next(port: &mut Port) -> (Vec<u8>, i32) {
     let mut buffer = [0; 64];
     loop {
-        let received = port.receive_for(&mut buffer, PATIENCE).expect("received");
+        let received = port.receive_timeout(&mut buffer, PATIENCE).expect("received");
         if let Event::Message { bytes } = received.event {
             return (buffer[..bytes].to_vec(), received.identity.pid);
         }
@@ -65,7 +65,7 @@ fn in_a_role() {
         ["look", name] => {
             say(&input, b"up");
             loop {
-                let _ = weir::port_names(Path::new(name).parent());
+                let _ = weir::PortName::list(Path::new(name).parent());
                 std::thread::yield_now();
             }
         }
@@ -73,7 +73,7 @@ fn in_a_role() {
         ["try", name] => {
             let name = Path::new(name);
             let second = port(name).map(drop).err().map(|error| error.kind());
-            let removal = weir::remove_port(name).err().map(|error| error.kind());
+            let removal = weir::Port::remove(name).err().map(|error| error.kind());
             let sent = writer(name).and_then(|mut writer| writer.send(b"from inside"));
             let said = format!("{second:?} {removal:?} {:?}", sent.map_err(|error| error.kind()));
             say(&input, said.as_bytes());
@@ -94,9 +94,9 @@ fn is_found_alive(name: &Path, reader: Option<i32>) {
     let error = port(name).map(drop).expect_err("it has a reader");
     assert_eq!(error.kind(), ErrorKind::Taken, "{error}");
     assert!(error.to_string().contains("is its reader"), "{error}");
-    let error = weir::remove_port(name).expect_err("it has a reader");
+    let error = weir::Port::remove(name).expect_err("it has a reader");
     assert_eq!(error.kind(), ErrorKind::Taken, "{error}");
-    let names = weir::port_names(name.parent()).expect("names");
+    let names = weir::PortName::list(name.parent()).expect("names");
     assert_eq!(names[0].reader, reader);
 }
 
@@ -112,7 +112,7 @@ fn a_reader_in_another_pid_namespace_is_alive_and_can_be_written_to() {
         is_found_alive(&name, Some(0));
         kill(&mut child);
         until("its death is seen by its lock", || {
-            weir::port_names(name.parent()).expect("names")[0].reader.is_none()
+            weir::PortName::list(name.parent()).expect("names")[0].reader.is_none()
         });
         let mut port = port(&name).expect("replaced");
         writer(&name).expect("opened").send(b"again").expect("sent");
@@ -155,7 +155,7 @@ fn two_containers_share_a_name() {
 fn a_reader_in_another_time_namespace_is_alive() {
     let (_directory, name) = place();
     let Some((mut child, socket)) = reader_in(&name, TIME) else { return };
-    let names = weir::port_names(name.parent()).expect("names");
+    let names = weir::PortName::list(name.parent()).expect("names");
     let pid = names[0].reader.expect("alive");
     assert!(pid > 0, "the pid namespace is the same");
     is_found_alive(&name, Some(pid));
@@ -163,7 +163,7 @@ fn a_reader_in_another_time_namespace_is_alive() {
     assert_eq!(hear(&socket), format!("hello of {}", std::process::id()).as_bytes());
     kill(&mut child);
     until("its death is seen", || {
-        weir::port_names(name.parent()).expect("names")[0].reader.is_none()
+        weir::PortName::list(name.parent()).expect("names")[0].reader.is_none()
     });
     port(&name).expect("replaced");
 }
@@ -175,7 +175,7 @@ fn one_who_only_looks_keeps_no_reader_from_a_stale_name() {
     kill(&mut child);
     drop(socket);
     until("its death is seen by its lock", || {
-        weir::port_names(name.parent()).expect("names")[0].reader.is_none()
+        weir::PortName::list(name.parent()).expect("names")[0].reader.is_none()
     });
     let (mut looking, lookers) = start(&format!("look {}", name.display()));
     assert_eq!(hear(&lookers), b"up");

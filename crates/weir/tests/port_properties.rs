@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
-use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter};
+use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter, PortWriterOptions, Timeout};
 
 /// Writers at most.
 const WRITERS: usize = 4;
@@ -54,8 +54,8 @@ impl Both {
     fn on(&mut self, call: &Call, name: &std::path::Path) {
         match *call {
             Call::Open(writer) if !self.writers.contains_key(&writer) => {
-                let options = PortOptions::new().capacity_bytes(16 << 10);
-                let opened = PortWriter::open(name, &options).expect("a writer");
+                let options = PortWriterOptions::new().capacity_bytes(16 << 10);
+                let opened = PortWriter::connect(name, &options).expect("a writer");
                 let stats = self.port.writers().expect("mine");
                 let id = stats.iter().map(|stat| stat.id).max_by_key(|id| id.number());
                 let id = id.expect("it is let in");
@@ -106,7 +106,7 @@ impl Both {
     fn receive(&mut self) -> bool {
         let mut buffer = vec![0; MOST];
         let has = |naive: &Naive| !naive.suspended && (!naive.queue.is_empty() || naive.closed);
-        match self.port.try_receive(&mut buffer) {
+        match self.port.receive_timeout(&mut buffer, Timeout::Now) {
             Ok(received) => {
                 let naive = self.naive.get_mut(&received.writer).expect("known");
                 assert!(!naive.suspended, "it was suspended");

@@ -9,7 +9,7 @@ mod words;
 
 use common::{alone, patterned};
 use std::time::{Duration, Instant};
-use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter};
+use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter, PortWriterOptions, Timeout};
 use words::{FIRST, INLINE_BYTES, Words};
 
 const MIB: usize = 1 << 20;
@@ -45,7 +45,7 @@ fn unfinished_messages_of_all_writers_have_bounded_memory() {
                 *sent += INLINE_BYTES;
             }
         }
-        let error = port.try_receive(&mut buffer).expect_err("nothing is whole");
+        let error = port.receive_timeout(&mut buffer, Timeout::Now).expect_err("nothing is whole");
         assert!(is_nothing(&error), "{error}");
     }
     let (sent, grew) = (sent.iter().sum::<usize>(), private_bytes().saturating_sub(before));
@@ -65,8 +65,8 @@ fn long_messages_of_many_honest_writers_all_come() {
         .map(|number| {
             let name = name.clone();
             std::thread::spawn(move || {
-                let options = PortOptions::new().capacity_bytes(64 << 10);
-                let mut writer = PortWriter::open(&name, &options).expect("a writer");
+                let options = PortWriterOptions::new().capacity_bytes(64 << 10);
+                let mut writer = PortWriter::connect(&name, &options).expect("a writer");
                 for round in 0..4 {
                     writer.send(&patterned(MIB, number * 10 + round)).expect("sent");
                 }
@@ -76,7 +76,7 @@ fn long_messages_of_many_honest_writers_all_come() {
     let (mut came, mut closed) = (Vec::new(), 0);
     let mut buffer = vec![0; 64];
     while closed < 6 {
-        match port.receive_for(&mut buffer, Duration::from_secs(20)) {
+        match port.receive_timeout(&mut buffer, Duration::from_secs(20)) {
             Ok(received) => match received.event {
                 Event::Message { bytes } => {
                     assert_eq!(bytes, MIB);
@@ -94,7 +94,7 @@ fn long_messages_of_many_honest_writers_all_come() {
             },
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::TooSmall, "{error}");
-                buffer.resize(error.needed_bytes() as usize, 0);
+                buffer.resize(error.needed_bytes().unwrap_or_default(), 0);
             }
         }
     }
@@ -118,17 +118,17 @@ fn who_never_finishes_is_shut_out_and_others_go_on() {
         assert!(words.put(FIRST, &[1; INLINE_BYTES]));
         (0..30).for_each(|_| _ = words.put(0, &[2; INLINE_BYTES]));
     }
-    let error = port.receive_for(&mut buffer, TIME).expect_err("nothing is whole");
+    let error = port.receive_timeout(&mut buffer, TIME).expect_err("nothing is whole");
     assert!(is_nothing(&error), "{error}");
     let sending = std::thread::spawn(move || {
-        let options = PortOptions::new().capacity_bytes(64 << 10);
-        let mut writer = PortWriter::open(&name, &options).expect("a writer");
+        let options = PortWriterOptions::new().capacity_bytes(64 << 10);
+        let mut writer = PortWriter::connect(&name, &options).expect("a writer");
         writer.send(&patterned(MIB, 3)).expect("sent");
     });
     let (mut ends, begun) = (Vec::new(), Instant::now());
     let came = loop {
         assert!(begun.elapsed() < Duration::from_secs(60), "it comes; {ends:?}");
-        match port.receive_for(&mut buffer, TIME).map(|received| received.event) {
+        match port.receive_timeout(&mut buffer, TIME).map(|received| received.event) {
             Ok(Event::Message { bytes }) => break bytes,
             Ok(Event::Closed(ending)) => ends.push(ending),
             other => assert!(other.as_ref().is_err_and(is_nothing), "{other:?}"),

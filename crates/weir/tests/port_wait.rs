@@ -3,23 +3,25 @@
 mod common;
 
 use common::{place, until};
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
-use weir::{Ending, ErrorKind, Event, Interest, Port, PortOptions, PortWriter, Wait};
+use weir::{
+    Ending, ErrorKind, Event, Interest, Port, PortOptions, PortWriter, PortWriterOptions, Timeout,
+    Wait,
+};
 
 fn port(name: &PathBuf) -> Port {
     Port::create(name, &PortOptions::new()).expect("a port")
 }
 
 fn writer(name: &PathBuf) -> PortWriter {
-    PortWriter::open(name, &PortOptions::new()).expect("a writer")
+    PortWriter::connect(name, &PortWriterOptions::new()).expect("a writer")
 }
 
 #[test]
 fn a_port_can_be_waited_for() {
     let (_directory, name) = place();
-    let mut port = port(&name);
+    let port = port(&name);
     let flags = weir::Flags::local();
     let theirs = name.clone();
     let sending = std::thread::spawn(move || {
@@ -28,22 +30,24 @@ fn a_port_can_be_waited_for() {
             writer.send(b"x").expect("sent");
         }
     });
+    let (mut wait, mut ready) = (Wait::new(), Vec::new());
+    wait.add_flags(0, &flags, 1).expect("few");
+    let port = wait.add(1, port).expect("few");
     let mut seen = 0;
     while seen < 200 {
-        let mut wait = Wait::new().flags(&flags, 1).expect("few").port(&mut port).expect("few");
-        let ready = wait.wait(Some(Duration::from_secs(10))).expect("ready");
+        wait.wait_timeout(&mut ready, Duration::from_secs(10)).expect("ready");
         assert_eq!(ready, [1]);
-        while let Ok(received) = port.try_receive(&mut [0; 8]) {
+        while let Ok(received) = wait[port].receive_timeout(&mut [0; 8], Timeout::Now) {
             seen += i32::from(received.event == Event::Message { bytes: 1 });
         }
     }
     sending.join().expect("no panic");
     let time = Some(Duration::from_millis(1));
     until("the writer's end was received", || {
-        let _ = port.try_receive(&mut [0; 8]);
-        port.counts().expect("mine").open == 0
+        let _ = wait[port].receive_timeout(&mut [0; 8], Timeout::Now);
+        wait[port].counts().expect("mine").open == 0
     });
-    let error = Wait::new().port(&mut port).expect("few").wait(time).expect_err("nothing");
+    let error = wait.wait_timeout(&mut ready, time).expect_err("nothing");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
 }
 
@@ -53,15 +57,13 @@ fn ends_can_be_polled() {
     let mut port = port(&name);
     let copy = port.poll_descriptor().expect("one").try_clone_to_owned().expect("a copy");
     let readable = |time| {
-        Wait::new()
-            .descriptor(copy.as_fd(), Interest::Read)
-            .expect("few")
-            .wait(Some(Duration::from_millis(time)))
-            .is_ok()
+        let mut wait = Wait::new();
+        wait.add_descriptor((), &copy, Interest::Read).expect("few");
+        wait.wait_timeout(&mut Vec::new(), Duration::from_millis(time)).is_ok()
     };
     let drain = |port: &mut Port| {
         let mut events = Vec::new();
-        while let Ok(received) = port.try_receive(&mut [0; 64]) {
+        while let Ok(received) = port.receive_timeout(&mut [0; 64], Timeout::Now) {
             events.push(received.event);
         }
         events

@@ -13,7 +13,10 @@ use proptest::prelude::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter, Received, Wait};
+use weir::{
+    Ending, ErrorKind, Event, Port, PortOptions, PortWriter, PortWriterOptions, Received, Timeout,
+    Wait,
+};
 use words::{FIRST, INLINE_BYTES, LAST, Words};
 
 /// What a call of 50 ms may take here: many times what is promised, for machines that are busy.
@@ -26,25 +29,36 @@ const TIME: Duration = Duration::from_millis(50);
 type Call = fn(&mut Port, &mut [u8], &mut dyn FnMut(Received)) -> weir::Result<usize>;
 
 const CALLS: [(&str, Call); 8] = [
-    ("receive_for", |port, buffer, see| port.receive_for(buffer, TIME).map(|got| one(see, got))),
-    ("try_receive", |port, buffer, see| port.try_receive(buffer).map(|got| one(see, got))),
-    ("receive_each_for", |port, buffer, see| {
-        port.receive_each_for(buffer, TIME, |received, _| see(received))
+    ("receive_timeout", |port, buffer, see| {
+        port.receive_timeout(buffer, TIME).map(|got| one(see, got))
     }),
-    ("try_receive_each", |port, buffer, see| {
-        port.try_receive_each(buffer, |received, _| see(received))
+    ("receive now", |port, buffer, see| {
+        port.receive_timeout(buffer, Timeout::Now).map(|got| one(see, got))
     }),
-    ("receive_each_lent_for", |port, buffer, see| {
-        port.receive_each_lent_for(buffer, TIME, |received, _| see(received))
+    ("receive_each_timeout", |port, buffer, see| {
+        port.receive_each_timeout(buffer, TIME, |received, _| see(received))
     }),
-    ("look_each_lent", |port, buffer, see| port.look_each_lent(buffer, |got, _| see(got))),
-    ("wait_for", |port, buffer, see| {
-        let _ = port.wait_for(TIME);
-        port.try_receive_each(buffer, |received, _| see(received))
+    ("receive each now", |port, buffer, see| {
+        port.receive_each_timeout(buffer, Timeout::Now, |received, _| see(received))
+    }),
+    ("lend_each_timeout", |port, buffer, see| {
+        port.lend_each_timeout(buffer, TIME, |received, _| see(received))
+    }),
+    ("is_ready", |port, buffer, see| match port.is_ready()? {
+        true => port.lend_each_timeout(buffer, Timeout::Now, |got, _| see(got)),
+        false => Ok(0),
+    }),
+    ("wait_timeout", |port, buffer, see| {
+        let _ = port.wait_timeout(TIME);
+        port.receive_each_timeout(buffer, Timeout::Now, |received, _| see(received))
     }),
     ("Wait", |port, buffer, see| {
-        let _ = Wait::new().port(port).and_then(|mut wait| wait.wait(Some(TIME)));
-        port.try_receive_each(buffer, |received, _| see(received))
+        let mut wait = Wait::new();
+        let _ = wait
+            .add_borrowed((), &mut *port)
+            .and_then(|_| wait.wait_timeout(&mut Vec::new(), TIME));
+        drop(wait);
+        port.receive_each_timeout(buffer, Timeout::Now, |received, _| see(received))
     }),
 ];
 
@@ -109,7 +123,8 @@ fn floods_of_sound_records_hold_up_no_call_and_no_honest_writer() {
         for (name, call) in CALLS {
             let (_directory, path) = common::place();
             let mut port = Port::create(&path, &PortOptions::new()).expect("a port");
-            let mut honest = PortWriter::open(&path, &PortOptions::new()).expect("a writer");
+            let mut honest =
+                PortWriter::connect(&path, &PortWriterOptions::new()).expect("a writer");
             let mut hostile = Words::enter(&path, &mut port, 4 << 20);
             let (is_on, stop) = (AtomicBool::new(false), AtomicBool::new(false));
             let begun = Instant::now();
@@ -207,12 +222,12 @@ fn receive_all(port: &mut Port, buffer_bytes: usize, seen: &mut Seen) {
     let mut buffer = vec![0; buffer_bytes];
     loop {
         let begun = Instant::now();
-        let got = port.try_receive(&mut buffer);
+        let got = port.receive_timeout(&mut buffer, Timeout::Now);
         assert!(begun.elapsed() < BOUND, "one call took {:?}", begun.elapsed());
         let received = match got {
             Ok(received) => received,
             Err(error) if error.kind() == ErrorKind::TooSmall => {
-                buffer.resize(error.needed_bytes() as usize, 0);
+                buffer.resize(error.needed_bytes().unwrap_or_default(), 0);
                 continue;
             }
             Err(error) => {
@@ -235,7 +250,7 @@ fn receive_all(port: &mut Port, buffer_bytes: usize, seen: &mut Seen) {
 fn play(path: &Path, words: Vec<Word>, buffer_bytes: usize, closes: bool) {
     let options = PortOptions::new().most_message_bytes(MOST_MESSAGE as u64);
     let mut port = Port::create(path, &options).expect("a port");
-    let mut honest = PortWriter::open(path, &PortOptions::new()).expect("a writer");
+    let mut honest = PortWriter::connect(path, &PortWriterOptions::new()).expect("a writer");
     common::until("it is let in", || port.writers().expect("mine").len() == 1);
     let mut hostile = Words::enter(path, &mut port, 8192);
     let (mut model, mut seen) = (Model::default(), Seen::default());

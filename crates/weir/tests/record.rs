@@ -31,7 +31,7 @@ fn a_buffer_too_small_keeps_the_record() {
     let (mut writer, mut reader) = records(&small()).expect("made");
     writer.send(&patterned(100, 1)).expect("sent");
     let error = reader.receive(&mut [0; 99]).expect_err("too small");
-    assert_eq!((error.kind(), error.needed_bytes()), (ErrorKind::TooSmall, 100));
+    assert_eq!((error.kind(), error.needed_bytes()), (ErrorKind::TooSmall, Some(100)));
     assert!(error.to_string().ends_with("the record has 100 bytes, the buffer 99"));
     let mut buffer = [0; 100];
     assert_eq!(reader.receive(&mut buffer).expect("received"), Some(100));
@@ -77,13 +77,13 @@ fn a_loan_moves_without_copies() {
     dropped.view().expect("here").copy_from(0, &[9; 1000]);
     drop(dropped);
     writer.send(b"after").expect("sent");
-    let mut loan = reader.peek().expect("peeked").expect("there");
+    let mut loan = reader.lend().expect("peeked").expect("there");
     assert_eq!(loan.len(), 300_000);
     let mut end = [0; 3];
     loan.view().expect("here").copy_to(299_997, &mut end);
     assert_eq!(&end, b"end");
     // Not consumed: it is there once more.
-    reader.peek().expect("peeked").expect("still there").consume().expect("consumed");
+    reader.lend().expect("peeked").expect("still there").consume().expect("consumed");
     let mut buffer = [0; 10];
     assert_eq!(reader.receive(&mut buffer).expect("received"), Some(5));
     assert_eq!(reader.try_receive(&mut buffer).expect_err("empty").kind(), ErrorKind::WouldBlock);
@@ -117,7 +117,7 @@ fn the_end_is_seen_and_times_are_kept() {
     for waiting in [Waiting::Sleep, Waiting::Adaptive] {
         let (mut writer, mut reader) = records(&small().waiting(waiting)).expect("made");
         let time = Duration::from_millis(2);
-        let late = reader.receive_for(&mut [0; 9], time).expect_err("empty");
+        let late = reader.receive_timeout(&mut [0; 9], time).expect_err("empty");
         assert_eq!(late.kind(), ErrorKind::TimedOut);
         let blocked = std::thread::spawn(move || reader.receive(&mut [0; 9]).expect("the end"));
         std::thread::yield_now();
@@ -125,7 +125,7 @@ fn the_end_is_seen_and_times_are_kept() {
         assert_eq!(blocked.join().expect("no panic"), None);
         let (mut writer_2, reader) = records(&small().waiting(waiting)).expect("made");
         while writer_2.try_send(&[0; 60]).is_ok() {}
-        let full = writer_2.send_for(&[0; 60], time).expect_err("full");
+        let full = writer_2.send_timeout(&[0; 60], time).expect_err("full");
         assert_eq!(full.kind(), ErrorKind::TimedOut);
         let blocked = std::thread::spawn(move || writer_2.send(&[0; 60]).expect_err("closed"));
         std::thread::yield_now();
@@ -149,7 +149,7 @@ fn several_records_come_at_once_and_each_whole() {
     assert_eq!(count.expect("received"), 3, "the fourth does not fit the buffer");
     assert_eq!(seen, [patterned(3, 3), patterned(5, 5), patterned(64, 64)]);
     let refused = reader.receive_each(&mut buffer, |_| panic!("not shown")).expect_err("too long");
-    assert_eq!((refused.kind(), refused.needed_bytes()), (ErrorKind::TooSmall, 65));
+    assert_eq!((refused.kind(), refused.needed_bytes()), (ErrorKind::TooSmall, Some(65)));
     assert_eq!(reader.receive(&mut [0; 65]).expect("it stayed"), Some(65));
     assert_eq!(reader.account().expect("an account").records, 4);
     drop(writer);
@@ -176,7 +176,7 @@ fn no_wake_up_is_lost_where_the_fences_change_sides() {
         let reading = std::thread::spawn(move || {
             let mut buffer = [0; 8];
             let mut got = 0_u32;
-            while reader.receive_for(&mut buffer, patience).expect("not lost").is_some() {
+            while reader.receive_timeout(&mut buffer, patience).expect("not lost").is_some() {
                 got += 1;
                 if buffer[4] == 1 {
                     answer.send(&got.to_le_bytes()).expect("sent");
@@ -191,7 +191,7 @@ fn no_wake_up_is_lost_where_the_fences_change_sides() {
                 writer.send(&record).expect("sent");
             }
             let mut buffer = [0; 4];
-            answered.receive_for(&mut buffer, patience).expect("an answer");
+            answered.receive_timeout(&mut buffer, patience).expect("an answer");
             assert_eq!(u32::from_le_bytes(buffer), round.wrapping_mul(stream));
             // sleep: the reader falls asleep meanwhile, or is just about to.
             std::thread::sleep(Duration::from_micros(u64::from(round) * 50 % 1_000));

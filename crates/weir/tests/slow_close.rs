@@ -13,13 +13,22 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir::{Ending, Event, Mpx, MpxOptions, MpxPeer, Port, PortOptions, PortWriter, Wait};
+use weir::{
+    Ending, Event, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Port, PortOptions, PortWriter,
+    PortWriterOptions, Timeout, Wait, Waitable,
+};
 use words::Words;
 
 /// How long the closing takes, and what a call may take that does not wait for it.
 const LINGER: Duration = Duration::from_secs(12);
 const BOUND: Duration = Duration::from_secs(4);
 const TIME: Duration = Duration::from_millis(50);
+
+fn wait_for(end: &mut impl Waitable) -> weir::Result<()> {
+    let mut wait = Wait::new();
+    wait.add_borrowed((), end)?;
+    wait.wait_timeout(&mut Vec::new(), TIME)
+}
 
 /// A socket whose closing takes its time: what is in it is never read by the other, which is kept.
 fn slow() -> (OwnedFd, TcpStream) {
@@ -73,11 +82,11 @@ fn come_to(name: &Path, hello: &[u8]) -> Vec<(OwnedFd, Vec<TcpStream>)> {
 fn what_is_handed_over_to_a_port_holds_up_nobody() {
     let (_directory, name) = common::place();
     let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
-    let mut honest = PortWriter::open(&name, &PortOptions::new()).expect("a writer");
+    let mut honest = PortWriter::connect(&name, &PortWriterOptions::new()).expect("a writer");
     let calls: [fn(&mut Port); 3] = [
-        |port| _ = port.receive_for(&mut [0; 64], TIME),
-        |port| _ = Wait::new().port(port).and_then(|mut wait| wait.wait(Some(TIME))),
-        |port| _ = port.try_receive(&mut [0; 64]),
+        |port| _ = port.receive_timeout(&mut [0; 64], TIME),
+        |port| _ = wait_for(port),
+        |port| _ = port.receive_timeout(&mut [0; 64], Timeout::Now),
     ];
     for call in calls {
         let mut all = come_to(&name, b"weir-port");
@@ -93,7 +102,7 @@ fn what_is_handed_over_to_a_port_holds_up_nobody() {
             });
         }
         honest.send(b"honest").expect("sent");
-        let got = in_time("an honest message", || port.receive_for(&mut [0; 64], BOUND));
+        let got = in_time("an honest message", || port.receive_timeout(&mut [0; 64], BOUND));
         assert_eq!(got.expect("it comes").event, Event::Message { bytes: 6 });
     }
     // And those whom nobody has let in.
@@ -113,7 +122,9 @@ fn what_a_writer_sends_later_holds_up_nobody() {
         }
         let _others = [send_slow(&hostile.socket, b"b", 1), send_slow(&hostile.socket, b"", 3)];
         let call = |port: &mut Port| {
-            in_time("a call", || port.try_receive(&mut [0; 64]).map(|received| received.event).ok())
+            in_time("a call", || {
+                port.receive_timeout(&mut [0; 64], Timeout::Now).map(|got| got.event).ok()
+            })
         };
         assert!(hostile.put(words::FIRST | words::LAST, b"last"));
         let mut events = Vec::new();
@@ -138,14 +149,13 @@ fn what_is_handed_over_to_an_mpx_holds_up_nobody() {
     let mut owner = Mpx::create(&name, &MpxOptions::new()).expect("an owner");
     let _all = come_to(&name, b"weir-mpx");
     for _ in 0..5 {
-        let _ = in_time("a call", || owner.try_receive_each(&mut [0; 64], |_| {}));
-        let _ = in_time("a wait", || {
-            Wait::new().mpx(&mut owner).and_then(|mut wait| wait.wait(Some(TIME)))
-        });
+        let _ =
+            in_time("a call", || owner.receive_each_timeout(&mut [0; 64], Timeout::Now, |_| {}));
+        let _ = in_time("a wait", || wait_for(&mut owner));
     }
-    let mut honest = MpxPeer::connect(&name, &MpxOptions::new()).expect("connected");
+    let mut honest = MpxPeer::connect(&name, &MpxPeerOptions::new()).expect("connected");
     honest.open(b"honest").expect("opened");
-    let got = in_time("an open", || owner.receive_each_for(&mut [0; 64], BOUND, |_| {}));
+    let got = in_time("an open", || owner.receive_each_timeout(&mut [0; 64], BOUND, |_| {}));
     assert_eq!(got.expect("it comes"), 1);
     let _more = come_to(&name, b"weir-mpx");
     in_time("the close", || drop(owner));
@@ -167,10 +177,11 @@ fn what_a_reader_sends_holds_up_no_writer() {
             let _others = send_slow(&socket, b"weir-in 0 1000 0", 1);
             common::until("it is over", || is_over.load(Ordering::Relaxed));
         });
-        let mut writer =
-            in_time("the open", || PortWriter::open(&name, &PortOptions::new()).expect("opened"));
+        let mut writer = in_time("the open", || {
+            PortWriter::connect(&name, &PortWriterOptions::new()).expect("opened")
+        });
         let _ = in_time("a question", || writer.is_let_in());
-        let _ = in_time("a send", || writer.send_for(b"x", TIME));
+        let _ = in_time("a send", || writer.send_timeout(b"x", TIME));
         in_time("the close", || drop(writer));
         is_over.store(true, Ordering::Relaxed);
     });

@@ -14,9 +14,10 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use weir::mpx::Kind;
 use weir::{
-    Ending, Event, Handle, Mpx, MpxOptions, MpxPeer, Options, Port, PortOptions, PortWriter,
+    Ending, Event, Handle, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Options, Port, PortOptions,
+    PortWriter, PortWriterOptions, Timeout,
 };
-use weir::{Reader, Wait, Writer};
+use weir::{Reader, Wait, Waitable, Writer};
 
 /// Who open at once.
 const OPENERS: usize = 256;
@@ -33,14 +34,14 @@ fn in_a_role() {
     match words[..] {
         ["hold"] => {
             let handle = common::receive_handle();
-            let _writer = Writer::open(handle, &Options::new()).expect("a writer");
+            let _writer = Writer::open(handle).expect("a writer");
             say(&input, b"up");
             hear(&input);
         }
         ["write", name] => all_at_once(|| {
             // A reader that is busy has a queue that is full for a while.
             let mut writer = loop {
-                match PortWriter::open(name, &small()) {
+                match PortWriter::connect(name, &small()) {
                     Ok(writer) => break writer,
                     Err(error) => assert_eq!(error.kind(), weir::ErrorKind::WouldBlock, "{error}"),
                 }
@@ -48,7 +49,7 @@ fn in_a_role() {
             (0..MESSAGES).for_each(|_| writer.send(b"honest").expect("sent"));
         }),
         ["call", name] => all_at_once(|| {
-            let mut peer = MpxPeer::connect(name, &MpxOptions::new()).expect("connected");
+            let mut peer = MpxPeer::connect(name, &MpxPeerOptions::new()).expect("connected");
             let channel = peer.open(b"honest").expect("opened");
             (0..MESSAGES).for_each(|_| assert_eq!(peer.send(channel, b"m").expect("sent"), 1));
         }),
@@ -63,8 +64,8 @@ fn in_a_role() {
     }
 }
 
-fn small() -> PortOptions {
-    PortOptions::new().capacity_bytes(16 << 10)
+fn small() -> PortWriterOptions {
+    PortWriterOptions::new().capacity_bytes(16 << 10)
 }
 
 fn all_at_once(each: impl Fn() + Sync) {
@@ -104,13 +105,13 @@ impl Pipe {
         let writer = start("hold");
         theirs.send(rustix::fd::AsFd::as_fd(&writer.1)).expect("sent");
         assert_eq!(hear(&writer.1), b"up");
-        Pipe { reader: Reader::open(ours, &Options::new()).expect("a reader"), writer }
+        Pipe { reader: Reader::open(ours).expect("a reader"), writer }
     }
 
     /// Kills the writer, and sleeps until that is heard.
     fn dies_and_is_heard(mut self) {
         let begun = Instant::now();
-        let waiting = std::thread::spawn(move || self.reader.read_for(&mut [0; 8], PATIENCE));
+        let waiting = std::thread::spawn(move || self.reader.read_timeout(&mut [0; 8], PATIENCE));
         // sleep: so that the reader mostly sleeps by then; either way it must hear.
         std::thread::sleep(Duration::from_millis(30));
         kill(&mut self.writer.0);
@@ -120,9 +121,11 @@ impl Pipe {
 }
 
 /// Each call of a wait for 50 ms returns, with much to spare.
-fn wait_a_little(wait: &mut Wait<'_>) -> bool {
+fn wait_a_little(end: &mut impl Waitable) -> bool {
     let begun = Instant::now();
-    let is_ready = wait.wait(Some(Duration::from_millis(50))).is_ok();
+    let mut wait = Wait::new();
+    wait.add_borrowed((), end).expect("few");
+    let is_ready = wait.wait_timeout(&mut Vec::new(), Duration::from_millis(50)).is_ok();
     assert!(begun.elapsed() < Duration::from_secs(10), "a wait of 50 ms: {:?}", begun.elapsed());
     is_ready
 }
@@ -135,8 +138,8 @@ fn serve_port(name: &Path, port: &mut Port) {
     let begun = Instant::now();
     while closed < OPENERS {
         assert!(begun.elapsed() < PATIENCE, "{messages} messages, {closed} closed");
-        wait_a_little(&mut Wait::new().port(port).expect("few"));
-        while let Ok(received) = port.try_receive(&mut [0; 64]) {
+        wait_a_little(port);
+        while let Ok(received) = port.receive_timeout(&mut [0; 64], Timeout::Now) {
             match received.event {
                 Event::Message { bytes } => messages += bytes / b"honest".len(),
                 Event::Closed(ending) => {
@@ -172,7 +175,7 @@ fn silent_opens_of_a_port_hold_up_no_wait() {
         let pipe = Pipe::new();
         let death = std::thread::spawn(|| pipe.dies_and_is_heard());
         for _ in 0..10 {
-            wait_a_little(&mut Wait::new().port(&mut port).expect("few"));
+            wait_a_little(&mut port);
         }
         assert_eq!(hear(&silent.1), b"up");
         death.join().expect("the death was heard");
@@ -189,14 +192,15 @@ fn serve_mpx(name: &Path, owner: &mut Mpx) {
     let begun = Instant::now();
     while closed < OPENERS {
         assert!(begun.elapsed() < PATIENCE, "{data} records of data, {closed} closed");
-        wait_a_little(&mut Wait::new().mpx(owner).expect("few"));
+        wait_a_little(owner);
         let mut asked = Vec::new();
-        let received = owner.try_receive_each(&mut [0; 4096], |record| match record.kind {
-            Kind::Open => asked.push(record.channel),
-            Kind::Data => data += record.bytes.len(),
-            Kind::Close(_) => closed += 1,
-            other => panic!("{other:?}"),
-        });
+        let received =
+            owner.receive_each_timeout(&mut [0; 4096], Timeout::Now, |record| match record.kind {
+                Kind::Open => asked.push(record.channel),
+                Kind::Data => data += record.bytes.len(),
+                Kind::Close(_) => closed += 1,
+                other => panic!("{other:?}"),
+            });
         drop(received);
         asked.into_iter().for_each(|channel| owner.accept(channel).expect("accepted"));
     }
@@ -225,7 +229,7 @@ fn silent_connections_to_an_mpx_hold_up_no_wait() {
         let pipe = Pipe::new();
         let death = std::thread::spawn(|| pipe.dies_and_is_heard());
         for _ in 0..10 {
-            wait_a_little(&mut Wait::new().mpx(&mut owner).expect("few"));
+            wait_a_little(&mut owner);
         }
         assert_eq!(hear(&silent.1), b"up");
         death.join().expect("the death was heard");

@@ -8,11 +8,11 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use weir::mpx::Kind;
 use weir::tokio::{
-    MpxPeerStream, MpxStream, PortSink, PortStream, RecordSink, RecordStream, StreamReader,
-    StreamWriter,
+    MpxStream, PortSink, PortStream, RecordSink, RecordStream, StreamReader, StreamWriter,
 };
 use weir::{
-    Ending, ErrorKind, Event, Mpx, MpxOptions, MpxPeer, Options, Port, PortOptions, PortWriter,
+    Ending, ErrorKind, Event, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Options, Port, PortOptions,
+    PortWriter, PortWriterOptions,
 };
 
 /// Runs to the end, in time.
@@ -71,9 +71,9 @@ fn many_writers_of_a_port_in_one_thread_with_it() {
         let name = directory.path().join("port");
         let port = Port::create(&name, &PortOptions::new()).expect("a port");
         let mut stream = PortStream::new(port).expect("registered");
-        let options = PortOptions::new().capacity_bytes(8192);
+        let options = PortWriterOptions::new().capacity_bytes(8192);
         for seed in 0..5_u8 {
-            let writer = PortWriter::open(&name, &options).expect("a writer");
+            let writer = PortWriter::connect(&name, &options).expect("a writer");
             let mut sink = PortSink::new(writer).expect("registered");
             tokio::spawn(async move {
                 for at in 0..500_usize {
@@ -128,8 +128,8 @@ fn an_mpx_and_its_peers_in_one_thread() {
         let mut owner = MpxStream::new(owner).expect("registered");
         let peers: Vec<_> = (0..3_u8)
             .map(|seed| {
-                let peer = MpxPeer::connect(&name, &MpxOptions::new()).expect("a peer");
-                let mut stream = MpxPeerStream::new(peer).expect("registered");
+                let peer = MpxPeer::connect(&name, &MpxPeerOptions::new()).expect("a peer");
+                let mut stream = MpxStream::new(peer).expect("registered");
                 tokio::spawn(async move {
                     let channel = stream.end().open(&[seed]).expect("opened");
                     let record = stream.next().await.expect("one").expect("received");

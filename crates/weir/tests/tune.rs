@@ -32,8 +32,8 @@ fn in_a_role() {
     if common::role().is_none() {
         return;
     }
-    let told = match pipe(&Options::new()).map(|(writer, _reader)| writer.shape()) {
-        Ok(shape) => format!("{} {}", shape.capacity_bytes(), shape.segment_bytes()),
+    let told = match pipe(&Options::new()).map(|(writer, _reader)| writer.sizes()) {
+        Ok(sizes) => format!("{} {}", sizes.capacity_bytes, sizes.segment_bytes),
         Err(error) => error.to_string(),
     };
     common::say(std::io::stdin(), &told.as_bytes()[..told.len().min(60)]);

@@ -3,37 +3,65 @@
 use std::io::Write as _;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-use weir::{ErrorKind, Flags, Interest, Options, Wait, pipe, records};
+use weir::{
+    Error, ErrorKind, Flags, Interest, Options, Reader, RecordWriter, Timeout, Wait, Waitable,
+    Writer, pipe, records,
+};
 
-const LONG: Option<Duration> = Some(Duration::from_secs(20));
+const LONG: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_millis(50);
+
+/// What is ready of a wait, in time.
+fn ready(wait: &mut Wait<'_, usize>, timeout: impl Into<Timeout>) -> Result<Vec<usize>, Error> {
+    let mut ready = Vec::new();
+    wait.wait_timeout(&mut ready, timeout).map(|()| ready)
+}
+
+/// Waits for one end: for room of so many bytes, if it is a writer.
+fn wait_for<E: Waitable>(
+    end: &mut E,
+    bytes: usize,
+    timeout: impl Into<Timeout>,
+) -> Result<Vec<usize>, Error> {
+    let mut wait = Wait::new();
+    let key = wait.add_borrowed(0, end)?;
+    wait.want(key, bytes)?;
+    ready(&mut wait, timeout)
+}
 
 #[test]
 fn whatever_comes_first() {
-    let (mut writer, mut reader) = pipe(&Options::new().capacity_bytes(4096)).expect("a pipe");
-    let (mut sender, mut receiver) = records(&Options::new().capacity_bytes(4096)).expect("made");
+    let (mut writer, reader) = pipe(&Options::new().capacity_bytes(4096)).expect("a pipe");
+    let (mut sender, receiver) = records(&Options::new().capacity_bytes(4096)).expect("made");
     let flags = Flags::local();
     let (input, mut output) = std::io::pipe().expect("a kernel pipe");
-    let mut round = |what: &mut (dyn FnMut() + Send), wanted: usize| {
-        let mut wait = Wait::new()
-            .reader(&mut reader)
-            .and_then(|wait| wait.record_reader(&mut receiver))
-            .and_then(|wait| wait.flags(&flags, 0b100))
-            .and_then(|wait| wait.descriptor(input.as_fd(), Interest::Read))
-            .expect("few");
-        std::thread::scope(|scope| {
-            scope.spawn(&mut *what);
-            assert_eq!(wait.wait(LONG).expect("ready").last(), Some(&wanted));
-        });
-    };
-    let mut set = || {
-        flags.set(0b100);
-    };
-    round(&mut set, 2);
-    flags.clear(0b100);
-    round(&mut || output.write_all(b"x").expect("written"), 3);
-    std::io::Read::read(&mut &input, &mut [0]).expect("read");
-    round(&mut || sender.send(b"record").expect("sent"), 1);
-    drop(writer.write(b"y"));
+    let mut wait = Wait::new();
+    let stream = wait.add(0, reader).expect("few");
+    let records = wait.add(1, receiver).expect("few");
+    wait.add_flags(2, &flags, 0b100).expect("few");
+    wait.add_descriptor(3, &input, Interest::Read).expect("few");
+    // One wait for all rounds; the ends are used between them.
+    for round in 0..20 {
+        let mut comes = |what: &mut (dyn FnMut() + Send), wanted: usize| {
+            std::thread::scope(|scope| {
+                scope.spawn(&mut *what);
+                assert_eq!(ready(&mut wait, LONG).expect("ready"), [wanted], "round {round}");
+            });
+            match wanted {
+                0 => assert_eq!(wait[stream].read(&mut [0; 9]).expect("read"), 1),
+                1 => assert_eq!(wait[records].receive(&mut [0; 9]).expect("received"), Some(6)),
+                2 => assert_eq!(flags.clear(0b100), 0b100),
+                _ => assert_eq!(std::io::Read::read(&mut &input, &mut [0]).expect("read"), 1),
+            }
+        };
+        let mut set = || {
+            flags.set(0b100);
+        };
+        comes(&mut set, 2);
+        comes(&mut || output.write_all(b"x").expect("written"), 3);
+        comes(&mut || sender.send(b"record").expect("sent"), 1);
+        comes(&mut || assert_eq!(writer.write(b"y").expect("written"), 1), 0);
+    }
 }
 
 #[test]
@@ -43,15 +71,41 @@ fn everything_that_is_ready_is_told_in_order() {
     flags.set(1);
     writer.write(b"x").expect("written");
     let (input, _output) = std::io::pipe().expect("a kernel pipe");
-    let ready = Wait::new()
-        .flags(&flags, 1)
-        .and_then(|wait| wait.descriptor(input.as_fd(), Interest::Read))
-        .and_then(|wait| wait.all_flags(&flags, 3))
-        .and_then(|wait| wait.reader(&mut reader))
-        .and_then(|wait| wait.writer(&mut writer, 10))
-        .expect("few")
-        .wait(LONG);
-    assert_eq!(ready.expect("ready"), [0, 3, 4]);
+    let mut wait = Wait::new();
+    let first = wait.add_flags(0, &flags, 1).expect("few");
+    wait.add_descriptor(1, input.as_fd(), Interest::Read).expect("few");
+    wait.add_all_flags(2, &flags, 3).expect("few");
+    wait.add_borrowed(3, &mut reader).expect("few");
+    let room = wait.add_borrowed(4, &mut writer).expect("few");
+    wait.want(room, 10).expect("its key");
+    assert_eq!(ready(&mut wait, LONG).expect("ready"), [0, 3, 4]);
+    assert_eq!(ready(&mut wait, LONG).expect("still ready"), [0, 3, 4]);
+    assert_eq!(wait.remove(first).expect("its own").read(), 1);
+    wait.want(room, None).expect("its key");
+    assert_eq!(ready(&mut wait, LONG).expect("ready"), [3]);
+}
+
+/// What is removed is not told, and what is not wanted just now does not keep the wait awake.
+#[test]
+fn what_is_taken_out_is_not_told() {
+    let (mut writer, reader) = pipe(&Options::new()).expect("a pipe");
+    let (input, mut output) = std::io::pipe().expect("a kernel pipe");
+    writer.write(b"x").expect("written");
+    output.write_all(b"x").expect("written");
+    let mut wait = Wait::new();
+    let stream = wait.add(0, reader).expect("few");
+    let kernels = wait.add_descriptor(1, &input, Interest::Read).expect("few");
+    assert_eq!(ready(&mut wait, LONG).expect("ready"), [0, 1]);
+    wait.want(kernels, None).expect("its key");
+    let mut reader = wait.remove(stream).expect("the wait owned it");
+    assert!(wait.remove(stream).is_none(), "it is not there");
+    assert_eq!(wait.want(stream, 1).expect_err("not there").kind(), ErrorKind::Invalid);
+    assert_eq!(ready(&mut wait, SHORT).expect_err("nothing").kind(), ErrorKind::TimedOut);
+    let mut never = Vec::new();
+    assert_eq!(wait.wait(&mut never).expect_err("nothing wanted").kind(), ErrorKind::Invalid);
+    wait.want(kernels, 1).expect("its key");
+    assert_eq!(ready(&mut wait, LONG).expect("ready"), [1]);
+    assert_eq!(reader.read(&mut [0; 9]).expect("it was not closed"), 1);
 }
 
 #[test]
@@ -59,33 +113,60 @@ fn a_time_ends_it() {
     let (mut writer, mut reader) = pipe(&Options::new().capacity_bytes(4096)).expect("a pipe");
     let time = Duration::from_millis(30);
     let begun = Instant::now();
-    let error = Wait::new().reader(&mut reader).expect("few").wait(Some(time)).expect_err("late");
-    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert_eq!(wait_for(&mut reader, 1, time).expect_err("late").kind(), ErrorKind::TimedOut);
     assert!(begun.elapsed() >= time);
+    let now = wait_for(&mut reader, 1, Timeout::Now).expect_err("empty");
+    assert_eq!(now.kind(), ErrorKind::WouldBlock);
     writer.write(&[0; 4096]).expect("written");
-    let mut full = Wait::new().writer(&mut writer, 1).expect("few");
-    assert_eq!(full.wait(Some(time)).expect_err("full").kind(), ErrorKind::TimedOut);
-    assert_eq!(Wait::new().wait(None).expect_err("nothing").kind(), ErrorKind::Invalid);
-    assert_eq!(Wait::new().wait(Some(time)).expect_err("late").kind(), ErrorKind::TimedOut);
+    assert_eq!(wait_for(&mut writer, 1, time).expect_err("full").kind(), ErrorKind::TimedOut);
+    let mut nothing = Wait::new();
+    assert_eq!(nothing.wait(&mut vec![0]).expect_err("nothing").kind(), ErrorKind::Invalid);
+    assert_eq!(ready(&mut nothing, time).expect_err("late").kind(), ErrorKind::TimedOut);
 }
 
 #[test]
 fn nothing_is_lost() {
     // Each side answers the other through a wait: one lost wake-up and both stand still.
-    let (mut there, mut end) = pipe(&Options::new().capacity_bytes(4096)).expect("a pipe");
+    let (mut there, end) = pipe(&Options::new().capacity_bytes(4096)).expect("a pipe");
     let flags = Flags::shared().expect("made");
     std::thread::scope(|scope| {
         scope.spawn(|| {
+            let mut wait = Wait::new();
+            let end = wait.add(0, end).expect("few");
             for _ in 0..5_000 {
-                Wait::new().reader(&mut end).expect("few").wait(LONG).expect("ready");
-                end.read(&mut [0]).expect("read");
+                ready(&mut wait, LONG).expect("ready");
+                wait[end].read(&mut [0]).expect("read");
                 flags.set(1);
             }
         });
+        let mut wait = Wait::new();
+        wait.add_flags(0, &flags, 1).expect("few");
         for _ in 0..5_000 {
             there.write(&[1]).expect("written");
-            Wait::new().flags(&flags, 1).expect("few").wait(LONG).expect("ready");
+            ready(&mut wait, LONG).expect("ready");
             flags.clear(1);
+        }
+    });
+}
+
+/// A descriptor is watched anew for each sleep: none of its events is missed.
+#[test]
+fn nothing_of_a_descriptor_is_lost() {
+    let (input, mut output) = std::io::pipe().expect("a kernel pipe");
+    let flags = Flags::local();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut wait = Wait::new();
+            wait.add_descriptor(0, &input, Interest::Read).expect("few");
+            for _ in 0..2_000 {
+                ready(&mut wait, LONG).expect("ready");
+                std::io::Read::read(&mut &input, &mut [0]).expect("read");
+                flags.set(1);
+            }
+        });
+        for _ in 0..2_000 {
+            output.write_all(b"x").expect("written");
+            flags.wait_and_clear_timeout(1, LONG).expect("answered");
         }
     });
 }
@@ -96,7 +177,7 @@ fn room_of_less_than_a_segment_is_found() {
     writer.write(&[0; 4096]).expect("written");
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
-            let ready = Wait::new().writer(&mut writer, 5).expect("few").wait(LONG);
+            let ready = wait_for(&mut writer, 5, LONG);
             (ready.expect("ready"), writer.try_write(b"12345"))
         });
         reader.read(&mut [0; 5]).expect("read");
@@ -107,16 +188,14 @@ fn room_of_less_than_a_segment_is_found() {
 
 #[test]
 fn the_death_of_a_peer_is_something_to_do() {
-    let (writer, mut reader) = pipe(&Options::new()).expect("a pipe");
+    let (writer, mut reader): (Writer, Reader) = pipe(&Options::new()).expect("a pipe");
     let (mut sender, receiver) = records(&Options::new().capacity_bytes(4096)).expect("made");
-    while sender.try_send(&[0; 60]).is_ok() {}
+    while RecordWriter::try_send(&mut sender, &[0; 60]).is_ok() {}
     std::thread::scope(|scope| {
         scope.spawn(move || drop(writer));
-        let ready = Wait::new().reader(&mut reader).expect("few").wait(LONG).expect("ready");
-        assert_eq!(ready, [0]);
+        assert_eq!(wait_for(&mut reader, 1, LONG).expect("ready"), [0]);
         scope.spawn(move || drop(receiver));
-        let mut wait = Wait::new().record_writer(&mut sender, 60).expect("few");
-        assert_eq!(wait.wait(LONG).expect("ready"), [0]);
+        assert_eq!(wait_for(&mut sender, 60, LONG).expect("ready"), [0]);
     });
     assert_eq!(sender.send(b"x").expect_err("closed").kind(), ErrorKind::Closed);
 }
@@ -124,29 +203,33 @@ fn the_death_of_a_peer_is_something_to_do() {
 #[test]
 fn a_file_is_always_ready() {
     let file = tempfile::tempfile().expect("a file");
-    let ready = Wait::new().descriptor(file.as_fd(), Interest::Read).expect("few").wait(LONG);
-    assert_eq!(ready.expect("ready"), [0]);
+    let mut wait = Wait::new();
+    wait.add_descriptor(0, file, Interest::Read).expect("few");
+    assert_eq!(ready(&mut wait, LONG).expect("ready"), [0]);
 }
 
 #[test]
 fn too_many_are_refused() {
     let flags = Flags::local();
-    let mut wait = Ok(Wait::new());
-    for _ in 0..120 {
-        wait = wait.and_then(|wait| wait.flags(&flags, 1));
-    }
-    let error = wait.expect("as many as there may be").flags(&flags, 1).map(drop);
+    let mut wait = Wait::new();
+    let keys: Vec<_> =
+        (0..120).map(|token| wait.add_flags(token, &flags, 1).expect("few")).collect();
+    let error = wait.add_flags(120, &flags, 1).map(drop);
     assert_eq!(error.expect_err("too many").kind(), ErrorKind::Invalid);
+    wait.remove(keys[7]).expect("its own");
+    wait.add_flags(120, &flags, 1).expect("there is room again");
+    flags.set(1);
+    let told = ready(&mut wait, LONG).expect("ready");
+    assert_eq!((told.len(), told[7], told[119]), (120, 8, 120));
 }
 
 #[test]
 fn own_actions_do_not_wake() {
     let (mut writer, mut reader) = pipe(&Options::new().capacity_bytes(4096)).expect("a pipe");
     writer.write(&[1; 4096]).expect("written");
-    let short = Some(Duration::from_millis(50));
-    let full = Wait::new().writer(&mut writer, 1).and_then(|mut wait| wait.wait(short));
+    let full = wait_for(&mut writer, 1, SHORT);
     assert_eq!(full.expect_err("full by its own writes").kind(), ErrorKind::TimedOut);
     assert_eq!(reader.read(&mut [0; 4096]).expect("read"), 4096);
-    let empty = Wait::new().reader(&mut reader).and_then(|mut wait| wait.wait(short));
+    let empty = wait_for(&mut reader, 1, SHORT);
     assert_eq!(empty.expect_err("empty by its own reads").kind(), ErrorKind::TimedOut);
 }

@@ -27,13 +27,13 @@ impl Line for Own {
     fn sender(&self) -> Result<Box<dyn Sender>, Trouble> {
         self.reader.take();
         let handle = self.writer.take().ok_or_else(used)?;
-        Ok(Box::new(Sending(RecordWriter::open(handle, &Options::new()).map_err(trouble)?)))
+        Ok(Box::new(Sending(RecordWriter::open(handle).map_err(trouble)?)))
     }
 
     fn receiver(&self) -> Result<Box<dyn Receiver>, Trouble> {
         self.writer.take();
         let handle = self.reader.take().ok_or_else(used)?;
-        let reader = RecordReader::open(handle, &Options::new()).map_err(trouble)?;
+        let reader = RecordReader::open(handle).map_err(trouble)?;
         Ok(Box::new(Receiving { reader, buffer: vec![0; self.bytes] }))
     }
 }

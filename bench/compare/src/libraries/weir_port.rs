@@ -4,7 +4,7 @@ use super::place::Place;
 use super::{Direction, Line, Receiver, See, Sender, trouble};
 use std::path::PathBuf;
 use std::time::Duration;
-use weir::{Event, Port, PortOptions, PortWriter, Received};
+use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions, Received, Timeout};
 use weir_measure::bench::case::Trouble;
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,8 +23,8 @@ pub fn line(place: &Place, bytes: usize, _: Direction) -> Result<Box<dyn Line>, 
 
 impl Line for Named {
     fn sender(&self) -> Result<Box<dyn Sender>, Trouble> {
-        let options = PortOptions::new().wait_for_reader(PATIENCE);
-        Ok(Box::new(Sending(PortWriter::open(&self.path, &options).map_err(trouble)?)))
+        let options = PortWriterOptions::new().connect_timeout(PATIENCE);
+        Ok(Box::new(Sending(PortWriter::connect(&self.path, &options).map_err(trouble)?)))
     }
 
     fn receiver(&self) -> Result<Box<dyn Receiver>, Trouble> {
@@ -57,7 +57,8 @@ impl Receiver for Receiving {
                 };
             }
         };
-        let count = self.port.receive_each(&mut self.buffer, take).map_err(trouble)?;
+        let received = self.port.receive_each_timeout(&mut self.buffer, Timeout::Never, take);
+        let count = received.map_err(trouble)?;
         seen.map(|()| count as u64)
     }
 }

@@ -7,7 +7,7 @@ use crate::tools::place::Place;
 use crate::tools::prelude::*;
 use std::time::{Duration, Instant};
 use weir::mpx::{ChannelId, Kind};
-use weir::{Mpx, MpxOptions, MpxPeer};
+use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
 
 /// Channels that are open.
 const CHANNELS: [u64; 3] = [10, 1_000, 10_000];
@@ -76,7 +76,7 @@ struct Sender {
 
 impl Sender {
     fn open(place: &Place, channels: u32) -> Result<Sender, Trouble> {
-        let options = MpxOptions::new().channels(channels).owner_time(PATIENCE);
+        let options = MpxPeerOptions::new().channels(channels).connect_timeout(PATIENCE);
         let mut peer = MpxPeer::connect(place.name(), &options).map_err(trouble)?;
         let mut buffer = vec![0; 4096];
         let mut open = Vec::new();

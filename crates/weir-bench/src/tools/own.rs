@@ -1,7 +1,10 @@
 //! weir's own pipes behind the face of the kernel's: made before the fork, opened by each side.
 
 use std::cell::RefCell;
-use weir::{Handle, Options, Reader, RecordReader, RecordWriter, Waiting, Writer};
+use weir::{
+    Handle, Options, Reader, ReaderOptions, RecordReader, RecordWriter, Waiting, Writer,
+    WriterOptions,
+};
 use weir_measure::bench::case::Trouble;
 
 /// What a pipe of weir is asked to be.
@@ -29,6 +32,14 @@ impl Shape {
             options = options.segment_bytes(self.segment_bytes);
         }
         options
+    }
+
+    fn reader(self) -> ReaderOptions {
+        ReaderOptions::new().waiting(self.waiting)
+    }
+
+    fn writer(self) -> WriterOptions {
+        WriterOptions::new().waiting(self.waiting)
     }
 }
 
@@ -123,7 +134,7 @@ impl Stream {
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> Result<(), Trouble> {
         let mut end = self.writer.borrow_mut();
-        let writer = end.open(|handle| Writer::open(handle, &self.shape.options()))?;
+        let writer = end.open(|handle| Writer::open_with(handle, &self.shape.writer()))?;
         writer.write(bytes).map(drop).map_err(trouble)
     }
 
@@ -134,7 +145,7 @@ impl Stream {
     #[inline]
     pub fn receive(&self, bytes: &mut [u8]) -> Result<usize, Trouble> {
         let mut end = self.reader.borrow_mut();
-        let reader = end.open(|handle| Reader::open(handle, &self.shape.options()))?;
+        let reader = end.open(|handle| Reader::open_with(handle, &self.shape.reader()))?;
         let mut filled = 0;
         while filled < bytes.len() {
             match reader.read(&mut bytes[filled..]).map_err(trouble)? {
@@ -163,7 +174,7 @@ impl Records {
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> Result<(), Trouble> {
         let mut end = self.writer.borrow_mut();
-        let writer = end.open(|handle| RecordWriter::open(handle, &self.shape.options()))?;
+        let writer = end.open(|handle| RecordWriter::open_with(handle, &self.shape.writer()))?;
         writer.send(bytes).map_err(trouble)
     }
 
@@ -174,7 +185,7 @@ impl Records {
     #[inline]
     pub fn receive(&self, bytes: &mut [u8]) -> Result<usize, Trouble> {
         let mut end = self.reader.borrow_mut();
-        let reader = end.open(|handle| RecordReader::open(handle, &self.shape.options()))?;
+        let reader = end.open(|handle| RecordReader::open_with(handle, &self.shape.reader()))?;
         Ok(reader.receive(bytes).map_err(trouble)?.unwrap_or(0))
     }
 
@@ -185,7 +196,7 @@ impl Records {
     #[inline]
     pub fn receive_each(&self, bytes: &mut [u8], see: impl FnMut(&[u8])) -> Result<u64, Trouble> {
         let mut end = self.reader.borrow_mut();
-        let reader = end.open(|handle| RecordReader::open(handle, &self.shape.options()))?;
+        let reader = end.open(|handle| RecordReader::open_with(handle, &self.shape.reader()))?;
         match reader.receive_each(bytes, see).map_err(trouble)? {
             0 => Err(Trouble::failed("the other side ended")),
             records => Ok(records as u64),
@@ -199,7 +210,7 @@ impl Records {
     /// The reader is gone.
     pub fn send_loan(&self, bytes: usize, mark: u8) -> Result<(), Trouble> {
         let mut end = self.writer.borrow_mut();
-        let writer = end.open(|handle| RecordWriter::open(handle, &self.shape.options()))?;
+        let writer = end.open(|handle| RecordWriter::open_with(handle, &self.shape.writer()))?;
         let mut place = writer.reserve(bytes).map_err(trouble)?;
         let mut view = place.view().map_err(trouble)?;
         view.copy_from(0, &[mark]);
@@ -213,9 +224,9 @@ impl Records {
     /// They are others, or another number.
     pub fn receive_loan(&self, bytes: usize, mark: u8) -> Result<(), Trouble> {
         let mut end = self.reader.borrow_mut();
-        let reader = end.open(|handle| RecordReader::open(handle, &self.shape.options()))?;
+        let reader = end.open(|handle| RecordReader::open_with(handle, &self.shape.reader()))?;
         let ended = || Trouble::failed("the other side ended");
-        let mut loan = reader.peek().map_err(trouble)?.ok_or_else(ended)?;
+        let mut loan = reader.lend().map_err(trouble)?.ok_or_else(ended)?;
         let (mut first, mut last) = ([0], [0]);
         let right = loan.len() == bytes && {
             let view = loan.view().map_err(trouble)?;

@@ -5,7 +5,7 @@ use super::own::{Side, trouble};
 use super::place::Place;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
-use weir::{Event, Port, PortOptions, PortWriter, Received, Waiting};
+use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions, Received, Timeout, Waiting};
 use weir_measure::bench::case::Trouble;
 
 /// How long a writer waits for the reader to come.
@@ -22,16 +22,13 @@ pub struct Ports {
     writer: RefCell<Option<PortWriter>>,
 }
 
-fn options(waiting: Waiting) -> PortOptions {
-    PortOptions::new().waiting(waiting)
-}
-
 /// Opens the port of this name for writing.
 ///
 /// # Errors
 /// There is no reader in time; it refuses.
 pub fn open(place: &Place, waiting: Waiting) -> Result<PortWriter, Trouble> {
-    PortWriter::open(place.name(), &options(waiting).wait_for_reader(PATIENCE)).map_err(trouble)
+    let options = PortWriterOptions::new().waiting(waiting).connect_timeout(PATIENCE);
+    PortWriter::connect(place.name(), &options).map_err(trouble)
 }
 
 impl Ports {
@@ -133,7 +130,7 @@ impl Reading {
     /// # Errors
     /// The path is too long; the kernel's.
     pub fn new(place: &Place, waiting: Waiting) -> Result<Reading, Trouble> {
-        let port = Port::create(place.name(), &options(waiting));
+        let port = Port::create(place.name(), &PortOptions::new().waiting(waiting));
         let port = port.map_err(|error| match error.kind() {
             weir::ErrorKind::Invalid => Trouble::left_out(error.to_string()),
             _ => trouble(error),
@@ -151,7 +148,7 @@ impl Reading {
         }
     }
 
-    /// Receives as [`Port::receive_each`] does, and shows each message with its writer, counted
+    /// Receives as [`Port::receive_each_timeout`] does, and shows each message with its writer, counted
     /// from 0 in the order in which they were let in.
     ///
     /// # Errors
@@ -167,7 +164,8 @@ impl Reading {
             Ok(writer) => see(writer, bytes),
             Err(wrong) => result = Err(wrong),
         };
-        let count = self.port.receive_each(buffer, show).map_err(trouble)?;
+        let count =
+            self.port.receive_each_timeout(buffer, Timeout::Never, show).map_err(trouble)?;
         result.map(|()| count as u64)
     }
 }

@@ -371,13 +371,11 @@ mod tests {
     use super::*;
 
     fn line(size_bytes: Option<u64>, ended: bool) -> Line {
-        let pool = PoolAccount {
-            memory_bytes: 120 << 20,
-            most_memory_bytes: 256 << 20,
-            spilled_bytes: 1_300_000_000,
-            file_bytes: 300_000_000,
-            ..PoolAccount::default()
-        };
+        let mut pool = PoolAccount::default();
+        pool.memory_bytes = 120 << 20;
+        pool.most_memory_bytes = 256 << 20;
+        pool.spilled_bytes = 1_300_000_000;
+        pool.file_bytes = 300_000_000;
         let shown = Shown {
             in_bytes: 3_000_000_000,
             out_bytes: 1_230_000_000,

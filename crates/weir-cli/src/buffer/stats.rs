@@ -150,16 +150,14 @@ mod tests {
 
     #[test]
     fn the_table_reads_well() {
-        let pool = PoolAccount {
-            put_bytes: 900_000_000,
-            delayed_bytes: 700_000_000,
-            cancelled_bytes: 180_000_000,
-            spilled_bytes: 520_000_000,
-            read_back_bytes: 521_000_000,
-            most_memory_bytes: 256 << 20,
-            most_file_bytes: 400_000_000,
-            ..PoolAccount::default()
-        };
+        let mut pool = PoolAccount::default();
+        pool.put_bytes = 900_000_000;
+        pool.delayed_bytes = 700_000_000;
+        pool.cancelled_bytes = 180_000_000;
+        pool.spilled_bytes = 520_000_000;
+        pool.read_back_bytes = 521_000_000;
+        pool.most_memory_bytes = 256 << 20;
+        pool.most_file_bytes = 400_000_000;
         let (moved_bytes, in_bytes) = (3_100_000_000, 4_000_000_000);
         let input_ended = Some(Duration::from_secs(5));
         let shown = Shown { in_bytes, out_bytes: in_bytes, moved_bytes, input_ended, pool };

@@ -81,11 +81,11 @@ pub fn wait_for(
     let writer = writer.filter(|_| want.room);
     let asks_room = writer.is_some();
     if let Some(writer) = writer {
-        let room = writer.descriptor().map_err(cannot)?;
+        let room = writer.poll_descriptor().map_err(cannot)?;
         asked.push(PollFd::from_borrowed_fd(room, PollFlags::IN));
     }
     if want.here {
-        let here = reader.descriptor().map_err(cannot)?;
+        let here = reader.poll_descriptor().map_err(cannot)?;
         asked.push(PollFd::from_borrowed_fd(here, PollFlags::IN));
     }
     match poll(&mut asked, timeout) {

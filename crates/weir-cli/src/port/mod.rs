@@ -26,7 +26,7 @@ pub fn port(command: &PortCommand) -> Result<ExitCode, Fault> {
 
 /// Refuses what cannot be a name, so that a later `Invalid` is about something else.
 fn check_name(name: &Path) -> Result<(), Fault> {
-    weir::port_path(name).map(drop).map_err(asked)
+    weir::PortName::path_of(name).map(drop).map_err(asked)
 }
 
 /// An error of what was asked for: what cannot be is wrong usage.

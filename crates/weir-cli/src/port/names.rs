@@ -19,7 +19,7 @@ use weir_policy::text::printable;
 pub fn list(options: &PortListOptions) -> Result<ExitCode, Fault> {
     let directory = options.directory.as_deref();
     let mut outlet = Outlet::open(&options.json)?;
-    let found = weir::port_names(directory).map_err(failed)?;
+    let found = weir::PortName::list(directory).map_err(failed)?;
     if found.is_empty() && outlet.has_text() {
         let of = directory.map_or_else(String::new, |path| format!(" in '{}'", path.display()));
         tell(&format!("there is no port{of}"));
@@ -70,7 +70,7 @@ pub fn stat(options: &PortStatOptions) -> Result<ExitCode, Fault> {
 /// Removes what a dead reader has left.
 pub fn remove(name: &Path) -> Result<ExitCode, Fault> {
     check_name(name)?;
-    weir::remove_port(name).map_err(failed)?;
+    weir::Port::remove(name).map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }
 

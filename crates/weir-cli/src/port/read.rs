@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use weir::{Event, Port, PortOptions, Received};
+use weir::{Event, Port, PortOptions, Received, Timeout};
 use weir_measure_sys::signals::die_of;
 
 /// What is gathered before it is printed while more comes.
@@ -176,9 +176,9 @@ impl<'a> Session<'a> {
             _ => form.put(out, &received, bytes),
         };
         let got = if time.is_zero() {
-            port.try_receive_each(&mut self.buffer, see)
+            port.receive_each_timeout(&mut self.buffer, Timeout::Now, see)
         } else {
-            port.receive_each_for(&mut self.buffer, time, see)
+            port.receive_each_timeout(&mut self.buffer, time, see)
         };
         match got {
             Ok(_) => {
@@ -188,7 +188,7 @@ impl<'a> Session<'a> {
             Err(error) => match error.kind() {
                 weir::ErrorKind::WouldBlock | weir::ErrorKind::TimedOut => Ok(false),
                 weir::ErrorKind::TooSmall => {
-                    self.buffer.resize(error.needed_bytes() as usize, 0);
+                    self.buffer.resize(error.needed_bytes().unwrap_or_default(), 0);
                     Ok(true)
                 }
                 _ => Err(failed(error)),

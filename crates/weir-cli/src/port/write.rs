@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
-use weir::{ErrorKind, PortOptions, PortWriter};
+use weir::{ErrorKind, PortWriter, PortWriterOptions};
 
 /// Most that is read at once.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -17,11 +17,11 @@ const MOST_BYTES: u64 = weir_policy::pipe::MOST_BYTES;
 
 pub fn write(options: &PortWriteOptions) -> Result<ExitCode, Fault> {
     check_name(&options.name)?;
-    let mut wanted = PortOptions::new().capacity_bytes(options.capacity);
+    let mut wanted = PortWriterOptions::new().capacity_bytes(options.capacity);
     if let Some(time) = options.wait {
-        wanted = wanted.wait_for_reader(time);
+        wanted = wanted.connect_timeout(time);
     }
-    let opened = PortWriter::open(&options.name, &wanted);
+    let opened = PortWriter::connect(&options.name, &wanted);
     let mut writer = opened.map_err(|error| no_reader(error, options))?;
     for message in &options.message {
         writer.send(message.as_bytes()).map_err(failed)?;

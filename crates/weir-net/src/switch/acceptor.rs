@@ -5,11 +5,11 @@ use super::stations::Stations;
 use crate::drop_reason::DropReason;
 use crate::error::{Error, Result};
 use crate::log::Change;
-use crate::message::{MOST_MESSAGE_BYTES, Request, TO_STATION_BYTES, to_station};
+use crate::message::{Request, TO_STATION_BYTES, to_station};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
-use weir::{Identity, PortOptions, PortWriter, Received, WriterId};
+use weir::{Identity, PortWriter, PortWriterOptions, Received, WriterId};
 
 /// Most stations that wait to be attached.
 const MOST_WAITING: usize = 64;
@@ -51,10 +51,9 @@ impl Acceptor {
 }
 
 fn serve(shared: &Shared, callers: &Receiver<Caller>) {
-    let options =
-        PortOptions::new().capacity_bytes(RING_BYTES).most_message_bytes(MOST_MESSAGE_BYTES as u64);
+    let options = PortWriterOptions::new().capacity_bytes(RING_BYTES);
     while let Ok(Caller { id, identity, request }) = callers.recv() {
-        let Ok(writer) = PortWriter::open(&request.path, &options) else {
+        let Ok(writer) = PortWriter::connect(&request.path, &options) else {
             // It gave no port of its own, or is gone again.
             shared.lock().stations.leave(id);
             shared.journal().counts.drop(DropReason::StationGone);
@@ -75,7 +74,7 @@ fn serve(shared: &Shared, callers: &Receiver<Caller>) {
                 let mut message = vec![0; TO_STATION_BYTES];
                 message[0] = to_station::REFUSED;
                 message.extend_from_slice(why.as_bytes());
-                let _ = writer.send_for(&message, REFUSAL_TIME);
+                let _ = writer.send_timeout(&message, REFUSAL_TIME);
             }
         }
     }

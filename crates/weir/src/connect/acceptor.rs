@@ -9,6 +9,7 @@ use super::site::Inbox;
 use super::watcher::Watched;
 use crate::error::{ErrorKind, Result};
 use crate::memory::errno_of;
+use crate::park::{Timeout, Until};
 use rustix::event::epoll::EventFlags;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Mode, OFlags};
@@ -27,6 +28,8 @@ const MOST_AT_ONCE: usize = 16;
 const MOST_PENDING: usize = 128;
 /// How long one may stay so.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Longer than anybody waits for a listener.
+const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Each time that somebody connects, sends or goes.
 const ARRIVALS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
@@ -37,7 +40,15 @@ pub struct Arrival {
     pub socket: ParentOnly,
     pub memory: ParentOnly,
     pub identity: Identity,
+    /// What followed the hello.
+    pub word: Word,
 }
+
+/// What may follow a hello: up to 24 bytes, filled up with zeros.
+pub type Word = [u8; 24];
+
+/// What a hello brings.
+type Hello = (ParentOnly, Identity, Word);
 
 #[derive(Debug)]
 struct Pending {
@@ -50,6 +61,8 @@ struct Pending {
 pub struct Acceptor {
     claim: Claim,
     hello: &'static [u8],
+    /// How long a word may follow the hello.
+    most_word_bytes: usize,
     inbox: Arc<Inbox>,
     pending: Vec<Pending>,
     /// A copy of the socket that listens, given up for a moment to refuse one for whom there is no
@@ -77,7 +90,23 @@ impl Acceptor {
         watched.start(ARRIVALS, inbox)?;
         let spare = Some(passing::copy_of(socket).map_err(failed)?);
         let (inbox, pending) = (inbox.clone(), Vec::new());
-        Ok(Acceptor { claim, hello, inbox, pending, spare, _watched: watched, held_up: false })
+        let most_word_bytes = 0;
+        Ok(Acceptor {
+            claim,
+            hello,
+            most_word_bytes,
+            inbox,
+            pending,
+            spare,
+            _watched: watched,
+            held_up: false,
+        })
+    }
+
+    /// Lets a word follow the hello.
+    pub fn with_words(mut self) -> Acceptor {
+        self.most_word_bytes = size_of::<Word>();
+        self
     }
 
     /// The socket that listens, unless this is a forked child.
@@ -163,7 +192,9 @@ impl Acceptor {
             }
             let Some(socket) = pending.socket.stop() else { continue };
             match hello {
-                Ok(Some((memory, identity))) => arrivals.push(Arrival { socket, memory, identity }),
+                Ok(Some((memory, identity, word))) => {
+                    arrivals.push(Arrival { socket, memory, identity, word });
+                }
                 Ok(None) => turn_away(socket, "no ring was handed over in time"),
                 Err(why) => turn_away(socket, why),
             }
@@ -172,7 +203,9 @@ impl Acceptor {
 
     fn receive(&mut self, socket: ParentOnly, since: Instant, arrivals: &mut Vec<Arrival>) {
         match self.hello_of(socket.get()) {
-            Ok(Some((memory, identity))) => arrivals.push(Arrival { socket, memory, identity }),
+            Ok(Some((memory, identity, word))) => {
+                arrivals.push(Arrival { socket, memory, identity, word });
+            }
             Ok(None) => {
                 if self.pending.len() >= MOST_PENDING
                     && let Some(oldest) = self.pending.remove(0).socket.stop()
@@ -192,9 +225,9 @@ impl Acceptor {
     fn hello_of(
         &self,
         socket: Option<BorrowedFd>,
-    ) -> std::result::Result<Option<(ParentOnly, Identity)>, &'static str> {
+    ) -> std::result::Result<Option<Hello>, &'static str> {
         let socket = socket.ok_or("its reader has gone")?;
-        let mut text = [0; 32];
+        let mut text = [0; 64];
         let (count, memory) = match passing::receive(socket, &mut text) {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
             Err(Errno::BADMSG) => return Err("what was handed over is no ring"),
@@ -202,12 +235,18 @@ impl Acceptor {
             Err(_) => return Err("its hand-over could not be received"),
             Ok(got) => got,
         };
-        let memory = memory.filter(|_| &text[..count] == self.hello);
-        let memory = memory.ok_or("what was handed over is no ring")?;
+        let rest = text[..count]
+            .strip_prefix(self.hello)
+            .filter(|rest| rest.len() <= self.most_word_bytes);
+        let (Some(memory), Some(rest)) = (memory, rest) else {
+            return Err("what was handed over is no ring");
+        };
+        let mut word = Word::default();
+        word[..rest.len()].copy_from_slice(rest);
         let who =
             weir_sys::peer::credentials(socket).map_err(|_| "the kernel does not say who it is")?;
         let identity = Identity { pid: who.pid, uid: who.uid, gid: who.gid };
-        Ok(Some((memory, identity)))
+        Ok(Some((memory, identity, word)))
     }
 }
 
@@ -221,8 +260,17 @@ impl Drop for Acceptor {
     }
 }
 
-/// Connects to who listens at a path, and hands a memory over, waiting for somebody to listen until
-/// then. One who goes meanwhile is as one who never was there.
+/// Until when [`hand_over`] waits for a listener, if it does.
+pub fn wait_until(timeout: Timeout) -> Option<Instant> {
+    match timeout.start() {
+        Until::Now => None,
+        Until::Then(then) => Some(then),
+        Until::Ever => Instant::now().checked_add(FOR_EVER),
+    }
+}
+
+/// Connects to the listener at a path and hands a memory over; waits for a listener until then. One
+/// that goes meanwhile counts as one that was never there.
 pub fn hand_over(
     what: &Subject,
     path: &Path,

@@ -9,7 +9,6 @@ use super::passing;
 use super::process::PerProcess;
 use crate::error::{Error, Result};
 use crate::memory::errno_of;
-use crate::park::Rung;
 use crate::park::futex;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -74,6 +73,15 @@ impl Watched {
         Ok(())
     }
 
+    /// Watches again for other events, or after the one of [`EventFlags::ONESHOT`].
+    pub fn again(&self, events: EventFlags) -> Result<()> {
+        let failed = |cause| Error::os("watch", "a descriptor", cause);
+        let (watcher, own) = (current()?, self.descriptor.here().map_err(failed)?);
+        let data = EventData::new_u64(self.token.unwrap_or(u64::MAX));
+        let epoll = watcher.epoll.here();
+        epoll.and_then(|epoll| epoll::modify(epoll, own, data, events)).map_err(failed)
+    }
+
     /// The descriptor, unless this is a forked child.
     pub fn get(&self) -> Option<BorrowedFd<'_>> {
         self.descriptor.get()
@@ -95,17 +103,6 @@ impl Drop for Watched {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// Watches a descriptor until it is ready once; then the word is counted up and woken.
-pub fn watch_descriptor(
-    descriptor: BorrowedFd,
-    events: EventFlags,
-    rung: &Arc<Rung>,
-) -> Result<Watched> {
-    let mut watched = Watched::copy_of(descriptor)?;
-    watched.start(events | EventFlags::ONESHOT, rung)?;
-    Ok(watched)
 }
 
 impl Watcher {
@@ -211,6 +208,7 @@ fn run(epoll: &ParentOnly) {
 mod tests {
     use super::*;
     use crate::memory::tests::in_forked_child;
+    use crate::park::Rung;
 
     fn watched() -> (Watched, Watched, Arc<Rung>) {
         let (ours, theirs) = passing::sockets().expect("sockets");

@@ -3,7 +3,6 @@
 mod calibrate;
 mod live;
 
-pub use crate::pipe::defaults::{Settings, caches, parse_size, path};
-pub use calibrate::{Step, calibrate};
+pub use crate::pipe::defaults::{Caches, Habits, Settings, caches, parse_size, path};
+pub use calibrate::{Progress, calibrate};
 pub use live::{Ask, ask};
-pub use weir_policy::pipe::{Caches, Levers};

@@ -62,6 +62,9 @@ impl LinkExtent {
 pub struct LinkMap {
     mapping: Mapping,
     extent: LinkExtent,
+    /// Where the lanes begin, and the arenas: `extent` knows, but by a division.
+    lanes_at: usize,
+    arenas_at: usize,
 }
 
 impl LinkMap {
@@ -102,14 +105,18 @@ impl LinkMap {
     fn new(file: BorrowedFd, extent: LinkExtent) -> Result<LinkMap> {
         let mapping = Mapping::of_file(file, extent.bytes(), Access::Own)
             .map_err(|cause| Error::os("map", "shared memory", cause))?;
-        Ok(LinkMap { mapping, extent })
+        Ok(LinkMap::over(mapping, extent))
+    }
+
+    fn over(mapping: Mapping, extent: LinkExtent) -> LinkMap {
+        LinkMap { mapping, extent, lanes_at: extent.lanes_at(), arenas_at: extent.arenas_at() }
     }
 
     /// One on the heap.
     #[cfg(miri)]
     pub(super) fn on_heap(extent: LinkExtent) -> LinkMap {
         let mapping = Mapping::of_zeros(extent.bytes()).expect("memory");
-        let map = LinkMap { mapping, extent };
+        let map = LinkMap::over(mapping, extent);
         map.write_sizes();
         map
     }
@@ -154,8 +161,7 @@ impl LinkMap {
     fn words_at(&self, lane: LaneId) -> *mut u8 {
         assert!(lane.channel < self.extent.channels && self.is_here(), "a lane of no channel");
         let index = 2 * lane.channel as usize + usize::from(lane.writer == Side::Owner);
-        let at = self.extent.lanes_at() + index * size_of::<LaneWords>();
-        self.mapping.base().wrapping_add(at)
+        self.mapping.base().wrapping_add(self.lanes_at + index * size_of::<LaneWords>())
     }
 
     /// Where `bytes` of the ring of a lane from `at` lie.
@@ -170,7 +176,7 @@ impl LinkMap {
         let inside = offset <= arena && block_bytes as usize <= arena - offset;
         assert!(inside && self.is_here(), "a block of no arena");
         let first = if lane.writer == Side::Owner { arena } else { 0 };
-        self.mapping.base().wrapping_add(self.extent.arenas_at() + first + offset + at)
+        self.mapping.base().wrapping_add(self.arenas_at + first + offset + at)
     }
 }
 

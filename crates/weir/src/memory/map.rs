@@ -109,7 +109,7 @@ fn check(file: BorrowedFd) -> Result<(SealedMemory, Extent)> {
     let version = words.u32(offset_of!(Fixed, version));
     if version != layout::VERSION {
         let known = layout::VERSION;
-        return Err(refused(&format!("its layout is version {version}, known is {known}")));
+        return Err(refused(format!("its layout is version {version}, known is {known}")));
     }
     let extent =
         Extent::read(&words).ok_or_else(|| refused("the sizes in its header are invalid"))?;

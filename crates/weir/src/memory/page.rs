@@ -3,7 +3,7 @@
 
 use super::mapping::{Access, Mapping, Words, page_bytes};
 use super::sealed::SealedMemory;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Text};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
@@ -136,11 +136,11 @@ impl Page<Cluster> {
     }
 
     fn check_named(file: &OwnedFd, object: &dyn Fn() -> String) -> Result<Page<Cluster>> {
-        let refused = |why: &str| Error::new(ErrorKind::Corrupt, "open", object(), why);
+        let refused = |why: Text| Error::new(ErrorKind::Corrupt, "open", object(), why);
         let found = rustix::fs::fstat(file).map_err(|cause| Error::os("open", object(), cause))?;
         let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
         if !is_file || found.st_size as u64 != page_bytes() {
-            return Err(refused("it is another file, not a cluster of flags"));
+            return Err(refused("it is another file, not a cluster of flags".into()));
         }
         let page: Page<Cluster> = Page::map(file.as_fd())?;
         if page.is_sound() {
@@ -148,13 +148,13 @@ impl Page<Cluster> {
         }
         let (magic, version) = page.words().beginning();
         if magic.load(Ordering::Relaxed) != cluster::MAGIC {
-            return Err(refused("it is another file, not a cluster of flags"));
+            return Err(refused("it is another file, not a cluster of flags".into()));
         }
         let (version, own) = (version.load(Ordering::Relaxed), cluster::VERSION);
-        Err(refused(&format!(
+        Err(refused(format!(
             "it is a cluster of version {version}, and this weir uses version {own}: remove the \
              file once nobody uses it"
-        )))
+        ).into()))
     }
 
     /// Makes the file whole before it has its name, so that nobody finds half of it.

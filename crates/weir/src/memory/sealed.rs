@@ -14,7 +14,7 @@
 #[cfg(not(miri))]
 use super::mapping::Access;
 use super::mapping::{Mapping, page_bytes};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Text};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -141,7 +141,7 @@ impl<'a> SealedMemory<'a> {
         let there = u64::try_from(blocks).unwrap_or(0).saturating_mul(BLOCK_BYTES);
         if there < bytes {
             let why = format!("{there} of its {bytes} bytes are there, the rest are holes");
-            return Err(refused(&why));
+            return Err(refused(why));
         }
         Ok(())
     }
@@ -151,7 +151,7 @@ fn failed(cause: Errno) -> Error {
     Error::os("use", "the memory received", cause)
 }
 
-pub(super) fn refused(why: &str) -> Error {
+pub(super) fn refused(why: impl Into<Text>) -> Error {
     Error::new(ErrorKind::Corrupt, "use", "the memory received", why)
 }
 

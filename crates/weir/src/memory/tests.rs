@@ -282,11 +282,11 @@ fn a_forked_child_has_no_end_of_its_parent_s() {
 
 #[test]
 fn a_forked_child_has_no_mpx_of_its_parent_s() {
-    use crate::{ErrorKind, Mpx, MpxOptions, MpxPeer};
+    use crate::{ErrorKind, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Timeout};
     let directory = tempfile::tempdir().expect("a directory");
     let name = directory.path().join("exchange");
     let mut owner = Mpx::create(&name, &MpxOptions::new()).expect("made");
-    let mut peer = MpxPeer::connect(&name, &MpxOptions::new()).expect("connected");
+    let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new()).expect("connected");
     let there = peer.open(b"forked").expect("opened");
     let mut here = None;
     let mut buffer = [0; 64];
@@ -297,7 +297,10 @@ fn a_forked_child_has_no_mpx_of_its_parent_s() {
         let Some((mut owner, mut peer)) = ends.take() else { return false };
         let kinds = [
             owner.accept(here).map_err(|error| error.kind()),
-            owner.try_receive_each(&mut [0; 64], |_| {}).map_err(|error| error.kind()).map(drop),
+            owner
+                .receive_each_timeout(&mut [0; 64], Timeout::Now, |_| {})
+                .map_err(|error| error.kind())
+                .map(drop),
             peer.send(there, b"x").map_err(|error| error.kind()).map(drop),
             peer.open(b"x").map_err(|error| error.kind()).map(drop),
         ];
@@ -340,11 +343,11 @@ fn a_handle_is_inherited_and_opened_by_a_forked_child() {
     let options = Options::new().capacity_bytes(4096);
     let (writer, reader) = Handle::stream_pair(&options).expect("made");
     // The process has a watcher already; the child starts its own.
-    let mut reader = Reader::open(reader, &options).expect("opened");
+    let mut reader = Reader::open(reader).expect("opened");
     let mut writer = Some(writer);
     assert!(in_forked_child(|| {
         let handle = writer.take().expect("inherited");
-        Writer::open(handle, &options).and_then(|mut end| end.write(b"from the child")).is_ok()
+        Writer::open(handle).and_then(|mut end| end.write(b"from the child")).is_ok()
     }));
     drop(writer);
     let mut got = Vec::new();

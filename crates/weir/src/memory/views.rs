@@ -6,8 +6,9 @@ use rustix::fd::BorrowedFd;
 use std::marker::PhantomData;
 use weir_ring::{Area, Memory};
 
-/// Bytes of a record to be read in place.
+/// The bytes of a record that is read in place; see [`crate::Loan`].
 #[derive(Debug)]
+#[must_use]
 pub struct View<'a> {
     map: &'a Map,
     area: Area,
@@ -15,8 +16,9 @@ pub struct View<'a> {
     bytes: usize,
 }
 
-/// Bytes of a record to be written in place.
+/// The bytes of a record that is written in place; see [`crate::Reservation`].
 #[derive(Debug)]
+#[must_use]
 pub struct ViewMut<'a> {
     view: View<'a>,
     // What is written through one view is not seen through another.

@@ -211,6 +211,8 @@ impl LinkEnd {
         self.make_room(number, wanted)
     }
 
+    #[cold]
+    #[inline(never)]
     fn make_room(&mut self, number: u32, wanted: usize) -> Result<Option<usize>, Corrupt> {
         let (id, at) = (self.out(number), number as usize);
         self.lanes[at].out.refresh(&*self.map, id)?;
@@ -230,13 +232,12 @@ impl LinkEnd {
         let id = self.out(number);
         let out = &mut self.lanes[number as usize].out;
         out.put(&*self.map, id, kind, more, bytes);
-        out.publish(&*self.map, id);
+        let attention = out.publish(&*self.map, id);
         if is_record(kind) {
             let account = self.home.account();
             add(&account.records_out, 1);
             add(&account.bytes_out, if kind == FrameKind::Data { bytes.len() as u64 } else { 0 });
         }
-        let attention = &self.map.lane(id).writer.attention;
         if self.reached == Reached::NotAsked
             && attention.load(Ordering::Relaxed) == LOOKING_WITH_BARRIER
         {

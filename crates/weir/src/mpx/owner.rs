@@ -2,10 +2,9 @@
 
 use super::home::Home;
 use super::link_end::NONE;
-use super::participant::{Door, Mpx, Participant};
-use super::record::{Answer, ChannelId, LABEL_BYTES, Record, Taken};
+use super::multiplexer::{Listener, Mpx, Multiplexer, Owner};
+use super::record::{Answer, ChannelId, LABEL_BYTES, Taken};
 use super::table::State;
-use super::waiting::Waiter;
 use super::{HELLO, MpxOptions};
 use crate::connect::acceptor::Acceptor;
 use crate::connect::name::{self, Subject};
@@ -13,12 +12,10 @@ use crate::connect::peer::Identity;
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Page;
-use crate::park::{Source, Until, Wait};
-use rustix::fd::BorrowedFd;
+use crate::park::Source;
 use rustix::fs::Mode;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 use weir_policy::ready::PRIORITIES;
 use weir_ring::board::Board;
 use weir_ring::lane::FrameKind;
@@ -34,61 +31,24 @@ impl Mpx {
     /// [`ErrorKind::Taken`]: the name has an owner, or is another program's file;
     /// [`ErrorKind::Invalid`]: the name or an option cannot be; the kernel's.
     pub fn create(name: impl AsRef<Path>, options: &MpxOptions) -> Result<Mpx> {
-        options.check_owner()?;
+        options.check()?;
         let path = name::resolve(&CREATE, name.as_ref())?;
         let (file, page) = Page::<Board>::create()?;
         let page = Arc::new(page);
         let inbox = Inbox::new(page.clone());
         let mode = Mode::from_raw_mode(options.mode);
-        let entrance = Acceptor::new(&CREATE, &path, mode, HELLO, &inbox)?;
-        let door = Door { entrance, page: file, options: options.clone() };
+        let acceptor = Acceptor::new(&CREATE, &path, mode, HELLO, &inbox)?;
+        let listener = Listener { acceptor, page: file, options: options.clone() };
         let home = Home::Owner(page);
         home.introduce(&path);
-        Ok(Mpx { inner: Participant::new(home, inbox, Some(door), options.waiting) })
+        let inner = Multiplexer::new(home, inbox, Some(listener), options.waiting);
+        Ok(Mpx { inner, role: Owner })
     }
 
     /// The path of its socket.
     pub fn path(&self) -> &Path {
-        self.inner.door.as_ref().map_or(Path::new(""), |door| door.entrance.path())
-    }
-
-    /// Receives what has come of channels, each record through `buffer`, waiting for the first as
-    /// long as it takes: how many records. Data longer than the buffer comes in several.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`]: the buffer has less than 64 bytes. [`ErrorKind::Forked`]. The
-    /// kernel's.
-    pub fn receive_each(
-        &mut self,
-        buffer: &mut [u8],
-        mut each: impl FnMut(Record<'_>),
-    ) -> Result<usize> {
-        Waiter(&mut self.inner).receive(buffer, Until::Ever, &mut each)
-    }
-
-    /// The same, if something has come.
-    ///
-    /// # Errors
-    /// [`ErrorKind::WouldBlock`]: nothing has. Those of [`Mpx::receive_each`].
-    pub fn try_receive_each(
-        &mut self,
-        buffer: &mut [u8],
-        mut each: impl FnMut(Record<'_>),
-    ) -> Result<usize> {
-        Waiter(&mut self.inner).receive(buffer, Until::Now, &mut each)
-    }
-
-    /// The same, if something comes in that time.
-    ///
-    /// # Errors
-    /// [`ErrorKind::TimedOut`]: nothing did. Those of [`Mpx::receive_each`].
-    pub fn receive_each_for(
-        &mut self,
-        buffer: &mut [u8],
-        time: Duration,
-        mut each: impl FnMut(Record<'_>),
-    ) -> Result<usize> {
-        Waiter(&mut self.inner).receive(buffer, Until::after(time), &mut each)
+        let listener = self.inner.listener.as_ref();
+        listener.map_or(Path::new(""), |listener| listener.acceptor.path())
     }
 
     /// Gives many answers: what became of each. One that cannot be given holds up no other.
@@ -157,57 +117,6 @@ impl Mpx {
         }
         let object = format!("channel {channel}");
         Err(Error::new(ErrorKind::Invalid, operation, object, "it has been answered"))
-    }
-
-    /// Sends bytes on a channel: how many were taken. If not all, a record says so, and another
-    /// once there is room; the rest may then be sent, and comes as what goes on with the first. No
-    /// bytes are nothing: a mark is set by [`Mpx::end`].
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`]: there is no such channel any more, or it was not accepted.
-    /// [`ErrorKind::Closed`]: the peer is gone; a record says so too. [`ErrorKind::Corrupt`]: the
-    /// peer has spoilt it, and is shut out. [`ErrorKind::Forked`].
-    pub fn send(&mut self, channel: ChannelId, bytes: &[u8]) -> Result<usize> {
-        self.inner.act()?;
-        Ok(self.inner.table.send("send on", channel, FrameKind::Data, bytes)?.0)
-    }
-
-    /// Sends a mark: whether it was taken.
-    ///
-    /// # Errors
-    /// Those of [`Mpx::send`].
-    pub fn end(&mut self, channel: ChannelId) -> Result<bool> {
-        self.inner.act()?;
-        Ok(self.inner.table.send("end", channel, FrameKind::End, &[])?.1)
-    }
-
-    /// Sends a number: whether it was taken.
-    ///
-    /// # Errors
-    /// Those of [`Mpx::send`].
-    pub fn signal(&mut self, channel: ChannelId, number: u32) -> Result<bool> {
-        self.inner.act()?;
-        Ok(self.inner.table.send("signal", channel, FrameKind::Signal, &number.to_le_bytes())?.1)
-    }
-
-    /// Closes a channel: what was sent on it is still received there, and then that it was closed.
-    /// Nothing more comes of it here. One that was not answered is refused. Another mpx that was
-    /// joined is dropped.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`]: there is no such channel any more. [`ErrorKind::Forked`].
-    pub fn close(&mut self, channel: ChannelId) -> Result<()> {
-        self.inner.act()?;
-        let index = self.inner.table.find("close", channel)?;
-        match self.inner.table.channels[index as usize].state {
-            State::Asked => self.inner.table.finish(index, FrameKind::Refuse, &[]),
-            State::Joined => {
-                self.inner.children.retain(|(at, _)| *at != index);
-                self.inner.table.leave(index);
-            }
-            _ => self.inner.table.finish(index, FrameKind::Close, &[]),
-        }
-        Ok(())
     }
 
     /// Has a channel served before those of higher numbers: 0 to 63, 32 where nothing was said.
@@ -311,34 +220,9 @@ impl Mpx {
         found.map(|link| link.identity).ok_or_else(|| super::record::invalid("identify", channel))
     }
 
-    /// Channels that are open, or to be accepted or refused, those of joined ones not included.
-    pub fn channels(&self) -> usize {
-        self.inner.table.open_channels()
-    }
-
     /// Peers that are connected, or of whose channels there is something left.
     pub fn peers(&self) -> usize {
         self.inner.table.peers()
-    }
-
-    /// A descriptor for poll and epoll: readable while `try_receive_each` has not answered
-    /// [`ErrorKind::WouldBlock`], and again once there is something. Not of what is joined.
-    ///
-    /// # Errors
-    /// The kernel has no descriptors. [`ErrorKind::Forked`].
-    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
-        self.inner.poll_descriptor()
-    }
-}
-
-impl<'a> Wait<'a> {
-    /// For what comes of the channels of an mpx. That there is something for its calls to do may
-    /// also be what they do without a record.
-    ///
-    /// # Errors
-    /// There are too many already; each that is joined to it counts.
-    pub fn mpx(self, mpx: &'a mut Mpx) -> Result<Wait<'a>> {
-        self.source(&mut mpx.inner, 0)
     }
 }
 

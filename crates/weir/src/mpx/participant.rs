@@ -1,352 +1,139 @@
-//! One participant: its links and channels, where it sleeps, and whom it lets in.
-//!
-//! Gathering goes from the board of the owner to those of its links, and from there to channels; a
-//! participant that finds nothing says so, looks once more, and sleeps.
+//! What the owner of an mpx and a peer of it do alike.
 
-use super::home::Home;
-use super::link_end::LinkEnd;
-use super::table::{ChannelTable, State};
-use super::turn::{self, Delivery};
-use super::{MpxOptions, OBJECT};
-use crate::connect::acceptor::{Acceptor, Arrival};
-use crate::connect::board::welcome;
-use crate::connect::lifeline::Lifeline;
-use crate::connect::passing::turn_away;
-use crate::connect::site::Inbox;
-use crate::error::{Error, ErrorKind, Result};
-use crate::memory::LinkMap;
-use crate::park::doorbell::Doorbell;
-use crate::park::{Spinner, Waiting};
-use crate::pipe::options::Options;
-use rustix::fd::{AsFd, BorrowedFd};
-use rustix::io::Errno;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-use weir_policy::ready::{CONNECTION_UNITS, Work};
-use weir_ring::lane::Side;
-use weir_sys::forks::{self, ParentOnly};
+use super::multiplexer::Participant;
+use super::record::{ChannelId, Record};
+use super::table::State;
+use crate::connect::wait::Waitable;
+use crate::error::Result;
+use crate::park::{Source, Timeout};
+use rustix::fd::BorrowedFd;
+use weir_ring::lane::FrameKind;
 
-/// An owner looks at all its links so often, since one peer can spoil the board of all.
-pub const LOOK_AT_ALL: Duration = Duration::from_millis(100);
-/// Calls between two readings of the clock while there is always something to do.
-const CALLS: u32 = 64;
-/// Turns of channels that are ready, all of one priority, between two looks at hot lanes.
-const HOT_TURNS: u32 = 8;
-/// Records and bytes after which a call ends that has found more than it can show at once.
-const MOST_RECORDS: usize = 1024;
-const MOST_BYTES: usize = 256 << 10;
-/// What a wake-up is taken to cost where nothing was measured.
-const WAKE_NS: u64 = 20_000;
+impl<R> Participant<R> {
+    /// Receives what has come on channels, each record through `buffer`, and waits for the first as
+    /// long as it takes: the number of records. Data longer than the buffer comes in several.
+    ///
+    /// # Errors
+    /// [`Invalid`]: the buffer has less than 64 bytes. [`Forked`]. The kernel's. At a peer also
+    /// [`Closed`]: the owner is gone, and all that came from it was received; [`Refused`]: the owner
+    /// has not accepted this peer, for the reason in the text.
+    ///
+    /// [`Invalid`]: crate::ErrorKind::Invalid
+    /// [`Forked`]: crate::ErrorKind::Forked
+    /// [`Closed`]: crate::ErrorKind::Closed
+    /// [`Refused`]: crate::ErrorKind::Refused
+    pub fn receive_each(
+        &mut self,
+        buffer: &mut [u8],
+        mut see: impl FnMut(Record<'_>),
+    ) -> Result<usize> {
+        self.inner.receive(buffer, Timeout::Never.start(), &mut see)
+    }
 
-/// Where an owner lets peers in.
-#[derive(Debug)]
-pub struct Door {
-    pub entrance: Acceptor,
-    /// The owner's page, which each peer gets.
-    pub page: ParentOnly,
-    pub options: MpxOptions,
-}
+    /// Receives what comes on channels within a time.
+    ///
+    /// # Errors
+    /// [`WouldBlock`] or [`TimedOut`]: nothing came. Those of [`Participant::receive_each`].
+    ///
+    /// [`WouldBlock`]: crate::ErrorKind::WouldBlock
+    /// [`TimedOut`]: crate::ErrorKind::TimedOut
+    pub fn receive_each_timeout(
+        &mut self,
+        buffer: &mut [u8],
+        timeout: impl Into<Timeout>,
+        mut see: impl FnMut(Record<'_>),
+    ) -> Result<usize> {
+        self.inner.receive(buffer, timeout.into().start(), &mut see)
+    }
 
-/// The owner of an mpx. Dropping it ends all its channels, and its name goes.
-#[derive(Debug)]
-pub struct Mpx {
-    pub(super) inner: Participant,
-}
+    /// Sends bytes on a channel: the number of bytes taken. If these are not all, a `Blocked` record
+    /// says so, and an `Unblocked` record follows once there is room; the rest may then be sent, and
+    /// comes as the continuation of the first. Sending no bytes does nothing; a mark is sent by
+    /// [`Participant::end`].
+    ///
+    /// # Errors
+    /// [`Invalid`]: the channel has ended, or was not accepted. [`Closed`]: the other side is gone;
+    /// a record says so too. [`Corrupt`]: the other side has corrupted it, and is shut out.
+    /// [`Forked`].
+    ///
+    /// [`Invalid`]: crate::ErrorKind::Invalid
+    /// [`Closed`]: crate::ErrorKind::Closed
+    /// [`Corrupt`]: crate::ErrorKind::Corrupt
+    /// [`Forked`]: crate::ErrorKind::Forked
+    #[inline]
+    pub fn send(&mut self, channel: ChannelId, bytes: &[u8]) -> Result<usize> {
+        Ok(self.send_frame("send on", channel, FrameKind::Data, bytes)?.0)
+    }
 
-/// One participant.
-#[derive(Debug)]
-pub struct Participant {
-    pub table: ChannelTable,
-    pub door: Option<Door>,
-    /// Those that were joined, and their channels here.
-    pub children: Vec<(u32, Mpx)>,
-    pub(super) inbox: Arc<Inbox>,
-    pub(super) doorbell: Option<Doorbell>,
-    looked: Instant,
-    calls: u32,
-    /// What it has said of its sleep.
-    pub(super) said: u32,
-    pub(super) spinner: Spinner,
-    /// The link that was served last.
-    pub(super) last: u32,
-    epoch: u32,
-}
+    /// Sends a mark: whether it was taken.
+    ///
+    /// # Errors
+    /// Those of [`Participant::send`].
+    pub fn end(&mut self, channel: ChannelId) -> Result<bool> {
+        Ok(self.send_frame("end", channel, FrameKind::End, &[])?.1)
+    }
 
-impl Participant {
-    pub fn new(home: Home, inbox: Arc<Inbox>, door: Option<Door>, waiting: Waiting) -> Participant {
-        let wake_ns = Options::new().resolve().map_or(WAKE_NS, |found| found.levers.wake_ns);
-        Participant {
-            table: ChannelTable::new(home),
-            door,
-            children: Vec::new(),
-            inbox,
-            doorbell: None,
-            looked: Instant::now(),
-            calls: 0,
-            said: 0,
-            spinner: Spinner::new(waiting, wake_ns),
-            last: 0,
-            epoch: forks::epoch(),
+    /// Sends a number: whether it was taken.
+    ///
+    /// # Errors
+    /// Those of [`Participant::send`].
+    pub fn signal(&mut self, channel: ChannelId, number: u32) -> Result<bool> {
+        Ok(self.send_frame("signal", channel, FrameKind::Signal, &number.to_le_bytes())?.1)
+    }
+
+    #[inline]
+    fn send_frame(
+        &mut self,
+        operation: &'static str,
+        channel: ChannelId,
+        kind: FrameKind,
+        bytes: &[u8],
+    ) -> Result<(usize, bool)> {
+        self.inner.act()?;
+        self.inner.table.send(operation, channel, kind, bytes)
+    }
+
+    /// Closes a channel. The other side still receives what was sent on it, and then that it was
+    /// closed; this side receives nothing more of it. A channel that was not answered is refused. An
+    /// mpx that was joined is dropped.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid): the channel has ended.
+    /// [`Forked`](crate::ErrorKind::Forked).
+    pub fn close(&mut self, channel: ChannelId) -> Result<()> {
+        self.inner.act()?;
+        let index = self.inner.table.find("close", channel)?;
+        match self.inner.table.channels[index as usize].state {
+            State::Asked => self.inner.table.finish(index, FrameKind::Refuse, &[]),
+            State::Joined => {
+                self.inner.children.retain(|(at, _)| *at != index);
+                self.inner.table.leave(index);
+            }
+            _ => self.inner.table.finish(index, FrameKind::Close, &[]),
         }
-    }
-
-    #[inline]
-    pub fn check_here(&self) -> Result<()> {
-        if self.epoch == forks::epoch() { Ok(()) } else { Err(elsewhere()) }
-    }
-
-    /// Begins what changes something: the descriptor is readable until the next `WouldBlock`.
-    #[inline]
-    pub fn act(&self) -> Result<()> {
-        self.check_here()?;
-        self.acted();
         Ok(())
     }
 
-    #[inline]
-    pub fn acted(&self) {
-        if let Some(doorbell) = &self.doorbell {
-            doorbell.ring();
-        }
+    /// Channels that are open, or not yet answered. Those of joined ones are not included.
+    pub fn channels(&self) -> usize {
+        self.inner.table.open_channels()
     }
 
-    /// This one and all that were joined to it.
-    pub fn each<'a>(&'a self, f: &mut dyn FnMut(&'a Participant)) {
-        f(self);
-        self.children.iter().for_each(|(_, child)| child.inner.each(f));
-    }
-
-    /// As [`Participant::each`].
-    pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut Participant)) {
-        f(self);
-        self.children.iter_mut().for_each(|(_, child)| child.inner.each_mut(f));
-    }
-
-    fn child(&mut self, index: u32) -> Option<&mut Participant> {
-        let found = self.children.iter_mut().find(|(at, _)| *at == index);
-        found.map(|(_, child)| &mut child.inner)
-    }
-
-    /// Finds out which channels something has come of.
-    fn collect(&mut self, work: &mut Work) {
-        if self.inbox.has_news() {
-            work.does(self.let_in());
-        }
-        self.calls = self.calls.wrapping_add(1);
-        if self.table.has_priorities
-            || self.table.ready.is_empty()
-            || self.calls.is_multiple_of(HOT_TURNS)
-        {
-            work.does(self.table.look_at_hot());
-        }
-        match &self.table.home {
-            Home::Peer(_) => work.does(self.table.gather_link(0)),
-            Home::Owner(page) => {
-                if page.words().any() {
-                    let page = page.clone();
-                    page.words().gather(|link| work.does(self.table.gather_link(link)));
-                }
-                if self.calls.is_multiple_of(CALLS) {
-                    self.look_at_all_in_time();
-                }
-            }
-        }
-        for (index, child) in &mut self.children {
-            child.inner.collect(work);
-            if !child.inner.table.ready.is_empty() {
-                self.table.wake(*index);
-            }
-        }
-    }
-
-    /// Looks at every link, if it is time: what the board says has perhaps been spoilt.
-    pub(super) fn look_at_all_in_time(&mut self) {
-        if self.door.is_none() || self.looked.elapsed() < LOOK_AT_ALL {
-            return;
-        }
-        self.looked = Instant::now();
-        for link in 0..self.table.links.len() as u32 {
-            self.table.gather_link(link);
-        }
-        if self.door.as_ref().is_some_and(|door| door.entrance.is_busy()) {
-            self.inbox.notify();
-            self.let_in();
-        }
-    }
-
-    /// Lets in who came, and hears of who is gone: what work that was.
-    fn let_in(&mut self) -> u32 {
-        let news = self.inbox.take();
-        let mut count = news.gone.len() as u32;
-        for at in news.gone {
-            if let (Some(doorbell), Some(_)) = (&self.doorbell, &self.door)
-                && let Some(socket) = self.table.link(at).and_then(|link| link.line.socket())
-            {
-                doorbell.remove(socket);
-            }
-            self.table.on_gone(at);
-        }
-        if let Some(door) =
-            self.door.as_mut().filter(|door| news.notified || door.entrance.is_busy())
-        {
-            // Whoever comes only to be refused is work as well.
-            count += 1;
-            for arrival in door.entrance.admit() {
-                count += 1;
-                self.take_in(arrival);
-            }
-        }
-        count.saturating_mul(CONNECTION_UNITS)
-    }
-
-    /// Takes a peer in, or refuses it.
-    fn take_in(&mut self, arrival: Arrival) {
-        let Some(door) = &self.door else { return };
-        let Arrival { socket, memory, identity } = arrival;
-        let peers = self.table.peers();
-        if peers >= door.options.peers as usize {
-            turn_away(socket, &format!("it has {peers} peers, and takes no more"));
-            return;
-        }
-        let Some(file) = memory.get() else { return };
-        let map = match LinkMap::open(file) {
-            Ok(map) => map,
-            Err(error) => {
-                turn_away(socket, &error.to_string());
-                return;
-            }
-        };
-        if let Some(why) = door.options.objection(map.extent()) {
-            turn_away(socket, &why);
-            return;
-        }
-        let number = self.table.number_for_link();
-        // There are not the means to watch it: it is dropped, and others are not held up.
-        let started = Lifeline::start(socket, self.inbox.clone(), number);
-        let Ok(line) = started.map(Lifeline::exclusive) else { return };
-        // Who is gone already has sent what is to be received all the same.
-        if let Some(page) = door.page.get() {
-            let _ = welcome(&line, page, number, 0);
-        }
-        if let (Some(doorbell), Some(socket)) = (&self.doorbell, line.socket()) {
-            // It is heard all the same, if late.
-            if let Ok(epoll) = doorbell.add(socket, number.into()) {
-                line.is_polled_by(epoll);
-            }
-        }
-        let home = self.table.home.clone();
-        self.table.add_link(number, LinkEnd::new(Arc::new(map), line, home, identity));
-        self.table.gather_link(number);
-        // It may have died before it had its place.
-        self.table.on_gone(number);
-    }
-
-    /// Serves channels in their order as long as there are some: whether there are more.
-    pub fn serve(&mut self, delivery: &mut Delivery) -> bool {
-        delivery.work = Work::default();
-        loop {
-            self.collect(&mut delivery.work);
-            if !self.serve_one(delivery) {
-                return false;
-            }
-            if delivery.records >= MOST_RECORDS
-                || delivery.bytes >= MOST_BYTES
-                || delivery.work.is_over()
-            {
-                return !self.table.ready.is_empty();
-            }
-        }
-    }
-
-    /// Serves the channel that is next, or the next of what was joined as that: whether there is
-    /// one.
-    fn serve_one(&mut self, delivery: &mut Delivery) -> bool {
-        let Some((index, _)) = self.table.ready.pop() else { return false };
-        delivery.work.does(1);
-        let entry = &self.table.channels[index as usize];
-        if entry.state != State::Joined {
-            self.last = entry.link;
-            turn::serve(&mut self.table, index, delivery);
-            return true;
-        }
-        let id = self.table.id(index);
-        if let Some(child) = self.child(index) {
-            delivery.path.push(id);
-            child.serve_one(delivery);
-            delivery.path.pop();
-            if !child.table.ready.is_empty() {
-                self.table.wake(index);
-            }
-        }
-        true
-    }
-
-    /// Whether anything is there for a call to do.
-    pub fn is_ready(&mut self) -> Result<bool> {
-        self.check_here()?;
-        self.collect(&mut Work::default());
-        Ok(self.has_ready() || self.is_over())
-    }
-
-    /// Whether there is something to do with a channel. Those of which that only seemed so are not
-    /// looked at any more.
-    fn has_ready(&mut self) -> bool {
-        while let Some((index, _)) = self.table.ready.first() {
-            let is_idle = match self.child(index) {
-                Some(child) => !child.has_ready(),
-                None => turn::is_idle(&mut self.table, index),
-            };
-            if !is_idle {
-                return true;
-            }
-            self.table.ready.remove(index);
-        }
-        false
-    }
-
-    /// Of a peer: whether its owner is gone, and nothing is left of it.
-    pub fn is_over(&self) -> bool {
-        self.table.home.side() == Side::Peer && self.table.peers() == 0
-    }
-
-    /// The descriptor to poll.
+    /// A descriptor for poll(2) and epoll(7): readable until [`Participant::receive_each_timeout`]
+    /// has answered [`WouldBlock`](crate::ErrorKind::WouldBlock), and again once there is something.
+    /// It says nothing of what is joined.
+    ///
+    /// # Errors
+    /// The kernel has no descriptors. [`Forked`](crate::ErrorKind::Forked).
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
-        self.check_here()?;
-        let failed = || Error::os("poll", OBJECT, Errno::BADF);
-        if self.doorbell.is_none() {
-            let links = || self.table.links.iter().flatten();
-            let own = match &self.door {
-                Some(door) => door.entrance.socket(),
-                None => links().next().and_then(|link| link.line.socket()),
-            };
-            let doorbell = Doorbell::new(own.ok_or_else(failed)?)?;
-            if self.door.is_some() {
-                for (number, link) in self.table.links.iter().enumerate() {
-                    if let Some(link) = link
-                        && let Some(socket) = link.line.socket()
-                    {
-                        link.line.is_polled_by(doorbell.add(socket, number as u64)?);
-                    }
-                }
-            }
-            self.doorbell = Some(doorbell);
-        }
-        self.doorbell.as_ref().map(AsFd::as_fd).ok_or_else(failed)
+        self.inner.poll_descriptor()
     }
 }
 
-impl Drop for Participant {
-    fn drop(&mut self) {
-        if self.check_here().is_ok() {
-            self.table.links.iter().flatten().for_each(LinkEnd::say_closed);
-            // First the name, so that nobody comes meanwhile.
-            self.door = None;
-        }
+/// A wait for records of an mpx, at its owner or a peer, or for a peer's owner to be gone. It may also
+/// be ready for work that its calls do without a record.
+impl<R: Send + 'static> Waitable for Participant<R> {
+    fn source(&mut self) -> &mut dyn Source {
+        &mut self.inner
     }
-}
-
-#[cold]
-fn elsewhere() -> Error {
-    let why = "it belongs to the process this one was forked from";
-    Error::new(ErrorKind::Forked, "use", OBJECT, why)
 }

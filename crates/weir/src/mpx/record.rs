@@ -36,6 +36,7 @@ impl fmt::Display for ChannelId {
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kind {
     /// At the owner: a peer wants a channel, of the label that is in the bytes. It is to be
     /// accepted or refused.
@@ -61,6 +62,7 @@ pub enum Kind {
 
 /// What came of a channel.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Record<'a> {
     /// The channel, of the participant that [`Record::path`] leads to.
     pub channel: ChannelId,
@@ -77,6 +79,7 @@ pub struct Record<'a> {
 
 /// One of many answers: see [`super::Mpx::answer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Answer<'a> {
     /// Accept it.
     Accept(ChannelId),
@@ -94,6 +97,7 @@ pub enum Answer<'a> {
 
 /// What became of one of many answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Taken {
     /// All of it was done.
     Whole,

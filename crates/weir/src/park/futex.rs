@@ -39,7 +39,7 @@ pub fn wait_any(words: &[(&AtomicU32, u32)], time: Option<Duration>) -> rustix::
         return Ok(());
     }
     // Relaxed: whoever does not see it finds out by itself.
-    if !IS_ONE_AT_A_TIME.load(Ordering::Relaxed) {
+    if !words.is_empty() && !IS_ONE_AT_A_TIME.load(Ordering::Relaxed) {
         match wait_on_all(words, time) {
             Err(Errno::NOSYS | Errno::PERM) => IS_ONE_AT_A_TIME.store(true, Ordering::Relaxed),
             Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => return Ok(()),

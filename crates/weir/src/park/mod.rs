@@ -17,54 +17,17 @@
 //!
 //! The other side publishes and then asks [`weir_ring::sleep::is_wanted`]; what no other process can
 //! tell (a death, somebody at the door) is told through `news`, which is private to this process.
-//! [`Wait`] does the same steps for many [`Source`]s at once.
+//! `connect::wait` does the same steps for many [`Source`]s at once.
 
 pub mod barrier;
 pub mod doorbell;
 pub mod futex;
 mod parked;
+mod source;
 mod spin;
-mod wait;
+mod timeout;
 
 pub use parked::Parked;
+pub use source::{Rung, Source};
 pub use spin::{Spinner, Waiting, look_quickly, peer_of};
-pub use wait::{Interest, Rung, Source, Wait};
-
-use std::time::{Duration, Instant};
-
-/// Until when a call waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
-    /// Not at all.
-    Now,
-    /// As long as it takes.
-    Ever,
-    /// Until then.
-    Then(Instant),
-}
-
-impl Until {
-    /// So long from now.
-    pub fn after(time: Duration) -> Until {
-        Instant::now().checked_add(time).map_or(Until::Ever, Until::Then)
-    }
-
-    /// The time that is left; `None` for ever.
-    pub fn left(self) -> Option<Duration> {
-        match self {
-            Until::Now => Some(Duration::ZERO),
-            Until::Ever => None,
-            Until::Then(then) => Some(then.saturating_duration_since(Instant::now())),
-        }
-    }
-
-    /// The time that is left, or `most` where that is less.
-    pub fn at_most(self, most: impl Into<Option<Duration>>) -> Option<Duration> {
-        self.left().into_iter().chain(most.into()).min()
-    }
-
-    /// Whether no time is left.
-    pub fn is_over(self) -> bool {
-        self.left().is_some_and(|left| left.is_zero())
-    }
-}
+pub use timeout::{Timeout, Until};

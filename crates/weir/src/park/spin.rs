@@ -14,9 +14,17 @@ const LOOKS: u32 = 16;
 const ROUNDS: u64 = 64;
 
 /// How an end waits.
+///
+/// ```
+/// use weir::{Options, Waiting};
+/// let options = Options::new().waiting(Waiting::Sleep);
+/// let (_writer, _reader) = weir::pipe(&options)?;
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Waiting {
-    /// Spins for as long as that has paid of late, then sleeps. Never spins when the other end last
+    /// Spins for as long as that has paid lately, then sleeps. Never spins when the other end last
     /// ran on this CPU.
     #[default]
     Adaptive,

@@ -6,10 +6,72 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory;
 use std::path::PathBuf;
-use weir_policy::pipe::{self, Caches, Levers, OutOfRange, Shape};
+use weir_policy::pipe::{self, Levers, OutOfRange, Shape};
+
+/// The sizes of a pipe in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Sizes {
+    /// Bytes it holds.
+    pub capacity_bytes: u64,
+    /// Bytes after which a longer write is published.
+    pub segment_bytes: u64,
+    /// Bytes of the longest write that appears whole.
+    pub atomic_bytes: u64,
+}
+
+impl Sizes {
+    pub(crate) fn of(shape: Shape) -> Sizes {
+        Sizes {
+            capacity_bytes: shape.capacity_bytes(),
+            segment_bytes: shape.segment_bytes(),
+            atomic_bytes: shape.atomic_bytes(),
+        }
+    }
+}
+
+/// Sizes of the caches of a CPU; 0 where they are not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Caches {
+    /// Bytes of the level that a CPU has for itself.
+    pub second_bytes: u64,
+    /// Bytes of the level that CPUs share.
+    pub third_bytes: u64,
+}
+
+/// What pipes are given where nothing else is said: what calibration found, or what follows from
+/// the caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Habits {
+    /// Bytes a pipe holds.
+    pub capacity_bytes: u64,
+    /// Whether a reader stores into each line it has read.
+    pub dirties: bool,
+    /// How long a streaming reader that has run dry lets the writer get ahead; 0 for not at all.
+    pub backoff_ns: u64,
+    /// What waking the other end costs, which bounds spinning.
+    pub wake_ns: u64,
+}
+
+impl Habits {
+    pub(crate) fn of(levers: Levers) -> Habits {
+        let Levers { capacity_bytes, dirties, slip_ns: backoff_ns, wake_ns } = levers;
+        Habits { capacity_bytes, dirties, backoff_ns, wake_ns }
+    }
+}
 
 /// The defaults that are set, and what was measured. `None` is not set.
+///
+/// ```
+/// let mut settings = weir::tune::Settings::default();
+/// settings.capacity_bytes = Some(1 << 20);
+/// assert_eq!(settings.sizes()?.capacity_bytes, 1 << 20);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Settings {
     /// Bytes a pipe holds.
     pub capacity_bytes: Option<u64>,
@@ -18,7 +80,7 @@ pub struct Settings {
     /// Bytes of the atomic bound.
     pub atomic_bytes: Option<u64>,
     /// What calibration found.
-    pub measured: Option<Levers>,
+    pub measured: Option<Habits>,
 }
 
 const CAPACITY: &str = "capacity_bytes";
@@ -50,6 +112,16 @@ pub fn caches() -> Caches {
         }
     }
     caches
+}
+
+/// The habits that follow from the caches of this machine.
+pub(crate) fn by_caches() -> Levers {
+    pipe::fallback(policy_caches())
+}
+
+pub(crate) fn policy_caches() -> pipe::Caches {
+    let Caches { second_bytes, third_bytes } = caches();
+    pipe::Caches { second_bytes, third_bytes }
 }
 
 /// A size as people write it, in bytes: `65536`, `64K`, `1.5G`, `2T`.
@@ -142,18 +214,24 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The habits of pipes under these settings.
-    pub fn levers(&self) -> Levers {
-        self.measured.unwrap_or_else(|| pipe::fallback(caches()))
+    /// Returns the habits of pipes under these settings.
+    pub fn habits(&self) -> Habits {
+        self.measured.unwrap_or_else(|| Habits::of(by_caches()))
     }
 
-    /// The sizes a pipe gets under these settings.
+    pub(crate) fn levers(&self) -> Levers {
+        let Habits { capacity_bytes, dirties, backoff_ns: slip_ns, wake_ns } = self.habits();
+        Levers { capacity_bytes, dirties, slip_ns, wake_ns }
+    }
+
+    /// Returns the sizes a pipe gets under these settings.
     ///
     /// # Errors
     /// The first that is out of its range.
-    pub fn shape(&self) -> Result<Shape> {
+    pub fn sizes(&self) -> Result<Sizes> {
         let capacity = self.capacity_bytes.unwrap_or_else(|| self.levers().capacity_bytes);
         Shape::new(memory::page_bytes(), capacity, self.segment_bytes, self.atomic_bytes)
+            .map(Sizes::of)
             .map_err(out_of_range)
     }
 
@@ -169,9 +247,11 @@ impl Settings {
                 text.push_str(&format!("{name} {bytes}\n"));
             }
         }
-        if let Some(Levers { capacity_bytes, dirties, slip_ns, wake_ns }) = self.measured {
+        if let Some(Habits { capacity_bytes, dirties, backoff_ns, wake_ns }) = self.measured {
             let dirties = u8::from(dirties);
-            text.push_str(&format!("{MEASURED} {capacity_bytes} {dirties} {slip_ns} {wake_ns}\n"));
+            text.push_str(&format!(
+                "{MEASURED} {capacity_bytes} {dirties} {backoff_ns} {wake_ns}\n"
+            ));
         }
         text
     }
@@ -188,10 +268,11 @@ impl Settings {
                 (CAPACITY, [bytes]) => settings.capacity_bytes = Some(*bytes),
                 (SEGMENT, [bytes]) => settings.segment_bytes = Some(*bytes),
                 (ATOMIC, [bytes]) => settings.atomic_bytes = Some(*bytes),
-                (MEASURED, [capacity_bytes, dirties, slip_ns, wake_ns]) => {
+                (MEASURED, [capacity_bytes, dirties, backoff_ns, wake_ns]) => {
                     let (capacity_bytes, dirties) = (*capacity_bytes, *dirties != 0);
-                    let (slip_ns, wake_ns) = (*slip_ns, *wake_ns);
-                    settings.measured = Some(Levers { capacity_bytes, dirties, slip_ns, wake_ns });
+                    let (backoff_ns, wake_ns) = (*backoff_ns, *wake_ns);
+                    settings.measured =
+                        Some(Habits { capacity_bytes, dirties, backoff_ns, wake_ns });
                 }
                 _ => return Err(wrong()),
             }
@@ -229,7 +310,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_what_is_not_ours_is_named() {
         let levers =
-            Levers { capacity_bytes: 1 << 20, dirties: true, slip_ns: 900, wake_ns: 21_000 };
+            Habits { capacity_bytes: 1 << 20, dirties: true, backoff_ns: 900, wake_ns: 21_000 };
         let settings = Settings {
             capacity_bytes: Some(1 << 21),
             segment_bytes: None,

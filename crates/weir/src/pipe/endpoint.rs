@@ -1,15 +1,15 @@
 //! One end of a pipe, of either kind and role: an [`End`] and its half of the ring.
 
 use super::connection::Role;
+use super::defaults::Sizes;
 use super::end::End;
 use super::handle::{Halves, Handle};
-use super::options::Options;
+use super::options::{Habits, Options};
 use super::storage::{corrupt, open_kind};
 use crate::error::Result;
 use crate::memory::Map;
 use rustix::fd::BorrowedFd;
 use std::fmt::Debug;
-use weir_policy::pipe::Shape;
 use weir_ring::Corrupt;
 use weir_ring::account::Account;
 
@@ -19,6 +19,8 @@ pub trait Ring: Sized + Debug + Send {
     const ROLE: Role;
     /// Of which kind of memory.
     const KIND: u32;
+    /// What such an end can be asked to do.
+    type Options: Default + AsRef<Habits>;
 
     /// Goes on where the memory says this end was.
     fn resume(map: &Map) -> std::result::Result<Self, Corrupt>;
@@ -33,7 +35,19 @@ pub trait Ring: Sized + Debug + Send {
     fn want(&mut self, end: &End, wanted: u64);
 }
 
-/// One end of a pipe. Dropping it closes the pipe.
+/// One end of a pipe: what [`crate::Reader`], [`crate::Writer`], [`crate::RecordReader`] and
+/// [`crate::RecordWriter`] have in common. Dropping it closes the pipe.
+///
+/// An end may be sent to another thread, and is used by one at a time: it is `Send` and not `Sync`.
+///
+/// ```
+/// use weir::{Options, Reader};
+/// let (_writer, reader) = weir::pipe(&Options::new())?;
+/// let handle = reader.into_handle()?;
+/// let reader = Reader::open(handle)?;
+/// assert_eq!(reader.account()?.bytes, 0);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Endpoint<R: Ring> {
     pub(crate) end: End,
@@ -46,17 +60,28 @@ impl<R: Ring> Endpoint<R> {
         Ok(Endpoint { end, ring })
     }
 
-    /// Opens an end that was handed on. Of the options its waiting and its habits count.
+    /// Opens an end that was handed on.
     ///
     /// # Errors
-    /// The handle is of the other end, or its memory is not what it must be.
-    pub fn open(handle: Handle, options: &Options) -> Result<Endpoint<R>> {
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid): the handle is of the other end, or this
+    /// process has opened it. [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt): its memory is not
+    /// what it must be.
+    pub fn open(handle: Handle) -> Result<Endpoint<R>> {
+        Endpoint::open_with(handle, &R::Options::default())
+    }
+
+    /// Opens an end that was handed on, with options.
+    ///
+    /// # Errors
+    /// Those of [`Endpoint::open`].
+    pub fn open_with(handle: Handle, options: &R::Options) -> Result<Endpoint<R>> {
         let (half, map) = handle.open_as(R::ROLE, R::KIND)?;
-        let resolved = options.resolve_over(&map)?;
+        let resolved = options.as_ref().resolve_over(&map)?;
         Endpoint::over(End::of(half, map, R::ROLE, &resolved)?)
     }
 
-    /// Hands the end on.
+    /// Closes the end here without closing the pipe: it can be opened again, here or in another
+    /// process.
     ///
     /// # Errors
     /// This is a forked child, and the end its parent's.
@@ -79,12 +104,12 @@ impl<R: Ring> Endpoint<R> {
         ring.is_ready(end, wanted)
     }
 
-    /// Its sizes.
-    pub fn shape(&self) -> Shape {
-        self.end.shape
+    /// Returns the sizes of the pipe, as this end knows them.
+    pub fn sizes(&self) -> Sizes {
+        Sizes::of(self.end.shape)
     }
 
-    /// What the end has counted.
+    /// Returns what the end has counted.
     ///
     /// # Errors
     /// This is a forked child, and the end its parent's.
@@ -93,7 +118,7 @@ impl<R: Ring> Endpoint<R> {
         Ok(self.end.account())
     }
 
-    /// A descriptor for poll(2) and epoll(7): readable until a `try_` call has answered
+    /// Returns a descriptor for poll(2) and epoll(7), made at the first call: readable until a `try_` call has answered
     /// [`crate::ErrorKind::WouldBlock`], and again once there is something to read, or room for a
     /// segment, or the other end is gone.
     ///
@@ -103,11 +128,12 @@ impl<R: Ring> Endpoint<R> {
         self.end.poll_descriptor()
     }
 
-    /// The memory, by which the pipe can be tuned from outside.
+    /// Returns the descriptor of the memory, by which the pipe can be tuned from outside
+    /// ([`crate::tune::ask`]). It cannot be polled.
     ///
     /// # Errors
     /// This is a forked child, and the end its parent's.
-    pub fn memory(&self) -> Result<BorrowedFd<'_>> {
+    pub fn memory_descriptor(&self) -> Result<BorrowedFd<'_>> {
         self.end.memory()
     }
 }

@@ -6,7 +6,7 @@ use crate::memory::Map;
 use crate::pipe::connection::Role;
 use crate::pipe::options::{Options, Resolved};
 use crate::pipe::storage::{copy_of, make_memory, open_kind};
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use rustix::io::FdFlags;
 use std::sync::Arc;
 use weir_ring::layout;
@@ -14,7 +14,21 @@ use weir_sys::forks::ParentOnly;
 
 /// An end that is not open: its memory and its socket. Inherited by children that are forked;
 /// by programs that are executed after [`Handle::keep_over_exec`].
+///
+/// ```
+/// use weir::{Handle, Options, Reader, Writer};
+/// // A socket between two processes; here both ends are in one.
+/// let (here, there) = std::os::unix::net::UnixStream::pair()?;
+/// let (writer, reader) = Handle::stream_pair(&Options::new())?;
+/// reader.send(&here)?;
+/// let mut reader = Reader::open(Handle::receive(&there)?)?;
+/// let mut writer = Writer::open(writer)?;
+/// writer.write(b"hello")?;
+/// assert_eq!(reader.read(&mut [0; 16])?, 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
+#[must_use = "dropping it closes the pipe"]
 pub struct Handle {
     role: Role,
     memory: OwnedFd,
@@ -81,27 +95,28 @@ impl Handle {
         Handle::pair(layout::RECORD, options)
     }
 
-    fn pair(kind: u32, options: &Options) -> Result<(Handle, Handle)> {
+    pub(crate) fn pair(kind: u32, options: &Options) -> Result<(Handle, Handle)> {
         let Halves { writer, reader, .. } = Halves::make(kind, &options.resolve()?)?;
         Ok((writer.give_up(Role::Writer)?, reader.give_up(Role::Reader)?))
     }
 
-    /// A handle out of descriptors that were inherited.
+    /// Makes a writer's handle out of descriptors that were inherited.
     pub fn writer(memory: OwnedFd, socket: OwnedFd) -> Handle {
         Handle::new(Role::Writer, memory, socket)
     }
 
-    /// The same, of a reader.
+    /// Makes a reader's handle out of descriptors that were inherited.
     pub fn reader(memory: OwnedFd, socket: OwnedFd) -> Handle {
         Handle::new(Role::Reader, memory, socket)
     }
 
-    /// The memory and the socket.
+    /// Takes the handle apart: the memory and the socket.
     pub fn into_descriptors(self) -> (OwnedFd, OwnedFd) {
         (self.memory, self.socket)
     }
 
-    /// Lets a program that is executed inherit both descriptors: their numbers.
+    /// Lets a program that is executed inherit both descriptors, and returns their numbers: of the
+    /// memory and of the socket.
     ///
     /// # Errors
     /// Those of fcntl(2).
@@ -117,9 +132,9 @@ impl Handle {
     ///
     /// # Errors
     /// Those of sendmsg(2); the socket is full.
-    pub fn send(self, over: BorrowedFd) -> Result<()> {
+    pub fn send(self, over: impl AsFd) -> Result<()> {
         let text = if self.role == Role::Writer { WRITER } else { READER };
-        passing::send(over, text, &[self.memory.as_fd(), self.socket.as_fd()])
+        passing::send(over.as_fd(), text, &[self.memory.as_fd(), self.socket.as_fd()])
             .map_err(|cause| Error::os("hand on", "an end", cause))
     }
 
@@ -127,9 +142,9 @@ impl Handle {
     ///
     /// # Errors
     /// Those of recvmsg(2); what came is no handle.
-    pub fn receive(over: BorrowedFd) -> Result<Handle> {
+    pub fn receive(over: impl AsFd) -> Result<Handle> {
         let mut text = [0; 32];
-        let (count, files) = passing::receive_two(over, &mut text)
+        let (count, files) = passing::receive_two(over.as_fd(), &mut text)
             .map_err(|cause| Error::os("receive", "an end", cause))?;
         let refused = || Error::new(ErrorKind::Corrupt, "receive", "an end", "what came is none");
         let role = match &text[..count] {

@@ -3,6 +3,7 @@
 pub mod claim;
 pub mod connection;
 pub mod defaults;
+pub mod duplex;
 pub mod end;
 pub mod endpoint;
 pub mod handle;

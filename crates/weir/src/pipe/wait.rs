@@ -1,47 +1,18 @@
-//! Ends of pipes among the things a [`Wait`] waits for.
+//! Ends of pipes among the things a [`crate::Wait`] waits for.
 
 use super::connection::Role;
 use super::end::WRITER_SLICE;
 use super::endpoint::{Endpoint, Ring};
-use super::record::{RecordReader, RecordWriter};
-use super::stream::{Reader, Writer};
+use crate::connect::wait::Waitable;
 use crate::error::Result;
-use crate::park::{Parked, Source, Wait};
+use crate::park::{Parked, Source};
 use std::time::Duration;
 use weir_ring::primitive::AtomicU32;
 use weir_ring::sleep;
 
-impl<'a> Wait<'a> {
-    /// For data of a stream, or its end.
-    ///
-    /// # Errors
-    /// [`crate::ErrorKind::Invalid`]: there are too many already. So of all that follow.
-    pub fn reader(self, reader: &'a mut Reader) -> Result<Wait<'a>> {
-        self.source(reader, 0)
-    }
-
-    /// For so much room in a stream, at most its capacity; or for its reader to be gone.
-    ///
-    /// # Errors
-    /// There are too many already.
-    pub fn writer(self, writer: &'a mut Writer, room: u64) -> Result<Wait<'a>> {
-        self.source(writer, room)
-    }
-
-    /// For a record, or the end of them.
-    ///
-    /// # Errors
-    /// There are too many already.
-    pub fn record_reader(self, reader: &'a mut RecordReader) -> Result<Wait<'a>> {
-        self.source(reader, 0)
-    }
-
-    /// For room for a record of so many bytes; or for the reader to be gone.
-    ///
-    /// # Errors
-    /// There are too many already.
-    pub fn record_writer(self, writer: &'a mut RecordWriter, bytes: usize) -> Result<Wait<'a>> {
-        self.source(writer, bytes as u64)
+impl<R: Ring + 'static> Waitable for Endpoint<R> {
+    fn source(&mut self) -> &mut dyn Source {
+        self
     }
 }
 

@@ -3,6 +3,7 @@
 /// The account of a pool at a moment, in bytes. What is delayed, cancelled, spilled and read back
 /// is counted in whole frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PoolAccount {
     /// Put into its backlogs.
     pub put_bytes: u64,

@@ -3,17 +3,6 @@
 //!
 //! What is read soon is never written to the file; what must be written is written late, in
 //! clusters, and a reader that comes first cancels it (BBN 1978; `weir_policy::pool` decides).
-//!
-//! ```
-//! let pool = weir::Pool::new(&weir::PoolOptions::new().memory_bytes(1 << 20))?;
-//! let (mut writer, mut reader) = pool.backlog()?;
-//! writer.put(b"hello")?;
-//! drop(writer);
-//! let mut buffer = [0; 16];
-//! assert_eq!(reader.take(&mut buffer)?, 5);
-//! assert_eq!(reader.take(&mut buffer)?, 0);
-//! # Ok::<(), weir::Error>(())
-//! ```
 
 mod account;
 mod core;
@@ -38,7 +27,19 @@ use weir_policy::pool::Settings;
 
 /// Memory that many streams share, and a file behind it.
 ///
-/// It is one by being cloned; what it holds goes with the last of its clones and ends.
+/// Its clones are the same pool. It is freed with the last of its clones and ends.
+///
+/// ```
+/// use weir::{Pool, PoolOptions};
+/// let pool = Pool::new(&PoolOptions::new().memory_bytes(1 << 20))?;
+/// let (mut writer, mut reader) = pool.backlog()?;
+/// // More than its memory: what is read last goes to the file.
+/// writer.write(&vec![1; 4 << 20])?;
+/// drop(writer);
+/// assert_eq!(std::io::copy(&mut reader, &mut std::io::sink())?, 4 << 20);
+/// assert!(pool.account().spilled_bytes > 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Pool {
     owner: Arc<Owner>,
@@ -133,8 +134,8 @@ impl Pool {
     }
 }
 
-fn closed(why: &str) -> Error {
-    Error::new(ErrorKind::Closed, "put into", "the backlog", why)
+fn closed(why: &'static str) -> Error {
+    Error::new(ErrorKind::Closed, "write to", "the backlog", why)
 }
 
 #[cfg(test)]

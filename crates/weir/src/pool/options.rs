@@ -9,8 +9,17 @@ use weir_policy::pool::{LEAST_FRAMES, Rule, Settings};
 /// Frames of a pool are numbered by 32 bits, and so are places in its file.
 const MOST_BLOCKS: u64 = 1 << 26;
 
-/// What a pool is asked to be.
+/// Options of a pool, for [`Pool::new`](super::Pool::new).
+///
+/// ```
+/// use weir::{Pool, PoolOptions};
+/// let options = PoolOptions::new().memory_bytes(64 << 20).limit_bytes(1 << 30).verify(true);
+/// let pool = Pool::new(&options.spill_directory(std::env::temp_dir()))?;
+/// println!("{}", pool.engine());
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct PoolOptions {
     pub(super) memory_bytes: u64,
     pub(super) frame_bytes: u64,
@@ -94,8 +103,9 @@ impl PoolOptions {
         self
     }
 
-    /// Which blocks give way when memory runs short.
-    pub fn rule(mut self, rule: Rule) -> PoolOptions {
+    /// Chooses by another rule which blocks give way when memory runs short.
+    #[cfg(test)]
+    pub(super) fn rule(mut self, rule: Rule) -> PoolOptions {
         self.rule = rule;
         self
     }

@@ -1,18 +1,29 @@
-//! The end of a backlog that takes bytes out of it.
+//! The end of a backlog that reads.
 
 use super::Pool;
 use super::core::{Core, Shared, Shown};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::FrameReader;
-use crate::park::Until;
+use crate::park::{Timeout, Until};
 use rustix::fd::BorrowedFd;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use weir_policy::pool::Event;
 
-/// The end of a backlog that takes bytes out of it. Dropping it gives up what is left.
+/// The end of a backlog that reads. Dropping it gives up what is left. [`Pool::backlog`] makes it.
+///
+/// ```
+/// use weir::{Pool, PoolOptions};
+/// let pool = Pool::new(&PoolOptions::new().memory_bytes(1 << 20))?;
+/// let (mut writer, mut reader) = pool.backlog()?;
+/// writer.write(b"one two")?;
+/// // In place, without a copy.
+/// assert_eq!(reader.peek()?, b"one two");
+/// reader.consume(4);
+/// assert_eq!(reader.backlog_bytes(), 3);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct BacklogReader {
     pool: Pool,
@@ -66,7 +77,7 @@ impl BacklogReader {
     }
 
     fn look(&mut self) -> Result<Found> {
-        self.core().check_here("take from")?;
+        self.core().check_here("read from")?;
         loop {
             if self.here() > 0 {
                 return Ok(Found::Bytes);
@@ -121,7 +132,7 @@ impl BacklogReader {
         };
         self.block = core.frames.reader(frame);
         self.in_file = in_file;
-        let lost = || Error::new(ErrorKind::Corrupt, "take from", "the backlog", "a frame is lost");
+        let lost = || Error::new(ErrorKind::Corrupt, "read from", "the backlog", "a frame is lost");
         self.block.as_ref().map(|_| true).ok_or_else(lost)
     }
 
@@ -171,32 +182,36 @@ impl BacklogReader {
         self.shared.put.load(Ordering::Acquire) - self.taken
     }
 
-    /// Takes what is there, at least a byte, waiting for it as long as it takes; 0 once the writer
-    /// has gone and all was taken.
+    /// Reads what is there, at least a byte, and waits for it as long as it takes; 0 once the writer
+    /// has gone and all was read.
     ///
     /// # Errors
     /// [`ErrorKind::Os`]: what comes next could not be read back; it is tried again.
-    pub fn take(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        self.take_until(buffer, Until::Ever)
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        self.read_until(buffer, Until::Ever)
     }
 
-    /// Takes what is there.
+    /// Reads what is there.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`]: nothing is in memory now. As of [`BacklogReader::take`].
-    pub fn try_take(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        self.take_until(buffer, Until::Now)
+    /// [`ErrorKind::WouldBlock`]: nothing is in memory now. Those of [`BacklogReader::read`].
+    pub fn try_read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        self.read_until(buffer, Until::Now)
     }
 
-    /// Takes what comes in that time.
+    /// Reads what is there, if anything comes in time.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`]: nothing came. As of [`BacklogReader::take`].
-    pub fn take_for(&mut self, buffer: &mut [u8], time: Duration) -> Result<usize> {
-        self.take_until(buffer, Until::after(time))
+    /// [`ErrorKind::TimedOut`]: nothing came. Those of [`BacklogReader::read`].
+    pub fn read_timeout(
+        &mut self,
+        buffer: &mut [u8],
+        timeout: impl Into<Timeout>,
+    ) -> Result<usize> {
+        self.read_until(buffer, timeout.into().start())
     }
 
-    fn take_until(&mut self, buffer: &mut [u8], until: Until) -> Result<usize> {
+    fn read_until(&mut self, buffer: &mut [u8], until: Until) -> Result<usize> {
         let mut done = 0;
         while done < buffer.len() {
             let found = match self.look() {
@@ -210,7 +225,7 @@ impl BacklogReader {
                 Found::Nothing if self.wait(until) => {}
                 Found::Nothing => {
                     let why = "nothing came";
-                    return Err(Error::new(ErrorKind::TimedOut, "take from", "the backlog", why));
+                    return Err(Error::new(ErrorKind::TimedOut, "read from", "the backlog", why));
                 }
                 Found::Bytes => {
                     let bytes = self.peek()?;
@@ -234,7 +249,7 @@ impl BacklogReader {
     ///
     /// # Errors
     /// The kernel has no descriptors.
-    pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.core().check_here("poll")?;
         self.shared.reader.descriptor()
     }
@@ -251,7 +266,7 @@ impl BacklogReader {
 }
 
 fn nothing() -> Error {
-    Error::new(ErrorKind::WouldBlock, "take from", "the backlog", "nothing is in memory")
+    Error::new(ErrorKind::WouldBlock, "read from", "the backlog", "nothing is in memory")
 }
 
 impl Drop for BacklogReader {
@@ -275,6 +290,6 @@ impl Drop for BacklogReader {
 
 impl io::Read for BacklogReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        Ok(self.take(buffer)?)
+        Ok(BacklogReader::read(self, buffer)?)
     }
 }

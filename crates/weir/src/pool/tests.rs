@@ -81,7 +81,7 @@ fn take(reader: &mut BacklogReader, from: usize, bytes: usize) {
     let mut buffer = vec![0; bytes];
     let mut done = 0;
     while done < bytes {
-        let n = reader.take_for(&mut buffer[done..], PATIENCE).expect("taken");
+        let n = reader.read_timeout(&mut buffer[done..], PATIENCE).expect("taken");
         assert!(n > 0, "it ends {done} bytes after {from}");
         done += n;
     }
@@ -92,9 +92,9 @@ fn take(reader: &mut BacklogReader, from: usize, bytes: usize) {
 fn put_until_told(writer: &mut BacklogWriter, from: usize) -> (usize, Error) {
     let mut at = from;
     loop {
-        match writer.put_for(&data(at, PAGE), PATIENCE) {
+        match writer.write_timeout(&data(at, PAGE), PATIENCE) {
             Ok(n) => at += n,
-            Err(error) => return (at + error.written_bytes() as usize - from, error),
+            Err(error) => return (at + error.written_bytes().unwrap_or_default() - from, error),
         }
     }
 }
@@ -103,7 +103,7 @@ fn put_until_told(writer: &mut BacklogWriter, from: usize) -> (usize, Error) {
 fn put_until_full(pool: &Pool, writer: &mut BacklogWriter, from: usize) -> usize {
     let mut at = from;
     loop {
-        match writer.try_put(&data(at, PAGE)) {
+        match writer.try_write(&data(at, PAGE)) {
             Ok(n) => at += n,
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");

@@ -1,18 +1,28 @@
-//! The end of a backlog that puts bytes into it.
+//! The end of a backlog that writes.
 
 use super::core::{Core, Shared};
 use super::{Pool, closed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::FrameWriter;
-use crate::park::Until;
+use crate::park::{Timeout, Until};
 use rustix::fd::BorrowedFd;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use weir_policy::pool::Event;
 
-/// The end of a backlog that puts bytes into it. Dropping it is the end of the bytes.
+/// The end of a backlog that writes. Dropping it is the end of the bytes. [`Pool::backlog`] makes it.
+///
+/// ```
+/// use weir::{Pool, PoolOptions};
+/// let pool = Pool::new(&PoolOptions::new().memory_bytes(1 << 20))?;
+/// let (mut writer, mut reader) = pool.backlog()?;
+/// // In place, without a copy.
+/// writer.reserve()?[..5].copy_from_slice(b"hello");
+/// writer.commit(5);
+/// assert_eq!(reader.peek()?, b"hello");
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct BacklogWriter {
     pool: Pool,
@@ -40,13 +50,13 @@ impl BacklogWriter {
         self.ready()?;
         match &mut self.frame {
             Some(frame) => Ok(frame.space()),
-            None => Err(Error::new(ErrorKind::WouldBlock, "put into", "the backlog", "it is full")),
+            None => Err(Error::new(ErrorKind::WouldBlock, "write to", "the backlog", "it is full")),
         }
     }
 
     /// Sees to it that there is a frame.
     fn ready(&mut self) -> Result<()> {
-        self.core().check_here("put into")?;
+        self.core().check_here("write to")?;
         if self.frame.is_none() {
             self.frame = Some(self.next_frame()?);
         } else if self.shared.gone.load(Ordering::Acquire) {
@@ -94,11 +104,11 @@ impl BacklogWriter {
                 return Err(core.spill_error(fault));
             }
             let why = "it is full";
-            return Err(Error::new(ErrorKind::WouldBlock, "put into", "the backlog", why));
+            return Err(Error::new(ErrorKind::WouldBlock, "write to", "the backlog", why));
         };
         let writer = core.frames.writer(frame).ok_or_else(|| {
             let why = "a frame is in use twice";
-            Error::new(ErrorKind::Corrupt, "put into", "the backlog", why)
+            Error::new(ErrorKind::Corrupt, "write to", "the backlog", why)
         })?;
         state.seats[stream as usize].writes = true;
         Ok(writer)
@@ -138,50 +148,50 @@ impl BacklogWriter {
         }
     }
 
-    /// Puts all of `bytes`, waiting for room as long as it takes: their number.
+    /// Writes all of `bytes`, and waits for room as long as it takes: their number.
     ///
     /// # Errors
-    /// As of [`BacklogWriter::reserve`]; [`Error::written_bytes`] says how much was put before.
-    pub fn put(&mut self, bytes: &[u8]) -> Result<usize> {
-        self.put_until(bytes, Until::Ever)
+    /// Those of [`BacklogWriter::reserve`]; [`Error::written_bytes`] says how much was written before.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.write_until(bytes, Until::Ever)
     }
 
-    /// Puts as much as there is room for.
+    /// Writes as much as there is room for.
     ///
     /// # Errors
-    /// As of [`BacklogWriter::reserve`].
-    pub fn try_put(&mut self, bytes: &[u8]) -> Result<usize> {
-        self.put_until(bytes, Until::Now)
+    /// Those of [`BacklogWriter::reserve`].
+    pub fn try_write(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.write_until(bytes, Until::Now)
     }
 
-    /// Puts as much as there comes to be room for in that time.
+    /// Writes as much as there is room for in time.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`]: nothing could be put. As of [`BacklogWriter::reserve`].
-    pub fn put_for(&mut self, bytes: &[u8], time: Duration) -> Result<usize> {
-        self.put_until(bytes, Until::after(time))
+    /// [`ErrorKind::TimedOut`]: nothing could be written. Those of [`BacklogWriter::reserve`].
+    pub fn write_timeout(&mut self, bytes: &[u8], timeout: impl Into<Timeout>) -> Result<usize> {
+        self.write_until(bytes, timeout.into().start())
     }
 
-    fn put_until(&mut self, bytes: &[u8], until: Until) -> Result<usize> {
+    fn write_until(&mut self, bytes: &[u8], until: Until) -> Result<usize> {
         let mut done = 0;
         while done < bytes.len() {
             match self.ready() {
                 Ok(()) => {
-                    let space = self.reserve().map_err(|error| error.with_bytes(done as u64))?;
+                    let space = self.reserve().map_err(|error| error.with_bytes(done))?;
                     let step = space.len().min(bytes.len() - done);
                     space[..step].copy_from_slice(&bytes[done..done + step]);
                     self.commit(step);
                     done += step;
                 }
                 Err(error) if error.kind() != ErrorKind::WouldBlock => {
-                    return Err(error.with_bytes(done as u64));
+                    return Err(error.with_bytes(done));
                 }
                 Err(_) if until != Until::Now && self.shared.writer.wait(until) => {}
                 Err(_) if done > 0 => break,
                 Err(error) if until == Until::Now => return Err(error),
                 Err(_) => {
                     let why = "it stayed full";
-                    return Err(Error::new(ErrorKind::TimedOut, "put into", "the backlog", why));
+                    return Err(Error::new(ErrorKind::TimedOut, "write to", "the backlog", why));
                 }
             }
         }
@@ -203,7 +213,7 @@ impl BacklogWriter {
     ///
     /// # Errors
     /// The kernel has no descriptors.
-    pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.core().check_here("poll")?;
         self.shared.writer.descriptor()
     }
@@ -237,7 +247,7 @@ impl io::Write for BacklogWriter {
         // No more than goes into one frame, so that an error means that nothing was written.
         let committed = self.frame.as_ref().map_or(0, FrameWriter::committed);
         let room = self.core().frames.frame_bytes() - committed;
-        Ok(self.put(&bytes[..bytes.len().min(room)])?)
+        Ok(BacklogWriter::write(self, &bytes[..bytes.len().min(room)])?)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -132,7 +132,7 @@ impl Choice {
             turn_away(arrival.socket, &why);
             return None;
         }
-        let Arrival { socket, memory, identity } = arrival;
+        let Arrival { socket, memory, identity, .. } = arrival;
         let Ok(map) = open_kind(&memory, MESSAGE) else {
             turn_away(socket, "what was handed over is no ring");
             return None;

@@ -1,19 +1,5 @@
 //! Ports: many writers, one reader, a name. [`Port`] is the reader, [`PortWriter`] a writer.
 //!
-//! ```
-//! use weir::{Event, Port, PortOptions, PortWriter};
-//! # let directory = tempfile::tempdir().expect("a directory");
-//! # let name = directory.path().join("log");
-//! let mut port = Port::create(&name, &PortOptions::new())?;
-//! let mut writer = PortWriter::open(&name, &PortOptions::new())?;
-//! writer.send(b"hello")?;
-//! drop(writer);
-//! let mut buffer = [0; 64];
-//! assert_eq!(port.receive(&mut buffer)?.event, Event::Message { bytes: 5 });
-//! assert_eq!(port.receive(&mut buffer)?.event, Event::Closed(weir::Ending::Closed));
-//! # Ok::<(), weir::Error>(())
-//! ```
-//!
 //! Each writer has a ring of its own, which it makes and hands over; nobody else can write to it.
 //! A ring is *hot* while the reader looks at it, or *cold*: then its writer says on the board, at
 //! its next message, that it has something. The modules, in the order of flow: [`writer`] sends;
@@ -32,7 +18,7 @@ mod writer;
 
 pub use crate::connect::peer::{Ending, Identity};
 pub use lent::Lent;
-pub use options::PortOptions;
+pub use options::{PortOptions, PortWriterOptions};
 pub use reader::Port;
 pub use writer::PortWriter;
 
@@ -75,6 +61,7 @@ impl fmt::Display for WriterId {
 
 /// Writers at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counts {
     /// That are open.
     pub open: usize,
@@ -84,6 +71,7 @@ pub struct Counts {
 
 /// One writer at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WriterStat {
     /// Which.
     pub id: WriterId,
@@ -134,6 +122,7 @@ impl Event {
 
 /// What was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Received {
     /// From whom.
     pub writer: WriterId,
@@ -147,6 +136,7 @@ pub struct Received {
 
 /// The name of a port as it is found outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PortName {
     /// The path of its socket.
     pub path: PathBuf,
@@ -159,48 +149,60 @@ const READ: Subject = Subject { operation: "read from", noun: "port" };
 const LIST: Subject = Subject { operation: "list", noun: "ports in" };
 const REMOVE: Subject = Subject { operation: "remove", noun: "port" };
 
-/// The ports in a directory, by name; in that of names without a `/` where none is given.
-///
-/// # Errors
-/// The directory cannot be read.
-pub fn port_names(directory: Option<&Path>) -> Result<Vec<PortName>> {
-    let directory = directory.map_or_else(name::directory, |path| Ok(path.to_owned()))?;
-    let failed =
-        |cause: std::io::Error| crate::Error::os(LIST.operation, LIST.object(&directory), cause);
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(&directory).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.extension().is_none_or(|extension| extension != "lock") {
-            continue;
-        }
-        let path = path.with_extension("");
-        match name::state(&path) {
-            Some(name::State::Held(holder)) => {
-                let reader = Some(holder.pid().unwrap_or_default());
-                names.push(PortName { path, reader });
+impl PortName {
+    /// Lists the ports in a directory by name; where none is given, in that of names without a `/`.
+    ///
+    /// ```
+    /// use weir::{Port, PortName, PortOptions};
+    /// # let directory = tempfile::tempdir().expect("a directory");
+    /// let port = Port::create(directory.path().join("log"), &PortOptions::new())?;
+    /// let names = PortName::list(Some(directory.path()))?;
+    /// assert_eq!(names[0].path, port.path());
+    /// # Ok::<(), weir::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn list(directory: Option<&Path>) -> Result<Vec<PortName>> {
+        let directory = directory.map_or_else(name::directory, |path| Ok(path.to_owned()))?;
+        let failed = |cause: std::io::Error| {
+            crate::Error::os(LIST.operation, LIST.object(&directory), cause)
+        };
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&directory).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if path.extension().is_none_or(|extension| extension != "lock") {
+                continue;
             }
-            Some(name::State::Stale) => names.push(PortName { path, reader: None }),
-            None => {}
+            let path = path.with_extension("");
+            let reader = match name::state(&path) {
+                Some(name::State::Held(holder)) => Some(holder.pid().unwrap_or_default()),
+                Some(name::State::Stale) => None,
+                None => continue,
+            };
+            names.push(PortName { path, reader });
         }
+        names.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(names)
     }
-    names.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(names)
+
+    /// Finds the path of a port's socket.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Invalid`]: the name cannot be one.
+    pub fn path_of(name: impl AsRef<Path>) -> Result<PathBuf> {
+        name::resolve(&Subject { operation: "name", noun: "port" }, name.as_ref())
+    }
 }
 
-/// Removes what a reader that is gone has left of a port.
-///
-/// # Errors
-/// [`crate::ErrorKind::Taken`]: it has a reader; [`crate::ErrorKind::Invalid`]: there is none of
-/// that name.
-pub fn remove_port(name: impl AsRef<Path>) -> Result<()> {
-    let path = name::resolve(&REMOVE, name.as_ref())?;
-    name::remove(&REMOVE, &path)
-}
-
-/// The path of a port's socket.
-///
-/// # Errors
-/// [`crate::ErrorKind::Invalid`]: the name cannot be one.
-pub fn port_path(name: impl AsRef<Path>) -> Result<PathBuf> {
-    name::resolve(&Subject { operation: "name", noun: "port" }, name.as_ref())
+impl Port {
+    /// Removes what a reader that is gone has left of a port.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Taken`]: it has a reader; [`crate::ErrorKind::Invalid`]: there is none of
+    /// that name.
+    pub fn remove(name: impl AsRef<Path>) -> Result<()> {
+        let path = name::resolve(&REMOVE, name.as_ref())?;
+        name::remove(&REMOVE, &path)
+    }
 }

@@ -1,10 +1,9 @@
-//! What a port, or a writer to it, is asked to be.
+//! What a port, and a writer to it, is asked to be.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::Waiting;
+use crate::park::{Timeout, Waiting};
 use crate::pipe::options::{Options, Resolved};
 use rustix::fs::Mode;
-use std::time::Duration;
 use weir_policy::pipe::Shape;
 use weir_ring::board::MOST_RINGS;
 
@@ -17,109 +16,91 @@ const UNFINISHED_BYTES: u64 = 64 << 20;
 /// Most writers.
 const WRITERS: u32 = 1024;
 
-/// What a port, or a writer to it, is asked to be.
+/// Options of a port, for [`Port::create`](super::Port::create).
+///
+/// ```
+/// use weir::{Port, PortOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("log");
+/// // Writers of this user's group as well, and messages of at most 64 KiB.
+/// let options = PortOptions::new().mode(0o660).most_message_bytes(64 << 10);
+/// let port = Port::create(&name, &options)?;
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct PortOptions {
-    pipe: Options,
+    waiting: Waiting,
     pub(super) most_message_bytes: u64,
     pub(super) most_unfinished_bytes: u64,
     pub(super) most_writers: u32,
-    pub(super) mode: u32,
+    mode: u32,
     pub(super) in_pieces: bool,
-    has_piece_bytes: bool,
-    pub(super) reader_time: Option<Duration>,
 }
 
 impl Default for PortOptions {
     fn default() -> PortOptions {
         PortOptions {
-            pipe: Options::new().capacity_bytes(RING_BYTES),
+            waiting: Waiting::default(),
             most_message_bytes: MESSAGE_BYTES,
             most_unfinished_bytes: UNFINISHED_BYTES,
             most_writers: WRITERS,
             mode: 0o600,
             in_pieces: false,
-            has_piece_bytes: false,
-            reader_time: None,
         }
     }
 }
 
 impl PortOptions {
-    /// All by default.
+    /// The default options.
     pub fn new() -> PortOptions {
         PortOptions::default()
     }
 
-    /// Of a writer: bytes its ring holds, as [`Options::capacity_bytes`]. 256 KiB by default.
-    pub fn capacity_bytes(mut self, bytes: u64) -> PortOptions {
-        self.pipe = self.pipe.capacity_bytes(bytes);
-        self
-    }
-
-    /// Of a writer: longest piece of a message, as [`Options::segment_bytes`]. A quarter of the
-    /// ring by default.
-    pub fn piece_bytes(mut self, bytes: u64) -> PortOptions {
-        self.pipe = self.pipe.segment_bytes(bytes);
-        self.has_piece_bytes = true;
-        self
-    }
-
-    /// How it waits.
+    /// Sets how the reader waits.
     pub fn waiting(mut self, waiting: Waiting) -> PortOptions {
-        self.pipe = self.pipe.waiting(waiting);
+        self.waiting = waiting;
         self
     }
 
-    /// Of a port: the longest message it takes, 16 MiB by default, at most 1 GiB.
+    /// Sets the longest message the port takes: 16 MiB by default, at most 1 GiB.
     pub fn most_message_bytes(mut self, bytes: u64) -> PortOptions {
         self.most_message_bytes = bytes;
         self
     }
 
-    /// Of a port: the most memory for messages of which there are pieces yet to come, of all its
-    /// writers, 64 MiB by default. A writer for whose piece there is no room is held up; the one
-    /// whose message was begun first may always finish it.
+    /// Sets the most memory for messages of which pieces are still to come, of all writers together:
+    /// 64 MiB by default. A writer for whose piece there is no room is held up; the one whose message
+    /// began first may always finish it.
     pub fn most_unfinished_bytes(mut self, bytes: u64) -> PortOptions {
         self.most_unfinished_bytes = bytes;
         self
     }
 
-    /// Of a port: most writers at once, 1,024 by default, at most 16,384. Each takes a descriptor.
+    /// Sets the most writers at once: 1,024 by default, at most 16,384. Each takes a descriptor.
     pub fn most_writers(mut self, writers: u32) -> PortOptions {
         self.most_writers = writers;
         self
     }
 
-    /// Of a port: the permissions of its socket, of which those to write count. 0o600 by default.
+    /// Sets the permissions of the socket, of which those to write count: 0o600 by default.
     pub fn mode(mut self, mode: u32) -> PortOptions {
         self.mode = mode;
         self
     }
 
-    /// Of a port: long messages are shown in their pieces, as they come, and not put together.
+    /// Shows long messages in their pieces, as they come, instead of putting them together.
     pub fn in_pieces(mut self) -> PortOptions {
         self.in_pieces = true;
         self
     }
 
-    /// Of a writer: how long to wait for a reader where there is none. Not at all by default.
-    pub fn wait_for_reader(mut self, time: Duration) -> PortOptions {
-        self.reader_time = Some(time);
-        self
-    }
-
+    /// What the reader's ends of its writers' rings are to be.
     pub(super) fn resolve(&self) -> Result<Resolved> {
-        self.pipe.resolve()
+        Options::new().capacity_bytes(RING_BYTES).waiting(self.waiting).resolve()
     }
 
-    /// The longest piece, in a ring of these sizes.
-    pub(super) fn longest_piece(&self, shape: &Shape) -> usize {
-        let quarter = shape.capacity_bytes() / 4;
-        (if self.has_piece_bytes { shape.segment_bytes() } else { quarter }) as usize
-    }
-
-    /// Refuses what cannot be of a port.
+    /// Refuses what no port can be.
     pub(super) fn check(&self) -> Result<()> {
         let within = |what: &str, asked: u64, least: u64, most: u64| {
             if (least..=most).contains(&asked) {
@@ -136,5 +117,76 @@ impl PortOptions {
 
     pub(super) fn mode_bits(&self) -> Mode {
         Mode::from_raw_mode(self.mode)
+    }
+}
+
+/// Options of a writer to a port, for [`PortWriter::connect`](super::PortWriter::connect).
+///
+/// ```
+/// use std::time::Duration;
+/// use weir::{Port, PortOptions, PortWriter, PortWriterOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("log");
+/// # let _port = Port::create(&name, &PortOptions::new())?;
+/// let options = PortWriterOptions::new().connect_timeout(Duration::from_secs(1));
+/// let writer = PortWriter::connect(&name, &options)?;
+/// # Ok::<(), weir::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct PortWriterOptions {
+    pipe: Options,
+    has_piece_bytes: bool,
+    pub(super) connect_timeout: Timeout,
+}
+
+impl Default for PortWriterOptions {
+    fn default() -> PortWriterOptions {
+        let pipe = Options::new().capacity_bytes(RING_BYTES);
+        PortWriterOptions { pipe, has_piece_bytes: false, connect_timeout: Timeout::Now }
+    }
+}
+
+impl PortWriterOptions {
+    /// The default options.
+    pub fn new() -> PortWriterOptions {
+        PortWriterOptions::default()
+    }
+
+    /// Sets the bytes that the writer's ring holds, as [`Options::capacity_bytes`]: 256 KiB by
+    /// default.
+    pub fn capacity_bytes(mut self, bytes: u64) -> PortWriterOptions {
+        self.pipe = self.pipe.capacity_bytes(bytes);
+        self
+    }
+
+    /// Sets the longest piece of a message, as [`Options::segment_bytes`]: a quarter of the ring by
+    /// default.
+    pub fn piece_bytes(mut self, bytes: u64) -> PortWriterOptions {
+        self.pipe = self.pipe.segment_bytes(bytes);
+        self.has_piece_bytes = true;
+        self
+    }
+
+    /// Sets how the writer waits for room.
+    pub fn waiting(mut self, waiting: Waiting) -> PortWriterOptions {
+        self.pipe = self.pipe.waiting(waiting);
+        self
+    }
+
+    /// Sets how long to wait for a reader where there is none: [`Timeout::Now`] by default.
+    pub fn connect_timeout(mut self, timeout: impl Into<Timeout>) -> PortWriterOptions {
+        self.connect_timeout = timeout.into();
+        self
+    }
+
+    pub(super) fn resolve(&self) -> Result<Resolved> {
+        self.pipe.resolve()
+    }
+
+    /// The longest piece, in a ring of these sizes.
+    pub(super) fn longest_piece(&self, shape: &Shape) -> usize {
+        let quarter = shape.capacity_bytes() / 4;
+        (if self.has_piece_bytes { shape.segment_bytes() } else { quarter }) as usize
     }
 }

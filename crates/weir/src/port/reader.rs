@@ -2,20 +2,41 @@
 
 use super::lent::Lent;
 use super::rings::{Effort, Rings};
-use super::slot::{Manner, Step};
+use super::slot::{InRing, Manner, Step};
 use super::{Counts, Event, PortOptions, READ, Received, WriterId, WriterStat};
 use crate::connect::name::{self, Subject};
+use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Until, Wait};
+use crate::park::{Source, Timeout, Until};
 use rustix::fd::BorrowedFd;
 use std::path::Path;
-use std::time::Duration;
 
 const CREATE: Subject = Subject { operation: "make", noun: "port" };
 /// Rounds of letting in before writers are counted: those who come without end are not waited for.
 const MOST_ROUNDS: u32 = 64;
 
-/// The reader of a port. Dropping it closes the port, and its name goes.
+/// The reader of a port. Dropping it closes the port and removes its name.
+///
+/// ```
+/// use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("log");
+/// let mut port = Port::create(&name, &PortOptions::new())?;
+/// // Another process has only the name.
+/// let mut writer = PortWriter::connect(&name, &PortWriterOptions::new())?;
+/// writer.send(b"hello")?;
+/// drop(writer);
+/// let mut buffer = [0; 64];
+/// loop {
+///     let received = port.receive(&mut buffer)?;
+///     match received.event {
+///         Event::Message { bytes } => assert_eq!(&buffer[..bytes], b"hello"),
+///         Event::Closed(ending) => break println!("{} has gone: {ending:?}", received.writer),
+///         _ => {}
+///     }
+/// }
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Port {
     rings: Rings,
@@ -32,88 +53,85 @@ impl Port {
         Ok(Port { rings: Rings::listen(&CREATE, &path, options)? })
     }
 
-    /// Receives the next message of any writer into `buffer`, or that one is gone, waiting for it
-    /// as long as it takes.
+    /// Receives the next message of any writer into `buffer`, or the end of a writer, and waits for
+    /// it as long as it takes.
     ///
     /// # Errors
-    /// [`ErrorKind::TooSmall`]: the buffer; the message stays, [`Error::needed_bytes`] is its
+    /// [`ErrorKind::TooSmall`]: the buffer is; the message stays, [`Error::needed_bytes`] is its
     /// length. [`ErrorKind::Forked`].
     pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Received> {
-        self.receive_until(buffer, Until::Ever)
+        self.receive_one(buffer, Until::Ever)
     }
 
-    /// The same, if there is something.
+    /// Receives the next message, if one comes in time.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`]: there is nothing. Those of [`Port::receive`].
-    pub fn try_receive(&mut self, buffer: &mut [u8]) -> Result<Received> {
-        self.receive_until(buffer, Until::Now)
-    }
-
-    /// The same, if something comes in that time.
-    ///
-    /// # Errors
-    /// [`ErrorKind::TimedOut`]: nothing came. Those of [`Port::receive`].
-    pub fn receive_for(&mut self, buffer: &mut [u8], time: Duration) -> Result<Received> {
-        self.receive_until(buffer, Until::after(time))
+    /// [`ErrorKind::WouldBlock`] or [`ErrorKind::TimedOut`]: nothing came. Those of
+    /// [`Port::receive`].
+    pub fn receive_timeout(
+        &mut self,
+        buffer: &mut [u8],
+        timeout: impl Into<Timeout>,
+    ) -> Result<Received> {
+        self.receive_one(buffer, timeout.into().start())
     }
 
     #[inline]
-    fn receive_until(&mut self, buffer: &mut [u8], until: Until) -> Result<Received> {
+    fn receive_one(&mut self, buffer: &mut [u8], until: Until) -> Result<Received> {
         let mut got = None;
         self.copy_each(buffer, 1, until, |received, _| got = Some(received))?;
         got.ok_or_else(|| READ.error(ErrorKind::WouldBlock, self.path(), "no message is whole"))
     }
 
-    /// Receives the next message as [`Port::receive`] does, and with it those that the same writer
-    /// has sent by then, to the end of its turn, each through `buffer`, which is shown to `see`:
-    /// how many. Cheaper than one at a time where messages are short and many.
+    /// Receives the next message as [`Port::receive_timeout`] does, and with it those that the same
+    /// writer has sent by then, to the end of its turn. Each is copied to `buffer` and shown to
+    /// `see`: the number of messages. It is cheaper than one call for each where messages are short
+    /// and many.
     ///
     /// # Errors
-    /// Those of [`Port::receive`].
-    pub fn receive_each(
+    /// Those of [`Port::receive_timeout`].
+    pub fn receive_each_timeout(
         &mut self,
         buffer: &mut [u8],
+        timeout: impl Into<Timeout>,
         see: impl FnMut(Received, &[u8]),
     ) -> Result<usize> {
-        self.receive_each_until(buffer, Until::Ever, see)
+        self.copy_each(buffer, usize::MAX, timeout.into().start(), see)
     }
 
-    /// The same, if there is something.
+    /// Lends messages as [`Port::receive_each_timeout`] shows them, but those that came in one piece
+    /// where they lie, without copying them. `buffer` is for the others. The end of a writer is
+    /// shown as an empty message.
+    ///
+    /// ```
+    /// use weir::{Port, PortOptions, PortWriter, PortWriterOptions, Timeout};
+    /// # let directory = tempfile::tempdir().expect("a directory");
+    /// # let name = directory.path().join("log");
+    /// let mut port = Port::create(&name, &PortOptions::new())?;
+    /// PortWriter::connect(&name, &PortWriterOptions::new())?.send(&[1; 4096])?;
+    /// let (mut buffer, mut bytes) = (vec![0; 16 << 10], 0);
+    /// port.lend_each_timeout(&mut buffer, Timeout::Never, |_, message| bytes += message.len())?;
+    /// assert_eq!(bytes, 4096);
+    /// # Ok::<(), weir::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// Those of [`Port::try_receive`].
-    pub fn try_receive_each(
+    /// Those of [`Port::receive_timeout`].
+    pub fn lend_each_timeout(
         &mut self,
         buffer: &mut [u8],
-        see: impl FnMut(Received, &[u8]),
+        timeout: impl Into<Timeout>,
+        mut see: impl FnMut(Received, Lent<'_>),
     ) -> Result<usize> {
-        self.receive_each_until(buffer, Until::Now, see)
+        self.serve(buffer, usize::MAX, timeout.into().start(), |received, buffer, place| {
+            let bytes = received.event.bytes();
+            let lent = place
+                .map_or(Lent::Copied(&buffer[..bytes]), |place| Lent::InPlace(place.view(bytes)));
+            see(received, lent);
+            true
+        })
     }
 
-    /// The same, if something comes in that time.
-    ///
-    /// # Errors
-    /// Those of [`Port::receive_for`].
-    pub fn receive_each_for(
-        &mut self,
-        buffer: &mut [u8],
-        time: Duration,
-        see: impl FnMut(Received, &[u8]),
-    ) -> Result<usize> {
-        self.receive_each_until(buffer, Until::after(time), see)
-    }
-
-    fn receive_each_until(
-        &mut self,
-        buffer: &mut [u8],
-        until: Until,
-        see: impl FnMut(Received, &[u8]),
-    ) -> Result<usize> {
-        self.copy_each(buffer, usize::MAX, until, see)
-    }
-
-    /// At most so many messages of the writer that is next, each through `buffer`: how many.
     #[inline]
     fn copy_each(
         &mut self,
@@ -122,141 +140,70 @@ impl Port {
         until: Until,
         mut see: impl FnMut(Received, &[u8]),
     ) -> Result<usize> {
+        self.serve(buffer, most, until, |received, buffer, place| {
+            let bytes = received.event.bytes();
+            match place {
+                Some(_) if bytes > buffer.len() => return false,
+                Some(place) => place.copy_to(&mut buffer[..bytes]),
+                None => {}
+            }
+            see(received, &buffer[..bytes]);
+            true
+        })
+    }
+
+    /// Shows at most so many messages of the writer that is next, with the buffer, which holds the
+    /// message unless it is shown where it lies: how many.
+    #[inline]
+    fn serve(
+        &mut self,
+        buffer: &mut [u8],
+        most: usize,
+        until: Until,
+        mut show: impl FnMut(Received, &mut [u8], Option<InRing<'_>>) -> bool,
+    ) -> Result<usize> {
         // In a stream of messages of the same writer there is nothing else to look at.
         if let Some(place) = self.rings.choice.current_place()
-            && let served @ 1.. = self.copy_of_writer(place, buffer, most, &mut see)?
+            && let served @ 1.. = self.serve_writer(place, buffer, most, &mut show)?
         {
             return Ok(served);
         }
         let mut effort = Effort::new(until);
         loop {
             let place = self.rings.next_of(&mut effort)?;
-            if let served @ 1.. = self.copy_of_writer(place, buffer, most, &mut see)? {
+            if let served @ 1.. = self.serve_writer(place, buffer, most, &mut show)? {
                 return Ok(served);
             }
             if let Some(received) = self.step(place, buffer, &mut effort)? {
-                see(received, &buffer[..received.event.bytes()]);
+                show(received, buffer, None);
                 return Ok(1);
             }
         }
     }
 
+    /// Shows messages of one writer that came in one piece: how many.
     #[inline]
-    fn copy_of_writer(
+    fn serve_writer(
         &mut self,
         place: u32,
         buffer: &mut [u8],
         most: usize,
-        see: &mut impl FnMut(Received, &[u8]),
+        show: &mut impl FnMut(Received, &mut [u8], Option<InRing<'_>>) -> bool,
     ) -> Result<usize> {
         let manner = self.manner();
         let slot = self.rings.choice.slot(place)?;
         let (writer, identity, before) = (slot.id, slot.identity, slot.bytes);
-        let served = slot.serve_short(buffer, most, manner, |sequence, bytes| {
-            let event = Event::Message { bytes: bytes.len() };
-            see(Received { writer, identity, sequence, event }, bytes);
+        let served = slot.serve(most, manner, |sequence, bytes, lies| {
+            let event = Event::Message { bytes };
+            show(Received { writer, identity, sequence, event }, buffer, Some(lies))
         })?;
         if served > 0 {
             let bytes = slot.bytes - before;
-            self.served(place, served, bytes)?;
+            self.rings.choice.account_for(place)?;
+            self.rings.choice.count(served as u64, bytes);
+            self.rings.acted();
         }
         Ok(served)
-    }
-
-    /// As [`Port::receive_each`], but messages that came in one piece are shown where they lie,
-    /// and not copied. `buffer` is for the others. An end of a writer is shown as well, as an empty
-    /// message.
-    ///
-    /// # Errors
-    /// Those of [`Port::receive`].
-    pub fn receive_each_lent(
-        &mut self,
-        buffer: &mut [u8],
-        see: impl FnMut(Received, Lent<'_>),
-    ) -> Result<usize> {
-        self.receive_each_lent_until(buffer, Until::Ever, see)
-    }
-
-    /// The same, if there is something.
-    ///
-    /// # Errors
-    /// Those of [`Port::try_receive`].
-    pub fn try_receive_each_lent(
-        &mut self,
-        buffer: &mut [u8],
-        see: impl FnMut(Received, Lent<'_>),
-    ) -> Result<usize> {
-        self.receive_each_lent_until(buffer, Until::Now, see)
-    }
-
-    /// The same, if something comes in that time.
-    ///
-    /// # Errors
-    /// Those of [`Port::receive_for`].
-    pub fn receive_each_lent_for(
-        &mut self,
-        buffer: &mut [u8],
-        time: Duration,
-        see: impl FnMut(Received, Lent<'_>),
-    ) -> Result<usize> {
-        self.receive_each_lent_until(buffer, Until::after(time), see)
-    }
-
-    /// The same, if there is something; none is no error, and the descriptor for poll and epoll is
-    /// left as it is. Cheaper than [`Port::try_receive_each_lent`], for who looks again and again.
-    ///
-    /// # Errors
-    /// Those of [`Port::receive`].
-    pub fn look_each_lent(
-        &mut self,
-        buffer: &mut [u8],
-        see: impl FnMut(Received, Lent<'_>),
-    ) -> Result<usize> {
-        if !self.rings.is_ready()? {
-            return Ok(0);
-        }
-        match self.receive_each_lent_until(buffer, Until::Now, see) {
-            // Part of a message was there, or something else that is not shown.
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
-            seen => seen,
-        }
-    }
-
-    fn receive_each_lent_until(
-        &mut self,
-        buffer: &mut [u8],
-        until: Until,
-        mut see: impl FnMut(Received, Lent<'_>),
-    ) -> Result<usize> {
-        let mut effort = Effort::new(until);
-        loop {
-            let place = self.rings.next_of(&mut effort)?;
-            let manner = self.manner();
-            let slot = self.rings.choice.slot(place)?;
-            let (writer, identity, before) = (slot.id, slot.identity, slot.bytes);
-            let served = slot.serve(manner, |sequence, view| {
-                let event = Event::Message { bytes: view.len() };
-                see(Received { writer, identity, sequence, event }, Lent::InPlace(view));
-            })?;
-            if served > 0 {
-                let bytes = slot.bytes - before;
-                self.served(place, served, bytes)?;
-                return Ok(served);
-            }
-            if let Some(received) = self.step(place, buffer, &mut effort)? {
-                see(received, Lent::Copied(&buffer[..received.event.bytes()]));
-                return Ok(1);
-            }
-        }
-    }
-
-    /// Counts what was received of a writer.
-    #[inline]
-    fn served(&mut self, place: u32, messages: usize, bytes: u64) -> Result<()> {
-        self.rings.choice.account_for(place)?;
-        self.rings.choice.count(messages as u64, bytes);
-        self.rings.acted();
-        Ok(())
     }
 
     fn manner(&self) -> Manner {
@@ -312,10 +259,7 @@ impl Port {
 
     /// An error, with the name of this port where it is about messages.
     fn named(&self, error: Error) -> Error {
-        if error.kind() != ErrorKind::TooSmall {
-            return error;
-        }
-        let bytes = error.needed_bytes();
+        let Some(bytes) = error.needed_bytes() else { return error };
         let why = format!("the next message has {bytes} bytes, more than the buffer");
         READ.error(ErrorKind::TooSmall, self.path(), why).with_bytes(bytes)
     }
@@ -406,12 +350,21 @@ impl Port {
         })
     }
 
-    /// Waits until there is something to receive, for that time at most; receives nothing.
+    /// Whether there is something to receive. The descriptor for poll and epoll stays as it is, so
+    /// that this is cheaper, for a reader that looks again and again, than a call that receives.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`]: nothing came. [`ErrorKind::Forked`].
-    pub fn wait_for(&mut self, time: Duration) -> Result<()> {
-        self.rings.next(Until::after(time)).map(drop)
+    /// [`ErrorKind::Forked`].
+    pub fn is_ready(&mut self) -> Result<bool> {
+        self.rings.is_ready()
+    }
+
+    /// Waits until there is something to receive, and receives nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`] or [`ErrorKind::TimedOut`]: nothing came. [`ErrorKind::Forked`].
+    pub fn wait_timeout(&mut self, timeout: impl Into<Timeout>) -> Result<()> {
+        self.rings.next(timeout.into().start()).map(drop)
     }
 
     /// The path of the port.
@@ -419,8 +372,8 @@ impl Port {
         self.rings.path()
     }
 
-    /// A descriptor for poll and epoll: readable while `try_receive` has not answered
-    /// [`ErrorKind::WouldBlock`], and again once there is something.
+    /// A descriptor for poll and epoll: readable until [`Port::receive_timeout`] has
+    /// answered [`ErrorKind::WouldBlock`], and again once there is something.
     ///
     /// # Errors
     /// The kernel has no descriptors.
@@ -429,12 +382,8 @@ impl Port {
     }
 }
 
-impl<'a> Wait<'a> {
-    /// For a message of a port, or the end of one of its writers.
-    ///
-    /// # Errors
-    /// There are too many already.
-    pub fn port(self, port: &'a mut Port) -> Result<Wait<'a>> {
-        self.source(&mut port.rings, 0)
+impl Waitable for Port {
+    fn source(&mut self) -> &mut dyn Source {
+        &mut self.rings
     }
 }

@@ -3,12 +3,12 @@
 use super::{DATA, Ending, FIRST, LAST, WriterId};
 use crate::connect::peer::Identity;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::View;
+use crate::memory::{Map, View};
 use crate::park::doorbell::Doorbell;
 use crate::pipe::record::RecordReader;
 use std::time::Instant;
 use weir_policy::ready::Turn;
-use weir_ring::sleep;
+use weir_ring::{record, sleep};
 
 /// Pieces put together in one go: they may have no bytes.
 const MOST_PIECES: u32 = 1024;
@@ -80,6 +80,26 @@ pub struct Manner {
     pub most_message_bytes: u64,
     /// Memory there is for pieces of messages to come, beside what the writer has.
     pub room_bytes: u64,
+}
+
+/// Where a message lies that is shown: at the front of its writer's ring.
+pub struct InRing<'a> {
+    map: &'a Map,
+    ring: &'a record::RecordReader,
+}
+
+impl<'a> InRing<'a> {
+    /// Copies its bytes out.
+    #[inline]
+    pub fn copy_to(&self, to: &mut [u8]) {
+        self.ring.copy_out(self.map, to.len(), 0, to);
+    }
+
+    /// Its bytes where they lie.
+    #[inline]
+    pub fn view(&self, bytes: usize) -> View<'a> {
+        View::new(self.map, self.ring.place(bytes), bytes)
+    }
 }
 
 /// What is at the front of a ring, checked.
@@ -336,18 +356,14 @@ impl Slot {
         Ok(Step::Message(bytes))
     }
 
-    /// Receives messages of one piece into `buffer`, one after the other, until the turn is over,
-    /// there were `most`, or there is something else to do, and shows each. How many.
-    ///
-    /// A loop of its own: through the views of [`Slot::serve`] short messages took up to twice as
-    /// long.
+    /// Shows messages of one piece where they lie, one after the other, until the turn is over,
+    /// there were `most`, `show` does not take one, or there is something else to do: how many.
     #[inline]
-    pub fn serve_short(
+    pub fn serve(
         &mut self,
-        buffer: &mut [u8],
         most: usize,
         manner: Manner,
-        mut see: impl FnMut(u64, &[u8]),
+        mut show: impl FnMut(u64, usize, InRing<'_>) -> bool,
     ) -> Result<usize> {
         if self.ending.is_some() || self.complete || manner.in_pieces {
             return Ok(0);
@@ -355,64 +371,27 @@ impl Slot {
         let (mut messages, mut moved, mut unsettled) = (0, 0, 0);
         while self.turn.goes_on() && messages < most {
             let Front::Record { bytes, first: true, last: true } = self.front()? else { break };
-            if bytes > buffer.len() || bytes as u64 > manner.most_message_bytes {
-                break;
-            }
-            let (end, ring) = self.reader.parts()?;
-            ring.copy_out(&*end.map, bytes, 0, &mut buffer[..bytes]);
-            ring.consume(&*end.map, bytes, end.dirties);
-            if self.in_message {
-                (self.in_message, self.begun) = (false, None);
-                self.partial = Vec::new();
-            }
-            self.count(bytes);
-            messages += 1;
-            unsettled += 1;
-            moved += bytes;
-            self.turn.serve(bytes as u64);
-            see(self.sequence, &buffer[..bytes]);
-            let (_, ring) = self.reader.parts()?;
-            if ring.owes_much() {
-                self.reader.settle(unsettled, moved)?;
-                (unsettled, moved) = (0, 0);
-            }
-        }
-        if unsettled > 0 {
-            self.reader.settle(unsettled, moved)?;
-        }
-        Ok(messages)
-    }
-
-    /// Shows messages of one piece where they lie, one after the other, until the turn is over
-    /// or there is something else to do: how many.
-    #[inline]
-    pub fn serve(&mut self, manner: Manner, mut see: impl FnMut(u64, View<'_>)) -> Result<usize> {
-        if self.ending.is_some() || self.complete || manner.in_pieces {
-            return Ok(0);
-        }
-        let (mut messages, mut moved, mut unsettled) = (0, 0, 0);
-        while self.turn.goes_on() {
-            let Front::Record { bytes, first: true, last: true } = self.front()? else { break };
             if bytes as u64 > manner.most_message_bytes {
                 break;
             }
+            let (end, ring) = self.reader.parts()?;
+            if !show(self.sequence + 1, bytes, InRing { map: &end.map, ring }) {
+                break;
+            }
+            ring.consume(&*end.map, bytes, end.dirties);
+            // Room is given back long before a lap of the ring: what was read lies there until
+            // then, as if it had been sent again.
+            let owes_much = ring.owes_much();
             if self.in_message {
                 (self.in_message, self.begun) = (false, None);
                 self.partial = Vec::new();
             }
             self.count(bytes);
-            let sequence = self.sequence;
-            let (end, ring) = self.reader.parts()?;
-            see(sequence, View::new(&end.map, ring.place(bytes), bytes));
-            ring.consume(&*end.map, bytes, end.dirties);
             messages += 1;
             unsettled += 1;
             moved += bytes;
             self.turn.serve(bytes as u64);
-            // Room is given back long before a lap of the ring: what was read lies there until
-            // then, as if it had been sent again.
-            let (_, ring) = self.reader.parts()?;
-            if ring.owes_much() {
+            if owes_much {
                 self.reader.settle(unsettled, moved)?;
                 (unsettled, moved) = (0, 0);
             }
@@ -467,5 +446,5 @@ impl Slot {
 fn too_small(message: usize, buffer: usize) -> Error {
     let why = format!("the message has {message} bytes, the buffer {buffer}");
     let error = Error::new(ErrorKind::TooSmall, "read from", "the port", why);
-    error.with_bytes(message as u64)
+    error.with_bytes(message)
 }

@@ -1,28 +1,43 @@
 //! A writer to a port.
 
-use super::{DATA, FIRST, HELLO, LAST, PortOptions};
-use crate::connect::acceptor::hand_over;
+use super::{DATA, FIRST, HELLO, LAST, PortWriterOptions};
+use crate::connect::acceptor::{hand_over, wait_until};
 use crate::connect::name::{self, Subject};
+use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Until, Wait};
+use crate::park::{Source, Timeout, Until};
 use crate::pipe::connection::Connection;
 use crate::pipe::end::End;
 use crate::pipe::record::RecordWriter;
 use crate::pipe::storage::{copy_of, make_memory};
 use rustix::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_ring::account::Account;
 use weir_ring::layout::MESSAGE;
 use weir_ring::primitive::Ordering;
 
-const OPEN: Subject = Subject { operation: "open", noun: "port" };
+const CONNECT: Subject = Subject { operation: "open", noun: "port" };
 const WRITE: Subject = Subject { operation: "write to", noun: "port" };
 /// How long an open waits to hear that it is refused. A reader that is paused says nothing, and
 /// the open succeeds.
 const ANSWER_TIME: Duration = Duration::from_millis(50);
 
 /// A writer to a port. Dropping it closes it; what it sent is received all the same.
+///
+/// ```
+/// use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("log");
+/// let mut port = Port::create(&name, &PortOptions::new())?;
+/// let mut writer = PortWriter::connect(&name, &PortWriterOptions::new())?;
+/// writer.send(b"started")?;
+/// let mut buffer = [0; 64];
+/// let received = port.receive(&mut buffer)?;
+/// assert_eq!(received.identity.pid, std::process::id() as i32);
+/// assert_eq!(received.event, Event::Message { bytes: 7 });
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct PortWriter {
     inner: RecordWriter,
@@ -33,23 +48,23 @@ pub struct PortWriter {
 }
 
 impl PortWriter {
-    /// Opens a port for writing. What its name means says `docs/contracts/port.md`.
+    /// Connects to a port. `docs/contracts/port.md` says what its name means.
     ///
-    /// It returns once the reader has let it in, or after 50 ms while the reader is paused or busy,
-    /// which does not keep it from writing.
+    /// It returns once the reader has accepted the writer, or after 50 ms while the reader is paused
+    /// or busy, which does not keep the writer from sending.
     ///
     /// # Errors
     /// [`ErrorKind::NoReader`]; [`ErrorKind::Refused`]: the reader has too many writers;
     /// [`ErrorKind::Taken`]: the name is another program's; a size is out of its range; those of
     /// the kernel.
-    pub fn open(name: impl AsRef<Path>, options: &PortOptions) -> Result<PortWriter> {
-        let path = name::resolve(&OPEN, name.as_ref())?;
+    pub fn connect(name: impl AsRef<Path>, options: &PortWriterOptions) -> Result<PortWriter> {
+        let path = name::resolve(&CONNECT, name.as_ref())?;
         let resolved = options.resolve()?;
-        let until = options.reader_time.and_then(|time| Instant::now().checked_add(time));
+        let until = wait_until(options.connect_timeout);
         // Made before the connection, so that the reader need not wait for it.
         let (file, map) = make_memory(MESSAGE, &resolved)?;
         let copy = copy_of(&file)?;
-        let socket = hand_over(&OPEN, &path, until, HELLO, &copy)?;
+        let socket = hand_over(&CONNECT, &path, until, HELLO, &copy)?;
         drop(copy);
         let heard = socket.get().is_some_and(|over| name::wait_readable(over, ANSWER_TIME));
         let connection = Connection::of_port_writer(socket, &map)?;
@@ -62,7 +77,7 @@ impl PortWriter {
             end.life.take_messages();
         }
         if let Some(why) = end.life.refusal() {
-            return Err(OPEN.error(ErrorKind::Refused, &path, why));
+            return Err(CONNECT.error(ErrorKind::Refused, &path, why.to_owned()));
         }
         let piece_bytes = options.longest_piece(&resolved.shape);
         let inner = RecordWriter::over(end)?;
@@ -86,13 +101,13 @@ impl PortWriter {
         self.send_until(message, Until::Now)
     }
 
-    /// Sends a message if there comes to be room in that time. Where it comes for a part only,
-    /// nothing of the message is received.
+    /// Sends a message, if there is room for it in time. Where there is room for a part only, nothing
+    /// of the message is received.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`]: there came none. Those of [`PortWriter::send`].
-    pub fn send_for(&mut self, message: &[u8], time: Duration) -> Result<()> {
-        self.send_until(message, Until::after(time))
+    /// [`ErrorKind::TimedOut`]: there was none. Those of [`PortWriter::send`].
+    pub fn send_timeout(&mut self, message: &[u8], timeout: impl Into<Timeout>) -> Result<()> {
+        self.send_until(message, timeout.into().start())
     }
 
     #[inline]
@@ -139,7 +154,7 @@ impl PortWriter {
     fn check_fits(&mut self, bytes: usize) -> Result<()> {
         let (whole, rest) = (bytes / self.piece_bytes, bytes % self.piece_bytes);
         let pieces = std::iter::repeat_n(self.piece_bytes, whole).chain((rest > 0).then_some(rest));
-        let capacity = self.inner.shape().capacity_bytes();
+        let capacity = self.inner.sizes().capacity_bytes;
         if bytes.next_multiple_of(64) as u64 > capacity {
             let why = format!("{bytes} bytes never fit into its ring of {capacity} at once");
             return Err(WRITE.error(ErrorKind::Invalid, &self.path, why));
@@ -149,7 +164,10 @@ impl PortWriter {
         }
         // Has the doorbell rung once there is room for the first, and sees a reader that is gone.
         let first = self.piece_bytes.min(bytes);
-        self.inner.try_reserve(first).map(drop).map_err(|error| self.explain(error))?;
+        self.inner
+            .reserve_timeout(first, crate::Timeout::Now)
+            .map(drop)
+            .map_err(|error| self.explain(error))?;
         Err(WRITE.error(ErrorKind::WouldBlock, &self.path, "it is full"))
     }
 
@@ -225,38 +243,37 @@ impl PortWriter {
     }
 }
 
-impl<'a> Wait<'a> {
-    /// For room for a message of so many bytes, or for its first piece; or for the reader to be
-    /// gone.
-    ///
-    /// # Errors
-    /// There are too many already.
-    pub fn port_writer(self, writer: &'a mut PortWriter, bytes: usize) -> Result<Wait<'a>> {
-        let first = bytes.min(writer.piece_bytes);
-        self.record_writer(&mut writer.inner, first)
+impl Waitable for PortWriter {
+    fn source(&mut self) -> &mut dyn Source {
+        &mut self.inner
+    }
+
+    /// Room for the first piece will do.
+    fn wanted(&self, bytes: usize) -> u64 {
+        bytes.min(self.piece_bytes) as u64
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::Port;
+    use crate::port::{Port, PortOptions};
 
     #[test]
     fn a_writer_knows_how_many_there_are() {
         let directory = tempfile::tempdir().expect("a directory");
         let name = directory.path().join("port");
-        let options = PortOptions::new();
-        let mut port = Port::create(&name, &options).expect("a port");
-        let mut first = PortWriter::open(&name, &options).expect("a writer");
+        let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
+        let options = PortWriterOptions::new();
+        let mut first = PortWriter::connect(&name, &options).expect("a writer");
         let mut rivals = |port: &mut Port| {
             // Lets in who has come, and removes who has gone.
-            while port.receive_for(&mut [0; 64], Duration::from_millis(100)).is_ok() {}
+            while port.receive_timeout(&mut [0; 64], Duration::from_millis(100)).is_ok() {}
             assert!(first.is_let_in().expect("no fork"));
             first.inner.parts().expect("no fork").0.life.rivals()
         };
         assert_eq!(rivals(&mut port), 1);
-        let second = PortWriter::open(&name, &options).expect("a writer");
+        let second = PortWriter::connect(&name, &options).expect("a writer");
         assert_eq!(rivals(&mut port), 2);
         drop(second);
         assert_eq!(rivals(&mut port), 1);

@@ -2,18 +2,20 @@
 
 use super::Registered;
 use crate::error::Result;
-use crate::mpx::{ChannelId, Kind, Mpx, MpxPeer, Record};
+use crate::mpx::{ChannelId, Kind, Participant, Record};
+use crate::park::Timeout;
 use futures_core::Stream;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// Bytes of the buffer: longer data comes in several records, as it does where the buffer of
-/// [`Mpx::receive_each`] is short.
+/// [`Participant::receive_each`] is short.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// A record of an mpx, kept: see [`Record`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MpxRecord {
     /// The channel, of the participant that the path leads to.
     pub channel: ChannelId,
@@ -34,58 +36,68 @@ impl From<Record<'_>> for MpxRecord {
     }
 }
 
-macro_rules! stream {
-    ($stream:ident, $end:ty, $what:literal) => {
-        #[doc = concat!("The records of ", $what, ". Sending does not wait, so that it is done by")]
-        /// the end itself, between two records.
-        #[derive(Debug)]
-        pub struct $stream {
-            registered: Registered,
-            end: $end,
-            buffer: Vec<u8>,
-            received: VecDeque<MpxRecord>,
-        }
-
-        impl $stream {
-            /// Takes an end over.
-            ///
-            /// # Errors
-            /// The kernel has no descriptors; this is no runtime with I/O.
-            pub fn new(mut end: $end) -> Result<$stream> {
-                let registered = Registered::new(end.poll_descriptor()?)?;
-                let (buffer, received) = (vec![0; BUFFER_BYTES], VecDeque::new());
-                Ok($stream { registered, end, buffer, received })
-            }
-
-            /// The end, to answer with.
-            pub fn end(&mut self) -> &mut $end {
-                &mut self.end
-            }
-
-            /// Gives the end back, and what was received and not yet taken.
-            pub fn into_inner(self) -> ($end, VecDeque<MpxRecord>) {
-                (self.end, self.received)
-            }
-        }
-
-        impl Stream for $stream {
-            type Item = Result<MpxRecord>;
-
-            fn poll_next(
-                self: Pin<&mut Self>,
-                context: &mut Context<'_>,
-            ) -> Poll<Option<Self::Item>> {
-                let $stream { registered, end, buffer, received } = self.get_mut();
-                if received.is_empty() {
-                    ready!(registered.poll(context, || {
-                        end.try_receive_each(buffer, |record| received.push_back(record.into()))
-                    }))?;
-                }
-                Poll::Ready(received.pop_front().map(Ok))
-            }
-        }
-    };
+/// The records of an owner or a peer of an mpx. Sending does not wait, so that it is done by
+/// [`MpxStream::end`] between two records.
+///
+/// ```
+/// use futures::StreamExt;
+/// use weir::mpx::Kind;
+/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let name = directory.path().join("exchange");
+/// let owner = Mpx::create(&name, &MpxOptions::new())?;
+/// let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
+/// peer.open(b"greetings")?;
+/// let mut records = weir::tokio::MpxStream::new(owner)?;
+/// let record = records.next().await.transpose()?.ok_or("no record")?;
+/// assert_eq!((record.kind, &record.bytes[..]), (Kind::Open, &b"greetings"[..]));
+/// records.end().accept(record.channel)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct MpxStream<R> {
+    registered: Registered,
+    end: Participant<R>,
+    buffer: Vec<u8>,
+    received: VecDeque<MpxRecord>,
 }
 
-stream!(MpxStream, Mpx, "an owner");
-stream!(MpxPeerStream, MpxPeer, "a peer");
+impl<R> MpxStream<R> {
+    /// Takes a participant over.
+    ///
+    /// # Errors
+    /// The kernel has no descriptors; this is no runtime with I/O.
+    pub fn new(mut end: Participant<R>) -> Result<MpxStream<R>> {
+        let registered = Registered::new(end.poll_descriptor()?)?;
+        let (buffer, received) = (vec![0; BUFFER_BYTES], VecDeque::new());
+        Ok(MpxStream { registered, end, buffer, received })
+    }
+
+    /// The participant, to answer with.
+    pub fn end(&mut self) -> &mut Participant<R> {
+        &mut self.end
+    }
+
+    /// Returns the participant, and what was received and not yet taken.
+    pub fn into_inner(self) -> (Participant<R>, VecDeque<MpxRecord>) {
+        (self.end, self.received)
+    }
+}
+
+impl<R: Unpin> Stream for MpxStream<R> {
+    type Item = Result<MpxRecord>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let MpxStream { registered, end, buffer, received } = self.get_mut();
+        if received.is_empty() {
+            ready!(registered.poll(context, || {
+                let keep = |record: Record<'_>| received.push_back(record.into());
+                end.receive_each_timeout(buffer, Timeout::Now, keep)
+            }))?;
+        }
+        Poll::Ready(received.pop_front().map(Ok))
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::{Registered, closed};
 use crate::error::{Error, ErrorKind, Result};
+use crate::park::Timeout;
 use crate::pipe::record::{RecordReader, RecordWriter};
 use crate::port::{Port, PortWriter, Received};
 use futures_core::Stream;
@@ -20,7 +21,7 @@ fn receive_whole<T>(
     loop {
         match receive(buffer) {
             Err(error) if error.kind() == ErrorKind::TooSmall => {
-                buffer.resize(error.needed_bytes() as usize, 0);
+                buffer.resize(error.needed_bytes().unwrap_or_default(), 0);
             }
             outcome => return outcome,
         }
@@ -70,6 +71,7 @@ impl Stream for RecordStream {
 
 /// What came to a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Message {
     /// From whom, and what.
     pub received: Received,
@@ -111,10 +113,9 @@ impl Stream for PortStream {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let PortStream { registered, port, buffer } = self.get_mut();
-        let outcome = ready!(
-            registered
-                .poll(context, || { receive_whole(buffer, |buffer| port.try_receive(buffer)) })
-        );
+        let outcome = ready!(registered.poll(context, || {
+            receive_whole(buffer, |buffer| port.receive_timeout(buffer, Timeout::Now))
+        }));
         Poll::Ready(Some(outcome.map(|received| {
             let bytes = buffer[..received.event.bytes()].to_vec();
             Message { received, bytes }

@@ -27,7 +27,7 @@ mod exchange;
 mod messages;
 mod streams;
 
-pub use exchange::{MpxPeerStream, MpxRecord, MpxStream};
+pub use exchange::{MpxRecord, MpxStream};
 pub use messages::{Message, PortSink, PortStream, RecordSink, RecordStream};
 pub use streams::{StreamReader, StreamWriter};
 

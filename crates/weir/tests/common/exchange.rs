@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 use weir::mpx::{ChannelId, Kind, Record};
-use weir::{Mpx, MpxOptions, MpxPeer};
+use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Timeout};
 
 /// For what comes in no time.
 pub const LONG: Duration = Duration::from_secs(20);
@@ -34,11 +34,13 @@ macro_rules! receives {
                 time: Duration,
                 see: &mut dyn FnMut(Kept),
             ) -> weir::Result<usize> {
-                self.receive_each_for(&mut vec![0; 70_000], time, |record| see(kept(&record)))
+                self.receive_each_timeout(&mut vec![0; 70_000], time, |record| see(kept(&record)))
             }
 
             fn all_now(&mut self, see: &mut dyn FnMut(Kept)) -> weir::Result<usize> {
-                self.try_receive_each(&mut vec![0; 70_000], |record| see(kept(&record)))
+                self.receive_each_timeout(&mut vec![0; 70_000], Timeout::Now, |record| {
+                    see(kept(&record))
+                })
             }
         }
     };
@@ -98,7 +100,7 @@ pub fn exchange_with(options: &MpxOptions) -> Exchange {
 impl Exchange {
     /// One more peer.
     pub fn peer(&self) -> MpxPeer {
-        MpxPeer::connect(&self.name, &MpxOptions::new()).expect("connected")
+        MpxPeer::connect(&self.name, &MpxPeerOptions::new()).expect("connected")
     }
 
     /// Opens a channel and accepts it: its number on either side.

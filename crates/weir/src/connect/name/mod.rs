@@ -12,7 +12,7 @@ mod place;
 pub use holder::Holder;
 pub use place::directory;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Text};
 use crate::memory::errno_of;
 use holder::{is_locked, open};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -35,19 +35,19 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The path of a name: itself if it has a `/`, else one in [`directory`].
 pub fn resolve(what: &Subject, name: &Path) -> Result<PathBuf> {
     let text = name.as_os_str().as_encoded_bytes();
-    let refused = |why: &str| Err(what.error(ErrorKind::Invalid, name, why));
+    let refused = |why: Text| Err(what.error(ErrorKind::Invalid, name, why));
     let plain = text.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     if plain.is_empty() || plain == b"." || plain == b".." || text.contains(&0) {
-        return refused("it is not the name of a file");
+        return refused("it is not the name of a file".into());
     }
     if plain.ends_with(b".lock") {
-        return refused("names do not end in '.lock', which is for their locks");
+        return refused("names do not end in '.lock', which is for their locks".into());
     }
     let path = if text.contains(&b'/') { name.to_owned() } else { directory()?.join(name) };
     let bytes = path.as_os_str().len();
     if bytes > MOST_PATH_BYTES {
         let why = format!("its path is too long: {bytes} bytes, {MOST_PATH_BYTES} are the most");
-        return refused(&why);
+        return refused(why.into());
     }
     Ok(path)
 }
@@ -67,7 +67,7 @@ impl Subject {
         format!("{} '{}'", self.noun, name.display())
     }
 
-    pub fn error(&self, kind: ErrorKind, name: &Path, why: impl Into<String>) -> Error {
+    pub fn error(&self, kind: ErrorKind, name: &Path, why: impl Into<Text>) -> Error {
         Error::new(kind, self.operation, self.object(name), why)
     }
 

@@ -20,6 +20,7 @@ use weir_ring::sleep;
 
 /// What a pipe carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kind {
     /// Bytes.
     Stream,
@@ -29,6 +30,7 @@ pub enum Kind {
 
 /// One end of a pipe at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EndStat {
     /// What it has counted.
     pub account: Account,
@@ -40,6 +42,7 @@ pub struct EndStat {
 
 /// One pipe at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PipeStat {
     /// The inode of its memory, by which it is known.
     pub inode: u64,
@@ -65,7 +68,15 @@ pub struct PipeStat {
     pub holders: Vec<(i32, i32)>,
 }
 
-/// All pipes whose memory this user may open, by inode.
+/// Returns all pipes whose memory this user may open, by inode.
+///
+/// ```
+/// let (mut writer, _reader) = weir::pipe(&weir::Options::new())?;
+/// writer.write(b"unread")?;
+/// let pipes = weir::stat::pipes();
+/// assert!(pipes.iter().any(|pipe| pipe.fill_bytes == Some(6)));
+/// # Ok::<(), weir::Error>(())
+/// ```
 pub fn pipes() -> Vec<PipeStat> {
     let found = each_memory(&[memory::NAME], |file, _| read(file).ok());
     found.into_iter().map(|(stat, holders)| PipeStat { holders, ..stat }).collect()

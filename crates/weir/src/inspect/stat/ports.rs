@@ -13,6 +13,7 @@ use weir_ring::board::{self, Board, BoardAccount};
 /// One port at a moment. Names and processes are the kernel's word; every number is what the
 /// reader or a writer says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PortStat {
     /// The path of its socket.
     pub path: PathBuf,
@@ -27,6 +28,7 @@ pub struct PortStat {
 
 /// What the reader of a port says about itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PortAccount {
     /// Writers that are open.
     pub open: u32,
@@ -50,6 +52,7 @@ pub struct PortAccount {
 
 /// One writer to a port, seen from outside. A message longer than a piece is several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PortWriterStat {
     /// A process that has its end.
     pub pid: i32,

@@ -2,11 +2,12 @@
 
 use crate::error::Result;
 use crate::park::Waiting;
+use crate::pipe::defaults::{Habits, by_caches, policy_caches};
 use crate::pipe::options::Options;
 use crate::pipe::stream::pipe;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::time::{Duration, Instant};
-use weir_policy::pipe::{Caches, Levers, Trial, choose, fallback};
+use weir_policy::pipe::{Trial, choose};
 
 /// Capacities tried.
 const CAPACITY_BYTES: [u64; 4] = [256 << 10, 1 << 20, 2 << 20, 4 << 20];
@@ -19,7 +20,8 @@ const WAKES: u32 = 400;
 
 /// How far calibration is.
 #[derive(Clone, Copy, Debug)]
-pub struct Step {
+#[non_exhaustive]
+pub struct Progress {
     /// Trials done.
     pub done: usize,
     /// Trials in all.
@@ -30,8 +32,8 @@ pub struct Step {
 ///
 /// # Errors
 /// Those of making pipes.
-pub fn calibrate(caches: Caches, mut progress: impl FnMut(Step)) -> Result<Levers> {
-    let Some(cpus) = two_cpus() else { return Ok(fallback(caches)) };
+pub fn calibrate(mut progress: impl FnMut(Progress)) -> Result<Habits> {
+    let Some(cpus) = two_cpus() else { return Ok(Habits::of(by_caches())) };
     let kinds: Vec<(u64, bool)> =
         CAPACITY_BYTES.iter().flat_map(|bytes| [(*bytes, false), (*bytes, true)]).collect();
     let mut best = vec![0.0_f64; kinds.len()];
@@ -42,7 +44,7 @@ pub fn calibrate(caches: Caches, mut progress: impl FnMut(Step)) -> Result<Lever
             let at = (step * 3 + round) % kinds.len();
             let (capacity, dirties) = kinds[at];
             best[at] = best[at].max(stream(cpus, capacity, dirties)?);
-            progress(Step { done: round * kinds.len() + step + 1, total });
+            progress(Progress { done: round * kinds.len() + step + 1, total });
         }
     }
     let trials: Vec<Trial> = kinds
@@ -54,7 +56,7 @@ pub fn calibrate(caches: Caches, mut progress: impl FnMut(Step)) -> Result<Lever
             rate,
         })
         .collect();
-    Ok(choose(caches, &trials, wake_ns(cpus)?))
+    Ok(Habits::of(choose(policy_caches(), &trials, wake_ns(cpus)?)))
 }
 
 /// Two CPUs this process may use.

@@ -2,12 +2,20 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, HeaderPage, page_bytes};
-use crate::pipe::defaults::out_of_range;
-use rustix::fd::BorrowedFd;
+use crate::pipe::defaults::{Sizes, out_of_range};
+use rustix::fd::AsFd;
 use weir_policy::pipe::Shape;
 use weir_ring::primitive::Ordering;
 
 /// Sizes asked for; what is `None` stays.
+///
+/// ```
+/// use weir::tune::{Ask, ask};
+/// let (mut writer, mut reader) = weir::pipe(&weir::Options::new().capacity_bytes(4096))?;
+/// let sizes = Ask { segment_bytes: Some(1024), ..Ask::default() };
+/// assert_eq!(ask(reader.memory_descriptor()?, sizes)?.segment_bytes, 1024);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ask {
     /// Bytes the pipe is to hold.
@@ -24,7 +32,8 @@ pub struct Ask {
 /// # Errors
 /// The file is no pipe's; a size is out of its range; the capacity is less than is filled, or more
 /// than its writer takes up.
-pub fn ask(file: BorrowedFd, ask: Ask) -> Result<Shape> {
+pub fn ask(file: impl AsFd, ask: Ask) -> Result<Sizes> {
+    let file = file.as_fd();
     let extent = memory::inspect(file)?;
     let page = HeaderPage::to_write(file)?;
     let header = page.header();
@@ -60,5 +69,5 @@ pub fn ask(file: BorrowedFd, ask: Ask) -> Result<Shape> {
     tuning.atomic_bytes.store(shape.atomic_bytes(), Ordering::Relaxed);
     // Release pairs with the acquire in `End::take_up_tuning`.
     tuning.change.fetch_add(1, Ordering::Release);
-    Ok(shape)
+    Ok(Sizes::of(shape))
 }

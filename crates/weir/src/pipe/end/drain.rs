@@ -8,7 +8,7 @@ use super::End;
 use crate::error::{Error, ErrorKind};
 use crate::park::futex;
 use weir_ring::layout::{DRAIN_ASLEEP, DRAIN_AWAKE, Header, NO_DRAIN};
-use weir_ring::primitive::{Ordering, fence};
+use weir_ring::primitive::{AtomicU32, Ordering, fence};
 
 /// Largest number of an error.
 const MOST_ERRNO: u32 = 4095;
@@ -40,9 +40,9 @@ pub fn announce(header: &Header) {
     fence(Ordering::SeqCst);
 }
 
-/// Sleeps until a writer finds the ring full.
-pub fn sleep(header: &Header) {
-    futex::wait(&header.reader_sleep.drain, DRAIN_ASLEEP, None);
+/// What it sleeps on until a writer finds the ring full.
+pub fn asleep(header: &Header) -> (&AtomicU32, u32) {
+    (&header.reader_sleep.drain, DRAIN_ASLEEP)
 }
 
 /// Whether the pipe goes on in another memory.

@@ -1,6 +1,6 @@
 //! What both ends of both kinds of pipe share: the memory, the lifeline, waiting, waking.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Text};
 use crate::memory::{self, Map};
 use crate::park::doorbell::Doorbell;
 use crate::park::{Parked, Spinner, Until, Waiting, barrier, peer_of};
@@ -180,7 +180,7 @@ impl End {
         self.error(ErrorKind::Forked, why)
     }
 
-    pub fn error(&self, kind: ErrorKind, reason: &str) -> Error {
+    pub(crate) fn error(&self, kind: ErrorKind, reason: impl Into<Text>) -> Error {
         let operation = if self.role == Role::Writer { "write to" } else { "read from" };
         Error::new(kind, operation, "the pipe", reason)
     }
@@ -295,7 +295,7 @@ impl End {
     /// The memory that follows this one, which the writer says it has sent.
     pub fn next_memory(&mut self, kind: u32) -> Result<(ParentOnly, Arc<Map>, Shape)> {
         let file = self.arrived.take().or_else(|| self.life.take_messages());
-        let wrong = |why: &str| self.error(ErrorKind::Corrupt, why);
+        let wrong = |why: &'static str| self.error(ErrorKind::Corrupt, why);
         let file = file.ok_or_else(|| match self.life.is_broken() {
             true => wrong("its new memory is no file that can be sealed"),
             false => wrong("its new memory did not come"),

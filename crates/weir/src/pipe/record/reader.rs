@@ -2,50 +2,66 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, View};
-use crate::park::Until;
+use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
 use crate::pipe::end::{End, Ended};
 use crate::pipe::endpoint::{Endpoint, Ring};
+use crate::pipe::options::ReaderOptions;
 use crate::pipe::storage::corrupt;
-use std::time::Duration;
 use weir_ring::account::add;
 use weir_ring::layout::RECORD;
 use weir_ring::primitive::Ordering;
 use weir_ring::{Corrupt, record};
 
 /// The end of a record pipe that reads. Dropping it closes the pipe.
+///
+/// ```
+/// let (mut writer, mut reader) = weir::records(&weir::Options::new())?;
+/// writer.send(b"one")?;
+/// writer.send(b"another")?;
+/// let mut buffer = [0; 16];
+/// assert_eq!(reader.receive(&mut buffer)?, Some(3));
+/// assert_eq!(reader.receive(&mut buffer)?, Some(7));
+/// drop(writer);
+/// assert_eq!(reader.receive(&mut buffer)?, None);
+/// # Ok::<(), weir::Error>(())
+/// ```
 pub type RecordReader = Endpoint<record::RecordReader>;
 
 impl Endpoint<record::RecordReader> {
-    /// Receives the next record into `buffer`, waiting for it as long as it takes: its length, or
-    /// `None` once the writer is gone and all is received.
+    /// Receives the next record into `buffer`, waiting for it as long as it takes. Returns its length,
+    /// or `None` once the writer is gone and all is received.
     ///
     /// # Errors
     /// [`ErrorKind::TooSmall`]: the buffer; the record stays, [`Error::needed_bytes`] is its
     /// length. [`ErrorKind::Corrupt`].
     pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
-        self.receive_until(buffer, Until::Ever)
+        self.receive_within(buffer, Timeout::Never)
     }
 
-    /// The same, if there is one.
+    /// Receives the next record, if there is one.
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`]: there is none. Those of [`RecordReader::receive`].
     pub fn try_receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
-        self.receive_until(buffer, Until::Now)
+        self.receive_within(buffer, Timeout::Now)
     }
 
-    /// The same, if one comes in that time.
+    /// Receives the next record, if one comes in time.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`]: none came. Those of [`RecordReader::receive`].
-    pub fn receive_for(&mut self, buffer: &mut [u8], time: Duration) -> Result<Option<usize>> {
-        self.receive_until(buffer, Until::after(time))
+    pub fn receive_timeout(
+        &mut self,
+        buffer: &mut [u8],
+        timeout: impl Into<Timeout>,
+    ) -> Result<Option<usize>> {
+        self.receive_within(buffer, timeout.into())
     }
 
     #[inline]
-    fn receive_until(&mut self, buffer: &mut [u8], until: Until) -> Result<Option<usize>> {
-        let Some(bytes) = self.next(until)? else { return Ok(None) };
+    fn receive_within(&mut self, buffer: &mut [u8], timeout: Timeout) -> Result<Option<usize>> {
+        let Some(bytes) = self.next(timeout)? else { return Ok(None) };
         let Endpoint { end, ring } = self;
         if bytes > buffer.len() {
             return Err(too_small(end, bytes, buffer.len()));
@@ -57,8 +73,8 @@ impl Endpoint<record::RecordReader> {
     }
 
     /// Receives the next record as [`RecordReader::receive`] does, and with it those that have
-    /// followed it by then, each through `buffer`, which is shown to `see`: how many they were, 0
-    /// at the end. Cheaper than one at a time where records are small and many.
+    /// followed it by then: each is copied into `buffer` and shown to `see`. Returns how many they
+    /// were, 0 at the end. Cheaper than one at a time where records are small and many.
     ///
     /// It stops before a record longer than the buffer, and after an eighth of the capacity, so
     /// that the writer is not kept waiting for room.
@@ -66,7 +82,7 @@ impl Endpoint<record::RecordReader> {
     /// # Errors
     /// Those of [`RecordReader::receive`].
     pub fn receive_each(&mut self, buffer: &mut [u8], mut see: impl FnMut(&[u8])) -> Result<usize> {
-        let Some(mut next) = self.next(Until::Ever)? else { return Ok(0) };
+        let Some(mut next) = self.next(Timeout::Never)? else { return Ok(0) };
         let Endpoint { end, ring } = self;
         if next > buffer.len() {
             return Err(too_small(end, next, buffer.len()));
@@ -93,20 +109,16 @@ impl Endpoint<record::RecordReader> {
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`].
-    pub fn peek(&mut self) -> Result<Option<Loan<'_>>> {
-        self.peek_until(Until::Ever)
+    pub fn lend(&mut self) -> Result<Option<Loan<'_>>> {
+        self.lend_timeout(Timeout::Never)
     }
 
-    /// The same, if there is one.
+    /// Lends the next record, if one comes in time.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`], [`ErrorKind::Corrupt`].
-    pub fn try_peek(&mut self) -> Result<Option<Loan<'_>>> {
-        self.peek_until(Until::Now)
-    }
-
-    fn peek_until(&mut self, until: Until) -> Result<Option<Loan<'_>>> {
-        let bytes = self.next(until)?;
+    /// [`ErrorKind::TimedOut`], [`ErrorKind::WouldBlock`], [`ErrorKind::Corrupt`].
+    pub fn lend_timeout(&mut self, timeout: impl Into<Timeout>) -> Result<Option<Loan<'_>>> {
+        let bytes = self.next(timeout.into())?;
         Ok(bytes.map(|bytes| Loan { reader: self, bytes }))
     }
 
@@ -120,17 +132,18 @@ impl Endpoint<record::RecordReader> {
 
     /// The length of the next record, once there is one.
     #[inline]
-    fn next(&mut self, until: Until) -> Result<Option<usize>> {
+    fn next(&mut self, timeout: Timeout) -> Result<Option<usize>> {
         let (end, ring) = self.parts()?;
         match ring.look(&*end.map).map_err(|c| corrupt(Role::Reader, c))? {
             Some(bytes) => Ok(Some(bytes)),
-            None => self.wait_for_next(until),
+            None => self.wait_for_next(timeout),
         }
     }
 
     #[cold]
-    fn wait_for_next(&mut self, until: Until) -> Result<Option<usize>> {
+    fn wait_for_next(&mut self, timeout: Timeout) -> Result<Option<usize>> {
         let Endpoint { end, ring } = self;
+        let until = timeout.start();
         let next = |ring: &record::RecordReader, map: &Map| {
             ring.look(map).map_err(|c| corrupt(Role::Reader, c))
         };
@@ -162,6 +175,7 @@ impl Endpoint<record::RecordReader> {
 impl Ring for record::RecordReader {
     const ROLE: Role = Role::Reader;
     const KIND: u32 = RECORD;
+    type Options = ReaderOptions;
 
     fn resume(map: &Map) -> std::result::Result<record::RecordReader, Corrupt> {
         record::RecordReader::resume(map)
@@ -214,25 +228,37 @@ pub(crate) fn give_back(end: &End, ring: &mut record::RecordReader) {
     });
 }
 
-/// A record that is being read in place.
+/// A record that is being read in place. Dropping it leaves the record where it is.
+///
+/// ```
+/// let (mut writer, mut reader) = weir::records(&weir::Options::new())?;
+/// writer.send(&[7; 100_000])?;
+/// let mut loan = reader.lend()?.expect("a record");
+/// let mut first = [0; 4];
+/// loan.view()?.copy_to(0, &mut first);
+/// assert_eq!((loan.len(), first), (100_000, [7; 4]));
+/// loan.consume()?;
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Debug)]
+#[must_use = "a record that is not consumed stays"]
 pub struct Loan<'a> {
     reader: &'a mut RecordReader,
     bytes: usize,
 }
 
 impl Loan<'_> {
-    /// Its length.
+    /// Returns the length of the record.
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Whether it is empty.
+    /// Whether the record is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the record.
     ///
     /// # Errors
     /// This is a forked child, and the end its parent's.
@@ -242,7 +268,7 @@ impl Loan<'_> {
         Ok(View::new(&end.map, ring.place(bytes), bytes))
     }
 
-    /// Goes past it, and gives its room back.
+    /// Goes past the record, and gives its room back.
     ///
     /// # Errors
     /// This is a forked child, and the end its parent's.
@@ -257,5 +283,5 @@ impl Loan<'_> {
 #[cold]
 fn too_small(end: &End, record: usize, buffer: usize) -> Error {
     let why = format!("the record has {record} bytes, the buffer {buffer}");
-    end.error(ErrorKind::TooSmall, &why).with_bytes(record as u64)
+    end.error(ErrorKind::TooSmall, why).with_bytes(record)
 }

@@ -2,18 +2,28 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, ViewMut};
-use crate::park::Until;
+use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
 use crate::pipe::end::{End, Ended};
 use crate::pipe::endpoint::{Endpoint, Ring};
+use crate::pipe::options::WriterOptions;
 use crate::pipe::storage::corrupt;
-use std::time::Duration;
 use weir_ring::account::{add, raise};
 use weir_ring::layout::RECORD;
 use weir_ring::primitive::Ordering;
 use weir_ring::{Corrupt, record};
 
 /// The end of a record pipe that writes. Dropping it closes the pipe.
+///
+/// ```
+/// use std::time::Duration;
+/// use weir::{ErrorKind, Options};
+/// let (mut writer, _reader) = weir::records(&Options::new().capacity_bytes(4096))?;
+/// while writer.try_send(&[0; 60]).is_ok() {}
+/// let full = writer.send_timeout(&[0; 60], Duration::from_millis(1)).unwrap_err();
+/// assert_eq!(full.kind(), ErrorKind::TimedOut);
+/// # Ok::<(), weir::Error>(())
+/// ```
 pub type RecordWriter = Endpoint<record::RecordWriter>;
 
 impl Endpoint<record::RecordWriter> {
@@ -23,7 +33,7 @@ impl Endpoint<record::RecordWriter> {
     /// [`ErrorKind::Closed`]: the reader has closed or died. [`ErrorKind::Invalid`]: the record is
     /// longer than the capacity.
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        self.send_until(bytes, Until::Ever)
+        self.send_within(bytes, Timeout::Never)
     }
 
     /// Sends a record if there is room.
@@ -31,20 +41,20 @@ impl Endpoint<record::RecordWriter> {
     /// # Errors
     /// [`ErrorKind::WouldBlock`]: there is none. Those of [`RecordWriter::send`].
     pub fn try_send(&mut self, bytes: &[u8]) -> Result<()> {
-        self.send_until(bytes, Until::Now)
+        self.send_within(bytes, Timeout::Now)
     }
 
-    /// Sends a record if there comes to be room in that time.
+    /// Sends a record, if there is room for it in time.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`]: there came none. Those of [`RecordWriter::send`].
-    pub fn send_for(&mut self, bytes: &[u8], time: Duration) -> Result<()> {
-        self.send_until(bytes, Until::after(time))
+    /// [`ErrorKind::TimedOut`]: there was none. Those of [`RecordWriter::send`].
+    pub fn send_timeout(&mut self, bytes: &[u8], timeout: impl Into<Timeout>) -> Result<()> {
+        self.send_within(bytes, timeout.into())
     }
 
-    #[inline]
-    fn send_until(&mut self, bytes: &[u8], until: Until) -> Result<()> {
-        self.make_room(bytes.len(), until)?;
+    #[inline(always)]
+    fn send_within(&mut self, bytes: &[u8], timeout: Timeout) -> Result<()> {
+        self.make_room(bytes.len(), timeout)?;
         self.ring.fill(&*self.end.map, bytes.len(), 0, bytes);
         self.commit(bytes.len());
         Ok(())
@@ -53,7 +63,7 @@ impl Endpoint<record::RecordWriter> {
     /// Sends a record with a header, where records have one.
     #[inline]
     pub(crate) fn send_with(&mut self, header: u32, bytes: &[u8], until: Until) -> Result<()> {
-        self.make_room(bytes.len(), until)?;
+        self.make_room(bytes.len(), until.timeout())?;
         self.ring.put_header(&*self.end.map, header);
         self.ring.fill(&*self.end.map, bytes.len(), 0, bytes);
         self.commit(bytes.len());
@@ -74,24 +84,24 @@ impl Endpoint<record::RecordWriter> {
     /// # Errors
     /// Those of [`RecordWriter::send`].
     pub fn reserve(&mut self, bytes: usize) -> Result<Reservation<'_>> {
-        self.reserve_until(bytes, Until::Ever)
+        self.reserve_timeout(bytes, Timeout::Never)
     }
 
-    /// The same, if there is room.
+    /// Lends the place of a record, if there is room for it in time.
     ///
     /// # Errors
-    /// Those of [`RecordWriter::try_send`].
-    pub fn try_reserve(&mut self, bytes: usize) -> Result<Reservation<'_>> {
-        self.reserve_until(bytes, Until::Now)
-    }
-
-    fn reserve_until(&mut self, bytes: usize, until: Until) -> Result<Reservation<'_>> {
-        self.make_room(bytes, until)?;
+    /// Those of [`RecordWriter::send_timeout`].
+    pub fn reserve_timeout(
+        &mut self,
+        bytes: usize,
+        timeout: impl Into<Timeout>,
+    ) -> Result<Reservation<'_>> {
+        self.make_room(bytes, timeout.into())?;
         Ok(Reservation { writer: self, bytes, committed: false })
     }
 
     /// Makes the record appear for which room was made, and counts it.
-    #[inline]
+    #[inline(always)]
     fn commit(&mut self, bytes: usize) {
         let Endpoint { end, ring } = self;
         ring.commit(&*end.map, bytes);
@@ -104,21 +114,22 @@ impl Endpoint<record::RecordWriter> {
 
     /// Has room for a record. While all is as it was (this is the same process, the reader is
     /// there, the room is known, it is not time to look around) nothing else is looked at.
-    #[inline]
-    fn make_room(&mut self, bytes: usize, until: Until) -> Result<()> {
+    #[inline(always)]
+    fn make_room(&mut self, bytes: usize, timeout: Timeout) -> Result<()> {
         let Endpoint { end, ring } = self;
         end.check_here()?;
         let as_before = ring.is_known_to_fit(ring.footprint(bytes)) && !end.is_gone();
         if as_before && !end.looks_around() {
             return Ok(());
         }
-        self.find_room(bytes, until)
+        self.find_room(bytes, timeout)
     }
 
     #[cold]
     #[inline(never)]
-    fn find_room(&mut self, bytes: usize, until: Until) -> Result<()> {
+    fn find_room(&mut self, bytes: usize, timeout: Timeout) -> Result<()> {
         let Endpoint { end, ring } = self;
+        let until = timeout.start();
         end.say_cpu();
         end.be_reached();
         end.take_up_tuning();
@@ -170,6 +181,7 @@ impl Endpoint<record::RecordWriter> {
 impl Ring for record::RecordWriter {
     const ROLE: Role = Role::Writer;
     const KIND: u32 = RECORD;
+    type Options = WriterOptions;
 
     fn resume(map: &Map) -> std::result::Result<record::RecordWriter, Corrupt> {
         record::RecordWriter::resume(map)
@@ -197,8 +209,18 @@ fn say_wanted(end: &End, ring: &record::RecordWriter, needed: (u64, u64)) {
     sleep.wanted_arena.store(needed.1, Ordering::Relaxed);
 }
 
-/// A record that is being written in place.
+/// A record that is being written in place. Dropping it leaves nothing behind.
+///
+/// ```
+/// let (mut writer, mut reader) = weir::records(&weir::Options::new())?;
+/// let mut place = writer.reserve(100_000)?;
+/// place.view()?.copy_from(0, b"the beginning");
+/// place.commit()?;
+/// assert_eq!(reader.receive(&mut vec![0; 100_000])?, Some(100_000));
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Debug)]
+#[must_use = "a record that is not committed is not sent"]
 pub struct Reservation<'a> {
     writer: &'a mut RecordWriter,
     bytes: usize,
@@ -206,7 +228,7 @@ pub struct Reservation<'a> {
 }
 
 impl Reservation<'_> {
-    /// Its bytes, zeros or what lay there before.
+    /// Returns the bytes of the record, which are zeros or what lay there before.
     ///
     /// # Errors
     /// This is a forked child, and the end its parent's.

@@ -1,14 +1,4 @@
 //! Streams of bytes: [`pipe`] makes a [`Writer`] and a [`Reader`].
-//!
-//! ```
-//! let (mut writer, mut reader) = weir::pipe(&weir::Options::new())?;
-//! writer.write(b"hello")?;
-//! let mut buffer = [0; 16];
-//! assert_eq!(reader.read(&mut buffer)?, 5);
-//! drop(writer);
-//! assert_eq!(reader.read(&mut buffer)?, 0);
-//! # Ok::<(), weir::Error>(())
-//! ```
 
 mod reader;
 mod writer;
@@ -20,7 +10,17 @@ use crate::error::Result;
 use crate::pipe::endpoint::both_ends;
 use crate::pipe::options::Options;
 
-/// Makes a stream; both ends are in this process until one is handed on.
+/// Makes a pipe of bytes. Both ends are in this process until one is handed on.
+///
+/// ```
+/// let (mut writer, mut reader) = weir::pipe(&weir::Options::new())?;
+/// writer.write(b"hello")?;
+/// let mut buffer = [0; 16];
+/// assert_eq!(reader.read(&mut buffer)?, 5);
+/// drop(writer);
+/// assert_eq!(reader.read(&mut buffer)?, 0);
+/// # Ok::<(), weir::Error>(())
+/// ```
 ///
 /// # Errors
 /// A size is out of its range; the kernel has no memory or descriptors.

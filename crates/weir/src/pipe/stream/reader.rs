@@ -2,20 +2,31 @@
 
 use crate::error::{ErrorKind, Result};
 use crate::memory::Map;
-use crate::park::Until;
+use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
 use crate::pipe::end::{End, Ended};
 use crate::pipe::endpoint::{Endpoint, Ring};
+use crate::pipe::options::ReaderOptions;
 use crate::pipe::storage::corrupt;
 use std::io;
-use std::time::Duration;
 use weir_ring::account::{add, raise};
 use weir_ring::layout::{Header, STREAM};
 use weir_ring::primitive::Ordering;
 use weir_ring::stream::StreamReader;
 use weir_ring::{Corrupt, Memory};
 
-/// The end of a stream that reads. Dropping it closes the stream.
+/// The end of a stream that reads. Dropping it closes the stream. It is a [`std::io::Read`] too.
+///
+/// ```
+/// use std::io::Read as _;
+/// let (mut writer, mut reader) = weir::pipe(&weir::Options::new())?;
+/// writer.write(b"hello")?;
+/// drop(writer);
+/// let mut text = String::new();
+/// reader.read_to_string(&mut text)?;
+/// assert_eq!(text, "hello");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub type Reader = Endpoint<StreamReader>;
 
 /// Whether there is something to read in a memory, or another to go over to.
@@ -30,8 +41,8 @@ fn has_moved(header: &Header) -> bool {
 }
 
 impl Endpoint<StreamReader> {
-    /// Reads what is there, at least a byte, waiting for it as long as it takes; 0 once the writer
-    /// is gone and all is read.
+    /// Reads what is there, at least a byte, waiting for it as long as it takes. Returns how many bytes
+    /// it read, 0 once the writer is gone and all is read.
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`]: the memory says what cannot be.
@@ -47,12 +58,16 @@ impl Endpoint<StreamReader> {
         self.read_until(buffer, Until::Now)
     }
 
-    /// Reads what comes in that time.
+    /// Reads what comes in time.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`]: nothing came.
-    pub fn read_for(&mut self, buffer: &mut [u8], time: Duration) -> Result<usize> {
-        self.read_until(buffer, Until::after(time))
+    pub fn read_timeout(
+        &mut self,
+        buffer: &mut [u8],
+        timeout: impl Into<Timeout>,
+    ) -> Result<usize> {
+        self.read_until(buffer, timeout.into().start())
     }
 
     pub(crate) fn read_until(&mut self, buffer: &mut [u8], until: Until) -> Result<usize> {
@@ -139,7 +154,7 @@ impl Endpoint<StreamReader> {
         Ok(())
     }
 
-    /// A lower bound of the bytes that can be read without waiting, which stays true until this end
+    /// Returns a lower bound of the bytes that can be read without waiting, which stays true until this end
     /// reads.
     ///
     /// # Errors
@@ -153,6 +168,7 @@ impl Endpoint<StreamReader> {
 impl Ring for StreamReader {
     const ROLE: Role = Role::Reader;
     const KIND: u32 = STREAM;
+    type Options = ReaderOptions;
 
     fn resume(map: &Map) -> std::result::Result<StreamReader, Corrupt> {
         StreamReader::resume(map)

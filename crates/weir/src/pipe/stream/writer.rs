@@ -2,16 +2,16 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Extent, Map};
-use crate::park::Until;
+use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
 use crate::pipe::defaults::out_of_range;
 use crate::pipe::end::{End, Ended, drain};
 use crate::pipe::endpoint::{Endpoint, Ring};
+use crate::pipe::options::WriterOptions;
 use crate::pipe::storage::{corrupt, say_shape};
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 use weir_policy::pipe::Shape;
 use weir_ring::account::add;
 use weir_ring::layout::STREAM;
@@ -19,11 +19,21 @@ use weir_ring::primitive::Ordering;
 use weir_ring::stream::StreamWriter;
 use weir_ring::{Corrupt, Memory};
 
-/// The end of a stream that writes. Dropping it closes the stream.
+/// The end of a stream that writes. Dropping it closes the stream. It is a [`std::io::Write`] too.
+///
+/// ```
+/// use std::io::Write as _;
+/// let (mut writer, mut reader) = weir::pipe(&weir::Options::new())?;
+/// writeln!(writer, "{} bytes", 7)?;
+/// let mut buffer = [0; 64];
+/// let count = reader.read(&mut buffer)?;
+/// assert_eq!(&buffer[..count], b"7 bytes\n");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub type Writer = Endpoint<StreamWriter>;
 
 impl Endpoint<StreamWriter> {
-    /// Writes all of `bytes`, waiting for room as long as it takes: their number.
+    /// Writes all of `bytes`, waiting for room as long as it takes. Returns how many they are.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`]: the reader has closed or died; [`Error::written_bytes`] says how much
@@ -40,12 +50,12 @@ impl Endpoint<StreamWriter> {
         self.write_until(bytes, Until::Now)
     }
 
-    /// Writes as much as there comes to be room for in that time.
+    /// Writes as much as there is room for in time.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`]: nothing could be written in time. [`ErrorKind::Closed`].
-    pub fn write_for(&mut self, bytes: &[u8], time: Duration) -> Result<usize> {
-        self.write_until(bytes, Until::after(time))
+    pub fn write_timeout(&mut self, bytes: &[u8], timeout: impl Into<Timeout>) -> Result<usize> {
+        self.write_until(bytes, timeout.into().start())
     }
 
     fn write_until(&mut self, bytes: &[u8], until: Until) -> Result<usize> {
@@ -56,7 +66,7 @@ impl Endpoint<StreamWriter> {
         let (whole, mut done) = (bytes.len() as u64, 0);
         while done < bytes.len() {
             let left = whole - done as u64;
-            let published = |error: Error| error.with_bytes(done as u64);
+            let published = |error: Error| error.with_bytes(done);
             let step = match self.step(whole, left, until).map_err(published)? {
                 0 if done > 0 => break,
                 0 => return Err(self.none(until)),
@@ -185,11 +195,11 @@ impl Endpoint<StreamWriter> {
         Ok(())
     }
 
-    /// Sets segment and atomic bound.
+    /// Sets the segment and the atomic bound.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`]: out of range.
-    pub fn set_shape(&mut self, segment_bytes: u64, atomic_bytes: u64) -> Result<()> {
+    pub fn set_sizes(&mut self, segment_bytes: u64, atomic_bytes: u64) -> Result<()> {
         let (end, _) = self.parts()?;
         let capacity = end.shape.capacity_bytes();
         let sizes = (Some(segment_bytes), Some(atomic_bytes));
@@ -199,7 +209,7 @@ impl Endpoint<StreamWriter> {
         Ok(())
     }
 
-    /// A lower bound of the bytes that can be written without waiting, which stays true until this
+    /// Returns a lower bound of the bytes that can be written without waiting, which stays true until this
     /// end writes.
     ///
     /// # Errors
@@ -213,6 +223,7 @@ impl Endpoint<StreamWriter> {
 impl Ring for StreamWriter {
     const ROLE: Role = Role::Writer;
     const KIND: u32 = STREAM;
+    type Options = WriterOptions;
 
     fn resume(map: &Map) -> std::result::Result<StreamWriter, Corrupt> {
         StreamWriter::resume(map)

@@ -2,7 +2,7 @@
 
 use super::{Ring, Sides};
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::Until;
+use crate::park::{Until, futex};
 use crate::pipe::end::drain;
 use crate::pipe::stream::Reader;
 use crate::pool::core::Shared;
@@ -40,8 +40,7 @@ pub fn say(reader: &mut Reader, counts: [u64; 4]) {
 pub fn run(ring: &Arc<Ring>) {
     weir_sys::signals::block_all();
     let mut troubles = 0;
-    // Relaxed: whoever sets it wakes this thread, which looks again.
-    while !ring.stops.load(Ordering::Relaxed) {
+    while !ring.stops() {
         if sleep(ring).is_err() {
             return;
         }
@@ -80,14 +79,14 @@ fn sleep(ring: &Arc<Ring>) -> Result<()> {
     let header = map.header();
     drain::announce(header);
     let is_full = drain::fill(header).saturating_add(segment_bytes) > map.extent().ring_bytes;
-    // Relaxed: as in `run`; the fence in `announce` comes before. Another memory has a writer that
-    // knows nothing of this thread yet: that is gone over to at once.
-    let has_moved = drain::has_moved(header);
-    if !is_full && !has_moved && !ring.stops.load(Ordering::Relaxed) {
-        drain::sleep(header);
-    }
+    // Another memory has a writer that knows nothing of this thread yet: that is gone over to at
+    // once.
+    let slept = match is_full || drain::has_moved(header) {
+        true => Ok(()),
+        false => futex::wait_any(&[drain::asleep(header), (&ring.stops, 0)], None),
+    };
     drain::rise(header);
-    Ok(())
+    slept.map_err(|cause| Error::os("wait for", "a pipe to be full", cause))
 }
 
 /// Moves what is in the ring, as far as there is room.
@@ -97,8 +96,7 @@ fn pass(ring: &Arc<Ring>, sides: &mut Sides, troubles: &mut u32) -> Result<Pass>
         if left == 0 {
             return Ok(Pass::More);
         }
-        // Relaxed: as in `run`.
-        if ring.stops.load(Ordering::Relaxed) {
+        if ring.stops() {
             return Ok(Pass::Over);
         }
         let space = match sides.backlog.reserve() {

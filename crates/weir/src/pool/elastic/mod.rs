@@ -7,30 +7,45 @@
 
 mod drainer;
 
+use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Map;
-use crate::park::{Interest, Until, Wait};
+use crate::park::{Source, Timeout, Until, futex};
 use crate::pipe::end::drain;
 use crate::pipe::stream::Reader;
 use crate::pool::{BacklogReader, BacklogWriter, Pool};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 use weir_ring::Memory;
 use weir_ring::account::Account;
-use weir_ring::primitive::{Ordering, fence};
+use weir_ring::primitive::{AtomicU32, Ordering, fence};
 
-/// Looks whether the thread has ended, before it is woken once more; and the time until then.
-const LOOKS: u32 = 100;
-const PAUSE: Duration = Duration::from_micros(200);
-
-/// The end of a stream that reads, with a backlog in a pool. Dropping it closes the stream and
-/// gives up what is left.
+/// A reader's end of a stream with a backlog in a pool, made by [`Reader::elastic`]. Dropping it
+/// closes the stream and gives up what is left.
+///
+/// ```
+/// use weir::{Options, Pool, PoolOptions};
+/// let (mut writer, reader) = weir::pipe(&Options::new().capacity_bytes(64 << 10))?;
+/// let mut reader = reader.elastic(&Pool::new(&PoolOptions::new().memory_bytes(4 << 20))?)?;
+/// // Sixteen times what the pipe holds, before anybody reads.
+/// writer.write(&[7; 1 << 20])?;
+/// drop(writer);
+/// let mut bytes = 0;
+/// let mut buffer = [0; 4096];
+/// loop {
+///     match reader.read(&mut buffer)? {
+///         0 => break,
+///         read => bytes += read,
+///     }
+/// }
+/// assert_eq!(bytes, 1 << 20);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct ElasticReader {
     ring: Arc<Ring>,
@@ -54,7 +69,9 @@ enum Look {
 #[derive(Debug)]
 struct Ring {
     sides: Mutex<Sides>,
-    stops: AtomicBool,
+    /// Not 0 once the thread is to end, which sleeps on it beside the word of the ring: that a
+    /// hostile writer can write over.
+    stops: AtomicU32,
     /// The reader found the ring in use.
     kept_out: AtomicBool,
 }
@@ -90,6 +107,12 @@ impl Ring {
         })
     }
 
+    /// Whether the thread is to end.
+    fn stops(&self) -> bool {
+        // Acquire pairs with the release in the reader's drop.
+        self.stops.load(Ordering::Acquire) != 0
+    }
+
     /// Whether the reader found the ring in use. To be asked after it was left.
     fn kept_one_out(&self) -> bool {
         // Pairs with the fence in `enter`.
@@ -108,11 +131,8 @@ impl Reader {
         reader.parts()?;
         let (writer, backlog) = pool.backlog()?;
         let sides = Mutex::new(Sides { reader, backlog: writer });
-        let ring = Arc::new(Ring {
-            sides,
-            stops: AtomicBool::new(false),
-            kept_out: AtomicBool::new(false),
-        });
+        let ring =
+            Arc::new(Ring { sides, stops: AtomicU32::new(0), kept_out: AtomicBool::new(false) });
         let drained = ring.clone();
         let thread = weir_sys::threads::start("weir-drain", move || drainer::run(&drained))
             .map_err(|cause| Error::os("start", "the thread of an elastic pipe", cause))?;
@@ -139,12 +159,16 @@ impl ElasticReader {
         self.read_until(buffer, Until::Now)
     }
 
-    /// Reads what comes in that time.
+    /// Reads what is there, if anything comes in time.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`]: nothing came.
-    pub fn read_for(&mut self, buffer: &mut [u8], time: Duration) -> Result<usize> {
-        self.read_until(buffer, Until::after(time))
+    /// [`ErrorKind::TimedOut`]: nothing came. Those of [`ElasticReader::read`].
+    pub fn read_timeout(
+        &mut self,
+        buffer: &mut [u8],
+        timeout: impl Into<Timeout>,
+    ) -> Result<usize> {
+        self.read_until(buffer, timeout.into().start())
     }
 
     fn backlog(&mut self) -> Result<&mut BacklogReader> {
@@ -155,7 +179,7 @@ impl ElasticReader {
 
     fn read_until(&mut self, buffer: &mut [u8], until: Until) -> Result<usize> {
         loop {
-            match self.backlog()?.try_take(buffer) {
+            match self.backlog()?.try_read(buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Ok(bytes) if bytes > 0 || buffer.is_empty() => {
                     self.count();
@@ -257,7 +281,7 @@ impl ElasticReader {
         if self.nested.is_none() {
             let nested = epoll::create(CreateFlags::CLOEXEC).map_err(failed)?;
             let data = EventData::new_u64(0);
-            let backlog = self.backlog()?.descriptor()?;
+            let backlog = self.backlog()?.poll_descriptor()?;
             epoll::add(&nested, backlog, data, EventFlags::IN).map_err(failed)?;
             let mut sides = self.ring.lock();
             let ring = sides.reader.poll_descriptor()?;
@@ -283,42 +307,52 @@ impl ElasticReader {
     }
 }
 
-impl<'a> Wait<'a> {
-    /// For data of an elastic reader, in memory, or the end of its stream. It counts as a
-    /// descriptor.
-    ///
-    /// # Errors
-    /// There are too many already; the kernel has no descriptors.
-    pub fn elastic_reader(self, reader: &'a mut ElasticReader) -> Result<Wait<'a>> {
-        self.descriptor(reader.armed_descriptor()?, Interest::Read)
+impl Waitable for ElasticReader {
+    fn source(&mut self) -> &mut dyn Source {
+        self
+    }
+}
+
+/// It counts as a descriptor: what it waits for may lie in the ring or in the backlog.
+impl Source for ElasticReader {
+    fn is_ready(&mut self, _: u64) -> Result<bool> {
+        let descriptor = self.armed_descriptor()?;
+        let mut asked = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
+        match poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+            Ok(count) => Ok(count > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(cause) => Err(Error::os("wait for", "a descriptor", cause)),
+        }
+    }
+
+    fn announce(&mut self, wanted: u64) -> Result<Option<u32>> {
+        Ok((!self.is_ready(wanted)?).then_some(0))
+    }
+
+    fn retract(&mut self) {}
+
+    fn words<'w>(&'w self, _: u32, _: &mut Vec<(&'w AtomicU32, u32)>) {}
+
+    fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {
+        self.poll_descriptor().map(Some)
     }
 }
 
 impl Drop for ElasticReader {
     fn drop(&mut self) {
-        let map: Option<Arc<Map>> = {
-            // In a forked child there is no thread, and the lock may be held by nobody.
-            if self.backlog.as_ref().is_none_or(|backlog| !backlog.is_here()) {
-                std::mem::forget(self.thread.take());
-                return;
-            }
-            // Relaxed: the wake-ups below order it.
-            self.ring.stops.store(true, Ordering::Relaxed);
-            // A thread that waits for room learns that nobody reads.
-            drop(self.backlog.take());
-            let mut sides = self.ring.lock();
-            sides.reader.parts().ok().map(|(end, _)| end.map.clone())
-        };
-        let (Some(thread), Some(map)) = (self.thread.take(), map) else { return };
-        // Once, as a rule. Again and again where a hostile writer puts it to sleep meanwhile.
-        while !thread.is_finished() {
-            drain::wake(map.header());
-            (0..LOOKS).take_while(|_| !thread.is_finished()).for_each(|_| std::thread::yield_now());
-            if !thread.is_finished() {
-                std::thread::sleep(PAUSE);
-            }
+        // In a forked child there is no thread, and the lock may be held by nobody.
+        if self.backlog.as_ref().is_none_or(|backlog| !backlog.is_here()) {
+            std::mem::forget(self.thread.take());
+            return;
         }
-        let _ = thread.join();
+        // Release pairs with the acquire in `Ring::stops`.
+        self.ring.stops.store(1, Ordering::Release);
+        // A thread that waits for room learns that nobody reads.
+        drop(self.backlog.take());
+        futex::wake(&self.ring.stops, u32::MAX);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 

@@ -14,11 +14,11 @@ fn a_failing_write() {
             made.faults.fail_after(nth, Direction::ToDisk, failure);
             let (mut at, mut told) = (0, 0);
             while at < 100 * PAGE {
-                match writer.put_for(&data(at, PAGE), PATIENCE) {
+                match writer.write_timeout(&data(at, PAGE), PATIENCE) {
                     Ok(n) => at += n,
                     Err(error) => {
                         assert_eq!(cause(&error), Some(failure.raw_os_error()), "{error}");
-                        at += error.written_bytes() as usize;
+                        at += error.written_bytes().unwrap_or_default();
                         told += 1;
                     }
                 }
@@ -28,7 +28,7 @@ fn a_failing_write() {
             assert!(made.pool.trouble().is_none(), "it is over");
             drop(writer);
             take(&mut reader, 0, at);
-            assert_eq!(reader.take(&mut [0]).expect("the end"), 0);
+            assert_eq!(reader.read(&mut [0]).expect("the end"), 0);
             all_is_given_back(&made.pool);
             assert!(made.pool.account().spilled_bytes > 0);
         }
@@ -57,20 +57,21 @@ fn a_full_device_holds_the_writer_up_and_loses_nothing() {
             // From now on it is as with any full pipe, while writing is tried again.
             put += put_until_full(&made.pool, &mut writer, put);
             let before = made.faults.started(Direction::ToDisk);
-            assert_eq!(writer.try_put(b"x").expect_err("full").kind(), ErrorKind::WouldBlock);
+            assert_eq!(writer.try_write(b"x").expect_err("full").kind(), ErrorKind::WouldBlock);
             while made.faults.started(Direction::ToDisk) < before + 3 {
-                let error = writer.put_for(b"x", Duration::from_millis(30)).expect_err("full");
+                let error =
+                    writer.write_timeout(b"x", Duration::from_millis(30)).expect_err("full");
                 assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
             }
             made.faults.fail_all(Direction::ToDisk, None);
-            let n = writer.put_for(&data(put, 64 * PAGE), PATIENCE).expect("it works again");
+            let n = writer.write_timeout(&data(put, 64 * PAGE), PATIENCE).expect("it works again");
             assert_eq!(n, 64 * PAGE);
             put += n;
             assert!(made.pool.trouble().is_none());
         }
         drop(writer);
         take(&mut reader, 0, put);
-        assert_eq!(reader.take(&mut [0]).expect("the end"), 0);
+        assert_eq!(reader.read(&mut [0]).expect("the end"), 0);
         all_is_given_back(&made.pool);
     }
 }
@@ -92,7 +93,7 @@ fn what_a_dead_device_does_not_take_is_read_from_memory() {
     }
     drop(writer);
     take(&mut reader, taken, put - taken);
-    assert_eq!(reader.take(&mut [0]).expect("the end"), 0);
+    assert_eq!(reader.read(&mut [0]).expect("the end"), 0);
     all_is_given_back(&made.pool);
     let account = made.pool.account();
     assert_eq!((account.spilled_bytes, account.read_back_bytes), (0, 0));
@@ -113,12 +114,12 @@ fn every_writer_is_told_of_trouble_once() {
         put.push(bytes);
     }
     for writer in &mut writers {
-        assert_eq!(writer.try_put(b"x").expect_err("full").kind(), ErrorKind::WouldBlock);
+        assert_eq!(writer.try_write(b"x").expect_err("full").kind(), ErrorKind::WouldBlock);
     }
     drop(writers);
     for (reader, bytes) in readers.iter_mut().zip(put) {
         take(reader, 0, bytes);
-        assert_eq!(reader.take(&mut [0]).expect("the end"), 0);
+        assert_eq!(reader.read(&mut [0]).expect("the end"), 0);
     }
     all_is_given_back(&made.pool);
 }
@@ -130,13 +131,13 @@ fn a_failing_read_is_an_error() {
     for failure in CAUSES {
         let made = make(options(16, 4096));
         let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
-        assert_eq!(writer.put_for(&data(0, 100 * PAGE), PATIENCE).expect("put"), 100 * PAGE);
+        assert_eq!(writer.write_timeout(&data(0, 100 * PAGE), PATIENCE).expect("put"), 100 * PAGE);
         drop(writer);
         let (mut taken, mut failed) = (0, 0);
         let mut buffer = vec![0; 3000];
         while taken < 100 * PAGE {
             made.faults.fail_all(Direction::FromDisk, Some(failure));
-            match reader.take_for(&mut buffer, PATIENCE) {
+            match reader.read_timeout(&mut buffer, PATIENCE) {
                 Ok(n) => {
                     assert!(buffer[..n] == data(taken, n));
                     taken += n;
@@ -154,7 +155,7 @@ fn a_failing_read_is_an_error() {
             }
         }
         assert!(failed > 3, "{failed}");
-        assert_eq!(reader.take(&mut buffer).expect("the end"), 0);
+        assert_eq!(reader.read(&mut buffer).expect("the end"), 0);
         all_is_given_back(&made.pool);
     }
 }
@@ -163,11 +164,11 @@ fn a_failing_read_is_an_error() {
 fn read_what_was_lost(made: &Made) -> (usize, Option<Error>) {
     made.faults.lose_after(3);
     let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
-    assert_eq!(writer.put_for(&data(0, 100 * PAGE), PATIENCE).expect("put"), 100 * PAGE);
+    assert_eq!(writer.write_timeout(&data(0, 100 * PAGE), PATIENCE).expect("put"), 100 * PAGE);
     drop(writer);
     let (mut sound, mut buffer) = (0, vec![0; PAGE]);
     loop {
-        match reader.take_for(&mut buffer, PATIENCE) {
+        match reader.read_timeout(&mut buffer, PATIENCE) {
             Ok(0) => return (sound, None),
             Ok(n) if buffer[..n] == data(sound, n) => sound += n,
             Ok(_) => return (sound, None),
@@ -175,7 +176,7 @@ fn read_what_was_lost(made: &Made) -> (usize, Option<Error>) {
                 // Again and again: it does not come back, and nothing else comes in its place.
                 for _ in 0..3 {
                     rest(&made.pool);
-                    let again = reader.take_for(&mut buffer, PATIENCE).expect_err("lost");
+                    let again = reader.read_timeout(&mut buffer, PATIENCE).expect_err("lost");
                     assert_eq!(again.to_string(), error.to_string());
                 }
                 return (sound, Some(error));
@@ -210,7 +211,7 @@ fn all_that_is_verified_comes_as_it_went() {
     let made = make(options(16, 4096).verify(true));
     let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
     let whole = 300 * PAGE + 17;
-    assert_eq!(writer.put_for(&data(0, whole), PATIENCE).expect("put"), whole);
+    assert_eq!(writer.write_timeout(&data(0, whole), PATIENCE).expect("put"), whole);
     drop(writer);
     take(&mut reader, 0, whole);
     let account = made.pool.account();
@@ -224,24 +225,24 @@ fn a_stream_that_cannot_be_read_back_keeps_no_other_up() {
     let made = make(options(16, 4096));
     let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
     let (mut second, mut read_second) = made.pool.backlog().expect("backlog");
-    assert_eq!(writer.put_for(&data(0, 60 * PAGE), PATIENCE).expect("put"), 60 * PAGE);
+    assert_eq!(writer.write_timeout(&data(0, 60 * PAGE), PATIENCE).expect("put"), 60 * PAGE);
     rest(&made.pool);
     made.faults.fail_all(Direction::FromDisk, Some(Errno::IO));
     let (mut taken, mut buffer) = (0, vec![0; PAGE]);
-    while let Ok(n) = reader.take_for(&mut buffer, PATIENCE) {
+    while let Ok(n) = reader.read_timeout(&mut buffer, PATIENCE) {
         assert!(buffer[..n] == data(taken, n));
         taken += n;
     }
     for round in 0..50 {
         let bytes = data(round, 2 * PAGE);
-        assert_eq!(second.put_for(&bytes, PATIENCE).expect("put"), 2 * PAGE);
+        assert_eq!(second.write_timeout(&bytes, PATIENCE).expect("put"), 2 * PAGE);
         take(&mut read_second, round, 2 * PAGE);
-        assert!(reader.take_for(&mut buffer, PATIENCE).is_err(), "still");
+        assert!(reader.read_timeout(&mut buffer, PATIENCE).is_err(), "still");
     }
     made.faults.fail_all(Direction::FromDisk, None);
     rest(&made.pool);
     drop(writer);
-    let _ = reader.try_take(&mut []);
+    let _ = reader.try_read(&mut []);
     take(&mut reader, taken, 60 * PAGE - taken);
     drop((second, read_second, reader));
     all_is_given_back(&made.pool);
@@ -254,7 +255,7 @@ fn what_is_being_written_is_read_from_memory() {
     let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
     let mut put = 0;
     let mut block = data(put, PAGE);
-    while let Ok(n) = writer.try_put(&block) {
+    while let Ok(n) = writer.try_write(&block) {
         put += n;
         block = data(put, PAGE);
     }
@@ -272,17 +273,17 @@ fn what_is_being_written_is_read_from_memory() {
     take(&mut reader, put, more);
     made.faults.hold(Direction::ToDisk, false);
     let from = put + more;
-    assert_eq!(writer.put_for(&data(from, 50 * PAGE), PATIENCE).expect("put"), 50 * PAGE);
+    assert_eq!(writer.write_timeout(&data(from, 50 * PAGE), PATIENCE).expect("put"), 50 * PAGE);
     drop(writer);
     take(&mut reader, from, 50 * PAGE);
-    assert_eq!(reader.take(&mut [0]).expect("the end"), 0);
+    assert_eq!(reader.read(&mut [0]).expect("the end"), 0);
     all_is_given_back(&made.pool);
 }
 
 /// As far as there is room while the disk does not answer.
 fn put_until_held(writer: &mut BacklogWriter, from: usize) -> usize {
     let mut at = from;
-    while let Ok(n) = writer.try_put(&data(at, PAGE)) {
+    while let Ok(n) = writer.try_write(&data(at, PAGE)) {
         at += n;
     }
     at - from
@@ -292,20 +293,20 @@ fn put_until_held(writer: &mut BacklogWriter, from: usize) -> usize {
 fn a_read_that_takes_long_is_waited_for() {
     let made = make(options(16, 4096));
     let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
-    assert_eq!(writer.put_for(&data(0, 100 * PAGE), PATIENCE).expect("put"), 100 * PAGE);
+    assert_eq!(writer.write_timeout(&data(0, 100 * PAGE), PATIENCE).expect("put"), 100 * PAGE);
     rest(&made.pool);
     made.faults.hold(Direction::FromDisk, true);
     let (mut taken, mut buffer) = (0, vec![0; PAGE]);
     let time = Duration::from_millis(30);
     let error = loop {
-        match reader.take_for(&mut buffer, time) {
+        match reader.read_timeout(&mut buffer, time) {
             Ok(n) => taken += n,
             Err(error) => break error,
         }
     };
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    assert_eq!(error.to_string(), "cannot take from the backlog: nothing came");
-    assert_eq!(reader.try_take(&mut buffer).expect_err("yet").kind(), ErrorKind::WouldBlock);
+    assert_eq!(error.to_string(), "cannot read from the backlog: nothing came");
+    assert_eq!(reader.try_read(&mut buffer).expect_err("yet").kind(), ErrorKind::WouldBlock);
     assert!(taken < 100 * PAGE);
     until("reads are under way", || made.faults.held() > 0);
     let faults = made.faults.clone();
@@ -313,10 +314,10 @@ fn a_read_that_takes_long_is_waited_for() {
     take(&mut reader, taken, 100 * PAGE - taken);
     letting_go.join().expect("no panic");
     // One that goes while its block is being read.
-    assert_eq!(writer.put_for(&data(0, 100 * PAGE), PATIENCE).expect("put"), 100 * PAGE);
+    assert_eq!(writer.write_timeout(&data(0, 100 * PAGE), PATIENCE).expect("put"), 100 * PAGE);
     rest(&made.pool);
     made.faults.hold(Direction::FromDisk, true);
-    while reader.take_for(&mut buffer, time).is_ok() {}
+    while reader.read_timeout(&mut buffer, time).is_ok() {}
     until("reads are under way", || made.faults.held() > 0);
     drop((reader, writer));
     let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
@@ -336,12 +337,12 @@ fn a_pool_goes_in_the_midst_of_transfers() {
         let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
         if direction == Direction::FromDisk {
             let bytes = data(0, 100 * PAGE);
-            assert_eq!(writer.put_for(&bytes, PATIENCE).expect("put"), bytes.len());
+            assert_eq!(writer.write_timeout(&bytes, PATIENCE).expect("put"), bytes.len());
             rest(&made.pool);
         }
         made.faults.hold(direction, true);
-        while direction == Direction::ToDisk && writer.try_put(&[1; PAGE]).is_ok() {}
-        while direction == Direction::FromDisk && reader.try_take(&mut [0; PAGE]).is_ok() {}
+        while direction == Direction::ToDisk && writer.try_write(&[1; PAGE]).is_ok() {}
+        while direction == Direction::FromDisk && reader.try_read(&mut [0; PAGE]).is_ok() {}
         until("transfers are under way", || made.faults.held() > 0);
         let core = Arc::downgrade(&made.pool.owner.core);
         drop((writer, reader, made));

@@ -61,7 +61,7 @@ impl Ends {
     /// What the ends of this stream can do now.
     fn go_on(&mut self, stream: u32) {
         while self.to_write > 0 {
-            match self.writer.try_put(&block_of(stream, self.written)) {
+            match self.writer.try_write(&block_of(stream, self.written)) {
                 Ok(bytes) => assert_eq!(bytes, PAGE),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => panic!("{error}"),
@@ -70,7 +70,7 @@ impl Ends {
         }
         let mut came = [0; PAGE];
         while self.to_read > 0 && self.read < self.written {
-            match self.reader.try_take(&mut came) {
+            match self.reader.try_read(&mut came) {
                 Ok(bytes) => assert_eq!(bytes, PAGE),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => panic!("{error}"),

@@ -92,7 +92,7 @@ impl Model {
                 assert!(Instant::now() < deadline, "{} bytes are left", stream.queue.len());
             }
             if let Some(mut reader) = stream.ends.1.take() {
-                assert_eq!(reader.take(&mut [0]).expect("the end"), 0);
+                assert_eq!(reader.read(&mut [0]).expect("the end"), 0);
             }
         }
         all_is_given_back(&self.made.pool);
@@ -108,7 +108,7 @@ impl Stream {
     fn put(&mut self, bytes: usize) {
         let (Some(writer), reader) = (&mut self.ends.0, &self.ends.1) else { return };
         let data = data(self.next, bytes);
-        let put = match writer.try_put(&data) {
+        let put = match writer.try_write(&data) {
             Ok(n) => n,
             Err(error) if reader.is_none() => {
                 assert_eq!(error.kind(), ErrorKind::Closed);
@@ -116,7 +116,7 @@ impl Stream {
             }
             Err(error) => {
                 assert!(expected(&error), "{error}");
-                error.written_bytes() as usize
+                error.written_bytes().unwrap_or_default()
             }
         };
         self.next += put;
@@ -135,7 +135,7 @@ impl Stream {
     fn take_for(&mut self, bytes: usize, time: Duration) {
         let Some(reader) = &mut self.ends.1 else { return };
         let mut buffer = vec![0; bytes];
-        match reader.take_for(&mut buffer, time) {
+        match reader.read_timeout(&mut buffer, time) {
             Ok(0) => assert!(self.ends.0.is_none() && self.queue.is_empty(), "no end"),
             Ok(n) => self.took(&buffer[..n]),
             Err(error) => assert!(expected(&error), "{error}"),

@@ -45,19 +45,19 @@ fn what_was_spilled_is_read_ahead() {
         let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
         let blocks = 4 * frames;
         let bytes = blocks * PAGE;
-        assert_eq!(writer.put_for(&data(0, bytes), PATIENCE).expect("put"), bytes);
+        assert_eq!(writer.write_timeout(&data(0, bytes), PATIENCE).expect("put"), bytes);
         drop(writer);
         let mut buffer = vec![0; PAGE];
         let mut ahead = 0;
         for block in 0..blocks {
             rest(&made.pool);
-            assert_eq!(reader.try_take(&mut buffer).expect("it is there"), PAGE, "{block}");
+            assert_eq!(reader.try_read(&mut buffer).expect("it is there"), PAGE, "{block}");
             assert!(buffer == data(block * PAGE, PAGE));
             let account = made.pool.account();
             ahead = ahead.max(account.read_back_bytes);
             assert!(account.most_memory_bytes <= (frames * PAGE) as u64);
         }
-        assert_eq!(reader.take(&mut buffer).expect("the end"), 0);
+        assert_eq!(reader.read(&mut buffer).expect("the end"), 0);
         all_is_given_back(&made.pool);
         let account = made.pool.account();
         assert!(ahead > bytes as u64 / 2 && ahead <= account.spilled_bytes, "{account:?}");

@@ -1,0 +1,412 @@
+//! The links and channels of one side of an mpx, where it parks, and whom it accepts.
+//!
+//! Gathering goes from the board of the owner to those of its links, and from there to channels; a
+//! side that finds nothing announces that it parks, looks once more, and sleeps.
+
+use super::home::Home;
+use super::link_end::LinkEnd;
+use super::table::{ChannelTable, State};
+use super::turn::{self, Delivery};
+use super::{MpxOptions, OBJECT};
+use crate::connect::acceptor::{Acceptor, Arrival};
+use crate::connect::board::welcome;
+use crate::connect::lifeline::Lifeline;
+use crate::connect::passing::turn_away;
+use crate::connect::site::Inbox;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::LinkMap;
+use crate::park::doorbell::Doorbell;
+use crate::park::{Spinner, Waiting};
+use crate::pipe::options::Options;
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weir_policy::ready::{CONNECTION_UNITS, Work};
+use weir_ring::lane::Side;
+use weir_sys::forks::{self, ParentOnly};
+
+/// An owner looks at all its links so often, since one peer can spoil the board of all.
+pub const LOOK_AT_ALL: Duration = Duration::from_millis(100);
+/// Calls between two readings of the clock while there is always something to do.
+const CALLS: u32 = 64;
+/// Turns of channels that are ready, all of one priority, between two looks at hot lanes.
+const HOT_TURNS: u32 = 8;
+/// Records and bytes after which a call ends that has found more than it can show at once.
+const MOST_RECORDS: usize = 1024;
+const MOST_BYTES: usize = 256 << 10;
+/// What a wake-up is taken to cost where nothing was measured.
+const WAKE_NS: u64 = 20_000;
+
+/// Where an owner waits for peers.
+#[derive(Debug)]
+pub struct Listener {
+    pub acceptor: Acceptor,
+    /// The owner's page, which each peer gets.
+    pub page: ParentOnly,
+    pub options: MpxOptions,
+}
+
+/// One side of an mpx: its owner, [`Mpx`], or a peer, [`MpxPeer`].
+///
+/// Both receive records of channels, and send on channels; neither waits for the other to send.
+///
+/// ```
+/// use weir::mpx::{Answer, Kind};
+/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("exchange");
+/// let mut owner = Mpx::create(&name, &MpxOptions::new())?;
+/// let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
+/// let channel = peer.open(b"echo")?;
+/// peer.send(channel, b"hello")?;
+///
+/// let mut buffer = [0; 4096];
+/// let mut echoed = false;
+/// while !echoed {
+///     let mut back = Vec::new();
+///     owner.receive_each(&mut buffer, |record| back.push((record.channel, record.kind, record.bytes.to_vec())))?;
+///     for (channel, kind, bytes) in back {
+///         match kind {
+///             Kind::Open => owner.accept(channel)?,
+///             Kind::Data => echoed = owner.send(channel, &bytes)? == 5,
+///             _ => {}
+///         }
+///     }
+/// }
+/// let mut came = Vec::new();
+/// while came.is_empty() {
+///     peer.receive_each(&mut buffer, |record| came.extend_from_slice(record.bytes))?;
+/// }
+/// assert_eq!(came, b"hello");
+/// # Ok::<(), weir::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Participant<R> {
+    pub(super) inner: Multiplexer,
+    pub(super) role: R,
+}
+
+/// The role of an owner.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Owner;
+
+/// The role of a peer.
+#[derive(Debug)]
+pub struct Peer {
+    pub(super) channels: u32,
+    /// The link's memory, by which others find its account.
+    pub(super) _memory: ParentOnly,
+}
+
+/// The owner of an mpx. Dropping it ends all its channels and removes its name.
+pub type Mpx = Participant<Owner>;
+
+/// A process that is connected to an mpx and opens channels there. Dropping it ends them; the owner
+/// still receives what was sent.
+pub type MpxPeer = Participant<Peer>;
+
+/// What both sides of an mpx are made of.
+#[derive(Debug)]
+pub struct Multiplexer {
+    pub table: ChannelTable,
+    /// Of an owner.
+    pub listener: Option<Listener>,
+    /// Those that were joined, and their channels here.
+    pub children: Vec<(u32, Mpx)>,
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) doorbell: Option<Doorbell>,
+    looked: Instant,
+    calls: u32,
+    /// What it has said of its sleep.
+    pub(super) said: u32,
+    pub(super) spinner: Spinner,
+    /// The link that was served last.
+    pub(super) last: u32,
+    epoch: u32,
+}
+
+impl Multiplexer {
+    pub fn new(
+        home: Home,
+        inbox: Arc<Inbox>,
+        listener: Option<Listener>,
+        waiting: Waiting,
+    ) -> Multiplexer {
+        let wake_ns = Options::new().resolve().map_or(WAKE_NS, |found| found.levers.wake_ns);
+        Multiplexer {
+            table: ChannelTable::new(home),
+            listener,
+            children: Vec::new(),
+            inbox,
+            doorbell: None,
+            looked: Instant::now(),
+            calls: 0,
+            said: 0,
+            spinner: Spinner::new(waiting, wake_ns),
+            last: 0,
+            epoch: forks::epoch(),
+        }
+    }
+
+    #[inline]
+    pub fn check_here(&self) -> Result<()> {
+        if self.epoch == forks::epoch() { Ok(()) } else { Err(elsewhere()) }
+    }
+
+    /// Begins what changes something: the descriptor is readable until the next `WouldBlock`.
+    #[inline]
+    pub fn act(&self) -> Result<()> {
+        self.check_here()?;
+        self.acted();
+        Ok(())
+    }
+
+    #[inline]
+    pub fn acted(&self) {
+        if let Some(doorbell) = &self.doorbell {
+            doorbell.ring();
+        }
+    }
+
+    /// This one and all that were joined to it.
+    pub fn each<'a>(&'a self, f: &mut dyn FnMut(&'a Multiplexer)) {
+        f(self);
+        self.children.iter().for_each(|(_, child)| child.inner.each(f));
+    }
+
+    /// As [`Multiplexer::each`].
+    pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut Multiplexer)) {
+        f(self);
+        self.children.iter_mut().for_each(|(_, child)| child.inner.each_mut(f));
+    }
+
+    fn child(&mut self, index: u32) -> Option<&mut Multiplexer> {
+        let found = self.children.iter_mut().find(|(at, _)| *at == index);
+        found.map(|(_, child)| &mut child.inner)
+    }
+
+    /// Finds out which channels something has come of.
+    fn collect(&mut self, work: &mut Work) {
+        if self.inbox.has_news() {
+            work.does(self.let_in());
+        }
+        self.calls = self.calls.wrapping_add(1);
+        if self.table.has_priorities
+            || self.table.ready.is_empty()
+            || self.calls.is_multiple_of(HOT_TURNS)
+        {
+            work.does(self.table.look_at_hot());
+        }
+        match &self.table.home {
+            Home::Peer(_) => work.does(self.table.gather_link(0)),
+            Home::Owner(page) => {
+                if page.words().any() {
+                    let page = page.clone();
+                    page.words().gather(|link| work.does(self.table.gather_link(link)));
+                }
+                if self.calls.is_multiple_of(CALLS) {
+                    self.look_at_all_in_time();
+                }
+            }
+        }
+        for (index, child) in &mut self.children {
+            child.inner.collect(work);
+            if !child.inner.table.ready.is_empty() {
+                self.table.wake(*index);
+            }
+        }
+    }
+
+    /// Looks at every link, if it is time: what the board says has perhaps been spoilt.
+    pub(super) fn look_at_all_in_time(&mut self) {
+        if self.listener.is_none() || self.looked.elapsed() < LOOK_AT_ALL {
+            return;
+        }
+        self.looked = Instant::now();
+        for link in 0..self.table.links.len() as u32 {
+            self.table.gather_link(link);
+        }
+        if self.listener.as_ref().is_some_and(|listener| listener.acceptor.is_busy()) {
+            self.inbox.notify();
+            self.let_in();
+        }
+    }
+
+    /// Lets in who came, and hears of who is gone: what work that was.
+    fn let_in(&mut self) -> u32 {
+        let news = self.inbox.take();
+        let mut count = news.gone.len() as u32;
+        for at in news.gone {
+            if let (Some(doorbell), Some(_)) = (&self.doorbell, &self.listener)
+                && let Some(socket) = self.table.link(at).and_then(|link| link.line.socket())
+            {
+                doorbell.remove(socket);
+            }
+            self.table.on_gone(at);
+        }
+        if let Some(listener) =
+            self.listener.as_mut().filter(|listener| news.notified || listener.acceptor.is_busy())
+        {
+            // Whoever comes only to be refused is work as well.
+            count += 1;
+            for arrival in listener.acceptor.admit() {
+                count += 1;
+                self.take_in(arrival);
+            }
+        }
+        count.saturating_mul(CONNECTION_UNITS)
+    }
+
+    /// Takes a peer in, or refuses it.
+    fn take_in(&mut self, arrival: Arrival) {
+        let Some(listener) = &self.listener else { return };
+        let Arrival { socket, memory, identity, .. } = arrival;
+        let peers = self.table.peers();
+        if peers >= listener.options.most_peers as usize {
+            turn_away(socket, &format!("it has {peers} peers, and takes no more"));
+            return;
+        }
+        let Some(file) = memory.get() else { return };
+        let map = match LinkMap::open(file) {
+            Ok(map) => map,
+            Err(error) => {
+                turn_away(socket, &error.to_string());
+                return;
+            }
+        };
+        if let Some(why) = listener.options.objection(map.extent()) {
+            turn_away(socket, &why);
+            return;
+        }
+        let number = self.table.number_for_link();
+        // There are not the means to watch it: it is dropped, and others are not held up.
+        let started = Lifeline::start(socket, self.inbox.clone(), number);
+        let Ok(line) = started.map(Lifeline::exclusive) else { return };
+        // Who is gone already has sent what is to be received all the same.
+        if let Some(page) = listener.page.get() {
+            let _ = welcome(&line, page, number, 0);
+        }
+        if let (Some(doorbell), Some(socket)) = (&self.doorbell, line.socket()) {
+            // It is heard all the same, if late.
+            if let Ok(epoll) = doorbell.add(socket, number.into()) {
+                line.is_polled_by(epoll);
+            }
+        }
+        let home = self.table.home.clone();
+        self.table.add_link(number, LinkEnd::new(Arc::new(map), line, home, identity));
+        self.table.gather_link(number);
+        // It may have died before it had its place.
+        self.table.on_gone(number);
+    }
+
+    /// Serves channels in their order as long as there are some: whether there are more.
+    pub fn serve(&mut self, delivery: &mut Delivery) -> bool {
+        delivery.work = Work::default();
+        loop {
+            self.collect(&mut delivery.work);
+            if !self.serve_one(delivery) {
+                return false;
+            }
+            if delivery.records >= MOST_RECORDS
+                || delivery.bytes >= MOST_BYTES
+                || delivery.work.is_over()
+            {
+                return !self.table.ready.is_empty();
+            }
+        }
+    }
+
+    /// Serves the channel that is next, or the next of what was joined as that: whether there is
+    /// one.
+    fn serve_one(&mut self, delivery: &mut Delivery) -> bool {
+        let Some((index, _)) = self.table.ready.pop() else { return false };
+        delivery.work.does(1);
+        let entry = &self.table.channels[index as usize];
+        if entry.state != State::Joined {
+            self.last = entry.link;
+            turn::serve(&mut self.table, index, delivery);
+            return true;
+        }
+        let id = self.table.id(index);
+        if let Some(child) = self.child(index) {
+            delivery.path.push(id);
+            child.serve_one(delivery);
+            delivery.path.pop();
+            if !child.table.ready.is_empty() {
+                self.table.wake(index);
+            }
+        }
+        true
+    }
+
+    /// Whether anything is there for a call to do.
+    pub fn is_ready(&mut self) -> Result<bool> {
+        self.check_here()?;
+        self.collect(&mut Work::default());
+        Ok(self.has_ready() || self.is_over())
+    }
+
+    /// Whether there is something to do with a channel. Those of which that only seemed so are not
+    /// looked at any more.
+    fn has_ready(&mut self) -> bool {
+        while let Some((index, _)) = self.table.ready.first() {
+            let is_idle = match self.child(index) {
+                Some(child) => !child.has_ready(),
+                None => turn::is_idle(&mut self.table, index),
+            };
+            if !is_idle {
+                return true;
+            }
+            self.table.ready.remove(index);
+        }
+        false
+    }
+
+    /// Of a peer: whether its owner is gone, and nothing is left of it.
+    pub fn is_over(&self) -> bool {
+        self.table.home.side() == Side::Peer && self.table.peers() == 0
+    }
+
+    /// The descriptor to poll.
+    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        self.check_here()?;
+        let failed = || Error::os("poll", OBJECT, Errno::BADF);
+        if self.doorbell.is_none() {
+            let links = || self.table.links.iter().flatten();
+            let own = match &self.listener {
+                Some(listener) => listener.acceptor.socket(),
+                None => links().next().and_then(|link| link.line.socket()),
+            };
+            let doorbell = Doorbell::new(own.ok_or_else(failed)?)?;
+            if self.listener.is_some() {
+                for (number, link) in self.table.links.iter().enumerate() {
+                    if let Some(link) = link
+                        && let Some(socket) = link.line.socket()
+                    {
+                        link.line.is_polled_by(doorbell.add(socket, number as u64)?);
+                    }
+                }
+            }
+            self.doorbell = Some(doorbell);
+        }
+        self.doorbell.as_ref().map(AsFd::as_fd).ok_or_else(failed)
+    }
+}
+
+impl Drop for Multiplexer {
+    fn drop(&mut self) {
+        if self.check_here().is_ok() {
+            self.table.links.iter().flatten().for_each(LinkEnd::say_closed);
+            // First the name, so that nobody comes meanwhile.
+            self.listener = None;
+        }
+    }
+}
+
+#[cold]
+fn elsewhere() -> Error {
+    let why = "it belongs to the process this one was forked from";
+    Error::new(ErrorKind::Forked, "use", OBJECT, why)
+}

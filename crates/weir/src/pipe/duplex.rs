@@ -1,0 +1,212 @@
+//! Two pipes between the same two sides, one each way: for requests and replies.
+
+use super::connection::Role;
+use super::end::End;
+use super::endpoint::{Endpoint, Ring, both_ends};
+use super::handle::{Half, Handle};
+use super::options::{Habits, Options};
+use super::record::{RecordReader, RecordWriter};
+use super::socket::{Accept, Direction, Listener, connect_way};
+use super::storage::open_kind;
+use super::stream::{Reader, Writer};
+use crate::error::{Error, ErrorKind, Result};
+use crate::park::{Timeout, Until};
+use rustix::fd::AsFd;
+use std::io;
+use std::path::Path;
+
+/// One side of a channel that goes both ways: it writes to the other side by `writer`, and reads
+/// what the other side writes by `reader`.
+///
+/// Each direction is a pipe of its own, with everything a pipe can do. The two ends may be taken
+/// apart and used by two threads. Dropping both closes the channel.
+///
+/// ```
+/// let (mut client, mut server) = weir::RecordDuplex::pair(&weir::Options::new())?;
+/// let serving = std::thread::spawn(move || {
+///     let mut request = [0; 64];
+///     while let Some(bytes) = server.reader.receive(&mut request)? {
+///         request[..bytes].make_ascii_uppercase();
+///         server.writer.send(&request[..bytes])?;
+///     }
+///     Ok::<(), weir::Error>(())
+/// });
+/// let mut reply = [0; 64];
+/// let bytes = client.request(b"louder", &mut reply)?;
+/// assert_eq!(&reply[..bytes], b"LOUDER");
+/// drop(client);
+/// serving.join().expect("no panic")?;
+/// # Ok::<(), weir::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Duplex<W, R> {
+    /// The end by which this side writes.
+    pub writer: W,
+    /// The end by which this side reads.
+    pub reader: R,
+}
+
+/// One side of a channel of bytes.
+pub type StreamDuplex = Duplex<Writer, Reader>;
+/// One side of a channel of records.
+pub type RecordDuplex = Duplex<RecordWriter, RecordReader>;
+
+/// One side of a channel on its way to another process: a [`Handle`] for each direction.
+///
+/// ```
+/// use weir::{Options, RecordDuplex};
+/// let (ours, theirs) = RecordDuplex::handles(&Options::new())?;
+/// let (mut here, mut there) = (RecordDuplex::open(ours)?, RecordDuplex::open(theirs)?);
+/// here.writer.send(b"over there")?;
+/// assert_eq!(there.reader.receive(&mut [0; 64])?, Some(10));
+/// # Ok::<(), weir::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "dropping it closes the channel"]
+pub struct DuplexHandle {
+    /// Of the end by which that side writes.
+    pub writer: Handle,
+    /// Of the end by which that side reads.
+    pub reader: Handle,
+}
+
+impl DuplexHandle {
+    /// Sends it over a connected unix socket, in two messages.
+    ///
+    /// # Errors
+    /// Those of [`Handle::send`].
+    pub fn send(self, over: impl AsFd) -> Result<()> {
+        self.writer.send(&over)?;
+        self.reader.send(over)
+    }
+
+    /// Receives one that was sent.
+    ///
+    /// # Errors
+    /// Those of [`Handle::receive`].
+    pub fn receive(over: impl AsFd) -> Result<DuplexHandle> {
+        Ok(DuplexHandle { writer: Handle::receive(&over)?, reader: Handle::receive(over)? })
+    }
+}
+
+impl<W: Ring, R: Ring> Duplex<Endpoint<W>, Endpoint<R>> {
+    /// Makes a channel; both sides are in this process until one is handed on. The options are those
+    /// of each direction.
+    ///
+    /// # Errors
+    /// Those of [`crate::pipe`].
+    pub fn pair(options: &Options) -> Result<(Self, Self)> {
+        let (there, end) = both_ends(options)?;
+        let (back, answered) = both_ends(options)?;
+        Ok((Duplex { writer: there, reader: answered }, Duplex { writer: back, reader: end }))
+    }
+
+    /// Makes a channel whose sides are opened elsewhere.
+    ///
+    /// # Errors
+    /// Those of [`crate::pipe`].
+    pub fn handles(options: &Options) -> Result<(DuplexHandle, DuplexHandle)> {
+        let (there, end) = Handle::pair(W::KIND, options)?;
+        let (back, answered) = Handle::pair(W::KIND, options)?;
+        let other = DuplexHandle { writer: back, reader: end };
+        Ok((DuplexHandle { writer: there, reader: answered }, other))
+    }
+
+    /// Opens a side that was handed on.
+    ///
+    /// # Errors
+    /// Those of [`Endpoint::open`].
+    pub fn open(handle: DuplexHandle) -> Result<Self> {
+        let DuplexHandle { writer, reader } = handle;
+        Ok(Duplex { writer: Endpoint::open(writer)?, reader: Endpoint::open(reader)? })
+    }
+
+    /// Closes the side here without closing the channel.
+    ///
+    /// # Errors
+    /// Those of [`Endpoint::into_handle`].
+    pub fn into_handle(self) -> Result<DuplexHandle> {
+        Ok(DuplexHandle { writer: self.writer.into_handle()?, reader: self.reader.into_handle()? })
+    }
+
+    /// Connects to who listens at a path and accepts a channel.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoReader`]: nobody listens there.
+    pub fn connect(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        let path = path.as_ref();
+        let (there, word) = connect_way(path, W::KIND, options, Direction::There, None)?;
+        let (back, _) = connect_way(path, R::KIND, options, Direction::Back, Some(word))?;
+        Ok(Duplex { writer: Endpoint::over(there)?, reader: Endpoint::over(back)? })
+    }
+}
+
+impl<W: Ring, R: Ring> Accept for Duplex<Endpoint<W>, Endpoint<R>> {
+    /// Those of each end.
+    type Options = (W::Options, R::Options);
+
+    fn accept(listener: &Listener, options: &Self::Options, until: Until) -> Result<Self> {
+        let [there, back] = listener.next_pair(until)?;
+        let open = |half: Half, kind, role, habits: &Habits| {
+            let map = open_kind(&half.memory, kind)?;
+            let resolved = habits.resolve_over(&map)?;
+            End::of(half, map, role, &resolved)
+        };
+        let reader = open(there, R::KIND, Role::Reader, options.1.as_ref())?;
+        let writer = open(back, W::KIND, Role::Writer, options.0.as_ref())?;
+        Ok(Duplex { writer: Endpoint::over(writer)?, reader: Endpoint::over(reader)? })
+    }
+}
+
+impl RecordDuplex {
+    /// Sends a request and receives its reply into `reply`, waiting for it as long as it takes.
+    /// Returns the length of the reply.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`]: the other side has closed or died. Those of [`RecordWriter::send`] and
+    /// [`RecordReader::receive`].
+    pub fn request(&mut self, request: &[u8], reply: &mut [u8]) -> Result<usize> {
+        self.request_until(request, reply, Until::Ever)
+    }
+
+    /// Sends a request and receives its reply, if both are done in time.
+    ///
+    /// A reply that comes later stays in the channel, and the next request would take it for its
+    /// own: after [`ErrorKind::TimedOut`] receive it first, or drop the channel.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`]. Those of [`RecordDuplex::request`].
+    pub fn request_timeout(
+        &mut self,
+        request: &[u8],
+        reply: &mut [u8],
+        timeout: impl Into<Timeout>,
+    ) -> Result<usize> {
+        self.request_until(request, reply, timeout.into().start())
+    }
+
+    fn request_until(&mut self, request: &[u8], reply: &mut [u8], until: Until) -> Result<usize> {
+        self.writer.send_timeout(request, until.timeout())?;
+        let got = self.reader.receive_timeout(reply, until.timeout())?;
+        got.ok_or_else(|| {
+            let why = "the other side has closed or died";
+            Error::new(ErrorKind::Closed, "receive", "a reply", why)
+        })
+    }
+}
+
+impl io::Read for StreamDuplex {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        io::Read::read(&mut self.reader, buffer)
+    }
+}
+
+impl io::Write for StreamDuplex {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::Write::write(&mut self.writer, bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

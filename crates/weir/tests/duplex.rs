@@ -1,0 +1,224 @@
+//! The promises of docs/contracts/duplex.md.
+
+mod common;
+#[path = "common/raw.rs"]
+mod raw;
+
+use common::{hear, kill, say, start};
+use rustix::fd::{AsFd, OwnedFd};
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+use weir::{DuplexHandle, ErrorKind, Listener, Options, RecordDuplex, StreamDuplex, Timeout, Wait};
+
+const LONG: Duration = Duration::from_secs(20);
+
+fn small() -> Options {
+    Options::new().capacity_bytes(4096)
+}
+
+/// Answers each record with itself, twice.
+fn answer(mut server: RecordDuplex) -> weir::Result<u64> {
+    let (mut request, mut answered) = (vec![0; 4096], 0);
+    while let Some(bytes) = server.reader.receive(&mut request)? {
+        let reply = request[..bytes].repeat(2);
+        server.writer.send(&reply)?;
+        answered += 1;
+    }
+    Ok(answered)
+}
+
+#[test]
+fn each_request_gets_its_reply() {
+    let (mut client, server) = RecordDuplex::pair(&Options::new()).expect("a channel");
+    let server = std::thread::spawn(move || answer(server));
+    let mut reply = vec![0; 4096];
+    for number in 0..5_000_u32 {
+        let request = number.to_le_bytes();
+        let bytes = client.request_timeout(&request, &mut reply, LONG).expect("a reply");
+        assert_eq!(reply[..bytes], request.repeat(2));
+    }
+    drop(client);
+    assert_eq!(server.join().expect("no panic").expect("the end"), 5_000);
+}
+
+#[test]
+fn a_request_waits_no_longer_than_its_timeout() {
+    let (mut client, mut server) = RecordDuplex::pair(&small()).expect("a channel");
+    let time = Duration::from_millis(30);
+    let begun = Instant::now();
+    let late = client.request_timeout(b"first", &mut [0; 64], time).expect_err("no reply");
+    assert_eq!(late.kind(), ErrorKind::TimedOut);
+    assert!(begun.elapsed() >= time);
+    let now = client.request_timeout(b"second", &mut [0; 64], Timeout::Now).expect_err("none");
+    assert_eq!(now.kind(), ErrorKind::WouldBlock);
+    // Both were sent all the same.
+    for wanted in [&b"first"[..], b"second"] {
+        let mut request = [0; 64];
+        let bytes = server.reader.try_receive(&mut request).expect("there").expect("a record");
+        assert_eq!(&request[..bytes], wanted);
+    }
+}
+
+#[test]
+fn a_side_that_goes_ends_both_directions() {
+    let (mut client, server) = RecordDuplex::pair(&small()).expect("a channel");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| client.request(b"anybody?", &mut [0; 64]));
+        drop(server);
+        let error = waiting.join().expect("no panic").expect_err("nobody");
+        assert_eq!(error.kind(), ErrorKind::Closed);
+    });
+    assert_eq!(client.writer.send(b"x").expect_err("closed").kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn streams_are_read_and_written_by_the_traits_of_std() {
+    let (mut here, mut there) = StreamDuplex::pair(&small()).expect("a channel");
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut bytes = [0; 100_000];
+            there.read_exact(&mut bytes).expect("read");
+            there.write_all(&bytes).expect("written");
+        });
+        let sent: Vec<u8> = (0..100_000_u32).map(|number| number as u8).collect();
+        let mut got = vec![0; 100_000];
+        here.write_all(&sent).expect("written");
+        here.read_exact(&mut got).expect("read");
+        assert!(got == sent);
+    });
+}
+
+#[test]
+fn its_ends_are_taken_apart_and_waited_for() {
+    let (mut client, server) = RecordDuplex::pair(&small()).expect("a channel");
+    let RecordDuplex { mut writer, reader } = server;
+    let mut wait = Wait::new();
+    let requests = wait.add('r', reader).expect("few");
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut ready = Vec::new();
+            wait.wait_timeout(&mut ready, LONG).expect("ready");
+            assert_eq!(ready, ['r']);
+            let bytes = wait[requests].receive(&mut [0; 8]).expect("received").expect("one");
+            writer.send(&[bytes as u8]).expect("sent");
+        });
+        let mut reply = [0; 8];
+        assert_eq!(client.request(b"four", &mut reply).expect("a reply"), 1);
+        assert_eq!(reply[0], 4);
+    });
+}
+
+#[test]
+fn a_listener_is_connected_to_by_many_at_once() {
+    let (_directory, name) = common::place();
+    let listener = Listener::bind(&name).expect("bound");
+    std::thread::scope(|scope| {
+        for me in 0..8_u8 {
+            let name = &name;
+            scope.spawn(move || {
+                let mut client = RecordDuplex::connect(name, &small()).expect("connected");
+                for number in 0..200_u8 {
+                    let mut reply = [0; 64];
+                    let request = [me, number];
+                    let bytes =
+                        client.request_timeout(&request, &mut reply, LONG).expect("a reply");
+                    assert_eq!(reply[..bytes], request.repeat(2), "its own");
+                }
+            });
+        }
+        for _ in 0..8 {
+            let server: RecordDuplex = listener.accept().expect("accepted");
+            scope.spawn(move || assert_eq!(answer(server).expect("the end"), 200));
+        }
+    });
+}
+
+#[test]
+fn what_is_no_channel_is_refused_and_half_of_one_holds_up_nobody() {
+    let (_directory, name) = common::place();
+    let listener = Listener::bind(&name).expect("bound");
+    let _pipe = weir::Writer::connect(&name, &small()).expect("connected");
+    let error = listener.accept().map(|_: RecordDuplex| ());
+    assert_eq!(error.expect_err("a pipe").kind(), ErrorKind::Invalid);
+    // Halves of the right form, which nobody completes.
+    let (memory, _) = weir::Handle::record_pair(&small()).expect("made").0.into_descriptors();
+    let half = |number: u8, side: u8| -> OwnedFd {
+        let socket = raw::dial(&name);
+        let word = [&[side, number][..], &[0; 22]].concat();
+        raw::send(socket.as_fd(), &[b"weir-open", &word[..]].concat(), &[memory.as_fd()]);
+        socket
+    };
+    let halves: Vec<OwnedFd> = (0..150).map(|number| half(number, b'>')).collect();
+    let client = std::thread::spawn({
+        let name = name.clone();
+        move || {
+            let mut client = RecordDuplex::connect(name, &small()).expect("connected");
+            client.request_timeout(b"honest", &mut [0; 64], LONG).expect("a reply")
+        }
+    });
+    let server: RecordDuplex = listener.accept().expect("the honest one");
+    answer(server).expect("answered");
+    assert_eq!(client.join().expect("no panic"), 12);
+    let told = hear(&halves[0]);
+    assert!(told.starts_with(b"weir-no "), "{}", told.escape_ascii());
+}
+
+/// The child of the test below.
+#[test]
+fn in_a_role() {
+    if common::role().as_deref() == Some("serve") {
+        let stdin = std::io::stdin();
+        let server = DuplexHandle::receive(stdin.as_fd()).and_then(RecordDuplex::open);
+        say(stdin.as_fd(), b"up");
+        let _ = answer(server.expect("opened"));
+    }
+}
+
+#[test]
+fn another_process_answers_and_its_death_is_heard() {
+    let (mut child, socket) = start("serve");
+    let (ours, theirs) = RecordDuplex::handles(&small()).expect("a channel");
+    theirs.send(socket.as_fd()).expect("sent");
+    assert_eq!(hear(&socket), b"up");
+    let mut client = RecordDuplex::open(ours).expect("opened");
+    let mut reply = [0; 64];
+    assert_eq!(client.request_timeout(b"abc", &mut reply, LONG).expect("a reply"), 6);
+    kill(&mut child);
+    let error = client.request_timeout(b"abc", &mut reply, LONG).expect_err("dead");
+    assert_eq!(error.kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn it_is_handed_on_in_use() {
+    let (mut client, server) = RecordDuplex::pair(&small()).expect("a channel");
+    client.writer.send(b"before").expect("sent");
+    let (here, there) = UnixStream::pair().expect("sockets");
+    server.into_handle().and_then(|handle| handle.send(here.as_fd())).expect("handed on");
+    let handle = DuplexHandle::receive(there.as_fd()).expect("received");
+    let server = RecordDuplex::open(handle).expect("opened");
+    let server = std::thread::spawn(move || answer(server));
+    let mut reply = [0; 64];
+    assert_eq!(client.reader.receive(&mut reply).expect("received"), Some(12));
+    assert_eq!(client.request(b"after", &mut reply).expect("a reply"), 10);
+    drop(client);
+    assert_eq!(server.join().expect("no panic").expect("the end"), 2);
+}
+
+#[test]
+fn each_direction_has_its_account() {
+    let (mut client, server) = RecordDuplex::pair(&small()).expect("a channel");
+    let server = std::thread::spawn(move || answer(server));
+    client.request(b"abc", &mut [0; 64]).expect("a reply");
+    let (sent, got) = (client.writer.account(), client.reader.account());
+    assert_eq!(sent.map(|account| (account.records, account.bytes)).expect("ours"), (1, 3));
+    assert_eq!(got.map(|account| (account.records, account.bytes)).expect("ours"), (1, 6));
+    let inode = |fd: std::os::fd::BorrowedFd| rustix::fs::fstat(fd).expect("there").st_ino;
+    let pipes = weir::stat::pipes();
+    for memory in [client.writer.memory_descriptor(), client.reader.memory_descriptor()] {
+        let inode = inode(memory.expect("ours"));
+        assert!(pipes.iter().any(|pipe| pipe.inode == inode), "it is seen from outside");
+    }
+    drop(client);
+    server.join().expect("no panic").expect("the end");
+}
