@@ -1,7 +1,7 @@
 //! Selecting cases: suites by name, cases by regular expressions.
 
 use super::case::{Case, Group, Suite};
-use regex::Regex;
+use regex_lite::Regex;
 
 /// A suite, or some of its cases: "joy-ipc", "joy-ipc/kernel-pipe".
 #[derive(Clone, Debug)]
