@@ -43,7 +43,7 @@ fn wrong_usage_is_told_in_a_sentence() {
     refused(&["qqq"], 2, "weir: there is no suite 'qqq'; weir bench --list names them");
     refused(&["nosuch"], 2, "weir: there is no suite 'nosuch'; weir bench --list names them");
     refused(&["futex"], 2, "there is no suite 'futex'; --filter 'futex' runs the ");
-    refused(&["joy-ipc/("], 2, "weir: '(' is not a regular expression: unclosed group");
+    refused(&["joy-ipc/("], 2, "weir: '(' is not a regular expression: found open group");
     refused(&["--filter", "nosuch"], 2, "weir: no case matches nosuch");
     refused(&["--list", "--filter", "nosuch"], 2, "weir: no case matches nosuch");
     refused(&["--json"], 2, "a value is required for '--json <FILE>'");

@@ -9,7 +9,6 @@
 //! last [`RUNS`] showed of a pipe is kept, and it stands while a third of them showed it.
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -126,7 +125,7 @@ pub fn place() -> Option<PathBuf> {
 
 /// What a pipeline is known by.
 pub fn pipeline_key(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    hmac_sha256::Hash::hash(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether something can be remembered in this file: it can be used, and replaced.

@@ -5,7 +5,7 @@
 //! redirections, and a token after a comment starts where the comment does, so of a `|` only
 //! the end can be trusted. Positions there are in characters.
 
-use brush_parser::{ParserOptions, Token, TokenizerOptions, ast};
+use brush_parser::{ParserOptions, SourceInfo, Token, TokenizerOptions, ast};
 
 use super::grammar::{Shape, Stage};
 use super::scan::MAX_DESCRIPTOR_DIGITS;
@@ -64,7 +64,8 @@ fn single_pipeline(text: &str, negated: bool) -> Option<(Vec<Token>, Vec<Shape>)
 fn parse(text: &str) -> Option<(Vec<Token>, ast::Program)> {
     // The cached form of this call keeps a global table, of no use to a program that asks once.
     let tokens = brush_parser::uncached_tokenize_str(text, &TokenizerOptions::default()).ok()?;
-    let program = brush_parser::parse_tokens(&tokens, &ParserOptions::default()).ok()?;
+    let source = SourceInfo::default();
+    let program = brush_parser::parse_tokens(&tokens, &ParserOptions::default(), &source).ok()?;
     Some((tokens, program))
 }
 

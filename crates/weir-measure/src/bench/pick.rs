@@ -1,7 +1,7 @@
 //! Selecting cases: suites by name, cases by regular expressions.
 
 use super::case::{Case, Group, Suite};
-use regex::Regex;
+use regex_lite::Regex;
 
 /// A suite, or some of its cases: "joy-ipc", "joy-ipc/kernel-pipe".
 #[derive(Clone, Debug)]
@@ -138,6 +138,6 @@ mod tests {
     #[test]
     fn what_is_no_pattern_is_told_in_a_line() {
         let told = Pick::parse("joy-ipc/(").expect_err("unclosed");
-        assert_eq!(told, "'(' is not a regular expression: unclosed group");
+        assert_eq!(told, "'(' is not a regular expression: found open group without closing ')'");
     }
 }
