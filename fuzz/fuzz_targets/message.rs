@@ -4,7 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir_net::message::{self, Attached, FROM_STATION_BYTES, MessageHead, AttachRequest, TO_STATION_BYTES};
+use weir_net::message::{
+    self, AttachRequest, Attached, FROM_STATION_BYTES, MessageHead, TO_STATION_BYTES,
+};
 use weir_net::outgoing::Outgoing;
 
 /// A front and what follows it, as the switch reads them.

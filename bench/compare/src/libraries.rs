@@ -33,7 +33,7 @@ use weir_bench::tools::pattern::Pattern;
 use weir_bench::tools::peer::Peer;
 use weir_bench::tools::{case, elapsed_ns, group, size, work};
 use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, CaseError, Work,
+    Batch, BatchSize, Case, CaseError, Group, Measure, Normalise, Sides, Site, Suite, Work,
 };
 use weir_measure::bench::params::{Params, Placement};
 

@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_bench::tools::{case, group, work};
 use weir_measure::bench::case::{
-    Batch, BatchSize, Case, Group, Measure, Normalise, Sides, Site, Suite, CaseError,
+    Batch, BatchSize, Case, CaseError, Group, Measure, Normalise, Sides, Site, Suite,
 };
 use weir_measure::bench::params::{Params, Placement};
 

@@ -289,8 +289,8 @@ impl Log {
     #[inline]
     fn reserve(&self, units: u64) -> u64 {
         // Relaxed, with the fence below: a reader that sees one of the words stored from here on,
-        // and then passes an Acquire fence (`LogReader`), sees this head or a later one, and so knows
-        // that the previous lap is being overwritten.
+        // and then passes an Acquire fence (`LogReader`), sees this head or a later one, and so
+        // knows that the previous lap is being overwritten.
         let position = self.0.words.word(word::HEAD).fetch_add(units, Ordering::Relaxed);
         fence(Ordering::Release);
         position
@@ -311,8 +311,8 @@ impl Log {
         words.word(at + 1).store(unit.payload[0], Ordering::Relaxed);
         words.word(at + 2).store(unit.payload[1], Ordering::Relaxed);
         words.word(at + 3).store(unit.payload[2], Ordering::Relaxed);
-        // Release: a thread that sees this tag sees the words above (`LogReader` reads a copy made by
-        // the kernel, which orders nothing by itself; there the check decides).
+        // Release: a thread that sees this tag sees the words above (`LogReader` reads a copy made
+        // by the kernel, which orders nothing by itself; there the check decides).
         words.word(at).store(tag_at(seal, position), Ordering::Release);
     }
 

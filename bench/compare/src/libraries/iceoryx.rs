@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::time::Instant;
 use weir_bench::tools::peer::Peer;
 use weir_bench::tools::{elapsed_ns, work};
-use weir_measure::bench::case::{Batch, Site, CaseError, Work};
+use weir_measure::bench::case::{Batch, CaseError, Site, Work};
 
 /// Records the subscriber's queue holds.
 const QUEUE_RECORDS: usize = 256;
@@ -136,7 +136,9 @@ impl Sender for Sending<u8> {
 
 /// Sends again what reached nobody: a subscriber connects when it first receives, and until then
 /// what its queue does not hold is dropped.
-fn until_somebody_has_it(mut send: impl FnMut() -> Result<usize, CaseError>) -> Result<(), CaseError> {
+fn until_somebody_has_it(
+    mut send: impl FnMut() -> Result<usize, CaseError>,
+) -> Result<(), CaseError> {
     while send()? == 0 {
         std::thread::yield_now();
     }

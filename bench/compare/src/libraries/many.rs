@@ -11,7 +11,7 @@ use weir_bench::tools::crew::{Crew, in_turn};
 use weir_bench::tools::pattern::Pattern;
 use weir_bench::tools::peer::Peer;
 use weir_bench::tools::{elapsed_ns, size, work};
-use weir_measure::bench::case::{Batch, BatchSize, Case, Group, Measure, Site, CaseError, Work};
+use weir_measure::bench::case::{Batch, BatchSize, Case, CaseError, Group, Measure, Site, Work};
 
 const WRITERS: [u64; 3] = [1, 4, 16];
 const BYTES: [usize; 5] = [4, 64, 512, 4 << 10, 64 << 10];
