@@ -1,5 +1,6 @@
-//! The public API of the library is the one that `crates/weir/public-api.txt` lists. Whoever changes it sees
-//! in the diff of that file what programs will notice.
+//! The public API of the library is the one that `crates/weir/public-api.txt` lists.
+//!
+//! Whoever changes it sees in the diff of that file what programs will notice.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
