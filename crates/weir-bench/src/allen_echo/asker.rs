@@ -232,7 +232,7 @@ mod tests {
             let (before, after) = changed.split_at_mut(other);
             before[one..one + 2].swap_with_slice(&mut after[..2]);
             write(&tun, &changed);
-            refused(asker.receive(), "a reply came with other bytes");
+            refused(asker.receive(), "a reply came with wrong bytes");
         }
     }
 
@@ -245,6 +245,6 @@ mod tests {
         let (_lost, second) = (reply(&tun), reply(&tun));
         write(&tun, &second);
         asker.receive().expect("the second");
-        refused(asker.receive(), "1 awaited, the first of them to request 1");
+        refused(asker.receive(), "1 were awaited, the first to request 1");
     }
 }
