@@ -50,7 +50,7 @@ fn public_api(root: &Path) -> String {
         .arg("--target-dir")
         .arg(&target)
         .args(["--", "-Z", "unstable-options", "--output-format", "json"])
-        // rustdoc's JSON is not stable; the toolchain is pinned, so that it does not change by itself.
+        // rustdoc's JSON is not stable. The toolchain is pinned, so it does not change by itself.
         .env("RUSTC_BOOTSTRAP", "1")
         .current_dir(root)
         .status()
