@@ -131,6 +131,12 @@ fn measure(suites: &[Suite], wish: PlanRequest, progress: &mut Progress) -> Resu
     let mut watch = HostWatch::begin(topology.allowed());
     let rates = host::present_rates((plan.budget / 20).clamp(LOOK, WATCH));
     let before = watch.seen();
+    if cfg!(unoptimized) {
+        progress.warn(
+            "this build is not optimized: figures of weir's own mechanisms are too slow \
+             (for true ones: cargo build --release)",
+        );
+    }
     if let Some(before) = before.filter(HostUse::is_busy) {
         progress.warn(&format!(
             "the host is busy: {} before the run began; the figures will be those of a busy host",
