@@ -153,9 +153,9 @@ fn nonsense_shuts_its_writer_out() {
     honest_messages_come(&mut port, &mut honest, 1);
 }
 
-/// Memory that is no ring, or not sealed, is refused before it is looked at.
+/// Memory that is not a ring, or not sealed, is refused before it is looked at.
 #[test]
-fn what_is_no_ring_is_refused() {
+fn memory_that_is_not_a_ring_is_refused() {
     let (directory, name) = place();
     let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
     let plain = std::fs::File::create(directory.path().join("plain")).expect("a file");
@@ -166,6 +166,6 @@ fn what_is_no_ring_is_refused() {
         let socket = dial(&name);
         send(socket.as_fd(), b"weir-port", &[memory.as_fd()]);
         assert!(port.receive_timeout(&mut [0; 8], Duration::from_millis(20)).is_err());
-        assert_eq!(common::hear(&socket), b"weir-no what was handed over is no ring");
+        assert_eq!(common::hear(&socket), b"weir-no its reader received no valid ring");
     }
 }

@@ -165,7 +165,7 @@ fn foreign_files_are_left_alone() {
     let locked = directory.path().join("locked");
     std::fs::write(directory.path().join("locked.lock"), "a lock of another's").expect("a file");
     let (kind, text) = failure(port(&locked));
-    assert!(kind == ErrorKind::Taken && text.contains("name of its lock"), "{text}");
+    assert!(kind == ErrorKind::Taken && text.contains("the path of its lock"), "{text}");
     std::fs::create_dir(directory.path().join("dir.lock")).expect("a directory");
     assert_eq!(failure(port(&directory.path().join("dir"))).0, ErrorKind::Taken);
     let text = std::fs::read_to_string(directory.path().join("locked.lock")).expect("there");
@@ -300,7 +300,7 @@ fn an_open_without_a_ring_holds_up_nobody() {
     );
     for refused in [&babbling, &wrong] {
         let said = String::from_utf8(hear(refused)).expect("text");
-        assert_eq!(said, "weir-no what was handed over is no ring");
+        assert_eq!(said, "weir-no its reader received no valid ring");
     }
     // The silent one is dropped after five seconds, while the port is only waited on.
     let begun = std::time::Instant::now();
@@ -311,7 +311,7 @@ fn an_open_without_a_ring_holds_up_nobody() {
         assert!(begun.elapsed() < Duration::from_secs(20), "it is dropped in time");
         let _ = port.receive_timeout(&mut [0; 8], patience);
     }
-    assert_eq!(hear(&silent), b"weir-no no ring was handed over in time");
+    assert_eq!(hear(&silent), b"weir-no its reader received no ring in time");
     honest.send(b"y").expect("sent");
     port.receive_timeout(&mut [0; 8], time).expect("received");
 }

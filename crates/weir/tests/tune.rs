@@ -64,7 +64,7 @@ fn the_environment_ranks_over_the_file_and_the_file_over_the_caches() {
 #[test]
 fn what_is_no_size_is_named() {
     let said = under(&[("WEIR_PIPE_SIZE", "much")]);
-    assert!(said.starts_with("cannot use WEIR_PIPE_SIZE: 'much' is no size"), "{said}");
+    assert!(said.starts_with("cannot use WEIR_PIPE_SIZE: 'much' is not a size"), "{said}");
     let said = under(&[("WEIR_PIPE_SIZE", "4G")]);
     assert!(said.starts_with("cannot set the capacity of a pipe: 4294967296"), "{said}");
     let directory = tempfile::tempdir().expect("a directory");

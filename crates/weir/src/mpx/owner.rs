@@ -12,7 +12,7 @@ use crate::connect::peer::Identity;
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Page;
-use crate::park::Source;
+use crate::park::WaitSource;
 use rustix::fs::Mode;
 use std::path::Path;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use super::record::{ChannelId, Record};
 use super::table::State;
 use crate::connect::wait::Waitable;
 use crate::error::Result;
-use crate::park::{Source, Timeout};
+use crate::park::{Timeout, WaitSource};
 use rustix::fd::BorrowedFd;
 use weir_ring::lane::FrameKind;
 
@@ -133,7 +133,7 @@ impl<R> Participant<R> {
 /// A wait for records of an mpx, at its owner or a peer, or for a peer's owner to be gone. It may also
 /// be ready for work that its calls do without a record.
 impl<R: Send + 'static> Waitable for Participant<R> {
-    fn source(&mut self) -> &mut dyn Source {
+    fn source(&mut self) -> &mut dyn WaitSource {
         &mut self.inner
     }
 }

@@ -7,7 +7,7 @@ use super::multiplexer::{LOOK_AT_ALL, Multiplexer};
 use super::record::{LABEL_BYTES, Record};
 use super::turn::Delivery;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Parked, Source, Until, Waiting, futex, peer_of};
+use crate::park::{Parked, Until, WaitSource, Waiting, futex, peer_of};
 use std::time::{Duration, Instant};
 use weir_policy::pipe::Peer;
 use weir_policy::ready::Work;
@@ -179,7 +179,7 @@ fn nothing(kind: ErrorKind) -> Error {
     Error::new(kind, "read from", OBJECT, why)
 }
 
-impl Source for Multiplexer {
+impl WaitSource for Multiplexer {
     fn is_ready(&mut self, _: u64) -> Result<bool> {
         Multiplexer::is_ready(self)
     }

@@ -2,7 +2,7 @@
 
 use super::core::{Core, Job};
 use crate::error::{Error, Result};
-use crate::memory::{Failure, Loan, Transfers};
+use crate::memory::{Failure, FrameLoan, FrameTransfers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use weir_policy::pool::Event;
 use weir_sys::spill::Direction;
 
 /// What moves frames, and why nothing better does, in a line.
-pub fn describe(transfers: &Transfers) -> String {
+pub fn describe(transfers: &FrameTransfers) -> String {
     let cache = if transfers.is_direct() { "O_DIRECT" } else { "cached" };
     let mut line = format!("{}, {cache}", transfers.engine());
     if transfers.verifies() {
@@ -24,12 +24,12 @@ pub fn describe(transfers: &Transfers) -> String {
 }
 
 /// Starts the thread.
-pub fn start(core: Arc<Core>, transfers: Transfers) -> Result<()> {
+pub fn start(core: Arc<Core>, transfers: FrameTransfers) -> Result<()> {
     let started = weir_sys::threads::start("weir-pool", move || run(&core, transfers));
     started.map(drop).map_err(|cause| Error::os("start", "the thread of a pool", cause))
 }
 
-fn run(core: &Core, mut transfers: Transfers) {
+fn run(core: &Core, mut transfers: FrameTransfers) {
     weir_sys::signals::block_all();
     let mut done: Vec<(u64, Option<Failure>)> = Vec::with_capacity(transfers.room());
     let mut jobs: Vec<Job> = Vec::with_capacity(transfers.room());
@@ -69,7 +69,12 @@ fn run(core: &Core, mut transfers: Transfers) {
 }
 
 /// Begins a transfer. The policy sees to it that nobody else uses its frames.
-fn begin(core: &Core, transfers: &mut Transfers, job: &Job, loans: &mut Vec<Loan>) -> bool {
+fn begin(
+    core: &Core,
+    transfers: &mut FrameTransfers,
+    job: &Job,
+    loans: &mut Vec<FrameLoan>,
+) -> bool {
     let direction = if job.of.writes { Direction::ToDisk } else { Direction::FromDisk };
     for &frame in job.of.frames() {
         let Some(loan) = core.frames.lend(frame, direction) else { return false };
@@ -80,7 +85,7 @@ fn begin(core: &Core, transfers: &mut Transfers, job: &Job, loans: &mut Vec<Loan
 }
 
 /// Waits for the disk, for work, or for the time.
-fn wait(core: &Core, transfers: &Transfers, deadline: Option<std::time::Duration>) -> bool {
+fn wait(core: &Core, transfers: &FrameTransfers, deadline: Option<std::time::Duration>) -> bool {
     let Some(completions) = transfers.descriptor() else { return false };
     let kicked = core.kicked();
     let mut descriptors = [

@@ -20,8 +20,8 @@ pub use writer::BacklogWriter;
 
 use self::core::{Core, Shared, Spill};
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::FrameTransfers;
 use crate::memory::Frames;
-use crate::memory::Transfers;
 use std::sync::Arc;
 use weir_policy::pool::Settings;
 
@@ -67,7 +67,7 @@ impl Pool {
     pub fn new(options: &PoolOptions) -> Result<Pool> {
         let sizes = options.sizes()?;
         let transfers = match options.directory() {
-            Some(directory) => Some((Transfers::open(&directory)?, directory)),
+            Some(directory) => Some((FrameTransfers::open(&directory)?, directory)),
             None => None,
         };
         Pool::with(options, sizes, transfers)
@@ -76,7 +76,7 @@ impl Pool {
     fn with(
         options: &PoolOptions,
         settings: Settings,
-        mut transfers: Option<(Transfers, std::path::PathBuf)>,
+        mut transfers: Option<(FrameTransfers, std::path::PathBuf)>,
     ) -> Result<Pool> {
         if let Some((transfers, _)) = transfers.as_mut().filter(|_| options.verifies) {
             transfers.verify();

@@ -134,7 +134,7 @@ impl Choice {
         }
         let Arrival { socket, memory, identity, .. } = arrival;
         let Ok(map) = open_kind(&memory, MESSAGE) else {
-            turn_away(socket, "what was handed over is no ring");
+            turn_away(socket, "its reader received no valid ring");
             return None;
         };
         // Descriptors are scarce: the mapping is enough. A second, of the process, while there are

@@ -176,8 +176,8 @@ impl PortName {
             }
             let path = path.with_extension("");
             let reader = match name::state(&path) {
-                Some(name::State::Held(holder)) => Some(holder.pid().unwrap_or_default()),
-                Some(name::State::Stale) => None,
+                Some(name::NameState::Held(holder)) => Some(holder.pid().unwrap_or_default()),
+                Some(name::NameState::Stale) => None,
                 None => continue,
             };
             names.push(PortName { path, reader });

@@ -7,7 +7,7 @@ use super::{Counts, Event, PortOptions, READ, Received, WriterId, WriterStat};
 use crate::connect::name::{self, Subject};
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Source, Timeout, Until};
+use crate::park::{Timeout, Until, WaitSource};
 use rustix::fd::BorrowedFd;
 use std::path::Path;
 
@@ -383,7 +383,7 @@ impl Port {
 }
 
 impl Waitable for Port {
-    fn source(&mut self) -> &mut dyn Source {
+    fn source(&mut self) -> &mut dyn WaitSource {
         &mut self.rings
     }
 }

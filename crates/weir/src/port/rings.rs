@@ -8,7 +8,7 @@ use crate::connect::name::Subject;
 use crate::connect::site::ParkSite;
 use crate::error::{ErrorKind, Result};
 use crate::park::doorbell::Doorbell;
-use crate::park::{Parked, Source, Spinner, Until};
+use crate::park::{Parked, Spinner, Until, WaitSource};
 use crate::pipe::connection::Role;
 use crate::pipe::end::cpu;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -280,7 +280,7 @@ impl Drop for Rings {
     }
 }
 
-impl Source for Rings {
+impl WaitSource for Rings {
     fn is_ready(&mut self, _: u64) -> Result<bool> {
         Rings::is_ready(self)
     }

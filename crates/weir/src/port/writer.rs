@@ -5,7 +5,7 @@ use crate::connect::acceptor::{hand_over, wait_until};
 use crate::connect::name::{self, Subject};
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Source, Timeout, Until};
+use crate::park::{Timeout, Until, WaitSource};
 use crate::pipe::connection::Connection;
 use crate::pipe::end::End;
 use crate::pipe::record::RecordWriter;
@@ -244,7 +244,7 @@ impl PortWriter {
 }
 
 impl Waitable for PortWriter {
-    fn source(&mut self) -> &mut dyn Source {
+    fn source(&mut self) -> &mut dyn WaitSource {
         &mut self.inner
     }
 

@@ -9,7 +9,7 @@ pub use ports::{PortAccount, PortStat, PortWriterStat, port};
 pub use shared::{FlagsStat, MpxAccount, MpxStat, clusters, mpxes};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{self, EndSnapshot, Snapshot};
+use crate::memory::{self, EndSnapshot, HeaderSnapshot};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
@@ -140,7 +140,7 @@ pub fn open(pid: i32, descriptor: i32, for_writing: bool) -> Result<OwnedFd> {
 pub fn read(file: &OwnedFd) -> Result<PipeStat> {
     let extent = memory::inspect(file.as_fd())?;
     let inode = rustix::fs::fstat(file).map_err(|cause| Error::os("look at", "a pipe", cause))?;
-    let now = Snapshot::of(file.as_fd())?;
+    let now = HeaderSnapshot::of(file.as_fd())?;
     let end = |end: EndSnapshot| EndStat {
         account: end.account,
         closed: end.closed,

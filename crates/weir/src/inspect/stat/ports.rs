@@ -2,7 +2,7 @@
 
 use super::beginning::Beginning;
 use super::{EndStat, is_named, numbers, pipes};
-use crate::connect::name::{self, State, Subject};
+use crate::connect::name::{self, NameState, Subject};
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
 use std::mem::offset_of;
@@ -82,12 +82,12 @@ const LOOK: Subject = Subject { operation: "look at", noun: "port" };
 pub fn port(name: impl AsRef<Path>) -> Result<PortStat> {
     let path = name::resolve(&LOOK, name.as_ref())?;
     let reader = match name::state(&path) {
-        Some(State::Held(holder)) => holder.pid().unwrap_or_default(),
-        Some(State::Stale) => {
+        Some(NameState::Held(holder)) => holder.pid().unwrap_or_default(),
+        Some(NameState::Stale) => {
             return Ok(PortStat { path, reader: None, account: None, writers: Vec::new() });
         }
         None => {
-            let why = "there is none of that name that this user may look at";
+            let why = "there is no port of that name that this user may look at";
             return Err(LOOK.error(ErrorKind::Invalid, &path, why));
         }
     };

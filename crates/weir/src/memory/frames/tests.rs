@@ -1,4 +1,4 @@
-//! Who may touch a frame, and when.
+//! Tests of who may touch a frame, and when.
 
 use super::*;
 use std::sync::atomic::AtomicBool;
@@ -88,7 +88,7 @@ fn sizes_that_cannot_be_are_refused() {
         let error = Frames::new(frame_bytes, count).expect_err("refused");
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }
-    // miri gives up instead of failing.
+    // Under miri this allocation would abort.
     assert!(cfg!(miri) || Frames::new(MOST_FRAME_BYTES, u32::MAX).is_err());
 }
 
@@ -101,7 +101,7 @@ fn guards_outlive_the_frames_they_are_of() {
     writer.commit(1);
 }
 
-/// A writer fills frames again and again while a reader follows; both check all they see.
+/// A writer fills frames again and again while a reader follows and checks all it sees.
 #[test]
 fn what_a_reader_follows_is_whole() {
     let laps: u32 = if cfg!(miri) { 8 } else { 2_000 };
@@ -122,7 +122,7 @@ fn what_a_reader_follows_is_whole() {
                 }
                 lap += 1;
             }
-            // Release: with the Acquire below.
+            // Release: pairs with the Acquire below.
             done.store(true, Ordering::Release);
         });
         while !done.load(Ordering::Acquire) {
@@ -138,7 +138,7 @@ fn what_a_reader_follows_is_whole() {
 #[test]
 #[cfg(not(miri))]
 fn frames_are_taken_from_the_machine_as_they_are_touched() {
-    // More than machines have that this is tested on.
+    // 4 TiB: more than the machines have that run this test.
     let frames = Frames::new(MOST_FRAME_BYTES, 4096).expect("4 TiB of nothing");
     let mut writer = frames.writer(frames.count() - 1).expect("free");
     writer.space()[0] = 1;

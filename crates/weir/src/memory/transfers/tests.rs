@@ -1,4 +1,4 @@
-//! What both engines promise, whatever the file lies on.
+//! Tests of what both engines promise, whatever the file lies on.
 
 pub mod faulty;
 mod places;
@@ -15,9 +15,9 @@ const FRAME_BYTES: usize = 16 << 10;
 
 type Done = Vec<(u64, std::result::Result<(), Errno>)>;
 
-/// Both engines, or the one that this kernel lets us have.
-fn engines(directory: &Path) -> Vec<Transfers> {
-    let made = |wanted| Transfers::open_as(directory, wanted);
+/// Both engines, or only threads if the kernel forbids io_uring.
+fn engines(directory: &Path) -> Vec<FrameTransfers> {
+    let made = |wanted| FrameTransfers::open_as(directory, wanted);
     let mut engines = vec![made(Wanted::Threads).expect("threads")];
     match made(Wanted::Uring) {
         Ok(uring) => engines.push(uring),
@@ -30,7 +30,7 @@ fn frames(count: u32) -> Arc<Frames> {
     Frames::new(FRAME_BYTES, count).expect("frames")
 }
 
-/// Bytes that tell which block they are of, and where in it they lie.
+/// Bytes that tell their block and their place in it.
 fn pattern(block: u64) -> Vec<u8> {
     let word = |at: u64| (block << 32 | at).to_ne_bytes();
     (0..FRAME_BYTES as u64 / 8).flat_map(word).collect()
@@ -46,12 +46,12 @@ fn holds(frames: &Arc<Frames>, frame: u32, block: u64) -> bool {
     frames.reader(frame).is_some_and(|reader| reader.bytes(0) == pattern(block))
 }
 
-fn lend(frames: &Arc<Frames>, direction: Direction, which: &[u32]) -> Vec<Loan> {
+fn lend(frames: &Arc<Frames>, direction: Direction, which: &[u32]) -> Vec<FrameLoan> {
     which.iter().map(|frame| frames.lend(*frame, direction).expect("lent")).collect()
 }
 
-/// Waits for what is done, until there is something.
-fn some(transfers: &mut Transfers) -> Done {
+/// Waits until some transfers are done.
+fn some(transfers: &mut FrameTransfers) -> Done {
     let mut done = Vec::new();
     while done.is_empty() {
         let descriptor = transfers.descriptor().expect("ours");
@@ -71,8 +71,8 @@ fn some(transfers: &mut Transfers) -> Done {
     done
 }
 
-/// Waits for all that was started, in the order of its tokens.
-fn all(transfers: &mut Transfers) -> Done {
+/// Waits for all transfers, and sorts them by their tokens.
+fn all(transfers: &mut FrameTransfers) -> Done {
     let mut done = Vec::new();
     while transfers.in_flight() > 0 {
         done.extend(some(transfers));
@@ -82,7 +82,11 @@ fn all(transfers: &mut Transfers) -> Done {
 }
 
 /// One transfer, from its start to its end.
-fn one(transfers: &mut Transfers, offset: u64, loans: Vec<Loan>) -> std::result::Result<(), Errno> {
+fn one(
+    transfers: &mut FrameTransfers,
+    offset: u64,
+    loans: Vec<FrameLoan>,
+) -> std::result::Result<(), Errno> {
     let mut loans = loans;
     assert!(transfers.start(7, offset, &mut loans), "there is room");
     transfers.submit();
@@ -118,7 +122,7 @@ fn as_many_as_there_is_room_for_are_in_flight_at_once() {
         let most = transfers.room() as u32;
         let frames = frames(2 * most + 1);
         let offset = |number: u32| u64::from(number) * FRAME_BYTES as u64;
-        let start = |transfers: &mut Transfers, number: u32, frame: u32, direction| {
+        let start = |transfers: &mut FrameTransfers, number: u32, frame: u32, direction| {
             let mut loan = lend(&frames, direction, &[frame]);
             let started = transfers.start(number.into(), offset(number), &mut loan);
             assert_eq!(started, loan.is_empty(), "what is not started is given back");

@@ -9,7 +9,7 @@ mod drainer;
 
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Source, Timeout, Until, futex};
+use crate::park::{Timeout, Until, WaitSource, futex};
 use crate::pipe::end::drain;
 use crate::pipe::stream::Reader;
 use crate::pool::{BacklogReader, BacklogWriter, Pool};
@@ -308,13 +308,13 @@ impl ElasticReader {
 }
 
 impl Waitable for ElasticReader {
-    fn source(&mut self) -> &mut dyn Source {
+    fn source(&mut self) -> &mut dyn WaitSource {
         self
     }
 }
 
 /// It counts as a descriptor: what it waits for may lie in the ring or in the backlog.
-impl Source for ElasticReader {
+impl WaitSource for ElasticReader {
     fn is_ready(&mut self, _: u64) -> Result<bool> {
         let descriptor = self.armed_descriptor()?;
         let mut asked = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];

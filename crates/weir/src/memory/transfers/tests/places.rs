@@ -1,4 +1,4 @@
-//! Directories and kernels that refuse this or that, and forked children.
+//! Tests with directories and kernels that refuse some operations, and with forked children.
 
 use super::*;
 use crate::memory::tests::in_forked_child;
@@ -6,7 +6,7 @@ use rustix::mount::{MountFlags, mount};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use std::ffi::CString;
 
-/// Runs in a thread that sees a file system of its own at the path given to it.
+/// Runs `then` in a thread that has a file system of its own mounted at the path it is given.
 fn mounted(kind: &str, (flags, data): (MountFlags, &str), then: impl FnOnce(&Path) + Send) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -19,14 +19,14 @@ fn mounted(kind: &str, (flags, data): (MountFlags, &str), then: impl FnOnce(&Pat
                 return;
             }
             then(directory.path());
-            // Away with it, so that the directory can be removed.
+            // Unmounted, so that the directory can be removed.
             let _ = rustix::mount::unmount(directory.path(), rustix::mount::UnmountFlags::DETACH);
         });
     });
 }
 
 fn refusal(directory: &Path) -> (Option<Errno>, String) {
-    let error = Transfers::open_as(directory, Wanted::Best).expect_err("refused");
+    let error = FrameTransfers::open_as(directory, Wanted::Best).expect_err("refused");
     let cause = std::error::Error::source(&error)
         .and_then(|cause| cause.downcast_ref::<std::io::Error>())
         .and_then(Errno::from_io_error);
@@ -84,13 +84,13 @@ fn a_device_that_fills_says_so_and_loses_nothing() {
     mounted("tmpfs", (MountFlags::empty(), "size=1m"), |directory| {
         // One after the other: each has the device to itself.
         for wanted in [Wanted::Threads, Wanted::Best] {
-            let mut transfers = Transfers::open_as(directory, wanted).expect("opened");
+            let mut transfers = FrameTransfers::open_as(directory, wanted).expect("opened");
             fills(&mut transfers);
         }
     });
 }
 
-fn fills(transfers: &mut Transfers) {
+fn fills(transfers: &mut FrameTransfers) {
     let frames = frames(97);
     (0..96).for_each(|frame| fill(&frames, frame, frame.into()));
     let offset = |number: u64| number * 12 * FRAME_BYTES as u64;
@@ -130,7 +130,7 @@ fn without_o_direct_the_page_cache_is_used_and_that_is_said() {
     });
 }
 
-/// From here on these calls fail in this thread.
+/// Lets these calls fail in this thread from now on.
 fn forbid(calls: &[i64], cause: Errno) {
     let filter = SeccompFilter::new(
         calls.iter().map(|call| (*call, Vec::new())).collect(),
@@ -154,7 +154,7 @@ fn without_io_uring_threads_do_it_and_that_is_said() {
         let guarded = std::thread::spawn(move || {
             forbid(&[call], cause);
             let path = directory.path();
-            let mut transfers = Transfers::open_as(path, Wanted::Best).expect("threads");
+            let mut transfers = FrameTransfers::open_as(path, Wanted::Best).expect("threads");
             assert_eq!(transfers.engine(), "threads");
             let said = transfers.remarks().join("; ");
             let why = format!("no io_uring: {}", std::io::Error::from(cause));
@@ -162,7 +162,7 @@ fn without_io_uring_threads_do_it_and_that_is_said() {
             let frames = frames(1);
             fill(&frames, 0, 9);
             one(&mut transfers, 0, lend(&frames, Direction::ToDisk, &[0])).expect("written");
-            let error = Transfers::open_as(path, Wanted::Uring).expect_err("it was wanted");
+            let error = FrameTransfers::open_as(path, Wanted::Uring).expect_err("it was wanted");
             assert!(error.to_string().starts_with("cannot start the engine of a pool: "));
         });
         guarded.join().expect("no panic");
@@ -172,14 +172,14 @@ fn without_io_uring_threads_do_it_and_that_is_said() {
 #[test]
 fn a_filter_that_comes_later_is_an_error_of_each_transfer() {
     let directory = tempfile::tempdir().expect("a directory");
-    let Ok(mut transfers) = Transfers::open_as(directory.path(), Wanted::Uring) else {
+    let Ok(mut transfers) = FrameTransfers::open_as(directory.path(), Wanted::Uring) else {
         eprintln!("SKIPPED: no io_uring");
         return;
     };
     let guarded = std::thread::spawn(move || {
         let frames = frames(8);
         (0..8).for_each(|frame| fill(&frames, frame, frame.into()));
-        let write = |transfers: &mut Transfers, token: u32| {
+        let write = |transfers: &mut FrameTransfers, token: u32| {
             let mut loans = lend(&frames, Direction::ToDisk, &[token]);
             assert!(transfers.start(token.into(), u64::from(token) << 20, &mut loans));
             transfers.submit();
@@ -240,7 +240,7 @@ fn a_forked_child_has_neither_frames_nor_transfers_of_its_parent_s() {
             drop(transfers);
             none && refused && deaf && !frames.is_here()
         }));
-        // Nothing the child did, its end included, has touched them.
+        // Neither the child nor its exit has touched them.
         let mut transfers = parents.take().expect("the parent's");
         assert!(transfers.start(1, 1 << 20, &mut more));
         transfers.submit();
@@ -248,11 +248,11 @@ fn a_forked_child_has_neither_frames_nor_transfers_of_its_parent_s() {
     }
 }
 
-/// Says to which engine the environment leads: run by the test below, in processes of its own.
+/// Prints the engine that the environment chooses. The test below runs it in processes of its own.
 #[test]
 fn the_engine_of_this_environment() {
     let directory = tempfile::tempdir().expect("a directory");
-    match Transfers::open(directory.path()) {
+    match FrameTransfers::open(directory.path()) {
         Ok(transfers) => println!("engine: {}", transfers.engine()),
         Err(error) => println!("engine: {error}"),
     }
