@@ -148,7 +148,7 @@ fn foreign_files_are_left_alone() {
     let (directory, name) = place();
     std::fs::write(&name, "mine").expect("a file");
     let (kind, text) = failure(port(&name));
-    assert!(kind == ErrorKind::Taken && text.contains("no socket"), "{text}");
+    assert!(kind == ErrorKind::Taken && text.contains("not a socket"), "{text}");
     assert_eq!(std::fs::read_to_string(&name).expect("there"), "mine");
     assert!(matches!(failure(writer(&name)).0, ErrorKind::Taken | ErrorKind::NoReader));
 

@@ -45,7 +45,7 @@ pub fn resolve(what: &Subject, name: &Path) -> Result<PathBuf> {
     let path = if text.contains(&b'/') { name.to_owned() } else { directory()?.join(name) };
     let bytes = path.as_os_str().len();
     if bytes > MOST_PATH_BYTES {
-        let why = format!("its path has {bytes} bytes, and at most {MOST_PATH_BYTES} are allowed");
+        let why = format!("its path is too long: {bytes} bytes, at most {MOST_PATH_BYTES} are allowed");
         return refused(why.into());
     }
     Ok(path)
