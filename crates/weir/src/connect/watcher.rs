@@ -40,6 +40,10 @@ fn current() -> Result<&'static Watcher> {
     watcher.map_err(|cause| Error::os("start", "the watcher of peers", *cause))
 }
 
+fn failed(cause: Errno) -> Error {
+    Error::os("watch", "a descriptor", cause)
+}
+
 /// A descriptor that is watched until this is dropped; with [`EventFlags::ONESHOT`] for one event.
 /// In a forked child there is no descriptor, and dropping this does nothing.
 #[derive(Debug)]
@@ -57,8 +61,7 @@ impl Watched {
     /// Copies a descriptor that another epoll entry may use: epoll knows each descriptor once. The
     /// copy is not watched yet.
     pub fn copy_of(descriptor: BorrowedFd) -> Result<Watched> {
-        let copy = passing::copy_of(descriptor);
-        copy.map(Watched::new).map_err(|cause| Error::os("watch", "a descriptor", cause))
+        passing::copy_of(descriptor).map(Watched::new).map_err(failed)
     }
 
     /// Begins to watch: the observer is notified of each of these events while it exists.
@@ -68,14 +71,12 @@ impl Watched {
     {
         let (watcher, observer) = (current()?, Arc::<O>::downgrade(observer));
         let added = self.descriptor.here().and_then(|own| watcher.add(own, events, observer));
-        let failed = |cause| Error::os("watch", "a descriptor", cause);
         self.token = Some(added.map_err(failed)?);
         Ok(())
     }
 
     /// Watches for other events, or again after the one of [`EventFlags::ONESHOT`].
     pub fn again(&self, events: EventFlags) -> Result<()> {
-        let failed = |cause| Error::os("watch", "a descriptor", cause);
         let (watcher, own) = (current()?, self.descriptor.here().map_err(failed)?);
         let data = EventData::new_u64(self.token.unwrap_or(u64::MAX));
         let epoll = watcher.epoll.here();

@@ -86,15 +86,12 @@ impl Frames {
     fn release(&self, frame: u32, what: u64) {
         // Release: pairs with the Acquire of `claim`: the next user comes after this one. A forked
         // child has the state, though not the memory.
-        if let Some(state) = self.states.get(frame as usize) {
-            state.fetch_sub(what, Ordering::Release);
-        }
+        self.states[frame as usize].fetch_sub(what, Ordering::Release);
     }
 
     fn committed(&self, frame: u32) -> usize {
         // Acquire: pairs with the Release of `FrameWriter::commit`: the bytes are there.
-        self.states.get(frame as usize).map_or(0, |state| state.load(Ordering::Acquire) & COMMITTED)
-            as usize
+        (self.states[frame as usize].load(Ordering::Acquire) & COMMITTED) as usize
     }
 
     /// The address of a frame that a guard was given for.
@@ -160,10 +157,8 @@ impl FrameWriter {
     pub(crate) fn commit(&mut self, bytes: usize) {
         let bytes = bytes.min(self.frames.frame_bytes - self.committed);
         self.committed += bytes;
-        if let Some(state) = self.frames.states.get(self.frame as usize) {
-            // Release: pairs with the Acquire of `committed` and `claim`: the bytes come first.
-            state.fetch_add(bytes as u64, Ordering::Release);
-        }
+        // Release: pairs with the Acquire of `committed` and `claim`: the bytes come first.
+        self.frames.states[self.frame as usize].fetch_add(bytes as u64, Ordering::Release);
     }
 
     pub(crate) fn committed(&self) -> usize {
@@ -247,10 +242,9 @@ impl FrameLoan {
         if self.direction == Direction::ToDisk {
             return;
         }
-        if let Some(state) = self.frames.states.get(self.frame as usize) {
-            // Release: pairs with the Acquire of `claim`. `drop` takes FILLING off.
-            state.store(FILLING | self.frames.frame_bytes as u64, Ordering::Release);
-        }
+        let filled = FILLING | self.frames.frame_bytes as u64;
+        // Release: pairs with the Acquire of `claim`. `drop` takes FILLING off.
+        self.frames.states[self.frame as usize].store(filled, Ordering::Release);
     }
 }
 

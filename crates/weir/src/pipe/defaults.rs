@@ -265,12 +265,11 @@ impl Settings {
             let name = words.next().unwrap_or_default();
             let numbers: Option<Vec<u64>> = words.map(|word| word.parse().ok()).collect();
             match (name, numbers.ok_or_else(wrong)?.as_slice()) {
-                (CAPACITY, [bytes]) => settings.capacity_bytes = Some(*bytes),
-                (SEGMENT, [bytes]) => settings.segment_bytes = Some(*bytes),
-                (ATOMIC, [bytes]) => settings.atomic_bytes = Some(*bytes),
-                (MEASURED, [capacity_bytes, dirties, backoff_ns, wake_ns]) => {
-                    let (capacity_bytes, dirties) = (*capacity_bytes, *dirties != 0);
-                    let (backoff_ns, wake_ns) = (*backoff_ns, *wake_ns);
+                (CAPACITY, &[bytes]) => settings.capacity_bytes = Some(bytes),
+                (SEGMENT, &[bytes]) => settings.segment_bytes = Some(bytes),
+                (ATOMIC, &[bytes]) => settings.atomic_bytes = Some(bytes),
+                (MEASURED, &[capacity_bytes, dirties, backoff_ns, wake_ns]) => {
+                    let dirties = dirties != 0;
                     settings.measured =
                         Some(Habits { capacity_bytes, dirties, backoff_ns, wake_ns });
                 }

@@ -28,6 +28,8 @@ use weir_sys::forks::ParentOnly;
 
 /// Tries for a lock that others take and release meanwhile.
 const TRIES: u32 = 8;
+/// How lock files are opened: a link or a FIFO at the path must do no harm.
+const LOCK_FLAGS: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
 /// The pause between two tries, for a lock or for a reader.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -45,7 +47,8 @@ pub fn resolve(what: &Subject, name: &Path) -> Result<PathBuf> {
     let path = if text.contains(&b'/') { name.to_owned() } else { directory()?.join(name) };
     let bytes = path.as_os_str().len();
     if bytes > MOST_PATH_BYTES {
-        let why = format!("its path is too long: {bytes} bytes, at most {MOST_PATH_BYTES} are allowed");
+        let why =
+            format!("its path is too long: {bytes} bytes, at most {MOST_PATH_BYTES} are allowed");
         return refused(why.into());
     }
     Ok(path)
@@ -170,8 +173,7 @@ fn take_lock(what: &Subject, path: &Path) -> Result<Lock> {
     let beside = lock_path(path);
     let mut orphaned = false;
     for tried in 0..TRIES {
-        let how = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let how = how | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let how = LOCK_FLAGS | OFlags::RDWR | OFlags::CREATE | OFlags::NOCTTY;
         let file = open(&beside, how, Mode::RUSR | Mode::WUSR).map_err(|cause| match cause {
             Errno::LOOP | Errno::ISDIR => foreign_lock(what, path),
             cause => failed(cause),
@@ -219,8 +221,7 @@ fn replace_lock(beside: &Path) -> rustix::io::Result<()> {
         std::thread::sleep(LOOK);
         return Ok(());
     }
-    let how = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = match open(beside, how, Mode::empty()) {
+    let file = match open(beside, LOCK_FLAGS | OFlags::RDWR, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(()),
         file => file?,
     };
@@ -338,8 +339,7 @@ pub enum NameState {
 
 /// The state of a name; `None` if there is no such name.
 pub fn state(path: &Path) -> Option<NameState> {
-    let how = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = open(&lock_path(path), how, Mode::empty()).ok()?;
+    let file = open(&lock_path(path), LOCK_FLAGS, Mode::empty()).ok()?;
     let lock = file.here().ok()?;
     let holder = Holder::read(lock).ok()??;
     // The lock is tested only where nothing else can tell: a reader that takes the name at this
