@@ -34,8 +34,8 @@ pub enum ErrorKind {
 
 /// An error of this library: a kind for programs, a sentence for people.
 ///
-/// An error that says only that a call would have to wait, or that its timeout has passed, allocates
-/// nothing. `?` turns an error into an [`io::Error`] of the matching kind.
+/// An error that says only that a call would have to wait, or that its timeout has passed,
+/// allocates nothing. `?` turns an error into an [`io::Error`] of the matching kind.
 ///
 /// ```
 /// use weir::{ErrorKind, Options};
@@ -129,14 +129,14 @@ impl Error {
         self.kind
     }
 
-    /// Returns how many bytes a write to a stream published before it failed. `None` for other calls,
-    /// and for a write that failed before it began.
+    /// Returns how many bytes a write to a stream published before it failed. `None` for other
+    /// calls, and for a write that failed before it began.
     pub fn written_bytes(&self) -> Option<usize> {
         self.bytes.filter(|_| self.kind != ErrorKind::TooSmall)
     }
 
-    /// Returns the length of the record that did not fit ([`ErrorKind::TooSmall`]): the call succeeds
-    /// with a buffer of this many bytes.
+    /// Returns the length of the record that did not fit ([`ErrorKind::TooSmall`]): the call
+    /// succeeds with a buffer of this many bytes.
     pub fn needed_bytes(&self) -> Option<usize> {
         self.bytes.filter(|_| self.kind == ErrorKind::TooSmall)
     }

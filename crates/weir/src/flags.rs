@@ -63,21 +63,21 @@ impl Flags {
         Ok(Flags { memory: Arc::new(FlagsMemory::Shared { file, page }) })
     }
 
-    /// Opens the cluster of this name. If there is none, makes one with all flags clear that only this
-    /// user may open. It exists until its file is removed; processes that have it open keep it.
+    /// Opens the cluster of this name. If there is none, makes one with all flags clear that only
+    /// this user may open. It exists until its file is removed, and longer where it is open.
     ///
     /// Every process that may write the file is trusted not to truncate it: that would end the
     /// cluster's users by SIGBUS. Choose a file system in memory to keep writes off the disk.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`]: the file is not a cluster of flags. [`ErrorKind::Os`]: the file cannot
-    /// be opened or made.
+    /// [`ErrorKind::Corrupt`]: the file is not a cluster of flags. [`ErrorKind::Os`]: the file
+    /// cannot be opened or made.
     pub fn named(path: impl AsRef<Path>) -> Result<Flags> {
         let (file, page) = Page::named(path.as_ref())?;
         Ok(Flags { memory: Arc::new(FlagsMemory::Shared { file, page }) })
     }
 
-    /// Returns the descriptor of a shared cluster's memory, for other processes. It cannot be polled.
+    /// Returns the descriptor of a shared cluster, for other processes. It cannot be polled.
     pub fn memory_descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &*self.memory {
             FlagsMemory::Local(_) => None,
@@ -117,8 +117,8 @@ impl Flags {
         (found != 0).then(|| found.trailing_zeros())
     }
 
-    /// Waits until any flag of `mask` is set, as long as it takes. Returns the flags of `mask` that are
-    /// set, and leaves them set.
+    /// Waits until any flag of `mask` is set, as long as it takes. Returns the flags of `mask` that
+    /// are set, and leaves them set.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`]: the mask is empty.

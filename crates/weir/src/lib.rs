@@ -46,24 +46,24 @@
 //! | flags | [`Flags`] |
 //! | more than memory holds | [`Pool`], [`ElasticReader`] |
 //!
-//! Ends reach other processes by a path ([`Listener`], [`Writer::connect`](Endpoint#method.connect)) or
-//! as descriptors ([`Handle`], [`DuplexHandle`]). [`Wait`] waits for several ends at once; the feature
-//! `tokio` makes them asynchronous. [`stat`] reads the accounts of pipes in use, and [`tune`] changes
-//! their defaults and sizes.
+//! Ends reach other processes by a path ([`Listener`],
+//! [`Writer::connect`](Endpoint#method.connect)) or as descriptors ([`Handle`], [`DuplexHandle`]).
+//! [`Wait`] waits for several ends at once; the feature `tokio` makes them asynchronous. [`stat`]
+//! reads the accounts of pipes in use, and [`tune`] changes their defaults and sizes.
 //!
 //! # Conventions
 //!
-//! - `x(..)` waits as long as it takes. `x_timeout(.., timeout)` waits as long as a [`Timeout`] says:
+//! - `x(..)` waits as long as it takes. `x_timeout(.., timeout)` waits as a [`Timeout`] says:
 //!   a `Duration`, an `Instant`, `Timeout::Now`. `read`, `write`, `send` and `receive` also have a
 //!   `try_x`, which is `x_timeout` with `Timeout::Now`.
 //! - Streams are *read* and *written*; records and messages are *sent* and *received*. A place to
 //!   write is *reserved* and *committed*; a place to read is *lent* and *consumed*.
-//! - `create` makes a name, `connect` goes to one, `bind` makes an address, and `open` turns a handle
-//!   into an end.
+//! - `create` makes a name, `connect` goes to one, `bind` makes an address, and `open` turns a
+//!   handle into an end.
 //! - `poll_descriptor` is for poll(2) and epoll(7). `memory_descriptor` is the memory and cannot be
 //!   polled.
-//! - Ends are `Send`, and one thread uses an end at a time. [`Flags`], [`Listener`], handles, options
-//!   and [`Error`] are `Send` and `Sync`.
+//! - Ends are `Send`, and one thread at a time uses an end. [`Flags`], [`Listener`], handles,
+//!   options and [`Error`] are `Send` and `Sync`.
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("weir runs on 64-bit Linux only");
@@ -104,7 +104,7 @@ pub use port::{
 };
 pub use weir_ring::account::Account;
 
-/// Checks that ends can be given to other threads, and that the types for several threads are shared.
+/// Checks which types can be given to other threads, and which several threads can share.
 #[cfg(test)]
 const _: () = {
     const fn is_send<T: Send>() {}

@@ -112,8 +112,8 @@ impl Acceptor {
         self.claim.path()
     }
 
-    /// Whether [`Acceptor::admit`] has to be called again soon even if nobody connects: a connection
-    /// has not yet handed over a memory, or could not be let in.
+    /// Whether [`Acceptor::admit`] has to be called again soon even if nobody connects: a
+    /// connection has not yet handed over a memory, or could not be let in.
     pub fn is_busy(&self) -> bool {
         self.held_up || !self.pending.is_empty()
     }
@@ -162,8 +162,8 @@ impl Acceptor {
         done
     }
 
-    /// Closes the name to new connections and hangs up on those that wait to be accepted. Closing the
-    /// listening socket would close what they have sent, which can take long.
+    /// Closes the name to new connections and hangs up on those that wait to be accepted. Closing
+    /// the listening socket would close what they have sent, which can take long.
     fn send_all_away(&self) {
         let Some(socket) = self.claim.socket() else { return };
         let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
@@ -264,8 +264,8 @@ pub fn wait_until(timeout: Timeout) -> Option<Instant> {
     }
 }
 
-/// Connects to the listener at a path and hands a memory over. Waits for a listener until `until`; a
-/// listener that goes meanwhile counts as one that was never there.
+/// Connects to the listener at a path and hands a memory over. Waits for a listener until `until`;
+/// a listener that goes meanwhile counts as one that was never there.
 pub fn hand_over(
     what: &Subject,
     path: &Path,

@@ -30,8 +30,8 @@ pub struct BoardSlot {
 }
 
 impl BoardSlot {
-    /// The place that a message assigns. `None` if the message or its memory is invalid: a reader that
-    /// sent such a message is not notified of anything.
+    /// The place that a message assigns. `None` if the message or its memory is invalid: a reader
+    /// that sent such a message is not notified of anything.
     pub fn open(text: &[u8], memory: &ParentOnly) -> Option<BoardSlot> {
         let text = std::str::from_utf8(text.strip_prefix(WELCOME)?).ok()?;
         let mut numbers = text.split(' ').map(|word| word.parse().ok());

@@ -116,8 +116,8 @@ impl Lifeline {
         }
     }
 
-    /// Wakes the other side, after something was published, if it waits at this word. Returns whether
-    /// it did.
+    /// Wakes the other side, after something was published, if it waits at this word. Returns
+    /// whether it did.
     pub fn wake_if_wanted(&self, word: &AtomicU32) -> bool {
         let how = if sleep::is_wanted(word) { sleep::take(word) } else { 0 };
         self.wake(word, how);
@@ -132,8 +132,8 @@ impl Lifeline {
         passing::send(self.socket().ok_or(Errno::BADF)?, text, &[memory])
     }
 
-    /// Takes messages off the socket, and shows each that brings memory. With `to_the_bell` it stops
-    /// after the first doorbell, so that another one keeps the socket readable.
+    /// Takes messages off the socket, and shows each that brings memory. With `to_the_bell` it
+    /// stops after the first doorbell, so that another one keeps the socket readable.
     pub fn take_messages(&self, to_the_bell: bool, mut each: impl FnMut(&[u8], ParentOnly)) {
         let Some(socket) = self.socket() else { return };
         let mut text = [0; 256];
@@ -202,8 +202,8 @@ mod tests {
     use crate::connect::site::ParkSite;
     use weir_ring::layout::SleepLine;
 
-    /// The watcher holds a `Fate` while it wakes an end. A lifeline that gave its socket up meanwhile
-    /// used to spin until the watcher was done.
+    /// The watcher holds a `Fate` while it wakes an end. A lifeline that gave its socket up
+    /// meanwhile used to spin until the watcher was done.
     #[test]
     fn one_that_gives_its_socket_up_does_not_wait_for_the_watcher() {
         let (ours, _theirs) = passing::sockets().expect("sockets");

@@ -1,8 +1,8 @@
 //! Messages with descriptors over sockets, and the closing of sockets that may contain some.
 //!
-//! Taking a message, or closing its socket, closes the descriptors in it that nobody keeps, and that
-//! can take as long as their sender likes. So each message is peeked at before it is taken, and
-//! descriptors that are not wanted are closed by [`super::closing`].
+//! Taking a message, or closing its socket, closes the descriptors in it that nobody keeps, and
+//! that can take as long as their sender likes. So each message is peeked at before it is taken,
+//! and descriptors that are not wanted are closed by [`super::closing`].
 
 use super::closing;
 use crate::error::{Error, Result};
@@ -147,8 +147,8 @@ pub fn leave(socket: ParentOnly, polled: Option<&OwnedFd>) {
 
 /// Whether any message is left in a socket that is about to be closed.
 fn has_message(socket: BorrowedFd) -> bool {
-    // With this option every message, even an empty one, comes with credentials. They do not fit the
-    // empty buffer below, which the kernel reports as CTRUNC.
+    // With this option every message, even an empty one, comes with credentials. They do not fit
+    // the empty buffer below, which the kernel reports as CTRUNC.
     let _ = sockopt::set_socket_passcred(socket, true);
     let (mut text, flags) = ([0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
     let (mut parts, mut none) = ([IoSliceMut::new(&mut text)], RecvAncillaryBuffer::default());

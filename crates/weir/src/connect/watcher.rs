@@ -1,9 +1,9 @@
 //! The one thread of a process that sees peers die, connections come and descriptors become ready.
 //!
 //! A futex cannot report a death. The thread starts with the first end, sleeps in epoll, and costs
-//! nothing else. It never waits for an end: it notifies observers, and checks a little later whether
-//! they have heard ([`weir_ring::notify`]). Its only lock guards a table, and is held for a look-up,
-//! never over a system call. A forked child starts its own thread.
+//! nothing else. It never waits for an end: it notifies observers, and checks a little later
+//! whether they have heard ([`weir_ring::notify`]). Its only lock guards a table, and is held for a
+//! look-up, never over a system call. A forked child starts its own thread.
 
 use super::passing;
 use super::process::PerProcess;
@@ -218,8 +218,8 @@ mod tests {
         (ours, Watched::new(theirs), rung)
     }
 
-    /// A descriptor that was handed on while epoll still knew it could not be watched again, and its
-    /// events went to the old observer.
+    /// A descriptor that was handed on while epoll still knew it could not be watched again, and
+    /// its events went to the old observer.
     #[test]
     fn dropping_or_stopping_ends_the_watching() {
         let (mut ours, theirs, rung) = watched();

@@ -3,8 +3,8 @@
 /// Copies bytes. Short copies are inlined, as words that overlap in the middle.
 ///
 /// # Safety
-/// As for `ptr::copy_nonoverlapping`. That includes data races: no other thread of this process writes
-/// what is read, or touches what is written. Another process may: see [the module](super).
+/// As for `ptr::copy_nonoverlapping`. That includes data races: no other thread of this process
+/// writes what is read, or touches what is written. Another process may: see [the module](super).
 #[inline]
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     match bytes {

@@ -2,8 +2,8 @@
 //!
 //! Each frame has a word of state: how many of its bytes are committed, and who uses it. That word
 //! alone decides which guards are given out, so that no byte is written while it is read: a
-//! [`FrameWriter`] has the bytes that are not committed yet, a [`FrameReader`] those that are, and a
-//! [`FrameLoan`] lends the frame to the kernel, which reads beside readers and writes alone.
+//! [`FrameWriter`] has the bytes that are not committed yet, a [`FrameReader`] those that are, and
+//! a [`FrameLoan`] lends the frame to the kernel, which reads beside readers and writes alone.
 
 use super::mapping::{Mapping, page_bytes};
 use super::sealed::map_private;
@@ -106,7 +106,7 @@ impl Frames {
         Some(FrameWriter { frames: Arc::clone(self), frame, committed: 0 })
     }
 
-    /// The right to read a frame beside its writer and other readers; `None` while the kernel fills it.
+    /// The right to read a frame beside its writer and readers; `None` while it is being filled.
     pub(crate) fn reader(self: &Arc<Self>, frame: u32) -> Option<FrameReader> {
         self.share(frame, |state| state & FILLING == 0)?;
         Some(FrameReader { frames: Arc::clone(self), frame })
@@ -117,8 +117,8 @@ impl Frames {
         self.claim(frame, change)
     }
 
-    /// Lends a frame for a transfer. A frame goes to disk when nobody can write it any longer: it is
-    /// full, or its writer is gone. A frame that is filled from disk has no users, and loses its bytes.
+    /// Lends a frame for a transfer. A frame goes to disk when nobody can write it any longer: it
+    /// is full, or its writer is gone. A frame to be filled has no users, and loses its bytes.
     pub(crate) fn lend(self: &Arc<Self>, frame: u32, direction: Direction) -> Option<FrameLoan> {
         match direction {
             Direction::ToDisk => self.share(frame, |state| {
@@ -185,9 +185,9 @@ impl FrameReader {
         let committed = self.frames.committed(self.frame);
         let from = from.min(committed);
         let start = self.frames.address(self.frame).wrapping_add(from);
-        // SAFETY: inside one of these frames, mapped while `frames` lives. While the frame has users
-        // its committed bytes are not written: its writer has the rest of it, and neither a new
-        // writer nor a loan from disk is given out.
+        // SAFETY: inside one of these frames, mapped while `frames` lives. While the frame has
+        // users its committed bytes are not written: its writer has the rest of it, and neither a
+        // new writer nor a loan from disk is given out.
         unsafe { std::slice::from_raw_parts(start, committed - from) }
     }
 }

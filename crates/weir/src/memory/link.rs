@@ -65,8 +65,7 @@ pub struct LinkMap {
 }
 
 impl LinkMap {
-    /// Makes a memory of these sizes and maps it. At first the owner counts as notified of what
-    /// comes.
+    /// Makes a memory of these sizes and maps it. At first the owner counts as notified.
     pub fn create(extent: LinkExtent) -> Result<(ParentOnly, LinkMap)> {
         let bytes = extent.bytes() as u64;
         let failed =
@@ -191,9 +190,9 @@ impl LaneMemory for LinkMap {
     fn word(&self, lane: LaneId, place: Place, at: usize) -> &AtomicU32 {
         assert!(at.is_multiple_of(4), "a word lies at a multiple of 4");
         let word = self.part(lane, place, at, 4).cast::<AtomicU32>();
-        // SAFETY: inside the ring (`part` asserts), aligned (asserted; rings begin at multiples of 4),
-        // mapped as long as `self`. No copy touches a word that another thread may load meanwhile:
-        // the contract of `LaneMemory`.
+        // SAFETY: inside the ring (`part` asserts), aligned (asserted; rings begin at multiples of
+        // 4), mapped as long as `self`. No copy touches a word that another thread may load
+        // meanwhile: the contract of `LaneMemory`.
         unsafe { &*word }
     }
 

@@ -1,8 +1,8 @@
 //! The memory of a pipe, mapped so that its areas wrap around.
 //!
-//! It is `header page | ring | arena`. Ring and arena are each mapped twice in a row, so that a part
-//! that reaches beyond the end is one piece. All of it is allocated when it is made, so that a lack
-//! of memory is an error and not a SIGBUS.
+//! It is `header page | ring | arena`. Ring and arena are each mapped twice in a row, so that a
+//! part that reaches beyond the end is one piece. All of it is allocated when it is made, so that a
+//! lack of memory is an error and not a SIGBUS.
 
 use super::copy::copy;
 use super::mapping::{MapAccess, Mapping, page_bytes};
@@ -83,8 +83,8 @@ fn memory_of(extent: Extent) -> String {
     format!("shared memory of {} bytes", extent.file_bytes())
 }
 
-/// Checks a memory file that another process made, and maps it. Does not touch it: whoever handed it
-/// over has paid for its pages.
+/// Checks a memory file that another process made, and maps it. Does not touch it: whoever handed
+/// it over has paid for its pages.
 pub fn open(file: BorrowedFd, how: Use) -> Result<Map> {
     let (memory, extent) = check(file)?;
     let map = Map::new(file, extent)?;
@@ -159,8 +159,8 @@ impl Map {
         fixed.magic.store(layout::MAGIC, Ordering::Release);
     }
 
-    /// Maps the pages of small areas now. Otherwise each first touch of a page would fault: 1 us where a
-    /// record takes 0.1 us.
+    /// Maps the pages of small areas now. Otherwise each first touch of a page would fault: 1 us
+    /// where a record takes 0.1 us.
     ///
     /// Pages that are missing are made, at this process's cost. So this is for memory that it made
     /// itself, or whose maker it trusts.
@@ -251,8 +251,8 @@ impl Memory for Map {
         // A line at the beginning or the end that is not wholly inside the range is left alone.
         let first = (LINE_BYTES - at % LINE_BYTES) % LINE_BYTES;
         for line in (first..bytes.saturating_sub(LINE_BYTES - 1)).step_by(LINE_BYTES) {
-            // SAFETY: inside the range, which `part` asserts. The bytes have been read and not given
-            // back, so no other thread touches them: the contract of `Memory`.
+            // SAFETY: inside the range, which `part` asserts. The bytes have been read and not
+            // given back, so no other thread touches them: the contract of `Memory`.
             unsafe { start.wrapping_add(line).write_volatile(0) };
         }
     }

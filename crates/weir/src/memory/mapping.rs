@@ -55,7 +55,7 @@ unsafe impl Sync for Mapping {}
 /// A type that may lie in shared memory.
 ///
 /// # Safety
-/// It consists of atomics, for which any bytes are a value, and needs no more alignment than a page.
+/// It consists of atomics, for which any bytes are a value, and a page is aligned enough for it.
 pub unsafe trait AtomicWords {}
 // SAFETY: atomics only, by its definition.
 unsafe impl AtomicWords for Header {}

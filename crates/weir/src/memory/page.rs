@@ -1,5 +1,4 @@
-//! One page of shared atomic words: a cluster of flags or a board, in sealed memory or in a named
-//! file.
+//! One page of shared words: a cluster of flags or a board, in sealed memory or a named file.
 
 use super::mapping::{AtomicWords, MapAccess, Mapping, page_bytes};
 use super::sealed::SealedMemory;
@@ -60,8 +59,8 @@ pub struct Page<C: PageContent> {
 }
 
 impl<C: PageContent> Page<C> {
-    /// Makes a page and its file. It is sealed against further seals as well: any number of processes
-    /// may map it, and none can keep others from it.
+    /// Makes a page and its file. It is sealed against further seals as well: any number of
+    /// processes may map it, and none can keep others from it.
     pub fn create() -> Result<(ParentOnly, Page<C>)> {
         let failed = |cause: Errno| Error::os("make", C::WHAT, cause);
         let made = SealedMemory::make(C::FILE, page_bytes(), SealFlags::SEAL).map_err(failed)?;

@@ -1,13 +1,13 @@
 //! Memory files: how they are made, and how those that other processes made are checked.
 //!
-//! The kernel charges a page to the memory cgroup of the process that first touches it. So a file from
-//! another process must have all its pages when it is used, and must keep them: otherwise its
+//! The kernel charges a page to the memory cgroup of the process that first touches it. So a file
+//! from another process must have all its pages when it is used, and must keep them: otherwise its
 //! receiver would make the missing ones at its own cost.
 //!
-//! The maker allocates all blocks of a file (fallocate). The receiver first cuts off blocks behind the
-//! end, then asks the kernel for the number of blocks. Only a seal can promise that the blocks stay:
-//! once a file is sealed against new writers, nobody can punch holes into it, by fallocate or by
-//! madvise, and nobody can map it for writing. The receiver adds that seal after both sides have
+//! The maker allocates all blocks of a file (fallocate). The receiver first cuts off blocks behind
+//! the end, then asks the kernel for the number of blocks. Only a seal can promise that the blocks
+//! stay: once a file is sealed against new writers, nobody can punch holes into it, by fallocate or
+//! by madvise, and nobody can map it for writing. The receiver adds that seal after both sides have
 //! mapped the file, and only where no side hands its end on: to the rings of ports, and to links.
 
 #[cfg(not(miri))]
@@ -110,8 +110,8 @@ impl<'a> SealedMemory<'a> {
         self.bytes
     }
 
-    /// Copies its first words. They are read, not mapped: a missing page then reads as zeros, and is
-    /// not made.
+    /// Copies its first words. They are read, not mapped: a missing page then reads as zeros, and
+    /// is not made.
     pub(super) fn beginning(&self) -> Result<FirstWords> {
         let mut bytes = [0; BEGINNING_BYTES];
         let count = rustix::io::pread(self.file, &mut bytes, 0).map_err(failed)?;
@@ -121,16 +121,16 @@ impl<'a> SealedMemory<'a> {
     /// Checks that all its pages are there, after it was mapped and before it is touched. With
     /// [`Use::ForGood`] it keeps them.
     ///
-    /// If the machine's owner has turned on huge pages for shared memory, one that reaches beyond the
-    /// end may hide that up to 2 MiB are missing.
+    /// If the machine's owner has turned on huge pages for shared memory, one that reaches beyond
+    /// the end may hide that up to 2 MiB are missing.
     pub(super) fn check_whole(&self, how: Use) -> Result<()> {
         let (file, bytes) = (self.file, self.bytes);
         if how == Use::ForGood {
             rustix::fs::fcntl_add_seals(file, FOR_GOOD)
                 .map_err(|_| refused("it cannot be sealed, or was handed over before"))?;
         }
-        // Blocks behind the end, from before it was sealed, would be counted too. Cutting the file off
-        // where it ends removes them and does not change its length.
+        // Blocks behind the end, from before it was sealed, would be counted too. Cutting the file
+        // off where it ends removes them and does not change its length.
         rustix::fs::ftruncate(file, bytes).map_err(failed)?;
         let blocks = rustix::fs::fstat(file).map_err(failed)?.st_blocks;
         let there = u64::try_from(blocks).unwrap_or(0).saturating_mul(BLOCK_BYTES);

@@ -111,8 +111,8 @@ fn there(file: BorrowedFd) -> u64 {
     rustix::fs::fstat(file).expect("a file").st_blocks as u64 * 512
 }
 
-/// A file with the header of a ring of which only the first bytes are allocated, and some behind its
-/// end.
+/// A file with the header of a ring of which only the first bytes are allocated, and some behind
+/// its end.
 fn sparse(extent: Extent, bytes_there: u64, behind: u64) -> OwnedFd {
     let (made, _map) = create(extent).expect("made");
     let mut header = [0; 1024];
@@ -247,8 +247,8 @@ fn memory_that_may_not_be_so_long_is_an_error_and_no_signal() {
 
 /// Runs `child` in a forked child, which must do little. Returns what it returned.
 pub(crate) fn in_forked_child(child: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child calls only what a forked child of a process with threads may call with this C
-    // library (which can allocate memory there), and ends by a system call.
+    // SAFETY: the child calls only what a forked child of a process with threads may call with this
+    // C library (which can allocate memory there), and ends by a system call.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         let code = i32::from(!child());

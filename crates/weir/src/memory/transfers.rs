@@ -40,15 +40,15 @@ struct TransferSlot {
     loans: Vec<FrameLoan>,
 }
 
-/// The default directory of a pool's file: `TMPDIR`, or else `/var/tmp`, which is on disk more often
-/// than `/tmp`.
+/// The default directory of a pool's file: `TMPDIR`, or else `/var/tmp`, which is on disk more
+/// often than `/tmp`.
 pub(crate) fn usual_directory() -> PathBuf {
     let named = std::env::var_os("TMPDIR").filter(|directory| !directory.is_empty());
     named.map_or_else(|| "/var/tmp".into(), PathBuf::from)
 }
 
 impl FrameTransfers {
-    /// Makes the file in a directory, and the engine that `WEIR_SPILL_ENGINE` names or the best one.
+    /// Makes the file in a directory, with the engine of `WEIR_SPILL_ENGINE` or the best one.
     pub(crate) fn open(directory: &Path) -> Result<FrameTransfers> {
         let word = std::env::var_os(WANTED).unwrap_or_default();
         let wanted = Wanted::parse(&word.to_string_lossy())
@@ -123,9 +123,9 @@ impl FrameTransfers {
     }
 
     /// Prepares the transfer of frames that lie in a row in the file, from `offset` on, and takes
-    /// their loans out of `loans`. Returns false and leaves the loans there if there is no room for a
-    /// transfer, if there are no loans or more than [`MOST_PIECES`], if their directions differ, or in
-    /// a forked child.
+    /// their loans out of `loans`. Returns false and leaves the loans there if there is no room for
+    /// a transfer, if there are no loans or more than [`MOST_PIECES`], if their directions differ,
+    /// or in a forked child.
     ///
     /// Nothing moves before [`FrameTransfers::submit`]. A write may wait here for some milliseconds
     /// while the file is extended: hold no lock that a writer wants.
@@ -143,8 +143,8 @@ impl FrameTransfers {
         pieces.iter_mut().zip(loans.iter()).for_each(|(piece, loan)| *piece = loan.piece());
         let pieces = &pieces[..loans.len()];
         // SAFETY: the loans keep the frames mapped. They keep out everybody who would write the
-        // frames and, if these are to be filled, everybody else. The loans stay in `slots` until the
-        // engine reports that it is done, or is gone.
+        // frames and, if these are to be filled, everybody else. The loans stay in `slots` until
+        // the engine reports that it is done, or is gone.
         let started = unsafe { self.engine.start(at as u64, direction, offset, pieces) };
         if started {
             (self.slots[at].token, self.slots[at].offset) = (token, offset);
@@ -155,8 +155,8 @@ impl FrameTransfers {
         started
     }
 
-    /// Keeps the checksums of frames that are about to be written. Returns false if there is no memory
-    /// for them.
+    /// Keeps the checksums of frames that are about to be written. Returns false if there is no
+    /// memory for them.
     fn note_checksums(&mut self, offset: u64, loans: &[FrameLoan]) -> bool {
         let Some(checksums) = &mut self.checksums else { return true };
         let first = place_of(offset, loans);
@@ -180,8 +180,8 @@ impl FrameTransfers {
         self.engine.submit();
     }
 
-    /// Calls `each` for every transfer that is done, after its loans have ended. Frames from disk are
-    /// full if the transfer succeeded, and empty if it failed.
+    /// Calls `each` for every transfer that is done, after its loans have ended. Frames from disk
+    /// are full if the transfer succeeded, and empty if it failed.
     pub(crate) fn completed(
         &mut self,
         mut each: impl FnMut(u64, std::result::Result<(), Failure>),

@@ -60,8 +60,8 @@ impl<'a> View<'a> {
         self.map.copy_out(self.area, self.part(offset, to.len()), to);
     }
 
-    /// Writes `head` and then `bytes` of the view, from `offset` on, to a descriptor: in one call, and
-    /// without a copy in between. Returns how many bytes were written.
+    /// Writes `head` and then `bytes` of the view, from `offset` on, to a descriptor: in one call,
+    /// and without a copy in between. Returns how many bytes were written.
     ///
     /// # Errors
     /// Those of writev(2).
@@ -83,9 +83,9 @@ impl<'a> View<'a> {
     /// Returns the bytes themselves.
     ///
     /// # Safety
-    /// Nobody may write them while the slice is used. An honest writer does not touch a record before
-    /// it is consumed: the caller trusts the process at the other end. If a hostile peer can write
-    /// the memory, this is undefined behaviour.
+    /// Nobody may write them while the slice is used. An honest writer does not touch a record
+    /// before it is consumed: the caller trusts the process at the other end. If a hostile peer can
+    /// write the memory, this is undefined behaviour.
     pub unsafe fn as_slice(&self) -> &[u8] {
         let start = self.map.part(self.area, self.at, self.bytes);
         // SAFETY: inside the area and its mirror (`part` asserts), mapped as long as `self`; the
@@ -124,8 +124,8 @@ impl<'a> ViewMut<'a> {
     /// Nobody else may read or write them while the slice is used. A hostile reader could.
     pub unsafe fn as_slice_mut(&mut self) -> &mut [u8] {
         let start = self.view.map.part(self.view.area, self.view.at, self.view.bytes);
-        // SAFETY: inside the area and its mirror (`part` asserts), mapped as long as `self`, which is
-        // borrowed mutably; the caller promises that nobody else touches the bytes.
+        // SAFETY: inside the area and its mirror (`part` asserts), mapped as long as `self`, which
+        // is borrowed mutably; the caller promises that nobody else touches the bytes.
         unsafe { std::slice::from_raw_parts_mut(start, self.view.bytes) }
     }
 }

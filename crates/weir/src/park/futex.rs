@@ -30,8 +30,8 @@ static IS_ONE_AT_A_TIME: AtomicBool = AtomicBool::new(false);
 const FIRST_SLICE: Duration = Duration::from_micros(500);
 const LONGEST_SLICE: Duration = Duration::from_millis(10);
 
-/// Sleeps while every word is as expected, for at most `time` if given. A sleep may also end without
-/// a reason.
+/// Sleeps while every word is as expected, for at most `time` if given. A sleep may also end
+/// without a reason.
 pub fn wait_any(words: &[(&AtomicU32, u32)], time: Option<Duration>) -> rustix::io::Result<()> {
     if let [(word, expected)] = words {
         wait(word, *expected, time);

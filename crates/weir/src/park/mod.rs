@@ -3,7 +3,7 @@
 //! A caller that found nothing looks again for a while, then sleeps:
 //!
 //! ```text
-//! if spinner.spin(until, peer, is_gone, look)? {        // looks for as long as that has paid lately
+//! if spinner.spin(until, peer, is_gone, look)? {        // looks while that has paid lately
 //!     return ...;
 //! }
 //! let parked = Parked::announce(&line.word, &news);     // 1. announces the sleep
@@ -15,9 +15,9 @@
 //! account::slept(&line, slept.ns, slept.woken);
 //! ```
 //!
-//! The other side publishes and then asks [`weir_ring::sleep::is_wanted`]. Events that no other process
-//! can report (a death, a connection) come through `news`, which is private to this process.
-//! `connect::wait` takes the same steps for many [`WaitSource`]s at once.
+//! The other side publishes and then asks [`weir_ring::sleep::is_wanted`]. Events that no other
+//! process can report (a death, a connection) come through `news`, which is private to this
+//! process. `connect::wait` takes the same steps for many [`WaitSource`]s at once.
 
 pub mod barrier;
 pub mod doorbell;

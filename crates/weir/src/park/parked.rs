@@ -36,8 +36,8 @@ impl<'a, S: Sleeper + ?Sized> Parked<'a, S> {
         Slept { ns: begun.elapsed().as_nanos() as u64, woken }
     }
 
-    /// Leaves the announcement standing, for a sleep on several words. Returns the value to expect of
-    /// the word, or `None` if there is news. [`Parked::retract`] takes the announcement back.
+    /// Leaves the announcement standing, for a sleep on several words. Returns the value to expect
+    /// of the word, or `None` if there is news. [`Parked::retract`] takes the announcement back.
     pub fn leave(self) -> Option<u32> {
         let said = self.news.falls_asleep().then_some(self.said)?;
         std::mem::forget(self);

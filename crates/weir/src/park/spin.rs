@@ -6,8 +6,7 @@ use std::time::Instant;
 use weir_policy::pipe::{Peer, Spin, Yielding};
 use weir_ring::primitive::{AtomicU32, Ordering, fence};
 
-/// Looks before the clock is read or the CPU looked up: several times what a cache line takes to
-/// travel.
+/// Looks before the clock is read or the CPU looked up: several travel times of a cache line.
 const QUICK_LOOKS: u32 = 40;
 /// Looks between two readings of the clock.
 const LOOKS: u32 = 16;
@@ -57,8 +56,8 @@ impl Spinner {
     }
 
     /// Looks until `look` finds something, `is_over` says that nothing will come, the time is over,
-    /// or more spinning does not pay. Returns whether `look` found something. `rivals` is a hint: how
-    /// many ends, this one included, wait for the other side.
+    /// or more spinning does not pay. Returns whether `look` found something. `rivals` is a hint:
+    /// how many ends, this one included, wait for the other side.
     #[inline]
     pub fn spin(
         &mut self,
@@ -140,10 +139,10 @@ pub fn look_quickly<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
 
 /// Rests between two looks, for some 20 ns: two full fences.
 ///
-/// Without a rest the loads of many looks are under way at once. The CPU repeats all of them when the
-/// line changes, and on two threads of one core they slow the other side down. A pause
-/// (`spin_loop`) helps as much, but a round trip waits twice for the end of one, which is 26 ns on the
-/// CPU measured (docs/design/pipe.md).
+/// Without a rest the loads of many looks are under way at once. The CPU repeats all of them when
+/// the line changes, and on two threads of one core they slow the other side down. A pause
+/// (`spin_loop`) helps as much, but a round trip waits twice for the end of one, which is 26 ns on
+/// the CPU measured (docs/design/pipe.md).
 #[inline]
 fn rest() {
     fence(Ordering::SeqCst);

@@ -1,8 +1,8 @@
 //! Defaults of pipes, which the user can change in a file while programs run.
 //!
 //! The first of these that sets a value wins: the call, the environment (`WEIR_PIPE_SIZE`,
-//! `WEIR_PIPE_SEGMENT`), the file (`weir tune`), what calibration found (in the same file), the sizes
-//! of the caches.
+//! `WEIR_PIPE_SEGMENT`), the file (`weir tune`), what calibration found (in the same file), the
+//! sizes of the caches.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory;
@@ -88,8 +88,8 @@ const SEGMENT: &str = "segment_bytes";
 const ATOMIC: &str = "atomic_bytes";
 const MEASURED: &str = "measured";
 
-/// Returns the path of the file of defaults: `WEIR_TUNE`, or else `weir/tune` under `XDG_STATE_HOME`
-/// or `~/.local/state`. `None` if there is no home.
+/// Returns the path of the file of defaults: `WEIR_TUNE`, or else `weir/tune` under
+/// `XDG_STATE_HOME` or `~/.local/state`. `None` if there is no home.
 pub fn path() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
@@ -195,8 +195,8 @@ impl Settings {
     /// Returns the settings of a pipe made now: those of the environment, then those of the file.
     ///
     /// # Errors
-    /// A variable is not a size, or a line in the file is not a setting. A file that cannot be read is
-    /// ignored.
+    /// A variable is not a size, or a line in the file is not a setting. A file that cannot be read
+    /// is ignored.
     pub fn in_force() -> Result<Settings> {
         let mut settings = match Settings::read() {
             Err(error) if error.kind() == ErrorKind::Os => Settings::default(),

@@ -14,8 +14,8 @@ use rustix::fd::AsFd;
 use std::io;
 use std::path::Path;
 
-/// One side of a channel with two directions: it writes to the other side through `writer`, and reads
-/// what the other side writes through `reader`.
+/// One side of a channel with two directions: it writes to the other side through `writer`, and
+/// reads what the other side writes through `reader`.
 ///
 /// Each direction is a pipe of its own, with everything a pipe can do. Two threads may use the two
 /// ends. Dropping both closes the channel.
@@ -89,8 +89,7 @@ impl DuplexHandle {
 }
 
 impl<W: Ring, R: Ring> Duplex<Endpoint<W>, Endpoint<R>> {
-    /// Makes a channel. Both sides are in this process until one is handed on. The options apply to
-    /// each direction.
+    /// Makes a channel, with the options for each direction. Both sides are in this process.
     ///
     /// # Errors
     /// Those of [`crate::pipe`].
@@ -153,12 +152,12 @@ impl<W: Ring, R: Ring> Accept for Duplex<Endpoint<W>, Endpoint<R>> {
 }
 
 impl RecordDuplex {
-    /// Sends a request and receives the reply into `reply`, as long as it takes. Returns the length of
-    /// the reply.
+    /// Sends a request and receives the reply into `reply`, as long as it takes. Returns the length
+    /// of the reply.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`]: the other side has closed or died. Those of [`RecordWriter::send`] and
-    /// [`RecordReader::receive`].
+    /// [`ErrorKind::Closed`]: the other side has closed or died. Those of [`RecordWriter::send`]
+    /// and [`RecordReader::receive`].
     pub fn request(&mut self, request: &[u8], reply: &mut [u8]) -> Result<usize> {
         self.request_until(request, reply, Until::Ever)
     }

@@ -35,7 +35,7 @@ pub trait Ring: Sized + Debug + Send {
 /// One end of a pipe: the type of [`crate::Reader`], [`crate::Writer`], [`crate::RecordReader`] and
 /// [`crate::RecordWriter`]. Dropping it closes the pipe.
 ///
-/// An end may be sent to another thread, and one thread at a time uses it: it is `Send` and not `Sync`.
+/// An end may be sent to another thread, and one thread at a time uses it: it is not `Sync`.
 ///
 /// ```
 /// use weir::{Options, Reader};
@@ -77,8 +77,7 @@ impl<R: Ring> Endpoint<R> {
         Endpoint::over(End::of(half, map, R::ROLE, &resolved)?)
     }
 
-    /// Turns the end into a handle, without closing the pipe. It can be opened again, here or in
-    /// another process.
+    /// Turns the end into a handle without closing the pipe. Any process can open it again.
     ///
     /// # Errors
     /// This is a forked child, and the end is its parent's.
@@ -114,9 +113,9 @@ impl<R: Ring> Endpoint<R> {
         Ok(self.end.account())
     }
 
-    /// Returns a descriptor for poll(2) and epoll(7), which the first call makes. It is readable until
-    /// a `try_` call has returned [`crate::ErrorKind::WouldBlock`], and again once there is something
-    /// to read, or room for a segment, or the other end is gone.
+    /// Returns a descriptor for poll(2) and epoll(7), which the first call makes. It is readable
+    /// until a `try_` call has returned [`crate::ErrorKind::WouldBlock`], and again once there is
+    /// something to read, or room for a segment, or the other end is gone.
     ///
     /// # Errors
     /// The kernel has no descriptors left.

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use weir_ring::layout;
 use weir_sys::forks::ParentOnly;
 
-/// An end that is not open: the descriptors of its memory and its socket. Forked children inherit it,
-/// and executed programs do after [`Handle::keep_over_exec`].
+/// An end that is not open: the descriptors of its memory and its socket. Forked children inherit
+/// it, and executed programs do after [`Handle::keep_over_exec`].
 ///
 /// ```
 /// use weir::{Handle, Options, Reader, Writer};
@@ -82,7 +82,7 @@ impl Handle {
         Handle { role, memory, socket }
     }
 
-    /// Makes a stream whose ends are opened later, in any process. Returns the writer and the reader.
+    /// Makes a stream whose ends are opened in any process. Returns the writer and the reader.
     ///
     /// # Errors
     /// Those of [`crate::pipe`].
@@ -90,8 +90,7 @@ impl Handle {
         Handle::pair(layout::STREAM, options)
     }
 
-    /// Makes a record pipe whose ends are opened later, in any process. Returns the writer and the
-    /// reader.
+    /// Makes a record pipe whose ends are opened in any process. Returns writer and reader.
     ///
     /// # Errors
     /// Those of [`crate::records`].
@@ -119,8 +118,7 @@ impl Handle {
         (self.memory, self.socket)
     }
 
-    /// Lets executed programs inherit both descriptors. Returns the numbers of the memory's and of the
-    /// socket's.
+    /// Lets executed programs inherit the descriptors. Returns the memory's and the socket's.
     ///
     /// # Errors
     /// Those of fcntl(2).

@@ -17,8 +17,8 @@ pub struct EndOptions {
 
 /// The options of a new pipe, and of its ends until they are handed on.
 ///
-/// Values that are not set come from the environment, from `weir tune`, from what was measured on this
-/// machine, or from the sizes of its caches.
+/// Values that are not set come from the environment, from `weir tune`, from what was measured on
+/// this machine, or from the sizes of its caches.
 ///
 /// ```
 /// let options = weir::Options::new().capacity_bytes(1 << 20).segment_bytes(64 << 10);
@@ -41,14 +41,14 @@ impl Options {
         Options::default()
     }
 
-    /// Sets how many bytes the pipe holds: 1 to 1 GiB, rounded up to a power of two of at least a page.
+    /// Sets the bytes the pipe holds: 1 to 1 GiB, rounded up to a power of two of at least a page.
     pub fn capacity_bytes(mut self, bytes: u64) -> Options {
         self.capacity_bytes = Some(bytes);
         self
     }
 
-    /// Sets after how many bytes a longer write is published: from the 256th part of the capacity to
-    /// all of it, rounded up to a power of two.
+    /// Sets after how many bytes a longer write is published: from the 256th part of the capacity
+    /// to all of it, rounded up to a power of two.
     pub fn segment_bytes(mut self, bytes: u64) -> Options {
         self.segment_bytes = Some(bytes);
         self
@@ -139,14 +139,13 @@ impl ReaderOptions {
         self
     }
 
-    /// Sets whether the reader stores into the cache lines it has read. The default is what was
-    /// measured.
+    /// Sets whether the reader stores into cache lines it has read. By default as measured.
     pub fn dirties(mut self, dirties: bool) -> ReaderOptions {
         self.0.dirties = Some(dirties);
         self
     }
 
-    /// Sets how long a streaming reader that has run dry lets the writer run ahead; 0 for not at all.
+    /// Sets how long a streaming reader that has run dry lets the writer run ahead; 0: never.
     pub fn backoff_ns(mut self, ns: u64) -> ReaderOptions {
         self.0.backoff_ns = Some(ns);
         self
@@ -183,10 +182,10 @@ impl WriterOptions {
         self
     }
 
-    /// Sets the largest capacity that the writer adopts when it is asked from outside: by `weir tune`,
-    /// or by the reader, which could be hostile. 0 for none. The default is 16 times the capacity that
-    /// it begins with, or the default capacity of pipes if that is more. All capacities that a writer
-    /// adopts in its life add up to at most four times this.
+    /// Sets the largest capacity that the writer adopts when it is asked from outside: by `weir
+    /// tune`, or by the reader, which could be hostile. 0 for none. The default is 16 times the
+    /// capacity that it begins with, or the default capacity of pipes if that is more. All
+    /// capacities that a writer adopts in its life add up to at most four times this.
     pub fn most_bytes(mut self, bytes: u64) -> WriterOptions {
         self.0.most_bytes = Some(bytes);
         self

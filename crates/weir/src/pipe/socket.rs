@@ -90,8 +90,7 @@ fn word_of(mark: u8, number: u64) -> HelloWord {
 }
 
 impl Listener {
-    /// Listens at a path that only this user may connect to. Removes what a listener that died has
-    /// left there.
+    /// Listens at a path that only this user may connect to. Replaces what a dead listener left.
     ///
     /// # Errors
     /// [`ErrorKind::Taken`]: another process listens there, or another file has the name. The
@@ -108,12 +107,12 @@ impl Listener {
     }
 
     /// Waits for the next connection, as long as it takes, and returns its end: a [`Reader`] for
-    /// [`Writer::connect`], a [`RecordReader`] for [`RecordWriter::connect`], a [`crate::Duplex`] for
-    /// its own `connect`. A process that connects and sends no memory holds nobody up.
+    /// [`Writer::connect`], a [`RecordReader`] for [`RecordWriter::connect`], a [`crate::Duplex`]
+    /// for its own `connect`. A process that connects and sends no memory holds nobody up.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: the connection is of another kind. [`ErrorKind::Corrupt`]: its memory
-    /// is invalid. [`ErrorKind::Forked`].
+    /// [`ErrorKind::Invalid`]: the connection is of another kind. [`ErrorKind::Corrupt`]: its
+    /// memory is invalid. [`ErrorKind::Forked`].
     pub fn accept<E: Accept>(&self) -> Result<E> {
         self.accept_with(&E::Options::default(), Timeout::Never)
     }

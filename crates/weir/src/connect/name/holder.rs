@@ -1,4 +1,4 @@
-//! The process that holds a name, as its lock file records it, and whether that process still exists.
+//! The process that holds a name, as its lock file records it, and whether it still exists.
 //!
 //! A pid is valid only in its pid namespace, and a start time only in its time namespace. Two
 //! containers may share the directory of a name. So the file also records the namespaces, and a
@@ -110,8 +110,8 @@ fn stat_of(pid: i32) -> Option<Stat> {
     Stat::parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Whether anybody has the lock of a file. The test takes a shared lock for a moment: a process that
-/// wants the lock at that moment has to try again.
+/// Whether anybody has the lock of a file. The test takes a shared lock for a moment: a process
+/// that wants the lock at that moment has to try again.
 pub fn is_locked(lock: BorrowedFd) -> bool {
     match rustix::fs::flock(lock, FlockOperation::NonBlockingLockShared) {
         Ok(()) => {

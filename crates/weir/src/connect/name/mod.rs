@@ -1,9 +1,9 @@
 //! Names: a path with a unix socket, and a lock file beside it.
 //!
 //! The process that listens holds the lock and is recorded in its file. A socket whose lock nobody
-//! holds is stale and is replaced. A forked child can keep the lock of a holder that died. A process
-//! in the holder's pid namespace sees that the recorded process is gone, and replaces the lock file;
-//! elsewhere the lock alone decides. Files at these paths that are not weir's are left alone.
+//! holds is stale and is replaced. A forked child can keep the lock of a holder that died. A
+//! process in the holder's pid namespace sees that the recorded process is gone, and replaces the
+//! lock file; elsewhere the lock alone decides. Foreign files at these paths are left alone.
 
 mod holder;
 mod place;
@@ -211,8 +211,8 @@ fn foreign_lock(what: &Subject, path: &Path) -> Error {
     what.error(ErrorKind::Taken, path, why)
 }
 
-/// Removes a lock file whose recorded holder is gone although the lock is held. One process at a time
-/// does so: it locks the directory and checks again.
+/// Removes a lock file whose recorded holder is gone although the lock is held. One process at a
+/// time does so: it locks the directory and checks again.
 fn replace_lock(beside: &Path) -> rustix::io::Result<()> {
     let parent = beside.parent().filter(|parent| !parent.as_os_str().is_empty());
     let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -70,8 +70,7 @@ impl<E: Waitable> WaitItem for OwnedOrLent<'_, E> {
 
 pub enum Waited<'a> {
     Item(Box<dyn WaitItem + 'a>),
-    /// A descriptor of the caller. One that cannot be polled, such as a file on a disk, is always
-    /// ready.
+    /// A descriptor of the caller. One that cannot be polled (a file on a disk) is always ready.
     Descriptor {
         file: OwnedFd,
         events: EventFlags,
@@ -117,8 +116,8 @@ impl Poll {
         }
     }
 
-    /// Removes a descriptor. Closing it would not do: epoll keeps its entry while another descriptor
-    /// keeps the file open.
+    /// Removes a descriptor. Closing it would not do: epoll keeps its entry while another
+    /// descriptor keeps the file open.
     pub fn remove(&self, file: &OwnedFd) {
         let _ = epoll::delete(&self.epoll, file);
     }

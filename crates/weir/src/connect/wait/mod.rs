@@ -70,12 +70,12 @@ impl<E> fmt::Debug for Key<E> {
 /// Waits for whichever of several things comes first: data, room, messages, flags, descriptors.
 ///
 /// The caller adds each thing once, with a token, and [`Wait::wait`] returns the tokens of what is
-/// ready, in the order of adding. The wait owns the ends that are added: between two waits the caller
-/// uses them as `wait[key]`, by the [`Key`] that adding returned, and [`Wait::remove`] gives them
-/// back. [`Wait::add_borrowed`] borrows an end for as long as the wait lives.
+/// ready, in the order of adding. The wait owns the ends that are added: between two waits the
+/// caller uses them as `wait[key]`, by the [`Key`] that adding returned, and [`Wait::remove`] gives
+/// them back. [`Wait::add_borrowed`] borrows an end for as long as the wait lives.
 ///
-/// Every wait reports what is ready until the caller has dealt with it. Nothing that happens between
-/// two waits is lost.
+/// Every wait reports what is ready until the caller has dealt with it. Nothing that happens
+/// between two waits is lost.
 ///
 /// ```
 /// use weir::{Flags, Options, Timeout, Wait};
@@ -132,13 +132,13 @@ impl<'a, T: Clone> Wait<'a, T> {
         Wait::default()
     }
 
-    /// Adds an end, which the wait owns from now on. The wait waits at a reader until there is data or
-    /// the writer is gone, at a writer until there is as much room as [`Wait::want`] says (at first
-    /// one byte) or the reader is gone.
+    /// Adds an end, which the wait owns from now on. The wait waits at a reader until there is data
+    /// or the writer is gone, at a writer until there is as much room as [`Wait::want`] says (at
+    /// first one byte) or the reader is gone.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: the wait already has 120 ends and flags, or 1000 descriptors. The end
-    /// is dropped then.
+    /// [`ErrorKind::Invalid`]: the wait already has 120 ends and flags, or 1000 descriptors. The
+    /// end is dropped then.
     pub fn add<E: Waitable>(&mut self, token: T, end: E) -> Result<Key<E>> {
         self.hold(token, Box::new(OwnedOrLent::Own(end)))
     }
@@ -220,13 +220,13 @@ impl<'a, T: Clone> Wait<'a, T> {
         }
     }
 
-    /// Sets how much room the wait waits for at a writer: for a writer of a stream `bytes`, at most its
-    /// capacity; for a writer of records or messages, room for one of `bytes`. Readers and descriptors
-    /// wait for whatever comes. `None` excludes the end from waits until it is set again.
+    /// Sets how much room the wait waits for at a writer: for a writer of a stream `bytes`, at most
+    /// its capacity; for a writer of records or messages, room for one of `bytes`. Readers and
+    /// descriptors wait for whatever comes. `None` excludes the end until it is set again.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: the key is not of this wait, or its end was removed. The kernel has no
-    /// memory left.
+    /// [`ErrorKind::Invalid`]: the key is not of this wait, or its end was removed. The kernel has
+    /// no memory left.
     pub fn want<E>(&mut self, key: Key<E>, bytes: impl Into<Option<usize>>) -> Result<()> {
         let place = self.place(key).ok_or_else(|| {
             Error::new(ErrorKind::Invalid, "wait for", "an end", "the key is not of this wait")
@@ -250,8 +250,8 @@ impl<'a, T: Clone> Wait<'a, T> {
         Ok(())
     }
 
-    /// Removes an end and returns it. Returns `None` if the end was borrowed, or if the key is not of
-    /// this wait.
+    /// Removes an end and returns it. Returns `None` if the end was borrowed, or if the key is not
+    /// of this wait.
     pub fn remove<E: 'static>(&mut self, key: Key<E>) -> Option<E> {
         let entry = self.entries.remove(self.place(key)?);
         let polled = match &entry.waited {

@@ -45,7 +45,8 @@ fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Giving up a record that was begun does not touch its commit word, which the reader loads meanwhile.
+/// Giving up a record that was begun does not touch its commit word, which the reader loads
+/// meanwhile.
 #[test]
 fn a_record_that_is_given_up_is_zeroed_beside_the_word_that_the_reader_loads() {
     // In the ring and in the arena. The sizes divide it, since miri's heap has no mirror.
@@ -112,8 +113,8 @@ fn bytes_of_a_stream_are_handed_over_by_its_positions() {
     });
 }
 
-/// The reader of a lane looks at heads that a hostile peer changes meanwhile. It may see either head,
-/// and nothing else.
+/// The reader of a lane looks at heads that a hostile peer changes meanwhile. It may see either
+/// head, and nothing else.
 #[test]
 fn heads_of_frames_that_change_meanwhile_are_no_race() {
     let link = link();
@@ -177,15 +178,16 @@ fn frames_of_a_lane_are_handed_over_by_its_positions() {
     }
 }
 
-/// A header in read-only memory, as `weir stat` maps it. There only small Relaxed loads are allowed,
-/// and miri reports any other atomic operation.
+/// A header in read-only memory, as `weir stat` maps it. There only small Relaxed loads are
+/// allowed, and miri reports any other atomic operation.
 static READ_ONLY: Zeros = Zeros([0; size_of::<Header>()]);
 #[repr(C, align(4096))]
 struct Zeros([u8; size_of::<Header>()]);
 
 #[test]
 fn a_header_that_is_only_read_is_loaded_relaxed() {
-    // SAFETY: as long and as aligned as a header, for which any bytes are a value; it is only loaded.
+    // SAFETY: as long and as aligned as a header, for which any bytes are a value; it is only
+    // loaded.
     let header = unsafe { &*(&raw const READ_ONLY).cast::<Header>() };
     let nothing = HeaderSnapshot::load(header);
     assert_eq!((nothing.read, nothing.written, nothing.writer), (0, 0, nothing.reader));

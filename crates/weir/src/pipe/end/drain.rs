@@ -1,8 +1,8 @@
 //! The protocol between a writer and an elastic reader.
 //!
-//! A thread in the reader's process drains a full ring. It sleeps on a word of the ring: it announces
-//! that and looks once more whether the ring is full. A writer that finds no room looks for the
-//! announcement. Each side has a full fence between its two steps (Dekker).
+//! A thread in the reader's process drains a full ring. It sleeps on a word of the ring: it
+//! announces that and looks once more whether the ring is full. A writer that finds no room looks
+//! for the announcement. Each side has a full fence between its two steps (Dekker).
 
 use super::End;
 use crate::error::{Error, ErrorKind};

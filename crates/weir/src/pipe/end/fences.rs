@@ -1,5 +1,5 @@
-//! Decides which end passes the fences between publishing and asking whether the other end sleeps: the
-//! two take turns, as [`weir_policy::pipe::Fencing`] decides.
+//! Decides which end passes the fences between publishing and asking whether the other end sleeps:
+//! the two take turns, as [`weir_policy::pipe::Fencing`] decides.
 
 use super::End;
 use crate::park::barrier;
@@ -18,12 +18,12 @@ impl End {
         said
     }
 
-    /// Leaves the fences to the other end. Returns whether this end had them: then the caller passes a
-    /// barrier after it has announced its sleep.
+    /// Leaves the fences to the other end. Returns whether this end had them: then the caller
+    /// passes a barrier after it has announced its sleep.
     pub(super) fn drop_fences(&mut self) -> bool {
         let sleep = self.role.sleep(self.map.header());
-        // Relaxed, here and in `announce`: the barrier makes both visible. The word is set only where
-        // the kernel has such a barrier.
+        // Relaxed, here and in `announce`: the barrier makes both visible. The word is set only
+        // where the kernel has such a barrier.
         self.fencing.sleeps() && sleep.sleeper_fences.swap(0, Ordering::Relaxed) != 0
     }
 

@@ -24,8 +24,8 @@ pub mod drain;
 mod fences;
 mod tuning;
 
-/// How often a sleeping writer looks for room of less than a segment. A timer shorter than a tick of
-/// the kernel's clock would cost more than the sleep.
+/// How often a sleeping writer looks for room of less than a segment. A timer shorter than a tick
+/// of the kernel's clock would cost more than the sleep.
 pub const WRITER_SLICE: Duration = Duration::from_millis(20);
 
 /// Calls of a writer between two looks at requests from outside and at its CPU.
@@ -47,8 +47,8 @@ pub struct End {
     pub slip: Slip,
     pub dirties: bool,
     role: Role,
-    /// `None` at a port's reader, which saves the descriptors. The seals of its rings keep a memory from
-    /// coming twice.
+    /// `None` at a port's reader, which saves the descriptors. The seals of its rings keep a memory
+    /// from coming twice.
     file: Option<ClaimedFile>,
     spinner: Spinner,
     fencing: Fencing,
@@ -164,8 +164,8 @@ impl End {
         }
     }
 
-    /// Counts a call of a writer. Returns whether it is time to look at requests from outside and at
-    /// the CPU.
+    /// Counts a call of a writer. Returns whether it is time to look at requests from outside and
+    /// at the CPU.
     #[inline]
     pub fn looks_around(&mut self) -> bool {
         self.calls = self.calls.wrapping_add(1);
@@ -197,8 +197,8 @@ impl End {
         Error::new(kind, operation, "the pipe", reason)
     }
 
-    /// Whether the other end has closed or died. The caller looks into the memory after this, for what
-    /// was published before.
+    /// Whether the other end has closed or died. The caller looks into the memory after this, for
+    /// what was published before.
     #[inline]
     pub fn is_gone(&self) -> bool {
         self.other_has_closed() || self.life.is_dead()

@@ -22,8 +22,8 @@ impl End {
         }
     }
 
-    /// Adopts the segment and the atomic bound that were asked for. Returns another capacity, if one was
-    /// asked for that the writer may adopt.
+    /// Adopts the segment and the atomic bound that were asked for. Returns another capacity, if
+    /// one was asked for that the writer may adopt.
     pub fn take_up_tuning(&mut self) -> Option<u64> {
         let tuning = &self.map.header().tuning;
         // Acquire: pairs with the Release in `tune::ask`.

@@ -29,8 +29,8 @@ use weir_ring::{Corrupt, record};
 pub type RecordReader = Endpoint<record::RecordReader>;
 
 impl Endpoint<record::RecordReader> {
-    /// Receives the next record into `buffer`, waiting for it as long as it takes. Returns its length,
-    /// or `None` once the writer is gone and every record is received.
+    /// Receives the next record into `buffer`, waiting for it as long as it takes. Returns its
+    /// length, or `None` once the writer is gone and every record is received.
     ///
     /// # Errors
     /// [`ErrorKind::TooSmall`]: the buffer is too small; the record stays, and
@@ -73,12 +73,12 @@ impl Endpoint<record::RecordReader> {
     }
 
     /// Receives the next record as [`RecordReader::receive`] does, and then those that are there
-    /// already. Copies each into `buffer` and shows it to `see`. Returns how many records it received,
-    /// 0 once the writer is gone and every record is received. For many small records this is cheaper
-    /// than receiving them one by one.
+    /// already. Copies each into `buffer` and shows it to `see`. Returns how many they were, which
+    /// is 0 once the writer is gone and every record is received. For many small records this is
+    /// cheaper than receiving them one by one.
     ///
-    /// It stops before a record longer than the buffer, and after an eighth of the capacity, so that
-    /// the writer does not have to wait for room.
+    /// It stops before a record longer than the buffer, and after an eighth of the capacity, so
+    /// that the writer does not have to wait for room.
     ///
     /// # Errors
     /// Those of [`RecordReader::receive`].
@@ -106,8 +106,8 @@ impl Endpoint<record::RecordReader> {
     }
 
     /// Lends the next record to be read in place, waiting for it as long as it takes.
-    /// [`Loan::consume`] consumes the record; dropping the loan leaves it there. Returns `None` once
-    /// the writer is gone and every record is consumed.
+    /// [`Loan::consume`] consumes the record; dropping the loan leaves it there. Returns `None`
+    /// once the writer is gone and every record is consumed.
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`]: the memory is invalid.

@@ -112,8 +112,8 @@ impl Endpoint<record::RecordWriter> {
         end.acted();
     }
 
-    /// Makes sure that there is room for a record. In the usual case (the same process, the reader is
-    /// there, the room is known, it is not time to look around) it checks nothing else.
+    /// Makes sure that there is room for a record. In the usual case (the same process, the reader
+    /// is there, the room is known, it is not time to look around) it checks nothing else.
     #[inline(always)]
     fn make_room(&mut self, bytes: usize, timeout: Timeout) -> Result<()> {
         let Endpoint { end, ring } = self;
@@ -148,7 +148,7 @@ impl Endpoint<record::RecordWriter> {
         }
         raise(&end.account_line().largest_fill, end.shape.capacity_bytes() - ring.room().0);
         if until != Until::Now {
-            // A segment of room is worth the transfer of the cache line, room for one record is not.
+            // A segment of room is worth moving the cache line, room for one record is not.
             let segment = end.shape.segment_bytes();
             let arena = if needed.1 > 0 { needed.1.max(segment) } else { 0 };
             let plenty = (needed.0.max(segment), arena.min(most));

@@ -36,8 +36,8 @@ fn look(ring: &mut StreamReader, map: &Map) -> Result<bool> {
 }
 
 impl Endpoint<StreamReader> {
-    /// Reads what is there, waiting for at least one byte as long as it takes. Returns how many bytes it
-    /// read, 0 once the writer is gone and everything is read.
+    /// Reads what is there, waiting for at least one byte as long as it takes. Returns how many
+    /// bytes it read, 0 once the writer is gone and everything is read.
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`]: the memory is invalid.
@@ -146,8 +146,7 @@ impl Endpoint<StreamReader> {
         Ok(())
     }
 
-    /// Returns how many bytes, at least, can be read without waiting. The bound holds until this end
-    /// reads.
+    /// Returns how many bytes, at least, can be read without waiting, until this end reads.
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`]: the memory is invalid.

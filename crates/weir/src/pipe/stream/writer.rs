@@ -36,14 +36,14 @@ impl Endpoint<StreamWriter> {
     /// Writes all of `bytes`, waiting for room as long as it takes. Returns their number.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`]: the reader has closed or died; [`Error::written_bytes`] tells how many
-    /// bytes were published before.
+    /// [`ErrorKind::Closed`]: the reader has closed or died; [`Error::written_bytes`] tells how
+    /// many bytes were published before.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         self.write_until(bytes, Until::Ever)
     }
 
-    /// Writes as much as there is room for, without waiting. A write up to the atomic bound is written
-    /// as a whole or not at all. Returns how many bytes it wrote.
+    /// Writes as much as there is room for, without waiting. A write up to the atomic bound is
+    /// written as a whole or not at all. Returns how many bytes it wrote.
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`]: there is no room. Those of [`Writer::write`].
@@ -151,8 +151,8 @@ impl Endpoint<StreamWriter> {
         }
     }
 
-    /// Gives the pipe another capacity: a new memory, to which the reader moves once it has drained the
-    /// present one. Segment and atomic bound stay the same if they fit.
+    /// Gives the pipe another capacity: a new memory, to which the reader moves once it has drained
+    /// the present one. Segment and atomic bound stay the same if they fit.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`]: the capacity is out of range, or less than the bytes in the pipe.
@@ -210,8 +210,7 @@ impl Endpoint<StreamWriter> {
         Ok(())
     }
 
-    /// Returns how many bytes, at least, can be written without waiting. The bound holds until this end
-    /// writes.
+    /// Returns how many bytes, at least, can be written without waiting, until this end writes.
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`]: the memory is invalid.

@@ -53,8 +53,8 @@ impl Faults {
         plan.single.push((direction, which, cause));
     }
 
-    /// Reports the write that is started after `after` others from now on as done, and leaves the file
-    /// as it is. Some kernels and devices do so.
+    /// Reports the write that is started after `after` others from now on as done, and leaves the
+    /// file as it is. Some kernels and devices do so.
     pub fn lose_after(&self, after: u64) {
         let mut plan = self.plan();
         let which = plan.started[Direction::ToDisk as usize] + after;
@@ -72,8 +72,8 @@ impl Faults {
         self.0.ring();
     }
 
-    /// Lets the completion of the next transfer through, in the order they were started, even if its
-    /// direction is held.
+    /// Lets the completion of the next transfer through, in the order they were started, even if
+    /// its direction is held.
     pub fn let_one_go(&self) {
         self.plan().let_go += 1;
         self.0.ring();
