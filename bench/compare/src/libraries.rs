@@ -27,13 +27,13 @@ pub use place::remove_leftovers;
 #[cfg(feature = "iceoryx2")]
 use crate::peers::own_case;
 use gate::Gate;
-use place::Place;
+use place::UniqueName;
 use std::time::Instant;
 use weir_bench::tools::pattern::Pattern;
-use weir_bench::tools::peer::Peer;
+use weir_bench::tools::peer::PeerProcess;
 use weir_bench::tools::{case, elapsed_ns, group, size, work};
 use weir_measure::bench::case::{
-    Batch, BatchSize, Case, CaseError, Group, Measure, Normalise, Sides, Site, Suite, Work,
+    Batch, BatchSize, Case, CaseError, Group, MadeWork, Measure, Normalise, Sides, Site, Suite,
 };
 use weir_measure::bench::params::{Params, Placement};
 
@@ -46,13 +46,13 @@ const TWO_WAY_BYTES: [usize; 3] = [48, 64, 512];
 const LOAN_BYTES: [usize; 4] = [64, 4 << 10, 64 << 10, 1 << 20];
 
 /// The end that sends.
-pub trait Sender {
+pub trait RecordSender {
     /// Sends a record, waiting for room.
     fn send(&mut self, record: &[u8]) -> Result<(), CaseError>;
 }
 
 /// The end that receives.
-pub trait Receiver {
+pub trait RecordReceiver {
     /// Waits for at least one record, copies each that it takes out, and shows the copy. Returns
     /// how many they were: more than one where the library hands out several a call.
     fn receive(&mut self, see: &mut See) -> Result<u64, CaseError>;
@@ -62,32 +62,32 @@ pub trait Receiver {
 pub type See<'a> = dyn FnMut(&[u8]) -> Result<(), CaseError> + 'a;
 
 /// Both ends of one direction, each opened by the side that uses it.
-pub trait Line {
-    fn sender(&self) -> Result<Box<dyn Sender>, CaseError>;
-    fn receiver(&self) -> Result<Box<dyn Receiver>, CaseError>;
+pub trait LibraryLine {
+    fn sender(&self) -> Result<Box<dyn RecordSender>, CaseError>;
+    fn receiver(&self) -> Result<Box<dyn RecordReceiver>, CaseError>;
 }
 
 /// A library: its name, and how a line is made before the fork.
 #[derive(Clone, Copy)]
 pub struct Library {
     name: &'static str,
-    line: Make,
+    line: MakeLine,
 }
 
-type Make = fn(&Place, usize, Direction) -> Result<Box<dyn Line>, CaseError>;
+type MakeLine = fn(&UniqueName, usize, RecordFlow) -> Result<Box<dyn LibraryLine>, CaseError>;
 
 /// What a line is for: a library may be set up otherwise for the one and for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub enum RecordFlow {
     OneWay,
     TwoWay,
     /// One way, from so many writers.
     Many(u64),
 }
 
-impl Direction {
+impl RecordFlow {
     fn name(self) -> &'static str {
-        if self == Direction::TwoWay { "two-way" } else { "one-way" }
+        if self == RecordFlow::TwoWay { "two-way" } else { "one-way" }
     }
 }
 
@@ -123,13 +123,13 @@ pub fn catalogue() -> Vec<Suite> {
             name: "records",
             about: "records one way: copied in, copied out",
             source: "iceoryx2, Aeron (C), ZeroMQ push/pull",
-            groups: pairs(&ONE_WAY_BYTES, Direction::OneWay, Measure::RATE),
+            groups: pairs(&ONE_WAY_BYTES, RecordFlow::OneWay, Measure::RATE),
         },
         Suite {
             name: "round-trips",
             about: "records there and back: copied in, copied out",
             source: "iceoryx2, Aeron (C), ZeroMQ push/pull",
-            groups: pairs(&TWO_WAY_BYTES, Direction::TwoWay, Measure::TIME),
+            groups: pairs(&TWO_WAY_BYTES, RecordFlow::TwoWay, Measure::TIME),
         },
         Suite {
             name: "loans",
@@ -149,19 +149,19 @@ pub fn catalogue() -> Vec<Suite> {
 
 /// weir beside one peer each, since what a peer keeps running beside the two sides would disturb
 /// the others too.
-fn pairs(sizes: &[usize], direction: Direction, measure: Measure) -> Vec<Group> {
+fn pairs(sizes: &[usize], direction: RecordFlow, measure: Measure) -> Vec<Group> {
     let with = |peer: Library| sizes.iter().map(move |bytes| (peer, *bytes));
     let pairs = peers().into_iter().flat_map(with);
     pairs.map(|(peer, bytes)| pair(peer, bytes, direction, measure)).collect()
 }
 
-fn pair(peer: Library, bytes: usize, direction: Direction, measure: Measure) -> Group {
+fn pair(peer: Library, bytes: usize, direction: RecordFlow, measure: Measure) -> Group {
     let (length, way) = (size(bytes as u64), direction.name());
     let cases = [OWN, peer].map(|library| {
         let beside = if library.name == OWN.name { peer.name } else { OWN.name };
         let name = format!("{way} {} {length} (beside {beside})", library.name);
         peer_case(name, way, library.name, bytes, measure, move |site| match direction {
-            Direction::TwoWay => two_way(site, library, bytes),
+            RecordFlow::TwoWay => two_way(site, library, bytes),
             _ => one_way(site, library, bytes),
         })
     });
@@ -203,7 +203,7 @@ fn peer_case(
     mechanism: &str,
     bytes: usize,
     measure: Measure,
-    make: impl Fn(&Site) -> Result<Box<dyn Work>, CaseError> + Send + Sync + 'static,
+    make: impl Fn(&Site) -> MadeWork + Send + Sync + 'static,
 ) -> Case {
     let params = Params {
         mechanism: Some(mechanism.into()),
@@ -215,9 +215,10 @@ fn peer_case(
     Case { normalise: Normalise::OnOneCpu, size, weight: 4.0, ..case(name, params, measure, make) }
 }
 
-fn one_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
-    let (line, gate) = ((library.line)(&Place::new(), bytes, Direction::OneWay)?, Gate::new()?);
-    let mut peer = Peer::start(site, |control| {
+fn one_way(site: &Site, library: Library, bytes: usize) -> MadeWork {
+    let (line, gate) =
+        ((library.line)(&UniqueName::new(), bytes, RecordFlow::OneWay)?, Gate::new()?);
+    let mut peer = PeerProcess::start(site, |control| {
         gate.await_beginning()?;
         let mut receiver = line.receiver()?;
         let (mut expected, mut done) = (Pattern::new(bytes), 0);
@@ -241,10 +242,11 @@ fn one_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>,
     })
 }
 
-fn two_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
-    let there = (library.line)(&Place::new(), bytes, Direction::TwoWay)?;
-    let (back, gate) = ((library.line)(&Place::new(), bytes, Direction::TwoWay)?, Gate::new()?);
-    let mut peer = Peer::start(site, |control| {
+fn two_way(site: &Site, library: Library, bytes: usize) -> MadeWork {
+    let there = (library.line)(&UniqueName::new(), bytes, RecordFlow::TwoWay)?;
+    let (back, gate) =
+        ((library.line)(&UniqueName::new(), bytes, RecordFlow::TwoWay)?, Gate::new()?);
+    let mut peer = PeerProcess::start(site, |control| {
         gate.await_beginning()?;
         let (mut receiver, mut sender) = (there.receiver()?, back.sender()?);
         let (mut expected, mut sent, mut done) = (Pattern::new(bytes), Pattern::new(bytes), 0);

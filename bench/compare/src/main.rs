@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_measure::bench::assemble::{self, RunFacts};
 use weir_measure::bench::case::Suite;
 use weir_measure::bench::cell::{self, CellRequest};
-use weir_measure::bench::drive::{self, Observer};
+use weir_measure::bench::drive::{self, RunObserver};
 use weir_measure::bench::host;
 use weir_measure::bench::params::Load;
 use weir_measure::bench::pick::{Pick, Picks};
@@ -28,7 +28,7 @@ struct Lines {
     watch: HostWatch,
 }
 
-impl Observer for Lines {
+impl RunObserver for Lines {
     fn cell(&mut self, what: &str, left: Duration) {
         self.watch.look();
         eprint!("\r\x1b[K{:.0}s left  {what}", left.as_secs_f64().ceil());

@@ -15,7 +15,7 @@ const PROCESSES: u64 = 8;
 
 /// How a program is run, and how its figure is read.
 #[derive(Clone, Copy)]
-struct Program {
+struct Competitor {
     name: &'static str,
     words: &'static [&'static str],
     read: fn(&str) -> Option<f64>,
@@ -31,28 +31,28 @@ pub fn catalogue() -> Vec<Suite> {
     ]
 }
 
-const CALLS: [Program; 2] = [
-    Program {
+const CALLS: [Competitor; 2] = [
+    Competitor {
         name: "perf bench syscall basic",
         words: &["perf", "bench", "-f", "simple", "syscall", "basic", "-l", "1000000"],
         // Seconds for a million calls of getppid.
         read: |text| Some(first_number(text)? * 1e9 / 1e6),
     },
-    Program {
+    Competitor {
         name: "lmbench lat_syscall null",
         words: &["lat_syscall", "-N", "3", "null"],
         read: |text| Some(after(text, "Simple syscall:")? * 1e3),
     },
 ];
 
-const SWITCHES: [Program; 3] = [
-    Program {
+const SWITCHES: [Competitor; 3] = [
+    Competitor {
         name: "perf bench sched pipe",
         words: &["perf", "bench", "-f", "simple", "sched", "pipe", "-l", "30000"],
         // Seconds for so many round trips, two switches each.
         read: |text| Some(first_number(text)? * 1e9 / 30_000.0 / 2.0),
     },
-    Program {
+    Competitor {
         name: "lmbench lat_ctx -s 0 2",
         words: &["lat_ctx", "-N", "3", "-s", "0", "2"],
         read: |text| {
@@ -60,7 +60,7 @@ const SWITCHES: [Program; 3] = [
             Some(line.split(' ').nth(1)?.parse::<f64>().ok()? * 1e3)
         },
     },
-    Program {
+    Competitor {
         name: "stress-ng --switch",
         words: &["stress-ng", "--switch", "1", "--switch-ops", "100000", "--metrics-brief"],
         read: |text| {
@@ -74,13 +74,13 @@ const SWITCHES: [Program; 3] = [
     },
 ];
 
-const PIPES: [Program; 1] = [Program {
+const PIPES: [Competitor; 1] = [Competitor {
     name: "lmbench bw_pipe -m 64k",
     words: &["bw_pipe", "-N", "3", "-m", "65536", "-M", "8m"],
     read: |text| after(text, "Pipe bandwidth:"),
 }];
 
-const MESSAGES: [Program; 1] = [Program {
+const MESSAGES: [Competitor; 1] = [Competitor {
     name: "hackbench, 1 group, 2 pairs, 100 B",
     words: &["hackbench", "-g", "1", "-f", "2", "-l", "5000", "-s", "100"],
     // Seconds for 2 senders x 2 receivers x 5000 messages.
@@ -92,7 +92,7 @@ fn suite(
     name: &'static str,
     (of, own): (&str, &str),
     measure: Measure,
-    programs: &[Program],
+    programs: &[Competitor],
 ) -> Suite {
     let mut cases: Vec<Case> = own_case(of, own).into_iter().collect();
     let baseline = cases.first().map(|case| case.name.clone());
@@ -120,7 +120,7 @@ pub fn own_case(suite: &str, name: &str) -> Option<Case> {
     Some(Case { name: format!("weir: {name}"), normalise: Normalise::Never, ..found })
 }
 
-fn peer(program: Program, measure: Measure) -> Case {
+fn peer(program: Competitor, measure: Measure) -> Case {
     let made = case(program.name, Params::default(), measure, move |site: &Site| {
         if !installed(program.words[0]) {
             return Err(CaseError::left_out(format!("{} is not installed", program.words[0])));

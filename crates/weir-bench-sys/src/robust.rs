@@ -17,7 +17,7 @@ pub struct RobustMutex {
 
 /// While this lives, the mutex is held.
 #[derive(Debug)]
-pub struct Held<'m> {
+pub struct RobustGuard<'m> {
     mutex: &'m RobustMutex,
     after_a_death: bool,
     // It is given back by the thread that took it.
@@ -55,9 +55,9 @@ impl RobustMutex {
     /// Takes it, waiting for as long as another has it.
     ///
     /// # Errors
-    /// Those of pthread_mutex_lock(3), except `EOWNERDEAD`, which [`Held`] tells.
+    /// Those of pthread_mutex_lock(3), except `EOWNERDEAD`, which [`RobustGuard`] tells.
     #[inline]
-    pub fn lock(&self) -> io::Result<Held<'_>> {
+    pub fn lock(&self) -> io::Result<RobustGuard<'_>> {
         // SAFETY: an initialised mutex that is mapped for ever.
         let code = unsafe { libc::pthread_mutex_lock(self.place()) };
         let after_a_death = code == libc::EOWNERDEAD;
@@ -67,21 +67,21 @@ impl RobustMutex {
         } else {
             check(code)?;
         }
-        Ok(Held { mutex: self, after_a_death, _same_thread: PhantomData })
+        Ok(RobustGuard { mutex: self, after_a_death, _same_thread: PhantomData })
     }
 }
 
-impl Held<'_> {
+impl RobustGuard<'_> {
     /// Whether the last holder died with it.
     pub fn after_a_death(&self) -> bool {
         self.after_a_death
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for RobustGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: this thread holds the mutex: a `Held` stays where it was made.
+        // SAFETY: this thread holds the mutex: a `RobustGuard` stays where it was made.
         unsafe { libc::pthread_mutex_unlock(self.mutex.place()) };
     }
 }

@@ -1,7 +1,7 @@
 //! What a disk gives when a spill file is written from end to end, and then read: the floor of
 //! whatever keeps a backlog there.
 
-use crate::shared::Buffer;
+use crate::shared::PageBuffer;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io;
@@ -35,9 +35,9 @@ pub fn measure_sequential(
         return Err(io::Error::new(io::ErrorKind::Unsupported, file.remarks().join("; ")));
     }
     let in_flight = in_flight.clamp(1, MOST_IN_FLIGHT);
-    let mut run = Run {
+    let mut run = DiskRun {
         engine: spill::open(file, Wanted::Best)?.0,
-        memory: Buffer::new(cluster_bytes * in_flight)?,
+        memory: PageBuffer::new(cluster_bytes * in_flight)?,
         cluster_bytes,
         clusters,
     };
@@ -69,14 +69,14 @@ fn fill(bytes: &mut [u8]) {
 
 /// The engine goes before the memory does, and waits for what is under way.
 #[derive(Debug)]
-struct Run {
+struct DiskRun {
     engine: Box<dyn Engine>,
-    memory: Buffer,
+    memory: PageBuffer,
     cluster_bytes: usize,
     clusters: u64,
 }
 
-impl Run {
+impl DiskRun {
     /// All clusters in order, each from or to the slot that has been free the longest.
     fn pass(&mut self, to: Direction) -> io::Result<u64> {
         let memory = self.memory.as_mut_ptr();

@@ -12,17 +12,17 @@ pub const LINE_BYTES: usize = 64;
 
 /// Memory shared with the children forked after it was made: zeros at first, or what is in a file.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedPages {
     mapping: Mapping,
 }
 
-impl Shared {
+impl SharedPages {
     /// Maps `bytes` of shared memory.
     ///
     /// # Errors
     /// Those of mmap(2).
-    pub fn new(bytes: usize) -> io::Result<Shared> {
-        Ok(Shared { mapping: Mapping::new(bytes, libc::MAP_SHARED)? })
+    pub fn new(bytes: usize) -> io::Result<SharedPages> {
+        Ok(SharedPages { mapping: Mapping::new(bytes, libc::MAP_SHARED)? })
     }
 
     /// Maps the first `bytes` of `file`. Callers map files that they made themselves and that have
@@ -30,8 +30,8 @@ impl Shared {
     ///
     /// # Errors
     /// Those of mmap(2); `InvalidInput` when the file is shorter.
-    pub fn of_file(file: &File, bytes: usize) -> io::Result<Shared> {
-        Ok(Shared { mapping: Mapping::of_file(file, bytes)? })
+    pub fn of_file(file: &File, bytes: usize) -> io::Result<SharedPages> {
+        Ok(SharedPages { mapping: Mapping::of_file(file, bytes)? })
     }
 
     /// Tells the kernel that access will be in no order.
@@ -126,17 +126,17 @@ impl Shared {
 
 /// Private memory that begins at a page, as `O_DIRECT` needs it. Zeros at first.
 #[derive(Debug)]
-pub struct Buffer {
+pub struct PageBuffer {
     mapping: Mapping,
 }
 
-impl Buffer {
+impl PageBuffer {
     /// Maps `bytes` of private memory.
     ///
     /// # Errors
     /// Those of mmap(2).
-    pub fn new(bytes: usize) -> io::Result<Buffer> {
-        Ok(Buffer { mapping: Mapping::new(bytes, libc::MAP_PRIVATE)? })
+    pub fn new(bytes: usize) -> io::Result<PageBuffer> {
+        Ok(PageBuffer { mapping: Mapping::new(bytes, libc::MAP_PRIVATE)? })
     }
 
     /// Keeps huge pages out of it, so that each page faults by itself.
@@ -159,7 +159,7 @@ impl Buffer {
     }
 }
 
-impl Deref for Buffer {
+impl Deref for PageBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -169,7 +169,7 @@ impl Deref for Buffer {
     }
 }
 
-impl DerefMut for Buffer {
+impl DerefMut for PageBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `deref`; `self` is borrowed mutably, so no other reference exists.
         unsafe { std::slice::from_raw_parts_mut(self.mapping.start(), self.mapping.bytes()) }
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn bytes_come_out_as_they_went_in() {
-        let shared = Shared::new(4096).expect("mapped");
+        let shared = SharedPages::new(4096).expect("mapped");
         shared.word(1).store(7, Ordering::Relaxed);
         shared.copy_in(128, b"weir");
         let mut out = [0; 4];
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "beyond the end")]
     fn a_line_beyond_the_end_is_refused() {
-        Shared::new(64).expect("mapped").word(1);
+        SharedPages::new(64).expect("mapped").word(1);
     }
 
     #[test]
@@ -207,9 +207,9 @@ mod tests {
         let file = File::options().read(true).write(true).create_new(true).open(&path);
         let file = file.expect("a file");
         std::fs::remove_file(&path).expect("unlinked");
-        assert!(Shared::of_file(&file, 4096).is_err(), "too short");
+        assert!(SharedPages::of_file(&file, 4096).is_err(), "too short");
         file.set_len(4096).expect("longer");
-        let map = Shared::of_file(&file, 4096).expect("mapped");
+        let map = SharedPages::of_file(&file, 4096).expect("mapped");
         map.advise_random().expect("advised");
         map.copy_in(9, &[5]);
         let (mut byte, mut read) = ([0], [0]);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_buffer_begins_at_a_page_and_forgets() {
-        let mut buffer = Buffer::new(8192).expect("mapped");
+        let mut buffer = PageBuffer::new(8192).expect("mapped");
         assert_eq!(buffer.as_ptr() as usize % rustix::param::page_size(), 0);
         buffer[5000] = 1;
         buffer.give_back().expect("given back");

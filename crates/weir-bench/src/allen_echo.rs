@@ -22,7 +22,7 @@ mod watched;
 mod weir;
 
 use crate::tools::background::{Background, endless};
-use crate::tools::peer::Peer;
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use crate::tools::{RATE_PER_S, latencies, open_round_trips};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -86,16 +86,16 @@ fn turnaround_case(device: &'static str, copies: u64) -> Case {
 }
 
 /// Two sockets joined to each other, and what they have exchanged.
-struct Line {
+struct NumberedSocket {
     socket: UdpSocket,
     number: u64,
     packet: [u8; PAYLOAD_BYTES],
 }
 
-impl Line {
-    fn new(socket: UdpSocket) -> Result<Line, CaseError> {
+impl NumberedSocket {
+    fn new(socket: UdpSocket) -> Result<NumberedSocket, CaseError> {
         socket.set_read_timeout(Some(LOST_AFTER))?;
-        Ok(Line { socket, number: 0, packet: [0; PAYLOAD_BYTES] })
+        Ok(NumberedSocket { socket, number: 0, packet: [0; PAYLOAD_BYTES] })
     }
 
     fn send(&mut self) -> Result<(), CaseError> {
@@ -181,20 +181,20 @@ fn joined() -> Result<(UdpSocket, UdpSocket), CaseError> {
     Ok((a, b))
 }
 
-fn turnaround(site: &Site, device: &str, copies: u64) -> Result<Box<dyn Work>, CaseError> {
+fn turnaround(site: &Site, device: &str, copies: u64) -> MadeWork {
     let (own, mut peer) = match device {
         "veth" => veth::start(site)?,
         _ => {
             let (own, other) = joined()?;
-            (own, Peer::start(site, |control| control.serve(echo(&other)))?)
+            (own, PeerProcess::start(site, |control| control.serve(echo(&other)))?)
         }
     };
-    let mut line = Line::new(own)?;
+    let mut line = NumberedSocket::new(own)?;
     let others = self::copies(site, copies - 1)?;
     work(move |count| {
         let _running = others.run()?;
         peer.more(count);
-        let took = Took::of(&mut line, count, Line::send, Line::receive)?;
+        let took = Took::of(&mut line, count, NumberedSocket::send, NumberedSocket::receive)?;
         peer.wait()?;
         Ok(took.batch(count))
     })
@@ -204,10 +204,10 @@ fn turnaround(site: &Site, device: &str, copies: u64) -> Result<Box<dyn Work>, C
 fn self_case() -> Case {
     let made = case("echo to self on lo", params("lo", "self", 1), Measure::TIME, |_| {
         let (a, b) = joined()?;
-        let (mut line, other) = (Line::new(a)?, b);
+        let (mut line, other) = (NumberedSocket::new(a)?, b);
         work(move |count| {
             let mut packet = [0; PAYLOAD_BYTES];
-            let took = Took::of(&mut line, count, Line::send, |line| {
+            let took = Took::of(&mut line, count, NumberedSocket::send, |line| {
                 other.recv(&mut packet)?;
                 other.send(&packet)?;
                 line.receive()
@@ -224,8 +224,8 @@ fn open_case() -> Case {
     let name = format!("echo on lo, open loop at {RATE_PER_S}/s");
     let made = case(name, params, Measure::TIME, |site| {
         let (own, other) = joined()?;
-        let peer = Peer::start(site, |control| control.serve(echo(&other)))?;
-        let mut line = Line::new(own)?;
+        let peer = PeerProcess::start(site, |control| control.serve(echo(&other)))?;
+        let mut line = NumberedSocket::new(own)?;
         open_round_trips(site, peer, move || {
             line.send()?;
             line.receive()
@@ -239,7 +239,7 @@ fn copies(site: &Site, count: u64) -> Result<Background, CaseError> {
     let mut children = Vec::new();
     for _ in 0..count {
         let (a, b) = joined()?;
-        let mut line = Line::new(a)?;
+        let mut line = NumberedSocket::new(a)?;
         // A copy may be stopped for longer than a packet may take.
         line.socket.set_read_timeout(None)?;
         children.push(endless(|| site.go_there(), echo(&b))?);

@@ -11,10 +11,10 @@ pub use loaded::suite as loaded;
 pub use port::suite as port;
 
 use crate::tools::channel::Mechanism;
-use crate::tools::own::Shape;
-use crate::tools::peer::Peer;
+use crate::tools::own::PipeShape;
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
-use crate::tools::stream::Stream;
+use crate::tools::stream::OneWay;
 use std::time::Instant;
 use weir_measure_sys::usage::Usage;
 
@@ -25,7 +25,7 @@ pub const BLOCK_BYTES: [u64; 16] =
 const BESIDE: [(&str, Mechanism); 3] = [
     ("pipe of 1 MiB", Mechanism::Pipe(1 << 20)),
     ("unix stream", Mechanism::UnixStream),
-    ("weir pipe", Mechanism::WeirPipe(Shape::DEFAULT)),
+    ("weir pipe", Mechanism::WeirPipe(PipeShape::DEFAULT)),
 ];
 /// Of a batch whose user and system time are told apart: many ticks of the kernel's clock.
 const COST_BATCH_NS: u64 = 60_000_000;
@@ -50,7 +50,7 @@ pub fn pipe() -> Suite {
         costs.push(costly(case(name, params.clone(), Measure::TIME, make)));
         let name = format!("pipe, stream of {}", size(bytes));
         let standard = matches!(bytes, 64 | 512 | 4096 | 65_536);
-        let make = move |site: &Site| Stream::throughput(site, Mechanism::Pipe(0), bytes);
+        let make = move |site: &Site| OneWay::throughput(site, Mechanism::Pipe(0), bytes);
         throughputs
             .push(Case { standard, ..case(name, params.clone(), Measure::THROUGHPUT, make) });
         // The same through the kernel's pipe at its largest, its socket, and weir's pipe.
@@ -61,7 +61,7 @@ pub fn pipe() -> Suite {
                 ..params.clone()
             };
             let name = format!("{title}, stream of {}", size(bytes));
-            let make = move |site: &Site| Stream::throughput(site, mechanism, bytes);
+            let make = move |site: &Site| OneWay::throughput(site, mechanism, bytes);
             let standard = bytes == 65_536 && matches!(mechanism, Mechanism::WeirPipe(_));
             throughputs.push(Case { standard, ..case(name, params, Measure::THROUGHPUT, make) });
         }
@@ -86,8 +86,8 @@ pub fn costly(case: Case) -> Case {
 }
 
 /// Blocks from this side to the other, with what both sides used.
-fn blocks(site: &Site, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
-    let mut stream = Stream::start(site, Mechanism::Pipe(0), bytes)?;
+fn blocks(site: &Site, bytes: usize) -> MadeWork {
+    let mut stream = OneWay::start(site, Mechanism::Pipe(0), bytes)?;
     work(move |count| {
         let meter = Meter::start(stream.peer());
         stream.send(count)?;
@@ -104,12 +104,12 @@ pub struct Meter {
 
 impl Meter {
     /// Begins.
-    pub fn start(peer: &Peer) -> Meter {
+    pub fn start(peer: &PeerProcess) -> Meter {
         Meter { own: Usage::of_self(), other: peer.cpu_ns(), begun: Instant::now() }
     }
 
     /// The columns of [`COSTS`] for `count` blocks of `bytes`. The peer has reported.
-    pub fn stop(&self, peer: &Peer, count: u64, bytes: u64) -> Batch {
+    pub fn stop(&self, peer: &PeerProcess, count: u64, bytes: u64) -> Batch {
         let elapsed_ns = elapsed_ns(self.begun);
         let (own, other) = (Usage::of_self(), peer.cpu_ns());
         let user = own.user_ns - self.own.user_ns + other.0.saturating_sub(self.other.0);

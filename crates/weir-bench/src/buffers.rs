@@ -11,8 +11,8 @@ mod way;
 use crate::tools::prelude::*;
 use disk::Disk;
 use flow::{Bursts, CHUNK_BYTES, Taking};
-use line::Outcome;
-use way::Way;
+use line::BufferFigures;
+use way::BufferKind;
 
 const MIB: u64 = 1 << 20;
 /// 512 MiB.
@@ -54,7 +54,7 @@ pub fn suite() -> Suite {
 pub fn backlog() -> Suite {
     let bytes = backlog_bytes();
     let disks = [Disk::InFlight(IN_FLIGHT), Disk::Calls].map(|disk| by_disk(disk, bytes));
-    let ways = [Way::WeirSpilling, Way::MbufferFile].map(|way| kept(way, bytes));
+    let ways = [BufferKind::WeirSpilling, BufferKind::MbufferFile].map(|way| kept(way, bytes));
     let cases: Vec<Case> = disks.into_iter().chain(ways).collect();
     Suite {
         name: "buffers-backlog",
@@ -67,18 +67,18 @@ pub fn backlog() -> Suite {
 /// As much as the writer and the reader can move.
 fn steady() -> Group {
     let ways = [
-        Way::Pipe(0),
-        Way::Pipe(MIB),
-        Way::Weir,
-        Way::Pv(None),
-        Way::Pv(Some("16M")),
-        Way::Mbuffer("256M"),
+        BufferKind::Pipe(0),
+        BufferKind::Pipe(MIB),
+        BufferKind::Weir,
+        BufferKind::Pv(None),
+        BufferKind::Pv(Some("16M")),
+        BufferKind::Mbuffer("256M"),
     ];
     let bursts = Bursts { count: 1, chunks: STEADY_CHUNKS, every_ns: 0 };
     let bytes = bursts.bytes();
     let cases = ways.map(|way| {
         let mut measures = vec![Measure::THROUGHPUT, CPU];
-        if !matches!(way, Way::Pipe(_)) {
+        if !matches!(way, BufferKind::Pipe(_)) {
             measures.push(RELAY_CPU);
         }
         let made = piped(way, "steady", bursts, Taking::AtOnce, move |outcome| {
@@ -97,8 +97,13 @@ fn steady() -> Group {
 /// A writer that comes by turns, and a reader that takes a little more than the mean of it.
 fn bursts() -> Group {
     let bursts = Bursts { count: BURSTS, chunks: BURST_CHUNKS, every_ns: BURST_EVERY_NS };
-    let ways =
-        [Way::Mbuffer("256M"), Way::Weir, Way::Pv(Some("64M")), Way::Pipe(0), Way::Pipe(MIB)];
+    let ways = [
+        BufferKind::Mbuffer("256M"),
+        BufferKind::Weir,
+        BufferKind::Pv(Some("64M")),
+        BufferKind::Pipe(0),
+        BufferKind::Pipe(MIB),
+    ];
     let cases = ways.map(|way| {
         let made = piped(way, "bursts", bursts, PACE, |outcome| {
             vec![outcome.held_ns as f64 / BURSTS as f64, outcome.all_ns as f64]
@@ -109,7 +114,7 @@ fn bursts() -> Group {
 }
 
 /// All of a backlog, before the reader takes any of it.
-fn kept(way: Way, bytes: u64) -> Case {
+fn kept(way: BufferKind, bytes: u64) -> Case {
     let chunks = bytes / CHUNK_BYTES as u64;
     let bursts = Bursts { count: 1, chunks, every_ns: 0 };
     let made = piped(way, "backlog", bursts, Taking::AfterAll, move |outcome| {
@@ -156,11 +161,11 @@ fn of_backlog(made: Case, bytes: u64) -> Case {
 
 /// A pipeline, of which a batch is run after run.
 fn piped(
-    way: Way,
+    way: BufferKind,
     kind: &str,
     bursts: Bursts,
     taking: Taking,
-    values: impl Fn(&Outcome) -> Vec<f64> + Copy + Send + Sync + 'static,
+    values: impl Fn(&BufferFigures) -> Vec<f64> + Copy + Send + Sync + 'static,
 ) -> Case {
     let params = Params {
         mechanism: Some(way.mechanism().into()),
@@ -191,7 +196,7 @@ fn piped(
 fn whole(
     name: String,
     params: Params,
-    make: impl Fn(&Site) -> Result<Box<dyn Work>, CaseError> + Send + Sync + 'static,
+    make: impl Fn(&Site) -> MadeWork + Send + Sync + 'static,
 ) -> Case {
     Case {
         normalise: Normalise::Never,
@@ -220,7 +225,7 @@ fn free(name: &str, cases: Vec<Case>, processes: u64) -> Group {
     }
 }
 
-fn relay_cpu_ns(outcome: &Outcome) -> Option<u64> {
+fn relay_cpu_ns(outcome: &BufferFigures) -> Option<u64> {
     outcome.relay.map(|relay| relay.user_ns + relay.system_ns)
 }
 

@@ -9,9 +9,9 @@ pub use grep::suite as grep;
 pub use pipeflex::suite as pipeflex;
 
 use crate::tools::channel::Mechanism;
-use crate::tools::own::Shape;
+use crate::tools::own::PipeShape;
 use crate::tools::prelude::*;
-use crate::tools::stream::Stream;
+use crate::tools::stream::OneWay;
 
 /// Transfer sizes of the report, and larger ones.
 const CHUNK_BYTES: [u64; 11] = [
@@ -42,7 +42,7 @@ fn pipes(kernel_bytes: &[u64]) -> Vec<(Mechanism, String)> {
     let weir = WEIR_BYTES.into_iter().flat_map(|capacity_bytes| {
         SHIFTS.map(|shift| {
             let segment_bytes = capacity_bytes >> shift;
-            let shape = Shape { capacity_bytes, segment_bytes, ..Shape::DEFAULT };
+            let shape = PipeShape { capacity_bytes, segment_bytes, ..PipeShape::DEFAULT };
             let title = format!("weir's {} by {}", size(capacity_bytes), size(segment_bytes));
             (Mechanism::WeirPipe(shape), title)
         })
@@ -76,7 +76,7 @@ fn by_pipe_size(chunk: u64) -> Group {
         [Mechanism::Pipe(4 << 10), Mechanism::Pipe(64 << 10), Mechanism::Pipe(1 << 20)];
     let cases = pipes(&PIPE_BYTES).into_iter().map(|(mechanism, title)| {
         let name = format!("chunk {} through {title}", size(chunk));
-        let make = move |site: &Site| Stream::throughput(site, mechanism, chunk);
+        let make = move |site: &Site| OneWay::throughput(site, mechanism, chunk);
         let standard = chunk == 64 << 10 && STANDARD.contains(&mechanism);
         Case { standard, ..case(name, through(mechanism, chunk), Measure::THROUGHPUT, make) }
     });

@@ -8,12 +8,12 @@ mod floor;
 mod loan;
 mod mpx;
 
-use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::own::{Shape, Side};
+use crate::tools::channel::{BenchChannel, Mechanism};
+use crate::tools::own::{ChannelSide, PipeShape};
 use crate::tools::pattern::Pattern;
-use crate::tools::peer::Peer;
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
-use crate::tools::stream::Stream;
+use crate::tools::stream::OneWay;
 use crate::tools::{RATE_PER_S, latencies, open_round_trips};
 use std::time::Instant;
 use weir::Waiting;
@@ -23,8 +23,8 @@ const MECHANISMS: [Mechanism; 7] = [
     Mechanism::UnixStream,
     Mechanism::UnixSeqpacket,
     Mechanism::PosixMq,
-    Mechanism::WeirPipe(Shape::DEFAULT),
-    Mechanism::WeirRecord(Shape::DEFAULT),
+    Mechanism::WeirPipe(PipeShape::DEFAULT),
+    Mechanism::WeirRecord(PipeShape::DEFAULT),
     Mechanism::WeirPort(Waiting::Adaptive),
 ];
 /// Joy's two sizes, and two by which rings are compared: the most that fits a line, and a line.
@@ -47,9 +47,9 @@ pub fn suite() -> Suite {
     }
 }
 
-type Make = fn(&Site, Mechanism, usize) -> Result<Box<dyn Work>, CaseError>;
+type MakeWork = fn(&Site, Mechanism, usize) -> MadeWork;
 
-fn direction(direction: &'static str, sides: Sides, make: Make) -> Group {
+fn direction(direction: &'static str, sides: Sides, make: MakeWork) -> Group {
     let mut cases = Vec::new();
     for mechanism in MECHANISMS {
         for bytes in BYTES {
@@ -91,8 +91,8 @@ fn params(mechanism: Mechanism, direction: &str, bytes: usize) -> Params {
     Params { chunk_bytes: Some(bytes as u64), ..moving(mechanism.name(), direction) }
 }
 
-fn to_self(_: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
-    let channel = Channel::new(mechanism, bytes)?;
+fn to_self(_: &Site, mechanism: Mechanism, bytes: usize) -> MadeWork {
+    let channel = BenchChannel::new(mechanism, bytes)?;
     let (mut sent, mut expected) = (Pattern::new(bytes), Pattern::new(bytes));
     let mut buffer = vec![0; bytes];
     work(move |count| {
@@ -105,27 +105,28 @@ fn to_self(_: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>
     })
 }
 
-fn one_way(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
-    let mut stream = Stream::start(site, mechanism, bytes)?;
+fn one_way(site: &Site, mechanism: Mechanism, bytes: usize) -> MadeWork {
+    let mut stream = OneWay::start(site, mechanism, bytes)?;
     work(move |count| Ok(Batch::rate(stream.send(count)?, count)))
 }
 
 /// Two channels and a peer that answers each packet with the next of its own.
-struct Echo {
-    there: Channel,
-    back: Channel,
+struct EchoPair {
+    there: BenchChannel,
+    back: BenchChannel,
     sent: Pattern,
     expected: Pattern,
     buffer: Vec<u8>,
-    peer: Peer,
+    peer: PeerProcess,
 }
 
-impl Echo {
-    fn start(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Echo, CaseError> {
-        let (there, back) = (Channel::new(mechanism, bytes)?, Channel::new(mechanism, bytes)?);
-        let peer = Peer::start(site, |control| {
-            there.only(Side::Receives);
-            back.only(Side::Sends);
+impl EchoPair {
+    fn start(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<EchoPair, CaseError> {
+        let (there, back) =
+            (BenchChannel::new(mechanism, bytes)?, BenchChannel::new(mechanism, bytes)?);
+        let peer = PeerProcess::start(site, |control| {
+            there.only(ChannelSide::Receives);
+            back.only(ChannelSide::Sends);
             let (mut expected, mut sent) = (Pattern::new(bytes), Pattern::new(bytes));
             let mut buffer = vec![0; bytes];
             control.serve(|| {
@@ -133,10 +134,10 @@ impl Echo {
                 back.send_next(&mut sent)
             })
         })?;
-        there.only(Side::Sends);
-        back.only(Side::Receives);
+        there.only(ChannelSide::Sends);
+        back.only(ChannelSide::Receives);
         let (sent, expected) = (Pattern::new(bytes), Pattern::new(bytes));
-        Ok(Echo { there, back, sent, expected, buffer: vec![0; bytes], peer })
+        Ok(EchoPair { there, back, sent, expected, buffer: vec![0; bytes], peer })
     }
 
     fn trip(&mut self) -> Result<(), CaseError> {
@@ -150,8 +151,8 @@ impl Echo {
     }
 }
 
-fn two_way(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
-    let mut echo = Echo::start(site, mechanism, bytes)?;
+fn two_way(site: &Site, mechanism: Mechanism, bytes: usize) -> MadeWork {
+    let mut echo = EchoPair::start(site, mechanism, bytes)?;
     work(move |count| {
         echo.peer.more(count);
         let elapsed = timed(count, || echo.trip())?;
@@ -178,18 +179,18 @@ fn paced() -> Group {
     Group { twin: false, ..group("paced", Sides::Two, cases) }
 }
 
-fn open_trips(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, CaseError> {
-    let Echo { there, back, mut sent, mut expected, mut buffer, peer } =
-        Echo::start(site, mechanism, 4)?;
+fn open_trips(site: &Site, mechanism: Mechanism) -> MadeWork {
+    let EchoPair { there, back, mut sent, mut expected, mut buffer, peer } =
+        EchoPair::start(site, mechanism, 4)?;
     open_round_trips(site, peer, move || {
         there.send_next(&mut sent)?;
         back.receive_next(&mut expected, &mut buffer)
     })
 }
 
-fn closed_trips(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, CaseError> {
+fn closed_trips(site: &Site, mechanism: Mechanism) -> MadeWork {
     use weir_measure::bench::latency::Latencies;
-    let mut echo = Echo::start(site, mechanism, 4)?;
+    let mut echo = EchoPair::start(site, mechanism, 4)?;
     work(move |count| {
         echo.peer.more(count);
         let mut latencies = Latencies::default();

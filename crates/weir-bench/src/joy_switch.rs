@@ -9,9 +9,9 @@ mod trace;
 
 use crate::limits::Turns;
 use crate::tools::background::endless;
-use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::own::{Shape, Side, trouble};
-use crate::tools::peer::Peer;
+use crate::tools::channel::{BenchChannel, Mechanism};
+use crate::tools::own::{ChannelSide, PipeShape, trouble};
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
@@ -43,7 +43,7 @@ fn to_self(mechanism: &str) -> Params {
 
 fn pairs() -> Group {
     let switch = Some(Perspective { of: Activity::Switches, per_operation: 1.0 });
-    let pair = |name: &str, mechanism: &'static str, make: fn(&Site) -> Made| Case {
+    let pair = |name: &str, mechanism: &'static str, make: fn(&Site) -> MadeWork| Case {
         perspective: switch,
         normalise: Normalise::OnOneCpu,
         ..case(name, two_way(mechanism), Measure::TIME, make)
@@ -75,36 +75,37 @@ fn pairs() -> Group {
     }
 }
 
-type Made = Result<Box<dyn Work>, CaseError>;
-
-fn by_pipe(site: &Site) -> Made {
+fn by_pipe(site: &Site) -> MadeWork {
     by_channel(site, Mechanism::Pipe(0))
 }
 
 /// weir's pipe, told to sleep at once: spinning would be no switch.
-fn by_weir(site: &Site) -> Made {
-    by_channel(site, Mechanism::WeirPipe(Shape { waiting: Waiting::Sleep, ..Shape::DEFAULT }))
+fn by_weir(site: &Site) -> MadeWork {
+    by_channel(
+        site,
+        Mechanism::WeirPipe(PipeShape { waiting: Waiting::Sleep, ..PipeShape::DEFAULT }),
+    )
 }
 
 /// weir's port, a port each way, told the same.
-fn by_port(site: &Site) -> Made {
+fn by_port(site: &Site) -> MadeWork {
     by_channel(site, Mechanism::WeirPort(Waiting::Sleep))
 }
 
-fn by_channel(site: &Site, mechanism: Mechanism) -> Made {
-    let there = Channel::new(mechanism, 1)?;
-    let back = Channel::new(mechanism, 1)?;
-    let peer = Peer::start(site, |control| {
-        there.only(Side::Receives);
-        back.only(Side::Sends);
+fn by_channel(site: &Site, mechanism: Mechanism) -> MadeWork {
+    let there = BenchChannel::new(mechanism, 1)?;
+    let back = BenchChannel::new(mechanism, 1)?;
+    let peer = PeerProcess::start(site, |control| {
+        there.only(ChannelSide::Receives);
+        back.only(ChannelSide::Sends);
         let mut byte = [0];
         control.serve(|| {
             there.receive(&mut byte)?;
             back.send(&byte)
         })
     })?;
-    there.only(Side::Sends);
-    back.only(Side::Receives);
+    there.only(ChannelSide::Sends);
+    back.only(ChannelSide::Receives);
     let mut byte = [7];
     round_trips(peer, move || {
         there.send(&byte)?;
@@ -115,8 +116,8 @@ fn by_channel(site: &Site, mechanism: Mechanism) -> Made {
     })
 }
 
-fn pipe_to_self() -> Made {
-    let channel = Channel::new(Mechanism::Pipe(0), 1)?;
+fn pipe_to_self() -> MadeWork {
+    let channel = BenchChannel::new(Mechanism::Pipe(0), 1)?;
     let mut byte = [7];
     try_repeat(move || {
         channel.send(&byte)?;
@@ -124,9 +125,9 @@ fn pipe_to_self() -> Made {
     })
 }
 
-fn by_eventfd(site: &Site) -> Made {
+fn by_eventfd(site: &Site) -> MadeWork {
     let (there, back) = (eventfd(0, EventfdFlags::empty())?, eventfd(0, EventfdFlags::empty())?);
-    let peer = Peer::start(site, |control| {
+    let peer = PeerProcess::start(site, |control| {
         control.serve(|| {
             take(&there)?;
             give(&back)
@@ -153,7 +154,7 @@ fn take(event: &OwnedFd) -> Result<(), CaseError> {
     }
 }
 
-fn by_futex(site: &Site) -> Made {
+fn by_futex(site: &Site) -> MadeWork {
     let (turns, peer) = Turns::with_peer(site)?;
     round_trips(peer, move || {
         turns.give(1)?;
@@ -165,9 +166,9 @@ const THERE: u64 = 1;
 const BACK: u64 = 2;
 
 /// Two flags of one cluster. A waiter looks a hundred times before it sleeps.
-fn by_flags(site: &Site) -> Made {
+fn by_flags(site: &Site) -> MadeWork {
     let flags = Flags::shared().map_err(trouble)?;
-    let peer = Peer::start(site, |control| {
+    let peer = PeerProcess::start(site, |control| {
         control.serve(|| {
             take_flag(&flags, THERE)?;
             flags.set(BACK);
@@ -190,10 +191,10 @@ fn take_flag(flags: &Flags, flag: u64) -> Result<(), CaseError> {
 
 /// Signals are blocked in both and waited for: none is lost, since each is answered before the
 /// next is sent.
-fn by_kill(site: &Site) -> Made {
+fn by_kill(site: &Site) -> MadeWork {
     signals::block(WAKE)?;
     let parent = std::process::id() as weir_sys::Pid;
-    let peer = Peer::start(site, |control| {
+    let peer = PeerProcess::start(site, |control| {
         control.serve(|| {
             signals::wait_for(WAKE)?;
             Ok(signals::send(parent, WAKE)?)
@@ -249,8 +250,8 @@ fn touch(set: &mut [u8]) {
     }
 }
 
-fn touching_self(bytes: usize) -> Made {
-    let channel = Channel::new(Mechanism::Pipe(0), 1)?;
+fn touching_self(bytes: usize) -> MadeWork {
+    let channel = BenchChannel::new(Mechanism::Pipe(0), 1)?;
     let (mut set, mut byte) = (vec![0; bytes], [7]);
     try_repeat(move || {
         channel.send(&byte)?;
@@ -261,9 +262,9 @@ fn touching_self(bytes: usize) -> Made {
 }
 
 /// This process is one of the ring; the others are children, on the two CPUs in turn.
-fn ring(site: &Site, parties: usize, bytes: usize) -> Made {
-    let links: Vec<Channel> =
-        (0..parties).map(|_| Channel::new(Mechanism::Pipe(0), 1)).collect::<Result<_, _>>()?;
+fn ring(site: &Site, parties: usize, bytes: usize) -> MadeWork {
+    let links: Vec<BenchChannel> =
+        (0..parties).map(|_| BenchChannel::new(Mechanism::Pipe(0), 1)).collect::<Result<_, _>>()?;
     let mut children: Vec<Child> = Vec::new();
     for index in 1..parties {
         let (from, to) = (&links[index - 1], &links[index]);

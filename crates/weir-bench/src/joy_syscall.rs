@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 use weir_bench_sys::floor;
-use weir_bench_sys::shared::{LINE_BYTES, Shared};
+use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 use weir_bench_sys::uring::Nops;
 use weir_measure_sys::fork;
 
@@ -143,11 +143,11 @@ fn filters() -> Group {
     }
 }
 
-fn filtered(installed: Option<(usize, bool)>) -> Result<Box<dyn Work>, CaseError> {
+fn filtered(installed: Option<(usize, bool)>) -> MadeWork {
     use std::sync::atomic::Ordering;
     const COUNT: usize = 0;
     const RESULT: usize = 2;
-    let shared = std::rc::Rc::new(Shared::new(4 * LINE_BYTES)?);
+    let shared = std::rc::Rc::new(SharedPages::new(4 * LINE_BYTES)?);
     work(move |count| {
         let theirs = shared.clone();
         shared.word(COUNT).store(count, Ordering::Relaxed);

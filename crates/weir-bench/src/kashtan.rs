@@ -17,7 +17,7 @@ use pager::Pager;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use walk::{PATTERNS, Pattern};
+use walk::{PATTERNS, TouchOrder};
 
 /// Pages, as in the report.
 pub const PAGES: usize = 8192;
@@ -27,7 +27,7 @@ pub const PAGE_BYTES: usize = 4096;
 /// What pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(prefix = "kernel-", serialize_all = "kebab-case")]
-pub enum Mechanism {
+pub enum PagingKind {
     /// A shared mapping of a file.
     Mmap,
     /// The same with `MADV_RANDOM`.
@@ -38,20 +38,20 @@ pub enum Mechanism {
     SwapTuned,
 }
 
-impl Mechanism {
+impl PagingKind {
     fn name(self) -> &'static str {
         self.into()
     }
 
     /// Whether it swaps.
     pub fn swaps(self) -> bool {
-        matches!(self, Mechanism::Swap | Mechanism::SwapTuned)
+        matches!(self, PagingKind::Swap | PagingKind::SwapTuned)
     }
 }
 
-const MECHANISMS: [Mechanism; 4] =
-    [Mechanism::Mmap, Mechanism::MmapAdvised, Mechanism::Swap, Mechanism::SwapTuned];
-/// Memory allowed, as a share of the pages.
+const MECHANISMS: [PagingKind; 4] =
+    [PagingKind::Mmap, PagingKind::MmapAdvised, PagingKind::Swap, PagingKind::SwapTuned];
+/// PagedMemory allowed, as a share of the pages.
 const SHARES: [f64; 2] = [0.5, 0.25];
 
 /// The suite.
@@ -68,7 +68,7 @@ pub fn suite() -> Suite {
     }
 }
 
-fn patterns(mechanism: Mechanism, share: f64) -> Group {
+fn patterns(mechanism: PagingKind, share: f64) -> Group {
     let cases = PATTERNS.map(|pattern| {
         let params = Params {
             mechanism: Some(mechanism.name().into()),
@@ -100,15 +100,10 @@ type SharedPager = Rc<RefCell<Option<Pager>>>;
 
 thread_local! {
     /// One child for all patterns of a group: they take turns on the same pages.
-    static PAGERS: RefCell<BTreeMap<(Mechanism, u64), SharedPager>> = RefCell::default();
+    static PAGERS: RefCell<BTreeMap<(PagingKind, u64), SharedPager>> = RefCell::default();
 }
 
-fn references(
-    site: &Site,
-    mechanism: Mechanism,
-    share: f64,
-    pattern: Pattern,
-) -> Result<Box<dyn Work>, CaseError> {
+fn references(site: &Site, mechanism: PagingKind, share: f64, pattern: TouchOrder) -> MadeWork {
     let limit_bytes = (share * (PAGES * PAGE_BYTES) as f64) as u64;
     let pager = PAGERS.with(|pagers| -> Result<_, CaseError> {
         let mut pagers = pagers.borrow_mut();

@@ -9,13 +9,13 @@ mod way;
 
 use crate::tools::crew::{Crew, in_turn};
 use crate::tools::pattern::Pattern;
-use crate::tools::peer::{Control, Peer};
+use crate::tools::peer::{Control, PeerProcess};
 use crate::tools::prelude::*;
 use std::hint::spin_loop;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use way::{Line, Way};
-use weir_bench_sys::shared::{LINE_BYTES, Shared};
+use way::{FanIn, FanInSetup};
+use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 
 const WRITERS: [u64; 5] = [1, 4, 16, 64, 256];
 const BYTES: [u64; 4] = [4, 64, 512, 4_096];
@@ -52,19 +52,19 @@ pub fn suite() -> Suite {
 /// One writer through a port, and through a record pipe of the same capacity, which has neither
 /// header nor choice.
 fn beside_records(bytes: u64) -> Group {
-    let cases = [Way::Records, Way::Port].map(|way| rated(way, 1, bytes, " (port or records)"));
+    let cases = [FanIn::Records, FanIn::Port].map(|way| rated(way, 1, bytes, " (port or records)"));
     Group { processes: 2 * PROCESSES, ..across(format!("one writer, {}", size(bytes)), cases) }
 }
 
 /// Sixteen writers, and one, through a port.
 fn sixteen_beside_one(bytes: u64) -> Group {
-    let cases = [1, 16].map(|writers| rated(Way::Port, writers, bytes, " (1 or 16)"));
+    let cases = [1, 16].map(|writers| rated(FanIn::Port, writers, bytes, " (1 or 16)"));
     across(format!("16 beside 1, {}", size(bytes)), cases)
 }
 
 /// So many writers by each of the ways.
 fn ways(writers: u64, bytes: u64) -> Group {
-    let cases = Way::OF_MANY.map(|way| rated(way, writers, bytes, ""));
+    let cases = FanIn::OF_MANY.map(|way| rated(way, writers, bytes, ""));
     let made = across(format!("{writers} writers, {}", size(bytes)), cases);
     // A twin of hundreds of processes would tell no more than those of the other groups.
     Group { twin: writers < 64, ..made }
@@ -72,7 +72,7 @@ fn ways(writers: u64, bytes: u64) -> Group {
 
 /// Whether equally busy writers are served alike by a reader for whom all of them wait.
 fn alike(writers: u64) -> Group {
-    let cases = Way::OF_MANY.map(|way| {
+    let cases = FanIn::OF_MANY.map(|way| {
         let case = recipe(way, writers, 64, "served alike, ", "", true);
         let size = BatchSize::Time { ns: ALIKE_NS };
         Case { measures: vec![SPREAD], size, weight: 60.0, normalise: Normalise::Never, ..case }
@@ -90,13 +90,13 @@ fn across<const N: usize>(name: String, cases: [Case; N]) -> Group {
     }
 }
 
-fn rated(way: Way, writers: u64, bytes: u64, beside: &str) -> Case {
+fn rated(way: FanIn, writers: u64, bytes: u64, beside: &str) -> Case {
     let (ns, weight) = if writers < 64 { (BATCH_NS, 10.0) } else { (LARGE_BATCH_NS, 32.0) };
     let size = BatchSize::Time { ns };
     Case { size, weight, ..recipe(way, writers, bytes, "", beside, false) }
 }
 
-fn recipe(way: Way, writers: u64, bytes: u64, kind: &str, beside: &str, alike: bool) -> Case {
+fn recipe(way: FanIn, writers: u64, bytes: u64, kind: &str, beside: &str, alike: bool) -> Case {
     let bytes = bytes.min(way.most_bytes());
     let params = Params {
         chunk_bytes: Some(bytes),
@@ -107,7 +107,7 @@ fn recipe(way: Way, writers: u64, bytes: u64, kind: &str, beside: &str, alike: b
     let who = if writers == 1 { "1 writer".into() } else { format!("{writers} writers") };
     let name = format!("{kind}{}, {who}, {}{beside}", way.name(), size(bytes));
     let make = move |site: &Site| {
-        let crew = Busy::start(site, way, writers, bytes as usize, alike)?;
+        let crew = BusyWriters::start(site, way, writers, bytes as usize, alike)?;
         work(crew.into_batches(alike))
     };
     let made = case(name, params, Measure::RATE, make);
@@ -115,24 +115,24 @@ fn recipe(way: Way, writers: u64, bytes: u64, kind: &str, beside: &str, alike: b
 }
 
 /// Writers, their reader, and what is between them.
-struct Busy {
-    line: Line,
-    peer: Peer,
+struct BusyWriters {
+    line: FanInSetup,
+    peer: PeerProcess,
     crew: Crew,
-    spread: Shared,
+    spread: SharedPages,
     writers: u64,
 }
 
-impl Busy {
+impl BusyWriters {
     fn start(
         site: &Site,
-        way: Way,
+        way: FanIn,
         writers: u64,
         bytes: usize,
         alike: bool,
-    ) -> Result<Busy, CaseError> {
-        let (line, spread) = (Line::new(way, bytes)?, Shared::new(LINE_BYTES)?);
-        let peer = Peer::start(site, |control| {
+    ) -> Result<BusyWriters, CaseError> {
+        let (line, spread) = (FanInSetup::new(way, bytes)?, SharedPages::new(LINE_BYTES)?);
+        let peer = PeerProcess::start(site, |control| {
             let service = Service::new(writers, bytes, alike.then_some(&spread));
             read_on(&line, service, control)
         })?;
@@ -141,7 +141,7 @@ impl Busy {
             let (mut end, mut sent) = (line.writer(number)?, Pattern::new(bytes));
             Ok(move || end.send(sent.next_chunk()))
         })?;
-        Ok(Busy { line, peer, crew, spread, writers })
+        Ok(BusyWriters { line, peer, crew, spread, writers })
     }
 
     /// A count is that of the least batches, in which each writer sends as much.
@@ -166,7 +166,7 @@ impl Busy {
 }
 
 /// Reads, checks and reports.
-fn read_on(line: &Line, mut service: Service, control: &Control) -> Result<(), CaseError> {
+fn read_on(line: &FanInSetup, mut service: Service, control: &Control) -> Result<(), CaseError> {
     let (mut reader, mut done) = (line.reader()?, 0);
     loop {
         let mut result = Ok(());
@@ -185,7 +185,7 @@ fn read_on(line: &Line, mut service: Service, control: &Control) -> Result<(), C
 struct Service<'s> {
     expected: Vec<Pattern>,
     /// Where the spread of a batch goes, where it is wanted.
-    spread: Option<&'s Shared>,
+    spread: Option<&'s SharedPages>,
     counts: Vec<u64>,
     /// How many of each there will have been when this batch is over, and when the last was.
     goal: u64,
@@ -195,7 +195,7 @@ struct Service<'s> {
 }
 
 impl<'s> Service<'s> {
-    fn new(writers: u64, bytes: usize, spread: Option<&'s Shared>) -> Service<'s> {
+    fn new(writers: u64, bytes: usize, spread: Option<&'s SharedPages>) -> Service<'s> {
         let (expected, counts) = (vec![Pattern::new(bytes); writers as usize], Vec::new());
         let counts = if spread.is_some() { vec![0; writers as usize] } else { counts };
         let finished = counts.len();

@@ -1,7 +1,7 @@
 //! Which crate may depend on which, over the output of `cargo metadata`, and which room of the
 //! library may import which. Both are drawn in ARCHITECTURE.md and reasoned in ADR 0012.
 
-use super::Fault;
+use super::TidyFault;
 use super::circles::Arrows;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -64,7 +64,7 @@ pub fn metadata(root: &Path) -> Value {
 
 /// Dependencies between members that the table does not allow, of whatever kind (build and
 /// development too), and members it does not know.
-pub fn arrows(root: &Path, metadata: &Value) -> Vec<Fault> {
+pub fn arrows(root: &Path, metadata: &Value) -> Vec<TidyFault> {
     let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let members: Vec<&str> = packages.iter().filter_map(|member| member["name"].as_str()).collect();
     let mut faults = Vec::new();
@@ -73,7 +73,7 @@ pub fn arrows(root: &Path, metadata: &Value) -> Vec<Fault> {
         let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
         let fault = |key: &str, text: String| {
             let file = manifest.strip_prefix(root).unwrap_or(manifest).to_string_lossy();
-            Fault::new(&file, line_of(manifest, key), "arrows", text)
+            TidyFault::new(&file, line_of(manifest, key), "arrows", text)
         };
         if TOP.contains(&name) {
             continue;
@@ -109,7 +109,10 @@ fn line_of(manifest: &Path, key: &str) -> usize {
 
 /// Imports of the library from a room into one that stands above it, and files that lie in no
 /// room.
-pub fn rooms<'paths>(paths: impl IntoIterator<Item = &'paths str>, arrows: &Arrows) -> Vec<Fault> {
+pub fn rooms<'paths>(
+    paths: impl IntoIterator<Item = &'paths str>,
+    arrows: &Arrows,
+) -> Vec<TidyFault> {
     let room_of = |path: &str| {
         let name =
             path.strip_prefix(LIBRARY)?.split('/').next()?.trim_end_matches(".rs").to_owned();
@@ -122,7 +125,7 @@ pub fn rooms<'paths>(paths: impl IntoIterator<Item = &'paths str>, arrows: &Arro
             && unknown.insert(name.clone())
         {
             let text = format!("`{name}` is no room of the library: see ROOMS in tests/src/tidy");
-            faults.push(Fault::new(path, 1, "rooms", text));
+            faults.push(TidyFault::new(path, 1, "rooms", text));
         }
     }
     for ((from, to), (line, names)) in arrows {
@@ -131,7 +134,7 @@ pub fn rooms<'paths>(paths: impl IntoIterator<Item = &'paths str>, arrows: &Arro
         {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let text = format!("{below} may not import {above} ({} of {to})", names.join(", "));
-            faults.push(Fault::new(from, *line, "rooms", text));
+            faults.push(TidyFault::new(from, *line, "rooms", text));
         }
     }
     faults

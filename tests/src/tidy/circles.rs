@@ -6,8 +6,8 @@
 //! no arrows: what belongs to tests, a module that hands on names of modules inside it, and a path
 //! from a module to one around it (a folder's own file and the files in the folder are one unit).
 
-use super::Fault;
-use super::source::{Source, is_test_file};
+use super::TidyFault;
+use super::source::{SourceFile, is_test_file};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Paths and texts of files.
@@ -68,7 +68,7 @@ impl<'texts> House<'texts> {
 
     fn file(&mut self, file: String, folder: String, module: Module) -> usize {
         let at = self.modules.len();
-        let source = self.texts.get(&file).and_then(|text| Source::parse(&file, text).ok());
+        let source = self.texts.get(&file).and_then(|text| SourceFile::parse(&file, text).ok());
         self.modules.push(Module { file, folder, ..module });
         if let Some(source) = source {
             self.body(&source, 0, source.tokens.len(), at);
@@ -83,7 +83,7 @@ impl<'texts> House<'texts> {
     }
 
     /// Reads the tokens from `index` to `end` as the body of the module at `at`.
-    fn body(&mut self, source: &Source, mut index: usize, end: usize, at: usize) {
+    fn body(&mut self, source: &SourceFile, mut index: usize, end: usize, at: usize) {
         let mut depth = 0_usize;
         while index < end {
             let token = &source.tokens[index];
@@ -121,7 +121,7 @@ impl<'texts> House<'texts> {
     }
 
     /// Reads the child whose name stands at `index`; returns where it ends.
-    fn child(&mut self, source: &Source, index: usize, at: usize) -> usize {
+    fn child(&mut self, source: &SourceFile, index: usize, at: usize) -> usize {
         let name = source.text(index);
         let folder = format!("{}/{name}", self.modules[at].folder);
         let child = self.inside(at, name);
@@ -145,7 +145,7 @@ impl<'texts> House<'texts> {
     /// Reads one branch of a `use` that goes on from `before`; returns where it ends.
     fn imports(
         &mut self,
-        source: &Source,
+        source: &SourceFile,
         mut index: usize,
         before: &[String],
         public: bool,
@@ -266,7 +266,7 @@ impl<'texts> House<'texts> {
 }
 
 /// One fault for each group of files that import each other in a circle, with its arrows.
-pub fn circles(arrows: &Arrows) -> Vec<Fault> {
+pub fn circles(arrows: &Arrows) -> Vec<TidyFault> {
     let mut reached: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (from, _) in arrows.keys() {
         let mut pending = vec![from.as_str()];
@@ -297,7 +297,7 @@ pub fn circles(arrows: &Arrows) -> Vec<Fault> {
                 first = *line;
             }
         }
-        faults.push(Fault::new(file, first, "circle", text));
+        faults.push(TidyFault::new(file, first, "circle", text));
     }
     faults
 }

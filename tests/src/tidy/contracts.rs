@@ -4,7 +4,7 @@
 //! with folders, the file, modules and the test. What is named last may be a test, a module or a
 //! file that holds tests. A name that ends with `...` stands for all that begin so.
 
-use super::Fault;
+use super::TidyFault;
 use super::circles::Texts;
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use std::collections::BTreeSet;
 const KINDS: [&str; 3] = ["unit", "src", "loom"];
 
 /// What leads to one test: the parts of its file's path, the modules it is in, and its name.
-type Place = Vec<String>;
+type TestPath = Vec<String>;
 
 /// The places of all tests.
-fn tests(texts: &Texts) -> BTreeSet<Place> {
+fn tests(texts: &Texts) -> BTreeSet<TestPath> {
     let mut places = BTreeSet::new();
     for (path, text) in texts.iter().filter(|(path, _)| path.ends_with(".rs")) {
-        let file: Place = path.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
+        let file: TestPath = path.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
         let mut modules: Vec<(usize, &str)> = Vec::new();
         let mut marked = false;
         for line in text.lines() {
@@ -45,7 +45,7 @@ fn tests(texts: &Texts) -> BTreeSet<Place> {
 }
 
 /// Whether the parts of a name lead, in this order and with others between, to the place.
-fn leads(parts: &[&str], place: &Place) -> bool {
+fn leads(parts: &[&str], place: &TestPath) -> bool {
     let mut rest = place.iter();
     parts.iter().all(|part| {
         rest.any(|at| match part.strip_suffix("...") {
@@ -56,7 +56,7 @@ fn leads(parts: &[&str], place: &Place) -> bool {
 }
 
 /// Names of tests in the contracts that lead to no test.
-pub fn named_tests(texts: &Texts) -> Vec<Fault> {
+pub fn named_tests(texts: &Texts) -> Vec<TidyFault> {
     let places = tests(texts);
     let mut faults = Vec::new();
     for (path, text) in texts.iter().filter(|(path, _)| path.starts_with("docs/contracts/")) {
@@ -72,7 +72,7 @@ pub fn named_tests(texts: &Texts) -> Vec<Fault> {
                     .collect();
                 if !parts.is_empty() && !places.iter().any(|place| leads(&parts, place)) {
                     let text = format!("`{name}` leads to no test");
-                    faults.push(Fault::new(path, line, "contract", text));
+                    faults.push(TidyFault::new(path, line, "contract", text));
                 }
             }
         }

@@ -20,12 +20,12 @@ pub mod source;
 #[cfg(test)]
 mod tests;
 
-use source::Source;
+use source::SourceFile;
 use std::fmt;
 
 /// One broken rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct TidyFault {
     /// The file, relative to the root of the workspace.
     pub file: String,
     /// The line, counted from 1.
@@ -36,26 +36,26 @@ pub struct Fault {
     pub text: String,
 }
 
-impl Fault {
+impl TidyFault {
     /// A fault in `file` at `line`.
     pub fn new(file: &str, line: usize, rule: &'static str, text: impl Into<String>) -> Self {
         Self { file: file.to_owned(), line, rule, text: text.into() }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for TidyFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: [{}] {}", self.file, self.line, self.rule, self.text)
     }
 }
 
 /// All rules for one tracked text file.
-pub fn check(path: &str, text: &str) -> Vec<Fault> {
+pub fn check(path: &str, text: &str) -> Vec<TidyFault> {
     let mut faults = rules::lines(path, text);
     if path.ends_with(".rs") {
         faults.extend(rules::file(path, text));
         faults.extend(rules::headers(path, text));
-        match Source::parse(path, text) {
+        match SourceFile::parse(path, text) {
             Ok(source) => faults.extend(rules::tokens(&source, text)),
             Err(fault) => faults.push(fault),
         }
@@ -67,7 +67,7 @@ pub fn check(path: &str, text: &str) -> Vec<Fault> {
 ///
 /// # Panics
 /// When there is a fault.
-pub fn demand_none(faults: &[Fault]) {
-    let list: Vec<String> = faults.iter().map(Fault::to_string).collect();
+pub fn demand_none(faults: &[TidyFault]) {
+    let list: Vec<String> = faults.iter().map(TidyFault::to_string).collect();
     assert!(list.is_empty(), "{} broken house rules:\n{}\n", list.len(), list.join("\n"));
 }

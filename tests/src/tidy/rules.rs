@@ -3,8 +3,8 @@
 //! What clippy can hold stands in `Cargo.toml` under `workspace.lints`, not here: comments at
 //! `unsafe`, lengths of functions, macros for code that is not written.
 
-use super::Fault;
-use super::source::Source;
+use super::TidyFault;
+use super::source::SourceFile;
 
 /// Longest Rust file, in lines.
 pub const FILE_LINES: usize = 500;
@@ -34,11 +34,11 @@ pub fn is_code(path: &str, text: &str) -> bool {
 }
 
 /// What is wrong with the lines of any text, and with those of code.
-pub fn lines(path: &str, text: &str) -> Vec<Fault> {
+pub fn lines(path: &str, text: &str) -> Vec<TidyFault> {
     let mut faults = Vec::new();
     let code = is_code(path, text);
     for (index, line) in text.lines().enumerate() {
-        let mut fault = |rule, text| faults.push(Fault::new(path, index + 1, rule, text));
+        let mut fault = |rule, text| faults.push(TidyFault::new(path, index + 1, rule, text));
         if let Some(found) = machine_path(line).filter(|_| !path.starts_with("tests/src/tidy/")) {
             fault(
                 "machine-path",
@@ -80,18 +80,18 @@ fn machine_path(line: &str) -> Option<String> {
 }
 
 /// The length of a Rust file, and the `//!` line that it opens with.
-pub fn file(path: &str, text: &str) -> Vec<Fault> {
+pub fn file(path: &str, text: &str) -> Vec<TidyFault> {
     let mut faults = Vec::new();
     let count = text.lines().count();
     if count > FILE_LINES {
         let text =
             format!("{count} lines, more than {FILE_LINES}: split the file by what it holds");
-        faults.push(Fault::new(path, FILE_LINES + 1, "file-length", text));
+        faults.push(TidyFault::new(path, FILE_LINES + 1, "file-length", text));
     }
     let first = text.lines().next().unwrap_or_default();
     if first.strip_prefix("//!").is_none_or(|rest| rest.trim().is_empty()) {
         let text = "a file opens with a `//!` line that says what it holds";
-        faults.push(Fault::new(path, 1, "opening", text));
+        faults.push(TidyFault::new(path, 1, "opening", text));
     }
     faults
 }
@@ -102,7 +102,7 @@ fn may_be_unsafe(name: &str) -> bool {
 }
 
 /// The roots of the crates say what the compiler is to hold.
-pub fn headers(path: &str, text: &str) -> Vec<Fault> {
+pub fn headers(path: &str, text: &str) -> Vec<TidyFault> {
     let Some((name, file)) = path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"))
     else {
         return Vec::new();
@@ -115,7 +115,7 @@ pub fn headers(path: &str, text: &str) -> Vec<Fault> {
         .filter(|(demanded, header)| root && *demanded && !text.lines().any(|l| l == *header));
     missing
         .map(|(_, header)| {
-            Fault::new(path, 1, "header", format!("the root of {name} must say `{header}`"))
+            TidyFault::new(path, 1, "header", format!("the root of {name} must say `{header}`"))
         })
         .collect()
 }
@@ -123,7 +123,7 @@ pub fn headers(path: &str, text: &str) -> Vec<Fault> {
 /// Lines of [`LINE_CHARS`] (rustfmt breaks none with a long string or address: those may be
 /// longer), `unsafe` in its places only, no test left out, no sleep in a test without its reason, no `std`
 /// in the crates that do without.
-pub fn tokens(source: &Source, text: &str) -> Vec<Fault> {
+pub fn tokens(source: &SourceFile, text: &str) -> Vec<TidyFault> {
     let lines: Vec<&str> = text.lines().collect();
     let path = source.path.as_str();
     let of_crate = path.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
@@ -138,11 +138,12 @@ pub fn tokens(source: &Source, text: &str) -> Vec<Fault> {
         let excused = line.contains("://") || source.strings.contains(&(index + 1));
         if length > LINE_CHARS && !excused {
             let text = format!("{length} characters, more than {LINE_CHARS}");
-            faults.push(Fault::new(path, index + 1, "line-length", text));
+            faults.push(TidyFault::new(path, index + 1, "line-length", text));
         }
     }
     for (index, token) in source.tokens.iter().enumerate() {
-        let mut fault = |rule, text: &str| faults.push(Fault::new(path, token.line, rule, text));
+        let mut fault =
+            |rule, text: &str| faults.push(TidyFault::new(path, token.line, rule, text));
         if token.word && token.text == "unsafe" && !unsafe_here {
             fault("unsafe-place", "`unsafe` outside the `-sys` crates, weir-ffi and weir's memory");
         }

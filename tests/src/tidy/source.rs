@@ -3,13 +3,13 @@
 //! The tokens come from `proc_macro2`: a word in a string or a comment is not taken for code, and
 //! code inside a macro call is seen, as it would not be in a syntax tree.
 
-use super::Fault;
+use super::TidyFault;
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use std::collections::BTreeSet;
 
 /// One token. A group appears as its two ends with what is between them.
 #[derive(Debug, Clone)]
-pub struct Token {
+pub struct RustToken {
     /// As written.
     pub text: String,
     /// Whether it is a word.
@@ -22,29 +22,29 @@ pub struct Token {
 
 /// A Rust file, read.
 #[derive(Debug)]
-pub struct Source {
+pub struct SourceFile {
     /// Its path from the root of the workspace.
     pub path: String,
     /// Its tokens in a row.
-    pub tokens: Vec<Token>,
+    pub tokens: Vec<RustToken>,
     /// The lines that hold a string or part of one.
     pub strings: BTreeSet<usize>,
 }
 
-impl Source {
+impl SourceFile {
     /// Reads `text`.
     ///
     /// # Errors
     /// A fault when the text is not made of Rust tokens.
-    pub fn parse(path: &str, text: &str) -> Result<Self, Fault> {
+    pub fn parse(path: &str, text: &str) -> Result<Self, TidyFault> {
         let tree: TokenStream = text.parse().map_err(|error: proc_macro2::LexError| {
             let line = error.span().start().line;
-            Fault::new(path, line, "tokens", format!("cannot be read as Rust: {error}"))
+            TidyFault::new(path, line, "tokens", format!("cannot be read as Rust: {error}"))
         })?;
         let mut tokens = Vec::new();
         flatten(tree, is_test_file(path), &mut tokens);
-        let string = |token: &&Token| token.text.len() > 1 && token.text.ends_with(['"', '#']);
-        let lines = |token: &Token| token.line..=token.line + token.text.matches('\n').count();
+        let string = |token: &&RustToken| token.text.len() > 1 && token.text.ends_with(['"', '#']);
+        let lines = |token: &RustToken| token.line..=token.line + token.text.matches('\n').count();
         let strings = tokens.iter().filter(string).flat_map(lines).collect();
         Ok(Self { path: path.to_owned(), tokens, strings })
     }
@@ -79,7 +79,7 @@ impl Source {
     }
 }
 
-fn flatten(tree: TokenStream, mut all_test: bool, out: &mut Vec<Token>) {
+fn flatten(tree: TokenStream, mut all_test: bool, out: &mut Vec<RustToken>) {
     let items: Vec<TokenTree> = tree.into_iter().collect();
     let is_mark = |at: usize, wanted| match items.get(at) {
         Some(TokenTree::Punct(mark)) => mark.as_char() == wanted,
@@ -94,7 +94,7 @@ fn flatten(tree: TokenStream, mut all_test: bool, out: &mut Vec<Token>) {
         }
         let test = all_test || item_test;
         let mut push = |text: &str, word, span: Span| {
-            out.push(Token { text: text.to_owned(), word, line: span.start().line, test });
+            out.push(RustToken { text: text.to_owned(), word, line: span.start().line, test });
         };
         let mut ends = is_mark(index, ';');
         match item {
@@ -109,7 +109,7 @@ fn flatten(tree: TokenStream, mut all_test: bool, out: &mut Vec<Token>) {
                 push(open, false, group.span_open());
                 flatten(group.stream(), test, out);
                 let line = group.span_close().start().line;
-                out.push(Token { text: close.to_owned(), word: false, line, test });
+                out.push(RustToken { text: close.to_owned(), word: false, line, test });
             }
             TokenTree::Ident(word) => push(&word.to_string(), true, word.span()),
             _ => push(&item.to_string(), false, item.span()),

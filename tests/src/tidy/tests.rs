@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// What `check` says of a file, one text a fault.
 fn said(path: &str, text: &str) -> Vec<String> {
-    check(path, text).iter().map(Fault::to_string).collect()
+    check(path, text).iter().map(TidyFault::to_string).collect()
 }
 
 /// Rust of a crate without rules of its own, with the opening line that every file has: what
@@ -35,7 +35,7 @@ fn package(name: &str, dependencies: &[(&str, Value)]) -> Value {
 
 fn arrows_of(packages: &[Value]) -> Vec<String> {
     let metadata = json!({ "packages": packages });
-    arrows::arrows(Path::new("/nowhere"), &metadata).iter().map(Fault::to_string).collect()
+    arrows::arrows(Path::new("/nowhere"), &metadata).iter().map(TidyFault::to_string).collect()
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn tracked_texts_are_looked_at_and_nothing_else() {
 fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
     let texts = texts_of(files);
     let arrows = circles::House::read(&texts).arrows();
-    circles::circles(&arrows).iter().map(Fault::to_string).collect()
+    circles::circles(&arrows).iter().map(TidyFault::to_string).collect()
 }
 
 fn texts_of(files: &[(&str, &str)]) -> circles::Texts {
@@ -314,7 +314,7 @@ fn a_room_imports_those_below_it_only() {
         .collect();
         let arrows = circles::House::read(&texts).arrows();
         let faults = arrows::rooms(texts.keys().map(String::as_str), &arrows);
-        faults.iter().map(Fault::to_string).collect::<Vec<_>>()
+        faults.iter().map(TidyFault::to_string).collect::<Vec<_>>()
     };
     none(of("tokio", "crate::pipe::End"));
     none(of("pipe/end", "super::super::error::Error"));
@@ -341,7 +341,7 @@ fn a_test_that_a_contract_names_exists() {
         ]
         .map(|(path, text)| (path.to_owned(), text.to_owned()))
         .into();
-        contracts::named_tests(&texts).iter().map(Fault::to_string).collect::<Vec<_>>()
+        contracts::named_tests(&texts).iter().map(TidyFault::to_string).collect::<Vec<_>>()
     };
     none(of("1. Kept. [cli net::a_ping, net::a_pi..., unit\n   pool::a_b, loom, storm::blows]\n"));
     none(of("[policy pool::tests::inner] [net.md](net.md) [the same] `a[u8::MAX]` [storm, x]\n"));

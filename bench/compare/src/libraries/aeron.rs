@@ -1,8 +1,8 @@
 //! Aeron's C client over IPC: an exclusive publication and a subscription that is polled, with the
 //! C media driver in a process of its own.
 
-use super::place::{Place, meet};
-use super::{Direction, Line, Receiver, See, Sender};
+use super::place::{UniqueName, meet};
+use super::{LibraryLine, RecordFlow, RecordReceiver, RecordSender, See};
 use rusteron_client::{
     Aeron, AeronContext, AeronExclusivePublication, AeronSubscription, Handlers, IntoCString,
 };
@@ -19,10 +19,10 @@ const STREAM: i32 = 1001;
 /// Of a term, of which there are three. One way 64 MiB, its own default, was the fastest of 4, 16
 /// and 64 MiB: the driver moves the writer's limit on once a millisecond, half a term at a time.
 /// There and back the size makes no difference, and a small one is soon made.
-fn channel(direction: Direction) -> (usize, &'static CStr) {
+fn channel(direction: RecordFlow) -> (usize, &'static CStr) {
     match direction {
-        Direction::OneWay | Direction::Many(_) => (64 << 20, c"aeron:ipc?term-length=64m|mtu=8k"),
-        Direction::TwoWay => (1 << 20, c"aeron:ipc?term-length=1m|mtu=8k"),
+        RecordFlow::OneWay | RecordFlow::Many(_) => (64 << 20, c"aeron:ipc?term-length=64m|mtu=8k"),
+        RecordFlow::TwoWay => (1 << 20, c"aeron:ipc?term-length=1m|mtu=8k"),
     }
 }
 
@@ -40,7 +40,11 @@ struct Ipc {
 }
 
 /// Starts a driver, in a process of its own on whatever CPU is free.
-pub fn line(place: &Place, bytes: usize, direction: Direction) -> Result<Box<dyn Line>, CaseError> {
+pub fn line(
+    place: &UniqueName,
+    bytes: usize,
+    direction: RecordFlow,
+) -> Result<Box<dyn LibraryLine>, CaseError> {
     if bytes >= RECORD_BYTES_MAX {
         return Err(CaseError::left_out("aeron: a frame ends below 64 KiB"));
     }
@@ -100,8 +104,8 @@ impl Ipc {
     }
 }
 
-impl Line for Ipc {
-    fn sender(&self) -> Result<Box<dyn Sender>, CaseError> {
+impl LibraryLine for Ipc {
+    fn sender(&self) -> Result<Box<dyn RecordSender>, CaseError> {
         let client = self.client()?;
         let publication = client
             .async_add_exclusive_publication(self.channel, STREAM)
@@ -111,7 +115,7 @@ impl Line for Ipc {
         Ok(Box::new(Publication { publication, _client: client }))
     }
 
-    fn receiver(&self) -> Result<Box<dyn Receiver>, CaseError> {
+    fn receiver(&self) -> Result<Box<dyn RecordReceiver>, CaseError> {
         let client = self.client()?;
         let subscription = client
             .async_add_subscription(self.channel, STREAM, Handlers::NONE, Handlers::NONE)
@@ -126,7 +130,7 @@ struct Publication {
     _client: Aeron,
 }
 
-impl Sender for Publication {
+impl RecordSender for Publication {
     fn send(&mut self, record: &[u8]) -> Result<(), CaseError> {
         loop {
             match self.publication.offer(record) {
@@ -144,7 +148,7 @@ struct Subscription {
     _client: Aeron,
 }
 
-impl Receiver for Subscription {
+impl RecordReceiver for Subscription {
     fn receive(&mut self, see: &mut See) -> Result<u64, CaseError> {
         let buffer = &mut self.buffer;
         let mut seen = Ok(());

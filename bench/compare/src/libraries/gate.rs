@@ -4,7 +4,7 @@
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
-use weir_bench::tools::peer::{Control, Peer};
+use weir_bench::tools::peer::{Control, PeerProcess};
 use weir_measure::bench::case::CaseError;
 
 /// Made before the fork; the far side borrows it, the near side keeps its own half.
@@ -64,7 +64,7 @@ impl Near {
     }
 
     /// Asks for so many more; returns when the far side is about to receive.
-    pub fn open(&self, peer: &mut Peer, count: u64) -> Result<(), CaseError> {
+    pub fn open(&self, peer: &mut PeerProcess, count: u64) -> Result<(), CaseError> {
         peer.more(count);
         rustix::io::write(&self.say_go, b".")?;
         if take(&self.ready)? { Ok(()) } else { peer.wait() }

@@ -4,14 +4,16 @@
 //! writer by its number; each writer's numbers are checked by themselves.
 
 use super::gate::Gate;
-use super::place::Place;
-use super::{Direction, Library, Make, across, peer_case, peers, weir_port};
+use super::place::UniqueName;
+use super::{Library, MakeLine, RecordFlow, across, peer_case, peers, weir_port};
 use std::time::Instant;
 use weir_bench::tools::crew::{Crew, in_turn};
 use weir_bench::tools::pattern::Pattern;
-use weir_bench::tools::peer::Peer;
+use weir_bench::tools::peer::PeerProcess;
 use weir_bench::tools::{elapsed_ns, size, work};
-use weir_measure::bench::case::{Batch, BatchSize, Case, CaseError, Group, Measure, Site, Work};
+use weir_measure::bench::case::{
+    Batch, BatchSize, Case, CaseError, Group, MadeWork, Measure, Site,
+};
 
 const WRITERS: [u64; 3] = [1, 4, 16];
 const BYTES: [usize; 5] = [4, 64, 512, 4 << 10, 64 << 10];
@@ -50,10 +52,10 @@ fn pair(peer: Library, writers: u64, bytes: usize) -> Group {
 }
 
 /// A count is that of the least batches, in which each writer sends as much.
-fn many(site: &Site, line: Make, writers: u64, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
-    let (line, gate) = (line(&Place::new(), bytes, Direction::Many(writers))?, Gate::new()?);
+fn many(site: &Site, line: MakeLine, writers: u64, bytes: usize) -> MadeWork {
+    let (line, gate) = (line(&UniqueName::new(), bytes, RecordFlow::Many(writers))?, Gate::new()?);
     let pattern = |writer| Pattern::of(bytes, writer, writers);
-    let mut peer = Peer::start(site, |control| {
+    let mut peer = PeerProcess::start(site, |control| {
         gate.await_beginning()?;
         let mut receiver = line.receiver()?;
         let (mut expected, mut done): (Vec<Pattern>, u64) =

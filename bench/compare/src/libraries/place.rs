@@ -12,18 +12,18 @@ const MEETING: Duration = Duration::from_secs(10);
 
 /// A name nobody else uses.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct UniqueName {
     name: String,
 }
 
-impl Place {
+impl UniqueName {
     /// One more.
-    pub fn new() -> Place {
+    pub fn new() -> UniqueName {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         // Relaxed: only the numbers must differ.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let run = std::os::unix::process::parent_id();
-        Place { name: format!("{}{}-{number}", prefix(run), std::process::id()) }
+        UniqueName { name: format!("{}{}-{number}", prefix(run), std::process::id()) }
     }
 
     /// The name.

@@ -35,9 +35,6 @@ pub struct Asker {
 
 impl Asker {
     /// One who asks `to`, with at most `window` requests under way.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn new(to: Ipv4Addr, window: usize) -> Result<Asker, CaseError> {
         let kind = SocketType::DGRAM;
         let socket = rustix::net::socket(AddressFamily::INET, kind, Some(ipproto::ICMP))?;
@@ -58,26 +55,17 @@ impl Asker {
     }
 
     /// How long a reply is waited for; nothing: for ever.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn set_patience(&mut self, time: Option<Duration>) -> Result<(), CaseError> {
         self.patience = time.unwrap_or_default();
         Ok(set_socket_timeout(&self.socket, Timeout::Recv, time)?)
     }
 
     /// One request after the other.
-    ///
-    /// # Errors
-    /// A reply was lost, doubled or wrong.
     pub(super) fn turnarounds(&mut self, count: u64) -> Result<Took, CaseError> {
         Took::of(self, count, Asker::send, Asker::receive)
     }
 
     /// As many under way as the window allows, until all are answered.
-    ///
-    /// # Errors
-    /// A reply was lost, doubled or wrong.
     pub fn stream(&mut self, count: u64) -> Result<(), CaseError> {
         let (mut left, mut awaited) = (count, count);
         while awaited > 0 {

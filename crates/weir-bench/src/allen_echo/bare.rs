@@ -16,9 +16,6 @@ const ECHO_REPLY: u8 = 0;
 const MOST_BYTES: usize = 2_048;
 
 /// Answers, for ever.
-///
-/// # Errors
-/// The device is gone, the ledger cannot be written.
 pub fn respond(device: &Tun, ledger: &mut Ledger) -> Result<Infallible, CaseError> {
     let mut packet = [0; MOST_BYTES];
     loop {

@@ -1,9 +1,9 @@
 //! Echo requests to hosts at user level: turnaround of one at a time, and how many a second.
 
 use super::asker::Asker;
-use super::host::{Host, Way};
+use super::host::{EchoHost, HostKind};
 use super::ledger::Logging;
-use super::watched::Watched;
+use super::watched::Instrumentation;
 use super::{COLUMNS, PAYLOAD_BYTES};
 use crate::tools::background::{Background, endless};
 use crate::tools::prelude::*;
@@ -36,21 +36,21 @@ const STREAM: [Measure; 3] = [
 ];
 
 /// The reference, and weir's host in its two forms.
-const HOSTS: [Way; 3] = [Way::Bare(Logging::Off), Way::Daemon, Way::Inline];
+const HOSTS: [HostKind; 3] = [HostKind::Bare(Logging::Off), HostKind::Daemon, HostKind::Inline];
 
 /// What a case is, besides its host.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
-    way: Way,
+struct EchoShape {
+    way: HostKind,
     window: u64,
     copies: u64,
-    watched: Watched,
+    watched: Instrumentation,
 }
 
-impl Shape {
+impl EchoShape {
     /// One who asks a host as it is, one request after the other.
-    fn of(way: Way) -> Shape {
-        Shape { way, window: 1, copies: 1, watched: Watched::Usual }
+    fn of(way: HostKind) -> EchoShape {
+        EchoShape { way, window: 1, copies: 1, watched: Instrumentation::Usual }
     }
 }
 
@@ -59,9 +59,9 @@ pub fn groups() -> Vec<Group> {
     let mut groups = Vec::new();
     groups.extend([1, WINDOW].map(hosts));
     groups.extend([1, WINDOW].map(logs));
-    for way in [Way::Daemon, Way::Inline] {
-        groups.extend([1, WINDOW].map(|window| watched(way, window, Watched::Log)));
-        groups.extend([1, WINDOW].map(|window| watched(way, window, Watched::Profile)));
+    for way in [HostKind::Daemon, HostKind::Inline] {
+        groups.extend([1, WINDOW].map(|window| watched(way, window, Instrumentation::Log)));
+        groups.extend([1, WINDOW].map(|window| watched(way, window, Instrumentation::Profile)));
     }
     groups.extend(HOSTS.map(four_copies));
     groups.push(kernels());
@@ -71,7 +71,7 @@ pub fn groups() -> Vec<Group> {
 /// Hosts beside the reference.
 fn hosts(window: u64) -> Group {
     let cases = HOSTS.map(|way| {
-        let made = echo_case(Shape { window, ..Shape::of(way) }, "");
+        let made = echo_case(EchoShape { window, ..EchoShape::of(way) }, "");
         Case { standard: window == 1, ..made }
     });
     let made = beside_the_first(format!("icmp{}", under_way(window)), cases.into());
@@ -85,7 +85,7 @@ fn logs(window: u64) -> Group {
     let kinds =
         [Logging::Off, Logging::Ring, Logging::Buffered, Logging::Unbuffered, Logging::Synchronous];
     let cases = kinds.map(|logging| {
-        let shape = Shape { window, ..Shape::of(Way::Bare(logging)) };
+        let shape = EchoShape { window, ..EchoShape::of(HostKind::Bare(logging)) };
         let made = echo_case(shape, &format!(", log {}", logging.name()));
         match logging {
             Logging::Synchronous => Case {
@@ -102,22 +102,22 @@ fn logs(window: u64) -> Group {
 }
 
 /// weir's host with its log, or its profile, beside itself without.
-fn watched(way: Way, window: u64, what: fn(bool) -> Watched) -> Group {
+fn watched(way: HostKind, window: u64, what: fn(bool) -> Instrumentation) -> Group {
     let cases = [false, true].map(|on| {
         let watched = what(on);
-        echo_case(Shape { window, watched, ..Shape::of(way) }, watched.title())
+        echo_case(EchoShape { window, watched, ..EchoShape::of(way) }, watched.title())
     });
     let title = what(false).title().trim_end_matches(" off");
     let name = format!("icmp, {}{title}{}", way.title(), under_way(window));
     // A twin of a host takes as long to come up as the host.
-    let twin = what(false) == Watched::Log(false);
+    let twin = what(false) == Instrumentation::Log(false);
     Group { processes: CLOSE, twin, ..beside_the_first(name, cases.into()) }
 }
 
 /// Three further askers of the same host beside the one that is timed.
-fn four_copies(way: Way) -> Group {
+fn four_copies(way: HostKind) -> Group {
     let cases = [1, 4].map(|copies| {
-        let shape = Shape { copies, ..Shape::of(way) };
+        let shape = EchoShape { copies, ..EchoShape::of(way) };
         echo_case(shape, if copies == 1 { " (1 or 4 copies)" } else { ", 4 copies at once" })
     });
     let made = beside_the_first(format!("icmp, four copies, {}", way.title()), cases.into());
@@ -126,8 +126,9 @@ fn four_copies(way: Way) -> Group {
 
 /// The same askers before the kernel's own echo.
 fn kernels() -> Group {
-    let ways = [Way::Lo, Way::Veth].into_iter();
-    let shapes = ways.flat_map(|way| [1, WINDOW].map(|window| Shape { window, ..Shape::of(way) }));
+    let ways = [HostKind::Lo, HostKind::Veth].into_iter();
+    let shapes =
+        ways.flat_map(|way| [1, WINDOW].map(|window| EchoShape { window, ..EchoShape::of(way) }));
     let cases = shapes.map(|shape| echo_case(shape, "")).collect();
     let made = group("icmp, the kernel", Sides::Two, cases);
     Group { twin: false, processes: ROUGH, ..made }
@@ -146,13 +147,15 @@ fn beside_the_first(name: String, cases: Vec<Case>) -> Group {
     }
 }
 
-fn echo_case(shape: Shape, what: &str) -> Case {
-    let Shape { way, window, copies, watched } = shape;
+fn echo_case(shape: EchoShape, what: &str) -> Case {
+    let EchoShape { way, window, copies, watched } = shape;
     let params = Params {
         chunk_bytes: Some(PAYLOAD_BYTES as u64),
         parties: Some(copies),
-        logging: Some(if watched == Watched::Log(true) { "ring" } else { way.logging() }.into()),
-        operation: (watched == Watched::Profile(true)).then(|| "profiled".into()),
+        logging: Some(
+            if watched == Instrumentation::Log(true) { "ring" } else { way.logging() }.into(),
+        ),
+        operation: (watched == Instrumentation::Profile(true)).then(|| "profiled".into()),
         window: Some(window),
         device: Some(way.device().into()),
         ..moving(way.mechanism(), "two-way")
@@ -177,7 +180,7 @@ fn echo_case(shape: Shape, what: &str) -> Case {
     Case { measures, size, weight: STREAM_WEIGHT + start, ..made }
 }
 
-fn echoes(site: &Site, shape: Shape) -> Result<Box<dyn Work>, CaseError> {
+fn echoes(site: &Site, shape: EchoShape) -> MadeWork {
     let mut prepared = shape.watched.start(site, shape.way)?;
     let host = prepared.host.clone();
     let mut asker = Asker::new(host.address, shape.window as usize)?;
@@ -193,7 +196,7 @@ fn echoes(site: &Site, shape: Shape) -> Result<Box<dyn Work>, CaseError> {
     })
 }
 
-fn stream(asker: &mut Asker, host: &Host, count: u64) -> Result<Batch, CaseError> {
+fn stream(asker: &mut Asker, host: &EchoHost, count: u64) -> Result<Batch, CaseError> {
     let before = host.cpu_ns();
     let begun = Instant::now();
     asker.stream(count)?;
@@ -207,7 +210,7 @@ fn stream(asker: &mut Asker, host: &Host, count: u64) -> Result<Batch, CaseError
 }
 
 /// Further askers of the same host, which are stopped between batches.
-fn copies(site: &Site, host: &Host, count: u64) -> Result<Background, CaseError> {
+fn copies(site: &Site, host: &EchoHost, count: u64) -> Result<Background, CaseError> {
     let asking = |_| -> Result<Child, CaseError> {
         let mut asker = Asker::new(host.address, 1)?;
         // It may be stopped for longer than a reply may take.

@@ -1,7 +1,7 @@
 //! A transaction log of the reference: an event for each packet that comes or goes, as text,
 //! written as programs of Allen's time did it and as today's do; or in weir's ring.
 
-use crate::tools::place::Place;
+use crate::tools::place::PortDirectory;
 use crate::tools::unnamed_file;
 use rustix::fs::OFlags;
 use rustix::time::{ClockId, clock_gettime};
@@ -56,9 +56,6 @@ enum Sink {
 
 impl Ledger {
     /// Makes one, in a file without a name.
-    ///
-    /// # Errors
-    /// Left out: no such file can be made, or no disk would be waited for.
     pub fn new(site: &Site, logging: Logging) -> Result<Ledger, CaseError> {
         let directory = &site.directory;
         let sink = match logging {
@@ -78,9 +75,6 @@ impl Ledger {
     }
 
     /// Writes an event of a packet whose headers have been looked at.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     #[inline]
     pub fn note(&mut self, direction: Direction, packet: &[u8]) -> Result<(), CaseError> {
         match &mut self.sink {
@@ -133,7 +127,7 @@ fn text<'l>(
 
 /// A log of its own, whose file goes once it is open.
 fn ring() -> Result<Log, CaseError> {
-    let place = Place::new()?;
+    let place = PortDirectory::new()?;
     let log = Log::create(place.name(), RING_BYTES);
     log.map_err(|error| CaseError::left_out(error.to_string()))
 }

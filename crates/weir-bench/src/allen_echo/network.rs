@@ -23,9 +23,6 @@ pub struct Subnet {
 
 impl Subnet {
     /// The next; with the first, this process moves into a namespace of its own.
-    ///
-    /// # Errors
-    /// Left out: it takes privilege, or a kernel with namespaces.
     pub fn new() -> Result<Subnet, CaseError> {
         let number = match NEXT.get() {
             Some(number) => number,
@@ -72,9 +69,6 @@ fn enter() -> Result<(), CaseError> {
 }
 
 /// A namespace with nothing but a loopback device that is down.
-///
-/// # Errors
-/// Left out: it takes privilege, or a kernel with namespaces.
 pub fn alone() -> Result<(), CaseError> {
     namespace::new_network().map_err(|error| {
         CaseError::left_out(format!("cannot make a network namespace: {error} (root can)"))

@@ -2,7 +2,7 @@
 
 use super::asker::Asker;
 use super::network::{MTU, PREFIX_BITS, Subnet};
-use crate::tools::place::Place;
+use crate::tools::place::PortDirectory;
 use crate::tools::program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::Read;
@@ -31,22 +31,19 @@ pub struct Weir {
     /// All its processes.
     pids: Vec<Pid>,
     /// Its directory of names, which goes after it.
-    place: Place,
+    place: PortDirectory,
     device: String,
 }
 
 impl Weir {
     /// Starts it where the other side belongs, in the namespace of this process, and waits until it
     /// answers.
-    ///
-    /// # Errors
-    /// Left out: no device can be made, or there is no weir to run.
     pub fn start(site: &Site, subnet: Subnet, inline: bool) -> Result<Weir, CaseError> {
         let device = subnet.device();
         // What only needs privilege is told apart from what went wrong.
         Tun::open(&device, false)
             .map_err(|error| CaseError::left_out(format!("cannot create a TUN device: {error}")))?;
-        let place = Place::new()?;
+        let place = PortDirectory::new()?;
         let mut command = Command::new(program::weir()?);
         command.args(["net", "up", "--tun", &device]);
         command.args(["--addr", &format!("{}/{PREFIX_BITS}", subnet.there())]);
@@ -77,18 +74,12 @@ impl Weir {
     }
 
     /// Its log.
-    ///
-    /// # Errors
-    /// It cannot be opened.
     pub fn log(&self) -> Result<Log, CaseError> {
         let opened = Log::open(self.directory().join(weir_net::names::LOG));
         opened.map_err(|error| CaseError::failed(error.to_string()))
     }
 
     /// The profiles of all its processes.
-    ///
-    /// # Errors
-    /// One cannot be opened, or there is none.
     pub fn profiles(&self) -> Result<Vec<Observed>, CaseError> {
         let mut profiles = Vec::new();
         for entry in std::fs::read_dir(self.directory())? {

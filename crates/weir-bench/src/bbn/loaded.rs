@@ -2,10 +2,10 @@
 //! the same pair alone beside it.
 
 use crate::tools::background::{Background, endless};
-use crate::tools::channel::{Channel, Mechanism};
+use crate::tools::channel::{BenchChannel, Mechanism};
 use crate::tools::pattern::Pattern;
 use crate::tools::prelude::*;
-use crate::tools::stream::Stream;
+use crate::tools::stream::OneWay;
 use weir_measure::bench::load;
 use weir_measure_sys::fork::Child;
 
@@ -43,8 +43,8 @@ pub fn suite() -> Suite {
     }
 }
 
-fn pair(site: &Site, bytes: usize, loaded: bool) -> Result<Box<dyn Work>, CaseError> {
-    let mut stream = Stream::start(site, Mechanism::Pipe(0), bytes)?;
+fn pair(site: &Site, bytes: usize, loaded: bool) -> MadeWork {
+    let mut stream = OneWay::start(site, Mechanism::Pipe(0), bytes)?;
     let others = if loaded { others(site, bytes)? } else { Vec::new() };
     let others = Background::new(others)?;
     work(move |count| {
@@ -55,7 +55,7 @@ fn pair(site: &Site, bytes: usize, loaded: bool) -> Result<Box<dyn Work>, CaseEr
 
 /// A second pair and a copy.
 fn others(site: &Site, bytes: usize) -> Result<Vec<Child>, CaseError> {
-    let channel = Channel::new(Mechanism::Pipe(0), bytes)?;
+    let channel = BenchChannel::new(Mechanism::Pipe(0), bytes)?;
     let mut children = Vec::new();
     for writes in [true, false] {
         let go = || if writes { site.go_here() } else { site.go_there() };

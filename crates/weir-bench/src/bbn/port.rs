@@ -6,11 +6,11 @@
 //! ring without the header and without a choice among writers.
 
 use super::{BLOCK_BYTES, COSTS, Meter, costly};
-use crate::tools::channel::{Channel, Mechanism};
+use crate::tools::channel::{BenchChannel, Mechanism};
 use crate::tools::crew::Crew;
-use crate::tools::own::{Shape, Side};
+use crate::tools::own::{ChannelSide, PipeShape};
 use crate::tools::pattern::sum;
-use crate::tools::peer::Peer;
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use weir::Waiting;
 use weir_measure::random::Random;
@@ -34,7 +34,7 @@ pub fn suite() -> Suite {
     };
     let with = |last: Mechanism| kernels.into_iter().chain([last]);
     let checked = with(port).flat_map(|mechanism| each(mechanism, true)).collect();
-    let records = Mechanism::WeirRecord(Shape::DEFAULT);
+    let records = Mechanism::WeirRecord(PipeShape::DEFAULT);
     let bare = with(records).flat_map(|mechanism| each(mechanism, false)).collect();
     let four = |mechanism| [64, 1_024].map(|bytes| record(mechanism, bytes, 4, false));
     let many = with(port).flat_map(four).collect();
@@ -91,15 +91,15 @@ fn records(
     bytes: usize,
     writers: u64,
     checked: bool,
-) -> Result<Box<dyn Work>, CaseError> {
+) -> MadeWork {
     let (record, right) = made(bytes);
     // A port has a header of its own, which its reader looks at.
     let own_header = matches!(mechanism, Mechanism::WeirPort(_));
     let head = if checked && !own_header { HEADER_BYTES } else { 0 };
     let sent = record[HEADER_BYTES - head..].to_vec();
-    let channel = Channel::new(mechanism, sent.len())?;
-    let mut peer = Peer::start(site, |control| {
-        channel.only(Side::Receives);
+    let channel = BenchChannel::new(mechanism, sent.len())?;
+    let mut peer = PeerProcess::start(site, |control| {
+        channel.only(ChannelSide::Receives);
         let (mut buffer, mut done) = (vec![0; sent.len()], 0);
         loop {
             let mut sound = true;
@@ -113,7 +113,7 @@ fn records(
             control.report_with_usage(done)?;
         }
     })?;
-    channel.only(Side::Sends);
+    channel.only(ChannelSide::Sends);
     let crew = Crew::start(writers - 1, |_| {
         site.go_here()?;
         Ok(|| channel.send(&sent))

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use weir_bench_sys::sequential::{Sequential, measure_sequential};
-use weir_bench_sys::shared::{Buffer, LINE_BYTES, Shared};
+use weir_bench_sys::shared::{LINE_BYTES, PageBuffer, SharedPages};
 use weir_measure::bench::case::CaseError;
 use weir_measure_sys::wait::Reaped;
 
@@ -49,12 +49,9 @@ impl Disk {
 
     /// Moves what a backlog of so many bytes has beyond the memory, in a process of its own:
     /// engines may start threads, and this one forks.
-    ///
-    /// # Errors
-    /// The directory has no direct access, the disk is full, or what was read is wrong.
     pub fn run(self, directory: &Path, backlog_bytes: u64) -> Result<Moved, CaseError> {
         let clusters = (backlog_bytes - memory_bytes(backlog_bytes)) / CLUSTER_BYTES as u64;
-        let times = Shared::new(2 * LINE_BYTES)?;
+        let times = SharedPages::new(2 * LINE_BYTES)?;
         let complaints = File::from(memfd_create("complaints", MemfdFlags::CLOEXEC)?);
         let mut child = side(&complaints, || {
             let took = match self {
@@ -83,7 +80,7 @@ impl Disk {
 
 fn by_calls(directory: &Path, clusters: u64) -> Result<Sequential, CaseError> {
     let file = direct_file(directory)?;
-    let mut cluster = Buffer::new(CLUSTER_BYTES)?;
+    let mut cluster = PageBuffer::new(CLUSTER_BYTES)?;
     cluster.fill(BYTE);
     let offset = |number| number * CLUSTER_BYTES as u64;
     let begun = Instant::now();
@@ -104,9 +101,6 @@ fn by_calls(directory: &Path, clusters: u64) -> Result<Sequential, CaseError> {
 }
 
 /// Whether a backlog can be kept there: room for two of them, and direct access.
-///
-/// # Errors
-/// What is missing.
 pub fn check(directory: &Path, backlog_bytes: u64) -> Result<(), CaseError> {
     let shown = directory.display();
     let about = rustix::fs::statvfs(directory)?;

@@ -46,9 +46,6 @@ impl Sequence {
     }
 
     /// Checks what comes next.
-    ///
-    /// # Errors
-    /// It is not what was sent.
     pub fn check(&mut self, mut bytes: &[u8]) -> Result<(), CaseError> {
         while !bytes.is_empty() {
             let number = self.position / CHUNK_BYTES as u64;
@@ -124,9 +121,6 @@ impl Taking {
 }
 
 /// Sleeps until then; not at all if that is past.
-///
-/// # Errors
-/// Those of `clock_nanosleep(2)`.
 pub fn sleep_until(ns: u64) -> Result<(), CaseError> {
     let (tv_sec, tv_nsec) = ((ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64);
     let until = Timespec { tv_sec, tv_nsec };

@@ -5,7 +5,7 @@
 //! the program is not measured. What the reader has counted it has also checked.
 
 use super::flow::{Bursts, CHUNK_BYTES, READ_BYTES, Sequence, Taking, sleep_until};
-use super::way::Relay;
+use super::way::RelayCommand;
 use crate::tools::channel::set_pipe_bytes;
 use crate::tools::now_ns;
 use rustix::fs::MemfdFlags;
@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 use std::sync::atomic::Ordering;
-use weir_bench_sys::shared::{LINE_BYTES, Shared};
+use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 use weir_measure::bench::case::CaseError;
 use weir_measure_sys::fork::{self, Child};
 use weir_measure_sys::wait::{Reaped, reap_blocking};
@@ -35,7 +35,7 @@ const WORDS: usize = 5;
 
 /// What one run gave.
 #[derive(Clone, Copy, Debug)]
-pub struct Outcome {
+pub struct BufferFigures {
     /// From the first byte of the first burst to the last byte at the reader.
     pub all_ns: u64,
     /// The same to the last byte that the writer was rid of.
@@ -54,7 +54,7 @@ pub struct Outcome {
 
 /// The descriptors of a run; a process keeps its own and closes the others.
 #[derive(Debug, Default)]
-struct Ends {
+struct RunEnds {
     writer: Option<WriterEnds>,
     /// What the program reads and writes; none without one.
     relay: Option<(OwnedFd, OwnedFd)>,
@@ -77,8 +77,8 @@ struct ReaderEnds {
     hear_done: OwnedFd,
 }
 
-impl Ends {
-    fn new(pipe_bytes: u64, with_relay: bool) -> Result<Ends, CaseError> {
+impl RunEnds {
+    fn new(pipe_bytes: u64, with_relay: bool) -> Result<RunEnds, CaseError> {
         let sized = || -> Result<(OwnedFd, OwnedFd), CaseError> {
             let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
             if pipe_bytes > 0 {
@@ -96,28 +96,25 @@ impl Ends {
             (first, None)
         };
         let writer = Some(WriterEnds { write, hear_seen, _say_done });
-        Ok(Ends { writer, relay, reader: Some(ReaderEnds { read, say_seen, hear_done }) })
+        Ok(RunEnds { writer, relay, reader: Some(ReaderEnds { read, say_seen, hear_done }) })
     }
 
     /// Keeps one of them and closes the others.
-    fn keep<T>(&mut self, of: impl FnOnce(&mut Ends) -> Option<T>) -> Result<T, CaseError> {
+    fn keep<T>(&mut self, of: impl FnOnce(&mut RunEnds) -> Option<T>) -> Result<T, CaseError> {
         of(&mut std::mem::take(self)).ok_or_else(|| CaseError::failed("a descriptor is missing"))
     }
 }
 
 /// Carries out one run.
-///
-/// # Errors
-/// There is no process or pipe; one of the processes failed, or bytes are missing or wrong.
 pub fn run(
-    relay: Option<&Relay>,
+    relay: Option<&RelayCommand>,
     pipe_bytes: u64,
     bursts: Bursts,
     taking: Taking,
-) -> Result<Outcome, CaseError> {
-    let times = Shared::new(WORDS * LINE_BYTES)?;
+) -> Result<BufferFigures, CaseError> {
+    let times = SharedPages::new(WORDS * LINE_BYTES)?;
     let complaints = File::from(rustix::fs::memfd_create("complaints", MemfdFlags::CLOEXEC)?);
-    let mut ends = Ends::new(pipe_bytes, relay.is_some())?;
+    let mut ends = RunEnds::new(pipe_bytes, relay.is_some())?;
     // In a child `ends` is the child's own, which takes what it needs and drops the rest.
     let mut writer =
         side(&complaints, || write_all(&ends.keep(|ends| ends.writer.take())?, bursts, &times))?;
@@ -139,7 +136,7 @@ pub fn run(
     // Acquire pairs with the releases of the two sides, which have ended.
     let time = |word| times.word(word).load(Ordering::Acquire);
     let cpu_ns = |ended: &Reaped| ended.user_ns + ended.system_ns;
-    Ok(Outcome {
+    Ok(BufferFigures {
         all_ns: time(ENDED).saturating_sub(time(BEGUN)),
         fill_ns: time(WRITTEN).saturating_sub(time(BEGUN)),
         drain_ns: time(ENDED).saturating_sub(time(WRITTEN)),
@@ -166,7 +163,7 @@ pub fn side(
 
 /// The command is gone when this returns, and with it our ends of the pipes.
 fn start(
-    relay: &Relay,
+    relay: &RelayCommand,
     input: OwnedFd,
     output: OwnedFd,
     complaints: &File,
@@ -197,7 +194,7 @@ fn ahead_chunks(bytes: u64) -> u64 {
     AHEAD_CHUNKS.max(bytes / AHEAD_PART / CHUNK_BYTES as u64)
 }
 
-fn write_all(ends: &WriterEnds, bursts: Bursts, times: &Shared) -> Result<(), CaseError> {
+fn write_all(ends: &WriterEnds, bursts: Bursts, times: &SharedPages) -> Result<(), CaseError> {
     let mut out = File::from(ends.write.try_clone()?);
     let mut sequence = Sequence::new();
     for _ in 0..ahead_chunks(bursts.bytes()) {
@@ -227,7 +224,7 @@ fn read_all(
     ends: &ReaderEnds,
     bytes: u64,
     taking: Taking,
-    times: &Shared,
+    times: &SharedPages,
 ) -> Result<(), CaseError> {
     let (mut buffer, mut sequence) = (vec![0; READ_BYTES], Sequence::new());
     let ahead = ahead_chunks(bytes) * CHUNK_BYTES as u64;

@@ -14,7 +14,7 @@ const MEMORY_PART: u64 = 8;
 
 /// A way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum BufferKind {
     /// One pipe of so many bytes, 0 for the kernel's own size, and nothing else.
     Pipe(u64),
     /// `weir buffer`, as it is.
@@ -31,67 +31,64 @@ pub enum Way {
 
 /// A program and its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Relay {
+pub struct RelayCommand {
     /// Where it is.
     pub program: PathBuf,
     /// What it is told.
     pub words: Vec<OsString>,
 }
 
-impl Way {
+impl BufferKind {
     /// What it is called.
     pub fn title(self) -> String {
         match self {
-            Way::Pipe(0) => "pipe".into(),
-            Way::Pipe(bytes) => format!("pipe of {}", crate::tools::size(bytes)),
-            Way::Weir => "weir buffer".into(),
-            Way::WeirSpilling => "weir buffer --spill".into(),
-            Way::Pv(None) => "pv".into(),
-            Way::Pv(Some(size)) => format!("pv -B {size}"),
-            Way::Mbuffer(size) => format!("mbuffer -m {size}"),
-            Way::MbufferFile => "mbuffer -T".into(),
+            BufferKind::Pipe(0) => "pipe".into(),
+            BufferKind::Pipe(bytes) => format!("pipe of {}", crate::tools::size(bytes)),
+            BufferKind::Weir => "weir buffer".into(),
+            BufferKind::WeirSpilling => "weir buffer --spill".into(),
+            BufferKind::Pv(None) => "pv".into(),
+            BufferKind::Pv(Some(size)) => format!("pv -B {size}"),
+            BufferKind::Mbuffer(size) => format!("mbuffer -m {size}"),
+            BufferKind::MbufferFile => "mbuffer -T".into(),
         }
     }
 
     /// What moves the bytes.
     pub fn mechanism(self) -> &'static str {
         match self {
-            Way::Pipe(_) => "kernel-pipe",
-            Way::Weir | Way::WeirSpilling => "weir-buffer",
-            Way::Pv(_) => "pv",
-            Way::Mbuffer(_) | Way::MbufferFile => "mbuffer",
+            BufferKind::Pipe(_) => "kernel-pipe",
+            BufferKind::Weir | BufferKind::WeirSpilling => "weir-buffer",
+            BufferKind::Pv(_) => "pv",
+            BufferKind::Mbuffer(_) | BufferKind::MbufferFile => "mbuffer",
         }
     }
 
     /// Size of the pipe, or of the two of them.
     pub fn pipe_bytes(self) -> u64 {
-        if let Way::Pipe(bytes) = self { bytes } else { 0 }
+        if let BufferKind::Pipe(bytes) = self { bytes } else { 0 }
     }
 
     /// The program in between, which is to hold `bytes` if it keeps them in a file.
-    ///
-    /// # Errors
-    /// It is not installed.
-    pub fn relay(self, site: &Site, bytes: u64) -> Result<Option<Relay>, CaseError> {
+    pub fn relay(self, site: &Site, bytes: u64) -> Result<Option<RelayCommand>, CaseError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let program = match self {
-            Way::Pipe(_) => return Ok(None),
-            Way::Weir | Way::WeirSpilling => weir()?,
-            Way::Pv(_) => find("pv")?,
-            Way::Mbuffer(_) | Way::MbufferFile => find("mbuffer")?,
+            BufferKind::Pipe(_) => return Ok(None),
+            BufferKind::Weir | BufferKind::WeirSpilling => weir()?,
+            BufferKind::Pv(_) => find("pv")?,
+            BufferKind::Mbuffer(_) | BufferKind::MbufferFile => find("mbuffer")?,
         };
         let mut words: Vec<OsString> = match self {
-            Way::Weir | Way::WeirSpilling => vec!["buffer".into(), "-q".into()],
+            BufferKind::Weir | BufferKind::WeirSpilling => vec!["buffer".into(), "-q".into()],
             _ => vec!["-q".into()],
         };
         match self {
-            Way::WeirSpilling => {
+            BufferKind::WeirSpilling => {
                 words.extend(["--memory".into(), memory_bytes(bytes).to_string().into()]);
                 words.extend(["--spill".into(), site.directory.clone().into()]);
             }
-            Way::Pv(Some(size)) => words.extend(["-B".into(), size.into()]),
-            Way::Mbuffer(size) => words.extend(["-m".into(), size.into()]),
-            Way::MbufferFile => {
+            BufferKind::Pv(Some(size)) => words.extend(["-B".into(), size.into()]),
+            BufferKind::Mbuffer(size) => words.extend(["-m".into(), size.into()]),
+            BufferKind::MbufferFile => {
                 // It makes the file and takes its name away at once; a quarter is to spare.
                 let mib = (bytes + bytes / 4).div_ceil(1 << 20);
                 // Relaxed: only the numbers must differ.
@@ -102,7 +99,7 @@ impl Way {
             }
             _ => {}
         }
-        Ok(Some(Relay { program, words }))
+        Ok(Some(RelayCommand { program, words }))
     }
 }
 

@@ -2,15 +2,15 @@
 //! piece, a writer that writes more than a piece at once. How long until the reader has the first
 //! bytes, and until it is done with all, where the writer wakes it by segment and where not.
 
-use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::own::{Shape, Side};
+use crate::tools::channel::{BenchChannel, Mechanism};
+use crate::tools::own::{ChannelSide, PipeShape};
 use crate::tools::pattern::Pattern;
-use crate::tools::peer::Peer;
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_bench_sys::shared::{LINE_BYTES, Shared};
+use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 use weir_measure::bench::reference;
 
 /// One write: as much as every pipe here holds.
@@ -33,7 +33,7 @@ pub fn first_byte() -> Group {
     let own = |shift: u32| {
         let capacity_bytes = WRITE_BYTES as u64;
         let segment_bytes = capacity_bytes >> shift;
-        Mechanism::WeirPipe(Shape { capacity_bytes, segment_bytes, ..Shape::DEFAULT })
+        Mechanism::WeirPipe(PipeShape { capacity_bytes, segment_bytes, ..PipeShape::DEFAULT })
     };
     let cases = vec![
         one("kernel pipe", kernel),
@@ -63,12 +63,12 @@ fn one(what: &str, mechanism: Mechanism) -> Case {
     }
 }
 
-fn writes(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, CaseError> {
-    let channel = Channel::new(mechanism, WRITE_BYTES)?;
-    let times = Shared::new(2 * LINE_BYTES)?;
+fn writes(site: &Site, mechanism: Mechanism) -> MadeWork {
+    let channel = BenchChannel::new(mechanism, WRITE_BYTES)?;
+    let times = SharedPages::new(2 * LINE_BYTES)?;
     let steps = (COMPUTE_US as f64 * 1_000.0 / reference::step_ns()) as u64;
-    let mut peer = Peer::start(site, |control| {
-        channel.only(Side::Receives);
+    let mut peer = PeerProcess::start(site, |control| {
+        channel.only(ChannelSide::Receives);
         let (mut expected, mut buffer) = (Pattern::new(WRITE_BYTES), vec![0; WRITE_BYTES]);
         control.serve(|| {
             channel.receive(&mut buffer[..FIRST_BYTES])?;
@@ -84,7 +84,7 @@ fn writes(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, CaseError>
             expected.check(&buffer)
         })
     })?;
-    channel.only(Side::Sends);
+    channel.only(ChannelSide::Sends);
     let mut sent = Pattern::new(WRITE_BYTES);
     work(move |count| {
         let begun = Instant::now();

@@ -44,7 +44,7 @@ pub fn suite() -> Suite {
     }
 }
 
-fn cat_grep(site: &Site, pipe: u64) -> Result<Box<dyn Work>, CaseError> {
+fn cat_grep(site: &Site, pipe: u64) -> MadeWork {
     static TEXT: OnceLock<File> = OnceLock::new();
     let mut file = file_for_all(&TEXT, || text_file(site))?;
     let site = site.clone();

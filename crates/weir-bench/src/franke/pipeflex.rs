@@ -3,10 +3,10 @@
 //!
 //! The program of the report is lost; this is what its text says of it.
 
-use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::own::Side;
+use crate::tools::channel::{BenchChannel, Mechanism};
+use crate::tools::own::ChannelSide;
 use crate::tools::pattern::Pattern;
-use crate::tools::peer::Peer;
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use std::hint::black_box;
 use std::time::Instant;
@@ -68,14 +68,14 @@ fn serve(
     mechanism: Mechanism,
     readers: u64,
     compute_us: u64,
-) -> Result<Box<dyn Work>, CaseError> {
+) -> MadeWork {
     let steps_per_us = 1_000.0 / reference::step_ns();
     let mut channels = Vec::new();
     let mut peers = Vec::new();
     for index in 0..readers {
-        let channel = Channel::new(mechanism, chunk)?;
-        peers.push(Peer::start(site, |control| {
-            channel.only(Side::Receives);
+        let channel = BenchChannel::new(mechanism, chunk)?;
+        peers.push(PeerProcess::start(site, |control| {
+            channel.only(ChannelSide::Receives);
             let (mut expected, mut buffer) = (Pattern::new(chunk), vec![0; chunk]);
             let mut random = Random::new(index);
             control.serve(|| {
@@ -86,7 +86,7 @@ fn serve(
                 Ok(())
             })
         })?);
-        channel.only(Side::Sends);
+        channel.only(ChannelSide::Sends);
         channels.push((channel, Pattern::new(chunk)));
     }
     work(move |count| {
@@ -98,7 +98,7 @@ fn serve(
                 channel.send_next(pattern)?;
             }
         }
-        peers.iter().try_for_each(Peer::wait)?;
+        peers.iter().try_for_each(PeerProcess::wait)?;
         Ok(Batch::throughput(elapsed_ns(begun), rounds * readers * chunk as u64))
     })
 }

@@ -2,8 +2,8 @@
 //! what an idle channel costs those that are not.
 
 use crate::tools::own::trouble;
-use crate::tools::peer::{Control, Peer};
-use crate::tools::place::Place;
+use crate::tools::peer::{Control, PeerProcess};
+use crate::tools::place::PortDirectory;
 use crate::tools::prelude::*;
 use std::time::{Duration, Instant};
 use weir::mpx::{ChannelId, Kind};
@@ -40,7 +40,7 @@ pub fn channels() -> Group {
 }
 
 /// The owner: accepts all, and reports when as many records have come as the goal says.
-fn own(place: &Place, control: &Control) -> Result<(), CaseError> {
+fn own(place: &PortDirectory, control: &Control) -> Result<(), CaseError> {
     let mut owner = Mpx::create(place.name(), &MpxOptions::new()).map_err(trouble)?;
     let mut buffer = vec![0; 64 << 10];
     let (mut asking, mut bytes, mut wrong) = (Vec::new(), 0_u64, 0_u64);
@@ -68,14 +68,14 @@ fn own(place: &Place, control: &Control) -> Result<(), CaseError> {
 }
 
 /// The side that sends, with the channels it sends on.
-struct Sender {
+struct MpxSender {
     peer: MpxPeer,
     busy: Vec<ChannelId>,
     buffer: Vec<u8>,
 }
 
-impl Sender {
-    fn open(place: &Place, channels: u32) -> Result<Sender, CaseError> {
+impl MpxSender {
+    fn open(place: &PortDirectory, channels: u32) -> Result<MpxSender, CaseError> {
         let options = MpxPeerOptions::new().channels(channels).connect_timeout(PATIENCE);
         let mut peer = MpxPeer::connect(place.name(), &options).map_err(trouble)?;
         let mut buffer = vec![0; 4096];
@@ -92,7 +92,7 @@ impl Sender {
         place.remove();
         // Spread over all, so that they are no neighbours.
         let busy = (0..BUSY).map(|at| open[at * open.len() / BUSY]).collect();
-        Ok(Sender { peer, busy, buffer })
+        Ok(MpxSender { peer, busy, buffer })
     }
 
     fn send(&mut self, at: usize) -> Result<(), CaseError> {
@@ -109,15 +109,15 @@ impl Sender {
     }
 }
 
-fn send(site: &Site, channels: u32) -> Result<Box<dyn Work>, CaseError> {
-    let place = Place::new()?;
-    let mut owner = Peer::start(site, |control| own(&place, control))?;
+fn send(site: &Site, channels: u32) -> MadeWork {
+    let place = PortDirectory::new()?;
+    let mut owner = PeerProcess::start(site, |control| own(&place, control))?;
     // Opened when it is first used: a process with an mpx has threads, and may not be forked.
-    let mut opened: Option<Sender> = None;
+    let mut opened: Option<MpxSender> = None;
     work(move |count| {
         let sender = match &mut opened {
             Some(sender) => sender,
-            None => opened.insert(Sender::open(&place, channels)?),
+            None => opened.insert(MpxSender::open(&place, channels)?),
         };
         owner.more(count);
         let begun = Instant::now();

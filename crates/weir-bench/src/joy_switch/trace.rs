@@ -9,9 +9,9 @@
 mod events;
 mod instance;
 
-use super::Made;
-use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::peer::Peer;
+use super::MadeWork;
+use crate::tools::channel::{BenchChannel, Mechanism};
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use events::{PHASES, phases};
 use instance::Instance;
@@ -45,14 +45,14 @@ pub fn group_of_phases() -> Group {
     Group { twin: false, processes: 12, standard: vec![Placement::SameCpu], ..made }
 }
 
-fn traced(site: &Site) -> Made {
+fn traced(site: &Site) -> MadeWork {
     let hz = counter_hz();
     if hz == 0 {
         return Err(CaseError::left_out("this CPU has no time-stamp counter for traces"));
     }
     let (there, back) =
-        (Channel::new(Mechanism::Pipe(0), 4)?, Channel::new(Mechanism::Pipe(0), 4)?);
-    let mut peer = Peer::start(site, |control| {
+        (BenchChannel::new(Mechanism::Pipe(0), 4)?, BenchChannel::new(Mechanism::Pipe(0), 4)?);
+    let mut peer = PeerProcess::start(site, |control| {
         let mut bytes = [0; 4];
         control.serve(|| {
             there.receive(&mut bytes)?;

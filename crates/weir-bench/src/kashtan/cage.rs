@@ -5,7 +5,7 @@
 //! other end this process and its children hold: when the last of them is gone, it removes the
 //! cgroup and the swap file and sets the read-ahead back.
 
-use super::Mechanism;
+use super::PagingKind;
 use rustix::fd::OwnedFd;
 use rustix::fs::FlockOperation;
 use std::fs::{self, File};
@@ -46,7 +46,7 @@ pub struct Cage {
 
 impl Cage {
     /// Makes a cgroup with this limit, and a swap file where it is to swap.
-    pub fn new(site: &Site, mechanism: Mechanism, limit_bytes: u64) -> Result<Cage, CaseError> {
+    pub fn new(site: &Site, mechanism: PagingKind, limit_bytes: u64) -> Result<Cage, CaseError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let serial = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-bench-{}-{serial}", std::process::id());
@@ -55,7 +55,7 @@ impl Cage {
         let group = own.join(&name);
         let swaps = mechanism.swaps();
         let swap_file = swaps.then(|| site.directory.join(format!(".{name}.swap")));
-        let tuned = mechanism == Mechanism::SwapTuned;
+        let tuned = mechanism == PagingKind::SwapTuned;
         let read_ahead = swaps.then(|| ReadAhead::lock(tuned)).transpose()?;
         let (watched, alive) = rustix::pipe::pipe()?;
         let mut cage = Cage { group, swap_file, read_ahead, alive: Some(alive), guard: None };

@@ -1,13 +1,13 @@
 //! The child that touches pages, in less memory than they take.
 
 use super::cage::Cage;
-use super::walk::{PATTERNS, Pattern, Walk};
-use super::{Mechanism, PAGE_BYTES, PAGES};
-use crate::tools::peer::{Control, Peer};
+use super::walk::{PATTERNS, TouchOrder, Walk};
+use super::{PAGE_BYTES, PAGES, PagingKind};
+use crate::tools::peer::{Control, PeerProcess};
 use rustix::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_bench_sys::shared::{Buffer, LINE_BYTES, Shared};
+use weir_bench_sys::shared::{LINE_BYTES, PageBuffer, SharedPages};
 use weir_measure::bench::case::{CaseError, Site};
 use weir_measure::bench::load::scratch_file;
 
@@ -21,9 +21,9 @@ const ELAPSED: usize = 1;
 
 /// The child, as the measuring side sees it.
 pub struct Pager {
-    peer: Peer,
+    peer: PeerProcess,
     requests: OwnedFd,
-    results: Shared,
+    results: SharedPages,
     // Dropped after the child is gone.
     _cage: Cage,
 }
@@ -32,7 +32,7 @@ impl Pager {
     /// Starts the child in its cage, and waits until all its pages are there and dirty. The kernel
     /// may kill it on the way, when it finds no page to give up at the moment it asks for one; then
     /// another is started.
-    pub fn start(site: &Site, mechanism: Mechanism, limit_bytes: u64) -> Result<Pager, CaseError> {
+    pub fn start(site: &Site, mechanism: PagingKind, limit_bytes: u64) -> Result<Pager, CaseError> {
         const ATTEMPTS: u32 = 4;
         let mut attempt = 1;
         loop {
@@ -44,11 +44,15 @@ impl Pager {
         }
     }
 
-    fn start_once(site: &Site, mechanism: Mechanism, limit_bytes: u64) -> Result<Pager, CaseError> {
+    fn start_once(
+        site: &Site,
+        mechanism: PagingKind,
+        limit_bytes: u64,
+    ) -> Result<Pager, CaseError> {
         let cage = Cage::new(site, mechanism, limit_bytes + SLACK_BYTES)?;
-        let results = Shared::new(2 * LINE_BYTES)?;
+        let results = SharedPages::new(2 * LINE_BYTES)?;
         let (asked, requests) = rustix::pipe::pipe()?;
-        let mut peer = Peer::start(site, |control| {
+        let mut peer = PeerProcess::start(site, |control| {
             cage.enter()?;
             let mut pages = Pages::new(site, mechanism)?;
             (0..PAGES).try_for_each(|page| pages.touch(page))?;
@@ -61,7 +65,7 @@ impl Pager {
     }
 
     /// Touches pages for a while: how many counted, and how long they took.
-    pub fn run(&mut self, pattern: Pattern) -> Result<(u64, f64), CaseError> {
+    pub fn run(&mut self, pattern: TouchOrder) -> Result<(u64, f64), CaseError> {
         let which = PATTERNS.iter().position(|known| *known == pattern).unwrap_or(0);
         self.peer.more(1);
         rustix::io::write(&self.requests, &[which as u8])?;
@@ -75,7 +79,7 @@ impl Pager {
 fn serve(
     control: &Control,
     asked: &OwnedFd,
-    results: &Shared,
+    results: &SharedPages,
     pages: &mut Pages,
 ) -> Result<(), CaseError> {
     let mut walks = PATTERNS.map(|pattern| Walk::new(pattern, 1980));
@@ -96,31 +100,31 @@ fn serve(
 
 /// The pages, and how often each was touched.
 struct Pages {
-    memory: Memory,
+    memory: PagedMemory,
     touched: Vec<u32>,
 }
 
-enum Memory {
-    File(Shared),
-    Anonymous(Buffer),
+enum PagedMemory {
+    File(SharedPages),
+    Anonymous(PageBuffer),
 }
 
 impl Pages {
-    fn new(site: &Site, mechanism: Mechanism) -> Result<Pages, CaseError> {
+    fn new(site: &Site, mechanism: PagingKind) -> Result<Pages, CaseError> {
         let bytes = PAGES * PAGE_BYTES;
         let memory = if mechanism.swaps() {
-            let memory = Buffer::new(bytes)?;
+            let memory = PageBuffer::new(bytes)?;
             // A kernel without huge pages refuses to refuse them.
             let _ = memory.refuse_huge_pages();
-            Memory::Anonymous(memory)
+            PagedMemory::Anonymous(memory)
         } else {
             let file = scratch_file(site)?;
             rustix::fs::ftruncate(&file, bytes as u64)?;
-            let map = Shared::of_file(&file, bytes)?;
-            if mechanism == Mechanism::MmapAdvised {
+            let map = SharedPages::of_file(&file, bytes)?;
+            if mechanism == PagingKind::MmapAdvised {
                 map.advise_random()?;
             }
-            Memory::File(map)
+            PagedMemory::File(map)
         };
         Ok(Pages { memory, touched: vec![0; PAGES] })
     }
@@ -133,11 +137,11 @@ impl Pages {
         let next = expected.wrapping_add(1).to_le_bytes();
         let mut found = [0; 4];
         match &mut self.memory {
-            Memory::File(map) => {
+            PagedMemory::File(map) => {
                 map.copy_out(at, &mut found);
                 map.copy_in(at, &next);
             }
-            Memory::Anonymous(memory) => {
+            PagedMemory::Anonymous(memory) => {
                 found.copy_from_slice(&memory[at..at + 4]);
                 memory[at..at + 4].copy_from_slice(&next);
             }

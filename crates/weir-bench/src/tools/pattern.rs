@@ -57,9 +57,6 @@ impl Pattern {
     }
 
     /// Checks the next chunk that came.
-    ///
-    /// # Errors
-    /// It is not the one that was sent.
     #[inline]
     pub fn check(&mut self, chunk: &[u8]) -> Result<(), CaseError> {
         let (number, count) = (self.number, self.count);

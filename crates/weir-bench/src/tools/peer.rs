@@ -3,7 +3,7 @@
 use rustix::io::retry_on_intr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
-use weir_bench_sys::shared::{LINE_BYTES, Shared};
+use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 use weir_measure::bench::case::{CaseError, Site};
 use weir_measure_sys::fork::{self, Child};
 use weir_measure_sys::usage::Usage;
@@ -16,8 +16,8 @@ const THERE: u8 = b'.';
 
 /// The other side, as the measuring side sees it.
 #[derive(Debug)]
-pub struct Peer {
-    control: Shared,
+pub struct PeerProcess {
+    control: SharedPages,
     reports: OwnedFd,
     goal: u64,
     child: Child,
@@ -26,21 +26,18 @@ pub struct Peer {
 /// The same, as the other side sees it.
 #[derive(Debug)]
 pub struct Control<'a> {
-    control: &'a Shared,
+    control: &'a SharedPages,
     reports: &'a OwnedFd,
 }
 
-impl Peer {
+impl PeerProcess {
     /// Starts the other side where the site puts it. What `body` returns as an error reaches the
-    /// measuring side at its next [`Peer::wait`].
-    ///
-    /// # Errors
-    /// No process, pipe or memory.
+    /// measuring side at its next [`PeerProcess::wait`].
     pub fn start(
         site: &Site,
         body: impl FnOnce(&Control) -> Result<(), CaseError>,
-    ) -> Result<Peer, CaseError> {
-        let control = Shared::new(WORDS * LINE_BYTES)?;
+    ) -> Result<PeerProcess, CaseError> {
+        let control = SharedPages::new(WORDS * LINE_BYTES)?;
         let (reports, say) = rustix::pipe::pipe()?;
         let child = fork::child(|| {
             let seen = Control { control: &control, reports: &say };
@@ -49,7 +46,7 @@ impl Peer {
             let _ = rustix::io::write(&say, trouble.text.as_bytes());
             1
         })?;
-        Ok(Peer { control, reports, goal: 0, child })
+        Ok(PeerProcess { control, reports, goal: 0, child })
     }
 
     /// Sets the goal further ahead: the other side reports when it has done so many more.
@@ -60,9 +57,6 @@ impl Peer {
     }
 
     /// Waits until the goal is reached.
-    ///
-    /// # Errors
-    /// What the other side failed with.
     pub fn wait(&self) -> Result<(), CaseError> {
         let mut said = [0; 512];
         let n = retry_on_intr(|| rustix::io::read(&self.reports, &mut said))?;
@@ -73,7 +67,7 @@ impl Peer {
         }
     }
 
-    /// Readable once [`Peer::wait`] does not wait.
+    /// Readable once [`PeerProcess::wait`] does not wait.
     pub fn reports(&self) -> &OwnedFd {
         &self.reports
     }
@@ -97,9 +91,6 @@ impl Control<'_> {
     }
 
     /// Does `one` again and again, and reports each time how often.
-    ///
-    /// # Errors
-    /// That of `one`; nobody listens any more.
     #[inline]
     pub fn serve(&self, mut one: impl FnMut() -> Result<(), CaseError>) -> Result<(), CaseError> {
         let mut done = 0;
@@ -111,9 +102,6 @@ impl Control<'_> {
     }
 
     /// Reports that the goal is reached, if `done` is that many.
-    ///
-    /// # Errors
-    /// Nobody listens any more.
     #[inline]
     pub fn report(&self, done: u64) -> Result<(), CaseError> {
         if done == self.goal() {
@@ -123,9 +111,6 @@ impl Control<'_> {
     }
 
     /// The same, with what this side has used of its CPU.
-    ///
-    /// # Errors
-    /// Nobody listens any more.
     pub fn report_with_usage(&self, done: u64) -> Result<(), CaseError> {
         if done == self.goal() {
             let usage = Usage::of_self();

@@ -9,18 +9,15 @@ const PREFIX: &str = ".weir-bench-";
 
 /// A directory that is removed by the process that made it.
 #[derive(Debug)]
-pub struct Place {
+pub struct PortDirectory {
     directory: PathBuf,
     maker: u32,
 }
 
-impl Place {
+impl PortDirectory {
     /// Makes one, beside other temporary files, and the first time removes what killed processes
     /// have left of theirs.
-    ///
-    /// # Errors
-    /// It cannot be made.
-    pub fn new() -> Result<Place, CaseError> {
+    pub fn new() -> Result<PortDirectory, CaseError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         static SWEPT: Once = Once::new();
         let (parent, maker) = (std::env::temp_dir(), std::process::id());
@@ -34,7 +31,7 @@ impl Place {
             CaseError::left_out(format!("cannot make {}: {error}", directory.display()))
         };
         made.map_err(cannot)?;
-        Ok(Place { directory, maker })
+        Ok(PortDirectory { directory, maker })
     }
 
     /// The directory itself.
@@ -56,7 +53,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for PortDirectory {
     fn drop(&mut self) {
         self.remove();
     }
@@ -81,7 +78,8 @@ mod tests {
 
     #[test]
     fn it_goes_with_its_maker_and_before_its_time() {
-        let (one, other) = (Place::new().expect("made"), Place::new().expect("made"));
+        let (one, other) =
+            (PortDirectory::new().expect("made"), PortDirectory::new().expect("made"));
         assert_ne!(one.name(), other.name());
         let directory = one.name().parent().expect("a parent").to_owned();
         assert!(directory.is_dir());

@@ -1,8 +1,8 @@
 //! A port of weir behind the face of the kernel's mechanisms: each side opens its end when it first
 //! uses it, since a process with a port has threads and may not be forked.
 
-use super::own::{Side, trouble};
-use super::place::Place;
+use super::own::{ChannelSide, trouble};
+use super::place::PortDirectory;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions, Received, Timeout, Waiting};
@@ -13,34 +13,28 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A port and its name.
 #[derive(Debug)]
-pub struct Ports {
-    place: Place,
+pub struct LazyPort {
+    place: PortDirectory,
     waiting: Waiting,
-    side: Cell<Side>,
+    side: Cell<ChannelSide>,
     settled: Cell<bool>,
-    reader: RefCell<Option<Reading>>,
+    reader: RefCell<Option<CheckedPort>>,
     writer: RefCell<Option<PortWriter>>,
 }
 
 /// Opens the port of this name for writing.
-///
-/// # Errors
-/// There is no reader in time; it refuses.
-pub fn open(place: &Place, waiting: Waiting) -> Result<PortWriter, CaseError> {
+pub fn open(place: &PortDirectory, waiting: Waiting) -> Result<PortWriter, CaseError> {
     let options = PortWriterOptions::new().waiting(waiting).connect_timeout(PATIENCE);
     PortWriter::connect(place.name(), &options).map_err(trouble)
 }
 
-impl Ports {
+impl LazyPort {
     /// A name; nobody is there yet.
-    ///
-    /// # Errors
-    /// There is no directory for it.
-    pub fn new(waiting: Waiting) -> Result<Ports, CaseError> {
-        Ok(Ports {
-            place: Place::new()?,
+    pub fn new(waiting: Waiting) -> Result<LazyPort, CaseError> {
+        Ok(LazyPort {
+            place: PortDirectory::new()?,
             waiting,
-            side: Cell::new(Side::Both),
+            side: Cell::new(ChannelSide::Both),
             settled: Cell::new(false),
             reader: RefCell::new(None),
             writer: RefCell::new(None),
@@ -48,7 +42,7 @@ impl Ports {
     }
 
     /// From here on this process has one side only.
-    pub fn only(&self, side: Side) {
+    pub fn only(&self, side: ChannelSide) {
         self.side.set(side);
     }
 
@@ -61,9 +55,6 @@ impl Ports {
     }
 
     /// Sends a message.
-    ///
-    /// # Errors
-    /// The reader is gone.
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> Result<(), CaseError> {
         let mut writer = self.writer.borrow_mut();
@@ -78,24 +69,24 @@ impl Ports {
 
     #[cold]
     fn open(&self) -> Result<PortWriter, CaseError> {
-        if self.side.get() == Side::Both {
+        if self.side.get() == ChannelSide::Both {
             // To self: somebody has to listen before.
             self.reading(&mut self.reader.borrow_mut())?;
         }
         open(&self.place, self.waiting)
     }
 
-    fn reading<'r>(&self, reader: &'r mut Option<Reading>) -> Result<&'r mut Reading, CaseError> {
+    fn reading<'r>(
+        &self,
+        reader: &'r mut Option<CheckedPort>,
+    ) -> Result<&'r mut CheckedPort, CaseError> {
         if reader.is_none() {
-            *reader = Some(Reading::new(&self.place, self.waiting)?);
+            *reader = Some(CheckedPort::new(&self.place, self.waiting)?);
         }
         reader.as_mut().ok_or_else(|| CaseError::failed("not open"))
     }
 
     /// Receives a message: its length.
-    ///
-    /// # Errors
-    /// It is none, or not the next of its writer; the buffer is too small.
     #[inline]
     pub fn receive(&self, buffer: &mut [u8]) -> Result<usize, CaseError> {
         self.reading(&mut self.reader.borrow_mut())?.receive(buffer)
@@ -103,9 +94,6 @@ impl Ports {
 
     /// Receives a message and those that the same writer has sent by then, each shown through the
     /// buffer: how many.
-    ///
-    /// # Errors
-    /// Those of [`Ports::receive`].
     #[inline]
     pub fn receive_each(
         &self,
@@ -119,23 +107,20 @@ impl Ports {
 
 /// The reader, and how many messages came from each writer: every one is to be the next of its own.
 #[derive(Debug)]
-pub struct Reading {
+pub struct CheckedPort {
     port: Port,
     sequences: Vec<u64>,
 }
 
-impl Reading {
+impl CheckedPort {
     /// Listens.
-    ///
-    /// # Errors
-    /// The path is too long; the kernel's.
-    pub fn new(place: &Place, waiting: Waiting) -> Result<Reading, CaseError> {
+    pub fn new(place: &PortDirectory, waiting: Waiting) -> Result<CheckedPort, CaseError> {
         let port = Port::create(place.name(), &PortOptions::new().waiting(waiting));
         let port = port.map_err(|error| match error.kind() {
             weir::ErrorKind::Invalid => CaseError::left_out(error.to_string()),
             _ => trouble(error),
         })?;
-        Ok(Reading { port, sequences: Vec::new() })
+        Ok(CheckedPort { port, sequences: Vec::new() })
     }
 
     #[inline]
@@ -150,9 +135,6 @@ impl Reading {
 
     /// Receives as [`Port::receive_each_timeout`] does, and shows each message with its writer, counted
     /// from 0 in the order in which they were let in.
-    ///
-    /// # Errors
-    /// A writer ended; a message is not the next of its writer.
     #[inline]
     pub fn receive_each(
         &mut self,
@@ -202,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_is_sent_to_self_is_received() {
-        let ports = Ports::new(Waiting::Adaptive).expect("a name");
+        let ports = LazyPort::new(Waiting::Adaptive).expect("a name");
         let mut buffer = [0; 8];
         for text in [b"one".as_slice(), b"", b"three"] {
             ports.send(text).expect("sent");

@@ -5,9 +5,6 @@ use std::path::{Path, PathBuf};
 use weir_measure::bench::case::CaseError;
 
 /// This program, where it is weir; else what the environment names, else what is installed.
-///
-/// # Errors
-/// Left out: there is none.
 pub fn weir() -> Result<PathBuf, CaseError> {
     let own = std::env::current_exe().ok();
     let name = own.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
@@ -25,9 +22,6 @@ pub fn weir() -> Result<PathBuf, CaseError> {
 }
 
 /// A program of this name in `PATH`.
-///
-/// # Errors
-/// Left out: it is not installed.
 pub fn find(name: &str) -> Result<PathBuf, CaseError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

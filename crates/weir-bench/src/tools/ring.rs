@@ -12,7 +12,7 @@ use rustix::time::Timespec;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use weir_bench_sys::robust::RobustMutex;
-use weir_bench_sys::shared::{LINE_BYTES, Shared};
+use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 use weir_measure::bench::case::CaseError;
 
 /// Lines of the words, each written by one side or rarely, then the records.
@@ -42,45 +42,42 @@ const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// The ring.
 #[derive(Debug)]
-pub struct Ring {
-    shared: Shared,
+pub struct MutexRing {
+    shared: SharedPages,
     mutex: RobustMutex,
     capacity: u64,
 }
 
 /// A writer's end.
 #[derive(Debug)]
-pub struct RingWriter<'r> {
-    ring: &'r Ring,
+pub struct MutexRingWriter<'r> {
+    ring: &'r MutexRing,
     who: u64,
 }
 
 /// The reader's end.
 #[derive(Debug)]
-pub struct RingReader<'r> {
-    ring: &'r Ring,
+pub struct MutexRingReader<'r> {
+    ring: &'r MutexRing,
     head: u64,
 }
 
-impl Ring {
+impl MutexRing {
     /// Makes one of `capacity` bytes, a power of two.
-    ///
-    /// # Errors
-    /// No memory.
-    pub fn new(capacity: usize) -> Result<Ring, CaseError> {
-        let shared = Shared::new(RECORDS + capacity)?;
-        Ok(Ring { shared, mutex: RobustMutex::new()?, capacity: capacity as u64 })
+    pub fn new(capacity: usize) -> Result<MutexRing, CaseError> {
+        let shared = SharedPages::new(RECORDS + capacity)?;
+        Ok(MutexRing { shared, mutex: RobustMutex::new()?, capacity: capacity as u64 })
     }
 
     /// A writer's end, for the process that calls this.
-    pub fn writer(&self, number: u64) -> RingWriter<'_> {
+    pub fn writer(&self, number: u64) -> MutexRingWriter<'_> {
         let who = u64::from(std::process::id()) << PID_SHIFT | number << WRITER_SHIFT;
-        RingWriter { ring: self, who }
+        MutexRingWriter { ring: self, who }
     }
 
     /// The reader's end.
-    pub fn reader(&self) -> RingReader<'_> {
-        RingReader { ring: self, head: 0 }
+    pub fn reader(&self) -> MutexRingReader<'_> {
+        MutexRingReader { ring: self, head: 0 }
     }
 
     /// Where a position lies.
@@ -104,11 +101,8 @@ fn footprint(bytes: usize) -> u64 {
     (HEADER_BYTES + bytes.next_multiple_of(8)) as u64
 }
 
-impl RingWriter<'_> {
+impl MutexRingWriter<'_> {
     /// Sends a record, waiting for room.
-    ///
-    /// # Errors
-    /// It is longer than an eighth of the ring; the kernel's.
     #[inline]
     pub fn send(&mut self, record: &[u8]) -> Result<(), CaseError> {
         let ring = self.ring;
@@ -184,12 +178,9 @@ impl RingWriter<'_> {
     }
 }
 
-impl RingReader<'_> {
+impl MutexRingReader<'_> {
     /// Waits for a record, takes out what there is through `buffer`, and shows each with the number
     /// of its writer: how many.
-    ///
-    /// # Errors
-    /// A record is longer than the buffer; the kernel's.
     pub fn receive_each(
         &mut self,
         buffer: &mut [u8],
@@ -296,7 +287,7 @@ impl RingReader<'_> {
 mod tests {
     use super::*;
 
-    fn take(reader: &mut RingReader, buffer: &mut [u8]) -> Vec<(usize, Vec<u8>)> {
+    fn take(reader: &mut MutexRingReader, buffer: &mut [u8]) -> Vec<(usize, Vec<u8>)> {
         let mut seen = Vec::new();
         let see = |writer: usize, record: &[u8]| seen.push((writer, record.to_vec()));
         reader.receive_each(buffer, see).expect("received");
@@ -305,7 +296,7 @@ mod tests {
 
     #[test]
     fn records_come_whole_and_in_order_where_the_memory_ends_too() {
-        let ring = Ring::new(1 << 10).expect("made");
+        let ring = MutexRing::new(1 << 10).expect("made");
         let (mut one, mut other) = (ring.writer(1), ring.writer(2));
         let (mut reader, mut buffer) = (ring.reader(), [0; 120]);
         for round in 0..500_usize {
@@ -323,11 +314,11 @@ mod tests {
 
     #[test]
     fn the_place_of_a_writer_that_died_is_skipped() {
-        let ring = Ring::new(1 << 10).expect("made");
+        let ring = MutexRing::new(1 << 10).expect("made");
         let mut child = std::process::Command::new("true").spawn().expect("started");
         let (dead, who) = (child.id(), 7 << WRITER_SHIFT);
         child.wait().expect("reaped");
-        let dead = RingWriter { ring: &ring, who: u64::from(dead) << PID_SHIFT | who };
+        let dead = MutexRingWriter { ring: &ring, who: u64::from(dead) << PID_SHIFT | who };
         dead.reserve(footprint(40), dead.who | 40).expect("locked").expect("room");
         ring.writer(3).send(b"alive").expect("sent");
         let seen = take(&mut ring.reader(), &mut [0; 64]);

@@ -35,12 +35,12 @@ impl BatchLength {
 }
 
 /// A series of trial batches.
-struct Trial<'a> {
+struct TrialBatches<'a> {
     work: &'a mut dyn Work,
     took_ns: f64,
 }
 
-impl Trial<'_> {
+impl TrialBatches<'_> {
     /// A batch that was held up, or that set up what later ones use, looks long: the shortest of
     /// three counts. Nothing makes one look short: below `long_ns` one try is enough.
     fn of(&mut self, count: u64, long_ns: f64) -> Result<BatchLength, CaseError> {
@@ -111,7 +111,7 @@ impl Slope {
 /// A batch failed.
 pub fn calibrate(work: &mut dyn Work, ns: f64) -> Result<u64, CaseError> {
     let long_ns = ns / 3.0;
-    let mut trial = Trial { work, took_ns: 0.0 };
+    let mut trial = TrialBatches { work, took_ns: 0.0 };
     let first = trial.first_long(ns, long_ns)?;
     let (mut shorter, mut longer) = if first.count < STEP {
         (first, None)

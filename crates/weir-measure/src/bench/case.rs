@@ -106,8 +106,11 @@ impl Normalise {
     }
 }
 
-/// Sets up a case: returns the work, or why it is impossible here.
-pub type Recipe = Box<dyn Fn(&Site) -> Result<Box<dyn Work>, CaseError> + Send + Sync>;
+/// The work of a case that was set up, or why it is impossible here.
+pub type MadeWork = Result<Box<dyn Work>, CaseError>;
+
+/// Sets up a case.
+pub type Recipe = Box<dyn Fn(&Site) -> MadeWork + Send + Sync>;
 
 /// A quantity with its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

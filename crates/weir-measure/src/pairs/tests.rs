@@ -27,14 +27,14 @@ enum Noise {
 }
 
 /// A noisy host, on which a run takes 1 but for the noise.
-struct Host {
+struct NoisyHost {
     random: Random,
     noise: Noise,
     runs: i32,
     slow: bool,
 }
 
-impl Host {
+impl NoisyHost {
     fn time(&mut self) -> f64 {
         self.runs += 1;
         let chance = self.random.below(100);
@@ -64,7 +64,7 @@ fn share(
 ) -> f64 {
     let mut count = 0;
     for seed in 0..series {
-        let mut host = Host { random: Random::new(seed), noise, runs: 0, slow: seed % 2 == 0 };
+        let mut host = NoisyHost { random: Random::new(seed), noise, runs: 0, slow: seed % 2 == 0 };
         let mut order = PairOrder::new(!seed);
         let pairs: Vec<_> = (0..n).map(|_| host.pair(order.a_runs_first(), factor)).collect();
         count += u32::from(said(&Comparison::from_pairs(&pairs).expect("pairs")));
@@ -105,7 +105,7 @@ fn without_random_order_drift_does_raise_alarms() {
     let mut alarms = 0;
     for seed in 0..200 {
         let mut host =
-            Host { random: Random::new(seed), noise: Noise::Drift, runs: 0, slow: false };
+            NoisyHost { random: Random::new(seed), noise: Noise::Drift, runs: 0, slow: false };
         let pairs: Vec<_> = (0..25).map(|_| host.pair(true, 1.0)).collect();
         alarms += u32::from(!Comparison::from_pairs(&pairs).expect("pairs").holds_one());
     }

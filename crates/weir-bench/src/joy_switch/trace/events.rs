@@ -1,4 +1,4 @@
-//! Reading the text of a trace.
+//! CheckedPort the text of a trace.
 
 use std::collections::BTreeMap;
 use weir_bench_sys::floor::{READ_CALL, WRITE_CALL};
@@ -14,7 +14,7 @@ pub const PHASES: [&str; 5] = [
 
 /// What a trace holds.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct TraceContents {
     /// Ticks of the counter, for each phase in each switch.
     pub ticks: [Vec<f64>; 5],
     /// Events in all.
@@ -32,8 +32,8 @@ struct Last {
 }
 
 /// Takes the phases out of a trace.
-pub fn phases(text: &str) -> Seen {
-    let mut seen = Seen::default();
+pub fn phases(text: &str) -> TraceContents {
+    let mut seen = TraceContents::default();
     let mut last: BTreeMap<u32, Last> = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let Some((pid, at, name, rest)) = split(line) else { continue };

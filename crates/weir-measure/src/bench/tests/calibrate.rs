@@ -1,7 +1,7 @@
 //! Tests of how long batches are found to be. What a batch takes is made up: none looks at a clock.
 
 use super::super::calibrate::calibrate;
-use super::super::case::{Batch, Case, CaseError, Site, Work};
+use super::super::case::{Batch, Case, CaseError, MadeWork, Site, Work};
 use super::super::cell::{self, CellLine, CellRequest};
 use super::super::params::{Load, Placement};
 use super::{case, suite};
@@ -11,15 +11,15 @@ use crate::random::Random;
 const ASKED_NS: f64 = 200_000.0;
 
 /// Work that keeps what its batches took.
-struct Made<F> {
+struct FakeWork<F> {
     /// Nanoseconds of a batch by its number and its operations.
     takes: F,
     took: Vec<f64>,
 }
 
-impl<F: FnMut(usize, u64) -> f64> Made<F> {
-    fn new(takes: F) -> Made<F> {
-        Made { takes, took: Vec::new() }
+impl<F: FnMut(usize, u64) -> f64> FakeWork<F> {
+    fn new(takes: F) -> FakeWork<F> {
+        FakeWork { takes, took: Vec::new() }
     }
 
     fn count(&mut self) -> u64 {
@@ -31,7 +31,7 @@ impl<F: FnMut(usize, u64) -> f64> Made<F> {
     }
 }
 
-impl<F: FnMut(usize, u64) -> f64> Work for Made<F> {
+impl<F: FnMut(usize, u64) -> f64> Work for FakeWork<F> {
     fn batch(&mut self, count: u64) -> Result<Batch, CaseError> {
         let ns = (self.takes)(self.took.len(), count);
         self.took.push(ns);
@@ -43,7 +43,7 @@ impl<F: FnMut(usize, u64) -> f64> Work for Made<F> {
 #[test]
 fn a_batch_that_begins_with_a_wake_up_is_mostly_operations() {
     for each in [10.0, 100.0, 1_000.0, 20_000.0] {
-        let mut work = Made::new(|_, count| 70_000.0 + each * count as f64);
+        let mut work = FakeWork::new(|_, count| 70_000.0 + each * count as f64);
         let operations = work.count() as f64 * each;
         assert!((0.9..=1.1).contains(&(operations / ASKED_NS)), "{each}: {operations}");
         assert!(work.took_ns() < 36.0 * ASKED_NS, "{each}: {}", work.took_ns());
@@ -57,7 +57,7 @@ fn wake_ups_that_differ_are_not_taken_for_operations() {
         let mut random = Random::new(seed);
         let least = if seed < 200 { 50_000 } else { 80_000 };
         let mut wake_up = move || (least + random.below(least)) as f64;
-        let mut work = Made::new(|_, count| wake_up() + 1_000.0 * count as f64);
+        let mut work = FakeWork::new(|_, count| wake_up() + 1_000.0 * count as f64);
         let count = work.count();
         assert!((80..=400).contains(&count), "{seed}: {count}, 200 are asked for");
     }
@@ -70,7 +70,7 @@ fn a_held_up_batch_does_not_hide_a_wake_up() {
         for which in 0..40 {
             // Two in a row, for as long as a time slice.
             let late = |at: usize| if at == which || at == which + 1 { 4e6 } else { 0.0 };
-            let mut work = Made::new(|at, count| fixed + 1_000.0 * count as f64 + late(at));
+            let mut work = FakeWork::new(|at, count| fixed + 1_000.0 * count as f64 + late(at));
             let count = work.count();
             assert!((180..=220).contains(&count), "{fixed}, {which}: {count}");
         }
@@ -85,7 +85,7 @@ fn the_slope_is_taken_where_operations_are_half_of_a_batch() {
         let slow = count.min(64);
         150_000.0 + 1_100.0 * slow as f64 + 500.0 * (count - slow) as f64
     };
-    let count = Made::new(takes).count();
+    let count = FakeWork::new(takes).count();
     assert!((360..=440).contains(&count), "{count}: 400 take as long as asked for");
 }
 
@@ -95,7 +95,7 @@ fn a_length_of_which_all_tries_were_held_up_is_refuted() {
     for held_up in 1..7 {
         for late_ns in [60_000.0, 200_000.0, 4e6] {
             let mut tries = 0;
-            let mut work = Made::new(|_, count| {
+            let mut work = FakeWork::new(|_, count| {
                 let late = count == 1 << (2 * held_up) && tries < 3;
                 tries += u32::from(late);
                 70_000.0 + 100.0 * count as f64 + if late { late_ns } else { 0.0 }
@@ -110,7 +110,7 @@ fn a_length_of_which_all_tries_were_held_up_is_refuted() {
 #[test]
 fn a_long_operation_is_a_batch_and_is_not_tried_for_ever() {
     for each in [70_000.0, 120_000.0, 190_000.0, 310_000.0, 330_000.0, 5e6, 1e9] {
-        let mut work = Made::new(|_, count| each * count as f64);
+        let mut work = FakeWork::new(|_, count| each * count as f64);
         assert_eq!(work.count() as f64, (ASKED_NS / each).floor().max(1.0), "{each}");
         // Three batches of one, if that is more.
         let most = (3.0 * each).max(48.0 * ASKED_NS);
@@ -122,7 +122,7 @@ fn a_long_operation_is_a_batch_and_is_not_tried_for_ever() {
 #[test]
 fn hold_ups_do_not_make_it_last_for_ever() {
     let late = |at: usize| if at.is_multiple_of(3) { 0.0 } else { 2e7 };
-    let mut work = Made::new(|at, count| 70_000.0 + 1_000.0 * count as f64 + late(at));
+    let mut work = FakeWork::new(|at, count| 70_000.0 + 1_000.0 * count as f64 + late(at));
     assert!((50..=200).contains(&work.count()));
     assert!(work.took_ns() < 2e8, "{}", work.took_ns());
 }
@@ -133,7 +133,7 @@ fn hold_ups_do_not_make_it_last_for_ever() {
 fn work_without_a_slope_has_an_end() {
     for fixed in [0.0, 10.0, 50_000.0, 250_000.0, 1e6, 1e9] {
         let mut most = 0;
-        let mut work = Made::new(|_, count| {
+        let mut work = FakeWork::new(|_, count| {
             most = most.max(count);
             fixed
         });
@@ -166,7 +166,7 @@ fn count_when_held_up(which: u64) -> u64 {
             Ok(Batch { elapsed_ns, values: vec![count as f64] })
         }
     }
-    let make = move |_: &Site| -> Result<Box<dyn Work>, CaseError> { Ok(Box::new(HeldUp(which))) };
+    let make = move |_: &Site| -> MadeWork { Ok(Box::new(HeldUp(which))) };
     let suite = suite(vec![Case { make: Box::new(make), ..case("a", 1.0) }]);
     let site = Site {
         placement: Placement::Free,

@@ -10,7 +10,7 @@ use super::case::{
     Batch, BatchSize, Case, CaseError, Derived, Group, Measure, Normalise, Sides, Site, Suite, Work,
 };
 use super::cell::{self, CellBatch, CellLine, CellRequest};
-use super::drive::{self, Driven, Observer};
+use super::drive::{self, Driven, RunObserver};
 use super::params::{Load, Params, Placement};
 use super::pick::{Pick, Picks};
 use super::place::Topology;
@@ -88,7 +88,7 @@ fn wish(suites: &[&str]) -> PlanRequest {
 
 struct Patient;
 
-impl Observer for Patient {
+impl RunObserver for Patient {
     fn cell(&mut self, _: &str, _: Duration) {}
     fn overrun(&mut self, _: Duration) {}
     fn stop(&mut self) -> bool {
@@ -187,7 +187,7 @@ fn a_cell_that_dies_or_talks_nonsense_is_no_figure() {
 #[test]
 fn stopping_ends_the_cell_at_once() {
     struct Impatient;
-    impl Observer for Impatient {
+    impl RunObserver for Impatient {
         fn cell(&mut self, _: &str, _: Duration) {}
         fn overrun(&mut self, _: Duration) {}
         fn stop(&mut self) -> bool {

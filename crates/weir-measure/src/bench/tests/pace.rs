@@ -8,14 +8,14 @@ use super::{case, suite, wish};
 use std::time::Duration;
 
 /// A plan of groups with so many processes, and what their cells really take at the least.
-struct World {
+struct BudgetWorld {
     plan: Plan,
     floors_ms: Vec<u64>,
     first_ms: u64,
 }
 
-impl World {
-    fn new(budget_ms: u64, blocks: &[(u64, u64)]) -> World {
+impl BudgetWorld {
+    fn new(budget_ms: u64, blocks: &[(u64, u64)]) -> BudgetWorld {
         let suites = [suite(vec![case("a", 1.0)])];
         let plan = Plan::new(&suites, wish(&["suite"]), &Topology::read()).expect("a plan");
         let budget = Duration::from_millis(budget_ms);
@@ -25,7 +25,7 @@ impl World {
         let of = |processes: &u64| Block { processes: *processes, cell, ..one.clone() };
         let list = blocks.iter().map(|(processes, _)| of(processes)).collect();
         let floors_ms = blocks.iter().map(|(_, floor)| *floor).collect();
-        World { plan: Plan { blocks: list, budget, ..plan }, floors_ms, first_ms: 0 }
+        BudgetWorld { plan: Plan { blocks: list, budget, ..plan }, floors_ms, first_ms: 0 }
     }
 
     /// Runs it; the time it took and how many processes each block had.
@@ -57,7 +57,7 @@ impl World {
 
 #[test]
 fn a_budget_that_is_enough_is_used_for_all_processes() {
-    let (spent, done) = World::new(6_000, &[(30, 5), (30, 10), (12, 1)]).run();
+    let (spent, done) = BudgetWorld::new(6_000, &[(30, 5), (30, 10), (12, 1)]).run();
     assert_eq!(done, [30, 30, 12]);
     assert!(spent <= Duration::from_secs(6) && spent >= Duration::from_secs(5), "{spent:?}");
 }
@@ -66,7 +66,7 @@ fn a_budget_that_is_enough_is_used_for_all_processes() {
 #[test]
 fn cells_that_take_longer_than_planned_make_others_shorter_and_passes_fewer() {
     for budget_ms in [6_000, 10_000, 15_000] {
-        let (spent, done) = World::new(budget_ms, &[(30, 20), (30, 30), (12, 200)]).run();
+        let (spent, done) = BudgetWorld::new(budget_ms, &[(30, 20), (30, 30), (12, 200)]).run();
         assert!(spent <= Duration::from_millis(budget_ms + 300), "{budget_ms}: {spent:?}");
         assert!(spent >= Duration::from_millis(budget_ms * 3 / 5), "{budget_ms}: {spent:?}");
         assert!(done.iter().all(|done| *done >= PASSES_MIN), "{done:?}");
@@ -76,7 +76,7 @@ fn cells_that_take_longer_than_planned_make_others_shorter_and_passes_fewer() {
 /// Calibrating is dear, and done once: it does not make later cells look dear.
 #[test]
 fn the_first_cells_cost_is_not_that_of_all() {
-    let world = World { first_ms: 400, ..World::new(10_000, &[(30, 20), (30, 20)]) };
+    let world = BudgetWorld { first_ms: 400, ..BudgetWorld::new(10_000, &[(30, 20), (30, 20)]) };
     let (spent, done) = world.run();
     assert_eq!(done, [30, 30]);
     assert!(spent <= Duration::from_millis(10_300), "{spent:?}");
@@ -84,7 +84,7 @@ fn the_first_cells_cost_is_not_that_of_all() {
 
 #[test]
 fn the_fewest_processes_are_made_whatever_they_take() {
-    let (spent, done) = World::new(1_000, &[(30, 100), (30, 300)]).run();
+    let (spent, done) = BudgetWorld::new(1_000, &[(30, 100), (30, 300)]).run();
     assert_eq!(done, [PASSES_MIN, PASSES_MIN]);
     assert_eq!(spent, Duration::from_millis(6 * 400));
 }

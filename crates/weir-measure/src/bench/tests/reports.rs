@@ -13,12 +13,12 @@ use crate::random::Random;
 use std::time::Duration;
 
 /// A host whose CPU has two speeds and whose line is far in some processes.
-struct Host2 {
+struct TwoSpeedHost {
     random: Random,
     across: bool,
 }
 
-impl Host2 {
+impl TwoSpeedHost {
     fn noise(&mut self, size: f64) -> f64 {
         let even = self.random.below(1 << 30) as f64 / f64::from(1 << 30);
         1.0 + size * (even - 0.5)
@@ -83,8 +83,8 @@ fn about() -> RunFacts {
     }
 }
 
-fn host(seed: u64, across: bool) -> Host2 {
-    Host2 { random: Random::new(seed), across }
+fn host(seed: u64, across: bool) -> TwoSpeedHost {
+    TwoSpeedHost { random: Random::new(seed), across }
 }
 
 #[test]
