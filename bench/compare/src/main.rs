@@ -1,5 +1,5 @@
-//! Peers beside weir's own cases, behind weir's engine: the programs lmbench, perf bench, hackbench
-//! and stress-ng, and the libraries iceoryx2, Aeron and ZeroMQ.
+//! Competitors measured beside weir's own cases by weir's engine: the programs lmbench, perf bench,
+//! hackbench and stress-ng, and the libraries iceoryx2, Aeron and ZeroMQ.
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +23,7 @@ use weir_measure::bench::plan::{Plan, PlanRequest};
 use weir_measure::bench::record::{Host, HostState, Report};
 use weir_measure::bench::state::HostWatch;
 
-/// Shows progress, and looks at the host beside.
+/// Shows progress and watches the host.
 struct Lines {
     watch: HostWatch,
 }
@@ -86,7 +86,7 @@ fn catalogue() -> Vec<Suite> {
     peers::catalogue().into_iter().chain(libraries::catalogue()).collect()
 }
 
-/// The suites of these names, or all.
+/// Measures the suites of these names, or all.
 fn measure(names: &[String]) -> Result<Report, String> {
     let suites = catalogue();
     let known: Vec<&str> = suites.iter().map(|suite| suite.name).collect();
@@ -96,7 +96,7 @@ fn measure(names: &[String]) -> Result<Report, String> {
     let all = || known.iter().map(|name| (*name).to_owned()).collect();
     let chosen: Vec<String> = if names.is_empty() { all() } else { names.to_vec() };
     let of_libraries: Vec<&str> = libraries::catalogue().iter().map(|suite| suite.name).collect();
-    // Aeron alone takes half a second to begin, in each process.
+    // Aeron alone takes half a second to start in each process.
     let seconds = |name: &str| if of_libraries.contains(&name) { 120 } else { 15 };
     let topology = Topology::read();
     let standard_budget = Duration::from_secs(chosen.iter().map(|name| seconds(name)).sum());

@@ -1,9 +1,9 @@
-//! `joy-fs`: reading and writing a file in units of 1 KiB to 1 MiB, in order and in none, through
-//! the page cache, past it, and mapped. Joy's conclusion was that larger blocks pay.
+//! `joy-fs`: reading and writing a file in units of 1 KiB to 1 MiB, in sequential and random order,
+//! through the page cache, past it, and mapped. Joy concluded that larger blocks pay.
 //!
-//! The file has no name and 64 MiB. Cached writes are not forced to the disk: what is measured is
-//! the way into the cache, with whatever the kernel writes back meanwhile. Every unit that is read
-//! is checked at both ends, every 64th in full.
+//! The file is unnamed and has 64 MiB. Cached writes are not forced to the disk: the cases measure
+//! the way into the cache, along with whatever the kernel writes back meanwhile. Both ends of every
+//! unit that is read are checked, and every 64th unit in full.
 
 use crate::tools::prelude::*;
 use std::fs::File;
@@ -15,13 +15,13 @@ use weir_measure::random::Random;
 
 const FILE_BYTES: usize = 64 << 20;
 const UNIT_BYTES: [usize; 4] = [1 << 10, 8 << 10, 64 << 10, 1 << 20];
-/// What is in the file repeats after this: no power of two, so that a unit from a wrong place is
-/// seen, and whole pages, so that it can be handed over without copying.
+/// The content of the file repeats after this many bytes. It is not a power of two, so that a unit
+/// from a wrong place is seen. It is a number of whole pages, so that units can be passed on
+/// without copying.
 const PERIOD_BYTES: usize = (1 << 20) - 4096;
-/// Of so many units one is compared in full.
+/// One unit in this many is compared in full.
 const CHECKED_EVERY: u64 = 64;
 
-/// How the file is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 enum FileAccess {
@@ -36,7 +36,6 @@ impl FileAccess {
     }
 }
 
-/// The suite.
 pub fn suite() -> Suite {
     let access = [FileAccess::Cached, FileAccess::Direct, FileAccess::Mapped];
     Suite {
@@ -47,7 +46,7 @@ pub fn suite() -> Suite {
     }
 }
 
-/// CheckedPort and writing apart: writing back disturbs reading.
+/// Makes groups for reading and for writing: write-back would disturb reading.
 fn groups(access: FileAccess) -> [Group; 2] {
     [false, true].map(|write| {
         let mut cases = Vec::new();
@@ -84,13 +83,13 @@ fn file_case(access: FileAccess, write: bool, random: bool, bytes: usize) -> Cas
     }
 }
 
-/// The file, and what is in it: the first of two contents, or what was written since.
+/// The file, and the two contents that it may have.
 struct TestFile {
     file: File,
     periods: [PageBuffer; 2],
 }
 
-/// TestFile that repeats, from a seed.
+/// Makes content that repeats, from a seed.
 fn period(seed: u64) -> Result<PageBuffer, CaseError> {
     let mut period = PageBuffer::new(PERIOD_BYTES + UNIT_BYTES[3])?;
     let mut random = Random::new(seed);
@@ -116,7 +115,7 @@ impl TestFile {
         Ok(TestFile { file, periods })
     }
 
-    /// What stands at a place, by the first or the second content.
+    /// Returns what the first or the second content has at a place.
     fn unit(&self, which: usize, at: usize, bytes: usize) -> &[u8] {
         let from = at % PERIOD_BYTES;
         &self.periods[which][from..from + bytes]
@@ -160,7 +159,7 @@ fn transfer(site: &Site, access: FileAccess, write: bool, random: bool, bytes: u
     }
     let mut which = 0;
     work(move |count| {
-        // Each batch writes other bytes than are there.
+        // Each batch writes other bytes than the file has.
         which = if write { 1 - which } else { 0 };
         let mut at = 0;
         let begun = Instant::now();
@@ -182,7 +181,7 @@ fn transfer(site: &Site, access: FileAccess, write: bool, random: bool, bytes: u
         }
         let elapsed = elapsed_ns(begun);
         if write {
-            // The last unit, read back outside of the time that counts.
+            // The last unit is read back outside of the measured time.
             content.file.read_exact_at(&mut buffer, at as u64)?;
             content.check(which, at, &buffer, 0)?;
         }

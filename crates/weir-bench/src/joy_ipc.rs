@@ -1,8 +1,8 @@
-//! `joy-ipc`: 4- and 512-byte packets to self, one way and two ways, as Joy's table has them.
+//! `joy-ipc`: 4- and 512-byte packets to self, one way and two ways, as in Joy's table.
 //!
-//! A rate counts packets; two ways, those of both directions. Packets are numbered and checked
-//! where they arrive. Beside the closed loop (the next packet follows the answer) stands an open
-//! one at a stated rate, whose latencies count from the intended start.
+//! A rate counts packets; two ways it counts those of both directions. Packets are numbered and
+//! checked where they arrive. The closed loop, in which the next packet follows the answer, is
+//! compared with an open one at a stated rate, whose latencies count from the intended start.
 
 mod floor;
 mod loan;
@@ -27,10 +27,10 @@ const MECHANISMS: [Mechanism; 7] = [
     Mechanism::WeirRecord(PipeShape::DEFAULT),
     Mechanism::WeirPort(Waiting::Adaptive),
 ];
-/// Joy's two sizes, and two by which rings are compared: the most that fits a line, and a line.
+/// Joy's two sizes, and two by which rings are compared: the most that fits a cache line with its
+/// header, and a whole line.
 const BYTES: [usize; 4] = [4, 48, 64, 512];
 
-/// The suite.
 pub fn suite() -> Suite {
     Suite {
         name: "joy-ipc",
@@ -67,11 +67,10 @@ fn direction(direction: &'static str, sides: Sides, make: MakeWork) -> Group {
             });
         }
     }
-    let baseline = Some(format!("{direction} {} 4 B", Mechanism::Pipe(0).name()));
-    Group { baseline, ..group(direction, sides, cases) }
+    compared(direction, sides, cases)
 }
 
-/// Round trips, and beside them what they take without a library.
+/// Measures round trips, and what they take without a library.
 fn two_ways() -> Group {
     let mut group = direction("two-way", Sides::Two, two_way);
     group.cases.extend(floor::cases());
@@ -110,7 +109,7 @@ fn one_way(site: &Site, mechanism: Mechanism, bytes: usize) -> MadeWork {
     work(move |count| Ok(Batch::rate(stream.send(count)?, count)))
 }
 
-/// Two channels and a peer that answers each packet with the next of its own.
+/// Two channels and a peer that answers each packet with the next one of its own.
 struct EchoPair {
     there: BenchChannel,
     back: BenchChannel,
@@ -162,7 +161,8 @@ fn two_way(site: &Site, mechanism: Mechanism, bytes: usize) -> MadeWork {
     })
 }
 
-/// Round trips at a stated rate: an open loop, and the same mechanism in a closed one.
+/// Measures round trips at a stated rate, in an open loop and, by the same mechanism, in a closed
+/// one.
 fn paced() -> Group {
     let mut cases = Vec::new();
     for mechanism in [Mechanism::Pipe(0), Mechanism::UnixSeqpacket] {

@@ -1,13 +1,13 @@
 //! `joy-switch`: a context switch, by what wakes the other process.
 //!
 //! Kashtan compared UNIX with VMS by two processes that wake each other in turn, once through pipes
-//! and once through signals; Joy then took the switch apart. Here a case is half of a round trip:
-//! one wake-up, one sleep and the switch between. What the mechanism costs without any switch is
-//! measured beside it (to self), and the difference is the switch alone.
+//! and once through signals; Joy then divided the switch into phases. Here a case is half of a
+//! round trip: one wake-up, one sleep and the switch between them. The cost of the mechanism
+//! without a switch is measured as well (to self); the difference is the switch alone.
 
 mod trace;
 
-use crate::limits::Turns;
+use crate::limits::futex_round_trips;
 use crate::tools::background::endless;
 use crate::tools::channel::{BenchChannel, Mechanism};
 use crate::tools::own::{ChannelSide, PipeShape, trouble};
@@ -23,7 +23,6 @@ use weir_measure_sys::signals;
 
 const WAKE: i32 = 10; // SIGUSR1
 
-/// The suite.
 pub fn suite() -> Suite {
     Suite {
         name: "joy-switch",
@@ -51,7 +50,7 @@ fn pairs() -> Group {
     let cases = vec![
         pair("switch by pipe", "kernel-pipe", by_pipe),
         pair("switch by eventfd", "eventfd", by_eventfd),
-        pair("switch by futex", "futex", by_futex),
+        pair("switch by futex", "futex", futex_round_trips),
         pair("switch by kill", "kill", by_kill),
         pair("switch by weir pipe", "weir-pipe", by_weir),
         pair("switch by weir port", "weir-port", by_port),
@@ -79,7 +78,7 @@ fn by_pipe(site: &Site) -> MadeWork {
     by_channel(site, Mechanism::Pipe(0))
 }
 
-/// weir's pipe, told to sleep at once: spinning would be no switch.
+/// weir's pipe with ends that sleep at once: spinning would not be a switch.
 fn by_weir(site: &Site) -> MadeWork {
     by_channel(
         site,
@@ -87,25 +86,13 @@ fn by_weir(site: &Site) -> MadeWork {
     )
 }
 
-/// weir's port, a port each way, told the same.
+/// weir's port, one each way, with ends that sleep at once.
 fn by_port(site: &Site) -> MadeWork {
     by_channel(site, Mechanism::WeirPort(Waiting::Sleep))
 }
 
 fn by_channel(site: &Site, mechanism: Mechanism) -> MadeWork {
-    let there = BenchChannel::new(mechanism, 1)?;
-    let back = BenchChannel::new(mechanism, 1)?;
-    let peer = PeerProcess::start(site, |control| {
-        there.only(ChannelSide::Receives);
-        back.only(ChannelSide::Sends);
-        let mut byte = [0];
-        control.serve(|| {
-            there.receive(&mut byte)?;
-            back.send(&byte)
-        })
-    })?;
-    there.only(ChannelSide::Sends);
-    back.only(ChannelSide::Receives);
+    let (there, back, peer) = echo::<1>(site, mechanism)?;
     let mut byte = [7];
     round_trips(peer, move || {
         there.send(&byte)?;
@@ -114,6 +101,27 @@ fn by_channel(site: &Site, mechanism: Mechanism) -> MadeWork {
         back.settled();
         Ok(())
     })
+}
+
+/// A channel each way, and a peer that sends each message back.
+fn echo<const BYTES: usize>(
+    site: &Site,
+    mechanism: Mechanism,
+) -> Result<(BenchChannel, BenchChannel, PeerProcess), CaseError> {
+    let there = BenchChannel::new(mechanism, BYTES)?;
+    let back = BenchChannel::new(mechanism, BYTES)?;
+    let peer = PeerProcess::start(site, |control| {
+        there.only(ChannelSide::Receives);
+        back.only(ChannelSide::Sends);
+        let mut bytes = [0; BYTES];
+        control.serve(|| {
+            there.receive(&mut bytes)?;
+            back.send(&bytes)
+        })
+    })?;
+    there.only(ChannelSide::Sends);
+    back.only(ChannelSide::Receives);
+    Ok((there, back, peer))
 }
 
 fn pipe_to_self() -> MadeWork {
@@ -154,14 +162,6 @@ fn take(event: &OwnedFd) -> Result<(), CaseError> {
     }
 }
 
-fn by_futex(site: &Site) -> MadeWork {
-    let (turns, peer) = Turns::with_peer(site)?;
-    round_trips(peer, move || {
-        turns.give(1)?;
-        turns.take(0)
-    })
-}
-
 const THERE: u64 = 1;
 const BACK: u64 = 2;
 
@@ -189,8 +189,8 @@ fn take_flag(flags: &Flags, flag: u64) -> Result<(), CaseError> {
     }
 }
 
-/// Signals are blocked in both and waited for: none is lost, since each is answered before the
-/// next is sent.
+/// Both sides block signals and wait for them. None is lost, since each is answered before the next
+/// is sent.
 fn by_kill(site: &Site) -> MadeWork {
     signals::block(WAKE)?;
     let parent = std::process::id() as weir_sys::Pid;
@@ -207,7 +207,7 @@ fn by_kill(site: &Site) -> MadeWork {
     })
 }
 
-/// A token that goes around through pipes; each process touches its working set when it has it.
+/// A token circulates through pipes; each process touches its working set when it has the token.
 fn rings() -> Group {
     let mut cases = Vec::new();
     let mut derived = Vec::new();
@@ -261,7 +261,7 @@ fn touching_self(bytes: usize) -> MadeWork {
     })
 }
 
-/// This process is one of the ring; the others are children, on the two CPUs in turn.
+/// This process is one of the ring. The others are children, on the two CPUs in turn.
 fn ring(site: &Site, parties: usize, bytes: usize) -> MadeWork {
     let links: Vec<BenchChannel> =
         (0..parties).map(|_| BenchChannel::new(Mechanism::Pipe(0), 1)).collect::<Result<_, _>>()?;

@@ -27,10 +27,6 @@ pub fn suite() -> Suite {
     }
 }
 
-fn operation(operation: &str) -> Params {
-    Params { operation: Some(operation.into()), ..Params::default() }
-}
-
 fn here() -> Vec<Case> {
     let calls = Some(Perspective { of: Activity::Calls, per_operation: 1.0 });
     let faults = Some(Perspective { of: Activity::Faults, per_operation: 1.0 });
@@ -112,36 +108,33 @@ fn across() -> Vec<Case> {
 fn futex_wake() -> Case {
     let params = Params { mechanism: Some("futex".into()), ..operation("wake") };
     let switches = Some(Perspective { of: Activity::Switches, per_operation: 1.0 });
-    let wake = case("futex wake", params, Measure::TIME, |site| {
-        let (turns, peer) = Turns::with_peer(site)?;
-        round_trips(peer, move || {
-            turns.give(1)?;
-            turns.take(0)
-        })
-    });
+    let wake = case("futex wake", params, Measure::TIME, futex_round_trips);
     Case { normalise: Normalise::OnOneCpu, perspective: switches, ..wake }
 }
 
+/// Round trips in which each side sleeps on a word until it is its turn.
+pub fn futex_round_trips(site: &Site) -> MadeWork {
+    let turns = Turns { shared: SharedPages::new(2 * LINE_BYTES)? };
+    let peer = PeerProcess::start(site, |control| {
+        control.serve(|| {
+            turns.take(1)?;
+            turns.give(0)
+        })
+    })?;
+    round_trips(peer, move || {
+        turns.give(1)?;
+        turns.take(0)
+    })
+}
+
 /// A shared word that says whose turn it is. Both sides sleep on it.
-#[derive(Debug)]
-pub struct Turns {
+struct Turns {
     shared: SharedPages,
 }
 
 impl Turns {
-    pub fn with_peer(site: &Site) -> Result<(Turns, PeerProcess), CaseError> {
-        let turns = Turns { shared: SharedPages::new(2 * LINE_BYTES)? };
-        let peer = PeerProcess::start(site, |control| {
-            control.serve(|| {
-                turns.take(1)?;
-                turns.give(0)
-            })
-        })?;
-        Ok((turns, peer))
-    }
-
     /// Gives the turn to `side` and wakes it.
-    pub fn give(&self, side: u32) -> Result<(), CaseError> {
+    fn give(&self, side: u32) -> Result<(), CaseError> {
         let word = self.shared.half(0);
         // Release pairs with acquire in `take`: all that this side did before is visible.
         word.store(side, Ordering::Release);
@@ -149,7 +142,7 @@ impl Turns {
     }
 
     /// Sleeps until it is `side`'s turn.
-    pub fn take(&self, side: u32) -> Result<(), CaseError> {
+    fn take(&self, side: u32) -> Result<(), CaseError> {
         let word = self.shared.half(0);
         loop {
             let turn = word.load(Ordering::Acquire);

@@ -1,5 +1,5 @@
-//! Which crate may depend on which, over the output of `cargo metadata`, and which room of the
-//! library may import which. Both are drawn in ARCHITECTURE.md and reasoned in ADR 0012.
+//! Which crate may depend on which (from `cargo metadata`), and which room of the library may
+//! import which. ARCHITECTURE.md draws both, and ADR 0012 gives the reasons.
 
 use super::TidyFault;
 use super::circles::Arrows;
@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// What each crate may depend on inside the workspace; `weir-cli` and `weir-tests` on all of it.
-/// A new crate is added here, by the one who makes it.
+/// What each crate may depend on inside the workspace; `weir-cli` and `weir-tests` may depend on
+/// all of it. Whoever makes a new crate adds it here.
 const ARROWS: [(&str, &[&str]); 12] = [
     ("weir-policy", &[]),
     ("weir-doctor", &[]),
@@ -18,7 +18,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("weir-measure-sys", &["weir-sys"]),
     ("weir-bench-sys", &["weir-measure-sys", "weir-sys"]),
     ("weir-cli-sys", &["weir-measure-sys"]),
-    // Tests of the library start a second process by weir-measure-sys.
+    // Tests of the library start a second process with weir-measure-sys.
     ("weir", &["weir-measure-sys", "weir-policy", "weir-ring", "weir-sys"]),
     ("weir-profile", &["weir-measure-sys", "weir-policy", "weir-sys"]),
     ("weir-measure", &["weir-doctor", "weir-measure-sys", "weir-sys"]),
@@ -41,16 +41,15 @@ const TOP: [&str; 2] = ["weir-cli", "weir-tests"];
 
 /// The source of the library.
 const LIBRARY: &str = "crates/weir/src/";
-/// Its rooms from the bottom: a room imports those before it, never those behind it.
+/// Its rooms from the bottom up: a room imports those before it, never those after it.
 const ROOMS: [&str; 11] = [
     "error", "memory", "park", "connect", "flags", "pipe", "pool", "port", "mpx", "inspect",
     "tokio",
 ];
 
-/// What `cargo metadata` says of the members of the workspace at `root`.
+/// Returns what `cargo metadata` reports about the members of the workspace at `root`.
 ///
-/// # Panics
-/// When cargo cannot be run, or what it prints is not JSON.
+/// If cargo cannot be run, or does not print JSON.
 pub fn metadata(root: &Path) -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -62,8 +61,8 @@ pub fn metadata(root: &Path) -> Value {
     serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
 }
 
-/// Dependencies between members that the table does not allow, of whatever kind (build and
-/// development too), and members it does not know.
+/// Returns the dependencies between members that the table does not allow, of every kind (build and
+/// development too), and the members that it does not list.
 pub fn arrows(root: &Path, metadata: &Value) -> Vec<TidyFault> {
     let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let members: Vec<&str> = packages.iter().filter_map(|member| member["name"].as_str()).collect();
@@ -98,7 +97,7 @@ pub fn arrows(root: &Path, metadata: &Value) -> Vec<TidyFault> {
     faults
 }
 
-/// The line of a manifest that begins with `key`, else the first.
+/// Returns the line of a manifest that begins with `key`, or the first line.
 fn line_of(manifest: &Path, key: &str) -> usize {
     let text = std::fs::read_to_string(manifest).unwrap_or_default();
     let begins = |line: &str| {
@@ -107,7 +106,7 @@ fn line_of(manifest: &Path, key: &str) -> usize {
     text.lines().position(begins).map_or(1, |index| index + 1)
 }
 
-/// Imports of the library from a room into one that stands above it, and files that lie in no
+/// Returns the imports from a room of the library into one above it, and the files that lie in no
 /// room.
 pub fn rooms<'paths>(
     paths: impl IntoIterator<Item = &'paths str>,

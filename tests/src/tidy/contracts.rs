@@ -1,20 +1,21 @@
 //! The tests that the contracts name: each `[file::test]` in `docs/contracts` exists.
 //!
-//! A name may begin with the crate (`cli`, `policy`, `sys`) or the kind (`unit`, `src`), and go on
-//! with folders, the file, modules and the test. What is named last may be a test, a module or a
-//! file that holds tests. A name that ends with `...` stands for all that begin so.
+//! A name may begin with the crate (`cli`, `policy`, `sys`) or the kind (`unit`, `src`), followed
+//! by folders, the file, modules and the test. Its last part may be a test, a module, or a file
+//! that holds tests. A name that ends with `...` matches all that begin with it.
 
 use super::TidyFault;
 use super::circles::Texts;
 use std::collections::BTreeSet;
 
-/// Words before a name that are no part of a path, and `loom`: the models, which are no file.
+/// Words before a name that are not part of a path; `loom` stands for the models, which are not a
+/// file.
 const KINDS: [&str; 3] = ["unit", "src", "loom"];
 
-/// What leads to one test: the parts of its file's path, the modules it is in, and its name.
+/// The path to one test: the parts of its file's path, the modules that contain it, and its name.
 type TestPath = Vec<String>;
 
-/// The places of all tests.
+/// Returns the paths of all tests.
 fn tests(texts: &Texts) -> BTreeSet<TestPath> {
     let mut places = BTreeSet::new();
     for (path, text) in texts.iter().filter(|(path, _)| path.ends_with(".rs")) {
@@ -44,7 +45,7 @@ fn tests(texts: &Texts) -> BTreeSet<TestPath> {
     places
 }
 
-/// Whether the parts of a name lead, in this order and with others between, to the place.
+/// Whether the path contains the parts of a name in this order, possibly with others between.
 fn leads(parts: &[&str], place: &TestPath) -> bool {
     let mut rest = place.iter();
     parts.iter().all(|part| {
@@ -55,7 +56,7 @@ fn leads(parts: &[&str], place: &TestPath) -> bool {
     })
 }
 
-/// Names of tests in the contracts that lead to no test.
+/// Returns the names in the contracts that lead to no test.
 pub fn named_tests(texts: &Texts) -> Vec<TidyFault> {
     let places = tests(texts);
     let mut faults = Vec::new();

@@ -1,13 +1,13 @@
 //! The house rules as code: each rule reads text and returns what is wrong with it.
 //!
-//! - [`files`]: which files there are (what git tracks).
-//! - [`arrows`]: which crate may depend on which, and which room of the library on which.
+//! - [`files`]: the files that git tracks.
+//! - [`arrows`]: which crate may depend on which, and which room of the library may import which.
 //! - [`circles`]: no group of files in a crate imports each other in a circle.
 //! - [`rules`]: what a line, a file, the root of a crate and a test may hold.
 //! - [`contracts`]: each test that a contract names exists.
 //! - [`source`]: one Rust file as tokens.
 //!
-//! Rules take text rather than files, so that `tests` beside them can show a bad and a good
+//! Rules take text rather than files, so that the `tests` beside them can show a bad and a good
 //! sample of each.
 
 pub mod arrows;
@@ -30,14 +30,14 @@ pub struct TidyFault {
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
-    /// A short name of the rule.
+    /// The short name of the rule.
     pub rule: &'static str,
     /// What is wrong and what to do.
     pub text: String,
 }
 
 impl TidyFault {
-    /// A fault in `file` at `line`.
+    /// Creates a fault in `file` at `line`.
     pub fn new(file: &str, line: usize, rule: &'static str, text: impl Into<String>) -> Self {
         Self { file: file.to_owned(), line, rule, text: text.into() }
     }
@@ -49,7 +49,7 @@ impl fmt::Display for TidyFault {
     }
 }
 
-/// All rules for one tracked text file.
+/// Applies all rules to one tracked text file.
 pub fn check(path: &str, text: &str) -> Vec<TidyFault> {
     let mut faults = rules::lines(path, text);
     if path.ends_with(".rs") {
@@ -65,8 +65,7 @@ pub fn check(path: &str, text: &str) -> Vec<TidyFault> {
 
 /// Fails with every fault on a line of its own.
 ///
-/// # Panics
-/// When there is a fault.
+/// If there is a fault.
 pub fn demand_none(faults: &[TidyFault]) {
     let list: Vec<String> = faults.iter().map(TidyFault::to_string).collect();
     assert!(list.is_empty(), "{} broken house rules:\n{}\n", list.len(), list.join("\n"));

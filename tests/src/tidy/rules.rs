@@ -1,7 +1,7 @@
 //! Rules about single files: what a line, a file, the root of a crate and a test may hold.
 //!
-//! What clippy can hold stands in `Cargo.toml` under `workspace.lints`, not here: comments at
-//! `unsafe`, lengths of functions, macros for code that is not written.
+//! What clippy can check is in `Cargo.toml` under `workspace.lints`, not here: comments at
+//! `unsafe`, lengths of functions, macros for missing code.
 
 use super::TidyFault;
 use super::source::SourceFile;
@@ -10,21 +10,21 @@ use super::source::SourceFile;
 pub const FILE_LINES: usize = 500;
 /// Longest line of Rust, in characters.
 pub const LINE_CHARS: usize = 100;
-/// Words that mark work left over. Written in halves so that this file does not hold them.
+/// Words that mark unfinished work, written in halves so that this file does not hold them.
 const LEFTOVERS: [&str; 2] = [concat!("FIX", "ME"), concat!("X", "XX")];
-/// Crates whose roots hold `#![no_std]`, which keeps clock and system out of them.
+/// Crates whose roots have `#![no_std]`, which keeps clock and system out of them.
 const NO_STD: [&str; 2] = ["weir-policy", "weir-doctor"];
-/// The one place for `unsafe` outside the crates that [`may_be_unsafe`] names.
+/// The only place for `unsafe` outside the crates that [`may_be_unsafe`] names.
 const MEMORY: &str = "crates/weir/src/memory/";
-/// Calls that let time pass instead of waiting for what happens.
+/// Calls that let time pass instead of waiting for an event.
 const SLEEPS: [&str; 3] = ["sleep", "nanosleep", "clock_nanosleep"];
-/// Beginnings of paths of somebody's machine; the last two go on with the name of a person.
+/// Prefixes of paths on somebody's machine; after the last two comes the name of a person.
 const MACHINE: [&str; 4] = ["/builds/", "/root/", "/home/", "/Users/"];
-/// Whose home may be named: nobody's, as examples do.
+/// Names that may follow: those of examples.
 const EXAMPLE_NAMES: [&str; 5] = ["", "alice", "me", "user", "you"];
 
-/// Whether the rules for code hold for this file: Rust, TOML, shell, the justfile, CI, and
-/// whatever begins with `#!/`.
+/// Whether the rules for code apply to this file: Rust, TOML, shell, the justfile, CI, and whatever
+/// begins with `#!/`.
 pub fn is_code(path: &str, text: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     [".rs", ".toml", ".sh"].iter().any(|end| name.ends_with(end))
@@ -33,7 +33,7 @@ pub fn is_code(path: &str, text: &str) -> bool {
         || text.starts_with("#!/")
 }
 
-/// What is wrong with the lines of any text, and with those of code.
+/// Returns what is wrong with the lines of a text; some rules apply only to code.
 pub fn lines(path: &str, text: &str) -> Vec<TidyFault> {
     let mut faults = Vec::new();
     let code = is_code(path, text);
@@ -57,7 +57,7 @@ pub fn lines(path: &str, text: &str) -> Vec<TidyFault> {
     faults
 }
 
-/// The path of somebody's machine that a line holds: below a home, root's home or a build
+/// Returns the path of somebody's machine that a line holds: below a home, root's home or a build
 /// machine's work directory.
 fn machine_path(line: &str) -> Option<String> {
     MACHINE.iter().enumerate().find_map(|(place, begin)| {
@@ -101,7 +101,7 @@ fn may_be_unsafe(name: &str) -> bool {
     name.ends_with("-sys") || name == "weir-ffi"
 }
 
-/// The roots of the crates say what the compiler is to hold.
+/// Checks that the roots of the crates have the attributes that make the compiler enforce rules.
 pub fn headers(path: &str, text: &str) -> Vec<TidyFault> {
     let Some((name, file)) = path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"))
     else {
@@ -120,9 +120,9 @@ pub fn headers(path: &str, text: &str) -> Vec<TidyFault> {
         .collect()
 }
 
-/// Lines of [`LINE_CHARS`] (rustfmt breaks none with a long string or address: those may be
-/// longer), `unsafe` in its places only, no test left out, no sleep in a test without its reason, no `std`
-/// in the crates that do without.
+/// Checks the length of lines ([`LINE_CHARS`]; longer ones with a string or an address are allowed,
+/// because rustfmt cannot break them), the places of `unsafe`, ignored tests, sleeps in tests
+/// without a reason, and `std` in the crates that do without.
 pub fn tokens(source: &SourceFile, text: &str) -> Vec<TidyFault> {
     let lines: Vec<&str> = text.lines().collect();
     let path = source.path.as_str();

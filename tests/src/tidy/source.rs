@@ -1,16 +1,16 @@
-//! One Rust file as a row of tokens, each marked as code or as part of tests.
+//! One Rust file as a list of tokens, each marked as code or as part of tests.
 //!
 //! The tokens come from `proc_macro2`: a word in a string or a comment is not taken for code, and
-//! code inside a macro call is seen, as it would not be in a syntax tree.
+//! code inside a macro call is seen, which a syntax tree would hide.
 
 use super::TidyFault;
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use std::collections::BTreeSet;
 
-/// One token. A group appears as its two ends with what is between them.
+/// One token. A group appears as its two delimiters with its content between them.
 #[derive(Debug, Clone)]
 pub struct RustToken {
-    /// As written.
+    /// The text as written.
     pub text: String,
     /// Whether it is a word.
     pub word: bool,
@@ -20,22 +20,21 @@ pub struct RustToken {
     pub test: bool,
 }
 
-/// A Rust file, read.
+/// A parsed Rust file.
 #[derive(Debug)]
 pub struct SourceFile {
     /// Its path from the root of the workspace.
     pub path: String,
-    /// Its tokens in a row.
+    /// Its tokens in order.
     pub tokens: Vec<RustToken>,
-    /// The lines that hold a string or part of one.
+    /// The lines that hold a string or a part of one.
     pub strings: BTreeSet<usize>,
 }
 
 impl SourceFile {
-    /// Reads `text`.
+    /// Parses `text`.
     ///
-    /// # Errors
-    /// A fault when the text is not made of Rust tokens.
+    /// A fault if the text does not consist of Rust tokens.
     pub fn parse(path: &str, text: &str) -> Result<Self, TidyFault> {
         let tree: TokenStream = text.parse().map_err(|error: proc_macro2::LexError| {
             let line = error.span().start().line;
@@ -49,12 +48,12 @@ impl SourceFile {
         Ok(Self { path: path.to_owned(), tokens, strings })
     }
 
-    /// Whether the tokens from `index` on are these.
+    /// Whether the tokens from `index` on have these texts.
     pub fn reads(&self, index: usize, texts: &[&str]) -> bool {
         texts.iter().zip(index..).all(|(text, index)| self.text(index) == *text)
     }
 
-    /// The token at `index` as written; nothing behind the last.
+    /// Returns the text of the token at `index`; empty after the last.
     pub fn text(&self, index: usize) -> &str {
         self.tokens.get(index).map_or("", |token| &token.text)
     }
@@ -64,7 +63,7 @@ impl SourceFile {
         self.tokens.get(index).is_some_and(|token| token.word)
     }
 
-    /// The index of the end of the group that opens at `open`.
+    /// Returns the index of the end of the group that opens at `open`.
     pub fn close_of(&self, open: usize) -> usize {
         let mut depth = 0_usize;
         for (index, token) in self.tokens.iter().enumerate().skip(open) {
@@ -118,12 +117,12 @@ fn flatten(tree: TokenStream, mut all_test: bool, out: &mut Vec<RustToken>) {
     }
 }
 
-/// Whether a whole file is tests, from its path.
+/// Whether a file holds only tests, judged by its path.
 pub fn is_test_file(path: &str) -> bool {
     path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("/tests.rs")
 }
 
-/// Whether an attribute keeps what follows to tests: `test`, `cfg(test)`, `cfg(all(test, ..))`.
+/// Whether an attribute restricts what follows to tests: `test`, `cfg(test)`, `cfg(all(test, ..))`.
 fn tests_only(attribute: TokenStream) -> bool {
     let text: String = attribute.to_string().split_whitespace().collect();
     let in_cfg = |cfg: &str| cfg == "test" || cfg.strip_prefix("all(").is_some_and(needs_test);

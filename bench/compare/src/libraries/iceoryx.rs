@@ -17,10 +17,10 @@ use weir_bench::tools::peer::PeerProcess;
 use weir_bench::tools::{elapsed_ns, work};
 use weir_measure::bench::case::{Batch, CaseError, MadeWork, Site};
 
-/// Records the subscriber's queue holds.
+/// Number of records that the subscriber's queue holds.
 const QUEUE_RECORDS: usize = 256;
 
-/// Empty looks of a reader that shares its CPU with writers before it lets them run.
+/// Looks of a reader that finds nothing before it lets writers on its CPU run.
 const LOOKS: u32 = 100;
 
 struct Publish {
@@ -29,7 +29,7 @@ struct Publish {
     writers: u64,
 }
 
-/// Both ends open or create the service of this name.
+/// Makes a line; both ends open or create the service of this name.
 pub fn line(
     place: &UniqueName,
     bytes: usize,
@@ -43,7 +43,7 @@ fn trouble(error: impl Debug) -> CaseError {
     CaseError::failed(format!("iceoryx2: {error:?}"))
 }
 
-/// What keeps an end alive beside the end itself.
+/// The values that keep an end alive.
 struct Base<T: Debug + ZeroCopySend + 'static> {
     service: PortFactory<ipc::Service, [T], ()>,
     _node: Node<ipc::Service>,
@@ -57,7 +57,7 @@ fn base<T: Debug + ZeroCopySend + 'static>(
     let mut config = Config::default();
     let root = format!("{}/iceoryx2", place.directory().display());
     config.global.set_root_path(&Path::new(root.as_bytes()).map_err(trouble)?);
-    // Another name than the directory's, which it would take for a file of its own.
+    // A different name from the directory's, which iceoryx2 would take for a file of its own.
     let prefix = format!("{}-i", place.name());
     config.global.prefix = FileName::new(prefix.as_bytes()).map_err(trouble)?;
     let node = NodeBuilder::new()
@@ -138,8 +138,8 @@ impl RecordSender for IceoryxSender<u8> {
     }
 }
 
-/// Sends again what reached nobody: a subscriber connects when it first receives, and until then
-/// what its queue does not hold is dropped.
+/// Repeats a send that reached nobody: a subscriber connects when it first receives, and until then
+/// records that its queue does not hold are dropped.
 fn until_somebody_has_it(
     mut send: impl FnMut() -> Result<usize, CaseError>,
 ) -> Result<(), CaseError> {
@@ -175,11 +175,11 @@ impl RecordReceiver for Copying {
     }
 }
 
-/// A byte of a loan that nobody need initialise.
+/// A byte of a loan, which may stay uninitialised.
 type Raw = MaybeUninit<u8>;
 
 impl IceoryxSender<Raw> {
-    /// Sends a loan of which the first and the last byte are written.
+    /// Sends a loan and writes its first and last byte.
     fn send_loan(&mut self, bytes: usize, mark: u8) -> Result<(), CaseError> {
         until_somebody_has_it(|| {
             let sample = self.publisher.loan_slice_uninit(bytes).map_err(trouble)?;
@@ -193,7 +193,7 @@ impl IceoryxSender<Raw> {
 }
 
 impl IceoryxReceiver<Raw> {
-    /// Receives a loan and loads its first and last byte (they can't be compared in safe code).
+    /// Receives a loan and loads its first and last byte. Safe code cannot compare them.
     fn receive_loan(&mut self, bytes: usize) -> Result<(), CaseError> {
         loop {
             if let Some(sample) = self.subscriber.receive().map_err(trouble)? {
@@ -209,7 +209,7 @@ impl IceoryxReceiver<Raw> {
     }
 }
 
-/// Round trips by loan.
+/// Makes work of round trips by loan.
 pub fn loans(site: &Site, bytes: usize) -> MadeWork {
     let (there, back, gate) = (UniqueName::new(), UniqueName::new(), Gate::new()?);
     let mut peer = PeerProcess::start(site, |control| {

@@ -1,4 +1,4 @@
-//! weir's record pipe, with all by default.
+//! weir's record pipe with its defaults.
 
 use super::place::UniqueName;
 use super::{LibraryLine, RecordFlow, RecordReceiver, RecordSender, See, trouble};
@@ -12,7 +12,7 @@ struct RecordPipe {
     bytes: usize,
 }
 
-/// Made before the fork; each side opens one end and drops the other.
+/// Makes a pipe before the fork; each side opens one end and drops the other.
 pub fn line(
     _: &UniqueName,
     bytes: usize,

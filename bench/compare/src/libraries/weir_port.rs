@@ -1,4 +1,4 @@
-//! weir's port, with all by default.
+//! weir's port with its defaults.
 
 use super::place::UniqueName;
 use super::{LibraryLine, RecordFlow, RecordReceiver, RecordSender, See, trouble};
@@ -14,7 +14,7 @@ struct Named {
     bytes: usize,
 }
 
-/// A name in a directory of its own.
+/// Makes a name in a directory of its own.
 pub fn line(
     place: &UniqueName,
     bytes: usize,

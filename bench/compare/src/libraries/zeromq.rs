@@ -1,4 +1,4 @@
-//! ZeroMQ: push and pull over `ipc://`, which is a unix socket served by a thread of each side.
+//! ZeroMQ: push and pull over `ipc://`, a unix socket that a thread on each side serves.
 
 use super::place::UniqueName;
 use super::{LibraryLine, RecordFlow, RecordReceiver, RecordSender, See};
@@ -10,7 +10,7 @@ struct Zero {
     bytes: usize,
 }
 
-/// Of an abstract socket, which leaves nothing behind.
+/// Makes a line over an abstract socket, which leaves nothing behind.
 pub fn line(
     place: &UniqueName,
     bytes: usize,
@@ -31,7 +31,7 @@ fn socket(kind: SocketType) -> Result<Socket, CaseError> {
 
 impl LibraryLine for Zero {
     fn sender(&self) -> Result<Box<dyn RecordSender>, CaseError> {
-        // Connects when the other side is there; until then sending waits.
+        // The socket connects when the other side is there; until then sending waits.
         let socket = socket(zmq::PUSH)?;
         socket.connect(&self.address).map_err(trouble)?;
         Ok(Box::new(Push(socket)))

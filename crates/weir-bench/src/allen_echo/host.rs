@@ -1,4 +1,4 @@
-//! Who answers echo requests: the kernel, or a program behind a TUN device.
+//! The hosts that answer echo requests: the kernel, or a program behind a TUN device.
 
 use super::bare;
 use super::ledger::{Ledger, Logging};
@@ -11,7 +11,6 @@ use std::net::Ipv4Addr;
 use weir_measure::bench::case::{CaseError, Site};
 use weir_sys::{Pid, tun};
 
-/// A host, by what it is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostKind {
     /// This kernel, over its loopback device.
@@ -20,14 +19,13 @@ pub enum HostKind {
     Veth,
     /// The reference behind a TUN device, with a transaction log.
     Bare(Logging),
-    /// weir's packet switch, and its ICMP daemon in a process of its own.
+    /// weir's packet switch, with its ICMP daemon in a process of its own.
     Daemon,
     /// weir's packet switch, which answers ICMP itself.
     Inline,
 }
 
 impl HostKind {
-    /// What it is called.
     pub fn title(self) -> &'static str {
         match self {
             HostKind::Lo => "the kernel on lo",
@@ -38,7 +36,6 @@ impl HostKind {
         }
     }
 
-    /// Its name among the parameters.
     pub fn mechanism(self) -> &'static str {
         match self {
             HostKind::Lo | HostKind::Veth => "kernel-icmp",
@@ -48,7 +45,6 @@ impl HostKind {
         }
     }
 
-    /// The device in between.
     pub fn device(self) -> &'static str {
         match self {
             HostKind::Lo => "lo",
@@ -57,12 +53,12 @@ impl HostKind {
         }
     }
 
-    /// Whether processes answer, and not the kernel.
+    /// Whether processes answer rather than the kernel.
     pub fn is_program(self) -> bool {
         !matches!(self, HostKind::Lo | HostKind::Veth)
     }
 
-    /// How many of them are weir's.
+    /// Returns how many processes of weir it has.
     pub fn weir_processes(self) -> u64 {
         match self {
             HostKind::Daemon => 2,
@@ -71,7 +67,7 @@ impl HostKind {
         }
     }
 
-    /// What log it keeps.
+    /// Returns the log that it keeps.
     pub fn logging(self) -> &'static str {
         match self {
             HostKind::Lo | HostKind::Veth | HostKind::Daemon | HostKind::Inline => "off",
@@ -80,21 +76,19 @@ impl HostKind {
     }
 }
 
-/// A host that answers.
 #[derive(Debug)]
 pub struct EchoHost {
-    /// Where.
     pub address: Ipv4Addr,
-    /// The process, where it is a fork of this one.
+    /// The process, if it is a fork of this one.
     peer: Option<PeerProcess>,
-    /// Or weir's.
+    /// The processes of weir, if it is one of weir's.
     weir: Option<Weir>,
-    /// Processes whose work is the answering.
+    /// The processes that do the answering.
     pids: Vec<Pid>,
 }
 
 impl EchoHost {
-    /// Starts one where the other side belongs, in the namespace of this process.
+    /// Starts a host where the other side belongs, in the namespace of this process.
     pub fn start(site: &Site, way: HostKind) -> Result<EchoHost, CaseError> {
         let subnet = Subnet::new()?;
         match way {
@@ -126,12 +120,11 @@ impl EchoHost {
         Ok(EchoHost { peer: Some(peer), pids, ..EchoHost::at(subnet) })
     }
 
-    /// Where it is weir's.
     pub fn weir(&self) -> Option<&Weir> {
         self.weir.as_ref()
     }
 
-    /// Why there was no reply: what the host said, if it did, else what was seen from here.
+    /// Explains a missing reply: with what the host reported, if anything, otherwise with `seen`.
     pub fn explain(&self, seen: CaseError) -> CaseError {
         let Some(peer) = &self.peer else { return seen };
         let mut ends = [PollFd::new(peer.reports(), PollFlags::IN)];
@@ -142,7 +135,7 @@ impl EchoHost {
         }
     }
 
-    /// CPU time that its processes have used; nothing, where it is the kernel.
+    /// Returns the CPU time that its processes have used; `None` for the kernel.
     pub fn cpu_ns(&self) -> Option<u64> {
         let used = self.pids.iter().map(|pid| weir_sys::cpu::process_ns(*pid).unwrap_or(0));
         (!self.pids.is_empty()).then(|| used.sum())

@@ -1,4 +1,4 @@
-//! Echo requests to hosts at user level: turnaround of one at a time, and how many a second.
+//! Echo requests to hosts at user level: the turnaround of one at a time, and the rate of many.
 
 use super::asker::Asker;
 use super::host::{EchoHost, HostKind};
@@ -10,35 +10,34 @@ use crate::tools::prelude::*;
 use std::time::Instant;
 use weir_measure_sys::fork::Child;
 
-/// Requests under way at once where it is the rate that counts.
+/// Requests under way at once in the cases that measure the rate.
 const WINDOW: u64 = 64;
-/// Long against filling and emptying the window.
+/// Long compared with filling and emptying the window.
 const STREAM_NS: u64 = 10_000_000;
 const STREAM_WEIGHT: f64 = 4.0;
-/// What the start of each of weir's processes takes of a cell's time.
+/// The part of a cell's time that the start of each of weir's processes takes.
 const START_WEIGHT: f64 = 4.0;
-/// Requests of a batch whose every line waits for the disk.
+/// Requests of a batch in which every line of the log waits for the disk.
 const SYNCHRONOUS_COUNT: u64 = 64;
 const SYNCHRONOUS_WEIGHT: f64 = 6.0;
-/// Fresh processes of a group whose ratios are to be told from bounds that are near: weir's hosts
-/// take a tenth of a second each to come up.
+/// Fresh processes of a group whose ratios are close to their bounds. Each of weir's hosts takes a
+/// tenth of a second to start.
 const CLOSE: u64 = 24;
-/// The same, where bounds are far or there are none.
+/// Fresh processes of a group whose bounds are far off, or that has none.
 const ROUGH: u64 = 12;
 
-/// The columns of a window. User and system time are not told apart: the kernel does that by ticks,
-/// of which too few fall into the user's part.
+/// The quantities of a window. User and system time are not shown apart: the kernel divides them by
+/// clock ticks, of which too few fall into the user's part.
 const STREAM: [Measure; 3] = [
     Measure::RATE,
     Measure::new("packet", Unit::Ns),
-    // Of the host's processes, for a packet and its answer.
+    // CPU time of the host's processes for a packet and its answer.
     Measure::new("CPU", Unit::Ns),
 ];
 
-/// The reference, and weir's host in its two forms.
+/// The reference and the two forms of weir's host.
 const HOSTS: [HostKind; 3] = [HostKind::Bare(Logging::Off), HostKind::Daemon, HostKind::Inline];
 
-/// What a case is, besides its host.
 #[derive(Clone, Copy, Debug)]
 struct EchoShape {
     way: HostKind,
@@ -48,13 +47,12 @@ struct EchoShape {
 }
 
 impl EchoShape {
-    /// One who asks a host as it is, one request after the other.
+    /// One asker of a host in its usual state, one request after the other.
     fn of(way: HostKind) -> EchoShape {
         EchoShape { way, window: 1, copies: 1, watched: Instrumentation::Usual }
     }
 }
 
-/// All groups.
 pub fn groups() -> Vec<Group> {
     let mut groups = Vec::new();
     groups.extend([1, WINDOW].map(hosts));
@@ -68,7 +66,7 @@ pub fn groups() -> Vec<Group> {
     groups
 }
 
-/// Hosts beside the reference.
+/// Compares hosts with the reference.
 fn hosts(window: u64) -> Group {
     let cases = HOSTS.map(|way| {
         let made = echo_case(EchoShape { window, ..EchoShape::of(way) }, "");
@@ -80,7 +78,7 @@ fn hosts(window: u64) -> Group {
     Group { processes: ROUGH, standard, ..made }
 }
 
-/// The reference with a log beside itself without.
+/// Compares the reference with a log with itself without one.
 fn logs(window: u64) -> Group {
     let kinds =
         [Logging::Off, Logging::Ring, Logging::Buffered, Logging::Unbuffered, Logging::Synchronous];
@@ -101,7 +99,7 @@ fn logs(window: u64) -> Group {
     Group { processes: ROUGH, ..made }
 }
 
-/// weir's host with its log, or its profile, beside itself without.
+/// Compares weir's host with its log, or its profile, with itself without.
 fn watched(way: HostKind, window: u64, what: fn(bool) -> Instrumentation) -> Group {
     let cases = [false, true].map(|on| {
         let watched = what(on);
@@ -109,12 +107,12 @@ fn watched(way: HostKind, window: u64, what: fn(bool) -> Instrumentation) -> Gro
     });
     let title = what(false).title().trim_end_matches(" off");
     let name = format!("icmp, {}{title}{}", way.title(), under_way(window));
-    // A twin of a host takes as long to come up as the host.
+    // A twin of a host takes as long to start as the host.
     let twin = what(false) == Instrumentation::Log(false);
     Group { processes: CLOSE, twin, ..beside_the_first(name, cases.into()) }
 }
 
-/// Three further askers of the same host beside the one that is timed.
+/// Adds three further askers of the same host to the one that is timed.
 fn four_copies(way: HostKind) -> Group {
     let cases = [1, 4].map(|copies| {
         let shape = EchoShape { copies, ..EchoShape::of(way) };
@@ -124,7 +122,7 @@ fn four_copies(way: HostKind) -> Group {
     Group { processes: ROUGH, twin: false, ..made }
 }
 
-/// The same askers before the kernel's own echo.
+/// Sends the same requests to the kernel's own echo.
 fn kernels() -> Group {
     let ways = [HostKind::Lo, HostKind::Veth].into_iter();
     let shapes =
@@ -138,13 +136,9 @@ fn under_way(window: u64) -> String {
     if window == 1 { String::new() } else { format!(", {window} under way") }
 }
 
-/// A group compared with its first case, both sides on one CPU.
+/// Makes a group that is compared with its first case, both sides on one CPU.
 fn beside_the_first(name: String, cases: Vec<Case>) -> Group {
-    Group {
-        baseline: cases.first().map(|case| case.name.clone()),
-        standard: vec![Placement::SameCpu],
-        ..group(name, Sides::Two, cases)
-    }
+    Group { standard: vec![Placement::SameCpu], ..compared(name, Sides::Two, cases) }
 }
 
 fn echo_case(shape: EchoShape, what: &str) -> Case {
@@ -209,11 +203,11 @@ fn stream(asker: &mut Asker, host: &EchoHost, count: u64) -> Result<Batch, CaseE
     Ok(Batch { elapsed_ns, values })
 }
 
-/// Further askers of the same host, which are stopped between batches.
+/// Starts further askers of the same host; they are stopped between batches.
 fn copies(site: &Site, host: &EchoHost, count: u64) -> Result<Background, CaseError> {
     let asking = |_| -> Result<Child, CaseError> {
         let mut asker = Asker::new(host.address, 1)?;
-        // It may be stopped for longer than a reply may take.
+        // It may be stopped for longer than a reply is allowed to take.
         asker.set_patience(None)?;
         endless(|| site.go_here(), || asker.turnarounds(1).map(drop))
     };

@@ -10,7 +10,7 @@ use weir_sys::tun;
 
 const PORT: u16 = 7;
 
-/// The socket of this side, and the other side, which echoes.
+/// Returns the socket of this side and the other side, which echoes.
 pub fn start(site: &Site) -> Result<(UdpSocket, PeerProcess), CaseError> {
     let subnet = Subnet::new()?;
     let open = |own: Ipv4Addr, other: Ipv4Addr| -> Result<UdpSocket, CaseError> {
@@ -23,7 +23,7 @@ pub fn start(site: &Site) -> Result<(UdpSocket, PeerProcess), CaseError> {
     Ok((open(subnet.here(), subnet.there())?, peer))
 }
 
-/// A side whose kernel answers by itself.
+/// Starts a side whose kernel answers by itself.
 pub fn kernel(site: &Site, subnet: Subnet) -> Result<PeerProcess, CaseError> {
     join(
         site,
@@ -37,8 +37,8 @@ pub fn kernel(site: &Site, subnet: Subnet) -> Result<PeerProcess, CaseError> {
     )
 }
 
-/// Starts the other side in a namespace of its own and joins it to this one. It has done `prepare`
-/// when this returns, and then does `serve`.
+/// Starts the other side in its own namespace and connects it to this one. When this returns, the
+/// other side has done `prepare`; it goes on with `serve`.
 fn join<S>(
     site: &Site,
     subnet: Subnet,
@@ -67,7 +67,7 @@ fn join<S>(
     Ok(peer)
 }
 
-/// Waits for the other side's next step; if it died, what it said.
+/// Waits for the other side's next step; if it died, fails with its error.
 fn step(moved: &rustix::fd::OwnedFd, peer: &PeerProcess) -> Result<(), CaseError> {
     match rustix::io::read(moved, &mut [0; 1])? {
         0 => peer.wait().map_err(|trouble| CaseError::left_out(trouble.text)),

@@ -1,4 +1,4 @@
-//! What of weir's own watching is on while a batch runs: its transaction log, its profile.
+//! Switches weir's transaction log and its profile on or off for a batch.
 
 use super::host::{EchoHost, HostKind};
 use super::weir::Weir;
@@ -8,23 +8,22 @@ use weir_measure::bench::case::{CaseError, Site};
 use weir_net::log::{Kinds, Log};
 use weir_profile::Observed;
 
-/// What `weir net up` logs, where nothing is said.
+/// What `weir net up` logs by default.
 const WITHOUT_PACKETS: Kinds = Kinds::of_bits(Kinds::USUAL.bits() & !Kinds::TRANSACTIONS.bits());
 
-/// What is on, and for which comparison.
+/// What is switched on, and for which comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instrumentation {
-    /// As it comes up: what goes wrong is logged, packets are not.
+    /// The state after the start: errors are logged, packets are not.
     Usual,
-    /// The log beside itself: without packets, or with each that comes and goes.
+    /// A comparison of logs: without packets, or with every packet.
     Log(bool),
-    /// The profile beside itself: off or on.
+    /// A comparison of profiles: off or on.
     Profile(bool),
 }
 
-/// A host, and what is to be done before each of its batches.
+/// A host, and what to do before each of its batches.
 pub struct Prepared {
-    /// The host.
     pub host: Rc<EchoHost>,
     before: Before,
 }
@@ -41,7 +40,7 @@ thread_local! {
 }
 
 impl Instrumentation {
-    /// What distinguishes the name of a case.
+    /// Returns what distinguishes the name of a case.
     pub fn title(self) -> &'static str {
         match self {
             Instrumentation::Usual => "",
@@ -52,9 +51,9 @@ impl Instrumentation {
         }
     }
 
-    /// Starts a host; where the log is what matters, one for all cases of this process, whose mask
-    /// is set between batches. A profile that an observer switched on stays so for a while, so it
-    /// takes a host of its own.
+    /// Starts a host. Cases that compare logs share one host in this process, and its mask is set
+    /// between batches. A profile stays on for a while after an observer switched it on, so it
+    /// needs a host of its own.
     pub fn start(self, site: &Site, way: HostKind) -> Result<Prepared, CaseError> {
         let host = match self {
             Instrumentation::Log(_) => shared(site, way)?,
@@ -89,7 +88,7 @@ fn shared(site: &Site, way: HostKind) -> Result<Rc<EchoHost>, CaseError> {
 }
 
 impl Prepared {
-    /// Switches what is to be on.
+    /// Switches the log or the profile as the case demands.
     pub fn before_batch(&mut self) -> Result<(), CaseError> {
         match &mut self.before {
             Before::Nothing => {}

@@ -1,5 +1,5 @@
 //! `bbn-loaded`: two pairs that move blocks through pipes while a file is copied without end, and
-//! the same pair alone beside it.
+//! one pair alone for comparison.
 
 use crate::tools::background::{Background, endless};
 use crate::tools::channel::{BenchChannel, Mechanism};
@@ -11,7 +11,6 @@ use weir_measure_sys::fork::Child;
 
 const BYTES: [u64; 4] = [64, 512, 4_096, 65_536];
 
-/// The suite.
 pub fn suite() -> Suite {
     let mut cases = Vec::new();
     for bytes in BYTES {
@@ -26,7 +25,7 @@ pub fn suite() -> Suite {
             let make = move |site: &Site| pair(site, bytes as usize, loaded);
             cases.push(Case {
                 standard: false,
-                // Long enough for the scheduler to share the CPUs out.
+                // Long enough for the scheduler to share out the CPUs.
                 size: BatchSize::Time { ns: 40_000_000 },
                 weight: 4.0,
                 ..case(format!("{what}, {}", size(bytes)), params, Measure::THROUGHPUT, make)
@@ -53,7 +52,7 @@ fn pair(site: &Site, bytes: usize, loaded: bool) -> MadeWork {
     })
 }
 
-/// A second pair and a copy.
+/// Starts a second pair and a copy.
 fn others(site: &Site, bytes: usize) -> Result<Vec<Child>, CaseError> {
     let channel = BenchChannel::new(Mechanism::Pipe(0), bytes)?;
     let mut children = Vec::new();

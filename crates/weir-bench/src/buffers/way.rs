@@ -1,4 +1,4 @@
-//! The ways from the writer to the reader: a plain pipe, or a program between two.
+//! What lies between the writer and the reader: a plain pipe, or a program.
 
 use super::flow::CHUNK_BYTES;
 use crate::tools::program::{find, weir};
@@ -7,39 +7,35 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use weir_measure::bench::case::{CaseError, Site};
 
-/// What the buffers of a backlog keep in memory.
+/// The memory that the buffers of a backlog may use.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// A backlog is larger than that by as much, however small it is made.
+/// A backlog is at least this many times as large as the memory, however small it is.
 const MEMORY_PART: u64 = 8;
 
-/// A way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferKind {
-    /// One pipe of so many bytes, 0 for the kernel's own size, and nothing else.
+    /// One pipe with this capacity, 0 for the kernel's default, and nothing else.
     Pipe(u64),
-    /// `weir buffer`, as it is.
+    /// `weir buffer` with its defaults.
     Weir,
     /// `weir buffer` with little memory and a directory.
     WeirSpilling,
-    /// `pv`, with a buffer of this size or its own.
+    /// `pv` with a buffer of this size, or its default.
     Pv(Option<&'static str>),
-    /// `mbuffer` with so much memory.
+    /// `mbuffer` with this much memory.
     Mbuffer(&'static str),
-    /// `mbuffer` with a file for all.
+    /// `mbuffer` with a file for everything.
     MbufferFile,
 }
 
-/// A program and its words.
+/// A program and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelayCommand {
-    /// Where it is.
     pub program: PathBuf,
-    /// What it is told.
     pub words: Vec<OsString>,
 }
 
 impl BufferKind {
-    /// What it is called.
     pub fn title(self) -> String {
         match self {
             BufferKind::Pipe(0) => "pipe".into(),
@@ -53,7 +49,6 @@ impl BufferKind {
         }
     }
 
-    /// What moves the bytes.
     pub fn mechanism(self) -> &'static str {
         match self {
             BufferKind::Pipe(_) => "kernel-pipe",
@@ -63,12 +58,13 @@ impl BufferKind {
         }
     }
 
-    /// Size of the pipe, or of the two of them.
+    /// Returns the capacity of the pipe, or of both pipes.
     pub fn pipe_bytes(self) -> u64 {
         if let BufferKind::Pipe(bytes) = self { bytes } else { 0 }
     }
 
-    /// The program in between, which is to hold `bytes` if it keeps them in a file.
+    /// Returns the program between the two sides. It has to hold `bytes` if it keeps them in a
+    /// file.
     pub fn relay(self, site: &Site, bytes: u64) -> Result<Option<RelayCommand>, CaseError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let program = match self {
@@ -89,7 +85,7 @@ impl BufferKind {
             BufferKind::Pv(Some(size)) => words.extend(["-B".into(), size.into()]),
             BufferKind::Mbuffer(size) => words.extend(["-m".into(), size.into()]),
             BufferKind::MbufferFile => {
-                // It makes the file and takes its name away at once; a quarter is to spare.
+                // mbuffer makes the file and removes its name at once. A quarter of it is spare.
                 let mib = (bytes + bytes / 4).div_ceil(1 << 20);
                 // Relaxed: only the numbers must differ.
                 let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -103,7 +99,7 @@ impl BufferKind {
     }
 }
 
-/// What `weir buffer` may keep in memory of a backlog.
+/// Returns how much of a backlog `weir buffer` may keep in memory.
 pub fn memory_bytes(backlog_bytes: u64) -> u64 {
     MEMORY_BYTES.min(backlog_bytes / MEMORY_PART).next_multiple_of(CHUNK_BYTES as u64)
 }

@@ -1,7 +1,7 @@
-//! `franke-pipeflex`: a writer that serves c readers in turn, each through a pipe of its own, and
-//! each computing between two reads for a time drawn evenly from 0.5 r to 1.5 r microseconds.
+//! `franke-pipeflex`: a writer that serves c readers in turn, each through a pipe of its own. Each
+//! reader computes between two reads for a time drawn evenly from 0.5 r to 1.5 r microseconds.
 //!
-//! The program of the report is lost; this is what its text says of it.
+//! The program of the report is lost; this follows its description in the text.
 
 use crate::tools::channel::{BenchChannel, Mechanism};
 use crate::tools::own::ChannelSide;
@@ -16,11 +16,10 @@ use weir_measure::random::Random;
 const CHUNK_BYTES: [u64; 8] =
     [2 << 10, 4 << 10, 6 << 10, 8 << 10, 12 << 10, 16 << 10, 24 << 10, 32 << 10];
 const PIPE_BYTES: [u64; 6] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 256 << 10];
-/// r: what a reader computes per read, on average.
+/// r: the mean time that a reader computes per read.
 const COMPUTE_US: [u64; 2] = [5, 50];
 const READERS: [u64; 2] = [1, 4];
 
-/// The suite.
 pub fn suite() -> Suite {
     let mut groups = Vec::new();
     for readers in READERS {
@@ -37,7 +36,7 @@ pub fn suite() -> Suite {
     }
 }
 
-/// One load through all pipes.
+/// Sends one load through all pipes.
 fn flex(chunk: u64, readers: u64, compute_us: u64) -> Group {
     let title = format!("{readers} readers, {compute_us} us, chunk {}", size(chunk));
     let cases = super::pipes(&PIPE_BYTES).into_iter().map(|(mechanism, pipe)| {

@@ -1,5 +1,5 @@
-//! Large records by loan: their place is reserved, two bytes of it are written and read, nothing
-//! is copied; so a round trip does not depend on the size.
+//! Large records by loan: their place is reserved, two bytes are written and read, and nothing is
+//! copied. So a round trip does not depend on the size.
 
 use crate::tools::own::{ChannelSide, PipeShape, Records};
 use crate::tools::peer::PeerProcess;
@@ -7,7 +7,6 @@ use crate::tools::prelude::*;
 
 const BYTES: [u64; 4] = [64, 4 << 10, 64 << 10, 1 << 20];
 
-/// Round trips by loan.
 pub fn loans() -> Group {
     let cases = BYTES.map(|bytes| {
         let params = Params { chunk_bytes: Some(bytes), ..moving("weir-record-loan", "two-way") };

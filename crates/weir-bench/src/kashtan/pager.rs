@@ -1,4 +1,4 @@
-//! The child that touches pages, in less memory than they take.
+//! The child that touches pages in less memory than they take.
 
 use super::cage::Cage;
 use super::walk::{PATTERNS, TouchOrder, Walk};
@@ -11,9 +11,9 @@ use weir_bench_sys::shared::{LINE_BYTES, PageBuffer, SharedPages};
 use weir_measure::bench::case::{CaseError, Site};
 use weir_measure::bench::load::scratch_file;
 
-/// References of a batch take this long, whatever each takes; a third of it goes before.
+/// Length of a batch, however long each reference takes. A third of it is spent beforehand.
 const BATCH: Duration = Duration::from_millis(90);
-/// What the child needs beside its pages.
+/// Memory that the child needs beside its pages.
 const SLACK_BYTES: u64 = 1536 << 10;
 
 const REFERENCES: usize = 0;
@@ -24,14 +24,13 @@ pub struct Pager {
     peer: PeerProcess,
     requests: OwnedFd,
     results: SharedPages,
-    // Dropped after the child is gone.
+    // Dropped after the child has ended.
     _cage: Cage,
 }
 
 impl Pager {
-    /// Starts the child in its cage, and waits until all its pages are there and dirty. The kernel
-    /// may kill it on the way, when it finds no page to give up at the moment it asks for one; then
-    /// another is started.
+    /// Starts the child in its cage and waits until all its pages are present and dirty. The kernel
+    /// may kill the child on the way, when it finds no page to reclaim; then another is started.
     pub fn start(site: &Site, mechanism: PagingKind, limit_bytes: u64) -> Result<Pager, CaseError> {
         const ATTEMPTS: u32 = 4;
         let mut attempt = 1;
@@ -64,13 +63,13 @@ impl Pager {
         Ok(Pager { peer, requests, results, _cage: cage })
     }
 
-    /// Touches pages for a while: how many counted, and how long they took.
+    /// Touches pages for the length of a batch. Returns how many counted, and how long they took.
     pub fn run(&mut self, pattern: TouchOrder) -> Result<(u64, f64), CaseError> {
         let which = PATTERNS.iter().position(|known| *known == pattern).unwrap_or(0);
         self.peer.more(1);
         rustix::io::write(&self.requests, &[which as u8])?;
         self.peer.wait()?;
-        // What was stored before the report is seen after it.
+        // The words were stored before the report.
         let word = |line| self.results.word(line).load(Ordering::Acquire);
         Ok((word(REFERENCES), word(ELAPSED) as f64))
     }
@@ -114,7 +113,7 @@ impl Pages {
         let bytes = PAGES * PAGE_BYTES;
         let memory = if mechanism.swaps() {
             let memory = PageBuffer::new(bytes)?;
-            // A kernel without huge pages refuses to refuse them.
+            // A kernel without huge pages returns an error, which does not matter.
             let _ = memory.refuse_huge_pages();
             PagedMemory::Anonymous(memory)
         } else {
@@ -129,7 +128,7 @@ impl Pages {
         Ok(Pages { memory, touched: vec![0; PAGES] })
     }
 
-    /// Reads how often the page was touched, checks that, and counts on.
+    /// Reads the page's counter, checks it, and increments it.
     fn touch(&mut self, page: usize) -> Result<(), CaseError> {
         let at = page * PAGE_BYTES;
         let expected = self.touched[page];
@@ -152,7 +151,7 @@ impl Pages {
         Err(CaseError::failed(format!("page {page} came back with wrong contents")))
     }
 
-    /// Touches pages for so long.
+    /// Touches pages for `time`.
     fn walk(&mut self, walk: &mut Walk, time: Duration) -> Result<(u64, Duration), CaseError> {
         const SLOW: Duration = Duration::from_micros(50);
         let begun = Instant::now();
@@ -163,7 +162,7 @@ impl Pages {
             }
             references += stride;
             let elapsed = begun.elapsed();
-            // Touching a page that is there takes less than a look at the clock.
+            // Touching a page that is present takes less time than reading the clock.
             stride = if elapsed > SLOW.saturating_mul(references as u32) { 1 } else { 16 };
             if elapsed >= time {
                 return Ok((references, elapsed));

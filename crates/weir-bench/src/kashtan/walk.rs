@@ -3,18 +3,16 @@
 use super::PAGES;
 use weir_measure::random::Random;
 
-/// An order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TouchOrder {
-    /// One after the other, round and round.
+    /// One after the other, repeatedly.
     Sequential,
-    /// Any.
     Random,
     /// Steps with this standard deviation.
     Walk(u32),
 }
 
-/// Those of the report.
+/// The orders of the report.
 pub const PATTERNS: [TouchOrder; 10] = [
     TouchOrder::Sequential,
     TouchOrder::Random,
@@ -29,7 +27,6 @@ pub const PATTERNS: [TouchOrder; 10] = [
 ];
 
 impl TouchOrder {
-    /// "walk-10".
     pub fn name(self) -> String {
         match self {
             TouchOrder::Sequential => String::from("sequential"),
@@ -39,7 +36,7 @@ impl TouchOrder {
     }
 }
 
-/// Pages in the order of a pattern: the same for the same seed.
+/// Pages in one of the orders; the same seed gives the same pages.
 #[derive(Clone, Debug)]
 pub struct Walk {
     pattern: TouchOrder,
@@ -48,12 +45,10 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// Begins in the middle.
     pub fn new(pattern: TouchOrder, seed: u64) -> Walk {
         Walk { pattern, random: Random::new(seed), page: PAGES / 2 }
     }
 
-    /// The next page.
     pub fn next_page(&mut self) -> usize {
         self.page = match self.pattern {
             TouchOrder::Sequential => (self.page + 1) % PAGES,
@@ -67,14 +62,14 @@ impl Walk {
     }
 }
 
-/// A walk that would leave the pages turns back at their end.
+/// Reflects a walk that would leave the pages at their end.
 fn reflect(page: i64) -> usize {
     let last = PAGES as i64 - 1;
     let around = page.rem_euclid(2 * last);
     (if around > last { 2 * last - around } else { around }) as usize
 }
 
-/// Near enough normal: the sum of twelve even numbers, less six.
+/// Returns a nearly normal number: the sum of twelve uniform numbers, less six.
 fn normal(random: &mut Random) -> f64 {
     let even = |random: &mut Random| random.below(1 << 32) as f64 / (1_u64 << 32) as f64;
     (0..12).map(|_| even(random)).sum::<f64>() - 6.0

@@ -12,16 +12,12 @@ const BYTES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
 const TURN: usize = 0;
 const BUFFER: usize = 2 * LINE_BYTES;
 
-/// CheckedPort what the other side has just written, and rewriting what it has just read.
+/// Makes the cases: reading what the other side has just written, and rewriting what was just read.
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for bytes in BYTES {
-        for (operation, reads) in [("hand-over-read", true), ("hand-over-write", false)] {
-            let params = Params {
-                operation: Some(operation.into()),
-                chunk_bytes: Some(bytes),
-                ..Params::default()
-            };
+        for (name, reads) in [("hand-over-read", true), ("hand-over-write", false)] {
+            let params = Params { chunk_bytes: Some(bytes), ..operation(name) };
             let verb = if reads { "read" } else { "rewrite" };
             let name = format!("hand-over {verb} {}", size(bytes));
             let make = move |site: &Site| hand_over(site, bytes as usize, reads);

@@ -1,9 +1,9 @@
-//! The ways from many writers to one reader, behind one face: a message arrives whole, with the
+//! The mechanisms from many writers to one reader, as one type: a message arrives whole, with the
 //! number of its writer.
 //!
 //! A pipe, a socket and a queue carry that number and the length in 8 bytes before the message. The
-//! port and the ring have headers of their own; a port numbers writers in the order in which it let
-//! them in.
+//! port and the ring have headers of their own; a port numbers writers in the order in which it
+//! accepted them.
 
 use crate::tools::channel::{BenchChannel, Mechanism};
 use crate::tools::own::{ChannelSide, PipeShape, Records, trouble};
@@ -20,42 +20,38 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use weir::{PortWriter, Waiting};
 use weir_measure::bench::case::CaseError;
 
-/// The number of the writer and the length, where the way itself does not say them.
+/// The number of the writer and the length, for mechanisms that do not carry them.
 const HEADER_BYTES: usize = 8;
-/// Writes of up to so much are never torn (`PIPE_BUF`).
+/// Writes of up to this size are never torn (`PIPE_BUF`).
 const WHOLE_BYTES: usize = 4_096;
-/// What a reader of a pipe takes at once: as much as it holds.
+/// Bytes of one read from a pipe: as much as it holds.
 const PIPE_BYTES: usize = 64 << 10;
-/// Bytes of the ring under the mutex: of 128 KiB to 4 MiB the best for 16 writers and more.
+/// Bytes of the ring under the mutex: the best size of 128 KiB to 4 MiB for 16 writers and more.
 const RING_BYTES: usize = 512 << 10;
-/// A record pipe of as many bytes as the ring of a port's writer has by default.
+/// A record pipe with the same capacity as the default ring of a port's writer.
 const AS_A_PORT: PipeShape = PipeShape { capacity_bytes: 256 << 10, ..PipeShape::DEFAULT };
 
-/// A way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FanIn {
-    /// `weir::Port`.
     Port,
-    /// `weir::records`: for one writer.
+    /// `weir::records`, for one writer.
     Records,
-    /// One `pipe(2)` that all write to, each message by one write.
+    /// One `pipe(2)` to which all write, each message by one write.
     Pipe,
-    /// One pair of `socketpair(2)`, `AF_UNIX`, sequenced packets, whose end all writers have.
+    /// One `socketpair(2)`, `AF_UNIX`, sequenced packets, whose end all writers share.
     Seqpacket,
-    /// A datagram socket with a name, and one of its own for each writer.
+    /// A named datagram socket, and one socket for each writer.
     Datagram,
-    /// `mq_open(3)`.
     Queue,
     /// A ring under a robust mutex.
     Ring,
 }
 
 impl FanIn {
-    /// Those that many writers can take. The first is what the others are compared with.
+    /// The mechanisms for many writers. The others are compared with the first.
     pub const OF_MANY: [FanIn; 6] =
         [FanIn::Port, FanIn::Ring, FanIn::Pipe, FanIn::Seqpacket, FanIn::Datagram, FanIn::Queue];
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             FanIn::Port => "weir-port",
@@ -68,13 +64,13 @@ impl FanIn {
         }
     }
 
-    /// The longest message that it carries whole.
+    /// Returns the length of the longest message that it carries whole.
     pub fn most_bytes(self) -> u64 {
         if self == FanIn::Pipe { (WHOLE_BYTES - HEADER_BYTES) as u64 } else { u64::MAX }
     }
 }
 
-/// What is made before the fork.
+/// The part that is made before the fork.
 #[derive(Debug)]
 pub struct FanInSetup {
     kind: FanInParts,
@@ -93,7 +89,6 @@ enum FanInParts {
 }
 
 impl FanInSetup {
-    /// Makes one for messages of `bytes`.
     pub fn new(way: FanIn, bytes: usize) -> Result<FanInSetup, CaseError> {
         let framed = |mechanism| {
             BenchChannel::new(mechanism, HEADER_BYTES + bytes)
@@ -110,7 +105,7 @@ impl FanInSetup {
             FanIn::Queue => framed(Mechanism::PosixMq)?,
             FanIn::Datagram => {
                 static NEXT: AtomicU32 = AtomicU32::new(0);
-                // Relaxed: only the numbers must differ. An abstract name leaves nothing behind.
+                // Relaxed: the numbers only have to differ. An abstract name leaves nothing behind.
                 let number = NEXT.fetch_add(1, Ordering::Relaxed);
                 let name = format!("weir-bench-{}-{number}", std::process::id());
                 let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
@@ -123,14 +118,14 @@ impl FanInSetup {
         Ok(FanInSetup { kind, bytes })
     }
 
-    /// Every writer has sent something: names are not needed any more.
+    /// Removes names that are not needed any more: every writer has sent something.
     pub fn settled(&self) {
         if let FanInParts::Port(place) = &self.kind {
             place.remove();
         }
     }
 
-    /// The end of a writer, for the process that calls this.
+    /// Opens the end of a writer, for the calling process.
     pub fn writer(&self, number: u64) -> Result<WriterEnd<'_>, CaseError> {
         let mut framed = vec![0; HEADER_BYTES + self.bytes];
         framed[..4].copy_from_slice(&(number as u32).to_le_bytes());
@@ -176,7 +171,7 @@ impl FanInSetup {
     }
 }
 
-/// The end of a writer; the kernel's ways with a message behind its header.
+/// The end of a writer. For the kernel's mechanisms, a message with its header in front.
 pub enum WriterEnd<'l> {
     Port(Box<PortWriter>),
     Records(&'l Records),
@@ -187,7 +182,7 @@ pub enum WriterEnd<'l> {
 }
 
 impl WriterEnd<'_> {
-    /// Sends a message, waiting for room.
+    /// Sends a message; waits for room.
     #[inline]
     pub fn send(&mut self, message: &[u8]) -> Result<(), CaseError> {
         let whole = |framed: &[u8], sent: usize| match sent == framed.len() {
@@ -225,8 +220,8 @@ pub enum ReaderEnd<'l> {
 }
 
 impl ReaderEnd<'_> {
-    /// Waits for a message, takes out those that one call gives, and shows each with the number of
-    /// its writer: how many.
+    /// Waits for a message, receives those that one call gives, and shows each with the number of
+    /// its writer. Returns how many.
     #[inline]
     pub fn receive_each(&mut self, mut see: impl FnMut(usize, &[u8])) -> Result<u64, CaseError> {
         match self {
@@ -252,7 +247,7 @@ fn datagram_socket() -> Result<OwnedFd, Errno> {
     socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
 }
 
-/// Shows the one message of a buffer.
+/// Shows the only message of a buffer.
 fn one(buffer: &[u8], bytes: usize, mut see: impl FnMut(usize, &[u8])) -> Result<u64, CaseError> {
     match take_off(buffer.get(..bytes).unwrap_or_default()) {
         Some((writer, message, [])) => {
@@ -263,7 +258,8 @@ fn one(buffer: &[u8], bytes: usize, mut see: impl FnMut(usize, &[u8])) -> Result
     }
 }
 
-/// The first message of a buffer, its writer and what follows it; none if it is not all there.
+/// Returns the writer, the first message of a buffer, and the rest; `None` if the message is
+/// incomplete.
 fn take_off(buffer: &[u8]) -> Option<(usize, &[u8], &[u8])> {
     let (writer, rest) = buffer.split_first_chunk::<4>()?;
     let (length, rest) = rest.split_first_chunk::<4>()?;
@@ -271,7 +267,7 @@ fn take_off(buffer: &[u8]) -> Option<(usize, &[u8], &[u8])> {
     Some((u32::from_le_bytes(*writer) as usize, message, rest))
 }
 
-/// A pipe, of which as much is read at once as there is.
+/// A pipe from which each read takes as much as is there.
 pub struct PipeReader<'l> {
     end: BorrowedFd<'l>,
     buffer: Vec<u8>,
@@ -308,7 +304,7 @@ mod tests {
                 Err(trouble) if trouble.left_out => continue,
                 made => made.expect("a line"),
             };
-            // Ends that are opened twice in one process stand for two processes.
+            // Two ends that are opened in one process stand for two processes.
             let mut reader = line.reader().expect("a reader");
             let mut ends = [0, 1].map(|number| line.writer(number).expect("a writer"));
             let (mut seen, mut sent) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! The kernel's mechanisms that carry bytes, behind one face.
+//! Mechanisms that carry bytes, of the kernel and of weir, as one type.
 
 use super::own::{self, ChannelSide, PipeShape};
 use super::pattern::Pattern;
@@ -10,27 +10,22 @@ use weir::Waiting;
 use weir_bench_sys::mq::Queue;
 use weir_measure::bench::case::CaseError;
 
-/// A mechanism, by its name in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// `pipe(2)` of so many bytes; 0 for the kernel's default.
+    /// `pipe(2)` with this capacity in bytes; 0 for the kernel's default.
     Pipe(u64),
     /// `socketpair(2)`, `AF_UNIX`, stream.
     UnixStream,
     /// `socketpair(2)`, `AF_UNIX`, sequenced packets.
     UnixSeqpacket,
-    /// `mq_open(3)`.
     PosixMq,
-    /// `weir::pipe`.
     WeirPipe(PipeShape),
-    /// `weir::records`.
     WeirRecord(PipeShape),
-    /// `weir::Port` with writers that wait so.
+    /// `weir::Port`, whose writers wait in this way.
     WeirPort(Waiting),
 }
 
 impl Mechanism {
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Mechanism::Pipe(_) => "kernel-pipe",
@@ -43,7 +38,7 @@ impl Mechanism {
         }
     }
 
-    /// The capacity it was given, if any.
+    /// Returns the capacity that it was given, if any.
     pub const fn pipe_bytes(self) -> Option<u64> {
         let bytes = match self {
             Mechanism::Pipe(bytes) => bytes,
@@ -53,7 +48,7 @@ impl Mechanism {
         if bytes == 0 { None } else { Some(bytes) }
     }
 
-    /// The segment it was given, if any.
+    /// Returns the segment size that it was given, if any.
     pub fn segment_bytes(self) -> Option<u64> {
         match self {
             Mechanism::WeirPipe(shape) | Mechanism::WeirRecord(shape) => {
@@ -64,28 +59,24 @@ impl Mechanism {
     }
 }
 
-/// Records a queue holds: the kernel's default limit.
+/// Number of records that a queue holds: the kernel's default limit.
 const QUEUE_RECORDS: usize = 10;
 
-/// One direction of a mechanism, both ends.
+/// Both ends of one direction of a mechanism.
 #[derive(Debug)]
 pub enum BenchChannel {
-    /// A pipe or a stream: the end to read, the end to write.
+    /// A pipe or a stream: the end to read from, the end to write to.
     Stream(OwnedFd, OwnedFd),
-    /// Sequenced packets: the end to receive, the end to send.
+    /// Sequenced packets: the end to receive from, the end to send to.
     Packets(OwnedFd, OwnedFd),
-    /// A queue has one end.
     Queue(Queue),
-    /// weir's stream.
     Own(own::OwnStream),
-    /// weir's records.
     Records(own::Records),
-    /// weir's port.
     Port(Box<LazyPort>),
 }
 
 impl BenchChannel {
-    /// Makes one for chunks of at most `chunk_bytes`.
+    /// Makes a channel for chunks of at most `chunk_bytes`.
     pub fn new(mechanism: Mechanism, chunk_bytes: usize) -> Result<BenchChannel, CaseError> {
         let pair =
             |kind| rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
@@ -116,7 +107,6 @@ impl BenchChannel {
         }
     }
 
-    /// From here on this process has one side only.
     pub fn only(&self, side: ChannelSide) {
         match self {
             BenchChannel::Own(stream) => stream.only(side),
@@ -126,7 +116,7 @@ impl BenchChannel {
         }
     }
 
-    /// All who send have sent something: what only they needed to find each other may go.
+    /// Removes what only the connecting needed: every sender has sent something by now.
     #[inline]
     pub fn settled(&self) {
         if let BenchChannel::Port(port) = self {
@@ -134,7 +124,6 @@ impl BenchChannel {
         }
     }
 
-    /// Sends all of `bytes`.
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> Result<(), CaseError> {
         match self {
@@ -160,7 +149,7 @@ impl BenchChannel {
         }
     }
 
-    /// Receives all of `bytes`.
+    /// Fills `bytes`; fails at the end of the stream and for a record of another length.
     #[inline]
     pub fn receive(&self, bytes: &mut [u8]) -> Result<(), CaseError> {
         let got = match self {
@@ -185,8 +174,8 @@ impl BenchChannel {
         if got == bytes.len() { Ok(()) } else { Err(CaseError::failed("the other side ended")) }
     }
 
-    /// Receives what fills `bytes`, and where the mechanism has a call for that those that have
-    /// followed it, each shown through `bytes`: how many.
+    /// Fills `bytes` and shows it to `see`. Where the mechanism has a call for it, records that
+    /// already follow are shown too. Returns how many were shown.
     #[inline]
     pub fn receive_each(
         &self,
@@ -218,7 +207,7 @@ impl BenchChannel {
     }
 }
 
-/// Sets the capacity of a pipe.
+/// Sets the capacity of a pipe, which may be above what an unprivileged process is allowed.
 pub fn set_pipe_bytes(pipe: &OwnedFd, bytes: u64) -> Result<(), CaseError> {
     let refused = |error: Errno| {
         let error = std::io::Error::from(error);

@@ -25,7 +25,7 @@ pub mod peer;
 pub(crate) mod place;
 pub(crate) mod ports;
 pub(crate) mod prelude;
-pub(crate) mod program;
+pub mod program;
 pub(crate) mod ring;
 pub(crate) mod stream;
 
@@ -57,6 +57,11 @@ pub fn moving(mechanism: &str, direction: &str) -> Params {
         direction: Some(direction.into()),
         ..Params::default()
     }
+}
+
+/// Returns the parameters of a case that is named by what it does.
+pub fn operation(operation: &str) -> Params {
+    Params { operation: Some(operation.into()), ..Params::default() }
 }
 
 /// Makes a case of the default set with batches of 2 ms. Callers change what differs.
@@ -97,6 +102,12 @@ pub fn group(name: impl Into<String>, sides: Sides, cases: Vec<Case>) -> Group {
         processes: PROCESSES,
         twin: true,
     }
+}
+
+/// Makes a group whose cases are compared with the first of them.
+pub fn compared(name: impl Into<String>, sides: Sides, cases: Vec<Case>) -> Group {
+    let baseline = cases.first().map(|case| case.name.clone());
+    Group { baseline, ..group(name, sides, cases) }
 }
 
 /// Makes a figure that is the difference of two cases.

@@ -1,4 +1,4 @@
-//! weir's own pipes behind the face of the kernel's: made before the fork, opened by each side.
+//! weir's pipes: made before the fork, each end opened by the side that uses it.
 
 use std::cell::RefCell;
 use weir::{
@@ -7,19 +7,17 @@ use weir::{
 };
 use weir_measure::bench::case::CaseError;
 
-/// What a pipe of weir is asked to be.
+/// The settings of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PipeShape {
-    /// Bytes it holds; 0 for the default.
+    /// The capacity in bytes; 0 for the default.
     pub capacity_bytes: u64,
-    /// Bytes of a segment; 0 for the default.
+    /// The bytes of a segment; 0 for the default.
     pub segment_bytes: u64,
-    /// How its ends wait.
     pub waiting: Waiting,
 }
 
 impl PipeShape {
-    /// All by default.
     pub const DEFAULT: PipeShape =
         PipeShape { capacity_bytes: 0, segment_bytes: 0, waiting: Waiting::Adaptive };
 
@@ -54,7 +52,7 @@ pub enum ChannelSide {
     Receives,
 }
 
-/// An end that a side opens when it first uses it.
+/// An end that is opened when it is first used.
 #[derive(Debug)]
 enum LazyEnd<T> {
     Closed(Handle),
@@ -86,7 +84,6 @@ impl<T> LazyEnd<T> {
     }
 }
 
-/// A pipe of weir, both ends.
 #[derive(Debug)]
 pub struct OwnPipe<W, R> {
     shape: PipeShape,
@@ -94,12 +91,10 @@ pub struct OwnPipe<W, R> {
     reader: RefCell<LazyEnd<R>>,
 }
 
-/// A stream.
 pub type OwnStream = OwnPipe<Writer, Reader>;
-/// A record pipe.
 pub type Records = OwnPipe<RecordWriter, RecordReader>;
 
-/// What the library refused, as trouble of a case.
+/// Turns an error of the library into one of a case.
 pub fn trouble(error: weir::Error) -> CaseError {
     CaseError::failed(error.to_string())
 }
@@ -110,7 +105,7 @@ impl<W, R> OwnPipe<W, R> {
         OwnPipe { shape, writer: RefCell::new(writer), reader: RefCell::new(reader) }
     }
 
-    /// Gives the end of the other side up, so that the other side's death is seen.
+    /// Drops the end of the other side, so that the other side's death is seen.
     pub fn only(&self, side: ChannelSide) {
         match side {
             ChannelSide::Both => {}
@@ -121,13 +116,11 @@ impl<W, R> OwnPipe<W, R> {
 }
 
 impl OwnStream {
-    /// Makes one.
     pub fn new(shape: PipeShape) -> Result<OwnStream, CaseError> {
         let (writer, reader) = Handle::stream_pair(&shape.options()).map_err(trouble)?;
         Ok(OwnPipe::over(shape, writer, reader))
     }
 
-    /// Writes all of it.
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> Result<(), CaseError> {
         let mut end = self.writer.borrow_mut();
@@ -135,7 +128,7 @@ impl OwnStream {
         writer.write(bytes).map(drop).map_err(trouble)
     }
 
-    /// Reads until the buffer is full: how much that was.
+    /// Reads until the buffer is full or the stream ends. Returns the number of bytes.
     #[inline]
     pub fn receive(&self, bytes: &mut [u8]) -> Result<usize, CaseError> {
         let mut end = self.reader.borrow_mut();
@@ -152,13 +145,11 @@ impl OwnStream {
 }
 
 impl Records {
-    /// Makes one.
     pub fn new(shape: PipeShape) -> Result<Records, CaseError> {
         let (writer, reader) = Handle::record_pair(&shape.options()).map_err(trouble)?;
         Ok(OwnPipe::over(shape, writer, reader))
     }
 
-    /// Sends a record.
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> Result<(), CaseError> {
         let mut end = self.writer.borrow_mut();
@@ -166,7 +157,7 @@ impl Records {
         writer.send(bytes).map_err(trouble)
     }
 
-    /// Receives a record: its length, 0 at the end.
+    /// Receives a record and returns its length, 0 at the end.
     #[inline]
     pub fn receive(&self, bytes: &mut [u8]) -> Result<usize, CaseError> {
         let mut end = self.reader.borrow_mut();
@@ -174,7 +165,8 @@ impl Records {
         Ok(reader.receive(bytes).map_err(trouble)?.unwrap_or(0))
     }
 
-    /// Receives a record and those that have followed it, each shown through the buffer: how many.
+    /// Receives a record and those that already follow it, and shows each through the buffer.
+    /// Returns how many.
     #[inline]
     pub fn receive_each(&self, bytes: &mut [u8], see: impl FnMut(&[u8])) -> Result<u64, CaseError> {
         let mut end = self.reader.borrow_mut();
@@ -185,8 +177,8 @@ impl Records {
         }
     }
 
-    /// Sends a record of so many bytes by loan: its place is reserved, its first and last bytes are
-    /// written.
+    /// Sends a record of `bytes` bytes by loan: reserves its place and writes its first and last
+    /// byte.
     pub fn send_loan(&self, bytes: usize, mark: u8) -> Result<(), CaseError> {
         let mut end = self.writer.borrow_mut();
         let writer = end.open(|handle| RecordWriter::open_with(handle, &self.shape.writer()))?;
@@ -197,7 +189,7 @@ impl Records {
         place.commit().map_err(trouble)
     }
 
-    /// Receives a record by loan and checks its first and last bytes.
+    /// Receives a record by loan and checks its length, first and last byte.
     pub fn receive_loan(&self, bytes: usize, mark: u8) -> Result<(), CaseError> {
         let mut end = self.reader.borrow_mut();
         let reader = end.open(|handle| RecordReader::open_with(handle, &self.shape.reader()))?;

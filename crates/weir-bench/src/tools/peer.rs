@@ -1,4 +1,5 @@
-//! The other side of a case: a forked child that works towards a goal and says when it is there.
+//! The other side of a case: a forked child that works towards a goal and reports when it has
+//! reached it.
 
 use rustix::io::retry_on_intr;
 use std::os::fd::OwnedFd;
@@ -23,7 +24,7 @@ pub struct PeerProcess {
     child: Child,
 }
 
-/// The same, as the other side sees it.
+/// The measuring side, as the other side sees it.
 #[derive(Debug)]
 pub struct Control<'a> {
     control: &'a SharedPages,
@@ -31,8 +32,8 @@ pub struct Control<'a> {
 }
 
 impl PeerProcess {
-    /// Starts the other side where the site puts it. What `body` returns as an error reaches the
-    /// measuring side at its next [`PeerProcess::wait`].
+    /// Starts the other side where the site puts it. An error of `body` reaches the measuring side
+    /// at its next [`PeerProcess::wait`].
     pub fn start(
         site: &Site,
         body: impl FnOnce(&Control) -> Result<(), CaseError>,
@@ -49,14 +50,14 @@ impl PeerProcess {
         Ok(PeerProcess { control, reports, goal: 0, child })
     }
 
-    /// Sets the goal further ahead: the other side reports when it has done so many more.
+    /// Raises the goal by `count`; the other side reports when it reaches it.
     pub fn more(&mut self, count: u64) {
         self.goal += count;
-        // Release pairs with acquire in `goal`: what was prepared before is seen.
+        // Release pairs with acquire in `goal`: all that was prepared before is visible.
         self.control.word(GOAL).store(self.goal, Ordering::Release);
     }
 
-    /// Waits until the goal is reached.
+    /// Waits until the goal is reached; fails with the other side's error.
     pub fn wait(&self) -> Result<(), CaseError> {
         let mut said = [0; 512];
         let n = retry_on_intr(|| rustix::io::read(&self.reports, &mut said))?;
@@ -67,17 +68,18 @@ impl PeerProcess {
         }
     }
 
-    /// Readable once [`PeerProcess::wait`] does not wait.
+    /// Returns a descriptor that is readable when [`PeerProcess::wait`] would not block.
     pub fn reports(&self) -> &OwnedFd {
         &self.reports
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub fn pid(&self) -> weir_sys::Pid {
         self.child.pid()
     }
 
-    /// CPU time the other side had used when it last reported: `(user_ns, system_ns)`.
+    /// Returns the CPU time that the other side had used at its last report: `(user_ns,
+    /// system_ns)`.
     pub fn cpu_ns(&self) -> (u64, u64) {
         let word = |line| self.control.word(line).load(Ordering::Acquire);
         (word(USER), word(SYSTEM))
@@ -85,12 +87,12 @@ impl PeerProcess {
 }
 
 impl Control<'_> {
-    /// How many there are to be in all.
+    /// Returns the total number of operations asked for.
     pub fn goal(&self) -> u64 {
         self.control.word(GOAL).load(Ordering::Acquire)
     }
 
-    /// Does `one` again and again, and reports each time how often.
+    /// Repeats `one` without end, and reports after each.
     #[inline]
     pub fn serve(&self, mut one: impl FnMut() -> Result<(), CaseError>) -> Result<(), CaseError> {
         let mut done = 0;
@@ -101,7 +103,7 @@ impl Control<'_> {
         }
     }
 
-    /// Reports that the goal is reached, if `done` is that many.
+    /// Reports that the goal is reached, if `done` equals it.
     #[inline]
     pub fn report(&self, done: u64) -> Result<(), CaseError> {
         if done == self.goal() {
@@ -110,11 +112,11 @@ impl Control<'_> {
         Ok(())
     }
 
-    /// The same, with what this side has used of its CPU.
+    /// As [`Control::report`], along with the CPU time that this side has used.
     pub fn report_with_usage(&self, done: u64) -> Result<(), CaseError> {
         if done == self.goal() {
             let usage = Usage::of_self();
-            // Release pairs with acquire in `cpu_ns`, which follows the report.
+            // Release pairs with acquire in `cpu_ns`, which is called after the report.
             self.control.word(USER).store(usage.user_ns, Ordering::Release);
             self.control.word(SYSTEM).store(usage.system_ns, Ordering::Release);
             rustix::io::write(self.reports, &[THERE])?;

@@ -1,4 +1,4 @@
-//! Names for ports: a directory of this process's own for each, that goes with it.
+//! Names for ports: each lies in a directory of this process, which is removed afterwards.
 
 use std::path::{Path, PathBuf};
 use std::sync::Once;
@@ -7,7 +7,7 @@ use weir_measure::bench::case::CaseError;
 
 const PREFIX: &str = ".weir-bench-";
 
-/// A directory that is removed by the process that made it.
+/// A directory that the process that made it removes.
 #[derive(Debug)]
 pub struct PortDirectory {
     directory: PathBuf,
@@ -15,14 +15,14 @@ pub struct PortDirectory {
 }
 
 impl PortDirectory {
-    /// Makes one, beside other temporary files, and the first time removes what killed processes
-    /// have left of theirs.
+    /// Makes a directory beside other temporary files. The first call also removes what killed
+    /// processes have left.
     pub fn new() -> Result<PortDirectory, CaseError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         static SWEPT: Once = Once::new();
         let (parent, maker) = (std::env::temp_dir(), std::process::id());
         SWEPT.call_once(|| sweep(&parent));
-        // Relaxed: only the numbers must differ.
+        // Relaxed: the numbers only have to differ.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let directory = parent.join(format!("{PREFIX}{maker}-{number}"));
         let made = rustix::fs::mkdir(&directory, rustix::fs::Mode::RWXU);
@@ -34,20 +34,19 @@ impl PortDirectory {
         Ok(PortDirectory { directory, maker })
     }
 
-    /// The directory itself.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The name.
+    /// Returns the path for a port in it.
     pub fn name(&self) -> PathBuf {
         self.directory.join("port")
     }
 
-    /// Removes it before its time: all who need it have it open.
+    /// Removes it early: all who need it have opened it.
     pub fn remove(&self) {
         if std::process::id() == self.maker {
-            // What cannot be removed is only untidy.
+            // A failure leaves only an unused directory.
             let _ = std::fs::remove_dir_all(&self.directory);
         }
     }

@@ -1,5 +1,5 @@
-//! A port of weir behind the face of the kernel's mechanisms: each side opens its end when it first
-//! uses it, since a process with a port has threads and may not be forked.
+//! weir's port. Each side opens its end when it first uses it, because a process with a port has
+//! threads and must not be forked.
 
 use super::own::{ChannelSide, trouble};
 use super::place::PortDirectory;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions, Received, Timeout, Waiting};
 use weir_measure::bench::case::CaseError;
 
-/// How long a writer waits for the reader to come.
+/// How long a writer waits for the reader to appear.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A port and its name.
+/// A port whose ends are opened when they are first used.
 #[derive(Debug)]
 pub struct LazyPort {
     place: PortDirectory,
@@ -22,14 +22,14 @@ pub struct LazyPort {
     writer: RefCell<Option<PortWriter>>,
 }
 
-/// Opens the port of this name for writing.
+/// Connects a writer to the port in this directory.
 pub fn open(place: &PortDirectory, waiting: Waiting) -> Result<PortWriter, CaseError> {
     let options = PortWriterOptions::new().waiting(waiting).connect_timeout(PATIENCE);
     PortWriter::connect(place.name(), &options).map_err(trouble)
 }
 
 impl LazyPort {
-    /// A name; nobody is there yet.
+    /// Chooses a name; neither end is open yet.
     pub fn new(waiting: Waiting) -> Result<LazyPort, CaseError> {
         Ok(LazyPort {
             place: PortDirectory::new()?,
@@ -41,12 +41,11 @@ impl LazyPort {
         })
     }
 
-    /// From here on this process has one side only.
     pub fn only(&self, side: ChannelSide) {
         self.side.set(side);
     }
 
-    /// All who send have sent something: the name is not needed any more, and goes.
+    /// Removes the name, which is not needed any more: every sender has sent something by now.
     #[inline]
     pub fn settled(&self) {
         if !self.settled.replace(true) {
@@ -54,7 +53,6 @@ impl LazyPort {
         }
     }
 
-    /// Sends a message.
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> Result<(), CaseError> {
         let mut writer = self.writer.borrow_mut();
@@ -70,7 +68,7 @@ impl LazyPort {
     #[cold]
     fn open(&self) -> Result<PortWriter, CaseError> {
         if self.side.get() == ChannelSide::Both {
-            // To self: somebody has to listen before.
+            // A process that sends to itself needs its reader first.
             self.reading(&mut self.reader.borrow_mut())?;
         }
         open(&self.place, self.waiting)
@@ -86,14 +84,14 @@ impl LazyPort {
         reader.as_mut().ok_or_else(|| CaseError::failed("not open"))
     }
 
-    /// Receives a message: its length.
+    /// Receives a message and returns its length.
     #[inline]
     pub fn receive(&self, buffer: &mut [u8]) -> Result<usize, CaseError> {
         self.reading(&mut self.reader.borrow_mut())?.receive(buffer)
     }
 
-    /// Receives a message and those that the same writer has sent by then, each shown through the
-    /// buffer: how many.
+    /// Receives a message and those that the same writer has sent by then, and shows each through
+    /// the buffer. Returns how many.
     #[inline]
     pub fn receive_each(
         &self,
@@ -105,7 +103,7 @@ impl LazyPort {
     }
 }
 
-/// The reader, and how many messages came from each writer: every one is to be the next of its own.
+/// A reader that checks the order: each message has to be the next one of its writer.
 #[derive(Debug)]
 pub struct CheckedPort {
     port: Port,
@@ -113,7 +111,6 @@ pub struct CheckedPort {
 }
 
 impl CheckedPort {
-    /// Listens.
     pub fn new(place: &PortDirectory, waiting: Waiting) -> Result<CheckedPort, CaseError> {
         let port = Port::create(place.name(), &PortOptions::new().waiting(waiting));
         let port = port.map_err(|error| match error.kind() {
@@ -133,8 +130,9 @@ impl CheckedPort {
         }
     }
 
-    /// Receives as [`Port::receive_each_timeout`] does, and shows each message with its writer, counted
-    /// from 0 in the order in which they were let in.
+    /// Receives as [`Port::receive_each_timeout`] does, and shows each message with the number of
+    /// its writer. Writers count from 0 in the order in which they were accepted. Fails when a
+    /// writer ends.
     #[inline]
     pub fn receive_each(
         &mut self,
@@ -152,7 +150,7 @@ impl CheckedPort {
     }
 }
 
-/// Looks at what a message is behind: its writer, counted from 0, if it is that one's next.
+/// Returns the number of the writer, counted from 0, if the message is that writer's next.
 #[inline]
 fn note(sequences: &mut Vec<u64>, received: Received) -> Result<usize, CaseError> {
     let writer = received.writer.number() as usize - 1;

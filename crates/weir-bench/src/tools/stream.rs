@@ -1,4 +1,4 @@
-//! Chunks from this side to the other, which checks them: what most one-way cases do.
+//! One-way transfer: chunks from this side to a peer that checks them.
 
 use super::channel::{BenchChannel, Mechanism};
 use super::own::ChannelSide;
@@ -8,7 +8,7 @@ use super::{elapsed_ns, work};
 use std::time::Instant;
 use weir_measure::bench::case::{Batch, CaseError, MadeWork, Site};
 
-/// A channel, the other side that reads it, and what comes next.
+/// A channel, the peer that reads from it, and the next chunk to send.
 pub struct OneWay {
     channel: BenchChannel,
     peer: PeerProcess,
@@ -16,7 +16,6 @@ pub struct OneWay {
 }
 
 impl OneWay {
-    /// Starts the reader.
     pub fn start(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<OneWay, CaseError> {
         let channel = BenchChannel::new(mechanism, bytes)?;
         let peer = PeerProcess::start(site, |control| {
@@ -32,7 +31,7 @@ impl OneWay {
         Ok(OneWay { channel, peer, sent: Pattern::new(bytes) })
     }
 
-    /// Sends so many chunks and waits until the last has been checked: the time that took.
+    /// Sends `count` chunks, waits until the last has been checked, and returns the time that took.
     pub fn send(&mut self, count: u64) -> Result<f64, CaseError> {
         self.peer.more(count);
         let begun = Instant::now();
@@ -45,13 +44,12 @@ impl OneWay {
         Ok(elapsed)
     }
 
-    /// As work, of which the throughput is wanted.
+    /// Makes work whose figure is the throughput.
     pub fn throughput(site: &Site, mechanism: Mechanism, bytes: u64) -> MadeWork {
         let mut stream = OneWay::start(site, mechanism, bytes as usize)?;
         work(move |count| Ok(Batch::throughput(stream.send(count)?, count * bytes)))
     }
 
-    /// The reader.
     pub fn peer(&self) -> &PeerProcess {
         &self.peer
     }

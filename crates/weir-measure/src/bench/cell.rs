@@ -95,7 +95,7 @@ pub fn run(group: &Group, request: &CellRequest, out: &mut impl Write) -> Result
             say(out, &CellLine::Batch(row))?;
         }
         round += 1;
-        // Another round of the mean length must fit.
+        // Stops unless another round of the mean length fits.
         let spent = begun.elapsed();
         if Instant::now() + spent / u32::try_from(round + 1).unwrap_or(u32::MAX) > end {
             break;

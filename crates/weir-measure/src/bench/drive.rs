@@ -111,7 +111,7 @@ pub fn run(
             cell.began_ms = began_ms;
             learn(&mut counts[index], &cell.counts);
             if group.twin && counts[index].len() > block.cases.len() {
-                // The twin must be equal in everything.
+                // The twin must equal the first case in everything.
                 counts[index][block.cases.len()] = counts[index][0];
             }
             driven.collected.push(cell);
@@ -177,7 +177,7 @@ fn run_cell(
     let mut child = command.spawn()?;
     let text = serde_json::to_string(request).unwrap_or_default();
     if let Some(mut stdin) = child.stdin.take() {
-        // A cell that died does not read; its earlier output tells why.
+        // A cell that died does not read its request; its earlier output tells why.
         let _ = stdin.write_all(text.as_bytes());
     }
     let limit = patience.saturating_mul(PATIENCE) + GRACE;

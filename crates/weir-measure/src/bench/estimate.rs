@@ -162,14 +162,15 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Near enough normal: the sum of twelve even numbers.
+    /// Returns a nearly normal number: the sum of twelve uniform numbers, less six.
     fn noise(random: &mut Random) -> f64 {
         let even = |random: &mut Random| random.below(1 << 40) as f64 / (1_u64 << 40) as f64;
         (0..12).map(|_| even(random)).sum::<f64>() - 6.0
     }
 
-    /// Runs of thirty processes whose values spread by 4 %, of a host that drifts by 1 % from run
-    /// to run: how often the interval holds the truth, and those of two runs overlap.
+    /// Simulates runs of thirty processes whose values spread by 4 %, on a host that drifts by 1 %
+    /// from run to run. Counts how often the interval holds the truth, and how often those of two
+    /// runs overlap.
     #[test]
     fn the_intervals_of_two_runs_overlap_and_hold_the_truth() {
         let mut random = Random::new(11);
@@ -217,7 +218,7 @@ mod tests {
         let (one, other) = (heap(100.0, 60), heap(127.0, 30));
         assert!(!is_bimodal(&one));
         assert!(is_bimodal(&[one.as_slice(), &other].concat()));
-        // A few wild values are no heap.
+        // A few wild values are not a second mode.
         assert!(!is_bimodal(&[one.as_slice(), &other[..5]].concat()));
     }
 }

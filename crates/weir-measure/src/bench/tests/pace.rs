@@ -1,4 +1,4 @@
-//! Budgets are kept by the arithmetic of the planner, in made-up time: no clock runs here.
+//! The planner keeps budgets, in simulated time: no clock runs here.
 
 use super::super::pace::Pace;
 use super::super::place::Topology;
@@ -7,7 +7,7 @@ use super::super::plan::{Block, Plan};
 use super::{case, suite, wish};
 use std::time::Duration;
 
-/// A plan of groups with so many processes, and what their cells really take at the least.
+/// A plan of groups, and the least time that their cells really take.
 struct BudgetWorld {
     plan: Plan,
     floors_ms: Vec<u64>,
@@ -28,7 +28,7 @@ impl BudgetWorld {
         BudgetWorld { plan: Plan { blocks: list, budget, ..plan }, floors_ms, first_ms: 0 }
     }
 
-    /// Runs it; the time it took and how many processes each block had.
+    /// Runs the plan. Returns the time it took and how many processes each block had.
     fn run(&self) -> (Duration, Vec<u64>) {
         let mut pace = Pace::new(&self.plan);
         let mut spent = Duration::ZERO;
@@ -42,7 +42,7 @@ impl BudgetWorld {
                 let given = pace.time(block);
                 let first = if pass == 0 { self.first_ms } else { 0 };
                 let floor = Duration::from_millis(self.floors_ms[block] + first);
-                // Rounds are whole: a cell ends up to a tenth before its time.
+                // Only whole rounds run: a cell ends up to a tenth before its time.
                 let took = floor.max(given.mul_f64(0.9));
                 pace.learn(block, given, took);
                 spent += took;
@@ -73,7 +73,7 @@ fn cells_that_take_longer_than_planned_make_others_shorter_and_passes_fewer() {
     }
 }
 
-/// Calibrating is dear, and done once: it does not make later cells look dear.
+/// Calibration is expensive and happens once: it does not make later cells look expensive.
 #[test]
 fn the_first_cells_cost_is_not_that_of_all() {
     let world = BudgetWorld { first_ms: 400, ..BudgetWorld::new(10_000, &[(30, 20), (30, 20)]) };
