@@ -94,7 +94,7 @@ impl RecordFlow {
 const OWN: Library = Library { name: "weir-record", line: weir_own::line };
 
 /// Returns the libraries that were built in.
-fn peers() -> Vec<Library> {
+fn competitors() -> Vec<Library> {
     vec![
         #[cfg(feature = "iceoryx2")]
         Library { name: "iceoryx2", line: iceoryx::line },
@@ -139,7 +139,7 @@ pub fn catalogue() -> Vec<Suite> {
         },
         Suite {
             name: "many-writers",
-            about: "records of 1, 4 and 16 writers to one reader: copied in, copied out",
+            about: "records from 1, 4 and 16 writers to one reader: copied in, copied out",
             source: "iceoryx2 with many publishers, ZeroMQ with many pushers",
             groups: many::groups(),
         },
@@ -151,7 +151,7 @@ pub fn catalogue() -> Vec<Suite> {
 /// disturb others too.
 fn pairs(sizes: &[usize], direction: RecordFlow, measure: Measure) -> Vec<Group> {
     let with = |peer: Library| sizes.iter().map(move |bytes| (peer, *bytes));
-    let pairs = peers().into_iter().flat_map(with);
+    let pairs = competitors().into_iter().flat_map(with);
     pairs.map(|(peer, bytes)| pair(peer, bytes, direction, measure)).collect()
 }
 
@@ -290,5 +290,5 @@ fn first_time<T>(
     if end.is_none() {
         *end = Some(open()?);
     }
-    end.as_mut().ok_or_else(|| CaseError::failed("not open"))
+    end.as_mut().ok_or_else(|| CaseError::failed("the end is not open"))
 }

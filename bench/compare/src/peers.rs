@@ -104,8 +104,8 @@ fn suite(
     };
     Suite {
         name,
-        about: "weir beside its peers",
-        source: "the peers' own programs",
+        about: "weir compared with other tools",
+        source: "lmbench, perf bench, hackbench, stress-ng",
         groups: vec![made],
     }
 }

@@ -152,7 +152,10 @@ pub fn tokens(source: &SourceFile, text: &str) -> Vec<TidyFault> {
             let ignored = inside.iter().any(|token| token.text == "ignore");
             let attribute = inside.first().map_or("", |token| token.text.as_str());
             if ignored && ["ignore", "cfg_attr"].contains(&attribute) {
-                fault("ignore", "a test left out: make it run, or let it skip itself and say why");
+                fault(
+                    "ignore",
+                    "an ignored test: make it run, or let it skip itself and print why",
+                );
             }
         }
         // A call, not a method of something else and not a definition.
@@ -171,7 +174,7 @@ pub fn tokens(source: &SourceFile, text: &str) -> Vec<TidyFault> {
             }
         }
         if pure && !token.test && source.reads(index, &["extern", "crate", "std"]) {
-            fault("pure", "`std` in a crate of decisions: facts and the time are passed in");
+            fault("pure", "`std` in a crate of decisions: pass facts and the time in");
         }
     }
     faults

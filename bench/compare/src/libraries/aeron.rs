@@ -155,7 +155,8 @@ impl RecordReceiver for Subscription {
         let mut seen = Ok(());
         let mut copy = |record: &[u8]| {
             let copied = buffer.get_mut(..record.len());
-            let copied = copied.ok_or_else(|| CaseError::failed("aeron: too long"))?;
+            let copied = copied
+                .ok_or_else(|| CaseError::failed("aeron: a record is longer than the buffer"))?;
             copied.copy_from_slice(record);
             see(copied)
         };

@@ -38,7 +38,7 @@ impl Gate {
 
     /// Waits, on the far side, until it should open its ends.
     pub fn await_beginning(&self) -> Result<(), CaseError> {
-        if take(&self.go)? { Ok(()) } else { Err(CaseError::failed("never begun")) }
+        if take(&self.go)? { Ok(()) } else { Err(CaseError::failed("the case was never begun")) }
     }
 
     /// Waits, on the far side, while all that was asked for is done.

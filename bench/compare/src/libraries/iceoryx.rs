@@ -161,7 +161,9 @@ impl RecordReceiver for Copying {
         loop {
             if let Some(sample) = self.end.subscriber.receive().map_err(trouble)? {
                 let copied = self.buffer.get_mut(..sample.payload().len());
-                let copied = copied.ok_or_else(|| CaseError::failed("iceoryx2: too long"))?;
+                let copied = copied.ok_or_else(|| {
+                    CaseError::failed("iceoryx2: a record is longer than the buffer")
+                })?;
                 copied.copy_from_slice(sample.payload());
                 see(copied)?;
                 return Ok(1);

@@ -5,7 +5,7 @@
 
 use super::gate::Gate;
 use super::place::UniqueName;
-use super::{Library, MakeLine, RecordFlow, across, peer_case, peers, weir_port};
+use super::{Library, MakeLine, RecordFlow, across, competitors, peer_case, weir_port};
 use std::time::Instant;
 use weir_bench::tools::crew::{Crew, in_turn};
 use weir_bench::tools::pattern::Pattern;
@@ -23,12 +23,12 @@ const BATCH_NS: u64 = 30_000_000;
 const LEAST_RECORDS: u64 = 1_024;
 const OWN: Library = Library { name: "weir-port", line: weir_port::line };
 /// Aeron's publications from many clients are not compared.
-const PEERS: [&str; 2] = ["iceoryx2", "zeromq"];
+const COMPETITORS: [&str; 2] = ["iceoryx2", "zeromq"];
 
 /// Returns a group for each competitor, number of writers and size.
 pub fn groups() -> Vec<Group> {
     let mut groups = Vec::new();
-    for peer in peers().into_iter().filter(|peer| PEERS.contains(&peer.name)) {
+    for peer in competitors().into_iter().filter(|peer| COMPETITORS.contains(&peer.name)) {
         for writers in WRITERS {
             groups.extend(BYTES.map(|bytes| pair(peer, writers, bytes)));
         }

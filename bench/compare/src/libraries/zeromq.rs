@@ -60,7 +60,10 @@ struct Pull {
 impl RecordReceiver for Pull {
     fn receive(&mut self, see: &mut See) -> Result<u64, CaseError> {
         let length = self.socket.recv_into(&mut self.buffer, 0).map_err(trouble)?;
-        see(self.buffer.get(..length).ok_or_else(|| CaseError::failed("zeromq: too long"))?)?;
+        see(self
+            .buffer
+            .get(..length)
+            .ok_or_else(|| CaseError::failed("zeromq: a record is longer than the buffer"))?)?;
         Ok(1)
     }
 }

@@ -107,7 +107,7 @@ impl Asker {
         let number = self.number_of(&reply[..bytes])?;
         let place = self.place(number);
         if self.window[place] != number || number == 0 {
-            let text = format!("the reply to request {number} came twice, or nobody had asked");
+            let text = format!("the reply to request {number} came twice or was not requested");
             return Err(CaseError::failed(text));
         }
         self.window[place] = 0;

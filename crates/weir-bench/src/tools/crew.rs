@@ -36,7 +36,7 @@ impl Crew {
                 let sending = || send_on(&goal, || begin(number));
                 let text = match catch_unwind(AssertUnwindSafe(sending)) {
                     Ok(Err(trouble)) => trouble.text,
-                    Err(_) => "one panicked".into(),
+                    Err(_) => "a writer panicked".into(),
                 };
                 let _ = rustix::io::write(&say, text.as_bytes());
                 1
@@ -69,7 +69,7 @@ impl Crew {
         let mut said = [0; 512];
         let count = rustix::io::read(&self.troubles, &mut said)?;
         let text = String::from_utf8_lossy(&said[..count]);
-        let text = if count == 0 { "all died".into() } else { text };
+        let text = if count == 0 { "all of them died".into() } else { text };
         Err(CaseError::failed(format!("writers: {text}")))
     }
 }

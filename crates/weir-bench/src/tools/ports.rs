@@ -61,7 +61,7 @@ impl LazyPort {
         }
         match &mut *writer {
             Some(writer) => writer.send(bytes).map_err(trouble),
-            None => Err(CaseError::failed("not open")),
+            None => Err(CaseError::failed("the end is not open")),
         }
     }
 
@@ -81,7 +81,7 @@ impl LazyPort {
         if reader.is_none() {
             *reader = Some(CheckedPort::new(&self.place, self.waiting)?);
         }
-        reader.as_mut().ok_or_else(|| CaseError::failed("not open"))
+        reader.as_mut().ok_or_else(|| CaseError::failed("the end is not open"))
     }
 
     /// Receives a message and returns its length.
