@@ -210,12 +210,12 @@ mod tests {
     }
 
     #[test]
-    fn two_heaps_are_seen_and_one_is_not() {
+    fn two_modes_are_seen_and_one_is_not() {
         let mut random = Random::new(5);
-        let mut heap = |middle: f64, count| {
+        let mut mode = |middle: f64, count| {
             (0..count).map(|_| middle * (0.01 * noise(&mut random)).exp()).collect::<Vec<_>>()
         };
-        let (one, other) = (heap(100.0, 60), heap(127.0, 30));
+        let (one, other) = (mode(100.0, 60), mode(127.0, 30));
         assert!(!is_bimodal(&one));
         assert!(is_bimodal(&[one.as_slice(), &other].concat()));
         // A few wild values are not a second mode.
