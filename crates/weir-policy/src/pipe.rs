@@ -1,8 +1,8 @@
 //! The decisions of a pipe: its sizes, when to wake the other end, how long to spin, when to let
 //! the writer get ahead.
 //!
-//! Sizes follow Franke (2001): size = page << order, segment = size >> shift, and the atomic
-//! bound below the segment. Positions are bytes since the pipe was made and only grow.
+//! Sizes follow Franke (2001): size = page << order, segment = size >> shift, and an atomic bound
+//! below the segment. Positions are bytes since the pipe was made, and only grow.
 
 mod fencing;
 mod levers;
@@ -20,7 +20,7 @@ pub use wishes::Wishes;
 pub const MOST_BYTES: u64 = 1 << 30;
 /// The largest shift from capacity to segment.
 pub const MOST_SHIFT: u32 = 8;
-/// Writes of up to so many bytes appear whole, where nothing else is said (`PIPE_BUF`).
+/// The default atomic bound (`PIPE_BUF`): writes of up to this many bytes appear whole.
 pub const ATOMIC_BYTES: u64 = 4096;
 
 /// The sizes of a pipe, all within their ranges.
@@ -31,7 +31,7 @@ pub struct Shape {
     atomic_bytes: u64,
 }
 
-/// A size that was asked for and is out of its range.
+/// A size that was asked for, but is out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfRange {
     /// Which size: "capacity", "segment" or "atomic bound".
@@ -45,12 +45,12 @@ pub struct OutOfRange {
 }
 
 impl Shape {
-    /// A shape of at least these sizes: capacity and segment are rounded up to a power of two.
-    /// What is `None` follows from the rest: a segment of an eighth, an atomic bound of 4096 bytes
-    /// or a segment, whichever is less.
+    /// Makes a shape of at least these sizes: capacity and segment are rounded up to a power of two.
+    /// A size that is `None` follows from the others: a segment of an eighth of the capacity, an
+    /// atomic bound of 4096 bytes or a segment, whichever is less.
     ///
     /// # Errors
-    /// The first size out of its range: the capacity from a page to 1 GiB, the segment from the
+    /// The first size out of its range: the capacity from 1 byte to 1 GiB, the segment from the
     /// 256th part of the capacity to the whole, the atomic bound from 1 byte to a segment.
     pub fn new(
         page_bytes: u64,
@@ -73,11 +73,11 @@ impl Shape {
         Ok(Shape { capacity_bytes, segment_bytes, atomic_bytes })
     }
 
-    /// A shape of this capacity. Segment and atomic bound are those `asked` for; what was not asked
-    /// for is what it is `now`, where that fits, and else follows from the rest.
+    /// Makes a shape of this capacity. Segment and atomic bound are those `asked` for. Those not
+    /// asked for stay as they are `now` if that fits, and otherwise follow from the others.
     ///
     /// # Errors
-    /// As of [`Shape::new`].
+    /// Those of [`Shape::new`].
     pub fn fitted(
         page_bytes: u64,
         capacity: u64,
@@ -92,24 +92,24 @@ impl Shape {
         Shape::new(page_bytes, capacity, segment, atomic)
     }
 
-    /// Bytes the pipe holds.
+    /// Returns the bytes that the pipe holds.
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes
     }
 
-    /// Bytes after which a longer write is published.
+    /// Returns the bytes after which a longer write is published.
     pub fn segment_bytes(&self) -> u64 {
         self.segment_bytes
     }
 
-    /// Longest write that appears whole.
+    /// Returns the bytes of the longest write that appears whole.
     pub fn atomic_bytes(&self) -> u64 {
         self.atomic_bytes
     }
 
-    /// How much of a write to copy and publish now: 0 when there is too little room.
+    /// Returns how much of a write to copy and publish now: 0 if there is too little room.
     ///
-    /// `left` bytes are still to be written of a write of `whole`, there is room for `room`.
+    /// `left` bytes of a write of `whole` remain, and `room` bytes are free.
     pub fn step_bytes(&self, whole: u64, left: u64, room: u64) -> u64 {
         if whole <= self.atomic_bytes {
             return if room >= left { left } else { 0 };
@@ -117,15 +117,15 @@ impl Shape {
         left.min(room).min(self.segment_bytes)
     }
 
-    /// The room a writer that has none waits for, to write `whole` with `left` still to do.
+    /// Returns the room that a writer without room waits for, with `left` of `whole` bytes to write.
     pub fn wanted_bytes(&self, whole: u64, left: u64) -> u64 {
         if whole <= self.atomic_bytes { left.max(1) } else { 1 }
     }
 
-    /// Whether the reader wakes a sleeping writer that wants so much room.
+    /// Whether the reader wakes a sleeping writer that wants `wanted` bytes of room.
     ///
-    /// A segment is waited for even where less is wanted, so that the two do not take turns over
-    /// every small chunk; what is wanted, where that is more.
+    /// It waits for a segment even if less is wanted, so that the two do not take turns over every
+    /// small chunk, and for what is wanted if that is more.
     pub fn wakes_writer(&self, room: u64, wanted: u64) -> bool {
         room >= self.segment_bytes.max(wanted).min(self.capacity_bytes)
     }

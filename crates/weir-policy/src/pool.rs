@@ -1,18 +1,18 @@
 //! Which blocks of a pool are written, when, and when they are read back.
 //!
-//! BBN 1978: writes are always delayed, the reader cancels them, and buffers that are dirty are
-//! avoided. A pool has frames of memory and a file behind them. Streams append blocks at their end
-//! and consume them at their head. While frames suffice nothing is written. When they run short,
-//! runs of blocks that will be read last are put on the laundry list; they are written when frames
-//! run shorter still, and a reader, or frames that come free, cancel that.
+//! BBN 1978: writes are always delayed, the reader cancels them, and dirty buffers are avoided. A
+//! pool has frames of memory and a file behind them. Streams append blocks at their end and consume
+//! them at their head. While frames suffice, nothing is written. When they run short, runs of
+//! blocks that will be read last are put on the laundry list. They are written when frames run
+//! shorter still; a reader that comes to them, or frames that come free, cancel that.
 //!
-//! [`Pool::on`] takes an event and the time; what is to be done lies in a queue then
-//! ([`Pool::action`]). Nothing waits here, no clock is read, and nothing is allocated after
-//! [`Pool::new`] and [`Pool::open`].
+//! [`Pool::on`] takes an event and the time, and queues what is to be done ([`Pool::action`]).
+//! Nothing here waits or reads a clock, and nothing is allocated after [`Pool::new`] and
+//! [`Pool::open`].
 //!
-//! A pool joins parts that do not know each other: `Streams` with their blocks, `Frames` of
-//! memory, `Slots` of the file, the `Laundry` list, `Transfers` under way. `choose` says
-//! whose blocks give way.
+//! A pool joins parts that do not know each other: `Streams` with their blocks, `Frames` of memory,
+//! `Slots` of the file, the `Laundry` list, and `Transfers` under way. `choose` decides whose
+//! blocks give way.
 
 mod blocks;
 mod choose;
@@ -47,7 +47,7 @@ pub struct Pool {
     slots: Slots,
     laundry: Laundry,
     transfers: Transfers,
-    /// Streams whose writers wait for a frame, in the order they came.
+    /// Streams whose writers wait for a frame, in the order of their requests.
     appending: VecDeque<u32>,
     /// Streams whose readers wait.
     waiting_readers: u32,
@@ -55,7 +55,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool without streams.
+    /// Makes a pool without streams.
     ///
     /// # Errors
     /// There is no memory for the tables of frames and blocks.
@@ -63,7 +63,7 @@ impl Pool {
         let settings = settings.bounded();
         Ok(Pool {
             settings,
-            streams: Streams::new(settings.frames as usize + settings.slots as usize)?,
+            streams: Streams::new(settings.frames.saturating_add(settings.slots))?,
             frames: Frames::new(settings.frames)?,
             slots: Slots::new(settings.slots)?,
             laundry: Laundry::new(settings),
@@ -74,7 +74,7 @@ impl Pool {
         })
     }
 
-    /// Opens a stream: its number. Those of closed ones are used again.
+    /// Opens a stream and returns its number. Numbers of closed streams are used again.
     pub fn open(&mut self, now_ns: u64) -> u32 {
         let opened = self.streams.open(now_ns);
         let streams = self.streams.len();
@@ -85,7 +85,7 @@ impl Pool {
         opened
     }
 
-    /// Takes in what happened.
+    /// Handles an event.
     pub fn on(&mut self, now_ns: u64, event: Event) {
         match event {
             Event::Append(stream) => self.append(now_ns, stream),
@@ -104,66 +104,66 @@ impl Pool {
         self.serve_readers(now_ns);
     }
 
-    /// The next thing to do.
+    /// Takes the next thing to do from the queue.
     pub fn action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// What a transfer is to move.
+    /// Returns what a transfer moves.
     pub fn transfer(&self, transfer: u32) -> &Transfer {
         self.transfers.get(transfer)
     }
 
-    /// When [`Event::Tick`] is due, if at all: writing is tried again then.
+    /// Returns when [`Event::Tick`] is due, if at all: writing is tried again then.
     pub fn deadline_ns(&self) -> Option<u64> {
-        // Without need of frames nothing is tried, however much time passes.
+        // Unless frames are needed, nothing is tried, however much time passes.
         let can_start = self.slots.left() > 0
             && self.transfers.has_room()
             && self.laundry.is_short(self.frames.available());
         self.laundry.retry_ns().filter(|_| can_start && self.laundry.count() > 0)
     }
 
-    /// Why writing fails at present.
+    /// Returns the error with which writing fails at present, if it does.
     pub fn trouble(&self) -> Option<i32> {
         self.laundry.trouble()
     }
 
-    /// What was counted for all streams.
+    /// Returns the counts of all streams together.
     pub fn counts(&self) -> Counts {
         self.streams.counts
     }
 
-    /// What was counted for one stream.
+    /// Returns the counts of one stream.
     pub fn stream_counts(&self, stream: u32) -> Counts {
         self.streams[stream].counts
     }
 
-    /// Blocks of a stream that are not consumed.
+    /// Returns the number of a stream's blocks that are not consumed.
     pub fn backlog(&self, stream: u32) -> u32 {
         self.streams[stream].count
     }
 
-    /// Frames in use now, and at most.
+    /// Returns the frames in use now, and at most.
     pub fn frames_used(&self) -> (u32, u32) {
         (self.frames.used(), self.frames.most_used())
     }
 
-    /// Places of the file in use now, and at most.
+    /// Returns the places of the file in use now, and at most.
     pub fn slots_used(&self) -> (u32, u32) {
         (self.slots.used(), self.slots.most_used())
     }
 
-    /// Transfers under way.
+    /// Returns the number of transfers under way.
     pub fn transfers_under_way(&self) -> u32 {
         self.transfers.under_way()
     }
 
-    /// The settings, within their bounds.
+    /// Returns the settings, within their bounds.
     pub fn settings(&self) -> Settings {
         self.settings
     }
 
-    /// A writer wants a frame.
+    /// Queues a writer that wants a frame.
     fn append(&mut self, now_ns: u64, stream: u32) {
         let asked = &mut self.streams[stream];
         let is_new = asked.open && !asked.appending;
@@ -172,13 +172,13 @@ impl Pool {
             self.appending.push_back(stream);
         }
         self.grant(now_ns);
-        // One that asks again and again is in no greater need.
+        // One that asks repeatedly is in no greater need.
         if is_new && !self.appending.is_empty() {
             self.laundry.press();
         }
     }
 
-    /// Frames for writers that wait, in their order.
+    /// Gives frames to waiting writers, in their order.
     fn grant(&mut self, now_ns: u64) {
         while let Some(&stream) = self.appending.front() {
             if self.frames.available() <= self.settings.reserve() {
@@ -215,7 +215,7 @@ impl Pool {
         }
     }
 
-    /// The reader wants the first block.
+    /// Shows a reader its first block, or has it read back.
     fn want(&mut self, now_ns: u64, stream: u32) {
         let at = &mut self.streams[stream];
         if at.head == NONE || at.reading || at.wanting {
@@ -223,7 +223,7 @@ impl Pool {
         }
         let head = at.head;
         if matches!(self.streams.blocks[head].state, State::Spilled | State::Reading) {
-            // It came before its block: more is to be read ahead.
+            // The reader came before its block, so more must be read ahead.
             let at = &mut self.streams[stream];
             at.ahead = (at.ahead * 2).min(MOST_AHEAD);
             at.wanting = true;
@@ -234,7 +234,7 @@ impl Pool {
         self.read_ahead(now_ns, stream);
     }
 
-    /// The first block is in memory: it is the reader's.
+    /// Shows the first block, which is in memory, to the reader.
     fn show(&mut self, stream: u32) {
         let head = self.streams[stream].head;
         if self.streams.blocks[head].state == State::Delayed {
@@ -247,7 +247,7 @@ impl Pool {
         self.actions.push_back(Action::Show { stream, frame: block.frame, in_file });
     }
 
-    /// Takes a block out of the list that its state puts it in, but for the laundry list.
+    /// Takes a block out of the list of its state, except the laundry list.
     fn unlist(&mut self, block: u32) {
         match self.streams.blocks[block].state {
             State::Dirty => self.streams.unlist_dirty(block),
@@ -256,7 +256,7 @@ impl Pool {
         }
     }
 
-    /// The reader does not look at the first block for now.
+    /// Records that the reader does not look at the first block for now.
     fn release(&mut self, stream: u32) {
         let at = &mut self.streams[stream];
         if !core::mem::take(&mut at.reading) {
@@ -270,7 +270,7 @@ impl Pool {
         }
     }
 
-    /// The first block was read to its end.
+    /// Drops the first block, which was read to its end.
     fn consumed(&mut self, now_ns: u64, stream: u32) {
         if self.streams[stream].head == NONE {
             return;
@@ -301,7 +301,7 @@ impl Pool {
         }
     }
 
-    /// A block is in no stream and no list any more: its frame and its place in the file are free.
+    /// Frees the frame and the place in the file of a block that is in no stream and no list.
     fn forget(&mut self, block: u32) {
         let found = self.streams.blocks[block];
         if found.frame != NONE {
@@ -335,8 +335,8 @@ impl Pool {
         }
     }
 
-    /// Begins to read blocks in a row: how many. What is urgent takes what frames there are, also
-    /// those of blocks that others will want; the rest waits until all of the run has frames.
+    /// Begins to read a run of blocks back, and returns how many. An urgent read takes any frame, even
+    /// of blocks that others will want; another one waits until the whole run has frames.
     fn read_back(&mut self, now_ns: u64, first: u32, count: u32, urgent: bool) -> u32 {
         if !self.transfers.has_room() || (!urgent && self.frames.available() < count) {
             return 0;
@@ -360,7 +360,7 @@ impl Pool {
         read
     }
 
-    /// Readers that wait for a block that could not be begun to be read.
+    /// Tries again for readers whose block could not be read back before.
     fn serve_readers(&mut self, now_ns: u64) {
         let mut stream = 0;
         while self.waiting_readers > 0 && (stream as usize) < self.streams.len() {
@@ -372,7 +372,7 @@ impl Pool {
         }
     }
 
-    /// A transfer is over.
+    /// Ends a transfer.
     fn done(&mut self, now_ns: u64, number: u32, fault: Option<i32>) {
         let Some(transfer) = self.transfers.end(number) else { return };
         if transfer.writes {
@@ -388,7 +388,7 @@ impl Pool {
         }
     }
 
-    /// A block was written, or could not be.
+    /// Handles a block that was written, or could not be.
     fn written(&mut self, block: u32, well: bool) {
         let Block { stream, gone, .. } = self.streams.blocks[block];
         self.streams.tally(block, |counts| match well {
@@ -409,7 +409,7 @@ impl Pool {
         }
     }
 
-    /// A block came back from the file, or could not.
+    /// Handles a block that was read back, or could not be.
     fn came_back(&mut self, now_ns: u64, block: u32, fault: Option<i32>) {
         let Block { stream, gone, .. } = self.streams.blocks[block];
         if fault.is_none() {
@@ -440,7 +440,7 @@ impl Pool {
         }
     }
 
-    /// The writer wants no frame, and an empty last block is given up.
+    /// Takes back a writer's wish for a frame, and drops its last block if that is empty.
     fn withdraw(&mut self, stream: u32, empty: bool) {
         let at = &mut self.streams[stream];
         if core::mem::take(&mut at.appending) {
@@ -458,7 +458,7 @@ impl Pool {
         self.forget(last);
     }
 
-    /// The reader has gone: only the last block is left, at most.
+    /// Drops all blocks but the last: the reader has gone.
     fn abandon(&mut self, stream: u32) {
         while self.streams[stream].head != self.streams[stream].tail {
             self.drop_head(stream);
@@ -467,7 +467,7 @@ impl Pool {
         self.waiting_readers -= u32::from(wanting);
     }
 
-    /// Both ends have gone, and all that was in the stream goes.
+    /// Drops everything in a stream: both ends have gone.
     fn close(&mut self, stream: u32) {
         self.abandon(stream);
         if self.streams[stream].head != NONE {

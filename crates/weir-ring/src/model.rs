@@ -252,7 +252,7 @@ fn a_flag_that_is_set_ends_the_wait_for_it() {
     });
 }
 
-/// Two rings with one reader that looks at the board alone.
+/// Two rings with one reader that looks only at the board.
 struct Gathered {
     heaps: [Heap; 2],
     board: Board,
@@ -290,7 +290,7 @@ fn many_writers_lose_no_wake_up_of_their_one_reader() {
         let has = |ring: usize| rings[ring].look(&heaps[ring]).expect("sound").is_some();
         let mut seen = [false; 2];
         for ring in [0, 1] {
-            // Goes cold, and looks once more.
+            // The ring goes cold, and the reader looks once more.
             sleep::announce(&heaps[ring].header().reader_sleep.word, sleep::COLD);
             seen[ring] = has(ring);
         }

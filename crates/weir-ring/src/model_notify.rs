@@ -1,7 +1,7 @@
 //! The watcher, the inboxes it puts news into, and a wait for several at once, under loom. Run by
-//! `just loom`. Only the kernel is a stand-in: [`Inbox`], [`Fate`] and [`Rounds`] are what runs.
+//! `just loom`. Only the kernel is a stand-in: [`Inbox`], [`Fate`] and [`Rounds`] are the real ones.
 //!
-//! A wait sleeps on several words at once; here one lock stands for the kernel's, as in `Futex`.
+//! A wait sleeps on several words at once; one lock stands for the kernel's, as in `Futex`.
 
 use super::inbox::{Fate, Inbox, News, Sleeper};
 use super::notify::{Observer, Rounds};
@@ -35,7 +35,7 @@ impl Kernel {
     }
 }
 
-/// One who sleeps on a word that others share: an end, or the reader of many.
+/// Where one sleeps on a word that other processes share: an end, or the reader of many rings.
 struct Place {
     word: AtomicU32,
     kernel: Arc<Kernel>,
@@ -48,7 +48,7 @@ impl Sleeper for Place {
     }
 }
 
-/// A sleeper and its inbox, and one peer of it.
+/// A sleeper, its inbox, and one peer of it.
 struct Own {
     place: Arc<Place>,
     inbox: Arc<Inbox<Place>>,
@@ -63,7 +63,7 @@ impl Own {
         Own { place, inbox, peer }
     }
 
-    /// As an end does, and the reader of many: says so, looks, sleeps.
+    /// Announces its sleep, looks and sleeps, as an end and the reader of many rings do.
     fn until_news(&self) -> News {
         loop {
             if self.inbox.has_news() {
@@ -79,7 +79,7 @@ impl Own {
     }
 }
 
-/// The watcher: tells each of these, and looks again until all have heard.
+/// Tells all of these as the watcher does, and looks again until all have heard.
 fn tell(all: Vec<Arc<dyn Observer>>) {
     let mut rounds = Rounds::default();
     for one in &all {
@@ -116,7 +116,7 @@ fn a_death_reaches_a_sleeper_whose_word_another_process_sets_back() {
     });
 }
 
-/// One that takes its news while the watcher brings more: none is lost, and each is told.
+/// A sleeper takes its news while the watcher brings more: none is lost, and each is told.
 #[test]
 fn a_death_and_a_connection_are_both_heard() {
     check(2, || {
@@ -134,7 +134,7 @@ fn a_death_and_a_connection_are_both_heard() {
     });
 }
 
-/// One that moves to another place to sleep while its peer dies.
+/// A sleeper moves to another place while its peer dies.
 #[test]
 fn one_that_moves_hears_of_a_death_all_the_same() {
     check(2, || {
@@ -151,8 +151,8 @@ fn one_that_moves_hears_of_a_death_all_the_same() {
     });
 }
 
-/// One that has said that it sleeps, and does not go on before another has heard: a wait in its
-/// second look, a thread that is held by a debugger. The watcher tells the other all the same.
+/// A sleeper has announced its sleep and does not continue before another one has heard: it is in
+/// its second look, or a debugger holds it. The watcher tells the other one nevertheless.
 #[test]
 fn one_that_does_not_go_on_keeps_no_news_from_another() {
     check(2, || {
@@ -174,8 +174,8 @@ fn one_that_does_not_go_on_keeps_no_news_from_another() {
     });
 }
 
-/// Waits for any of these, in the order of `Wait`: a look, all say that they sleep, a second look,
-/// and the sleep on all words.
+/// Waits for any of these in the order of `Wait`: a look, the announcement of all sleeps, a second
+/// look, and the sleep on all words.
 fn wait_for_any(kernel: &Kernel, sleepers: &[&Own], mut is_ready: impl FnMut(&Own) -> bool) {
     while !sleepers.iter().any(|one| is_ready(one)) {
         let said: Vec<_> = sleepers
@@ -196,8 +196,8 @@ fn wait_for_any(kernel: &Kernel, sleepers: &[&Own], mut is_ready: impl FnMut(&Ow
     }
 }
 
-/// A wait for a pipe and for the reader of many, to which more connect than it lets in at once, so
-/// that it notifies itself; the watcher tells both, and waits for neither.
+/// A wait for a pipe and for the reader of many rings. More connect to the reader than it accepts
+/// at once, so it notifies itself. The watcher tells both, and waits for neither.
 #[test]
 fn a_wait_for_several_hears_of_each() {
     check(2, || {

@@ -1,24 +1,24 @@
 //! How long an end that must wait looks again and again before it sleeps.
 //!
-//! Waking a sleeper on another CPU costs tens of microseconds, looking costs the CPU. So an end
-//! looks for about what a wake-up costs where looking has succeeded of late, and hardly at all
-//! where it has not; and never when the other end needs this very CPU (measured: 25 times slower).
+//! Waking a sleeper on another CPU costs tens of microseconds; looking costs CPU time. So an end
+//! looks for about as long as a wake-up takes if looking has succeeded lately, and hardly at all if
+//! it has not. It never looks while the other end needs this very CPU (measured: 25 times slower).
 
 /// Where the other end last ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// On the CPU of this end.
     SameCpu,
-    /// On another.
+    /// On another CPU.
     OtherCpu,
-    /// It has not said.
+    /// The other end has not said.
     Unknown,
 }
 
-/// The least time to look, once that has failed often.
+/// The least time to look, after looking has often failed.
 const LEAST_NS: u64 = 1_000;
 
-/// The bound on looking, which follows how looking went.
+/// The time to look, which follows from the success of looking.
 #[derive(Clone, Debug)]
 pub struct Spin {
     most_ns: u64,
@@ -26,13 +26,13 @@ pub struct Spin {
 }
 
 impl Spin {
-    /// A bound that starts at, and never exceeds, what a wake-up costs.
+    /// Starts with the time that a wake-up takes, which is also the most.
     pub fn new(wake_ns: u64) -> Spin {
         let most_ns = wake_ns.max(LEAST_NS);
         Spin { most_ns, budget_ns: most_ns }
     }
 
-    /// How long to look this time.
+    /// Returns how long to look this time.
     pub fn budget_ns(&self, peer: Peer) -> u64 {
         match peer {
             Peer::SameCpu => 0,
@@ -41,7 +41,7 @@ impl Spin {
         }
     }
 
-    /// What was looked for came in time, or did not.
+    /// Learns whether looking succeeded in time.
     pub fn learn(&mut self, came: bool) {
         self.budget_ns = if came {
             (self.budget_ns * 2).min(self.most_ns)
@@ -52,8 +52,8 @@ impl Spin {
 }
 
 impl Spin {
-    /// The end slept so long. Where that was hardly more than waking it costs, looking longer
-    /// would have been better; this is how a bound that has become short grows again.
+    /// Learns how long the end slept. If that was hardly longer than a wake-up takes, a longer look
+    /// would have been better; so a time that has become short grows again.
     pub fn slept(&mut self, ns: u64) {
         if ns < self.most_ns * 2 {
             self.budget_ns = (self.budget_ns * 4).min(self.most_ns);
@@ -61,28 +61,28 @@ impl Spin {
     }
 }
 
-/// Whether an end that shares its CPU with the other gives the CPU up before it sleeps.
+/// Whether an end that shares its CPU with the other end gives up the CPU before it sleeps.
 ///
-/// Woken by every small write, a reader on the writer's CPU would run at once, take one record and
-/// sleep again: two switches a record. One that gives way once instead finds what the writer has
-/// written meanwhile, and neither needs a wake-up. Where others want the CPU, giving way costs a
-/// time slice: then it is left for a while, longer each time.
+/// A reader on the writer's CPU that every small write wakes runs at once, takes one record and
+/// sleeps again: two switches a record. If it yields once instead, it finds what the writer has
+/// written meanwhile, and neither needs a wake-up. If others want the CPU, yielding costs a time
+/// slice; then it is not done for a while, which grows each time.
 #[derive(Clone, Debug, Default)]
 pub struct Yielding {
     skip: u32,
     patience: u32,
 }
 
-/// Giving way for longer than this did not pay.
+/// Yielding for longer than this did not pay.
 const LONG_NS: u64 = 10_000_000;
 const MOST_PATIENCE: u32 = 1_024;
-/// With more writers of one reader than this, those on its CPU sleep at once: each that gives way
+/// If more writers than this wait for one reader, those on its CPU sleep at once: each that yields
 /// stays runnable, and the reader's share of its CPU shrinks. Measured on 2 CPUs with messages of
-/// 4 KiB: giving way pays with 64 writers and costs with 128 (docs/design/port.md).
+/// 4 KiB: yielding pays with 64 writers and costs with 128 (docs/design/port.md).
 const MOST_RIVALS: u32 = 96;
 
 impl Yielding {
-    /// Whether to give way this time, when so many ends wait for the other one, as far as is known.
+    /// Whether to yield this time, if `rivals` ends are known to wait for the other one.
     pub fn wants(&mut self, rivals: u32) -> bool {
         if rivals > MOST_RIVALS {
             return false;
@@ -92,7 +92,7 @@ impl Yielding {
         wants
     }
 
-    /// It took so long until the CPU came back, and what was waited for was there or not.
+    /// Learns how long it took to get the CPU back, and whether what was awaited had come.
     pub fn learn(&mut self, came: bool, ns: u64) {
         if came && ns < LONG_NS {
             self.patience = 0;

@@ -1,5 +1,5 @@
-//! Blocks, and the lists they are in. All of them lie in one table that never grows beyond what
-//! memory and file hold, so that nothing is allocated once it is full.
+//! Blocks, and the lists they are in. All lie in one table that never grows beyond what memory and
+//! file hold, so nothing is allocated once it is full.
 
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ pub const NONE: u32 = u32::MAX;
 pub enum State {
     /// The last of its stream, being filled.
     Open,
-    /// In memory only.
+    /// In memory only, full.
     Dirty,
     /// In memory only, and on the laundry list.
     Delayed,
@@ -20,7 +20,7 @@ pub enum State {
     Writing,
     /// In memory and in the file: written, and not read since.
     Clean,
-    /// In memory and in the file: read back, for a reader that will come.
+    /// In memory and in the file: read back for a reader that will come.
     Ahead,
     /// In the file, being read back.
     Reading,
@@ -31,40 +31,37 @@ pub enum State {
 /// One block.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
-    /// Counts appends to the pool.
+    /// The number of blocks that were appended to the pool before.
     pub age: u64,
-    /// Counts blocks of the stream.
+    /// Its number in its stream.
     pub sequence: u32,
-    /// Whose it is.
+    /// Its stream.
     pub stream: u32,
     /// The block after it in its stream, or in the list of unused ones.
     pub next: u32,
-    /// Its neighbours in the one list it is in besides.
+    /// Its neighbours in the one list that it is in besides.
     after: u32,
     before: u32,
-    /// Its frame.
+    /// Its frame, or [`NONE`].
     pub frame: u32,
-    /// Its place in the file.
+    /// Its place in the file, or [`NONE`].
     pub slot: u32,
-    /// Where it is.
     pub state: State,
-    /// It is no longer in its stream, and only waits for its transfer to end.
+    /// Whether it has left its stream, and only waits for its transfer to end.
     pub gone: bool,
 }
 
-/// A list of blocks that are in no other.
+/// A list of blocks; a block is in one list at most.
 #[derive(Clone, Copy, Debug)]
 pub struct List {
     /// The first, or [`NONE`].
     pub first: u32,
     /// The last, or [`NONE`].
     pub last: u32,
-    /// How many there are.
     pub count: u32,
 }
 
 impl List {
-    /// An empty list.
     pub const fn new() -> List {
         List { first: NONE, last: NONE, count: 0 }
     }
@@ -79,14 +76,12 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// A table of at most so many blocks, if there is memory for it.
-    pub fn new(most: usize) -> Result<Blocks, TryReserveError> {
-        let mut all = Vec::new();
-        all.try_reserve_exact(most)?;
-        Ok(Blocks { all, unused: NONE, most })
+    /// Makes a table of at most this many blocks, if there is memory for it.
+    pub fn new(most: u32) -> Result<Blocks, TryReserveError> {
+        Ok(Blocks { all: reserved(most)?, unused: NONE, most: most as usize })
     }
 
-    /// A new block, unless the table is full.
+    /// Makes a block, unless the table is full.
     pub fn make(&mut self, stream: u32, sequence: u32, age: u64, frame: u32) -> Option<u32> {
         let (next, slot, state, gone) = (NONE, NONE, State::Open, false);
         let (after, before) = (NONE, NONE);
@@ -110,7 +105,7 @@ impl Blocks {
         self.unused = at;
     }
 
-    /// Puts a block behind the last of a list.
+    /// Puts a block at the end of a list.
     pub fn push(&mut self, list: &mut List, at: u32) {
         self.insert(list, list.last, at);
     }
@@ -132,7 +127,7 @@ impl Blocks {
         list.count += 1;
     }
 
-    /// Takes a block out of the list it is in.
+    /// Takes a block out of its list.
     pub fn unlink(&mut self, list: &mut List, at: u32) {
         let (before, after) = (self[at].before, self[at].after);
         if before == NONE {
@@ -148,31 +143,45 @@ impl Blocks {
         list.count -= 1;
     }
 
-    /// Blocks in a row from here that lie in a row in the file only, at most so many.
+    /// Returns how many blocks from here on, at most `most`, are in the file only and in a row there.
     pub fn spilled_run(&self, first: u32, most: u32) -> u32 {
-        let (mut block, mut count) = (first, 1);
-        while count < most {
-            let next = self[block].next;
-            let follows = next != NONE
-                && self[next].state == State::Spilled
-                && self[next].slot == self[block].slot + 1;
-            if !follows {
-                break;
-            }
-            (block, count) = (next, count + 1);
-        }
-        count
+        let is_next_there = |at: u32, next: u32| {
+            self[next].state == State::Spilled && self[next].slot == self[at].slot + 1
+        };
+        let next = |at: u32| {
+            let next = self[at].next;
+            (next != NONE && is_next_there(at, next)).then_some(next)
+        };
+        follow(first, most, next).1
     }
 
-    /// The block after this one in its list.
+    /// Returns the block after this one in its list.
     pub fn after(&self, at: u32) -> u32 {
         self[at].after
     }
 
-    /// The block before this one in its list.
+    /// Returns the block before this one in its list.
     pub fn before(&self, at: u32) -> u32 {
         self[at].before
     }
+}
+
+/// Goes from a block to the next for at most `most` blocks. Returns the last, and how many they are.
+pub fn follow(first: u32, most: u32, next: impl Fn(u32) -> Option<u32>) -> (u32, u32) {
+    let (mut last, mut count) = (first, 1);
+    while count < most
+        && let Some(block) = next(last)
+    {
+        (last, count) = (block, count + 1);
+    }
+    (last, count)
+}
+
+/// Returns an empty vector for `most` items, which never allocates again, if there is memory for it.
+pub fn reserved<T>(most: u32) -> Result<Vec<T>, TryReserveError> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(most as usize)?;
+    Ok(all)
 }
 
 impl core::ops::Index<u32> for Blocks {

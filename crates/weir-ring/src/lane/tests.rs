@@ -1,4 +1,4 @@
-//! A lane against a queue of frames, and any words there can be in its memory.
+//! A lane against a queue of frames, and against any words in its memory.
 
 use super::heap::LaneHeap;
 use super::*;
@@ -50,7 +50,7 @@ proptest! {
         let heap = LaneHeap::new(2, ARENA_BYTES);
         let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
         let mut arena = Arena::new(ARENA_BYTES);
-        // Bytes not taken of each frame, and whether more follow.
+        // The bytes of each frame that were not taken, and whether the next frame continues it.
         let mut naive: VecDeque<(FrameKind, bool, VecDeque<u8>)> = VecDeque::new();
         for (number, step) in steps.into_iter().enumerate() {
             match step {
@@ -132,7 +132,7 @@ proptest! {
     }
 }
 
-/// Whether the reader's position is now the one a fresh writer may believe.
+/// Whether the reader's position is the one that a fresh writer may believe.
 fn words_agree(heap: &LaneHeap) -> bool {
     heap.lane(LANE).reader.read.load(Ordering::Relaxed) == 0
 }
@@ -185,13 +185,13 @@ fn who_does_not_look_is_notified_once() {
         look_away(&attention);
         look_at(&attention, how);
         assert!(!must_notify(&attention, true) && !must_notify(&attention, false));
-        assert_eq!(attention.load(Ordering::Relaxed), how, "it goes on looking so");
+        assert_eq!(attention.load(Ordering::Relaxed), how, "it keeps looking in this way");
     }
 }
 
 proptest! {
-    /// The reader asks seldom whether the writer wants room: often enough for a writer that found
-    /// more than half of the ring full to be notified until all is read.
+    /// The reader seldom asks whether the writer wants room, but notifies a writer that found more
+    /// than half of the ring full before all is read.
     #[test]
     fn a_writer_that_wants_room_is_notified_before_all_is_read(
         order in 0..RING_ORDERS,
@@ -222,7 +222,7 @@ proptest! {
     }
 }
 
-/// A memory whose bytes may change between two looks at them: it counts the copies out of it.
+/// A memory that counts the bytes copied out of it, which may change between two copies.
 struct Changing(LaneHeap, std::cell::Cell<usize>);
 
 impl LaneMemory for Changing {
@@ -244,8 +244,8 @@ impl LaneMemory for Changing {
     }
 }
 
-/// A copy of plain bytes may read them twice, and a peer may change them between the two: then
-/// what was checked is not what is used.
+/// A copy of plain bytes may read them twice, and a peer may change them in between. What was
+/// checked would then not be what is used.
 #[test]
 fn a_head_is_loaded_once_as_a_word_and_never_copied() {
     let memory = Changing(LaneHeap::new(2, 0), std::cell::Cell::new(0));
@@ -254,7 +254,7 @@ fn a_head_is_loaded_once_as_a_word_and_never_copied() {
     writer.publish(&memory, LANE);
     let frame = reader.look(&memory, LANE).expect("sound").expect("there");
     assert_eq!(memory.1.get(), 0, "nothing was copied to see the head");
-    // What the peer says now comes too late.
+    // What the peer stores now comes too late.
     memory.word(LANE, Place::INLINE, 0).store(u32::MAX, Ordering::Relaxed);
     assert_eq!(reader.look(&memory, LANE), Ok(Some(frame)));
     let mut out = [0; 99];
