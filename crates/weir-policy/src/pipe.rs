@@ -11,10 +11,10 @@ mod spin;
 mod wishes;
 
 pub use fencing::Fencing;
-pub use levers::{Caches, Levers, Trial, choose, fallback};
+pub use levers::{CacheSizes, Levers, RingTrial, choose, fallback};
 pub use slip::Slip;
-pub use spin::{Peer, Spin, Yielding};
-pub use wishes::Wishes;
+pub use spin::{PeerCpu, Spin, Yielding};
+pub use wishes::CapacityWishes;
 
 /// The largest capacity of a pipe.
 pub const MOST_BYTES: u64 = 1 << 30;
@@ -25,7 +25,7 @@ pub const ATOMIC_BYTES: u64 = 4096;
 
 /// The sizes of a pipe, all within their ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct PipeShape {
     capacity_bytes: u64,
     segment_bytes: u64,
     atomic_bytes: u64,
@@ -44,7 +44,7 @@ pub struct OutOfRange {
     pub most: u64,
 }
 
-impl Shape {
+impl PipeShape {
     /// Makes a shape of at least these sizes: capacity and segment are rounded up to a power of two.
     /// A size that is `None` follows from the others: a segment of an eighth of the capacity, an
     /// atomic bound of 4096 bytes or a segment, whichever is less.
@@ -57,7 +57,7 @@ impl Shape {
         capacity: u64,
         segment: Option<u64>,
         atomic: Option<u64>,
-    ) -> Result<Shape, OutOfRange> {
+    ) -> Result<PipeShape, OutOfRange> {
         let within = |what, asked: u64, least: u64, most: u64| {
             let inside = (least..=most).contains(&asked);
             inside.then_some(asked).ok_or(OutOfRange { what, asked, least, most })
@@ -70,7 +70,7 @@ impl Shape {
         let segment_bytes = segment.next_power_of_two();
         let atomic_bytes = atomic.unwrap_or(ATOMIC_BYTES.min(segment_bytes));
         within("atomic bound", atomic_bytes, 1, segment_bytes)?;
-        Ok(Shape { capacity_bytes, segment_bytes, atomic_bytes })
+        Ok(PipeShape { capacity_bytes, segment_bytes, atomic_bytes })
     }
 
     /// Makes a shape of this capacity. Segment and atomic bound are those `asked` for. Those not
@@ -83,13 +83,13 @@ impl Shape {
         capacity: u64,
         asked: (Option<u64>, Option<u64>),
         now: (Option<u64>, Option<u64>),
-    ) -> Result<Shape, OutOfRange> {
-        let plain = Shape::new(page_bytes, capacity, asked.0, None)?;
+    ) -> Result<PipeShape, OutOfRange> {
+        let plain = PipeShape::new(page_bytes, capacity, asked.0, None)?;
         let segments = (plain.capacity_bytes >> MOST_SHIFT).max(64)..=plain.capacity_bytes;
         let segment = asked.0.or(now.0.filter(|bytes| segments.contains(bytes)));
-        let plain = Shape::new(page_bytes, capacity, segment, None)?;
+        let plain = PipeShape::new(page_bytes, capacity, segment, None)?;
         let atomic = asked.1.or(now.1.filter(|bytes| (1..=plain.segment_bytes).contains(bytes)));
-        Shape::new(page_bytes, capacity, segment, atomic)
+        PipeShape::new(page_bytes, capacity, segment, atomic)
     }
 
     /// Returns the bytes that the pipe holds.
@@ -135,8 +135,8 @@ impl Shape {
 mod tests {
     use super::*;
 
-    fn shape(capacity: u64) -> Shape {
-        Shape::new(4096, capacity, None, None).expect("in range")
+    fn shape(capacity: u64) -> PipeShape {
+        PipeShape::new(4096, capacity, None, None).expect("in range")
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_is_out_of_range_is_refused_with_the_range() {
-        let refused = |c, s, a| Shape::new(4096, c, s, a).expect_err("refused");
+        let refused = |c, s, a| PipeShape::new(4096, c, s, a).expect_err("refused");
         assert_eq!((refused(0, None, None).what, refused(0, None, None).least), ("capacity", 1));
         assert_eq!(refused(MOST_BYTES + 1, None, None).most, MOST_BYTES);
         let segment = refused(1 << 20, Some(1 << 21), None);
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn what_was_not_asked_for_gives_way_to_another_capacity() {
         let sizes = |capacity, asked, now| {
-            let shape = Shape::fitted(4096, capacity, asked, now).expect("in range");
+            let shape = PipeShape::fitted(4096, capacity, asked, now).expect("in range");
             (shape.segment_bytes(), shape.atomic_bytes())
         };
         let now = (Some(8192), Some(1000));
@@ -183,7 +183,8 @@ mod tests {
         assert_eq!(sizes(65_536, (None, Some(9)), now), (8192, 9));
         assert_eq!(sizes(65_536, (None, None), (None, Some(0))), (8192, 4096));
         let asked = (Some(8192), None);
-        let refused = Shape::fitted(4096, 4 << 20, asked, now).expect_err("asked for, and no fit");
+        let refused =
+            PipeShape::fitted(4096, 4 << 20, asked, now).expect_err("asked for, and no fit");
         assert_eq!((refused.what, refused.least), ("segment", 16_384));
     }
 

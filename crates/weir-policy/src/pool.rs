@@ -6,12 +6,12 @@
 //! blocks that will be read last are put on the laundry list. They are written when frames run
 //! shorter still; a reader that comes to them, or frames that come free, cancel that.
 //!
-//! [`Pool::on`] takes an event and the time, and queues what is to be done ([`Pool::action`]).
-//! Nothing here waits or reads a clock, and nothing is allocated after [`Pool::new`] and
-//! [`Pool::open`].
+//! [`PoolPolicy::on`] takes an event and the time, and queues what is to be done ([`PoolPolicy::action`]).
+//! Nothing here waits or reads a clock, and nothing is allocated after [`PoolPolicy::new`] and
+//! [`PoolPolicy::open`].
 //!
-//! A pool joins parts that do not know each other: `Streams` with their blocks, `Frames` of memory,
-//! `Slots` of the file, the `Laundry` list, and `Transfers` under way. `choose` decides whose
+//! A pool joins parts that do not know each other: `Streams` with their blocks, `FrameTable` of memory,
+//! `FileSlots` of the file, the `Laundry` list, and `OpenTransfers` under way. `choose` decides whose
 //! blocks give way.
 
 mod blocks;
@@ -25,28 +25,28 @@ mod streams;
 mod transfers;
 
 pub use protocol::{
-    Action, Counts, Event, LEAST_FRAMES, MOST_CLUSTER, MOST_TRANSFERS, Rule, Settings,
+    Action, Counts, LEAST_FRAMES, MOST_CLUSTER, MOST_TRANSFERS, PoolEvent, PoolSettings, Rule,
 };
 pub use transfers::Transfer;
 
 use alloc::collections::{TryReserveError, VecDeque};
-use blocks::{Block, NONE, State};
-use frames::Frames;
+use blocks::{BlockState, NONE, PoolBlock};
+use frames::FrameTable;
 use laundry::Laundry;
-use slots::Slots;
+use slots::FileSlots;
 use stream::{LEAST_AHEAD, MOST_AHEAD};
 use streams::Streams;
-use transfers::Transfers;
+use transfers::OpenTransfers;
 
 /// The decisions of one pool.
 #[derive(Debug)]
-pub struct Pool {
-    settings: Settings,
+pub struct PoolPolicy {
+    settings: PoolSettings,
     streams: Streams,
-    frames: Frames,
-    slots: Slots,
+    frames: FrameTable,
+    slots: FileSlots,
     laundry: Laundry,
-    transfers: Transfers,
+    transfers: OpenTransfers,
     /// Streams whose writers wait for a frame, in the order of their requests.
     appending: VecDeque<u32>,
     /// Streams whose readers wait.
@@ -54,20 +54,20 @@ pub struct Pool {
     actions: VecDeque<Action>,
 }
 
-impl Pool {
+impl PoolPolicy {
     /// Makes a pool without streams.
     ///
     /// # Errors
     /// There is no memory for the tables of frames and blocks.
-    pub fn new(settings: Settings) -> Result<Pool, TryReserveError> {
+    pub fn new(settings: PoolSettings) -> Result<PoolPolicy, TryReserveError> {
         let settings = settings.bounded();
-        Ok(Pool {
+        Ok(PoolPolicy {
             settings,
             streams: Streams::new(settings.frames.saturating_add(settings.slots))?,
-            frames: Frames::new(settings.frames)?,
-            slots: Slots::new(settings.slots)?,
+            frames: FrameTable::new(settings.frames)?,
+            slots: FileSlots::new(settings.slots)?,
             laundry: Laundry::new(settings),
-            transfers: Transfers::new(settings.transfers)?,
+            transfers: OpenTransfers::new(settings.transfers)?,
             appending: VecDeque::new(),
             waiting_readers: 0,
             actions: VecDeque::new(),
@@ -86,18 +86,18 @@ impl Pool {
     }
 
     /// Handles an event.
-    pub fn on(&mut self, now_ns: u64, event: Event) {
+    pub fn on(&mut self, now_ns: u64, event: PoolEvent) {
         match event {
-            Event::Append(stream) => self.append(now_ns, stream),
-            Event::Seal(stream) => self.streams.seal(stream),
-            Event::Want(stream) => self.want(now_ns, stream),
-            Event::Release(stream) => self.release(stream),
-            Event::Consumed(stream) => self.consumed(now_ns, stream),
-            Event::Done { transfer, fault } => self.done(now_ns, transfer, fault),
-            Event::Tick => {}
-            Event::Withdraw { stream, empty } => self.withdraw(stream, empty),
-            Event::Abandon(stream) => self.abandon(stream),
-            Event::Close(stream) => self.close(stream),
+            PoolEvent::Append(stream) => self.append(now_ns, stream),
+            PoolEvent::Seal(stream) => self.streams.seal(stream),
+            PoolEvent::Want(stream) => self.want(now_ns, stream),
+            PoolEvent::Release(stream) => self.release(stream),
+            PoolEvent::Consumed(stream) => self.consumed(now_ns, stream),
+            PoolEvent::Done { transfer, fault } => self.done(now_ns, transfer, fault),
+            PoolEvent::Tick => {}
+            PoolEvent::Withdraw { stream, empty } => self.withdraw(stream, empty),
+            PoolEvent::Abandon(stream) => self.abandon(stream),
+            PoolEvent::Close(stream) => self.close(stream),
         }
         self.grant(now_ns);
         self.balance(now_ns);
@@ -159,7 +159,7 @@ impl Pool {
     }
 
     /// Returns the settings, within their bounds.
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self) -> PoolSettings {
         self.settings
     }
 
@@ -222,7 +222,7 @@ impl Pool {
             return;
         }
         let head = at.head;
-        if matches!(self.streams.blocks[head].state, State::Spilled | State::Reading) {
+        if matches!(self.streams.blocks[head].state, BlockState::Spilled | BlockState::Reading) {
             // The reader came before its block, so more must be read ahead.
             let at = &mut self.streams[stream];
             at.ahead = (at.ahead * 2).min(MOST_AHEAD);
@@ -237,22 +237,28 @@ impl Pool {
     /// Shows the first block, which is in memory, to the reader.
     fn show(&mut self, stream: u32) {
         let head = self.streams[stream].head;
-        if self.streams.blocks[head].state == State::Delayed {
+        if self.streams.blocks[head].state == BlockState::Delayed {
             self.laundry.reader_at(&mut self.streams, head);
         }
         self.unlist(head);
         self.streams[stream].reading = true;
         let block = &self.streams.blocks[head];
-        let in_file = matches!(block.state, State::Clean | State::Ahead);
+        let in_file = matches!(block.state, BlockState::Clean | BlockState::Ahead);
         self.actions.push_back(Action::Show { stream, frame: block.frame, in_file });
     }
 
     /// Takes a block out of the list of its state, except the laundry list.
     fn unlist(&mut self, block: u32) {
         match self.streams.blocks[block].state {
-            State::Dirty => self.streams.unlist_dirty(block),
-            State::Clean | State::Ahead => self.frames.unlist(&mut self.streams.blocks, block),
-            State::Open | State::Delayed | State::Writing | State::Reading | State::Spilled => {}
+            BlockState::Dirty => self.streams.unlist_dirty(block),
+            BlockState::Clean | BlockState::Ahead => {
+                self.frames.unlist(&mut self.streams.blocks, block)
+            }
+            BlockState::Open
+            | BlockState::Delayed
+            | BlockState::Writing
+            | BlockState::Reading
+            | BlockState::Spilled => {}
         }
     }
 
@@ -264,9 +270,15 @@ impl Pool {
         }
         let head = at.head;
         match self.streams.blocks[head].state {
-            State::Dirty => self.streams.dirty_again(head),
-            State::Clean | State::Ahead => self.frames.list(&mut self.streams.blocks, head),
-            State::Open | State::Delayed | State::Writing | State::Reading | State::Spilled => {}
+            BlockState::Dirty => self.streams.dirty_again(head),
+            BlockState::Clean | BlockState::Ahead => {
+                self.frames.list(&mut self.streams.blocks, head)
+            }
+            BlockState::Open
+            | BlockState::Delayed
+            | BlockState::Writing
+            | BlockState::Reading
+            | BlockState::Spilled => {}
         }
     }
 
@@ -288,13 +300,13 @@ impl Pool {
     fn drop_head(&mut self, stream: u32) {
         self.release(stream);
         let head = self.streams[stream].head;
-        if self.streams.blocks[head].state == State::Delayed {
+        if self.streams.blocks[head].state == BlockState::Delayed {
             self.laundry.cancel(&mut self.streams, head);
         }
         self.unlist(head);
         self.streams.pop_head(stream);
         let block = &mut self.streams.blocks[head];
-        if matches!(block.state, State::Writing | State::Reading) {
+        if matches!(block.state, BlockState::Writing | BlockState::Reading) {
             block.gone = true;
         } else {
             self.forget(head);
@@ -318,7 +330,7 @@ impl Pool {
         let mut left = self.streams[stream].ahead * self.settings.cluster;
         let mut block = self.streams[stream].head;
         while left > 0 && block != NONE && self.streams[stream].spilled > 0 {
-            if self.streams.blocks[block].state != State::Spilled {
+            if self.streams.blocks[block].state != BlockState::Spilled {
                 (block, left) = (self.streams.blocks[block].next, left - 1);
                 continue;
             }
@@ -365,7 +377,7 @@ impl Pool {
         let mut stream = 0;
         while self.waiting_readers > 0 && (stream as usize) < self.streams.len() {
             let of = &self.streams[stream];
-            if of.wanting && self.streams.blocks[of.head].state == State::Spilled {
+            if of.wanting && self.streams.blocks[of.head].state == BlockState::Spilled {
                 self.read_ahead(now_ns, stream);
             }
             stream += 1;
@@ -390,7 +402,7 @@ impl Pool {
 
     /// Handles a block that was written, or could not be.
     fn written(&mut self, block: u32, well: bool) {
-        let Block { stream, gone, .. } = self.streams.blocks[block];
+        let PoolBlock { stream, gone, .. } = self.streams.blocks[block];
         self.streams.tally(block, |counts| match well {
             true => counts.spilled += 1,
             false => counts.cancelled += 1,
@@ -398,7 +410,7 @@ impl Pool {
         if gone {
             self.forget(block);
         } else if well {
-            self.streams.blocks[block].state = State::Clean;
+            self.streams.blocks[block].state = BlockState::Clean;
             if !self.streams[stream].holds(block) {
                 self.frames.list(&mut self.streams.blocks, block);
             }
@@ -411,7 +423,7 @@ impl Pool {
 
     /// Handles a block that was read back, or could not be.
     fn came_back(&mut self, now_ns: u64, block: u32, fault: Option<i32>) {
-        let Block { stream, gone, .. } = self.streams.blocks[block];
+        let PoolBlock { stream, gone, .. } = self.streams.blocks[block];
         if fault.is_none() {
             self.streams.tally(block, |counts| counts.read_back += 1);
         }
@@ -425,7 +437,7 @@ impl Pool {
             self.waiting_readers -= 1;
         }
         let Some(fault) = fault else {
-            self.streams.blocks[block].state = State::Ahead;
+            self.streams.blocks[block].state = BlockState::Ahead;
             self.frames.list(&mut self.streams.blocks, block);
             if wanted {
                 self.show(stream);
@@ -448,7 +460,7 @@ impl Pool {
         }
         let (head, last) = (at.head, at.tail);
         let held = at.holds(last);
-        if !empty || last == NONE || self.streams.blocks[last].state != State::Open || held {
+        if !empty || last == NONE || self.streams.blocks[last].state != BlockState::Open || held {
             return;
         }
         if head == last {

@@ -25,7 +25,7 @@ const NONE: u32 = u32::MAX;
 
 /// A channel's neighbours in its queue.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct QueueLink {
     before: u32,
     after: u32,
     /// The queue it is in, or [`NONE`].
@@ -39,7 +39,7 @@ pub struct ReadyQueue {
     mask: u64,
     /// First and last of each queue.
     ends: [(u32, u32); PRIORITIES],
-    links: Vec<Link>,
+    links: Vec<QueueLink>,
     queued: usize,
 }
 
@@ -58,14 +58,14 @@ impl ReadyQueue {
     pub fn push(&mut self, index: u32, priority: u8) -> bool {
         let (at, queue) = (index as usize, usize::from(priority));
         if at >= self.links.len() {
-            let idle = Link { before: NONE, after: NONE, queue: NONE };
+            let idle = QueueLink { before: NONE, after: NONE, queue: NONE };
             self.links.resize(at + 1, idle);
         }
         if self.links[at].queue != NONE {
             return false;
         }
         let last = self.ends[queue].1;
-        self.links[at] = Link { before: last, after: NONE, queue: queue as u32 };
+        self.links[at] = QueueLink { before: last, after: NONE, queue: queue as u32 };
         match last {
             NONE => self.ends[queue].0 = index,
             last => self.links[last as usize].after = index,
@@ -95,7 +95,7 @@ impl ReadyQueue {
     pub fn push_front(&mut self, index: u32, priority: u8) {
         let queue = usize::from(priority);
         let first = self.ends[queue].0;
-        self.links[index as usize] = Link { before: NONE, after: first, queue: queue as u32 };
+        self.links[index as usize] = QueueLink { before: NONE, after: first, queue: queue as u32 };
         match first {
             NONE => self.ends[queue].1 = index,
             first => self.links[first as usize].before = index,
@@ -171,7 +171,7 @@ pub struct Rotation {
 
 /// Whether a channel was idle before its turn, or has one turn after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum TurnPace {
     /// It was idle.
     New,
     /// It was served before, and had more.
@@ -180,28 +180,28 @@ pub enum Pace {
 
 impl Rotation {
     /// Puts a channel in that has something, or has to be looked at. Returns whether it was put.
-    pub fn push(&mut self, index: u32, pace: Pace) -> bool {
+    pub fn push(&mut self, index: u32, pace: TurnPace) -> bool {
         self.ready.push(index, pace as u8)
     }
 
     /// Takes the next channel.
-    pub fn pop(&mut self) -> Option<(u32, Pace)> {
+    pub fn pop(&mut self) -> Option<(u32, TurnPace)> {
         let (index, queue) = self.ready.pop()?;
-        if queue == Pace::Busy as u8 {
+        if queue == TurnPace::Busy as u8 {
             self.new_turns = 0;
-            return Some((index, Pace::Busy));
+            return Some((index, TurnPace::Busy));
         }
         self.new_turns += 1;
         if self.new_turns > MOST_NEW_TURNS
-            && let Some(busy) = self.ready.first_of(Pace::Busy as u8)
+            && let Some(busy) = self.ready.first_of(TurnPace::Busy as u8)
         {
             // The busy one goes first, and the new one back to its place.
             self.ready.remove(busy);
             self.ready.push_front(index, queue);
             self.new_turns = 0;
-            return Some((busy, Pace::Busy));
+            return Some((busy, TurnPace::Busy));
         }
-        Some((index, Pace::New))
+        Some((index, TurnPace::New))
     }
 
     /// Takes a channel out.
@@ -333,7 +333,7 @@ const MOST_DOUBLINGS: u32 = 20;
 /// so a call that did all of it might never end. One unit is about the time of looking at a frame,
 /// a fraction of a microsecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Work {
+pub struct WorkBudget {
     left: u32,
 }
 
@@ -347,13 +347,13 @@ pub const WAIT_UNITS: u32 = 256;
 /// Bytes that are moved in the time of a look.
 const UNIT_BYTES: usize = 4096;
 
-impl Default for Work {
-    fn default() -> Work {
-        Work { left: WORK_UNITS }
+impl Default for WorkBudget {
+    fn default() -> WorkBudget {
+        WorkBudget { left: WORK_UNITS }
     }
 }
 
-impl Work {
+impl WorkBudget {
     /// Counts units that were done.
     #[inline]
     pub fn does(&mut self, units: u32) {

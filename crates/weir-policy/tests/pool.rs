@@ -2,7 +2,7 @@
 //! whose they are.
 
 use std::collections::VecDeque;
-use weir_policy::pool::{Action, Counts, Event, Pool, Rule, Settings};
+use weir_policy::pool::{Action, Counts, PoolEvent, PoolPolicy, PoolSettings, Rule};
 
 /// Frames of the pools here: clusters have four blocks, writing begins with eight frames left, and
 /// blocks are chosen with twelve left.
@@ -13,7 +13,7 @@ const CLUSTER: u64 = 4;
 
 /// A pool, and what it wants to be done.
 struct Table {
-    pool: Pool,
+    pool: PoolPolicy,
     now_ns: u64,
     granted: Vec<u32>,
     shown: VecDeque<(u32, bool)>,
@@ -23,21 +23,22 @@ struct Table {
 
 impl Table {
     fn new(rule: Rule, streams: u32) -> Table {
-        let settings = Settings { frames: FRAMES, slots: 5000, cluster: 4, transfers: 32, rule };
-        let mut pool = Pool::new(settings).expect("memory");
+        let settings =
+            PoolSettings { frames: FRAMES, slots: 5000, cluster: 4, transfers: 32, rule };
+        let mut pool = PoolPolicy::new(settings).expect("memory");
         (0..streams).for_each(|_| _ = pool.open(0));
         let (granted, failed) = (Vec::new(), Vec::new());
         let (shown, begun) = (VecDeque::new(), VecDeque::new());
         Table { pool, now_ns: 0, granted, shown, failed, begun }
     }
 
-    fn on(&mut self, event: Event) {
+    fn on(&mut self, event: PoolEvent) {
         self.pool.on(self.now_ns, event);
         while let Some(action) = self.pool.action() {
             match action {
                 Action::Grant { stream, .. } => {
                     self.granted.push(stream);
-                    self.on(Event::Seal(stream));
+                    self.on(PoolEvent::Seal(stream));
                 }
                 Action::Show { stream, in_file, .. } => self.shown.push_back((stream, in_file)),
                 Action::Fail { stream, .. } => self.failed.push(stream),
@@ -49,12 +50,12 @@ impl Table {
 
     /// So many blocks of a stream.
     fn write(&mut self, stream: u32, blocks: u32) {
-        (0..blocks).for_each(|_| self.on(Event::Append(stream)));
+        (0..blocks).for_each(|_| self.on(PoolEvent::Append(stream)));
     }
 
     /// Whether it was in memory, and whether only there.
     fn look(&mut self, stream: u32) -> Option<bool> {
-        self.on(Event::Want(stream));
+        self.on(PoolEvent::Want(stream));
         let (of, in_file) = self.shown.pop_front()?;
         assert_eq!(of, stream);
         Some(in_file)
@@ -65,14 +66,14 @@ impl Table {
             while self.look(stream).is_none() {
                 self.end(None);
             }
-            self.on(Event::Consumed(stream));
+            self.on(PoolEvent::Consumed(stream));
         }
     }
 
     /// The transfer that was begun first is over.
     fn end(&mut self, fault: Option<i32>) {
         let transfer = self.begun.pop_front().expect("something is under way");
-        self.on(Event::Done { transfer, fault });
+        self.on(PoolEvent::Done { transfer, fault });
     }
 
     fn settle(&mut self) {
@@ -142,7 +143,7 @@ fn what_is_being_written_is_read_from_memory() {
     assert!(!table.begun.is_empty());
     let used = table.pool.frames_used().0;
     assert_eq!(table.look(0), Some(false), "it is there");
-    table.on(Event::Consumed(0));
+    table.on(PoolEvent::Consumed(0));
     assert_eq!(table.pool.frames_used().0, used, "its frame stays the disk's");
     table.end(None);
     assert_eq!(table.pool.frames_used().0, used - 1);
@@ -213,7 +214,7 @@ fn two_clusters_are_read_ahead() {
         table.settle();
         for block in 0..2 * CLUSTER {
             assert!(table.look(0).is_some(), "block {block} after {} was not read ahead", 8 * read);
-            table.on(Event::Consumed(0));
+            table.on(PoolEvent::Consumed(0));
         }
     }
     table.settle();
@@ -249,7 +250,7 @@ fn a_pool_in_trouble_waits_for_need_and_not_for_time() {
     // Frames come free: there is no need to write, and nothing that time would change.
     table.read(0, 4);
     table.now_ns = due_ns;
-    table.on(Event::Tick);
+    table.on(PoolEvent::Tick);
     assert_eq!((table.begun.len(), table.pool.deadline_ns()), (0, None));
     // As many blocks again, and it is tried.
     table.write(0, 4);
@@ -265,10 +266,10 @@ fn a_stream_without_a_reader_keeps_its_last_block_only() {
         table.write(0, 1);
         table.settle();
     }
-    table.on(Event::Abandon(0));
+    table.on(PoolEvent::Abandon(0));
     table.settle();
     assert_eq!(table.pool.backlog(0), 1);
     assert!(table.pool.frames_used().0 + table.pool.slots_used().0 <= 2);
-    table.on(Event::Close(0));
+    table.on(PoolEvent::Close(0));
     assert_eq!((table.pool.frames_used().0, table.pool.slots_used().0), (0, 0));
 }

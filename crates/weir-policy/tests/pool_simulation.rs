@@ -5,13 +5,13 @@ mod pool_world;
 use pool_world::loads::{self, Kind, STREAMS};
 use pool_world::{Load, World};
 use std::collections::HashMap;
-use weir_policy::pool::{Rule, Settings};
+use weir_policy::pool::{PoolSettings, Rule};
 
 /// Shares of the largest backlog that memory holds.
 const SHARES: [f64; 2] = [0.25, 0.6];
 
-fn settings(frames: u32, rule: Rule) -> Settings {
-    Settings { frames, slots: 200_000, cluster: 4, transfers: 32, rule }
+fn settings(frames: u32, rule: Rule) -> PoolSettings {
+    PoolSettings { frames, slots: 200_000, cluster: 4, transfers: 32, rule }
 }
 
 /// A load, how many frames there are for it, and the fewest writes that are possible.

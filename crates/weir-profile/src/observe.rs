@@ -6,7 +6,7 @@ use super::clock;
 use super::cpu::Cpu;
 use super::layout::{LEASE_NS, SINCE_AT, UNTIL_AT, WORDS};
 use super::report::Report;
-use super::snapshot::{Snapshot, TableFault, middle};
+use super::snapshot::{TableFault, TableSnapshot, middle};
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use std::fs::File;
 use std::io;
@@ -32,7 +32,7 @@ pub struct Observed {
 /// A snapshot of a profile, with the kernel's CPU time and the time of day.
 #[derive(Clone, Debug)]
 pub struct Observation {
-    snapshot: Snapshot,
+    snapshot: TableSnapshot,
     cpu: Option<Cpu>,
     at: Instant,
     broken: bool,
@@ -105,9 +105,9 @@ impl Observed {
         Ok(Observation { broken: self.broken, ..Observation::now(self.read()?) })
     }
 
-    fn read(&self) -> io::Result<Snapshot> {
+    fn read(&self) -> io::Result<TableSnapshot> {
         let (a, b, c) = (self.words()?, self.words()?, self.words()?);
-        Snapshot::parse(&middle([&a, &b, &c])).map_err(wrong)
+        TableSnapshot::parse(&middle([&a, &b, &c])).map_err(wrong)
     }
 
     fn words(&self) -> io::Result<Vec<u64>> {
@@ -133,7 +133,7 @@ fn wrong(why: TableFault) -> io::Error {
 }
 
 impl Observation {
-    pub(super) fn now(snapshot: Snapshot) -> Observation {
+    pub(super) fn now(snapshot: TableSnapshot) -> Observation {
         let cpu = Cpu::of(snapshot.pid, snapshot.started_ticks);
         Observation { snapshot, cpu, at: Instant::now(), broken: false }
     }

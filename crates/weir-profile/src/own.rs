@@ -5,7 +5,7 @@ use super::names;
 use super::observe::Observation;
 use super::publish::{is_published, write_header};
 use super::report::Report;
-use super::snapshot::Snapshot;
+use super::snapshot::TableSnapshot;
 use super::table::{self, TABLE};
 use std::io;
 use std::sync::Mutex;
@@ -60,7 +60,7 @@ fn lock() -> std::sync::MutexGuard<'static, Option<(Observation, Option<Observat
 fn look() -> io::Result<Observation> {
     table::settle();
     let words: Vec<u64> = (0..WORDS).map(|at| TABLE.word(at).load(Ordering::Relaxed)).collect();
-    let snapshot = Snapshot::parse(&words);
+    let snapshot = TableSnapshot::parse(&words);
     let snapshot = snapshot.map_err(|wrong| io::Error::new(io::ErrorKind::InvalidData, wrong))?;
     Ok(Observation::now(snapshot))
 }

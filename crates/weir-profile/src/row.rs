@@ -45,7 +45,7 @@ impl ProfileRow {
 
 /// What happened between two snapshots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Difference {
+pub struct RowDifference {
     pub subroutines: Vec<ProfileRow>,
     pub calls: Vec<ProfileRow>,
     pub threads: usize,

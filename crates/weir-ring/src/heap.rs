@@ -1,14 +1,14 @@
 //! Memory on the heap, made of atomic words: for tests, miri and loom.
 
-use super::layout::Header;
-use super::{Area, Memory};
+use super::layout::PipeHeader;
+use super::{Area, RingMemory};
 use crate::primitive::{AtomicU32, Ordering};
 use std::ops::Range;
 
 /// A ring and an arena.
 #[derive(Debug)]
 pub struct Heap {
-    header: Header,
+    header: PipeHeader,
     ring: Vec<AtomicU32>,
     arena: Vec<AtomicU32>,
 }
@@ -56,7 +56,7 @@ fn for_each_word(
 impl Heap {
     /// Zeros of these sizes, powers of two of at least 8.
     pub fn new(ring_bytes: usize, arena_bytes: usize) -> Heap {
-        Heap { header: Header::default(), ring: zeros(ring_bytes), arena: zeros(arena_bytes) }
+        Heap { header: PipeHeader::default(), ring: zeros(ring_bytes), arena: zeros(arena_bytes) }
     }
 
     fn area(&self, area: Area) -> &[AtomicU32] {
@@ -64,8 +64,8 @@ impl Heap {
     }
 }
 
-impl Memory for Heap {
-    fn header(&self) -> &Header {
+impl RingMemory for Heap {
+    fn header(&self) -> &PipeHeader {
         &self.header
     }
 

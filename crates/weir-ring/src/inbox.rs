@@ -1,7 +1,7 @@
 //! The news for one sleeper: which peers died, and whether somebody connects. The watcher of its
 //! process puts news in. The sleeper takes them out, and sleeps only while there are none.
 
-use crate::notify::{Heard, Observer};
+use crate::notify::{Delivery, Recipient};
 use crate::primitive::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, fence};
 use std::sync::{Arc, PoisonError, TryLockError};
 
@@ -135,24 +135,24 @@ impl<S: Sleeper + ?Sized> Inbox<S> {
 }
 
 /// News that somebody connects.
-impl<S: Sleeper + ?Sized> Observer for Inbox<S> {
+impl<S: Sleeper + ?Sized> Recipient for Inbox<S> {
     #[inline]
     fn note(&self) {
         self.notify();
     }
 
     #[inline]
-    fn wake(&self) -> Heard {
+    fn wake(&self) -> Delivery {
         // Relaxed: ordered after the news by the fence in `note_news`.
         if self.asleep.load(Ordering::Relaxed) == 0 || !self.has_news() {
-            return Heard::Yes;
+            return Delivery::Yes;
         }
         // If the sleeper moves just now, it is awake, or the watcher looks at it again.
         let sleeper = try_lock(&self.sleeper).map(|sleeper| sleeper.clone());
         if let Some(sleeper) = sleeper {
             sleeper.wake();
         }
-        Heard::Perhaps
+        Delivery::Perhaps
     }
 
     #[inline]
@@ -202,7 +202,7 @@ impl<S: Sleeper + ?Sized> Fate<S> {
 }
 
 /// News that the peer died.
-impl<S: Sleeper + ?Sized> Observer for Fate<S> {
+impl<S: Sleeper + ?Sized> Recipient for Fate<S> {
     #[inline]
     fn note(&self) {
         // Release pairs with the acquire in `is_dead`; the inbox orders the rest.
@@ -210,11 +210,11 @@ impl<S: Sleeper + ?Sized> Observer for Fate<S> {
     }
 
     #[inline]
-    fn wake(&self) -> Heard {
+    fn wake(&self) -> Delivery {
         // Relaxed: only the watcher's thread uses it.
         if !self.is_said.load(Ordering::Relaxed) {
             if !self.inbox.try_note_gone(self.peer) {
-                return Heard::Perhaps;
+                return Delivery::Perhaps;
             }
             self.is_said.store(true, Ordering::Relaxed);
         }
@@ -239,10 +239,10 @@ mod tests {
         let peer = Fate::new(inbox.clone(), 7);
         let taking = inbox.gone.lock().expect("no panic");
         peer.note();
-        assert_eq!(peer.wake(), Heard::Perhaps, "it is looked at again");
+        assert_eq!(peer.wake(), Delivery::Perhaps, "it is looked at again");
         drop(taking);
         assert!(peer.is_dead() && !inbox.has_news());
-        assert_eq!((peer.wake(), peer.wake()), (Heard::Yes, Heard::Yes));
+        assert_eq!((peer.wake(), peer.wake()), (Delivery::Yes, Delivery::Yes));
         assert_eq!(inbox.take().gone, [7]);
     }
 }

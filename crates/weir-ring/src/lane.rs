@@ -40,7 +40,7 @@ const RESERVED_BYTES: usize = HEAD_BYTES;
 pub struct WriterLine {
     /// Bytes written and published.
     pub written: AtomicU64,
-    /// Where the ring lies: see [`Place`].
+    /// Where the ring lies: see [`LanePlace`].
     pub place: AtomicU64,
     /// [`AWAY`], [`LOOKING`] or [`LOOKING_WITH_BARRIER`]. The writer loads this after each frame and
     /// the reader seldom changes it, so it lies beside what the writer writes.
@@ -74,18 +74,18 @@ const _: () = assert!(size_of::<LaneWords>() == 256 && size_of::<WriterLine>() =
 
 /// A side of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum LinkSide {
     /// The side that accepts connections.
     Owner,
     /// The side that connected.
     Peer,
 }
 
-impl Side {
+impl LinkSide {
     /// Returns the other side.
     #[inline]
-    pub fn other(self) -> Side {
-        if self == Side::Owner { Side::Peer } else { Side::Owner }
+    pub fn other(self) -> LinkSide {
+        if self == LinkSide::Owner { LinkSide::Peer } else { LinkSide::Owner }
     }
 }
 
@@ -93,26 +93,26 @@ impl Side {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneId {
     /// The side that writes it.
-    pub writer: Side,
+    pub writer: LinkSide,
     /// The channel.
     pub channel: u32,
 }
 
 /// Where the ring of a lane lies: in an arena, or beside its positions, if it has 0 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct LanePlace {
     offset: u32,
     block_bytes: u32,
 }
 
-impl Place {
+impl LanePlace {
     /// Beside the positions.
-    pub const INLINE: Place = Place { offset: 0, block_bytes: 0 };
+    pub const INLINE: LanePlace = LanePlace { offset: 0, block_bytes: 0 };
 
     /// Returns the place of a block of the writer's arena.
     #[inline]
-    pub fn block(offset: u32, block_bytes: u32) -> Place {
-        Place { offset, block_bytes }
+    pub fn block(offset: u32, block_bytes: u32) -> LanePlace {
+        LanePlace { offset, block_bytes }
     }
 
     /// Returns offset and bytes of the block, if it is one.
@@ -134,20 +134,24 @@ impl Place {
 
     /// Checks a place that the writer alleges.
     #[inline]
-    fn from_word(word: u64, arena_bytes: u32) -> Result<Place, Corrupt> {
+    fn from_word(word: u64, arena_bytes: u32) -> Result<LanePlace, Corrupt> {
         let (offset, block_bytes) = (word as u32, (word >> 32) as u32);
         if word == 0 {
-            return Ok(Place::INLINE);
+            return Ok(LanePlace::INLINE);
         }
         let right = block_bytes.is_power_of_two()
             && (SMALLEST_BYTES..=LARGEST_BYTES).contains(&block_bytes)
             && offset.is_multiple_of(block_bytes)
             && offset.checked_add(block_bytes).is_some_and(|end| end <= arena_bytes);
-        if right { Ok(Place { offset, block_bytes }) } else { Err(Corrupt("the place of a lane")) }
+        if right {
+            Ok(LanePlace { offset, block_bytes })
+        } else {
+            Err(Corrupt("the place of a lane"))
+        }
     }
 }
 
-/// The memory that lanes are written against. Copies are plain accesses, as in [`super::Memory`],
+/// The memory that lanes are written against. Copies are plain accesses, as in [`super::RingMemory`],
 /// and each side copies its own bytes only: the writer those that were given back, the reader those
 /// that were published. Heads are atomic words: a hostile peer may store to them at any time.
 pub trait LaneMemory {
@@ -156,11 +160,11 @@ pub trait LaneMemory {
     /// Bytes of each of the two arenas.
     fn arena_bytes(&self) -> u32;
     /// A word of a lane's ring, at a multiple of 4 within its bytes.
-    fn word(&self, lane: LaneId, place: Place, at: usize) -> &AtomicU32;
+    fn word(&self, lane: LaneId, place: LanePlace, at: usize) -> &AtomicU32;
     /// Copies into a lane's ring; `at` and the bytes lie within its bytes.
-    fn copy_in(&self, lane: LaneId, place: Place, at: usize, from: &[u8]);
+    fn copy_in(&self, lane: LaneId, place: LanePlace, at: usize, from: &[u8]);
     /// Copies out of a lane's ring, within its bytes too.
-    fn copy_out(&self, lane: LaneId, place: Place, at: usize, to: &mut [u8]);
+    fn copy_out(&self, lane: LaneId, place: LanePlace, at: usize, to: &mut [u8]);
 }
 
 /// The kind of a frame.
@@ -204,7 +208,7 @@ const MORE: u8 = 1;
 
 /// The head of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct LaneFrame {
     /// Its kind.
     pub kind: FrameKind,
     /// Whether the next frame continues it.
@@ -230,7 +234,7 @@ pub fn needed(bytes: usize) -> usize {
 pub struct LaneWriter {
     written: u64,
     read: u64,
-    place: Place,
+    place: LanePlace,
 }
 
 impl LaneWriter {
@@ -273,13 +277,13 @@ impl LaneWriter {
 
     /// Returns where the ring lies.
     #[inline]
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> LanePlace {
         self.place
     }
 
     /// Moves the ring to another place; only while the lane is empty.
     #[inline]
-    pub fn move_to(&mut self, place: Place) {
+    pub fn move_to(&mut self, place: LanePlace) {
         assert!(self.is_empty(), "a lane is moved only while it is empty");
         self.place = place;
     }
@@ -323,13 +327,13 @@ impl LaneWriter {
 /// Returns the most bytes that a ring may hold when its writer is notified of room: half of a
 /// block. The small ring must be empty, so that it can be moved to a larger place.
 #[inline]
-fn roomy_fill(place: Place) -> u64 {
+fn roomy_fill(place: LanePlace) -> u64 {
     if place.as_block().is_some() { place.bytes() as u64 / 2 } else { 0 }
 }
 
 /// Returns where the part of the ring from a position lies, and how much of it is before the end.
 #[inline]
-fn split(place: Place, position: u64, bytes: usize) -> (usize, usize) {
+fn split(place: LanePlace, position: u64, bytes: usize) -> (usize, usize) {
     let at = position as usize & (place.bytes() - 1);
     (at, bytes.min(place.bytes() - at))
 }
@@ -342,7 +346,7 @@ pub struct LaneReader {
     written: u64,
     /// The reader's position when it last asked whether the writer wants room.
     asked: u64,
-    place: Place,
+    place: LanePlace,
     /// Bytes left of the frame that was looked at, whose head is before `read`.
     left: u16,
     begun: Option<(FrameKind, bool)>,
@@ -354,9 +358,9 @@ impl LaneReader {
         &mut self,
         memory: &impl LaneMemory,
         lane: LaneId,
-    ) -> Result<Option<Frame>, Corrupt> {
+    ) -> Result<Option<LaneFrame>, Corrupt> {
         if let Some((kind, more)) = self.begun {
-            return Ok(Some(Frame { kind, more, left: self.left.into() }));
+            return Ok(Some(LaneFrame { kind, more, left: self.left.into() }));
         }
         if self.read == self.written && !self.refresh(memory, lane)? {
             return Ok(None);
@@ -374,7 +378,7 @@ impl LaneReader {
         self.begun = Some((kind, more));
         self.left = left;
         self.read += HEAD_BYTES as u64;
-        Ok(Some(Frame { kind, more, left: left.into() }))
+        Ok(Some(LaneFrame { kind, more, left: left.into() }))
     }
 
     /// Looks whether anything was written to the empty lane.
@@ -386,7 +390,7 @@ impl LaneReader {
         if written == self.read {
             return Ok(false);
         }
-        let place = Place::from_word(line.place.load(Ordering::Relaxed), memory.arena_bytes())?;
+        let place = LanePlace::from_word(line.place.load(Ordering::Relaxed), memory.arena_bytes())?;
         let there = written.wrapping_sub(self.read);
         if there > place.bytes() as u64 || !there.is_multiple_of(4) {
             return Err(Corrupt("the writer's position"));
@@ -441,7 +445,7 @@ impl LaneReader {
         let line = &memory.lane(lane).reader;
         // Release pairs with the acquire in `LaneWriter::refresh`: it is read.
         line.read.store(self.read, Ordering::Release);
-        if self.place != Place::INLINE
+        if self.place != LanePlace::INLINE
             && self.read.wrapping_sub(self.asked) < self.place.bytes() as u64 / 4
         {
             return false;

@@ -130,7 +130,7 @@ pub struct AccountLine {
 /// The beginning of a pipe's memory.
 #[repr(C)]
 #[derive(Debug, Default)]
-pub struct Header {
+pub struct PipeHeader {
     /// Sizes.
     pub fixed: Fixed,
     /// The writer's positions.
@@ -153,5 +153,5 @@ pub struct Header {
 const _: () = {
     assert!(size_of::<Fixed>() == 128 && size_of::<EndLine>() == 128);
     assert!(size_of::<SleepLine>() == 128 && size_of::<TuningLine>() == 128);
-    assert!(size_of::<AccountLine>() == 128 && size_of::<Header>() == 1024);
+    assert!(size_of::<AccountLine>() == 128 && size_of::<PipeHeader>() == 1024);
 };

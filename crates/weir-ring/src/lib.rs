@@ -8,7 +8,7 @@
 //!
 //! `docs/layout.md` draws these bytes, and proves that no wake-up is lost.
 //!
-//! Nothing here waits or calls the kernel. The rings are written against [`Memory`]: a mapping, a
+//! Nothing here waits or calls the kernel. The rings are written against [`RingMemory`]: a mapping, a
 //! heap (tests and miri), or a model (loom).
 //!
 //! A peer is hostile. The rings load each word of the memory once, check it, and then use it.
@@ -41,7 +41,7 @@ mod model_notify;
 mod tests;
 
 use crate::primitive::AtomicU32;
-use layout::Header;
+use layout::PipeHeader;
 
 /// A part of a memory, beside the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,9 +62,9 @@ pub enum Area {
 /// are those that the writer has published, and those that it has not given back. Each side learns
 /// of the other's bytes by an Acquire load that pairs with the Release store after the last access.
 /// Only the rings of this crate, and views of one record of theirs, call these methods.
-pub trait Memory {
+pub trait RingMemory {
     /// The words that both ends use.
-    fn header(&self) -> &Header;
+    fn header(&self) -> &PipeHeader;
     /// Bytes of an area, a power of two.
     fn bytes(&self, area: Area) -> u64;
     /// Whether a record begins with two words.

@@ -6,7 +6,7 @@ use super::cluster::Cluster;
 use super::heap::Heap;
 use super::record::{RecordReader, RecordWriter, footprint};
 use super::stream::{StreamReader, StreamWriter};
-use super::{Memory, sleep};
+use super::{RingMemory, sleep};
 use crate::primitive::{AtomicU32, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 

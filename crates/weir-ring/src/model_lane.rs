@@ -3,7 +3,7 @@
 use super::board::Board;
 use super::lane::heap::LaneHeap;
 use super::lane::{
-    FrameKind, LOOKING_WITH_BARRIER, LaneId, LaneMemory, LaneReader, LaneWriter, Side,
+    FrameKind, LOOKING_WITH_BARRIER, LaneId, LaneMemory, LaneReader, LaneWriter, LinkSide,
     fence_before_last_look, footprint, look_at, look_away, must_notify,
 };
 use super::model::{CpuBarrier, Futex, until};
@@ -11,7 +11,7 @@ use super::sleep;
 use crate::primitive::AtomicU32;
 use loom::sync::Arc;
 
-const LANE: LaneId = LaneId { writer: Side::Peer, channel: 0 };
+const LANE: LaneId = LaneId { writer: LinkSide::Peer, channel: 0 };
 
 /// A lane, the boards of both sides, and where they sleep.
 struct ModelLane {
@@ -154,7 +154,7 @@ const LINK: usize = 0;
 const OWN: usize = 1;
 
 fn lane(channel: u32) -> LaneId {
-    LaneId { writer: Side::Peer, channel }
+    LaneId { writer: LinkSide::Peer, channel }
 }
 
 fn send_on_both(link: &ModelLink) {

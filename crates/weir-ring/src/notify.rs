@@ -11,7 +11,7 @@ use std::sync::Weak;
 
 /// The result of telling one recipient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum Delivery {
     /// It knows, or no longer exists.
     Yes,
     /// It was woken, or could not be told just now: the teller looks at it again.
@@ -19,12 +19,12 @@ pub enum Heard {
 }
 
 /// One that is told news. No method waits for anybody, and each may be called any number of times.
-pub trait Observer: Send + Sync {
+pub trait Recipient: Send + Sync {
     /// Notes that the news has come.
     fn note(&self);
 
     /// Wakes the one that is to hear it, if it sleeps.
-    fn wake(&self) -> Heard;
+    fn wake(&self) -> Delivery;
 
     /// Sets whether [`Rounds`] looks at it again, and returns the former value. Only a recipient
     /// that can be told again meanwhile needs this.
@@ -36,7 +36,7 @@ pub trait Observer: Send + Sync {
 }
 
 /// A recipient that may no longer exist.
-impl<T: Observer + ?Sized> Observer for Weak<T> {
+impl<T: Recipient + ?Sized> Recipient for Weak<T> {
     #[inline]
     fn note(&self) {
         if let Some(who) = self.upgrade() {
@@ -45,8 +45,8 @@ impl<T: Observer + ?Sized> Observer for Weak<T> {
     }
 
     #[inline]
-    fn wake(&self) -> Heard {
-        self.upgrade().map_or(Heard::Yes, |who| who.wake())
+    fn wake(&self) -> Delivery {
+        self.upgrade().map_or(Delivery::Yes, |who| who.wake())
     }
 
     #[inline]
@@ -68,12 +68,12 @@ impl<T> Default for Rounds<T> {
     }
 }
 
-impl<T: Observer> Rounds<T> {
+impl<T: Recipient> Rounds<T> {
     /// Tells one. Returns whether the rounds have to look at it again and did not before.
     #[inline]
     pub fn tell(&mut self, who: T) -> bool {
         who.note();
-        let is_new = who.wake() == Heard::Perhaps && !who.follow(true);
+        let is_new = who.wake() == Delivery::Perhaps && !who.follow(true);
         if is_new {
             self.unheard.push(who);
         }
@@ -84,7 +84,7 @@ impl<T: Observer> Rounds<T> {
     #[inline]
     pub fn go(&mut self) {
         self.unheard.retain(|who| {
-            let perhaps = who.wake() == Heard::Perhaps;
+            let perhaps = who.wake() == Delivery::Perhaps;
             if !perhaps {
                 who.follow(false);
             }

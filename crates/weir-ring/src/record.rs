@@ -11,7 +11,7 @@
 //! Records above [`INLINE_BYTES`] lie in the arena, in the order of the ring; their word says so.
 
 use super::layout::EndLine;
-use super::{Area, Corrupt, Memory, check_behind};
+use super::{Area, Corrupt, RingMemory, check_behind};
 use crate::primitive::Ordering;
 
 /// Longest record that lies in the ring itself.
@@ -50,40 +50,44 @@ fn footprint_after(head: u64, bytes: usize) -> (u64, u64) {
 
 /// A position in both areas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct RecordPosition {
     ring: u64,
     arena: u64,
 }
 
-impl Place {
+impl RecordPosition {
     /// Reads a line's position, and checks that a record can begin there.
     #[inline]
-    fn alleged(line: &EndLine) -> Result<Place, Corrupt> {
+    fn alleged(line: &EndLine) -> Result<RecordPosition, Corrupt> {
         // Acquire: an end that was handed on finds what its former owner did.
         let ring = line.position.load(Ordering::Acquire);
         let arena = line.arena.load(Ordering::Acquire);
         let right = ring.is_multiple_of(8) && arena.is_multiple_of(LINE_BYTES);
-        if right { Ok(Place { ring, arena }) } else { Err(Corrupt("the position of an end")) }
+        if right {
+            Ok(RecordPosition { ring, arena })
+        } else {
+            Err(Corrupt("the position of an end"))
+        }
     }
 
     #[inline]
-    fn after(self, (ring, arena): (u64, u64)) -> Place {
-        Place { ring: self.ring.wrapping_add(ring), arena: self.arena.wrapping_add(arena) }
+    fn after(self, (ring, arena): (u64, u64)) -> RecordPosition {
+        RecordPosition { ring: self.ring.wrapping_add(ring), arena: self.arena.wrapping_add(arena) }
     }
 }
 
 /// The sizes of both areas, and of a record's head.
 #[derive(Clone, Copy, Debug)]
-struct Sizes {
+struct RingSizes {
     ring: u64,
     arena: u64,
     head: u64,
 }
 
-impl Sizes {
-    fn of(memory: &impl Memory) -> Sizes {
+impl RingSizes {
+    fn of(memory: &impl RingMemory) -> RingSizes {
         let head = if memory.has_headers() { HEADER_BYTES } else { WORD_BYTES };
-        Sizes { ring: memory.bytes(Area::Ring), arena: memory.bytes(Area::Arena), head }
+        RingSizes { ring: memory.bytes(Area::Ring), arena: memory.bytes(Area::Arena), head }
     }
 
     #[inline]
@@ -98,7 +102,7 @@ impl Sizes {
 
     /// Returns where the bytes of a record at a position lie.
     #[inline]
-    fn payload(self, place: Place, bytes: usize) -> (Area, usize) {
+    fn payload(self, place: RecordPosition, bytes: usize) -> (Area, usize) {
         if bytes > INLINE_BYTES {
             (Area::Arena, (place.arena & (self.arena - 1)) as usize)
         } else {
@@ -116,21 +120,21 @@ impl Sizes {
 /// The writer's side of a record ring.
 #[derive(Debug)]
 pub struct RecordWriter {
-    written: Place,
-    seen: Place,
-    sizes: Sizes,
+    written: RecordPosition,
+    seen: RecordPosition,
+    sizes: RingSizes,
 }
 
 impl RecordWriter {
     /// Goes on where the memory says that the writer was.
-    pub fn resume(memory: &impl Memory) -> Result<RecordWriter, Corrupt> {
-        let written = Place::alleged(&memory.header().writer)?;
-        let mut writer = RecordWriter { written, seen: written, sizes: Sizes::of(memory) };
+    pub fn resume(memory: &impl RingMemory) -> Result<RecordWriter, Corrupt> {
+        let written = RecordPosition::alleged(&memory.header().writer)?;
+        let mut writer = RecordWriter { written, seen: written, sizes: RingSizes::of(memory) };
         writer.refresh(memory)?;
         Ok(writer)
     }
 
-    fn refresh(&mut self, memory: &impl Memory) -> Result<(), Corrupt> {
+    fn refresh(&mut self, memory: &impl RingMemory) -> Result<(), Corrupt> {
         let line = &memory.header().reader;
         let what = "the reader's position";
         // Acquire pairs with the release in `RecordReader::give_back`: the room is zeros.
@@ -149,7 +153,11 @@ impl RecordWriter {
     }
 
     /// Whether both areas have this room.
-    pub fn has_room(&mut self, memory: &impl Memory, room: (u64, u64)) -> Result<bool, Corrupt> {
+    pub fn has_room(
+        &mut self,
+        memory: &impl RingMemory,
+        room: (u64, u64),
+    ) -> Result<bool, Corrupt> {
         if self.is_known_to_fit(room) {
             return Ok(true);
         }
@@ -174,7 +182,7 @@ impl RecordWriter {
 
     /// Stores the second word of the next record, where records have one.
     #[inline]
-    pub fn put_header(&self, memory: &impl Memory, header: u32) {
+    pub fn put_header(&self, memory: &impl RingMemory, header: u32) {
         debug_assert_eq!(self.sizes.head, HEADER_BYTES);
         let at = self.sizes.ring_at(self.written.ring.wrapping_add(WORD_BYTES));
         // Relaxed: published by the commit that follows.
@@ -183,7 +191,7 @@ impl RecordWriter {
 
     /// Copies a part of the next record in, which has `whole` bytes and for which there is room.
     #[inline]
-    pub fn fill(&self, memory: &impl Memory, whole: usize, offset: usize, bytes: &[u8]) {
+    pub fn fill(&self, memory: &impl RingMemory, whole: usize, offset: usize, bytes: &[u8]) {
         let (area, at) = self.sizes.payload(self.written, whole);
         memory.copy_in(area, self.sizes.part(area, at, offset), bytes);
     }
@@ -196,7 +204,7 @@ impl RecordWriter {
 
     /// Makes the record of `bytes` appear, and moves on.
     #[inline]
-    pub fn commit(&mut self, memory: &impl Memory, bytes: usize) {
+    pub fn commit(&mut self, memory: &impl RingMemory, bytes: usize) {
         let kind = if bytes > INLINE_BYTES { IN_ARENA } else { 0 };
         let word = COMMITTED | kind | (bytes as u32 & LENGTH);
         // Release pairs with the acquire in `RecordReader::look`: the bytes are there.
@@ -206,7 +214,7 @@ impl RecordWriter {
 
     /// Leaves zeros where a record was begun and not committed. The plain stores begin behind the
     /// word, which is zero already and which the reader may load at any time.
-    pub fn abandon(&self, memory: &impl Memory, bytes: usize) {
+    pub fn abandon(&self, memory: &impl RingMemory, bytes: usize) {
         if bytes <= INLINE_BYTES {
             let (ring, _) = self.sizes.footprint(bytes);
             let at = self.sizes.ring_at(self.written.ring.wrapping_add(WORD_BYTES));
@@ -215,7 +223,7 @@ impl RecordWriter {
     }
 
     /// Stores the writer's position in the header: before it sleeps, or hands the end on.
-    pub fn say_position(&self, memory: &impl Memory) {
+    pub fn say_position(&self, memory: &impl RingMemory) {
         let line = &memory.header().writer;
         line.arena.store(self.written.arena, Ordering::Release);
         line.position.store(self.written.ring, Ordering::Release);
@@ -225,21 +233,21 @@ impl RecordWriter {
 /// The reader's side of a record ring.
 #[derive(Debug)]
 pub struct RecordReader {
-    read: Place,
-    given_back: Place,
-    sizes: Sizes,
+    read: RecordPosition,
+    given_back: RecordPosition,
+    sizes: RingSizes,
 }
 
 impl RecordReader {
     /// Goes on where the memory says that the reader was.
-    pub fn resume(memory: &impl Memory) -> Result<RecordReader, Corrupt> {
-        let read = Place::alleged(&memory.header().reader)?;
-        Ok(RecordReader { read, given_back: read, sizes: Sizes::of(memory) })
+    pub fn resume(memory: &impl RingMemory) -> Result<RecordReader, Corrupt> {
+        let read = RecordPosition::alleged(&memory.header().reader)?;
+        Ok(RecordReader { read, given_back: read, sizes: RingSizes::of(memory) })
     }
 
     /// Returns the length of the next record, if there is one.
     #[inline]
-    pub fn look(&self, memory: &impl Memory) -> Result<Option<usize>, Corrupt> {
+    pub fn look(&self, memory: &impl RingMemory) -> Result<Option<usize>, Corrupt> {
         // Acquire pairs with the release in `RecordWriter::commit`.
         let word = memory.word(self.sizes.ring_at(self.read.ring)).load(Ordering::Acquire);
         if word == 0 {
@@ -255,7 +263,7 @@ impl RecordReader {
 
     /// Returns the second word of the next record, if records have one and this one is there.
     #[inline]
-    pub fn header(&self, memory: &impl Memory) -> u32 {
+    pub fn header(&self, memory: &impl RingMemory) -> u32 {
         let at = self.sizes.ring_at(self.read.ring.wrapping_add(WORD_BYTES));
         // Relaxed: published by the commit that `look` has seen.
         memory.word(at).load(Ordering::Relaxed)
@@ -263,7 +271,7 @@ impl RecordReader {
 
     /// Copies a part of the next record out, which has `whole` bytes.
     #[inline]
-    pub fn copy_out(&self, memory: &impl Memory, whole: usize, offset: usize, to: &mut [u8]) {
+    pub fn copy_out(&self, memory: &impl RingMemory, whole: usize, offset: usize, to: &mut [u8]) {
         let (area, at) = self.sizes.payload(self.read, whole);
         memory.copy_out(area, self.sizes.part(area, at, offset), to);
     }
@@ -276,7 +284,7 @@ impl RecordReader {
 
     /// Goes past the next record, which has `bytes` bytes.
     #[inline]
-    pub fn consume(&mut self, memory: &impl Memory, bytes: usize, dirties: bool) {
+    pub fn consume(&mut self, memory: &impl RingMemory, bytes: usize, dirties: bool) {
         if dirties && bytes > INLINE_BYTES {
             let (area, at) = self.sizes.payload(self.read, bytes);
             memory.dirty(area, at, bytes);
@@ -302,7 +310,7 @@ impl RecordReader {
     }
 
     /// Gives what was read back to the writer.
-    pub fn give_back(&mut self, memory: &impl Memory) {
+    pub fn give_back(&mut self, memory: &impl RingMemory) {
         let bytes = self.read.ring.wrapping_sub(self.given_back.ring);
         memory.zero(self.sizes.ring_at(self.given_back.ring), bytes as usize);
         self.given_back = self.read;

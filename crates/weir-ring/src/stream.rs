@@ -1,6 +1,6 @@
 //! A ring of bytes. It is full when `written - read == capacity`.
 
-use super::{Area, Corrupt, Memory, check_behind};
+use super::{Area, Corrupt, RingMemory, check_behind};
 use crate::primitive::Ordering;
 
 /// The writer's side of a stream.
@@ -26,7 +26,7 @@ fn offset(position: u64, capacity: u64) -> usize {
 
 impl StreamWriter {
     /// Goes on where the memory says that the writer was.
-    pub fn resume(memory: &impl Memory) -> Result<StreamWriter, Corrupt> {
+    pub fn resume(memory: &impl RingMemory) -> Result<StreamWriter, Corrupt> {
         let capacity = memory.bytes(Area::Ring);
         // Acquire: an end that was handed on finds what its former owner published.
         let written = memory.header().writer.position.load(Ordering::Acquire);
@@ -36,7 +36,7 @@ impl StreamWriter {
     }
 
     /// Returns the known room, or all there is if less than `needed` is known.
-    pub fn room(&mut self, memory: &impl Memory, needed: u64) -> Result<u64, Corrupt> {
+    pub fn room(&mut self, memory: &impl RingMemory, needed: u64) -> Result<u64, Corrupt> {
         let known = self.capacity - self.fill();
         if known >= needed {
             return Ok(known);
@@ -50,13 +50,13 @@ impl StreamWriter {
     }
 
     /// Copies in bytes for which there is room. The reader does not see them yet.
-    pub fn put(&mut self, memory: &impl Memory, bytes: &[u8]) {
+    pub fn put(&mut self, memory: &impl RingMemory, bytes: &[u8]) {
         memory.copy_in(Area::Ring, offset(self.written, self.capacity), bytes);
         self.written = self.written.wrapping_add(bytes.len() as u64);
     }
 
     /// Shows the reader all that was put.
-    pub fn publish(&self, memory: &impl Memory) {
+    pub fn publish(&self, memory: &impl RingMemory) {
         // Release pairs with the acquire in `StreamReader::available`: the bytes are there.
         memory.header().writer.position.store(self.written, Ordering::Release);
     }
@@ -76,7 +76,7 @@ impl StreamWriter {
 
 impl StreamReader {
     /// Goes on where the memory says that the reader was.
-    pub fn resume(memory: &impl Memory) -> Result<StreamReader, Corrupt> {
+    pub fn resume(memory: &impl RingMemory) -> Result<StreamReader, Corrupt> {
         let capacity = memory.bytes(Area::Ring);
         let read = memory.header().reader.position.load(Ordering::Acquire);
         let mut reader = StreamReader { read, written_seen: read, capacity };
@@ -85,7 +85,7 @@ impl StreamReader {
     }
 
     /// Returns the bytes known to be there, or all there are if fewer than `needed` are known.
-    pub fn available(&mut self, memory: &impl Memory, needed: u64) -> Result<u64, Corrupt> {
+    pub fn available(&mut self, memory: &impl RingMemory, needed: u64) -> Result<u64, Corrupt> {
         let known = self.written_seen.wrapping_sub(self.read);
         if known >= needed {
             return Ok(known);
@@ -101,7 +101,7 @@ impl StreamReader {
     }
 
     /// Copies the next bytes out, which are there, and moves on.
-    pub fn take(&mut self, memory: &impl Memory, to: &mut [u8], dirties: bool) {
+    pub fn take(&mut self, memory: &impl RingMemory, to: &mut [u8], dirties: bool) {
         let at = offset(self.read, self.capacity);
         memory.copy_out(Area::Ring, at, to);
         if dirties {
@@ -111,7 +111,7 @@ impl StreamReader {
     }
 
     /// Gives the room of what was taken back to the writer.
-    pub fn publish(&self, memory: &impl Memory) {
+    pub fn publish(&self, memory: &impl RingMemory) {
         // Release pairs with the acquire in `StreamWriter::room`.
         memory.header().reader.position.store(self.read, Ordering::Release);
     }

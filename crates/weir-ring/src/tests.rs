@@ -1,10 +1,10 @@
 //! The rings against a naive reference: a queue.
 
 use super::heap::Heap;
-use super::layout::{self, Header};
+use super::layout::{self, PipeHeader};
 use super::record::{INLINE_BYTES, RecordReader, RecordWriter, footprint};
 use super::stream::{StreamReader, StreamWriter};
-use super::{Area, Corrupt, Memory, sleep};
+use super::{Area, Corrupt, RingMemory, sleep};
 use crate::primitive::{AtomicU32, Ordering};
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -203,6 +203,6 @@ fn a_nap_is_announced_and_taken_once() {
 #[test]
 fn the_layout_begins_with_its_name() {
     assert_eq!(&layout::MAGIC.to_le_bytes(), b"weirpipe");
-    assert_eq!(size_of::<Header>() % 128, 0);
+    assert_eq!(size_of::<PipeHeader>() % 128, 0);
     assert_eq!(Heap::new(64, 0).bytes(Area::Arena), 0);
 }

@@ -20,7 +20,7 @@ pub struct Levers {
 
 /// The sizes of the caches; 0 where unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Caches {
+pub struct CacheSizes {
     /// The second level, which a CPU has for itself.
     pub second_bytes: u64,
     /// The third level, which CPUs share.
@@ -29,7 +29,7 @@ pub struct Caches {
 
 /// One trial: a stream of chunks between two CPUs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Trial {
+pub struct RingTrial {
     /// The capacity tried.
     pub capacity_bytes: u64,
     /// Whether the reader dirtied lines.
@@ -49,7 +49,7 @@ const SLIP_NS: u64 = 1_000;
 
 /// Chooses without trials: a ring twice the second-level cache, within 1 to 4 MiB and a quarter of
 /// the third-level cache.
-pub fn fallback(caches: Caches) -> Levers {
+pub fn fallback(caches: CacheSizes) -> Levers {
     let third = if caches.third_bytes == 0 { u64::MAX } else { caches.third_bytes / 4 };
     let fits = |bytes: u64| if bytes == 0 { 0 } else { 1 << bytes.ilog2() };
     let capacity_bytes = (2 * caches.second_bytes)
@@ -60,8 +60,8 @@ pub fn fallback(caches: Caches) -> Levers {
 }
 
 /// Chooses the smallest capacity that is about as fast as the fastest, and the habit that helps it.
-pub fn choose(caches: Caches, trials: &[Trial], wake_ns: u64) -> Levers {
-    let best = |of: &dyn Fn(&Trial) -> bool| {
+pub fn choose(caches: CacheSizes, trials: &[RingTrial], wake_ns: u64) -> Levers {
+    let best = |of: &dyn Fn(&RingTrial) -> bool| {
         trials.iter().filter(|trial| of(trial)).map(|trial| trial.rate).fold(0.0, f64::max)
     };
     let fastest = best(&|_| true);
@@ -79,17 +79,17 @@ pub fn choose(caches: Caches, trials: &[Trial], wake_ns: u64) -> Levers {
 mod tests {
     use super::*;
 
-    const CACHES: Caches = Caches { second_bytes: 1 << 20, third_bytes: 32 << 20 };
+    const CACHES: CacheSizes = CacheSizes { second_bytes: 1 << 20, third_bytes: 32 << 20 };
 
-    fn trial(mib: u64, dirties: bool, rate: f64) -> Trial {
-        Trial { capacity_bytes: mib << 20, dirties, rate }
+    fn trial(mib: u64, dirties: bool, rate: f64) -> RingTrial {
+        RingTrial { capacity_bytes: mib << 20, dirties, rate }
     }
 
     #[test]
     fn without_trials_the_ring_lies_between_the_caches() {
         assert_eq!(fallback(CACHES).capacity_bytes, 2 << 20);
-        assert_eq!(fallback(Caches::default()).capacity_bytes, 1 << 20);
-        let small = Caches { second_bytes: 4 << 20, third_bytes: 6 << 20 };
+        assert_eq!(fallback(CacheSizes::default()).capacity_bytes, 1 << 20);
+        let small = CacheSizes { second_bytes: 4 << 20, third_bytes: 6 << 20 };
         assert_eq!(fallback(small).capacity_bytes, 1 << 20);
         assert_eq!(choose(CACHES, &[], 0), fallback(CACHES));
     }

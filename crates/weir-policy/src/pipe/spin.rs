@@ -6,7 +6,7 @@
 
 /// Where the other end last ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peer {
+pub enum PeerCpu {
     /// On the CPU of this end.
     SameCpu,
     /// On another CPU.
@@ -33,11 +33,11 @@ impl Spin {
     }
 
     /// Returns how long to look this time.
-    pub fn budget_ns(&self, peer: Peer) -> u64 {
+    pub fn budget_ns(&self, peer: PeerCpu) -> u64 {
         match peer {
-            Peer::SameCpu => 0,
-            Peer::OtherCpu => self.budget_ns,
-            Peer::Unknown => self.budget_ns.min(self.most_ns / 4),
+            PeerCpu::SameCpu => 0,
+            PeerCpu::OtherCpu => self.budget_ns,
+            PeerCpu::Unknown => self.budget_ns.min(self.most_ns / 4),
         }
     }
 
@@ -111,9 +111,9 @@ mod tests {
     fn never_on_the_cpu_the_other_end_needs() {
         let mut spin = Spin::new(20_000);
         spin.learn(true);
-        assert_eq!(spin.budget_ns(Peer::SameCpu), 0);
-        assert_eq!(spin.budget_ns(Peer::OtherCpu), 20_000);
-        assert_eq!(spin.budget_ns(Peer::Unknown), 5_000);
+        assert_eq!(spin.budget_ns(PeerCpu::SameCpu), 0);
+        assert_eq!(spin.budget_ns(PeerCpu::OtherCpu), 20_000);
+        assert_eq!(spin.budget_ns(PeerCpu::Unknown), 5_000);
     }
 
     #[test]
@@ -148,9 +148,9 @@ mod tests {
     fn failing_shortens_it_and_succeeding_restores_it() {
         let mut spin = Spin::new(20_000);
         (0..20).for_each(|_| spin.learn(false));
-        assert_eq!(spin.budget_ns(Peer::OtherCpu), 1_000);
+        assert_eq!(spin.budget_ns(PeerCpu::OtherCpu), 1_000);
         (0..20).for_each(|_| spin.learn(true));
-        assert_eq!(spin.budget_ns(Peer::OtherCpu), 20_000);
+        assert_eq!(spin.budget_ns(PeerCpu::OtherCpu), 20_000);
     }
 
     #[test]
@@ -158,8 +158,8 @@ mod tests {
         let mut spin = Spin::new(20_000);
         (0..20).for_each(|_| spin.learn(false));
         spin.slept(1_000_000);
-        assert_eq!(spin.budget_ns(Peer::OtherCpu), 1_000);
+        assert_eq!(spin.budget_ns(PeerCpu::OtherCpu), 1_000);
         (0..3).for_each(|_| spin.slept(30_000));
-        assert_eq!(spin.budget_ns(Peer::OtherCpu), 20_000);
+        assert_eq!(spin.budget_ns(PeerCpu::OtherCpu), 20_000);
     }
 }

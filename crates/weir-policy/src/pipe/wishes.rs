@@ -14,18 +14,18 @@ const MOST_IN_ALL: u64 = 4;
 
 /// The capacity that may still be granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wishes {
+pub struct CapacityWishes {
     most_bytes: u64,
     left_bytes: u64,
 }
 
-impl Wishes {
+impl CapacityWishes {
     /// Starts with a pipe of this capacity. The largest that is granted is `most_bytes`, or by
     /// default 16 times this capacity or the usual one of pipes, whichever is more.
-    pub fn new(capacity_bytes: u64, usual_bytes: u64, most_bytes: Option<u64>) -> Wishes {
+    pub fn new(capacity_bytes: u64, usual_bytes: u64, most_bytes: Option<u64>) -> CapacityWishes {
         let most = capacity_bytes.saturating_mul(MOST_TIMES).max(usual_bytes);
         let most_bytes = most_bytes.unwrap_or(most).min(MOST_BYTES);
-        Wishes { most_bytes, left_bytes: MOST_IN_ALL * most_bytes }
+        CapacityWishes { most_bytes, left_bytes: MOST_IN_ALL * most_bytes }
     }
 
     /// Returns the largest capacity that is granted now.
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn a_wish_is_bounded_and_so_are_all_of_them() {
-        let mut wishes = Wishes::new(65_536, 4096, None);
+        let mut wishes = CapacityWishes::new(65_536, 4096, None);
         assert_eq!(wishes.most_bytes(), 1 << 20);
         for left in [3 << 20, 2 << 20, 1 << 20, 0] {
             wishes.grant(1 << 20);
@@ -57,9 +57,9 @@ mod tests {
 
     #[test]
     fn what_is_usual_is_granted_and_what_is_said_holds() {
-        assert_eq!(Wishes::new(4096, 1 << 20, None).most_bytes(), 1 << 20);
-        assert_eq!(Wishes::new(4096, 1 << 20, Some(8192)).most_bytes(), 8192);
-        assert_eq!(Wishes::new(4096, 1 << 20, Some(0)).most_bytes(), 0);
-        assert_eq!(Wishes::new(MOST_BYTES, 1, Some(u64::MAX)).most_bytes(), MOST_BYTES);
+        assert_eq!(CapacityWishes::new(4096, 1 << 20, None).most_bytes(), 1 << 20);
+        assert_eq!(CapacityWishes::new(4096, 1 << 20, Some(8192)).most_bytes(), 8192);
+        assert_eq!(CapacityWishes::new(4096, 1 << 20, Some(0)).most_bytes(), 0);
+        assert_eq!(CapacityWishes::new(MOST_BYTES, 1, Some(u64::MAX)).most_bytes(), MOST_BYTES);
     }
 }

@@ -9,7 +9,7 @@ pub const NONE: u32 = u32::MAX;
 
 /// Where a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum BlockState {
     /// The last of its stream, being filled.
     Open,
     /// In memory only, full.
@@ -30,7 +30,7 @@ pub enum State {
 
 /// One block.
 #[derive(Clone, Copy, Debug)]
-pub struct Block {
+pub struct PoolBlock {
     /// The number of blocks that were appended to the pool before.
     pub age: u64,
     /// Its number in its stream.
@@ -46,14 +46,14 @@ pub struct Block {
     pub frame: u32,
     /// Its place in the file, or [`NONE`].
     pub slot: u32,
-    pub state: State,
+    pub state: BlockState,
     /// Whether it has left its stream, and only waits for its transfer to end.
     pub gone: bool,
 }
 
 /// A list of blocks; a block is in one list at most.
 #[derive(Clone, Copy, Debug)]
-pub struct List {
+pub struct BlockList {
     /// The first, or [`NONE`].
     pub first: u32,
     /// The last, or [`NONE`].
@@ -61,16 +61,16 @@ pub struct List {
     pub count: u32,
 }
 
-impl List {
-    pub const fn new() -> List {
-        List { first: NONE, last: NONE, count: 0 }
+impl BlockList {
+    pub const fn new() -> BlockList {
+        BlockList { first: NONE, last: NONE, count: 0 }
     }
 }
 
 /// The table of all blocks.
 #[derive(Debug)]
 pub struct Blocks {
-    all: Vec<Block>,
+    all: Vec<PoolBlock>,
     unused: u32,
     most: usize,
 }
@@ -83,9 +83,10 @@ impl Blocks {
 
     /// Makes a block, unless the table is full.
     pub fn make(&mut self, stream: u32, sequence: u32, age: u64, frame: u32) -> Option<u32> {
-        let (next, slot, state, gone) = (NONE, NONE, State::Open, false);
+        let (next, slot, state, gone) = (NONE, NONE, BlockState::Open, false);
         let (after, before) = (NONE, NONE);
-        let block = Block { age, sequence, stream, next, after, before, frame, slot, state, gone };
+        let block =
+            PoolBlock { age, sequence, stream, next, after, before, frame, slot, state, gone };
         if self.unused != NONE {
             let at = self.unused;
             self.unused = self.all[at as usize].next;
@@ -106,12 +107,12 @@ impl Blocks {
     }
 
     /// Puts a block at the end of a list.
-    pub fn push(&mut self, list: &mut List, at: u32) {
+    pub fn push(&mut self, list: &mut BlockList, at: u32) {
         self.insert(list, list.last, at);
     }
 
     /// Puts a block into a list, behind another, or first if that is [`NONE`].
-    pub fn insert(&mut self, list: &mut List, behind: u32, at: u32) {
+    pub fn insert(&mut self, list: &mut BlockList, behind: u32, at: u32) {
         let after = if behind == NONE { list.first } else { self[behind].after };
         (self[at].before, self[at].after) = (behind, after);
         if behind == NONE {
@@ -128,7 +129,7 @@ impl Blocks {
     }
 
     /// Takes a block out of its list.
-    pub fn unlink(&mut self, list: &mut List, at: u32) {
+    pub fn unlink(&mut self, list: &mut BlockList, at: u32) {
         let (before, after) = (self[at].before, self[at].after);
         if before == NONE {
             list.first = after
@@ -146,7 +147,7 @@ impl Blocks {
     /// Returns how many blocks from here on, at most `most`, are in the file only and in a row there.
     pub fn spilled_run(&self, first: u32, most: u32) -> u32 {
         let is_next_there = |at: u32, next: u32| {
-            self[next].state == State::Spilled && self[next].slot == self[at].slot + 1
+            self[next].state == BlockState::Spilled && self[next].slot == self[at].slot + 1
         };
         let next = |at: u32| {
             let next = self[at].next;
@@ -185,15 +186,15 @@ pub fn reserved<T>(most: u32) -> Result<Vec<T>, TryReserveError> {
 }
 
 impl core::ops::Index<u32> for Blocks {
-    type Output = Block;
+    type Output = PoolBlock;
 
-    fn index(&self, at: u32) -> &Block {
+    fn index(&self, at: u32) -> &PoolBlock {
         &self.all[at as usize]
     }
 }
 
 impl core::ops::IndexMut<u32> for Blocks {
-    fn index_mut(&mut self, at: u32) -> &mut Block {
+    fn index_mut(&mut self, at: u32) -> &mut PoolBlock {
         &mut self.all[at as usize]
     }
 }

@@ -2,14 +2,14 @@
 
 use super::Rule;
 use super::blocks::{Blocks, NONE, follow};
-use super::stream::Stream;
+use super::stream::PoolStream;
 use super::streams::Streams;
 
 /// Chooses a run of at most a cluster of dirty blocks to give way. Returns its first and its length.
 pub fn run(streams: &Streams, now_ns: u64, rule: Rule, cluster: u32) -> Option<(u32, u32)> {
     let dirty = streams.iter().map(|(_, stream)| stream).filter(|stream| stream.dirty.count > 0);
     let blocks = &streams.blocks;
-    let backlog = |of: &Stream| distance(blocks, of.head, of.dirty.last);
+    let backlog = |of: &PoolStream| distance(blocks, of.head, of.dirty.last);
     match rule {
         Rule::LongestDrain => {
             let victim = dirty.max_by_key(|of| drain_ns(streams, now_ns, of, backlog(of)))?;
@@ -20,7 +20,7 @@ pub fn run(streams: &Streams, now_ns: u64, rule: Rule, cluster: u32) -> Option<(
             Some(run_before(blocks, victim.dirty.last, cluster))
         }
         Rule::OldestFirst | Rule::WriteThrough | Rule::Bbn => {
-            let age = |of: &&Stream| core::cmp::Reverse(blocks[of.dirty.first].age);
+            let age = |of: &&PoolStream| core::cmp::Reverse(blocks[of.dirty.first].age);
             Some(run_behind(blocks, dirty.max_by_key(age)?.dirty.first, cluster))
         }
     }
@@ -28,7 +28,7 @@ pub fn run(streams: &Streams, now_ns: u64, rule: Rule, cluster: u32) -> Option<(
 
 /// Estimates when the last dirty block of a stream will be read: the blocks before it at the
 /// reader's pace, with the usual stalls of this pool's readers, and the rest of a present stall.
-fn drain_ns(streams: &Streams, now_ns: u64, stream: &Stream, blocks: u32) -> u128 {
+fn drain_ns(streams: &Streams, now_ns: u64, stream: &PoolStream, blocks: u32) -> u128 {
     let stalls = streams.stalls();
     let each_ns = stream.pace_ns(now_ns) + stalls.each_block_ns();
     let stall_ns = if stream.stalls(now_ns) { stalls.mean_ns() } else { 0 };

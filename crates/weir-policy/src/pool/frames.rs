@@ -1,30 +1,30 @@
 //! Which frames of memory are free, and which come free at once because their block is in the file.
 
-use super::blocks::{Blocks, List, NONE, State, reserved};
+use super::blocks::{BlockList, BlockState, Blocks, NONE, reserved};
 use super::streams::Streams;
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
 /// The frames of a pool.
 #[derive(Debug)]
-pub struct Frames {
+pub struct FrameTable {
     all: u32,
     free: Vec<u32>,
     /// Blocks that were written and not read since.
-    clean: List,
+    clean: BlockList,
     /// Blocks that were read back for a reader that will come.
-    ahead: List,
+    ahead: BlockList,
     most_used: u32,
 }
 
-impl Frames {
+impl FrameTable {
     /// Makes this many free frames, if there is memory for the table.
-    pub fn new(all: u32) -> Result<Frames, TryReserveError> {
+    pub fn new(all: u32) -> Result<FrameTable, TryReserveError> {
         // Frame 0 goes out first. After that, the last to come back goes out first: it is still in
         // the caches.
         let mut free = reserved(all)?;
         free.extend((0..all).rev());
-        Ok(Frames { all, free, clean: List::new(), ahead: List::new(), most_used: 0 })
+        Ok(FrameTable { all, free, clean: BlockList::new(), ahead: BlockList::new(), most_used: 0 })
     }
 
     pub fn used(&self) -> u32 {
@@ -71,12 +71,12 @@ impl Frames {
         blocks.unlink(self.list_of(state), block);
     }
 
-    fn list_of(&mut self, state: State) -> &mut List {
-        if state == State::Ahead { &mut self.ahead } else { &mut self.clean }
+    fn list_of(&mut self, state: BlockState) -> &mut BlockList {
+        if state == BlockState::Ahead { &mut self.ahead } else { &mut self.clean }
     }
 }
 
-fn evict(streams: &mut Streams, list: &mut List, block: u32) -> Option<u32> {
+fn evict(streams: &mut Streams, list: &mut BlockList, block: u32) -> Option<u32> {
     (block != NONE).then(|| {
         streams.blocks.unlink(list, block);
         streams.evict(block)

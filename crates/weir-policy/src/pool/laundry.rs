@@ -1,11 +1,11 @@
 //! The blocks that are to be written: which they are, when writing begins, and when it is tried
 //! again after a failure.
 
-use super::blocks::{List, NONE, State, follow};
+use super::blocks::{BlockList, BlockState, NONE, follow};
 use super::choose;
 use super::streams::Streams;
 use super::transfers::Transfer;
-use super::{Rule, Settings};
+use super::{PoolSettings, Rule};
 
 /// The first and the longest time from a failed write to the next try.
 const PATIENCE_NS: (u64, u64) = (10_000_000, 1_000_000_000);
@@ -15,26 +15,26 @@ const MOST_PRESSED: u32 = 16;
 /// The laundry list.
 #[derive(Debug)]
 pub struct Laundry {
-    settings: Settings,
-    list: List,
+    settings: PoolSettings,
+    list: BlockList,
     /// Blocks being written.
     writing: u32,
     /// Clusters that are written ahead of need.
     pressed: u32,
-    trouble: Option<Trouble>,
+    trouble: Option<WriteTrouble>,
 }
 
 /// A failure of writing.
 #[derive(Clone, Copy, Debug)]
-struct Trouble {
+struct WriteTrouble {
     fault: i32,
     retry_ns: u64,
     patience_ns: u64,
 }
 
 impl Laundry {
-    pub fn new(settings: Settings) -> Laundry {
-        Laundry { settings, list: List::new(), writing: 0, pressed: 1, trouble: None }
+    pub fn new(settings: PoolSettings) -> Laundry {
+        Laundry { settings, list: BlockList::new(), writing: 0, pressed: 1, trouble: None }
     }
 
     /// Returns the number of blocks on the list.
@@ -61,7 +61,7 @@ impl Laundry {
     /// ended.
     fn start_level(&self) -> u32 {
         let clusters = if self.settings.rule == Rule::Bbn { 1 } else { self.pressed };
-        let Settings { cluster, frames, .. } = self.settings;
+        let PoolSettings { cluster, frames, .. } = self.settings;
         self.settings.reserve() + (clusters * cluster).min(frames / 4)
     }
 
@@ -105,13 +105,13 @@ impl Laundry {
 
     /// Puts a run of blocks on the list, if there is one.
     fn choose(&mut self, streams: &mut Streams, now_ns: u64) -> bool {
-        let Settings { rule, cluster, .. } = self.settings;
+        let PoolSettings { rule, cluster, .. } = self.settings;
         let Some((mut block, count)) = choose::run(streams, now_ns, rule, cluster) else {
             return false;
         };
         for _ in 0..count {
             streams.unlist_dirty(block);
-            streams.blocks[block].state = State::Delayed;
+            streams.blocks[block].state = BlockState::Delayed;
             streams.blocks.push(&mut self.list, block);
             streams.tally(block, |counts| counts.delayed += 1);
             block = streams.blocks[block].next;
@@ -133,7 +133,7 @@ impl Laundry {
         }
         let mut block = first;
         for _ in 0..self.settings.cluster {
-            if block == NONE || streams.blocks[block].state != State::Delayed {
+            if block == NONE || streams.blocks[block].state != BlockState::Delayed {
                 return;
             }
             let next = streams.blocks[block].next;
@@ -145,7 +145,8 @@ impl Laundry {
     /// Returns how many blocks in a row can be written from the oldest one on the list, at most a cluster.
     pub fn run(&self, streams: &Streams) -> u32 {
         let blocks = &streams.blocks;
-        let is_delayed = |block: &u32| *block != NONE && blocks[*block].state == State::Delayed;
+        let is_delayed =
+            |block: &u32| *block != NONE && blocks[*block].state == BlockState::Delayed;
         let next = |at: u32| Some(blocks[at].next).filter(is_delayed);
         follow(self.list.first, self.settings.cluster, next).1
     }
@@ -157,7 +158,7 @@ impl Laundry {
         for at in 0..count {
             streams.blocks.unlink(&mut self.list, block);
             let of = &mut streams.blocks[block];
-            (of.state, of.slot) = (State::Writing, slot + at);
+            (of.state, of.slot) = (BlockState::Writing, slot + at);
             transfer.push(block, of.frame);
             block = of.next;
         }
@@ -177,7 +178,7 @@ impl Laundry {
         let fault = fault?;
         let patience_ns = before.map_or(PATIENCE_NS.0, |before| before.patience_ns);
         let retry_ns = now_ns.saturating_add(patience_ns);
-        self.trouble = Some(Trouble { fault, retry_ns, patience_ns });
+        self.trouble = Some(WriteTrouble { fault, retry_ns, patience_ns });
         before.is_none().then_some(fault)
     }
 }

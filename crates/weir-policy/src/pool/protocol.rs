@@ -49,7 +49,7 @@ impl Rule {
 
 /// The settings of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct PoolSettings {
     /// Frames of memory, at least [`LEAST_FRAMES`].
     pub frames: u32,
     /// Blocks that the file may hold; 0 for no file.
@@ -64,7 +64,7 @@ pub struct Settings {
 
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum PoolEvent {
     /// The writer of this stream wants a frame; its last block is full. [`Action::Grant`] answers,
     /// now or later.
     Append(u32),
@@ -85,7 +85,7 @@ pub enum Event {
         /// The error, if it failed.
         fault: Option<i32>,
     },
-    /// Time has passed: see `Pool::deadline_ns`.
+    /// Time has passed: see `PoolPolicy::deadline_ns`.
     Tick,
     /// The writer has gone, or wants no frame any more. It gives back a frame that it was granted
     /// and has put nothing into: the stream's last block, if that is `empty`.
@@ -129,7 +129,7 @@ pub enum Action {
         /// The error.
         fault: i32,
     },
-    /// The transfer of this number is to be begun: `Pool::transfer` tells what it moves.
+    /// The transfer of this number is to be begun: `PoolPolicy::transfer` tells what it moves.
     Begin(u32),
     /// Writing has begun to fail with this error.
     Trouble(i32),
@@ -152,9 +152,9 @@ pub struct Counts {
     pub read_back: u64,
 }
 
-impl Settings {
+impl PoolSettings {
     /// Returns the settings within their bounds.
-    pub(super) fn bounded(self) -> Settings {
+    pub(super) fn bounded(self) -> PoolSettings {
         let frames = self.frames.max(LEAST_FRAMES);
         let transfers = self.transfers.clamp(1, MOST_TRANSFERS);
         let share = (frames / 100).max(1);
@@ -162,7 +162,7 @@ impl Settings {
             Rule::Bbn => 1,
             _ => self.cluster.clamp(1, MOST_CLUSTER).min(share),
         };
-        Settings { frames, transfers, cluster, ..self }
+        PoolSettings { frames, transfers, cluster, ..self }
     }
 
     /// Returns the frames that no writer gets, so that a reader can always continue.

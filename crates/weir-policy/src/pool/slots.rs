@@ -9,7 +9,7 @@ const BITS: u32 = u64::BITS;
 
 /// The places of a file.
 #[derive(Debug)]
-pub struct Slots {
+pub struct FileSlots {
     taken: Vec<u64>,
     most: u32,
     used: u32,
@@ -20,13 +20,13 @@ pub struct Slots {
     next: u32,
 }
 
-impl Slots {
+impl FileSlots {
     /// Makes this many free places, if there is memory for the table.
-    pub fn new(most: u32) -> Result<Slots, TryReserveError> {
+    pub fn new(most: u32) -> Result<FileSlots, TryReserveError> {
         let words = most.div_ceil(BITS);
         let mut taken = reserved(words)?;
         taken.resize(words as usize, 0);
-        Ok(Slots { taken, most, used: 0, most_used: 0, high: 0, next: 0 })
+        Ok(FileSlots { taken, most, used: 0, most_used: 0, high: 0, next: 0 })
     }
 
     pub fn used(&self) -> u32 {
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn runs_are_in_a_row_and_never_taken_twice() {
-        let mut slots = Slots::new(100).expect("memory");
+        let mut slots = FileSlots::new(100).expect("memory");
         let runs: Vec<_> = (0..25).map(|_| slots.take(4).expect("free")).collect();
         assert!(runs.iter().enumerate().all(|(i, run)| *run == (i as u32 * 4, 4)));
         assert_eq!((slots.take(1), slots.left()), (None, 0));
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn an_empty_file_is_filled_from_its_beginning() {
-        let mut slots = Slots::new(1 << 20).expect("memory");
+        let mut slots = FileSlots::new(1 << 20).expect("memory");
         for _ in 0..1000 {
             let (first, count) = slots.take(4).expect("free");
             (first..first + count).for_each(|slot| slots.give_back(slot));

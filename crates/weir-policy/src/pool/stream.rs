@@ -1,7 +1,7 @@
 //! One stream of a pool: its blocks, its reader, and the reader's pace.
 
 use super::Counts;
-use super::blocks::{List, NONE};
+use super::blocks::{BlockList, NONE};
 
 /// Fewest clusters that are read ahead.
 pub const LEAST_AHEAD: u32 = 2;
@@ -15,7 +15,7 @@ const STALL: u64 = 8;
 
 /// One stream.
 #[derive(Debug)]
-pub struct Stream {
+pub struct PoolStream {
     pub open: bool,
     /// The block that is read next.
     pub head: u32,
@@ -26,7 +26,7 @@ pub struct Stream {
     /// Of these, in the file only.
     pub spilled: u32,
     /// Its blocks that are dirty, full and not looked at, in order.
-    pub dirty: List,
+    pub dirty: BlockList,
     /// The number of the next block.
     pub next_sequence: u32,
     /// Whether the writer waits for a frame.
@@ -48,15 +48,15 @@ pub struct Stream {
     pub counts: Counts,
 }
 
-impl Stream {
-    pub fn new(now_ns: u64) -> Stream {
-        Stream {
+impl PoolStream {
+    pub fn new(now_ns: u64) -> PoolStream {
+        PoolStream {
             open: true,
             head: NONE,
             tail: NONE,
             count: 0,
             spilled: 0,
-            dirty: List::new(),
+            dirty: BlockList::new(),
             next_sequence: 0,
             appending: false,
             wanting: false,

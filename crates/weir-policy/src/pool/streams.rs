@@ -1,8 +1,8 @@
 //! The streams of a pool and the blocks in them: their order, their states and counts.
 
 use super::Counts;
-use super::blocks::{Blocks, NONE, State};
-use super::stream::{Stalls, Stream};
+use super::blocks::{BlockState, Blocks, NONE};
+use super::stream::{PoolStream, Stalls};
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
@@ -14,7 +14,7 @@ pub struct Streams {
     pub blocks: Blocks,
     /// The counts of all of them.
     pub counts: Counts,
-    all: Vec<Stream>,
+    all: Vec<PoolStream>,
     stalls: Stalls,
     age: u64,
 }
@@ -28,7 +28,7 @@ impl Streams {
 
     /// Opens a stream and returns its number. Numbers of closed streams are used again.
     pub fn open(&mut self, now_ns: u64) -> u32 {
-        let fresh = Stream::new(now_ns);
+        let fresh = PoolStream::new(now_ns);
         match self.all.iter().position(|stream| !stream.open) {
             Some(at) => {
                 self.all[at] = fresh;
@@ -47,7 +47,7 @@ impl Streams {
     }
 
     /// Returns all streams with their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Stream)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &PoolStream)> {
         (0..).zip(&self.all)
     }
 
@@ -89,10 +89,10 @@ impl Streams {
     pub fn seal(&mut self, stream: u32) {
         let at = &mut self.all[stream as usize];
         let block = at.tail;
-        if block == NONE || self.blocks[block].state != State::Open {
+        if block == NONE || self.blocks[block].state != BlockState::Open {
             return;
         }
-        self.blocks[block].state = State::Dirty;
+        self.blocks[block].state = BlockState::Dirty;
         // A block that the reader looks at is in no list.
         if !at.holds(block) {
             self.blocks.push(&mut at.dirty, block);
@@ -107,7 +107,7 @@ impl Streams {
 
     /// Puts a block back among the dirty ones of its stream, at its place.
     pub fn dirty_again(&mut self, block: u32) {
-        self.blocks[block].state = State::Dirty;
+        self.blocks[block].state = BlockState::Dirty;
         let at = &mut self.all[self.blocks[block].stream as usize];
         if at.holds(block) {
             return;
@@ -127,7 +127,7 @@ impl Streams {
     /// Takes the frame of a block that is in the file.
     pub fn evict(&mut self, block: u32) -> u32 {
         let of = &mut self.blocks[block];
-        of.state = State::Spilled;
+        of.state = BlockState::Spilled;
         self.all[of.stream as usize].spilled += 1;
         core::mem::replace(&mut of.frame, NONE)
     }
@@ -135,7 +135,7 @@ impl Streams {
     /// Gives a block that is being read back this frame.
     pub fn come_back(&mut self, block: u32, frame: u32) {
         let of = &mut self.blocks[block];
-        (of.frame, of.state) = (frame, State::Reading);
+        (of.frame, of.state) = (frame, BlockState::Reading);
         self.all[of.stream as usize].spilled -= 1;
     }
 
@@ -143,7 +143,7 @@ impl Streams {
     pub fn pop_head(&mut self, stream: u32) {
         let at = &mut self.all[stream as usize];
         let head = at.head;
-        at.spilled -= u32::from(self.blocks[head].state == State::Spilled);
+        at.spilled -= u32::from(self.blocks[head].state == BlockState::Spilled);
         at.head = self.blocks[head].next;
         at.count -= 1;
         if at.head == NONE {
@@ -174,15 +174,15 @@ impl Streams {
 }
 
 impl Index<u32> for Streams {
-    type Output = Stream;
+    type Output = PoolStream;
 
-    fn index(&self, at: u32) -> &Stream {
+    fn index(&self, at: u32) -> &PoolStream {
         &self.all[at as usize]
     }
 }
 
 impl IndexMut<u32> for Streams {
-    fn index_mut(&mut self, at: u32) -> &mut Stream {
+    fn index_mut(&mut self, at: u32) -> &mut PoolStream {
         &mut self.all[at as usize]
     }
 }

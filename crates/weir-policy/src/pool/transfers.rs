@@ -44,18 +44,18 @@ impl Transfer {
 
 /// All transfers under way.
 #[derive(Debug)]
-pub struct Transfers {
+pub struct OpenTransfers {
     all: Vec<Transfer>,
     unused: Vec<u32>,
 }
 
-impl Transfers {
+impl OpenTransfers {
     /// Makes room for this many, if there is memory for them.
-    pub fn new(most: u32) -> Result<Transfers, TryReserveError> {
+    pub fn new(most: u32) -> Result<OpenTransfers, TryReserveError> {
         let (mut all, mut unused) = (reserved(most)?, reserved(most)?);
         all.resize(most as usize, Transfer::new(false, 0, 0));
         unused.extend((0..most).rev());
-        Ok(Transfers { all, unused })
+        Ok(OpenTransfers { all, unused })
     }
 
     /// Whether another one can begin.

@@ -9,7 +9,7 @@ pub mod loads;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use weir_policy::pool::{Action, Counts, Event, Pool, Settings};
+use weir_policy::pool::{Action, Counts, PoolEvent, PoolPolicy, PoolSettings};
 
 /// What a frame or a place in the file holds: the stream, and the block's number in it.
 pub type Content = Option<(u32, u64)>;
@@ -46,7 +46,7 @@ struct Ends {
 
 /// The pool and what is around it.
 pub struct World {
-    pub pool: Pool,
+    pub pool: PoolPolicy,
     frames: Vec<Content>,
     file: Vec<Content>,
     ends: Vec<Ends>,
@@ -59,8 +59,8 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(settings: Settings, streams: u32) -> World {
-        let mut pool = Pool::new(settings).expect("memory");
+    pub fn new(settings: PoolSettings, streams: u32) -> World {
+        let mut pool = PoolPolicy::new(settings).expect("memory");
         for _ in 0..streams {
             pool.open(0);
         }
@@ -110,11 +110,11 @@ impl World {
                     self.frames[frame as usize] = self.file[place];
                 }
             }
-            self.on(Event::Done { transfer, fault: None });
+            self.on(PoolEvent::Done { transfer, fault: None });
         }
     }
 
-    fn on(&mut self, event: Event) {
+    fn on(&mut self, event: PoolEvent) {
         self.pool.on(self.now_ns, event);
         while let Some(action) = self.pool.action() {
             self.act(action);
@@ -129,7 +129,7 @@ impl World {
                 ends.written += 1;
                 ends.to_write -= 1;
                 ends.appending = false;
-                self.on(Event::Seal(stream));
+                self.on(PoolEvent::Seal(stream));
                 self.go_on(stream);
             }
             Action::Show { stream, frame, .. } => {
@@ -140,7 +140,7 @@ impl World {
                 ends.read += 1;
                 ends.to_read -= 1;
                 ends.wanting = false;
-                self.on(Event::Consumed(stream));
+                self.on(PoolEvent::Consumed(stream));
                 self.go_on(stream);
             }
             Action::Begin(transfer) => {
@@ -158,13 +158,13 @@ impl World {
         let ends = &mut self.ends[stream as usize];
         if ends.to_write > 0 && !ends.appending {
             ends.appending = true;
-            self.on(Event::Append(stream));
+            self.on(PoolEvent::Append(stream));
         }
         let ends = &mut self.ends[stream as usize];
         if ends.to_read > 0 && !ends.wanting && ends.read < ends.written {
             ends.wanting = true;
             self.wanted_ns[stream as usize] = self.now_ns;
-            self.on(Event::Want(stream));
+            self.on(PoolEvent::Want(stream));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Lanes on the heap: for tests, miri and loom.
 
-use super::{LaneId, LaneMemory, LaneWords, Place, Side};
+use super::{LaneId, LaneMemory, LanePlace, LaneWords, LinkSide};
 use crate::heap::{copy_in, copy_out, zeros};
 use crate::primitive::AtomicU32;
 
@@ -20,11 +20,11 @@ impl LaneHeap {
     }
 
     /// The words of a lane's ring.
-    fn ring(&self, lane: LaneId, place: Place) -> &[AtomicU32] {
+    fn ring(&self, lane: LaneId, place: LanePlace) -> &[AtomicU32] {
         match place.as_block() {
             None => &self.lane(lane).inline,
             Some((offset, bytes)) => {
-                let arena = &self.arenas[usize::from(lane.writer == Side::Owner)];
+                let arena = &self.arenas[usize::from(lane.writer == LinkSide::Owner)];
                 &arena[offset as usize / 4..][..bytes as usize / 4]
             }
         }
@@ -33,24 +33,24 @@ impl LaneHeap {
 
 impl LaneMemory for LaneHeap {
     fn lane(&self, lane: LaneId) -> &LaneWords {
-        &self.lanes[usize::from(lane.writer == Side::Owner)][lane.channel as usize]
+        &self.lanes[usize::from(lane.writer == LinkSide::Owner)][lane.channel as usize]
     }
 
     fn arena_bytes(&self) -> u32 {
         self.arenas[0].len() as u32 * 4
     }
 
-    fn word(&self, lane: LaneId, place: Place, at: usize) -> &AtomicU32 {
+    fn word(&self, lane: LaneId, place: LanePlace, at: usize) -> &AtomicU32 {
         assert!(at.is_multiple_of(4), "a word lies at a multiple of 4");
         &self.ring(lane, place)[at / 4]
     }
 
-    fn copy_in(&self, lane: LaneId, place: Place, at: usize, from: &[u8]) {
+    fn copy_in(&self, lane: LaneId, place: LanePlace, at: usize, from: &[u8]) {
         assert!(at + from.len() <= place.bytes(), "beyond the ring");
         copy_in(self.ring(lane, place), at, from);
     }
 
-    fn copy_out(&self, lane: LaneId, place: Place, at: usize, to: &mut [u8]) {
+    fn copy_out(&self, lane: LaneId, place: LanePlace, at: usize, to: &mut [u8]) {
         assert!(at + to.len() <= place.bytes(), "beyond the ring");
         copy_out(self.ring(lane, place), at, to);
     }

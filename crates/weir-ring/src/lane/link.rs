@@ -3,7 +3,7 @@
 //! Page 0 is the header. Pages 1 and 2 are two boards: what has come for the owner, and for the
 //! peer. Two lanes of 256 bytes for each channel follow, and two arenas, the peer's first.
 
-use super::Side;
+use super::LinkSide;
 use crate::account::ParticipantLine;
 use crate::primitive::{AtomicU32, AtomicU64};
 
@@ -51,8 +51,8 @@ pub struct LinkHeader {
 
 impl LinkHeader {
     /// Returns the line of a side.
-    pub fn side(&self, side: Side) -> &SideLine {
-        if side == Side::Owner { &self.owner } else { &self.peer }
+    pub fn side(&self, side: LinkSide) -> &SideLine {
+        if side == LinkSide::Owner { &self.owner } else { &self.peer }
     }
 }
 

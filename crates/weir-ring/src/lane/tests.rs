@@ -13,7 +13,7 @@ const ARENA_BYTES: u32 = if cfg!(miri) { 64 << 10 } else { 128 << 10 };
 const FRAMES: Range<usize> = if cfg!(miri) { 12..16 } else { 1..400 };
 /// Sizes of rings that a writer waits in: 4 KiB, and twice and four times as much.
 const RING_ORDERS: u32 = if cfg!(miri) { 1 } else { 3 };
-const LANE: LaneId = LaneId { writer: Side::Peer, channel: 1 };
+const LANE: LaneId = LaneId { writer: LinkSide::Peer, channel: 1 };
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -69,7 +69,7 @@ proptest! {
                     prop_assert_eq!(frame.is_some(), !naive.is_empty());
                     let Some(frame) = frame else { continue };
                     let (kind, more, bytes) = naive.front_mut().expect("there");
-                    let wanted = Frame { kind: *kind, more: *more, left: bytes.len() };
+                    let wanted = LaneFrame { kind: *kind, more: *more, left: bytes.len() };
                     prop_assert_eq!(frame, wanted);
                     let mut out = vec![0; count];
                     let taken = reader.take(&heap, LANE, &mut out);
@@ -94,8 +94,8 @@ proptest! {
                     }
                     let block_bytes = block_for(bytes);
                     let found = arena.take(block_bytes);
-                    let place = |offset| Place::block(offset, block_bytes);
-                    writer.move_to(found.filter(|_| bytes > 124).map_or(Place::INLINE, place));
+                    let place = |offset| LanePlace::block(offset, block_bytes);
+                    writer.move_to(found.filter(|_| bytes > 124).map_or(LanePlace::INLINE, place));
                     if let Some(offset) = found.filter(|_| bytes <= 124) {
                         arena.give(offset, block_bytes);
                     }
@@ -159,7 +159,7 @@ fn the_end_of_a_channel_always_fits() {
 fn the_writer_is_notified_of_room_when_it_wants_to_be() {
     let heap = LaneHeap::new(2, 8192);
     let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
-    writer.move_to(Place::block(4096, 4096));
+    writer.move_to(LanePlace::block(4096, 4096));
     (0..4).for_each(|_| writer.put(&heap, LANE, FrameKind::Data, false, &[7; 1000]));
     writer.publish(&heap, LANE);
     super::super::sleep::announce(&heap.lane(LANE).reader.wanted, 1);
@@ -199,7 +199,7 @@ proptest! {
     ) {
         let heap = LaneHeap::new(2, 4096 << (RING_ORDERS - 1));
         let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
-        writer.move_to(Place::block(0, 4096 << order));
+        writer.move_to(LanePlace::block(0, 4096 << order));
         for (bytes, gives_back) in frames {
             while footprint(bytes) > writer.room() {
                 super::super::sleep::announce(&heap.lane(LANE).reader.wanted, 1);
@@ -232,13 +232,13 @@ impl LaneMemory for Changing {
     fn arena_bytes(&self) -> u32 {
         self.0.arena_bytes()
     }
-    fn word(&self, lane: LaneId, place: Place, at: usize) -> &AtomicU32 {
+    fn word(&self, lane: LaneId, place: LanePlace, at: usize) -> &AtomicU32 {
         self.0.word(lane, place, at)
     }
-    fn copy_in(&self, lane: LaneId, place: Place, at: usize, from: &[u8]) {
+    fn copy_in(&self, lane: LaneId, place: LanePlace, at: usize, from: &[u8]) {
         self.0.copy_in(lane, place, at, from);
     }
-    fn copy_out(&self, lane: LaneId, place: Place, at: usize, to: &mut [u8]) {
+    fn copy_out(&self, lane: LaneId, place: LanePlace, at: usize, to: &mut [u8]) {
         self.1.set(self.1.get() + to.len());
         self.0.copy_out(lane, place, at, to);
     }
@@ -255,7 +255,7 @@ fn a_head_is_loaded_once_as_a_word_and_never_copied() {
     let frame = reader.look(&memory, LANE).expect("sound").expect("there");
     assert_eq!(memory.1.get(), 0, "nothing was copied to see the head");
     // What the peer stores now comes too late.
-    memory.word(LANE, Place::INLINE, 0).store(u32::MAX, Ordering::Relaxed);
+    memory.word(LANE, LanePlace::INLINE, 0).store(u32::MAX, Ordering::Relaxed);
     assert_eq!(reader.look(&memory, LANE), Ok(Some(frame)));
     let mut out = [0; 99];
     assert_eq!((frame.left, reader.take(&memory, LANE, &mut out)), (5, 5));

@@ -4,7 +4,7 @@ use super::mapping::{Access, Mapping, page_bytes};
 use crate::error::{Error, Result};
 use rustix::fd::BorrowedFd;
 use weir_ring::account::Account;
-use weir_ring::layout::{AccountLine, Header, SleepLine};
+use weir_ring::layout::{AccountLine, PipeHeader, SleepLine};
 use weir_ring::primitive::{AtomicU64, Ordering, fence};
 
 /// The header of a pipe, mapped to be written: what `weir tune` changes.
@@ -18,7 +18,7 @@ impl HeaderPage {
     }
 
     /// The words in it.
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &PipeHeader {
         self.0.first()
     }
 }
@@ -65,7 +65,7 @@ impl Snapshot {
     }
 
     /// Every load is Relaxed, and no reference leaves this function: see [`Access::ReadOnly`].
-    pub(super) fn load(header: &Header) -> Snapshot {
+    pub(super) fn load(header: &PipeHeader) -> Snapshot {
         let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let read = word(&header.reader.position);
         // Acquire: pairs with the release of the reader's position, whose reader had seen the

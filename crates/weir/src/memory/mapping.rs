@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use weir_ring::board::Board;
 use weir_ring::cluster::Cluster;
 use weir_ring::lane::link::LinkHeader;
-use weir_ring::layout::Header;
+use weir_ring::layout::PipeHeader;
 use weir_sys::forks;
 
 #[cfg(miri)]
@@ -59,12 +59,12 @@ unsafe impl Sync for Mapping {}
 /// It is atomics only, for which any bytes are a value, and a page is aligned enough for it.
 pub unsafe trait Words {}
 // SAFETY: atomics only, as the layout says.
-unsafe impl Words for Header {}
-// SAFETY: as of `Header`.
+unsafe impl Words for PipeHeader {}
+// SAFETY: as of `PipeHeader`.
 unsafe impl Words for LinkHeader {}
-// SAFETY: as of `Header`.
+// SAFETY: as of `PipeHeader`.
 unsafe impl Words for Board {}
-// SAFETY: as of `Header`.
+// SAFETY: as of `PipeHeader`.
 unsafe impl Words for Cluster {}
 
 impl Mapping {

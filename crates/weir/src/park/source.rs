@@ -5,7 +5,7 @@ use crate::error::Result;
 use rustix::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use weir_ring::notify::{Heard, Observer};
+use weir_ring::notify::{Delivery, Recipient};
 
 /// An object that one wait over several can wait for. It follows its own protocol, so that what
 /// happens between looking and sleeping is seen.
@@ -49,15 +49,15 @@ pub trait Source: Send {
 #[derive(Debug, Default)]
 pub struct Rung(pub AtomicU32);
 
-impl Observer for Rung {
+impl Recipient for Rung {
     fn note(&self) {
         // Release pairs with the acquire of the wait: the descriptor is ready.
         self.0.fetch_add(1, Ordering::Release);
     }
 
-    fn wake(&self) -> Heard {
+    fn wake(&self) -> Delivery {
         // No other process has the word: a sleep that begins later sees that it has changed.
         futex::wake(&self.0, u32::MAX);
-        Heard::Yes
+        Delivery::Yes
     }
 }

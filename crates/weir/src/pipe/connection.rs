@@ -9,9 +9,9 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use std::cell::OnceCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use weir_ring::layout::{Header, SleepLine};
+use weir_ring::layout::{PipeHeader, SleepLine};
 use weir_ring::primitive::AtomicU32;
-use weir_ring::{Memory, sleep};
+use weir_ring::{RingMemory, sleep};
 use weir_sys::forks::ParentOnly;
 
 /// Which end of a pipe.
@@ -30,7 +30,7 @@ impl Role {
     }
 
     /// Where this end sleeps.
-    pub fn sleep(self, header: &Header) -> &SleepLine {
+    pub fn sleep(self, header: &PipeHeader) -> &SleepLine {
         if self == Role::Writer { &header.writer_sleep } else { &header.reader_sleep }
     }
 }

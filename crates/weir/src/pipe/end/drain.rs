@@ -7,58 +7,58 @@
 use super::End;
 use crate::error::{Error, ErrorKind};
 use crate::park::futex;
-use weir_ring::layout::{DRAIN_ASLEEP, DRAIN_AWAKE, Header, NO_DRAIN};
+use weir_ring::layout::{DRAIN_ASLEEP, DRAIN_AWAKE, NO_DRAIN, PipeHeader};
 use weir_ring::primitive::{AtomicU32, Ordering, fence};
 
 /// Largest number of an error.
 const MOST_ERRNO: u32 = 4095;
 
 /// The reader's trouble as it stands.
-pub fn trouble(header: &Header) -> u64 {
+pub fn trouble(header: &PipeHeader) -> u64 {
     // Acquire pairs with the release in `say_trouble`.
     header.reader_sleep.trouble.load(Ordering::Acquire)
 }
 
 /// The reader says that it can't spill. Returned is the number of the trouble.
-pub fn say_trouble(header: &Header, number: u32, fault: i32) {
+pub fn say_trouble(header: &PipeHeader, number: u32, fault: i32) {
     let word = u64::from(number) << 32 | u64::from(fault.unsigned_abs());
     // Release pairs with the acquire in `trouble`.
     header.reader_sleep.trouble.store(word, Ordering::Release);
 }
 
 /// Bytes in a ring, as both ends say.
-pub fn fill(header: &Header) -> u64 {
+pub fn fill(header: &PipeHeader) -> u64 {
     // Acquire, both: the fill is none that there was not at some time.
     let read = header.reader.position.load(Ordering::Acquire);
     header.writer.position.load(Ordering::Acquire).wrapping_sub(read)
 }
 
 /// The thread that drains the ring says that it sleeps. It looks at the fill then.
-pub fn announce(header: &Header) {
+pub fn announce(header: &PipeHeader) {
     // Relaxed: ordered against the look that follows by the fence, which pairs with `say_full`.
     header.reader_sleep.drain.store(DRAIN_ASLEEP, Ordering::Relaxed);
     fence(Ordering::SeqCst);
 }
 
 /// What it sleeps on until a writer finds the ring full.
-pub fn asleep(header: &Header) -> (&AtomicU32, u32) {
+pub fn asleep(header: &PipeHeader) -> (&AtomicU32, u32) {
     (&header.reader_sleep.drain, DRAIN_ASLEEP)
 }
 
 /// Whether the pipe goes on in another memory.
-pub fn has_moved(header: &Header) -> bool {
+pub fn has_moved(header: &PipeHeader) -> bool {
     // Acquire pairs with the release in `Writer::resize`.
     header.writer.moved.load(Ordering::Acquire) != 0
 }
 
 /// It does not sleep any more.
-pub fn rise(header: &Header) {
+pub fn rise(header: &PipeHeader) {
     // Relaxed: whoever saw that it slept wakes nobody, which does no harm.
     header.reader_sleep.drain.store(DRAIN_AWAKE, Ordering::Relaxed);
 }
 
 /// It is to look again, if it sleeps.
-pub fn wake(header: &Header) {
+pub fn wake(header: &PipeHeader) {
     // Pairs with the fence in `announce`: what was done before is seen there, or this wakes it.
     fence(Ordering::SeqCst);
     header.reader_sleep.drain.store(DRAIN_AWAKE, Ordering::Relaxed);

@@ -13,11 +13,11 @@ use crate::pipe::storage::open_kind;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_policy::pipe::{Fencing, Peer, Shape, Slip, Wishes};
+use weir_policy::pipe::{CapacityWishes, Fencing, PeerCpu, PipeShape, Slip};
 use weir_ring::account::{self, Account, add};
-use weir_ring::layout::{AccountLine, Header};
+use weir_ring::layout::{AccountLine, PipeHeader};
 use weir_ring::primitive::{AtomicU32, Ordering};
-use weir_ring::{Area, Memory, sleep};
+use weir_ring::{Area, RingMemory, sleep};
 use weir_sys::forks::ParentOnly;
 
 pub mod drain;
@@ -47,7 +47,7 @@ pub enum Ended {
 pub struct End {
     pub map: Arc<Map>,
     pub life: Connection,
-    pub shape: Shape,
+    pub shape: PipeShape,
     pub slip: Slip,
     pub dirties: bool,
     role: Role,
@@ -62,7 +62,7 @@ pub struct End {
     /// The number of the reader's trouble that was told last.
     trouble_seen: u32,
     tuning_seen: u32,
-    wishes: Wishes,
+    wishes: CapacityWishes,
     pub doorbell: Option<Doorbell>,
     /// A memory that came by the socket and is not yet used.
     pub arrived: Option<ParentOnly>,
@@ -86,7 +86,7 @@ fn claim(file: &ParentOnly, role: Role) -> Result<Claim> {
 }
 
 /// Says on which CPU the end of that role is: whether the other is there too.
-pub fn cpu(map: &Map, role: Role) -> Peer {
+pub fn cpu(map: &Map, role: Role) -> PeerCpu {
     let other = role.other().sleep(map.header()).cpu.load(Ordering::Relaxed);
     peer_of(&role.sleep(map.header()).cpu, other)
 }
@@ -117,7 +117,7 @@ impl End {
             reached: false,
             trouble_seen: 0,
             tuning_seen: 0,
-            wishes: Wishes::new(
+            wishes: CapacityWishes::new(
                 resolved.shape.capacity_bytes(),
                 resolved.levers.capacity_bytes,
                 resolved.most_bytes,
@@ -139,7 +139,7 @@ impl End {
     }
 
     #[inline]
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &PipeHeader {
         self.map.header()
     }
 
@@ -233,7 +233,7 @@ impl End {
     /// After something was published: wakes the other end if it said that it waits, and `rule`
     /// says that it is time.
     #[inline]
-    pub fn wake_other(&self, rule: impl FnOnce(&Header) -> bool) {
+    pub fn wake_other(&self, rule: impl FnOnce(&PipeHeader) -> bool) {
         let sleep = self.role.other().sleep(self.header());
         if sleep::is_wanted_lightly(sleep, self.reached) && rule(self.header()) {
             self.wake_now();
@@ -293,7 +293,7 @@ impl End {
     }
 
     /// The memory that follows this one, which the writer says it has sent.
-    pub fn next_memory(&mut self, kind: u32) -> Result<(ParentOnly, Arc<Map>, Shape)> {
+    pub fn next_memory(&mut self, kind: u32) -> Result<(ParentOnly, Arc<Map>, PipeShape)> {
         let file = self.arrived.take().or_else(|| self.life.take_messages());
         let wrong = |why: &'static str| self.error(ErrorKind::Corrupt, why);
         let file = file.ok_or_else(|| match self.life.is_broken() {
@@ -305,7 +305,7 @@ impl End {
             return Err(wrong("its new memory is not the next"));
         }
         let capacity = map.extent().ring_bytes;
-        let shape = Shape::new(memory::page_bytes(), capacity, None, None);
+        let shape = PipeShape::new(memory::page_bytes(), capacity, None, None);
         Ok((file, map, shape.map_err(out_of_range)?))
     }
 
@@ -338,7 +338,7 @@ impl End {
     }
 
     /// Goes over to another memory, whose file this is.
-    pub fn move_to(&mut self, file: ParentOnly, map: Arc<Map>, shape: Shape) -> Result<()> {
+    pub fn move_to(&mut self, file: ParentOnly, map: Arc<Map>, shape: PipeShape) -> Result<()> {
         self.claim = Some(claim(&file, self.role)?);
         self.file = Some(file);
         self.life.move_to(map.clone());

@@ -10,10 +10,10 @@ use crate::pipe::options::ReaderOptions;
 use crate::pipe::storage::corrupt;
 use std::io;
 use weir_ring::account::{add, raise};
-use weir_ring::layout::{Header, STREAM};
+use weir_ring::layout::{PipeHeader, STREAM};
 use weir_ring::primitive::Ordering;
 use weir_ring::stream::StreamReader;
-use weir_ring::{Corrupt, Memory};
+use weir_ring::{Corrupt, RingMemory};
 
 /// The end of a stream that reads. Dropping it closes the stream. It is a [`std::io::Read`] too.
 ///
@@ -35,7 +35,7 @@ fn look(ring: &mut StreamReader, map: &Map) -> Result<bool> {
     Ok(there > 0 || has_moved(map.header()))
 }
 
-fn has_moved(header: &Header) -> bool {
+fn has_moved(header: &PipeHeader) -> bool {
     // Acquire pairs with the release in `Writer::resize`: all that was published before is seen.
     header.writer.moved.load(Ordering::Acquire) != 0
 }
